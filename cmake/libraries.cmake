@@ -1,0 +1,31 @@
+# The Debian packages we link, and how a folder becomes a library.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+
+pkg_check_modules(bson REQUIRED IMPORTED_TARGET libbson-1.0)
+pkg_check_modules(zlib REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(snappy REQUIRED IMPORTED_TARGET snappy)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(fyaml REQUIRED IMPORTED_TARGET libfyaml)
+pkg_check_modules(uv REQUIRED IMPORTED_TARGET libuv)
+pkg_check_modules(mongoc REQUIRED IMPORTED_TARGET libmongoc-1.0)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
+pkg_check_modules(criterion REQUIRED IMPORTED_TARGET criterion)
+
+# floor(NAME SOURCES): a static library; one with headers alone links what it needs, too.
+function(floor name sources)
+	if(sources)
+		add_library(${name} STATIC ${sources})
+	else()
+		add_library(${name} INTERFACE)
+	endif()
+endfunction()
+
+function(floor_links name)
+	get_target_property(type ${name} TYPE)
+	if(type STREQUAL INTERFACE_LIBRARY)
+		target_link_libraries(${name} INTERFACE ${ARGN})
+	else()
+		target_link_libraries(${name} PUBLIC ${ARGN})
+	endif()
+endfunction()

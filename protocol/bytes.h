@@ -1,0 +1,82 @@
+/* Views of bytes, little-endian numbers, and the one growing buffer of the program. */
+#pragma once
+
+#include "protocol/base.h"
+
+#include <string.h>
+
+/* A view: never owns. It lives as long as the frame or buffer it looks into. */
+struct bytes {
+	const uint8_t *data;
+	size_t length;
+};
+
+/* A growing buffer. All zeros is an empty one; data is NULL until something is appended.
+ *
+ *      data                  data + length          data + capacity
+ *       |---- bytes in use ----|------- room ----------|
+ */
+struct buffer {
+	uint8_t *data;
+	size_t length;
+	size_t capacity;
+};
+
+/* Makes room for `more` bytes behind the used ones (at least doubling, so appending is linear). */
+void buffer_reserve(struct buffer *buffer, size_t more);
+void buffer_append(struct buffer *buffer, const void *data, size_t length);
+/* Drops the first `length` bytes, keeping the memory. */
+void buffer_consume(struct buffer *buffer, size_t length);
+void buffer_fini(struct buffer *buffer);
+/* The content moves to the caller, the buffer is empty afterwards. */
+struct buffer buffer_steal(struct buffer *buffer);
+
+static inline void auto_buffer_fini(struct buffer *buffer)
+{
+	buffer_fini(buffer);
+}
+#define auto_buffer __attribute__((cleanup(auto_buffer_fini)))
+
+static inline struct bytes buffer_view(const struct buffer *buffer)
+{
+	return (struct bytes){buffer->data, buffer->length};
+}
+
+/* The format is little-endian and so are the machines we build for. */
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian machines only");
+
+static inline int32_t load_int32(const void *at)
+{
+	int32_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static inline int64_t load_int64(const void *at)
+{
+	int64_t value;
+
+	memcpy(&value, at, sizeof(value));
+	return value;
+}
+
+static inline void store_int32(void *at, int32_t value)
+{
+	memcpy(at, &value, sizeof(value));
+}
+
+static inline bool bytes_equal(struct bytes a, struct bytes b)
+{
+	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);
+}
+
+static inline bool bytes_are(struct bytes a, const char *text)
+{
+	return bytes_equal(a, (struct bytes){(const uint8_t *)text, strlen(text)});
+}
+
+static inline struct bytes bytes_of(const char *text)
+{
+	return (struct bytes){(const uint8_t *)text, strlen(text)};
+}

@@ -1,0 +1,30 @@
+/* The two edits of a handshake: the compressors a client offers, the addresses a server answers
+ * with. */
+#pragma once
+
+#include "protocol/bytes.h"
+
+/* True for hello, isMaster and ismaster: the body's first element name. */
+must_check bool hello_is_command(struct bytes name);
+
+/* The client's hello body -> appended to `out` without the compressors that compressor_readable
+ * refuses. True when something was taken out; false, and nothing appended, where the body can go on
+ * as it is (also where it is broken: mongod answers that). */
+must_check bool hello_edit_request(struct bytes body, struct buffer *out);
+
+/* What a server calls itself and its fellows -> what clients must call them. Returns false where no
+ * listener stands for that member; `advertised` lives as long as the map. */
+struct hello_map {
+	bool (*find)(const void *context, struct bytes member, struct bytes *advertised);
+	const void *context;
+};
+
+/* The server's reply body -> appended to `out` with hosts, passives, arbiters (members that the map
+ * does not know are dropped), primary and me (left out where unknown) renamed. All else, the order
+ * of the fields included, stays byte for byte. True when something changed; false, nothing
+ * appended, where the reply can go on as it is. */
+must_check bool hello_edit_reply(struct bytes body, const struct hello_map *map,
+				 struct buffer *out);
+
+/* `me` of a reply, false where it has none (standalone, mongos). */
+must_check bool hello_own_name(struct bytes body, struct bytes *name);

@@ -1,0 +1,45 @@
+/* A whole frame that we own, unpacked where it came compressed. */
+#include "protocol/packet.h"
+
+struct bytes packet_frame(const struct packet *packet)
+{
+	return buffer_view(packet_compressed(packet) ? &packet->unpacked : &packet->raw);
+}
+
+static enum packet_kind read_packet(struct packet *packet)
+{
+	if (frame_next(buffer_view(&packet->raw), &packet->header) != FRAME_READY)
+		return PACKET_BROKEN;
+	if (packet->header.opcode == OPCODE_COMPRESSED) {
+		if (!compressed_unpack(buffer_view(&packet->raw), &packet->unpacked,
+				       &packet->compressor))
+			return PACKET_BROKEN;
+		if (frame_next(buffer_view(&packet->unpacked), &packet->header) != FRAME_READY)
+			return PACKET_BROKEN;
+	}
+	if (packet->header.opcode != OPCODE_MESSAGE)
+		return PACKET_OTHER;
+	return message_parse(packet_frame(packet), &packet->message) ? PACKET_MESSAGE
+								     : PACKET_BROKEN;
+}
+
+void packet_read(struct packet *packet, struct buffer *frame)
+{
+	*packet = (struct packet){.raw = buffer_steal(frame)};
+	packet->kind = read_packet(packet);
+}
+
+void packet_fini(struct packet *packet)
+{
+	buffer_fini(&packet->raw);
+	buffer_fini(&packet->unpacked);
+	*packet = (struct packet){0};
+}
+
+struct packet packet_steal(struct packet *packet)
+{
+	struct packet stolen = *packet;
+
+	*packet = (struct packet){0};
+	return stolen;
+}

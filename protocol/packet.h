@@ -1,0 +1,33 @@
+/* A whole frame that we own, unpacked where it came compressed, and what stands in it. */
+#pragma once
+
+#include "protocol/compressed.h"
+#include "protocol/message.h"
+
+enum packet_kind {
+	PACKET_MESSAGE, /* OP_MSG: `message` is filled in */
+	PACKET_OTHER,   /* another opcode: only `header` and the bytes */
+	PACKET_BROKEN,  /* OP_MSG or OP_COMPRESSED that can't be read */
+};
+
+/* May be moved as a whole: the views look into the heap. */
+struct packet {
+	struct buffer raw;      /* as it came */
+	struct buffer unpacked; /* empty where it did not come compressed */
+	enum packet_kind kind;
+	enum compressor compressor; /* where it came compressed */
+	struct frame_header header; /* of the inner frame */
+	struct message message;
+};
+
+/* Takes the frame over and reads it. */
+void packet_read(struct packet *packet, struct buffer *frame);
+/* The frame to look into: unpacked where it came compressed. */
+struct bytes packet_frame(const struct packet *packet);
+static inline bool packet_compressed(const struct packet *packet)
+{
+	return packet->unpacked.length > 0;
+}
+void packet_fini(struct packet *packet);
+/* The content moves to the caller. */
+struct packet packet_steal(struct packet *packet);

@@ -1,0 +1,111 @@
+/* The bodies of replies that Spillway makes itself, and what a server's reply says at its top
+ * level. */
+#include "protocol/reply.h"
+
+#include "protocol/cursor.h"
+#include "protocol/message.h"
+#include "protocol/writer.h"
+
+const char *error_name(enum error_code code)
+{
+	switch (code) {
+	case ERROR_UNAUTHORIZED:
+		return "Unauthorized";
+	case ERROR_BAD_VALUE:
+		return "BadValue";
+	case ERROR_FAILED_TO_PARSE:
+		return "FailedToParse";
+	case ERROR_MAX_TIME_EXPIRED:
+		return "MaxTimeMSExpired";
+	case ERROR_WRITE_CONFLICT:
+		return "WriteConflict";
+	case ERROR_COMMAND_NOT_SUPPORTED:
+		return "CommandNotSupported";
+	case ERROR_READ_CONCERN_NOT_AVAILABLE_YET:
+		return "ReadConcernMajorityNotAvailableYet";
+	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
+		return "IncompleteTransactionHistory";
+	case ERROR_TEMPORARILY_UNAVAILABLE:
+		return "TemporarilyUnavailable";
+	case ERROR_OBJECT_TOO_LARGE:
+		return "BSONObjectTooLarge";
+	case ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE:
+		return "Location17419";
+	}
+	require(!"an error code without a name");
+}
+
+void reply_error_body(struct buffer *out, enum error_code code, const char *message,
+		      const char *label)
+{
+	size_t start = writer_open(out);
+
+	writer_double(out, "ok", 0.0);
+	writer_string(out, "errmsg", message);
+	writer_int32(out, "code", (int32_t)code);
+	writer_string(out, "codeName", error_name(code));
+	if (label) {
+		size_t labels = writer_open_array(out, "errorLabels");
+
+		writer_string(out, "0", label);
+		writer_close(out, labels);
+	}
+	writer_close(out, start);
+}
+
+void reply_old_error_body(struct buffer *out, enum error_code code, const char *message)
+{
+	size_t start = writer_open(out);
+
+	writer_string(out, "$err", message);
+	writer_int32(out, "code", (int32_t)code);
+	writer_double(out, "ok", 0.0);
+	writer_close(out, start);
+}
+
+void reply_error(struct buffer *out, int32_t response_to, enum error_code code, const char *message)
+{
+	size_t start = message_begin(out, 0, response_to, 0);
+
+	message_begin_body(out);
+	reply_error_body(out, code, message, NULL);
+	message_end(out, start);
+}
+
+static void summarise_element(const struct element *element, struct reply_summary *summary)
+{
+	if (element_is(element, "ok")) {
+		summary->ok = element_truth(element);
+	} else if (element_is(element, "code")) {
+		if (!element_integer(element, &summary->code))
+			summary->code = 0;
+	} else if (element_is(element, "n")) {
+		if (!element_integer(element, &summary->n))
+			summary->n = -1;
+	} else if (element_is(element, "operationTime") && element->type == BSON_BYTE_TIMESTAMP) {
+		summary->operation_time = element->value;
+	} else if (element_is(element, "$clusterTime") && element->type == BSON_BYTE_DOCUMENT) {
+		summary->cluster_time = element->value;
+	} else if (element_is(element, "cursor") && element->type == BSON_BYTE_DOCUMENT) {
+		summary->cursor = element->value;
+	} else if (element_is(element, "writeErrors") && element->type == BSON_BYTE_ARRAY) {
+		summary->write_errors = element->value;
+	}
+}
+
+must_check bool reply_summarise(struct bytes body, struct reply_summary *summary)
+{
+	struct reply_summary found = {.n = -1};
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, body))
+		return false;
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT)
+		summarise_element(&element, &found);
+	if (step != CURSOR_END)
+		return false;
+	*summary = found;
+	return true;
+}

@@ -1,0 +1,331 @@
+/* Checks on the server whether a rule can hold on a namespace, and makes the overflow's indexes. */
+#include "proxy/fitness.h"
+
+#include "proxy/fitness_judge.h"
+#include "proxy/mover_command.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define NAMESPACE_NOT_FOUND 26
+
+/* One check under way. Documents of a reply are judged as they come; the first reason stands. */
+struct checking {
+	struct link *link;
+	const struct mover_target *target;
+	bool overflow; /* what is looked at: the main collection or the overflow */
+	bool fit;
+	char *batch_index; /* the name of the unique index that is there; NULL: none */
+	bool rights;       /* what is missing are rights of the account */
+	char reason[320];
+};
+
+static const char *database_of(const struct checking *checking)
+{
+	return checking->overflow ? checking->target->overflow_database
+				  : checking->target->database;
+}
+
+static const char *collection_of(const struct checking *checking)
+{
+	return checking->overflow ? checking->target->overflow_collection
+				  : checking->target->collection;
+}
+
+static struct bytes view_of(const bson_t *document)
+{
+	return (struct bytes){bson_get_data(document), document->len};
+}
+
+/* A refusal is the end of the check: with the server's own words. */
+static enum link_result refused(struct checking *checking, enum link_result result,
+				const char *what)
+{
+	const struct link_error *error = link_error(checking->link);
+
+	if (result != LINK_REFUSED || !checking->fit)
+		return result;
+	checking->fit = false;
+	checking->rights = error->code == ERROR_UNAUTHORIZED;
+	if (checking->rights)
+		snprintf(checking->reason, sizeof(checking->reason),
+			 "the upstream account may not %s it", what);
+	else
+		snprintf(checking->reason, sizeof(checking->reason), "can't %.50s it: %.240s", what,
+			 error->message);
+	return LINK_DONE;
+}
+
+static void judge_collection(void *context, struct bytes entry)
+{
+	struct checking *checking = context;
+
+	if (!checking->fit)
+		return;
+	checking->fit = checking->overflow
+				? judge_overflow_collection(entry, checking->reason,
+							    sizeof(checking->reason))
+				: judge_main_collection(checking->target->rule, entry,
+							checking->reason, sizeof(checking->reason));
+}
+
+static enum link_result look_at_collection(struct checking *checking)
+{
+	bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", "{",
+				   "$eq", BCON_UTF8(collection_of(checking)), "}", "}");
+	enum link_result result = link_find(checking->link, database_of(checking), view_of(command),
+					    judge_collection, checking);
+
+	bson_destroy(command);
+	return refused(checking, result, "list");
+}
+
+static void keep_name(struct checking *checking, struct bytes index)
+{
+	struct element element;
+	struct bytes name;
+
+	free(checking->batch_index);
+	checking->batch_index = NULL;
+	if (document_find(index, "name", &element) && element_string(&element, &name))
+		checking->batch_index = must_strndup((const char *)name.data, name.length);
+}
+
+static void judge_index(void *context, struct bytes index)
+{
+	struct checking *checking = context;
+	const struct rule *rule = checking->target->rule;
+
+	if (!checking->fit)
+		return;
+	if (checking->overflow && judge_is_batch_index(rule, index))
+		keep_name(checking, index);
+	checking->fit = checking->overflow ? judge_overflow_index(rule, index, checking->reason,
+								  sizeof(checking->reason))
+					   : judge_main_index(rule, index, checking->reason,
+							      sizeof(checking->reason));
+}
+
+static enum link_result look_at_indexes(struct checking *checking)
+{
+	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(collection_of(checking)));
+	enum link_result result;
+
+	result = link_find(checking->link, database_of(checking), view_of(command), judge_index,
+			   checking);
+	bson_destroy(command);
+	if (result == LINK_REFUSED && link_error(checking->link)->code == NAMESPACE_NOT_FOUND)
+		return LINK_DONE;
+	return refused(checking, result, "list the indexes of");
+}
+
+static enum link_result run_here(struct checking *checking, bson_t *command, const char *what)
+{
+	enum link_result result = link_run(checking->link, database_of(checking), view_of(command));
+
+	bson_destroy(command);
+	return refused(checking, result, what);
+}
+
+/* Also where the index is there: another's that a crash or a new primary could take back is
+ * acknowledged by this, too. */
+static enum link_result make_batch_index(struct checking *checking)
+{
+	const struct rule *rule = checking->target->rule;
+	const char *batch = batch_path(rule);
+	auto_free char *name = bson_strdup_printf("%s_1_%s_1", rule->overflow.link, batch);
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command), indexes, index, key;
+
+	writer_string(&command, "createIndexes", collection_of(checking));
+	indexes = writer_open_array(&command, "indexes");
+	index = writer_open_document(&command, "0");
+	key = writer_open_document(&command, "key");
+	writer_int32(&command, rule->overflow.link, 1);
+	writer_int32(&command, batch, 1);
+	writer_close(&command, key);
+	writer_string(&command, "name", checking->batch_index ? checking->batch_index : name);
+	writer_bool(&command, "unique", true);
+	writer_close(&command, index);
+	writer_close(&command, indexes);
+	command_write_concern(&command, checking->link);
+	writer_close(&command, start);
+	return refused(checking,
+		       link_run(checking->link, database_of(checking), buffer_view(&command)),
+		       "make the unique index of link and batch on");
+}
+
+/* The index's name as mongosh would make it: a_1_b_-1. */
+static void index_name(struct bytes keys, char *name, size_t size)
+{
+	struct cursor cursor;
+	struct element element;
+	struct bytes text;
+	size_t at = 0;
+	int64_t way;
+
+	name[0] = '\0';
+	require(cursor_open(&cursor, keys));
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT && at + 1 < size) {
+		if (element_integer(&element, &way))
+			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%lld", at ? "_" : "",
+					       (int)element.name.length,
+					       (const char *)element.name.data, (long long)way);
+		else if (element_string(&element, &text))
+			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%.*s", at ? "_" : "",
+					       (int)element.name.length,
+					       (const char *)element.name.data, (int)text.length,
+					       (const char *)text.data);
+	}
+}
+
+static enum link_result make_index(struct checking *checking, struct bytes keys)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command), indexes, index;
+	char name[1024];
+
+	index_name(keys, name, sizeof(name));
+	writer_string(&command, "createIndexes", collection_of(checking));
+	indexes = writer_open_array(&command, "indexes");
+	index = writer_open_document(&command, "0");
+	writer_document(&command, "key", keys);
+	writer_string(&command, "name", name);
+	writer_close(&command, index);
+	writer_close(&command, indexes);
+	command_write_concern(&command, checking->link);
+	writer_close(&command, start);
+	return refused(checking,
+		       link_run(checking->link, database_of(checking), buffer_view(&command)),
+		       "make an index of the rule on");
+}
+
+static enum link_result make_rule_indexes(struct checking *checking)
+{
+	struct bytes wanted = checking->target->rule->overflow.indexes, index;
+	struct cursor cursor;
+	struct element element, keys;
+	enum link_result result = LINK_DONE;
+
+	if (wanted.length == 0)
+		return LINK_DONE;
+	require(cursor_open(&cursor, wanted));
+	while (result == LINK_DONE && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_document(&element, &index) && document_find(index, "keys", &keys))
+			result = make_index(checking, keys.value);
+	}
+	return result;
+}
+
+/* With a document that no server takes. */
+static enum link_result try_insert(struct checking *checking)
+{
+	bson_t *command = BCON_NEW("insert", BCON_UTF8(collection_of(checking)), "documents", "[",
+				   "{", "_id", "[", "]", "}", "]");
+	enum link_result result = link_run(checking->link, database_of(checking), view_of(command));
+
+	bson_destroy(command);
+	if (result == LINK_REFUSED && link_error(checking->link)->code != ERROR_UNAUTHORIZED)
+		return LINK_DONE;
+	return refused(checking, result, "insert into");
+}
+
+/* Asks for each right by a command that changes nothing: rights are checked before anything else.
+ */
+static enum link_result try_rights(struct checking *checking)
+{
+	const char *collection = collection_of(checking);
+	enum link_result result = run_here(checking,
+					   BCON_NEW("find", BCON_UTF8(collection), "filter", "{",
+						    "_id", "{", "$in", "[", "]", "}", "}"),
+					   "read");
+	if (result == LINK_DONE)
+		result = run_here(checking,
+				  BCON_NEW("update", BCON_UTF8(collection), "updates", "[", "{",
+					   "q", "{", "_id", "{", "$in", "[", "]", "}", "}", "u",
+					   "{", "$unset", "{", "_spill", BCON_UTF8(""), "}", "}",
+					   "}", "]"),
+				  "update");
+	if (result != LINK_DONE || !checking->overflow)
+		return result;
+	result = run_here(checking,
+			  BCON_NEW("delete", BCON_UTF8(collection), "deletes", "[", "{", "q", "{",
+				   "_id", "{", "$in", "[", "]", "}", "}", "limit", BCON_INT32(0),
+				   "}", "]"),
+			  "delete from");
+	if (result != LINK_DONE || !checking->fit)
+		return result;
+	return try_insert(checking);
+}
+
+static enum link_result check_main(struct checking *checking)
+{
+	enum link_result result = look_at_collection(checking);
+
+	if (result == LINK_DONE && checking->fit)
+		result = look_at_indexes(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = try_rights(checking);
+	return result;
+}
+
+static enum link_result check_overflow(struct checking *checking)
+{
+	enum link_result result = look_at_collection(checking);
+
+	if (result == LINK_DONE && checking->fit)
+		result = look_at_indexes(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = make_batch_index(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = make_rule_indexes(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = try_rights(checking);
+	return result;
+}
+
+static void write_remedy(const struct checking *checking, char *remedy, size_t size)
+{
+	if (checking->rights)
+		snprintf(remedy, size,
+			 "give it the role readWrite on the database '%.64s', or name another "
+			 "account (upstream.uri)",
+			 database_of(checking));
+	else
+		snprintf(remedy, size, "change that, or take the rule out of the file");
+}
+
+static void judge(struct target_set *set, struct mover_target *target,
+		  const struct checking *checking)
+{
+	char reason[sizeof(target->reason)], remedy[200];
+
+	if (checking->fit) {
+		target_judge(set, target, FITNESS_FIT, "");
+		return;
+	}
+	write_remedy(checking, remedy, sizeof(remedy));
+	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.300s; %s",
+		 target->rule->name, database_of(checking), collection_of(checking),
+		 checking->reason, remedy);
+	target_judge(set, target, FITNESS_UNFIT, reason);
+}
+
+must_check enum link_result fitness_check(struct link *link, struct target_set *set,
+					  struct mover_target *target)
+{
+	struct checking checking = {.link = link, .target = target, .fit = true};
+	enum link_result result = check_main(&checking);
+
+	if (result == LINK_DONE && checking.fit) {
+		checking.overflow = true;
+		result = check_overflow(&checking);
+	}
+	free(checking.batch_index);
+	if (result == LINK_LOST)
+		return result;
+	atomic_store(&target->judged_on, link_process(link));
+	judge(set, target, &checking);
+	return LINK_DONE;
+}

@@ -1,0 +1,286 @@
+/* Where a rule can't hold, judged by what listCollections and listIndexes say. */
+#include "proxy/fitness_judge.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define DEPTH_MAX 64
+
+static bool refuse(char *reason, size_t size, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static bool refuse(char *reason, size_t size, const char *format, ...)
+{
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(reason, size, format, arguments);
+	va_end(arguments);
+	return false;
+}
+
+static bool touches(struct bytes path, const char *array)
+{
+	return path_relate(path, array) != PATH_APART;
+}
+
+static bool truth_at(struct bytes document, const char *path)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_truth(&element);
+}
+
+static bool text_at(struct bytes document, const char *path, const char *text)
+{
+	struct element element;
+	struct bytes found;
+
+	return document_find_path(document, path, &element) && element_string(&element, &found) &&
+	       bytes_are(found, text);
+}
+
+static bool document_at(struct bytes document, const char *path, struct bytes *found)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_document(&element, found);
+}
+
+/* Whether some name at any depth, or some "$path" in an expression, touches the path. */
+static bool names_path(struct bytes document, const char *path)
+{
+	struct cursor levels[DEPTH_MAX];
+	struct element element;
+	struct bytes text;
+	size_t depth = 0;
+
+	if (!cursor_open(&levels[0], document))
+		return true;
+	for (;;) {
+		enum cursor_step step = cursor_next(&levels[depth], &element);
+
+		if (step == CURSOR_END && depth-- == 0)
+			return false;
+		if (step == CURSOR_END)
+			continue;
+		if (step != CURSOR_ELEMENT || touches(element.name, path))
+			return true;
+		if (element_string(&element, &text) && text.length > 1 && text.data[0] == '$' &&
+		    touches((struct bytes){text.data + 1, text.length - 1}, path))
+			return true;
+		if (!element_document(&element, &text))
+			continue;
+		if (++depth == DEPTH_MAX || !cursor_open(&levels[depth], text))
+			return true;
+	}
+}
+
+/* What $jsonSchema calls the type. */
+static const char *type_alias(uint8_t type)
+{
+	switch (type) {
+	case BSON_BYTE_DOUBLE:
+		return "double";
+	case BSON_BYTE_STRING:
+		return "string";
+	case BSON_BYTE_DOCUMENT:
+		return "object";
+	case BSON_BYTE_BOOL:
+		return "bool";
+	case BSON_BYTE_INT32:
+		return "int";
+	case BSON_BYTE_INT64:
+		return "long";
+	default:
+		return "";
+	}
+}
+
+/* A property's schema that says no more than which type it has: {bsonType: "bool", description:
+ * ...}. */
+static bool allows_type(struct bytes schema, uint8_t type)
+{
+	struct cursor cursor;
+	struct element element;
+	struct bytes text;
+
+	if (!cursor_open(&cursor, schema))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_is(&element, "title") || element_is(&element, "description"))
+			continue;
+		if (!element_is(&element, "bsonType") || !element_string(&element, &text) ||
+		    !bytes_are(text, type_alias(type)))
+			return false;
+	}
+	return true;
+}
+
+/* Whether documents may have a field of ours, of this type, under the validator. */
+static bool allows_field(struct bytes validator, const char *name, uint8_t type)
+{
+	struct bytes schema, properties, own;
+	struct element more;
+
+	if (!document_at(validator, "$jsonSchema", &schema))
+		return !names_path(validator, name);
+	if (document_at(schema, "properties", &properties) && document_at(properties, name, &own))
+		return allows_type(own, type);
+	if (document_find(schema, "additionalProperties", &more) &&
+	    (more.type != BSON_BYTE_BOOL || !element_truth(&more)))
+		return false;
+	return !names_path(validator, name);
+}
+
+static bool judge_validator(const struct rule *rule, struct bytes entry, char *reason, size_t size)
+{
+	struct bytes validator;
+
+	if (!document_at(entry, "options.validator", &validator) ||
+	    text_at(entry, "options.validationAction", "warn") ||
+	    text_at(entry, "options.validationLevel", "off"))
+		return true;
+	if (names_path(validator, rule->array))
+		return refuse(reason, size,
+			      "its validator looks at '%s', of which it would see a part only",
+			      rule->array);
+	if (!allows_field(validator, "_spill", BSON_BYTE_DOCUMENT))
+		return refuse(reason, size, "its validator refuses the field '_spill'");
+	if (rule->flag.field && !allows_field(validator, rule->flag.field, rule->flag.value.type))
+		return refuse(reason, size, "its validator may refuse the flag '%s'",
+			      rule->flag.field);
+	return true;
+}
+
+static bool judge_kind(struct bytes entry, char *reason, size_t size)
+{
+	if (text_at(entry, "type", "view"))
+		return refuse(reason, size, "it is a view");
+	if (text_at(entry, "type", "timeseries"))
+		return refuse(reason, size, "it is a time series collection");
+	if (truth_at(entry, "options.capped"))
+		return refuse(reason, size, "it is a capped collection");
+	return true;
+}
+
+must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
+				      size_t size)
+{
+	return judge_kind(entry, reason, size) && judge_validator(rule, entry, reason, size);
+}
+
+must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size)
+{
+	struct bytes found;
+
+	if (!judge_kind(entry, reason, size))
+		return false;
+	if (document_at(entry, "options.collation", &found))
+		return refuse(reason, size, "it has a collation; links are compared byte for byte");
+	if (document_at(entry, "options.validator", &found) &&
+	    !allows_field(found, "_spill", BSON_BYTE_DOCUMENT))
+		return refuse(reason, size, "its validator refuses the field '_spill'");
+	return true;
+}
+
+static bool keys_touch(struct bytes keys, const char *array)
+{
+	struct cursor cursor;
+	struct element element;
+
+	if (!cursor_open(&cursor, keys))
+		return true;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (touches(element.name, array) || element_is(&element, "$**"))
+			return true;
+	}
+	return false;
+}
+
+/* The key's kind where it is one that needs the whole array: NULL for plain ones. */
+static const char *special_kind(struct bytes keys)
+{
+	static const char *const kinds[] = {"text", "2d", "2dsphere"};
+	struct cursor cursor;
+	struct element element;
+	struct bytes text;
+
+	if (!cursor_open(&cursor, keys))
+		return "broken";
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++) {
+			if (element_string(&element, &text) && bytes_are(text, kinds[i]))
+				return kinds[i];
+		}
+	}
+	return NULL;
+}
+
+static struct bytes name_of(struct bytes index)
+{
+	struct element element;
+	struct bytes name;
+
+	if (document_find(index, "name", &element) && element_string(&element, &name))
+		return name;
+	return bytes_of("?");
+}
+
+must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
+				 size_t size)
+{
+	struct bytes keys, weights, filter, name = name_of(index);
+	struct element element;
+	const char *kind, *why = NULL;
+	bool over;
+
+	if (!document_at(index, "key", &keys))
+		return refuse(reason, size, "an index can't be read");
+	over = keys_touch(keys, rule->array);
+	kind = special_kind(keys);
+	if (document_at(index, "weights", &weights))
+		over = over || keys_touch(weights, rule->array);
+	if (truth_at(index, "unique") &&
+	    (over || (document_at(index, "partialFilterExpression", &filter) &&
+		      names_path(filter, rule->array))))
+		why = "unique";
+	else if (over && document_find(index, "expireAfterSeconds", &element))
+		why = "TTL";
+	else if (over && kind)
+		why = kind;
+	if (!why)
+		return true;
+	return refuse(reason, size, "its %s index '%.*s' needs the whole of '%s'", why,
+		      (int)name.length, (const char *)name.data, rule->array);
+}
+
+bool judge_is_batch_index(const struct rule *rule, struct bytes index)
+{
+	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
+	struct bytes keys, filter;
+	struct cursor cursor;
+	struct element link, number, more;
+
+	return truth_at(index, "unique") && document_at(index, "key", &keys) &&
+	       !document_at(index, "partialFilterExpression", &filter) &&
+	       cursor_open(&cursor, keys) && cursor_next(&cursor, &link) == CURSOR_ELEMENT &&
+	       element_is(&link, rule->overflow.link) &&
+	       cursor_next(&cursor, &number) == CURSOR_ELEMENT && element_is(&number, batch) &&
+	       cursor_next(&cursor, &more) == CURSOR_END;
+}
+
+must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
+				     size_t size)
+{
+	struct bytes name = name_of(index);
+	struct element element;
+
+	if (document_find(index, "expireAfterSeconds", &element))
+		return refuse(reason, size, "its TTL index '%.*s' would take elements away",
+			      (int)name.length, (const char *)name.data);
+	if (truth_at(index, "unique") && !judge_is_batch_index(rule, index))
+		return refuse(reason, size, "its unique index '%.*s' could refuse elements",
+			      (int)name.length, (const char *)name.data);
+	return true;
+}

@@ -1,0 +1,21 @@
+/* Where a rule can't hold (protocol.md section 8), judged by what listCollections and listIndexes
+ * say. Pure.
+ *
+ * Each returns false and writes the reason where the rule can't hold. In doubt it can't. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "rules/rules.h"
+
+/* An entry of listCollections: the main collection's, or its overflow's. */
+must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
+				      size_t size);
+must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size);
+/* A document of listIndexes. */
+must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
+				 size_t size);
+must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
+				     size_t size);
+
+/* True for the unique index {<link>: 1, <batch>: 1} that every overflow collection has to have. */
+bool judge_is_batch_index(const struct rule *rule, struct bytes index);

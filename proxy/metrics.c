@@ -1,0 +1,111 @@
+/* Counters and gauges, summed over all blocks when somebody asks. */
+#include "proxy/metrics.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define BLOCKS_MAX 300
+#define REFUSALS_MAX 512
+
+struct refusal {
+	char *rule;
+	char *what;
+	int64_t count;
+};
+
+static struct metrics *blocks[BLOCKS_MAX];
+static size_t block_count;
+static struct refusal refusals[REFUSALS_MAX];
+static size_t refusal_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+struct metrics *metrics_new(void)
+{
+	struct metrics *block = aligned_alloc(64, (sizeof(*block) + 63) / 64 * 64);
+
+	require(block);
+	memset(block, 0, sizeof(*block));
+	pthread_mutex_lock(&lock);
+	require(block_count < BLOCKS_MAX);
+	blocks[block_count++] = block;
+	pthread_mutex_unlock(&lock);
+	return block;
+}
+
+void metrics_free_all(void)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < block_count; i++)
+		free(blocks[i]);
+	for (size_t i = 0; i < refusal_count; i++) {
+		free(refusals[i].rule);
+		free(refusals[i].what);
+	}
+	block_count = refusal_count = 0;
+	pthread_mutex_unlock(&lock);
+}
+
+void metrics_refused(const char *rule, const char *what)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&lock);
+	while (i < refusal_count &&
+	       (strcmp(refusals[i].rule, rule) || strcmp(refusals[i].what, what)))
+		i++;
+	if (i == refusal_count && i < REFUSALS_MAX) {
+		refusals[i].rule = must_strndup(rule, strlen(rule));
+		refusals[i].what = must_strndup(what, strlen(what));
+		refusals[i].count = 0;
+		refusal_count++;
+	}
+	if (i < refusal_count)
+		refusals[i].count++;
+	pthread_mutex_unlock(&lock);
+}
+
+static void print_line(struct buffer *out, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void print_line(struct buffer *out, const char *format, ...)
+{
+	char line[512];
+	va_list arguments;
+	int length;
+
+	va_start(arguments, format);
+	length = vsnprintf(line, sizeof(line), format, arguments);
+	va_end(arguments);
+	if (length > 0)
+		buffer_append(out, line,
+			      (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+}
+
+static void print_metric(struct buffer *out, const char *type, const char *name, const char *help,
+			 size_t offset)
+{
+	int64_t sum = 0;
+
+	for (size_t i = 0; i < block_count; i++)
+		sum += atomic_load_explicit((_Atomic int64_t *)(void *)((char *)blocks[i] + offset),
+					    memory_order_relaxed);
+	print_line(out, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", name, help, name, type, name,
+		   (long long)sum);
+}
+
+void metrics_print(struct buffer *out)
+{
+	pthread_mutex_lock(&lock);
+#define METRIC(field, type, name, help) \
+	print_metric(out, #type, name, help, offsetof(struct metrics, field));
+#include "proxy/metrics.def"
+#undef METRIC
+	print_line(out, "# HELP spillway_refusals_total Requests refused, by rule and operator.\n"
+			"# TYPE spillway_refusals_total counter\n");
+	for (size_t i = 0; i < refusal_count; i++)
+		print_line(out, "spillway_refusals_total{rule=\"%s\",operator=\"%s\"} %lld\n",
+			   refusals[i].rule, refusals[i].what, (long long)refusals[i].count);
+	pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,701 @@
+/* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps. */
+#include "proxy/mover.h"
+
+#include "proxy/fitness.h"
+#include "proxy/log.h"
+#include "proxy/member_names.h"
+#include "proxy/mover_gc.h"
+#include "proxy/mover_inner.h"
+#include "proxy/mover_look.h"
+#include "proxy/mover_round.h"
+#include "proxy/sweep.h"
+#include "rules/glob.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define ROUND_THREADS 2
+#define CONNECT_PAUSE_MS 200
+#define KEEP_MS 1000         /* how often the keeper tries again what did not work */
+#define JUDGED_MS 60000      /* for how long a judgement holds: others may change the collection */
+#define NAMES_MS 5000        /* how often it asks servers that have not said their name */
+#define DEMAND_TRIES 5       /* rounds before somebody who waits is told that nothing moved */
+#define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
+#define SWEEP_SOON_MS 1000
+#define SWEEP_AGAIN_MS \
+	10000 /* from a sweep to the next that is asked for, or 20 times as long as it took */
+#define SWEEP_LOOK_MS 60000 /* the longest sleep between two looks at what is due */
+
+/* What threads share. */
+
+void mover_pause(struct mover *mover, int64_t milliseconds)
+{
+	int64_t until = mover_clock() + milliseconds;
+	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+
+	pthread_mutex_lock(&mover->lock);
+	while (!atomic_load(&mover->stopping) && mover_clock() < until)
+		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+must_check bool mover_connect(struct mover *mover, struct link **link, bson_error_t *error)
+{
+	if (*link && link_alive(*link))
+		return true;
+	link_free(*link);
+	*link = link_open(mover->config->upstream_uri, &mover->stopping, error);
+	if (!*link)
+		metric_add_shared(&mover->metrics->upstream_failures, 1);
+	return *link != NULL;
+}
+
+static bool judgement_holds(const struct mover_target *target)
+{
+	return target->fitness != FITNESS_UNKNOWN && mover_clock() < target->judged_at + JUDGED_MS;
+}
+
+static bool is_judged(const struct link *link, const struct mover_target *target)
+{
+	return judgement_holds(target) && target->judged_on == link_process(link);
+}
+
+/* `found`: it has become unfit just now. */
+static enum link_result judge(struct mover *mover, struct link *link, struct mover_target *target,
+			      bool again, bool *found)
+{
+	enum link_result result = LINK_DONE;
+
+	*found = false;
+	if (!again && is_judged(link, target))
+		return LINK_DONE;
+	pthread_mutex_lock(&mover->fitness_lock);
+	if (again || !is_judged(link, target)) {
+		enum fitness before = target->fitness;
+
+		result = fitness_check(link, mover->targets, target);
+		if (result == LINK_DONE)
+			atomic_store(&target->judged_at, mover_clock());
+		*found = before != FITNESS_UNFIT && target->fitness == FITNESS_UNFIT;
+		atomic_store(&mover->metrics->unfit_namespaces,
+			     (int64_t)target_unfit_count(mover->targets));
+	}
+	pthread_mutex_unlock(&mover->fitness_lock);
+	return result;
+}
+
+must_check enum link_result mover_judge(struct mover *mover, struct link *link,
+					struct mover_target *target, bool again)
+{
+	char reason[sizeof(target->reason)];
+	bool found;
+	enum link_result result = judge(mover, link, target, again, &found);
+
+	if (found && target_unfit(mover->targets, bytes_of(target->database),
+				  bytes_of(target->collection), reason, sizeof(reason)))
+		log_error("%s", reason);
+	return result;
+}
+
+/* A sweep may be due earlier than the sweeper thinks. */
+static void wake_sweeper(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	mover->sweep_news = true;
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+void mover_sweep_soon(struct mover *mover, struct mover_target *target)
+{
+	int64_t soon = mover_clock() + SWEEP_SOON_MS, again = target->sweep_again;
+
+	if (soon < again)
+		soon = again;
+	if (soon < target->sweep_due)
+		target->sweep_due = soon;
+	wake_sweeper(mover);
+}
+
+static void show_queue(struct mover *mover)
+{
+	atomic_store(&mover->metrics->mover_queue, (int64_t)mover_queue_count(mover->rounds));
+}
+
+/* Rounds. */
+
+static void tell(struct mover *mover, struct mover_work *work, const struct round *round,
+		 enum round_end end)
+{
+	if (round->elements > 0)
+		mover_queue_tell(mover->rounds, work, true);
+	else if (end != ROUND_RETRY || work->tries >= DEMAND_TRIES)
+		mover_queue_tell(mover->rounds, work, false);
+}
+
+/* Dead generations hold the numbers of a document's batches: a look for garbage, and another round
+ * once that is gone. */
+static void wait_for_garbage(struct mover *mover, const struct mover_work *work, int64_t now)
+{
+	struct mover_target *target = work->target;
+
+	mover_queue_look(mover->garbage, target, work->id_type, work->id, now);
+	mover_queue_look(mover->rounds, target, work->id_type, work->id,
+			 now + target->rule->gc_delay_ms + KEEP_MS);
+}
+
+static enum mover_outcome outcome_of(struct mover *mover, const struct mover_work *work,
+				     const struct round *round, enum round_end end)
+{
+	int64_t now = mover_clock();
+
+	switch (end) {
+	case ROUND_REST:
+		if (round->spilled)
+			mover_queue_room(mover->rounds, work, MOVER_ROOM_OUTLIER, now);
+		return MOVER_SETTLED;
+	case ROUND_LEFT:
+		mover_queue_room(mover->rounds, work, INT64_MAX, now);
+		return MOVER_SETTLED;
+	case ROUND_GARBAGE:
+		wait_for_garbage(mover, work, now);
+		return MOVER_SETTLED;
+	case ROUND_RETRY:
+		return MOVER_RETRY;
+	case ROUND_LOST:
+		return MOVER_ABSENT;
+	}
+	require(!"a round that ends without a name");
+}
+
+static void run_round(struct mover *mover, struct link *link, struct mover_work *work)
+{
+	struct round round = {.link = link,
+			      .target = work->target,
+			      .metrics = mover->metrics,
+			      .id_type = work->id_type,
+			      .id = work->id,
+			      .operation_time = work->operation_time,
+			      .hot = work->hot,
+			      .tries = work->tries};
+	enum round_end end = round_run(&round);
+
+	if (round.elements > 0)
+		atomic_store(&mover->metrics->mover_lag_microseconds,
+			     1000 * (mover_clock() - work->due_since));
+	if (round.stored_in_vain) /* whoever ended the generation has looked before that */
+		mover_queue_look(mover->garbage, work->target, work->id_type, work->id,
+				 mover_clock());
+	tell(mover, work, &round, end);
+	mover_queue_done(mover->rounds, work, outcome_of(mover, work, &round, end), mover_clock());
+}
+
+static void give_back(struct mover_queue *queue, struct mover_work **works, size_t count,
+		      enum mover_outcome outcome)
+{
+	for (size_t i = 0; i < count; i++) {
+		mover_queue_tell(queue, works[i], false);
+		mover_queue_done(queue, works[i], outcome, mover_clock());
+	}
+}
+
+/* Entries of one target: one outlier, one filter, or many documents to be asked about. */
+static void work_on(struct mover *mover, struct link *link, struct mover_work **works, size_t count)
+{
+	struct mover_target *target = works[0]->target;
+	enum link_result result = mover_judge(mover, link, target, false);
+
+	if (result != LINK_DONE) {
+		give_back(mover->rounds, works, count, MOVER_ABSENT);
+	} else if (target->fitness == FITNESS_UNFIT) {
+		give_back(mover->rounds, works, count, MOVER_SETTLED);
+	} else if (!works[0]->id_type) {
+		result = look_for_filter(mover, link, works[0]);
+		give_back(mover->rounds, works, 1,
+			  result == LINK_LOST ? MOVER_ABSENT : MOVER_SETTLED);
+	} else if (works[0]->outlier) {
+		run_round(mover, link, works[0]);
+	} else if (look_at_documents(mover, link, works, count) == LINK_REFUSED) {
+		metric_add_shared(&mover->metrics->move_errors, 1);
+	}
+}
+
+static void *run_rounds(void *context)
+{
+	struct mover *mover = context;
+	struct mover_work *works[MOVER_TAKE_MAX];
+	struct link *link = NULL;
+	bson_error_t error;
+	int64_t next;
+	size_t count;
+
+	while (!atomic_load(&mover->stopping)) {
+		count = mover_queue_take(mover->rounds, mover_clock(), works, &next);
+		if (count == 0) {
+			mover_queue_wait(mover->rounds, next);
+		} else if (mover_connect(mover, &link, &error)) {
+			work_on(mover, link, works, count);
+		} else {
+			give_back(mover->rounds, works, count, MOVER_ABSENT);
+			mover_pause(mover, CONNECT_PAUSE_MS);
+		}
+		show_queue(mover);
+	}
+	link_free(link);
+	return NULL;
+}
+
+/* The keeper. */
+
+struct keeper {
+	struct mover *mover;
+	struct link *link;
+	int64_t names_due;
+};
+
+/* Asks the servers behind the listeners what they call themselves. */
+static void learn_names(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	const struct config *config = mover->config;
+	struct element me = {0};
+	struct link *link;
+	bson_error_t error;
+
+	if (mover_clock() < keeper->names_due)
+		return;
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (member_names_known(mover->names, i))
+			continue;
+		link = link_open_member(config->upstream_uri, config->listen[i].server,
+					&mover->stopping, &error);
+		if (!link)
+			continue;
+		if (!document_find(link_hello(link), "me", &me) || me.type != BSON_BYTE_STRING)
+			member_names_learn(mover->names, i, (struct bytes){0});
+		else
+			member_names_learn(mover->names, i,
+					   (struct bytes){me.value.data + 4, me.value.length - 5});
+		link_free(link);
+	}
+	keeper->names_due = mover_clock() + NAMES_MS;
+}
+
+static bool is_exact(const struct rule *rule)
+{
+	return !glob_is(bytes_of(rule->database)) && !glob_is(bytes_of(rule->collection));
+}
+
+/* Every namespace that the rules name exactly. */
+static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t size)
+{
+	struct mover *mover = keeper->mover;
+	struct rule_set *rules = mover->config->rules;
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+		struct mover_target *target;
+		bool found;
+
+		if (!is_exact(rule))
+			continue;
+		target = target_get(mover->targets, rule, bytes_of(rule->database),
+				    bytes_of(rule->collection));
+		require(target);
+		/* What was found unfit may have been mended. */
+		if (judge(mover, keeper->link, target, target->fitness == FITNESS_UNFIT, &found) !=
+		    LINK_DONE) {
+			snprintf(reason, size, "%s", link_error(keeper->link)->message);
+			return MOVER_CHECK_NO_SERVER;
+		}
+		if (target_unfit(mover->targets, bytes_of(rule->database),
+				 bytes_of(rule->collection), reason, size))
+			return MOVER_CHECK_BAD;
+	}
+	return MOVER_CHECK_GOOD;
+}
+
+static enum mover_check check_servers(struct keeper *keeper, char *reason, size_t size)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error = {0};
+	char member[256];
+	enum mover_check check;
+
+	learn_names(keeper);
+	if (!mover_connect(mover, &keeper->link, &error)) {
+		if (error.code != LINK_AUTHENTICATION_FAILED) {
+			snprintf(reason, size, "%s", error.message);
+			return MOVER_CHECK_NO_SERVER;
+		}
+		snprintf(reason, size,
+			 "the upstream account can't sign in (%s): look at its user and password "
+			 "in upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
+			 error.message);
+		return MOVER_CHECK_BAD;
+	}
+	check = check_rules(keeper, reason, size);
+	if (check != MOVER_CHECK_GOOD)
+		return check;
+	if (member_names_cover(mover->names, link_hello(keeper->link), member, sizeof(member)))
+		return MOVER_CHECK_GOOD;
+	snprintf(reason, size,
+		 "'%s' is a member of the replica set, but no entry of 'listen' stands before it: "
+		 "clients would go around Spillway; add one",
+		 member);
+	return MOVER_CHECK_BAD;
+}
+
+static void keep_check(struct mover *mover, enum mover_check check, const char *reason)
+{
+	bool news;
+
+	pthread_mutex_lock(&mover->lock);
+	news = !mover->checked || strcmp(mover->check_reason, reason) != 0;
+	mover->checked = true;
+	mover->check = check;
+	snprintf(mover->check_reason, sizeof(mover->check_reason), "%s", reason);
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+	if (news && check == MOVER_CHECK_BAD)
+		log_error("%s", reason);
+	else if (news && check == MOVER_CHECK_NO_SERVER)
+		log_warning("no server answers yet; trying on: %s", reason);
+}
+
+/* Until all is known to be good; the first outcome is what mover_first_check tells. */
+static void check_until_good(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	char reason[sizeof(mover->check_reason)] = "";
+	enum mover_check check;
+
+	if (atomic_load(&mover->ready))
+		return;
+	check = check_servers(keeper, reason, sizeof(reason));
+	keep_check(mover, check, reason);
+	if (check == MOVER_CHECK_GOOD) {
+		atomic_store(&mover->ready, true);
+		wake_sweeper(mover);
+	}
+}
+
+/* Nobody works on an unfit target, so nobody else would see that it was mended. */
+static bool recheck_is_due(struct mover_target *target)
+{
+	return atomic_exchange(&target->recheck, false) ||
+	       (target->fitness == FITNESS_UNFIT && !judgement_holds(target));
+}
+
+static void check_again(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	struct mover_target *target;
+	bson_error_t error;
+
+	if (!atomic_exchange(&mover->recheck_due, false) && target_unfit_count(mover->targets) == 0)
+		return;
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
+		if (!recheck_is_due(target))
+			continue;
+		if (mover_connect(mover, &keeper->link, &error) &&
+		    mover_judge(mover, keeper->link, target, true) == LINK_DONE)
+			continue;
+		atomic_store(&target->recheck, true);
+		atomic_store(&mover->recheck_due, true);
+	}
+}
+
+static void look_for_garbage(struct keeper *keeper, struct mover_work **works, size_t count)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error;
+
+	if (!mover_connect(mover, &keeper->link, &error)) {
+		give_back(mover->garbage, works, count, MOVER_ABSENT);
+		mover_pause(mover, CONNECT_PAUSE_MS);
+	} else if (gc_look(mover->gc, keeper->link, works, count) == LINK_REFUSED) {
+		metric_add_shared(&mover->metrics->move_errors, 1);
+	}
+}
+
+static int64_t earliest(int64_t one, int64_t other)
+{
+	return one < other ? one : other;
+}
+
+static void *run_keeper(void *context)
+{
+	struct mover *mover = context;
+	struct keeper keeper = {.mover = mover};
+	struct mover_work *works[MOVER_TAKE_MAX];
+	int64_t due, next;
+	size_t count;
+
+	while (!atomic_load(&mover->stopping)) {
+		check_until_good(&keeper);
+		learn_names(&keeper);
+		check_again(&keeper);
+		due = gc_sweep_out(mover->gc, keeper.link, mover_clock());
+		count = mover_queue_take(mover->garbage, mover_clock(), works, &next);
+		if (count > 0)
+			look_for_garbage(&keeper, works, count);
+		else
+			mover_queue_wait(mover->garbage,
+					 earliest(earliest(due, next), mover_clock() + KEEP_MS));
+	}
+	link_free(keeper.link);
+	return NULL;
+}
+
+/* The sweeper. */
+
+static void sweep_if_due(struct mover *mover, struct link *link, struct mover_target *target)
+{
+	int64_t began = mover_clock(), took, period = target->rule->sweep_ms;
+	bool first = target->sweep_due == 0;
+	enum link_result result;
+
+	if (target->sweep_due > began)
+		return;
+	target->sweep_due = INT64_MAX;
+	if (first && period == 0)
+		return; /* off */
+	result = mover_judge(mover, link, target, !first);
+	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
+		result = sweep_target(mover, link, target);
+	took = mover_clock() - began;
+	target->sweep_again =
+		mover_clock() + (20 * took > SWEEP_AGAIN_MS ? 20 * took : SWEEP_AGAIN_MS);
+	if (result == LINK_LOST)
+		target->sweep_due = earliest(target->sweep_due, mover_clock() + KEEP_MS);
+	else if (period > 0)
+		target->sweep_due = earliest(target->sweep_due, began + period);
+}
+
+/* Sleeps until then, or until a sweep may be due earlier. */
+static void await_sweep(struct mover *mover, int64_t until)
+{
+	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+
+	pthread_mutex_lock(&mover->lock);
+	while (!atomic_load(&mover->stopping) && !mover->sweep_news && mover_clock() < until)
+		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
+	mover->sweep_news = false;
+	pthread_mutex_unlock(&mover->lock);
+}
+
+/* How often the namespaces of patterns are listed: as often as the rule with the shortest period is
+ * swept. 0: never. */
+static int64_t listing_period(const struct mover *mover)
+{
+	struct rule_set *rules = mover->config->rules;
+	int64_t period = 0;
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		int64_t each = rule_set_at(rules, i)->sweep_ms;
+
+		if (each > 0 && !is_exact(rule_set_at(rules, i)) && (!period || each < period))
+			period = each;
+	}
+	return period;
+}
+
+/* Sweeps what is due; returns when the next is. */
+static int64_t sweep_all(struct mover *mover, struct link *link)
+{
+	struct mover_target *target;
+	int64_t next = mover_clock() + SWEEP_LOOK_MS;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
+		sweep_if_due(mover, link, target);
+		next = earliest(next, target->sweep_due);
+	}
+	return next;
+}
+
+static void *run_sweeper(void *context)
+{
+	struct mover *mover = context;
+	struct link *link = NULL;
+	bson_error_t error;
+	int64_t period = listing_period(mover), listing_due = period ? 0 : INT64_MAX;
+	int64_t next = mover_clock() + KEEP_MS;
+
+	while (!atomic_load(&mover->stopping)) {
+		await_sweep(mover, earliest(next, listing_due));
+		next = mover_clock() + KEEP_MS;
+		if (!atomic_load(&mover->ready) || !mover_connect(mover, &link, &error))
+			continue;
+		if (mover_clock() >= listing_due)
+			listing_due = mover_clock() +
+				      (sweep_find_namespaces(mover, link) == LINK_DONE ? period
+										       : KEEP_MS);
+		next = sweep_all(mover, link);
+	}
+	link_free(link);
+	return NULL;
+}
+
+/* What the rest of the program calls. */
+
+static void start_thread(struct mover *mover, void *(*run)(void *))
+{
+	require(pthread_create(&mover->threads[mover->thread_count++], NULL, run, mover) == 0);
+}
+
+struct mover *mover_start(const struct config *config, struct metrics *metrics)
+{
+	struct mover *mover = must_calloc(1, sizeof(*mover));
+	pthread_condattr_t clock;
+
+	mover->config = config;
+	mover->metrics = metrics;
+	mover->targets = target_set_new(config->rules);
+	mover->rounds = mover_queue_new();
+	mover->garbage = mover_queue_new();
+	mover->names = member_names_new(config);
+	mover->gc = gc_new(mover);
+	pthread_mutex_init(&mover->lock, NULL);
+	pthread_mutex_init(&mover->fitness_lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&mover->changed, &clock);
+	pthread_condattr_destroy(&clock);
+	start_thread(mover, run_keeper);
+	start_thread(mover, run_sweeper);
+	for (int i = 0; i < ROUND_THREADS; i++)
+		start_thread(mover, run_rounds);
+	return mover;
+}
+
+void mover_stop(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	atomic_store(&mover->stopping, true);
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+	mover_queue_close(mover->rounds);
+	mover_queue_close(mover->garbage);
+	for (size_t i = 0; i < mover->thread_count; i++)
+		pthread_join(mover->threads[i], NULL);
+	mover_queue_free(mover->rounds);
+	mover_queue_free(mover->garbage);
+	gc_free(mover->gc);
+	member_names_free(mover->names);
+	target_set_free(mover->targets);
+	pthread_cond_destroy(&mover->changed);
+	pthread_mutex_destroy(&mover->lock);
+	pthread_mutex_destroy(&mover->fitness_lock);
+	free(mover);
+}
+
+static void drop_note(struct mover *mover)
+{
+	metric_add_shared(&mover->metrics->notes_dropped, 1);
+}
+
+void mover_note(struct mover *mover, const struct mover_note *note)
+{
+	struct mover_target *target =
+		target_get(mover->targets, note->rule, note->database, note->collection);
+	int64_t now = mover_clock();
+
+	if (!target) {
+		drop_note(mover);
+		return;
+	}
+	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
+			      note->reason == MOVER_DELETED))
+		mover_queue_look(mover->garbage, target, note->id_type, note->id,
+				 now + GARBAGE_WINDOW_MS);
+	if (note->reason == MOVER_SOMEWHERE)
+		mover_sweep_soon(mover, target);
+	else if (note->reason != MOVER_DELETED &&
+		 !mover_queue_note(mover->rounds, target, note, now))
+		drop_note(mover);
+}
+
+void mover_move_now(struct mover *mover, const struct mover_note *note,
+		    void (*done)(void *context, bool moved), void *context)
+{
+	struct mover_target *target =
+		target_get(mover->targets, note->rule, note->database, note->collection);
+	struct mover_waiter *waiter;
+
+	if (!target || !note->id_type) {
+		done(context, false);
+		return;
+	}
+	waiter = must_calloc(1, sizeof(*waiter));
+	waiter->done = done;
+	waiter->context = context;
+	if (!mover_queue_demand(mover->rounds, target, note, waiter, mover_clock()))
+		drop_note(mover);
+}
+
+bool mover_ready(const struct mover *mover)
+{
+	return atomic_load(&mover->ready);
+}
+
+enum mover_check mover_first_check(struct mover *mover)
+{
+	enum mover_check check;
+
+	pthread_mutex_lock(&mover->lock);
+	while (!mover->checked)
+		pthread_cond_wait(&mover->changed, &mover->lock);
+	check = mover->check;
+	pthread_mutex_unlock(&mover->lock);
+	return check;
+}
+
+void mover_not_ready(struct mover *mover, char *reason, size_t size)
+{
+	pthread_mutex_lock(&mover->lock);
+	snprintf(reason, size, "%s", mover->check_reason);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,
+		 size_t size)
+{
+	return target_unfit(mover->targets, database, collection, reason, size);
+}
+
+/* No collection: anywhere in the database, be it the array's or the overflow's. */
+static bool target_lies_in(const struct mover_target *target, struct bytes database,
+			   struct bytes collection)
+{
+	if (collection.length == 0)
+		return bytes_are(database, target->database) ||
+		       bytes_are(database, target->overflow_database);
+	return bytes_are(database, target->database) && bytes_are(collection, target->collection);
+}
+
+void mover_recheck(struct mover *mover, struct bytes database, struct bytes collection)
+{
+	struct mover_target *target;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
+		if (!target_lies_in(target, database, collection))
+			continue;
+		atomic_store(&target->judged_at,
+			     -JUDGED_MS); /* no round before it is judged again */
+		atomic_store(&target->recheck, true);
+		atomic_store(&mover->recheck_due, true);
+	}
+	mover_queue_wake(mover->garbage);
+}
+
+bool mover_advertised(struct mover *mover, struct bytes member, struct bytes *advertised)
+{
+	return member_names_find(mover->names, member, advertised);
+}
+
+void mover_learn_name(struct mover *mover, size_t listen_index, struct bytes me)
+{
+	member_names_learn(mover->names, listen_index, me);
+}

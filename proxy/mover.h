@@ -1,0 +1,58 @@
+/* The mover: takes tails behind the traffic to overflow documents and clears garbage (protocol.md
+ * sections 3 and 5).
+ *
+ * Blocking code in threads of its own, with the `upstream` account. The client's way only leaves
+ * notes. */
+#pragma once
+
+#include "rules/config.h"
+#include "rules/note.h"
+
+struct mover;
+struct metrics;
+
+/* Makes the threads; they connect and check by themselves and keep trying. `config` must outlive
+ * the mover. */
+struct mover *mover_start(const struct config *config, struct metrics *metrics);
+/* Ends rounds between two commands and joins the threads. */
+void mover_stop(struct mover *mover);
+
+/* Any thread. Never waits for a server; merges repeats; drops (and counts) when the queue is full:
+ * the sweep finds those. */
+void mover_note(struct mover *mover, const struct mover_note *note);
+
+/* Moves this one document's tail now and calls `done` (in a mover's thread) when it has been moved,
+ * or could not be: for a push that mongod refused for the document's size. `note->id` must be
+ * known. */
+void mover_move_now(struct mover *mover, const struct mover_note *note,
+		    void (*done)(void *context, bool moved), void *context);
+
+enum mover_check {
+	MOVER_CHECK_GOOD,
+	MOVER_CHECK_NO_SERVER, /* none answers yet: start all the same, the mover keeps trying */
+	MOVER_CHECK_BAD, /* a rule that can't hold, missing rights, a member without a listener */
+};
+/* Waits for the first look at the servers: names, rights, fitness of exact namespaces, the
+ * overflow's indexes. For serve's start. What is wrong, and what to do, has been logged then. */
+enum mover_check mover_first_check(struct mover *mover);
+
+/* True once every exact namespace's rule has been checked and its overflow's index made. */
+bool mover_ready(const struct mover *mover);
+/* Why not, if the last look said it. */
+void mover_not_ready(struct mover *mover, char *reason, size_t size);
+
+/* Where a rule can't hold on a namespace (protocol.md section 8): copies the reason into `reason`
+ * and returns true. Cheap where no namespace is unfit. */
+bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,
+		 size_t size);
+/* The namespace's fitness, or its overflow's indexes, may have changed (createIndexes, collMod,
+ * create, drop, dropDatabase): checked again, and before anything is stored. An empty collection:
+ * the whole database. */
+void mover_recheck(struct mover *mover, struct bytes database, struct bytes collection);
+
+/* What each configured server calls itself (`me` of its hello) -> the advertised address. Any
+ * thread. False where unknown (yet). The advertised text belongs to the config. */
+bool mover_advertised(struct mover *mover, struct bytes member, struct bytes *advertised);
+/* Learned from a client's own hello: the server behind config->listen[listen_index] calls itself
+ * `me`. */
+void mover_learn_name(struct mover *mover, size_t listen_index, struct bytes me);

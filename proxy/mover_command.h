@@ -1,0 +1,23 @@
+/* The parts that the mover's commands have in common, appended to the open document of a buffer. */
+#pragma once
+
+#include "protocol/writer.h"
+#include "proxy/mover_link.h"
+#include "proxy/mover_target.h"
+
+/* `_spill.<key>` or `_spill.<key>.<field>`: a field of a document's state. */
+#define STATE_PATH_MAX 512
+const char *state_path(char *path, const struct rule *rule, const char *field);
+/* The field that holds a batch's number. */
+const char *batch_path(const struct rule *rule);
+
+/* majority, after the operation time (0: none); a standalone knows no operation times. */
+void command_read_concern(struct buffer *command, const struct link *link, uint64_t after);
+/* majority; on a standalone: in the journal. */
+void command_write_concern(struct buffer *command, const struct link *link);
+/* {<name>: {$eq: <value>}}: also where the value is a document or null. */
+void command_equal(struct buffer *command, const char *name, uint8_t type, struct bytes value);
+void command_generation(struct buffer *command, const char *name, struct bytes generation);
+void command_exists(struct buffer *command, const char *name, bool exists);
+/* The later of the two times. */
+uint64_t time_after(const struct link *link, uint64_t time);

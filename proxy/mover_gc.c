@@ -1,0 +1,310 @@
+/* Garbage: overflow documents of generations that are dead.
+ *
+ * G0 which generations are there, then G1 which is main's; a time later G2 removes the others, on
+ * the same link: a server that crashed in between may have forgotten that a generation died. */
+#include "proxy/mover_gc.h"
+
+#include <stdlib.h>
+
+#define WAITING_MAX 100000
+
+/* The dead generations of one document. */
+struct dead {
+	struct dead *next;
+	struct mover_target *target;
+	int64_t due;
+	uint64_t serial; /* of the link that G0 and G1 ran on */
+	uint8_t type;
+	struct bytes link; /* owned */
+	uint8_t (*generations)[16];
+	size_t count;
+};
+
+struct gc {
+	struct mover *mover;
+	struct dead *waiting; /* by due */
+	size_t count;
+};
+
+struct gc *gc_new(struct mover *mover)
+{
+	struct gc *gc = must_calloc(1, sizeof(*gc));
+
+	gc->mover = mover;
+	return gc;
+}
+
+static void dead_free(struct dead *dead)
+{
+	free((void *)dead->link.data);
+	free(dead->generations);
+	free(dead);
+}
+
+void gc_free(struct gc *gc)
+{
+	if (!gc)
+		return;
+	while (gc->waiting) {
+		struct dead *dead = gc->waiting;
+
+		gc->waiting = dead->next;
+		dead_free(dead);
+	}
+	free(gc);
+}
+
+/* What G0 and G1 find. */
+struct looking {
+	struct mover_target *target;
+	struct dead *found; /* one a link value, newest first */
+	uint8_t (*alive)[16];
+	size_t alive_count;
+};
+
+static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
+{
+	struct element element;
+
+	if (!document_find_path(document, path, &element) || element.type != BSON_BYTE_BINARY ||
+	    element.value.length != 4 + 1 + 16)
+		return false;
+	*generation = element.value.data + 5;
+	return true;
+}
+
+static bool holds(uint8_t (*generations)[16], size_t count, const uint8_t *generation)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (memcmp(generations[i], generation, 16) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct dead *entry_for(struct looking *looking, const struct element *link)
+{
+	struct dead *dead = looking->found;
+	uint8_t *copy;
+
+	/* Replies come by link, mostly. */
+	while (dead && !(dead->type == link->type && bytes_equal(dead->link, link->value)))
+		dead = dead->next;
+	if (dead)
+		return dead;
+	dead = must_calloc(1, sizeof(*dead));
+	copy = must_malloc(link->value.length + 1);
+	memcpy(copy, link->value.data, link->value.length);
+	dead->type = link->type;
+	dead->link = (struct bytes){copy, link->value.length};
+	dead->target = looking->target;
+	dead->next = looking->found;
+	looking->found = dead;
+	return dead;
+}
+
+static void take_overflow(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	struct element link;
+	const uint8_t *generation;
+	struct dead *dead;
+
+	/* What Spillway did not write is never removed. */
+	if (!document_find(document, looking->target->rule->overflow.link, &link) ||
+	    !generation_at(document, "_spill.g", &generation))
+		return;
+	dead = entry_for(looking, &link);
+	if (holds(dead->generations, dead->count, generation))
+		return;
+	dead->generations = must_realloc(dead->generations, (dead->count + 1) * 16);
+	memcpy(dead->generations[dead->count++], generation, 16);
+}
+
+static void take_main(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	const uint8_t *generation;
+	struct element state;
+	struct bytes all;
+
+	if (!document_find(document, "_spill", &state) || !element_document(&state, &all) ||
+	    !document_find(all, looking->target->rule->key, &state) ||
+	    !generation_at(state.value, "g", &generation))
+		return;
+	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
+	memcpy(looking->alive[looking->alive_count++], generation, 16);
+}
+
+static size_t open_in(struct buffer *out, const char *name, size_t *condition)
+{
+	*condition = writer_open_document(out, name);
+	return writer_open_array(out, "$in");
+}
+
+static void write_projection(struct buffer *out, const char *first, const char *second)
+{
+	size_t projection = writer_open_document(out, "projection");
+
+	writer_int32(out, first, 1);
+	if (second)
+		writer_int32(out, second, 1);
+	writer_close(out, projection);
+}
+
+/* G0: the generations of these documents' batches. */
+static enum link_result find_generations(struct looking *looking, struct link *link,
+					 struct mover_work **works, size_t count)
+{
+	const char *field = looking->target->rule->overflow.link;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter, condition, in;
+	char name[12];
+
+	writer_string(&out, "find", looking->target->overflow_collection);
+	filter = writer_open_document(&out, "filter");
+	in = open_in(&out, field, &condition);
+	for (size_t i = 0; i < count; i++)
+		writer_renamed(&out, writer_index(name, i),
+			       &(struct element){.type = works[i]->id_type, .value = works[i]->id});
+	writer_close(&out, in);
+	writer_close(&out, condition);
+	writer_close(&out, filter);
+	write_projection(&out, field, "_spill.g");
+	writer_close(&out, start);
+	return link_find(link, looking->target->overflow_database, buffer_view(&out), take_overflow,
+			 looking);
+}
+
+/* G1: the generations that are alive, no earlier than G0. */
+static enum link_result find_alive(struct looking *looking, struct link *link)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter, condition, in, i = 0;
+	char name[12];
+
+	writer_string(&out, "find", looking->target->collection);
+	filter = writer_open_document(&out, "filter");
+	in = open_in(&out, "_id", &condition);
+	for (struct dead *dead = looking->found; dead; dead = dead->next)
+		writer_renamed(&out, writer_index(name, i++),
+			       &(struct element){.type = dead->type, .value = dead->link});
+	writer_close(&out, in);
+	writer_close(&out, condition);
+	writer_close(&out, filter);
+	write_projection(&out, "_spill", NULL);
+	command_read_concern(&out, link, time_after(link, 0));
+	writer_close(&out, start);
+	return link_find(link, looking->target->database, buffer_view(&out), take_main, looking);
+}
+
+static void keep_dead(struct dead *dead, const struct looking *looking)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < dead->count; i++) {
+		if (!holds(looking->alive, looking->alive_count, dead->generations[i]))
+			memmove(dead->generations[kept++], dead->generations[i], 16);
+	}
+	dead->count = kept;
+}
+
+/* Takes the entry over. */
+static void wait_for_time(struct gc *gc, struct dead *dead, uint64_t serial)
+{
+	struct dead **at = &gc->waiting;
+
+	if (dead->count == 0 || gc->count == WAITING_MAX) {
+		dead_free(dead); /* what is dropped here the sweep finds */
+		return;
+	}
+	dead->serial = serial;
+	dead->due = mover_clock() + dead->target->rule->gc_delay_ms;
+	while (*at && (*at)->due <= dead->due)
+		at = &(*at)->next;
+	dead->next = *at;
+	*at = dead;
+	gc->count++;
+}
+
+must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mover_work **works,
+				    size_t count)
+{
+	struct looking looking = {.target = works[0]->target};
+	enum link_result result = find_generations(&looking, link, works, count);
+
+	if (result == LINK_DONE && looking.found)
+		result = find_alive(&looking, link);
+	while (looking.found) {
+		struct dead *dead = looking.found;
+
+		looking.found = dead->next;
+		if (result == LINK_DONE) {
+			keep_dead(dead, &looking);
+			wait_for_time(gc, dead, link_serial(link));
+		} else {
+			dead_free(dead);
+		}
+	}
+	free(looking.alive);
+	for (size_t i = 0; i < count; i++)
+		mover_queue_done(gc->mover->garbage, works[i],
+				 result == LINK_DONE ? MOVER_SETTLED : MOVER_RETRY, mover_clock());
+	return result;
+}
+
+/* G2. */
+static enum link_result remove_dead(struct link *link, const struct dead *dead)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), deletes, each, q, condition, in;
+	char name[12];
+
+	writer_string(&out, "delete", dead->target->overflow_collection);
+	deletes = writer_open_array(&out, "deletes");
+	each = writer_open_document(&out, "0");
+	q = writer_open_document(&out, "q");
+	command_equal(&out, dead->target->rule->overflow.link, dead->type, dead->link);
+	in = open_in(&out, "_spill.g", &condition);
+	for (size_t i = 0; i < dead->count; i++)
+		command_generation(&out, writer_index(name, i),
+				   (struct bytes){dead->generations[i], 16});
+	writer_close(&out, in);
+	writer_close(&out, condition);
+	writer_close(&out, q);
+	writer_int32(&out, "limit", 0);
+	writer_close(&out, each);
+	writer_close(&out, deletes);
+	command_write_concern(&out, link);
+	writer_close(&out, start);
+	return link_run(link, dead->target->overflow_database, buffer_view(&out));
+}
+
+static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t now)
+{
+	struct mover *mover = gc->mover;
+	enum link_result result = LINK_LOST;
+
+	if (link && link_serial(link) == dead->serial)
+		result = remove_dead(link, dead);
+	if (result == LINK_DONE) {
+		metric_add_shared(&mover->metrics->generations_collected, (int64_t)dead->count);
+		/* The numbers are free: a tail may wait for them. */
+		mover_queue_look(mover->rounds, dead->target, dead->type, dead->link, now);
+	} else {
+		mover_queue_look(mover->garbage, dead->target, dead->type, dead->link, now + 1000);
+	}
+	dead_free(dead);
+}
+
+int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now)
+{
+	while (gc->waiting && gc->waiting->due <= now) {
+		struct dead *dead = gc->waiting;
+
+		gc->waiting = dead->next;
+		gc->count--;
+		finish(gc, link, dead, now);
+	}
+	return gc->waiting ? gc->waiting->due : INT64_MAX;
+}

@@ -1,0 +1,16 @@
+/* Garbage: overflow documents of generations that are dead, protocol.md section 5. */
+#pragma once
+
+#include "proxy/mover_inner.h"
+
+struct gc;
+
+struct gc *gc_new(struct mover *mover);
+void gc_free(struct gc *gc);
+
+/* Looks which of these documents (entries of mover->garbage, taken, of one target) have dead
+ * generations; those are removed gc_delay later. Gives the entries back. */
+must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mover_work **works,
+				    size_t count);
+/* Removes what is due. Returns when more will be (INT64_MAX: nothing waits). */
+int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now);

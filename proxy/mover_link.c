@@ -1,0 +1,526 @@
+/* One connection to one server, and never a second. */
+#include "proxy/mover_link.h"
+
+#include "protocol/writer.h"
+#include "proxy/log.h"
+
+#include <mongoc/mongoc.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define CONNECT_TIMEOUT_MS 3000
+#define SOCKET_TIMEOUT_MS 60000
+#define AGE_MAX_MS (12 * 60 * 60 * 1000)
+
+/* Exported for those who set a stream initiator of their own, but missing in the public headers:
+ * connects, layers TLS where the uri asks for it, and buffers. `client` is the client itself. */
+mongoc_stream_t *mongoc_client_default_stream_initiator(const mongoc_uri_t *uri,
+							const mongoc_host_list_t *host,
+							void *client, bson_error_t *error);
+
+struct link {
+	mongoc_client_t *client;
+	const atomic_bool *stopping;
+	uint64_t serial;
+	int64_t opened; /* monotonic microseconds */
+	bool connected; /* the one stream has been made, or tried */
+	bool dead;
+	bool standalone;
+	uint8_t *hello;
+	uint8_t *body; /* of the last reply; owned */
+	struct reply_summary reply;
+	struct link_error error;
+};
+
+/* A stream on which every command fails. Where the driver asks again after a lost connection it
+ * holds a lock that it takes once more when it is given no stream at all (seen in 1.23: the thread
+ * waits for itself for ever). */
+static mongoc_stream_t *stream_to_nowhere(bson_error_t *error)
+{
+	mongoc_socket_t *unconnected = mongoc_socket_new(AF_UNIX, SOCK_STREAM, 0);
+
+	if (unconnected)
+		return mongoc_stream_socket_new(unconnected);
+	bson_set_error(error, MONGOC_ERROR_STREAM, MONGOC_ERROR_STREAM_CONNECT,
+		       "the connection was lost");
+	return NULL;
+}
+
+static mongoc_stream_t *link_on_connect(const mongoc_uri_t *uri, const mongoc_host_list_t *host,
+					void *context, bson_error_t *error)
+{
+	struct link *link = context;
+
+	if (link->connected)
+		return stream_to_nowhere(error);
+	link->connected = true;
+	return mongoc_client_default_stream_initiator(uri, host, link->client, error);
+}
+
+static struct bytes view_of(const uint8_t *document)
+{
+	if (!document)
+		return (struct bytes){0};
+	return (struct bytes){document, (size_t)load_int32(document)};
+}
+
+static void link_fail(struct link *link, int64_t code, const char *message)
+{
+	link->error = (struct link_error){.code = code};
+	snprintf(link->error.message, sizeof(link->error.message), "%s", message);
+}
+
+static void take_error(struct link *link, struct bytes document)
+{
+	struct element element;
+	struct bytes text = bytes_of("no reason given");
+	int64_t code = 0;
+
+	if (document_find(document, "code", &element) && !element_integer(&element, &code))
+		code = 0;
+	if (document_find(document, "errmsg", &element) && !element_string(&element, &text))
+		text = bytes_of("no reason given");
+	link->error.code = code;
+	snprintf(link->error.message, sizeof(link->error.message), "%.*s", (int)text.length,
+		 (const char *)text.data);
+}
+
+static void take_write_error(struct link *link, struct bytes write_errors)
+{
+	struct cursor cursor;
+	struct element element, index;
+	struct bytes document;
+
+	if (!cursor_open(&cursor, write_errors) ||
+	    cursor_next(&cursor, &element) != CURSOR_ELEMENT ||
+	    !element_document(&element, &document))
+		return;
+	take_error(link, document);
+	if (!document_find(document, "index", &index) ||
+	    !element_integer(&index, &link->error.done))
+		link->error.done = 0;
+}
+
+/* The server says that it does not take writes (any more), or that it is going away. */
+static bool not_primary(int64_t code)
+{
+	switch (code) {
+	case 91:    /* ShutdownInProgress */
+	case 189:   /* PrimarySteppedDown */
+	case 10107: /* NotWritablePrimary */
+	case 11600: /* InterruptedAtShutdown */
+	case 11602: /* InterruptedDueToReplStateChange */
+	case 13435: /* NotPrimaryNoSecondaryOk */
+	case 13436: /* NotPrimaryOrSecondary */
+		return true;
+	default:
+		return false;
+	}
+}
+
+static enum link_result judge_reply(struct link *link)
+{
+	struct element concern;
+	struct bytes document;
+
+	link->error = (struct link_error){0};
+	if (!reply_summarise(view_of(link->body), &link->reply)) {
+		link_fail(link, 0, "the server's reply can't be read");
+		return LINK_LOST;
+	}
+	if (!link->reply.ok)
+		take_error(link, view_of(link->body));
+	else if (link->reply.write_errors.length > 0)
+		take_write_error(link, link->reply.write_errors);
+	else if (document_find(view_of(link->body), "writeConcernError", &concern) &&
+		 element_document(&concern, &document)) {
+		take_error(link, document);
+		link->error.write_concern = true;
+	} else
+		return LINK_DONE;
+	return not_primary(link->error.code) ? LINK_LOST : LINK_REFUSED;
+}
+
+/* True where mongod answered, be it with an error. */
+static bool was_answered(const uint8_t *body)
+{
+	struct element element;
+
+	return document_find(view_of(body), "ok", &element);
+}
+
+static int64_t unanswered_code(const bson_error_t *error)
+{
+	return error->domain == MONGOC_ERROR_CLIENT &&
+			       error->code == MONGOC_ERROR_CLIENT_AUTHENTICATE
+		       ? LINK_AUTHENTICATION_FAILED
+		       : 0;
+}
+
+must_check enum link_result link_run(struct link *link, const char *database, struct bytes command)
+{
+	bson_t sent, reply;
+	bson_error_t error = {0};
+	uint32_t length;
+	enum link_result result;
+
+	if (link->dead)
+		return LINK_LOST;
+	if (atomic_load(link->stopping)) {
+		link_fail(link, 0, "stopping");
+		return LINK_LOST;
+	}
+	require(bson_init_static(&sent, command.data, command.length));
+	bson_free(link->body);
+	link->body = NULL;
+	link->reply = (struct reply_summary){.n = -1};
+	(void)mongoc_client_command_simple(link->client, database, &sent, NULL, &reply, &error);
+	link->body = bson_destroy_with_steal(&reply, true, &length);
+	if (was_answered(link->body)) {
+		result = judge_reply(link);
+	} else {
+		link_fail(link, unanswered_code(&error), error.message);
+		result = LINK_LOST;
+	}
+	link->dead = result == LINK_LOST;
+	return result;
+}
+
+struct bytes link_body(const struct link *link)
+{
+	return view_of(link->body);
+}
+
+must_check uint8_t *link_steal_body(struct link *link)
+{
+	uint8_t *body = link->body;
+
+	link->body = NULL;
+	return body;
+}
+
+const struct reply_summary *link_reply(const struct link *link)
+{
+	return &link->reply;
+}
+
+const struct link_error *link_error(const struct link *link)
+{
+	return &link->error;
+}
+
+bool link_standalone(const struct link *link)
+{
+	return link->standalone;
+}
+
+struct bytes link_hello(const struct link *link)
+{
+	return view_of(link->hello);
+}
+
+uint64_t link_process(const struct link *link)
+{
+	struct element id;
+
+	if (!document_find_path(link_hello(link), "topologyVersion.processId", &id) ||
+	    id.type != BSON_BYTE_OBJECT_ID)
+		return link->serial; /* mongos has none */
+	return (uint64_t)load_int64(id.value.data + 4);
+}
+
+bool link_alive(const struct link *link)
+{
+	return !link->dead && bson_get_monotonic_time() - link->opened < AGE_MAX_MS * 1000LL;
+}
+
+uint64_t link_serial(const struct link *link)
+{
+	return link->serial;
+}
+
+/* One batch of a cursor: its documents to `each`, then what getMore needs. */
+static bool take_batch(struct link *link, link_document each, void *context, int64_t *id,
+		       char **collection)
+{
+	struct cursor cursor;
+	struct element batch, element;
+	struct bytes documents, document, name;
+	const char *dot;
+
+	if (!document_find(link->reply.cursor, "firstBatch", &batch) &&
+	    !document_find(link->reply.cursor, "nextBatch", &batch))
+		return false;
+	if (!element_document(&batch, &documents) || !cursor_open(&cursor, documents))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_document(&element, &document))
+			each(context, document);
+	}
+	if (!document_find(link->reply.cursor, "id", &element) || !element_integer(&element, id))
+		return false;
+	if (*id == 0 || *collection)
+		return true;
+	if (!document_find(link->reply.cursor, "ns", &element) || !element_string(&element, &name))
+		return false;
+	dot = memchr(name.data, '.', name.length);
+	if (!dot)
+		return false;
+	*collection =
+		must_strndup(dot + 1, (size_t)((const char *)name.data + name.length - dot) - 1);
+	return true;
+}
+
+static enum link_result get_more(struct link *link, const char *database, int64_t id,
+				 const char *collection)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command);
+
+	writer_int64(&command, "getMore", id);
+	writer_string(&command, "collection", collection);
+	writer_close(&command, start);
+	return link_run(link, database, buffer_view(&command));
+}
+
+must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
+				      link_document each, void *context)
+{
+	auto_free char *collection = NULL;
+	enum link_result result = link_run(link, database, command);
+	int64_t id = 0;
+
+	while (result == LINK_DONE) {
+		if (!take_batch(link, each, context, &id, &collection)) {
+			link_fail(link, 0, "the server's cursor can't be read");
+			link->dead = true;
+			return LINK_LOST;
+		}
+		if (id == 0)
+			break;
+		result = get_more(link, database, id, collection);
+	}
+	return result;
+}
+
+struct first {
+	struct bytes document;
+	bool found;
+};
+
+static void keep_first(void *context, struct bytes document)
+{
+	struct first *first = context;
+
+	if (!first->found)
+		*first = (struct first){document, true};
+}
+
+must_check enum link_result link_find_one(struct link *link, const char *database,
+					  struct bytes command, struct bytes *document, bool *found)
+{
+	struct first first = {0};
+	enum link_result result = link_find(link, database, command, keep_first, &first);
+
+	if (result != LINK_DONE)
+		return result;
+	*found = first.found;
+	if (first.found)
+		*document = first.document;
+	return result;
+}
+
+void link_free(struct link *link)
+{
+	if (!link)
+		return;
+	/* Forgets the sessions, so that nothing is said to a server that may not answer. */
+	mongoc_client_reset(link->client);
+	mongoc_client_destroy(link->client);
+	bson_free(link->hello);
+	bson_free(link->body);
+	free(link);
+}
+
+/* The uri's text with this one host instead of its own. */
+static char *text_for_host(const char *uri, const char *host)
+{
+	auto_buffer struct buffer out = {0};
+	const char *hosts = strstr(uri, "://"), *rest, *at;
+
+	hosts = hosts ? hosts + 3 : uri;
+	rest = hosts + strcspn(hosts, "/?");
+	at = memrchr(hosts, '@', (size_t)(rest - hosts));
+	buffer_append(&out, uri, (size_t)((at ? at + 1 : hosts) - uri));
+	buffer_append(&out, host, strlen(host));
+	buffer_append(&out, rest, strlen(rest) + 1);
+	return (char *)buffer_steal(&out).data;
+}
+
+/* A uri without credentials for this one host, with the TLS options of the other. */
+static mongoc_uri_t *bare_uri(const mongoc_uri_t *full, const char *host, bson_error_t *error)
+{
+	auto_free char *text = NULL;
+	mongoc_uri_t *bare;
+	bson_iter_t options;
+
+	text = text_for_host("mongodb://x/", host);
+	bare = mongoc_uri_new_with_error(text, error);
+	if (!bare || !bson_iter_init(&options, mongoc_uri_get_options(full)))
+		return bare;
+	while (bson_iter_next(&options)) {
+		if (strncmp(bson_iter_key(&options), "tls", 3) != 0)
+			continue;
+		if (BSON_ITER_HOLDS_BOOL(&options))
+			mongoc_uri_set_option_as_bool(bare, bson_iter_key(&options),
+						      bson_iter_bool(&options));
+		else if (BSON_ITER_HOLDS_UTF8(&options))
+			mongoc_uri_set_option_as_utf8(bare, bson_iter_key(&options),
+						      bson_iter_utf8(&options, NULL));
+	}
+	return bare;
+}
+
+static void set_options(mongoc_uri_t *uri)
+{
+	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
+	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
+	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false);
+	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_SERVERSELECTIONTRYONCE, true);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, CONNECT_TIMEOUT_MS);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS,
+				       CONNECT_TIMEOUT_MS);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, SOCKET_TIMEOUT_MS);
+	/* 1.23.1 locks itself up for ever where a regular check fails on a stream and no other may
+	 * be made (_mongoc_topology_scanner_cb sets the node up again with the topology's lock
+	 * held). So no check is ever due in a link's life; each command is one anyway. */
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_HEARTBEATFREQUENCYMS, INT32_MAX);
+}
+
+static void hello_done(struct link *link)
+{
+	struct element element;
+
+	link->hello = link->body;
+	link->body = NULL;
+	link->standalone = !document_find(view_of(link->hello), "setName", &element) &&
+			   !document_find(view_of(link->hello), "msg", &element);
+}
+
+/* Takes the uri over. */
+static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bson_error_t *error)
+{
+	static atomic_uint_fast64_t serials;
+	struct link *link;
+	mongoc_client_t *client;
+	auto_buffer struct buffer hello = {0};
+	size_t start = writer_open(&hello);
+
+	set_options(uri);
+	client = mongoc_client_new_from_uri_with_error(uri, error);
+	mongoc_uri_destroy(uri);
+	if (!client)
+		return NULL;
+	link = must_calloc(1, sizeof(*link));
+	link->client = client;
+	link->stopping = stopping;
+	link->serial = atomic_fetch_add(&serials, 1) + 1;
+	link->opened = bson_get_monotonic_time();
+	mongoc_client_set_appname(client, "spillway");
+	mongoc_client_set_stream_initiator(client, link_on_connect, link);
+	writer_int32(&hello, "hello", 1);
+	writer_close(&hello, start);
+	if (link_run(link, "admin", buffer_view(&hello)) == LINK_DONE) {
+		hello_done(link);
+		return link;
+	}
+	bson_set_error(error, MONGOC_ERROR_CLIENT, (uint32_t)link->error.code, "%s",
+		       link->error.message);
+	link_free(link);
+	return NULL;
+}
+
+static void log_driver(mongoc_log_level_t level, const char *domain, const char *message,
+		       void *context)
+{
+	(void)domain;
+	(void)context;
+	if (level <= MONGOC_LOG_LEVEL_WARNING)
+		log_debug("mongo-c-driver: %s", message);
+}
+
+static void driver_end(void)
+{
+	mongoc_cleanup();
+}
+
+static void driver_start(void)
+{
+	mongoc_init();
+	mongoc_log_set_handler(log_driver, NULL);
+	atexit(driver_end);
+}
+
+static mongoc_uri_t *parse_uri(const char *text, bson_error_t *error)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, driver_start);
+	return mongoc_uri_new_with_error(text, error);
+}
+
+static bool takes_writes(const struct link *link)
+{
+	struct element element;
+
+	return document_find(link_hello(link), "isWritablePrimary", &element) &&
+	       element_truth(&element);
+}
+
+static struct link *link_open_host(const char *text, const char *host, const atomic_bool *stopping,
+				   bson_error_t *error)
+{
+	auto_free char *one = text_for_host(text, host);
+	mongoc_uri_t *uri = parse_uri(one, error);
+	struct link *link;
+
+	if (!uri)
+		return NULL;
+	link = link_new(uri, stopping, error);
+	if (!link || takes_writes(link))
+		return link;
+	bson_set_error(error, MONGOC_ERROR_SERVER_SELECTION, 0, "'%s' does not take writes", host);
+	link_free(link);
+	return NULL;
+}
+
+must_check struct link *link_open(const char *text, const atomic_bool *stopping,
+				  bson_error_t *error)
+{
+	mongoc_uri_t *uri = parse_uri(text, error);
+	const mongoc_host_list_t *host;
+	struct link *link = NULL;
+
+	if (!uri)
+		return NULL;
+	if (!mongoc_uri_get_hosts(uri))
+		bson_set_error(error, MONGOC_ERROR_SERVER_SELECTION, 0,
+			       "the upstream uri names no server (mongodb+srv is not understood)");
+	for (host = mongoc_uri_get_hosts(uri); host && !link; host = host->next)
+		link = link_open_host(text, host->host_and_port, stopping, error);
+	mongoc_uri_destroy(uri);
+	return link;
+}
+
+must_check struct link *link_open_member(const char *text, const char *host,
+					 const atomic_bool *stopping, bson_error_t *error)
+{
+	mongoc_uri_t *uri = parse_uri(text, error), *bare;
+
+	if (!uri)
+		return NULL;
+	bare = bare_uri(uri, host, error);
+	mongoc_uri_destroy(uri);
+	return bare ? link_new(bare, stopping, error) : NULL;
+}

@@ -1,0 +1,70 @@
+/* One connection to one server, and never a second: what a round of the mover runs on.
+ *
+ * A driver's client reconnects without a word. On a standalone that destroys arrays: batches that
+ * were acknowledged before a crash may be gone after it, while the main document's guard still
+ * holds (protocol.md section 3). So a link's client gets one stream in its life; when that breaks,
+ * every later command fails, and who wants to go on opens a new link and begins from the start. */
+#pragma once
+
+#include "protocol/reply.h"
+
+#include <bson/bson.h>
+#include <stdatomic.h>
+
+struct link;
+
+enum link_result {
+	LINK_DONE,    /* the server did it */
+	LINK_REFUSED, /* the server answered with an error: link_error */
+	LINK_LOST, /* no answer, or no primary any more: the outcome is unknown, the link is dead */
+};
+
+#define LINK_AUTHENTICATION_FAILED 18
+
+/* What the last refused or lost command was told. */
+struct link_error {
+	int64_t code;
+	int64_t done; /* of a write's documents or statements, how many were done before this one */
+	bool write_concern; /* done, but not acknowledged as was asked */
+	char message[512];
+};
+
+/* Opens a link to the server among the hosts of `uri` that takes writes. `stopping`: once true,
+ * no command is sent any more (it counts as lost). NULL where no server could be used. */
+must_check struct link *link_open(const char *uri, const atomic_bool *stopping,
+				  bson_error_t *error);
+/* To this one server, whatever it is, without the uri's credentials; its TLS options hold. */
+must_check struct link *link_open_member(const char *uri, const char *host,
+					 const atomic_bool *stopping, bson_error_t *error);
+void link_free(struct link *link);
+
+/* No replica set: no cluster time, and `majority` is a word without meaning there. */
+bool link_standalone(const struct link *link);
+/* What the server's hello said. */
+struct bytes link_hello(const struct link *link);
+/* Names the server's process: another one may have forgotten what this one said, after a crash or
+ * as a new primary. */
+uint64_t link_process(const struct link *link);
+/* May be used for another round: it is neither dead nor older than half a day. */
+bool link_alive(const struct link *link);
+/* Differs between any two links of this process. */
+uint64_t link_serial(const struct link *link);
+
+/* Sends the command (a BSON document without `$db`) and waits for the answer. Errors are also what
+ * stands in `writeErrors` and `writeConcernError`. */
+must_check enum link_result link_run(struct link *link, const char *database, struct bytes command);
+/* Of the last command; views until the next one. */
+struct bytes link_body(const struct link *link);
+/* The same, the caller's to free with bson_free. */
+must_check uint8_t *link_steal_body(struct link *link);
+const struct reply_summary *link_reply(const struct link *link);
+const struct link_error *link_error(const struct link *link);
+
+/* Runs a command that returns a cursor and hands over each document of it. */
+typedef void (*link_document)(void *context, struct bytes document);
+must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
+				      link_document each, void *context);
+/* As link_find for a command with singleBatch: the first document; `found` is false without one. */
+must_check enum link_result link_find_one(struct link *link, const char *database,
+					  struct bytes command, struct bytes *document,
+					  bool *found);

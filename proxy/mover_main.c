@@ -1,0 +1,272 @@
+/* A round's commands on the main document: M0, M1, M4, and what takes a state away that holds
+ * nothing. */
+#include "proxy/mover_pass.h"
+
+#include "proxy/metrics.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define M4_TIME_MS 5000 /* readers count on a cut not being older than this */
+
+must_check enum link_result main_read(struct pass_state *pass, uint64_t after,
+				      struct bytes *document, bool *found)
+{
+	struct round *round = pass->round;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter;
+
+	writer_string(&out, "find", pass->target->collection);
+	filter = writer_open_document(&out, "filter");
+	command_equal(&out, "_id", round->id_type, round->id);
+	writer_close(&out, filter);
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	command_read_concern(&out, pass->link, after);
+	writer_close(&out, start);
+	return link_find_one(pass->link, pass->target->database, buffer_view(&out), document,
+			     found);
+}
+
+/* A majority snapshot lags up to 100 ms behind writes that nobody waits for with w: majority, and
+ * M0 would wait as long, while more is pushed. A write that matches nothing, with w: majority,
+ * waits for all that was written before it, and makes the server hurry. */
+must_check enum link_result main_hurry(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part, nothing;
+
+	writer_string(&out, "update", pass->target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	nothing = writer_open_document(&out, "_id");
+	writer_close(&out, writer_open_array(&out, "$in"));
+	writer_close(&out, nothing);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	nothing = writer_open_document(&out, "$unset");
+	writer_string(&out, "_spill", "");
+	writer_close(&out, nothing);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, pass->link);
+	return pass_run(pass, pass->target->database, &out, start);
+}
+
+/* Opens {update: ..., updates: [{q: {_id: d, ...; the caller goes on with q's other conditions. */
+struct open_update {
+	size_t command, updates, update, q, u;
+};
+
+static void open_update(struct pass_state *pass, struct buffer *out, struct open_update *open)
+{
+	open->command = writer_open(out);
+	writer_string(out, "update", pass->target->collection);
+	open->updates = writer_open_array(out, "updates");
+	open->update = writer_open_document(out, "0");
+	open->q = writer_open_document(out, "q");
+	command_equal(out, "_id", pass->plan.id.type, pass->plan.id.value);
+}
+
+static void guard_generation(struct pass_state *pass, struct buffer *out)
+{
+	char path[STATE_PATH_MAX];
+
+	command_generation(out, state_path(path, pass->rule, "g"), pass->plan.generation);
+	writer_int64(out, state_path(path, pass->rule, "n"), pass->plan.moved);
+}
+
+static enum link_result send_update(struct pass_state *pass, struct buffer *out,
+				    const struct open_update *open, int32_t max_time)
+{
+	writer_close(out, open->u);
+	writer_close(out, open->update);
+	writer_close(out, open->updates);
+	if (max_time)
+		writer_int32(out, "maxTimeMS", max_time);
+	command_write_concern(out, pass->link);
+	return pass_run(pass, pass->target->database, out, open->command);
+}
+
+/* The state goes where nothing is in it: as folding back an empty overflow. */
+enum pass main_undo(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	struct open_update open;
+	char path[STATE_PATH_MAX];
+	size_t unset;
+
+	open_update(pass, &out, &open);
+	guard_generation(pass, &out);
+	writer_close(&out, open.q);
+	open.u = writer_open_document(&out, "u");
+	unset = writer_open_document(&out, "$unset");
+	writer_string(&out, state_path(path, pass->rule, NULL), "");
+	writer_close(&out, unset);
+	return pass_guarded(pass, "undo", send_update(pass, &out, &open, 0), PASS_AGAIN);
+}
+
+enum pass main_tidy(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	struct open_update open;
+	size_t empty, unset;
+
+	open_update(pass, &out, &open);
+	empty = writer_open_document(&out, "_spill");
+	writer_close(&out, empty);
+	writer_close(&out, open.q);
+	open.u = writer_open_document(&out, "u");
+	unset = writer_open_document(&out, "$unset");
+	writer_string(&out, "_spill", "");
+	writer_close(&out, unset);
+	return pass_guarded(pass, "tidy", send_update(pass, &out, &open, 0), PASS_MOVED);
+}
+
+static void write_new_state(struct pass_state *pass, struct buffer *out)
+{
+	uint8_t generation[16];
+	char path[STATE_PATH_MAX];
+	size_t set = writer_open_document(out, "$set"), state;
+
+	arc4random_buf(generation, sizeof(generation));
+	state = writer_open_document(out, state_path(path, pass->rule, NULL));
+	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
+	writer_int64(out, "h", pass->plan.head);
+	writer_int64(out, "n", 0);
+	writer_close(out, state);
+	writer_close(out, set);
+}
+
+/* M1: a generation is born, with nothing in it. */
+enum pass main_give_birth(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	struct open_update open;
+	char path[STATE_PATH_MAX];
+	size_t condition;
+	bool foreign = false;
+	enum link_result result = overflow_find_foreign(pass, &foreign);
+
+	if (result != LINK_DONE)
+		return pass_failed(pass, "looking for foreign batches", result);
+	if (foreign)
+		return pass_leaves(pass, "it has overflow documents that Spillway did not write");
+	open_update(pass, &out, &open);
+	command_exists(&out, state_path(path, pass->rule, NULL), false);
+	condition = writer_open_document(&out, pass->rule->array);
+	writer_string(&out, "$type", "array");
+	writer_close(&out, condition);
+	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)pass->plan.head);
+	command_exists(&out, path, true);
+	writer_close(&out, open.q);
+	open.u = writer_open_document(&out, "u");
+	write_new_state(pass, &out);
+	return pass_guarded(pass, "M1", send_update(pass, &out, &open, 0), PASS_AGAIN);
+}
+
+/* M4: the tail leaves the main document, in the same instant as it begins to count as overflow. */
+
+static void write_slice(struct pass_state *pass, struct buffer *out, const char *name, int64_t from,
+			bool to_end)
+{
+	auto_free char *array = bson_strdup_printf("$%s", pass->rule->array);
+	size_t document = writer_open_document(out, name);
+	size_t slice = writer_open_array(out, "$slice");
+
+	writer_string(out, "0", array);
+	writer_int64(out, "1", from);
+	if (to_end)
+		writer_int32(out, "2", INT32_MAX);
+	writer_close(out, slice);
+	writer_close(out, document);
+}
+
+static void write_cut(struct pass_state *pass, struct buffer *out)
+{
+	size_t cut = writer_open_document(out, pass->rule->array);
+	size_t parts = writer_open_array(out, "$concatArrays");
+
+	if (pass->plan.head > 0) { /* mongod refuses a slice of no elements */
+		write_slice(pass, out, "0", pass->plan.head, false);
+	} else {
+		size_t empty = writer_open_array(out, "0");
+
+		writer_close(out, empty);
+	}
+	write_slice(pass, out, "1", pass->plan.head + pass->stored, true);
+	writer_close(out, parts);
+	writer_close(out, cut);
+}
+
+/* S.a: the names that weren't there before this generation's first M4, so that folding back takes
+ * them away again. */
+static void write_added(struct pass_state *pass, struct buffer *out)
+{
+	const char *flag = pass->rule->flag.field;
+	auto_free char *flag_value = bson_strdup_printf("$%s", flag);
+	char path[STATE_PATH_MAX], state[STATE_PATH_MAX + 1] = "$";
+	bson_t *added;
+
+	state_path(state + 1, pass->rule, "a");
+	added = BCON_NEW("$ifNull", "[", BCON_UTF8(state), "{", "$cond", "[", "{", "$eq", "[", "{",
+			 "$type", BCON_UTF8(flag_value), "}", BCON_UTF8("missing"), "]", "}", "[",
+			 "{", "$literal", BCON_UTF8(flag), "}", "]", "[", "]", "]", "}", "]");
+	writer_document(out, state_path(path, pass->rule, "a"),
+			(struct bytes){bson_get_data(added), added->len});
+	bson_destroy(added);
+}
+
+static void write_flag(struct pass_state *pass, struct buffer *out)
+{
+	const struct rule_value *value = &pass->rule->flag.value;
+	size_t literal = writer_open_document(out, pass->rule->flag.field);
+
+	writer_renamed(out, "$literal",
+		       &(struct element){.type = value->type, .value = value->value});
+	writer_close(out, literal);
+}
+
+/* The pipeline: whatever has been pushed since the image was read stays behind the head. */
+static enum link_result send_cut(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	struct open_update open;
+	char path[STATE_PATH_MAX];
+	size_t stage, set;
+
+	open_update(pass, &out, &open);
+	guard_generation(pass, &out);
+	writer_close(&out, open.q);
+	open.u = writer_open_array(&out, "u");
+	stage = writer_open_document(&out, "0");
+	set = writer_open_document(&out, "$set");
+	write_cut(pass, &out);
+	writer_int64(&out, state_path(path, pass->rule, "n"), pass->plan.moved + pass->stored);
+	writer_string(&out, state_path(path, pass->rule, "t"), "$$NOW");
+	if (pass->rule->flag.field) {
+		write_added(pass, &out);
+		write_flag(pass, &out);
+	}
+	writer_close(&out, set);
+	writer_close(&out, stage);
+	return send_update(pass, &out, &open, M4_TIME_MS);
+}
+
+enum pass main_cut(struct pass_state *pass)
+{
+	enum link_result result = send_cut(pass);
+
+	pass->round->stored_in_vain = result != LINK_DONE || link_reply(pass->link)->n != 1;
+	if (result != LINK_DONE)
+		return pass_failed(pass, "M4", result);
+	if (pass->round->stored_in_vain)
+		return pass_ended(pass, ROUND_RETRY);
+	pass->round->elements += pass->stored;
+	metric_add_shared(&pass->round->metrics->spills, 1);
+	metric_add_shared(&pass->round->metrics->moved_elements, pass->stored);
+	return pass->plan.head + pass->stored < pass->plan.length ? PASS_AGAIN : PASS_MOVED;
+}

@@ -1,0 +1,297 @@
+/* A round's commands on the overflow: M2 and M3. */
+#include "proxy/mover_pass.h"
+
+#include <bson/bson.h>
+#include <time.h>
+
+#define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
+#define INSERT_COUNT_MAX 1000
+#define DUPLICATE_KEY 11000
+#define EMPTY_ARRAY 5   /* bytes of [] */
+#define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
+
+/* Splits that somebody made by hand, or restored, have no `_spill`. */
+must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter, projection;
+	struct bytes document;
+
+	writer_string(&out, "find", pass->target->overflow_collection);
+	filter = writer_open_document(&out, "filter");
+	command_equal(&out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
+	command_exists(&out, "_spill", false);
+	writer_close(&out, filter);
+	projection = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 1);
+	writer_close(&out, projection);
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	command_read_concern(&out, pass->link, pass->round->operation_time);
+	writer_close(&out, start);
+	return link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
+			     &document, found);
+}
+
+static void write_batch_projection(struct pass_state *pass, struct buffer *out)
+{
+	auto_free char *array = bson_strdup_printf("$%s", pass->rule->overflow.array);
+	auto_free char *number = bson_strdup_printf("$%s", batch_path(pass->rule));
+	bson_t *projection =
+		BCON_NEW("_id", BCON_INT32(1), "number", BCON_UTF8(number), "position",
+			 BCON_UTF8("$_spill.p"), "held", "{", "$size", BCON_UTF8(array), "}",
+			 "size", "{", "$bsonSize", "{", "a", BCON_UTF8(array), "}", "}");
+
+	writer_document(out, "projection",
+			(struct bytes){bson_get_data(projection), projection->len});
+	bson_destroy(projection);
+}
+
+static bool take_integer(struct bytes document, const char *name, int64_t *value)
+{
+	struct element element;
+
+	return document_find(document, name, &element) && element_integer(&element, value);
+}
+
+static bool take_batch(struct bytes document, struct batch *batch)
+{
+	return take_integer(document, "number", &batch->number) &&
+	       take_integer(document, "position", &batch->position) &&
+	       take_integer(document, "held", &batch->held) &&
+	       take_integer(document, "size", &batch->size);
+}
+
+/* Finds batches of this generation whose position lies so to `position`, in this order (1 or -1).
+ */
+static size_t open_batch_query(struct pass_state *pass, struct buffer *out, const char *operator,
+			       int64_t position, int32_t order)
+{
+	size_t start = writer_open(out), filter, condition, sort;
+
+	writer_string(out, "find", pass->target->overflow_collection);
+	filter = writer_open_document(out, "filter");
+	command_equal(out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
+	command_generation(out, "_spill.g", pass->plan.generation);
+	condition = writer_open_document(out, "_spill.p");
+	writer_int64(out, operator, position);
+	writer_close(out, condition);
+	writer_close(out, filter);
+	sort = writer_open_document(out, "sort");
+	writer_int32(out, batch_path(pass->rule), order);
+	writer_close(out, sort);
+	write_batch_projection(pass, out);
+	command_read_concern(out, pass->link, pass->round->operation_time);
+	return start;
+}
+
+/* M2: the open batch, the last that begins at or before n. */
+must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = open_batch_query(pass, &out, "$lte", pass->plan.moved, -1);
+	struct bytes document;
+	enum link_result result;
+
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	writer_close(&out, start);
+	result = link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
+			       &document, found);
+	if (result == LINK_DONE && *found && !take_batch(document, &pass->open))
+		return LINK_REFUSED;
+	return result;
+}
+
+/* Adds a batch to the row if it goes on where the last one ended. */
+static void go_on_with(void *context, struct bytes document)
+{
+	struct pass_state *pass = context;
+	struct batch batch;
+
+	if (take_batch(document, &batch) && batch.number == pass->open.number + 1 &&
+	    batch.position == pass->open.position + pass->open.held)
+		pass->open = batch;
+}
+
+/* M2 b: the open batch has room. `*filled` is false where it had none for the next element. */
+static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
+{
+	const struct rule *rule = pass->rule;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, q, condition, u, push, each, array;
+	int64_t room = rule->overflow.batch_size - pass->open.held;
+	int64_t size = rule->overflow.batch_max_bytes - (pass->open.size - WRAPPED_ARRAY);
+	enum link_result result;
+
+	writer_string(&out, "update", pass->target->overflow_collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	q = writer_open_document(&out, "q");
+	command_equal(&out, rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
+	writer_int64(&out, batch_path(rule), pass->open.number);
+	command_generation(&out, "_spill.g", pass->plan.generation);
+	condition = writer_open_document(&out, rule->overflow.array);
+	writer_int64(&out, "$size", pass->open.held);
+	writer_close(&out, condition);
+	writer_close(&out, q);
+	u = writer_open_document(&out, "u");
+	push = writer_open_document(&out, "$push");
+	each = writer_open_document(&out, rule->overflow.array);
+	array = writer_open_array(&out, "$each");
+	pass->stored = plan_take(&pass->plan.tail, pass->open.held, room, size, &out);
+	*filled = pass->stored > 0;
+	if (!*filled)
+		return PASS_AGAIN;
+	writer_close(&out, array);
+	writer_close(&out, each);
+	writer_close(&out, push);
+	writer_close(&out, u);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, pass->link);
+	result = pass_run(pass, pass->target->overflow_database, &out, start);
+	return pass_guarded(pass, "M3b", result, PASS_AGAIN);
+}
+
+static void write_now(struct buffer *out, const char *name)
+{
+	struct timespec now;
+	int64_t milliseconds;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	milliseconds = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	writer_renamed(out, name,
+		       &(struct element){.type = BSON_BYTE_DATE,
+					 .value = {(const uint8_t *)&milliseconds, 8}});
+}
+
+/* Appends the next batch to the documents of an insert: from `position`, numbered after the last.
+ * Returns its elements, 0 at the tail's end. */
+static int64_t write_batch(struct pass_state *pass, struct buffer *out, const char *name,
+			   int64_t position)
+{
+	const struct rule *rule = pass->rule;
+	size_t before = out->length, document = writer_open_document(out, name), array, state;
+	int32_t number = (int32_t)pass->open.number + 1;
+	int64_t taken;
+
+	writer_renamed(out, rule->overflow.link, &pass->plan.id);
+	if (rule->overflow.batch_field)
+		writer_int32(out, rule->overflow.batch_field, number);
+	array = writer_open_array(out, rule->overflow.array);
+	taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size,
+			  rule->overflow.batch_max_bytes - EMPTY_ARRAY, out);
+	writer_close(out, array);
+	if (taken == 0) {
+		out->length = before;
+		return 0;
+	}
+	if (rule->overflow.created)
+		write_now(out, rule->overflow.created);
+	state = writer_open_document(out, "_spill");
+	command_generation(out, "g", pass->plan.generation);
+	writer_int64(out, "p", position);
+	if (!rule->overflow.batch_field)
+		writer_int32(out, "i", number);
+	writer_close(out, state);
+	writer_close(out, document);
+	pass->open.number = number;
+	return taken;
+}
+
+/* Inserts the next batches, as many as one command may carry. What got in counts as stored, also
+ * where one was refused. */
+static enum link_result insert_some(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), documents, count = 0;
+	int64_t held[INSERT_COUNT_MAX] = {0}, position = pass->plan.moved + pass->stored;
+	enum link_result result;
+	char name[12];
+
+	writer_string(&out, "insert", pass->target->overflow_collection);
+	documents = writer_open_array(&out, "documents");
+	while (count < INSERT_COUNT_MAX && out.length < INSERT_BYTES_MAX) {
+		held[count] = write_batch(pass, &out, writer_index(name, count), position);
+		if (held[count] == 0)
+			break;
+		position += held[count++];
+	}
+	writer_close(&out, documents);
+	if (count == 0)
+		return LINK_DONE;
+	command_write_concern(&out, pass->link);
+	result = pass_run(pass, pass->target->overflow_database, &out, start);
+	if (result == LINK_REFUSED && (size_t)link_error(pass->link)->done < count &&
+	    !link_error(pass->link)->write_concern)
+		count = (size_t)link_error(pass->link)->done;
+	for (size_t i = 0; result != LINK_LOST && i < count; i++)
+		pass->stored += held[i];
+	return result;
+}
+
+/* Batches of dead generations hold the numbers, or batches that Spillway didn't write. */
+static enum pass meet_duplicate(struct pass_state *pass)
+{
+	bool foreign = false;
+	enum link_result result = overflow_find_foreign(pass, &foreign);
+
+	if (result != LINK_DONE)
+		return pass_failed(pass, "looking for foreign batches", result);
+	if (foreign)
+		return pass_leaves(pass, "it has overflow documents that Spillway did not write");
+	return pass_ended(pass, ROUND_GARBAGE);
+}
+
+/* M2 c: the rest of the tail, all batches first, then one M4. */
+static enum pass store_rest(struct pass_state *pass)
+{
+	enum link_result result = LINK_DONE;
+	int64_t before;
+	bool duplicate;
+
+	do {
+		before = pass->stored;
+		result = insert_some(pass);
+	} while (result == LINK_DONE && pass->stored > before);
+	if (result == LINK_DONE)
+		return main_cut(pass);
+	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == DUPLICATE_KEY;
+	if (result == LINK_LOST || link_error(pass->link)->write_concern)
+		return pass_failed(pass, "M3c", result);
+	if (pass->stored > 0)
+		return main_cut(pass);
+	return duplicate ? meet_duplicate(pass) : pass_failed(pass, "M3c", result);
+}
+
+/* The open batch is filled, then come new ones. */
+enum pass overflow_store(struct pass_state *pass, bool found)
+{
+	bool filled = false;
+	enum pass filling;
+
+	if (found && pass->open.held < pass->rule->overflow.batch_size) {
+		filling = fill_open_batch(pass, &filled);
+		if (filled && filling == PASS_ENDED)
+			return filling;
+	}
+	return store_rest(pass);
+}
+
+/* M2 a: stored by someone, not linked yet. More batches may follow the open one, from a mover that
+ * died before its M4. */
+enum pass overflow_link_stored(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = open_batch_query(pass, &out, "$gt", pass->plan.moved, 1);
+	enum link_result result;
+
+	writer_close(&out, start);
+	result = link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
+			   go_on_with, pass);
+	if (result != LINK_DONE)
+		return pass_failed(pass, "M2", result);
+	pass->stored = pass->open.position + pass->open.held - pass->plan.moved;
+	return main_cut(pass);
+}

@@ -1,0 +1,59 @@
+/* Inside a round: what its commands on the main document and on the overflow share. */
+#pragma once
+
+#include "proxy/mover_command.h"
+#include "proxy/mover_plan.h"
+#include "proxy/mover_round.h"
+
+/* What one pass did, when it does not end the round. */
+enum pass {
+	PASS_AGAIN, /* look at the document again, at once */
+	PASS_MOVED, /* the whole tail that was seen is in the overflow */
+	PASS_ENDED, /* the round ends as `end` says */
+};
+
+/* What a round needs to know of a batch: its number, its place, what it holds; never the elements.
+ */
+struct batch {
+	int64_t number, position, held;
+	int64_t size; /* bytes of its array */
+};
+
+/* One pass: an image of the document, and what was stored after it. */
+struct pass_state {
+	struct round *round;
+	struct link *link;
+	const struct rule *rule;
+	struct mover_target *target;
+	struct plan plan;
+	struct batch open; /* the last batch that is there */
+	int64_t stored;    /* k: elements stored in a row from position n */
+	enum round_end end;
+};
+
+/* How a pass ends that does not end well. */
+enum pass pass_ended(struct pass_state *pass, enum round_end end);
+/* The server refused this step, or is gone. */
+enum pass pass_failed(struct pass_state *pass, const char *step, enum link_result result);
+enum pass pass_leaves(struct pass_state *pass, const char *why);
+/* After a command whose guard either held (`held`) or not. */
+enum pass pass_guarded(struct pass_state *pass, const char *step, enum link_result result,
+		       enum pass held);
+/* Closes the command and runs it; what it is after is read no earlier than this. */
+must_check enum link_result pass_run(struct pass_state *pass, const char *database,
+				     struct buffer *command, size_t start);
+
+/* Commands on the main document: mover_main.c. */
+must_check enum link_result main_hurry(struct pass_state *pass); /* before M0 */
+must_check enum link_result main_read(struct pass_state *pass, uint64_t after,
+				      struct bytes *document, bool *found); /* M0 */
+enum pass main_give_birth(struct pass_state *pass);                         /* M1 */
+enum pass main_cut(struct pass_state *pass);                                /* M4 */
+enum pass main_undo(struct pass_state *pass);
+enum pass main_tidy(struct pass_state *pass);
+
+/* Commands on the overflow: mover_overflow.c. */
+must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found);
+must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found); /* M2 */
+enum pass overflow_link_stored(struct pass_state *pass);                              /* M2 a */
+enum pass overflow_store(struct pass_state *pass, bool found);                        /* M2 b, c */

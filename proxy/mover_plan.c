@@ -1,0 +1,272 @@
+/* What an image of a main document says is to be done. */
+#include "proxy/mover_plan.h"
+
+#include "protocol/repeats.h"
+#include "protocol/writer.h"
+
+#define EMPTY_ARRAY 5 /* bytes: its length field and its NUL */
+
+/* The part of a dotted path up to its first dot; `rest` is what follows, NULL at the end. */
+static struct bytes first_name(const char *path, const char **rest)
+{
+	const char *dot = strchr(path, '.');
+
+	*rest = dot ? dot + 1 : NULL;
+	return (struct bytes){(const uint8_t *)path, dot ? (size_t)(dot - path) : strlen(path)};
+}
+
+static enum plan_path find_name(struct bytes document, struct bytes name, struct element *element)
+{
+	struct cursor cursor;
+	struct element each;
+	enum cursor_step step;
+	size_t count = 0;
+
+	if (!cursor_open(&cursor, document))
+		return PLAN_PATH_BROKEN;
+	while ((step = cursor_next(&cursor, &each)) == CURSOR_ELEMENT) {
+		if (bytes_equal(each.name, name) && count++ == 0)
+			*element = each;
+	}
+	if (step != CURSOR_END)
+		return PLAN_PATH_BROKEN;
+	if (count > 1)
+		return PLAN_PATH_TWICE;
+	return count == 1 ? PLAN_PATH_FOUND : PLAN_PATH_MISSING;
+}
+
+enum plan_path plan_find(struct bytes document, const char *path, struct element *element)
+{
+	struct element each;
+	enum plan_path found;
+	const char *rest;
+	struct bytes name = first_name(path, &rest);
+
+	while ((found = find_name(document, name, &each)) == PLAN_PATH_FOUND && rest) {
+		if (each.type != BSON_BYTE_DOCUMENT)
+			return PLAN_PATH_BLOCKED;
+		document = each.value;
+		name = first_name(rest, &rest);
+	}
+	if (found == PLAN_PATH_FOUND)
+		*element = each;
+	return found;
+}
+
+static struct plan with_reason(struct plan plan, enum plan_kind kind, const char *why)
+{
+	plan.kind = kind;
+	plan.why = why;
+	return plan;
+}
+
+/* Passes over elements, at most `most` and no more than `size` bytes of them. */
+static int64_t pass_over(struct cursor *cursor, int64_t most, size_t size)
+{
+	struct element element;
+	int64_t count;
+
+	for (count = 0; count < most; count++) {
+		struct cursor next = *cursor;
+
+		if (cursor_next(&next, &element) != CURSOR_ELEMENT || element.raw.length > size)
+			break;
+		size -= element.raw.length;
+		*cursor = next;
+	}
+	return count;
+}
+
+/* The head is at most `most` elements, and `size` bytes of them; the rest is the tail. */
+static bool measure(struct plan *plan, int64_t most, size_t size)
+{
+	struct cursor end;
+	struct element element;
+
+	if (!cursor_open(&plan->tail, plan->array))
+		return false;
+	plan->head = pass_over(&plan->tail, most, size);
+	end = plan->tail;
+	plan->length = plan->head + pass_over(&end, INT64_MAX, SIZE_MAX);
+	return cursor_next(&end, &element) == CURSOR_END;
+}
+
+static bool tail_repeats_name(struct cursor tail)
+{
+	struct element element;
+
+	while (cursor_next(&tail, &element) == CURSOR_ELEMENT)
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    document_repeats_name(element.value, element.type == BSON_BYTE_ARRAY))
+			return true;
+	return false;
+}
+
+/* A pipeline update aborts mongod 6.0 where a name that it writes stands twice, or where it puts
+ * one document in the place of another and a name stands twice in one of them: such a document is
+ * left alone. So is one whose `_id` mongod would rewrite when it is stored as a link. */
+static const char *never_moved(const struct rule *rule, struct bytes document,
+			       const struct plan *plan)
+{
+	static const uint8_t nothing[8];
+	struct element element;
+
+	if (plan->id.type == BSON_BYTE_TIMESTAMP && memcmp(plan->id.value.data, nothing, 8) == 0)
+		return "its _id is the Timestamp (0, 0)";
+	if (tail_repeats_name(plan->tail))
+		return "a name stands twice in an element of the array";
+	if (!rule->flag.field)
+		return NULL;
+	switch (plan_find(document, rule->flag.field, &element)) {
+	case PLAN_PATH_TWICE:
+		return "the flag's name stands twice in it";
+	case PLAN_PATH_BLOCKED:
+		return "a parent of the flag is no document";
+	case PLAN_PATH_BROKEN:
+		return "it is no BSON";
+	case PLAN_PATH_FOUND:
+	case PLAN_PATH_MISSING:
+		return NULL;
+	}
+	require(!"a way to find a path without a name");
+}
+
+static bool take_integer(struct bytes state, const char *name, int64_t *value)
+{
+	struct element element;
+
+	return plan_find(state, name, &element) == PLAN_PATH_FOUND &&
+	       element_integer(&element, value) && *value >= 0;
+}
+
+/* S as M1 and M4 write it. False where it is something else. */
+static bool take_state(struct plan *plan, const struct element *state)
+{
+	struct element generation;
+
+	if (state->type != BSON_BYTE_DOCUMENT ||
+	    plan_find(state->value, "g", &generation) != PLAN_PATH_FOUND ||
+	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
+		return false;
+	plan->generation = (struct bytes){generation.value.data + 5, 16};
+	return take_integer(state->value, "h", &plan->head) &&
+	       take_integer(state->value, "n", &plan->moved);
+}
+
+enum state {
+	STATE_ABSENT,
+	STATE_EMPTY, /* `_spill: {}` */
+	STATE_FOUND,
+	STATE_TWICE,
+	STATE_BROKEN,
+};
+
+static enum state find_state(const struct rule *rule, struct bytes document, struct element *state)
+{
+	struct element all;
+	enum plan_path found = plan_find(document, "_spill", &all);
+
+	if (found == PLAN_PATH_MISSING)
+		return STATE_ABSENT;
+	if (found == PLAN_PATH_TWICE)
+		return STATE_TWICE;
+	if (found != PLAN_PATH_FOUND || all.type != BSON_BYTE_DOCUMENT)
+		return STATE_BROKEN;
+	if (all.value.length == 5)
+		return STATE_EMPTY;
+	/* The key is one name, whatever stands in it. */
+	switch (find_name(all.value, bytes_of(rule->key), state)) {
+	case PLAN_PATH_FOUND:
+		return STATE_FOUND;
+	case PLAN_PATH_MISSING:
+		return STATE_ABSENT;
+	case PLAN_PATH_TWICE:
+		return STATE_TWICE;
+	case PLAN_PATH_BLOCKED:
+	case PLAN_PATH_BROKEN:
+		break;
+	}
+	return STATE_BROKEN;
+}
+
+static struct plan plan_spilled(struct plan plan, const struct rule *rule, struct bytes document)
+{
+	const char *why;
+	int64_t head = plan.head;
+
+	if (!measure(&plan, head, SIZE_MAX))
+		return with_reason(plan, PLAN_BROKEN, "the array is no BSON");
+	plan.head = head;
+	if (plan.length <= head) {
+		plan.kind = plan.moved == 0 ? PLAN_UNDO : PLAN_REST;
+		return plan;
+	}
+	why = never_moved(rule, document, &plan);
+	return why ? with_reason(plan, PLAN_LEAVE, why) : with_reason(plan, PLAN_MOVE, NULL);
+}
+
+static struct plan plan_unspilled(struct plan plan, const struct rule *rule, struct bytes document,
+				  enum state state)
+{
+	int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
+	size_t size = rule->max_bytes > EMPTY_ARRAY ? (size_t)rule->max_bytes - EMPTY_ARRAY : 0;
+	const char *why;
+
+	if (!measure(&plan, most, size))
+		return with_reason(plan, PLAN_BROKEN, "the array is no BSON");
+	if (plan.length <= rule->threshold && plan.array.length <= (size_t)rule->max_bytes) {
+		plan.kind = state == STATE_EMPTY ? PLAN_TIDY : PLAN_REST;
+		return plan;
+	}
+	why = never_moved(rule, document, &plan);
+	return why ? with_reason(plan, PLAN_LEAVE, why) : with_reason(plan, PLAN_BIRTH, NULL);
+}
+
+struct plan plan_make(const struct rule *rule, struct bytes document)
+{
+	struct plan plan = {.kind = PLAN_REST};
+	struct element array, state;
+	enum plan_path found;
+	enum state standing = find_state(rule, document, &state);
+
+	if (!document_find(document, "_id", &plan.id))
+		return with_reason(plan, PLAN_BROKEN, "it has no _id");
+	if (standing == STATE_BROKEN)
+		return with_reason(plan, PLAN_BROKEN, "its _spill is not Spillway's");
+	found = plan_find(document, rule->array, &array);
+	if (found == PLAN_PATH_BROKEN)
+		return with_reason(plan, PLAN_BROKEN, "it is no BSON");
+	if (found == PLAN_PATH_TWICE || standing == STATE_TWICE)
+		return with_reason(plan, PLAN_LEAVE,
+				   "a name that a move writes stands twice in it");
+	if (found != PLAN_PATH_FOUND || array.type != BSON_BYTE_ARRAY) {
+		plan.kind = standing == STATE_EMPTY ? PLAN_TIDY : PLAN_REST;
+		return plan;
+	}
+	plan.array = array.value;
+	if (standing != STATE_FOUND)
+		return plan_unspilled(plan, rule, document, standing);
+	if (!take_state(&plan, &state))
+		return with_reason(plan, PLAN_BROKEN, "its _spill is not Spillway's");
+	return plan_spilled(plan, rule, document);
+}
+
+int64_t plan_take(struct cursor *tail, int64_t held, int64_t count, int64_t size,
+		  struct buffer *out)
+{
+	struct cursor next = *tail;
+	struct element element;
+	int64_t taken = 0, used = 0;
+	char name[12];
+
+	while (taken < count && cursor_next(&next, &element) == CURSOR_ELEMENT) {
+		writer_index(name, (size_t)(held + taken));
+		used += (int64_t)(element.raw.length - element.name.length + strlen(name));
+		if (used > size && held + taken > 0)
+			break;
+		writer_renamed(out, name, &element);
+		*tail = next;
+		taken++;
+	}
+	return taken;
+}

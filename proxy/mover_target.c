@@ -1,0 +1,178 @@
+/* The rules on concrete namespaces that the mover has met. */
+#include "proxy/mover_target.h"
+
+#include "rules/hash.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLOTS (2 * NAMESPACE_CACHE_MAX)
+
+struct target_set {
+	pthread_mutex_t lock;
+	struct rule_set *rules;
+	struct mover_target **targets; /* in the order they were met */
+	size_t count;
+	size_t capacity;
+	uint32_t *slots; /* open addressing: place in `targets` + 1, 0 is empty */
+	size_t mask;
+	uint64_t key;
+	atomic_size_t unfit;
+};
+
+struct target_set *target_set_new(struct rule_set *rules)
+{
+	struct target_set *set = must_calloc(1, sizeof(*set));
+
+	pthread_mutex_init(&set->lock, NULL);
+	set->rules = rule_set_ref(rules);
+	set->key = (uint64_t)arc4random() << 32 | arc4random();
+	set->mask = 63;
+	set->slots = must_calloc(set->mask + 1, sizeof(*set->slots));
+	return set;
+}
+
+void target_set_free(struct target_set *set)
+{
+	if (!set)
+		return;
+	for (size_t i = 0; i < set->count; i++) {
+		free(set->targets[i]->database);
+		free(set->targets[i]->collection);
+		free(set->targets[i]->overflow_database);
+		free(set->targets[i]->overflow_collection);
+		free(set->targets[i]);
+	}
+	free(set->targets);
+	free(set->slots);
+	rule_set_unref(set->rules);
+	pthread_mutex_destroy(&set->lock);
+	free(set);
+}
+
+static uint64_t target_hash(const struct target_set *set, struct bytes database,
+			    struct bytes collection)
+{
+	return hash_bytes(collection, hash_bytes(database, set->key));
+}
+
+static bool on_namespace(const struct mover_target *target, struct bytes database,
+			 struct bytes collection)
+{
+	return bytes_are(collection, target->collection) && bytes_are(database, target->database);
+}
+
+static void slot_put(struct target_set *set, size_t index)
+{
+	const struct mover_target *target = set->targets[index];
+	size_t at = target_hash(set, bytes_of(target->database), bytes_of(target->collection));
+
+	while (set->slots[at & set->mask])
+		at++;
+	set->slots[at & set->mask] = (uint32_t)index + 1;
+}
+
+/* At most half of the slots are taken. */
+static void make_room(struct target_set *set)
+{
+	if (set->count == set->capacity) {
+		set->capacity = set->capacity ? 2 * set->capacity : 16;
+		set->targets = must_realloc(set->targets, set->capacity * sizeof(*set->targets));
+	}
+	if (2 * set->count <= set->mask)
+		return;
+	free(set->slots);
+	set->mask = 2 * set->mask + 1;
+	set->slots = must_calloc(set->mask + 1, sizeof(*set->slots));
+	for (size_t i = 0; i < set->count; i++)
+		slot_put(set, i);
+}
+
+static struct mover_target *target_new(const struct rule *rule, struct bytes database,
+				       struct bytes collection)
+{
+	struct mover_target *target = must_calloc(1, sizeof(*target));
+	const char *overflow = rule->overflow.database;
+
+	target->rule = rule;
+	target->database = must_strndup((const char *)database.data, database.length);
+	target->collection = must_strndup((const char *)collection.data, collection.length);
+	target->overflow_database = overflow ? must_strndup(overflow, strlen(overflow))
+					     : must_strndup(target->database, database.length);
+	target->overflow_collection = rule_overflow_collection(rule, collection);
+	return target;
+}
+
+struct mover_target *target_get(struct target_set *set, const struct rule *rule,
+				struct bytes database, struct bytes collection)
+{
+	struct mover_target *found = NULL;
+	size_t at = target_hash(set, database, collection);
+
+	pthread_mutex_lock(&set->lock);
+	for (; !found && set->slots[at & set->mask]; at++) {
+		struct mover_target *each = set->targets[set->slots[at & set->mask] - 1];
+
+		if (each->rule == rule && on_namespace(each, database, collection))
+			found = each;
+	}
+	if (!found && set->count < SLOTS) {
+		found = target_new(rule, database, collection);
+		make_room(set);
+		set->targets[set->count] = found;
+		slot_put(set, set->count++);
+	}
+	pthread_mutex_unlock(&set->lock);
+	return found;
+}
+
+struct mover_target *target_at(struct target_set *set, size_t index)
+{
+	struct mover_target *target;
+
+	pthread_mutex_lock(&set->lock);
+	target = index < set->count ? set->targets[index] : NULL;
+	pthread_mutex_unlock(&set->lock);
+	return target;
+}
+
+void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
+		  const char *reason)
+{
+	enum fitness before;
+
+	pthread_mutex_lock(&set->lock);
+	before = atomic_exchange(&target->fitness, fitness);
+	snprintf(target->reason, sizeof(target->reason), "%s", reason);
+	if (fitness == FITNESS_UNFIT && before != FITNESS_UNFIT)
+		atomic_fetch_add(&set->unfit, 1);
+	else if (fitness != FITNESS_UNFIT && before == FITNESS_UNFIT)
+		atomic_fetch_sub(&set->unfit, 1);
+	pthread_mutex_unlock(&set->lock);
+}
+
+size_t target_unfit_count(const struct target_set *set)
+{
+	return atomic_load(&set->unfit);
+}
+
+bool target_unfit(struct target_set *set, struct bytes database, struct bytes collection,
+		  char *reason, size_t size)
+{
+	size_t at = target_hash(set, database, collection);
+	bool unfit = false;
+
+	if (atomic_load_explicit(&set->unfit, memory_order_relaxed) == 0)
+		return false;
+	pthread_mutex_lock(&set->lock);
+	for (; !unfit && set->slots[at & set->mask]; at++) {
+		struct mover_target *each = set->targets[set->slots[at & set->mask] - 1];
+
+		unfit = on_namespace(each, database, collection) && each->fitness == FITNESS_UNFIT;
+		if (unfit)
+			snprintf(reason, size, "%s", each->reason);
+	}
+	pthread_mutex_unlock(&set->lock);
+	return unfit;
+}

@@ -1,0 +1,38 @@
+/* The replies that the server owes on one connection, and what each is for (PgBouncer's queue of
+ * outstanding requests). */
+#pragma once
+
+#include "protocol/bytes.h"
+
+enum pending_kind {
+	PENDING_FORWARD,  /* goes to the client as it comes */
+	PENDING_HELLO,    /* addresses are edited on its way */
+	PENDING_SEQUENCE, /* belongs to the running sequence */
+};
+
+struct pending_entry {
+	int32_t request_id;
+	uint8_t kind;
+	bool exhaust; /* the request allows replies that announce more (moreToCome) */
+};
+
+#define PENDING_INLINE 4
+
+/* A ring; grows to the heap only for clients that pipeline. All zeros is an empty one. */
+struct pending {
+	struct pending_entry inline_entries[PENDING_INLINE];
+	struct pending_entry *entries; /* NULL: inline_entries */
+	uint32_t first;
+	uint32_t count;
+	uint32_t capacity; /* 0: PENDING_INLINE */
+};
+
+void pending_push(struct pending *pending, struct pending_entry entry);
+/* The entry that this reply answers: drops older ones that were never answered. NULL where the
+ * reply answers none (the next part of a stream). The entry stays in front until pending_pop. */
+struct pending_entry *pending_match(struct pending *pending, int32_t response_to);
+void pending_pop(struct pending *pending);
+void pending_fini(struct pending *pending);
+/* True when nothing is owed but answers to hello, which a monitoring connection always waits for.
+ */
+bool pending_only_hello(const struct pending *pending);

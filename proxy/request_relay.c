@@ -1,0 +1,357 @@
+/* The client's way to the server: cuts through what no rule concerns, takes whole frames where one
+ * may. */
+#include "proxy/session.h"
+
+#include "proxy/log.h"
+#include "protocol/hello.h"
+#include "protocol/legacy.h"
+
+static void request_forward(struct session *session, struct bytes bytes)
+{
+	stream_write(&session->server, bytes);
+}
+
+static void request_owe(struct session *session, int32_t request_id, enum pending_kind kind,
+			const struct match_facts *facts)
+{
+	if (!facts->answered)
+		return;
+	pending_push(&session->pending,
+		     (struct pending_entry){request_id, (uint8_t)kind, facts->exhaust});
+}
+
+static void request_note_facts(struct session *session, const struct match_facts *facts)
+{
+	if (facts->transaction == MATCH_IN_TRANSACTION)
+		session->in_transaction = true;
+	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
+		session->in_transaction = false;
+}
+
+/* The hello of a client that offers a compressor we can't read goes on without it. */
+static void request_forward_hello(struct session *session, struct packet *packet)
+{
+	auto_buffer struct buffer body = {0}, frame = {0};
+	struct bytes whole = packet_frame(packet);
+	struct legacy_query query;
+
+	if (packet->kind == PACKET_MESSAGE) {
+		const struct message *message = &packet->message;
+		size_t start;
+
+		if (message->sequence_count == 0 && hello_edit_request(message->body, &body)) {
+			start = message_begin(&frame, message->header.request_id, 0,
+					      message->flags & ~(uint32_t)MESSAGE_CHECKSUM_PRESENT);
+			message_begin_body(&frame);
+			buffer_append(&frame, body.data, body.length);
+			message_end(&frame, start);
+		}
+	} else if (legacy_query_parse(whole, &query) && hello_edit_request(query.command, &body)) {
+		legacy_query_replace(whole, &query, buffer_view(&body), &frame);
+	}
+	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
+}
+
+static void request_start_sequence(struct session *session, struct packet *packet,
+				   struct match *match)
+{
+	session->sequence = sequence_new(packet, match);
+	session_set_state(session, SESSION_REWRITING);
+	session->waiting = session->pending.count > 0;
+	if (!session->waiting)
+		session_advance(session, NULL, false);
+}
+
+static void request_count(struct session *session, const struct match *match)
+{
+	struct metrics *metrics = session->loop->metrics;
+
+	switch (match->verdict) {
+	case VERDICT_FORWARD:
+	case VERDICT_HELLO:
+	case VERDICT_CLOSE:
+		metric_add(&metrics->commands_forwarded, 1);
+		return;
+	case VERDICT_READ:
+	case VERDICT_WRITE:
+	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_WATCH:
+		metric_add(&metrics->commands_sequenced, 1);
+		return;
+	case VERDICT_REFUSE:
+		metric_add(&metrics->commands_refused, 1);
+		metrics_refused(match->rule, match->what);
+		return;
+	}
+}
+
+/* Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
+ * concerns the array is refused, with the reason. */
+static void request_check_fitness(struct session *session, struct match *match)
+{
+	struct mover *mover = session->loop->service->mover;
+	char reason[400];
+
+	if (!match->namespace || !match->touches_array || match->verdict == VERDICT_REFUSE)
+		return;
+	if (mover_unfit(mover, bytes_of(match->namespace->database),
+			bytes_of(match->namespace->collection), reason, sizeof(reason))) {
+		match_refuse(match, match->namespace->targets[0].rule, "unfit", reason);
+	} else if (!mover_ready(mover)) {
+		mover_not_ready(mover, reason, sizeof(reason));
+		match_refuse(match, match->namespace->targets[0].rule, "not ready", reason);
+		match->code = ERROR_TEMPORARILY_UNAVAILABLE;
+	}
+}
+
+/* A whole frame that had to be read. */
+static void request_on_packet(struct session *session, struct packet *packet)
+{
+	struct match match;
+
+	match_packet(session->loop->namespaces, packet, &match);
+	request_check_fitness(session, &match);
+	request_note_facts(session, &match.facts);
+	request_count(session, &match);
+	if (match.verdict != VERDICT_HELLO)
+		session_works(session);
+	switch (match.verdict) {
+	case VERDICT_FORWARD:
+		request_owe(session, packet->header.request_id, PENDING_FORWARD, &match.facts);
+		request_forward(session, buffer_view(&packet->raw));
+		break;
+	case VERDICT_HELLO:
+		request_owe(session, packet->header.request_id, PENDING_HELLO, &match.facts);
+		request_forward_hello(session, packet);
+		break;
+	case VERDICT_READ:
+	case VERDICT_WRITE:
+	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_WATCH:
+	case VERDICT_REFUSE:
+		request_start_sequence(session, packet, &match);
+		break;
+	case VERDICT_CLOSE:
+		log_info("session %llu: closed: a request of opcode %d that can't be read, or "
+			 "not be refused otherwise",
+			 (unsigned long long)session->id, (int)packet->header.opcode);
+		session_close(session, SESSION_END_DONE);
+		break;
+	}
+	packet_fini(packet);
+}
+
+/* Over the limit: the first request is answered with an error, and that is all. */
+static void request_refuse_connection(struct session *session, struct buffer *frame)
+{
+	struct packet packet;
+	struct match match = {
+		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+
+	snprintf(match.message, sizeof(match.message),
+		 "Spillway has reached its limit of %lld connections (limits.connections); try "
+		 "again later",
+		 (long long)session->loop->service->config->limits.connections);
+	packet_read(&packet, frame);
+	metric_add(&session->loop->metrics->connections_refused, 1);
+	request_start_sequence(session, &packet, &match);
+	packet_fini(&packet);
+	session_close(session, SESSION_END_DONE);
+}
+
+enum request_step {
+	REQUEST_CUT,   /* request_left says how many bytes go through */
+	REQUEST_WAIT,  /* request_wanted says how many bytes have to be there */
+	REQUEST_TAKE,  /* a whole frame to be looked at */
+	REQUEST_SHED,  /* a whole frame that there is no memory for: thrown away as it comes */
+	REQUEST_BREAK, /* what mongod would close the connection for */
+};
+
+/* False where the frame can't be held: it is to be thrown away as it comes. */
+static bool request_has_memory(struct session *session, struct bytes bytes,
+			       const struct frame_header *header)
+{
+	bool more_to_come = header->opcode == OPCODE_MESSAGE &&
+			    bytes.length >= FRAME_HEADER_LENGTH + 4 &&
+			    (load_int32(bytes.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
+
+	if (header->length <= LOOP_READ_BUFFER ||
+	    !session_memory_short(session, (size_t)header->length))
+		return true;
+	session->request_left = (size_t)header->length;
+	session->request_shed = true;
+	session->shed_unanswered = more_to_come;
+	session->shed_request_id = header->request_id;
+	return false;
+}
+
+/* The frame is gone; its sender is told, unless it wants no reply. Replies that are owed come
+ * first, so then all that is left is to close. */
+static void request_on_shed(struct session *session)
+{
+	auto_buffer struct buffer reply = {0};
+
+	session->request_shed = false;
+	metric_add(&session->loop->metrics->commands_refused, 1);
+	if (session->shed_unanswered)
+		return;
+	if (session->pending.count > 0) {
+		session_close(session, SESSION_END_DONE);
+		return;
+	}
+	reply_error(
+		&reply, session->shed_request_id, ERROR_TEMPORARILY_UNAVAILABLE,
+		"Spillway has no memory left for this request (limits.memory); try again later");
+	stream_write(&session->client, buffer_view(&reply));
+}
+
+/* Decides about the frame at the start of `bytes`. */
+static enum request_step request_look(struct session *session, struct bytes bytes, size_t *length)
+{
+	struct frame_header header;
+	struct match_facts facts;
+
+	switch (frame_next(bytes, &header)) {
+	case FRAME_SHORT:
+		session->request_wanted = FRAME_HEADER_LENGTH;
+		return REQUEST_WAIT;
+	case FRAME_INVALID:
+		return REQUEST_BREAK;
+	case FRAME_PARTIAL:
+	case FRAME_READY:
+		break;
+	}
+	*length = (size_t)header.length;
+	switch (session->refused ? MATCH_WHOLE
+				 : match_prefix(namespace_cache_rules(session->loop->namespaces),
+						bytes, &facts)) {
+	case MATCH_FORWARD:
+		session_works(session);
+		session->request_left = *length;
+		request_owe(session, header.request_id, PENDING_FORWARD, &facts);
+		request_note_facts(session, &facts);
+		metric_add(&session->loop->metrics->commands_forwarded, 1);
+		return REQUEST_CUT;
+	case MATCH_MORE:
+		session->request_wanted = bytes.length + 1;
+		return REQUEST_WAIT;
+	case MATCH_WHOLE:
+		if (bytes.length >= *length)
+			return REQUEST_TAKE;
+		session->request_wanted = *length;
+		return request_has_memory(session, bytes, &header) ? REQUEST_WAIT : REQUEST_SHED;
+	}
+	require(!"unreachable");
+}
+
+static void request_take(struct session *session, struct bytes bytes, size_t length,
+			 struct buffer *owner)
+{
+	struct buffer frame = session_take_frame(bytes, length, owner);
+	struct packet packet;
+
+	session_handshake_done(session);
+	if (session->refused) {
+		request_refuse_connection(session, &frame);
+		return;
+	}
+	packet_read(&packet, &frame);
+	request_on_packet(session, &packet);
+}
+
+static size_t request_cut(struct session *session, size_t there)
+{
+	size_t length = there < session->request_left ? there : session->request_left;
+
+	session->request_left -= length;
+	if (session->request_left == 0)
+		session_handshake_done(session);
+	return length;
+}
+
+/* What doesn't go through: the bytes that are done with. */
+static size_t request_keep(struct session *session, enum request_step step, struct bytes bytes,
+			   size_t length, struct buffer *owner)
+{
+	size_t gone;
+
+	if (step == REQUEST_TAKE) {
+		request_take(session, bytes, length, owner);
+		return length;
+	}
+	if (step == REQUEST_BREAK) {
+		metric_add(&session->loop->metrics->frames_invalid, 1);
+		session_close(session, SESSION_END_DONE);
+		return 0;
+	}
+	gone = request_cut(session, bytes.length);
+	if (session->request_left == 0)
+		request_on_shed(session);
+	return gone;
+}
+
+/* Handles as many bytes as can be handled now and returns their number. Neighbouring frames that go
+ * through leave in one write:
+ *
+ *      |-- cut --|-- cut --|-- taken --|-- cut, only its beginning --|
+ *      ^ run               ^ at
+ */
+static size_t request_consume(struct session *session, struct bytes bytes, struct buffer *owner)
+{
+	size_t run = 0, at = 0, length = 0;
+
+	while (at < bytes.length && session->state == SESSION_RELAYING) {
+		struct bytes rest = {bytes.data + at, bytes.length - at};
+		enum request_step step = session->request_shed ? REQUEST_SHED : REQUEST_CUT;
+
+		if (session->request_left == 0)
+			step = request_look(session, rest, &length);
+		if (step == REQUEST_CUT) {
+			at += request_cut(session, rest.length);
+			continue;
+		}
+		request_forward(session, (struct bytes){bytes.data + run, at - run});
+		if (step == REQUEST_WAIT)
+			return at;
+		at += request_keep(session, step, rest, length, at == 0 ? owner : NULL);
+		run = at;
+	}
+	if (session->state != SESSION_CLOSING)
+		request_forward(session, (struct bytes){bytes.data + run, at - run});
+	return at;
+}
+
+void request_continue(struct session *session)
+{
+	auto_buffer struct buffer held = {0};
+	size_t length, used;
+
+	if (session->state != SESSION_RELAYING || session->request_held.length == 0 ||
+	    session->request_held.length < session->request_wanted)
+		return;
+	held = buffer_steal(&session->request_held);
+	length = held.length;
+	session->request_wanted = 0;
+	used = request_consume(session, buffer_view(&held), &held);
+	if (used < length) {
+		buffer_consume(&held, used);
+		session->request_held = buffer_steal(&held);
+	}
+}
+
+void request_on_bytes(struct session *session, struct bytes bytes)
+{
+	size_t used;
+
+	if (session->state == SESSION_REWRITING || session->request_held.length > 0) {
+		session_hold(&session->request_held, bytes);
+		request_continue(session);
+	} else {
+		session->request_wanted = 0;
+		used = request_consume(session, bytes, NULL);
+		if (used < bytes.length && session->state != SESSION_CLOSING)
+			buffer_append(&session->request_held, bytes.data + used,
+				      bytes.length - used);
+	}
+	session_update_reading(session);
+}

@@ -1,0 +1,192 @@
+/* `spillway serve`: loops, the mover and the admin page, from start to drain. */
+#include "proxy/serve.h"
+
+#include "proxy/admin.h"
+#include "proxy/config_file.h"
+#include "proxy/listener.h"
+#include "proxy/log.h"
+#include "proxy/loop.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#define KEPT_MEMORY (32 << 20)
+#define DESCRIPTORS_RESERVED 64 /* for listeners, the mover, the admin page, the libraries */
+
+struct server {
+	struct service service;
+	struct loop **loops;
+	pthread_t *threads;
+	size_t loop_count;
+	struct admin *admin;
+};
+
+static void *run_loop(void *loop)
+{
+	loop_run(loop);
+	return NULL;
+}
+
+/* As many descriptors as we may have; each session takes two. */
+static int64_t raise_descriptors(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 1024 - DESCRIPTORS_RESERVED;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur > INT32_MAX)
+		return INT32_MAX;
+	return (int64_t)limit.rlim_cur - DESCRIPTORS_RESERVED;
+}
+
+static bool probe_addresses(const struct config *config)
+{
+	char reason[256];
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (listener_probe(config->listen[i].address, reason, sizeof(reason)))
+			continue;
+		log_error("%s", reason);
+		return false;
+	}
+	return true;
+}
+
+static bool open_listeners(struct loop *loop)
+{
+	const struct config *config = loop->service->config;
+	char reason[256];
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (!listener_open(&loop->listeners[i], loop, (uint32_t)i, reason,
+				   sizeof(reason))) {
+			log_error("%s", reason);
+			return false;
+		}
+		loop->listener_count++;
+	}
+	return true;
+}
+
+static bool start_loops(struct server *server)
+{
+	bool good = true;
+
+	server->loop_count = (size_t)server->service.config->workers;
+	server->loops = must_calloc(server->loop_count, sizeof(*server->loops));
+	server->threads = must_calloc(server->loop_count, sizeof(*server->threads));
+	for (size_t i = 0; i < server->loop_count; i++) {
+		server->loops[i] = loop_new(&server->service);
+		good = good && open_listeners(server->loops[i]);
+	}
+	for (size_t i = 0; i < server->loop_count; i++) {
+		if (!good)
+			loop_start_drain(server->loops[i]);
+		require(pthread_create(&server->threads[i], NULL, run_loop, server->loops[i]) == 0);
+	}
+	return good;
+}
+
+static void stop_loops(struct server *server)
+{
+	for (size_t i = 0; i < server->loop_count; i++)
+		loop_start_drain(server->loops[i]);
+	for (size_t i = 0; i < server->loop_count; i++)
+		pthread_join(server->threads[i], NULL);
+}
+
+static void free_loops(struct server *server)
+{
+	for (size_t i = 0; i < server->loop_count; i++)
+		loop_free(server->loops[i]);
+	free(server->loops);
+	free(server->threads);
+}
+
+static void await_signal(void)
+{
+	sigset_t set;
+	int number;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	while (sigwait(&set, &number) != 0)
+		;
+	log_info("signal %d: draining", number);
+}
+
+/* Putting a long array together takes a few buffers of megabytes: the next one shall find that
+ * memory instead of faulting it in page by page. 32 MB is the most that malloc allows here; above
+ * it memory goes back at once. */
+static void keep_some_memory(void)
+{
+	mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY);
+	mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
+}
+
+static void block_signals(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static int serve(const struct config *config)
+{
+	struct server server = {.service = {.config = config}};
+	int code = 1;
+
+	block_signals();
+	keep_some_memory();
+	server.service.descriptors = raise_descriptors();
+	if (!probe_addresses(config))
+		return 1;
+	server.service.mover = mover_start(config, metrics_new());
+	/* What is wrong with the servers is told before anybody can connect. */
+	if (mover_first_check(server.service.mover) != MOVER_CHECK_BAD) {
+		/* The admin page comes last: who is told that all is ready can connect. */
+		if (start_loops(&server) &&
+		    admin_start(&server.admin, config, server.service.mover)) {
+			for (size_t i = 0; i < config->listen_count; i++)
+				log_info("listening on '%s' for server '%s'",
+					 config->listen[i].address, config->listen[i].server);
+			await_signal();
+			code = 0;
+		}
+		stop_loops(&server);
+	}
+	admin_stop(server.admin);
+	mover_stop(server.service.mover);
+	free_loops(&server);
+	metrics_free_all();
+	return code;
+}
+
+int serve_run(const char *config_path)
+{
+	char *problems = NULL;
+	struct config *config = config_load(config_path, &problems);
+	int code;
+
+	if (!config) {
+		fputs(problems, stderr);
+		free(problems);
+		return 2;
+	}
+	log_configure(config->log_level, config->log_json);
+	code = serve(config);
+	config_free(config);
+	return code;
+}

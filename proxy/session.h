@@ -1,0 +1,130 @@
+/* A client's connection and the server connection that belongs to it: opened together, closed
+ * together.
+ *
+ *   OPENING   -> the server connection is being made; nothing is read from the client
+ *   RELAYING  -> requests and replies pass; those that need more are looked at
+ *   REWRITING -> a sequence runs; the client's further requests wait
+ *   CLOSING   -> both handles are being closed */
+#pragma once
+
+#include "proxy/loop.h"
+#include "proxy/pending.h"
+#include "proxy/stream.h"
+#include "rules/match.h"
+#include "rules/sequence.h"
+
+enum session_state {
+	SESSION_OPENING,
+	SESSION_RELAYING,
+	SESSION_REWRITING,
+	SESSION_CLOSING,
+};
+
+enum session_end {
+	SESSION_END_DONE,  /* both sides have said all: close */
+	SESSION_END_RESET, /* the peer was reset: so is the other */
+};
+
+struct session {
+	struct stream client;
+	struct stream server;
+	struct loop *loop;
+	struct session *next;
+	struct session *previous;
+	struct session *next_handshake; /* in the list of those who have not sent a request yet */
+	struct session *previous_handshake;
+	uint64_t id;
+	uint64_t opened; /* uv_now, for the handshake's deadline */
+	uint32_t listen_index;
+	uint8_t state;
+	uint8_t handles; /* open or closing; freed at 0 */
+	bool handshaking;
+	bool in_transaction;
+	bool works;            /* has asked for more than hello: no driver's monitor */
+	bool refused;          /* over the limit: the first request is answered with an error */
+	bool response_forward; /* the frame being cut through goes to the client as it is */
+	/* Requests: bytes of the current frame still to cut through; bytes that wait; how many of
+	 * them are wanted before looking again */
+	size_t request_left;
+	struct buffer request_held;
+	size_t request_wanted;
+	/* The same for replies. */
+	size_t response_left;
+	struct buffer response_held;
+	size_t response_wanted;
+	size_t accounted;  /* of the above and the sequence, in the service's sum */
+	bool request_shed; /* the frame being cut is thrown away: no memory for it; answered with an
+			      error */
+	bool shed_unanswered; /* its sender wants no reply */
+	int32_t shed_request_id;
+	struct pending pending;
+	struct sequence *sequence;
+	int32_t next_request_id;
+	bool waiting; /* the sequence waits for the replies that are owed before it */
+	bool pinned;  /* the resolver or the mover will call back: the session must stay */
+};
+
+/* Takes the accepted socket over. */
+void session_open(struct loop *loop, uint32_t listen_index, int socket);
+/* It has asked for more than hello. */
+void session_works(struct session *session);
+/* Ends a session. Idempotent. */
+void session_close(struct session *session, enum session_end how);
+/* During a drain: closes the session if nothing is under way. */
+void session_close_if_idle(struct session *session);
+
+/* libuv's callbacks, for stream.c. */
+void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
+void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer);
+/* Something that was queued has left: reading may go on. */
+void session_on_drained(struct session *session);
+
+/* More requests than these may not wait for their replies: the client is not read any further. */
+#define SESSION_PENDING_MAX 1000
+
+/* Starts and stops reading on both sides as their backlogs and the state ask for. */
+void session_adjust_reading(struct session *session);
+
+/* Keeps the service's sum of held memory true. */
+void session_account(struct session *session);
+
+static inline void session_update_reading(struct session *session)
+{
+	bool flows = session->state == SESSION_RELAYING && session->client.reading &&
+		     session->server.reading && !session->client.in_flight &&
+		     !session->server.in_flight && session->pending.count < SESSION_PENDING_MAX;
+
+	if (!flows)
+		session_adjust_reading(session);
+	if (session->request_held.capacity || session->response_held.capacity ||
+	    session->accounted || session->sequence)
+		session_account(session);
+}
+
+/* True when what all sessions hold, and `more`, passes limits.memory. */
+bool session_memory_short(const struct session *session, size_t more);
+void session_set_state(struct session *session, enum session_state state);
+/* Passes on the ends of both sides as far as that is possible by now. */
+void session_pass_ends(struct session *session);
+
+/* request_relay.c and response_relay.c */
+void request_on_bytes(struct session *session, struct bytes bytes);
+/* Looks again at what waits, after a sequence or a reply. */
+void request_continue(struct session *session);
+void response_on_bytes(struct session *session, struct bytes bytes);
+
+/* session_advance.c: drives the running sequence. `reply` may be NULL. */
+void session_advance(struct session *session, struct packet *reply, bool moved);
+
+/* The first whole request has come: the handshake's deadline is met. */
+void session_handshake_done(struct session *session);
+/* Frees the session when nothing holds on to it any more. */
+void session_free_if_gone(struct session *session);
+
+/* Copies a whole frame out of `bytes`, or takes the buffer that holds just this frame (`owner` may
+ * be NULL). */
+struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner);
+
+/* Adds bytes that were just read to those that wait; they may already stand there
+ * (session_on_alloc). */
+void session_hold(struct buffer *held, struct bytes bytes);

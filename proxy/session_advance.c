@@ -1,0 +1,145 @@
+/* Drives the running sequence: all asynchrony of a rewrite is here. */
+#include "proxy/session.h"
+
+#include "proxy/log.h"
+
+#include <stdlib.h>
+
+struct moved_task {
+	struct loop_task task;
+	struct session *session;
+	bool moved;
+};
+
+/* In the loop's own thread again. */
+static void advance_on_moved(struct loop *loop, struct loop_task *task)
+{
+	struct moved_task *done = (struct moved_task *)(void *)task;
+	struct session *session = done->session;
+	bool moved = done->moved;
+
+	(void)loop;
+	free(done);
+	session->pinned = false;
+	if (session->state == SESSION_CLOSING)
+		session_free_if_gone(session);
+	else
+		session_advance(session, NULL, moved);
+}
+
+/* In a mover's thread. */
+static void advance_on_mover_done(void *context, bool moved)
+{
+	struct moved_task *task = context;
+
+	task->moved = moved;
+	loop_post(task->session->loop, &task->task);
+}
+
+static void advance_move(struct session *session)
+{
+	struct moved_task *task = must_calloc(1, sizeof(*task));
+
+	task->task.run = advance_on_moved;
+	task->session = session;
+	session->pinned = true;
+	mover_move_now(session->loop->service->mover, &session->sequence->move,
+		       advance_on_mover_done, task);
+}
+
+static void advance_take_note(void *context, const struct mover_note *note)
+{
+	struct session *session = context;
+
+	mover_note(session->loop->service->mover, note);
+}
+
+static void advance_count(struct session *session)
+{
+	const struct sequence_counts *counts = &session->sequence->counts;
+	struct metrics *metrics = session->loop->metrics;
+
+	metric_add(&metrics->merged_documents, counts->merged);
+	metric_add(&metrics->merge_repeats, counts->repeats);
+	metric_add(&metrics->overflow_fetches, counts->fetches);
+	if (counts->fetches > 0)
+		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);
+}
+
+/* The sequence is over: what it leaves for the mover is noted, and the client's next requests are
+ * looked at. */
+static void advance_end(struct session *session)
+{
+	struct sequence *sequence = session->sequence;
+	const struct match *match = &sequence->match;
+
+	sequence_notes(sequence, advance_take_note, session);
+	if (match->changes_fitness)
+		mover_recheck(session->loop->service->mover, match->command.database,
+			      match->namespace ? bytes_of(match->namespace->collection)
+					       : (struct bytes){0});
+	advance_count(session);
+	session->next_request_id = sequence->next_request_id;
+	session->sequence = NULL;
+	sequence_free(sequence);
+	session_set_state(session, SESSION_RELAYING);
+	request_continue(session);
+	session_pass_ends(session);
+}
+
+/* The client's reply goes out compressed if its request came so; what is the server's own frame
+ * goes as it is. */
+static void advance_answer(struct session *session)
+{
+	struct sequence *sequence = session->sequence;
+	auto_buffer struct buffer packed = {0};
+	bool ours = sequence->output.length > 0 && sequence->output.data == sequence->buffer.data;
+
+	if (ours && packet_compressed(&sequence->request)) {
+		compressed_pack(sequence->output, sequence->request.compressor, &packed);
+		stream_write_owned(&session->client, &packed);
+	} else if (ours) {
+		stream_write_owned(&session->client, &sequence->buffer);
+	} else {
+		stream_write(&session->client, sequence->output);
+	}
+}
+
+static void advance_send(struct session *session, bool answered)
+{
+	struct bytes output = session->sequence->output;
+
+	require(output.length >= FRAME_HEADER_LENGTH);
+	if (answered)
+		pending_push(&session->pending, (struct pending_entry){load_int32(output.data + 4),
+								       PENDING_SEQUENCE, false});
+	stream_write(&session->server, output);
+}
+
+void session_advance(struct session *session, struct packet *reply, bool moved)
+{
+	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
+
+	if (!session->sequence)
+		return;
+	if (session->sequence->next_request_id == 0)
+		session->sequence->next_request_id = session->next_request_id;
+	session_account(session);
+	input.memory_short = session_memory_short(session, 0);
+	switch (sequence_resume(session->sequence, &input)) {
+	case SEQUENCE_SEND:
+		advance_send(session, true);
+		break;
+	case SEQUENCE_SEND_LAST:
+		advance_send(session, false);
+		advance_end(session);
+		break;
+	case SEQUENCE_MOVE:
+		advance_move(session);
+		break;
+	case SEQUENCE_DONE:
+		advance_answer(session);
+		advance_end(session);
+		break;
+	}
+}

@@ -1,0 +1,38 @@
+/* One side of a session: a TCP handle with what the kernel has not taken yet behind it.
+ *
+ *      written at once by uv_try_write | in flight (one uv_write) | queue (appended meanwhile)
+ *
+ * Ordinary messages never touch the queue: no request, no allocation. TLS will stand between here
+ * and the socket. */
+#pragma once
+
+#include "protocol/bytes.h"
+
+#include <uv.h>
+
+struct session;
+
+struct stream {
+	uv_tcp_t tcp; /* data: the session */
+	struct buffer queue;
+	struct stream_write *in_flight;
+	uint32_t in_flight_length;
+	bool reading;  /* bytes of the other end are asked for */
+	bool ended;    /* the other end has sent its FIN */
+	bool shutting; /* our FIN is to go out, or has gone, behind all that was written */
+	bool shut;     /* our FIN has been handed to the kernel */
+	bool broken;   /* writing failed: what comes is thrown away, reading says why */
+};
+
+/* Hands bytes to the kernel, keeping a copy of what it doesn't take. */
+void stream_write(struct stream *stream, struct bytes bytes);
+/* As stream_write for a buffer that the stream may keep: taken over, empty afterwards. */
+void stream_write_owned(struct stream *stream, struct buffer *bytes);
+/* What has been written and is still in our memory. */
+size_t stream_backlog(const struct stream *stream);
+/* FIN behind all that was written. */
+void stream_shutdown(struct stream *stream);
+void stream_start_reading(struct stream *stream);
+void stream_stop_reading(struct stream *stream);
+/* Frees what an idle stream needs no more. */
+void stream_fini(struct stream *stream);

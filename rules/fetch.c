@@ -1,0 +1,190 @@
+/* Fetches the overflow that a merge wants. */
+#include "rules/fetch.h"
+
+#include "protocol/writer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MANY_ELEMENTS 20000
+
+void fetch_init(struct fetch *fetch, const struct ruled_namespace *namespace)
+{
+	*fetch = (struct fetch){.namespace = namespace, .merge = merge_new(namespace)};
+}
+
+void fetch_fini(struct fetch *fetch)
+{
+	merge_free(fetch->merge);
+	for (size_t i = 0; i < fetch->kept_count; i++)
+		packet_fini(&fetch->kept[i]);
+	free(fetch->kept);
+	packet_fini(&fetch->failed);
+	*fetch = (struct fetch){0};
+}
+
+static void keep(struct fetch *fetch, struct packet *reply)
+{
+	if ((fetch->kept_count & (fetch->kept_count - 1)) == 0)
+		fetch->kept =
+			must_realloc(fetch->kept, (fetch->kept_count ? 2 * fetch->kept_count : 1) *
+							  sizeof(*fetch->kept));
+	fetch->kept_bytes += reply->raw.length + reply->unpacked.length;
+	fetch->kept[fetch->kept_count++] = packet_steal(reply);
+}
+
+static bool take_documents(struct fetch *fetch, struct bytes cursor_document)
+{
+	struct element batch;
+	struct cursor cursor;
+	enum cursor_step step;
+
+	if (!document_find(cursor_document, "firstBatch", &batch) &&
+	    !document_find(cursor_document, "nextBatch", &batch))
+		return false;
+	if (batch.type != BSON_BYTE_ARRAY || !cursor_open(&cursor, batch.value))
+		return false;
+	while ((step = cursor_next(&cursor, &batch)) == CURSOR_ELEMENT)
+		if (batch.type != BSON_BYTE_DOCUMENT ||
+		    !merge_add_overflow(fetch->merge, fetch->target, batch.value))
+			return false;
+	return step == CURSOR_END;
+}
+
+static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
+{
+	struct reply_summary summary;
+	struct element id;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+		return FETCH_BROKEN;
+	if (!summary.ok) {
+		fetch->failed = packet_steal(reply);
+		fetch->cursor_id = 0; /* a getMore that fails ends its cursor */
+		return FETCH_FAILED;
+	}
+	keep(fetch, reply);
+	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
+	    !element_integer(&id, &fetch->cursor_id) || !take_documents(fetch, summary.cursor))
+		return FETCH_BROKEN;
+	return FETCH_COMPLETE;
+}
+
+static void write_query(struct fetch *fetch, struct sequence *sequence,
+			const struct sequence_input *input)
+{
+	const struct target *target = &fetch->namespace->targets[fetch->target];
+	struct buffer *out = &sequence->buffer;
+	bool many = merge_wanted_elements(fetch->merge, fetch->target) > MANY_ELEMENTS;
+	size_t body = sequence_begin_command(sequence);
+
+	writer_string(out, "find", target->overflow_collection);
+	merge_write_filter(fetch->merge, fetch->target, out, "filter");
+	merge_write_sort(fetch->merge, fetch->target, out, "sort");
+	/* As many as a reply of 16 MB holds. Of much, one by the find and the rest by a getMore:
+	 * that one reserves its reply's memory at once, where a find's grows by doubling. */
+	writer_int32(out, "batchSize", many ? 1 : INT32_MAX);
+	sequence_write_read_fields(sequence, input, target->overflow_database, fetch->read_concern);
+	sequence_send_command(sequence, body);
+	sequence->counts.fetches++;
+}
+
+static void write_get_more(struct fetch *fetch, struct sequence *sequence)
+{
+	const struct target *target = &fetch->namespace->targets[fetch->target];
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
+
+	writer_int64(out, "getMore", fetch->cursor_id);
+	writer_string(out, "collection", target->overflow_collection);
+	writer_string(out, "$db", target->overflow_database);
+	sequence_write_cursor_fields(sequence);
+	sequence_send_command(sequence, body);
+}
+
+static enum fetch_outcome ask(struct fetch *fetch, struct sequence *sequence,
+			      const struct sequence_input *input)
+{
+	fetch->target = 0;
+	while (fetch->target < fetch->namespace->target_count &&
+	       !merge_wants(fetch->merge, fetch->target))
+		fetch->target++;
+	if (fetch->target == fetch->namespace->target_count)
+		return FETCH_COMPLETE;
+	if (sequence_time_left(sequence, input) == 0)
+		return FETCH_TIMEOUT;
+	write_query(fetch, sequence, input);
+	fetch->asked = input->now;
+	return FETCH_SEND;
+}
+
+enum fetch_outcome fetch_next(struct fetch *fetch, struct sequence *sequence,
+			      const struct sequence_input *input, struct packet *reply)
+{
+	enum fetch_outcome outcome;
+
+	if (reply) {
+		sequence->counts.fetch_microseconds += (int64_t)(input->now - fetch->asked);
+		fetch->asked = input->now;
+		outcome = take_reply(fetch, reply);
+		if (outcome != FETCH_COMPLETE)
+			return outcome;
+		if (fetch->cursor_id != 0) {
+			write_get_more(fetch, sequence);
+			return FETCH_SEND;
+		}
+	}
+	return ask(fetch, sequence, input);
+}
+
+/* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
+ * then sends the write again, which mongod answers from its history. */
+static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
+{
+	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
+					9001, 10107, 11600, 11602, 13435, 13436};
+	const struct command *command = &sequence->match.command;
+	struct reply_summary summary;
+
+	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT) ||
+	    !reply_summarise(reply->message.body, &summary))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (summary.code == codes[i])
+			return true;
+	return false;
+}
+
+static const char *first_rule_name(const struct sequence *sequence)
+{
+	return sequence->match.namespace->targets[0].rule->name;
+}
+
+enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
+				 enum fetch_outcome outcome)
+{
+	char message[256];
+
+	switch (outcome) {
+	case FETCH_FAILED:
+		if (lacks_label(sequence, &fetch->failed))
+			return sequence_pass_relabelled(sequence, &fetch->failed,
+							"RetryableWriteError", NULL);
+		return sequence_pass(sequence, &fetch->failed);
+	case FETCH_TIMEOUT:
+		return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
+				     "operation exceeded time limit", NULL);
+	case FETCH_BROKEN:
+		snprintf(message, sizeof(message),
+			 "Spillway rule '%s': an overflow document of '%s.%s' can't be read; run "
+			 "'spillway verify'",
+			 first_rule_name(sequence),
+			 fetch->namespace->targets[fetch->target].overflow_database,
+			 fetch->namespace->targets[fetch->target].overflow_collection);
+		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message, NULL);
+	case FETCH_SEND:
+	case FETCH_COMPLETE:
+		break;
+	}
+	require(!"this outcome is no failure");
+}

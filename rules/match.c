@@ -1,0 +1,718 @@
+/* Decides what becomes of a whole request. */
+#include "rules/match.h"
+
+#include "protocol/checksum.h"
+#include "protocol/hello.h"
+#include "protocol/legacy.h"
+#include "rules/match_inner.h"
+#include "rules/projection.h"
+
+#include <stdio.h>
+
+static void set_what(struct match *match, const char *what)
+{
+	snprintf(match->what, sizeof(match->what), "%s", what);
+}
+
+void match_refuse(struct match *match, const struct rule *rule, const char *what, const char *why)
+{
+	const struct ruled_namespace *namespace = match->namespace;
+
+	match->verdict = VERDICT_REFUSE;
+	match->code = ERROR_COMMAND_NOT_SUPPORTED;
+	match->rule = rule ? rule->name : "";
+	set_what(match, what);
+	if (rule && namespace)
+		snprintf(match->message, sizeof(match->message),
+			 "Spillway rule '%s' on '%s.%s': %s: %s", rule->name, namespace->database,
+			 namespace->collection, what, why);
+	else if (rule)
+		snprintf(match->message, sizeof(match->message), "Spillway rule '%s': %s: %s",
+			 rule->name, what, why);
+	else
+		snprintf(match->message, sizeof(match->message), "Spillway: %s: %s", what, why);
+}
+
+void match_refuse_broken(struct match *match, const char *what)
+{
+	match_refuse(match, match->namespace ? match->namespace->targets[0].rule : NULL, what,
+		     "can't be read without guessing (malformed, or a field stands twice)");
+	match->code = ERROR_FAILED_TO_PARSE;
+}
+
+bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role)
+{
+	char what[256];
+
+	switch (reads->kind) {
+	case READS_NOTHING:
+		return false;
+	case READS_ARRAY:
+		snprintf(what, sizeof(what), "a %s that reads '%.100s' (%s)", role,
+			 reads->rule ? reads->rule->array : "the ruled array", reads->what);
+		match_refuse(match, reads->rule ? reads->rule : match->namespace->targets[0].rule,
+			     what, "not supported by this version of Spillway");
+		set_what(match, reads->what);
+		return true;
+	case READS_RESERVED:
+		snprintf(what, sizeof(what), "a %s that names %s", role, reads->what);
+		match_refuse(match, match->namespace->targets[0].rule, what,
+			     "that name is Spillway's own");
+		set_what(match, reads->what);
+		return true;
+	case READS_BROKEN:
+		match_refuse_broken(match, role);
+		return true;
+	}
+	return true;
+}
+
+const struct ruled_namespace *match_find_namespace(const struct matching *matching,
+						   struct bytes database, struct bytes collection)
+{
+	bool full = false;
+	const struct ruled_namespace *found =
+		namespace_cache_find(matching->cache, database, collection, &full);
+
+	if (!found && full)
+		match_refuse(matching->match, rule_set_at(matching->rules, 0), "namespace",
+			     "too many namespaces match the rules' patterns");
+	return found;
+}
+
+bool match_refuse_overflow(const struct matching *matching, struct bytes database,
+			   struct bytes collection)
+{
+	const struct rule *rule = rule_set_overflow(matching->rules, database, collection);
+	struct bytes name = matching->command->first.name;
+	char what[320];
+
+	if (!rule)
+		return false;
+	snprintf(what, sizeof(what), "%.*s on the overflow collection '%.*s.%.*s'",
+		 (int)name.length, (const char *)name.data, (int)database.length,
+		 (const char *)database.data, (int)collection.length,
+		 (const char *)collection.data);
+	match_refuse(matching->match, rule, what,
+		     "it holds the tails of arrays and is written by Spillway alone");
+	snprintf(matching->match->what, sizeof(matching->match->what), "%.*s", (int)name.length,
+		 (const char *)name.data);
+	return true;
+}
+
+bool match_refuse_name(const struct matching *matching, struct bytes database,
+		       struct bytes collection, const char *what)
+{
+	const struct ruled_namespace *namespace;
+
+	if (match_refuse_overflow(matching, database, collection))
+		return true;
+	namespace = match_find_namespace(matching, database, collection);
+	if (matching->match->verdict == VERDICT_REFUSE)
+		return true;
+	if (!namespace)
+		return false;
+	matching->match->namespace = namespace;
+	match_refuse(matching->match, namespace->targets[0].rule, what,
+		     "not supported by this version of Spillway on a ruled namespace");
+	return true;
+}
+
+bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
+			    const char *what)
+{
+	const uint8_t *dot =
+		full_name.length ? memchr(full_name.data, '.', full_name.length) : NULL;
+	struct bytes database, collection;
+
+	if (!dot)
+		return false;
+	database = (struct bytes){full_name.data, (size_t)(dot - full_name.data)};
+	collection = (struct bytes){dot + 1, full_name.length - database.length - 1};
+	return match_refuse_name(matching, database, collection, what);
+}
+
+/* ---- reads ---- */
+
+static bool refuse_filter(const struct matching *matching, enum command_field field)
+{
+	const struct element *element = &matching->command->fields[field];
+	struct bytes document;
+	struct reads reads;
+
+	if (element->type == 0 || !element_document(element, &document) ||
+	    element->type != BSON_BYTE_DOCUMENT)
+		return false; /* mongod says what is wrong with it */
+	reads = reads_of_filter(document, matching->match->namespace);
+	return match_refuse_reads(matching->match, &reads, "filter");
+}
+
+bool match_refuse_let(const struct matching *matching)
+{
+	const struct element *let = &matching->command->fields[FIELD_LET];
+	struct reads reads;
+
+	if (let->type == 0)
+		return false;
+	reads = reads_of_expression(let, matching->match->namespace);
+	return match_refuse_reads(matching->match, &reads, "let");
+}
+
+bool match_refuse_keys(const struct matching *matching, const struct element *keys,
+		       const char *role)
+{
+	struct reads reads;
+
+	if (keys->type != BSON_BYTE_DOCUMENT)
+		return false;
+	reads = reads_of_keys(keys->value, matching->match->namespace);
+	return match_refuse_reads(matching->match, &reads, role);
+}
+
+bool match_refuse_projection(const struct matching *matching, enum command_field field)
+{
+	const struct element *element = &matching->command->fields[field];
+	struct match *match = matching->match;
+	struct projection projection;
+	char what[96];
+
+	if (element->type != BSON_BYTE_DOCUMENT)
+		return false;
+	projection = projection_classify(element->value, match->namespace);
+	snprintf(what, sizeof(what), "a projection with %s", projection.what);
+	switch (projection.kind) {
+	case PROJECTION_NONE:
+	case PROJECTION_FORWARD:
+	case PROJECTION_INCLUDE:
+	case PROJECTION_EXCLUDE:
+		return false;
+	case PROJECTION_REFUSE:
+		match_refuse(match,
+			     projection.rule ? projection.rule : match->namespace->targets[0].rule,
+			     what,
+			     "it cuts or computes on the ruled array, which this version of "
+			     "Spillway doesn't support");
+		return true;
+	case PROJECTION_RESERVED:
+		match_refuse(match, match->namespace->targets[0].rule, what,
+			     "that name is Spillway's own");
+		return true;
+	case PROJECTION_BROKEN:
+		match_refuse_broken(match, "projection");
+		return true;
+	}
+	return true;
+}
+
+static bool refuse_keys(const struct matching *matching, enum command_field field, const char *role)
+{
+	return match_refuse_keys(matching, &matching->command->fields[field], role);
+}
+
+static void match_find(const struct matching *matching)
+{
+	if (match_refuse_let(matching) || refuse_filter(matching, FIELD_FILTER) ||
+	    match_refuse_projection(matching, FIELD_PROJECTION) ||
+	    refuse_keys(matching, FIELD_SORT, "sort") ||
+	    refuse_keys(matching, FIELD_HINT, "hint") || refuse_keys(matching, FIELD_MIN, "min") ||
+	    refuse_keys(matching, FIELD_MAX, "max"))
+		return;
+	matching->match->verdict = VERDICT_READ;
+}
+
+static void match_count(const struct matching *matching)
+{
+	if (!refuse_filter(matching, FIELD_QUERY))
+		refuse_keys(matching, FIELD_HINT, "hint");
+}
+
+static void match_distinct(const struct matching *matching)
+{
+	struct match *match = matching->match;
+	struct bytes key;
+
+	if (refuse_filter(matching, FIELD_QUERY) || !command_has(matching->command, FIELD_KEY) ||
+	    !element_string(&matching->command->fields[FIELD_KEY], &key))
+		return;
+	for (size_t i = 0; i < match->namespace->target_count; i++) {
+		const struct rule *rule = match->namespace->targets[i].rule;
+
+		if (path_relate(key, rule->array) != PATH_APART)
+			match_refuse(match, rule, "distinct on the ruled array",
+				     "not supported by this version of Spillway");
+	}
+	if (key.length >= 6 && memcmp(key.data, "_spill", 6) == 0 &&
+	    (key.length == 6 || key.data[6] == '.'))
+		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
+			     "that name is Spillway's own");
+}
+
+static void match_read(const struct matching *matching)
+{
+	matching->match->verdict = VERDICT_READ;
+}
+
+/* ---- what changes collections ---- */
+
+static void watch(const struct matching *matching)
+{
+	matching->match->verdict = VERDICT_WATCH;
+	matching->match->changes_fitness = true;
+}
+
+static bool index_unfit(const struct matching *matching, struct bytes index)
+{
+	struct match *match = matching->match;
+	struct element key, option;
+	struct cursor cursor;
+	struct reads reads;
+	bool special = false;
+
+	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT)
+		return false;
+	if (!cursor_open(&cursor, key.value))
+		return false;
+	while (cursor_next(&cursor, &option) == CURSOR_ELEMENT) {
+		struct bytes kind;
+
+		if (element_string(&option, &kind) && !bytes_are(kind, "hashed"))
+			special = true; /* text, 2d, 2dsphere */
+	}
+	reads = reads_of_keys(key.value, match->namespace);
+	if (special && memmem(key.value.data, key.value.length, "$**", 3))
+		reads.kind = READS_ARRAY;
+	if (document_find(index, "partialFilterExpression", &option) &&
+	    option.type == BSON_BYTE_DOCUMENT && reads.kind == READS_NOTHING &&
+	    document_find(index, "unique", &key) && element_truth(&key))
+		reads = reads_of_filter(option.value, match->namespace);
+	if (reads.kind == READS_NOTHING)
+		return false;
+	if (reads.kind != READS_ARRAY)
+		return match_refuse_reads(match, &reads, "index");
+	if (document_find(index, "unique", &option) && element_truth(&option))
+		match_refuse(match, reads.rule, "a unique index on the ruled array",
+			     "it can't be enforced across main and overflow documents");
+	else if (document_find(index, "expireAfterSeconds", &option))
+		match_refuse(
+			match, reads.rule, "a TTL index on the ruled array",
+			"it would judge the part of the array that is left in the main document");
+	else if (special)
+		match_refuse(match, reads.rule, "a text or geo index over the ruled array",
+			     "it would see only the part of the array that is left in the main "
+			     "document");
+	return match->verdict == VERDICT_REFUSE;
+}
+
+static void match_create_indexes(const struct matching *matching)
+{
+	const struct element *indexes = &matching->command->fields[FIELD_INDEXES];
+	struct cursor cursor;
+	struct element index;
+
+	watch(matching);
+	if (indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
+		return;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && index_unfit(matching, index.value))
+			return;
+}
+
+static void match_create(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	const struct rule *rule = matching->match->namespace->targets[0].rule;
+
+	watch(matching);
+	if (command_has(command, FIELD_VIEW_ON))
+		match_refuse(matching->match, rule, "create as a view",
+			     "a rule needs a collection");
+	else if (command_has(command, FIELD_TIME_SERIES))
+		match_refuse(matching->match, rule, "create as time series",
+			     "a rule needs an ordinary collection");
+	else if (command_has(command, FIELD_CAPPED) &&
+		 element_truth(&command->fields[FIELD_CAPPED]))
+		match_refuse(matching->match, rule, "create as capped",
+			     "a rule needs an ordinary collection");
+}
+
+static void match_pass(const struct matching *matching)
+{
+	(void)matching;
+}
+
+static void match_unsupported(const struct matching *matching)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "%.*s", (int)matching->command->first.name.length,
+		 (const char *)matching->command->first.name.data);
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule, what,
+		     "not supported by this version of Spillway on a ruled namespace");
+}
+
+/* ---- commands by name ---- */
+
+enum overflow_access {
+	OVERFLOW_READ,  /* overflow collections are readable as they are stored */
+	OVERFLOW_WRITE, /* refused on them */
+};
+
+struct command_rule {
+	const char *name;
+	void (*match)(const struct matching *matching);
+	enum overflow_access access;
+};
+
+/* Commands whose first value is a collection of $db. What is not here is refused on a ruled
+ * namespace. */
+static const struct command_rule command_rules[] = {
+	{"find", match_find, OVERFLOW_READ},
+	{"insert", match_insert, OVERFLOW_WRITE},
+	{"update", match_update, OVERFLOW_WRITE},
+	{"delete", match_delete, OVERFLOW_WRITE},
+	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE},
+	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE},
+	{"count", match_count, OVERFLOW_READ},
+	{"distinct", match_distinct, OVERFLOW_READ},
+	{"killCursors", match_pass, OVERFLOW_READ},
+	{"listIndexes", match_pass, OVERFLOW_READ},
+	{"createIndexes", match_create_indexes, OVERFLOW_READ},
+	{"dropIndexes", watch, OVERFLOW_WRITE},
+	{"deleteIndexes", watch, OVERFLOW_WRITE},
+	{"collMod", watch, OVERFLOW_WRITE},
+	{"create", match_create, OVERFLOW_READ},
+	{"drop", watch, OVERFLOW_WRITE},
+	{"collStats", match_pass, OVERFLOW_READ},
+	{"collstats", match_pass, OVERFLOW_READ},
+	{"validate", match_pass, OVERFLOW_READ},
+	{"compact", match_pass, OVERFLOW_READ},
+	{"reIndex", match_pass, OVERFLOW_READ},
+	{"planCacheClear", match_pass, OVERFLOW_READ},
+	{"planCacheClearFilters", match_pass, OVERFLOW_READ},
+	{"planCacheListFilters", match_pass, OVERFLOW_READ},
+	{"planCacheSetFilter", match_pass, OVERFLOW_READ},
+};
+
+static const struct command_rule *rule_of_command(struct bytes name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(command_rules); i++)
+		if (bytes_are(name, command_rules[i].name))
+			return &command_rules[i];
+	return NULL;
+}
+
+/* Commands whose first value is the name of something else, of a user for instance. */
+static bool names_no_collection(struct bytes name)
+{
+	static const char *const commands[] = {
+		"createUser",
+		"updateUser",
+		"dropUser",
+		"usersInfo",
+		"grantRolesToUser",
+		"revokeRolesFromUser",
+		"createRole",
+		"updateRole",
+		"dropRole",
+		"rolesInfo",
+		"grantRolesToRole",
+		"revokeRolesFromRole",
+		"grantPrivilegesToRole",
+		"revokePrivilegesFromRole",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+		if (bytes_are(name, commands[i]))
+			return true;
+	return false;
+}
+
+static void match_on_collection(const struct matching *matching)
+{
+	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+	struct match *match = matching->match;
+
+	if ((!rule || rule->access == OVERFLOW_WRITE) &&
+	    match_refuse_overflow(matching, matching->database, matching->command->collection))
+		return;
+	match->namespace =
+		match_find_namespace(matching, matching->database, matching->command->collection);
+	if (!match->namespace || match->verdict == VERDICT_REFUSE)
+		return;
+	if (matching->command->duplicate)
+		match_refuse_broken(match, "command");
+	else if (rule)
+		rule->match(matching);
+	else
+		match_unsupported(matching);
+}
+
+static void match_get_more(const struct matching *matching)
+{
+	const struct element *collection = &matching->command->fields[FIELD_COLLECTION];
+	struct bytes name;
+
+	if (collection->type == 0 || !element_string(collection, &name))
+		return;
+	matching->match->namespace = match_find_namespace(matching, matching->database, name);
+	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)
+		match_read(matching);
+}
+
+static void match_rename(const struct matching *matching)
+{
+	struct bytes to;
+
+	if (match_refuse_full_name(matching, matching->command->collection, "renameCollection"))
+		return;
+	if (command_has(matching->command, FIELD_TO) &&
+	    element_string(&matching->command->fields[FIELD_TO], &to))
+		match_refuse_full_name(matching, to, "renameCollection");
+}
+
+/* A view's definition may name ruled namespaces: arrays would come out of it short. */
+static bool refuse_view(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	struct bytes source, pipeline;
+
+	if (command_has(command, FIELD_VIEW_ON) &&
+	    element_string(&command->fields[FIELD_VIEW_ON], &source) &&
+	    match_find_namespace(matching, matching->database, source) &&
+	    match_refuse_name(matching, matching->database, source, "a view"))
+		return true;
+	return command->fields[FIELD_PIPELINE].type == BSON_BYTE_ARRAY &&
+	       element_document(&command->fields[FIELD_PIPELINE], &pipeline) &&
+	       match_refuse_stages(matching, pipeline);
+}
+
+static void match_map_reduce(const struct matching *matching)
+{
+	const struct element *out = &matching->command->fields[FIELD_OUT];
+	struct bytes name, database = matching->database;
+	struct cursor cursor;
+	struct element option;
+
+	if (match_refuse_name(matching, matching->database, matching->command->collection,
+			      "mapReduce"))
+		return;
+	if (element_string(out, &name)) {
+		match_refuse_name(matching, database, name, "mapReduce");
+		return;
+	}
+	if (out->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, out->value))
+		return;
+	if (document_find(out->value, "db", &option) && !element_string(&option, &database))
+		database = matching->database;
+	while (cursor_next(&cursor, &option) == CURSOR_ELEMENT)
+		if (!element_is(&option, "db") && element_string(&option, &name) &&
+		    match_refuse_name(matching, database, name, "mapReduce"))
+			return;
+}
+
+/* Every string field `ns` of the documents must be apart from the rules. */
+static void refuse_listed_namespaces(const struct matching *matching, struct bytes documents,
+				     const char *what)
+{
+	struct bytes document, name;
+	struct element element;
+
+	while (message_next_document(&documents, &document))
+		if (document_find(document, "ns", &element) && element_string(&element, &name) &&
+		    match_refuse_full_name(matching, name, what))
+			return;
+}
+
+static void refuse_listed_in_array(const struct matching *matching, const struct element *array,
+				   const char *what)
+{
+	struct cursor cursor;
+	struct element element;
+
+	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
+		return;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT &&
+	       matching->match->verdict != VERDICT_REFUSE)
+		if (element.type == BSON_BYTE_DOCUMENT)
+			refuse_listed_namespaces(matching, element.value, what);
+}
+
+static void match_bulk_write(const struct matching *matching)
+{
+	const struct message *message = &matching->packet->message;
+
+	for (size_t i = 0; i < message->sequence_count; i++)
+		if (bytes_are(message->sequences[i].identifier, "nsInfo"))
+			refuse_listed_namespaces(matching, message->sequences[i].documents,
+						 "bulkWrite");
+	refuse_listed_in_array(matching, &matching->command->fields[FIELD_NS_INFO], "bulkWrite");
+}
+
+static void match_command(const struct matching *matching);
+
+/* explain answers for what would be run: what is refused stays so, the rest goes to mongod as it
+ * is. */
+static void match_explain(const struct matching *matching)
+{
+	struct command inner;
+	struct matching inside = *matching;
+
+	if (matching->command->first.type != BSON_BYTE_DOCUMENT ||
+	    !command_parse(matching->command->first.value, &inner) ||
+	    bytes_are(inner.first.name, "explain"))
+		return;
+	inside.command = &inner;
+	match_command(&inside);
+	matching->match->changes_fitness = false;
+	if (matching->match->verdict != VERDICT_REFUSE)
+		matching->match->verdict = VERDICT_FORWARD;
+}
+
+static void match_command(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	struct bytes name = command->first.name;
+
+	if (bytes_are(name, "getMore"))
+		match_get_more(matching);
+	else if (bytes_are(name, "explain"))
+		match_explain(matching);
+	else if (bytes_are(name, "dropDatabase"))
+		watch(matching); /* the overflow's indexes may go with it */
+	else if (bytes_are(name, "renameCollection"))
+		match_rename(matching);
+	else if (bytes_are(name, "bulkWrite"))
+		match_bulk_write(matching);
+	else if (bytes_are(name, "applyOps"))
+		refuse_listed_in_array(matching, &command->first, "applyOps");
+	else if (bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce"))
+		match_map_reduce(matching);
+	else if (bytes_are(name, "aggregate"))
+		match_aggregate(matching, match_find_namespace(matching, matching->database,
+							       command->collection));
+	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) && refuse_view(matching))
+		return;
+	else if (command->collection.length > 0 && !names_no_collection(name))
+		match_on_collection(matching);
+}
+
+static enum match_transaction transaction_of(const struct command *command)
+{
+	if (bytes_are(command->first.name, "commitTransaction") ||
+	    bytes_are(command->first.name, "abortTransaction"))
+		return MATCH_ENDS_TRANSACTION;
+	return command_has(command, FIELD_AUTOCOMMIT) ? MATCH_IN_TRANSACTION : MATCH_NO_TRANSACTION;
+}
+
+static void match_message(struct namespace_cache *cache, const struct packet *packet,
+			  struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+
+	match->facts.answered = !(packet->message.flags & MESSAGE_MORE_TO_COME);
+	match->facts.exhaust = packet->message.flags & MESSAGE_EXHAUST_ALLOWED;
+	if (!command_parse(packet->message.body, &match->command)) {
+		if (rule_set_count(matching.rules) > 0)
+			match_refuse_broken(match, "command");
+		return;
+	}
+	matching.database = match->command.database;
+	match->facts.transaction = transaction_of(&match->command);
+	if (hello_is_command(match->command.first.name))
+		match->verdict = VERDICT_HELLO;
+	else if (rule_set_count(matching.rules) > 0)
+		match_command(&matching);
+	/* `$db` or what names a namespace may be the field that stands twice. */
+	if (match->command.duplicate && match->verdict == VERDICT_FORWARD &&
+	    rule_set_count(matching.rules) > 0)
+		match_refuse_broken(match, "command");
+}
+
+/* ---- legacy opcodes ---- */
+
+static void match_legacy_command(const struct matching *matching, const struct legacy_query *query)
+{
+	struct command *command = &matching->match->command;
+
+	if (!command_parse(query->command, command)) {
+		if (rule_set_count(matching->rules) > 0)
+			match_refuse_broken(matching->match, "command");
+		return;
+	}
+	if (hello_is_command(command->first.name))
+		matching->match->verdict = VERDICT_HELLO;
+	else if (rule_set_count(matching->rules) > 0)
+		match_command(matching);
+	/* Sequences speak OP_MSG: servers that still take these commands in OP_QUERY also take
+	 * OP_MSG. */
+	if (matching->match->verdict != VERDICT_HELLO &&
+	    matching->match->verdict != VERDICT_FORWARD &&
+	    matching->match->verdict != VERDICT_REFUSE)
+		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+			     "OP_QUERY", "use OP_MSG on a ruled namespace");
+}
+
+static void match_query(struct namespace_cache *cache, const struct packet *packet,
+			struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+	struct legacy_query query;
+
+	match->facts.answered = true;
+	if (!legacy_query_parse(packet_frame(packet), &query))
+		return;
+	if (query.is_command) {
+		matching.database = (struct bytes){query.namespace.data,
+						   query.namespace.length - strlen(".$cmd")};
+		match_legacy_command(&matching, &query);
+	} else if (rule_set_count(matching.rules) > 0) {
+		match_refuse_full_name(&matching, query.namespace, "OP_QUERY");
+	}
+}
+
+/* Of these only a getMore has a reply that could say no. */
+static void match_legacy_write(struct namespace_cache *cache, const struct packet *packet,
+			       struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+	struct bytes namespace;
+
+	match->facts.answered = packet->header.opcode == OPCODE_GET_MORE;
+	if (!legacy_write_namespace(packet_frame(packet), &namespace))
+		return;
+	if (match_refuse_full_name(&matching, namespace, "a legacy opcode") &&
+	    !match->facts.answered)
+		match->verdict = VERDICT_CLOSE;
+}
+
+void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match)
+{
+	memset(match, 0, sizeof(*match));
+	match->verdict = VERDICT_FORWARD;
+	match->rule = "";
+	switch (packet->kind) {
+	case PACKET_MESSAGE:
+		match_message(cache, packet, match);
+		/* What is edited or answered here, mongod can't check any more. */
+		if (match->verdict != VERDICT_FORWARD && !packet_compressed(packet) &&
+		    !checksum_matches(packet_frame(packet)))
+			match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	case PACKET_BROKEN:
+		match->facts.answered = true;
+		if (packet->header.opcode == OPCODE_MESSAGE)
+			match_refuse_broken(match, "OP_MSG");
+		else
+			match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	case PACKET_OTHER:
+		break;
+	}
+	if (packet->header.opcode == OPCODE_QUERY)
+		match_query(cache, packet, match);
+	else if (rule_set_count(namespace_cache_rules(cache)) > 0)
+		match_legacy_write(cache, packet, match);
+}

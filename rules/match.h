@@ -1,0 +1,63 @@
+/* Decides what becomes of a request: from its first bytes where no rule can concern it, else from
+ * the whole of it. */
+#pragma once
+
+#include "protocol/command.h"
+#include "protocol/packet.h"
+#include "protocol/reply.h"
+#include "rules/rules.h"
+
+enum match_step {
+	MATCH_FORWARD, /* cut through, bytes as they arrive */
+	MATCH_MORE,    /* too few bytes to tell */
+	MATCH_WHOLE,   /* the whole frame has to be read */
+};
+
+enum match_transaction {
+	MATCH_NO_TRANSACTION,
+	MATCH_IN_TRANSACTION,   /* autocommit: false */
+	MATCH_ENDS_TRANSACTION, /* commitTransaction, abortTransaction */
+};
+
+/* What the relay has to know of a request that it forwards. */
+struct match_facts {
+	bool answered; /* the server owes a reply */
+	bool exhaust;  /* which may announce more */
+	enum match_transaction transaction;
+};
+
+/* `bytes` begin with a frame's whole header and may end anywhere. Facts are filled in for
+ * MATCH_FORWARD. */
+must_check enum match_step match_prefix(const struct rule_set *rules, struct bytes bytes,
+					struct match_facts *facts);
+
+enum match_verdict {
+	VERDICT_FORWARD,
+	VERDICT_HELLO, /* forward, with hello_edit_request and hello_edit_reply */
+	VERDICT_READ,  /* sequences: see sequence.h */
+	VERDICT_WRITE,
+	VERDICT_FIND_AND_MODIFY,
+	VERDICT_WATCH,  /* forwarded; only that it is done has to be seen */
+	VERDICT_REFUSE, /* answer with code and message */
+	VERDICT_CLOSE,  /* can't be answered and must not pass */
+};
+
+struct match {
+	enum match_verdict verdict;
+	struct match_facts facts;
+	const struct ruled_namespace
+		*namespace; /* for the sequences; also set where a ruled namespace is forwarded */
+	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
+	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
+	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
+				   dropDatabase */
+	/* VERDICT_REFUSE */
+	enum error_code code;
+	const char *rule; /* its name, or "" */
+	char what[64];    /* operator or command */
+	char message[512];
+};
+
+void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match);
+/* Turns the match into a refusal: "rule 'NAME' on 'DB.COLL': " and what follows. */
+void match_refuse(struct match *match, const struct rule *rule, const char *what, const char *why);

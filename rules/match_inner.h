@@ -1,0 +1,52 @@
+/* What the files of the matcher share. */
+#pragma once
+
+#include "rules/match.h"
+#include "rules/reads.h"
+
+/* What is being matched: the command may be the one inside an explain. */
+struct matching {
+	struct namespace_cache *cache;
+	const struct rule_set *rules;
+	const struct packet *packet;
+	const struct command *command;
+	struct bytes database;
+	struct match *match;
+};
+
+/* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
+ * for the message. */
+bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role);
+void match_refuse_broken(struct match *match, const char *what);
+
+/* A sort, hint, min or max; a hint may be a name. */
+bool match_refuse_keys(const struct matching *matching, const struct element *keys,
+		       const char *role);
+bool match_refuse_projection(const struct matching *matching, enum command_field field);
+/* The command's `let`. */
+bool match_refuse_let(const struct matching *matching);
+
+/* The namespace under a rule, or NULL; where that can't be told any more the match is refused. */
+const struct ruled_namespace *match_find_namespace(const struct matching *matching,
+						   struct bytes database, struct bytes collection);
+/* Refuses a write or a change of the collection where it is an overflow collection; true when it
+ * did. */
+bool match_refuse_overflow(const struct matching *matching, struct bytes database,
+			   struct bytes collection);
+/* "db.coll" names a ruled or an overflow collection: refused; true when it did. */
+bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
+			    const char *what);
+bool match_refuse_name(const struct matching *matching, struct bytes database,
+		       struct bytes collection, const char *what);
+
+/* match_write.c: insert, update, delete, findAndModify on match->namespace. */
+void match_insert(const struct matching *matching);
+void match_update(const struct matching *matching);
+void match_delete(const struct matching *matching);
+void match_find_and_modify(const struct matching *matching);
+
+/* match_pipeline.c: aggregate; `namespace` NULL where no rule is on its collection. */
+void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace);
+/* Stages anywhere in the array that reach ruled or overflow namespaces in ways that can't be
+ * served: refused; true when it did. */
+bool match_refuse_stages(const struct matching *matching, struct bytes pipeline);

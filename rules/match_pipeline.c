@@ -1,0 +1,251 @@
+/* aggregate: pipelines that never read a ruled array run as they are; stages that reach ruled
+ * namespaces from elsewhere are refused. */
+#include "rules/match_inner.h"
+
+#include "rules/projection.h"
+
+#include <stdio.h>
+
+/* The collection and database that a stage names: a string, or a document with the collection under
+ * `key` and maybe `db`. */
+static bool stage_namespace(const struct matching *matching, const struct element *value,
+			    const char *key, struct bytes *database, struct bytes *collection)
+{
+	struct element name;
+
+	*database = matching->database;
+	if (element_string(value, collection))
+		return true;
+	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, key, &name))
+		return false;
+	if (name.type == BSON_BYTE_DOCUMENT) /* {into: {db, coll}}, {from: {db, coll}} */
+		return stage_namespace(matching, &name, "coll", database, collection);
+	if (!element_string(&name, collection))
+		return false;
+	if (document_find(value->value, "db", &name) && !element_string(&name, database))
+		return false;
+	return true;
+}
+
+enum stage_access {
+	STAGE_READS,
+	STAGE_WRITES,
+};
+
+struct stage_rule {
+	const char *name;
+	const char *key; /* where the collection's name stands */
+	enum stage_access access;
+};
+
+static const struct stage_rule stage_rules[] = {
+	{"$lookup", "from", STAGE_READS},    {"$graphLookup", "from", STAGE_READS},
+	{"$unionWith", "coll", STAGE_READS}, {"$merge", "into", STAGE_WRITES},
+	{"$out", "coll", STAGE_WRITES},
+};
+
+static bool refuse_stage(const struct matching *matching, const struct element *stage)
+{
+	struct bytes database, collection;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(stage_rules); i++) {
+		const struct stage_rule *rule = &stage_rules[i];
+
+		if (!element_is(stage, rule->name) ||
+		    !stage_namespace(matching, stage, rule->key, &database, &collection))
+			continue;
+		/* Overflow collections may be read as they are stored. */
+		if (rule->access == STAGE_READS &&
+		    rule_set_overflow(matching->rules, database, collection))
+			continue;
+		if (match_refuse_name(matching, database, collection, rule->name))
+			return true;
+	}
+	return false;
+}
+
+bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
+{
+	struct cursor stack[CURSOR_MAX_DEPTH];
+	size_t depth = 1;
+
+	if (!cursor_open(&stack[0], pipeline)) {
+		match_refuse_broken(matching->match, "pipeline");
+		return true;
+	}
+	while (depth > 0) {
+		struct element element;
+		enum cursor_step step = cursor_next(&stack[depth - 1], &element);
+
+		if (step == CURSOR_END) {
+			depth--;
+			continue;
+		}
+		if (step != CURSOR_ELEMENT) {
+			match_refuse_broken(matching->match, "pipeline");
+			return true;
+		}
+		if (element.name.length > 0 && element.name.data[0] == '$' &&
+		    refuse_stage(matching, &element))
+			return true;
+		if (element.type != BSON_BYTE_DOCUMENT && element.type != BSON_BYTE_ARRAY)
+			continue;
+		if (depth == CURSOR_MAX_DEPTH || !cursor_open(&stack[depth], element.value)) {
+			match_refuse_broken(matching->match, "pipeline");
+			return true;
+		}
+		depth++;
+	}
+	return false;
+}
+
+/* What a stage makes of documents that may carry a ruled array. */
+enum stage_kind {
+	STAGE_KEEPS,   /* the same documents, fewer or in another order */
+	STAGE_DROPS,   /* other documents, without the array and our names */
+	STAGE_REFUSED, /* the match has been refused */
+	STAGE_OTHER,
+};
+
+static enum stage_kind classify_match(const struct matching *matching, const struct element *stage)
+{
+	struct reads reads;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_KEEPS;
+	reads = reads_of_filter(stage->value, matching->match->namespace);
+	return match_refuse_reads(matching->match, &reads, "$match") ? STAGE_REFUSED : STAGE_KEEPS;
+}
+
+static enum stage_kind classify_sort(const struct matching *matching, const struct element *stage)
+{
+	struct reads reads;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_KEEPS;
+	reads = reads_of_keys(stage->value, matching->match->namespace);
+	return match_refuse_reads(matching->match, &reads, "$sort") ? STAGE_REFUSED : STAGE_KEEPS;
+}
+
+static enum stage_kind classify_group(const struct matching *matching, const struct element *stage)
+{
+	struct reads reads = reads_of_expression(stage, matching->match->namespace);
+	char role[64];
+
+	snprintf(role, sizeof(role), "%.*s", (int)stage->name.length,
+		 (const char *)stage->name.data);
+	return match_refuse_reads(matching->match, &reads, role) ? STAGE_REFUSED : STAGE_DROPS;
+}
+
+static enum stage_kind classify_project(const struct matching *matching,
+					const struct element *stage)
+{
+	struct projection projection;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_OTHER;
+	projection = projection_classify(stage->value, matching->match->namespace);
+	return projection.kind == PROJECTION_FORWARD ? STAGE_DROPS : STAGE_OTHER;
+}
+
+static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage)
+{
+	if (element_is(stage, "$match"))
+		return classify_match(matching, stage);
+	if (element_is(stage, "$sort"))
+		return classify_sort(matching, stage);
+	if (element_is(stage, "$skip") || element_is(stage, "$limit") ||
+	    element_is(stage, "$sample"))
+		return STAGE_KEEPS;
+	if (element_is(stage, "$group") || element_is(stage, "$sortByCount"))
+		return classify_group(matching, stage);
+	if (element_is(stage, "$project"))
+		return classify_project(matching, stage);
+	if (element_is(stage, "$count") || element_is(stage, "$collStats") ||
+	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats"))
+		return STAGE_DROPS;
+	return STAGE_OTHER;
+}
+
+/* A change stream passes as it is where it looks up no documents: those would come with short
+ * arrays. */
+static bool change_stream_plain(const struct element *stage)
+{
+	struct element option;
+	struct bytes value;
+
+	if (stage->type != BSON_BYTE_DOCUMENT ||
+	    document_find(stage->value, "fullDocumentBeforeChange", &option))
+		return false;
+	return !document_find(stage->value, "fullDocument", &option) ||
+	       (element_string(&option, &value) && bytes_are(value, "default"));
+}
+
+static void refuse_other_stage(const struct matching *matching, const struct element *stage)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "aggregate with %.*s",
+		 (int)(stage->name.length < 40 ? stage->name.length : 40),
+		 (const char *)stage->name.data);
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule, what,
+		     "not supported by this version of Spillway where it may read or return the "
+		     "ruled array");
+}
+
+/* The one stage of a document {$stage: ...}. */
+static bool only_stage(const struct element *document, struct element *stage)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, stage) == CURSOR_ELEMENT;
+}
+
+/* Follows the documents through the stages until they no longer carry the array. */
+static void match_stages(const struct matching *matching, struct cursor *stages)
+{
+	struct element document, stage;
+	bool first = true;
+
+	while (cursor_next(stages, &document) == CURSOR_ELEMENT) {
+		if (!only_stage(&document, &stage))
+			return; /* mongod says what is wrong */
+		if (first && element_is(&stage, "$changeStream") && change_stream_plain(&stage))
+			return;
+		first = false;
+		switch (classify_stage(matching, &stage)) {
+		case STAGE_KEEPS:
+			continue;
+		case STAGE_DROPS:
+		case STAGE_REFUSED:
+			return;
+		case STAGE_OTHER:
+			refuse_other_stage(matching, &stage);
+			return;
+		}
+	}
+	matching->match->verdict = VERDICT_READ; /* whole documents come out */
+}
+
+void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
+	struct match *match = matching->match;
+	struct cursor stages;
+
+	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
+		return;
+	if (match_refuse_stages(matching, pipeline->value))
+		return;
+	match->namespace = namespace;
+	if (!namespace || !cursor_open(&stages, pipeline->value))
+		return;
+	if (matching->command->duplicate) {
+		match_refuse_broken(match, "aggregate");
+		return;
+	}
+	if (!match_refuse_let(matching) &&
+	    !match_refuse_keys(matching, &matching->command->fields[FIELD_HINT], "hint"))
+		match_stages(matching, &stages);
+}

@@ -1,0 +1,808 @@
+/* Puts the documents of one reply together again.
+ *
+ * A document has a gap where a ruled array's tail was taken out. What fills a gap is the first `n`
+ * elements of a generation, whose parts are the overflow documents that came for it. */
+#include "rules/merge_read.h"
+
+#include "protocol/writer.h"
+#include "rules/hash.h"
+#include "rules/merge_array.h"
+
+#include <stdlib.h>
+
+#define STATE_FIELD "_spill"
+#define ID_FIELD "_id"
+#define HIDDEN_ID_MARK "/id"
+#define GENERATION_SIZE 16
+
+/* The most bytes that one filter asks by; what is left is asked by another. */
+#define FILTER_LIMIT (8 << 20)
+/* Nothing of this size is ever sent, so nothing of it is written. */
+#define DOCUMENT_LIMIT (1 << 30)
+
+#define NONE SIZE_MAX /* the index of nothing */
+
+enum part_form {
+	PART_ARRAY,    /* `bytes` is an array of elements */
+	PART_VALUE,    /* `bytes` is one element's value */
+	PART_DOCUMENT, /* `bytes` is an overflow document which, less our names, is one element */
+};
+
+struct part {
+	enum part_form form;
+	uint8_t type; /* PART_VALUE: the element's */
+	struct bytes bytes;
+	size_t position; /* in the generation, of the first element */
+	size_t next;
+};
+
+enum asked {
+	ASKED_NOT,
+	ASKED_NOW, /* by the filter that is being written */
+	ASKED_BEFORE,
+};
+
+struct generation {
+	uint8_t id[GENERATION_SIZE];
+	size_t target;
+	size_t users; /* gaps */
+	enum asked asked;
+	struct element link;
+	size_t first, last; /* parts */
+	size_t size;        /* of all parts' bytes */
+};
+
+struct gap {
+	struct bytes array; /* as the document has it */
+	size_t head;        /* elements before the gap */
+	size_t count;       /* elements that fill it */
+	size_t target;
+	const uint8_t *id;
+	size_t generation;
+};
+
+struct entry {
+	struct bytes document;
+	size_t first_gap;
+	size_t gap_count;
+	bool changed; /* there is something to merge or to take out */
+	bool loses_id;
+	bool spilled; /* it has, or had before it was replaced, a gap */
+};
+
+struct merge {
+	const struct ruled_namespace *namespace;
+	struct buffer entries, gaps, generations, parts; /* lists of the above */
+	size_t *slots; /* generations by a hash of their id: open addressing, at most half full */
+	size_t slot_mask;
+	uint64_t key;
+	size_t changed_count, spilled_count;
+	size_t hidden_count;
+	struct bytes hidden[]; /* names on the top level */
+};
+
+static void *list_add(struct buffer *list, size_t size)
+{
+	void *item;
+
+	buffer_reserve(list, size);
+	item = list->data + list->length;
+	memset(item, 0, size);
+	list->length += size;
+	return item;
+}
+
+#define LIST_COUNT(list, type) ((list).length / sizeof(type))
+#define LIST_AT(list, type, index) (&((type *)(void *)(list).data)[index])
+
+static struct generation *generation_at(const struct merge *merge, size_t index)
+{
+	return LIST_AT(merge->generations, struct generation, index);
+}
+
+static size_t generation_count(const struct merge *merge)
+{
+	return LIST_COUNT(merge->generations, struct generation);
+}
+
+static struct gap *gap_at(const struct merge *merge, size_t index)
+{
+	return LIST_AT(merge->gaps, struct gap, index);
+}
+
+static struct part *part_at(const struct merge *merge, size_t index)
+{
+	return LIST_AT(merge->parts, struct part, index);
+}
+
+static struct entry *entry_at(const struct merge *merge, size_t index)
+{
+	require(index < merge_document_count(merge));
+	return LIST_AT(merge->entries, struct entry, index);
+}
+
+static void hide(struct merge *merge, const char *name)
+{
+	if (name)
+		merge->hidden[merge->hidden_count++] = bytes_of(name);
+}
+
+static void hide_names_of(struct merge *merge, const struct rule *rule)
+{
+	if (!rule->expose.flag)
+		hide(merge, rule->flag.field);
+	if (!rule->expose.reference)
+		hide(merge, rule->reference.field);
+	if (rule->expose.counters)
+		return;
+	hide(merge, rule->counters.documents);
+	if (!rule->counters.owned_by_app)
+		hide(merge, rule->counters.total);
+}
+
+struct merge *merge_new(const struct ruled_namespace *namespace)
+{
+	const size_t most = 1 + 4 * namespace->target_count;
+	struct merge *merge = must_calloc(1, sizeof(*merge) + most * sizeof(struct bytes));
+
+	merge->namespace = namespace;
+	hide(merge, STATE_FIELD);
+	for (size_t i = 0; i < namespace->target_count; i++)
+		hide_names_of(merge, namespace->targets[i].rule);
+	return merge;
+}
+
+void merge_free(struct merge *merge)
+{
+	if (!merge)
+		return;
+	buffer_fini(&merge->entries);
+	buffer_fini(&merge->gaps);
+	buffer_fini(&merge->generations);
+	buffer_fini(&merge->parts);
+	free(merge->slots);
+	free(merge);
+}
+
+static bool merge_hides(const struct merge *merge, struct bytes name)
+{
+	for (size_t i = 0; i < merge->hidden_count; i++) {
+		if (bytes_equal(merge->hidden[i], name))
+			return true;
+	}
+	return false;
+}
+
+/* The slot of this generation, or the empty one where it would go. There is at least one. */
+static size_t *slot_of(const struct merge *merge, const uint8_t *id, size_t target)
+{
+	size_t at = hash_bytes((struct bytes){id, GENERATION_SIZE}, merge->key) & merge->slot_mask;
+
+	for (;; at = (at + 1) & merge->slot_mask) {
+		const struct generation *generation;
+
+		if (merge->slots[at] == NONE)
+			return &merge->slots[at];
+		generation = generation_at(merge, merge->slots[at]);
+		if (generation->target == target && !memcmp(generation->id, id, GENERATION_SIZE))
+			return &merge->slots[at];
+	}
+}
+
+/* Makes the table so large that one more is no more than half of it. */
+static void slots_grow(struct merge *merge)
+{
+	size_t count = generation_count(merge), size = 16;
+
+	if (merge->slots && 2 * (count + 1) <= merge->slot_mask + 1)
+		return;
+	while (size < 4 * (count + 1))
+		size *= 2;
+	if (!merge->slots)
+		merge->key = (uint64_t)arc4random() << 32 | arc4random();
+	free(merge->slots);
+	merge->slots = must_malloc(size * sizeof(*merge->slots));
+	memset(merge->slots, 0xff, size * sizeof(*merge->slots));
+	merge->slot_mask = size - 1;
+	for (size_t i = 0; i < count; i++) {
+		const struct generation *generation = generation_at(merge, i);
+
+		*slot_of(merge, generation->id, generation->target) = i;
+	}
+}
+
+static void generation_empty(struct generation *generation)
+{
+	generation->asked = ASKED_NOT;
+	generation->first = generation->last = NONE;
+	generation->size = 0;
+}
+
+/* One gap more needs this generation; what has come for it so far may be too old. */
+static size_t generation_use(struct merge *merge, const struct gap *gap, const struct element *link)
+{
+	struct generation *generation;
+	size_t *slot;
+
+	slots_grow(merge);
+	slot = slot_of(merge, gap->id, gap->target);
+	if (*slot == NONE) {
+		*slot = generation_count(merge);
+		generation = list_add(&merge->generations, sizeof(*generation));
+		memcpy(generation->id, gap->id, GENERATION_SIZE);
+		generation->target = gap->target;
+	}
+	generation = generation_at(merge, *slot);
+	generation->users++;
+	generation->link = *link;
+	generation_empty(generation);
+	return *slot;
+}
+
+/* What a document's top level says. */
+struct survey {
+	struct element id;    /* type 0: none */
+	struct element state; /* the same */
+	bool hidden;          /* something is to be taken out */
+	bool loses_id;
+};
+
+static bool survey_document(const struct merge *merge, struct bytes document, struct survey *survey)
+{
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
+		if (survey->id.type == 0 && element_is(&element, ID_FIELD)) {
+			survey->id = element;
+		} else if (merge_hides(merge, element.name)) {
+			survey->hidden = true;
+			if (survey->state.type == 0 && element_is(&element, STATE_FIELD))
+				survey->state = element;
+		}
+	}
+	return step == CURSOR_END;
+}
+
+/* The state of one array: _spill.<key>. */
+struct state {
+	const uint8_t *id; /* its generation's */
+	int64_t head;
+	int64_t count;
+};
+
+static bool element_generation(const struct element *element, const uint8_t **id)
+{
+	if (element->type != BSON_BYTE_BINARY || element->value.length != 5 + GENERATION_SIZE ||
+	    element->value.data[4] != 0)
+		return false;
+	*id = element->value.data + 5;
+	return true;
+}
+
+static bool state_read(const struct element *field, struct state *state)
+{
+	struct element id, head, count;
+
+	if (field->type != BSON_BYTE_DOCUMENT)
+		return false;
+	return document_find(field->value, "n", &count) && element_integer(&count, &state->count) &&
+	       document_find(field->value, "h", &head) && element_integer(&head, &state->head) &&
+	       document_find(field->value, "g", &id) && element_generation(&id, &state->id) &&
+	       state->head >= 0 && state->count >= 0;
+}
+
+/* Of a rule that isn't ours: as long as nothing has been taken out, the document is whole. */
+static enum merge_intake foreign_intake(const struct element *field)
+{
+	struct element count;
+	int64_t n;
+
+	if (field->type != BSON_BYTE_DOCUMENT || !document_find(field->value, "n", &count) ||
+	    !element_integer(&count, &n))
+		return MERGE_BROKEN;
+	return n == 0 ? MERGE_TAKEN : MERGE_FOREIGN;
+}
+
+static size_t target_of_key(const struct merge *merge, struct bytes key)
+{
+	for (size_t i = 0; i < merge->namespace->target_count; i++) {
+		if (bytes_are(key, merge->namespace->targets[i].rule->key))
+			return i;
+	}
+	return NONE;
+}
+
+static bool array_has(struct bytes array, int64_t least)
+{
+	struct cursor cursor;
+	size_t count;
+
+	return cursor_open(&cursor, array) && array_skip(&cursor, (size_t)least, &count) &&
+	       count == (size_t)least;
+}
+
+/* One field of `_spill`: opens the gap that it tells of. */
+static enum merge_intake state_intake(struct merge *merge, struct bytes document,
+				      const struct element *field)
+{
+	size_t target = target_of_key(merge, field->name);
+	const char *path;
+	struct element array;
+	struct state state;
+	struct gap *gap;
+
+	if (target == NONE)
+		return foreign_intake(field);
+	if (!state_read(field, &state))
+		return MERGE_BROKEN;
+	path = merge->namespace->targets[target].rule->array;
+	if (state.count == 0 || !document_find_path(document, path, &array) ||
+	    array.type != BSON_BYTE_ARRAY)
+		return MERGE_TAKEN;
+	if (!array_has(array.value, state.head))
+		return MERGE_BROKEN;
+	gap = list_add(&merge->gaps, sizeof(*gap));
+	gap->array = array.value;
+	gap->head = (size_t)state.head;
+	gap->count = (size_t)state.count;
+	gap->target = target;
+	gap->id = state.id;
+	return MERGE_TAKEN;
+}
+
+/* All of `_spill`; a mark says that the client has hidden `_id`. */
+static enum merge_intake states_intake(struct merge *merge, struct bytes document,
+				       struct bytes states, struct survey *survey)
+{
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, states))
+		return MERGE_BROKEN;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
+		enum merge_intake intake = MERGE_TAKEN;
+
+		if (element_is(&field, HIDDEN_ID_MARK))
+			survey->loses_id = true;
+		else
+			intake = state_intake(merge, document, &field);
+		if (intake != MERGE_TAKEN)
+			return intake;
+	}
+	return step == CURSOR_END ? MERGE_TAKEN : MERGE_BROKEN;
+}
+
+/* What becomes of the document: its gaps are the last ones of the list. */
+static enum merge_intake document_intake(struct merge *merge, struct bytes document,
+					 struct survey *survey)
+{
+	size_t gaps = merge->gaps.length;
+	enum merge_intake intake = MERGE_TAKEN;
+
+	*survey = (struct survey){0};
+	if (!survey_document(merge, document, survey))
+		return MERGE_BROKEN;
+	if (survey->state.type == BSON_BYTE_DOCUMENT)
+		intake = states_intake(merge, document, survey->state.value, survey);
+	else if (survey->state.type != 0)
+		intake = MERGE_BROKEN;
+	if (intake == MERGE_TAKEN && merge->gaps.length > gaps && survey->id.type == 0)
+		return MERGE_BROKEN;
+	return intake;
+}
+
+/* Gives the entry its document and all gaps from `first_gap` on. */
+static void entry_fill(struct merge *merge, struct entry *entry, struct bytes document,
+		       size_t first_gap, const struct survey *survey)
+{
+	entry->document = document;
+	entry->loses_id = survey->loses_id;
+	entry->first_gap = first_gap;
+	entry->gap_count = LIST_COUNT(merge->gaps, struct gap) - first_gap;
+	for (size_t i = first_gap; i < first_gap + entry->gap_count; i++) {
+		struct gap *gap = gap_at(merge, i);
+
+		gap->generation = generation_use(merge, gap, &survey->id);
+	}
+	entry->changed = survey->hidden;
+	merge->changed_count += entry->changed;
+	if (entry->gap_count > 0 && !entry->spilled) {
+		entry->spilled = true;
+		merge->spilled_count++;
+	}
+}
+
+must_check enum merge_intake merge_add_document(struct merge *merge, struct bytes document)
+{
+	size_t first_gap = LIST_COUNT(merge->gaps, struct gap);
+	struct survey survey;
+	enum merge_intake intake = document_intake(merge, document, &survey);
+
+	if (intake == MERGE_TAKEN)
+		entry_fill(merge, list_add(&merge->entries, sizeof(struct entry)), document,
+			   first_gap, &survey);
+	return intake;
+}
+
+must_check enum merge_intake merge_replace_document(struct merge *merge, size_t index,
+						    struct bytes document)
+{
+	struct entry *entry = entry_at(merge, index);
+	size_t first_gap = LIST_COUNT(merge->gaps, struct gap);
+	struct survey survey;
+	enum merge_intake intake = document_intake(merge, document, &survey);
+
+	if (intake != MERGE_TAKEN)
+		return intake;
+	for (size_t i = 0; i < entry->gap_count; i++)
+		generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)->users--;
+	merge->changed_count -= entry->changed;
+	entry_fill(merge, entry, document, first_gap, &survey);
+	return intake;
+}
+
+bool merge_clean(const struct merge *merge)
+{
+	return merge->changed_count == 0;
+}
+
+static bool generation_wanted(const struct generation *generation, size_t target)
+{
+	return generation->target == target && generation->users > 0 &&
+	       generation->asked == ASKED_NOT;
+}
+
+bool merge_wants(const struct merge *merge, size_t target)
+{
+	for (size_t i = 0; i < generation_count(merge); i++) {
+		if (generation_wanted(generation_at(merge, i), target))
+			return true;
+	}
+	return false;
+}
+
+size_t merge_wanted_elements(const struct merge *merge, size_t target)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < LIST_COUNT(merge->gaps, struct gap); i++) {
+		const struct gap *gap = gap_at(merge, i);
+
+		if (gap->target == target &&
+		    generation_wanted(generation_at(merge, gap->generation), target))
+			count += gap->count;
+	}
+	return count;
+}
+
+/* {$in: [...]} of the links of generations that are wanted: these are being asked for then. */
+static void write_links(struct merge *merge, size_t target, struct buffer *out)
+{
+	size_t condition =
+		writer_open_document(out, merge->namespace->targets[target].rule->overflow.link);
+	size_t list = writer_open_array(out, "$in");
+	size_t count = 0;
+	char name[12];
+
+	for (size_t i = 0; i < generation_count(merge); i++) {
+		struct generation *generation = generation_at(merge, i);
+
+		if (!generation_wanted(generation, target))
+			continue;
+		if (count > 0 && out->length - condition > FILTER_LIMIT)
+			break;
+		writer_renamed(out, writer_index(name, count++), &generation->link);
+		generation->asked = ASKED_NOW;
+	}
+	writer_close(out, list);
+	writer_close(out, condition);
+}
+
+static void write_generations(struct merge *merge, struct buffer *out)
+{
+	size_t condition = writer_open_document(out, STATE_FIELD ".g");
+	size_t list = writer_open_array(out, "$in");
+	size_t count = 0;
+	char name[12];
+
+	for (size_t i = 0; i < generation_count(merge); i++) {
+		struct generation *generation = generation_at(merge, i);
+
+		if (generation->asked != ASKED_NOW)
+			continue;
+		writer_binary(out, writer_index(name, count++),
+			      (struct bytes){generation->id, GENERATION_SIZE});
+		generation->asked = ASKED_BEFORE;
+	}
+	writer_close(out, list);
+	writer_close(out, condition);
+}
+
+void merge_write_filter(struct merge *merge, size_t target, struct buffer *out, const char *name)
+{
+	size_t filter = writer_open_document(out, name);
+
+	write_links(merge, target, out);
+	write_generations(merge, out);
+	writer_close(out, filter);
+}
+
+void merge_write_sort(const struct merge *merge, size_t target, struct buffer *out,
+		      const char *name)
+{
+	const struct rule *rule = merge->namespace->targets[target].rule;
+	const char *order = rule->overflow.batch_field;
+	size_t sort = writer_open_document(out, name);
+
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		order = STATE_FIELD ".p";
+	else if (!order)
+		order = STATE_FIELD ".i";
+	writer_int32(out, rule->overflow.link, 1);
+	writer_int32(out, order, 1);
+	writer_close(out, sort);
+}
+
+/* What `_spill` of an overflow document says. */
+static bool part_state(struct bytes document, const uint8_t **id, struct part *part)
+{
+	struct element state, field;
+	int64_t position;
+
+	if (!document_find(document, STATE_FIELD, &state) || state.type != BSON_BYTE_DOCUMENT)
+		return false;
+	if (!document_find(state.value, "g", &field) || !element_generation(&field, id))
+		return false;
+	if (!document_find(state.value, "p", &field) || !element_integer(&field, &position) ||
+	    position < 0)
+		return false;
+	part->position = (size_t)position;
+	if (document_find(state.value, "v", &field)) {
+		part->form = PART_VALUE;
+		part->type = field.type;
+		part->bytes = field.value;
+	}
+	return true;
+}
+
+static bool part_read(const struct rule *rule, struct bytes document, const uint8_t **id,
+		      struct part *part)
+{
+	struct element array;
+
+	*part = (struct part){.form = PART_DOCUMENT, .bytes = document, .next = NONE};
+	if (!part_state(document, id, part))
+		return false;
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		return true;
+	if (!document_find(document, rule->overflow.array, &array) || array.type != BSON_BYTE_ARRAY)
+		return false;
+	part->form = PART_ARRAY;
+	part->bytes = array.value;
+	return true;
+}
+
+must_check bool merge_add_overflow(struct merge *merge, size_t target, struct bytes document)
+{
+	const struct rule *rule = merge->namespace->targets[target].rule;
+	struct generation *generation;
+	const uint8_t *id;
+	struct part part;
+	size_t at;
+
+	if (!part_read(rule, document, &id, &part))
+		return false;
+	if (!merge->slots || *slot_of(merge, id, target) == NONE)
+		return true;
+	generation = generation_at(merge, *slot_of(merge, id, target));
+	if (generation->asked != ASKED_BEFORE)
+		return true;
+	at = LIST_COUNT(merge->parts, struct part);
+	*(struct part *)list_add(&merge->parts, sizeof(part)) = part;
+	if (generation->last == NONE)
+		generation->first = at;
+	else
+		part_at(merge, generation->last)->next = at;
+	generation->last = at;
+	generation->size += part.bytes.length;
+	return true;
+}
+
+/* An overflow document without our names, as the element that it is. */
+static bool write_element_document(const struct rule *rule, struct bytes document,
+				   struct buffer *out)
+{
+	size_t start = writer_open(out);
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
+		if (!element_is(&element, ID_FIELD) && !element_is(&element, STATE_FIELD) &&
+		    !element_is(&element, rule->overflow.link))
+			writer_element(out, &element);
+	}
+	writer_close(out, start);
+	return step == CURSOR_END;
+}
+
+/* A gap that is being filled. */
+struct filling {
+	const struct rule *rule;
+	struct array_writer array;
+	size_t wanted;
+	size_t done;
+};
+
+static bool fill_single(struct filling *filling, const struct part *part)
+{
+	struct buffer *out = filling->array.out;
+
+	filling->done++;
+	if (part->form == PART_VALUE) {
+		if (!array_writer_begin(&filling->array, part->type))
+			return false;
+		buffer_append(out, part->bytes.data, part->bytes.length);
+		return true;
+	}
+	return array_writer_begin(&filling->array, BSON_BYTE_DOCUMENT) &&
+	       write_element_document(filling->rule, part->bytes, out);
+}
+
+/* Writes what this part has beyond the elements that are there already: positions that two parts
+ * have are the same in both. */
+static bool fill_from(struct filling *filling, const struct part *part)
+{
+	size_t known, count;
+	struct cursor cursor;
+
+	if (part->position > filling->done)
+		return false; /* a hole */
+	known = filling->done - part->position;
+	if (part->form != PART_ARRAY)
+		return known > 0 || fill_single(filling, part);
+	if (!cursor_open(&cursor, part->bytes) || !array_skip(&cursor, known, &count))
+		return false;
+	if (!array_writer_copy(&filling->array, &cursor, filling->wanted - filling->done, &count))
+		return false;
+	filling->done += count;
+	return true;
+}
+
+static bool write_overflow(const struct merge *merge, const struct gap *gap,
+			   struct filling *filling)
+{
+	size_t at = generation_at(merge, gap->generation)->first;
+
+	for (; at != NONE && filling->done < filling->wanted; at = part_at(merge, at)->next) {
+		if (!fill_from(filling, part_at(merge, at)))
+			return false;
+	}
+	return filling->done == filling->wanted;
+}
+
+static bool write_whole_array(const struct merge *merge, const struct gap *gap, struct buffer *out)
+{
+	struct filling filling = {.rule = merge->namespace->targets[gap->target].rule,
+				  .wanted = gap->count};
+	struct cursor own;
+	size_t count;
+
+	if (!cursor_open(&own, gap->array))
+		return false;
+	array_writer_open(&filling.array, out);
+	if (!array_writer_copy(&filling.array, &own, gap->head, &count) ||
+	    !write_overflow(merge, gap, &filling) ||
+	    !array_writer_copy(&filling.array, &own, SIZE_MAX, &count))
+		return false;
+	array_writer_close(&filling.array);
+	return true;
+}
+
+/* The gap whose array is this element or lies in it, else NULL. */
+static const struct gap *gap_in(const struct merge *merge, const struct entry *entry,
+				const struct element *element)
+{
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
+		const struct gap *gap = gap_at(merge, i);
+
+		if (gap->array.data >= element->value.data &&
+		    gap->array.data < element->value.data + element->value.length)
+			return gap;
+	}
+	return NULL;
+}
+
+static bool element_hidden(const struct merge *merge, const struct entry *entry,
+			   const struct element *element)
+{
+	return merge_hides(merge, element->name) ||
+	       (entry->loses_id && element_is(element, ID_FIELD));
+}
+
+/* A document on the way to an array, or the whole one. As deep as a rule's path. */
+static bool write_fields(const struct merge *merge, const struct entry *entry,
+			 struct bytes document, struct buffer *out)
+{
+	bool top = document.data == entry->document.data;
+	size_t start = writer_open(out);
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+	const uint8_t *kept;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	kept = cursor.at; /* from here on, bytes are yet to be written */
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
+		const struct gap *gap = gap_in(merge, entry, &element);
+		bool hidden = top && element_hidden(merge, entry, &element);
+		const uint8_t *end = hidden ? element.raw.data : element.value.data;
+
+		if (!hidden && !gap)
+			continue;
+		buffer_append(out, kept, (size_t)(end - kept));
+		kept = cursor.at;
+		if (hidden)
+			continue;
+		if (gap->array.data == element.value.data) {
+			if (!write_whole_array(merge, gap, out))
+				return false;
+		} else if (!write_fields(merge, entry, element.value, out)) {
+			return false;
+		}
+	}
+	buffer_append(out, kept, (size_t)(cursor.at - kept));
+	writer_close(out, start);
+	return step == CURSOR_END;
+}
+
+static size_t written_size(const struct merge *merge, const struct entry *entry)
+{
+	size_t size = entry->document.length;
+
+	for (size_t i = 0; i < entry->gap_count; i++)
+		size += generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)->size;
+	return size;
+}
+
+must_check bool merge_write_document(const struct merge *merge, size_t index, struct buffer *out)
+{
+	const struct entry *entry = entry_at(merge, index);
+	size_t before = out->length, size = written_size(merge, entry);
+
+	if (size > DOCUMENT_LIMIT)
+		return false;
+	buffer_reserve(out, size);
+	if (!entry->changed) {
+		buffer_append(out, entry->document.data, entry->document.length);
+		return true;
+	}
+	if (!write_fields(merge, entry, entry->document, out)) {
+		out->length = before;
+		return false;
+	}
+	return true;
+}
+
+size_t merge_document_count(const struct merge *merge)
+{
+	return LIST_COUNT(merge->entries, struct entry);
+}
+
+struct bytes merge_document(const struct merge *merge, size_t index)
+{
+	return entry_at(merge, index)->document;
+}
+
+size_t merge_spilled_count(const struct merge *merge)
+{
+	return merge->spilled_count;
+}

@@ -1,0 +1,57 @@
+/* Puts the documents of one reply together again: finds out what overflow they need, takes it in,
+ * writes whole documents.
+ *
+ * L = f[0:h] ++ ov(g)[0:n] ++ f[h:] (protocol.md sections 1 and 4). What is merged and stripped is
+ * decided by what a document carries. Pure: the caller sends the query and hands over what comes
+ * back. All documents are views that must outlive the merge. */
+#pragma once
+
+#include "rules/rules.h"
+
+struct merge;
+
+struct merge *merge_new(const struct ruled_namespace *namespace);
+void merge_free(struct merge *merge);
+
+enum merge_intake {
+	MERGE_TAKEN,
+	MERGE_BROKEN,  /* not BSON, or a state that no Spillway writes */
+	MERGE_FOREIGN, /* spilled under a rule that this rule set doesn't have: must not be shown as
+			  if it were whole */
+};
+
+/* A document of the reply, in its order. Its state is read from `_spill`. Where the client's
+ * projection hides `_id`, `_id` is there nevertheless, for linking, and `_spill` carries a mark
+ * under the key "/id", whatever its value (see projection_write): such a document loses its `_id`.
+ */
+must_check enum merge_intake merge_add_document(struct merge *merge, struct bytes document);
+/* Document `index` as it was read again. Its older overflow is forgotten. */
+must_check enum merge_intake merge_replace_document(struct merge *merge, size_t index,
+						    struct bytes document);
+
+/* True when every document can go on byte for byte as it came: nothing spilled, nothing to hide. */
+bool merge_clean(const struct merge *merge);
+/* True when documents need overflow of this target that has not been asked for (since they were
+ * added or replaced). */
+bool merge_wants(const struct merge *merge, size_t target);
+/* How many elements are wanted of this target, roughly: what is asked for together. */
+size_t merge_wanted_elements(const struct merge *merge, size_t target);
+/* Appends the filter document {<link>: {$in: [...]}, "_spill.g": {$in: [...]}} as field `name` of
+ * the open document in `out`, and takes these documents as asked for. No filter asks for more than
+ * some 8 MB of links: merge_wants tells whether another is needed. */
+void merge_write_filter(struct merge *merge, size_t target, struct buffer *out, const char *name);
+/* Appends the sort document {<link>: 1, <batch>: 1} as field `name`. */
+void merge_write_sort(const struct merge *merge, size_t target, struct buffer *out,
+		      const char *name);
+/* One overflow document, in the query's order. False where it is broken. */
+must_check bool merge_add_overflow(struct merge *merge, size_t target, struct bytes document);
+
+/* Appends document `index`, whole and without what clients don't see (protocol.md section 6), to
+ * `out` as a BSON document. False, `out` unchanged, when its generation has died meanwhile (a hole,
+ * or fewer than n elements): read it again. Also where it comes to what no message holds
+ * (10,000,000 elements, 1 GB). */
+must_check bool merge_write_document(const struct merge *merge, size_t index, struct buffer *out);
+size_t merge_document_count(const struct merge *merge);
+struct bytes merge_document(const struct merge *merge, size_t index);
+/* How many documents needed overflow so far (for the metric). */
+size_t merge_spilled_count(const struct merge *merge);

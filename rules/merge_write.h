@@ -1,0 +1,38 @@
+/* Puts the replies of several write commands together into the one that the client's single command
+ * would have had.
+ *
+ * Statement j of a command stands for the client's statement `first` + j. */
+#pragma once
+
+#include "protocol/packet.h"
+
+/* One entry of `upserted` or `writeErrors`: a view into a kept reply. */
+struct write_entry {
+	size_t index; /* the client's */
+	struct bytes document;
+};
+
+struct write_entries {
+	struct write_entry *entries;
+	size_t count;
+};
+
+struct write_result {
+	int64_t n;
+	int64_t modified;
+	bool says_modified; /* update replies do */
+	struct write_entries upserted;
+	struct write_entries errors;
+	struct packet *replies; /* kept for the views; the last one lends its other fields */
+	size_t reply_count;
+};
+
+/* Takes a reply (ok: 1) over. False where it can't be read; the reply then stays with the caller.
+ */
+must_check bool write_result_add(struct write_result *result, struct packet *reply, size_t first);
+/* Takes an error away, since its statement is sent again. */
+void write_result_forget_error(struct write_result *result, size_t index);
+/* Appends the whole reply frame, fields in mongod's order. */
+void write_result_append(const struct write_result *result, struct buffer *out,
+			 int32_t response_to);
+void write_result_fini(struct write_result *result);

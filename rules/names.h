@@ -1,0 +1,33 @@
+/* The names that the rules are about: how a path of the client's lies to a ruled array, and which
+ * names are Spillway's own. */
+#pragma once
+
+#include "rules/rules.h"
+
+/* The field of a main document that holds the state (protocol.md section 1). */
+#define NAME_STATE "_spill"
+/* In the state of a document as a read returns it: its `_id` is not for the client
+ * (projection_write). No rule's key begins with a slash. */
+#define NAME_ID_MARK "/id"
+
+/* As path_relate, and PATH_BELOW too for a path that comes to the array only where parts of it lead
+ * through an array (`a.0.b`, `a.$[].b`, `a.$.b`: numbers, positions and empty parts behind the
+ * first part are passed over). */
+enum path_relation name_relate(struct bytes path, const char *array);
+/* The first rule whose array the path is related to, else NULL. */
+const struct rule *name_rule(struct bytes path, const struct ruled_namespace *namespace);
+/* True for `_spill` and what lies in it. */
+bool name_is_state(struct bytes path);
+
+/* Writes the path of the rule's own state, "_spill.<key>", with its NUL. */
+void name_state_path(struct buffer *path, const struct rule *rule);
+
+/* A rule's fields beside the array: flag, reference, counters. */
+#define NAME_FIELDS 4
+/* Those of them that clients don't see, NULL for the others. */
+struct name_hidden {
+	const char *fields[NAME_FIELDS];
+};
+struct name_hidden name_hidden(const struct rule *rule);
+/* The hidden field that the path names, a prefix of it or a path in it, else NULL. */
+const char *name_find_hidden(struct bytes path, const struct ruled_namespace *namespace);

@@ -1,0 +1,139 @@
+/* The rule set: which arrays of which namespaces are under a rule, and where their tails go.
+ * Immutable once made. */
+#pragma once
+
+#include "protocol/bytes.h"
+
+enum rule_outlier {
+	RULE_KEEP,  /* an outlier keeps its first `threshold` elements in the main document */
+	RULE_EMPTY, /* an outlier's array is emptied */
+};
+
+enum rule_layout {
+	RULE_BATCHES,  /* m elements an overflow document */
+	RULE_ELEMENTS, /* one overflow document an element */
+};
+
+/* A BSON value by itself: type byte and value bytes (none for null). An `absent` value has type 0.
+ */
+struct rule_value {
+	uint8_t type;
+	struct bytes value; /* owned by the rule */
+};
+
+/* In an overflow collection's name: stands for the main collection's name. At most once. */
+#define RULE_COLLECTION_MARK "{collection}"
+
+/* Databases of the server's and of our own, in which nothing is ruled; no pattern matches them, nor
+ * system.* collections. */
+#define RULE_RESERVED_DATABASES "admin", "local", "config", "spillway"
+
+/* One rule with its defaults filled in (shared contract: rules.md). Strings are owned; NULL where
+ * optional and absent. */
+struct rule {
+	char *name;
+	char *database;   /* pattern: * matches any run of characters within the part */
+	char *collection; /* the same */
+	char *array;      /* dotted path */
+	char *key;        /* the path's key in `_spill`: '.' written as '/' */
+	int64_t threshold;
+	int64_t max_bytes;
+	enum rule_outlier when_outlier;
+	int64_t settle_ms;
+	int64_t gather;
+	int64_t quiet_ms;
+	int64_t gc_delay_ms;
+	int64_t sweep_ms; /* 0: off */
+	struct {
+		char *field; /* NULL: the rule has no flag */
+		struct rule_value value;
+		struct rule_value otherwise; /* type 0: absent */
+	} flag;
+	struct {
+		char *total;       /* NULL: none */
+		char *documents;   /* NULL: none */
+		bool owned_by_app; /* `total` is the application's own affair */
+	} counters;
+	struct {
+		char *field; /* NULL: none */
+		char *format;
+	} reference;
+	struct {
+		bool flag, counters, reference;
+	} expose;
+	struct {
+		char *database;   /* NULL: the main document's */
+		char *collection; /* may hold {collection}, which stands for the main collection's
+				     name */
+		enum rule_layout layout;
+		char *link;
+		char *array;       /* layout batches: path-less name of the batch's array */
+		char *batch_field; /* NULL: the number is kept in `_spill.i` */
+		int64_t batch_size;
+		int64_t batch_max_bytes;
+		char *created;        /* NULL: none */
+		struct bytes indexes; /* BSON array of {keys: {...}, ...} as the file gives them;
+					 empty where none; owned */
+	} overflow;
+	size_t index; /* its place in the set; metrics count by it */
+};
+
+/* One rule at work on one concrete namespace. */
+struct target {
+	const struct rule *rule;
+	char *overflow_database;
+	char *overflow_collection;
+};
+
+/* A concrete namespace under at least one rule. Lives as long as the cache that it came from. */
+struct ruled_namespace {
+	char *database;
+	char *collection;
+	size_t target_count;
+	struct target *targets;
+};
+
+struct rule_set;
+
+/* Takes the rules over (the array and all it owns). Counted references, atomic: threads share the
+ * set. */
+struct rule_set *rule_set_new(struct rule *rules, size_t count);
+struct rule_set *rule_set_ref(struct rule_set *set);
+void rule_set_unref(struct rule_set *set);
+size_t rule_set_count(const struct rule_set *set);
+const struct rule *rule_set_at(const struct rule_set *set, size_t index);
+void rule_fini(struct rule *rule);
+/* The overflow collection's name for this main collection; freed by the caller. */
+char *rule_overflow_collection(const struct rule *rule, struct bytes collection);
+
+/* False only where no namespace with this collection name (in whatever database) is a main or an
+ * overflow collection of any rule: the quick test on a message's first bytes. */
+bool rule_set_may_concern(const struct rule_set *set, struct bytes collection);
+
+/* A loop's or thread's own memory of the namespaces it has met (a pattern is resolved once for
+ * each). Not shared. */
+struct namespace_cache;
+
+struct namespace_cache *namespace_cache_new(struct rule_set *set);
+void namespace_cache_free(struct namespace_cache *cache);
+struct rule_set *namespace_cache_rules(struct namespace_cache *cache);
+/* NULL where no rule is on the namespace; a pattern is not on overflow collections, nor on the
+ * server's own. Bounded: NAMESPACE_CACHE_MAX concrete namespaces that only patterns match, then
+ * NULL with *full = true (false in all other cases), and the caller fails closed. A hit allocates
+ * nothing. */
+#define NAMESPACE_CACHE_MAX 100000
+const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache,
+						   struct bytes database, struct bytes collection,
+						   bool *full);
+/* The rule whose overflow lives in this namespace, else NULL. */
+const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes database,
+				     struct bytes collection);
+
+/* How two dotted paths lie to each other. */
+enum path_relation {
+	PATH_APART,
+	PATH_SAME,
+	PATH_ABOVE, /* `path` is a prefix of `other`: writing it writes `other` as a whole */
+	PATH_BELOW, /* `path` lies inside `other` */
+};
+enum path_relation path_relate(struct bytes path, const char *other);

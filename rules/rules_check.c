@@ -1,0 +1,238 @@
+/* Checks what takes more than one setting: a rule's flag against its array, rules against each
+ * other. */
+#include "rules/rules_file.h"
+
+#include "rules/glob.h"
+#include "rules/text.h"
+
+#include <stdlib.h>
+
+/* Where a rule's overflow documents live, as patterns. */
+struct overflow_place {
+	const char *database;
+	char *collection; /* owned */
+};
+
+static bool names_meet(const char *one, const char *other)
+{
+	struct bytes first = bytes_of(one), second = bytes_of(other);
+
+	if (!glob_is(first) && !glob_is(second))
+		return bytes_equal(first, second);
+	if (!glob_is(first))
+		return glob_match(second, first);
+	if (!glob_is(second))
+		return glob_match(first, second);
+	return glob_meet(first, second);
+}
+
+static bool has_namespace(const struct rule_draft *draft)
+{
+	return draft->rule.database && draft->rule.collection;
+}
+
+static const char *name_of(const struct rule_draft *draft)
+{
+	return draft->rule.name ? draft->rule.name : "without a name";
+}
+
+/* ---- A rule by itself. */
+
+static void check_flag(const struct rule_draft *draft, struct problems *problems)
+{
+	const struct rule *rule = &draft->rule;
+	enum path_relation relation;
+
+	if (!rule->flag.field || !rule->array)
+		return;
+	relation = path_relate(bytes_of(rule->flag.field), rule->array);
+	if (relation != PATH_APART)
+		problem_add(problems, draft->flag, "the flag's field '%s' %s the array '%s'",
+			    text_quote(bytes_of(rule->flag.field)).text,
+			    relation == PATH_SAME ? "is" : "holds",
+			    text_quote(bytes_of(rule->array)).text);
+}
+
+/* Two main collections must not share one overflow collection. */
+static void check_pattern(const struct rule_draft *draft, struct problems *problems)
+{
+	const struct rule *rule = &draft->rule;
+
+	if (!has_namespace(draft) || !rule->overflow.collection)
+		return;
+	if (glob_is(bytes_of(rule->database)) && rule->overflow.database)
+		problem_add(
+			problems, draft->overflow,
+			"the rule matches several databases, so that their overflow would mix in "
+			"one; leave the database out of 'collection'");
+	if (glob_is(bytes_of(rule->collection)) &&
+	    !strstr(rule->overflow.collection, RULE_COLLECTION_MARK))
+		problem_add(
+			problems, draft->overflow,
+			"the rule matches several collections, so that their overflow would mix "
+			"in one; write " RULE_COLLECTION_MARK " in 'collection'");
+}
+
+/* ---- Two rules. */
+
+static void check_names(const struct rule_draft *one, const struct rule_draft *other,
+			struct problems *problems)
+{
+	if (one->rule.name && other->rule.name && strcmp(one->rule.name, other->rule.name) == 0)
+		problem_add(problems, other->name, "the name '%s' is taken by the rule in line %d",
+			    text_quote(bytes_of(other->rule.name)).text, one->at.line);
+}
+
+static void check_arrays(const struct rule_draft *one, const struct rule_draft *other,
+			 struct problems *problems)
+{
+	static const char *const relations[] = {
+		[PATH_SAME] = "is the array of",
+		[PATH_ABOVE] = "holds the array of",
+		[PATH_BELOW] = "lies in the array of",
+	};
+	enum path_relation relation;
+
+	if (!one->rule.array || !other->rule.array)
+		return;
+	relation = path_relate(bytes_of(other->rule.array), one->rule.array);
+	if (relation != PATH_APART)
+		problem_add(problems, other->array,
+			    "'%s' %s the rule '%s' in line %d, and both match one namespace",
+			    text_quote(bytes_of(other->rule.array)).text, relations[relation],
+			    name_of(one), one->at.line);
+	else if (strcmp(one->rule.key, other->rule.key) == 0)
+		problem_add(problems, other->array,
+			    "'%s' and '%s' of the rule '%s' would be one key in '_spill'",
+			    text_quote(bytes_of(other->rule.array)).text,
+			    text_quote(bytes_of(one->rule.array)).text, name_of(one));
+}
+
+static void check_flag_apart(const struct rule_draft *draft, const struct rule_draft *other,
+			     struct problems *problems)
+{
+	const char *field = draft->rule.flag.field;
+
+	if (field && other->rule.array &&
+	    path_relate(bytes_of(field), other->rule.array) != PATH_APART)
+		problem_add(
+			problems, draft->flag,
+			"the flag's field '%s' is or holds the array of the rule '%s' in line %d",
+			text_quote(bytes_of(field)).text, name_of(other), other->at.line);
+}
+
+static void check_flags_differ(const struct rule_draft *one, const struct rule_draft *other,
+			       struct problems *problems)
+{
+	const char *field = other->rule.flag.field;
+
+	if (field && one->rule.flag.field && strcmp(field, one->rule.flag.field) == 0)
+		problem_add(problems, other->flag,
+			    "the flag's field '%s' is the flag of the rule '%s' in line %d, too",
+			    text_quote(bytes_of(field)).text, name_of(one), one->at.line);
+}
+
+static void check_two(const struct rule_draft *one, const struct rule_draft *other,
+		      struct problems *problems)
+{
+	check_names(one, other, problems);
+	if (!has_namespace(one) || !has_namespace(other))
+		return;
+	if (!names_meet(one->rule.database, other->rule.database) ||
+	    !names_meet(one->rule.collection, other->rule.collection))
+		return;
+	check_arrays(one, other, problems);
+	check_flag_apart(one, other, problems);
+	check_flag_apart(other, one, problems);
+	check_flags_differ(one, other, problems);
+}
+
+/* ---- Overflow collections. */
+
+static struct overflow_place *overflow_places(const struct rule_draft *drafts, size_t count)
+{
+	struct overflow_place *places = must_calloc(count, sizeof(*places));
+
+	for (size_t i = 0; i < count; i++) {
+		const struct rule *rule = &drafts[i].rule;
+		const char *database = rule->overflow.database;
+
+		if (!has_namespace(&drafts[i]) || !rule->overflow.collection)
+			continue;
+		places[i].database = database ? database : rule->database;
+		places[i].collection = rule_overflow_collection(rule, bytes_of(rule->collection));
+	}
+	return places;
+}
+
+/* A pattern in the collection's part never means an overflow collection, so that `shop.*` is fine.
+ */
+static void check_overflow_is_free(const struct overflow_place *place,
+				   const struct rule_draft *draft, const struct rule_draft *other,
+				   struct problems *problems)
+{
+	const struct rule *ruled = &other->rule;
+
+	if (!has_namespace(other) || glob_is(bytes_of(ruled->collection)))
+		return;
+	if (names_meet(place->database, ruled->database) &&
+	    names_meet(place->collection, ruled->collection))
+		problem_add(
+			problems, draft->overflow,
+			"the overflow collection '%s.%s' is itself under the rule '%s' in line %d",
+			place->database, place->collection, name_of(other), other->at.line);
+}
+
+static void check_overflow_is_own(const struct overflow_place *place,
+				  const struct overflow_place *before,
+				  const struct rule_draft *draft, const struct rule_draft *other,
+				  struct problems *problems)
+{
+	if (before->collection && names_meet(place->database, before->database) &&
+	    names_meet(place->collection, before->collection))
+		problem_add(
+			problems, draft->overflow,
+			"the overflow collection '%s.%s' is also that of the rule '%s' in line %d",
+			place->database, place->collection, name_of(other), other->at.line);
+}
+
+static void check_overflow_length(const struct overflow_place *place,
+				  const struct rule_draft *draft, struct problems *problems)
+{
+	if (strlen(place->database) + 1 + strlen(place->collection) > RULE_NAMESPACE_MAX)
+		problem_add(problems, draft->overflow,
+			    "the overflow collection's name '%s' is longer than the server allows",
+			    text_quote(bytes_of(place->collection)).text);
+}
+
+static void check_overflows(const struct rule_draft *drafts, size_t count,
+			    struct problems *problems)
+{
+	struct overflow_place *places = overflow_places(drafts, count);
+
+	for (size_t i = 0; i < count; i++) {
+		if (!places[i].collection)
+			continue;
+		check_overflow_length(&places[i], &drafts[i], problems);
+		for (size_t j = 0; j < count; j++) {
+			check_overflow_is_free(&places[i], &drafts[i], &drafts[j], problems);
+			if (j < i)
+				check_overflow_is_own(&places[i], &places[j], &drafts[i],
+						      &drafts[j], problems);
+		}
+	}
+	for (size_t i = 0; i < count; i++)
+		free(places[i].collection);
+	free(places);
+}
+
+void rules_check(const struct rule_draft *drafts, size_t count, struct problems *problems)
+{
+	for (size_t i = 0; i < count; i++) {
+		check_flag(&drafts[i], problems);
+		check_pattern(&drafts[i], problems);
+		for (size_t j = 0; j < i; j++)
+			check_two(&drafts[j], &drafts[i], problems);
+	}
+	check_overflows(drafts, count, problems);
+}

@@ -1,0 +1,202 @@
+/* What all sequences share: beginning, ending, commands of our own, and the two that have one step.
+ */
+#include "rules/sequence.h"
+
+#include "protocol/writer.h"
+#include "rules/sequence_inner.h"
+
+#include <stdlib.h>
+
+must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
+						 const struct sequence_input *input)
+{
+	if (sequence->started == 0)
+		sequence->started = input->now;
+	packet_fini(&sequence->held);
+	sequence->buffer.length = 0;
+	return sequence->resume(sequence, input);
+}
+
+void sequence_notes(const struct sequence *sequence,
+		    void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	if (sequence->notes)
+		sequence->notes(sequence, take, context);
+}
+
+void sequence_free(struct sequence *sequence)
+{
+	if (!sequence)
+		return;
+	if (sequence->fini)
+		sequence->fini(sequence);
+	packet_fini(&sequence->request);
+	packet_fini(&sequence->held);
+	buffer_fini(&sequence->buffer);
+	free(sequence);
+}
+
+size_t sequence_memory(const struct sequence *sequence)
+{
+	size_t memory = sequence->request.raw.capacity + sequence->request.unpacked.capacity +
+			sequence->buffer.capacity + sequence->held.raw.capacity;
+
+	return memory + (sequence->memory ? sequence->memory(sequence) : 0);
+}
+
+/* Also of an OP_MSG that can't be read: mongod doesn't answer those with moreToCome either. */
+static bool wants_reply(const struct sequence *sequence)
+{
+	struct bytes frame = packet_frame(&sequence->request);
+
+	if (sequence->request.header.opcode != OPCODE_MESSAGE ||
+	    frame.length < FRAME_HEADER_LENGTH + 4)
+		return true;
+	return !(load_int32(frame.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
+}
+
+/* A query or getMore from before commands: it fails in a form of its own. */
+static bool is_old_read(const struct packet *request)
+{
+	struct legacy_query query;
+
+	return request->header.opcode == OPCODE_GET_MORE ||
+	       (request->header.opcode == OPCODE_QUERY &&
+		legacy_query_parse(packet_frame(request), &query) && !query.is_command);
+}
+
+/* In the family of the request's opcode. */
+static void write_error(struct sequence *sequence, enum error_code code, const char *message,
+			const char *label)
+{
+	struct buffer *out = &sequence->buffer;
+	int32_t id = sequence->request.header.request_id;
+
+	out->length = 0;
+	if (is_old_read(&sequence->request)) {
+		auto_buffer struct buffer body = {0};
+
+		reply_old_error_body(&body, code, message);
+		legacy_reply_append(out, id, LEGACY_REPLY_QUERY_FAILURE, buffer_view(&body));
+	} else if (sequence->request.header.opcode == OPCODE_QUERY) {
+		auto_buffer struct buffer body = {0};
+
+		reply_error_body(&body, code, message, label);
+		legacy_reply_append(out, id, 0, buffer_view(&body));
+	} else {
+		size_t start = message_begin(out, 0, id, 0);
+
+		message_begin_body(out);
+		reply_error_body(out, code, message, label);
+		message_end(out, start);
+	}
+}
+
+enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
+				    const char *message, const char *label)
+{
+	sequence->output = (struct bytes){0};
+	if (wants_reply(sequence)) {
+		write_error(sequence, code, message, label);
+		sequence->output = buffer_view(&sequence->buffer);
+	}
+	return SEQUENCE_DONE;
+}
+
+enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *reply)
+{
+	sequence->held = packet_steal(reply);
+	store_int32(sequence->held.raw.data + 8, sequence->request.header.request_id);
+	sequence->output = buffer_view(&sequence->held.raw);
+	return SEQUENCE_DONE;
+}
+
+enum sequence_outcome sequence_send_request(struct sequence *sequence)
+{
+	sequence->output = buffer_view(&sequence->request.raw);
+	return wants_reply(sequence) ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+}
+
+enum sequence_outcome sequence_begin_move(struct sequence *sequence)
+{
+	sequence->move_target = 0;
+	sequence->move_helped = false;
+	sequence->move.rule = sequence->match.namespace->targets[0].rule;
+	return SEQUENCE_MOVE;
+}
+
+must_check bool sequence_next_move(struct sequence *sequence, const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+
+	sequence->move_helped = sequence->move_helped || input->moved;
+	if (++sequence->move_target == namespace->target_count)
+		return false;
+	sequence->move.rule = namespace->targets[sequence->move_target].rule;
+	return true;
+}
+
+size_t sequence_begin_command(struct sequence *sequence)
+{
+	sequence->buffer.length = 0;
+	message_begin(&sequence->buffer, sequence->next_request_id++, 0, 0);
+	message_begin_body(&sequence->buffer);
+	return writer_open(&sequence->buffer);
+}
+
+enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t body)
+{
+	writer_close(&sequence->buffer, body);
+	message_end(&sequence->buffer, 0);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_SEND;
+}
+
+/* ---- WATCH: the client's bytes, and the server's; REFUSE: our answer ---- */
+
+static enum sequence_outcome watch_resume(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	return input->reply ? sequence_pass(sequence, input->reply)
+			    : sequence_send_request(sequence);
+}
+
+static enum sequence_outcome refuse_resume(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	(void)input;
+	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+}
+
+static struct sequence *make(const struct match *match)
+{
+	struct sequence *sequence;
+
+	switch (match->verdict) {
+	case VERDICT_READ:
+		return sequence_read_new();
+	case VERDICT_WRITE:
+		return sequence_write_new();
+	case VERDICT_FIND_AND_MODIFY:
+		return sequence_find_and_modify_new();
+	case VERDICT_WATCH:
+	case VERDICT_REFUSE:
+		sequence = must_calloc(1, sizeof(*sequence));
+		sequence->resume = match->verdict == VERDICT_WATCH ? watch_resume : refuse_resume;
+		return sequence;
+	case VERDICT_FORWARD:
+	case VERDICT_HELLO:
+	case VERDICT_CLOSE:
+		break;
+	}
+	require(!"a verdict that needs no sequence");
+}
+
+struct sequence *sequence_new(struct packet *request, const struct match *match)
+{
+	struct sequence *sequence = make(match);
+
+	sequence->request = packet_steal(request);
+	sequence->match = *match;
+	return sequence;
+}

@@ -1,0 +1,84 @@
+/* Sequences: what a client's request on a ruled namespace takes more than one step to do. Pure
+ * state machines, driven by replies.
+ *
+ * Each is one function that reads top to bottom, a case named by what was last asked. The caller
+ * does what comes out:
+ *
+ *   SEND       -> `output` to the server, its reply to sequence_resume
+ *   SEND_LAST  -> `output` to the server, no reply will come: over (w: 0)
+ *   MOVE       -> have the document of `move` moved, then sequence_resume with `moved`
+ *   DONE       -> `output` to the client: over
+ *
+ * After SEND_LAST and DONE sequence_notes says what the mover should look at. */
+#pragma once
+
+#include "rules/match.h"
+#include "rules/note.h"
+
+enum sequence_outcome {
+	SEQUENCE_SEND,
+	SEQUENCE_SEND_LAST,
+	SEQUENCE_MOVE,
+	SEQUENCE_DONE,
+};
+
+/* What a step is given. All zeros but `now` at the first. */
+struct sequence_input {
+	struct packet *reply; /* to what was sent; the sequence may steal it */
+	bool moved;           /* whether MOVE succeeded */
+	bool memory_short; /* all that is held passes the limit: a read gives up with error 365 */
+	uint64_t now;      /* microseconds, a monotonic clock */
+};
+
+/* What the caller may want to count. */
+struct sequence_counts {
+	int64_t merged;
+	int64_t repeats;
+	int64_t fetches;
+	int64_t fetch_microseconds;
+};
+
+struct sequence {
+	enum sequence_outcome (*resume)(struct sequence *sequence,
+					const struct sequence_input *input);
+	void (*notes)(const struct sequence *sequence,
+		      void (*take)(void *context, const struct mover_note *note), void *context);
+	void (*fini)(struct sequence *sequence);
+	size_t (*memory)(
+		const struct sequence *sequence); /* beside request and buffer; may be NULL */
+	int step; /* what was last asked; an enum of each sequence */
+	struct packet request;
+	struct match match;
+	int32_t next_request_id; /* for our own commands; the caller sets it and reads it back */
+	uint64_t started;        /* input->now of the first step */
+	struct buffer buffer;    /* what we have written ourselves */
+	struct packet held;      /* a reply that `output` looks into */
+	struct bytes output;
+	struct mover_note move;
+	size_t move_target; /* of the namespace: whose array `move` is about */
+	bool move_helped;
+	struct sequence_counts counts;
+};
+
+/* For the verdicts READ, WRITE, FIND_AND_MODIFY, WATCH and REFUSE. Takes the packet over; the
+ * namespace must outlive the sequence. */
+struct sequence *sequence_new(struct packet *request, const struct match *match);
+void sequence_free(struct sequence *sequence);
+/* What it holds, in bytes, roughly. */
+size_t sequence_memory(const struct sequence *sequence);
+must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
+						 const struct sequence_input *input);
+void sequence_notes(const struct sequence *sequence,
+		    void (*take)(void *context, const struct mover_note *note), void *context);
+
+/* For the sequences themselves. */
+
+/* Ends with a reply of ours. `label` may be NULL. */
+enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
+				    const char *message, const char *label);
+/* Ends with the server's reply as it came (its ids are right only where the client's own bytes were
+ * sent, else they are set). */
+enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *reply);
+/* Begins a command of our own in `buffer` and opens its body; sequence_send_command closes both. */
+size_t sequence_begin_command(struct sequence *sequence);
+enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t body);

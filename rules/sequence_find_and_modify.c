@@ -1,0 +1,246 @@
+/* findAndModify: the client's command, with what a merge needs, and its image put together. */
+#include "protocol/writer.h"
+#include "rules/fetch.h"
+#include "rules/notes.h"
+#include "rules/projection.h"
+#include "rules/statements.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum modify_step {
+	MODIFY_BEGIN,
+	MODIFY_ASKED,          /* the client's command */
+	MODIFY_MOVED,          /* the mover, after mongod's refusal for size */
+	MODIFY_OVERFLOW_ASKED, /* what fetch sent */
+};
+
+struct sequence_modify {
+	struct sequence sequence; /* first: the two are one pointer */
+	struct packet main;
+	struct fetch fetch;
+	bool fetching;
+	bool moved;   /* once is enough */
+	bool applied; /* the server said ok */
+};
+
+static struct sequence_modify *modify_of(struct sequence *sequence)
+{
+	return (struct sequence_modify *)(void *)sequence;
+}
+
+static bool fields_need_state(const struct sequence *sequence)
+{
+	const struct element *fields = &sequence->match.command.fields[FIELD_FIELDS];
+	enum projection_kind kind;
+
+	if (fields->type != BSON_BYTE_DOCUMENT)
+		return false;
+	kind = projection_classify(fields->value, sequence->match.namespace).kind;
+	return kind == PROJECTION_INCLUDE || kind == PROJECTION_EXCLUDE;
+}
+
+static bool update_resets_state(const struct sequence *sequence)
+{
+	const struct element *update = &sequence->match.command.fields[FIELD_UPDATE];
+
+	return update->type != 0 &&
+	       update_classify(update, sequence->match.namespace).kind == UPDATE_WHOLE;
+}
+
+static bool edit_field(void *context, struct buffer *out, const struct element *field)
+{
+	const struct sequence *sequence = context;
+
+	if (element_is(field, "fields") && fields_need_state(sequence)) {
+		projection_write(out, "fields", field->value, sequence->match.namespace);
+		return true;
+	}
+	if (element_is(field, "update") && update_resets_state(sequence)) {
+		update_write_whole(out, "update", field, sequence->match.namespace);
+		return true;
+	}
+	return false;
+}
+
+static enum sequence_outcome send_client_command(struct sequence *sequence)
+{
+	sequence->step = MODIFY_ASKED;
+	if (!fields_need_state(sequence) && !update_resets_state(sequence))
+		return sequence_send_request(sequence);
+	sequence_write_edited(sequence, 0, edit_field, sequence);
+	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+}
+
+static enum sequence_outcome fail_image(struct sequence *sequence, const char *why)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	char message[512];
+
+	snprintf(message, sizeof(message),
+		 "Spillway rule '%s' on '%s.%s': the command was applied, but its image %s",
+		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
+	return sequence_fail(sequence, ERROR_INCOMPLETE_TRANSACTION_HISTORY, message, NULL);
+}
+
+static enum sequence_outcome answer(struct sequence *sequence)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	const struct message *main = &modify->main.message;
+	struct buffer *out = &sequence->buffer;
+	struct cursor cursor;
+	struct element field;
+	size_t body;
+
+	out->length = 0;
+	message_begin(out, main->header.request_id, sequence->request.header.request_id, 0);
+	message_begin_body(out);
+	body = writer_open(out);
+	require(cursor_open(&cursor, main->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (!element_is(&field, "value") || field.type != BSON_BYTE_DOCUMENT) {
+			writer_element(out, &field);
+			continue;
+		}
+		buffer_append(out, &(uint8_t){BSON_BYTE_DOCUMENT}, 1);
+		buffer_append(out, "value", sizeof("value"));
+		if (!merge_write_document(modify->fetch.merge, 0, out))
+			return fail_image(
+				sequence,
+				"can no longer be completed: the array was rewritten meanwhile");
+	}
+	writer_close(out, body);
+	message_end(out, 0);
+	if (out->length > FRAME_MAX_LENGTH)
+		return fail_image(sequence, "passes the limit of a message");
+	sequence->counts.merged = (int64_t)merge_spilled_count(modify->fetch.merge);
+	sequence->output = buffer_view(out);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
+				      struct packet *reply)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	enum fetch_outcome outcome = fetch_next(&modify->fetch, sequence, input, reply);
+
+	if (outcome == FETCH_COMPLETE)
+		return answer(sequence);
+	if (outcome == FETCH_BROKEN)
+		return fail_image(sequence,
+				  "can't be completed: an overflow document can't be read; run "
+				  "'spillway verify'");
+	if (outcome != FETCH_SEND)
+		return fetch_fail(&modify->fetch, sequence, outcome);
+	sequence->step = MODIFY_OVERFLOW_ASKED;
+	return SEQUENCE_SEND;
+}
+
+/* mongod found the document too large: its tail moves, then the command is sent once more (it left
+ * no history). */
+static bool worth_moving(struct sequence *sequence, const struct reply_summary *summary)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+
+	if (modify->moved || summary->ok ||
+	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT) ||
+	    (summary->code != ERROR_OBJECT_TOO_LARGE &&
+	     summary->code != ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE))
+		return false;
+	modify->moved = true;
+	return notes_of_find_and_modify(sequence, NULL, &sequence->move) &&
+	       sequence->move.reason == MOVER_APPENDED && sequence->move.id_type != 0;
+}
+
+static enum sequence_outcome take_main(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	struct reply_summary summary;
+	struct element value;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary))
+		return sequence_pass(sequence, input->reply);
+	if (worth_moving(sequence, &summary)) {
+		modify->main = packet_steal(input->reply); /* stands where the move fails */
+		sequence->step = MODIFY_MOVED;
+		return sequence_begin_move(sequence);
+	}
+	modify->main = packet_steal(input->reply);
+	modify->applied = summary.ok;
+	if (!summary.ok || !document_find(modify->main.message.body, "value", &value) ||
+	    value.type != BSON_BYTE_DOCUMENT) {
+		sequence->output = buffer_view(&modify->main.raw);
+		return SEQUENCE_DONE;
+	}
+	fetch_init(&modify->fetch, sequence->match.namespace);
+	modify->fetching = true;
+	if (merge_add_document(modify->fetch.merge, value.value) != MERGE_TAKEN)
+		return fail_image(sequence, "can't be read; run 'spillway verify'");
+	if (!merge_clean(modify->fetch.merge))
+		return fetch_on(sequence, input, NULL);
+	sequence->output = buffer_view(&modify->main.raw);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome modify_resume(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+
+	switch ((enum modify_step)sequence->step) {
+	case MODIFY_BEGIN:
+		return send_client_command(sequence);
+	case MODIFY_ASKED:
+		return take_main(sequence, input);
+	case MODIFY_MOVED:
+		if (sequence_next_move(sequence, input))
+			return SEQUENCE_MOVE;
+		if (!sequence->move_helped) {
+			sequence->output = buffer_view(&modify->main.raw);
+			return SEQUENCE_DONE;
+		}
+		packet_fini(&modify->main);
+		return send_client_command(sequence);
+	case MODIFY_OVERFLOW_ASKED:
+		return fetch_on(sequence, input, input->reply);
+	}
+	require(!"a step of another sequence");
+}
+
+static void modify_notes(const struct sequence *sequence,
+			 void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	const struct sequence_modify *modify =
+		(const struct sequence_modify *)(const void *)sequence;
+	struct mover_note note;
+
+	if (sequence->match.facts.answered && !modify->applied)
+		return;
+	for (size_t i = 0; i < sequence->match.namespace->target_count; i++)
+		if (notes_of_find_and_modify(sequence, modify->applied ? &modify->main : NULL,
+					     &note)) {
+			note.rule = sequence->match.namespace->targets[i].rule;
+			take(context, &note);
+		}
+}
+
+static void modify_fini(struct sequence *sequence)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+
+	if (modify->fetching)
+		fetch_fini(&modify->fetch);
+	packet_fini(&modify->main);
+}
+
+struct sequence *sequence_find_and_modify_new(void)
+{
+	struct sequence_modify *modify = must_calloc(1, sizeof(*modify));
+
+	modify->sequence.resume = modify_resume;
+	modify->sequence.notes = modify_notes;
+	modify->sequence.fini = modify_fini;
+	return &modify->sequence;
+}

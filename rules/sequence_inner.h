@@ -1,0 +1,44 @@
+/* What the files of the sequences share. */
+#pragma once
+
+#include "protocol/legacy.h"
+#include "rules/sequence.h"
+
+/* Empty sequences of each kind; sequence_new fills in the rest. */
+struct sequence *sequence_read_new(void);
+struct sequence *sequence_write_new(void);
+struct sequence *sequence_find_and_modify_new(void);
+
+/* Sends the client's own bytes. */
+enum sequence_outcome sequence_send_request(struct sequence *sequence);
+
+/* Ends with the server's error (a message that has been summarised), the label `add` among its
+ * labels and `drop` not; either may be NULL. */
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop);
+
+/* Begins to move the arrays of the document that `move` tells of, one after the other. */
+enum sequence_outcome sequence_begin_move(struct sequence *sequence);
+/* Takes what became of a MOVE: true when there is another array, to be returned as the next MOVE;
+ * else `move_helped` says whether any moved. */
+must_check bool sequence_next_move(struct sequence *sequence, const struct sequence_input *input);
+
+/* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
+int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
+
+/* Appends to the open body what every helper carries, getMore and killCursors too: lsid,
+ * transaction fields, Stable API fields, comment. */
+void sequence_write_cursor_fields(struct sequence *sequence);
+/* Appends to the open body of a helper read: $db, those fields, readConcern, $readPreference,
+ * $clusterTime, maxTimeMS. `read_concern` replaces the client's
+ * where it is not empty. */
+void sequence_write_read_fields(struct sequence *sequence, const struct sequence_input *input,
+				const char *database, struct bytes read_concern);
+
+/* Appends the request's frame with fields of its body replaced or left out; document sequences
+ * follow as they came. For each top-level field `edit` appends what stands in its place and returns
+ * true, or returns false for "as it is". `clear`: flags to take out. */
+void sequence_write_edited(struct sequence *sequence, uint32_t clear,
+			   bool (*edit)(void *context, struct buffer *out,
+					const struct element *field),
+			   void *context);

@@ -1,0 +1,59 @@
+/* An error of the server's goes on to the client with its labels put right: they were chosen for a
+ * command of ours, not for the client's. */
+#include "protocol/writer.h"
+#include "rules/sequence_inner.h"
+
+#include <stdio.h>
+
+static bool names(const struct element *label, const char *name)
+{
+	struct bytes text;
+
+	return name && element_string(label, &text) && bytes_are(text, name);
+}
+
+/* The array without `drop` and with `add`; nothing where it would be empty. */
+static void write_labels(struct buffer *out, struct bytes labels, const char *add, const char *drop)
+{
+	size_t mark = out->length, array = writer_open_array(out, "errorLabels"), count = 0;
+	struct cursor cursor;
+	struct element label;
+	char name[12];
+
+	if (labels.length > 0 && cursor_open(&cursor, labels))
+		while (cursor_next(&cursor, &label) == CURSOR_ELEMENT)
+			if (!names(&label, add) && !names(&label, drop))
+				writer_renamed(out, writer_index(name, count++), &label);
+	if (add)
+		writer_string(out, writer_index(name, count++), add);
+	writer_close(out, array);
+	if (count == 0)
+		out->length = mark;
+}
+
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop)
+{
+	struct buffer *out = &sequence->buffer;
+	struct bytes labels = {0};
+	struct cursor cursor;
+	struct element field;
+	size_t body;
+
+	out->length = 0;
+	message_begin(out, reply->header.request_id, sequence->request.header.request_id, 0);
+	message_begin_body(out);
+	body = writer_open(out);
+	require(cursor_open(&cursor, reply->message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (element_is(&field, "errorLabels"))
+			labels = field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0};
+		else
+			writer_element(out, &field);
+	}
+	write_labels(out, labels, add, drop);
+	writer_close(out, body);
+	message_end(out, 0);
+	sequence->output = buffer_view(out);
+	return SEQUENCE_DONE;
+}

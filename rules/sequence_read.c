@@ -1,0 +1,521 @@
+/* find, getMore, and aggregates that return whole documents: what comes back is put together and
+ * stripped. */
+#include "protocol/writer.h"
+#include "rules/fetch.h"
+#include "rules/projection.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define ATTEMPTS 5
+
+enum read_step {
+	READ_BEGIN,
+	READ_ASKED,          /* the client's command */
+	READ_OVERFLOW_ASKED, /* what fetch sent */
+	READ_AGAIN_ASKED,    /* one document whose generation died */
+	READ_KILL_ASKED,     /* a cursor of a read that failed */
+};
+
+struct sequence_read {
+	struct sequence sequence; /* first: the two are one pointer */
+	struct packet main;       /* the reply to the client's command */
+	struct bytes cursor;      /* its cursor document */
+	int64_t cursor_id;        /* 0: none is open */
+	struct fetch fetch;
+	bool fetching;
+	bool *gone;           /* by document: it vanished while it was read again */
+	struct packet *again; /* replies with documents read again */
+	size_t again_count;
+	size_t dead;  /* the document that has to be read again */
+	size_t tried; /* the document that `attempts` counts for */
+	int attempts;
+	struct buffer failure; /* our error reply, until the cursor is closed */
+};
+
+static struct sequence_read *read_of(struct sequence *sequence)
+{
+	return (struct sequence_read *)(void *)sequence;
+}
+
+static bool is_command(const struct sequence *sequence, const char *name)
+{
+	return bytes_are(sequence->match.command.first.name, name);
+}
+
+/* ---- the client's command ---- */
+
+static bool projection_needs_state(const struct sequence *sequence)
+{
+	const struct element *projection = &sequence->match.command.fields[FIELD_PROJECTION];
+	enum projection_kind kind;
+
+	if (!is_command(sequence, "find") || projection->type != BSON_BYTE_DOCUMENT)
+		return false;
+	kind = projection_classify(projection->value, sequence->match.namespace).kind;
+	return kind == PROJECTION_INCLUDE || kind == PROJECTION_EXCLUDE;
+}
+
+static void write_projection(const struct sequence *sequence, struct buffer *out)
+{
+	const struct element *projection = &sequence->match.command.fields[FIELD_PROJECTION];
+
+	if (projection_needs_state(sequence))
+		projection_write(out, "projection", projection->value, sequence->match.namespace);
+	else if (projection->type != 0)
+		writer_element(out, projection);
+}
+
+static bool edit_projection(void *context, struct buffer *out, const struct element *field)
+{
+	if (!element_is(field, "projection") || !projection_needs_state(context))
+		return false;
+	write_projection(context, out);
+	return true;
+}
+
+static enum sequence_outcome send_client_command(struct sequence *sequence)
+{
+	bool exhaust = sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED;
+
+	sequence->step = READ_ASKED;
+	if (!exhaust && !projection_needs_state(sequence))
+		return sequence_send_request(sequence);
+	/* No helper could be sent while replies stream: the server may answer one by one (OP_MSG).
+	 */
+	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_projection, sequence);
+	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+}
+
+/* ---- ends that are no success ---- */
+
+static enum sequence_outcome send_kill(struct sequence *sequence, const char *database,
+				       const char *collection, int64_t cursor_id)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), cursors;
+
+	writer_string(out, "killCursors", collection);
+	cursors = writer_open_array(out, "cursors");
+	writer_int64(out, "0", cursor_id);
+	writer_close(out, cursors);
+	writer_string(out, "$db", database);
+	sequence_write_cursor_fields(sequence);
+	sequence->step = READ_KILL_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+/* Closes what is still open, then answers. The documents of this batch are lost to the client, so
+ * that nobody may read on behind them. */
+static enum sequence_outcome close_cursors(struct sequence *sequence)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	struct sequence_read *read = read_of(sequence);
+	const struct target *target = &namespace->targets[read->fetch.target];
+	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
+
+	if (overflow != 0) {
+		read->fetch.cursor_id = 0;
+		return send_kill(sequence, target->overflow_database, target->overflow_collection,
+				 overflow);
+	}
+	if (main != 0) {
+		read->cursor_id = 0;
+		return send_kill(sequence, namespace->database, namespace->collection, main);
+	}
+	buffer_fini(&sequence->buffer);
+	sequence->buffer = buffer_steal(&read->failure);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
+/* Ends with what `output` is. */
+static enum sequence_outcome fail_with_output(struct sequence *sequence)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	if (sequence->output.data == sequence->buffer.data)
+		read->failure = buffer_steal(&sequence->buffer);
+	else /* the server's own error */
+		buffer_append(&read->failure, sequence->output.data, sequence->output.length);
+	return close_cursors(sequence);
+}
+
+static enum sequence_outcome fail_read(struct sequence *sequence, enum error_code code,
+				       const char *why)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	char message[512];
+
+	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
+		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
+	sequence_fail(sequence, code, message, NULL);
+	return fail_with_output(sequence);
+}
+
+static enum sequence_outcome fail_fetch(struct sequence *sequence, enum fetch_outcome outcome)
+{
+	fetch_fail(&read_of(sequence)->fetch, sequence, outcome);
+	return fail_with_output(sequence);
+}
+
+/* ---- documents ---- */
+
+static enum sequence_outcome refuse_document(struct sequence *sequence, enum merge_intake intake)
+{
+	if (intake == MERGE_FOREIGN)
+		return fail_read(
+			sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			"a document is spilled under a rule that the configuration no longer has");
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			 "a document's state can't be read; run 'spillway verify'");
+}
+
+static bool batch_of(struct bytes cursor_document, struct element *batch)
+{
+	return (document_find(cursor_document, "firstBatch", batch) ||
+		document_find(cursor_document, "nextBatch", batch)) &&
+	       batch->type == BSON_BYTE_ARRAY;
+}
+
+static enum merge_intake take_batch(struct sequence_read *read)
+{
+	struct element batch;
+	struct cursor cursor;
+	enum cursor_step step;
+	enum merge_intake intake;
+
+	if (!batch_of(read->cursor, &batch) || !cursor_open(&cursor, batch.value))
+		return MERGE_BROKEN;
+	while ((step = cursor_next(&cursor, &batch)) == CURSOR_ELEMENT) {
+		intake = batch.type == BSON_BYTE_DOCUMENT
+				 ? merge_add_document(read->fetch.merge, batch.value)
+				 : MERGE_BROKEN;
+		if (intake != MERGE_TAKEN)
+			return intake;
+	}
+	return step == CURSOR_END ? MERGE_TAKEN : MERGE_BROKEN;
+}
+
+static void write_batch(struct sequence_read *read, const struct element *field)
+{
+	struct buffer *out = &read->sequence.buffer;
+	struct merge *merge = read->fetch.merge;
+	char name[12];
+	size_t batch, number = 0;
+
+	batch = writer_open_array(out,
+				  element_is(field, "firstBatch") ? "firstBatch" : "nextBatch");
+	for (size_t i = 0; i < merge_document_count(merge); i++) {
+		size_t mark = out->length;
+		const char *key = writer_index(name, number);
+
+		if (read->gone && read->gone[i])
+			continue;
+		buffer_append(out, &(uint8_t){BSON_BYTE_DOCUMENT}, 1);
+		buffer_append(out, key, strlen(key) + 1);
+		if (!merge_write_document(merge, i, out)) {
+			out->length = mark;
+			read->dead = i;
+			return;
+		}
+		number++;
+	}
+	writer_close(out, batch);
+}
+
+static void write_cursor(struct sequence_read *read)
+{
+	struct buffer *out = &read->sequence.buffer;
+	size_t start = writer_open_document(out, "cursor");
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, read->cursor));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT && read->dead == SIZE_MAX) {
+		if (element_is(&field, "firstBatch") || element_is(&field, "nextBatch"))
+			write_batch(read, &field);
+		else
+			writer_element(out, &field);
+	}
+	if (read->dead == SIZE_MAX)
+		writer_close(out, start);
+}
+
+/* A document that was read again is as new as that reply, whose times the client has to know: it
+ * might else read something older from another member. */
+static void write_reply_field(const struct sequence_read *read, struct buffer *out,
+			      const struct element *field)
+{
+	struct element newer;
+
+	if (read->again_count > 0 &&
+	    (element_is(field, "operationTime") || element_is(field, "$clusterTime")) &&
+	    document_find(read->again[read->again_count - 1].message.body,
+			  element_is(field, "operationTime") ? "operationTime" : "$clusterTime",
+			  &newer))
+		field = &newer;
+	writer_element(out, field);
+}
+
+/* The whole reply into `buffer`; read->dead says which document stopped it. */
+static void write_reply(struct sequence_read *read)
+{
+	const struct message *main = &read->main.message;
+	struct buffer *out = &read->sequence.buffer;
+	struct cursor cursor;
+	struct element field;
+	size_t body;
+
+	read->dead = SIZE_MAX;
+	out->length = 0;
+	buffer_reserve(out,
+		       read->fetch.kept_bytes + read->main.raw.length + read->main.unpacked.length);
+	message_begin(out, main->header.request_id, read->sequence.request.header.request_id, 0);
+	message_begin_body(out);
+	body = writer_open(out);
+	require(cursor_open(&cursor, main->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT && read->dead == SIZE_MAX) {
+		if (element_is(&field, "cursor"))
+			write_cursor(read);
+		else
+			write_reply_field(read, out, &field);
+	}
+	if (read->dead != SIZE_MAX)
+		return;
+	writer_close(out, body);
+	message_end(out, 0);
+}
+
+/* A document whose generation died is asked for again, with the client's own conditions and its
+ * `_id`. */
+static void write_find_again(struct sequence *sequence, const struct element *id)
+{
+	const struct command *command = &sequence->match.command;
+	struct buffer *out = &sequence->buffer;
+	size_t filter, and, pin;
+	struct element record_id;
+
+	writer_string(out, "find", sequence->match.namespace->collection);
+	filter = writer_open_document(out, "filter");
+	and = writer_open_array(out, "$and");
+	pin = writer_open_document(out, "0");
+	writer_element(out, id);
+	writer_close(out, pin);
+	if (command->fields[FIELD_FILTER].type == BSON_BYTE_DOCUMENT)
+		writer_renamed(out, "1", &command->fields[FIELD_FILTER]);
+	writer_close(out, and);
+	writer_close(out, filter);
+	write_projection(sequence, out);
+	if (command_has(command, FIELD_COLLATION))
+		writer_element(out, &command->fields[FIELD_COLLATION]);
+	if (command_has(command, FIELD_LET))
+		writer_element(out, &command->fields[FIELD_LET]);
+	if (document_find(command->body, "showRecordId", &record_id))
+		writer_element(out, &record_id);
+	writer_bool(out, "singleBatch", true);
+}
+
+/* Counts for each document: many may be rewritten while one reply is put together. */
+static bool may_try_again(struct sequence_read *read)
+{
+	if (read->tried != read->dead)
+		read->attempts = 0;
+	read->tried = read->dead;
+	return ++read->attempts <= ATTEMPTS;
+}
+
+static enum sequence_outcome read_again(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	struct element id;
+	size_t body;
+
+	sequence->counts.repeats++;
+	if (!is_command(sequence, "find") || !may_try_again(read) ||
+	    !document_find(merge_document(read->fetch.merge, read->dead), "_id", &id))
+		return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+				 "an array was rewritten while it was being read; try again");
+	if (sequence_time_left(sequence, input) == 0)
+		return fail_fetch(sequence, FETCH_TIMEOUT);
+	body = sequence_begin_command(sequence);
+	write_find_again(sequence, &id);
+	sequence_write_read_fields(sequence, input, sequence->match.namespace->database,
+				   read->fetch.read_concern);
+	sequence->step = READ_AGAIN_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	write_reply(read);
+	if (read->dead != SIZE_MAX)
+		return read_again(sequence, input);
+	if (sequence->buffer.length > FRAME_MAX_LENGTH)
+		return fail_read(
+			sequence, ERROR_OBJECT_TOO_LARGE,
+			"the documents of this batch, put together, pass the limit of a message; "
+			"ask for a smaller batchSize");
+	sequence->counts.merged = (int64_t)merge_spilled_count(read->fetch.merge);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
+				      struct packet *reply)
+{
+	struct sequence_read *read = read_of(sequence);
+	enum fetch_outcome outcome;
+
+	if (input->memory_short)
+		return fail_read(sequence, ERROR_TEMPORARILY_UNAVAILABLE,
+				 "Spillway has no memory left for putting arrays together "
+				 "(limits.memory); try again later");
+	outcome = fetch_next(&read->fetch, sequence, input, reply);
+	if (outcome == FETCH_COMPLETE)
+		return answer(sequence, input);
+	if (outcome != FETCH_SEND)
+		return fail_fetch(sequence, outcome);
+	sequence->step = READ_OVERFLOW_ASKED;
+	return SEQUENCE_SEND;
+}
+
+/* A snapshot read's helpers read the same snapshot. */
+static void keep_snapshot(struct sequence_read *read)
+{
+	struct buffer concern = {0};
+	struct element time;
+	size_t start;
+
+	if (!document_find(read->cursor, "atClusterTime", &time))
+		return;
+	start = writer_open(&concern);
+	writer_string(&concern, "level", "snapshot");
+	writer_element(&concern, &time);
+	writer_close(&concern, start);
+	read->fetch.read_concern = buffer_view(&concern); /* freed with the sequence */
+}
+
+static enum sequence_outcome take_main(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	struct reply_summary summary;
+	enum merge_intake intake;
+	struct element id;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok ||
+	    summary.cursor.length == 0)
+		return sequence_pass(sequence, input->reply);
+	read->main = packet_steal(input->reply);
+	read->cursor = summary.cursor;
+	if (!document_find(read->cursor, "id", &id) || !element_integer(&id, &read->cursor_id))
+		read->cursor_id = 0;
+	fetch_init(&read->fetch, sequence->match.namespace);
+	read->fetching = true;
+	intake = take_batch(read);
+	if (intake != MERGE_TAKEN)
+		return refuse_document(sequence, intake);
+	if (merge_clean(read->fetch.merge))
+		return sequence_pass(sequence, &read->main);
+	keep_snapshot(read);
+	return fetch_on(sequence, input, NULL);
+}
+
+static bool same_id(struct bytes a, struct bytes b)
+{
+	struct element first, second;
+
+	return document_find(a, "_id", &first) && document_find(b, "_id", &second) &&
+	       bytes_equal(first.raw, second.raw);
+}
+
+/* What was read again takes the dead document's place; where it no longer matches, it is gone. */
+static enum sequence_outcome take_again(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	struct merge *merge = read->fetch.merge;
+	struct reply_summary summary;
+	struct element document;
+	struct cursor cursor;
+	enum merge_intake intake = MERGE_TAKEN;
+	bool found = false;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok) {
+		sequence_pass(sequence, input->reply);
+		return fail_with_output(sequence);
+	}
+	read->again = must_realloc(read->again, (read->again_count + 1) * sizeof(*read->again));
+	read->again[read->again_count++] = packet_steal(input->reply);
+	if (!batch_of(summary.cursor, &document) || !cursor_open(&cursor, document.value))
+		return refuse_document(sequence, MERGE_BROKEN);
+	while (!found && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
+		found = same_id(document.value, merge_document(merge, read->dead));
+	if (found) {
+		intake = merge_replace_document(merge, read->dead, document.value);
+	} else {
+		if (!read->gone)
+			read->gone = must_calloc(merge_document_count(merge), sizeof(*read->gone));
+		read->gone[read->dead] = true;
+	}
+	if (intake != MERGE_TAKEN)
+		return refuse_document(sequence, intake);
+	return fetch_on(sequence, input, NULL);
+}
+
+static enum sequence_outcome read_resume(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	switch ((enum read_step)sequence->step) {
+	case READ_BEGIN:
+		return send_client_command(sequence);
+	case READ_ASKED:
+		return take_main(sequence, input);
+	case READ_OVERFLOW_ASKED:
+		return fetch_on(sequence, input, input->reply);
+	case READ_AGAIN_ASKED:
+		return take_again(sequence, input);
+	case READ_KILL_ASKED:
+		return close_cursors(sequence);
+	}
+	require(!"a step of another sequence");
+}
+
+static void read_fini(struct sequence *sequence)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	free((void *)(uintptr_t)read->fetch.read_concern.data);
+	if (read->fetching)
+		fetch_fini(&read->fetch);
+	packet_fini(&read->main);
+	for (size_t i = 0; i < read->again_count; i++)
+		packet_fini(&read->again[i]);
+	free(read->again);
+	free(read->gone);
+	buffer_fini(&read->failure);
+}
+
+static size_t read_memory(const struct sequence *sequence)
+{
+	const struct sequence_read *read = (const struct sequence_read *)(const void *)sequence;
+
+	return read->main.raw.capacity + read->main.unpacked.capacity + read->fetch.kept_bytes;
+}
+
+struct sequence *sequence_read_new(void)
+{
+	struct sequence_read *read = must_calloc(1, sizeof(*read));
+
+	read->sequence.resume = read_resume;
+	read->sequence.fini = read_fini;
+	read->sequence.memory = read_memory;
+	read->tried = SIZE_MAX;
+	return &read->sequence;
+}

@@ -1,0 +1,23 @@
+/* Text for people: appending, quoting, the nearest word, valid UTF-8. */
+#pragma once
+
+#include "protocol/bytes.h"
+
+/* Appends as printf does, without a NUL. */
+void text_append(struct buffer *buffer, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/* Ends the text with a NUL and hands it to the caller, who frees it. */
+char *text_steal(struct buffer *buffer);
+
+/* What a user wrote, fit for one line of a message: shortened, control characters as '?'. By value:
+ * `text_quote(name).text` lives to the end of the statement. */
+struct text_quote {
+	char text[72];
+};
+struct text_quote text_quote(struct bytes text);
+
+/* The one of `words` (ends with NULL) that takes the fewest changes to become `word`. */
+const char *text_nearest(struct bytes word, const char *const *words);
+
+/* Where the first byte stands that is no UTF-8 (RFC 3629); the length where all is well. */
+size_t text_valid_length(struct bytes text);

@@ -1,0 +1,144 @@
+/* Writes an update that sets or unsets a ruled array as a whole, so that the array's state goes
+ * with it. */
+#include "rules/changes.h"
+#include "rules/names.h"
+#include "rules/update.h"
+
+#include "protocol/writer.h"
+
+static bool sets_whole(const struct element *u, const struct rule *rule)
+{
+	struct changes changes;
+	struct change change;
+
+	if (!changes_open(&changes, u->value))
+		return false;
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		enum path_relation relation = path_relate(change.path, rule->array);
+
+		if ((relation == PATH_SAME || relation == PATH_ABOVE) &&
+		    (bytes_are(change.verb, "$set") || bytes_are(change.verb, "$unset")))
+			return true;
+	}
+	return false;
+}
+
+/* True where an operator of the client's names the path, a prefix of it, or a path in it. */
+static bool client_names(const struct element *u, const char *path)
+{
+	struct changes changes;
+	struct change change;
+
+	if (!changes_open(&changes, u->value))
+		return false;
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		if (path_relate(change.path, path) != PATH_APART)
+			return true;
+	}
+	return false;
+}
+
+/* Our elements for the update's $set and $unset. */
+struct resets {
+	struct buffer set;
+	struct buffer unset;
+};
+
+static void add_value(struct buffer *out, const char *name, const struct rule_value *value)
+{
+	buffer_append(out, &value->type, 1);
+	buffer_append(out, name, strlen(name) + 1);
+	buffer_append(out, value->value.data, value->value.length);
+}
+
+static void add_flag_reset(struct resets *resets, const struct rule *rule)
+{
+	if (rule->flag.otherwise.type == 0)
+		writer_int32(&resets->unset, rule->flag.field, 1);
+	else
+		add_value(&resets->set, rule->flag.field, &rule->flag.otherwise);
+}
+
+static void add_state_reset(struct resets *resets, const struct rule *rule)
+{
+	auto_buffer struct buffer path = {0};
+
+	name_state_path(&path, rule);
+	writer_int32(&resets->unset, (const char *)path.data, 1);
+}
+
+/* Two rules may share a flag; a path must not stand twice. */
+static bool flag_is_reset(const struct element *u, const struct ruled_namespace *namespace,
+			  size_t before, const char *flag)
+{
+	for (size_t i = 0; i < before; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (rule->flag.field &&
+		    path_relate(bytes_of(flag), rule->flag.field) != PATH_APART &&
+		    sets_whole(u, rule))
+			return true;
+	}
+	return false;
+}
+
+static void collect_resets(struct resets *resets, const struct element *u,
+			   const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (!sets_whole(u, rule))
+			continue;
+		add_state_reset(resets, rule);
+		if (rule->flag.field && !client_names(u, rule->flag.field) &&
+		    !flag_is_reset(u, namespace, i, rule->flag.field))
+			add_flag_reset(resets, rule);
+	}
+}
+
+/* The operator's document, if any, and our elements behind it, which are used up. */
+static void write_merged(struct buffer *out, const char *verb, struct bytes fields,
+			 struct buffer *ours)
+{
+	size_t start;
+
+	if (ours->length == 0 && fields.length == 0)
+		return;
+	start = writer_open_document(out, verb);
+	buffer_append(out, fields.data, fields.length);
+	buffer_append(out, ours->data, ours->length);
+	writer_close(out, start);
+	buffer_fini(ours);
+	*ours = (struct buffer){0};
+}
+
+static void write_operator(struct buffer *out, const struct element *verb, struct resets *resets)
+{
+	struct bytes fields = {verb->value.data + 4, verb->value.length - 5};
+
+	if (element_is(verb, "$set") && verb->type == BSON_BYTE_DOCUMENT && resets->set.length > 0)
+		write_merged(out, "$set", fields, &resets->set);
+	else if (element_is(verb, "$unset") && verb->type == BSON_BYTE_DOCUMENT &&
+		 resets->unset.length > 0)
+		write_merged(out, "$unset", fields, &resets->unset);
+	else
+		writer_element(out, verb);
+}
+
+void update_write_whole(struct buffer *out, const char *name, const struct element *u,
+			const struct ruled_namespace *namespace)
+{
+	struct resets resets = {0};
+	struct cursor cursor;
+	struct element verb;
+	size_t start = writer_open_document(out, name);
+
+	collect_resets(&resets, u, namespace);
+	require(cursor_open(&cursor, u->value)); /* it has been classified */
+	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
+		write_operator(out, &verb, &resets);
+	write_merged(out, "$set", (struct bytes){0}, &resets.set);
+	write_merged(out, "$unset", (struct bytes){0}, &resets.unset);
+	writer_close(out, start);
+}

@@ -1,0 +1,106 @@
+"""Runs the rows that are asked for, prints the table and writes it as JSON."""
+
+import argparse
+import dataclasses
+import datetime
+import json
+import os
+import pathlib
+import platform
+import resource
+import sys
+
+from bench import relay, spill
+from bench.table import print_detail, print_table
+
+ROWS = {
+    "throughput": relay.throughput,
+    "latency": relay.latency,
+    "system-calls": relay.system_calls,
+    "instructions": relay.instructions,
+    "allocations": relay.allocations,
+    "idle-memory": relay.idle_memory,
+    "big-message": relay.big_message,
+    "push-ordinary": spill.push_ordinary,
+    "push-long": spill.push_long,
+    "find-long": spill.find_long,
+}
+DESCRIPTORS = 10_400  # two for each of 5,000 connections, and some
+
+
+@dataclasses.dataclass
+class Scale:
+    """How much of everything."""
+
+    rounds: int = 9
+    seconds: float = 1.0
+    watched: tuple = (10_000, 20_000)  # operations under strace and valgrind
+    idle: int = 5000                   # connections
+    big: int = 3                       # messages of 48 MB
+    long: int = 1_000_000              # elements pushed to
+    found: int = 100_000               # elements found
+    beside: bool = True                # strace and valgrind watch the other proxies too
+
+
+SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, big=1, long=20_000, found=2000,
+              beside=False)
+
+
+def read_arguments():
+    parser = argparse.ArgumentParser(prog="tests/bench/run", description=__doc__)
+    parser.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), metavar="NAME",
+                        help="of: " + ", ".join(ROWS))
+    parser.add_argument("--rounds", type=int, default=9, help="one-second slices an arm gets")
+    parser.add_argument("--copy", type=pathlib.Path, metavar="FILE", help="write the JSON here too")
+    parser.add_argument("--smoke", action="store_true",
+                        help="seconds only: does everything run and are the figures plausible")
+    return parser.parse_args()
+
+
+def allow_descriptors():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < DESCRIPTORS:
+        sys.exit(f"bench: {DESCRIPTORS} file descriptors are needed, {hard} allowed (ulimit -n)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, hard))
+
+
+def write_json(rows, arguments):
+    now = datetime.datetime.now(datetime.timezone.utc)
+    text = json.dumps({
+        "date": now.isoformat(timespec="seconds"),
+        "kernel": platform.release(),
+        "load_average": os.getloadavg(),
+        "rounds": arguments.rounds,
+        "rows": [row.as_json() for row in rows],
+    }, indent=1) + "\n"
+    folder = pathlib.Path("build/bench")
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (folder / f"{now:%Y-%m-%dT%H%M%S}.json", arguments.copy):
+        if file:
+            file.write_text(text)
+
+
+def measure(names, scale):
+    rows = []
+    for name in names:
+        print(f"\n{name} (load average {os.getloadavg()[0]:.1f})", flush=True)
+        for row in ROWS[name](scale):
+            rows.append(row)
+            print_detail(row)
+    return rows
+
+
+def main():
+    arguments = read_arguments()
+    allow_descriptors()
+    rows = measure(arguments.rows, SMOKE if arguments.smoke else Scale(rounds=arguments.rounds))
+    if arguments.smoke:
+        wrong = [row.name for row in rows if not row.plausible()]
+        sys.exit(f"bench: not plausible: {', '.join(wrong)}" if wrong else 0)
+    print_table(rows)
+    write_json(rows, arguments)
+    sys.exit(0 if all(row.ok for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()

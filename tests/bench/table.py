@@ -1,0 +1,57 @@
+"""A measured row, and the table that the rows make."""
+
+import dataclasses
+
+
+@dataclasses.dataclass
+class Row:
+    """`bar` says in words what at_most or at_least alone would say wrongly; `least` is the smallest
+    figure that can be one at all, a twentieth of the bar unless it is given.
+    """
+
+    name: str
+    measured: float
+    at_most: float = None
+    at_least: float = None
+    bar: str = ""
+    least: float = None
+    detail: dict = dataclasses.field(default_factory=dict)
+
+    def __post_init__(self):
+        if self.least is None:
+            self.least = (self.at_least or self.at_most) / 20
+        if not self.bar:
+            self.bar = (f"{self.at_most:,g} at most" if self.at_least is None
+                        else f"{self.at_least:,g} at least")
+
+    @property
+    def ok(self):
+        if self.at_least is not None:
+            return self.measured >= self.at_least
+        return self.measured <= self.at_most
+
+    def plausible(self):
+        """Whether the figure can be one at all; says nothing of the bar."""
+        return self.least <= self.measured < 20 * max(self.at_least or self.at_most, 0.1)
+
+    def as_json(self):
+        return {"row": self.name, "bar": self.bar, "measured": round(self.measured, 4),
+                "ok": self.ok, "detail": self.detail}
+
+
+def _number(value):
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3f}"
+
+
+def print_table(rows):
+    width = max(len(row.name) for row in rows)
+    print(f"\n{'':{width}}  {'bar':>14}  {'measured':>10}")
+    for row in rows:
+        verdict = "ok" if row.ok else "MISS"
+        print(f"{row.name:{width}}  {row.bar:>14}  {_number(row.measured):>10}  {verdict}")
+
+
+def print_detail(row):
+    print(f"  {row.name}: {_number(row.measured)}")
+    for name, value in row.detail.items():
+        print(f"    {name}: {_number(value)}", flush=True)

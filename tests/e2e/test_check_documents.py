@@ -1,0 +1,60 @@
+"""Documents that are never moved: left alone, counted, and named by `spillway check`."""
+
+import subprocess
+import urllib.request
+
+import bson
+import pymongo
+import pytest
+from bson.raw_bson import RawBSONDocument
+
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway, program
+
+RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "20ms",
+        "flag": {"field": "outlier", "value": True},
+        "overflow": {"collection": "tails", "link": "book", "array": "part"}}
+
+
+def twice(name, first, second, **fields):
+    """A document in which a top-level name stands twice."""
+    body = bson.encode(fields)[4:-1] + bson.encode({name: first})[4:-1] + bson.encode({name: second})[4:-1]
+    return RawBSONDocument((len(body) + 5).to_bytes(4, "little") + body + b"\0")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+def metric(spillway, name):
+    with urllib.request.urlopen(f"http://127.0.0.1:{spillway.admin_port}/metrics") as page:
+        lines = page.read().decode().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith(name + " ")))
+
+
+def check(spillway):
+    return subprocess.run([program(), "check", "--config", spillway.file], capture_output=True, text=True,
+                          check=False)
+
+
+def test_what_is_never_moved_is_counted_and_named(cluster):
+    with cluster.client() as direct, Spillway([cluster.primary], [RULE]) as spillway:
+        assert check(spillway).returncode == 0
+        books, tails = direct.shop.books, direct.shop.tails
+        books.insert_one(twice("outlier", 1, 2, _id="flag twice", list=list(range(9))))
+        tails.insert_one({"book": "split by hand", "part": [9], "batchNumber": 1})
+        books.insert_one({"_id": "split by hand", "list": list(range(9))})
+        with pymongo.MongoClient("127.0.0.1", spillway.port) as through:
+            for name in ("flag twice", "split by hand"):
+                through.shop.books.update_one({"_id": name}, {"$push": {"list": 9}})
+        wait_for(lambda: metric(spillway, "spillway_documents_left_alone_total") >= 2, "both are left alone")
+        found = check(spillway)
+        assert found.returncode == 1
+        assert "'flag twice'" in found.stdout.replace('"', "'")
+        assert "the flag's name stands twice" in found.stdout
+        assert "overflow that Spillway did not write" in found.stdout
+        assert len(books.find_one({"_id": "split by hand"})["list"]) == 10
+        assert tails.count_documents({}) == 1

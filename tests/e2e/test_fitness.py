@@ -1,0 +1,133 @@
+"""Where a rule can't hold, Spillway says so: at the start by its end, later by refusing what the rule concerns."""
+
+import contextlib
+
+import pymongo
+import pytest
+from pymongo.errors import OperationFailure
+
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+
+
+def rule(collection, **options):
+    overflow = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}
+    return {"name": collection, "namespace": f"shop.{collection}", "array": "list", "threshold": 3,
+            "settle": "20ms", "gc_delay": "0s", "flag": {"field": "more", "value": True},
+            **options, "overflow": overflow}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def direct(cluster):
+    with cluster.client() as client:
+        yield client
+
+
+@contextlib.contextmanager
+def stopped(spillway):
+    """One that is started by the test itself, and gone after it."""
+    try:
+        yield spillway
+    finally:
+        spillway.__exit__()
+
+
+def capped(shop):
+    shop.create_collection("capped", capped=True, size=10000)
+
+
+def view(shop):
+    shop.create_collection("view", viewOn="books", pipeline=[])
+
+
+def series(shop):
+    shop.create_collection("series", timeseries={"timeField": "at"})
+
+
+def unique(shop):
+    shop.unique.create_index("list.isbn", unique=True)
+
+
+def validated(shop):
+    shop.create_collection("validated", validator={"list": {"$type": "array"}})
+
+
+def closed(shop):
+    schema = {"additionalProperties": False, "properties": {"_id": {}, "title": {}}}
+    shop.create_collection("closed", validator={"$jsonSchema": schema})
+
+
+def text(shop):
+    shop.text.create_index([("$**", "text")])
+
+
+def place(shop):
+    shop.place.create_index([("list.at", "2dsphere")])
+
+
+def old(shop):
+    shop.old.create_index("list.at", expireAfterSeconds=3600)
+
+
+def taken(shop):
+    shop.taken_list_overflow.insert_many([{"main": 1, "part": [1]}, {"main": 1, "part": [2]}])
+
+
+@pytest.mark.parametrize("make, words", [
+    (capped, "capped"), (view, "view"), (series, "time series"), (unique, "unique"),
+    (validated, "validator"), (closed, "_spill"), (text, "text"), (place, "2dsphere"), (old, "TTL"),
+    (taken, "unique index of link and batch"),
+])
+def test_a_namespace_that_is_unfit_at_the_start_ends_it(cluster, direct, make, words):
+    make(direct.shop)
+    with stopped(Spillway([cluster.primary], [rule(make.__name__)])) as spillway:
+        said = spillway.refuses_to_start()
+    assert words in said and make.__name__ in said
+
+
+def test_an_index_that_comes_later_closes_the_rule(cluster, direct):
+    with Spillway([cluster.primary], [rule("late")]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        client.shop.late.insert_one({"_id": 1, "list": [1]})
+        direct.shop.late.create_index("list", unique=True)
+        # Another command of that kind makes Spillway look.
+        client.shop.late.create_index("title")
+        wait_for(lambda: refuses(client), "the rule to be closed")
+        assert client.shop.other.insert_one({"list": [1] * 9}).acknowledged
+        direct.shop.late.drop_index("list_1")
+        client.shop.late.create_index("year")
+        wait_for(lambda: not refuses(client), "the rule to be open again")
+
+
+def refuses(client):
+    try:
+        client.shop.late.update_one({"_id": 1}, {"$push": {"list": 2}})
+        return False
+    except OperationFailure as error:
+        assert "unique" in error.details["errmsg"]
+        return True
+
+
+def test_a_member_without_a_listener_ends_the_start():
+    with Cluster(2) as both, stopped(Spillway([both.primary], [rule("books")])) as spillway:
+        said = spillway.refuses_to_start()
+        assert both.members[1].address in said and "listen" in said
+
+
+def test_without_a_server_it_starts_and_waits(cluster, direct):
+    direct.shop.patient.insert_one({"_id": 1, "list": list(range(9))})
+    cluster.primary.kill()
+    with stopped(Spillway([cluster.primary], [rule("patient")])) as spillway:
+        spillway.start(ready=False)
+        wait_for(lambda: spillway.admin("/readyz")[0] == 503, "the start without a server")
+        cluster.primary.start()
+        cluster.wait_for_primary()
+        wait_for(spillway.ready, "the server to be found", 30, 0.05)
+        wait_for(lambda: direct.shop.patient.find_one()["list"] == [0, 1, 2], "the sweep")

@@ -1,0 +1,75 @@
+"""The mover speaks TLS where upstream.uri asks for it: its one stream has it layered in."""
+
+import subprocess
+
+import pymongo
+import pytest
+
+from support.cluster import Cluster
+from support.process import new_folder, remove_folder, wait_for
+from support.spillway import Spillway
+from support.verify import verify
+
+RULE = {
+    "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "10ms",
+    "overflow": {"layout": "batches", "link": "book", "array": "part"},
+}
+
+
+@pytest.fixture(scope="module")
+def certificate():
+    """A file with a key and the certificate that it signed for 127.0.0.1 itself."""
+    folder = new_folder("certificate")
+    key, signed, both = (folder / name for name in ("key", "signed", "both.pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
+                    "-keyout", key, "-out", signed], check=True, capture_output=True)
+    both.write_bytes(key.read_bytes() + signed.read_bytes())
+    yield both
+    remove_folder(folder)
+
+
+@pytest.fixture(scope="module")
+def cluster(certificate):
+    # Clients of this test speak plainly, and so does the relay.
+    options = ["--tlsMode", "preferTLS", "--tlsCertificateKeyFile", certificate, "--tlsCAFile", certificate,
+               "--tlsAllowConnectionsWithoutCertificates"]
+    with Cluster(options=options) as made:
+        yield made
+
+
+def spillway(cluster, options):
+    uri = f"mongodb://{cluster.primary.address}/?{options}"
+    return Spillway([cluster.primary], [RULE], {"upstream": {"uri": uri}})
+
+
+def secured(direct):
+    """How many connections mongod has accepted with TLS."""
+    return sum(direct.admin.command("serverStatus")["transportSecurity"].values())
+
+
+def test_a_tail_moves_over_tls(cluster, certificate):
+    with cluster.client() as direct:
+        direct.shop.books.insert_one({"_id": 1, "list": list(range(9))})
+        with spillway(cluster, f"tls=true&tlsCAFile={certificate}") as server:
+            wait_for(lambda: direct.shop.books.find_one()["list"] == [0, 1, 2], "the sweep")
+            assert not verify(direct, RULE)
+            assert secured(direct) >= 2
+            # The driver meets a closed stream below its TLS.
+            cluster.primary.kill()
+            cluster.primary.start()
+            cluster.wait_for_primary()
+            push = {"$push": {"list": {"$each": [9, 10]}}}
+            with pymongo.MongoClient("127.0.0.1", server.port, directConnection=True) as client:
+                client.shop.books.update_one({"_id": 1}, push)
+            wait_for(lambda: direct.shop.books.find_one()["list"] == [0, 1, 2], "another round")
+
+
+def test_a_certificate_that_nobody_signed_is_refused(cluster):
+    server = spillway(cluster, "tls=true")
+    try:
+        server.start(ready=False)
+        wait_for(lambda: server.admin("/readyz")[0] == 503, "the start")
+        wait_for(lambda: "ertificate" in server.said() or "TLS" in server.said(), "the reason")
+    finally:
+        server.__exit__()

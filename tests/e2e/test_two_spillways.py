@@ -1,0 +1,124 @@
+"""Two Spillways on the same data at once, killed again and again; mongod too. The control arm does the same straight at mongod.
+
+Every acknowledged element must be there exactly once, each writer's in its order; one without an answer once or not at all."""
+
+import contextlib
+import threading
+
+import pymongo
+import pytest
+from pymongo.errors import PyMongoError
+
+from support import crash
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+
+WRITERS, PUSHES, BOOKS = 4, 150, 2
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture
+def direct(cluster):
+    with cluster.client() as client:
+        yield client
+
+
+class Writer(threading.Thread):
+    """Pushes [writer, 0], [writer, 1], ... one by one, each once, through any of the servers that answers."""
+
+    def __init__(self, number, ports, collection):
+        super().__init__(daemon=True)
+        self.number = number
+        self.ports = ports
+        self.collection = collection
+        self.book = number % BOOKS
+        self.done = []
+        self.unknown = []
+
+    def run(self):
+        left = list(range(PUSHES))
+        while left:
+            port = self.ports[len(left) % len(self.ports)]
+            with pymongo.MongoClient("127.0.0.1", port, directConnection=True, retryWrites=False, w="majority",
+                                     serverSelectionTimeoutMS=30000) as client:
+                self._push(client, left)
+
+    def _push(self, client, left):
+        try:
+            while left:
+                change = {"$push": {"list": [self.number, left[0]]}}
+                client.shop[self.collection].update_one({"_id": self.book}, change, upsert=True)
+                self.done.append(left.pop(0))
+        except PyMongoError:
+            self.unknown.append(left.pop(0))
+
+    def require_kept(self, whole):
+        found = [number for writer, number in whole if writer == self.number]
+        assert found == sorted(set(found)), "twice, or in another order"
+        assert [number for number in found if number not in self.unknown] == self.done
+
+
+def write_through(ports, collection, fault):
+    """All writers at once, and the fault each time that another part of the pushes has been acknowledged."""
+    writers = [Writer(number, ports, collection) for number in range(WRITERS)]
+    for writer in writers:
+        writer.start()
+    for part in range(1, 5):
+        goal = part * WRITERS * PUSHES // 5
+        wait_for(lambda: not any(writer.is_alive() for writer in writers)
+                 or sum(len(writer.done) + len(writer.unknown) for writer in writers) >= goal, "pushes", 120)
+        fault(part)
+    for writer in writers:
+        writer.join()
+    assert sum(len(writer.done) for writer in writers) > WRITERS * PUSHES * 3 // 4
+    return writers
+
+
+@pytest.fixture
+def spillways(cluster, direct):
+    direct.shop.books.drop()
+    direct.shop.more_books.drop()
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(Spillway([cluster.primary], [crash.RULE], name=f"spillway{i}"))
+               for i in range(2)]
+
+
+def restart(server):
+    server.kill()
+    server.start()
+
+
+def restart_mongod(cluster):
+    restart(cluster.primary)
+    cluster.wait_for_primary()
+
+
+def require_all(direct, writers):
+    by_id = wait_for(lambda: crash.at_rest(direct), "rest", 60, 0.05)
+    for writer in writers:
+        writer.require_kept(by_id[writer.book])
+
+
+def test_either_may_be_killed_at_any_time(direct, spillways):
+    ports = [spillway.port for spillway in spillways]
+    writers = write_through(ports, "books", lambda part: restart(spillways[part % 2]))
+    require_all(direct, writers)
+
+
+def test_mongod_may_be_killed_at_any_time(cluster, direct, spillways):
+    ports = [spillway.port for spillway in spillways]
+    writers = write_through(ports, "books", lambda part: restart_mongod(cluster))
+    require_all(direct, writers)
+
+
+def test_the_control_arm_straight_at_mongod(cluster, direct):
+    direct.shop.plain.drop()
+    writers = write_through([cluster.primary.port], "plain", lambda part: restart_mongod(cluster))
+    for writer in writers:
+        writer.require_kept(direct.shop.plain.find_one({"_id": writer.book})["list"])

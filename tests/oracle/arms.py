@@ -1,0 +1,196 @@
+"""One side of the comparison: runs operations on a collection and normalises what comes back."""
+
+import re
+import uuid
+
+from bson import Binary, Int64
+
+from support import exact
+from support.wire import CHECKSUM_PRESENT, MORE_TO_COME, Connection
+
+# Both sides' databases have names of one length, so that replies can be made equal byte for byte.
+PLAIN, RULED = "oracle_plain", "oracle_ruled"
+_MODIFIED = "nModified"
+_CLUSTER_FIELDS = ("$clusterTime", "operationTime", "opTime", "electionId")
+_SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timestamp\(\d{9,}, \d+\)")
+_BUSY = "TransientTransactionError"
+_TRANSACTION_TRIES = 100
+
+
+class Arm:
+    """Sends operations over its connections; a result is a list of comparable replies."""
+
+    def __init__(self, name, ports):
+        self.name = name
+        self.connections = [Connection(port) for port in ports]
+        self.retryables = {}
+        self.transactions_retried = 0
+
+    def close(self):
+        for connection in self.connections:
+            connection.close()
+
+    def run(self, operation, layout):
+        """The replies of one operation, normalised."""
+        does = operation["does"]
+        if does == "command":
+            replies = self._run_command(operation)
+        elif does == "again":
+            replies = self._run_again(operation["of"])
+        elif does == "transaction":
+            replies = self._run_transaction(operation)
+        else:
+            raise ValueError(does)
+        return [self._normal(reply, layout) for reply in replies]
+
+    def documents(self, layout):
+        """All documents as a client sees them."""
+        command = [("find", layout.collection), ("batchSize", 100000)]
+        reply = self._send(exact.pairs_of(command), {"connection": 0})
+        return self._normal(reply, layout)[1]
+
+    # sending
+
+    def _send(self, pairs, form, session=()):
+        pairs = pairs + exact.pairs_of([*session, ("$db", self.name)])
+        sequences = ()
+        if form.get("sequence"):
+            field = form["sequence"]
+            items = next(value for name, value in pairs if name == field)[1]
+            pairs = [pair for pair in pairs if pair[0] != field]
+            sequences = [(field, [exact.encode(item) for _, (_, item) in items])]
+        flags = CHECKSUM_PRESENT if form.get("checksum") else 0
+        flags |= MORE_TO_COME if form.get("more_to_come") else 0
+        return self.connections[form["connection"]].call(
+            exact.encode(pairs), sequences, flags, form.get("sequence_first", False),
+            form.get("compressor"),
+        )
+
+    def _run_command(self, operation):
+        form = operation["form"]
+        session = ()
+        if form["retryable"]:
+            session = [("lsid", _new_session()), ("txnNumber", Int64(1))]
+            self.retryables[form["retryable"]] = (operation, session)
+        replies = []
+        for _ in range(form["times"]):
+            replies += self._send_and_drain(operation["command"], form, session)
+        return replies
+
+    def _run_again(self, number):
+        if number not in self.retryables:
+            return []
+        operation, session = self.retryables[number]
+        # A retry may come over another connection: through the other Spillway.
+        form = dict(operation["form"], connection=1 - operation["form"]["connection"])
+        return self._send_and_drain(operation["command"], form, session)
+
+    def _send_and_drain(self, command, form, session):
+        """A command's reply and, where it asks for them, those of the getMores behind it."""
+        reply = self._send(command, form, session)
+        if reply is None:
+            # The next command on the other connection must not overtake it.
+            self._send(exact.pairs_of([("ping", 1)]), {"connection": form["connection"]})
+            return []
+        replies = [reply]
+        while form["drain"] and _cursor_id(reply):
+            more = [
+                ("getMore", Int64(_cursor_id(reply))), ("collection", command[0][1]),
+                ("batchSize", form["drain"]),
+            ]
+            later = [field for field in session if field[0] not in ("startTransaction", "readConcern")]
+            reply = self._send(exact.pairs_of(more), {"connection": form["connection"]}, later)
+            replies.append(reply)
+        if _cursor_id(reply):
+            self._kill_cursor(command, reply, form)
+        return replies
+
+    def _kill_cursor(self, command, reply, form):
+        cursors = [Int64(_cursor_id(reply))]
+        pairs = exact.pairs_of([("killCursors", command[0][1]), ("cursors", cursors)])
+        self._send(pairs, {"connection": form["connection"]})
+
+    def _run_transaction(self, operation):
+        """Runs a transaction until no mover is in its way: its conflicts are for the client."""
+        for _ in range(_TRANSACTION_TRIES):
+            replies, busy = self._try_transaction(operation)
+            if not busy:
+                return replies
+            self.transactions_retried += 1
+        raise RuntimeError("a transaction met a conflict each time")
+
+    def _try_transaction(self, operation):
+        session = [("lsid", _new_session()), ("txnNumber", Int64(1)), ("autocommit", False)]
+        start = [("startTransaction", True)]
+        replies = []
+        for step in operation["steps"]:
+            replies += self._send_and_drain(step["command"], step["form"], session + start)
+            start = []
+            if _failed(replies[-1]):
+                break
+        failed = replies and _failed(replies[-1])
+        # mongod has aborted a transaction in which something failed.
+        end = "abort" if failed else operation["end"]
+        command = [(f"{end}Transaction", 1), *session, ("$db", "admin")]
+        replies.append(self.connections[0].call(exact.document(command)))
+        return replies, any(_is_busy(reply) for reply in replies[:-1 if failed else None])
+
+    # comparing
+
+    def _normal(self, reply, layout):
+        """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
+        body = reply.body.replace(self.name.encode(), PLAIN.encode())
+        free = _CLUSTER_FIELDS if layout.counts_modified else (*_CLUSTER_FIELDS, _MODIFIED)
+        pairs = [
+            (name, (value[0], b"") if name in free else _neutral(value, layout.masked))
+            for name, value in exact.parse(body)
+        ]
+        # A rewritten reply may lack the checksum and the compression that its request asked for.
+        return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
+
+
+def _new_session():
+    return {"id": Binary(uuid.uuid4().bytes, 4)}
+
+
+def _failed(reply):
+    answer = reply.plain()
+    return answer["ok"] != 1.0 or "writeErrors" in answer
+
+
+def _is_busy(reply):
+    return _BUSY in reply.plain().get("errorLabels", [])
+
+
+def _cursor_id(reply):
+    cursor = exact.get(reply.pairs(), "cursor.id")
+    return exact.plain(cursor) if cursor else 0
+
+
+def _neutral(value, masked):
+    kind, payload = value
+    if kind == exact.DOCUMENT:
+        kept = [(name, item) for name, item in payload if name not in masked]
+        return kind, [(name, _neutral_field(name, item, masked)) for name, item in kept]
+    if kind == exact.ARRAY:
+        return kind, [(name, _neutral(item, masked)) for name, item in payload]
+    if kind == exact.STRING and len(payload) > 28:
+        # The length before the text is that of the text as it was: drop it.
+        return kind, b"...." + _SERVER_SAYS.sub(b"*", payload[4:])
+    return kind, b"server" if _made_by_server(kind, payload) else payload
+
+
+def _neutral_field(name, value, masked):
+    # A cursor's id; clients' documents have no such field.
+    if name == "id" and value[0] == exact.INT64 and any(value[1]):
+        return exact.INT64, b"cursor"
+    return _neutral(value, masked)
+
+
+def _made_by_server(kind, payload):
+    """Ids and times of today: all that the generator makes lie near 1970."""
+    if kind == exact.OBJECT_ID:
+        return payload[0] != 0
+    if kind == exact.DATE:
+        return int.from_bytes(payload, "little", signed=True) > 10**12
+    return kind == exact.TIMESTAMP and int.from_bytes(payload[4:], "little") > 10**9

@@ -1,0 +1,113 @@
+"""Runs episodes until so many operations, or so much time, and reports what they covered."""
+
+import json
+import time
+
+from oracle import operations
+from oracle.episode import Coverage, Disagreement, Episode
+from oracle.layouts import all_layouts
+from oracle.shrink import shrink
+from oracle.world import World
+from support.process import build_folder
+
+
+class Failed(Exception):
+    """A disagreement, shrunk and written down; or too little covered."""
+
+
+class Campaign:
+    """A run: its seed, how far it got, what it covered."""
+
+    def __init__(self, seed, direct=False, shrinks=True, say=print):
+        self.seed = seed
+        self.direct = direct
+        self.shrinks = shrinks
+        self.say = say
+        self.coverage = Coverage()
+        self.operations = 0
+        self.retried = 0
+
+    def run(self, most_operations=None, most_seconds=None, first=0, until_covered=False):
+        """Raises Failed at the first disagreement; `until_covered` goes on while the time allows."""
+        self.say(f"oracle: seed {self.seed}")
+        began = time.monotonic()
+        number = first
+        with World(self.direct) as world:
+            while most_seconds is None or time.monotonic() - began < most_seconds:
+                if most_operations is not None and self.operations >= most_operations:
+                    if not until_covered or not self.missing():
+                        break
+                self._run_one(world, number)
+                number += 1
+            self.retried += sum(arm.transactions_retried for arm in world.arms)
+        seconds = time.monotonic() - began
+        self.say(f"oracle: {self.operations} operations in {number - first} episodes, "
+                 f"{seconds:.0f} s, {self.retried} transactions met a mover")
+
+    def _run_one(self, world, number):
+        episode = Episode.random(self.seed, number, world.layouts)
+        try:
+            self.operations += episode.run(world, self.coverage)
+        except Disagreement as disagreement:
+            self.say(f"oracle: episode {number}: {disagreement}")
+            raise Failed(self._written(world, episode, disagreement)) from disagreement
+
+    def _written(self, world, episode, disagreement):
+        """Shrinks and writes the case down; the text that tells of it."""
+        small, why = episode, disagreement
+        if self.shrinks:
+            small, why = shrink(world, episode, disagreement)
+        path = build_folder() / f"oracle-{self.seed}-{episode.layout.collection}.json"
+        path.write_text(json.dumps(small.to_json(self.seed), indent=1) + "\n")
+        made = "\n".join(_line(operation) for operation in small.made)
+        return f"{why}\n{len(small.made)} operations do it:\n{made}\nreplay: tests/oracle/run --replay {path}"
+
+    def report(self):
+        """A table of operators: how often on ordinary and on spilled documents."""
+        self.say(f"{'operator':32}{'ordinary':>9}{'spilled':>9}")
+        for label, (ordinary, spilled) in sorted(self.coverage.total().items()):
+            self.say(f"{label:32}{ordinary:9}{spilled:9}")
+
+    def missing(self):
+        """Which operators were met too seldom on ordinary or spilled documents.
+
+        In each layout by itself if there was time for that, else in all of them together.
+        """
+        if self.operations < 10000:
+            return self.coverage.missing(operations.EXPECTED_LABELS, [None], 1)
+        layouts = {layout.kind: layout for layout in all_layouts()}
+        minimum = max(self.operations // 20000, 1)
+        return [
+            cell for kind, layout in layouts.items()
+            for cell in self.coverage.missing(_expected_labels(layout), [kind], minimum)
+        ]
+
+    def require_coverage(self):
+        missing = self.missing()
+        if missing:
+            raise Failed(f"covered too little: {missing}")
+
+
+def _expected_labels(layout):
+    labels = list(operations.EXPECTED_LABELS)
+    if any("." in path for path in layout.arrays):
+        labels += operations.EXPECTED_OF_DOTTED
+    return labels + (operations.EXPECTED_OF_TWO if len(layout.arrays) > 1 else [])
+
+
+def _line(operation):
+    text = operations.to_json(operation)
+    body = text.get("command", {}).get("text") or [step["command"]["text"] for step in text.get("steps", [])]
+    return f"  {operation['does']} {body or operation.get('of', '')} {operation.get('form', '')}"
+
+
+def replay(path):
+    """Runs a case that was written down; the disagreement, None where there is none now."""
+    with World() as world:
+        with open(path) as file:
+            episode = Episode.from_json(json.load(file), world.layouts)
+        try:
+            episode.run(world)
+        except Disagreement as disagreement:
+            return disagreement
+    return None

@@ -1,0 +1,128 @@
+"""Runs a list of operations on both arms and says where they first disagree."""
+
+import random
+
+from oracle import operations
+from support import exact
+from support.wire import Closed
+
+LENGTH = 40
+
+
+class Disagreement(Exception):
+    """The ruled arm did not do what the plain one did."""
+
+    def __init__(self, number, text):
+        super().__init__(text)
+        self.number = number
+
+
+class Coverage:
+    """Counts (operator, layout's kind, spilled or ordinary); kind None is all layouts together."""
+
+    def __init__(self):
+        self.cells = {}
+
+    def add(self, labels, kind, spilled):
+        for label in labels:
+            for cell in ((label, kind, spilled), (label, None, spilled)):
+                self.cells[cell] = self.cells.get(cell, 0) + 1
+
+    def total(self):
+        """{operator: (ordinary, spilled)} over all layouts."""
+        totals = {}
+        for (label, kind, spilled), count in self.cells.items():
+            if kind is None:
+                totals.setdefault(label, [0, 0])[spilled] = count
+        return totals
+
+    def missing(self, labels, kinds, minimum):
+        """What was covered less than `minimum` times: each operator in each state and layout."""
+        return [
+            (label, kind, "spilled" if spilled else "ordinary", self.cells.get((label, kind, spilled), 0))
+            for label in labels for kind in kinds for spilled in (False, True)
+            if self.cells.get((label, kind, spilled), 0) < minimum
+        ]
+
+
+class Episode:
+    """One layout and a list of operations, run from empty collections to rest."""
+
+    def __init__(self, layout, made, strict):
+        self.layout = layout
+        self.made = made
+        self.strict = strict
+
+    @classmethod
+    def random(cls, seed, number, layouts):
+        """The episode with this number of a run: the same for the same seed."""
+        rng = random.Random(f"{seed} {number}")
+        layout = layouts[number % len(layouts)]
+        generator = operations.Generator(rng, layout, number + 1)
+        return cls(layout, generator.operations(LENGTH), generator.strict)
+
+    def with_operations(self, made):
+        return Episode(self.layout, made, self.strict)
+
+    def run(self, world, coverage=None):
+        """Raises Disagreement; returns the number of operations run."""
+        world.clear(self.layout)
+        for number, operation in enumerate(self.made):
+            try:
+                self._step(world, number, operation, coverage)
+            except (Closed, OSError, ValueError) as error:
+                why = world.failure() or f"{type(error).__name__}: {error}"
+                raise Disagreement(number, why) from error
+        self._finish(world)
+        return len(self.made)
+
+    def _step(self, world, number, operation, coverage):
+        if operation["does"] == "wait":
+            self._rest(world, number)
+        elif operation["does"] == "check":
+            self._compare_documents(world, number)
+        else:
+            if coverage:
+                self._count(world, operation, coverage)
+            plain, ruled = (arm.run(operation, self.layout) for arm in world.arms)
+            self._compare(number, "replies", plain, ruled)
+
+    def _count(self, world, operation, coverage):
+        spilled, _ = world.spilled(self.layout)
+        targets = operation["targets"]
+        hit = bool(spilled) if targets is None else any(target in spilled for target in targets)
+        coverage.add(operation["labels"], self.layout.kind, hit)
+
+    def _compare_documents(self, world, number):
+        plain, ruled = (arm.documents(self.layout) for arm in world.arms)
+        self._compare(number, "documents", [(None, plain)], [(None, ruled)])
+
+    def _rest(self, world, number):
+        left = world.wait_for_rest(self.layout, self.strict)
+        if left:
+            raise Disagreement(number, f"not at rest: {left}")
+
+    def _finish(self, world):
+        self._compare_documents(world, len(self.made))
+        self._rest(world, len(self.made))
+        self._compare_documents(world, len(self.made))
+
+    def _compare(self, number, what, plain, ruled):
+        if plain == ruled:
+            return
+        lines = [f"{self.layout.collection}: {what} differ at operation {number}"]
+        for name, answers in (("plain", plain), ("ruled", ruled)):
+            lines += [f"  {name}: {exact.show(value)}" for _, value in answers]
+        raise Disagreement(number, "\n".join(lines))
+
+    def to_json(self, seed):
+        return {
+            "seed": seed, "layout": self.layout.collection, "strict": self.strict,
+            "operations": [operations.to_json(operation) for operation in self.made],
+        }
+
+    @classmethod
+    def from_json(cls, data, layouts):
+        layout = next(layout for layout in layouts if layout.collection == data["layout"])
+        made = [operations.from_json(operation) for operation in data["operations"]]
+        return cls(layout, made, data["strict"])

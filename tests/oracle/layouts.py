@@ -1,0 +1,75 @@
+"""The layouts that the oracle tries: ruled arrays and how their tails are kept, at each threshold."""
+
+THRESHOLDS = (0, 1, 2, 3)
+SETTLE = {"settle": "20ms", "gather": 3, "quiet": "20ms", "sweep": "1h"}
+
+
+class Layout:
+    """One collection under one or two rules.
+
+    `arrays` are the ruled paths, `masked` the fields that a rule shows to clients on purpose and
+    that no comparison may look at.
+    """
+
+    def __init__(self, name, threshold, rules, masked=()):
+        self.kind = name
+        self.collection = f"{name}{threshold}"
+        self.threshold = threshold
+        self.masked = masked
+        # A flag's other value is written blindly where an array is set or unset as a whole, so that
+        # mongod may count a document as modified that it would not have changed (protocol.md 2).
+        self.counts_modified = all(rule.get("flag", {}).get("otherwise", "absent") == "absent"
+                                   for rule in rules)
+        self.keeps_garbage = any(rule["gc_delay"] != "0s" for rule in rules)
+        self._rules = rules
+
+    @property
+    def arrays(self):
+        return [rule["array"] for rule in self._rules]
+
+    def rules(self, database):
+        """The rules as the configuration file has them."""
+        return [
+            {
+                "name": f"{self.collection}-{rule['array']}",
+                "namespace": f"{database}.{self.collection}",
+                "threshold": self.threshold,
+                **SETTLE,
+                **rule,
+            }
+            for rule in self._rules
+        ]
+
+
+def _rule(array="f", gc_delay="0s", overflow=None, **options):
+    usual = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 2}}
+    overflow = {**usual, **(overflow or {})}
+    return {"array": array, "gc_delay": gc_delay, **options, "overflow": overflow}
+
+
+def _kinds():
+    yes = {"field": "many", "value": True, "otherwise": "absent"}
+    word = {"field": "many", "value": "yes", "otherwise": "no"}
+    numbered = {"batch": {"field": "batchNumber", "size": 3}, "link": "owner"}
+    fat = {"batch": {"size": 3, "max_bytes": "1KB"}}
+    return {
+        "keep": ([_rule(gc_delay="60s")],),
+        "empty": ([_rule(when_outlier="empty", overflow=numbered)],),
+        "flag": ([_rule(flag=yes)],),
+        "otherwise": ([_rule(flag=word, gc_delay="60s")],),
+        "shown": ([_rule(flag=yes, expose=["flag"])], ("many",)),
+        "dotted": ([_rule(array="a.f", overflow=numbered)],),
+        "bytes": ([_rule(max_bytes="1KB", overflow=fat)],),
+        "two": ([
+            _rule(flag=yes, overflow={"collection": "{collection}_f"}),
+            _rule(array="a.f", when_outlier="empty", gc_delay="60s",
+                  overflow={"collection": "{collection}_a", "batch": {"size": 3}}),
+        ],),
+    }
+
+
+def all_layouts():
+    return [
+        Layout(name, threshold, *parts)
+        for name, parts in _kinds().items() for threshold in THRESHOLDS
+    ]

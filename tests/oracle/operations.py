@@ -1,0 +1,489 @@
+"""Makes random operations: what issue by issue Spillway must do as mongod does.
+
+An operation is a dictionary that can be written as JSON (to_json) and run again:
+
+    does        "command", "again", "transaction", "wait" or "check"
+    command     the command's (name, value) pairs, without $db and session fields
+    labels      the operators it stands for in the count of what was covered
+    targets     the `_id`s it is about, None where it may be about any document
+    form        how it is framed: see FORM
+    steps, end  of a transaction: its commands and "commit" or "abort"
+    of          of "again": the number of the retryable command that is sent once more
+"""
+
+from oracle import values
+from support import exact
+
+FORM = {
+    "sequence": None,  # the field that travels as a document sequence
+    "sequence_first": False,
+    "checksum": False,
+    "compressor": None,
+    "more_to_come": False,
+    "connection": 0,  # which of the arm's connections
+    "times": 1,  # sent so often, a retry each
+    "retryable": None,  # number of the retryable command; the arm gives it a session of its own
+    "drain": None,  # batchSize of the getMores that follow
+}
+SEQUENCES = {"insert": "documents", "update": "updates", "delete": "deletes"}
+COMPRESSORS = ("snappy", "zlib", "zstd")
+
+
+class Generator:
+    """Makes the operations of one episode on one layout."""
+
+    def __init__(self, rng, layout, episode):
+        self.rng = rng
+        self.layout = layout
+        self.arrays = layout.arrays
+        self.ids = values.Identifiers(rng, episode)
+        # Which of two fields of one name an inclusion returns depends on what else it names.
+        self.repeats_names = rng.random() < 0.15
+        # Whatever names its documents by `_id`, and goes through one Spillway, is not left to the
+        # sweep: of a filter that matches no more nobody knows what it found, and a Spillway that
+        # remembers how much room an array has does not see what another one pushes.
+        self.strict = rng.random() < 0.6
+        self.serial = 0
+        self.retryables = []
+
+    def operations(self, count):
+        """`count` operations; documents first, so that there is something to work on."""
+        made = [self._filling() for _ in range(3)]
+        while len(made) < count:
+            made.append(self._one())
+            if self.rng.random() < 0.3:
+                made.append({"does": "check"})
+        return made
+
+    def _filling(self):
+        documents = [self._document(identifier) for identifier in self.ids.known]
+        documents = self.rng.sample(documents, 2)
+        return self._command("insert", [("documents", documents), ("ordered", False)], ["insert_many"])
+
+    def _one(self):
+        kinds, weights = zip(*_WEIGHTS)
+        return self.rng.choices(kinds, weights)[0](self)
+
+    # parts
+
+    def _chance(self, probability):
+        return self.rng.random() < probability
+
+    def _next_serial(self):
+        self.serial += 1
+        return self.serial
+
+    def _array(self):
+        return self.rng.choice(self.arrays)
+
+    def _document(self, identifier):
+        parts = values.document(
+            self.rng, identifier, self.arrays, self._next_serial(), self.repeats_names)
+        return exact.DOCUMENT, exact.pairs_of(parts)
+
+    def _replacement(self):
+        serial = self._next_serial()
+        parts = values.fields(self.rng, self.arrays, serial)
+        # Where Spillway has left traces, replacing a document by an equal one counts as a change.
+        return exact.DOCUMENT, exact.pairs_of(parts + [("serial", serial)])
+
+    def _filter(self):
+        """A filter that reads no ruled array, and the `_id`s it names."""
+        choice = 0 if self.strict else self.rng.random()
+        if choice < 0.7:
+            identifier = self.ids.as_asked(self.rng)
+            extra = {"k": self.rng.randrange(4)} if self._chance(0.1) else {}
+            return {"_id": identifier, **extra}, [identifier]
+        if choice < 0.78:
+            chosen = self.rng.sample(self.ids.known, 2)
+            return {"_id": {"$in": chosen}}, chosen
+        return self.rng.choice((
+            {"k": self.rng.randrange(4)},
+            {"n": {"$gte": self.rng.randrange(4)}},
+            {"$or": [{"k": 1}, {"n": 2}]},
+            {"z": 2, "k": {"$ne": 1}},
+            {"s": {"$exists": False}},
+            {},
+        )), None
+
+    def _other_operators(self):
+        """Update operators on fields under no rule."""
+        rng = self.rng
+        all_of_them = [
+            {"$set": {"s": values.scalar(rng)}}, {"$set": {"o.p": rng.randrange(9), "k": rng.randrange(4)}},
+            {"$inc": {"n": rng.choice((1, 0, 1.5))}}, {"$unset": {"s": ""}}, {"$unset": {"absent": 1}},
+            {"$setOnInsert": {"new": True}}, {"$currentDate": {"at": True}},
+            {"$currentDate": {"at": {"$type": "timestamp"}}}, {"$push": {"z": 3}},
+            {"$addToSet": {"z": 2}}, {"$pull": {"z": 1}}, {"$pop": {"z": 1}}, {"$mul": {"n": 2}},
+            {"$max": {"n": 3}}, {"$rename": {"o": "p"}}, {"$bit": {"k": {"xor": 1}}},
+            {"$inc": {"s": 1}},  # fails where s is no number
+        ]
+        merged = {}
+        for part in rng.sample(all_of_them, rng.choice((1, 1, 2, 3))):
+            for operator, change in part.items():
+                merged.setdefault(operator, {}).update(change)
+        return merged
+
+    def _pushed(self, path):
+        if self._chance(0.5):
+            return {path: values.element(self.rng)}, "push"
+        items = values.elements(self.rng, 8)
+        return {path: {"$each": items}}, "push_each"
+
+    def _push(self):
+        """A plain push, alone or with other operators."""
+        change, label = self._pushed(self._array())
+        if len(self.arrays) > 1 and self._chance(0.2):
+            for path in self.arrays:
+                change.update(self._pushed(path)[0])
+            label = "push_both"
+        update = {"$push": change}
+        if self._chance(0.4):
+            label = "push_mixed"
+            for operator, more in self._other_operators().items():
+                update.setdefault(operator, {}).update(more)
+        if self._chance(0.3):
+            update = dict(self.rng.sample(list(update.items()), len(update)))
+        return update, label
+
+    def _whole(self):
+        """A whole-array write: $set or $unset of an array, or of what it lies in."""
+        path = self._array()
+        prefix = path.partition(".")[0]
+        serial = self._next_serial()
+        if prefix != path and self._chance(0.4):
+            if self._chance(0.3):
+                return {"$unset": {prefix: ""}}, "unset_prefix"
+            inner = {"x": 1, **values.with_array(path, values.fresh_elements(self.rng, serial))[1]}
+            odd = values.odd_parent(self.rng)
+            return {"$set": {prefix: inner if self._chance(0.8) else odd}}, "set_prefix"
+        if self._chance(0.25):
+            return {"$unset": {path: self.rng.choice((1, "", True))}}, "unset_array"
+        items = values.fresh_elements(self.rng, serial)
+        whole = items if self._chance(0.85) else values.not_an_array(self.rng)
+        return {"$set": {path: whole}}, "set_array"
+
+    def _modification(self):
+        """An update document with operators, and its label."""
+        choice = self.rng.random()
+        if choice < 0.65:
+            return self._push()
+        if choice < 0.85:
+            update, label = self._whole()
+            if self._chance(0.3):
+                for operator, more in self._other_operators().items():
+                    update.setdefault(operator, {}).update(more)
+            return update, label
+        return self._other_operators(), "other"
+
+    def _statement(self, upsert=False):
+        """One statement of `update`, its labels and targets."""
+        query, targets = self._filter()
+        if self._chance(0.15):
+            statement, labels = {"q": query, "u": self._replacement()}, ["replace"]
+        else:
+            update, label = self._modification()
+            statement, labels = {"q": query, "u": update}, [label]
+            if self._chance(0.2):
+                statement["multi"] = True
+                labels.append("multi")
+        if upsert or self._chance(0.15):
+            statement["upsert"] = True
+            labels.append("upsert")
+        if self._chance(0.05):
+            statement["hint"] = {"_id": 1}
+        if not self.strict and self._chance(0.05):
+            statement["collation"] = {"locale": "en", "strength": 1}
+        return statement, labels, targets
+
+    def _command(self, name, arguments, labels, targets=None, **form):
+        """A command in a random form."""
+        pairs = [(name, self.layout.collection)] + arguments
+        if self._chance(0.1):
+            pairs.append(("comment", {"why": "oracle"}))
+        if self._chance(0.05):
+            pairs.append(("maxTimeMS", 60000))
+        reads = name in ("find", "count", "distinct", "aggregate")
+        shape = dict(FORM, connection=self.rng.randrange(2) if reads or not self.strict else 0)
+        if name in SEQUENCES and self._chance(0.5):
+            shape["sequence"] = SEQUENCES[name]
+            shape["sequence_first"] = self._chance(0.2)
+            labels = labels + ["sequence"]
+        shape["checksum"] = self._chance(0.05)
+        if self._chance(0.15):
+            shape["compressor"] = self.rng.choice(COMPRESSORS)
+            labels = labels + ["compressed"]
+        shape.update(form)
+        return {
+            "does": "command", "command": exact.pairs_of(pairs), "labels": labels, "form": shape,
+            "targets": targets and [exact.value_of(target) for target in targets],
+        }
+
+    def _as_retryable(self, operation, replays=True):
+        """Often makes a write a retryable one: sent twice at once, or once more later."""
+        if not self._chance(0.3):
+            return operation
+        form = operation["form"]
+        form["retryable"] = self._next_serial()
+        if replays and self._chance(0.6):
+            form["times"] = 2
+            operation["labels"].append("retried")
+        return operation
+
+    # writes
+
+    def update(self):
+        statement, labels, targets = self._statement()
+        operation = self._command("update", [("updates", [statement])], labels, targets)
+        if "multi" in statement:
+            return operation
+        operation = self._as_retryable(operation)
+        if operation["form"]["retryable"]:
+            self.retryables.append(operation["form"]["retryable"])
+        return operation
+
+    def upsert(self):
+        statement, labels, targets = self._statement(upsert=True)
+        operation = self._command("update", [("updates", [statement])], labels, targets)
+        return operation if "multi" in statement else self._as_retryable(operation)
+
+    def bulk_update(self):
+        made = [self._statement() for _ in range(self.rng.randrange(2, 6))]
+        ordered = self._chance(0.5)
+        targets = [target for _, _, some in made for target in some or []]
+        whole = all(some is not None for _, _, some in made)
+        arguments = [("updates", [statement for statement, _, _ in made]), ("ordered", ordered)]
+        labels = ["bulk_ordered" if ordered else "bulk_unordered"]
+        operation = self._command("update", arguments, labels, targets if whole else None)
+        if any("multi" in statement for statement, _, _ in made):
+            return operation
+        return self._as_retryable(operation)
+
+    def insert(self):
+        count = self.rng.choice((1, 1, 2, 4))
+        chosen = [self.ids.one(self.rng) for _ in range(count)]
+        documents = [self._document(identifier) for identifier in chosen]
+        if not self.strict and self._chance(0.1):
+            without = values.fields(self.rng, self.arrays, self._next_serial())
+            documents.append((exact.DOCUMENT, exact.pairs_of(without)))
+        arguments = [("documents", documents)]
+        if self._chance(0.5):
+            arguments.append(("ordered", self._chance(0.5)))
+        label = "insert_one" if len(documents) == 1 else "insert_many"
+        return self._as_retryable(self._command("insert", arguments, [label], chosen))
+
+    def delete(self):
+        many = self._chance(0.4)
+        query, targets = self._filter()
+        if query == {}:
+            query = {"k": 3}
+        statements = [{"q": query, "limit": 0 if many else 1}]
+        if self._chance(0.2):
+            statements.append({"q": {"_id": self.ids.one(self.rng)}, "limit": 1})
+            targets = None
+        label = "delete_many" if many else "delete_one"
+        operation = self._command("delete", [("deletes", statements)], [label], targets)
+        return operation if many else self._as_retryable(operation)
+
+    def unacknowledged(self):
+        """w: 0 with moreToCome, as drivers send it, and without, as a shell may."""
+        identifier = self.ids.one(self.rng)
+        update, label = self._modification()
+        statement = {"q": {"_id": identifier}, "u": update}
+        if self._chance(0.2):
+            statement["upsert"] = True
+        arguments = [("updates", [statement]), ("writeConcern", {"w": 0})]
+        operation = self._command("update", arguments, [], [identifier])
+        operation["form"]["more_to_come"] = self._chance(0.7)
+        silent = operation["form"]["more_to_come"]
+        operation["labels"] += [label, "unacknowledged" if silent else "unacknowledged_answered"]
+        return operation
+
+    def find_and_modify(self):
+        query, targets = self._filter()
+        arguments = [("query", query)]
+        if self._chance(0.3):
+            arguments.append(("sort", self.rng.choice(({"_id": 1}, {"n": -1, "_id": 1}))))
+        if self._chance(0.4):
+            arguments.append(("fields", self._projection()[0]))
+        ending = self._chance(0.15)
+        label = "remove" if ending else self._modify_arguments(arguments)
+        if ending:
+            arguments.append(("remove", True))
+        # Such an image is of a generation that ends with the command: gc_delay keeps its batches.
+        dies = ending or not label.startswith(("push", "other"))
+        new = self._chance(0.5) and not ending
+        if dies and not new and not self.layout.keeps_garbage:
+            return self.update()
+        if new:
+            arguments.append(("new", True))
+        name = "findandmodify" if self._chance(0.1) else "findAndModify"
+        labels = ["fam_new" if new else "fam_old", f"fam_{label}"]
+        operation = self._command(name, arguments, labels, targets)
+        return self._as_retryable(operation, self.layout.keeps_garbage or not dies)
+
+    def _modify_arguments(self, arguments):
+        if self._chance(0.2):
+            update, label = self._replacement(), "replace"
+        else:
+            update, label = self._modification()
+        arguments.append(("update", update))
+        if self._chance(0.2):
+            arguments.append(("upsert", True))
+        return label
+
+    def again(self):
+        """A retryable command once more, later than a driver would."""
+        if not self.retryables:
+            return self.update()
+        return {"does": "again", "of": self.rng.choice(self.retryables), "labels": ["retried_late"],
+                "targets": None}
+
+    def transaction(self):
+        steps = []
+        for _ in range(self.rng.randrange(1, 5)):
+            make = self.rng.choice(_TRANSACTION_STEPS)
+            step = make(self)
+            if step["does"] == "command":
+                steps.append(_plain_step(step))
+        end = self.rng.choice(("commit", "commit", "abort"))
+        return {"does": "transaction", "steps": steps, "end": end, "targets": None,
+                "labels": [f"transaction_{end}"]}
+
+    # reads
+
+    def _projection(self):
+        """A projection that returns ruled arrays whole or not at all, and its label."""
+        rng = self.rng
+        path = self._array()
+        prefix = path.partition(".")[0]
+        choices = [
+            ({path: 0}, "array_excluded"), ({path: 0, "n": 0}, "array_excluded"),
+            ({path: False, "_id": 0}, "array_excluded"), ({"n": 1}, "array_not_included"),
+            ({"_id": 0, "n": 1}, "array_not_included"), ({"_id": 1}, "array_not_included"),
+            ({"n": 1, path: 1}, "array_included"), ({path: 1}, "array_included"),
+            ({path: True, "_id": 0}, "array_included_without_id"), ({"_id": 0}, "id_excluded"),
+            ({"n": 0}, "other_excluded"), ({"z": 0, "k": 0}, "other_excluded"), ({}, "empty_projection"),
+        ]
+        if prefix != path:
+            choices += [
+                ({prefix: 1}, "prefix_included"), ({prefix: 0}, "prefix_excluded"),
+                ({f"{prefix}.x": 1}, "array_not_included"), ({f"{prefix}.x": 0}, "other_excluded"),
+                ({"_id": 0, prefix: 1}, "array_included_without_id"),
+                ({path: 1, f"{prefix}.x": 1}, "array_included"),
+            ]
+        if self.repeats_names:
+            choices = [choice for choice in choices if 1 not in choice[0].values()]
+        return rng.choice(choices)
+
+    def find(self):
+        query, targets = self._filter()
+        arguments, labels, form = [], ["find"], {}
+        if self._chance(0.85):
+            arguments.append(("filter", query))
+        else:
+            targets = None
+        if self._chance(0.6):
+            projection, label = self._projection()
+            arguments.append(("projection", projection))
+            labels.append(f"find_{label}")
+        if self._chance(0.3):
+            sort = self.rng.choice(({"k": 1, "_id": 1}, {"_id": -1}, {"n": -1, "_id": 1}))
+            arguments.append(("sort", sort))
+            labels.append("find_sorted")
+        for name in ("skip", "limit"):
+            if self._chance(0.15):
+                arguments.append((name, self.rng.randrange(1, 4)))
+        if self._chance(0.4):
+            arguments.append(("batchSize", self.rng.randrange(4)))
+            labels.append("find_paged")
+            form["drain"] = self.rng.randrange(1, 4)
+        if self._chance(0.1):
+            arguments.append(("singleBatch", True))
+            labels.append("find_single_batch")
+        self.rng.shuffle(arguments)
+        operation = self._command("find", arguments, labels, targets)
+        operation["form"].update(form)
+        return operation
+
+    def count(self):
+        query, targets = self._filter()
+        choice = self.rng.random()
+        if choice < 0.3:
+            return self._command("count", [("query", query)], ["count"], targets)
+        if choice < 0.6:
+            arguments = [("key", self.rng.choice(("n", "k", "z", "_id"))), ("query", query)]
+            return self._command("distinct", arguments, ["distinct"], targets)
+        if choice < 0.85:
+            stages = [{"$match": query}, *self.rng.sample(({"$sort": {"_id": 1}}, {"$limit": 3}), 1)]
+            size = {"batchSize": 1} if self._chance(0.5) else {}
+            arguments = [("pipeline", stages), ("cursor", size)]
+            return self._command("aggregate", arguments, ["aggregate_whole"], targets, drain=2)
+        stages = [{"$match": query}, {"$group": {"_id": 1, "n": {"$sum": 1}}}]
+        arguments = [("pipeline", stages), ("cursor", {})]
+        return self._command("aggregate", arguments, ["aggregate_count"], targets)
+
+    def wait(self):
+        return {"does": "wait", "labels": ["wait"], "targets": None}
+
+
+def _plain_step(operation):
+    """A transaction's step: plainly framed, sent once, over the transaction's connection."""
+    kept = ("sequence", "sequence_first", "compressor", "drain")
+    form = {key: operation["form"][key] for key in kept}
+    return {**operation, "form": dict(FORM, **form)}
+
+
+_WEIGHTS = [
+    (Generator.update, 30), (Generator.upsert, 6), (Generator.bulk_update, 10),
+    (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
+    (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
+    (Generator.find, 18), (Generator.count, 4), (Generator.wait, 8),
+]
+_TRANSACTION_STEPS = [
+    Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
+    Generator.find_and_modify, Generator.delete,
+]
+
+
+# What every run must have covered in every layout, on ordinary and on spilled documents.
+EXPECTED_LABELS = [
+    "push", "push_each", "push_mixed", "set_array", "unset_array", "replace", "other", "multi", "upsert",
+    "bulk_ordered", "bulk_unordered", "sequence", "compressed", "retried", "insert_many", "delete_one",
+    "delete_many", "unacknowledged", "fam_old", "fam_new", "transaction_commit", "transaction_abort",
+    "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",
+    "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
+]
+EXPECTED_OF_DOTTED = ["set_prefix", "unset_prefix", "find_prefix_included", "find_prefix_excluded"]
+EXPECTED_OF_TWO = ["push_both"]
+
+
+def _value_to_json(pairs):
+    return {"text": exact.show_document(pairs), "bson": exact.encode(pairs).hex()}
+
+
+def to_json(operation):
+    made = dict(operation)
+    if "command" in made:
+        made["command"] = _value_to_json(made["command"])
+    if made.get("targets"):
+        pairs = [(str(i), target) for i, target in enumerate(made["targets"])]
+        made["targets"] = _value_to_json(pairs)
+    if "steps" in made:
+        made["steps"] = [to_json(step) for step in made["steps"]]
+    return made
+
+
+def _value_from_json(value):
+    return exact.parse(bytes.fromhex(value["bson"]))
+
+
+def from_json(operation):
+    made = dict(operation)
+    if "command" in made:
+        made["command"] = _value_from_json(made["command"])
+    if made.get("targets"):
+        made["targets"] = [value for _, value in _value_from_json(made["targets"])]
+    if "steps" in made:
+        made["steps"] = [from_json(step) for step in made["steps"]]
+    return made

@@ -1,0 +1,78 @@
+"""Ways to break Spillway that the oracle must catch: what stands in a folder, and what is put there.
+
+A text that does not stand there exactly once ends the run: the list has to follow the source.
+"""
+
+import collections
+
+Bug = collections.namedtuple("Bug", "name folder old new")
+
+BUGS = [
+    # Moving
+    Bug("the cut has no guard", "proxy",
+        '''	open_update(pass, &out, &open);
+	guard_generation(pass, &out);
+	writer_close(&out, open.q);
+	open.u = writer_open_array(&out, "u");
+''', '''	open_update(pass, &out, &open);
+	writer_close(&out, open.q);
+	open.u = writer_open_array(&out, "u");
+'''),
+    Bug("a cut forgets what was pushed meanwhile", "proxy",
+        '	write_slice(pass, out, "1", pass->plan.head + pass->stored, true);\n', ""),
+    Bug("a generation is born over another", "proxy",
+        "	command_exists(&out, state_path(path, pass->rule, NULL), false);\n", ""),
+    Bug("a batch is filled without its guard", "proxy",
+        'writer_int64(&out, "$size", pass->open.held);', 'writer_bool(&out, "$exists", true);'),
+    Bug("an outlier keeps one element too few", "proxy",
+        "int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;",
+        "int64_t most = rule->when_outlier == RULE_EMPTY || rule->threshold == 0 ? 0 "
+        ": rule->threshold - 1;"),
+    Bug("an outlier is not emptied", "proxy",
+        "rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;", "rule->threshold;"),
+    Bug("a batch takes one element too many", "proxy",
+        "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size,",
+        "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size + 1,"),
+    Bug("the flag is not set", "proxy", "		write_flag(pass, &out);\n", ""),
+    # Garbage
+    Bug("garbage stays", "proxy",
+        "	if (dead->count == 0 || gc->count == WAITING_MAX) {\n", "	if (dead->count < 1000) {\n"),
+    Bug("what is alive is taken for garbage", "proxy",
+        "		if (!holds(looking->alive, looking->alive_count, dead->generations[i]))\n", ""),
+    # Writing
+    Bug("setting the array leaves its state", "rules",
+        "		add_state_reset(resets, rule);\n", ""),
+    Bug("setting the array leaves the flag", "rules",
+        "			add_flag_reset(resets, rule);\n", "			(void)add_flag_reset;\n"),
+    Bug("setting a parent is not seen", "rules",
+        "		if ((relation == PATH_SAME || relation == PATH_ABOVE) &&\n",
+        "		if (relation == PATH_SAME &&\n"),
+    Bug("a document sequence is sent as it is", "rules",
+        "			write_statement(sequence, out, document);\n		message_end_sequence",
+        "			buffer_append(out, document.data, document.length);\n"
+        "		message_end_sequence"),
+    Bug("findAndModify leaves the state", "rules",
+        '	if (element_is(field, "update") && update_resets_state(sequence)) {\n', "	if (false) {\n"),
+    Bug("an insert leaves no note", "rules",
+        "	if (statements_field(sequence) == FIELD_DOCUMENTS)\n		return note_insert",
+        "	if (statements_field(sequence) == FIELD_DOCUMENTS)\n"
+        "		return false && note_insert"),
+    Bug("a transaction's notes are taken for settled", "rules",
+        "!reply || command_has(&sequence->match.command, FIELD_AUTOCOMMIT);", "!reply;"),
+    # Reading
+    Bug("a getMore is not merged", "rules",
+        '	if (bytes_are(name, "getMore"))\n		match_get_more(matching);\n	else if',
+        '	(void)match_get_more;\n	if (bytes_are(name, "getMore"))\n		return;\n	else if'),
+    Bug("the state is shown", "rules", "	hide(merge, STATE_FIELD);\n", ""),
+    Bug("the flag is shown", "rules",
+        "	if (!rule->expose.flag)\n		hide(merge, rule->flag.field);\n", ""),
+    Bug("batches come in any order", "rules",
+        "	writer_int32(out, order, 1);\n", "	writer_int32(out, order, -1);\n"),
+    Bug("an inclusion forgets the state", "rules",
+        "	if (writing->returned == 0)\n		return;\n",
+        "	if (writing->returned < 3)\n		return;\n"),
+    Bug("a hidden _id is shown", "rules", "			survey->loses_id = true;\n",
+        "			survey->loses_id = false;\n"),
+    Bug("images are not merged", "rules",
+        "	if (!merge_clean(modify->fetch.merge))\n", "	if (false)\n"),
+]

@@ -1,0 +1,137 @@
+"""Starts mongod for a test: standalone, a one-node or a larger replica set, on free ports."""
+
+import os
+
+import pymongo
+from pymongo.errors import PyMongoError
+
+from support.process import Process, free_port, new_folder, remove_folder, wait_for
+
+SET_NAME = "rs0"
+ADMINISTRATOR = {"username": "administrator", "password": "secret of the administrator"}
+
+
+def mongod_program():
+    return os.environ.get("MONGOD", "mongod")
+
+
+def _key_file(folder):
+    """What members know each other by; a set that has it asks clients who they are."""
+    path = folder / "key"
+    path.write_text("c2VjcmV0IG9mIHRoZSBtZW1iZXJz\n")
+    path.chmod(0o600)
+    return path
+
+
+class Mongod(Process):
+    """One mongod; `replica_set` is its set's name, or None for a standalone."""
+
+    def __init__(self, folder, name, replica_set, options=()):
+        self.port = free_port()
+        self.credentials = {}
+        data = folder / name
+        data.mkdir()
+        command = [
+            mongod_program(), "--dbpath", data, "--port", self.port, "--bind_ip", "127.0.0.1",
+            "--nounixsocket", "--wiredTigerCacheSizeGB", "0.5", "--logpath", folder / f"{name}.log",
+            "--logappend", "--setParameter", "enableTestCommands=1",
+            "--setParameter", "diagnosticDataCollectionEnabled=false",
+        ]
+        if replica_set:
+            command += ["--replSet", replica_set, "--oplogSize", "512"]
+        super().__init__(name, command + list(options), folder)
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def client(self, **options):
+        """A PyMongo client straight to this one server."""
+        options = {"serverSelectionTimeoutMS": 20000, **self.credentials, **options}
+        return pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, **options)
+
+    def start(self):
+        super().start()
+        wait_for(self._answers, f"{self.name} to answer", 60, 0.05)
+
+    def _answers(self):
+        self.require_running()
+        try:
+            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True,
+                                     serverSelectionTimeoutMS=1000) as client:
+                return client.admin.command("ping")
+        except PyMongoError:
+            return False
+
+
+class Cluster:
+    """Context manager: `members` mongods as one replica set, or one standalone (members=0).
+
+    A `secure` replica set has users: client() signs in as the administrator.
+    """
+
+    def __init__(self, members=1, options=(), secure=False):
+        self.folder = new_folder("mongod")
+        self.replica_set = SET_NAME if members else None
+        self.secure = secure
+        if secure:
+            options = [*options, "--keyFile", _key_file(self.folder)]
+        self.members = [
+            Mongod(self.folder, f"mongod{i}", self.replica_set, options)
+            for i in range(max(members, 1))
+        ]
+
+    def __enter__(self):
+        try:
+            for member in self.members:
+                member.start()
+            if self.replica_set:
+                self._initiate()
+            if self.secure:
+                self._add_administrator()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for member in self.members:
+            if member.process:
+                member.kill()
+        remove_folder(self.folder)
+
+    def _initiate(self):
+        members = [
+            # The first is preferred, so that a test knows the primary.
+            {"_id": i, "host": member.address, "priority": 2 if i == 0 else 1}
+            for i, member in enumerate(self.members)
+        ]
+        settings = {"electionTimeoutMillis": 2000, "heartbeatIntervalMillis": 500}
+        with self.members[0].client() as client:
+            client.admin.command("replSetInitiate", {
+                "_id": self.replica_set, "members": members, "settings": settings,
+            })
+        self.wait_for_primary()
+
+    def _add_administrator(self):
+        """As long as there is no user, one may be made from the same machine."""
+        name, password = ADMINISTRATOR.values()
+        with self.client() as client:
+            client.admin.command("createUser", name, pwd=password, roles=["root"])
+        for member in self.members:
+            member.credentials = ADMINISTRATOR
+
+    def wait_for_primary(self):
+        """Until the first member is primary and the others are secondaries."""
+        with self.members[0].client() as client:
+            wait_for(lambda: client.admin.command("hello")["isWritablePrimary"], "a primary", 60, 0.05)
+        for member in self.members[1:]:
+            with member.client() as client:
+                wait_for(lambda: client.admin.command("hello")["secondary"], "a secondary", 60, 0.05)
+
+    @property
+    def primary(self):
+        return self.members[0]
+
+    def client(self, **options):
+        return self.primary.client(**options)

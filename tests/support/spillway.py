@@ -1,0 +1,135 @@
+"""Starts `spillway serve` for a test: writes its configuration, waits until it is ready, ends it."""
+
+import http.client
+import os
+
+from support.process import Process, free_port, new_folder, remove_folder, wait_for
+
+STOP_SECONDS = 60  # it may drain for 30
+
+
+def program():
+    return os.environ.get("SPILLWAY", "spillway")
+
+
+def yaml(value, indent=0):
+    """Block-style YAML of dictionaries, lists and scalars; a string is quoted only where it must."""
+    pad = " " * indent
+    if isinstance(value, dict):
+        return "".join(f"{pad}{key}:{_yaml_value(item, indent)}" for key, item in value.items())
+    return "".join(f"{pad}-{_yaml_value(item, indent)}" for item in value)
+
+
+def _yaml_value(value, indent):
+    if isinstance(value, (dict, list)) and value:
+        return "\n" + yaml(value, indent + 2)
+    return f" {_yaml_scalar(value)}\n"
+
+
+def _yaml_scalar(value):
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (dict, list)):
+        return "{}" if isinstance(value, dict) else "[]"
+    if isinstance(value, str) and not (value[:1].isalnum() and value not in ("true", "false", "null")):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value)
+
+
+class QuotedText(str):
+    """A string that looks like another scalar; wrap it to have it quoted."""
+
+    def __str__(self):
+        return f'"{str.__str__(self)}"'
+
+
+class Spillway(Process):
+    """Context manager around one `spillway serve`.
+
+    `servers` are the mongods behind it (one listener each), `rules` the rules as dictionaries of the
+    configuration file, `more` further top-level keys, `environment` further variables.
+    """
+
+    def __init__(self, servers, rules=(), more=None, name="spillway", environment=None):
+        self.ports = [free_port() for _ in servers]
+        self.admin_port = free_port()
+        folder = new_folder(name)
+        self.settings = {
+            "listen": [
+                {"address": f"127.0.0.1:{port}", "server": server.address}
+                for port, server in zip(self.ports, servers)
+            ],
+            "admin": f"127.0.0.1:{self.admin_port}",
+            "rules": list(rules),
+        }
+        self.settings.update(more or {})
+        self.file = folder / "spillway.yaml"
+        environment = {**os.environ, **(environment or {})}
+        super().__init__(name, [program(), "serve", "--config", self.file], folder, environment)
+
+    @property
+    def port(self):
+        return self.ports[0]
+
+    @property
+    def address(self):
+        return f"127.0.0.1:{self.port}"
+
+    def __enter__(self):
+        try:
+            self.start()
+        except BaseException as error:
+            self.__exit__(type(error))
+            raise
+        return self
+
+    def __exit__(self, failure=None, *_):
+        """Ends it; it must end well, and no sanitizer may have said anything in all its life."""
+        code = self.stop(STOP_SECONDS) if self.running() else 0
+        said = self.said() if self.process else ""
+        remove_folder(self.folder)
+        if failure is None and (code != 0 or "Sanitizer" in said):
+            raise RuntimeError(f"{self.name} ended with {code}: {said[-6000:]}")
+
+    def start(self, ready=True):
+        self.write_file()
+        super().start()
+        if ready:
+            wait_for(self.ready, f"{self.name} to be ready", 60, 0.02)
+
+    def write_file(self):
+        self.file.touch(mode=0o600)  # it may hold a password
+        self.file.write_text(yaml(self.settings))
+
+    def refuses_to_start(self, seconds=20):
+        """What it says as it ends with code 1 instead of starting."""
+        self.start(ready=False)
+        code = self.process.wait(seconds)
+        if code != 1:
+            raise AssertionError(f"{self.name} ended with {code}: {self.said()}")
+        return self.said()
+
+    def ready(self):
+        self.require_running()
+        return self.admin("/readyz")[0] == 200
+
+    def admin(self, path):
+        """(status, text) of the admin address; status 0 where nothing listens."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=10)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        except OSError:
+            return 0, ""
+        finally:
+            connection.close()
+
+    def metrics(self):
+        """Samples of /metrics: {'spillway_spills_total{rule="x"}': 3.0}."""
+        samples = {}
+        for line in self.admin("/metrics")[1].splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                samples[name] = float(value)
+        return samples

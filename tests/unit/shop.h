@@ -1,0 +1,62 @@
+/*
+ * The rules that the tests of matching and of sequences are about.
+ */
+#ifndef TESTS_UNIT_SHOP_H
+#define TESTS_UNIT_SHOP_H
+
+#include "tests/unit/wire_make.h"
+
+#include "rules/config.h"
+
+/* shop.books has one rule, shop.pairs two (one overflow in another database), tenant_*.posts a
+ * pattern. */
+#define SHOP_RULES \
+	"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n" \
+	"rules:\n" \
+	"  - name: books\n" \
+	"    namespace: shop.books\n" \
+	"    array: f\n" \
+	"    threshold: 2\n" \
+	"    flag: { field: has_extras, value: true }\n" \
+	"    overflow: { collection: books_more, link: book, array: more }\n" \
+	"  - name: first\n" \
+	"    namespace: shop.pairs\n" \
+	"    array: f\n" \
+	"    threshold: 2\n" \
+	"    overflow: { collection: pairs_more, link: pair, array: more }\n" \
+	"  - name: second\n" \
+	"    namespace: shop.pairs\n" \
+	"    array: a.g\n" \
+	"    threshold: 2\n" \
+	"    overflow: { collection: side.rest, link: of, array: rest, batch: { field: number } " \
+	"}\n" \
+	"  - name: posts\n" \
+	"    namespace: tenant_*.posts\n" \
+	"    array: likes\n" \
+	"    threshold: 2\n" \
+	"    overflow: { link: post, array: likes }\n"
+
+struct shop {
+	struct config *config;
+	struct namespace_cache *cache;
+};
+
+static inline struct shop shop_open(void)
+{
+	auto_free char *problems = NULL;
+	struct shop shop;
+
+	shop.config = config_parse("f", bytes_of(SHOP_RULES), NULL, &problems);
+	cr_assert(shop.config, "%s", problems);
+	shop.cache = namespace_cache_new(shop.config->rules);
+	return shop;
+}
+
+static inline void shop_close(struct shop *shop)
+{
+	namespace_cache_free(shop->cache);
+	config_free(shop->config);
+	made_free();
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* Tests protocol/command.c: a command's fields, and which of them stand twice. */
+#include <stdlib.h>
+
+#include "tests/unit/samples.h"
+
+#include "protocol/command.h"
+
+static const char *const known_names[] = {
+	"to",
+	"$db",
+	"let",
+	"min",
+	"max",
+	"key",
+	"out",
+	"lsid",
+	"sort",
+	"hint",
+	"query",
+	"filter",
+	"fields",
+	"update",
+	"remove",
+	"upsert",
+	"viewOn",
+	"capped",
+	"nsInfo",
+	"stmtId",
+	"updates",
+	"deletes",
+	"ordered",
+	"stmtIds",
+	"indexes",
+	"comment",
+	"tailable",
+	"pipeline",
+	"txnNumber",
+	"maxTimeMS",
+	"collation",
+	"batchSize",
+	"returnKey",
+	"documents",
+	"validator",
+	"autocommit",
+	"apiVersion",
+	"apiStrict",
+	"projection",
+	"collection",
+	"timeseries",
+	"readConcern",
+	"writeConcern",
+	"$clusterTime",
+	"$readPreference",
+	"startTransaction",
+	"apiDeprecationErrors",
+};
+
+/* {first: "c", <name>: 1} and maybe the name again. */
+static void compose(struct buffer *body, const char *name, bool twice)
+{
+	size_t start = writer_open(body);
+
+	writer_string(body, "first", "c");
+	writer_int32(body, name, 1);
+	if (twice)
+		writer_int64(body, name, 2);
+	writer_close(body, start);
+}
+
+Test(command, every_field_has_a_name_and_a_place_of_its_own)
+{
+	bool seen[FIELD_COUNT] = {0};
+
+	cr_assert_eq(ARRAY_LENGTH(known_names), FIELD_COUNT);
+	for (size_t i = 0; i < FIELD_COUNT; i++) {
+		auto_buffer struct buffer body = {0};
+		struct command command;
+		size_t there = 0;
+
+		compose(&body, known_names[i], false);
+		cr_assert(command_parse(buffer_view(&body), &command));
+		cr_assert_not(command.duplicate);
+		for (size_t field = 0; field < FIELD_COUNT; field++) {
+			if (!command_has(&command, field))
+				continue;
+			cr_assert(element_is(&command.fields[field], known_names[i]));
+			cr_assert_not(seen[field]);
+			seen[field] = true;
+			there++;
+		}
+		cr_assert_eq(there, 1, "%s", known_names[i]);
+	}
+}
+
+Test(command, a_name_like_a_known_one_is_no_field)
+{
+	static const char *const names[] = {"",
+					    "$dc",
+					    "$d",
+					    "$dbx",
+					    "UPDATES",
+					    "updatez",
+					    "a name that is longer than any other"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		auto_buffer struct buffer body = {0};
+		struct command command;
+
+		compose(&body, names[i], true);
+		cr_assert(command_parse(buffer_view(&body), &command));
+		cr_assert_not(command.duplicate);
+		for (size_t field = 0; field < FIELD_COUNT; field++)
+			cr_assert_not(command_has(&command, field), "%s", names[i]);
+	}
+}
+
+Test(command, a_field_that_stands_twice_is_noticed)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(known_names); i++) {
+		auto_buffer struct buffer body = {0};
+		struct command command;
+
+		compose(&body, known_names[i], true);
+		cr_assert(command_parse(buffer_view(&body), &command));
+		cr_assert(command.duplicate, "%s", known_names[i]);
+	}
+}
+
+Test(command, its_own_name_twice_is_noticed)
+{
+	auto_buffer struct buffer body = {0};
+	struct command command;
+
+	compose(&body, "first", false);
+	cr_assert(command_parse(buffer_view(&body), &command));
+	cr_assert(command.duplicate);
+}
+
+Test(command, collection_and_database_are_strings_or_empty)
+{
+	auto_buffer struct buffer update = sample("command/update");
+	auto_buffer struct buffer get_more = sample("command/get_more");
+	auto_buffer struct buffer no_database = {0};
+	struct command command;
+
+	cr_assert(command_parse(buffer_view(&update), &command));
+	cr_assert(element_is(&command.first, "update"));
+	cr_assert(bytes_are(command.collection, "books"));
+	cr_assert(bytes_are(command.database, "shop"));
+	cr_assert(command_has(&command, FIELD_UPDATES));
+	cr_assert_not(command_has(&command, FIELD_UPDATE), "the command's own name is no field");
+	cr_assert(command_parse(buffer_view(&get_more), &command));
+	cr_assert_eq(command.collection.length, 0);
+	cr_assert(command_has(&command, FIELD_COLLECTION));
+	compose(&no_database, "$db", false);
+	cr_assert(command_parse(buffer_view(&no_database), &command));
+	cr_assert_eq(command.database.length, 0, "a number is no database");
+}
+
+static bool reads(struct bytes body)
+{
+	struct command command;
+
+	if (!command_parse(body, &command))
+		return false;
+	cr_assert(inside(command.first.raw, body));
+	cr_assert(inside(command.collection, body));
+	cr_assert(inside(command.database, body));
+	for (size_t field = 0; field < FIELD_COUNT; field++)
+		cr_assert(inside(command.fields[field].raw, body));
+	return true;
+}
+
+Test(command, a_broken_body_is_no_command)
+{
+	auto_buffer struct buffer body = sample("command/find");
+
+	cr_assert(reads(buffer_view(&body)));
+	cr_assert_eq(prefixes_taken(buffer_view(&body), reads), 0);
+	cr_assert_gt(changes_taken(buffer_view(&body), reads), 0);
+	cr_assert_not(reads(LITERAL("\5\0\0\0\0")), "an empty document names nothing");
+}

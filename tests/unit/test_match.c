@@ -1,0 +1,803 @@
+/* Tests rules/match.c, match_write.c, match_pipeline.c: what becomes of whole requests. */
+#include "tests/unit/shop.h"
+
+#include "protocol/legacy.h"
+#include "protocol/writer.h"
+#include "rules/match.h"
+
+/* Verdicts, as the tables write them. */
+static const char verdicts[] = {
+	[VERDICT_FORWARD] = '-', [VERDICT_HELLO] = 'h', [VERDICT_READ] = 'r',
+	[VERDICT_WRITE] = 'w',   [VERDICT_WATCH] = 's', [VERDICT_FIND_AND_MODIFY] = 'm',
+	[VERDICT_REFUSE] = 'X',  [VERDICT_CLOSE] = 'c',
+};
+
+static struct shop shop;
+static struct packet packet; /* the last one: the match looks into it */
+
+/* With `collection` for each @, and `$db` at the end. */
+static const char *command_on(const char *json, const char *database, const char *collection)
+{
+	const char *text = made_text("%.*s, '$db': '%s'}", (int)strlen(json) - 1, json, database);
+	const char *at;
+
+	while ((at = strchr(text, '@')))
+		text = made_text("%.*s%s%s", (int)(at - text), text, collection, at + 1);
+	return text;
+}
+
+static struct match match_made(const struct made *made)
+{
+	struct match match;
+
+	packet_fini(&packet);
+	packet = made_packet(made_frame(made));
+	match_packet(shop.cache, &packet, &match);
+	return match;
+}
+
+static struct match match_on(const char *json, const char *database, const char *collection)
+{
+	return match_made(&(struct made){.body = command_on(json, database, collection)});
+}
+
+static void expect_on(const char *json, const char *collection, char verdict)
+{
+	struct match match = match_on(json, "shop", collection);
+
+	cr_expect_eq(verdicts[match.verdict], verdict, "%s on %s: %c instead of %c: %s", json,
+		     collection, verdicts[match.verdict], verdict, match.message);
+}
+
+static void close_shop(void)
+{
+	packet_fini(&packet);
+	shop_close(&shop);
+}
+
+/* On a ruled, an overflow, another collection. */
+struct command_case {
+	const char *command;
+	const char *verdicts;
+};
+
+Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
+{
+	static const struct command_case cases[] = {
+		{"{'find': '@'}", "r--"},
+		{"{'getMore': {'$numberLong': '5'}, 'collection': '@'}", "r--"},
+		{"{'aggregate': '@', 'pipeline': [], 'cursor': {}}", "r--"},
+		{"{'insert': '@', 'documents': [{'_id': 1}]}", "-X-"},
+		{"{'insert': '@', 'documents': [{'_id': 1, 'f': [1, 2, 3]}]}", "wX-"},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}}]}", "wX-"},
+		{"{'delete': '@', 'deletes': [{'q': {}, 'limit': 0}]}", "wX-"},
+		{"{'findAndModify': '@', 'update': {'$inc': {'x': 1}}}", "mX-"},
+		{"{'findandmodify': '@', 'remove': true}", "mX-"},
+		{"{'count': '@'}", "---"},
+		{"{'distinct': '@', 'key': 'x'}", "---"},
+		{"{'killCursors': '@', 'cursors': []}", "---"},
+		{"{'listIndexes': '@'}", "---"},
+		{"{'createIndexes': '@', 'indexes': []}", "s--"},
+		{"{'dropIndexes': '@', 'index': '*'}", "sX-"},
+		{"{'deleteIndexes': '@', 'index': '*'}", "sX-"},
+		{"{'collMod': '@'}", "sX-"},
+		{"{'create': '@'}", "s--"},
+		{"{'drop': '@'}", "sX-"},
+		{"{'collStats': '@'}", "---"},
+		{"{'collstats': '@'}", "---"},
+		{"{'validate': '@'}", "---"},
+		{"{'compact': '@'}", "---"},
+		{"{'reIndex': '@'}", "---"},
+		{"{'planCacheClear': '@'}", "---"},
+		{"{'planCacheClearFilters': '@'}", "---"},
+		{"{'planCacheListFilters': '@'}", "---"},
+		{"{'planCacheSetFilter': '@'}", "---"},
+		{"{'explain': {'find': '@'}}", "---"},
+		{"{'mapReduce': '@', 'out': {'inline': 1}}", "XX-"},
+		{"{'mapreduce': '@', 'out': 'other'}", "XX-"},
+		{"{'renameCollection': 'shop.@', 'to': 'shop.new'}", "XX-"},
+		{"{'renameCollection': 'shop.old', 'to': 'shop.@'}", "XX-"},
+		{"{'convertToCapped': '@', 'size': 1}", "XX-"},
+		{"{'someNewCommand': '@'}", "XX-"},
+		/* names of users and roles */
+		{"{'createUser': '@', 'roles': []}", "---"},
+		{"{'updateUser': '@'}", "---"},
+		{"{'dropUser': '@'}", "---"},
+		{"{'usersInfo': '@'}", "---"},
+		{"{'grantRolesToUser': '@', 'roles': []}", "---"},
+		{"{'revokeRolesFromUser': '@', 'roles': []}", "---"},
+		{"{'createRole': '@', 'roles': []}", "---"},
+		{"{'updateRole': '@'}", "---"},
+		{"{'dropRole': '@'}", "---"},
+		{"{'rolesInfo': '@'}", "---"},
+		{"{'grantRolesToRole': '@', 'roles': []}", "---"},
+		{"{'revokeRolesFromRole': '@', 'roles': []}", "---"},
+		{"{'grantPrivilegesToRole': '@', 'privileges': []}", "---"},
+		{"{'revokePrivilegesFromRole': '@', 'privileges': []}", "---"},
+		/* no collection at all */
+		{"{'ping': 1}", "---"},
+		{"{'find': 1}", "---"},
+		{"{'getMore': {'$numberLong': '5'}}", "---"},
+		{"{'getMore': {'$numberLong': '5'}, 'collection': 1}", "---"},
+		{"{'renameCollection': 'nodot', 'to': 1}", "---"},
+		{"{'aggregate': 1, 'pipeline': [{'$currentOp': {}}]}", "---"},
+		{"{'explain': 1}", "---"},
+		{"{'explain': {'explain': {'find': '@'}}}", "---"},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		expect_on(cases[i].command, "books", cases[i].verdicts[0]);
+		expect_on(cases[i].command, "books_more", cases[i].verdicts[1]);
+		expect_on(cases[i].command, "others", cases[i].verdicts[2]);
+	}
+	close_shop();
+}
+
+/* On shop.books, whose rule is on `f`. */
+struct books_case {
+	const char *command;
+	char verdict;
+};
+
+static void expect_books(const struct books_case *cases, size_t count)
+{
+	shop = shop_open();
+	for (size_t i = 0; i < count; i++)
+		expect_on(cases[i].command, "books", cases[i].verdict);
+	close_shop();
+}
+
+#define EXPECT_BOOKS(cases) expect_books(cases, ARRAY_LENGTH(cases))
+
+Test(match, reads_that_look_at_the_array_are_refused)
+{
+	static const struct books_case cases[] = {
+		{"{'find': '@', 'filter': {'x': 1, '_id': 1}}", 'r'},
+		{"{'find': '@', 'filter': {'f': 1}}", 'X'},
+		{"{'find': '@', 'filter': {'_spill': {'$exists': true}}}", 'X'},
+		{"{'find': '@', 'filter': 5}", 'r'}, /* mongod says what is wrong */
+		{"{'find': '@', 'let': {'a': '$f'}}", 'X'},
+		{"{'find': '@', 'let': {'a': '$x'}}", 'r'},
+		{"{'find': '@', 'projection': {'x': 1}}", 'r'},
+		{"{'find': '@', 'projection': {'x': 1, 'f': 1}}", 'r'},
+		{"{'find': '@', 'projection': {'f': 0}}", 'r'},
+		{"{'find': '@', 'projection': {'f': {'$slice': 2}}}", 'X'},
+		{"{'find': '@', 'projection': {'_spill': 1}}", 'X'},
+		{"{'find': '@', 'sort': {'x': 1}}", 'r'},
+		{"{'find': '@', 'sort': {'f': 1}}", 'X'},
+		{"{'find': '@', 'sort': {'_spill.f.n': 1}}", 'X'},
+		{"{'find': '@', 'hint': {'f': 1}}", 'X'},
+		{"{'find': '@', 'hint': 'f_1'}", 'r'}, /* chooses the way, not the answer */
+		{"{'find': '@', 'min': {'f': 1}}", 'X'},
+		{"{'find': '@', 'max': {'f': 1}}", 'X'},
+		{"{'find': '@', 'filter': {}, 'filter': {'x': 1}}", 'X'},
+		{"{'count': '@', 'query': {'x': 1}}", '-'},
+		{"{'count': '@', 'query': {'f.1': 1}}", 'X'},
+		{"{'count': '@', 'hint': {'f': 1}}", 'X'},
+		{"{'distinct': '@', 'key': 'x', 'query': {'f': 1}}", 'X'},
+		{"{'distinct': '@', 'key': 'f'}", 'X'},
+		{"{'distinct': '@', 'key': 'f.a'}", 'X'},
+		{"{'distinct': '@', 'key': '_spill'}", 'X'},
+		{"{'distinct': '@', 'key': '_spill.f'}", 'X'},
+		{"{'distinct': '@', 'key': '_spilled'}", '-'},
+		{"{'distinct': '@', 'key': 5}", '-'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, writes_pass_append_reset_or_are_refused)
+{
+	static const struct books_case cases[] = {
+		{"{'insert': '@', 'documents': [{'f': [1, 2]}, {}]}", '-'},
+		{"{'insert': '@', 'documents': [{}, {'f': [1, 2, 3]}]}", 'w'},
+		{"{'insert': '@', 'documents': [{'_spill': 1}]}", 'X'},
+		{"{'insert': '@'}", '-'},
+		{"{'insert': '@', 'documents': [1]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'x': 1}}}]}", '-'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'f': []}}}]}", 'w'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$unset': {'f': 1}}}]}", 'w'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'x': 1}}]}", 'w'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'_spill': 1}}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$pull': {'f': 1}}}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'has_extras': 1}}}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': [{'$set': {'x': 1}}]}]}", '-'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': [{'$set': {'x': '$f'}}]}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {'f': 1}, 'u': {'$set': {'x': 1}}}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {'f': 1}, 'u': {'$push': {'f': 1}}}]}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}, "
+		 "'hint': {'f': 1}}]}",
+		 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}, "
+		 "'sort': {'f': 1}}]}",
+		 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}, "
+		 "'sort': {'x': 1}}]}",
+		 'w'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {}}], 'let': {'a': '$$ROOT'}}", 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}}, "
+		 "{'q': {}, 'u': {'$pop': {'f': 1}}}]}",
+		 'X'},
+		{"{'update': '@', 'updates': [{'q': {}, 'q': {'f': 1}, 'u': {}}]}", 'X'},
+		{"{'update': '@', 'updates': [5]}", 'X'},
+		{"{'update': '@', 'updates': 5}", '-'},
+		{"{'delete': '@', 'deletes': [{'q': {'x': 1}, 'limit': 0}]}", 'w'},
+		{"{'delete': '@', 'deletes': [{'q': {'f': 1}, 'limit': 0}]}", 'X'},
+		{"{'delete': '@', 'deletes': [{'q': {}, 'hint': {'f': 1}, 'limit': 0}]}", 'X'},
+		{"{'delete': '@'}", '-'},
+		{"{'findAndModify': '@', 'query': {'f': 1}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'sort': {'f': 1}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'hint': {'f': 1}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'let': {'a': '$f'}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'fields': {'f': {'$slice': 1}}, 'remove': true}", 'X'},
+		{"{'findAndModify': '@', 'fields': {'f': 1}, 'update': {'$push': {'f': 1}}}", 'm'},
+		{"{'findAndModify': '@', 'update': {'$pull': {'f': 1}}}", 'X'},
+		{"{'findAndModify': '@', 'update': {'$set': {'f': 1}}}", 'm'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, pipelines_pass_are_merged_or_refused)
+{
+#define STAGES(stages) "{'aggregate': '@', 'pipeline': [" stages "], 'cursor': {}}"
+	static const struct books_case cases[] = {
+		{STAGES("{'$match': {'x': 1}}, {'$sort': {'x': 1}}, {'$limit': 3}"), 'r'},
+		{STAGES("{'$skip': 1}, {'$sample': {'size': 3}}"), 'r'},
+		{STAGES("{'$match': {'f': 1}}"), 'X'},
+		{STAGES("{'$sort': {'f': 1}}"), 'X'},
+		{STAGES("{'$group': {'_id': '$x'}}"), '-'},
+		{STAGES("{'$group': {'_id': '$x', 'n': {'$sum': {'$size': '$f'}}}}"), 'X'},
+		{STAGES("{'$group': {'_id': '$x', 'all': {'$push': '$$ROOT'}}}"), 'X'},
+		{STAGES("{'$sortByCount': '$x'}"), '-'},
+		{STAGES("{'$sortByCount': '$f'}"), 'X'},
+		{STAGES("{'$count': 'n'}, {'$match': {'f': 1}}"), '-'},
+		{STAGES("{'$project': {'x': 1}}, {'$match': {'f': 1}}"), '-'},
+		{STAGES("{'$project': {'f': 1}}"), 'X'},
+		{STAGES("{'$project': {'x': 0}}"), 'X'},
+		{STAGES("{'$unwind': '$f'}"), 'X'},
+		{STAGES("{'$set': {'x': 1}}"), 'X'},
+		{STAGES("{'$facet': {'a': []}}"), 'X'},
+		{STAGES("{'$out': 'copy'}"), 'X'},
+		{STAGES("{'$merge': 'copy'}"), 'X'},
+		{STAGES("{'$indexStats': {}}"), '-'},
+		{STAGES("{'$collStats': {}}"), '-'},
+		{STAGES("{'$changeStream': {}}"), '-'},
+		{STAGES("{'$changeStream': {'fullDocument': 'default'}}"), '-'},
+		{STAGES("{'$changeStream': {'fullDocument': 'updateLookup'}}"), 'X'},
+		{STAGES("{'$changeStream': {'fullDocumentBeforeChange': 'required'}}"), 'X'},
+		{STAGES("{'$match': {}}, {'$changeStream': {}}"), 'X'},
+		{STAGES("5"), '-'},
+		{"{'aggregate': '@', 'pipeline': 5}", '-'},
+		{"{'aggregate': '@', 'pipeline': [], 'let': {'a': '$f'}}", 'X'},
+		{"{'aggregate': '@', 'pipeline': [], 'hint': {'f': 1}}", 'X'},
+		{"{'aggregate': '@', 'pipeline': [], 'pipeline': []}", 'X'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
+{
+#define FROM(stages) "{'aggregate': 'others', 'pipeline': [" stages "], 'cursor': {}}"
+	static const struct command_case cases[] = {
+		{FROM("{'$lookup': {'from': '@', 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': {'db': 'shop', 'coll': '@'}, 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': {'db': 'else', 'coll': '@'}, 'as': 'a'}}"), "---"},
+		{FROM("{'$lookup': {'pipeline': [{'$unionWith': '@'}], 'as': 'a'}}"), "X--"},
+		{FROM("{'$graphLookup': {'from': '@', 'as': 'a'}}"), "X--"},
+		{FROM("{'$unionWith': '@'}"), "X--"},
+		{FROM("{'$unionWith': {'coll': '@', 'pipeline': []}}"), "X--"},
+		{FROM("{'$facet': {'a': [{'$unionWith': '@'}]}}"), "X--"},
+		{FROM("{'$merge': '@'}"), "XX-"},
+		{FROM("{'$merge': {'into': '@'}}"), "XX-"},
+		{FROM("{'$merge': {'into': {'db': 'shop', 'coll': '@'}}}"), "XX-"},
+		{FROM("{'$merge': {'into': {'db': 'else', 'coll': '@'}}}"), "---"},
+		{FROM("{'$out': '@'}"), "XX-"},
+		{FROM("{'$out': {'db': 'shop', 'coll': '@'}}"), "XX-"},
+		{FROM("{'$lookup': {'pipeline': []}}"), "---"},
+		{FROM("{'$lookup': {'from': 1}}"), "---"},
+		{"{'create': 'v', 'viewOn': '@', 'pipeline': []}", "X--"},
+		{"{'create': 'v', 'viewOn': 'o', 'pipeline': [{'$unionWith': '@'}]}", "X--"},
+		{"{'collMod': 'v', 'viewOn': '@', 'pipeline': []}", "X--"},
+		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$out': '@'}]}}", "XX-"},
+		{"{'mapReduce': 'others', 'out': '@'}", "XX-"},
+		{"{'mapReduce': 'others', 'out': {'merge': '@'}}", "XX-"},
+		{"{'mapReduce': 'others', 'out': {'replace': '@', 'db': 'shop'}}", "XX-"},
+		{"{'mapReduce': 'others', 'out': {'replace': '@', 'db': 'else'}}", "---"},
+		{"{'bulkWrite': 1, 'ops': [], 'nsInfo': [{'ns': 'a.b'}, {'ns': 'shop.@'}]}", "XX-"},
+		{"{'applyOps': [{'op': 'i', 'ns': 'shop.@', 'o': {}}]}", "XX-"},
+		{"{'applyOps': [5, {'ns': 5}, {'ns': 'nodot'}]}", "---"},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		expect_on(cases[i].command, "books", cases[i].verdicts[0]);
+		expect_on(cases[i].command, "books_more", cases[i].verdicts[1]);
+		expect_on(cases[i].command, "others2", cases[i].verdicts[2]);
+	}
+	close_shop();
+}
+
+Test(match, what_changes_a_collection_is_watched_or_refused)
+{
+#define INDEX(index) "{'createIndexes': '@', 'indexes': [" index "]}"
+	static const struct books_case cases[] = {
+		{INDEX("{'key': {'x': 1}, 'unique': true}"), 's'},
+		{INDEX("{'key': {'f': 1}}"), 's'},
+		{INDEX("{'key': {'f': 'hashed'}}"), 's'},
+		{INDEX("{'key': {'x': 1}}, {'key': {'f': 1}, 'unique': true}"), 'X'},
+		{INDEX("{'key': {'f.a': 1}, 'unique': 1}"), 'X'},
+		{INDEX("{'key': {'x': 1}, 'unique': true, "
+		       "'partialFilterExpression': {'f': {'$exists': true}}}"),
+		 'X'},
+		{INDEX("{'key': {'x': 1}, 'partialFilterExpression': {'f': 1}}"), 's'},
+		{INDEX("{'key': {'f': 1}, 'expireAfterSeconds': 5}"), 'X'},
+		{INDEX("{'key': {'f': 'text'}}"), 'X'},
+		{INDEX("{'key': {'f': '2dsphere'}}"), 'X'},
+		{INDEX("{'key': {'$**': 'text'}}"), 'X'},
+		{INDEX("{'key': {'$**': 1}}"), 's'},
+		{INDEX("{'key': {'x': 'text'}}"), 's'},
+		{INDEX("{'key': {'_spill': 1}}"), 'X'},
+		{INDEX("{'key': 5}, 5"), 's'},
+		{"{'create': '@', 'viewOn': 'others', 'pipeline': []}", 'X'},
+		{"{'create': '@', 'timeseries': {'timeField': 't'}}", 'X'},
+		{"{'create': '@', 'capped': true, 'size': 1}", 'X'},
+		{"{'create': '@', 'capped': false}", 's'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, explain_is_refused_where_the_command_would_be)
+{
+	static const struct books_case cases[] = {
+		{"{'explain': {'find': '@', 'filter': {'f': 1}}}", 'X'},
+		{"{'explain': {'aggregate': '@', 'pipeline': [{'$unwind': '$f'}]}}", 'X'},
+		{"{'explain': {'update': '@', 'updates': [{'q': {}, 'u': {'$pop': {'f': 1}}}]}}",
+		 'X'},
+		{"{'explain': {'update': '@', 'updates': [{'q': {}, 'u': {'$push': {'f': 1}}}]}}",
+		 '-'},
+		{"{'explain': {'delete': '@', 'deletes': [{'q': {'f': 1}, 'limit': 1}]}}", 'X'},
+		{"{'explain': {'findAndModify': '@', 'remove': true}}", '-'},
+		{"{'explain': {'count': '@', 'query': {'f': 1}}}", 'X'},
+		{"{'explain': {'mapReduce': '@'}}", 'X'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, namespaces_are_whole_names_and_patterns)
+{
+	shop = shop_open();
+	cr_assert_eq(match_on("{'find': '@'}", "tenant_5", "posts").verdict, VERDICT_READ);
+	cr_assert_eq(match_on("{'find': '@'}", "tenant_", "posts").verdict, VERDICT_READ);
+	cr_assert_eq(match_on("{'find': '@'}", "tenant", "posts").verdict, VERDICT_FORWARD);
+	cr_assert_eq(match_on("{'find': '@'}", "else", "books").verdict, VERDICT_FORWARD);
+	cr_assert_eq(match_on("{'find': '@'}", "shop", "books.old").verdict, VERDICT_FORWARD);
+	cr_assert_eq(match_on("{'drop': '@'}", "side", "rest").verdict, VERDICT_REFUSE);
+	cr_assert_eq(match_on("{'drop': '@'}", "shop", "rest").verdict, VERDICT_FORWARD);
+	cr_assert_eq(match_on("{'drop': '@'}", "tenant_5", "posts_likes_overflow").verdict,
+		     VERDICT_REFUSE);
+	close_shop();
+}
+
+Test(match, too_many_namespaces_under_a_pattern_fail_closed)
+{
+	struct match match;
+
+	shop = shop_open();
+	for (size_t i = 0; i < NAMESPACE_CACHE_MAX; i++) {
+		char name[32];
+		bool full;
+
+		snprintf(name, sizeof(name), "tenant_%zu", i);
+		cr_assert(
+			namespace_cache_find(shop.cache, bytes_of(name), bytes_of("posts"), &full));
+	}
+	match = match_on("{'find': '@'}", "tenant_new", "posts");
+	cr_assert_eq(match.verdict, VERDICT_REFUSE);
+	cr_assert(strstr(match.message, "too many namespaces"), "%s", match.message);
+	cr_assert_eq(match_on("{'find': '@'}", "tenant_7", "posts").verdict, VERDICT_READ);
+	cr_assert_eq(match_on("{'aggregate': 'x', 'pipeline': [{'$unionWith': '@'}]}", "tenant_new",
+			      "posts")
+			     .verdict,
+		     VERDICT_REFUSE);
+	cr_assert_eq(
+		match_on("{'create': 'v', 'viewOn': '@', 'pipeline': []}", "tenant_new", "posts")
+			.verdict,
+		VERDICT_REFUSE);
+	close_shop();
+}
+
+struct refusal {
+	const char *command;
+	enum error_code code;
+	const char *rule;
+	const char *what;
+	const char *says; /* a part of the message */
+};
+
+Test(match, a_refusal_names_rule_namespace_and_operator)
+{
+	static const struct refusal refusals[] = {
+		{"{'update': 'books', 'updates': [{'q': {}, 'u': {'$pull': {'f': 1}}}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "$pull",
+		 "Spillway rule 'books' on 'shop.books': an update with $pull on 'f': not "
+		 "supported"},
+		{"{'update': 'pairs', 'updates': [{'q': {}, 'u': {'$pop': {'a.g': 1}}}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "second", "$pop",
+		 "Spillway rule 'second' on 'shop.pairs': an update with $pop on 'a.g'"},
+		{"{'find': 'books', 'filter': {'f': {'$size': 1}}}", ERROR_COMMAND_NOT_SUPPORTED,
+		 "books", "$size", "a filter that reads 'f' ($size)"},
+		{"{'find': 'books', 'filter': {'_spill.f.n': 1}}", ERROR_COMMAND_NOT_SUPPORTED,
+		 "books", "_spill", "that name is Spillway's own"},
+		{"{'aggregate': 'books', 'pipeline': [{'$unwind': '$f'}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "aggregate with $unwind",
+		 "Spillway rule 'books' on 'shop.books': aggregate with $unwind"},
+		{"{'drop': 'books_more'}", ERROR_COMMAND_NOT_SUPPORTED, "books", "drop",
+		 "drop on the overflow collection 'shop.books_more': it holds the tails"},
+		{"{'find': 'books', 'filter': {}, 'filter': {}}", ERROR_FAILED_TO_PARSE, "books",
+		 "command", "a field stands twice"},
+		{"{'ping': 1, '$db': 'other'}", ERROR_FAILED_TO_PARSE, "", "command",
+		 "a field stands twice"},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++) {
+		const struct refusal *refusal = &refusals[i];
+		struct match match = match_on(refusal->command, "shop", "");
+
+		cr_assert_eq(match.verdict, VERDICT_REFUSE, "%s", refusal->command);
+		cr_expect_eq(match.code, refusal->code);
+		cr_expect_str_eq(match.rule, refusal->rule);
+		cr_expect_str_eq(match.what, refusal->what);
+		cr_expect(strstr(match.message, refusal->says), "%s", match.message);
+	}
+	close_shop();
+}
+
+Test(match, the_relay_is_told_what_it_has_to_know)
+{
+	struct match match;
+
+	shop = shop_open();
+	match = match_on("{'insert': '@', 'documents': [{'f': [1]}]}", "shop", "books");
+	cr_assert_not(match.touches_array);
+	cr_assert_not_null(match.namespace, "a forwarded command's ruled namespace");
+	match = match_on("{'insert': '@', 'documents': [{'f': [1, 2, 3]}]}", "shop", "books");
+	cr_assert(match.touches_array);
+	match = match_on("{'update': '@', 'updates': [{'q': {}, 'u': {}}]}", "shop", "books");
+	cr_assert(match.touches_array);
+	match = match_on("{'find': '@'}", "shop", "books");
+	cr_assert_not(match.touches_array || match.changes_fitness);
+	match = match_on("{'collMod': '@', 'validator': {}}", "shop", "books");
+	cr_assert(match.changes_fitness);
+	match = match_on("{'explain': {'collMod': '@'}}", "shop", "books");
+	cr_assert_not(match.changes_fitness);
+	match = match_on("{'find': '@', 'autocommit': false}", "shop", "books");
+	cr_assert_eq(match.facts.transaction, MATCH_IN_TRANSACTION);
+	match = match_on("{'commitTransaction': 1}", "admin", "");
+	cr_assert_eq(match.facts.transaction, MATCH_ENDS_TRANSACTION);
+	match = match_on("{'abortTransaction': 1, 'autocommit': false}", "admin", "");
+	cr_assert_eq(match.facts.transaction, MATCH_ENDS_TRANSACTION);
+	match = match_made(
+		&(struct made){.body = "{'ping': 1, '$db': 'a'}", .flags = MESSAGE_MORE_TO_COME});
+	cr_assert_not(match.facts.answered || match.facts.exhaust);
+	match = match_made(&(struct made){.body = "{'ping': 1, '$db': 'a'}",
+					  .flags = MESSAGE_EXHAUST_ALLOWED});
+	cr_assert(match.facts.answered && match.facts.exhaust);
+	close_shop();
+}
+
+Test(match, statements_are_found_in_any_form_of_the_message)
+{
+	struct made made = {.body = "{'update': 'books', '$db': 'shop'}",
+			    .sequence = "updates",
+			    .documents = "[{'q': {}, 'u': {'$set': {'x': 1}}}, "
+					 "{'q': {}, 'u': {'$pull': {'f': 1}}}]"};
+
+	shop = shop_open();
+	cr_assert_eq(match_made(&made).verdict, VERDICT_REFUSE);
+	made.checksum = true;
+	cr_assert_eq(match_made(&made).verdict, VERDICT_REFUSE);
+	made.packed = true;
+	for (int compressor = COMPRESSOR_NOOP; compressor <= COMPRESSOR_ZSTD; compressor++) {
+		made.compressor = (enum compressor)compressor;
+		cr_assert_eq(match_made(&made).verdict, VERDICT_REFUSE, "%d", compressor);
+	}
+	made.documents = "[]";
+	cr_assert_eq(match_made(&made).verdict, VERDICT_FORWARD);
+	made = (struct made){.body = "{'insert': 'books', '$db': 'shop'}",
+			     .sequence = "documents",
+			     .documents = "[{}, {'f': [1, 2, 3]}]"};
+	cr_assert_eq(match_made(&made).verdict, VERDICT_WRITE);
+	made = (struct made){.body = "{'delete': 'books', '$db': 'shop'}",
+			     .sequence = "deletes",
+			     .documents = "[{'q': {'f': 1}, 'limit': 0}]"};
+	cr_assert_eq(match_made(&made).verdict, VERDICT_REFUSE);
+	made = (struct made){.body = "{'bulkWrite': 1, 'ops': [], '$db': 'admin'}",
+			     .sequence = "nsInfo",
+			     .documents = "[{'ns': 'a.b'}, {'ns': 'shop.books'}]"};
+	cr_assert_eq(match_made(&made).verdict, VERDICT_REFUSE);
+	made.documents = "[{'ns': 'a.b'}]";
+	cr_assert_eq(match_made(&made).verdict, VERDICT_FORWARD);
+	close_shop();
+}
+
+static enum match_verdict verdict_of(struct buffer frame)
+{
+	struct match match;
+
+	packet_fini(&packet);
+	packet = made_packet(frame);
+	match_packet(shop.cache, &packet, &match);
+	return match.verdict;
+}
+
+Test(match, what_cannot_be_read_is_answered_where_it_can_be)
+{
+	struct made made = {.body = "{'find': 'books', '$db': 'shop'}", .checksum = true};
+	struct buffer frame;
+
+	shop = shop_open();
+	frame = made_frame(&made);
+	frame.data[20] = 9; /* a section of a kind that there isn't */
+	cr_assert_eq(verdict_of(frame), VERDICT_REFUSE);
+	frame = made_frame(&made);
+	frame.data[frame.length - 1] ^= 1;
+	cr_assert_eq(verdict_of(frame), VERDICT_CLOSE, "a wrong checksum");
+	made.body = "{'find': 'others', '$db': 'shop'}";
+	frame = made_frame(&made);
+	frame.data[frame.length - 1] ^= 1;
+	cr_assert_eq(verdict_of(frame), VERDICT_FORWARD, "which mongod finds by itself");
+	frame = made_frame(&(struct made){.body = "{'find': 'books'}"});
+	frame.data[25] = 0x55; /* no type of BSON's */
+	cr_assert_eq(verdict_of(frame), VERDICT_REFUSE);
+	made.packed = true;
+	made.compressor = COMPRESSOR_SNAPPY;
+	frame = made_frame(&made);
+	frame.data[24] = 9;
+	cr_assert_eq(verdict_of(frame), VERDICT_CLOSE, "an unknown compressor");
+	close_shop();
+}
+
+/* ---- legacy opcodes ---- */
+
+static struct buffer query_frame(const char *namespace, const char *json)
+{
+	struct frame_header header = {.opcode = OPCODE_QUERY, .request_id = 3};
+	struct bytes document = made_bson(json);
+	static const uint8_t zeros[8];
+	struct buffer frame = {0};
+
+	buffer_append(&frame, zeros, 8);
+	buffer_append(&frame, zeros, 8);
+	buffer_append(&frame, zeros, 4); /* flags */
+	buffer_append(&frame, namespace, strlen(namespace) + 1);
+	buffer_append(&frame, zeros, 8); /* skip, limit */
+	buffer_append(&frame, document.data, document.length);
+	header.length = (int32_t)frame.length;
+	frame_store_header(frame.data, &header);
+	return frame;
+}
+
+/* A header, four bytes, a namespace, four bytes. */
+static struct buffer old_frame(enum opcode opcode, const char *namespace)
+{
+	struct frame_header header = {.opcode = opcode, .request_id = 3};
+	static const uint8_t zeros[32];
+	struct buffer frame = {0};
+
+	buffer_append(&frame, zeros, FRAME_HEADER_LENGTH + 4);
+	buffer_append(&frame, namespace, strlen(namespace) + 1);
+	buffer_append(&frame, zeros, 12);
+	header.length = (int32_t)frame.length;
+	frame_store_header(frame.data, &header);
+	return frame;
+}
+
+Test(match, legacy_commands_and_writes)
+{
+	static const struct {
+		const char *namespace, *query;
+		enum match_verdict verdict;
+	} queries[] = {
+		{"admin.$cmd", "{'isMaster': 1}", VERDICT_HELLO},
+		{"admin.$cmd", "{'$query': {'ismaster': 1}}", VERDICT_HELLO},
+		{"admin.$cmd", "{'ping': 1}", VERDICT_FORWARD},
+		{"shop.$cmd", "{'find': 'books'}", VERDICT_REFUSE},
+		{"shop.$cmd", "{'$query': {'drop': 'books'}}", VERDICT_REFUSE},
+		{"shop.$cmd", "{'count': 'books'}", VERDICT_FORWARD},
+		{"shop.$cmd", "{'find': 'others'}", VERDICT_FORWARD},
+		{"else.$cmd", "{'find': 'books'}", VERDICT_FORWARD},
+		{"shop.books", "{}", VERDICT_REFUSE},
+		{"shop.books_more", "{}", VERDICT_REFUSE},
+		{"shop.others", "{}", VERDICT_FORWARD},
+	};
+	static const enum opcode writes[] = {OPCODE_INSERT, OPCODE_UPDATE, OPCODE_DELETE};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(queries); i++)
+		cr_expect_eq(verdict_of(query_frame(queries[i].namespace, queries[i].query)),
+			     queries[i].verdict, "%s %s", queries[i].namespace, queries[i].query);
+	for (size_t i = 0; i < ARRAY_LENGTH(writes); i++) {
+		cr_expect_eq(verdict_of(old_frame(writes[i], "shop.books")), VERDICT_CLOSE);
+		cr_expect_eq(verdict_of(old_frame(writes[i], "shop.others")), VERDICT_FORWARD);
+	}
+	cr_expect_eq(verdict_of(old_frame(OPCODE_GET_MORE, "shop.books")), VERDICT_REFUSE);
+	cr_expect_eq(verdict_of(old_frame(OPCODE_GET_MORE, "shop.others")), VERDICT_FORWARD);
+	cr_expect_eq(verdict_of(old_frame(OPCODE_KILL_CURSORS, "shop.books")), VERDICT_FORWARD);
+	cr_expect_eq(verdict_of(old_frame((enum opcode)9999, "shop.books")), VERDICT_FORWARD);
+	close_shop();
+}
+
+Test(match, without_rules_all_passes_but_hello)
+{
+	struct rule_set *none = rule_set_new(must_calloc(0, sizeof(struct rule)), 0);
+	struct namespace_cache *with_rules;
+
+	shop = shop_open();
+	with_rules = shop.cache;
+	shop.cache = namespace_cache_new(none);
+	expect_on("{'find': '@', 'filter': {'_spill': 1}}", "books", '-');
+	expect_on("{'find': '@', 'filter': {}, 'filter': {}}", "books", '-');
+	expect_on("{'aggregate': '@', 'pipeline': [{'$out': 'books'}]}", "books", '-');
+	expect_on("{'hello': 1}", "", 'h');
+	expect_on("{'ismaster': 1}", "", 'h');
+	cr_assert_eq(verdict_of(old_frame(OPCODE_INSERT, "shop.books")), VERDICT_FORWARD);
+	cr_assert_eq(verdict_of(query_frame("shop.books", "{}")), VERDICT_FORWARD);
+	namespace_cache_free(shop.cache);
+	rule_set_unref(none);
+	shop.cache = with_rules;
+	close_shop();
+}
+
+/* ---- the first bytes ---- */
+
+/* Nothing goes through that would not with all of the frame there. (A getMore of another collection
+ * counts as doubtful until that is named.) */
+static void expect_prefix(struct bytes frame, enum match_step expected, struct match_facts facts)
+{
+	const struct rule_set *rules = namespace_cache_rules(shop.cache);
+	enum match_step step = MATCH_MORE, before = MATCH_MORE;
+	struct match_facts told = {0};
+
+	for (size_t length = FRAME_HEADER_LENGTH; length <= frame.length; length++) {
+		struct bytes part = {frame.data, length};
+		uint8_t *exact = must_malloc(length);
+
+		memcpy(exact, part.data, length);
+		told = (struct match_facts){0};
+		step = match_prefix(rules, (struct bytes){exact, length}, &told);
+		free(exact);
+		cr_assert_not(before == MATCH_FORWARD && step != MATCH_FORWARD, "at %zu", length);
+		cr_assert_not(before == MATCH_WHOLE && step == MATCH_MORE, "at %zu", length);
+		before = step;
+	}
+	cr_assert_eq(step, expected, "%d", step);
+	if (step != MATCH_FORWARD)
+		return;
+	cr_assert_eq(told.answered, facts.answered);
+	cr_assert_eq(told.exhaust, facts.exhaust);
+	cr_assert_eq(told.transaction, facts.transaction);
+}
+
+static void expect_made_prefix(const struct made *made, enum match_step expected,
+			       struct match_facts facts)
+{
+	auto_buffer struct buffer frame = made_frame(made);
+
+	expect_prefix(buffer_view(&frame), expected, facts);
+}
+
+Test(match, the_first_bytes_decide_as_all_of_them_would)
+{
+	static const struct {
+		const char *command;
+		enum match_step step;
+		enum match_transaction transaction;
+	} cases[] = {
+		{"{'ping': 1, '$db': 'admin'}", MATCH_FORWARD, MATCH_NO_TRANSACTION},
+		{"{'insert': 'others', 'documents': [], '$db': 'shop'}", MATCH_FORWARD,
+		 MATCH_NO_TRANSACTION},
+		{"{'insert': 'books', 'documents': [], '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'insert': 'books', 'documents': [], '$db': 'else'}", MATCH_WHOLE, 0},
+		{"{'drop': 'books_more', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'find': 'posts', '$db': 'tenant_1'}", MATCH_WHOLE, 0},
+		{"{'getMore': {'$numberLong': '1'}, 'collection': 'books', '$db': 'shop'}",
+		 MATCH_WHOLE, 0},
+		{"{'getMore': {'$numberLong': '1'}, 'collection': 1, '$db': 'shop'}", MATCH_WHOLE,
+		 0},
+		{"{'aggregate': 'others', 'pipeline': [], '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'applyOps': [], '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'bulkWrite': 1, 'ops': [], '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'create': 'v', 'viewOn': 'books', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'collMod': 'v', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'explain': {'find': 'books'}, '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'mapReduce': 'o', 'out': 'books', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'mapreduce': 'o', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'renameCollection': 'a.b', 'to': 'shop.books', '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'hello': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'isMaster': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'ismaster': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'count': 'xxxxxx', 'txnNumber': {'$numberLong': '1'}, 'autocommit': false}",
+		 MATCH_FORWARD, MATCH_IN_TRANSACTION},
+		{"{'insert': 'o', 'txnNumber': {'$numberLong': '1'}}", MATCH_FORWARD,
+		 MATCH_NO_TRANSACTION},
+		{"{'commitTransaction': 1, 'txnNumber': {'$numberLong': '1'}, 'autocommit': false}",
+		 MATCH_FORWARD, MATCH_ENDS_TRANSACTION},
+		{"{'abortTransaction': 1, 'txnNumber': {'$numberLong': '1'}}", MATCH_FORWARD,
+		 MATCH_ENDS_TRANSACTION},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct match_facts facts = {.answered = true, .transaction = cases[i].transaction};
+
+		expect_made_prefix(&(struct made){.body = cases[i].command}, cases[i].step, facts);
+	}
+	close_shop();
+}
+
+Test(match, the_first_bytes_tell_of_flags_sequences_and_compression)
+{
+	static const struct match_facts silent = {.answered = false};
+	static const struct match_facts streams = {.answered = true, .exhaust = true};
+	struct made made = {.body = "{'insert': 'others', '$db': 'shop'}",
+			    .sequence = "documents",
+			    .documents = "[{'x': 1}]",
+			    .flags = MESSAGE_MORE_TO_COME};
+
+	shop = shop_open();
+	expect_made_prefix(&made, MATCH_FORWARD, silent);
+	made.body = "{'insert': 'books', '$db': 'shop'}";
+	expect_made_prefix(&made, MATCH_WHOLE, silent);
+	made = (struct made){.body = "{'getMore': {'$numberLong': '1'}, 'collection': 'o'}",
+			     .flags = MESSAGE_EXHAUST_ALLOWED};
+	expect_made_prefix(&made, MATCH_FORWARD, streams);
+	made.packed = true;
+	expect_made_prefix(&made, MATCH_WHOLE, streams);
+	close_shop();
+}
+
+Test(match, a_body_behind_its_sequence_has_to_be_read_whole)
+{
+	struct made made = {.sequence = "documents", .documents = "[{'x': 1}]"};
+	auto_buffer struct buffer frame = {0};
+
+	shop = shop_open();
+	message_begin(&frame, 1, 0, 0);
+	made_add_sequence(&frame, &made);
+	made_add_body(&frame, "{'insert': 'others', '$db': 'shop'}");
+	message_end(&frame, 0);
+	expect_prefix(buffer_view(&frame), MATCH_WHOLE, (struct match_facts){0});
+	close_shop();
+}
+
+Test(match, the_first_bytes_of_legacy_opcodes)
+{
+	static const struct {
+		enum opcode opcode;
+		enum match_step step;
+		bool answered;
+	} cases[] = {
+		{OPCODE_QUERY, MATCH_WHOLE, true},
+		{OPCODE_GET_MORE, MATCH_WHOLE, true},
+		{OPCODE_INSERT, MATCH_WHOLE, true},
+		{OPCODE_UPDATE, MATCH_WHOLE, true},
+		{OPCODE_DELETE, MATCH_WHOLE, true},
+		{OPCODE_KILL_CURSORS, MATCH_FORWARD, false},
+		{(enum opcode)77, MATCH_FORWARD, false},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		auto_buffer struct buffer frame = old_frame(cases[i].opcode, "shop.others");
+
+		expect_prefix(buffer_view(&frame), cases[i].step,
+			      (struct match_facts){.answered = cases[i].answered});
+	}
+	close_shop();
+}

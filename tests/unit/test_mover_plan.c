@@ -1,0 +1,281 @@
+/* Tests proxy/mover_plan.c: what an image of a main document says is to be done. */
+#include "tests/unit/unit.h"
+
+#include "protocol/writer.h"
+#include "proxy/mover_plan.h"
+
+#include <bson/bson.h>
+
+#define G "{'$binary': {'base64': 'AQEBAQEBAQEBAQEBAQEBAQ==', 'subType': '00'}}"
+#define STATE(h, n) "'_spill': {'f': {'g': " G ", 'h': " #h ", 'n': " #n "}}"
+
+static struct rule rule = {
+	.array = "f", .key = "f", .threshold = 3, .max_bytes = 1000, .flag = {.field = "flag"}};
+static struct rule dotted = {.array = "a.f",
+			     .key = "a/f",
+			     .threshold = 3,
+			     .max_bytes = 1000,
+			     .flag = {.field = "b.flag"}};
+
+/* JSON is written with ' for ". The document lives until the test ends. */
+static struct bytes document(const char *json)
+{
+	static uint8_t memory[65536];
+	auto_free char *text = must_strndup(json, strlen(json));
+	bson_error_t error;
+	bson_t *built;
+	size_t length;
+
+	for (char *at = text; *at; at++)
+		*at = *at == '\'' ? '"' : *at;
+	built = bson_new_from_json((const uint8_t *)text, -1, &error);
+	cr_assert_not_null(built, "%s: %s", text, error.message);
+	length = built->len;
+	cr_assert(length <= sizeof(memory));
+	memcpy(memory, bson_get_data(built), length);
+	bson_destroy(built);
+	return (struct bytes){memory, length};
+}
+
+static struct plan plan_of(const char *json)
+{
+	return plan_make(&rule, document(json));
+}
+
+static void expect(const struct rule *of, const char *json, enum plan_kind kind)
+{
+	struct plan plan = plan_make(of, document(json));
+
+	cr_assert_eq(plan.kind, kind, "%s: %d, %s", json, plan.kind, plan.why ? plan.why : "");
+	cr_assert_eq(plan.why != NULL, kind == PLAN_LEAVE || kind == PLAN_BROKEN, "%s", json);
+}
+
+Test(mover_plan, a_document_within_its_bounds_rests)
+{
+	expect(&rule, "{'_id': 1}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': []}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': [1, 2, 3]}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': 'text that is no array'}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': {'3': 1}}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': [1, 2, 3], " STATE(3, 5) "}", PLAN_REST);
+	expect(&rule, "{'_id': 1, 'f': [1], " STATE(3, 5) "}", PLAN_REST);
+}
+
+Test(mover_plan, an_outlier_without_state_gets_a_generation)
+{
+	struct plan plan = plan_of("{'_id': 7, 'f': [10, 11, 12, 13, 14]}");
+
+	cr_assert_eq(plan.kind, PLAN_BIRTH);
+	cr_assert_eq(plan.head, 3);
+	cr_assert_eq(plan.length, 5);
+	cr_assert_eq(load_int32(plan.id.value.data), 7);
+	expect(&rule, "{'_id': 1, 'f': [1, 2, 3, 4], '_spill': {}}", PLAN_BIRTH);
+	expect(&rule, "{'_id': 1, 'f': [1, 2, 3, 4], '_spill': {'other': {}}}", PLAN_BIRTH);
+}
+
+Test(mover_plan, a_tail_beyond_the_head_moves)
+{
+	struct plan plan = plan_of("{'_id': 7, 'f': [10, 11, 12], " STATE(1, 5) "}");
+	struct element element;
+
+	cr_assert_eq(plan.kind, PLAN_MOVE);
+	cr_assert_eq(plan.head, 1);
+	cr_assert_eq(plan.moved, 5);
+	cr_assert_eq(plan.length, 3);
+	cr_assert_eq(plan.generation.length, 16);
+	cr_assert_eq(plan.generation.data[0], 1);
+	cr_assert_eq(cursor_next(&plan.tail, &element), CURSOR_ELEMENT);
+	cr_assert_eq(load_int32(element.value.data), 11);
+}
+
+Test(mover_plan, a_rule_that_empties_keeps_no_head)
+{
+	struct rule empty = rule;
+	struct plan plan;
+
+	empty.when_outlier = RULE_EMPTY;
+	plan = plan_make(&empty, document("{'_id': 7, 'f': [1, 2, 3, 4]}"));
+	cr_assert_eq(plan.kind, PLAN_BIRTH);
+	cr_assert_eq(plan.head, 0);
+	expect(&empty, "{'_id': 7, 'f': [1, 2, 3]}", PLAN_REST);
+	expect(&empty, "{'_id': 7, 'f': [1], " STATE(0, 4) "}", PLAN_MOVE);
+}
+
+Test(mover_plan, a_threshold_of_0_keeps_nothing)
+{
+	struct rule none = rule;
+
+	none.threshold = 0;
+	expect(&none, "{'_id': 7, 'f': []}", PLAN_REST);
+	expect(&none, "{'_id': 7, 'f': [1]}", PLAN_BIRTH);
+}
+
+Test(mover_plan, fat_elements_make_a_shorter_head)
+{
+	struct rule fat = rule;
+	struct plan plan;
+
+	/* An array's 5 bytes and 7 for each number. */
+	fat.max_bytes = 5 + 2 * 7;
+	plan = plan_make(&fat, document("{'_id': 7, 'f': [1, 2, 3]}"));
+	cr_assert_eq(plan.kind, PLAN_BIRTH);
+	cr_assert_eq(plan.head, 2);
+	expect(&fat, "{'_id': 7, 'f': [1, 2]}", PLAN_REST);
+	fat.max_bytes = 1;
+	plan = plan_make(&fat, document("{'_id': 7, 'f': [1, 2, 3]}"));
+	cr_assert_eq(plan.kind, PLAN_BIRTH);
+	cr_assert_eq(plan.head, 0);
+}
+
+Test(mover_plan, a_state_that_holds_nothing_is_taken_away)
+{
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], " STATE(3, 0) "}", PLAN_UNDO);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(3, 0) "}", PLAN_MOVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], '_spill': {}}", PLAN_TIDY);
+	expect(&rule, "{'_id': 7, '_spill': {}}", PLAN_TIDY);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], '_spill': {'other': {}}}", PLAN_REST);
+}
+
+/* A pipeline update of such a document aborts mongod 6.0. */
+Test(mover_plan, a_document_in_which_a_name_stands_twice_is_left_alone)
+{
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], 'f': 1}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], 'flag': 1, 'flag': 2}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {}, '_spill': {}}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], 'other': 1, 'other': 2}", PLAN_BIRTH);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4], 'f': 1}}", PLAN_LEAVE);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'a': 1}", PLAN_LEAVE);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': {'flag': 1, 'flag': 1}}",
+	       PLAN_LEAVE);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': 1, 'b': 2}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], 'flag': 1, 'flag': 2}", PLAN_REST);
+}
+
+Test(mover_plan, elements_in_which_a_name_stands_twice_stay)
+{
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, {'a': 1, 'b': 2, 'a': 3}]}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, {'a': {'b': [1, {'c': 1, 'd': {}, 'c': 1}]}}]}",
+	       PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, [[{'': 1, '': 1}]]]}", PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4, {'a': 1, 'a': 1}], " STATE(3, 1) "}",
+	       PLAN_LEAVE);
+	expect(&rule, "{'_id': 7, 'f': [{'a': 1, 'a': 2}, 2, 3, 4]}", PLAN_BIRTH);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, {'a': {'a': {'a': 1}}}, {'a': 1}]}", PLAN_BIRTH);
+}
+
+Test(mover_plan, many_names_that_differ_are_told_apart)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), array, inner;
+	char name[12];
+
+	writer_int32(&out, "_id", 1);
+	array = writer_open_array(&out, "f");
+	for (size_t i = 0; i < 4; i++) {
+		inner = writer_open_document(&out, writer_index(name, i));
+		for (size_t field = 0; field < 1000; field++)
+			writer_bool(&out, writer_index(name, field), true);
+		writer_close(&out, inner);
+	}
+	writer_close(&out, array);
+	writer_close(&out, start);
+	rule.max_bytes = 1 << 20;
+	cr_assert_eq(plan_make(&rule, buffer_view(&out)).kind, PLAN_BIRTH);
+	out.data[out.length - 6] ^= 1; /* the last name, "999", is now "998" */
+	cr_assert_eq(plan_make(&rule, buffer_view(&out)).kind, PLAN_LEAVE);
+}
+
+Test(mover_plan, a_flag_below_something_that_is_no_document_leaves_it_alone)
+{
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': 1}", PLAN_LEAVE);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': []}", PLAN_LEAVE);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': {}}", PLAN_BIRTH);
+}
+
+/* mongod would store another timestamp as the link. */
+Test(mover_plan, a_timestamp_of_zero_as_id_leaves_it_alone)
+{
+	expect(&rule, "{'_id': {'$timestamp': {'t': 0, 'i': 0}}, 'f': [1, 2, 3, 4]}", PLAN_LEAVE);
+	expect(&rule, "{'_id': {'$timestamp': {'t': 0, 'i': 1}}, 'f': [1, 2, 3, 4]}", PLAN_BIRTH);
+	expect(&rule, "{'_id': {'$timestamp': {'t': 0, 'i': 0}}, 'f': [1, 2, 3]}", PLAN_REST);
+}
+
+Test(mover_plan, a_parent_that_is_no_document_stops)
+{
+	expect(&dotted, "{'_id': 7, 'a': [{'f': [1, 2, 3, 4]}]}", PLAN_REST);
+	expect(&dotted, "{'_id': 7, 'a': 1}", PLAN_REST);
+	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}}", PLAN_BIRTH);
+	expect(&dotted, "{'_id': 7, 'a.f': [1, 2, 3, 4]}", PLAN_REST);
+}
+
+Test(mover_plan, a_state_that_no_spillway_wrote_is_left_alone)
+{
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': 1}", PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': []}", PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': 1}}", PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': {'g': 1, 'h': 1, 'n': 1}}}",
+	       PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': {'g': " G ", 'n': 1}}}",
+	       PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(-1, 1) "}", PLAN_BROKEN);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(1, -1) "}", PLAN_BROKEN);
+	expect(&rule, "{'f': [1, 2, 3, 4]}", PLAN_BROKEN);
+}
+
+Test(mover_plan, bytes_that_end_early_are_no_document)
+{
+	struct bytes whole = document("{'_id': 7, 'f': [1, 2, 3, 4], " STATE(1, 1) "}");
+
+	for (size_t length = 0; length < whole.length; length++) {
+		auto_free uint8_t *copy = must_malloc(length + 1);
+
+		memcpy(copy, whole.data, length);
+		cr_assert_eq(plan_make(&rule, (struct bytes){copy, length}).kind, PLAN_BROKEN,
+			     "%zu bytes", length);
+	}
+}
+
+/* Batches. */
+
+static int64_t take(struct cursor *tail, int64_t held, int64_t count, int64_t size, size_t *bytes)
+{
+	auto_buffer struct buffer out = {0};
+	int64_t taken = plan_take(tail, held, count, size, &out);
+
+	*bytes = out.length;
+	return taken;
+}
+
+Test(mover_plan, a_batch_takes_what_fits)
+{
+	struct plan plan = plan_of("{'_id': 7, 'f': [0, 1, 2, 3, 4, 5, 6], " STATE(2, 0) "}");
+	size_t bytes;
+
+	cr_assert_eq(take(&plan.tail, 0, 2, 1000, &bytes), 2);
+	cr_assert_eq(bytes, 14);
+	cr_assert_eq(take(&plan.tail, 0, 10, 13, &bytes), 1);
+	cr_assert_eq(take(&plan.tail, 0, 10, 14, &bytes), 2);
+	cr_assert_eq(take(&plan.tail, 0, 10, 14, &bytes), 0);
+	cr_assert_eq(bytes, 0);
+}
+
+Test(mover_plan, a_large_element_has_an_empty_batch_to_itself)
+{
+	struct plan plan = plan_of("{'_id': 7, 'f': ['a text', 'another'], " STATE(0, 0) "}");
+	size_t bytes;
+
+	cr_assert_eq(take(&plan.tail, 1, 10, 5, &bytes), 0);
+	cr_assert_eq(take(&plan.tail, 0, 10, 5, &bytes), 1);
+	cr_assert_eq(take(&plan.tail, 0, 10, 5, &bytes), 1);
+}
+
+Test(mover_plan, elements_are_numbered_from_what_the_batch_holds)
+{
+	struct plan plan = plan_of("{'_id': 7, 'f': [0, 1], " STATE(0, 0) "}");
+	auto_buffer struct buffer out = {0};
+
+	/* "9" and "10": 7 bytes and 8. */
+	cr_assert_eq(plan_take(&plan.tail, 9, 10, 15, &out), 2);
+	cr_assert_str_eq((const char *)out.data + 1, "9");
+	cr_assert_str_eq((const char *)out.data + 8, "10");
+}

@@ -1,0 +1,80 @@
+/* Tests protocol/packet.c: a frame that we own, unpacked and read. */
+#include "tests/unit/samples.h"
+
+#include "protocol/packet.h"
+
+static struct packet read_sample(const char *name)
+{
+	auto_buffer struct buffer frame = sample(name);
+	struct packet packet;
+
+	packet_read(&packet, &frame);
+	cr_assert_null(frame.data, "the frame was taken over");
+	return packet;
+}
+
+Test(packet, a_plain_message_is_read_where_it_stands)
+{
+	struct packet packet = read_sample("message/update_sequence");
+
+	cr_assert_eq(packet.kind, PACKET_MESSAGE);
+	cr_assert_not(packet_compressed(&packet));
+	cr_assert(inside(packet.message.body, buffer_view(&packet.raw)));
+	cr_assert_eq(packet.header.opcode, OPCODE_MESSAGE);
+	packet_fini(&packet);
+}
+
+Test(packet, a_compressed_message_is_read_as_if_it_came_plain)
+{
+	static const char *const names[] = {"compressed/reply_snappy", "compressed/reply_zlib",
+					    "compressed/reply_zstd"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		struct packet packet = read_sample(names[i]);
+
+		cr_assert_eq(packet.kind, PACKET_MESSAGE);
+		cr_assert(packet_compressed(&packet));
+		cr_assert_eq(packet.compressor, COMPRESSOR_SNAPPY + i);
+		cr_assert_eq(packet.header.opcode, OPCODE_MESSAGE);
+		cr_assert(inside(packet.message.body, packet_frame(&packet)));
+		packet_fini(&packet);
+	}
+}
+
+Test(packet, another_opcode_is_kept_unread)
+{
+	struct packet packet = read_sample("frame/query_hello");
+
+	cr_assert_eq(packet.kind, PACKET_OTHER);
+	cr_assert_eq(packet.header.opcode, OPCODE_QUERY);
+	packet_fini(&packet);
+}
+
+Test(packet, what_cannot_be_read_is_broken)
+{
+	auto_buffer struct buffer compressed = sample("compressed/reply_zlib");
+	auto_buffer struct buffer message = sample("frame/find_reply");
+	auto_buffer struct buffer nothing = {0};
+	struct buffer *broken[] = {&compressed, &message, &nothing};
+
+	compressed.data[20]++;  /* the claimed length */
+	message.data[20] = 200; /* the kind of a section */
+	for (size_t i = 0; i < ARRAY_LENGTH(broken); i++) {
+		struct packet packet;
+
+		packet_read(&packet, broken[i]);
+		cr_assert_eq(packet.kind, PACKET_BROKEN);
+		packet_fini(&packet);
+	}
+}
+
+Test(packet, a_stolen_packet_has_one_owner)
+{
+	struct packet first = read_sample("compressed/reply_zstd");
+	struct packet second = packet_steal(&first);
+
+	packet_fini(&first);
+	cr_assert_eq(second.kind, PACKET_MESSAGE);
+	cr_assert(document_length(second.message.body) > 0);
+	packet_fini(&second);
+}

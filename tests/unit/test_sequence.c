@@ -1,0 +1,125 @@
+/* Tests rules/sequence.c: refusals in the form of the request, and what is only watched. */
+#include "tests/unit/play.h"
+
+#include "protocol/legacy.h"
+
+static struct play play;
+
+#define REFUSED "{'find': 'books', 'filter': {'f': 1}, '$db': 'shop'}"
+
+Test(sequence, a_refusal_is_an_error_of_mongod_s_form)
+{
+	struct element name;
+	struct bytes text;
+
+	play_command(&play, REFUSED, VERDICT_REFUSE);
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	cr_assert(document_find(play_message(&play).body, "codeName", &name));
+	cr_assert(element_string(&name, &text) && bytes_are(text, "CommandNotSupported"));
+	cr_assert_eq(play_notes(&play), 0);
+	play_close(&play);
+}
+
+Test(sequence, what_wants_no_reply_is_refused_without_one)
+{
+	struct made made = {.body = REFUSED, .flags = MESSAGE_MORE_TO_COME};
+
+	play_request(&play, made, VERDICT_REFUSE);
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert_eq(play.sequence->output.length, 0);
+	play_close(&play);
+}
+
+Test(sequence, what_changes_a_collection_goes_both_ways_as_it_came)
+{
+	struct made made = {.body = "{'collMod': 'books', '$db': 'shop'}", .checksum = true};
+
+	play_request(&play, made, VERDICT_WATCH);
+	play_expect_forwarded(&play);
+	made.body = "{'ok': 1.0}";
+	play_reply_made(&play, made);
+	play_expect_passed(&play);
+	play_close(&play);
+	made.body = "{'collMod': 'books', '$db': 'shop'}";
+	made.flags = MESSAGE_MORE_TO_COME;
+	play_request(&play, made, VERDICT_WATCH);
+	cr_assert_eq(play.outcome, SEQUENCE_SEND_LAST);
+	play_close(&play);
+}
+
+/* An OP_QUERY or OP_GET_MORE of just a header, flags, a namespace, two numbers and a document. */
+static struct packet old_packet(enum opcode opcode, const char *namespace, const char *json)
+{
+	struct frame_header header = {.opcode = opcode, .request_id = PLAY_ID};
+	struct bytes document = made_bson(json);
+	static const uint8_t zeros[FRAME_HEADER_LENGTH + 4];
+	struct buffer frame = {0};
+
+	buffer_append(&frame, zeros, sizeof(zeros));
+	buffer_append(&frame, namespace, strlen(namespace) + 1);
+	buffer_append(&frame, zeros, 8);
+	buffer_append(&frame, document.data, document.length);
+	header.length = (int32_t)frame.length;
+	frame_store_header(frame.data, &header);
+	return made_packet(frame);
+}
+
+Test(sequence, older_requests_are_refused_in_their_own_form)
+{
+	static const struct {
+		enum opcode opcode;
+		const char *namespace, *document, *field; /* that holds the message */
+		int32_t flags;
+	} cases[] = {
+		{OPCODE_QUERY, "shop.$cmd", "{'drop': 'books_more'}", "errmsg", 0},
+		{OPCODE_QUERY, "shop.books", "{}", "$err", LEGACY_REPLY_QUERY_FAILURE},
+		{OPCODE_GET_MORE, "shop.books", "{}", "$err", LEGACY_REPLY_QUERY_FAILURE},
+	};
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct packet packet =
+			old_packet(cases[i].opcode, cases[i].namespace, cases[i].document);
+		struct sequence_input input = {.now = 1};
+		struct sequence *sequence;
+		struct legacy_reply reply;
+		struct element text, code;
+		struct match match;
+		int64_t number;
+
+		match_packet(shop.cache, &packet, &match);
+		cr_assert_eq(match.verdict, VERDICT_REFUSE);
+		sequence = sequence_new(&packet, &match);
+		cr_assert_eq(sequence_resume(sequence, &input), SEQUENCE_DONE);
+		cr_assert(legacy_reply_parse(sequence->output, &reply));
+		cr_assert_eq(reply.header.response_to, PLAY_ID);
+		cr_assert_eq(reply.flags, cases[i].flags);
+		cr_assert(document_find(reply.document, cases[i].field, &text));
+		cr_assert(memmem(text.value.data, text.value.length, "Spillway rule 'books'", 21));
+		cr_assert(document_find(reply.document, "code", &code));
+		cr_assert(element_integer(&code, &number) && number == 115);
+		sequence_free(sequence);
+	}
+	shop_close(&shop);
+}
+
+Test(sequence, one_that_was_never_begun_can_be_freed)
+{
+	struct shop shop = shop_open();
+	struct packet packet = made_packet(made_frame(&(struct made){.body = REFUSED}));
+	struct match match;
+
+	sequence_free(NULL);
+	match_packet(shop.cache, &packet, &match);
+	for (int verdict = VERDICT_READ; verdict <= VERDICT_REFUSE; verdict++) {
+		struct packet again = made_packet(made_frame(&(struct made){.body = REFUSED}));
+		struct sequence *sequence;
+
+		match.verdict = (enum match_verdict)verdict;
+		sequence = sequence_new(&again, &match);
+		cr_assert(sequence_memory(sequence) > 0);
+		sequence_free(sequence);
+	}
+	packet_fini(&packet);
+	shop_close(&shop);
+}

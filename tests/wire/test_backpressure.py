@@ -1,0 +1,105 @@
+"""While one side stalls the other is not read: memory stays where it was."""
+
+import hashlib
+import struct
+import threading
+
+import pytest
+
+from support import frames
+from support.frames import message
+from support.process import wait_for
+
+ALLOWED = 256 << 10
+STEADY = 30  # looks in a row that see no byte move
+FIND = message({"find": "plain", "$db": "shop"}, (), 5)
+
+
+def insert_of(size):
+    """An insert of so many bytes."""
+    head = message({"insert": "plain", "$db": "shop"}, (), 5)
+    sequence = b"\1" + struct.pack("<i", size - len(head) - 1) + b"documents\0"
+    content = hashlib.shake_128(b"content").digest(1 << 20) * 46
+    return (struct.pack("<i", size) + head[4:] + sequence + content)[:size]
+
+
+class Writer(threading.Thread):
+    """Sends as fast as it is let, and counts."""
+
+    def __init__(self, end, data):
+        super().__init__(daemon=True)
+        self.end = end
+        self.data = memoryview(data)
+        self.sent = 0
+        self.start()
+
+    def run(self):
+        while self.sent < len(self.data):
+            self.sent += self.end.socket.send(self.data[self.sent:self.sent + (1 << 18)])
+
+    def wait_until_stuck(self):
+        seen = []
+
+        def steady():
+            seen.append(self.sent)
+            return len(seen) > STEADY and len(set(seen[-STEADY:])) == 1
+
+        wait_for(steady, "the writer to be held up", pause=0.01)
+        assert 0 < self.sent < len(self.data), "nothing held it up"
+
+
+def pass_one(client, server):
+    client.send(FIND)
+    server.answer_each(1)
+    client.frame()
+
+
+@pytest.mark.parametrize("direction", ["request", "reply"])
+def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
+    client, server = session
+    longest = insert_of(frames.LONGEST)
+    pass_one(client, server)
+    before = relay.private_memory()
+    from_end, to_end = (client, server) if direction == "request" else (server, client)
+    if direction == "reply":
+        client.send(FIND)
+        assert server.take(len(FIND)) == FIND
+    writer = Writer(from_end, longest)
+    writer.wait_until_stuck()
+    assert relay.private_memory() - before <= ALLOWED
+    received = to_end.take(len(longest))
+    assert relay.private_memory() - before <= ALLOWED
+    writer.join()
+    assert received == longest
+
+
+def test_both_ways_at_once_and_many_sessions(relay):
+    """Each direction of each session has its share; none grows with what is sent."""
+    sessions = [relay.connect() for _ in range(6)]
+    for each in sessions:
+        pass_one(*each)
+    data = insert_of(15_000_000)
+    before = relay.private_memory()
+    writers = [Writer(end, data) for each in sessions for end in each]
+    for writer in writers:
+        writer.wait_until_stuck()
+    assert relay.private_memory() - before <= len(writers) * ALLOWED
+    for end in (end for each in sessions for end in each):
+        assert end.take(len(data)) == data
+    for writer in writers:
+        writer.join()
+
+
+def test_a_client_that_pipelines_without_end_is_held_up(relay, session):
+    client, server = session
+    pass_one(client, server)
+    before = relay.private_memory()
+    count = 20_000
+    request = message({"find": "plain", "comment": "x" * 1000, "$db": "shop"}, (), 5)
+    writer = Writer(client, request * count)
+    writer.wait_until_stuck()
+    assert relay.private_memory() - before <= ALLOWED
+    assert all(each.raw == request for each in server.answer_each(count))
+    writer.join()
+    for _ in range(count):
+        client.frame()

@@ -1,0 +1,203 @@
+"""SIGTERM drains: nobody new comes in, who is idle goes, who is busy finishes within the deadline."""
+
+import signal
+import socket
+import time
+
+import pytest
+
+from support import exact
+from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, message
+from support.peer import Relay
+from support.process import wait_for
+from wire.conftest import RULES
+
+PING = message({"ping": 1, "$db": "admin"}, (), 5)
+OK = message({"ok": 1.0}, (), 9, 5)
+FIND = {"find": "books", "filter": {}, "$db": "shop"}
+GENERATION = bytes(range(16))
+SPILLED = {"_id": 1, "buyers": [1], "_spill": {"buyers": {"g": GENERATION, "h": 1, "n": 1}}}
+TAIL = {"book": 1, "part": [2], "_spill": {"g": GENERATION, "p": 0}}
+TRANSACTION = {
+    "lsid": {"id": exact.Raw(exact.BINARY, b"\x10\0\0\0\4" + bytes(16))},
+    "txnNumber": exact.Raw(exact.INT64, b"\1" + bytes(7)), "autocommit": False,
+}
+
+
+def found(document, namespace="shop.books"):
+    return {"cursor": {"firstBatch": [document], "id": 0, "ns": namespace}, "ok": 1.0}
+
+
+@pytest.fixture
+def workers():
+    return 2
+
+
+@pytest.fixture
+def relay(workers):
+    with Relay(RULES, {"workers": workers, "limits": {"drain": "60s", "handshake": "10m"}}) as made:
+        yield made
+
+
+def drain(relay):
+    """Sends the signal and waits until the listeners are closed."""
+    relay.spillway.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: refuses(relay.spillway.port), "the listeners to close")
+
+
+def refuses(port):
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def ends_well(relay, seconds=20):
+    assert relay.spillway.process.wait(seconds) == 0
+
+
+def gone(client, server):
+    assert client.rest()[0] == b""
+    assert server.rest()[0] == b""
+
+
+def stays(client):
+    """The session has survived the drain's first looks at it."""
+    client.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        client.socket.recv(1)
+    client.socket.settimeout(30)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_idle_sessions_end_at_once(relay):
+    fresh, used = relay.connect(), relay.connect()
+    used[0].send(PING)
+    used[1].answer_each(1)
+    used[0].frame()
+    started = time.monotonic()
+    drain(relay)
+    for session in (fresh, used):
+        gone(*session)
+    ends_well(relay)
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_without_sessions_it_ends_at_once(relay):
+    drain(relay)
+    ends_well(relay)
+
+
+def test_a_monitor_that_waits_for_news_is_idle(relay):
+    client, server = relay.connect()
+    version = {"processId": exact.Raw(exact.OBJECT_ID, bytes(12)), "counter": exact.Raw(exact.INT64, bytes(8))}
+    hello = {"hello": 1, "topologyVersion": version, "maxAwaitTimeMS": 10000, "$db": "admin"}
+    client.send(message(hello, (), 5, flags=EXHAUST_ALLOWED))
+    server.answer(server.frame(), {"ok": 1.0}, flags=MORE_TO_COME)
+    client.frame()
+    drain(relay)
+    gone(client, server)
+    ends_well(relay)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_busy_request_gets_its_reply(relay, whole):
+    client, server = relay.connect()
+    client.send(PING)
+    server.frame()
+    if not whole:
+        server.send(OK[:20])
+        assert client.take(20) == OK[:20]
+    drain(relay)
+    stays(client)
+    server.send(OK if whole else OK[20:])
+    assert client.take(len(OK) if whole else len(OK) - 20) == (OK if whole else OK[20:])
+    gone(client, server)
+    ends_well(relay)
+
+
+def test_a_request_that_is_still_coming_is_served(relay):
+    client, server = relay.connect()
+    insert = message({"insert": "plain", "$db": "shop"}, [("documents", [{"x": "y" * 1000}])], 5)
+    client.send(insert[:500])
+    assert server.take(500) == insert[:500]
+    drain(relay)
+    stays(client)
+    client.send(insert[500:])
+    assert server.take(len(insert) - 500) == insert[500:]
+    server.send(OK)
+    assert client.take(len(OK)) == OK
+    gone(client, server)
+    ends_well(relay)
+
+
+@pytest.mark.parametrize("step", ["main", "overflow"])
+def test_a_merged_read_gets_its_reply(relay, step):
+    client, server = relay.connect()
+    client.send(message(FIND, (), 7))
+    request = server.frame()
+    if step == "overflow":
+        server.answer(request, found(SPILLED))
+        request = server.frame()
+    drain(relay)
+    stays(client)
+    if step == "main":
+        server.answer(request, found(SPILLED))
+        request = server.frame()
+    server.answer(request, found(TAIL))
+    reply = client.frame()
+    assert reply.response_to == 7
+    assert reply.plain()["cursor"]["firstBatch"] == [{"_id": 1, "buyers": [1, 2]}]
+    gone(client, server)
+    ends_well(relay)
+
+
+@pytest.mark.parametrize("end", ["commitTransaction", "abortTransaction"])
+@pytest.mark.parametrize("collection", ["plain", "books"])
+def test_a_transaction_may_finish(relay, end, collection):
+    client, server = relay.connect()
+
+    def run(command, reply=None):
+        client.send(message({**command, **TRANSACTION}, (), 5))
+        server.answer(server.frame(), reply or {"ok": 1.0})
+        assert client.frame().response_to == 5
+
+    run({"insert": collection, "documents": [{"_id": 1}], "startTransaction": True, "$db": "shop"})
+    drain(relay)
+    stays(client)
+    run({**FIND, "find": collection}, {"cursor": {"firstBatch": [], "id": 0, "ns": "shop.x"}, "ok": 1.0})
+    stays(client)
+    run({end: 1, "$db": "admin"})
+    gone(client, server)
+    ends_well(relay)
+
+
+def test_the_deadline_ends_the_rest():
+    with Relay(RULES, {"limits": {"drain": "500ms", "handshake": "10m"}}) as relay:
+        busy, reading, in_transaction = (relay.connect() for _ in range(3))
+        busy[0].send(PING)
+        reading[0].send(message(FIND, (), 7))
+        in_transaction[0].send(message({"ping": 1, **TRANSACTION, "startTransaction": True, "$db": "admin"}, (), 5))
+        for session in (busy, reading):
+            session[1].frame()
+        in_transaction[1].answer_each(1)
+        in_transaction[0].frame()
+        started = time.monotonic()
+        drain(relay)
+        for session in (busy, reading, in_transaction):
+            gone(*session)
+        ends_well(relay)
+        assert 0.4 <= time.monotonic() - started < 15
+
+
+def test_a_session_that_is_still_connecting_ends(relay):
+    client = relay.client()
+    drain(relay)
+    assert client.rest()[0] == b""
+    ends_well(relay)
+
+
+def test_an_interrupt_drains_too(relay):
+    client, server = relay.connect()
+    relay.spillway.process.send_signal(signal.SIGINT)
+    gone(client, server)
+    ends_well(relay)

@@ -1,0 +1,143 @@
+"""Frames are checked as mongod does; bytes that are no frames end both connections and are never passed on."""
+
+import struct
+
+import pytest
+
+from support import frames
+from support.frames import message
+from support.receive_queue import send_apart
+
+PING = message({"ping": 1, "$db": "admin"}, (), 5)
+OK = message({"ok": 1.0}, (), 9, 5)
+FIND = message({"find": "books", "filter": {}, "$db": "shop"}, (), 6)
+PREAMBLES = {
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "proxy protocol 1": b"PROXY TCP4 127.0.0.1 127.0.0.1 1 2\r\n",
+    "proxy protocol 2": b"\r\n\r\n\0\r\nQUIT\n" + bytes(16),
+    "zeros": bytes(64),
+    "ones": b"\xff" * 64,
+}
+
+
+def with_length(length):
+    return struct.pack("<iiii", length, 1, 0, frames.OP_MSG)
+
+
+INVALID = {str(length): with_length(length)
+           for length in (0, 1, 15, -1, -2**31, 48_000_001, 2**31 - 1)}
+
+
+def both_ended(client, server, at_server=b"", at_client=b""):
+    """Both connections have ended, and nothing has come but this."""
+    received, _ = server.rest()
+    assert received == at_server
+    received, _ = client.rest()
+    assert received == at_client
+
+
+@pytest.mark.parametrize("name", {**INVALID, **PREAMBLES})
+def test_what_is_no_frame_ends_both_connections(session, name):
+    client, server = session
+    client.send({**INVALID, **PREAMBLES}[name])
+    both_ended(client, server)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_a_later_frame_is_checked_too(session, name):
+    client, server = session
+    client.send(PING)
+    assert server.frame().raw == PING
+    server.send(OK)
+    assert client.take(len(OK)) == OK
+    client.send(PING, INVALID[name], PING)
+    both_ended(client, server, PING)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_frames_of_the_server_are_checked(session, name):
+    client, server = session
+    client.send(PING)
+    server.frame()
+    server.send(INVALID[name], OK)
+    both_ended(client, server)
+
+
+@pytest.mark.parametrize("name", INVALID)
+def test_frames_of_the_server_are_checked_while_a_read_is_merged(session, name):
+    client, server = session
+    client.send(FIND)
+    server.frame()
+    server.send(INVALID[name], OK)
+    both_ended(client, server)
+
+
+def test_invalid_frames_are_counted(relay, session):
+    before = relay.spillway.metrics()["spillway_frames_invalid_total"]
+    client, server = session
+    client.send(with_length(15))
+    both_ended(client, server)
+    assert relay.spillway.metrics()["spillway_frames_invalid_total"] == before + 1
+
+
+def test_the_shortest_frame_passes(session):
+    client, server = session
+    shortest = frames.frame(4711)
+    assert len(shortest) == 16
+    client.send(shortest, PING)
+    assert server.take(16) == shortest
+    assert server.frame().raw == PING
+    server.send(shortest, OK)
+    assert client.take(16 + len(OK)) == shortest + OK
+
+
+def test_a_tls_greeting_is_a_frame_of_an_unknown_opcode(session):
+    client, server = session
+    greeting = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(range(100))
+    client.send(greeting)
+    assert server.take(len(greeting)) == greeting
+    client.finish()
+    assert server.rest() == (b"", "closed")
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 20, 21, 40, len(PING) - 1])
+def test_a_frame_that_ends_early_is_passed_on_or_dropped_but_never_completed(session, length):
+    client, server = session
+    client.send(PING, PING[:length])
+    client.finish()
+    received, how = server.rest()
+    assert how == "closed"
+    assert received.startswith(PING)
+    assert (PING + PING[:length]).startswith(received)
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 20, 21, 40, len(FIND) - 1])
+def test_a_ruled_frame_that_ends_early_never_reaches_the_server(session, length):
+    client, server = session
+    client.send(FIND[:length])
+    client.finish()
+    assert server.rest() == (b"", "closed")
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 20, 40, len(OK) - 1])
+def test_a_reply_that_ends_early_is_not_completed(session, length):
+    client, server = session
+    client.send(PING)
+    server.frame()
+    server.send(OK[:length])
+    server.finish()
+    received, how = client.rest()
+    assert how == "closed"
+    assert OK.startswith(received)
+
+
+def test_a_claim_of_the_longest_message_is_not_answered_with_memory(relay, session):
+    client, server = session
+    before = relay.private_memory()
+    others = [relay.connect() for _ in range(20)]
+    for near, _ in [session, *others]:
+        send_apart(near.socket, (struct.pack("<iiii", frames.LONGEST, 1, 0, frames.OP_MSG), b"\0\0\0\0\1"))
+    assert relay.private_memory() - before < 4 << 20
+    for near, far in others:
+        near.close()
+        assert far.rest()[1]

@@ -1,0 +1,294 @@
+"""Limits: connections, descriptors, memory, the handshake's deadline; what keeps serve from starting."""
+
+import os
+import pathlib
+import resource
+import select
+import socket
+import threading
+import time
+
+import pytest
+
+from support import frames
+from support.frames import MORE_TO_COME, message
+from support.peer import CLOSED, Relay
+from support.process import wait_for
+from support.spillway import yaml
+from wire.conftest import BOOKS, RULES
+
+PING = message({"ping": 1, "$db": "admin"}, (), 5)
+OK = message({"ok": 1.0}, (), 9, 5)
+HELLO = {"hello": 1, "$db": "admin"}
+UNAVAILABLE = 365
+
+
+def works(client, server):
+    client.send(PING)
+    assert server.take(len(PING)) == PING
+    server.send(OK)
+    assert client.take(len(OK)) == OK
+
+
+def ended(server):
+    """The client's end has come through; a server answers it with its own."""
+    assert server.rest() == (b"", CLOSED)
+    server.close()
+
+
+def open_connections(relay):
+    samples = relay.spillway.metrics()
+    return samples["spillway_connections_accepted_total"] - samples["spillway_connections_closed_total"]
+
+
+def refused_connection(client, request, opcode=frames.OP_MSG):
+    reply = client.ask(request)
+    body = reply.plain()
+    assert (reply.opcode, reply.response_to) == (opcode, 5)
+    assert (body["ok"], body["code"], body["codeName"]) == (0.0, UNAVAILABLE, "TemporarilyUnavailable")
+    assert "limits.connections" in body["errmsg"]
+    assert client.rest()[0] == b""
+
+
+def test_one_connection_too_many_is_told_so_and_closed():
+    with Relay(RULES, {"limits": {"connections": 2, "handshake": "10m"}}) as relay:
+        first, second = relay.connect(), relay.connect()
+        for request, opcode in (
+                (message(HELLO, (), 5), frames.OP_MSG), (PING, frames.OP_MSG),
+                (frames.query("admin.$cmd", {"isMaster": 1}, 5), frames.OP_REPLY),
+                (message({"insert": "plain", "$db": "x"}, [("documents", [{}])], 5), frames.OP_MSG)):
+            refused_connection(relay.client(), request, opcode)
+        quiet = relay.client()
+        quiet.send(message({"insert": "plain", "$db": "x"}, [("documents", [{}])], 5, flags=MORE_TO_COME))
+        assert quiet.rest()[0] == b""
+        assert relay.spillway.metrics()["spillway_connections_refused_total"] == 5
+        for each in (first, second):
+            works(*each)
+        first[0].close()
+        ended(first[1])
+        wait_for(lambda: open_connections(relay) == 1, "the session to be gone")
+        works(*relay.connect())
+
+
+def test_refused_connections_that_stay_silent_take_no_place():
+    with Relay(RULES, {"limits": {"connections": 1, "handshake": "10m"}}) as relay:
+        first = relay.connect()
+        silent = [relay.client() for _ in range(3)]
+        wait_for(lambda: open_connections(relay) == 4, "all to be accepted")
+        first[0].close()
+        ended(first[1])
+        wait_for(lambda: open_connections(relay) == 3, "the session to be gone")
+        works(*relay.connect())
+        assert len(silent) == 3
+
+
+@pytest.mark.parametrize("sent", [0, 1, 16, 30])
+def test_a_client_that_never_asks_is_closed(sent):
+    with Relay(RULES, {"limits": {"handshake": "300ms"}}) as relay:
+        started = time.monotonic()
+        busy, idle = relay.connect(), relay.connect()
+        works(*busy)
+        idle[0].send(PING[:sent])
+        received, how = idle[0].rest()
+        assert (received, how) == (b"", CLOSED)
+        assert time.monotonic() - started >= 0.25
+        assert PING.startswith(idle[1].rest()[0])
+        works(*busy)
+        assert relay.spillway.said().count("limits.handshake") == 1
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_when_descriptors_run_out_accepting_pauses_and_resumes():
+    descriptors = ["prlimit", "--nofile=84"]  # serve keeps 64 for itself: 10 sessions
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}, wrapper=descriptors) as relay:
+        sessions = [relay.connect() for _ in range(10)]
+        waiting = [relay.client() for _ in range(30)]
+        for each in waiting:
+            each.send(PING)
+        wait_for(lambda: "is paused" in relay.spillway.said(), "accepting to pause")
+        before = cpu_seconds(relay.spillway.pid)
+        assert not select.select([each.socket for each in waiting], [], [], 1)[0]
+        assert cpu_seconds(relay.spillway.pid) - before < 0.05
+        assert relay.server.waiting.empty()
+        assert relay.spillway.said().count("is paused") == 1
+        for each in sessions:
+            works(*each)
+        for client, server in sessions[:5]:
+            client.close()
+            ended(server)
+        for client in waiting[:5]:
+            server = relay.server.accept()
+            assert server.take(len(PING)) == PING
+            server.send(OK)
+            assert client.take(len(OK)) == OK
+        samples = relay.spillway.metrics()
+        assert samples["spillway_accept_pauses_total"] >= 1
+        assert relay.spillway.running()
+
+
+def allow_descriptors(relay, more):
+    """So many more than are open now, though Spillway was told of more at its start."""
+    count = len(os.listdir(f"/proc/{relay.spillway.pid}/fd"))
+    resource.prlimit(relay.spillway.pid, resource.RLIMIT_NOFILE, (count + more, HARD_LIMIT))
+
+
+HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+
+
+def test_when_the_system_gives_no_more_descriptors_accepting_pauses_once():
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
+        works(*relay.connect())
+        allow_descriptors(relay, 0)
+        waiting = [relay.client() for _ in range(3)]
+        for each in waiting:
+            each.send(PING)
+        wait_for(lambda: "is paused" in relay.spillway.said(), "accepting to pause")
+        before = cpu_seconds(relay.spillway.pid)
+        assert not select.select([each.socket for each in waiting], [], [], 1)[0]
+        assert cpu_seconds(relay.spillway.pid) - before < 0.05
+        assert relay.spillway.said().count("is paused") == 1
+        allow_descriptors(relay, 100)
+        for each in waiting:
+            server = relay.server.accept()
+            assert server.take(len(PING)) == PING
+            server.send(OK)
+        for each in waiting:
+            assert each.take(len(OK)) == OK
+        allow_descriptors(relay, 0)
+        late = relay.client()
+        late.send(PING)
+        wait_for(lambda: relay.spillway.said().count("is paused") == 2, "accepting to pause again")
+        allow_descriptors(relay, 100)
+        assert relay.server.accept().take(len(PING)) == PING
+
+
+def test_a_client_for_whose_server_connection_there_is_no_descriptor_is_closed():
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
+        established = relay.connect()
+        works(*established)
+        allow_descriptors(relay, 1)
+        try:
+            assert relay.client().rest()[0] == b""
+        except ConnectionResetError:
+            pass  # it was closed before connect returned
+        works(*established)
+        allow_descriptors(relay, 100)
+        works(*relay.connect())
+
+
+def test_a_ruled_request_there_is_no_memory_for_is_refused():
+    with Relay(RULES, {"limits": {"memory": "1MB", "handshake": "10m"}}) as relay:
+        client, server = relay.connect()
+        works(client, server)
+        parts = [("documents", [{"_id": number, "buyers": ["x" * 1000] * 100} for number in range(20)])]
+        command = {"insert": "books", "$db": "shop"}
+        before = relay.private_memory()
+        for request_id in (7, 0, -1):
+            reply = client.ask(message(command, parts, request_id))
+            assert (reply.response_to, reply.plain()["code"]) == (request_id, UNAVAILABLE)
+            assert "limits.memory" in reply.plain()["errmsg"]
+        client.send(message(command, parts, 8, flags=MORE_TO_COME))
+        works(client, server)
+        assert relay.private_memory() - before < 1 << 20
+        plain = message({**command, "insert": "plain"}, parts, 9)
+        writer = threading.Thread(target=client.send, args=(plain,))
+        writer.start()
+        assert server.take(len(plain)) == plain
+        writer.join()
+
+
+def test_a_request_there_is_no_memory_for_waits_for_the_replies_before_it():
+    """Its refusal may not come before them; where it would, the session ends."""
+    with Relay(RULES, {"limits": {"memory": "1MB", "handshake": "10m"}}) as relay:
+        client, server = relay.connect()
+        client.send(PING)
+        server.frame()
+        writer = threading.Thread(target=client.send, args=(message(
+            {"insert": "books", "$db": "shop"}, [("documents", [{"buyers": ["x" * 1000] * 1500}])], 7),))
+        writer.start()
+        assert client.rest()[0] == b""
+        writer.join()
+
+
+# ---- the start ----
+
+def ends_at_once(relay):
+    """Exit code and output of a start that can't succeed."""
+    with relay.server:
+        try:
+            relay.spillway.start(ready=False)
+            return relay.spillway.process.wait(30), relay.spillway.said()
+        finally:
+            relay.spillway.__exit__()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_address_in_use_ends_the_start(shared):
+    relay = Relay(RULES)
+    with socket.socket() as taken:
+        if shared:
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", relay.spillway.port))
+        taken.listen()
+        code, said = ends_at_once(relay)
+    assert code == 1
+    assert f"'127.0.0.1:{relay.spillway.port}'" in said and "in use" in said
+
+
+def test_a_second_spillway_on_the_same_address_does_not_start():
+    with Relay(RULES) as relay:
+        second = Relay(RULES)
+        second.spillway.settings["listen"] = relay.spillway.settings["listen"]
+        assert ends_at_once(second)[0] == 1
+        works(*relay.connect())
+
+
+def test_an_admin_address_in_use_ends_the_start():
+    relay = Relay(RULES)
+    with socket.create_server(("127.0.0.1", relay.spillway.admin_port)):
+        code, said = ends_at_once(relay)
+    assert code == 1 and str(relay.spillway.admin_port) in said
+
+
+@pytest.mark.parametrize("more", [
+    {"limits": {"connections": 0}}, {"limits": {"handshake": "soon"}}, {"frobnicate": 1}, {"workers": -1},
+])
+def test_a_bad_file_ends_the_start_with_2(more):
+    code, said = ends_at_once(Relay(RULES, more))
+    assert code == 2
+    line = next(number for number, text in enumerate(yaml(more).splitlines(), 1) if text.strip())
+    assert "spillway.yaml:" in said and line
+
+
+def test_a_bad_rule_ends_the_start_with_2_before_anything_listens():
+    relay = Relay([{**BOOKS, "threshold": -1}])
+    code, said = ends_at_once(relay)
+    assert code == 2 and "threshold" in said and "listening" not in said
+
+
+def test_a_rule_that_cannot_hold_ends_the_start_with_1():
+    relay = Relay(RULES)
+    view = {"name": "books", "type": "view", "options": {"viewOn": "x"}}
+    relay.server.replies["listCollections"] = lambda command: {
+        "cursor": {"id": 0, "ns": "shop.x", "firstBatch": [view] if "books" in str(command) else []}, "ok": 1.0}
+    code, said = ends_at_once(relay)
+    assert code == 1 and "'book-sales'" in said and "view" in said
+
+
+def test_without_a_server_it_starts_and_is_ready_later():
+    relay = Relay(RULES)
+    hello = relay.server.hello
+    relay.server.replies["hello"] = lambda _: {"ok": 0.0, "code": 13436, "errmsg": "not yet"}
+    with relay.server:
+        try:
+            relay.spillway.start(ready=False)
+            wait_for(lambda: relay.spillway.admin("/readyz")[0] == 503, "the admin page", 60)
+            assert relay.spillway.admin("/healthz")[0] == 200
+            relay.server.replies["hello"] = lambda _: hello
+            wait_for(relay.spillway.ready, "Spillway to be ready", 60)
+        finally:
+            relay.spillway.__exit__()

@@ -1,0 +1,53 @@
+"""Requests that pass and requests that do not, in one write: replies keep the requests' order."""
+
+import pytest
+
+from support import frames
+from support.frames import MORE_TO_COME, message
+
+PING = {"ping": 1, "$db": "admin"}
+FIND = {"find": "books", "filter": {}, "$db": "shop"}
+REFUSED = {**FIND, "sort": {"buyers": 1}, "comment": "longer than what is behind it"}
+EMPTY = {"cursor": {"firstBatch": [], "id": 0, "ns": "shop.books"}, "ok": 1.0}
+
+
+UNACKNOWLEDGED = {"insert": "plain", "documents": [{"_id": 1}], "writeConcern": {"w": 0}, "$db": "shop"}
+KINDS = ["rp", "rrrr", "prpr", "pprr", "fp", "ffp", "rfprfp", "wf", "wr", "pwwr", "wwfw", "cr", "cf", "kf", "kr"]
+
+
+def request_of(kind, number):
+    if kind == "w":
+        return message(UNACKNOWLEDGED, (), number, flags=MORE_TO_COME)
+    if kind == "c":
+        return frames.compressed(request_of("w", number), "snappy")
+    if kind == "k":
+        return frames.frame(frames.OP_KILL_CURSORS, bytes(16), number)
+    return message({"p": PING, "f": FIND, "r": REFUSED}[kind], (), number)
+
+
+@pytest.mark.parametrize("kinds", KINDS)
+def test_requests_that_pass_and_that_do_not_keep_their_order(session, kinds):
+    """All in one write: p passes through, r is refused, f is found by a sequence; w, c and k get no reply."""
+    client, server = session
+    client.send(*(request_of(kind, number) for number, kind in enumerate(kinds)))
+    for number, kind in enumerate(kinds):
+        if kind != "r":
+            request = server.frame()
+            assert request.request_id == number
+        if kind in "wck":
+            continue
+        if kind != "r":
+            server.answer(request, EMPTY)
+        reply = client.frame()
+        assert (reply.response_to, reply.plain()["ok"]) == (number, kind != "r")
+
+
+def test_many_refusals_among_many_requests(session):
+    client, server = session
+    count = 1000
+    client.send(*(message(PING if number % 3 else REFUSED, (), number) for number in range(count)))
+    passed = [number for number in range(count) if number % 3]
+    assert [each.request_id for each in server.answer_each(len(passed))] == passed
+    replies = [client.frame() for _ in range(count)]
+    assert [each.response_to for each in replies] == list(range(count))
+    assert [each.plain()["ok"] for each in replies] == [bool(number % 3) for number in range(count)]

@@ -1,0 +1,302 @@
+"""What Spillway can't do exactly on a ruled namespace is refused: a native error in the request's form."""
+
+import struct
+
+import pytest
+
+from support import exact, frames
+from support.frames import CHECKSUM_PRESENT, MORE_TO_COME, message
+
+NOT_SUPPORTED, FAILED_TO_PARSE = 115, 9
+PING = message({"ping": 1, "$db": "admin"}, (), 4711)
+FIND = {"find": "books", "filter": {"buyers": "secret"}, "$db": "shop"}
+PULL = {"q": {"_id": 1}, "u": {"$pull": {"buyers": "secret"}}}
+UPDATE = {"update": "books", "$db": "shop"}
+DELETE = {"q": {"buyers": "secret"}, "limit": 1}
+
+
+def nothing_came(server, client):
+    """The next thing that the server sees is this ping; the next that the client sees is its reply."""
+    client.send(PING)
+    assert server.take(len(PING)) == PING
+    reply = message({"ok": 1.0}, (), 99, 4711)
+    server.send(reply)
+    assert client.take(len(reply)) == reply
+
+
+def refused(session, request, request_id, code=NOT_SUPPORTED, *said):
+    """The native error that answers the request; nothing has reached the server."""
+    client, server = session
+    reply = client.ask(request)
+    assert (reply.opcode, reply.flags, reply.response_to) == (frames.OP_MSG, 0, request_id)
+    body = reply.plain()
+    assert (body["ok"], body["code"]) == (0.0, code), body
+    assert body["codeName"] == {115: "CommandNotSupported", 9: "FailedToParse"}[code]
+    assert all(word in body["errmsg"] for word in said), body["errmsg"]
+    assert "secret" not in body["errmsg"]
+    nothing_came(server, client)
+    return reply
+
+
+def ended(session, request):
+    client, server = session
+    client.send(request)
+    assert client.rest()[0] == b""
+    assert server.rest()[0] == b""
+
+
+FORMS = {
+    "find": message(FIND, (), 7),
+    "body": message({**UPDATE, "updates": [PULL]}, (), 7),
+    "sequence": message(UPDATE, [("updates", [PULL])], 7),
+    "sequence first": message(UPDATE, [("updates", [PULL])], 7, sequence_first=True),
+    "checksum": message(UPDATE, [("updates", [PULL])], 7, flags=CHECKSUM_PRESENT),
+    "$db first": message([("update", "books"), ("$db", "shop"), ("updates", [PULL])], (), 7),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_op_msg_is_refused(session, form):
+    refused(session, FORMS[form], 7, NOT_SUPPORTED, "'book-sales'", "'shop.books'", "buyers",
+            "filter" if form == "find" else "$pull")
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("packer", frames.PACKERS)
+def test_a_compressed_request_gets_a_compressed_refusal(session, form, packer):
+    reply = refused(session, frames.compressed(FORMS[form], packer), 7)
+    assert reply.compressor == packer
+
+
+@pytest.mark.parametrize("packer", [None, *frames.PACKERS])
+@pytest.mark.parametrize("sequence_first", [False, True])
+def test_an_unacknowledged_write_gets_no_reply_and_reaches_nobody(session, packer, sequence_first):
+    client, server = session
+    request = message({**UPDATE, "writeConcern": {"w": 0}}, [("updates", [PULL])], 7, flags=MORE_TO_COME,
+                      sequence_first=sequence_first)
+    client.send(frames.compressed(request, packer) if packer else request)
+    nothing_came(server, client)
+
+
+@pytest.mark.parametrize("request_id", [0, -1, 2**31 - 1, -2**31, 0x5B000000, 0x5B000001])
+def test_the_reply_names_the_clients_request(session, request_id):
+    refused(session, message(FIND, (), request_id), request_id)
+
+
+def test_a_pattern_names_the_namespace_that_was_meant(session):
+    request = message({"find": "posts", "filter": {"comments": 1}, "$db": "tenant_7"}, (), 7)
+    refused(session, request, 7, NOT_SUPPORTED, "'posts'", "'tenant_7.posts'", "comments")
+
+
+OPERATIONS = {
+    "delete": ({"delete": "books", "deletes": [DELETE]}, "filter"),
+    "findAndModify": ({"findAndModify": "books", "query": {}, "update": {"$pop": {"buyers": 1}}}, "$pop"),
+    "count": ({"count": "books", "query": {"buyers.1": 1}}, "filter"),
+    "distinct": ({"distinct": "books", "key": "buyers"}, "distinct"),
+    "aggregate": ({"aggregate": "books", "pipeline": [{"$unwind": "$buyers"}], "cursor": {}}, "$unwind"),
+    "lookup": ({"aggregate": "plain", "pipeline": [
+        {"$lookup": {"from": "books", "as": "x", "pipeline": []}}], "cursor": {}}, "$lookup"),
+    "explain": ({"explain": {"find": "books", "filter": {"buyers": 1}}}, "filter"),
+    "mapReduce": ({"mapReduce": "books", "map": "f", "reduce": "f", "out": "x"}, "mapReduce"),
+    "rename": ({"renameCollection": "shop.books", "to": "shop.x", "$db": "admin"}, "renameCollection"),
+    "rename onto": ({"renameCollection": "shop.x", "to": "shop.books", "$db": "admin"}, "renameCollection"),
+    "unknown": ({"frobnicate": "books"}, "frobnicate"),
+    "insert into overflow": ({"insert": "extra", "documents": [{"_id": 1}]}, "insert"),
+    "out to overflow": ({"aggregate": "plain", "pipeline": [{"$out": "extra"}], "cursor": {}}, "shop.extra"),
+    "_spill": ({**UPDATE, "updates": [{"q": {}, "u": {"$set": {"_spill.buyers.n": 0}}}]}, "_spill"),
+    "applyOps": ({"applyOps": [{"op": "i", "ns": "shop.books", "o": {}}], "$db": "admin"}, "applyOps"),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_the_error_names_rule_and_operator(session, name):
+    command, operator = OPERATIONS[name]
+    refused(session, message({**command, "$db": command.get("$db", "shop")}, (), 7), 7, NOT_SUPPORTED,
+            "'book-sales'", operator)
+
+
+def test_a_bulk_write_on_a_ruled_namespace_is_refused(session):
+    parts = [("ops", [{"insert": 0, "document": {"_id": 1}}]),
+             ("nsInfo", [{"ns": "shop.x"}, {"ns": "shop.books"}])]
+    request = message({"bulkWrite": 1, "$db": "admin"}, parts, 7)
+    refused(session, request, 7, NOT_SUPPORTED, "'book-sales'", "bulkWrite")
+
+
+# ---- what can be read in two ways, or not at all ----
+
+def bson(*pairs):
+    return exact.document(list(pairs))
+
+
+def damaged(data, old, new):
+    assert data.count(old) == 1 and len(old) == len(new)
+    return data.replace(old, new)
+
+
+GOOD = bson(("update", "books"), ("updates", [{"q": {"_id": 1}, "u": {"$set": {"title": "a"}}}]), ("$db", "shop"))
+UNCLEAR = {
+    "two updates": bson(("update", "books"), ("updates", [PULL]), ("updates", []), ("$db", "shop")),
+    "two q": bson(("update", "books"), ("updates", [(exact.DOCUMENT, exact.pairs_of(
+        [("q", {}), ("q", {"buyers": 1}), ("u", {"$set": {"a": 1}})]))]), ("$db", "shop")),
+    "two u": bson(("update", "books"), ("updates", [(exact.DOCUMENT, exact.pairs_of(
+        [("q", {}), ("u", {"$set": {"a": 1}}), ("u", {"$pop": {"buyers": 1}})]))]), ("$db", "shop")),
+    "two filters": bson(("find", "books"), ("filter", {}), ("filter", {"buyers": 1}), ("$db", "shop")),
+    "two pipelines": bson(("aggregate", "plain"), ("pipeline", [{"$lookup": {"from": "books"}}]), ("pipeline", []),
+                          ("cursor", {}), ("$db", "shop")),
+    "two commands": bson(("find", "books"), ("filter", {}), ("find", "plain"), ("$db", "shop")),
+    "two databases, ruled first": bson(("find", "books"), ("filter", {"buyers": 1}), ("$db", "shop"), ("$db", "x")),
+    "two databases, ruled last": bson(("find", "books"), ("filter", {"buyers": 1}), ("$db", "x"), ("$db", "shop")),
+    "a string that does not end": damaged(GOOD, b"\2\0\0\0a\0", b"\2\0\0\0aa"),
+    "a string beyond its document": damaged(GOOD, b"\2\0\0\0a\0", b"\x7f\0\0\0a\0"),
+    "a string of no length": damaged(GOOD, b"\2\0\0\0a\0", b"\0\0\0\0a\0"),
+    "an unknown type": damaged(GOOD, b"\2title\0", b"\x42title\0"),
+}
+
+
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_what_could_be_read_in_two_ways_is_refused(session, name):
+    refused(session, message(UNCLEAR[name], (), 7), 7, FAILED_TO_PARSE)
+
+
+DOCUMENTS = exact.document({"q": {"_id": 1}, "u": {"$set": {"title": "a"}}})
+BODY = b"\0" + exact.document(UPDATE)
+
+
+def sequence(documents, name=b"updates\0", size=None):
+    size = len(name) + len(documents) + 4 if size is None else size
+    return b"\1" + struct.pack("<i", size) + name + documents
+
+
+SECTIONS = {
+    "no body": sequence(DOCUMENTS),
+    "two bodies": sequence(DOCUMENTS) + BODY + BODY,
+    "another kind": sequence(DOCUMENTS) + BODY + b"\2" + DOCUMENTS,
+    "kind 255": BODY + sequence(DOCUMENTS) + b"\xff",
+    "sequence of size 0": BODY + sequence(DOCUMENTS, size=0),
+    "sequence of size 4": BODY + sequence(DOCUMENTS, size=4),
+    "sequence of negative size": BODY + sequence(DOCUMENTS, size=-1),
+    "sequence past the end": BODY + sequence(DOCUMENTS, size=len(DOCUMENTS) + 13),
+    "sequence without a name's end": BODY + sequence(b"", b"updates"),
+    "the same sequence twice": BODY + sequence(DOCUMENTS) + sequence(DOCUMENTS),
+    "three sequences": BODY + sequence(DOCUMENTS) + sequence(b"", b"a\0") + sequence(b"", b"b\0"),
+    "sequence and field": b"\0" + exact.document({**UPDATE, "updates": []}) + sequence(DOCUMENTS),
+    "half a document": BODY + sequence(DOCUMENTS + DOCUMENTS[:9]),
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+@pytest.mark.parametrize("first", [False, True])
+def test_sections_that_mongod_would_not_take_are_refused(session, name, first):
+    data = (sequence(b"", b"x\0") if first and name != "three sequences" else b"") + SECTIONS[name]
+    refused(session, frames.frame(frames.OP_MSG, bytes(4) + data, 7), 7, FAILED_TO_PARSE)
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_a_broken_unacknowledged_message_gets_no_reply(session, name):
+    client, server = session
+    client.send(frames.frame(frames.OP_MSG, struct.pack("<I", MORE_TO_COME) + SECTIONS[name], 7))
+    nothing_came(server, client)
+
+
+SPOOFS = {
+    "the command's name stands second": [("ping", 1), ("update", "books"), ("updates", [PULL]), ("$db", "shop")],
+    "upper case is no command": [("FIND", "plain"), ("filter", {"buyers": 1}), ("$db", "shop")],
+    "$db of another": [("find", "books"), ("filter", {"buyers": 1}), ("$db", "shop2")],
+    "names are exact": [("find", "Books"), ("filter", {"buyers": 1}), ("$db", "shop")],
+    "a name with more behind it": [("find", "books.x"), ("filter", {"buyers": 1}), ("$db", "shop")],
+}
+
+
+@pytest.mark.parametrize("name", SPOOFS)
+def test_what_mongod_would_not_take_for_the_ruled_namespace_passes(session, name):
+    client, server = session
+    request = message(SPOOFS[name], (), 7)
+    client.send(request)
+    assert server.take(len(request)) == request
+
+
+def test_a_command_in_capitals_on_a_ruled_collection_is_refused(session):
+    refused(session, message({"FIND": "books", "filter": {}, "$db": "shop"}, (), 7), 7, NOT_SUPPORTED)
+
+
+# ---- compressed badly ----
+
+def claimed(length, packer="zlib"):
+    data = bytearray(frames.compressed(FORMS["find"], packer))
+    data[20:24] = struct.pack("<i", length)
+    return bytes(data)
+
+
+RIGHT = len(FORMS["find"]) - 16
+BAD_COMPRESSION = {
+    **{f"{packer}, {name}": claimed(length, packer) for packer in frames.PACKERS for name, length in {
+        "claim 0": 0, "claim too small": RIGHT - 1, "claim too large": RIGHT + 1, "negative claim": -1,
+        "claim beyond the limit": frames.LONGEST - 15}.items()},
+    **{f"{packer}, truncated": (lambda data: struct.pack("<i", len(data) - 1) + data[4:-1])(
+        frames.compressed(FORMS["find"], packer)) for packer in frames.PACKERS},
+    "nested": frames.compressed(frames.compressed(FORMS["find"], "zlib"), "zlib"),
+    "unknown compressor": frames.frame(frames.OP_COMPRESSED, struct.pack("<iiB", 2013, 10, 255) + bytes(10)),
+    "no room for its header": frames.frame(frames.OP_COMPRESSED, bytes(8)),
+}
+
+
+@pytest.mark.parametrize("name", BAD_COMPRESSION)
+def test_what_cannot_be_unpacked_ends_the_session(session, name):
+    ended(session, BAD_COMPRESSION[name])
+
+
+# ---- legacy opcodes ----
+
+@pytest.mark.parametrize("packer", [None, *frames.PACKERS])
+def test_a_command_in_op_query_is_refused_by_op_reply(session, packer):
+    client, server = session
+    request = frames.query("shop.$cmd", {"find": "books", "filter": {"buyers": 1}}, 7)
+    reply = client.ask(frames.compressed(request, packer) if packer else request)
+    assert (reply.opcode, reply.response_to, reply.compressor) == (frames.OP_REPLY, 7, packer)
+    assert (reply.plain()["ok"], reply.plain()["code"]) == (0.0, NOT_SUPPORTED)
+    nothing_came(server, client)
+
+
+def test_a_broken_command_in_op_query_is_refused(session):
+    client, server = session
+    reply = client.ask(frames.query("shop.$cmd", damaged(GOOD, b"\2title\0", b"\x42title\0"), 7))
+    assert (reply.opcode, reply.plain()["code"]) == (frames.OP_REPLY, FAILED_TO_PARSE)
+    nothing_came(server, client)
+
+
+OLD_GET_MORE = frames.frame(frames.OP_GET_MORE, bytes(4) + b"shop.books\0" + bytes(12), 7)
+
+
+@pytest.mark.parametrize("request_", [frames.query("shop.books", {"title": 1}, 7), OLD_GET_MORE])
+@pytest.mark.parametrize("packer", [None, "zstd"])
+def test_an_old_read_fails_as_old_reads_do(session, request_, packer):
+    client, server = session
+    reply = client.ask(frames.compressed(request_, packer) if packer else request_)
+    assert (reply.opcode, reply.response_to, reply.compressor) == (frames.OP_REPLY, 7, packer)
+    assert struct.unpack_from("<i", reply.payload)[0] == frames.QUERY_FAILURE
+    assert "'book-sales'" in reply.plain()["$err"] and reply.plain()["code"] == NOT_SUPPORTED
+    nothing_came(server, client)
+
+
+@pytest.mark.parametrize("opcode", [frames.OP_INSERT, frames.OP_UPDATE, frames.OP_DELETE])
+@pytest.mark.parametrize("namespace", ["shop.books", "shop.extra", "tenant_1.posts"])
+@pytest.mark.parametrize("packer", [None, "snappy"])
+def test_writes_that_have_no_reply_end_the_session(session, opcode, namespace, packer):
+    request = frames.frame(opcode, bytes(4) + namespace.encode() + b"\0" + bytes(4) + exact.document({}), 7)
+    ended(session, frames.compressed(request, packer) if packer else request)
+
+
+@pytest.mark.parametrize("body", [
+    FIND, {"find": "books", "projection": {"title": 1}, "$db": "shop"},
+    {**UPDATE, "updates": [{"q": {"_id": 1}, "u": {"$set": {"buyers": []}}}]},
+])
+def test_a_wrong_checksum_ends_the_session_as_mongod_does(session, body):
+    request = message(body, (), 7, flags=CHECKSUM_PRESENT)
+    ended(session, request[:-1] + bytes([request[-1] ^ 1]))
+
+
+def test_refusals_are_counted_by_rule_and_operator(relay, session):
+    refused(session, FORMS["find"], 7)
+    samples = relay.spillway.metrics()
+    assert samples["spillway_commands_refused_total"] >= 1
+    assert any('rule="book-sales"' in name and value >= 1 for name, value in samples.items())
