@@ -130,10 +130,14 @@ def test_when_descriptors_run_out_accepting_pauses_and_resumes():
         assert relay.spillway.running()
 
 
-def allow_descriptors(relay, more):
-    """So many more than are open now, though Spillway was told of more at its start."""
-    count = len(os.listdir(f"/proc/{relay.spillway.pid}/fd"))
-    resource.prlimit(relay.spillway.pid, resource.RLIMIT_NOFILE, (count + more, HARD_LIMIT))
+def limit_descriptors(relay, limit):
+    """What is open stays open; a new one gets a number below the limit or none."""
+    resource.prlimit(relay.spillway.pid, resource.RLIMIT_NOFILE, (limit, HARD_LIMIT))
+
+
+def lowest_free_descriptor(relay):
+    taken = {int(name) for name in os.listdir(f"/proc/{relay.spillway.pid}/fd")}
+    return min(set(range(len(taken) + 1)) - taken)
 
 
 HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -142,7 +146,7 @@ HARD_LIMIT = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 def test_when_the_system_gives_no_more_descriptors_accepting_pauses_once():
     with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
         works(*relay.connect())
-        allow_descriptors(relay, 0)
+        limit_descriptors(relay, 0)
         waiting = [relay.client() for _ in range(3)]
         for each in waiting:
             each.send(PING)
@@ -151,18 +155,18 @@ def test_when_the_system_gives_no_more_descriptors_accepting_pauses_once():
         assert not select.select([each.socket for each in waiting], [], [], 1)[0]
         assert cpu_seconds(relay.spillway.pid) - before < 0.05
         assert relay.spillway.said().count("is paused") == 1
-        allow_descriptors(relay, 100)
+        limit_descriptors(relay, 1000)
         for each in waiting:
             server = relay.server.accept()
             assert server.take(len(PING)) == PING
             server.send(OK)
         for each in waiting:
             assert each.take(len(OK)) == OK
-        allow_descriptors(relay, 0)
+        limit_descriptors(relay, 0)
         late = relay.client()
         late.send(PING)
         wait_for(lambda: relay.spillway.said().count("is paused") == 2, "accepting to pause again")
-        allow_descriptors(relay, 100)
+        limit_descriptors(relay, 1000)
         assert relay.server.accept().take(len(PING)) == PING
 
 
@@ -170,13 +174,13 @@ def test_a_client_for_whose_server_connection_there_is_no_descriptor_is_closed()
     with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
         established = relay.connect()
         works(*established)
-        allow_descriptors(relay, 1)
+        limit_descriptors(relay, lowest_free_descriptor(relay) + 1)
         try:
             assert relay.client().rest()[0] == b""
         except ConnectionResetError:
             pass  # it was closed before connect returned
         works(*established)
-        allow_descriptors(relay, 100)
+        limit_descriptors(relay, 1000)
         works(*relay.connect())
 
 
