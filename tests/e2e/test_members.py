@@ -8,7 +8,7 @@ import threading
 
 import pymongo
 import pytest
-from pymongo.errors import PyMongoError
+from pymongo.errors import AutoReconnect
 
 from support.cluster import Cluster
 from support.process import wait_for
@@ -111,7 +111,7 @@ class Pusher(threading.Thread):
         self.identifier = identifier
         self.stopping = threading.Event()
         self.done = []
-        self.unknown = set()
+        self.unknown = {}
 
     def run(self):
         number = 0
@@ -119,8 +119,8 @@ class Pusher(threading.Thread):
             try:
                 self.books.update_one({"_id": self.identifier}, {"$push": {"list": number}}, upsert=True)
                 self.done.append(number)
-            except PyMongoError:
-                self.unknown.add(number)
+            except AutoReconnect as error:  # the driver tries twice; both may meet the change of primaries
+                self.unknown[number] = error
             number += 1
 
 
@@ -160,7 +160,7 @@ def test_acknowledged_pushes_survive_a_new_primary(cluster, spillway):
             found = client.shop.books.find_one({"_id": pusher.identifier})["list"]
             assert [number for number in found if number not in pusher.unknown] == pusher.done
             assert sorted(set(found)) == found
-            assert not pusher.unknown
+            assert len(pusher.unknown) <= 2  # one for each change
 
 
 def advance(pushers):
