@@ -29,6 +29,8 @@ const char *error_name(enum error_code code)
 		return "TemporarilyUnavailable";
 	case ERROR_OBJECT_TOO_LARGE:
 		return "BSONObjectTooLarge";
+	case ERROR_DUPLICATE_KEY:
+		return "DuplicateKey";
 	case ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE:
 		return "Location17419";
 	}

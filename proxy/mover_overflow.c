@@ -6,7 +6,6 @@
 
 #define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
 #define INSERT_COUNT_MAX 1000
-#define DUPLICATE_KEY 11000
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 
@@ -257,7 +256,7 @@ static enum pass store_rest(struct pass_state *pass)
 	} while (result == LINK_DONE && pass->stored > before);
 	if (result == LINK_DONE)
 		return main_cut(pass);
-	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == DUPLICATE_KEY;
+	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == ERROR_DUPLICATE_KEY;
 	if (result == LINK_LOST || link_error(pass->link)->write_concern)
 		return pass_failed(pass, "M3c", result);
 	if (pass->stored > 0)

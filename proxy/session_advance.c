@@ -11,6 +11,16 @@ struct moved_task {
 	bool moved;
 };
 
+/* The sequence goes on, if the session is still there. */
+static void advance_unpin(struct session *session, bool moved)
+{
+	session->pinned = false;
+	if (session->state == SESSION_CLOSING)
+		session_free_if_gone(session);
+	else
+		session_advance(session, NULL, moved);
+}
+
 /* In the loop's own thread again. */
 static void advance_on_moved(struct loop *loop, struct loop_task *task)
 {
@@ -20,11 +30,7 @@ static void advance_on_moved(struct loop *loop, struct loop_task *task)
 
 	(void)loop;
 	free(done);
-	session->pinned = false;
-	if (session->state == SESSION_CLOSING)
-		session_free_if_gone(session);
-	else
-		session_advance(session, NULL, moved);
+	advance_unpin(session, moved);
 }
 
 /* In a mover's thread. */
@@ -45,6 +51,34 @@ static void advance_move(struct session *session)
 	session->pinned = true;
 	mover_move_now(session->loop->service->mover, &session->sequence->move,
 		       advance_on_mover_done, task);
+}
+
+struct pause_timer {
+	uv_timer_t timer;
+	struct session *session;
+};
+
+static void advance_on_timer_closed(uv_handle_t *handle)
+{
+	free(handle);
+}
+
+static void advance_on_timer(uv_timer_t *timer)
+{
+	struct session *session = ((struct pause_timer *)(void *)timer)->session;
+
+	uv_close((uv_handle_t *)timer, advance_on_timer_closed);
+	advance_unpin(session, false);
+}
+
+static void advance_pause(struct session *session)
+{
+	struct pause_timer *pause = must_calloc(1, sizeof(*pause));
+
+	pause->session = session;
+	session->pinned = true;
+	uv_timer_init(&session->loop->uv, &pause->timer);
+	uv_timer_start(&pause->timer, advance_on_timer, session->sequence->pause, 0);
 }
 
 static void advance_take_note(void *context, const struct mover_note *note)
@@ -136,6 +170,9 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		break;
 	case SEQUENCE_MOVE:
 		advance_move(session);
+		break;
+	case SEQUENCE_PAUSE:
+		advance_pause(session);
 		break;
 	case SEQUENCE_DONE:
 		advance_answer(session);

@@ -137,24 +137,6 @@ enum fetch_outcome fetch_next(struct fetch *fetch, struct sequence *sequence,
 	return ask(fetch, sequence, input);
 }
 
-/* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
- * then sends the write again, which mongod answers from its history. */
-static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
-{
-	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
-					9001, 10107, 11600, 11602, 13435, 13436};
-	const struct command *command = &sequence->match.command;
-	struct reply_summary summary;
-
-	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT) ||
-	    !reply_summarise(reply->message.body, &summary))
-		return false;
-	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
-		if (summary.code == codes[i])
-			return true;
-	return false;
-}
-
 static const char *first_rule_name(const struct sequence *sequence)
 {
 	return sequence->match.namespace->targets[0].rule->name;
@@ -167,10 +149,7 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 
 	switch (outcome) {
 	case FETCH_FAILED:
-		if (lacks_label(sequence, &fetch->failed))
-			return sequence_pass_relabelled(sequence, &fetch->failed,
-							"RetryableWriteError", NULL);
-		return sequence_pass(sequence, &fetch->failed);
+		return sequence_pass_helper_error(sequence, &fetch->failed, NULL);
 	case FETCH_TIMEOUT:
 		return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
 				     "operation exceeded time limit", NULL);

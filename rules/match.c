@@ -564,8 +564,16 @@ static void match_explain(const struct matching *matching)
 	inside.command = &inner;
 	match_command(&inside);
 	matching->match->changes_fitness = false;
-	if (matching->match->verdict != VERDICT_REFUSE)
+	if (matching->match->verdict == VERDICT_REFUSE)
+		return;
+	if (!matching->match->edits) {
 		matching->match->verdict = VERDICT_FORWARD;
+		return;
+	}
+	matching->match->edits = false;
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+		     "explain of a write that needs the whole array",
+		     "not supported by this version of Spillway");
 }
 
 static void match_command(const struct matching *matching)

@@ -39,42 +39,58 @@ void match_insert(const struct matching *matching)
 		match->verdict = VERDICT_FORWARD; /* ordinary documents */
 }
 
-/* Refuses where a filter, sort or hint of the statement reads f; true when it did. */
-static bool refuse_statement_reads(const struct matching *matching,
-				   const struct statement *statement)
+/* Refuses what no write may name; notes what needs a whole array. True when it refused. */
+static bool judge_reads(struct match *match, const struct reads *reads, const char *role)
 {
-	struct match *match = matching->match;
+	if (reads->kind != READS_ARRAY)
+		return match_refuse_reads(match, reads, role);
+	match->edits = match->touches_array = true;
+	return false;
+}
+
+static bool judge_keys(struct match *match, const struct element *keys, const char *role)
+{
+	struct reads reads;
+
+	if (keys->type != BSON_BYTE_DOCUMENT)
+		return false;
+	reads = reads_of_keys(keys->value, match->namespace);
+	return judge_reads(match, &reads, role);
+}
+
+static bool judge_statement_reads(struct match *match, const struct statement *statement)
+{
 	struct reads reads;
 
 	if (statement->q.type == BSON_BYTE_DOCUMENT) {
 		reads = reads_of_filter(statement->q.value, match->namespace);
-		if (match_refuse_reads(match, &reads, "filter"))
+		if (judge_reads(match, &reads, "filter"))
 			return true;
 	}
-	return match_refuse_keys(matching, &statement->hint, "hint") ||
-	       match_refuse_keys(matching, &statement->sort, "sort");
+	return judge_keys(match, &statement->hint, "hint") ||
+	       judge_keys(match, &statement->sort, "sort");
 }
 
-/* Refuses an update that can't go as it is or with the state reset; true when it did. */
-static bool refuse_update(const struct matching *matching, const struct element *u)
+/* Refuses an update that nobody may send; notes what needs a whole array. True when it refused. */
+static bool judge_update(const struct matching *matching, const struct element *u)
 {
 	struct match *match = matching->match;
 	struct update update = update_classify(u, match->namespace);
 	const struct rule *rule = update.rule ? update.rule : first_rule(match);
 	char what[128];
 
-	snprintf(what, sizeof(what), "an update with %s on '%s'", update.what, rule->array);
 	switch (update.kind) {
 	case UPDATE_PLAIN:
 		match->touches_array = match->touches_array || update.appends || update.long_array;
+		return false;
+	case UPDATE_EDIT:
+		match->edits = true;
+		match->touches_array = true;
 		return false;
 	case UPDATE_REPLACE:
 	case UPDATE_WHOLE:
 		match->touches_array = true;
 		return false;
-	case UPDATE_EDIT:
-		match_refuse(match, rule, what, "not supported by this version of Spillway");
-		break;
 	case UPDATE_RESERVED:
 		snprintf(what, sizeof(what), "an update that names %s", update.what);
 		match_refuse(match, rule, what,
@@ -108,10 +124,10 @@ static void match_statements(const struct matching *matching, enum command_field
 			match_refuse_broken(match, "statement");
 			return;
 		}
-		if (refuse_statement_reads(matching, &statement))
+		if (judge_statement_reads(match, &statement))
 			return;
 		if (statement.u.type != 0 && field == FIELD_UPDATES &&
-		    refuse_update(matching, &statement.u))
+		    judge_update(matching, &statement.u))
 			return;
 	}
 	if (broken)
@@ -130,6 +146,19 @@ void match_delete(const struct matching *matching)
 	match_statements(matching, FIELD_DELETES);
 }
 
+/* mongod cuts the image of a whole array rightly. */
+static bool judge_image(const struct matching *matching)
+{
+	const struct element *fields = &matching->command->fields[FIELD_FIELDS];
+
+	if (fields->type != BSON_BYTE_DOCUMENT ||
+	    projection_classify(fields->value, matching->match->namespace).kind !=
+		    PROJECTION_REFUSE)
+		return match_refuse_projection(matching, FIELD_FIELDS);
+	matching->match->edits = matching->match->touches_array = true;
+	return false;
+}
+
 void match_find_and_modify(const struct matching *matching)
 {
 	const struct command *command = matching->command;
@@ -140,9 +169,9 @@ void match_find_and_modify(const struct matching *matching)
 	const struct element *update = &command->fields[FIELD_UPDATE];
 
 	match->verdict = VERDICT_FIND_AND_MODIFY;
-	if (match_refuse_let(matching) || refuse_statement_reads(matching, &statement) ||
-	    match_refuse_projection(matching, FIELD_FIELDS))
+	if (match_refuse_let(matching) || judge_statement_reads(match, &statement) ||
+	    judge_image(matching))
 		return;
 	if (update->type != 0)
-		refuse_update(matching, update);
+		judge_update(matching, update);
 }

@@ -78,6 +78,26 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 	return true;
 }
 
+void write_result_add_error(struct write_result *result, size_t index, enum error_code code,
+			    const char *message)
+{
+	struct write_entries *errors = &result->errors;
+	struct buffer *document;
+	size_t start;
+
+	result->made = must_realloc(result->made, (result->made_count + 1) * sizeof(*result->made));
+	document = &result->made[result->made_count++];
+	*document = (struct buffer){0};
+	start = writer_open(document);
+	writer_int32(document, "index", 0);
+	writer_int32(document, "code", code);
+	writer_string(document, "errmsg", message);
+	writer_close(document, start);
+	errors->entries =
+		must_realloc(errors->entries, (errors->count + 1) * sizeof(*errors->entries));
+	errors->entries[errors->count++] = (struct write_entry){index, buffer_view(document)};
+}
+
 void write_result_forget_error(struct write_result *result, size_t index)
 {
 	struct write_entries *errors = &result->errors;
@@ -176,6 +196,9 @@ void write_result_fini(struct write_result *result)
 {
 	for (size_t i = 0; i < result->reply_count; i++)
 		packet_fini(&result->replies[i]);
+	for (size_t i = 0; i < result->made_count; i++)
+		buffer_fini(&result->made[i]);
+	free(result->made);
 	free(result->replies);
 	free(result->upserted.entries);
 	free(result->errors.entries);

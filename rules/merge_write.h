@@ -5,6 +5,7 @@
 #pragma once
 
 #include "protocol/packet.h"
+#include "protocol/reply.h"
 
 /* One entry of `upserted` or `writeErrors`: a view into a kept reply. */
 struct write_entry {
@@ -23,6 +24,8 @@ struct write_result {
 	bool says_modified; /* update replies do */
 	struct write_entries upserted;
 	struct write_entries errors;
+	struct buffer *made; /* errors of our own: each a document that `errors` looks into */
+	size_t made_count;
 	struct packet *replies; /* kept for the views; the last one lends its other fields */
 	size_t reply_count;
 };
@@ -30,6 +33,9 @@ struct write_result {
 /* Takes a reply (ok: 1) over. False where it can't be read; the reply then stays with the caller.
  */
 must_check bool write_result_add(struct write_result *result, struct packet *reply, size_t first);
+/* An error of ours for the client's statement `index`. */
+void write_result_add_error(struct write_result *result, size_t index, enum error_code code,
+			    const char *message);
 /* Takes an error away, since its statement is sent again. */
 void write_result_forget_error(struct write_result *result, size_t index);
 /* Appends the whole reply frame, fields in mongod's order. */

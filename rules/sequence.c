@@ -14,6 +14,7 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 		sequence->started = input->now;
 	packet_fini(&sequence->held);
 	sequence->buffer.length = 0;
+	sequence->begun = sequence->begun || input->reply;
 	return sequence->resume(sequence, input);
 }
 
@@ -107,7 +108,8 @@ enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *re
 {
 	sequence->held = packet_steal(reply);
 	store_int32(sequence->held.raw.data + 8, sequence->request.header.request_id);
-	sequence->output = buffer_view(&sequence->held.raw);
+	sequence->output = sequence->match.facts.answered ? buffer_view(&sequence->held.raw)
+							  : (struct bytes){0};
 	return SEQUENCE_DONE;
 }
 

@@ -7,6 +7,7 @@
  *   SEND       -> `output` to the server, its reply to sequence_resume
  *   SEND_LAST  -> `output` to the server, no reply will come: over (w: 0)
  *   MOVE       -> have the document of `move` moved, then sequence_resume with `moved`
+ *   PAUSE      -> wait for `pause` milliseconds, then sequence_resume
  *   DONE       -> `output` to the client: over
  *
  * After SEND_LAST and DONE sequence_notes says what the mover should look at. */
@@ -19,6 +20,7 @@ enum sequence_outcome {
 	SEQUENCE_SEND,
 	SEQUENCE_SEND_LAST,
 	SEQUENCE_MOVE,
+	SEQUENCE_PAUSE,
 	SEQUENCE_DONE,
 };
 
@@ -57,6 +59,8 @@ struct sequence {
 	struct mover_note move;
 	size_t move_target; /* of the namespace: whose array `move` is about */
 	bool move_helped;
+	unsigned pause;
+	bool begun; /* something was sent: a transaction that the command starts has started */
 	struct sequence_counts counts;
 };
 

@@ -24,10 +24,10 @@ static void copy(struct sequence *sequence, enum command_field field)
 		writer_element(&sequence->buffer, field_of(sequence, field));
 }
 
-/* In a transaction the first command, the client's own, has set the read concern. */
+/* In a transaction the first command sets the read concern. */
 static void write_read_concern(struct sequence *sequence, struct bytes replacement)
 {
-	if (field_of(sequence, FIELD_AUTOCOMMIT)->type != 0)
+	if (field_of(sequence, FIELD_AUTOCOMMIT)->type != 0 && sequence->begun)
 		return;
 	if (replacement.length > 0)
 		writer_document(&sequence->buffer, "readConcern", replacement);
@@ -56,6 +56,8 @@ void sequence_write_cursor_fields(struct sequence *sequence)
 	if (field_of(sequence, FIELD_AUTOCOMMIT)->type != 0) {
 		copy(sequence, FIELD_TXN_NUMBER);
 		copy(sequence, FIELD_AUTOCOMMIT);
+		if (!sequence->begun)
+			copy(sequence, FIELD_START_TRANSACTION);
 	}
 	copy(sequence, FIELD_API_VERSION);
 	copy(sequence, FIELD_API_STRICT);

@@ -1,6 +1,6 @@
 /* findAndModify: the client's command, with what a merge needs, and its image put together. */
 #include "protocol/writer.h"
-#include "rules/fetch.h"
+#include "rules/edit.h"
 #include "rules/notes.h"
 #include "rules/projection.h"
 #include "rules/statements.h"
@@ -13,6 +13,7 @@ enum modify_step {
 	MODIFY_ASKED,          /* the client's command */
 	MODIFY_MOVED,          /* the mover, after mongod's refusal for size */
 	MODIFY_OVERFLOW_ASKED, /* what fetch sent */
+	MODIFY_EDITS,          /* what the edit sent */
 };
 
 struct sequence_modify {
@@ -22,6 +23,8 @@ struct sequence_modify {
 	bool fetching;
 	bool moved;   /* once is enough */
 	bool applied; /* the server said ok */
+	struct edit edit;
+	bool editing;
 };
 
 static struct sequence_modify *modify_of(struct sequence *sequence)
@@ -44,7 +47,7 @@ static bool update_resets_state(const struct sequence *sequence)
 {
 	const struct element *update = &sequence->match.command.fields[FIELD_UPDATE];
 
-	return update->type != 0 &&
+	return update->type != 0 && !sequence->match.edits &&
 	       update_classify(update, sequence->match.namespace).kind == UPDATE_WHOLE;
 }
 
@@ -61,6 +64,48 @@ static bool edit_field(void *context, struct buffer *out, const struct element *
 		return true;
 	}
 	return false;
+}
+
+/* The client's command with the edit's filter. */
+static bool edit_field_of_edit(void *context, struct buffer *out, const struct element *field)
+{
+	struct sequence *sequence = context;
+	const struct edit *edit = &modify_of(sequence)->edit;
+
+	if (element_is(field, "query"))
+		return true;
+	if (bytes_equal(field->name, sequence->match.command.first.name)) {
+		writer_element(out, field);
+		writer_document(out, "query", buffer_view(&edit->filter));
+		return true;
+	}
+	if (element_is(field, "upsert")) {
+		writer_bool(out, "upsert", edit->upsert);
+		return true;
+	}
+	if (sequence->begun &&
+	    (element_is(field, "startTransaction") || element_is(field, "readConcern")))
+		return true;
+	return edit_field(context, out, field);
+}
+
+static struct edit_write edit_write_of(const struct sequence *sequence)
+{
+	static const uint8_t empty[] = {5, 0, 0, 0, 0};
+	const struct command *command = &sequence->match.command;
+	struct edit_write write = {.filter = command->fields[FIELD_QUERY],
+				   .collation = command->fields[FIELD_COLLATION],
+				   .hint = command->fields[FIELD_HINT],
+				   .sort = command->fields[FIELD_SORT],
+				   .fields = command->fields[FIELD_FIELDS]};
+
+	if (!element_truth(&command->fields[FIELD_REMOVE]))
+		write.update = command->fields[FIELD_UPDATE];
+	if (write.filter.type == 0)
+		write.filter = (struct element){.type = BSON_BYTE_DOCUMENT,
+						.value = {empty, sizeof(empty)}};
+	write.upsert = element_truth(&command->fields[FIELD_UPSERT]);
+	return write;
 }
 
 static enum sequence_outcome send_client_command(struct sequence *sequence)
@@ -184,6 +229,69 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	return SEQUENCE_DONE;
 }
 
+static enum sequence_outcome refuse_edit(struct sequence *sequence, const struct edit *edit)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	const struct command *command = &sequence->match.command;
+	const char *label = NULL;
+	char message[512];
+
+	if (edit->code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
+		label = "TransientTransactionError";
+	else if (edit->code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
+		label = "RetryableWriteError";
+	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s", edit->rule,
+		 namespace->database, namespace->collection, edit->message);
+	return sequence_fail(sequence, edit->code, message, label);
+}
+
+static enum sequence_outcome edit_on(struct sequence *sequence, const struct sequence_input *input,
+				     struct packet *reply)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	struct sequence_input answered = *input;
+
+	sequence->step = MODIFY_EDITS;
+	switch (edit_next(&modify->edit, sequence, input, reply)) {
+	case EDIT_WRITE:
+		sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, edit_field_of_edit, sequence);
+		return SEQUENCE_SEND;
+	case EDIT_SEND:
+		return SEQUENCE_SEND;
+	case EDIT_PAUSE:
+		return SEQUENCE_PAUSE;
+	case EDIT_FAILED:
+		return sequence_pass_helper_error(sequence, &modify->edit.reply, NULL);
+	case EDIT_REFUSED:
+		return refuse_edit(sequence, &modify->edit);
+	case EDIT_DONE:
+		break;
+	}
+	if (sequence->match.facts.answered) {
+		answered.reply = &modify->edit.reply;
+		return take_main(sequence, &answered);
+	}
+	modify->main = packet_steal(&modify->edit.reply);
+	modify->applied = true;
+	sequence->output = (struct bytes){0};
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	struct edit_write write;
+
+	if (!sequence->match.edits)
+		return send_client_command(sequence);
+	if (modify->editing)
+		edit_fini(&modify->edit);
+	write = edit_write_of(sequence);
+	edit_init(&modify->edit, &write, sequence->match.namespace);
+	modify->editing = true;
+	return edit_on(sequence, input, NULL);
+}
+
 static enum sequence_outcome modify_resume(struct sequence *sequence,
 					   const struct sequence_input *input)
 {
@@ -191,7 +299,7 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 
 	switch ((enum modify_step)sequence->step) {
 	case MODIFY_BEGIN:
-		return send_client_command(sequence);
+		return begin(sequence, input);
 	case MODIFY_ASKED:
 		return take_main(sequence, input);
 	case MODIFY_MOVED:
@@ -202,11 +310,30 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 			return SEQUENCE_DONE;
 		}
 		packet_fini(&modify->main);
-		return send_client_command(sequence);
+		return begin(sequence, input);
 	case MODIFY_OVERFLOW_ASKED:
 		return fetch_on(sequence, input, input->reply);
+	case MODIFY_EDITS:
+		return edit_on(sequence, input, input->reply);
 	}
 	require(!"a step of another sequence");
+}
+
+static bool modify_note(const struct sequence_modify *modify, struct mover_note *note)
+{
+	const struct packet *reply = modify->applied ? &modify->main : NULL;
+	struct element id = modify->edit.id;
+
+	if (!modify->editing)
+		return notes_of_find_and_modify(&modify->sequence, reply, note);
+	notes_begin(note, &modify->sequence, reply);
+	if (reply && document_find_path(reply->message.body, "lastErrorObject.upserted", &id))
+		note->reason = MOVER_CHANGED;
+	else
+		note->reason = modify->edit.write.update.type == 0 ? MOVER_DELETED : MOVER_EDITED;
+	note->id_type = id.type;
+	note->id = id.value;
+	return id.type != 0;
 }
 
 static void modify_notes(const struct sequence *sequence,
@@ -219,8 +346,7 @@ static void modify_notes(const struct sequence *sequence,
 	if (sequence->match.facts.answered && !modify->applied)
 		return;
 	for (size_t i = 0; i < sequence->match.namespace->target_count; i++)
-		if (notes_of_find_and_modify(sequence, modify->applied ? &modify->main : NULL,
-					     &note)) {
+		if (modify_note(modify, &note)) {
 			note.rule = sequence->match.namespace->targets[i].rule;
 			take(context, &note);
 		}
@@ -233,6 +359,16 @@ static void modify_fini(struct sequence *sequence)
 	if (modify->fetching)
 		fetch_fini(&modify->fetch);
 	packet_fini(&modify->main);
+	if (modify->editing)
+		edit_fini(&modify->edit);
+}
+
+static size_t modify_memory(const struct sequence *sequence)
+{
+	const struct sequence_modify *modify =
+		(const struct sequence_modify *)(const void *)sequence;
+
+	return modify->editing ? edit_memory(&modify->edit) : 0;
 }
 
 struct sequence *sequence_find_and_modify_new(void)
@@ -242,5 +378,6 @@ struct sequence *sequence_find_and_modify_new(void)
 	modify->sequence.resume = modify_resume;
 	modify->sequence.notes = modify_notes;
 	modify->sequence.fini = modify_fini;
+	modify->sequence.memory = modify_memory;
 	return &modify->sequence;
 }

@@ -17,6 +17,11 @@ enum sequence_outcome sequence_send_request(struct sequence *sequence);
 enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
 					       const char *add, const char *drop);
 
+/* The same with the error of a command of ours: a retryable write's label is added where mongod did
+ * not see that it was one. */
+enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
+						 const char *drop);
+
 /* Begins to move the arrays of the document that `move` tells of, one after the other. */
 enum sequence_outcome sequence_begin_move(struct sequence *sequence);
 /* Takes what became of a MOVE: true when there is another array, to be returned as the next MOVE;

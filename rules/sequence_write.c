@@ -1,35 +1,38 @@
 /* insert, update and delete on a ruled namespace: the client's bytes, with the state reset where an
- * array is set as a whole; the mover is told. */
+ * array is set as a whole; statements that need whole arrays one by one, as edits; the mover is
+ * told. */
 #include "protocol/writer.h"
+#include "rules/edit.h"
 #include "rules/merge_write.h"
 #include "rules/notes.h"
-#include "rules/sequence_inner.h"
-#include "rules/statements.h"
+#include "rules/write_command.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum write_step {
 	WRITE_BEGIN,
-	WRITE_ASKED, /* the client's command, or the rest of it after a move */
+	WRITE_ASKED, /* the client's command, or a run of its statements */
+	WRITE_EDITS, /* what the edit sent */
 	WRITE_MOVED, /* the mover, after mongod's refusal of a document for its size */
-};
-
-/* Which of the client's statements a command carries: a run of them. */
-struct selection {
-	size_t first;
-	size_t count;
 };
 
 struct sequence_write {
 	struct sequence sequence;   /* first: the two are one pointer */
 	struct packet main;         /* the first reply, as long as it can stand for the whole */
 	struct write_result result; /* once there is more than one */
-	struct selection sent;
+	struct bytes *documents;    /* the client's statements */
+	size_t count;
+	size_t next;       /* the first statement that has not been sent */
+	size_t sent;       /* the first one of those that were sent last */
 	size_t refused;    /* the statement that was too large; its document is moved */
 	int64_t time_left; /* milliseconds, for the rest of the command; -1: no limit */
 	bool *moved;       /* by statement: once is enough */
-	size_t statement_count;
 	bool applied;
+	struct edit edit;
+	bool editing;
+	int64_t n, modified;  /* of the statements before the one being edited */
+	struct buffer edited; /* documents {_id, reason, elements}, one behind the other */
 };
 
 static struct sequence_write *write_of(struct sequence *sequence)
@@ -40,213 +43,6 @@ static struct sequence_write *write_of(struct sequence *sequence)
 static const struct sequence_write *const_write_of(const struct sequence *sequence)
 {
 	return (const struct sequence_write *)(const void *)sequence;
-}
-
-static enum command_field statements_field(const struct sequence *sequence)
-{
-	struct bytes name = sequence->match.command.first.name;
-
-	if (bytes_are(name, "insert"))
-		return FIELD_DOCUMENTS;
-	return bytes_are(name, "update") ? FIELD_UPDATES : FIELD_DELETES;
-}
-
-static bool open_statements(const struct sequence *sequence, struct statements *statements)
-{
-	return statements_open(statements, &sequence->request.message, &sequence->match.command,
-			       statements_field(sequence));
-}
-
-/* ---- the command, its whole-array statements with the state reset ---- */
-
-static bool statement_resets(const struct sequence *sequence, struct bytes document,
-			     struct statement *statement)
-{
-	if (!statement_parse(document, statement) || statement->u.type == 0)
-		return false;
-	return update_classify(&statement->u, sequence->match.namespace).kind == UPDATE_WHOLE;
-}
-
-static bool any_resets(const struct sequence *sequence)
-{
-	struct statements statements;
-	struct statement statement;
-	struct bytes document;
-	bool broken;
-
-	if (statements_field(sequence) != FIELD_UPDATES || !open_statements(sequence, &statements))
-		return false;
-	while (statements_next(&statements, &document, &broken))
-		if (statement_resets(sequence, document, &statement))
-			return true;
-	return false;
-}
-
-/* Appends the statement's document. */
-static void write_statement(const struct sequence *sequence, struct buffer *out,
-			    struct bytes document)
-{
-	struct statement statement;
-	struct cursor cursor;
-	struct element field;
-	size_t start;
-
-	if (!statement_resets(sequence, document, &statement)) {
-		buffer_append(out, document.data, document.length);
-		return;
-	}
-	start = writer_open(out);
-	require(cursor_open(&cursor, document));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (element_is(&field, "u"))
-			update_write_whole(out, "u", &field, sequence->match.namespace);
-		else
-			writer_element(out, &field);
-	}
-	writer_close(out, start);
-}
-
-/* As mongod numbers the client's statement: `stmtIds` names it, or they count from `stmtId`. */
-static int32_t statement_id(const struct command *command, size_t number)
-{
-	const struct element *ids = &command->fields[FIELD_STMT_IDS];
-	struct element id;
-	int64_t value = 0;
-	char name[12];
-
-	if (ids->type == BSON_BYTE_ARRAY)
-		return document_find(ids->value, writer_index(name, number), &id) &&
-				       element_integer(&id, &value)
-			       ? (int32_t)value
-			       : -1;
-	if (!element_integer(&command->fields[FIELD_STMT_ID], &value))
-		value = 0;
-	return (int32_t)((size_t)value + number);
-}
-
-/* Explicit statement ids: a retry of the client's whole command finds each in its history. */
-static void write_statement_ids(const struct sequence *sequence, struct buffer *out,
-				struct selection selection)
-{
-	const struct command *command = &sequence->match.command;
-	size_t total = const_write_of(sequence)->statement_count, array;
-	char name[12];
-
-	if (!command_has(command, FIELD_TXN_NUMBER))
-		return;
-	array = writer_open_array(out, "stmtIds");
-	for (size_t i = 0; i < selection.count && selection.first + i < total; i++)
-		writer_int32(out, writer_index(name, i),
-			     statement_id(command, selection.first + i));
-	writer_close(out, array);
-}
-
-static bool selected(struct selection selection, size_t number)
-{
-	return number >= selection.first && number - selection.first < selection.count;
-}
-
-static void write_array(const struct sequence *sequence, struct buffer *out,
-			struct selection selection)
-{
-	struct statements statements;
-	struct bytes document;
-	size_t array = writer_open_array(out, "updates"), number = 0, place = 0;
-	char name[12];
-	bool broken;
-
-	require(open_statements(sequence, &statements));
-	while (statements_next(&statements, &document, &broken)) {
-		const char *key = writer_index(name, place);
-
-		if (!selected(selection, number++))
-			continue;
-		buffer_append(out, &(uint8_t){BSON_BYTE_DOCUMENT}, 1);
-		buffer_append(out, key, strlen(key) + 1);
-		write_statement(sequence, out, document);
-		place++;
-	}
-	writer_close(out, array);
-}
-
-static bool is_rest_field(const struct element *field)
-{
-	return element_is(field, "stmtId") || element_is(field, "stmtIds") ||
-	       element_is(field, "maxTimeMS");
-}
-
-/* What only the rest of a command has otherwise than the whole. */
-static void write_rest_fields(const struct sequence *sequence, struct buffer *out,
-			      struct selection selection)
-{
-	int64_t left = const_write_of(sequence)->time_left;
-
-	write_statement_ids(sequence, out, selection);
-	if (left > 0)
-		writer_int64(out, "maxTimeMS", left);
-}
-
-static void write_body(const struct sequence *sequence, struct buffer *out,
-		       struct selection selection)
-{
-	bool rest = const_write_of(sequence)->statement_count > 0;
-	struct cursor cursor;
-	struct element field;
-	size_t body = writer_open(out);
-
-	require(cursor_open(&cursor, sequence->request.message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (element_is(&field, "updates"))
-			write_array(sequence, out, selection);
-		else if (!rest || !is_rest_field(&field))
-			writer_element(out, &field);
-	}
-	if (rest)
-		write_rest_fields(sequence, out, selection);
-	writer_close(out, body);
-}
-
-static void write_sequences(const struct sequence *sequence, struct buffer *out,
-			    struct selection selection)
-{
-	const struct message *message = &sequence->request.message;
-
-	for (size_t i = 0; i < message->sequence_count; i++) {
-		struct bytes documents = message->sequences[i].documents, document;
-		size_t start = message_begin_sequence(out, message->sequences[i].identifier),
-		       number = 0;
-
-		while (message_next_document(&documents, &document))
-			if (selected(selection, number++))
-				write_statement(sequence, out, document);
-		message_end_sequence(out, start);
-	}
-}
-
-/* The client's command with its own form, but only the selected statements, and states reset. */
-static enum sequence_outcome send_selection(struct sequence *sequence, struct selection selection)
-{
-	const struct message *message = &sequence->request.message;
-	struct buffer *out = &sequence->buffer;
-
-	sequence->step = WRITE_ASKED;
-	write_of(sequence)->sent = selection;
-	message_begin(out, message->header.request_id, 0,
-		      message->flags & ~(uint32_t)MESSAGE_CHECKSUM_PRESENT);
-	message_begin_body(out);
-	write_body(sequence, out, selection);
-	write_sequences(sequence, out, selection);
-	message_end(out, 0);
-	sequence->output = buffer_view(out);
-	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
-}
-
-static enum sequence_outcome send_client_command(struct sequence *sequence)
-{
-	if (any_resets(sequence))
-		return send_selection(sequence, (struct selection){0, SIZE_MAX});
-	sequence->step = WRITE_ASKED;
-	return sequence_send_request(sequence);
 }
 
 /* ---- notes ---- */
@@ -274,12 +70,12 @@ static bool note_statement(const struct sequence *sequence, struct bytes documen
 	struct statement statement;
 	struct update update;
 
-	if (statements_field(sequence) == FIELD_DOCUMENTS)
+	if (write_statements_field(sequence) == FIELD_DOCUMENTS)
 		return note_insert(sequence, document, note);
 	if (!statement_parse(document, &statement) || statement.q.type != BSON_BYTE_DOCUMENT)
 		return false;
 	notes_identify(note, statement.q.value, &statement.collation);
-	if (statements_field(sequence) == FIELD_DELETES) {
+	if (write_statements_field(sequence) == FIELD_DELETES) {
 		note->reason = MOVER_DELETED;
 		return note->id_type != 0; /* the sweep finds what others leave */
 	}
@@ -294,6 +90,39 @@ static const struct packet *last_reply(const struct sequence_write *write)
 	return write->applied ? &write->main : NULL;
 }
 
+static void take_for_each(const struct sequence *sequence, struct mover_note *note,
+			  void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	for (size_t i = 0; i < sequence->match.namespace->target_count; i++) {
+		note->rule = sequence->match.namespace->targets[i].rule;
+		take(context, note);
+	}
+}
+
+static void note_edits(const struct sequence *sequence, const struct mover_note *common,
+		       void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	struct bytes left = buffer_view(&const_write_of(sequence)->edited), document;
+	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
+
+	while (message_next_document(&left, &document)) {
+		struct mover_note note = *common;
+		struct element id, appended;
+
+		if (!document_find(document, "_id", &id) ||
+		    !document_find(document, "appended", &appended))
+			continue;
+		note.id_type = id.type;
+		note.id = id.value;
+		note.reason = deletes ? MOVER_DELETED : MOVER_EDITED;
+		if (element_truth(&appended)) {
+			note.reason = MOVER_APPENDED;
+			note.elements = 1;
+		}
+		take_for_each(sequence, &note, take, context);
+	}
+}
+
 static void write_notes(const struct sequence *sequence,
 			void (*take)(void *context, const struct mover_note *note), void *context)
 {
@@ -304,18 +133,15 @@ static void write_notes(const struct sequence *sequence,
 	bool broken;
 
 	if ((sequence->match.facts.answered && !write->applied) ||
-	    !open_statements(sequence, &statements))
+	    !write_open_statements(sequence, &statements))
 		return;
 	notes_begin(&common, sequence, last_reply(write));
 	while (statements_next(&statements, &document, &broken)) {
 		note = common;
-		if (!note_statement(sequence, document, &note))
-			continue;
-		for (size_t i = 0; i < sequence->match.namespace->target_count; i++) {
-			note.rule = sequence->match.namespace->targets[i].rule;
-			take(context, &note);
-		}
+		if (note_statement(sequence, document, &note))
+			take_for_each(sequence, &note, take, context);
 	}
+	note_edits(sequence, &common, take, context);
 }
 
 /* ---- mongod's refusal of a document for its size ---- */
@@ -330,47 +156,40 @@ static bool too_large(struct bytes error)
 		number == ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE);
 }
 
-/* Finds the client's statement again. */
-static bool statement_at(const struct sequence *sequence, size_t index, struct bytes *document)
-{
-	struct statements statements;
-	bool broken;
-
-	if (!open_statements(sequence, &statements))
-		return false;
-	while (statements_next(&statements, document, &broken))
-		if (index-- == 0)
-			return true;
-	return false;
-}
-
 /* A plain append to a known document: its tail can be moved, and the statement, which left no
  * history, sent once more. */
 static bool movable(struct sequence *sequence, size_t index)
 {
 	struct sequence_write *write = write_of(sequence);
-	struct bytes document;
 
-	if (index >= write->statement_count || write->moved[index] ||
-	    !statement_at(sequence, index, &document))
+	if (index >= write->count || write->moved[index])
 		return false;
 	write->moved[index] = true;
 	notes_begin(&sequence->move, sequence, NULL);
-	return note_statement(sequence, document, &sequence->move) &&
+	return note_statement(sequence, write->documents[index], &sequence->move) &&
 	       sequence->move.reason == MOVER_APPENDED && sequence->move.id_type != 0;
 }
 
-static size_t count_statements(const struct sequence *sequence)
+/* Finds the client's statements, once. */
+static void collect_statements(struct sequence *sequence)
 {
+	struct sequence_write *write = write_of(sequence);
 	struct statements statements;
 	struct bytes document;
-	size_t count = 0;
+	size_t room = 0;
 	bool broken;
 
-	if (open_statements(sequence, &statements))
-		while (statements_next(&statements, &document, &broken))
-			count++;
-	return count;
+	if (write->documents || !write_open_statements(sequence, &statements))
+		return;
+	while (statements_next(&statements, &document, &broken)) {
+		if (write->count == room) {
+			room = room ? 2 * room : 16;
+			write->documents =
+				must_realloc(write->documents, room * sizeof(*write->documents));
+		}
+		write->documents[write->count++] = document;
+	}
+	write->moved = must_calloc(write->count, sizeof(*write->moved));
 }
 
 /* An error of the whole that moving may mend: its statement's document is to be moved. */
@@ -406,23 +225,311 @@ static enum sequence_outcome answer(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 
+	write->applied = true;
+	sequence->output = (struct bytes){0};
+	if (!sequence->match.facts.answered)
+		return SEQUENCE_DONE;
 	sequence->buffer.length = 0;
 	write_result_append(&write->result, &sequence->buffer, sequence->request.header.request_id);
 	sequence->output = buffer_view(&sequence->buffer);
 	return SEQUENCE_DONE;
 }
 
-static enum sequence_outcome move_or_answer(struct sequence *sequence)
+/* ---- the client's statements, run by run ---- */
+
+static bool is_edit(const struct sequence *sequence, struct bytes document, struct edit_write *edit)
 {
-	if (!find_movable(sequence))
-		return answer(sequence);
-	sequence->step = WRITE_MOVED;
-	return sequence_begin_move(sequence);
+	struct statement statement;
+	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
+	int64_t limit;
+
+	if (!sequence->match.edits || !statement_parse(document, &statement))
+		return false;
+	*edit = (struct edit_write){.filter = statement.q,
+				    .update = statement.u,
+				    .collation = statement.collation,
+				    .hint = statement.hint,
+				    .sort = statement.sort};
+	edit->upsert = element_truth(&statement.upsert);
+	edit->many = deletes ? element_integer(&statement.limit, &limit) && limit == 0
+			     : element_truth(&statement.multi);
+	return edit_wanted(edit, sequence->match.namespace);
 }
 
-/* The first reply: nearly always it stands as it is. In a transaction the error has aborted
- * everything and must surface. */
-static enum sequence_outcome take_first(struct sequence *sequence, struct packet *reply)
+static void send_statements(struct sequence *sequence, size_t first, size_t count)
+{
+	struct sequence_write *write = write_of(sequence);
+	const struct write_command command = {.documents = write->documents,
+					      .count = write->count,
+					      .selection = {first, count},
+					      .part = sequence->match.edits || sequence->begun,
+					      .time_left = write->time_left,
+					      .answered = sequence->match.edits};
+
+	sequence->step = WRITE_ASKED;
+	write->sent = first;
+	write_command_make(sequence, &command);
+}
+
+static enum sequence_outcome send_run(struct sequence *sequence)
+{
+	struct sequence_write *write = write_of(sequence);
+	size_t first = write->next;
+	struct edit_write edit;
+
+	while (write->next < write->count &&
+	       !is_edit(sequence, write->documents[write->next], &edit))
+		write->next++;
+	send_statements(sequence, first, write->next - first);
+	return SEQUENCE_SEND;
+}
+
+static bool is_ordered(const struct sequence *sequence)
+{
+	const struct element *ordered = &sequence->match.command.fields[FIELD_ORDERED];
+
+	return ordered->type == 0 || element_truth(ordered);
+}
+
+static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	const struct command *command = &sequence->match.command;
+	const char *label = NULL;
+	char message[512];
+
+	if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
+		label = "TransientTransactionError";
+	else if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
+		label = "RetryableWriteError";
+	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
+		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
+	return sequence_fail(sequence, code, message, label);
+}
+
+static enum sequence_outcome begin_edit(struct sequence *sequence,
+					const struct sequence_input *input,
+					const struct edit_write *edit);
+
+static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct edit_write edit;
+
+	if (find_movable(sequence)) {
+		sequence->step = WRITE_MOVED;
+		return sequence_begin_move(sequence);
+	}
+	if (write->next == write->count || (is_ordered(sequence) && write->result.errors.count > 0))
+		return answer(sequence);
+	write->time_left = sequence_time_left(sequence, input);
+	if (write->time_left == 0)
+		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	if (is_edit(sequence, write->documents[write->next], &edit))
+		return begin_edit(sequence, input, &edit);
+	return send_run(sequence);
+}
+
+/* The driver retries the whole: history answers what is done, and some is. */
+static const char *wrong_label(struct sequence *sequence)
+{
+	return write_of(sequence)->result.n > 0 ? "NoWritesPerformed" : NULL;
+}
+
+/* The reply to a run, or to one edit. */
+static bool take_part(struct sequence *sequence, struct packet *reply,
+		      enum sequence_outcome *outcome)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct reply_summary summary;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary)) {
+		*outcome = sequence_pass(sequence, reply);
+		return false;
+	}
+	if (!summary.ok) {
+		*outcome = sequence_pass_relabelled(sequence, reply, NULL, wrong_label(sequence));
+		return false;
+	}
+	if (write_result_add(&write->result, reply, write->sent))
+		return true;
+	*outcome = sequence_pass(sequence, reply);
+	return false;
+}
+
+/* ---- edits ---- */
+
+/* The document that the reply to an edit says was inserted. */
+static bool upserted_id(const struct packet *reply, struct element *id)
+{
+	struct element array, entry;
+	struct cursor cursor;
+
+	return document_find(reply->message.body, "upserted", &array) &&
+	       array.type == BSON_BYTE_ARRAY && cursor_open(&cursor, array.value) &&
+	       cursor_next(&cursor, &entry) == CURSOR_ELEMENT && entry.type == BSON_BYTE_DOCUMENT &&
+	       document_find(entry.value, "_id", id);
+}
+
+/* Behind take_part: the reply is the last one. */
+static void note_edit(struct sequence_write *write)
+{
+	struct buffer *out = &write->edited;
+	const struct edit *edit = &write->edit;
+	struct element id = edit->id;
+	size_t start;
+
+	if (!upserted_id(last_reply(write), &id) && id.type == 0)
+		return;
+	start = writer_open(out);
+	writer_renamed(out, "_id", &id);
+	writer_bool(out, "appended", edit->swapped && edit->write.update.type != 0);
+	writer_close(out, start);
+}
+
+static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	edit_fini(&write->edit);
+	write->editing = false;
+	write->next++;
+	return go_on(sequence, input);
+}
+
+static bool part_failed(const struct sequence_write *write)
+{
+	const struct write_entries *errors = &write->result.errors;
+
+	return errors->count > 0 && errors->entries[errors->count - 1].index == write->sent;
+}
+
+/* As mongod does it, an error among many documents is all that the statement's answer says. */
+static void forget_counts(struct sequence_write *write)
+{
+	write->result.n = write->n;
+	write->result.modified = write->modified;
+}
+
+/* Nothing of this statement was applied by what was asked last. Where a driver sends the whole once
+ * more, or nothing has been applied, the error is the command's. */
+static enum sequence_outcome refuse_edit(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct edit *edit = &write->edit;
+	bool sound = edit->reply.kind == PACKET_MESSAGE && edit->reply.raw.length > 0 &&
+		     write_result_add(&write->result, &edit->reply, write->sent);
+
+	if (!sound ||
+	    (edit->code != ERROR_OBJECT_TOO_LARGE &&
+	     (command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0)))
+		return fail(sequence, edit->code, edit->message);
+	write_result_add_error(&write->result, write->sent, edit->code, edit->message);
+	forget_counts(write);
+	return end_edit(sequence, input);
+}
+
+static enum sequence_outcome send_edit(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	const struct write_command command = {.documents = write->documents,
+					      .count = write->count,
+					      .selection = {write->next, 1},
+					      .part = true,
+					      .time_left = sequence_time_left(sequence, input),
+					      .answered = true,
+					      .filter = buffer_view(&write->edit.filter),
+					      .upsert = write->edit.upsert};
+
+	write_command_make(sequence, &command);
+	return SEQUENCE_SEND;
+}
+
+static enum sequence_outcome edit_on(struct sequence *sequence, const struct sequence_input *input,
+				     struct packet *reply)
+{
+	struct sequence_write *write = write_of(sequence);
+	enum sequence_outcome outcome;
+
+	sequence->step = WRITE_EDITS;
+	for (;; reply = NULL) {
+		switch (edit_next(&write->edit, sequence, input, reply)) {
+		case EDIT_WRITE:
+			return send_edit(sequence, input);
+		case EDIT_SEND:
+			return SEQUENCE_SEND;
+		case EDIT_PAUSE:
+			return SEQUENCE_PAUSE;
+		case EDIT_FAILED:
+			return sequence_pass_helper_error(sequence, &write->edit.reply,
+							  wrong_label(sequence));
+		case EDIT_REFUSED:
+			return refuse_edit(sequence, input);
+		case EDIT_DONE:
+			if (!take_part(sequence, &write->edit.reply, &outcome))
+				return outcome;
+			note_edit(write);
+			if (part_failed(write))
+				forget_counts(write);
+			if (!write->edit.more || part_failed(write))
+				return end_edit(sequence, input);
+		}
+	}
+}
+
+static enum sequence_outcome begin_edit(struct sequence *sequence,
+					const struct sequence_input *input,
+					const struct edit_write *edit)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	write->sent = write->next;
+	write->n = write->result.n;
+	write->modified = write->result.modified;
+	edit_init(&write->edit, edit, sequence->match.namespace);
+	write->editing = true;
+	return edit_on(sequence, input, NULL);
+}
+
+/* ---- the story ---- */
+
+static bool any_resets(const struct sequence *sequence)
+{
+	struct statements statements;
+	struct statement statement;
+	struct bytes document;
+	bool broken;
+
+	if (!write_open_statements(sequence, &statements))
+		return false;
+	while (statements_next(&statements, &document, &broken))
+		if (write_statement_resets(sequence, document, &statement))
+			return true;
+	return false;
+}
+
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	if (sequence->match.edits) {
+		collect_statements(sequence);
+		return go_on(sequence, input);
+	}
+	sequence->step = WRITE_ASKED;
+	if (!any_resets(sequence))
+		return sequence_send_request(sequence);
+	collect_statements(sequence);
+	send_statements(sequence, 0, write->count);
+	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+}
+
+/* The first reply to the whole command: nearly always it stands as it is. In a transaction the
+ * error has aborted everything and must surface. */
+static enum sequence_outcome take_first(struct sequence *sequence,
+					const struct sequence_input *input, struct packet *reply)
 {
 	struct sequence_write *write = write_of(sequence);
 	struct reply_summary summary = {0};
@@ -434,47 +541,29 @@ static enum sequence_outcome take_first(struct sequence *sequence, struct packet
 		return SEQUENCE_DONE;
 	write->applied = summary.ok;
 	if (!summary.ok || !has_size_error(&summary) ||
-	    statements_field(sequence) != FIELD_UPDATES ||
+	    write_statements_field(sequence) != FIELD_UPDATES ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return SEQUENCE_DONE;
-	write->statement_count = count_statements(sequence);
-	write->moved = must_calloc(write->statement_count, sizeof(*write->moved));
+	collect_statements(sequence);
+	write->next = write->count;
 	if (!write_result_add(&write->result, &write->main, 0))
 		return SEQUENCE_DONE;
-	return move_or_answer(sequence);
+	return go_on(sequence, input);
 }
 
-static enum sequence_outcome take_reply(struct sequence *sequence, struct packet *reply)
+static enum sequence_outcome take_reply(struct sequence *sequence,
+					const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
-	struct reply_summary summary;
+	enum sequence_outcome outcome;
 
-	if (write->result.reply_count == 0)
-		return take_first(sequence, reply);
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
-		return sequence_pass(sequence, reply);
-	/* The driver retries the whole: history answers what is done, and some is. */
-	if (!summary.ok)
-		return sequence_pass_relabelled(sequence, reply, NULL,
-						write->result.n > 0 ? "NoWritesPerformed" : NULL);
-	if (!write_result_add(&write->result, reply, write->sent.first))
-		return sequence_pass(sequence, reply);
-	return move_or_answer(sequence);
+	if (write->result.reply_count == 0 && !sequence->match.edits)
+		return take_first(sequence, input, input->reply);
+	return take_part(sequence, input->reply, &outcome) ? go_on(sequence, input) : outcome;
 }
 
 /* An ordered command had stopped at the refused statement: all from there on go out; else that one
- * alone. */
-static enum sequence_outcome send_rest(struct sequence *sequence)
-{
-	struct sequence_write *write = write_of(sequence);
-	const struct element *ordered = &sequence->match.command.fields[FIELD_ORDERED];
-	bool alone = ordered->type != 0 && !element_truth(ordered);
-
-	write_result_forget_error(&write->result, write->refused);
-	return send_selection(sequence, (struct selection){write->refused, alone ? 1 : SIZE_MAX});
-}
-
-/* Where the document could not be moved, or the client's time is over, its error stands. */
+ * alone. Where the document could not be moved, or the client's time is over, its error stands. */
 static enum sequence_outcome take_moved(struct sequence *sequence,
 					const struct sequence_input *input)
 {
@@ -483,8 +572,15 @@ static enum sequence_outcome take_moved(struct sequence *sequence,
 	if (sequence_next_move(sequence, input))
 		return SEQUENCE_MOVE;
 	write->time_left = sequence_time_left(sequence, input);
-	return sequence->move_helped && write->time_left != 0 ? send_rest(sequence)
-							      : move_or_answer(sequence);
+	if (!sequence->move_helped || write->time_left == 0)
+		return go_on(sequence, input);
+	write_result_forget_error(&write->result, write->refused);
+	if (is_ordered(sequence)) {
+		write->next = write->refused;
+		return go_on(sequence, input);
+	}
+	send_statements(sequence, write->refused, 1);
+	return SEQUENCE_SEND;
 }
 
 static enum sequence_outcome write_resume(struct sequence *sequence,
@@ -492,9 +588,11 @@ static enum sequence_outcome write_resume(struct sequence *sequence,
 {
 	switch ((enum write_step)sequence->step) {
 	case WRITE_BEGIN:
-		return send_client_command(sequence);
+		return begin(sequence, input);
 	case WRITE_ASKED:
-		return take_reply(sequence, input->reply);
+		return take_reply(sequence, input);
+	case WRITE_EDITS:
+		return edit_on(sequence, input, input->reply);
 	case WRITE_MOVED:
 		return take_moved(sequence, input);
 	}
@@ -507,7 +605,19 @@ static void write_fini(struct sequence *sequence)
 
 	packet_fini(&write->main);
 	write_result_fini(&write->result);
+	free(write->documents);
 	free(write->moved);
+	if (write->editing)
+		edit_fini(&write->edit);
+	buffer_fini(&write->edited);
+}
+
+static size_t write_memory(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return write->count * sizeof(*write->documents) +
+	       (write->editing ? edit_memory(&write->edit) : 0);
 }
 
 struct sequence *sequence_write_new(void)
@@ -517,5 +627,6 @@ struct sequence *sequence_write_new(void)
 	write->sequence.resume = write_resume;
 	write->sequence.notes = write_notes;
 	write->sequence.fini = write_fini;
+	write->sequence.memory = write_memory;
 	return &write->sequence;
 }

@@ -1,0 +1,524 @@
+/* One write for which a ruled array has to be whole: asks, folds the array back, asks again. */
+#include "rules/edit.h"
+
+#include "protocol/writer.h"
+#include "rules/names.h"
+#include "rules/reassemble.h"
+
+#include <stdlib.h>
+
+#define ROUNDS_MAX 4
+#define PAUSE_LEAST 5 /* milliseconds */
+#define PAUSE_SPAN 46
+/* What doesn't fit in a document, with its overhead, is not worth fetching to its end. */
+#define DOCUMENT_MAX (16 << 20)
+
+enum edit_step {
+	STEP_BEGIN,
+	STEP_SEARCH, /* for the documents that the filter means */
+	STEP_WRITE,
+	STEP_LOOK,
+	STEP_SETTLE,
+	STEP_FETCH,
+	STEP_FOLD,
+	STEP_PAUSED, /* before LOOK */
+};
+
+void edit_fini(struct edit *edit)
+{
+	if (edit->fetching)
+		fetch_fini(&edit->fetch);
+	free(edit->concerned);
+	buffer_fini(&edit->ids);
+	buffer_fini(&edit->kept);
+	buffer_fini(&edit->empty);
+	buffer_fini(&edit->filter);
+	packet_fini(&edit->reply);
+	*edit = (struct edit){0};
+}
+
+size_t edit_memory(const struct edit *edit)
+{
+	return edit->ids.capacity + edit->kept.capacity + edit->filter.capacity +
+	       edit->reply.raw.capacity + (edit->fetching ? edit->fetch.kept_bytes : 0);
+}
+
+static enum edit_outcome refuse(struct edit *edit, enum error_code code, const char *message)
+{
+	edit->code = code;
+	edit->message = message;
+	return EDIT_REFUSED;
+}
+
+static enum edit_outcome fail(struct edit *edit, struct packet *reply)
+{
+	packet_fini(&edit->reply);
+	edit->reply = packet_steal(reply);
+	return EDIT_FAILED;
+}
+
+/* What was asked lost against another writer. */
+static enum edit_outcome pause_before_look(struct edit *edit, struct sequence *sequence)
+{
+	if (++edit->rounds >= ROUNDS_MAX)
+		return refuse(edit, ERROR_WRITE_CONFLICT,
+			      "other writers kept changing the array; nothing was applied, try "
+			      "again");
+	edit->step = STEP_PAUSED;
+	sequence->pause = PAUSE_LEAST + arc4random_uniform(PAUSE_SPAN);
+	return EDIT_PAUSE;
+}
+
+static bool out_of_time(struct edit *edit, struct sequence *sequence,
+			const struct sequence_input *input)
+{
+	if (sequence_time_left(sequence, input) != 0)
+		return false;
+	edit->code = ERROR_MAX_TIME_EXPIRED;
+	edit->message = "operation exceeded time limit";
+	return true;
+}
+
+/* ---- E0 ---- */
+
+static enum edit_outcome write_now(struct edit *edit)
+{
+	edit_write_filter(edit);
+	edit->step = STEP_WRITE;
+	return EDIT_WRITE;
+}
+
+static enum edit_outcome swap(struct edit *edit)
+{
+	edit_write_swap(edit);
+	edit->swapped = true;
+	edit->step = STEP_WRITE;
+	return EDIT_WRITE;
+}
+
+/* Nothing matches: the write is sent to be answered, or to insert. */
+static enum edit_outcome write_none(struct edit *edit)
+{
+	edit->none = true;
+	edit->upsert = edit->write.upsert;
+	return write_now(edit);
+}
+
+static enum edit_outcome search(struct edit *edit, struct sequence *sequence,
+				const struct sequence_input *input)
+{
+	if (out_of_time(edit, sequence, input))
+		return EDIT_REFUSED;
+	edit->step = STEP_SEARCH;
+	edit->none = false;
+	return edit_send_search(edit, sequence, input);
+}
+
+static enum edit_outcome look(struct edit *edit, struct sequence *sequence,
+			      const struct sequence_input *input)
+{
+	if (out_of_time(edit, sequence, input))
+		return EDIT_REFUSED;
+	if (edit->id.type == 0)
+		return search(edit, sequence, input);
+	edit->step = STEP_LOOK;
+	return edit_send_look(edit, sequence, input);
+}
+
+/* n of an update or delete, or of a findAndModify's lastErrorObject. */
+static bool matched_none(struct bytes body, const struct reply_summary *summary)
+{
+	struct element n;
+	int64_t count = summary->n;
+
+	if (count < 0 &&
+	    (!document_find_path(body, "lastErrorObject.n", &n) || !element_integer(&n, &count)))
+		return false;
+	return count == 0 && summary->write_errors.length == 0;
+}
+
+/* The error of an upsert's insert, as the command's or as the only statement's. */
+static bool is_duplicate(const struct reply_summary *summary)
+{
+	struct cursor cursor;
+	struct element error, code;
+	int64_t number;
+
+	if (!summary->ok)
+		return summary->code == ERROR_DUPLICATE_KEY;
+	return summary->write_errors.length > 0 && cursor_open(&cursor, summary->write_errors) &&
+	       cursor_next(&cursor, &error) == CURSOR_ELEMENT && error.type == BSON_BYTE_DOCUMENT &&
+	       document_find(error.value, "code", &code) && element_integer(&code, &number) &&
+	       number == ERROR_DUPLICATE_KEY;
+}
+
+/* mongod's answer stands. */
+static enum edit_outcome done(struct edit *edit)
+{
+	edit->more = edit->listed && edit->next < edit->ids.length;
+	return EDIT_DONE;
+}
+
+static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input, struct packet *reply)
+{
+	struct reply_summary summary = {0};
+
+	packet_fini(&edit->reply);
+	edit->reply = packet_steal(reply);
+	if (edit->reply.kind != PACKET_MESSAGE ||
+	    !reply_summarise(edit->reply.message.body, &summary))
+		return EDIT_FAILED;
+	if (edit->upsert && is_duplicate(&summary))
+		return look(edit, sequence, input);
+	if (!summary.ok || !matched_none(edit->reply.message.body, &summary) || edit->none)
+		return done(edit);
+	return look(edit, sequence, input);
+}
+
+/* ---- replies to reads ---- */
+
+/* The documents of a cursor's reply. False: `*outcome` says what it was instead. */
+static bool open_batch(struct edit *edit, struct packet *reply, struct cursor *cursor,
+		       enum edit_outcome *outcome)
+{
+	struct reply_summary summary;
+	struct element batch, id;
+
+	*outcome = EDIT_FAILED;
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
+	    !summary.ok) {
+		fail(edit, reply);
+		return false;
+	}
+	*outcome = refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
+	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
+	    !element_integer(&id, &edit->cursor_id))
+		return false;
+	return (document_find(summary.cursor, "firstBatch", &batch) ||
+		document_find(summary.cursor, "nextBatch", &batch)) &&
+	       batch.type == BSON_BYTE_ARRAY && cursor_open(cursor, batch.value);
+}
+
+static bool generation_died(struct packet *reply)
+{
+	struct reply_summary summary;
+	struct element message;
+	struct bytes text;
+
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       !summary.ok && document_find(reply->message.body, "errmsg", &message) &&
+	       element_string(&message, &text) && reassemble_says_dead(text);
+}
+
+/* ---- which documents ---- */
+
+static enum edit_outcome next_document(struct edit *edit)
+{
+	struct bytes left = {edit->ids.data + edit->next, edit->ids.length - edit->next};
+	struct cursor cursor;
+	struct element element;
+
+	/* `ids` holds documents {_id}, one behind the other. */
+	left.length = (size_t)load_int32(left.data);
+	edit->next += left.length;
+	edit->rounds = edit->listed ? 0 : edit->rounds;
+	edit->upsert = edit->none = false;
+	require(cursor_open(&cursor, left) && cursor_next(&cursor, &element) == CURSOR_ELEMENT);
+	edit->id = element;
+	return write_now(edit);
+}
+
+static bool keep_ids(struct edit *edit, struct cursor *cursor)
+{
+	struct element document, id;
+
+	while (cursor_next(cursor, &document) == CURSOR_ELEMENT) {
+		size_t start;
+
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !document_find(document.value, "_id", &id) || !edit_can_pin(edit, &id))
+			return false;
+		start = writer_open(&edit->ids);
+		writer_element(&edit->ids, &id);
+		writer_close(&edit->ids, start);
+	}
+	return true;
+}
+
+static enum edit_outcome take_search(struct edit *edit, struct sequence *sequence,
+				     const struct sequence_input *input, struct packet *reply)
+{
+	enum edit_outcome outcome;
+	struct cursor cursor;
+
+	if (generation_died(reply))
+		return pause_before_look(edit, sequence);
+	if (!open_batch(edit, reply, &cursor, &outcome))
+		return outcome;
+	if (!edit->listed)
+		edit->ids.length = edit->next = 0;
+	edit->listed = true;
+	if (!keep_ids(edit, &cursor))
+		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+			      "under a collation, a document whose _id is a document can't be "
+			      "named exactly");
+	if (edit->cursor_id != 0)
+		return edit_send_get_more(edit, sequence);
+	edit->listed = edit->write.many;
+	if (edit->ids.length > 0)
+		return next_document(edit);
+	if (edit->upsert) /* it met a duplicate, and that stands */
+		return done(edit);
+	(void)input;
+	return write_none(edit);
+}
+
+/* ---- E1 ---- */
+
+static bool state_stands(const struct edit *edit, struct bytes document)
+{
+	struct element states, state;
+
+	if (!document_find(document, NAME_STATE, &states))
+		return false;
+	for (size_t i = 0; !edit->all && i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && states.type == BSON_BYTE_DOCUMENT &&
+		    document_find(states.value, edit->namespace->targets[i].rule->key, &state))
+			return true;
+	return edit->all;
+}
+
+/* The document at work matches no longer. */
+static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input)
+{
+	if (edit->pinned || edit->listed) {
+		if (edit->write.upsert && !edit->upsert && !edit->listed) {
+			edit->upsert = true;
+			return write_now(edit);
+		}
+		return done(edit);
+	}
+	if (++edit->rounds >= ROUNDS_MAX)
+		return refuse(edit, ERROR_WRITE_CONFLICT,
+			      "other writers kept changing what matches; nothing was applied, "
+			      "try again");
+	edit->id = (struct element){0};
+	return search(edit, sequence, input);
+}
+
+/* The copy that `id` looks into from now on. */
+static void keep_document(struct edit *edit, struct bytes document)
+{
+	struct buffer copy = {0};
+
+	buffer_append(&copy, document.data, document.length);
+	buffer_fini(&edit->kept);
+	edit->kept = copy;
+	require(document_find(buffer_view(&edit->kept), "_id", &edit->id));
+}
+
+static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input);
+
+static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input, struct packet *reply)
+{
+	enum edit_outcome outcome;
+	struct element document, id;
+	struct cursor cursor;
+
+	if (!open_batch(edit, reply, &cursor, &outcome))
+		return outcome;
+	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
+		return take_none(edit, sequence, input);
+	if (document.type != BSON_BYTE_DOCUMENT || !document_find(document.value, "_id", &id))
+		return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
+	keep_document(edit, document.value);
+	edit->upsert = false;
+	if (!state_stands(edit, document.value)) {
+		if (++edit->rounds >= ROUNDS_MAX)
+			return refuse(edit, ERROR_WRITE_CONFLICT,
+				      "other writers kept changing the array; nothing was "
+				      "applied, try again");
+		return write_now(edit);
+	}
+	if (!edit->reads || !edit->settles)
+		return begin_fold(edit, sequence, input);
+	edit->step = STEP_SETTLE;
+	return edit_send_settle(edit, sequence, input);
+}
+
+/* What the check-and-set names: the state, and how much of each array is in main. False where an
+ * array that was read has no state. */
+static bool keep_settled(struct edit *edit, struct bytes document)
+{
+	auto_buffer struct buffer kept = {0};
+	size_t start = writer_open(&kept);
+	struct element id, states, state, count, length;
+	int64_t all, moved;
+	char name[12];
+
+	if (!document_find(document, "_id", &id) || !document_find(document, NAME_STATE, &states) ||
+	    states.type != BSON_BYTE_DOCUMENT)
+		return false;
+	writer_element(&kept, &id);
+	writer_element(&kept, &states);
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		if (!edit->concerned[i])
+			continue;
+		if (!document_find(states.value, edit->namespace->targets[i].rule->key, &state) ||
+		    state.type != BSON_BYTE_DOCUMENT || !document_find(state.value, "n", &count) ||
+		    !element_integer(&count, &moved) ||
+		    !document_find(document, writer_index(name, i), &length) ||
+		    !element_integer(&length, &all) || all < moved)
+			return false;
+		writer_int64(&kept, writer_index(name, i), all - moved);
+	}
+	writer_close(&kept, start);
+	keep_document(edit, buffer_view(&kept));
+	return true;
+}
+
+static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequence,
+				     const struct sequence_input *input, struct packet *reply)
+{
+	enum edit_outcome outcome;
+	struct element document;
+	struct cursor cursor;
+
+	if (generation_died(reply))
+		return pause_before_look(edit, sequence);
+	if (!open_batch(edit, reply, &cursor, &outcome))
+		return outcome;
+	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
+		return take_none(edit, sequence, input);
+	if (edit->swaps && document.type == BSON_BYTE_DOCUMENT &&
+	    keep_settled(edit, document.value))
+		return swap(edit);
+	return begin_fold(edit, sequence, input);
+}
+
+/* ---- INFLATE ---- */
+
+static enum edit_outcome too_large(struct edit *edit)
+{
+	return refuse(edit, ERROR_OBJECT_TOO_LARGE,
+		      "the whole array, which this write needs in one document, passes 16 MB");
+}
+
+static enum edit_outcome fold(struct edit *edit, struct sequence *sequence,
+			      const struct sequence_input *input)
+{
+	bool whole = edit_write_fold(edit, sequence, input);
+
+	fetch_fini(&edit->fetch);
+	edit->fetching = false;
+	if (!whole)
+		return pause_before_look(edit, sequence);
+	if (sequence->output.length > DOCUMENT_MAX)
+		return too_large(edit);
+	edit->step = STEP_FOLD;
+	return EDIT_SEND;
+}
+
+static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
+				  const struct sequence_input *input, struct packet *reply)
+{
+	switch (fetch_next(&edit->fetch, sequence, input, reply)) {
+	case FETCH_SEND:
+		if (edit->fetch.kept_bytes > 2 * DOCUMENT_MAX)
+			return too_large(edit);
+		edit->step = STEP_FETCH;
+		return EDIT_SEND;
+	case FETCH_COMPLETE:
+		return fold(edit, sequence, input);
+	case FETCH_FAILED:
+		return fail(edit, &edit->fetch.failed);
+	case FETCH_TIMEOUT:
+		return refuse(edit, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	case FETCH_BROKEN:
+		break;
+	}
+	return refuse(edit, ERROR_WRITE_CONFLICT,
+		      "an overflow document can't be read; run 'spillway verify'");
+}
+
+static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input)
+{
+	edit_write_empty(edit);
+	fetch_init(&edit->fetch, edit->namespace);
+	edit->fetching = true;
+	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
+		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+			      "the document's state can't be read, or belongs to a rule that is "
+			      "gone");
+	return fetch_on(edit, sequence, input, NULL);
+}
+
+/* The code of the only statement's error; 0 where there is none. */
+static int64_t statement_error(const struct reply_summary *summary)
+{
+	struct cursor cursor;
+	struct element error, code;
+	int64_t number = 0;
+
+	if (summary->write_errors.length > 0 && cursor_open(&cursor, summary->write_errors) &&
+	    cursor_next(&cursor, &error) == CURSOR_ELEMENT && error.type == BSON_BYTE_DOCUMENT &&
+	    document_find(error.value, "code", &code) && element_integer(&code, &number))
+		return number;
+	return number;
+}
+
+static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
+				   struct packet *reply)
+{
+	struct reply_summary summary;
+	int64_t code;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+		return fail(edit, reply);
+	code = summary.ok ? statement_error(&summary) : summary.code;
+	if (code == ERROR_OBJECT_TOO_LARGE || code == ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE)
+		return too_large(edit);
+	if (!summary.ok)
+		return fail(edit, reply);
+	if (code != 0)
+		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+			      "the server refuses to take the array back into its document (a "
+			      "validator?)");
+	if (summary.n == 0)
+		return pause_before_look(edit, sequence);
+	edit->folded = true;
+	return write_now(edit);
+}
+
+enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
+			    const struct sequence_input *input, struct packet *reply)
+{
+	if (edit->more) {
+		edit->more = false;
+		return next_document(edit);
+	}
+	switch ((enum edit_step)edit->step) {
+	case STEP_BEGIN:
+		return edit->pinned ? write_now(edit) : search(edit, sequence, input);
+	case STEP_SEARCH:
+		return take_search(edit, sequence, input, reply);
+	case STEP_WRITE:
+		return take_write(edit, sequence, input, reply);
+	case STEP_LOOK:
+		return take_look(edit, sequence, input, reply);
+	case STEP_SETTLE:
+		return take_settle(edit, sequence, input, reply);
+	case STEP_FETCH:
+		return fetch_on(edit, sequence, input, reply);
+	case STEP_FOLD:
+		return take_fold(edit, sequence, reply);
+	case STEP_PAUSED:
+		return look(edit, sequence, input);
+	}
+	require(!"a step of another part");
+}

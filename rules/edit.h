@@ -1,0 +1,104 @@
+/* A part of sequences: one write for which a ruled array has to be whole (protocol.md section 2).
+ *
+ *   WRITE     E0: the write itself, with "no state" added to its filter. What it matches is whole
+ * in the main document, and mongod's answer is right. LOOK      E1: matched nothing: does a
+ * document match whose array is spilled? SETTLE    mongod puts that document together and judges
+ * the filter. FETCH, FOLD   INFLATE: the overflow goes back into the live array, atomically. Then
+ * E0 again.
+ *
+ * A filter that doesn't pin `_id` is first resolved to one. The owner writes the command around the
+ * filter that it is given here, and hands every reply back. */
+#pragma once
+
+#include "rules/fetch.h"
+
+/* The write as the client's command has it. Views that outlive the edit; a field that is not there
+ * has type 0. */
+struct edit_write {
+	struct element filter; /* a document */
+	struct element update; /* none: a delete */
+	struct element collation;
+	struct element hint;
+	struct element sort;
+	struct element fields; /* findAndModify's projection */
+	bool upsert;
+	bool many; /* multi: true, limit: 0 */
+};
+
+/* True when a ruled array of the namespace has to be whole for it. */
+bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace);
+
+enum edit_outcome {
+	EDIT_WRITE, /* send the write with `filter` and `upsert`; hand its reply to edit_next */
+	EDIT_SEND,  /* sequence->output goes to the server */
+	EDIT_PAUSE, /* sequence->pause, then edit_next without a reply */
+	EDIT_DONE, /* `reply` is mongod's answer to the write; of many documents there may be `more`
+		    */
+	EDIT_FAILED,  /* `reply` is the server's error to a command of ours */
+	EDIT_REFUSED, /* `code` and `message`: nothing was applied by what was asked last */
+};
+
+struct edit {
+	struct edit_write write;
+	const struct ruled_namespace *namespace;
+	bool *concerned; /* by target: its array has to be whole */
+	bool all;        /* every target is */
+	bool reads;      /* the filter or sort reads one of them */
+	bool settles;    /* mongod can judge the filter in a pipeline */
+	bool swaps;      /* exact check-and-set is possible: the update only appends, and what the
+			    filter reads of arrays stands by itself */
+	int step;
+	int rounds;
+	bool listed;         /* the documents are known: `ids` */
+	struct buffer ids;   /* elements named `_id` */
+	size_t next;         /* in `ids` */
+	int64_t cursor_id;   /* of the list */
+	bool pinned;         /* the client's filter names the document */
+	struct element id;   /* of the document at work; type 0: none */
+	struct buffer kept;  /* E1's document */
+	struct buffer empty; /* the same, as a merge takes it */
+	bool none;           /* nothing matches: the write is sent to be answered */
+	struct fetch fetch;
+	bool fetching;
+	/* EDIT_WRITE */
+	struct buffer filter;
+	bool upsert;
+	/* EDIT_DONE, EDIT_FAILED */
+	struct packet reply;
+	bool more;
+	bool folded; /* some document's array was folded back */
+	bool swapped;
+	/* EDIT_REFUSED */
+	enum error_code code;
+	const char *message;
+	const char *rule; /* for the message */
+};
+
+void edit_init(struct edit *edit, const struct edit_write *write,
+	       const struct ruled_namespace *namespace);
+void edit_fini(struct edit *edit);
+/* `reply`: to what was asked last; NULL at the beginning, behind a pause and for `more`. */
+enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
+			    const struct sequence_input *input, struct packet *reply);
+size_t edit_memory(const struct edit *edit);
+
+/* ---- edit_commands.c: what it sends ---- */
+
+/* E0's filter. With the state instead of without: the check-and-set. */
+void edit_write_filter(struct edit *edit);
+void edit_write_swap(struct edit *edit);
+/* The document, or documents, that the write is about: their `_id`s. */
+enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input);
+enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence);
+enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
+				 const struct sequence_input *input);
+enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input);
+/* I2, with what the fetch has brought. False where the generation has died meanwhile. */
+must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
+				const struct sequence_input *input);
+/* E1's document as a merge takes it that is to return nothing but the overflow -> edit->empty. */
+void edit_write_empty(struct edit *edit);
+/* `_id` can be named exactly under the write's collation. */
+bool edit_can_pin(const struct edit *edit, const struct element *id);

@@ -1,0 +1,687 @@
+/* What an edit sends: filters, and commands of its own. */
+#include "rules/edit.h"
+
+#include "protocol/writer.h"
+#include "rules/filter_split.h"
+#include "rules/names.h"
+#include "rules/reassemble.h"
+
+#include <stdlib.h>
+
+/* ---- conditions ---- */
+
+/* An array of conditions that is being written: {$and: [...]}. */
+struct conjunction {
+	struct buffer *out;
+	size_t document, array, place;
+};
+
+static struct conjunction open_conjunction(struct buffer *out, const char *name)
+{
+	struct conjunction open = {.out = out};
+
+	open.document = name ? writer_open_document(out, name) : writer_open(out);
+	open.array = writer_open_array(out, "$and");
+	return open;
+}
+
+static void close_conjunction(struct conjunction *open)
+{
+	writer_close(open->out, open->array);
+	writer_close(open->out, open->document);
+}
+
+static const char *next_name(struct conjunction *open, char name[12])
+{
+	return writer_index(name, open->place++);
+}
+
+static void add_filter(struct conjunction *open, struct bytes filter)
+{
+	char name[12];
+
+	writer_document(open->out, next_name(open, name), filter);
+}
+
+static bool is_text(const struct element *id)
+{
+	return id->type == BSON_BYTE_STRING || id->type == BSON_BYTE_SYMBOL;
+}
+
+/* A regular expression knows no collation. */
+static bool fits_expression(const struct element *id)
+{
+	return id->type == BSON_BYTE_STRING && id->value.length < 8000 &&
+	       !memchr(id->value.data + 4, '\0', id->value.length - 5);
+}
+
+bool edit_can_pin(const struct edit *edit, const struct element *id)
+{
+	if (edit->write.collation.type == 0)
+		return true;
+	if (is_text(id))
+		return fits_expression(id);
+	return id->type != BSON_BYTE_DOCUMENT;
+}
+
+/* ^ and $ would mean lines; \E ends \Q, so each byte is escaped by itself. */
+static void write_exact_text(struct buffer *out, const struct element *id)
+{
+	size_t length = id->value.length - 5;
+	auto_buffer struct buffer text = {0};
+
+	buffer_append(&text, "\\A", 2);
+	for (size_t i = 0; i < length; i++) {
+		uint8_t letter = id->value.data[4 + i];
+		bool plain = letter >= 0x80 || (letter >= '0' && letter <= '9') ||
+			     (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
+
+		if (!plain)
+			buffer_append(&text, "\\", 1);
+		buffer_append(&text, &letter, 1);
+	}
+	buffer_append(&text, "\\z", 2);
+	writer_text(out, "$regex", buffer_view(&text));
+}
+
+static void add_pin(const struct edit *edit, struct conjunction *open)
+{
+	char name[12];
+	size_t pin = writer_open_document(open->out, next_name(open, name));
+	size_t value = writer_open_document(open->out, "_id");
+
+	writer_renamed(open->out, "$eq", &edit->id);
+	if (edit->write.collation.type != 0 && is_text(&edit->id))
+		write_exact_text(open->out, &edit->id);
+	writer_close(open->out, value);
+	writer_close(open->out, pin);
+}
+
+static void write_exists(struct buffer *out, const char *path, bool exists)
+{
+	size_t value = writer_open_document(out, path);
+
+	writer_bool(out, "$exists", exists);
+	writer_close(out, value);
+}
+
+static void write_state_exists(struct buffer *out, const struct rule *rule, bool exists)
+{
+	auto_buffer struct buffer path = {0};
+
+	name_state_path(&path, rule);
+	write_exists(out, (const char *)path.data, exists);
+}
+
+/* No concerned array has a state. */
+static void add_guard(const struct edit *edit, struct conjunction *open)
+{
+	char name[12];
+	size_t guard = writer_open_document(open->out, next_name(open, name));
+
+	if (edit->all)
+		write_exists(open->out, NAME_STATE, false);
+	for (size_t i = 0; !edit->all && i < edit->namespace->target_count; i++)
+		if (edit->concerned[i])
+			write_state_exists(open->out, edit->namespace->targets[i].rule, false);
+	writer_close(open->out, guard);
+}
+
+/* Matches nothing: statement histories and malformed updates are looked at nevertheless. */
+static void add_never(struct conjunction *open)
+{
+	char name[12];
+	size_t never = writer_open_document(open->out, next_name(open, name));
+	size_t value = writer_open_document(open->out, "_id");
+	size_t list = writer_open_array(open->out, "$in");
+
+	writer_close(open->out, list);
+	writer_close(open->out, value);
+	writer_close(open->out, never);
+}
+
+void edit_write_filter(struct edit *edit)
+{
+	struct conjunction open;
+
+	edit->filter.length = 0;
+	open = open_conjunction(&edit->filter, NULL);
+	add_filter(&open, edit->write.filter.value);
+	if (edit->none && !edit->upsert)
+		add_never(&open);
+	else if (!edit->pinned && !edit->none)
+		add_pin(edit, &open);
+	add_guard(edit, &open);
+	close_conjunction(&open);
+}
+
+static void add_rest(const struct edit *edit, struct conjunction *open)
+{
+	filter_split_write(open->out, &open->place, edit->write.filter.value, edit->namespace);
+}
+
+/* A spilled array that was read: it stays what it is while these hold. */
+static void write_unchanged(const struct edit *edit, struct buffer *out, const struct rule *rule,
+			    const struct element *length)
+{
+	auto_buffer struct buffer path = {0}, inner = {0};
+	struct element state, found;
+	static const char *const fields[] = {"g", "n"};
+	size_t value;
+
+	buffer_append(&path, NAME_STATE ".", strlen(NAME_STATE "."));
+	buffer_append(&path, rule->key, strlen(rule->key));
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &state) &&
+		document_find(state.value, rule->key, &found));
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+		struct element field;
+
+		inner.length = 0;
+		buffer_append(&inner, path.data, path.length);
+		buffer_append(&inner, ".", 1);
+		buffer_append(&inner, fields[i], 2);
+		require(document_find(found.value, fields[i], &field));
+		writer_renamed(out, (const char *)inner.data, &field);
+	}
+	value = writer_open_document(out, rule->array);
+	writer_renamed(out, "$size", length);
+	writer_close(out, value);
+}
+
+void edit_write_swap(struct edit *edit)
+{
+	struct conjunction open;
+	char name[12];
+	size_t unchanged;
+
+	edit->filter.length = 0;
+	open = open_conjunction(&edit->filter, NULL);
+	add_rest(edit, &open);
+	add_pin(edit, &open);
+	unchanged = writer_open_document(open.out, next_name(&open, name));
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		struct element length;
+
+		if (!edit->concerned[i])
+			continue;
+		require(document_find(buffer_view(&edit->kept), writer_index(name, i), &length));
+		write_unchanged(edit, open.out, edit->namespace->targets[i].rule, &length);
+	}
+	writer_close(open.out, unchanged);
+	close_conjunction(&open);
+}
+
+/* F, or a concerned array that has a state. */
+static void add_filter_or_state(const struct edit *edit, struct conjunction *open)
+{
+	char name[12];
+	size_t either = writer_open_document(open->out, next_name(open, name)), place = 0;
+	size_t list = writer_open_array(open->out, "$or"), branch;
+
+	writer_document(open->out, writer_index(name, place++), edit->write.filter.value);
+	for (size_t i = 0; i < (edit->all ? 1 : edit->namespace->target_count); i++) {
+		if (!edit->concerned[i])
+			continue;
+		branch = writer_open_document(open->out, writer_index(name, place++));
+		if (edit->all)
+			write_exists(open->out, NAME_STATE, true);
+		else
+			write_state_exists(open->out, edit->namespace->targets[i].rule, true);
+		writer_close(open->out, branch);
+	}
+	writer_close(open->out, list);
+	writer_close(open->out, either);
+}
+
+/* A superset of what matches: F less its conditions on arrays, for documents with a state. */
+static void add_candidates(const struct edit *edit, struct conjunction *open)
+{
+	if (!edit->reads) {
+		add_filter(open, edit->write.filter.value);
+		return;
+	}
+	add_rest(edit, open);
+	add_filter_or_state(edit, open);
+}
+
+/* ---- commands ---- */
+
+static void write_option(struct buffer *out, const struct element *element)
+{
+	if (element->type != 0)
+		writer_element(out, element);
+}
+
+static void write_options(const struct edit *edit, struct sequence *sequence)
+{
+	write_option(&sequence->buffer, &edit->write.collation);
+	write_option(&sequence->buffer, &sequence->match.command.fields[FIELD_LET]);
+}
+
+static void write_id_and_state(struct buffer *out)
+{
+	size_t projection = writer_open_document(out, "projection");
+
+	writer_int32(out, "_id", 1);
+	writer_int32(out, NAME_STATE, 1);
+	writer_close(out, projection);
+}
+
+static enum edit_outcome send(struct edit *edit, struct sequence *sequence,
+			      const struct sequence_input *input, size_t body)
+{
+	sequence_write_read_fields(sequence, input, edit->namespace->database, (struct bytes){0});
+	sequence_send_command(sequence, body);
+	return EDIT_SEND;
+}
+
+static enum edit_outcome send_find(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
+
+	writer_string(out, "find", edit->namespace->collection);
+	writer_renamed(out, "filter", &edit->write.filter);
+	write_id_and_state(out);
+	if (edit->write.sort.type != 0)
+		writer_renamed(out, "sort", &edit->write.sort);
+	write_option(out, &edit->write.hint);
+	if (!edit->write.many)
+		writer_int32(out, "limit", 1);
+	write_options(edit, sequence);
+	return send(edit, sequence, input, body);
+}
+
+static void write_stage(struct buffer *out, size_t *place, const char *verb,
+			const struct element *value)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+
+	writer_renamed(out, verb, value);
+	writer_close(out, stage);
+}
+
+static void write_limit(struct buffer *out, size_t *place)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+
+	writer_int32(out, "$limit", 1);
+	writer_close(out, stage);
+}
+
+/* {$cond: [{$isArray: "$f"}, {$size: "$f"}, -1]} */
+static void write_length(struct buffer *out, const char *name, const char *array)
+{
+	auto_buffer struct buffer path = {0};
+	size_t field = writer_open_document(out, name), list, call;
+
+	buffer_append(&path, "$", 1);
+	buffer_append(&path, array, strlen(array) + 1);
+	list = writer_open_array(out, "$cond");
+	call = writer_open_document(out, "0");
+	writer_string(out, "$isArray", (const char *)path.data);
+	writer_close(out, call);
+	call = writer_open_document(out, "1");
+	writer_string(out, "$size", (const char *)path.data);
+	writer_close(out, call);
+	writer_int32(out, "2", -1);
+	writer_close(out, list);
+	writer_close(out, field);
+}
+
+/* {$project: {_id: 1}}; of a document that may be swapped also its state and, named by target, the
+ * lengths of the arrays that were read. */
+static void write_last_stage(const struct edit *edit, struct buffer *out, size_t *place, bool state)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t project = writer_open_document(out, "$project");
+
+	writer_int32(out, "_id", 1);
+	if (state)
+		writer_int32(out, NAME_STATE, 1);
+	for (size_t i = 0; state && i < edit->namespace->target_count; i++)
+		if (edit->concerned[i])
+			write_length(out, writer_index(name, i),
+				     edit->namespace->targets[i].rule->array);
+	writer_close(out, project);
+	writer_close(out, stage);
+}
+
+static void write_match(const struct edit *edit, struct buffer *out, size_t *place, bool pinned)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	struct conjunction open = open_conjunction(out, "$match");
+
+	if (pinned) {
+		add_pin(edit, &open);
+		add_rest(edit, &open);
+	} else {
+		add_candidates(edit, &open);
+	}
+	close_conjunction(&open);
+	writer_close(out, stage);
+}
+
+/* The documents put together by mongod, then the filter on what clients would see. */
+static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequence,
+					const struct sequence_input *input, bool pinned)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), place = 0, pipeline, cursor;
+	bool state = pinned && edit->swaps;
+
+	writer_string(out, "aggregate", edit->namespace->collection);
+	pipeline = writer_open_array(out, "pipeline");
+	write_match(edit, out, &place, pinned);
+	if (!reassemble_write_stages(out, &place, edit->namespace, state)) {
+		edit->code = ERROR_COMMAND_NOT_SUPPORTED;
+		edit->message = "a filter that reads an array whose overflow lies in another "
+				"database can't be judged by this version of Spillway";
+		return EDIT_REFUSED;
+	}
+	write_stage(out, &place, "$match", &edit->write.filter);
+	if (!pinned && edit->write.sort.type == BSON_BYTE_DOCUMENT &&
+	    edit->write.sort.value.length > 5)
+		write_stage(out, &place, "$sort", &edit->write.sort);
+	if (!pinned && !edit->write.many)
+		write_limit(out, &place);
+	write_last_stage(edit, out, &place, state);
+	writer_close(out, pipeline);
+	cursor = writer_open_document(out, "cursor");
+	writer_close(out, cursor);
+	if (!pinned && edit->write.sort.type == 0)
+		write_option(out, &edit->write.hint);
+	write_options(edit, sequence);
+	return send(edit, sequence, input, body);
+}
+
+enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input)
+{
+	if (!edit->reads)
+		return send_find(edit, sequence, input);
+	if (edit->settles)
+		return send_aggregate(edit, sequence, input, false);
+	edit->code = ERROR_COMMAND_NOT_SUPPORTED;
+	edit->message = "a filter with $where, $text or $near that reads a ruled array has to name "
+			"the document by its _id";
+	return EDIT_REFUSED;
+}
+
+enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
+
+	writer_int64(out, "getMore", edit->cursor_id);
+	writer_string(out, "collection", edit->namespace->collection);
+	writer_string(out, "$db", edit->namespace->database);
+	sequence_write_cursor_fields(sequence);
+	sequence_send_command(sequence, body);
+	return EDIT_SEND;
+}
+
+enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
+				 const struct sequence_input *input)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
+	struct conjunction open;
+
+	writer_string(out, "find", edit->namespace->collection);
+	open = open_conjunction(out, "filter");
+	add_pin(edit, &open);
+	add_candidates(edit, &open);
+	close_conjunction(&open);
+	write_id_and_state(out);
+	writer_int32(out, "limit", 1);
+	write_options(edit, sequence);
+	return send(edit, sequence, input, body);
+}
+
+enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input)
+{
+	return send_aggregate(edit, sequence, input, true);
+}
+
+/* ---- INFLATE ---- */
+
+/* The state of target `index` in E1's document. */
+static bool state_of(const struct edit *edit, size_t index, struct element *state)
+{
+	struct element states;
+
+	return document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+	       states.type == BSON_BYTE_DOCUMENT &&
+	       document_find(states.value, edit->namespace->targets[index].rule->key, state) &&
+	       state->type == BSON_BYTE_DOCUMENT;
+}
+
+static void write_at_path(struct buffer *out, const char *path, struct bytes empty)
+{
+	const char *dot = strchr(path, '.');
+	size_t opened[CURSOR_MAX_DEPTH], depth = 0;
+
+	for (; dot && depth < CURSOR_MAX_DEPTH; path = dot + 1, dot = strchr(path, '.')) {
+		auto_free char *part = must_strndup(path, (size_t)(dot - path));
+
+		opened[depth++] = writer_open_document(out, part);
+	}
+	writer_array(out, path, empty);
+	while (depth > 0)
+		writer_close(out, opened[--depth]);
+}
+
+/* {g, h: 0, n} of the state. */
+static void write_headless(struct buffer *out, const char *key, const struct element *state)
+{
+	size_t start = writer_open_document(out, key);
+	struct element field;
+
+	if (document_find(state->value, "g", &field))
+		writer_element(out, &field);
+	writer_int32(out, "h", 0);
+	if (document_find(state->value, "n", &field))
+		writer_element(out, &field);
+	writer_close(out, start);
+}
+
+void edit_write_empty(struct edit *edit)
+{
+	static const uint8_t empty[] = {5, 0, 0, 0, 0};
+	struct buffer *out = &edit->empty;
+	size_t document, states;
+	struct element state;
+
+	out->length = 0;
+	document = writer_open(out);
+	writer_element(out, &edit->id);
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && state_of(edit, i, &state))
+			write_at_path(out, edit->namespace->targets[i].rule->array,
+				      (struct bytes){empty, sizeof(empty)});
+	states = writer_open_document(out, NAME_STATE);
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && state_of(edit, i, &state))
+			write_headless(out, edit->namespace->targets[i].rule->key, &state);
+	writer_close(out, states);
+	writer_close(out, document);
+}
+
+static bool write_pushes(const struct edit *edit, struct buffer *out, struct bytes overflow)
+{
+	size_t push = 0;
+	bool opened = false;
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		const struct rule *rule = edit->namespace->targets[i].rule;
+		struct element state, array, head;
+		size_t field;
+
+		if (!edit->concerned[i] || !state_of(edit, i, &state))
+			continue;
+		if (!document_find_path(overflow, rule->array, &array) ||
+		    array.type != BSON_BYTE_ARRAY || !document_find(state.value, "h", &head))
+			return false;
+		if (!opened)
+			push = writer_open_document(out, "$push");
+		opened = true;
+		field = writer_open_document(out, rule->array);
+		writer_array(out, "$each", array.value);
+		writer_renamed(out, "$position", &head);
+		writer_close(out, field);
+	}
+	if (opened)
+		writer_close(out, push);
+	return true;
+}
+
+/* Whether Spillway added the rule's flag to this document: S.a names it. */
+static bool added(const struct element *state, const char *name)
+{
+	struct element names, each;
+	struct cursor cursor;
+	struct bytes text;
+
+	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, names.value))
+		return false;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_string(&each, &text) && bytes_are(text, name))
+			return true;
+	return false;
+}
+
+/* Two rules may share a flag; a path must not stand twice in an update. */
+static bool flag_stands(const struct edit *edit, size_t before, const char *flag)
+{
+	struct element state;
+
+	for (size_t i = 0; i < before; i++) {
+		const struct rule *rule = edit->namespace->targets[i].rule;
+
+		if (edit->concerned[i] && state_of(edit, i, &state) && rule->flag.field &&
+		    strcmp(rule->flag.field, flag) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* The rule's flag as it was before: restored where the application had it, else taken away. */
+static void write_flags(const struct edit *edit, struct buffer *out, bool restored)
+{
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		const struct rule *rule = edit->namespace->targets[i].rule;
+		struct element state, value = {.type = rule->flag.otherwise.type,
+					       .value = rule->flag.otherwise.value};
+		bool restores;
+
+		if (!edit->concerned[i] || !state_of(edit, i, &state) || !rule->flag.field ||
+		    flag_stands(edit, i, rule->flag.field))
+			continue;
+		restores = value.type != 0 && !added(&state, rule->flag.field);
+		if (restores && restored)
+			writer_renamed(out, rule->flag.field, &value);
+		else if (!restores && !restored)
+			writer_int32(out, rule->flag.field, 1);
+	}
+}
+
+/* `_spill` goes as a whole where nothing is left in it. */
+static void write_unset_states(const struct edit *edit, struct buffer *out)
+{
+	struct element state;
+
+	if (edit->all) {
+		writer_int32(out, NAME_STATE, 1);
+		return;
+	}
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		auto_buffer struct buffer path = {0};
+
+		if (!edit->concerned[i] || !state_of(edit, i, &state))
+			continue;
+		name_state_path(&path, edit->namespace->targets[i].rule);
+		writer_int32(out, (const char *)path.data, 1);
+	}
+}
+
+static void write_resets(const struct edit *edit, struct buffer *out)
+{
+	size_t mark = out->length, set = writer_open_document(out, "$set"), unset;
+
+	write_flags(edit, out, true);
+	writer_close(out, set);
+	if (out->length - mark == strlen("$set") + 2 + 5)
+		out->length = mark; /* mongod takes an empty one, but why send it */
+	unset = writer_open_document(out, "$unset");
+	write_unset_states(edit, out);
+	write_flags(edit, out, false);
+	writer_close(out, unset);
+}
+
+/* {q: {_id, _spill: as it was}, u: {$push: {f: {$each: ov, $position: h}}, $unset: {...}}}. The
+ * whole state as it was holds S.g and S.n. */
+static bool write_fold_statement(const struct edit *edit, struct buffer *out, struct bytes overflow)
+{
+	size_t statement = writer_open_document(out, "0"), q, u, state;
+	struct element states;
+	bool sound;
+
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states));
+	q = writer_open_document(out, "q");
+	writer_element(out, &edit->id);
+	state = writer_open_document(out, NAME_STATE);
+	writer_renamed(out, "$eq", &states);
+	writer_close(out, state);
+	writer_close(out, q);
+	u = writer_open_document(out, "u");
+	sound = write_pushes(edit, out, overflow);
+	write_resets(edit, out);
+	writer_close(out, u);
+	writer_close(out, statement);
+	return sound;
+}
+
+static void write_update_fields(struct sequence *sequence, const struct sequence_input *input,
+				const char *database)
+{
+	struct buffer *out = &sequence->buffer;
+	int64_t left = sequence_time_left(sequence, input);
+	struct element bypass;
+
+	writer_string(out, "$db", database);
+	sequence_write_cursor_fields(sequence);
+	if (document_find(sequence->match.command.body, "bypassDocumentValidation", &bypass))
+		writer_element(out, &bypass);
+	if (command_has(&sequence->match.command, FIELD_CLUSTER_TIME))
+		writer_element(out, &sequence->match.command.fields[FIELD_CLUSTER_TIME]);
+	if (left > 0)
+		writer_int64(out, "maxTimeMS", left);
+}
+
+must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
+				const struct sequence_input *input)
+{
+	auto_buffer struct buffer overflow = {0};
+	struct buffer *out = &sequence->buffer;
+	size_t body, list;
+	bool sound;
+
+	if (!merge_write_document(edit->fetch.merge, 0, &overflow))
+		return false;
+	body = sequence_begin_command(sequence);
+	writer_string(out, "update", edit->namespace->collection);
+	list = writer_open_array(out, "updates");
+	sound = write_fold_statement(edit, out, buffer_view(&overflow));
+	writer_close(out, list);
+	write_update_fields(sequence, input, edit->namespace->database);
+	sequence_send_command(sequence, body);
+	return sound;
+}

@@ -1,0 +1,99 @@
+/* Which ruled arrays have to be whole for a write, and how its filter can be judged. */
+#include "rules/edit.h"
+
+#include "rules/filter_split.h"
+#include "rules/projection.h"
+#include "rules/statements.h"
+#include "rules/update.h"
+#include "rules/walk.h"
+
+#include <stdlib.h>
+
+static bool keys_read(const struct element *keys, const struct ruled_namespace *namespace)
+{
+	return keys->type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(keys->value, namespace).kind != READS_NOTHING;
+}
+
+static bool filter_reads(const struct edit_write *write, const struct ruled_namespace *namespace)
+{
+	return reads_of_filter(write->filter.value, namespace).kind != READS_NOTHING ||
+	       keys_read(&write->sort, namespace) || keys_read(&write->hint, namespace);
+}
+
+static bool cuts_image(const struct edit_write *write, const struct ruled_namespace *namespace)
+{
+	return write->fields.type == BSON_BYTE_DOCUMENT &&
+	       projection_classify(write->fields.value, namespace).kind == PROJECTION_REFUSE;
+}
+
+static enum update_kind kind_of(const struct edit_write *write,
+				const struct ruled_namespace *namespace)
+{
+	return write->update.type == 0 ? UPDATE_PLAIN
+				       : update_classify(&write->update, namespace).kind;
+}
+
+bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace)
+{
+	return write->filter.type == BSON_BYTE_DOCUMENT &&
+	       (kind_of(write, namespace) == UPDATE_EDIT || filter_reads(write, namespace) ||
+		cuts_image(write, namespace));
+}
+
+/* mongod refuses these in a $match behind other stages. */
+static bool filter_fits_pipeline(struct bytes filter)
+{
+	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
+			if (element_is(&element, others[i]))
+				return false;
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+		step = walk_next(&walk, &element);
+	}
+	return step == CURSOR_END;
+}
+
+static bool reads_alone(const struct edit_write *write, const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer scratch = {0};
+	size_t place = 0;
+
+	return filter_split_write(&scratch, &place, write->filter.value, namespace).alone;
+}
+
+void edit_init(struct edit *edit, const struct edit_write *write,
+	       const struct ruled_namespace *namespace)
+{
+	*edit = (struct edit){.write = *write, .namespace = namespace, .all = true};
+	edit->concerned = must_calloc(namespace->target_count, sizeof(*edit->concerned));
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct ruled_namespace one = *namespace;
+		enum update_kind kind;
+
+		one.targets = &namespace->targets[i];
+		one.target_count = 1;
+		kind = kind_of(write, &one);
+		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
+				     filter_reads(write, &one) || cuts_image(write, &one);
+		edit->all = edit->all && edit->concerned[i];
+		edit->rule =
+			edit->rule || !edit->concerned[i] ? edit->rule : one.targets[0].rule->name;
+	}
+	edit->pinned =
+		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
+	edit->reads = filter_reads(write, namespace);
+	edit->settles = filter_fits_pipeline(write->filter.value);
+	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
+		      !cuts_image(write, namespace) && reads_alone(write, namespace);
+}
