@@ -34,6 +34,7 @@ void edit_fini(struct edit *edit)
 	buffer_fini(&edit->empty);
 	buffer_fini(&edit->filter);
 	packet_fini(&edit->reply);
+	packet_fini(&edit->failure);
 	*edit = (struct edit){0};
 }
 
@@ -55,6 +56,17 @@ static enum edit_outcome fail(struct edit *edit, struct packet *reply)
 	packet_fini(&edit->reply);
 	edit->reply = packet_steal(reply);
 	return EDIT_FAILED;
+}
+
+/* An error of the server's state, not of what was asked: the driver may try again. */
+static bool is_passing(const struct sequence *sequence, const struct packet *reply)
+{
+	struct element labels;
+
+	return reply->kind != PACKET_MESSAGE ||
+	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT) ||
+	       document_find(reply->message.body, "errorLabels", &labels) ||
+	       sequence_lacks_label(sequence, reply);
 }
 
 /* What was asked lost against another writer. */
@@ -169,26 +181,44 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 	if (edit->reply.kind != PACKET_MESSAGE ||
 	    !reply_summarise(edit->reply.message.body, &summary))
 		return EDIT_FAILED;
-	if (edit->upsert && is_duplicate(&summary))
+	if (edit->upsert && is_duplicate(&summary) &&
+	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return look(edit, sequence, input);
-	if (!summary.ok || !matched_none(edit->reply.message.body, &summary) || edit->none)
+	if (!summary.ok || !matched_none(edit->reply.message.body, &summary))
 		return done(edit);
+	if (edit->none)
+		return edit->failure.raw.length > 0 ? EDIT_REJECTED : done(edit);
 	return look(edit, sequence, input);
 }
 
 /* ---- replies to reads ---- */
 
+/* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
+ * same in its own words. */
+static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
+				   struct packet *reply)
+{
+	if (is_passing(sequence, reply))
+		return fail(edit, reply);
+	packet_fini(&edit->failure);
+	edit->failure = packet_steal(reply);
+	if (edit->reply.raw.length > 0)
+		return EDIT_REJECTED;
+	edit->none = true;
+	edit->upsert = false;
+	return write_now(edit);
+}
+
 /* The documents of a cursor's reply. False: `*outcome` says what it was instead. */
-static bool open_batch(struct edit *edit, struct packet *reply, struct cursor *cursor,
-		       enum edit_outcome *outcome)
+static bool open_batch(struct edit *edit, const struct sequence *sequence, struct packet *reply,
+		       struct cursor *cursor, enum edit_outcome *outcome)
 {
 	struct reply_summary summary;
 	struct element batch, id;
 
-	*outcome = EDIT_FAILED;
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
 	    !summary.ok) {
-		fail(edit, reply);
+		*outcome = fail_read(edit, sequence, reply);
 		return false;
 	}
 	*outcome = refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
@@ -254,7 +284,7 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 
 	if (generation_died(reply))
 		return pause_before_look(edit, sequence);
-	if (!open_batch(edit, reply, &cursor, &outcome))
+	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	if (!edit->listed)
 		edit->ids.length = edit->next = 0;
@@ -329,7 +359,7 @@ static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 	struct element document, id;
 	struct cursor cursor;
 
-	if (!open_batch(edit, reply, &cursor, &outcome))
+	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
 		return take_none(edit, sequence, input);
@@ -390,7 +420,7 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 
 	if (generation_died(reply))
 		return pause_before_look(edit, sequence);
-	if (!open_batch(edit, reply, &cursor, &outcome))
+	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
 		return take_none(edit, sequence, input);

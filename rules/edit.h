@@ -34,8 +34,10 @@ enum edit_outcome {
 	EDIT_PAUSE, /* sequence->pause, then edit_next without a reply */
 	EDIT_DONE, /* `reply` is mongod's answer to the write; of many documents there may be `more`
 		    */
-	EDIT_FAILED,  /* `reply` is the server's error to a command of ours */
-	EDIT_REFUSED, /* `code` and `message`: nothing was applied by what was asked last */
+	EDIT_FAILED,   /* `reply` is the server's error to a command of ours */
+	EDIT_REJECTED, /* the same in `failure`: the filter's own fault, which the write would have
+			  had too; `reply` is its answer when it matched nothing */
+	EDIT_REFUSED,  /* `code` and `message`: nothing was applied by what was asked last */
 };
 
 struct edit {
@@ -65,6 +67,7 @@ struct edit {
 	bool upsert;
 	/* EDIT_DONE, EDIT_FAILED */
 	struct packet reply;
+	struct packet failure; /* EDIT_REJECTED */
 	bool more;
 	bool folded; /* some document's array was folded back */
 	bool swapped;

@@ -49,7 +49,7 @@ struct match {
 		*namespace; /* for the sequences; also set where a ruled namespace is forwarded */
 	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
-	bool edits; /* some statement needs a whole array: see edit.h */
+	bool edits;             /* some statement needs a whole array: see edit.h */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
 				   dropDatabase */
 	/* VERDICT_REFUSE */

@@ -78,8 +78,8 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 	return true;
 }
 
-void write_result_add_error(struct write_result *result, size_t index, enum error_code code,
-			    const char *message)
+void write_result_add_error(struct write_result *result, size_t index, int32_t code,
+			    struct bytes message)
 {
 	struct write_entries *errors = &result->errors;
 	struct buffer *document;
@@ -91,7 +91,7 @@ void write_result_add_error(struct write_result *result, size_t index, enum erro
 	start = writer_open(document);
 	writer_int32(document, "index", 0);
 	writer_int32(document, "code", code);
-	writer_string(document, "errmsg", message);
+	writer_text(document, "errmsg", message);
 	writer_close(document, start);
 	errors->entries =
 		must_realloc(errors->entries, (errors->count + 1) * sizeof(*errors->entries));
@@ -158,6 +158,20 @@ static bool is_ours(const struct element *field)
 	       element_is(field, "upserted") || element_is(field, "writeErrors");
 }
 
+/* A write concern that wasn't met, where the last reply doesn't say so itself. */
+static void append_concern_error(const struct write_result *result, struct buffer *out)
+{
+	struct element error;
+
+	for (size_t i = result->reply_count; i-- > 0;) {
+		if (!document_find(result->replies[i].message.body, "writeConcernError", &error))
+			continue;
+		if (i + 1 < result->reply_count)
+			writer_element(out, &error);
+		return;
+	}
+}
+
 /* mongod's order: n, electionId, opTime, writeErrors, upserted, nModified, the rest. */
 static void append_body(const struct write_result *result, struct buffer *out)
 {
@@ -175,6 +189,7 @@ static void append_body(const struct write_result *result, struct buffer *out)
 	append_entries(out, "upserted", &result->upserted);
 	if (result->says_modified)
 		writer_int32(out, "nModified", (int32_t)result->modified);
+	append_concern_error(result, out);
 	require(cursor_open(&cursor, last));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!is_head(&field) && !is_ours(&field))
@@ -190,6 +205,28 @@ void write_result_append(const struct write_result *result, struct buffer *out, 
 	message_begin_body(out);
 	append_body(result, out);
 	message_end(out, start);
+}
+
+void write_result_append_nothing(const struct write_result *result, struct buffer *out,
+				 int32_t response_to)
+{
+	size_t frame = message_begin(out, 0, response_to, 0), start;
+	struct cursor cursor;
+	struct element field;
+
+	require(result->reply_count > 0);
+	message_begin_body(out);
+	start = writer_open(out);
+	writer_int32(out, "n", 0);
+	if (result->says_modified)
+		writer_int32(out, "nModified", 0);
+	require(cursor_open(&cursor, result->replies[result->reply_count - 1].message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, "ok") || element_is(&field, "$clusterTime") ||
+		    element_is(&field, "operationTime"))
+			writer_element(out, &field);
+	writer_close(out, start);
+	message_end(out, frame);
 }
 
 void write_result_fini(struct write_result *result)

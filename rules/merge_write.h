@@ -5,7 +5,6 @@
 #pragma once
 
 #include "protocol/packet.h"
-#include "protocol/reply.h"
 
 /* One entry of `upserted` or `writeErrors`: a view into a kept reply. */
 struct write_entry {
@@ -34,11 +33,14 @@ struct write_result {
  */
 must_check bool write_result_add(struct write_result *result, struct packet *reply, size_t first);
 /* An error of ours for the client's statement `index`. */
-void write_result_add_error(struct write_result *result, size_t index, enum error_code code,
-			    const char *message);
+void write_result_add_error(struct write_result *result, size_t index, int32_t code,
+			    struct bytes message);
 /* Takes an error away, since its statement is sent again. */
 void write_result_forget_error(struct write_result *result, size_t index);
 /* Appends the whole reply frame, fields in mongod's order. */
 void write_result_append(const struct write_result *result, struct buffer *out,
 			 int32_t response_to);
+/* What mongod answers where the write concern is {w: 0} and a reply is wanted all the same. */
+void write_result_append_nothing(const struct write_result *result, struct buffer *out,
+				 int32_t response_to);
 void write_result_fini(struct write_result *result);

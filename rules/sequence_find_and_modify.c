@@ -25,6 +25,7 @@ struct sequence_modify {
 	bool applied; /* the server said ok */
 	struct edit edit;
 	bool editing;
+	int64_t time_left; /* milliseconds; -1: no limit */
 };
 
 static struct sequence_modify *modify_of(struct sequence *sequence)
@@ -81,6 +82,10 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 	}
 	if (element_is(field, "upsert")) {
 		writer_bool(out, "upsert", edit->upsert);
+		return true;
+	}
+	if (element_is(field, "maxTimeMS") && modify_of(sequence)->time_left > 0) {
+		writer_int64(out, "maxTimeMS", modify_of(sequence)->time_left);
 		return true;
 	}
 	if (sequence->begun &&
@@ -254,6 +259,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	sequence->step = MODIFY_EDITS;
 	switch (edit_next(&modify->edit, sequence, input, reply)) {
 	case EDIT_WRITE:
+		modify->time_left = sequence_time_left(sequence, input);
 		sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, edit_field_of_edit, sequence);
 		return SEQUENCE_SEND;
 	case EDIT_SEND:
@@ -262,6 +268,8 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 		return SEQUENCE_PAUSE;
 	case EDIT_FAILED:
 		return sequence_pass_helper_error(sequence, &modify->edit.reply, NULL);
+	case EDIT_REJECTED:
+		return sequence_pass(sequence, &modify->edit.failure);
 	case EDIT_REFUSED:
 		return refuse_edit(sequence, &modify->edit);
 	case EDIT_DONE:

@@ -17,6 +17,9 @@ enum sequence_outcome sequence_send_request(struct sequence *sequence);
 enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
 					       const char *add, const char *drop);
 
+/* An error that mongod labels as retryable for a retryable write, as the client's command is one.
+ */
+bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply);
 /* The same with the error of a command of ours: a retryable write's label is added where mongod did
  * not see that it was one. */
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,

@@ -63,7 +63,7 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 
 /* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
  * then sends the write again, which mongod answers from its history. */
-static bool lacks_label(const struct sequence *sequence, const struct packet *reply)
+bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply)
 {
 	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
 					9001, 10107, 11600, 11602, 13435, 13436};
@@ -82,7 +82,7 @@ static bool lacks_label(const struct sequence *sequence, const struct packet *re
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop)
 {
-	bool lacks = reply->kind == PACKET_MESSAGE && lacks_label(sequence, reply);
+	bool lacks = reply->kind == PACKET_MESSAGE && sequence_lacks_label(sequence, reply);
 
 	if (!lacks && !drop)
 		return sequence_pass(sequence, reply);

@@ -10,11 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define STATEMENTS_MAX 100000 /* of a command, as mongod */
+
 enum write_step {
 	WRITE_BEGIN,
-	WRITE_ASKED, /* the client's command, or a run of its statements */
-	WRITE_EDITS, /* what the edit sent */
-	WRITE_MOVED, /* the mover, after mongod's refusal of a document for its size */
+	WRITE_ASKED,  /* the client's command, or a run of its statements */
+	WRITE_EDITS,  /* what the edit sent */
+	WRITE_MOVED,  /* the mover, after mongod's refusal of a document for its size */
+	WRITE_PROBED, /* the whole command with filters that match nothing */
 };
 
 struct sequence_write {
@@ -230,7 +233,12 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	if (!sequence->match.facts.answered)
 		return SEQUENCE_DONE;
 	sequence->buffer.length = 0;
-	write_result_append(&write->result, &sequence->buffer, sequence->request.header.request_id);
+	if (write_is_unacknowledged(&sequence->match.command.fields[FIELD_WRITE_CONCERN]))
+		write_result_append_nothing(&write->result, &sequence->buffer,
+					    sequence->request.header.request_id);
+	else
+		write_result_append(&write->result, &sequence->buffer,
+				    sequence->request.header.request_id);
 	sequence->output = buffer_view(&sequence->buffer);
 	return SEQUENCE_DONE;
 }
@@ -425,7 +433,43 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 	    (edit->code != ERROR_OBJECT_TOO_LARGE &&
 	     (command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0)))
 		return fail(sequence, edit->code, edit->message);
-	write_result_add_error(&write->result, write->sent, edit->code, edit->message);
+	write_result_add_error(&write->result, write->sent, edit->code, bytes_of(edit->message));
+	forget_counts(write);
+	return end_edit(sequence, input);
+}
+
+/* What was wrong, without the words that say which command met it: an update's error has none. */
+static struct bytes cause_of(const struct packet *failure)
+{
+	static const char marker[] = " :: caused by :: ";
+	struct element message;
+	struct bytes text;
+	const uint8_t *at;
+
+	if (!document_find(failure->message.body, "errmsg", &message) ||
+	    !element_string(&message, &text))
+		return bytes_of("");
+	at = memmem(text.data, text.length, marker, strlen(marker));
+	if (!at)
+		return text;
+	at += strlen(marker);
+	return (struct bytes){at, text.length - (size_t)(at - text.data)};
+}
+
+/* The filter's own fault, as a read has met it. */
+static enum sequence_outcome reject_edit(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct edit *edit = &write->edit;
+	struct reply_summary summary;
+	enum sequence_outcome outcome;
+
+	if (!take_part(sequence, &edit->reply, &outcome))
+		return outcome;
+	require(reply_summarise(edit->failure.message.body, &summary));
+	write_result_add_error(&write->result, write->sent, (int32_t)summary.code,
+			       cause_of(&edit->failure));
 	forget_counts(write);
 	return end_edit(sequence, input);
 }
@@ -467,6 +511,8 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 							  wrong_label(sequence));
 		case EDIT_REFUSED:
 			return refuse_edit(sequence, input);
+		case EDIT_REJECTED:
+			return reject_edit(sequence, input);
 		case EDIT_DONE:
 			if (!take_part(sequence, &write->edit.reply, &outcome))
 				return outcome;
@@ -510,13 +556,55 @@ static bool any_resets(const struct sequence *sequence)
 	return false;
 }
 
+/* A statement that mongod can't read makes it refuse the whole command: before a part goes out, all
+ * must be sound. */
+static bool all_sound(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
+
+	if (write->count > STATEMENTS_MAX)
+		return false;
+	for (size_t i = 0; i < write->count; i++)
+		if (!write_statement_sound(write->documents[i], deletes))
+			return false;
+	return true;
+}
+
+/* mongod says what is wrong with it. */
+static enum sequence_outcome probe(struct sequence *sequence)
+{
+	/* {_id: {$in: []}} */
+	static const uint8_t never[] = "\x19\0\0\0\x03_id\0\x0f\0\0\0\x04$in\0\x05\0\0\0\0\0";
+	struct sequence_write *write = write_of(sequence);
+	const struct write_command command = {.documents = write->documents,
+					      .count = write->count,
+					      .selection = {0, write->count},
+					      .answered = true,
+					      .filter = {never, sizeof(never)}};
+
+	sequence->step = WRITE_PROBED;
+	write_command_make(sequence, &command);
+	return SEQUENCE_SEND;
+}
+
+static enum sequence_outcome take_probe(struct sequence *sequence, struct packet *reply)
+{
+	struct reply_summary summary;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
+	    !summary.ok)
+		return sequence_pass(sequence, reply);
+	return fail(sequence, ERROR_FAILED_TO_PARSE, "a statement can't be read without guessing");
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
 
 	if (sequence->match.edits) {
 		collect_statements(sequence);
-		return go_on(sequence, input);
+		return all_sound(sequence) ? go_on(sequence, input) : probe(sequence);
 	}
 	sequence->step = WRITE_ASKED;
 	if (!any_resets(sequence))
@@ -595,6 +683,8 @@ static enum sequence_outcome write_resume(struct sequence *sequence,
 		return edit_on(sequence, input, input->reply);
 	case WRITE_MOVED:
 		return take_moved(sequence, input);
+	case WRITE_PROBED:
+		return take_probe(sequence, input->reply);
 	}
 	require(!"a step of another sequence");
 }

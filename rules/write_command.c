@@ -127,14 +127,60 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 	writer_close(out, array);
 }
 
-/* {w: 0}: the answer is needed here. */
-static bool is_unacknowledged(const struct element *field)
+bool write_is_unacknowledged(const struct element *concern)
 {
 	struct element w;
 	int64_t number;
 
-	return element_is(field, "writeConcern") && field->type == BSON_BYTE_DOCUMENT &&
-	       document_find(field->value, "w", &w) && element_integer(&w, &number) && number == 0;
+	return concern->type == BSON_BYTE_DOCUMENT && document_find(concern->value, "w", &w) &&
+	       element_integer(&w, &number) && number == 0;
+}
+
+/* The answer is needed here. */
+static bool is_unacknowledged(const struct element *field)
+{
+	return element_is(field, "writeConcern") && write_is_unacknowledged(field);
+}
+
+/* As the server's definition of the command has it (write_ops.idl). */
+static bool field_sound(const struct element *field, bool deletes)
+{
+	struct bytes name = field->name;
+	uint8_t type = field->type;
+	int64_t limit;
+
+	if (bytes_are(name, "q") || bytes_are(name, "collation"))
+		return type == BSON_BYTE_DOCUMENT;
+	if (bytes_are(name, "hint"))
+		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_STRING;
+	if (deletes)
+		return bytes_are(name, "limit") && element_integer(field, &limit) &&
+		       (limit == 0 || limit == 1);
+	if (bytes_are(name, "u"))
+		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
+	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
+		return type == BSON_BYTE_BOOL;
+	if (bytes_are(name, "arrayFilters"))
+		return type == BSON_BYTE_ARRAY;
+	return bytes_are(name, "c") && type == BSON_BYTE_DOCUMENT;
+}
+
+bool write_statement_sound(struct bytes document, bool deletes)
+{
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step = CURSOR_INVALID;
+	bool q = false, second = false;
+
+	if (cursor_open(&cursor, document))
+		step = cursor_next(&cursor, &field);
+	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &field)) {
+		if (!field_sound(&field, deletes))
+			return false;
+		q = q || element_is(&field, "q");
+		second = second || element_is(&field, deletes ? "limit" : "u");
+	}
+	return step == CURSOR_END && q && second;
 }
 
 /* What a part of the command has otherwise than the whole. */
