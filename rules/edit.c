@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define ROUNDS_MAX 4
+#define SWAPS_MAX 2   /* rounds in which a check-and-set is tried */
 #define PAUSE_LEAST 5 /* milliseconds */
 #define PAUSE_SPAN 46
 /* What doesn't fit in a document, with its overhead, is not worth fetching to its end. */
@@ -19,6 +20,7 @@ enum edit_step {
 	STEP_WRITE,
 	STEP_LOOK,
 	STEP_SETTLE,
+	STEP_PROBE,
 	STEP_FETCH,
 	STEP_FOLD,
 	STEP_PAUSED, /* before LOOK */
@@ -29,6 +31,7 @@ void edit_fini(struct edit *edit)
 	if (edit->fetching)
 		fetch_fini(&edit->fetch);
 	free(edit->concerned);
+	membership_fini(&edit->membership);
 	buffer_fini(&edit->ids);
 	buffer_fini(&edit->kept);
 	buffer_fini(&edit->empty);
@@ -96,6 +99,8 @@ static bool out_of_time(struct edit *edit, struct sequence *sequence,
 static enum edit_outcome write_now(struct edit *edit)
 {
 	edit_write_filter(edit);
+	edit->swapped = false;
+	edit->update = (struct element){0};
 	edit->step = STEP_WRITE;
 	return EDIT_WRITE;
 }
@@ -103,6 +108,14 @@ static enum edit_outcome write_now(struct edit *edit)
 static enum edit_outcome swap(struct edit *edit)
 {
 	edit_write_swap(edit);
+	edit->swapped = true;
+	edit->step = STEP_WRITE;
+	return EDIT_WRITE;
+}
+
+static enum edit_outcome swap_probed(struct edit *edit)
+{
+	edit_write_probed(edit);
 	edit->swapped = true;
 	edit->step = STEP_WRITE;
 	return EDIT_WRITE;
@@ -188,7 +201,7 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 		return done(edit);
 	if (edit->none)
 		return edit->failure.raw.length > 0 ? EDIT_REJECTED : done(edit);
-	return look(edit, sequence, input);
+	return edit->swapped ? pause_before_look(edit, sequence) : look(edit, sequence, input);
 }
 
 /* ---- replies to reads ---- */
@@ -338,6 +351,18 @@ static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 	return search(edit, sequence, input);
 }
 
+/* The state of this array in E1's document can be named. */
+static bool has_state(const struct edit *edit, size_t target)
+{
+	struct element states, state, field;
+
+	return document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+	       states.type == BSON_BYTE_DOCUMENT &&
+	       document_find(states.value, edit->namespace->targets[target].rule->key, &state) &&
+	       state.type == BSON_BYTE_DOCUMENT && document_find(state.value, "g", &field) &&
+	       document_find(state.value, "n", &field);
+}
+
 /* The copy that `id` looks into from now on. */
 static void keep_document(struct edit *edit, struct bytes document)
 {
@@ -351,6 +376,41 @@ static void keep_document(struct edit *edit, struct bytes document)
 
 static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence,
 				    const struct sequence_input *input);
+
+/* The cheapest exact way on with a document whose array is spilled. A check-and-set that lost its
+ * race gives way to folding back. */
+static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequence,
+				      const struct sequence_input *input)
+{
+	if (edit->membership.known && edit->rounds < SWAPS_MAX && has_state(edit, edit->target)) {
+		edit->step = STEP_PROBE;
+		return edit_send_probe(edit, sequence, input);
+	}
+	if (!edit->reads || !edit->settles)
+		return begin_fold(edit, sequence, input);
+	edit->step = STEP_SETTLE;
+	return edit_send_settle(edit, sequence, input);
+}
+
+/* Found, a guard's condition does not hold, and a set has the value already. */
+static enum edit_outcome take_probe(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input, struct packet *reply)
+{
+	enum edit_outcome outcome;
+	struct element document;
+	struct cursor cursor;
+	bool found;
+
+	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
+		return outcome;
+	found = cursor_next(&cursor, &document) == CURSOR_ELEMENT;
+	edit->update = (struct element){0};
+	if (found && edit->reads)
+		return take_none(edit, sequence, input);
+	if (found)
+		require(document_find(buffer_view(&edit->membership.without), "u", &edit->update));
+	return swap_probed(edit);
+}
 
 static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input, struct packet *reply)
@@ -374,10 +434,7 @@ static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 				      "applied, try again");
 		return write_now(edit);
 	}
-	if (!edit->reads || !edit->settles)
-		return begin_fold(edit, sequence, input);
-	edit->step = STEP_SETTLE;
-	return edit_send_settle(edit, sequence, input);
+	return take_spilled(edit, sequence, input);
 }
 
 /* What the check-and-set names: the state, and how much of each array is in main. False where an
@@ -424,7 +481,7 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
 		return take_none(edit, sequence, input);
-	if (edit->swaps && document.type == BSON_BYTE_DOCUMENT &&
+	if (edit->swaps && edit->rounds < SWAPS_MAX && document.type == BSON_BYTE_DOCUMENT &&
 	    keep_settled(edit, document.value))
 		return swap(edit);
 	return begin_fold(edit, sequence, input);
@@ -543,6 +600,8 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 		return take_look(edit, sequence, input, reply);
 	case STEP_SETTLE:
 		return take_settle(edit, sequence, input, reply);
+	case STEP_PROBE:
+		return take_probe(edit, sequence, input, reply);
 	case STEP_FETCH:
 		return fetch_on(edit, sequence, input, reply);
 	case STEP_FOLD:

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "rules/fetch.h"
+#include "rules/membership.h"
 
 /* The write as the client's command has it. Views that outlive the edit; a field that is not there
  * has type 0. */
@@ -49,6 +50,8 @@ struct edit {
 	bool settles;    /* mongod can judge the filter in a pipeline */
 	bool swaps;      /* exact check-and-set is possible: the update only appends, and what the
 			    filter reads of arrays stands by itself */
+	size_t target;   /* of `membership` */
+	struct membership membership; /* the write asks only for that of an array */
 	int step;
 	int rounds;
 	bool listed;         /* the documents are known: `ids` */
@@ -64,13 +67,14 @@ struct edit {
 	bool fetching;
 	/* EDIT_WRITE */
 	struct buffer filter;
+	struct element update; /* instead of the client's; type 0: the client's */
 	bool upsert;
 	/* EDIT_DONE, EDIT_FAILED */
 	struct packet reply;
 	struct packet failure; /* EDIT_REJECTED */
 	bool more;
-	bool folded; /* some document's array was folded back */
-	bool swapped;
+	bool folded;  /* some document's array was folded back */
+	bool swapped; /* the last write was a check-and-set */
 	/* EDIT_REFUSED */
 	enum error_code code;
 	const char *message;
@@ -87,15 +91,21 @@ size_t edit_memory(const struct edit *edit);
 
 /* ---- edit_commands.c: what it sends ---- */
 
-/* E0's filter. With the state instead of without: the check-and-set. */
+/* E0's filter. */
 void edit_write_filter(struct edit *edit);
+/* Check-and-set: the filter less its conditions on arrays, which were answered, and what was read.
+ */
 void edit_write_swap(struct edit *edit);
+/* The same behind a probe: the filter, on main's part, and the overflow that was looked into. */
+void edit_write_probed(struct edit *edit);
 /* The document, or documents, that the write is about: their `_id`s. */
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);
 enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence);
 enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 				 const struct sequence_input *input);
+enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
+				  const struct sequence_input *input);
 enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);
 /* I2, with what the fetch has brought. False where the generation has died meanwhile. */

@@ -160,29 +160,32 @@ static void add_rest(const struct edit *edit, struct conjunction *open)
 	filter_split_write(open->out, &open->place, edit->write.filter.value, edit->namespace);
 }
 
+/* The same generation, and as much of it linked: S.g and S.n. */
+static void write_state(const struct edit *edit, struct buffer *out, const struct rule *rule)
+{
+	static const char *const fields[] = {"g", "n"};
+	auto_buffer struct buffer path = {0};
+	struct element states, state, field;
+
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+		document_find(states.value, rule->key, &state));
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+		path.length = 0;
+		name_state_path(&path, rule);
+		path.data[path.length - 1] = '.';
+		buffer_append(&path, fields[i], 2);
+		require(document_find(state.value, fields[i], &field));
+		writer_renamed(out, (const char *)path.data, &field);
+	}
+}
+
 /* A spilled array that was read: it stays what it is while these hold. */
 static void write_unchanged(const struct edit *edit, struct buffer *out, const struct rule *rule,
 			    const struct element *length)
 {
-	auto_buffer struct buffer path = {0}, inner = {0};
-	struct element state, found;
-	static const char *const fields[] = {"g", "n"};
 	size_t value;
 
-	buffer_append(&path, NAME_STATE ".", strlen(NAME_STATE "."));
-	buffer_append(&path, rule->key, strlen(rule->key));
-	require(document_find(buffer_view(&edit->kept), NAME_STATE, &state) &&
-		document_find(state.value, rule->key, &found));
-	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
-		struct element field;
-
-		inner.length = 0;
-		buffer_append(&inner, path.data, path.length);
-		buffer_append(&inner, ".", 1);
-		buffer_append(&inner, fields[i], 2);
-		require(document_find(found.value, fields[i], &field));
-		writer_renamed(out, (const char *)inner.data, &field);
-	}
+	write_state(edit, out, rule);
 	value = writer_open_document(out, rule->array);
 	writer_renamed(out, "$size", length);
 	writer_close(out, value);
@@ -211,6 +214,23 @@ void edit_write_swap(struct edit *edit)
 	close_conjunction(&open);
 }
 
+void edit_write_probed(struct edit *edit)
+{
+	const struct rule *rule = edit->namespace->targets[edit->target].rule;
+	struct conjunction open;
+	char name[12];
+	size_t unchanged;
+
+	edit->filter.length = 0;
+	open = open_conjunction(&edit->filter, NULL);
+	add_filter(&open, edit->write.filter.value);
+	add_pin(edit, &open);
+	unchanged = writer_open_document(open.out, next_name(&open, name));
+	write_state(edit, open.out, rule);
+	writer_close(open.out, unchanged);
+	close_conjunction(&open);
+}
+
 /* F, or a concerned array that has a state. */
 static void add_filter_or_state(const struct edit *edit, struct conjunction *open)
 {
@@ -233,10 +253,11 @@ static void add_filter_or_state(const struct edit *edit, struct conjunction *ope
 	writer_close(open->out, either);
 }
 
-/* A superset of what matches: F less its conditions on arrays, for documents with a state. */
+/* A superset of what matches: F less its conditions on arrays, for documents with a state. That a
+ * value is not in the array holds for main's part of it, too. */
 static void add_candidates(const struct edit *edit, struct conjunction *open)
 {
-	if (!edit->reads) {
+	if (!edit->reads || edit->membership.known) {
 		add_filter(open, edit->write.filter.value);
 		return;
 	}
@@ -442,6 +463,39 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	writer_int32(out, "limit", 1);
 	write_options(edit, sequence);
 	return send(edit, sequence, input, body);
+}
+
+/* Is a value in the overflow that the state links? What is stored beyond it is in main, too. */
+enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
+				  const struct sequence_input *input)
+{
+	const struct target *target = &edit->namespace->targets[edit->target];
+	struct bytes conditions = buffer_view(&edit->membership.overflow), condition;
+	struct element states, state, generation;
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), filter, list, projection, place = 0;
+	char name[12];
+
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+		document_find(states.value, target->rule->key, &state) &&
+		document_find(state.value, "g", &generation));
+	writer_string(out, "find", target->overflow_collection);
+	filter = writer_open_document(out, "filter");
+	writer_renamed(out, target->rule->overflow.link, &edit->id);
+	writer_renamed(out, "_spill.g", &generation);
+	list = writer_open_array(out, "$or");
+	while (message_next_document(&conditions, &condition))
+		writer_document(out, writer_index(name, place++), condition);
+	writer_close(out, list);
+	writer_close(out, filter);
+	projection = writer_open_document(out, "projection");
+	writer_int32(out, "_id", 1);
+	writer_close(out, projection);
+	writer_int32(out, "limit", 1);
+	write_option(out, &edit->write.collation);
+	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
+	sequence_send_command(sequence, body);
+	return EDIT_SEND;
 }
 
 enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,

@@ -72,6 +72,30 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 	return filter_split_write(&scratch, &place, write->filter.value, namespace).alone;
 }
 
+/* Of one array alone, and of nothing else that the write reads or changes of arrays. */
+static void find_membership(struct edit *edit)
+{
+	const struct ruled_namespace *namespace = edit->namespace;
+	const struct edit_write *write = &edit->write;
+	struct ruled_namespace one = *namespace;
+	size_t concerned = 0;
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		concerned += edit->concerned[i];
+		if (edit->concerned[i])
+			edit->target = i;
+	}
+	if (concerned != 1 || cuts_image(write, namespace) || keys_read(&write->sort, namespace) ||
+	    keys_read(&write->hint, namespace))
+		return;
+	one.targets = &namespace->targets[edit->target];
+	one.target_count = 1;
+	if (edit->reads && kind_of(write, namespace) == UPDATE_PLAIN)
+		membership_of_filter(write->filter.value, &one, &edit->membership);
+	else if (!edit->reads && write->update.type != 0)
+		membership_of_update(&write->update, &one, &edit->membership);
+}
+
 void edit_init(struct edit *edit, const struct edit_write *write,
 	       const struct ruled_namespace *namespace)
 {
@@ -96,4 +120,5 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
 		      !cuts_image(write, namespace) && reads_alone(write, namespace);
+	find_membership(edit);
 }

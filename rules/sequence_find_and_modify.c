@@ -84,6 +84,10 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		writer_bool(out, "upsert", edit->upsert);
 		return true;
 	}
+	if (element_is(field, "update") && edit->update.type != 0) {
+		writer_renamed(out, "update", &edit->update);
+		return true;
+	}
 	if (element_is(field, "maxTimeMS") && modify_of(sequence)->time_left > 0) {
 		writer_int64(out, "maxTimeMS", modify_of(sequence)->time_left);
 		return true;

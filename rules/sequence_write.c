@@ -485,7 +485,8 @@ static enum sequence_outcome send_edit(struct sequence *sequence,
 					      .time_left = sequence_time_left(sequence, input),
 					      .answered = true,
 					      .filter = buffer_view(&write->edit.filter),
-					      .upsert = write->edit.upsert};
+					      .upsert = write->edit.upsert,
+					      .update = write->edit.update};
 
 	write_command_make(sequence, &command);
 	return SEQUENCE_SEND;

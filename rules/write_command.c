@@ -37,6 +37,8 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 		writer_document(out, "q", command->filter);
 	else if (edited && element_is(field, "upsert"))
 		writer_bool(out, "upsert", command->upsert);
+	else if (edited && command->update.type != 0 && element_is(field, "u"))
+		writer_element(out, &command->update);
 	else if (resets && element_is(field, "u"))
 		update_write_whole(out, "u", field, sequence->match.namespace);
 	else

@@ -21,6 +21,7 @@ struct write_command {
 	/* Of a command of one statement, an edit: what stands for its own. Empty: its own. */
 	struct bytes filter;
 	bool upsert;
+	struct element update; /* type 0: its own */
 };
 
 enum command_field write_statements_field(const struct sequence *sequence);

@@ -1,0 +1,231 @@
+/* Writes that ask only whether some value is among an array's elements. */
+#include "rules/membership.h"
+
+#include "protocol/writer.h"
+#include "rules/changes.h"
+#include "rules/names.h"
+#include "rules/reads.h"
+
+#include <stdio.h>
+
+/* An element equals it, or doesn't: nothing that stands for several values or for none. */
+static bool is_scalar(const struct element *value)
+{
+	switch (value->type) {
+	case BSON_BYTE_DOUBLE:
+	case BSON_BYTE_STRING:
+	case BSON_BYTE_BINARY:
+	case BSON_BYTE_OBJECT_ID:
+	case BSON_BYTE_BOOL:
+	case BSON_BYTE_DATE:
+	case BSON_BYTE_INT32:
+	case BSON_BYTE_INT64:
+	case BSON_BYTE_TIMESTAMP:
+	case BSON_BYTE_DECIMAL:
+		return true;
+	default:
+		return false;
+	}
+}
+
+void membership_fini(struct membership *membership)
+{
+	buffer_fini(&membership->overflow);
+	buffer_fini(&membership->without);
+	*membership = (struct membership){0};
+}
+
+/* `path` inside of the array, as it is in an overflow document's array; false for the array itself,
+ * or where a number counts elements. */
+static bool overflow_path(struct bytes path, const struct rule *rule, struct buffer *out)
+{
+	size_t array = strlen(rule->array);
+	struct bytes rest = {path.data + array, path.length - array};
+
+	buffer_append(out, rule->overflow.array, strlen(rule->overflow.array));
+	if (rest.length > 0 && (rest.length < 2 || rest.data[0] != '.'))
+		return false;
+	for (size_t i = 1; i < rest.length; i++) {
+		bool begins = rest.data[i - 1] == '.';
+
+		if (begins && (rest.data[i] == '$' || (rest.data[i] >= '0' && rest.data[i] <= '9')))
+			return false;
+	}
+	buffer_append(out, rest.data, rest.length);
+	buffer_append(out, "", 1);
+	return true;
+}
+
+static void add_equality(struct membership *membership, const struct buffer *path,
+			 const struct element *value)
+{
+	struct buffer *out = &membership->overflow;
+	size_t document = writer_open(out);
+	size_t equal = writer_open_document(out, (const char *)path->data);
+
+	writer_renamed(out, "$eq", value);
+	writer_close(out, equal);
+	writer_close(out, document);
+}
+
+/* {$ne: x} or {$nin: [x, ...]}, and nothing beside it. */
+static bool add_condition(const struct element *condition, const struct rule *rule,
+			  struct membership *membership)
+{
+	auto_buffer struct buffer path = {0};
+	struct element verb, value;
+	struct cursor cursor, list;
+
+	if (condition->type != BSON_BYTE_DOCUMENT || !overflow_path(condition->name, rule, &path) ||
+	    !cursor_open(&cursor, condition->value) ||
+	    cursor_next(&cursor, &verb) != CURSOR_ELEMENT)
+		return false;
+	if (element_is(&verb, "$ne") && is_scalar(&verb)) {
+		add_equality(membership, &path, &verb);
+	} else if (element_is(&verb, "$nin") && verb.type == BSON_BYTE_ARRAY &&
+		   cursor_open(&list, verb.value)) {
+		while (cursor_next(&list, &value) == CURSOR_ELEMENT) {
+			if (!is_scalar(&value))
+				return false;
+			add_equality(membership, &path, &value);
+		}
+	} else {
+		return false;
+	}
+	return cursor_next(&cursor, &verb) == CURSOR_END;
+}
+
+static bool reads_nothing(const struct element *condition, const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer alone = {0};
+	size_t document = writer_open(&alone);
+
+	writer_element(&alone, condition);
+	writer_close(&alone, document);
+	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
+}
+
+void membership_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
+			  struct membership *membership)
+{
+	const struct rule *rule = namespace->targets[0].rule;
+	struct cursor cursor;
+	struct element condition;
+
+	*membership = (struct membership){0};
+	if (rule->overflow.layout != RULE_BATCHES || !cursor_open(&cursor, filter))
+		return;
+	while (cursor_next(&cursor, &condition) == CURSOR_ELEMENT) {
+		enum path_relation relation = path_relate(condition.name, rule->array);
+
+		if (reads_nothing(&condition, namespace))
+			continue;
+		if ((relation != PATH_SAME && relation != PATH_BELOW) ||
+		    !add_condition(&condition, rule, membership))
+			return;
+	}
+	membership->known = membership->overflow.length > 0;
+}
+
+/* The value of {$addToSet: {f: x}}, or of {f: {$each: [x]}}. */
+static bool added_value(const struct element *value, struct element *added)
+{
+	struct cursor cursor, list;
+	struct element each, second;
+
+	*added = *value;
+	if (value->type != BSON_BYTE_DOCUMENT)
+		return is_scalar(value);
+	if (!cursor_open(&cursor, value->value) || cursor_next(&cursor, &each) != CURSOR_ELEMENT)
+		return false;
+	if (!element_is(&each, "$each"))
+		return each.name.length == 0 || each.name.data[0] != '$';
+	return each.type == BSON_BYTE_ARRAY && cursor_next(&cursor, &second) == CURSOR_END &&
+	       cursor_open(&list, each.value) && cursor_next(&list, added) == CURSOR_ELEMENT &&
+	       cursor_next(&list, &second) == CURSOR_END &&
+	       (is_scalar(added) || added->type == BSON_BYTE_DOCUMENT);
+}
+
+/* {<array>: {$elemMatch: {$eq: x}}}: plain equality would look into elements that are arrays. */
+static void add_element(struct membership *membership, const struct rule *rule,
+			const struct element *value)
+{
+	struct buffer *out = &membership->overflow;
+	size_t document = writer_open(out);
+	size_t array = writer_open_document(out, rule->overflow.array);
+	size_t match = writer_open_document(out, "$elemMatch");
+
+	writer_renamed(out, "$eq", value);
+	writer_close(out, match);
+	writer_close(out, array);
+	writer_close(out, document);
+}
+
+/* The operator with {$each: []} for what is there already: it changes nothing, and mongod says
+ * so. */
+static void write_without(struct buffer *out, const struct element *verb, const struct rule *rule)
+{
+	size_t start = writer_open_document(out, "$addToSet"), value, list;
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, verb->value));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (!element_is(&field, rule->array)) {
+			writer_element(out, &field);
+			continue;
+		}
+		value = writer_open_document(out, rule->array);
+		list = writer_open_array(out, "$each");
+		writer_close(out, list);
+		writer_close(out, value);
+	}
+	writer_close(out, start);
+}
+
+static void write_update_without(struct membership *membership, const struct element *update,
+				 const struct rule *rule)
+{
+	struct buffer *out = &membership->without;
+	size_t document = writer_open(out), u = writer_open_document(out, "u");
+	struct cursor cursor;
+	struct element verb;
+
+	require(cursor_open(&cursor, update->value));
+	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT) {
+		if (element_is(&verb, "$addToSet") && verb.type == BSON_BYTE_DOCUMENT)
+			write_without(out, &verb, rule);
+		else
+			writer_element(out, &verb);
+	}
+	writer_close(out, u);
+	writer_close(out, document);
+}
+
+void membership_of_update(const struct element *update, const struct ruled_namespace *namespace,
+			  struct membership *membership)
+{
+	const struct rule *rule = namespace->targets[0].rule;
+	struct changes changes;
+	struct change change;
+	struct element added = {0};
+	size_t touching = 0;
+
+	*membership = (struct membership){0};
+	if (rule->overflow.layout != RULE_BATCHES || update->type != BSON_BYTE_DOCUMENT ||
+	    !changes_open(&changes, update->value))
+		return;
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		if (name_relate(change.path, rule->array) == PATH_APART)
+			continue;
+		touching++;
+		if (!bytes_are(change.verb, "$addToSet") || !bytes_are(change.path, rule->array) ||
+		    !added_value(&change.value, &added))
+			return;
+	}
+	if (touching != 1)
+		return;
+	add_element(membership, rule, &added);
+	write_update_without(membership, update, rule);
+	membership->known = true;
+}

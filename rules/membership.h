@@ -1,0 +1,23 @@
+/* Writes that ask of an array's elements only whether some value is among them: a guarded push
+ * ({tags: {$ne: x}}), $addToSet. Main's part of the array is judged by mongod with the write; of
+ * the overflow a query tells. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "rules/rules.h"
+
+struct membership {
+	bool known;             /* it is such a write */
+	struct buffer overflow; /* conditions that an overflow document with such a value meets:
+				   documents, one behind the other */
+	struct buffer without;  /* $addToSet: the update as it is to be where the value is there
+				   already, a field "u"; else empty */
+};
+
+/* `filter` reads the rule's array by $ne and $nin of scalars alone. `namespace` has one target. */
+void membership_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
+			  struct membership *membership);
+/* `update` touches the rule's array by one $addToSet of one scalar or document alone. */
+void membership_of_update(const struct element *update, const struct ruled_namespace *namespace,
+			  struct membership *membership);
+void membership_fini(struct membership *membership);
