@@ -1,9 +1,15 @@
-/* stand-in until merged */
+/* A filter taken apart into its conjuncts: those that read ruled arrays, and the rest. */
 #pragma once
+
 #include "rules/rules.h"
+
 struct filter_split {
-	bool reads;
-	bool alone;
+	bool reads; /* some conjunct reads a ruled array, or may */
+	bool alone; /* those that do read nothing else: what they say can change only with the
+		       arrays */
 };
+
+/* Appends the conjuncts that don't read arrays of the namespace, one document each, to the array
+ * that is open in `out`, as elements from *place on. Top-level $and's are taken apart, too. */
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace);

@@ -1,0 +1,156 @@
+/* Takes a filter apart. */
+#include "rules/filter_split.h"
+
+#include "protocol/writer.h"
+#include "rules/names.h"
+#include "rules/reads.h"
+#include "rules/walk.h"
+
+#include <stdlib.h>
+
+/* The path is a ruled array, or lies in one. */
+static bool in_array(struct bytes path, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		enum path_relation relation = name_relate(path, namespace->targets[i].rule->array);
+
+		if (relation == PATH_SAME || relation == PATH_BELOW)
+			return true;
+	}
+	return false;
+}
+
+/* Conditions joined by $and, $or and $nor, each on an array: `value` is the joining array. */
+static bool list_alone(struct bytes value, const struct ruled_namespace *namespace)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_ARRAY, value))
+		step = walk_next(&walk, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		bool joins = !walk_in_array(&walk) &&
+			     (element_is(&element, "$and") || element_is(&element, "$or") ||
+			      element_is(&element, "$nor"));
+
+		if (joins || walk_in_array(&walk)) {
+			if (element.type != (joins ? BSON_BYTE_ARRAY : BSON_BYTE_DOCUMENT) ||
+			    !walk_into(&walk, element.type, element.value))
+				return false;
+		} else if (!in_array(element.name, namespace)) {
+			return false;
+		}
+	}
+	return step == CURSOR_END;
+}
+
+/* A text in an expression: "$path", a variable, or itself. */
+static bool text_alone(const struct element *element, const struct ruled_namespace *namespace)
+{
+	struct bytes text;
+
+	if (!element_string(element, &text) || text.length < 2 || text.data[0] != '$')
+		return true;
+	if (text.data[1] == '$')
+		return bytes_are(text, "$$this") || bytes_are(text, "$$value");
+	return in_array((struct bytes){text.data + 1, text.length - 1}, namespace);
+}
+
+/* Operators that look at more than their arguments say are found by asking of an array that no path
+ * can name. */
+static bool looks_at_document(const struct element *expression,
+			      const struct ruled_namespace *namespace)
+{
+	static char nowhere[] = "\1";
+	struct rule rule = *namespace->targets[0].rule;
+	struct target target = {.rule = &rule};
+	struct ruled_namespace other = *namespace;
+
+	rule.array = rule.key = nowhere;
+	other.targets = &target;
+	other.target_count = 1;
+	return reads_of_expression(expression, &other).kind != READS_NOTHING;
+}
+
+static bool expression_alone(const struct element *expression,
+			     const struct ruled_namespace *namespace)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (expression->type != BSON_BYTE_DOCUMENT || looks_at_document(expression, namespace))
+		return false;
+	walk_start(&walk);
+	if (walk_into(&walk, expression->type, expression->value))
+		step = walk_next(&walk, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (!text_alone(&element, namespace) || element_is(&element, "$literal") ||
+		    element_is(&element, "$rand") || element_is(&element, "$meta"))
+			return false;
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+	}
+	return step == CURSOR_END;
+}
+
+static bool conjunct_alone(const struct element *conjunct, const struct ruled_namespace *namespace)
+{
+	if (conjunct->name.length == 0 || conjunct->name.data[0] != '$')
+		return in_array(conjunct->name, namespace);
+	if (element_is(conjunct, "$expr"))
+		return expression_alone(conjunct, namespace);
+	return (element_is(conjunct, "$or") || element_is(conjunct, "$nor")) &&
+	       conjunct->type == BSON_BYTE_ARRAY && list_alone(conjunct->value, namespace);
+}
+
+/* Appends the conjunct, and takes it back where it reads an array. */
+static void take_conjunct(struct buffer *out, size_t *place, const struct element *conjunct,
+			  const struct ruled_namespace *namespace, struct filter_split *split)
+{
+	size_t mark = out->length, document;
+	char name[12];
+
+	document = writer_open_document(out, writer_index(name, *place));
+	writer_element(out, conjunct);
+	writer_close(out, document);
+	if (reads_of_filter((struct bytes){out->data + document, out->length - document}, namespace)
+		    .kind == READS_NOTHING) {
+		++*place;
+		return;
+	}
+	out->length = mark;
+	split->reads = true;
+	split->alone = split->alone && conjunct_alone(conjunct, namespace);
+}
+
+struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
+				       const struct ruled_namespace *namespace)
+{
+	struct filter_split split = {.alone = true};
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		bool sound = true;
+
+		if (walk_in_array(&walk))
+			sound = element.type == BSON_BYTE_DOCUMENT &&
+				walk_into(&walk, element.type, element.value);
+		else if (element_is(&element, "$and") && element.type == BSON_BYTE_ARRAY)
+			sound = walk_into(&walk, element.type, element.value);
+		else
+			take_conjunct(out, place, &element, namespace, &split);
+		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
+	}
+	if (step != CURSOR_END)
+		split = (struct filter_split){.reads = true};
+	return split;
+}

@@ -1,0 +1,406 @@
+/* Writes the stages that put whole documents together.
+ *
+ * Joined are generations, which are binary: exact under any collation. The overflow comes as runs
+ * of RUN batches each, since appending batch by batch to one array takes time by the square of
+ * their number. */
+#include "rules/reassemble.h"
+
+#include "protocol/writer.h"
+#include "rules/names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define RUN 32
+#define DEAD "spillway: the generation ended"
+/* No rule's key begins with a slash. */
+#define JOINED "_spill./joined"
+
+bool reassemble_says_dead(struct bytes message)
+{
+	return memmem(message.data, message.length, DEAD, strlen(DEAD)) != NULL;
+}
+
+/* A name or a path made of parts. */
+struct text {
+	char *bytes;
+};
+
+static void text_free(struct text *text)
+{
+	free(text->bytes);
+}
+#define auto_text __attribute__((cleanup(text_free))) struct text
+
+static struct text join(const char *first, const char *second, const char *third)
+{
+	size_t length = strlen(first) + strlen(second) + strlen(third) + 1;
+	struct text text = {must_malloc(length)};
+
+	snprintf(text.bytes, length, "%s%s%s", first, second, third);
+	return text;
+}
+
+/* {verb: [first, ...]}: opens, for operands that are written behind. */
+struct call {
+	struct buffer *out;
+	size_t document, list, place;
+};
+
+static struct call open_call(struct buffer *out, const char *name, const char *verb)
+{
+	struct call call = {.out = out};
+
+	call.document = writer_open_document(out, name);
+	call.list = writer_open_array(out, verb);
+	return call;
+}
+
+static void close_call(struct call *call)
+{
+	writer_close(call->out, call->list);
+	writer_close(call->out, call->document);
+}
+
+static void add_text(struct call *call, const char *text)
+{
+	char name[12];
+
+	writer_string(call->out, writer_index(name, call->place++), text);
+}
+
+static void add_number(struct call *call, int32_t number)
+{
+	char name[12];
+
+	writer_int32(call->out, writer_index(name, call->place++), number);
+}
+
+static void add_null(struct call *call)
+{
+	char name[12];
+
+	writer_renamed(call->out, writer_index(name, call->place++),
+		       &(struct element){.type = BSON_BYTE_NULL});
+}
+
+static void add_nothing(struct call *call)
+{
+	char name[12];
+	size_t array = writer_open_array(call->out, writer_index(name, call->place++));
+
+	writer_close(call->out, array);
+}
+
+static struct call add_call(struct call *call, const char *verb)
+{
+	char name[12];
+
+	return open_call(call->out, writer_index(name, call->place++), verb);
+}
+
+/* {verb: text} */
+static void add_unary(struct call *call, const char *verb, const char *text)
+{
+	char name[12];
+	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
+
+	writer_string(call->out, verb, text);
+	writer_close(call->out, document);
+}
+
+/* The runs of `input`, documents {p, a}, as one array; null where one doesn't begin where those
+ * before it end. `first`: where the first one begins, "" for 0. */
+static void write_runs(struct buffer *out, const char *name, const char *input, const char *first)
+{
+	size_t document = writer_open_document(out, name), reduce, nothing;
+	struct call choice, inner, condition, sum;
+
+	reduce = writer_open_document(out, "$reduce");
+	writer_string(out, "input", input);
+	nothing = writer_open_array(out, "initialValue");
+	writer_close(out, nothing);
+	choice = open_call(out, "in", "$cond");
+	add_unary(&choice, "$isArray", "$$value");
+	inner = add_call(&choice, "$cond");
+	condition = add_call(&inner, "$eq");
+	add_text(&condition, "$$this.p");
+	sum = add_call(&condition, "$add");
+	if (*first)
+		add_text(&sum, first);
+	add_unary(&sum, "$size", "$$value");
+	close_call(&sum);
+	close_call(&condition);
+	condition = add_call(&inner, "$concatArrays");
+	add_text(&condition, "$$value");
+	add_text(&condition, "$$this.a");
+	close_call(&condition);
+	add_null(&inner);
+	close_call(&inner);
+	add_null(&choice);
+	close_call(&choice);
+	writer_close(out, reduce);
+	writer_close(out, document);
+}
+
+/* {$match: {$expr: {$eq: ["$_spill.g", "$$g"]}}} */
+static void write_generation_match(struct buffer *out)
+{
+	size_t stage = writer_open_document(out, "0");
+	size_t match = writer_open_document(out, "$match");
+	struct call call = open_call(out, "$expr", "$eq");
+
+	add_text(&call, "$_spill.g");
+	add_text(&call, "$$g");
+	close_call(&call);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+static void write_sort(struct buffer *out, const char *name, const char *field)
+{
+	size_t stage = writer_open_document(out, name);
+	size_t sort = writer_open_document(out, "$sort");
+
+	writer_int32(out, field, 1);
+	writer_close(out, sort);
+	writer_close(out, stage);
+}
+
+/* RUN batches each: {_id: which, p: where it begins, b: [{p, a}, ...]}. */
+static void write_group(struct buffer *out, const struct rule *rule, const char *batch)
+{
+	auto_text number = join("$", batch, ""), array = join("$", rule->overflow.array, "");
+	size_t stage = writer_open_document(out, "2"), group, field, push, id;
+	struct call divide;
+
+	group = writer_open_document(out, "$group");
+	id = writer_open_document(out, "_id");
+	divide = open_call(out, "$floor", "$divide");
+	add_text(&divide, number.bytes);
+	add_number(&divide, RUN);
+	close_call(&divide);
+	writer_close(out, id);
+	field = writer_open_document(out, "p");
+	writer_string(out, "$first", "$_spill.p");
+	writer_close(out, field);
+	field = writer_open_document(out, "b");
+	push = writer_open_document(out, "$push");
+	writer_string(out, "p", "$_spill.p");
+	writer_string(out, "a", array.bytes);
+	writer_close(out, push);
+	writer_close(out, field);
+	writer_close(out, group);
+	writer_close(out, stage);
+}
+
+static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
+{
+	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
+	size_t pipeline = writer_open_array(out, "pipeline"), stage, project;
+
+	write_generation_match(out);
+	write_sort(out, "1", batch);
+	write_group(out, rule, batch);
+	write_sort(out, "3", "_id");
+	stage = writer_open_document(out, "4");
+	project = writer_open_document(out, "$project");
+	writer_int32(out, "p", 1);
+	write_runs(out, "a", "$b", "$p");
+	writer_close(out, project);
+	writer_close(out, stage);
+	writer_close(out, pipeline);
+}
+
+static void write_lookup(struct buffer *out, const char *name, const struct target *target,
+			 const char *joined)
+{
+	auto_text generation = join("$_spill.", target->rule->key, ".g");
+	size_t stage = writer_open_document(out, name);
+	size_t lookup = writer_open_document(out, "$lookup"), let;
+
+	writer_string(out, "from", target->overflow_collection);
+	writer_string(out, "localField", "_id");
+	writer_string(out, "foreignField", target->rule->overflow.link);
+	let = writer_open_document(out, "let");
+	writer_string(out, "g", generation.bytes);
+	writer_close(out, let);
+	write_joined_pipeline(out, target->rule);
+	writer_string(out, "as", joined);
+	writer_close(out, lookup);
+	writer_close(out, stage);
+}
+
+/* Not a constant, which mongod would evaluate before it has seen any document. */
+static void add_death(struct call *call, const char *count)
+{
+	char name[12];
+	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
+	struct call text = open_call(call->out, "$toObjectId", "$concat");
+
+	add_text(&text, DEAD " ");
+	add_unary(&text, "$toString", count);
+	close_call(&text);
+	writer_close(call->out, document);
+}
+
+/* f[0:h] ++ overflow[0:n] ++ f[h:] */
+static void add_whole(struct call *call, const char *array, const char *head, const char *count)
+{
+	struct call parts = add_call(call, "$concatArrays"), slice, choice, test;
+
+	choice = add_call(&parts, "$cond");
+	test = add_call(&choice, "$gt");
+	add_text(&test, head);
+	add_number(&test, 0);
+	close_call(&test);
+	slice = add_call(&choice, "$slice");
+	add_text(&slice, array);
+	add_text(&slice, head);
+	close_call(&slice);
+	add_nothing(&choice);
+	close_call(&choice);
+	slice = add_call(&parts, "$slice");
+	add_text(&slice, "$$overflow");
+	add_text(&slice, count);
+	close_call(&slice);
+	slice = add_call(&parts, "$slice");
+	add_text(&slice, array);
+	add_text(&slice, head);
+	add_number(&slice, INT32_MAX);
+	close_call(&slice);
+	close_call(&parts);
+}
+
+/* {$let: {vars: {overflow: ...}, in: {$cond: [enough of it, whole, error]}}} */
+static void write_array(struct buffer *out, const char *name, const struct rule *rule,
+			const char *joined)
+{
+	auto_text array = join("$", rule->array, ""), input = join("$", joined, ""),
+		  head = join("$_spill.", rule->key, ".h"),
+		  count = join("$_spill.", rule->key, ".n");
+	size_t document = writer_open_document(out, name), let, vars;
+	struct call choice, test, size, or_nothing;
+
+	let = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	write_runs(out, "overflow", input.bytes, "");
+	writer_close(out, vars);
+	choice = open_call(out, "in", "$cond");
+	test = add_call(&choice, "$gte");
+	size = add_call(&test, "$size");
+	or_nothing = add_call(&size, "$ifNull");
+	add_text(&or_nothing, "$$overflow");
+	add_nothing(&or_nothing);
+	close_call(&or_nothing);
+	close_call(&size);
+	add_text(&test, count.bytes);
+	close_call(&test);
+	add_whole(&choice, array.bytes, head.bytes, count.bytes);
+	add_death(&choice, count.bytes);
+	close_call(&choice);
+	writer_close(out, let);
+	writer_close(out, document);
+}
+
+/* {a: {$mergeObjects: ["$a", {b: <array>}]}}: each part of the path stays at its place. */
+static void write_at_path(struct buffer *out, const struct rule *rule, const char *joined)
+{
+	size_t opened[2 * CURSOR_MAX_DEPTH], depth = 0;
+	const char *part = rule->array, *dot;
+
+	while ((dot = strchr(part, '.')) && depth + 3 < ARRAY_LENGTH(opened)) {
+		auto_free char *name = must_strndup(part, (size_t)(dot - part));
+		auto_free char *path = must_strndup(rule->array, (size_t)(dot - rule->array));
+		auto_text field = join("$", path, "");
+
+		opened[depth++] = writer_open_document(out, name);
+		opened[depth++] = writer_open_array(out, "$mergeObjects");
+		writer_string(out, "0", field.bytes);
+		opened[depth++] = writer_open_document(out, "1");
+		part = dot + 1;
+	}
+	write_array(out, part, rule, joined);
+	while (depth > 0)
+		writer_close(out, opened[--depth]);
+}
+
+/* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
+static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
+			  const char *joined)
+{
+	auto_text count = join("$_spill.", rule->key, ".n");
+	size_t stage = writer_open_document(out, name), document;
+	struct call choice = open_call(out, "$replaceWith", "$cond"), test, merge;
+	char index[12];
+
+	test = add_call(&choice, "$gt");
+	add_text(&test, count.bytes);
+	add_number(&test, 0);
+	close_call(&test);
+	merge = add_call(&choice, "$mergeObjects");
+	add_text(&merge, "$$ROOT");
+	document = writer_open_document(out, writer_index(index, merge.place++));
+	write_at_path(out, rule, joined);
+	writer_close(out, document);
+	close_call(&merge);
+	add_text(&choice, "$$ROOT");
+	close_call(&choice);
+	writer_close(out, stage);
+}
+
+/* Two rules may share a hidden field; a path must not stand twice. */
+static bool is_listed(const struct ruled_namespace *namespace, size_t rules, size_t fields,
+		      const char *field)
+{
+	for (size_t i = 0; i <= rules; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < (i < rules ? NAME_FIELDS : fields); j++)
+			if (hidden.fields[j] && strcmp(hidden.fields[j], field) == 0)
+				return true;
+	}
+	return false;
+}
+
+static void write_unset(struct buffer *out, const char *name,
+			const struct ruled_namespace *namespace, bool keep_state)
+{
+	size_t stage = writer_open_document(out, name), place = 0;
+	size_t list = writer_open_array(out, "$unset");
+	char index[12];
+
+	writer_string(out, writer_index(index, place++), keep_state ? JOINED : NAME_STATE);
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j] && !is_listed(namespace, i, j, hidden.fields[j]))
+				writer_string(out, writer_index(index, place++), hidden.fields[j]);
+	}
+	writer_close(out, list);
+	writer_close(out, stage);
+}
+
+must_check bool reassemble_write_stages(struct buffer *out, size_t *place,
+					const struct ruled_namespace *namespace, bool keep_state)
+{
+	char name[12], number[12];
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct target *target = &namespace->targets[i];
+
+		if (target->rule->overflow.layout != RULE_BATCHES ||
+		    strcmp(target->overflow_database, namespace->database) != 0)
+			return false;
+	}
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct target *target = &namespace->targets[i];
+		auto_text joined = join(JOINED, ".", writer_index(number, i));
+
+		write_lookup(out, writer_index(name, (*place)++), target, joined.bytes);
+		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
+	}
+	write_unset(out, writer_index(name, (*place)++), namespace, keep_state);
+	return true;
+}
