@@ -34,6 +34,23 @@ static bool add_entries(struct write_entries *entries, const struct element *arr
 	return step == CURSOR_END;
 }
 
+static bool add_retried(struct write_result *result, const struct element *array)
+{
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+	int64_t id;
+
+	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
+		return false;
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
+		if (!element_integer(&element, &id))
+			return false;
+		buffer_append(&result->retried, &(int32_t){(int32_t)id}, sizeof(int32_t));
+	}
+	return step == CURSOR_END;
+}
+
 static bool add_number(int64_t *sum, const struct element *element)
 {
 	int64_t number;
@@ -56,6 +73,8 @@ static bool add_field(struct write_result *result, const struct element *field, 
 		return add_entries(&result->upserted, field, first);
 	if (element_is(field, "writeErrors"))
 		return add_entries(&result->errors, field, first);
+	if (element_is(field, "retriedStmtIds"))
+		return add_retried(result, field);
 	return true;
 }
 
@@ -147,6 +166,20 @@ static void append_entries(struct buffer *out, const char *name,
 	writer_close(out, start);
 }
 
+static void append_retried(const struct write_result *result, struct buffer *out)
+{
+	char index[12];
+	size_t start;
+
+	if (result->retried.length == 0)
+		return;
+	start = writer_open_array(out, "retriedStmtIds");
+	for (size_t i = 0; i < result->retried.length / sizeof(int32_t); i++)
+		writer_int32(out, writer_index(index, i),
+			     load_int32(result->retried.data + i * sizeof(int32_t)));
+	writer_close(out, start);
+}
+
 static bool is_head(const struct element *field)
 {
 	return element_is(field, "electionId") || element_is(field, "opTime");
@@ -155,7 +188,8 @@ static bool is_head(const struct element *field)
 static bool is_ours(const struct element *field)
 {
 	return element_is(field, "n") || element_is(field, "nModified") ||
-	       element_is(field, "upserted") || element_is(field, "writeErrors");
+	       element_is(field, "upserted") || element_is(field, "writeErrors") ||
+	       element_is(field, "retriedStmtIds");
 }
 
 /* A write concern that wasn't met, where the last reply doesn't say so itself. */
@@ -172,7 +206,9 @@ static void append_concern_error(const struct write_result *result, struct buffe
 	}
 }
 
-/* mongod's order: n, electionId, opTime, writeErrors, upserted, nModified, the rest. */
+/* mongod's order: n, electionId, opTime, writeErrors, retriedStmtIds, upserted, nModified, the
+ * rest.
+ */
 static void append_body(const struct write_result *result, struct buffer *out)
 {
 	struct bytes last = result->replies[result->reply_count - 1].message.body;
@@ -186,6 +222,7 @@ static void append_body(const struct write_result *result, struct buffer *out)
 		if (is_head(&field))
 			writer_element(out, &field);
 	append_entries(out, "writeErrors", &result->errors);
+	append_retried(result, out);
 	append_entries(out, "upserted", &result->upserted);
 	if (result->says_modified)
 		writer_int32(out, "nModified", (int32_t)result->modified);
@@ -237,6 +274,7 @@ void write_result_fini(struct write_result *result)
 		buffer_fini(&result->made[i]);
 	free(result->made);
 	free(result->replies);
+	buffer_fini(&result->retried);
 	free(result->upserted.entries);
 	free(result->errors.entries);
 	*result = (struct write_result){0};

@@ -23,7 +23,8 @@ struct write_result {
 	bool says_modified; /* update replies do */
 	struct write_entries upserted;
 	struct write_entries errors;
-	struct buffer *made; /* errors of our own: each a document that `errors` looks into */
+	struct buffer retried; /* int32 each: the statements that history answered */
+	struct buffer *made;   /* errors of our own: each a document that `errors` looks into */
 	size_t made_count;
 	struct packet *replies; /* kept for the views; the last one lends its other fields */
 	size_t reply_count;

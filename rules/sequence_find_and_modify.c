@@ -294,11 +294,11 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	struct sequence_modify *modify = modify_of(sequence);
 	struct edit_write write;
 
-	if (!sequence->match.edits)
+	write = edit_write_of(sequence);
+	if (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace))
 		return send_client_command(sequence);
 	if (modify->editing)
 		edit_fini(&modify->edit);
-	write = edit_write_of(sequence);
 	edit_init(&modify->edit, &write, sequence->match.namespace);
 	modify->editing = true;
 	return edit_on(sequence, input, NULL);

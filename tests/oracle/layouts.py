@@ -1,6 +1,6 @@
 """The layouts that the oracle tries: ruled arrays and how their tails are kept, at each threshold."""
 
-THRESHOLDS = (0, 1, 2, 3)
+THRESHOLDS = (0, 1, 2, 3, 5)
 SETTLE = {"settle": "20ms", "gather": 3, "quiet": "20ms", "sweep": "1h"}
 
 

@@ -12,6 +12,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
 """
 
 from oracle import values
+from oracle.edits import Edits, condition
 from support import exact
 
 FORM = {
@@ -36,6 +37,7 @@ class Generator:
         self.rng = rng
         self.layout = layout
         self.arrays = layout.arrays
+        self.edits = Edits(rng)
         self.ids = values.Identifiers(rng, episode)
         # Which of two fields of one name an inclusion returns depends on what else it names.
         self.repeats_names = rng.random() < 0.15
@@ -105,6 +107,15 @@ class Generator:
             {"s": {"$exists": False}},
             {},
         )), None
+
+    def _write_filter(self):
+        """A write's filter: often with a condition on an array, whose label comes third."""
+        query, targets = self._filter()
+        if not self._chance(0.25):
+            return query, targets, []
+        parts = condition(self.rng, self._array())
+        query = {**query, **parts} if not set(query) & set(parts) else {"$and": [query, parts]}
+        return query, targets, ["filter_array"]
 
     def _other_operators(self):
         """Update operators on fields under no rule."""
@@ -178,15 +189,18 @@ class Generator:
 
     def _statement(self, upsert=False):
         """One statement of `update`, its labels and targets."""
-        query, targets = self._filter()
-        if self._chance(0.15):
-            statement, labels = {"q": query, "u": self._replacement()}, ["replace"]
+        query, targets, labels = self._write_filter()
+        if self._chance(0.35):
+            statement, more = self._edit(query)
+            labels += more
+        elif self._chance(0.15):
+            statement, labels = {"q": query, "u": self._replacement()}, [*labels, "replace"]
         else:
             update, label = self._modification()
-            statement, labels = {"q": query, "u": update}, [label]
-            if self._chance(0.2):
-                statement["multi"] = True
-                labels.append("multi")
+            statement, labels = {"q": query, "u": update}, [*labels, label]
+        if isinstance(statement["u"], (dict, list)) and self._chance(0.2):
+            statement["multi"] = True
+            labels.append("multi")
         if upsert or self._chance(0.15):
             statement["upsert"] = True
             labels.append("upsert")
@@ -195,6 +209,14 @@ class Generator:
         if not self.strict and self._chance(0.05):
             statement["collation"] = {"locale": "en", "strength": 1}
         return statement, labels, targets
+
+    def _edit(self, query):
+        """A statement that needs the array whole, and its labels."""
+        update, label, more = self.edits.one(self._array())
+        if isinstance(update, dict) and self._chance(0.3):
+            for operator, change in self._other_operators().items():
+                update.setdefault(operator, {}).update(change)
+        return {"q": query, "u": update, **more}, [label]
 
     def _command(self, name, arguments, labels, targets=None, **form):
         """A command in a random form."""
@@ -274,7 +296,7 @@ class Generator:
 
     def delete(self):
         many = self._chance(0.4)
-        query, targets = self._filter()
+        query, targets, labels = self._write_filter()
         if query == {}:
             query = {"k": 3}
         statements = [{"q": query, "limit": 0 if many else 1}]
@@ -282,14 +304,18 @@ class Generator:
             statements.append({"q": {"_id": self.ids.one(self.rng)}, "limit": 1})
             targets = None
         label = "delete_many" if many else "delete_one"
-        operation = self._command("delete", [("deletes", statements)], [label], targets)
+        operation = self._command("delete", [("deletes", statements)], [label, *labels], targets)
         return operation if many else self._as_retryable(operation)
 
     def unacknowledged(self):
         """w: 0 with moreToCome, as drivers send it, and without, as a shell may."""
         identifier = self.ids.one(self.rng)
-        update, label = self._modification()
-        statement = {"q": {"_id": identifier}, "u": update}
+        more = {}
+        if self._chance(0.3):
+            update, label, more = self.edits.one(self._array())
+        else:
+            update, label = self._modification()
+        statement = {"q": {"_id": identifier}, "u": update, **more}
         if self._chance(0.2):
             statement["upsert"] = True
         arguments = [("updates", [statement]), ("writeConcern", {"w": 0})]
@@ -300,12 +326,16 @@ class Generator:
         return operation
 
     def find_and_modify(self):
-        query, targets = self._filter()
+        query, targets, filtered = self._write_filter()
         arguments = [("query", query)]
+        path = self._array()
         if self._chance(0.3):
-            arguments.append(("sort", self.rng.choice(({"_id": 1}, {"n": -1, "_id": 1}))))
+            sorts = {"_id": 1}, {"n": -1, "_id": 1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}
+            arguments.append(("sort", self.rng.choice(sorts)))
         if self._chance(0.4):
-            arguments.append(("fields", self._projection()[0]))
+            cuts = {path: {"$slice": 2}}, {path: {"$slice": [1, 2]}}, {path: {"$elemMatch": {"$gte": 1}}}
+            cut = not self.repeats_names and self._chance(0.3)
+            arguments.append(("fields", self.rng.choice(cuts) if cut else self._projection()[0]))
         ending = self._chance(0.15)
         label = "remove" if ending else self._modify_arguments(arguments)
         if ending:
@@ -318,16 +348,19 @@ class Generator:
         if new:
             arguments.append(("new", True))
         name = "findandmodify" if self._chance(0.1) else "findAndModify"
-        labels = ["fam_new" if new else "fam_old", f"fam_{label}"]
+        labels = ["fam_new" if new else "fam_old", f"fam_{label}", *filtered]
         operation = self._command(name, arguments, labels, targets)
         return self._as_retryable(operation, self.layout.keeps_garbage or not dies)
 
     def _modify_arguments(self, arguments):
-        if self._chance(0.2):
+        more = {}
+        if self._chance(0.3):
+            update, label, more = self.edits.one(self._array())
+        elif self._chance(0.3):
             update, label = self._replacement(), "replace"
         else:
             update, label = self._modification()
-        arguments.append(("update", update))
+        arguments += [("update", update), *more.items()]
         if self._chance(0.2):
             arguments.append(("upsert", True))
         return label
@@ -453,6 +486,8 @@ EXPECTED_LABELS = [
     "delete_many", "unacknowledged", "fam_old", "fam_new", "transaction_commit", "transaction_abort",
     "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
+    "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
+    "edit_filtered", "edit_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
 ]
 EXPECTED_OF_DOTTED = ["set_prefix", "unset_prefix", "find_prefix_included", "find_prefix_excluded"]
 EXPECTED_OF_TWO = ["push_both"]
