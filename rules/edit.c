@@ -109,6 +109,7 @@ static enum edit_outcome swap(struct edit *edit)
 {
 	edit_write_swap(edit);
 	edit->swapped = true;
+	edit->upsert = false;
 	edit->step = STEP_WRITE;
 	return EDIT_WRITE;
 }
@@ -117,6 +118,7 @@ static enum edit_outcome swap_probed(struct edit *edit)
 {
 	edit_write_probed(edit);
 	edit->swapped = true;
+	edit->upsert = false;
 	edit->step = STEP_WRITE;
 	return EDIT_WRITE;
 }
@@ -426,8 +428,8 @@ static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 	if (document.type != BSON_BYTE_DOCUMENT || !document_find(document.value, "_id", &id))
 		return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
 	keep_document(edit, document.value);
-	edit->upsert = false;
 	if (!state_stands(edit, document.value)) {
+		edit->upsert = false;
 		if (++edit->rounds >= ROUNDS_MAX)
 			return refuse(edit, ERROR_WRITE_CONFLICT,
 				      "other writers kept changing the array; nothing was "
@@ -579,6 +581,7 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	if (summary.n == 0)
 		return pause_before_look(edit, sequence);
 	edit->folded = true;
+	edit->upsert = false;
 	return write_now(edit);
 }
 

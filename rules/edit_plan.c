@@ -1,6 +1,7 @@
 /* Which ruled arrays have to be whole for a write, and how its filter can be judged. */
 #include "rules/edit.h"
 
+#include "rules/changes.h"
 #include "rules/filter_split.h"
 #include "rules/projection.h"
 #include "rules/statements.h"
@@ -89,6 +90,26 @@ static bool filter_fits_pipeline(struct bytes filter)
 	return step == CURSOR_END;
 }
 
+/* Some path has a `$` of its own: what it stands for is told by the filter's conditions on arrays.
+ */
+static bool is_positional(const struct element *update)
+{
+	struct changes changes;
+	struct change change;
+
+	if (update->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, update->value))
+		return false;
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		struct bytes path = change.path;
+		const uint8_t *at = memmem(path.data, path.length, ".$", 2);
+
+		for (; at; at = memmem(at + 2, path.length - (size_t)(at + 2 - path.data), ".$", 2))
+			if (at + 2 == path.data + path.length || at[2] == '.')
+				return true;
+	}
+	return false;
+}
+
 static bool reads_alone(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	auto_buffer struct buffer scratch = {0};
@@ -110,8 +131,8 @@ static void find_membership(struct edit *edit)
 		if (edit->concerned[i])
 			edit->target = i;
 	}
-	if (concerned != 1 || cuts_image(write, namespace) || keys_read(&write->sort, namespace) ||
-	    keys_read(&write->hint, namespace))
+	if (concerned != 1 || is_positional(&write->update) || cuts_image(write, namespace) ||
+	    keys_read(&write->sort, namespace) || keys_read(&write->hint, namespace))
 		return;
 	one.targets = &namespace->targets[edit->target];
 	one.target_count = 1;
@@ -144,6 +165,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	edit->reads = filter_reads(write, namespace);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
-		      !cuts_image(write, namespace) && reads_alone(write, namespace);
+		      !is_positional(&write->update) && !cuts_image(write, namespace) &&
+		      reads_alone(write, namespace);
 	find_membership(edit);
 }

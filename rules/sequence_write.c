@@ -102,26 +102,40 @@ static void take_for_each(const struct sequence *sequence, struct mover_note *no
 	}
 }
 
+/* An edit that failed on its way may have folded its document back. */
+static void note_unfinished(const struct sequence *sequence, const struct mover_note *common,
+			    void (*take)(void *context, const struct mover_note *note),
+			    void *context)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+	struct mover_note note = *common;
+
+	if (!write->editing || !write->edit.folded || write->edit.id.type == 0)
+		return;
+	note.reason = MOVER_EDITED;
+	note.id_type = write->edit.id.type;
+	note.id = write->edit.id.value;
+	take_for_each(sequence, &note, take, context);
+}
+
 static void note_edits(const struct sequence *sequence, const struct mover_note *common,
 		       void (*take)(void *context, const struct mover_note *note), void *context)
 {
 	struct bytes left = buffer_view(&const_write_of(sequence)->edited), document;
-	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
 
 	while (message_next_document(&left, &document)) {
 		struct mover_note note = *common;
-		struct element id, appended;
+		struct element id, reason;
+		int64_t value;
 
 		if (!document_find(document, "_id", &id) ||
-		    !document_find(document, "appended", &appended))
+		    !document_find(document, "reason", &reason) ||
+		    !element_integer(&reason, &value))
 			continue;
 		note.id_type = id.type;
 		note.id = id.value;
-		note.reason = deletes ? MOVER_DELETED : MOVER_EDITED;
-		if (element_truth(&appended)) {
-			note.reason = MOVER_APPENDED;
-			note.elements = 1;
-		}
+		note.reason = (enum mover_reason)value;
+		note.elements = note.reason == MOVER_APPENDED;
 		take_for_each(sequence, &note, take, context);
 	}
 }
@@ -135,16 +149,17 @@ static void write_notes(const struct sequence *sequence,
 	struct bytes document;
 	bool broken;
 
+	notes_begin(&common, sequence, last_reply(write));
+	note_edits(sequence, &common, take, context);
+	note_unfinished(sequence, &common, take, context);
 	if ((sequence->match.facts.answered && !write->applied) ||
 	    !write_open_statements(sequence, &statements))
 		return;
-	notes_begin(&common, sequence, last_reply(write));
 	while (statements_next(&statements, &document, &broken)) {
 		note = common;
 		if (note_statement(sequence, document, &note))
 			take_for_each(sequence, &note, take, context);
 	}
-	note_edits(sequence, &common, take, context);
 }
 
 /* ---- mongod's refusal of a document for its size ---- */
@@ -292,11 +307,13 @@ static enum sequence_outcome send_run(struct sequence *sequence)
 	return SEQUENCE_SEND;
 }
 
+/* In a transaction nothing comes behind an error. */
 static bool is_ordered(const struct sequence *sequence)
 {
 	const struct element *ordered = &sequence->match.command.fields[FIELD_ORDERED];
 
-	return ordered->type == 0 || element_truth(ordered);
+	return ordered->type == 0 || element_truth(ordered) ||
+	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 }
 
 static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
@@ -379,26 +396,36 @@ static bool upserted_id(const struct packet *reply, struct element *id)
 	       document_find(entry.value, "_id", id);
 }
 
+static void note_document(struct sequence_write *write, const struct element *id,
+			  enum mover_reason reason)
+{
+	struct buffer *out = &write->edited;
+	size_t start = writer_open(out);
+
+	writer_renamed(out, "_id", id);
+	writer_int32(out, "reason", reason);
+	writer_close(out, start);
+}
+
 /* Behind take_part: the reply is the last one. */
 static void note_edit(struct sequence_write *write)
 {
-	struct buffer *out = &write->edited;
 	const struct edit *edit = &write->edit;
 	struct element id = edit->id;
-	size_t start;
+	enum mover_reason reason = edit->swapped ? MOVER_APPENDED : MOVER_EDITED;
 
-	if (!upserted_id(last_reply(write), &id) && id.type == 0)
-		return;
-	start = writer_open(out);
-	writer_renamed(out, "_id", &id);
-	writer_bool(out, "appended", edit->swapped && edit->write.update.type != 0);
-	writer_close(out, start);
+	if (edit->write.update.type == 0)
+		reason = MOVER_DELETED;
+	if (upserted_id(last_reply(write), &id) || id.type != 0)
+		note_document(write, &id, reason);
 }
 
 static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
 
+	if (write->edit.folded && write->edit.id.type != 0) /* whatever the write came to */
+		note_document(write, &write->edit.id, MOVER_EDITED);
 	edit_fini(&write->edit);
 	write->editing = false;
 	write->next++;

@@ -13,7 +13,9 @@ PLAIN, RULED = "oracle_plain", "oracle_ruled"
 _MODIFIED = "nModified"
 _CLUSTER_FIELDS = ("$clusterTime", "operationTime", "opTime", "electionId")
 _SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timestamp\(\d{9,}, \d+\)")
-_BUSY = "TransientTransactionError"
+# A conflict, or a lock not had in time. What fails for good inside a transaction may have the label
+# TransientTransactionError, too (251: it has been aborted).
+_BUSY = (112, 24)
 _TRANSACTION_TRIES = 100
 
 
@@ -159,7 +161,7 @@ def _failed(reply):
 
 
 def _is_busy(reply):
-    return _BUSY in reply.plain().get("errorLabels", [])
+    return reply.plain().get("code") in _BUSY
 
 
 def _cursor_id(reply):

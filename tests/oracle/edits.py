@@ -16,8 +16,9 @@ def _merged(*parts):
 class Edits:
     """Makes edits of one array at `path`; a result is (update, label, the statement's other fields)."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, pipelines):
         self.rng = rng
+        self.pipelines = pipelines
 
     def _position(self):
         return self.rng.choice((0, 0, 1, 1, 2, 3, 4, 5, 7, self.rng.randrange(12), 30))
@@ -123,7 +124,9 @@ class Edits:
     def one(self, path):
         kinds = (self.push, self.push, self.pull, self.pull, self.pull_all, self.pop, self.add_to_set,
                  self.add_to_set, self.index, self.index, self.index, self.every, self.filtered,
-                 self.positional, self.rename, self.whole, self.pipeline, self.pipeline)
+                 self.positional, self.rename, self.whole)
+        if self.pipelines:
+            kinds += (self.pipeline, self.pipeline)
         return self.rng.choice(kinds)(path)
 
 

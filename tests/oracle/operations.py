@@ -37,10 +37,10 @@ class Generator:
         self.rng = rng
         self.layout = layout
         self.arrays = layout.arrays
-        self.edits = Edits(rng)
         self.ids = values.Identifiers(rng, episode)
         # Which of two fields of one name an inclusion returns depends on what else it names.
         self.repeats_names = rng.random() < 0.15
+        self.edits = Edits(rng, pipelines=not self.repeats_names)
         # Whatever names its documents by `_id`, and goes through one Spillway, is not left to the
         # sweep: of a filter that matches no more nobody knows what it found, and a Spillway that
         # remembers how much room an array has does not see what another one pushes.
@@ -85,7 +85,7 @@ class Generator:
 
     def _replacement(self):
         serial = self._next_serial()
-        parts = values.fields(self.rng, self.arrays, serial)
+        parts = values.fields(self.rng, self.arrays, serial, self.repeats_names)
         # Where Spillway has left traces, replacing a document by an equal one counts as a change.
         return exact.DOCUMENT, exact.pairs_of(parts + [("serial", serial)])
 
@@ -165,12 +165,12 @@ class Generator:
         if prefix != path and self._chance(0.4):
             if self._chance(0.3):
                 return {"$unset": {prefix: ""}}, "unset_prefix"
-            inner = {"x": 1, **values.with_array(path, values.fresh_elements(self.rng, serial))[1]}
+            inner = {"x": 1, **values.with_array(path, values.fresh_elements(self.rng, serial, self.repeats_names))[1]}
             odd = values.odd_parent(self.rng)
             return {"$set": {prefix: inner if self._chance(0.8) else odd}}, "set_prefix"
         if self._chance(0.25):
             return {"$unset": {path: self.rng.choice((1, "", True))}}, "unset_array"
-        items = values.fresh_elements(self.rng, serial)
+        items = values.fresh_elements(self.rng, serial, self.repeats_names)
         whole = items if self._chance(0.85) else values.not_an_array(self.rng)
         return {"$set": {path: whole}}, "set_array"
 
@@ -206,7 +206,9 @@ class Generator:
             labels.append("upsert")
         if self._chance(0.05):
             statement["hint"] = {"_id": 1}
-        if not self.strict and self._chance(0.05):
+        # Under a collation a document can't be named exactly by an `_id` that is a document: refused.
+        exact_ids = not any(isinstance(known, dict) for known in self.ids.known)
+        if not self.strict and exact_ids and self._chance(0.1):
             statement["collation"] = {"locale": "en", "strength": 1}
         return statement, labels, targets
 
@@ -286,7 +288,7 @@ class Generator:
         chosen = [self.ids.one(self.rng) for _ in range(count)]
         documents = [self._document(identifier) for identifier in chosen]
         if not self.strict and self._chance(0.1):
-            without = values.fields(self.rng, self.arrays, self._next_serial())
+            without = values.fields(self.rng, self.arrays, self._next_serial(), self.repeats_names)
             documents.append((exact.DOCUMENT, exact.pairs_of(without)))
         arguments = [("documents", documents)]
         if self._chance(0.5):
