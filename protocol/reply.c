@@ -33,6 +33,8 @@ const char *error_name(enum error_code code)
 		return "DuplicateKey";
 	case ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE:
 		return "Location17419";
+	case ERROR_RETRY_OF_ANOTHER_KIND:
+		return "Location40608";
 	}
 	require(!"an error code without a name");
 }

@@ -196,6 +196,9 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 	if (edit->reply.kind != PACKET_MESSAGE ||
 	    !reply_summarise(edit->reply.message.body, &summary))
 		return EDIT_FAILED;
+	/* A retry of what once inserted: history wants to be asked by an upsert. */
+	if (summary.code == ERROR_RETRY_OF_ANOTHER_KIND && edit->write.upsert && !edit->upsert)
+		return write_none(edit);
 	if (edit->upsert && is_duplicate(&summary) &&
 	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return look(edit, sequence, input);

@@ -12,7 +12,7 @@ from support.wire import CHECKSUM_PRESENT, MORE_TO_COME, Connection
 PLAIN, RULED = "oracle_plain", "oracle_ruled"
 _MODIFIED = "nModified"
 _CLUSTER_FIELDS = ("$clusterTime", "operationTime", "opTime", "electionId")
-_SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timestamp\(\d{9,}, \d+\)")
+_SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timestamp\(\d{9,}, \d+\)|new Date\(\d{12,}\)")
 # A conflict, or a lock not had in time. What fails for good inside a transaction may have the label
 # TransientTransactionError, too (251: it has been aborted).
 _BUSY = (112, 24)

@@ -86,6 +86,8 @@ class Episode:
                 self._count(world, operation, coverage)
             plain, ruled = (arm.run(operation, self.layout) for arm in world.arms)
             self._compare(number, "replies", plain, ruled)
+            if operation.get("settles"):
+                world.wait_a_moment(self.layout)
 
     def _count(self, world, operation, coverage):
         spilled, _ = world.spilled(self.layout)

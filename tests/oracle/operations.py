@@ -458,6 +458,16 @@ class Generator:
         arguments = [("pipeline", stages), ("cursor", {})]
         return self._command("aggregate", arguments, ["aggregate_count"], targets)
 
+    def refill(self):
+        """Makes an array long, and sees to it that its tail has moved when the next operation comes."""
+        identifier = self.ids.one(self.rng)
+        path = self._array()
+        long = [values.element(self.rng) for _ in range(self.rng.randrange(6, 12))]
+        statement = {"q": {"_id": identifier}, "u": {"$set": {path: [*long, f"fresh {self._next_serial()}"]}}}
+        operation = self._command("update", [("updates", [statement])], ["set_array"], [identifier])
+        operation["settles"] = True
+        return operation
+
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
 
@@ -473,7 +483,7 @@ _WEIGHTS = [
     (Generator.update, 30), (Generator.upsert, 6), (Generator.bulk_update, 10),
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
-    (Generator.find, 18), (Generator.count, 4), (Generator.wait, 8),
+    (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,

@@ -125,6 +125,14 @@ class World:
         return []
 
 
+    def wait_a_moment(self, layout):
+        """Until the layout is at rest, or some time has gone: garbage may be in the way."""
+        if self.direct:
+            return
+        with contextlib.suppress(TimeoutError):
+            wait_for(lambda: not any(self.findings(layout)), "rest", MOMENT_SECONDS / 2, 0.01)
+
+
 def _unrest(findings, layout):
     """Moving again may have to wait until garbage is gone, which a layout may keep for a minute."""
     if findings.garbage and layout.keeps_garbage:
