@@ -47,6 +47,23 @@ size_t edit_memory(const struct edit *edit)
 	       edit->reply.raw.capacity + (edit->fetching ? edit->fetch.kept_bytes : 0);
 }
 
+struct bytes edit_cause(const struct edit *edit)
+{
+	static const char marker[] = " :: caused by :: ";
+	struct element message;
+	struct bytes text;
+	const uint8_t *at;
+
+	if (!document_find(edit->failure.message.body, "errmsg", &message) ||
+	    !element_string(&message, &text))
+		return bytes_of("");
+	at = memmem(text.data, text.length, marker, strlen(marker));
+	if (!at)
+		return text;
+	at += strlen(marker);
+	return (struct bytes){at, text.length - (size_t)(at - text.data)};
+}
+
 static enum edit_outcome refuse(struct edit *edit, enum error_code code, const char *message)
 {
 	edit->code = code;

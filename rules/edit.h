@@ -87,6 +87,8 @@ void edit_fini(struct edit *edit);
 /* `reply`: to what was asked last; NULL at the beginning, behind a pause and for `more`. */
 enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 			    const struct sequence_input *input, struct packet *reply);
+/* EDIT_REJECTED: what was wrong, without the words that say which command met it. */
+struct bytes edit_cause(const struct edit *edit);
 size_t edit_memory(const struct edit *edit);
 
 /* ---- edit_commands.c: what it sends ---- */

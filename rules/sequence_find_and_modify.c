@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define PLAN_ERROR "Plan executor error during findAndModify :: caused by :: "
+
 enum modify_step {
 	MODIFY_BEGIN,
 	MODIFY_ASKED,          /* the client's command */
@@ -254,6 +256,36 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence, const struct
 	return sequence_fail(sequence, edit->code, message, label);
 }
 
+/* The error of a read that judged the filter, in the words of a findAndModify. */
+static enum sequence_outcome reject_edit(struct sequence *sequence, const struct edit *edit)
+{
+	auto_buffer struct buffer text = {0};
+	struct buffer *out = &sequence->buffer;
+	struct bytes cause = edit_cause(edit);
+	struct cursor cursor;
+	struct element field;
+	size_t frame, body;
+
+	buffer_append(&text, PLAN_ERROR, strlen(PLAN_ERROR));
+	buffer_append(&text, cause.data, cause.length);
+	out->length = 0;
+	frame = message_begin(out, edit->failure.header.request_id,
+			      sequence->request.header.request_id, 0);
+	message_begin_body(out);
+	body = writer_open(out);
+	require(cursor_open(&cursor, edit->failure.message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (element_is(&field, "errmsg"))
+			writer_text(out, "errmsg", buffer_view(&text));
+		else
+			writer_element(out, &field);
+	}
+	writer_close(out, body);
+	message_end(out, frame);
+	sequence->output = sequence->match.facts.answered ? buffer_view(out) : (struct bytes){0};
+	return SEQUENCE_DONE;
+}
+
 static enum sequence_outcome edit_on(struct sequence *sequence, const struct sequence_input *input,
 				     struct packet *reply)
 {
@@ -273,7 +305,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	case EDIT_FAILED:
 		return sequence_pass_helper_error(sequence, &modify->edit.reply, NULL);
 	case EDIT_REJECTED:
-		return sequence_pass(sequence, &modify->edit.failure);
+		return reject_edit(sequence, &modify->edit);
 	case EDIT_REFUSED:
 		return refuse_edit(sequence, &modify->edit);
 	case EDIT_DONE:

@@ -465,24 +465,6 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 	return end_edit(sequence, input);
 }
 
-/* What was wrong, without the words that say which command met it: an update's error has none. */
-static struct bytes cause_of(const struct packet *failure)
-{
-	static const char marker[] = " :: caused by :: ";
-	struct element message;
-	struct bytes text;
-	const uint8_t *at;
-
-	if (!document_find(failure->message.body, "errmsg", &message) ||
-	    !element_string(&message, &text))
-		return bytes_of("");
-	at = memmem(text.data, text.length, marker, strlen(marker));
-	if (!at)
-		return text;
-	at += strlen(marker);
-	return (struct bytes){at, text.length - (size_t)(at - text.data)};
-}
-
 /* The filter's own fault, as a read has met it. */
 static enum sequence_outcome reject_edit(struct sequence *sequence,
 					 const struct sequence_input *input)
@@ -496,7 +478,7 @@ static enum sequence_outcome reject_edit(struct sequence *sequence,
 		return outcome;
 	require(reply_summarise(edit->failure.message.body, &summary));
 	write_result_add_error(&write->result, write->sent, (int32_t)summary.code,
-			       cause_of(&edit->failure));
+			       edit_cause(edit));
 	forget_counts(write);
 	return end_edit(sequence, input);
 }

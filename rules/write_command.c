@@ -188,8 +188,10 @@ bool write_statement_sound(struct bytes document, bool deletes)
 /* What a part of the command has otherwise than the whole. */
 static bool is_of_the_whole(const struct sequence *sequence, const struct element *field)
 {
+	int64_t limit;
+
 	return element_is(field, "stmtId") || element_is(field, "stmtIds") ||
-	       element_is(field, "maxTimeMS") ||
+	       (element_is(field, "maxTimeMS") && element_integer(field, &limit) && limit > 0) ||
 	       (sequence->begun &&
 		(element_is(field, "startTransaction") || element_is(field, "readConcern")));
 }
