@@ -73,10 +73,10 @@ class Campaign:
 
         In each layout by itself if there was time for that, else in all of them together.
         """
-        if self.operations < 10000:
+        if self.operations < 40000:
             return self.coverage.missing(operations.EXPECTED_LABELS, [None], 1)
         layouts = {layout.kind: layout for layout in all_layouts()}
-        minimum = max(self.operations // 20000, 1)
+        minimum = max(self.operations // 50000, 1)
         return [
             cell for kind, layout in layouts.items()
             for cell in self.coverage.missing(_expected_labels(layout), [kind], minimum)
