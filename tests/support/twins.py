@@ -1,0 +1,153 @@
+"""The same commands on a plain collection directly and on ruled ones through Spillway, side by side.
+
+Every arm has a database of its own with a collection `books`, in which `list` and `kept.list` are
+ruled. In an arm that is `settled` the movers have done their work before the first command comes.
+"""
+
+import contextlib
+
+from support import exact
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+from support.verify import verify
+from support.wire import Connection
+
+COLLECTION = "books"
+ARRAYS = ("list", "kept.list")
+PLAIN = "plain"
+# Names of one length, so that replies can be made equal byte for byte.
+RULED = {"soon0": 0, "soon2": 2, "rest0": 0, "rest2": 2}
+SETTLED = ("rest0", "rest2")
+_NOT_COMPARED = ("$clusterTime", "operationTime", "opTime", "electionId")
+_TODAY = 10**12  # milliseconds; the tests' own times lie before
+
+
+def _rules(database, threshold):
+    return [
+        {"name": f"{database}-{array}", "namespace": f"{database}.{COLLECTION}", "array": array,
+         "threshold": threshold, "settle": "10ms", "gather": 3, "quiet": "10ms", "gc_delay": "0s",
+         "flag": {"field": "has_" + array.partition(".")[0], "value": True},
+         "overflow": {"layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
+        for array in ARRAYS
+    ]
+
+
+def _neutral(value):
+    """A value without what the server's clock put into it."""
+    kind, payload = value
+    if kind in (exact.DOCUMENT, exact.ARRAY):
+        return kind, [(name, _neutral(item)) for name, item in payload]
+    if kind == exact.DATE and int.from_bytes(payload, "little", signed=True) > _TODAY:
+        return kind, b"today"
+    if kind == exact.TIMESTAMP and int.from_bytes(payload[4:], "little") > _TODAY // 1000:
+        return kind, b"today"
+    return value
+
+
+def _shown(reply):
+    """A reply as text, with all that an error says."""
+    said = [exact.plain(value) for name, value in reply if name == "errmsg"]
+    return " ".join([exact.show_document(reply), *said])
+
+
+class Arm:
+    """One database and the way to it."""
+
+    def __init__(self, name, port):
+        self.name = name
+        self.port = port
+        self.uri = f"mongodb://127.0.0.1:{port}/?directConnection=true"
+        self.connection = Connection(port)
+
+    def call(self, command):
+        """The reply to a command, as (name, value) pairs that every arm should have."""
+        body = exact.encode(exact.pairs_of({**command, "$db": self.name}))
+        reply = self.connection.call(body).body.replace(self.name.encode(), PLAIN.encode())
+        return [
+            (name, (value[0], b"") if name in _NOT_COMPARED else _neutral(value))
+            for name, value in exact.parse(reply)
+        ]
+
+    def documents(self):
+        """All documents as a client sees them, as text."""
+        reply = self.call({"find": COLLECTION, "sort": {"_id": 1}, "batchSize": 1000})
+        return [exact.show(item) for _, item in exact.get(reply, "cursor.firstBatch")[1]]
+
+    def insert(self, documents):
+        if documents:
+            reply = self.call({"insert": COLLECTION, "documents": documents})
+            assert exact.plain(exact.get(reply, "n")) == len(documents), exact.show_document(reply)
+
+
+class Twins:
+    """A mongod, a Spillway before it, and the arms."""
+
+    def __init__(self, cluster, spillway, client):
+        self.client = client
+        self.plain = Arm(PLAIN, cluster.primary.port)
+        self.ruled = [Arm(name, spillway.port) for name in RULED]
+        self.arms = [self.plain, *self.ruled]
+
+    def close(self):
+        for arm in self.arms:
+            arm.connection.close()
+
+    def clear(self):
+        """Empties all arms; no mover may be at work, and no _id may come again."""
+        for arm in self.arms:
+            database = self.client[arm.name]
+            for name in database.list_collection_names():
+                database[name].delete_many({})
+
+    def rest(self, names=tuple(RULED)):
+        """Waits until the movers have nothing left to do in these databases."""
+        left = [rule for name in names for rule in _rules(name, RULED[name])]
+
+        def at_rest():
+            left[:] = [rule for rule in left if verify(self.client, rule)]
+            return not left
+        try:
+            wait_for(at_rest, "rest", 20)
+        except TimeoutError:
+            assert {rule["name"]: str(verify(self.client, rule)) for rule in left} == {}
+
+    def spilled(self, name):
+        """How many documents of an arm have their tail elsewhere."""
+        states = [{f"_spill.{array.replace('.', '/')}.n": {"$gte": 1}} for array in ARRAYS]
+        return self.client[name][COLLECTION].count_documents({"$or": states})
+
+    def fill(self, documents):
+        """Puts the same documents into all arms; the settled ones' tails have moved afterwards."""
+        self.clear()
+        for arm in self.arms:
+            arm.insert(documents)
+        self.rest(SETTLED)
+
+    def same(self, what, answers):
+        """Fails unless each ruled arm's answer is the plain one's."""
+        expected = answers.pop(PLAIN)
+        wrong = {name: answer for name, answer in answers.items() if answer != expected}
+        assert not wrong, "\n".join([
+            f"{what}:", f"directly: {expected}", *(f"{name}: {answer}" for name, answer in wrong.items())])
+
+    def run(self, documents, commands):
+        """Runs commands on documents in all arms: the replies and the documents must be the same."""
+        self.fill(documents)
+        for command in commands:
+            self.same(command, {arm.name: _shown(arm.call(command)) for arm in self.arms})
+            self.same(f"documents after {command}", {arm.name: arm.documents() for arm in self.arms})
+        self.rest()
+        self.same("documents at rest", {arm.name: arm.documents() for arm in self.arms})
+
+
+@contextlib.contextmanager
+def twins():
+    rules = [rule for name, threshold in RULED.items() for rule in _rules(name, threshold)]
+    with Cluster() as cluster, Spillway([cluster.primary], rules) as spillway:
+        with cluster.client() as client:
+            made = Twins(cluster, spillway, client)
+            try:
+                yield made
+            finally:
+                made.close()
