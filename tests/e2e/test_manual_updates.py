@@ -35,7 +35,7 @@ def marks():
             {"_id": 3, "list": [85, 100, 90, 100]}]
 
 
-def tests():
+def exams():
     return [
         {"_id": 1, "list": [{"mark": 80, "mean": 75, "std": 6}, {"mark": 85, "mean": 90, "std": 4},
                             {"mark": 85, "mean": 85, "std": 6}]},
@@ -68,8 +68,8 @@ def numbers(*values, **more):
 POSITIONAL = {
     "the first match is set": (marks(), [update({"$set": {"list.$": 82}}, {"_id": 1, "list": 80})]),
     "a field of the matching element": (
-        tests(), [update({"$set": {"list.$.std": 6}}, {"_id": 1, "list.mark": 85})]),
-    "an element by several of its fields": (tests(), [
+        exams(), [update({"$set": {"list.$.std": 6}}, {"_id": 1, "list.mark": 85})]),
+    "an element by several of its fields": (exams(), [
         update({"$set": {"list.$.std": 9}}, {"_id": 1, "list": {"$elemMatch": {"mark": {"$lte": 90}, "mean": {"$gt": 80}}}})]),
     "the last of several arrays in the filter decides": (
         [{"_id": 1, "ids": [1, 2], "marks": [90, 95], "list": [2021, 2020, 2019]}],
@@ -90,7 +90,7 @@ POSITIONAL = {
 }
 ALL = {
     "every element": (marks(), [every({"$inc": {"list.$[]": 10}})]),
-    "a field of every element": (tests(), [every({"$inc": {"list.$[].std": -2}})]),
+    "a field of every element": (exams(), [every({"$inc": {"list.$[].std": -2}})]),
     "where the filter is a negation": (marks(), [every({"$inc": {"list.$[]": 10}}, {"list": {"$ne": 100}})]),
     "with an identifier below": (papers(), [
         every({"$inc": {"list.$[].points.$[p]": 2}}, {"list": {"$exists": True}}, arrayFilters=[{"p": {"$gte": 8}}]),
@@ -107,9 +107,9 @@ FILTERED = {
     "elements that match": (marks(), [
         every({"$set": {"list.$[e]": 99}}, arrayFilters=[{"e": {"$gte": 95}}]),
         every({"$set": {"list.$[e]": 98}}, {"list": {"$gte": 99}}, arrayFilters=[{"e": {"$gte": 99}}])]),
-    "documents that match": (tests(), [
+    "documents that match": (exams(), [
         every({"$set": {"list.$[e].mean": 100}}, arrayFilters=[{"e.mark": {"$gte": 85}}])]),
-    "by several conditions": (tests(), [
+    "by several conditions": (exams(), [
         every({"$inc": {"list.$[e].std": -1}}, arrayFilters=[{"e.mark": {"$gte": 80}, "e.std": {"$gt": 5}}])]),
     "by a negation": (
         [{"_id": 1, "list": [{"level": "Master"}, {"level": "Bachelor"}]},
@@ -387,7 +387,7 @@ MODIFY = {
         modify({"$addToSet": {"list": 3}}, {"_id": 5}, upsert=True, new=True),
         modify({"$addToSet": {"list": 3}}, {"_id": 6}, upsert=True, new=True)]),
     "nothing there": (numbers(1), [modify({"$pull": {"list": 1}}, {"_id": 5}), modify({"$pull": {"list": 1}}, {"_id": 5}, new=True)]),
-    "array filters": (tests(), [
+    "array filters": (exams(), [
         modify({"$set": {"list.$[e].mean": 100}}, arrayFilters=[{"e.mark": {"$gte": 85}}], new=True),
         modify({"$set": {"list.$[e].mean": 7}}, arrayFilters=[{"e.mark": {"$gte": 850}}])]),
     "a pipeline": (marks(), [
@@ -461,7 +461,7 @@ def numbered_command(command, base):
     return changed
 
 
-@pytest.mark.parametrize("number, name", enumerate(EXAMPLES), ids=EXAMPLES)
+@pytest.mark.parametrize("number, name", list(enumerate(EXAMPLES)), ids=EXAMPLES)
 def test_example(arms, number, name):
     documents, commands = EXAMPLES[name]
     base = 100 * (number + 1)

@@ -34,10 +34,12 @@ def _rules(database, threshold):
 
 
 def _neutral(value):
-    """A value without what the server's clock put into it."""
+    """A value without what the server made: its clock's times and its ids, of which ours begin with 0."""
     kind, payload = value
     if kind in (exact.DOCUMENT, exact.ARRAY):
         return kind, [(name, _neutral(item)) for name, item in payload]
+    if kind == exact.OBJECT_ID and payload[0]:
+        return kind, b"made"
     if kind == exact.DATE and int.from_bytes(payload, "little", signed=True) > _TODAY:
         return kind, b"today"
     if kind == exact.TIMESTAMP and int.from_bytes(payload[4:], "little") > _TODAY // 1000:
@@ -81,13 +83,12 @@ class Arm:
 
 
 class Twins:
-    """A mongod, a Spillway before it, and the arms."""
+    """The arms at a mongod and a Spillway before it; `client` goes straight to the mongod."""
 
-    def __init__(self, cluster, spillway, client):
+    def __init__(self, cluster, spillway, client, ruled):
         self.client = client
-        self.plain = Arm(PLAIN, cluster.primary.port)
-        self.ruled = [Arm(name, spillway.port) for name in RULED]
-        self.arms = [self.plain, *self.ruled]
+        self.ruled = ruled
+        self.arms = [Arm(PLAIN, cluster.primary.port), *(Arm(name, spillway.port) for name in ruled)]
 
     def close(self):
         for arm in self.arms:
@@ -100,36 +101,34 @@ class Twins:
             for name in database.list_collection_names():
                 database[name].delete_many({})
 
-    def rest(self, names=tuple(RULED)):
-        """Waits until the movers have nothing left to do in these databases."""
-        left = [rule for name in names for rule in _rules(name, RULED[name])]
+    def rest(self, names=None):
+        """Waits until the movers have nothing left to do, in these databases or in all."""
+        left = [rule for name in names or self.ruled for rule in _rules(name, RULED[name])]
 
         def at_rest():
             left[:] = [rule for rule in left if verify(self.client, rule)]
             return not left
         try:
-            wait_for(at_rest, "rest", 20)
+            wait_for(at_rest, "rest", 20, 0.015)
         except TimeoutError:
-            assert {rule["name"]: str(verify(self.client, rule)) for rule in left} == {}
-
-    def spilled(self, name):
-        """How many documents of an arm have their tail elsewhere."""
-        states = [{f"_spill.{array.replace('.', '/')}.n": {"$gte": 1}} for array in ARRAYS]
-        return self.client[name][COLLECTION].count_documents({"$or": states})
+            found = {rule["name"]: str(verify(self.client, rule)) for rule in left}
+            if any(found.values()):
+                raise AssertionError(f"not at rest: {found}") from None
 
     def fill(self, documents):
         """Puts the same documents into all arms; the settled ones' tails have moved afterwards."""
         self.clear()
         for arm in self.arms:
             arm.insert(documents)
-        self.rest(SETTLED)
+        self.rest([name for name in self.ruled if name in SETTLED])
 
     def same(self, what, answers):
         """Fails unless each ruled arm's answer is the plain one's."""
         expected = answers.pop(PLAIN)
         wrong = {name: answer for name, answer in answers.items() if answer != expected}
-        assert not wrong, "\n".join([
-            f"{what}:", f"directly: {expected}", *(f"{name}: {answer}" for name, answer in wrong.items())])
+        if wrong:
+            lines = [f"{name}: {answer}" for name, answer in wrong.items()]
+            raise AssertionError("\n".join([f"{what}:", f"directly: {expected}", *lines]))
 
     def run(self, documents, commands):
         """Runs commands on documents in all arms: the replies and the documents must be the same."""
@@ -142,11 +141,12 @@ class Twins:
 
 
 @contextlib.contextmanager
-def twins():
-    rules = [rule for name, threshold in RULED.items() for rule in _rules(name, threshold)]
+def twins(ruled=tuple(RULED)):
+    """A context in which the arms of these names are at work."""
+    rules = [rule for name in ruled for rule in _rules(name, RULED[name])]
     with Cluster() as cluster, Spillway([cluster.primary], rules) as spillway:
         with cluster.client() as client:
-            made = Twins(cluster, spillway, client)
+            made = Twins(cluster, spillway, client, ruled)
             try:
                 yield made
             finally:
