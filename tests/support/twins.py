@@ -10,7 +10,7 @@ from support import exact
 from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
-from support.verify import verify
+from support.verify import Keeping, check
 from support.wire import Connection
 
 COLLECTION = "books"
@@ -53,6 +53,25 @@ def _shown(reply):
     return " ".join([exact.show_document(reply), *said])
 
 
+def _numbered(value, base):
+    """A document or filter with another _id; filters have it at the top and no other value than numbers."""
+    def shift(item):
+        if isinstance(item, dict):
+            return {name: shift(part) for name, part in item.items()}
+        return [number + base for number in item] if isinstance(item, list) else item + base
+    return {**value, "_id": shift(value["_id"])} if "_id" in value else value
+
+
+def _numbered_command(command, base):
+    changed = dict(command)
+    for name in ("updates", "deletes"):
+        if name in command:
+            changed[name] = [{**item, "q": _numbered(item["q"], base)} for item in command[name]]
+    if "query" in command:
+        changed["query"] = _numbered(command["query"], base)
+    return changed
+
+
 class Arm:
     """One database and the way to it."""
 
@@ -83,44 +102,57 @@ class Arm:
 
 
 class Twins:
-    """The arms at a mongod and a Spillway before it; `client` goes straight to the mongod."""
+    """The arms at a mongod and a Spillway before it."""
 
-    def __init__(self, cluster, spillway, client, ruled):
-        self.client = client
-        self.ruled = ruled
-        self.arms = [Arm(PLAIN, cluster.primary.port), *(Arm(name, spillway.port) for name in ruled)]
+    def __init__(self, cluster, spillway, rules):
+        self.runs = 0
+        self.keepings = {name: [Keeping(rule) for rule in each] for name, each in rules.items()}
+        self.direct = Connection(cluster.primary.port)
+        self.arms = [Arm(PLAIN, cluster.primary.port), *(Arm(name, spillway.port) for name in rules)]
 
     def close(self):
-        for arm in self.arms:
-            arm.connection.close()
+        for connection in (self.direct, *(arm.connection for arm in self.arms)):
+            connection.close()
 
     def clear(self):
         """Empties all arms; no mover may be at work, and no _id may come again."""
+        everything = [{"q": {}, "limit": 0}]
         for arm in self.arms:
-            database = self.client[arm.name]
-            for name in database.list_collection_names():
-                database[name].delete_many({})
+            for name in (COLLECTION, *(keeping.overflow for keeping in self.keepings.get(arm.name, ()))):
+                self.direct.command(arm.name, {"delete": name, "deletes": everything})
 
     def rest(self, names=None):
         """Waits until the movers have nothing left to do, in these databases or in all."""
-        left = [rule for name in names or self.ruled for rule in _rules(name, RULED[name])]
+        left = list(names or self.keepings)
 
         def at_rest():
-            left[:] = [rule for rule in left if verify(self.client, rule)]
+            left[:] = [name for name in left if any(self._findings(name))]
             return not left
         try:
             wait_for(at_rest, "rest", 20, 0.015)
         except TimeoutError:
-            found = {rule["name"]: str(verify(self.client, rule)) for rule in left}
+            found = {name: [str(findings) for findings in self._findings(name)] for name in left}
             if any(found.values()):
                 raise AssertionError(f"not at rest: {found}") from None
+
+    def _findings(self, name):
+        """What is wrong or not done yet in a database, by each of its rules."""
+        # The overflow first: what is linked between the reads is there already.
+        overflows = [self._stored(name, keeping.overflow) for keeping in self.keepings[name]]
+        mains = self._stored(name, COLLECTION)
+        return [check(mains, batches, keeping)[0] for batches, keeping in zip(overflows, self.keepings[name])]
+
+    def _stored(self, database, collection):
+        command = {"find": collection, "batchSize": 10000, "$db": database}
+        reply = exact.parse(self.direct.call(exact.document(command)).body)
+        return [pairs for _, (_, pairs) in exact.get(reply, "cursor.firstBatch")[1]]
 
     def fill(self, documents):
         """Puts the same documents into all arms; the settled ones' tails have moved afterwards."""
         self.clear()
         for arm in self.arms:
             arm.insert(documents)
-        self.rest([name for name in self.ruled if name in SETTLED])
+        self.rest([name for name in self.keepings if name in SETTLED])
 
     def same(self, what, answers):
         """Fails unless each ruled arm's answer is the plain one's."""
@@ -131,8 +163,14 @@ class Twins:
             raise AssertionError("\n".join([f"{what}:", f"directly: {expected}", *lines]))
 
     def run(self, documents, commands):
-        """Runs commands on documents in all arms: the replies and the documents must be the same."""
-        self.fill(documents)
+        """Runs commands on documents in all arms: the replies and the documents must be the same.
+
+        Documents have an _id below 100; here they get others, which no run has had before.
+        """
+        self.runs += 1
+        base = 100 * self.runs
+        commands = [_numbered_command(command, base) for command in commands]
+        self.fill([_numbered(document, base) for document in documents])
         for command in commands:
             self.same(command, {arm.name: _shown(arm.call(command)) for arm in self.arms})
             self.same(f"documents after {command}", {arm.name: arm.documents() for arm in self.arms})
@@ -143,11 +181,10 @@ class Twins:
 @contextlib.contextmanager
 def twins(ruled=tuple(RULED)):
     """A context in which the arms of these names are at work."""
-    rules = [rule for name in ruled for rule in _rules(name, RULED[name])]
-    with Cluster() as cluster, Spillway([cluster.primary], rules) as spillway:
-        with cluster.client() as client:
-            made = Twins(cluster, spillway, client, ruled)
-            try:
-                yield made
-            finally:
-                made.close()
+    rules = {name: _rules(name, RULED[name]) for name in ruled}
+    with Cluster() as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
+        made = Twins(cluster, spillway, rules)
+        try:
+            yield made
+        finally:
+            made.close()

@@ -155,7 +155,7 @@ UPDATES = {
     "set an embedded field": atomic(set__kept__list__5__text="c"),
     "unset an embedded field": atomic(unset__kept__list__5__text=1),
     "rename": atomic(rename__title="name"),
-    "the position": atomic(Q(list=6), set__list__S=60),
+    "the position": lambda key: Mixed.objects(id=key, list=6).update_one(set__list__S=60),
     "the position of an embedded document": atomic(Q(kept__list__number=6), set__kept__list__S__text="c"),
     "increment at the position": atomic(Q(kept__list__number=6), inc__kept__list__S__number=10),
     "the position by a match of several": atomic(
@@ -175,7 +175,7 @@ UPDATES = {
         upsert=True, set_on_insert__list=[1, 2, 3, 4], set__title="n"),
     "modify before": modified(pull__list=3),
     "modify after": modified(new=True, pull__list=3, inc__version=1),
-    "modify by position": modified(Q(list=6), new=True, set__list__S=60),
+    "modify by position": modified(Q(kept__list__number=6), new=True, set__kept__list__S__text="c"),
     "modify in vain": modified(Q(version=9), new=True, push__list=8),
     "modify and delete": modified(remove=True),
     "modify a new document": lambda key: Book.objects(id=key + 7000).modify(
@@ -183,7 +183,7 @@ UPDATES = {
     "modify a document": on_document("modify", push__list=8),
     "modify a document by pull": on_document("modify", pull__kept__list__number=5),
     "modify a document on a condition": on_document("modify", query={"version": 3}, pop__list=1),
-    "update a document": on_document("update", pull__list=3, add_to_set__list=8),
+    "update a document": on_document("update", pull__list=3, push__kept__list__0__marks=8),
     "delete": lambda key: Book.objects(id=key).delete(),
 }
 FORMS = {**{f"save: {name}": form for name, form in SAVES.items()},
