@@ -24,9 +24,10 @@ _TODAY = 10**12  # milliseconds; the tests' own times lie before
 
 
 def _rules(database, threshold):
+    wait = "1ms" if database in SETTLED else "10ms"
     return [
         {"name": f"{database}-{array}", "namespace": f"{database}.{COLLECTION}", "array": array,
-         "threshold": threshold, "settle": "10ms", "gather": 3, "quiet": "10ms", "gc_delay": "0s",
+         "threshold": threshold, "settle": wait, "gather": 3, "quiet": wait, "gc_delay": "0s",
          "flag": {"field": "has_" + array.partition(".")[0], "value": True},
          "overflow": {"layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
         for array in ARRAYS
@@ -129,7 +130,7 @@ class Twins:
             left[:] = [name for name in left if any(self._findings(name))]
             return not left
         try:
-            wait_for(at_rest, "rest", 20, 0.015)
+            wait_for(at_rest, "rest", 20, 0.008)
         except TimeoutError:
             found = {name: [str(findings) for findings in self._findings(name)] for name in left}
             if any(found.values()):
