@@ -66,7 +66,7 @@ def run_forms(arms, name):
     try:
         for program in programs.values():
             program.made()
-        arms.rest(["rest0"])
+        arms.settle()
         for program in programs.values():
             program.go()
         return {arm.name: program.forms() for arm, program in programs.items()}
