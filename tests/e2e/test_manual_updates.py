@@ -70,7 +70,8 @@ POSITIONAL = {
     "a field of the matching element": (
         exams(), [update({"$set": {"list.$.std": 6}}, {"_id": 1, "list.mark": 85})]),
     "an element by several of its fields": (exams(), [
-        update({"$set": {"list.$.std": 9}}, {"_id": 1, "list": {"$elemMatch": {"mark": {"$lte": 90}, "mean": {"$gt": 80}}}})]),
+        update({"$set": {"list.$.std": 9}},
+               {"_id": 1, "list": {"$elemMatch": {"mark": {"$lte": 90}, "mean": {"$gt": 80}}}})]),
     "the last of several arrays in the filter decides": (
         [{"_id": 1, "ids": [1, 2], "marks": [90, 95], "list": [2021, 2020, 2019]}],
         [update({"$set": {"list.$": 2022}}, {"ids": 1, "marks": 95, "list": 2021}),
@@ -122,7 +123,8 @@ FILTERED = {
         update({"$set": {"list.0.points.$[p]": 0}}, arrayFilters=[{"p": 5}])]),
     "two arrays at once": (
         [{"_id": 1, "list": [1, 5, 9], "kept": {"list": [{"n": 2}, {"n": 6}]}}],
-        [update({"$set": {"list.$[a]": 0, "kept.list.$[b].n": 0}}, arrayFilters=[{"a": {"$gt": 4}}, {"b.n": {"$lt": 4}}])]),
+        [update({"$set": {"list.$[a]": 0, "kept.list.$[b].n": 0}},
+                arrayFilters=[{"a": {"$gt": 4}}, {"b.n": {"$lt": 4}}])]),
     "an upsert": (marks(), [
         update({"$set": {"list.$[e]": 2}}, {"_id": 8, "list": [0, 1, 0]}, upsert=True, arrayFilters=[{"e": 0}]),
         update({"$set": {"list.$[e]": 2}}, {"_id": 9}, upsert=True, arrayFilters=[{"e": 0}])]),
@@ -256,10 +258,12 @@ SLICE = {
     "the last ones": (numbers(40, 50, 60), [update({"$push": {"list": {"$each": [80, 78, 86], "$slice": -5}}})]),
     "the first ones": (numbers(89, 90), [update({"$push": {"list": {"$each": [100, 20], "$slice": 3}}})]),
     "only a slice": (numbers(89, 70, 100, 20), [
-        update({"$push": {"list": {"$each": [], "$slice": -3}}}), update({"$push": {"list": {"$each": [], "$slice": 1}}})]),
+        update({"$push": {"list": {"$each": [], "$slice": -3}}}),
+        update({"$push": {"list": {"$each": [], "$slice": 1}}})]),
     "to nothing": (numbers(89, 70, 100), [update({"$push": {"list": {"$each": [1], "$slice": 0}}})]),
     "longer than the array": (numbers(1, 2, 3), [
-        update({"$push": {"list": {"$each": [4], "$slice": 9}}}), update({"$push": {"list": {"$each": [5], "$slice": -9}}})]),
+        update({"$push": {"list": {"$each": [4], "$slice": 9}}}),
+        update({"$push": {"list": {"$each": [5], "$slice": -9}}})]),
 }
 SORT = {
     "documents by a field": (quizzes(), [update({"$push": {"list": {
@@ -281,7 +285,8 @@ SET = {
     "a field beyond the end": (quizzes(), [update({"$set": {"list.5.score": 3}})]),
     "the whole array": (letters(), [
         update({"$set": {"list": [1, 2, 3, 4, 5, 6], "title": "u"}}), update({"$set": {"list": [1]}}),
-        update({"$set": {"list": []}}), update({"$set": {"list": "text"}}), update({"$set": {"list": list(range(9))}})]),
+        update({"$set": {"list": []}}), update({"$set": {"list": "text"}}),
+        update({"$set": {"list": list(range(9))}})]),
     "the same again": (letters(), [update({"$set": {"list.4": "e"}}), update({"$set": {"list": list("abcde")}})]),
     "a parent": ([{"_id": 1, "kept": {"list": [1, 2, 3], "x": 1}}], [
         update({"$set": {"kept": {"list": [4, 5, 6, 7]}}}), update({"$set": {"kept": {"x": 2}}})]),
@@ -367,10 +372,12 @@ PIPELINES = {
     "a literal array": (letters(), [update([{"$set": {"list": [1, 2, 3, 4], "n": {"$literal": "$x"}}}])]),
     "a document is set in each element": (quizzes(), [update([{"$set": {"list": {"new": 1}}}])]),
     "a field of each element": (quizzes(), [update([{"$set": {"list.seen": True, "list.score": "$_id"}}])]),
-    "an upsert": ([], [update([{"$set": {"list": [1, 2, 3, 4], "n": {"$size": {"$ifNull": ["$list", []]}}}}], upsert=True),
+    "an upsert": ([], [update([{"$set": {"list": [1, 2, 3, 4], "n": {"$size": {"$ifNull": ["$list", []]}}}}],
+                              upsert=True),
                        update([{"$set": {"n": {"$size": "$list"}}}], upsert=True)]),
     "elements by index are fields": (numbers(1, 2, 3), [update([{"$set": {"list.0": 5}}])]),
-    "not a stage of updates": (letters(), [update([{"$match": {"a": 1}}]), update([{"$set": {"n": {"$size": "$title"}}}])]),
+    "not a stage of updates": (letters(), [update([{"$match": {"a": 1}}]),
+                                           update([{"$set": {"n": {"$size": "$title"}}}])]),
 }
 MODIFY = {
     "the old and the new image": (numbers(1, 2, 3, 4), [
@@ -378,7 +385,8 @@ MODIFY = {
         modify({"$pop": {"list": -1}}), modify({"$set": {"list.1": 9}}, new=True),
         modify({"$unset": {"list": 1}}), modify({"$push": {"list": {"$each": [1, 2, 3, 4]}}}, new=True)]),
     "the first by a sort": (
-        [{"_id": 1, "rank": 3, "list": [1, 2, 3]}, {"_id": 2, "rank": 1, "list": [4, 5, 6]}, {"_id": 3, "rank": 2, "list": [7, 8, 9]}],
+        [{"_id": 1, "rank": 3, "list": [1, 2, 3]}, {"_id": 2, "rank": 1, "list": [4, 5, 6]},
+         {"_id": 3, "rank": 2, "list": [7, 8, 9]}],
         [modify({"$inc": {"list.$[]": 1}}, {"rank": {"$gt": 0}}, sort={"rank": 1}),
          modify({"$pop": {"list": 1}}, {"rank": {"$gt": 1}}, sort={"rank": -1}, new=True),
          {"findAndModify": "books", "query": {"rank": {"$gt": 0}}, "sort": {"rank": 1}, "remove": True}]),
@@ -386,7 +394,8 @@ MODIFY = {
         modify({"$push": {"list": {"$each": [3, 1, 2], "$sort": 1}}, "$inc": {"n": 1}}, {"_id": 5}, upsert=True),
         modify({"$addToSet": {"list": 3}}, {"_id": 5}, upsert=True, new=True),
         modify({"$addToSet": {"list": 3}}, {"_id": 6}, upsert=True, new=True)]),
-    "nothing there": (numbers(1), [modify({"$pull": {"list": 1}}, {"_id": 5}), modify({"$pull": {"list": 1}}, {"_id": 5}, new=True)]),
+    "nothing there": (numbers(1), [modify({"$pull": {"list": 1}}, {"_id": 5}),
+                                   modify({"$pull": {"list": 1}}, {"_id": 5}, new=True)]),
     "array filters": (exams(), [
         modify({"$set": {"list.$[e].mean": 100}}, arrayFilters=[{"e.mark": {"$gte": 85}}], new=True),
         modify({"$set": {"list.$[e].mean": 7}}, arrayFilters=[{"e.mark": {"$gte": 850}}])]),
@@ -394,12 +403,15 @@ MODIFY = {
         modify([{"$set": {"total": {"$sum": "$list"}}}], new=True),
         modify([{"$set": {"list": {"$concatArrays": ["$list", ["$total"]]}}}])]),
     "a match on the array": (marks(), [
-        modify({"$set": {"list.$": 1}}, {"list": 100}, new=True), modify({"$pull": {"list": 90}}, {"list": {"$size": 3}}),
+        modify({"$set": {"list.$": 1}}, {"list": 100}, new=True),
+        modify({"$pull": {"list": 90}}, {"list": {"$size": 3}}),
         {"findAndModify": "books", "query": {"list": {"$gt": 94}}, "remove": True}]),
     "some fields": (letters(), [
-        modify({"$pull": {"list": "b"}}, fields={"title": 1}), modify({"$pull": {"list": "c"}}, fields={"list": 1}, new=True),
+        modify({"$pull": {"list": "b"}}, fields={"title": 1}),
+        modify({"$pull": {"list": "c"}}, fields={"list": 1}, new=True),
         modify({"$pull": {"list": "a"}}, fields={"list": 0}, new=True)]),
-    "the lower-case name": (letters(), [{"findandmodify": "books", "query": ONE, "update": {"$pop": {"list": -1}}, "new": True}]),
+    "the lower-case name": (letters(), [{"findandmodify": "books", "query": ONE, "update": {"$pop": {"list": -1}},
+                                         "new": True}]),
     "a replacement": (letters(), [modify({"list": [1, 2, 3, 4], "x": 1}, new=True), modify({"x": 2})]),
     "with a collation": (letters(), [
         modify({"$pull": {"list": "B"}}, {"title": "T"}, collation={"locale": "en", "strength": 2}, new=True)]),
@@ -407,7 +419,8 @@ MODIFY = {
 }
 COMMAND = {
     "statements one after the other": (marks(), [
-        updates({"q": {"_id": 1}, "u": {"$pull": {"list": 80}}}, {"q": {"_id": 9}, "u": {"$push": {"list": 1}}, "upsert": True},
+        updates({"q": {"_id": 1}, "u": {"$pull": {"list": 80}}},
+                {"q": {"_id": 9}, "u": {"$push": {"list": 1}}, "upsert": True},
                 {"q": {}, "u": {"$pop": {"list": 1}}, "multi": True}, {"q": {"_id": 2}, "u": {"list": [1, 2, 3]}},
                 {"q": {"_id": 2}, "u": {"$addToSet": {"list": {"$each": [3, 4]}}}})]),
     "ordered, with an error in the middle": (marks(), [updates(
@@ -426,7 +439,8 @@ COMMAND = {
         update({"$push": {"list": "h"}}, {"_id": 1, "$expr": {"$lt": [{"$size": "$list"}, 7]}})]),
     "filters that look into the array": (marks(), [
         every({"$push": {"list": 1}}, {"list": {"$all": [85, 100]}}), every({"$inc": {"n": 1}}, {"list": {"$size": 3}}),
-        every({"$inc": {"n": 1}}, {"list": {"$elemMatch": {"$gt": 80, "$lt": 86}}}), every({"$inc": {"n": 1}}, {"list.3": 95}),
+        every({"$inc": {"n": 1}}, {"list": {"$elemMatch": {"$gt": 80, "$lt": 86}}}),
+        every({"$inc": {"n": 1}}, {"list.3": 95}),
         every({"$inc": {"n": 1}}, {"list": {"$not": {"$gt": 95}}}), every({"$inc": {"n": 1}}, {"list": [88, 90, 92]}),
         {"delete": "books", "deletes": [{"q": {"list": 92}, "limit": 1}, {"q": {"list.1": 100}, "limit": 0}]}]),
 }

@@ -81,7 +81,8 @@ DOCTRINE = {
     "a removal leaves null, then pulls it": ([book()], [
         update({"$unset": {"list.5": True, "list.0": True}}), update({"$pull": {"list": None}})]),
     "removals from two": ([book()], [
-        update({"$unset": {"list.6": True, "kept.list.3": True}}), update({"$pull": {"list": None, "kept.list": None}})]),
+        update({"$unset": {"list.6": True, "kept.list.3": True}}),
+        update({"$pull": {"list": None, "kept.list": None}})]),
     "set": ([book()], [update({"$set": {"list": [1, 2, 3], "kept.list": parts(1, 2, 3, 4)}}),
                        update({"$unset": {"list": True, "kept.list": True}})]),
     "by the version": ([book()], [
@@ -94,7 +95,8 @@ NODEBB = {
         update({"$push": {"list": {"$each": ["y", "z"], "$position": 0}}}, POSTS, upsert=True)]),
     "append": (keyed(), [update({"$push": {"list": "x"}}, POSTS, upsert=True),
                          update({"$push": {"list": {"$each": ["y", "z"]}}}, POSTS, upsert=True),
-                         update({"$push": {"list": {"$each": ["y", "z", "x"]}}}, {"_id": 9, "_key": "new"}, upsert=True)]),
+                         update({"$push": {"list": {"$each": ["y", "z", "x"]}}}, {"_id": 9, "_key": "new"},
+                                upsert=True)]),
     "remove the last": (keyed(), [update({"$pop": {"list": 1}}, POSTS)] * 3),
     "remove all of a value": (keyed(), [update({"$pull": {"list": "b"}}, POSTS),
                                         update({"$pull": {"list": {"$in": ["a", "c", "x"]}}}, POSTS)]),
@@ -102,7 +104,8 @@ NODEBB = {
                        update({"$set": {"list": ["b", "a", "c"]}}, POSTS)]),
     "add to a set": (keyed(), [update({"$addToSet": {"list": {"$each": ["c", "x", "d"]}}}, POSTS, upsert=True)]),
     "add to several sets": (keyed(), [bulk(
-        *(write({"$addToSet": {"list": {"$each": ["c", "x"]}}}, key, upsert=True) for key in (POSTS, VOTES, {"_id": 9, "_key": "new"})),
+        *(write({"$addToSet": {"list": {"$each": ["c", "x"]}}}, key, upsert=True)
+          for key in (POSTS, VOTES, {"_id": 9, "_key": "new"})),
         ordered=False)]),
     "several values to several sets": (keyed(), [bulk(
         write({"$addToSet": {"list": {"$each": ["b", "x"]}}}, POSTS, upsert=True),
@@ -124,12 +127,16 @@ ODMS = {
         update({"$set": {"title": "b", "list": [1, 2, 3, 4, 5, 6, 7, 8], "kept": {"list": parts(1, 2, 3)}}},
                multi=True, upsert=True)]),
     "MikroORM sets the list": ([book()], [
-        update({"$set": {"list": [7, 6, 5, 4, 3]}}, multi=True), update({"$set": {"list": [7], "title": "b"}}, multi=True)]),
+        update({"$set": {"list": [7, 6, 5, 4, 3]}}, multi=True),
+        update({"$set": {"list": [7], "title": "b"}}, multi=True)]),
     "Parse gets the image after": ([book()], [
-        modify({"$push": {"list": {"$each": [8, 9]}}}, new=True), modify({"$addToSet": {"list": {"$each": [7, 8, 10]}}}, new=True),
-        modify({"$pullAll": {"list": [1, 10]}}, new=True), modify({"$set": {"list": [1, 2, 3, 4]}, "$inc": BUMP}, new=True)]),
+        modify({"$push": {"list": {"$each": [8, 9]}}}, new=True),
+        modify({"$addToSet": {"list": {"$each": [7, 8, 10]}}}, new=True),
+        modify({"$pullAll": {"list": [1, 10]}}, new=True),
+        modify({"$set": {"list": [1, 2, 3, 4]}, "$inc": BUMP}, new=True)]),
     "Laravel embeds": ([book()], [
-        update({"$push": {"kept.list": {"_id": 8, "text": "new"}}}, multi=True), update({"$addToSet": {"list": 9}}, multi=True),
+        update({"$push": {"kept.list": {"_id": 8, "text": "new"}}}, multi=True),
+        update({"$addToSet": {"list": 9}}, multi=True),
         update({"$set": {"kept.list.$.text": "c"}}, {"_id": 1, "kept.list._id": 6}, multi=True),
         update({"$pull": {"kept.list": {"_id": {"$in": [2, 8]}}}}, multi=True)]),
     "Mongoid edits by position": ([book()], [
@@ -137,9 +144,11 @@ ODMS = {
         update({"$pull": {"kept.list": {"_id": 4}}}), update({"$push": {"kept.list": {"$each": parts(8, 9)}}}),
         update({"$set": {"kept.list.$.text": "e"}}, {"_id": 1, "kept.list._id": 9})]),
     "Prisma updates by pipelines": ([book()], [
-        update([{"$set": {"list": {"$concatArrays": [{"$ifNull": ["$list", []]}, [8, 9]]}}}], {"_id": {"$in": [1]}}, multi=True),
+        update([{"$set": {"list": {"$concatArrays": [{"$ifNull": ["$list", []]}, [8, 9]]}}}], {"_id": {"$in": [1]}},
+               multi=True),
         update([{"$set": {"title": "b"}}, {"$set": {"list": [1, 2, 3, 4]}}], multi=True),
-        update([{"$set": {"kept.list": {"$filter": {"input": "$kept.list", "cond": {"$ne": ["$$this._id", 4]}}}}}], multi=True)]),
+        update([{"$set": {"kept.list": {"$filter": {"input": "$kept.list", "cond": {"$ne": ["$$this._id", 4]}}}}}],
+               multi=True)]),
 }
 APPLICATIONS = {
     "Meteor's tokens": (tokens(), [
@@ -173,7 +182,8 @@ APPLICATIONS = {
     "a rollup by index": ([book()], [bulk(
         write({"$push": {"list": 8, "kept.list.6.points": {"$each": [[1, 2]]}}, "$inc": {"n": 1, "kept.list.6.n": 1},
                "$set": {"title": "b"}}, upsert=True),
-        write({"$push": {"list": 9, "kept.list.6.points": [3, 4]}, "$inc": {"n": 1, "kept.list.6.n": 1}}, upsert=True))]),
+        write({"$push": {"list": 9, "kept.list.6.points": [3, 4]}, "$inc": {"n": 1, "kept.list.6.n": 1}},
+              upsert=True))]),
     "feedback on a message": ([book()], [
         update({"$set": {"kept.list.5.feedback": {"good": True}}}),
         update({"$set": {"kept.list.$[m].text": "edited", "title": "b"}}, arrayFilters=[{"m._id": 6}]),
