@@ -1,10 +1,11 @@
 /* A part of sequences: one write for which a ruled array has to be whole (protocol.md section 2).
  *
- *   WRITE     E0: the write itself, with "no state" added to its filter. What it matches is whole
- * in the main document, and mongod's answer is right. LOOK      E1: matched nothing: does a
- * document match whose array is spilled? SETTLE    mongod puts that document together and judges
- * the filter. FETCH, FOLD   INFLATE: the overflow goes back into the live array, atomically. Then
- * E0 again.
+ *   WRITE    E0: the write itself, its filter with "no state" added: mongod's answer is right.
+ *   LOOK     E1: it matched nothing. Is there a document whose array is spilled?
+ *   PROBE    only membership counts: is the value in the overflow?
+ *   SETTLE   else: mongod puts the document together and judges the filter.
+ *   FETCH    INFLATE: the overflow comes,
+ *   FOLD     and goes back into the live array, atomically. Then E0 again.
  *
  * A filter that doesn't pin `_id` is first resolved to one. The owner writes the command around the
  * filter that it is given here, and hands every reply back. */

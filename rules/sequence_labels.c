@@ -38,9 +38,9 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 					       const char *add, const char *drop)
 {
 	struct buffer *out = &sequence->buffer;
-	struct bytes labels = {0};
 	struct cursor cursor;
 	struct element field;
+	bool labelled = false;
 	size_t body;
 
 	out->length = 0;
@@ -49,12 +49,16 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 	body = writer_open(out);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (element_is(&field, "errorLabels"))
-			labels = field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0};
-		else
+		if (!element_is(&field, "errorLabels")) {
 			writer_element(out, &field);
+			continue;
+		}
+		labelled = true;
+		write_labels(out, field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0},
+			     add, drop);
 	}
-	write_labels(out, labels, add, drop);
+	if (!labelled)
+		write_labels(out, (struct bytes){0}, add, drop);
 	writer_close(out, body);
 	message_end(out, 0);
 	sequence->output = sequence->match.facts.answered ? buffer_view(out) : (struct bytes){0};

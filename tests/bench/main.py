@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import relay, spill
+from bench import edits, relay, spill
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -24,6 +24,8 @@ ROWS = {
     "push-ordinary": spill.push_ordinary,
     "push-long": spill.push_long,
     "find-long": spill.find_long,
+    "membership": edits.membership,
+    "whole-edit": edits.whole_edit,
 }
 DESCRIPTORS = 10_400  # two for each of 5,000 connections, and some
 

@@ -84,7 +84,7 @@ BUGS = [
         "	       (sequence->begun &&\n		(element_is(field, \"startTransaction\")",
         "	       (false &&\n		(element_is(field, \"startTransaction\")"),
     Bug("an ordered command goes on behind an edit's error", "rules",
-        "	if (write->next == write->count ||\n	    (is_ordered(sequence) && write->result.errors.count > 0))\n",
+        "	if (write->next == write->count || (is_ordered(sequence) && write->result.errors.count > 0))\n",
         "	if (write->next == write->count)\n"),
     Bug("a positional edit takes the short way", "rules",
         "	if (concerned != 1 || is_positional(&write->update) ||", "	if (concerned != 1 ||"),

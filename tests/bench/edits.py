@@ -1,0 +1,117 @@
+"""The rows of edits: guarded pushes, $addToSet, whole-array edits, on a real mongod.
+
+Two commands at a time, one straight at mongod on a plain collection and one through Spillway on a
+spilled document, in turn; the figure is the ratio of their medians.
+"""
+
+import statistics
+import time
+
+from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, rule
+from bench.spill import DIRECT, LONG, pinned_cluster, wait_until_spilled
+from bench.table import Row
+from support import exact
+from support.process import wait_for
+from support.wire import Connection
+
+
+class IndexedSpillway(PinnedSpillway):
+    """With an index on the overflow's elements, and tails that move at once."""
+
+    def __init__(self, server, quiet):
+        super().__init__(server)
+        made = rule()
+        made["overflow"]["indexes"] = [{"keys": {f"{ARRAY}.u": 1}}]
+        made.update(settle="10ms", quiet=quiet, gc_delay="0s")
+        self.settings["rules"] = [made]
+
+
+def element(number):
+    return {"u": number, "t": f"{number:020d}"}
+
+
+def connect(server, spillway):
+    return {DIRECT: Connection(server), RULED: Connection(spillway)}
+
+
+class Pair:
+    """Times one command in both arms, in turn."""
+
+    def __init__(self, arms):
+        self.arms = arms
+        self.times = {DIRECT: [], RULED: []}
+
+    def run(self, update, query=None, n=1):
+        for name, connection in self.arms.items():
+            statement = {"q": {"_id": LONG, **(query or {})}, "u": update}
+            body = exact.document({"update": name, "updates": [statement], "$db": DATABASE})
+            began = time.perf_counter()
+            reply = connection.call(body).plain()
+            self.times[name].append(time.perf_counter() - began)
+            if reply.get("n") != n or reply.get("nModified") != n:
+                raise RuntimeError(f"{name}: {reply}")
+
+    def ratio(self):
+        """Spillway's median by mongod's own."""
+        direct, ruled = (statistics.median(self.times[name]) for name in (DIRECT, RULED))
+        return ruled / direct
+
+    def detail(self):
+        return {f"{name}, p50 us": round(1e6 * statistics.median(times)) for name, times in self.times.items()}
+
+
+def with_array(length, quiet, measure):
+    """The rows that `measure` makes of both arms whose arrays are of this length, Spillway's spilled."""
+    with pinned_cluster() as cluster, cluster.client() as client:
+        database = client[DATABASE]
+        for name in (DIRECT, RULED):
+            database[name].insert_one({"_id": LONG, ARRAY: [element(number) for number in range(length)]})
+        with IndexedSpillway(cluster.primary, quiet) as spillway:
+            wait_until_spilled(database, length)
+            return measure(connect(cluster.primary.port, spillway.port), database)
+
+
+def membership(scale):
+    """A guarded push, then $addToSet, each of what is not there yet."""
+    def guarded(arms, _):
+        pair = Pair(arms)
+        for number in range(scale.found, scale.found + 10 * scale.rounds):
+            pair.run({"$push": {ARRAY: element(number)}}, {f"{ARRAY}.u": {"$ne": number}})
+        return pair
+
+    def added(arms, _):
+        pair = Pair(arms)
+        for number in range(scale.found, scale.found + 10 * scale.rounds):
+            pair.run({"$addToSet": {ARRAY: element(number)}})
+        return pair
+
+    names = ((guarded, "guarded push ($ne)"), (added, "$addToSet of a new element"))
+    rows = []
+    for measure, name in names:
+        pair = with_array(scale.found, "1s", measure)
+        rows.append(Row(f"{name}, {scale.found:,} subdocuments: times faster than direct", 1 / pair.ratio(),
+                        at_least=8.0, detail=pair.detail()))
+    return rows
+
+
+def whole_edit(scale):
+    """$pull of one element: the first edit of a burst folds the array back, the others find it whole."""
+    rows = []
+    for length in (scale.found // 10, scale.found):
+        def burst(arms, database, length=length):
+            first, others = Pair(arms), Pair(arms)
+            for start in range(scale.rounds):
+                for i in range(5):
+                    (others if i else first).run({"$pull": {ARRAY: {"u": 5 * start + i}}})
+                left = length - 5 * (start + 1)
+                wait_for(lambda left=left: database[RULED].count_documents(
+                    {"_id": LONG, f"_spill.{ARRAY}.n": {"$gt": 0}}) == 1, "the array to spill again", 60, 0.02)
+                wait_until_spilled(database, left)
+            return first, others
+
+        first, others = with_array(length, "100ms", burst)
+        rows.append(Row(f"$pull of one of {length:,}, first edit / direct", first.ratio(), at_most=4.0,
+                        detail=first.detail()))
+        rows.append(Row(f"$pull of one of {length:,}, following edits / direct", others.ratio(), at_most=1.2,
+                        detail=others.detail()))
+    return rows
