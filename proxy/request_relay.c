@@ -75,6 +75,7 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_READ:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 		metric_add(&metrics->commands_sequenced, 1);
 		return;
@@ -127,6 +128,7 @@ static void request_on_packet(struct session *session, struct packet *packet)
 	case VERDICT_READ:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_REFUSE:
 		request_start_sequence(session, packet, &match);

@@ -27,6 +27,10 @@ struct edit_write {
 	bool many; /* multi: true, limit: 0 */
 };
 
+/* One statement of an update or delete. False where it can't be read. */
+bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *write);
+/* A findAndModify. */
+struct edit_write edit_of_command(const struct command *command);
 /* True when a ruled array of the namespace has to be whole for it. */
 bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace);
 
@@ -45,41 +49,38 @@ enum edit_outcome {
 struct edit {
 	struct edit_write write;
 	const struct ruled_namespace *namespace;
-	bool *concerned; /* by target: its array has to be whole */
-	bool all;        /* every target is */
-	bool reads;      /* the filter or sort reads one of them */
-	bool settles;    /* mongod can judge the filter in a pipeline */
-	bool swaps;      /* exact check-and-set is possible: the update only appends, and what the
-			    filter reads of arrays stands by itself */
-	size_t target;   /* of `membership` */
+	const char *rule;             /* the first one concerned, for messages */
+	bool *concerned;              /* by target: its array has to be whole */
+	size_t target;                /* of `membership` */
 	struct membership membership; /* the write asks only for that of an array */
+	struct buffer ids;            /* the documents, {_id} one behind the other */
+	size_t next;                  /* in `ids` */
+	int64_t cursor_id;            /* of the search */
+	struct element id;            /* of the document at work; type 0: none */
+	struct buffer kept;           /* E1's document */
+	struct buffer empty;          /* the same, as a merge takes it */
+	struct fetch fetch;
+	struct buffer filter;  /* EDIT_WRITE */
+	struct element update; /* EDIT_WRITE: instead of the client's; type 0: the client's */
+	struct packet reply;   /* EDIT_DONE, EDIT_FAILED, EDIT_REJECTED */
+	struct packet failure; /* EDIT_REJECTED */
+	const char *message;   /* EDIT_REFUSED */
+	enum error_code code;  /* EDIT_REFUSED */
 	int step;
 	int rounds;
-	bool listed;         /* the documents are known: `ids` */
-	struct buffer ids;   /* elements named `_id` */
-	size_t next;         /* in `ids` */
-	int64_t cursor_id;   /* of the list */
-	bool pinned;         /* the client's filter names the document */
-	struct element id;   /* of the document at work; type 0: none */
-	struct buffer kept;  /* E1's document */
-	struct buffer empty; /* the same, as a merge takes it */
-	bool none;           /* nothing matches: the write is sent to be answered */
-	struct fetch fetch;
+	bool all;     /* every target is concerned */
+	bool reads;   /* the filter, sort or hint reads one of them */
+	bool settles; /* mongod can judge the filter in a pipeline */
+	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
+			 filter reads of arrays stands by itself */
+	bool pinned;  /* the client's filter names the document */
+	bool listed;  /* there are many documents, and `ids` has them */
+	bool none;    /* nothing matches: the write is sent to be answered */
 	bool fetching;
-	/* EDIT_WRITE */
-	struct buffer filter;
-	struct element update; /* instead of the client's; type 0: the client's */
-	bool upsert;
-	/* EDIT_DONE, EDIT_FAILED */
-	struct packet reply;
-	struct packet failure; /* EDIT_REJECTED */
-	bool more;
+	bool upsert;  /* EDIT_WRITE */
+	bool more;    /* EDIT_DONE: of many documents, others follow */
 	bool folded;  /* some document's array was folded back */
 	bool swapped; /* the last write was a check-and-set */
-	/* EDIT_REFUSED */
-	enum error_code code;
-	const char *message;
-	const char *rule; /* for the message */
 };
 
 void edit_init(struct edit *edit, const struct edit_write *write,

@@ -10,6 +10,42 @@
 
 #include <stdlib.h>
 
+bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *write)
+{
+	struct statement statement;
+	int64_t limit;
+
+	if (!statement_parse(document, &statement))
+		return false;
+	*write = (struct edit_write){.filter = statement.q,
+				     .update = statement.u,
+				     .collation = statement.collation,
+				     .hint = statement.hint,
+				     .sort = statement.sort,
+				     .upsert = element_truth(&statement.upsert)};
+	write->many = deletes ? element_integer(&statement.limit, &limit) && limit == 0
+			      : element_truth(&statement.multi);
+	return true;
+}
+
+struct edit_write edit_of_command(const struct command *command)
+{
+	static const uint8_t empty[] = {5, 0, 0, 0, 0};
+	struct edit_write write = {.filter = command->fields[FIELD_QUERY],
+				   .collation = command->fields[FIELD_COLLATION],
+				   .hint = command->fields[FIELD_HINT],
+				   .sort = command->fields[FIELD_SORT],
+				   .fields = command->fields[FIELD_FIELDS],
+				   .upsert = element_truth(&command->fields[FIELD_UPSERT])};
+
+	if (!element_truth(&command->fields[FIELD_REMOVE]))
+		write.update = command->fields[FIELD_UPDATE];
+	if (write.filter.type == 0)
+		write.filter = (struct element){.type = BSON_BYTE_DOCUMENT,
+						.value = {empty, sizeof(empty)}};
+	return write;
+}
+
 static bool keys_read(const struct element *keys, const struct ruled_namespace *namespace)
 {
 	return keys->type == BSON_BYTE_DOCUMENT &&

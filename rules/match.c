@@ -550,8 +550,8 @@ static void match_bulk_write(const struct matching *matching)
 
 static void match_command(const struct matching *matching);
 
-/* explain answers for what would be run: what is refused stays so, the rest goes to mongod as it
- * is. */
+/* explain answers for what would be run: what is refused stays so, edits get their guard, the rest
+ * goes to mongod as it is. */
 static void match_explain(const struct matching *matching)
 {
 	struct command inner;
@@ -566,14 +566,8 @@ static void match_explain(const struct matching *matching)
 	matching->match->changes_fitness = false;
 	if (matching->match->verdict == VERDICT_REFUSE)
 		return;
-	if (!matching->match->edits) {
-		matching->match->verdict = VERDICT_FORWARD;
-		return;
-	}
+	matching->match->verdict = matching->match->edits ? VERDICT_EXPLAIN : VERDICT_FORWARD;
 	matching->match->edits = false;
-	match_refuse(matching->match, matching->match->namespace->targets[0].rule,
-		     "explain of a write that needs the whole array",
-		     "not supported by this version of Spillway");
 }
 
 static void match_command(const struct matching *matching)

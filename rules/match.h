@@ -37,9 +37,10 @@ enum match_verdict {
 	VERDICT_READ,  /* sequences: see sequence.h */
 	VERDICT_WRITE,
 	VERDICT_FIND_AND_MODIFY,
-	VERDICT_WATCH,  /* forwarded; only that it is done has to be seen */
-	VERDICT_REFUSE, /* answer with code and message */
-	VERDICT_CLOSE,  /* can't be answered and must not pass */
+	VERDICT_EXPLAIN, /* of a write that edits */
+	VERDICT_WATCH,   /* forwarded; only that it is done has to be seen */
+	VERDICT_REFUSE,  /* answer with code and message */
+	VERDICT_CLOSE,   /* can't be answered and must not pass */
 };
 
 struct match {

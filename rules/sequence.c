@@ -181,6 +181,8 @@ static struct sequence *make(const struct match *match)
 		return sequence_write_new();
 	case VERDICT_FIND_AND_MODIFY:
 		return sequence_find_and_modify_new();
+	case VERDICT_EXPLAIN:
+		return sequence_explain_new();
 	case VERDICT_WATCH:
 	case VERDICT_REFUSE:
 		sequence = must_calloc(1, sizeof(*sequence));

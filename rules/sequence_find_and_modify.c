@@ -100,25 +100,6 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 	return edit_field(context, out, field);
 }
 
-static struct edit_write edit_write_of(const struct sequence *sequence)
-{
-	static const uint8_t empty[] = {5, 0, 0, 0, 0};
-	const struct command *command = &sequence->match.command;
-	struct edit_write write = {.filter = command->fields[FIELD_QUERY],
-				   .collation = command->fields[FIELD_COLLATION],
-				   .hint = command->fields[FIELD_HINT],
-				   .sort = command->fields[FIELD_SORT],
-				   .fields = command->fields[FIELD_FIELDS]};
-
-	if (!element_truth(&command->fields[FIELD_REMOVE]))
-		write.update = command->fields[FIELD_UPDATE];
-	if (write.filter.type == 0)
-		write.filter = (struct element){.type = BSON_BYTE_DOCUMENT,
-						.value = {empty, sizeof(empty)}};
-	write.upsert = element_truth(&command->fields[FIELD_UPSERT]);
-	return write;
-}
-
 static enum sequence_outcome send_client_command(struct sequence *sequence)
 {
 	sequence->step = MODIFY_ASKED;
@@ -326,7 +307,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	struct sequence_modify *modify = modify_of(sequence);
 	struct edit_write write;
 
-	write = edit_write_of(sequence);
+	write = edit_of_command(&sequence->match.command);
 	if (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace))
 		return send_client_command(sequence);
 	if (modify->editing)

@@ -262,21 +262,10 @@ static enum sequence_outcome answer(struct sequence *sequence)
 
 static bool is_edit(const struct sequence *sequence, struct bytes document, struct edit_write *edit)
 {
-	struct statement statement;
 	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
-	int64_t limit;
 
-	if (!sequence->match.edits || !statement_parse(document, &statement))
-		return false;
-	*edit = (struct edit_write){.filter = statement.q,
-				    .update = statement.u,
-				    .collation = statement.collation,
-				    .hint = statement.hint,
-				    .sort = statement.sort};
-	edit->upsert = element_truth(&statement.upsert);
-	edit->many = deletes ? element_integer(&statement.limit, &limit) && limit == 0
-			     : element_truth(&statement.multi);
-	return edit_wanted(edit, sequence->match.namespace);
+	return sequence->match.edits && edit_of_statement(document, deletes, edit) &&
+	       edit_wanted(edit, sequence->match.namespace);
 }
 
 static void send_statements(struct sequence *sequence, size_t first, size_t count)

@@ -560,8 +560,9 @@ Test(sequence_write, the_last_reply_lends_what_is_not_counted)
 	play_reply(&play, "{'n': 1, 'opTime': {'t': 2}, 'retriedStmtIds': [1], 'nModified': 1, "
 			  "'writeConcernError': {'code': 64, 'errmsg': 'late'}, 'ok': 1.0, "
 			  "'operationTime': {'$timestamp': {'t': 9, 'i': 9}}}");
-	play_expect_answer(&play, "{'n': 2, 'opTime': {'t': 2}, 'retriedStmtIds': [1], 'nModified': 2, "
-				  "'writeConcernError': {'code': 64, 'errmsg': 'late'}, 'ok': "
-				  "1.0, 'operationTime': {'$timestamp': {'t': 9, 'i': 9}}}");
+	play_expect_answer(&play,
+			   "{'n': 2, 'opTime': {'t': 2}, 'retriedStmtIds': [1], 'nModified': 2, "
+			   "'writeConcernError': {'code': 64, 'errmsg': 'late'}, 'ok': "
+			   "1.0, 'operationTime': {'$timestamp': {'t': 9, 'i': 9}}}");
 	play_close(&play);
 }
