@@ -81,9 +81,10 @@ static enum edit_outcome fail(struct edit *edit, struct packet *reply)
 /* An error of the server's state, not of what was asked: the driver may try again. */
 static bool is_passing(const struct sequence *sequence, const struct packet *reply)
 {
+	struct reply_summary summary;
 	struct element labels;
 
-	return reply->kind != PACKET_MESSAGE ||
+	return reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
 	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT) ||
 	       document_find(reply->message.body, "errorLabels", &labels) ||
 	       sequence_lacks_label(sequence, reply);
