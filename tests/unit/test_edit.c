@@ -1,0 +1,400 @@
+/* Tests rules/edit.c, edit_plan.c, edit_commands.c, write_command.c: writes for which an array has
+ * to be whole, command by command. */
+#include "tests/unit/play.h"
+
+#define EDIT "{'$set': {'f.0': 9}}"
+#define WITHOUT_STATE "{'_spill': {'$exists': false}}"
+#define NEVER "{'_id': {'$in': []}}"
+#define STATEMENT(q, more) "{'q': " q ", 'u': " EDIT more "}"
+#define UPDATE(statements, more) \
+	"{'update': 'books', 'updates': [" statements "]" more ", '$db': 'shop'}"
+#define GUARDED(q) "{'$and': [" q ", " WITHOUT_STATE "]}"
+/* A part of the client's command: the ids of its statements come last. */
+#define BEFORE_IDS(statements, more, ids) \
+	"{'update': 'books', 'updates': [" statements "]" more ", '$db': 'shop', 'stmtIds': [" ids \
+	"]}"
+#define ONE UPDATE(STATEMENT("{'_id': 1}", ""), "")
+#define E0 UPDATE(STATEMENT(GUARDED("{'_id': 1}"), ""), "")
+#define FIND(filter, options, fields) \
+	"{'find': 'books', 'filter': " filter ", 'projection': {'_id': 1, '_spill': 1}" options \
+	", '$db': 'shop', " fields "}"
+#define LOOK(q) "{'$and': [{'_id': {'$eq': 1}}, " q "]}"
+#define E1 FIND(LOOK("{'_id': 1}"), ", 'limit': 1", NEAREST)
+#define RESULT(n) "{'n': " #n ", 'nModified': " #n ", 'ok': 1.0}"
+#define FOUND(documents) CURSOR(documents, "0")
+#define CURSOR(documents, id) \
+	"{'cursor': {'firstBatch': [" documents "], 'id': {'$numberLong': '" id \
+	"'}, 'ns': 'shop.books'}, 'ok': 1.0}"
+#define NEXT(documents, id) \
+	"{'cursor': {'nextBatch': [" documents "], 'id': {'$numberLong': '" id \
+	"'}, 'ns': 'shop.books'}, 'ok': 1.0}"
+#define STATE "{'f': {'g': " G1 ", 'h': 2, 'n': 3}}"
+#define SPILLED "{'_id': 1, '_spill': " STATE "}"
+#define FETCH(fields) \
+	"{'find': 'books_more', 'filter': {'book': {'$in': [1]}, '_spill.g': {'$in': [" G1 "]}}, " \
+	"'sort': {'book': 1, '_spill.i': 1}, 'batchSize': 2147483647, '$db': 'shop', " fields "}"
+#define BATCH(i, p, elements) \
+	"{'book': 1, '_spill': {'g': " G1 ", 'p': " #p ", 'i': " #i "}, 'more': [" elements "]}"
+#define I2(fields) \
+	"{'update': 'books', 'updates': [{'q': {'_id': 1, '_spill': {'$eq': " STATE "}}, 'u': " \
+	"{'$push': {'f': {'$each': [3, 4, 5], '$position': 2}}, '$unset': {'_spill': 1, " \
+	"'has_extras': 1}}}], '$db': 'shop'" fields "}"
+
+static struct play play;
+
+static void start(const char *command)
+{
+	play_command(&play, command, VERDICT_WRITE);
+}
+
+static void expect_pause(void)
+{
+	cr_assert_eq(play.outcome, SEQUENCE_PAUSE, "%d", play.outcome);
+	cr_assert(play.sequence->pause >= 5 && play.sequence->pause <= 50, "%u",
+		  play.sequence->pause);
+	play_resume(&play, NULL, false);
+}
+
+static void expect_note(enum mover_reason reason)
+{
+	cr_assert_eq(play_notes(&play), 1, "%zu", play.note_count);
+	cr_assert_eq(play.notes[0].reason, reason, "%d", play.notes[0].reason);
+	cr_assert_eq(load_int32(play.notes[0].id.data), 1);
+}
+
+/* From E1 to I2's reply. */
+static void fold(const char *reply)
+{
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND(SPILLED));
+	play_expect_helper(&play, FETCH(NEAREST));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_expect_helper(&play, I2(""));
+	play_reply(&play, reply);
+}
+
+/* ---- one document that the filter names ---- */
+
+Test(edit, a_whole_array_takes_one_command)
+{
+	start(ONE);
+	play_expect_sent(&play, 0, E0);
+	cr_assert_eq(play.sent_id, PLAY_ID);
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	expect_note(MOVER_EDITED);
+	play_close(&play);
+}
+
+Test(edit, what_matches_nothing_is_answered_by_the_write)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND(""));
+	play_expect_answer(&play, RESULT(0));
+	play_close(&play);
+}
+
+Test(edit, a_document_that_is_whole_by_now_is_written_once_more)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(&play, 0, E0);
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	play_close(&play);
+}
+
+Test(edit, a_spilled_array_is_folded_back_first)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	fold(RESULT(1));
+	play_expect_sent(&play, 0, E0);
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	cr_assert_eq(play_notes(&play), 2, "the fold's and the write's: %zu", play.note_count);
+	for (size_t i = 0; i < 2; i++) {
+		cr_assert_eq(play.notes[i].reason, MOVER_EDITED, "%d", play.notes[i].reason);
+		cr_assert_eq(load_int32(play.notes[i].id.data), 1);
+	}
+	play_close(&play);
+}
+
+Test(edit, the_overflow_comes_in_several_batches)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_expect_helper(&play, FETCH(NEAREST));
+	play_reply(&play, CURSOR(BATCH(1, 0, "3"), "88"));
+	play_expect_helper(&play, "{'getMore': {'$numberLong': '88'}, 'collection': 'books_more', "
+				  "'$db': 'shop'}");
+	play_reply(&play, NEXT(BATCH(2, 1, "4"), "88"));
+	play_reply(&play, NEXT(BATCH(3, 2, "5"), "0"));
+	play_expect_helper(&play, I2(""));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, E0);
+	play_close(&play);
+}
+
+Test(edit, a_dead_generation_is_never_folded_back)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4"))); /* one is missing */
+	expect_pause();
+	play_expect_helper(&play, E1);
+	play_close(&play);
+}
+
+static void lose_to_the_end(const char *command)
+{
+	start(command);
+	play_reply(&play, RESULT(0));
+	for (int i = 0; i < 4; i++) {
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+		play_reply(&play, RESULT(0));
+		if (i < 3)
+			expect_pause();
+	}
+	play_expect_error(&play, 112, "nothing was applied");
+	cr_assert_eq(play_notes(&play), 0);
+}
+
+static bool labelled(const char *label)
+{
+	struct element labels, first;
+	struct bytes text;
+
+	return document_find(play_message(&play).body, "errorLabels", &labels) &&
+	       document_find(labels.value, "0", &first) && element_string(&first, &text) &&
+	       bytes_are(text, label);
+}
+
+Test(edit, four_lost_rounds_are_a_write_conflict)
+{
+	lose_to_the_end(ONE);
+	cr_assert_not(labelled("RetryableWriteError"));
+	play_close(&play);
+	lose_to_the_end(UPDATE(STATEMENT("{'_id': 1}", ""), ", " LSID ", " NUMBER));
+	cr_assert(labelled("RetryableWriteError"));
+	play_close(&play);
+	lose_to_the_end(UPDATE(STATEMENT("{'_id': 1}", ""), ", " TRANSACTION));
+	cr_assert(labelled("TransientTransactionError"));
+	play_close(&play);
+}
+
+Test(edit, an_array_too_large_for_its_document_is_refused)
+{
+	static const char *const replies[] = {
+		"{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, 'errmsg': 'x'}], 'ok': 1.0}",
+		"{'n': 0, 'writeErrors': [{'index': 0, 'code': 17419, 'errmsg': 'x'}], 'ok': 1.0}",
+		"{'ok': 0.0, 'code': 10334, 'errmsg': 'x'}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(replies); i++) {
+		start(ONE);
+		play_reply(&play, RESULT(0));
+		fold(replies[i]);
+		play_expect_answer(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, "
+					  "'errmsg': 'the whole array, which this write needs in "
+					  "one document, passes 16 MB'}], 'nModified': 0, 'ok': "
+					  "1.0}");
+		play_close(&play);
+	}
+}
+
+/* ---- which document ---- */
+
+#define ANY UPDATE(STATEMENT("{'x': 1}", ""), "")
+#define RESOLVED "{'$and': [{'x': 1}, {'_id': {'$eq': 1}}, " WITHOUT_STATE "]}"
+
+Test(edit, another_filter_is_resolved_to_an_id_first)
+{
+	start(ANY);
+	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1", NEAREST));
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(&play, 0, UPDATE(STATEMENT(RESOLVED, ""), ""));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	play_close(&play);
+
+	start(ANY);
+	play_reply(&play, FOUND(""));
+	play_expect_sent(
+		&play, 0,
+		UPDATE(STATEMENT("{'$and': [{'x': 1}, " NEVER ", " WITHOUT_STATE "]}", ""), ""));
+	play_reply(&play, RESULT(0));
+	play_expect_answer(&play, RESULT(0));
+	play_close(&play);
+}
+
+Test(edit, a_resolved_document_that_matches_no_longer_is_resolved_again)
+{
+	start(ANY);
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, FIND(LOOK("{'x': 1}"), ", 'limit': 1", NEAREST));
+	play_reply(&play, FOUND(""));
+	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1", NEAREST));
+	play_close(&play);
+}
+
+#define UPSERT(q, upsert) UPDATE(STATEMENT(q, ", 'upsert': " upsert), "")
+#define INSERTED "{'n': 1, 'upserted': [{'index': 0, '_id': 1}], 'nModified': 0, 'ok': 1.0}"
+#define DUPLICATE \
+	"{'n': 0, 'writeErrors': [{'index': 0, 'code': 11000, 'errmsg': 'dup'}], 'nModified': 0, " \
+	"'ok': 1.0}"
+
+static void start_upsert(void)
+{
+	start(UPSERT("{'_id': 1}", "true"));
+	play_expect_sent(&play, 0, UPSERT(GUARDED("{'_id': 1}"), "false"));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND(""));
+	play_expect_sent(&play, 0, UPSERT(GUARDED("{'_id': 1}"), "true"));
+}
+
+Test(edit, an_upsert_inserts_only_where_there_is_nothing)
+{
+	start_upsert();
+	play_reply(&play, INSERTED);
+	play_expect_answer(&play, INSERTED);
+	play_close(&play);
+
+	start_upsert();
+	play_reply(&play, DUPLICATE);
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND(""));
+	play_expect_answer(&play, DUPLICATE);
+	play_close(&play);
+
+	start_upsert();
+	play_reply(&play, DUPLICATE);
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(&play, 0, UPSERT(GUARDED("{'_id': 1}"), "false"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	play_close(&play);
+}
+
+#define MULTI UPDATE(STATEMENT("{'x': 1}", ", 'multi': true"), "")
+
+static void list_two(void)
+{
+	start(MULTI);
+	play_expect_helper(&play, FIND("{'x': 1}", "", NEAREST));
+	play_reply(&play, CURSOR("{'_id': 1}", "88"));
+	play_expect_helper(&play,
+			   "{'getMore': {'$numberLong': '88'}, 'collection': 'books', '$db': "
+			   "'shop'}");
+	play_reply(&play, NEXT("{'_id': 2}", "0"));
+}
+
+Test(edit, many_documents_are_written_one_by_one)
+{
+	list_two();
+	play_expect_sent(&play, 0, UPDATE(STATEMENT(RESOLVED, ", 'multi': true"), ""));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0,
+			 UPDATE(STATEMENT("{'$and': [{'x': 1}, {'_id': {'$eq': 2}}, " WITHOUT_STATE
+					  "]}",
+					  ", 'multi': true"),
+				""));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(2));
+	cr_assert_eq(play_notes(&play), 2);
+	play_close(&play);
+}
+
+Test(edit, an_error_among_many_is_all_that_the_answer_says)
+{
+	list_two();
+	play_reply(&play, RESULT(1));
+	play_reply(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 2, 'errmsg': 'bad'}], "
+			  "'nModified': 0, 'ok': 1.0}");
+	play_expect_answer(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 2, 'errmsg': "
+				  "'bad'}], 'nModified': 0, 'ok': 1.0}");
+	play_close(&play);
+}
+
+/* ---- what goes along ---- */
+
+Test(edit, a_transaction_starts_with_the_first_command_only)
+{
+	start(UPDATE(STATEMENT("{'x': 1}", ""),
+		     ", " TRANSACTION ", 'startTransaction': true, 'readConcern': {'level': "
+		     "'snapshot'}"));
+	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1",
+				       TRANSACTION ", 'startTransaction': true, 'readConcern': "
+						   "{'level': 'snapshot'}"));
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(
+		&play, 0,
+		BEFORE_IDS(STATEMENT(RESOLVED, ""), ", " TRANSACTION, "0"));
+	play_close(&play);
+}
+
+Test(edit, unacknowledged_edits_answer_nothing)
+{
+	play_request(&play,
+		     (struct made){.body = UPDATE(STATEMENT("{'_id': 1}", ""),
+						  ", 'writeConcern': {'w': 0}"),
+				   .flags = MESSAGE_MORE_TO_COME},
+		     VERDICT_WRITE);
+	play_expect_sent(&play, 0, E0);
+	play_reply(&play, RESULT(1));
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert_eq(play.sequence->output.length, 0);
+	expect_note(MOVER_EDITED);
+	play_close(&play);
+}
+
+/* ---- helpers that fail ---- */
+
+#define NOT_PRIMARY "{'ok': 0.0, 'code': 10107, 'errmsg': 'not primary'}"
+
+/* Through `steps` replies of a fold, then the one to be tried. */
+static void reach(size_t steps)
+{
+	static const char *const replies[] = {RESULT(0), FOUND(SPILLED),
+					      FOUND(BATCH(1, 0, "3, 4, 5")), RESULT(1)};
+
+	start(UPDATE(STATEMENT("{'_id': 1}", ""), ", " LSID ", " NUMBER));
+	for (size_t i = 0; i < steps; i++)
+		play_reply(&play, replies[i]);
+}
+
+Test(edit, a_change_of_primaries_is_retryable_wherever_it_meets_the_edit)
+{
+	for (size_t steps = 1; steps <= 3; steps++) {
+		reach(steps);
+		play_reply(&play, NOT_PRIMARY);
+		play_expect_error(&play, 10107, "not primary");
+		cr_assert(labelled("RetryableWriteError"), "step %zu", steps);
+		play_close(&play);
+	}
+}
+
+Test(edit, garbage_is_never_taken_for_an_answer)
+{
+	for (size_t steps = 0; steps <= 4; steps++) {
+		reach(steps);
+		play_reply_broken(&play);
+		if (play.outcome == SEQUENCE_SEND) /* asked for nothing, to be answered */
+			play_reply(&play, RESULT(0));
+		cr_assert_eq(play.outcome, SEQUENCE_DONE, "step %zu: %d", steps, play.outcome);
+		play_close(&play);
+		reach(steps);
+		play_reply_old(&play);
+		cr_assert_eq(play.outcome, SEQUENCE_DONE, "step %zu: %d", steps, play.outcome);
+		play_close(&play);
+	}
+}
