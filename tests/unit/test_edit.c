@@ -303,11 +303,11 @@ Test(edit, many_documents_are_written_one_by_one)
 	list_two();
 	play_expect_sent(&play, 0, UPDATE(STATEMENT(RESOLVED, ", 'multi': true"), ""));
 	play_reply(&play, RESULT(1));
-	play_expect_sent(&play, 0,
-			 UPDATE(STATEMENT("{'$and': [{'x': 1}, {'_id': {'$eq': 2}}, " WITHOUT_STATE
-					  "]}",
-					  ", 'multi': true"),
-				""));
+	play_expect_sent(
+		&play, 0,
+		UPDATE(STATEMENT("{'$and': [{'x': 1}, {'_id': {'$eq': 2}}, " WITHOUT_STATE "]}",
+				 ", 'multi': true"),
+		       ""));
 	play_reply(&play, RESULT(1));
 	play_expect_answer(&play, RESULT(2));
 	cr_assert_eq(play_notes(&play), 2);
@@ -336,9 +336,7 @@ Test(edit, a_transaction_starts_with_the_first_command_only)
 				       TRANSACTION ", 'startTransaction': true, 'readConcern': "
 						   "{'level': 'snapshot'}"));
 	play_reply(&play, FOUND("{'_id': 1}"));
-	play_expect_sent(
-		&play, 0,
-		BEFORE_IDS(STATEMENT(RESOLVED, ""), ", " TRANSACTION, "0"));
+	play_expect_sent(&play, 0, BEFORE_IDS(STATEMENT(RESOLVED, ""), ", " TRANSACTION, "0"));
 	play_close(&play);
 }
 

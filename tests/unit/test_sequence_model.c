@@ -1,6 +1,7 @@
-/* Tests rules/sequence_read.c against a model: a server of two collections, on which pushes, the
- * mover, edits and the garbage collector take steps between any two commands of a read. What is
- * read must be the array as it was when its main document was read. */
+/* Tests rules/sequence_read.c and edit.c against a model: a server of two collections, on which
+ * pushes, the mover, edits and the garbage collector take steps between any two commands of a read
+ * or of an edit. What is read must be the array as it was when its main document was read; an edit
+ * happens once, on the whole array. */
 #include "tests/unit/play.h"
 
 #include "protocol/writer.h"
@@ -510,4 +511,327 @@ Test(sequence_model, a_read_is_never_torn_whatever_others_do_meanwhile)
 	cr_assert(covered.gone > 60, "%d", covered.gone);
 	cr_assert(covered.failed > 40, "%d", covered.failed);
 	cr_assert(covered.gave_up > 0, "%d", covered.gave_up);
+}
+
+/* ---- edits ---- */
+
+/* Between any two commands of an edit, and in its pauses, others take a step or none: all ways to
+ * place at most `BUDGET` steps are gone through. */
+#define BUDGET 2
+#define POINTS 64
+
+static struct {
+	int at, depth, spent;
+	int taken[POINTS], of[POINTS];
+} choices;
+
+static int choose(int of)
+{
+	if (choices.spent == BUDGET)
+		return 0;
+	cr_assert(choices.at < POINTS);
+	if (choices.at == choices.depth) {
+		choices.taken[choices.depth] = 0;
+		choices.of[choices.depth++] = of;
+	}
+	choices.spent += choices.taken[choices.at] > 0;
+	return choices.taken[choices.at++];
+}
+
+static bool choose_otherwise(void)
+{
+	choices.at = choices.spent = 0;
+	while (choices.depth > 0 &&
+	       choices.taken[choices.depth - 1] + 1 == choices.of[choices.depth - 1])
+		choices.depth--;
+	if (choices.depth > 0)
+		choices.taken[choices.depth - 1]++;
+	return choices.depth > 0;
+}
+
+enum edit_form {
+	EDIT_PULL, /* element 4 */
+	EDIT_SET,  /* f.1 */
+	EDIT_POP,
+	EDIT_FORMS,
+};
+
+static struct {
+	enum edit_form form;
+	int applied;
+	bool missed; /* the document was not there when it was looked for */
+} edit;
+
+static struct { /* that all of it happened */
+	int plain, folded, lost, missed, gave_up;
+} edits;
+
+static void apply_form(struct array *array, enum edit_form form)
+{
+	struct array kept = {0};
+
+	if (form == EDIT_SET && array->count > 1)
+		array->elements[1] = 1000;
+	if (form == EDIT_POP && array->count > 0)
+		array->count--;
+	if (form != EDIT_PULL)
+		return;
+	for (int i = 0; i < array->count; i++)
+		if (array->elements[i] != 4)
+			append(&kept, array->elements[i]);
+	*array = kept;
+}
+
+static void apply_whole(enum edit_form form)
+{
+	struct main_document *main = &model.documents[0];
+
+	cr_assert(same(&main->f, &main->whole), "it isn't whole");
+	apply_form(&main->f, form);
+	main->whole = main->f;
+}
+
+/* What readers put together, from what is stored. */
+static void expect_sound(void)
+{
+	struct main_document *main = &model.documents[0];
+	struct array read = {0};
+
+	if (!main->there)
+		return;
+	append_part(&read, &main->f, 0, main->spilled ? main->head : main->f.count);
+	for (int i = 0; main->spilled && i < BATCHES; i++) {
+		const struct batch *batch = &model.batches[i];
+
+		if (batch->there && batch->document == 0 && batch->generation == main->generation &&
+		    batch->position < main->linked)
+			append_part(&read, &batch->elements, 0, batch->elements.count);
+	}
+	if (main->spilled)
+		append_part(&read, &main->f, main->head, main->f.count);
+	cr_assert(same(&read, &main->whole), "%d elements of %d", read.count, main->whole.count);
+}
+
+static void step_gone(int document)
+{
+	model.documents[document].there = false;
+}
+
+static void step_replace(int document)
+{
+	struct main_document *main = &model.documents[document];
+
+	*main = (struct main_document){.there = true};
+	for (int i = 0; i < 3; i++)
+		step_push(document);
+}
+
+static void step_other_edit(int document)
+{
+	step_inflate(document);
+	if (model.documents[document].there)
+		apply_whole(EDIT_POP);
+}
+
+static void between_commands(void)
+{
+	static void (*const steps[])(int document) = {
+		step_push,    step_bear,    step_store,   step_link, step_inflate,
+		step_collect, step_rewrite, step_replace, step_gone, step_other_edit,
+	};
+	int choice = choose(ARRAY_LENGTH(steps) + 1);
+
+	if (choice > 0)
+		steps[choice - 1](0);
+	expect_sound();
+}
+
+/* E0: {$and: [{_id: 0}, {_spill: {$exists: false}}]} */
+static int serve_write(struct bytes q)
+{
+	struct main_document *main = &model.documents[0];
+
+	made_expect(q, "{'$and': [{'_id': 0}, {'_spill': {'$exists': false}}]}");
+	if (!main->there || main->spilled)
+		return 0;
+	apply_whole(edit.form);
+	edit.applied++;
+	return 1;
+}
+
+static bool state_is(struct bytes state)
+{
+	struct main_document *main = &model.documents[0];
+	auto_buffer struct buffer now = {0};
+	size_t start = writer_open(&now);
+	struct element states;
+
+	if (!main->there || !main->spilled)
+		return false;
+	write_main(&now, "main", 0);
+	writer_close(&now, start);
+	cr_assert(document_find_path(buffer_view(&now), "main._spill", &states));
+	return bytes_equal(states.value, state);
+}
+
+/* I2, as mongod does it: $push with $each and $position into what is there now. */
+static int serve_fold(struct bytes state, struct bytes statement)
+{
+	struct main_document *main = &model.documents[0];
+	struct element each, position, one;
+	struct cursor cursor;
+	struct array f = {0};
+	int64_t at;
+
+	if (!state_is(state))
+		return 0;
+	cr_assert(document_find_path(statement, "u.$unset._spill", &one));
+	cr_assert(document_find_path(statement, "u.$push.f.$each", &each));
+	cr_assert(document_find_path(statement, "u.$push.f.$position", &position));
+	cr_assert(element_integer(&position, &at) && cursor_open(&cursor, each.value));
+	if (at > main->f.count)
+		at = main->f.count;
+	append_part(&f, &main->f, 0, (int)at);
+	while (cursor_next(&cursor, &one) == CURSOR_ELEMENT)
+		append(&f, load_int32(one.value.data));
+	append_part(&f, &main->f, (int)at, main->f.count);
+	main->f = f;
+	main->spilled = false;
+	edits.folded++;
+	return 1;
+}
+
+static void write_update_result(struct buffer *out, struct bytes body)
+{
+	struct element updates, statement, state, q;
+	int n;
+
+	cr_assert(document_find(body, "updates", &updates));
+	cr_assert(document_find(updates.value, "0", &statement));
+	cr_assert(document_find(statement.value, "q", &q));
+	if (document_find_path(q.value, "_spill.$eq", &state)) {
+		n = serve_fold(state.value, statement.value);
+		edits.lost += n == 0;
+	} else {
+		n = serve_write(q.value);
+	}
+	writer_int32(out, "n", n);
+	writer_int32(out, "nModified", n);
+}
+
+static void write_found(struct buffer *out, struct bytes body)
+{
+	struct element find;
+	size_t cursor = writer_open_document(out, "cursor");
+
+	if (document_find(body, "find", &find) && find.value.length == 4 + sizeof("books")) {
+		edit.missed = edit.missed || !model.documents[0].there;
+		write_mains(out, 0);
+		writer_int64(out, "id", 0);
+	} else {
+		write_cursor(out, body);
+	}
+	writer_close(out, cursor);
+}
+
+static void serve_edit(void)
+{
+	struct message message = play_message(&play);
+	struct buffer frame = {0};
+	struct packet packet;
+	struct element update;
+	size_t body;
+
+	message_begin(&frame, 4000, message.header.request_id, 0);
+	message_begin_body(&frame);
+	body = writer_open(&frame);
+	if (document_find(message.body, "update", &update))
+		write_update_result(&frame, message.body);
+	else
+		write_found(&frame, message.body);
+	writer_double(&frame, "ok", 1);
+	writer_close(&frame, body);
+	message_end(&frame, 0);
+	expect_sound();
+	packet = made_packet(frame);
+	play_resume(&play, &packet, false);
+	packet_fini(&packet);
+}
+
+static void expect_edited(void)
+{
+	struct bytes body = play_message(&play).body;
+	struct reply_summary summary;
+
+	cr_assert(reply_summarise(body, &summary));
+	cr_assert(edit.applied <= 1, "applied %d times", edit.applied);
+	if (!summary.ok) {
+		cr_assert_eq(summary.code, 112, "%s", made_json(body));
+		cr_assert_eq(edit.applied, 0);
+		edits.gave_up++;
+		return;
+	}
+	cr_assert_eq(summary.n, edit.applied, "%s", made_json(body));
+	cr_assert(edit.applied || edit.missed, "the document was there all the time");
+	edits.plain += edit.applied;
+	edits.missed += !edit.applied;
+}
+
+/* How far the mover has come with the array when the edit begins. */
+static void prepare(int state)
+{
+	static void (*const steps[])(int document) = {
+		step_bear, step_store, step_link, step_store, step_store, step_link, step_store,
+	};
+
+	step_replace(0);
+	step_push(0);
+	step_push(0);
+	step_push(0);
+	for (int i = 0; i < state; i++)
+		steps[i](0);
+}
+
+static void play_edit(int state)
+{
+	static const char *const updates[EDIT_FORMS] = {
+		"{'$pull': {'f': 4}}", "{'$set': {'f.1': 1000}}", "{'$pop': {'f': 1}}"};
+
+	model = (struct model){.random = 0x9e3779b97f4a7c15u};
+	edit.applied = 0;
+	edit.missed = false;
+	prepare(state);
+	play_command(&play,
+		     made_text("{'update': 'books', 'updates': [{'q': {'_id': 0}, 'u': %s}], "
+			       "'$db': 'shop'}",
+			       updates[edit.form]),
+		     VERDICT_WRITE);
+	while (play.outcome == SEQUENCE_SEND || play.outcome == SEQUENCE_PAUSE) {
+		between_commands();
+		if (play.outcome == SEQUENCE_PAUSE)
+			play_resume(&play, NULL, false);
+		else
+			serve_edit();
+	}
+	expect_edited();
+	play_close(&play);
+}
+
+Test(sequence_model, an_edit_happens_once_on_the_whole_array_whatever_others_do_meanwhile)
+{
+	int played = 0;
+
+	for (edit.form = EDIT_PULL; edit.form < EDIT_FORMS; edit.form++)
+		for (int state = 0; state <= 7; state++) {
+			choices.depth = choices.at = choices.spent = 0;
+			do {
+				play_edit(state);
+				played++;
+			} while (choose_otherwise());
+		}
+	cr_log_info("%d edits: %d applied, %d folded, %d folds lost, %d missed, %d gave up", played,
+		    edits.plain, edits.folded, edits.lost, edits.missed, edits.gave_up);
+	cr_assert(edits.folded > 1000, "%d", edits.folded);
+	cr_assert(edits.lost > 100, "%d", edits.lost);
+	cr_assert(edits.missed > 100, "%d", edits.missed);
 }
