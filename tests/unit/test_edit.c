@@ -325,6 +325,80 @@ Test(edit, an_error_among_many_is_all_that_the_answer_says)
 	play_close(&play);
 }
 
+/* ---- several statements ---- */
+
+#define PLAIN(id) "{'q': {'_id': " #id "}, 'u': {'$push': {'f': 0}}}"
+#define EDITED(id) STATEMENT("{'_id': " #id "}", "")
+#define SESSION ", " LSID ", " NUMBER
+#define ERROR_AT(index) "'writeErrors': [{'index': " #index ", 'code': 2, 'errmsg': 'bad'}], "
+#define FAILED "{'n': 0, " ERROR_AT(0) "'nModified': 0, 'ok': 1.0}"
+
+/* Two pushes, an edit, a push. */
+static void start_mixed(const char *more)
+{
+	start(made_text("{'update': 'books', 'updates': [" PLAIN(3) ", " PLAIN(4) ", " EDITED(
+				1) ", " PLAIN(5) "]%s, '$db': 'shop'}",
+			more));
+}
+
+Test(edit, runs_of_other_statements_go_out_together)
+{
+	start_mixed(SESSION);
+	play_expect_sent(&play, 0, BEFORE_IDS(PLAIN(3) ", " PLAIN(4), SESSION, "0, 1"));
+	play_reply(&play, RESULT(2));
+	play_expect_sent(&play, 0, BEFORE_IDS(STATEMENT(GUARDED("{'_id': 1}"), ""), SESSION, "2"));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, BEFORE_IDS(PLAIN(5), SESSION, "3"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(4));
+	play_close(&play);
+}
+
+Test(edit, an_ordered_command_stops_at_an_error_and_another_goes_on)
+{
+	start_mixed("");
+	play_reply(&play, RESULT(2));
+	play_reply(&play, FAILED);
+	play_expect_answer(&play, "{'n': 2, " ERROR_AT(2) "'nModified': 2, 'ok': 1.0}");
+	play_close(&play);
+
+	start_mixed(", 'ordered': false");
+	play_reply(&play, RESULT(2));
+	play_reply(&play, FAILED);
+	play_expect_sent(&play, 0, UPDATE(PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, "{'n': 3, " ERROR_AT(2) "'nModified': 3, 'ok': 1.0}");
+	play_close(&play);
+}
+
+/* ---- findAndModify ---- */
+
+#define MODIFY(query, more) \
+	"{'findAndModify': 'books', 'query': " query ", 'update': " EDIT more ", '$db': 'shop'}"
+#define IMAGE(n, value) "{'lastErrorObject': {'n': " n "}, 'value': " value ", 'ok': 1.0}"
+
+Test(edit, find_and_modify_folds_back_and_answers_with_its_image)
+{
+	play_command(&play, MODIFY("{'_id': 1}", ""), VERDICT_FIND_AND_MODIFY);
+	play_expect_sent(&play, 0, MODIFY(GUARDED("{'_id': 1}"), ""));
+	play_reply(&play, IMAGE("0", "null"));
+	fold(RESULT(1));
+	play_expect_sent(&play, 0, MODIFY(GUARDED("{'_id': 1}"), ""));
+	play_reply(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
+	play_expect_answer(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
+	expect_note(MOVER_EDITED);
+	play_close(&play);
+}
+
+Test(edit, find_and_modify_finds_the_first_of_its_sort)
+{
+	play_command(&play, MODIFY("{'x': 1}", ", 'sort': {'x': -1}"), VERDICT_FIND_AND_MODIFY);
+	play_expect_helper(&play, FIND("{'x': 1}", ", 'sort': {'x': -1}, 'limit': 1", NEAREST));
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(&play, 0, MODIFY(RESOLVED, ", 'sort': {'x': -1}"));
+	play_close(&play);
+}
+
 /* ---- what goes along ---- */
 
 Test(edit, a_transaction_starts_with_the_first_command_only)
