@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#define FIELDS_MAX 8 /* of a document that is looked for */
+
 /* An element equals it, or doesn't: nothing that stands for several values or for none. */
 static bool is_scalar(const struct element *value)
 {
@@ -146,6 +148,31 @@ static bool added_value(const struct element *value, struct element *added)
 	       (is_scalar(added) || added->type == BSON_BYTE_DOCUMENT);
 }
 
+/* What an element equal to this document has, field by field: an index on one of them helps. */
+static void add_fields(struct buffer *out, const struct rule *rule, struct bytes document)
+{
+	struct cursor cursor;
+	struct element field;
+
+	if (!cursor_open(&cursor, document))
+		return;
+	for (size_t i = 0; i < FIELDS_MAX && cursor_next(&cursor, &field) == CURSOR_ELEMENT; i++) {
+		auto_buffer struct buffer path = {0};
+		uint8_t first = field.name.length > 0 ? field.name.data[0] : '$';
+		size_t equal;
+
+		if (!is_scalar(&field) || first == '$' || (first >= '0' && first <= '9') ||
+		    memchr(field.name.data, '.', field.name.length))
+			continue;
+		buffer_append(&path, rule->overflow.array, strlen(rule->overflow.array));
+		buffer_append(&path, ".", 1);
+		buffer_append(&path, field.name.data, field.name.length + 1);
+		equal = writer_open_document(out, (const char *)path.data);
+		writer_renamed(out, "$eq", &field);
+		writer_close(out, equal);
+	}
+}
+
 /* {<array>: {$elemMatch: {$eq: x}}}: plain equality would look into elements that are arrays. */
 static void add_element(struct membership *membership, const struct rule *rule,
 			const struct element *value)
@@ -158,6 +185,8 @@ static void add_element(struct membership *membership, const struct rule *rule,
 	writer_renamed(out, "$eq", value);
 	writer_close(out, match);
 	writer_close(out, array);
+	if (value->type == BSON_BYTE_DOCUMENT)
+		add_fields(out, rule, value->value);
 	writer_close(out, document);
 }
 

@@ -18,11 +18,11 @@ from support.wire import Connection
 class IndexedSpillway(PinnedSpillway):
     """With an index on the overflow's elements, and tails that move at once."""
 
-    def __init__(self, server, quiet):
+    def __init__(self, server, quiet, gc_delay):
         super().__init__(server)
         made = rule()
         made["overflow"]["indexes"] = [{"keys": {f"{ARRAY}.u": 1}}]
-        made.update(settle="10ms", quiet=quiet, gc_delay="0s")
+        made.update(settle="10ms", quiet=quiet, gc_delay=gc_delay)
         self.settings["rules"] = [made]
 
 
@@ -60,13 +60,13 @@ class Pair:
         return {f"{name}, p50 us": round(1e6 * statistics.median(times)) for name, times in self.times.items()}
 
 
-def with_array(length, quiet, measure):
+def with_array(length, quiet, gc_delay, measure):
     """The rows that `measure` makes of both arms whose arrays are of this length, Spillway's spilled."""
     with pinned_cluster() as cluster, cluster.client() as client:
         database = client[DATABASE]
         for name in (DIRECT, RULED):
             database[name].insert_one({"_id": LONG, ARRAY: [element(number) for number in range(length)]})
-        with IndexedSpillway(cluster.primary, quiet) as spillway:
+        with IndexedSpillway(cluster.primary, quiet, gc_delay) as spillway:
             wait_until_spilled(database, length)
             return measure(connect(cluster.primary.port, spillway.port), database)
 
@@ -88,7 +88,7 @@ def membership(scale):
     names = ((guarded, "guarded push ($ne)"), (added, "$addToSet of a new element"))
     rows = []
     for measure, name in names:
-        pair = with_array(scale.found, "1s", measure)
+        pair = with_array(scale.found, "1s", "60s", measure)
         rows.append(Row(f"{name}, {scale.found:,} subdocuments: times faster than direct", 1 / pair.ratio(),
                         at_least=8.0, detail=pair.detail()))
     return rows
@@ -97,7 +97,7 @@ def membership(scale):
 def whole_edit(scale):
     """$pull of one element: the first edit of a burst folds the array back, the others find it whole."""
     rows = []
-    for length in (scale.found // 10, scale.found):
+    for length in (max(scale.found // 10, 500), scale.found):
         def burst(arms, database, length=length):
             first, others = Pair(arms), Pair(arms)
             for start in range(scale.rounds):
@@ -109,7 +109,7 @@ def whole_edit(scale):
                 wait_until_spilled(database, left)
             return first, others
 
-        first, others = with_array(length, "100ms", burst)
+        first, others = with_array(length, "200ms", scale.garbage, burst)
         rows.append(Row(f"$pull of one of {length:,}, first edit / direct", first.ratio(), at_most=4.0,
                         detail=first.detail()))
         rows.append(Row(f"$pull of one of {length:,}, following edits / direct", others.ratio(), at_most=1.2,

@@ -41,11 +41,12 @@ class Scale:
     big: int = 3                       # messages of 48 MB
     long: int = 1_000_000              # elements pushed to
     found: int = 100_000               # elements found
+    garbage: str = "1s"                # until it is cleared: not while a burst is measured
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, big=1, long=20_000, found=2000,
-              beside=False)
+              garbage="0s", beside=False)
 
 
 def read_arguments():

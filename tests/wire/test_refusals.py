@@ -10,9 +10,9 @@ from support.frames import CHECKSUM_PRESENT, MORE_TO_COME, message
 NOT_SUPPORTED, FAILED_TO_PARSE = 115, 9
 PING = message({"ping": 1, "$db": "admin"}, (), 4711)
 FIND = {"find": "books", "filter": {"buyers": "secret"}, "$db": "shop"}
-PULL = {"q": {"_id": 1}, "u": {"$pull": {"buyers": "secret"}}}
+SPOIL = {"q": {"_id": 1}, "u": {"$set": {"_spill.buyers": "secret"}}}
 UPDATE = {"update": "books", "$db": "shop"}
-DELETE = {"q": {"buyers": "secret"}, "limit": 1}
+DELETE = {"q": {"_spill.buyers": "secret"}, "limit": 1}
 
 
 def nothing_came(server, client):
@@ -47,18 +47,18 @@ def ended(session, request):
 
 FORMS = {
     "find": message(FIND, (), 7),
-    "body": message({**UPDATE, "updates": [PULL]}, (), 7),
-    "sequence": message(UPDATE, [("updates", [PULL])], 7),
-    "sequence first": message(UPDATE, [("updates", [PULL])], 7, sequence_first=True),
-    "checksum": message(UPDATE, [("updates", [PULL])], 7, flags=CHECKSUM_PRESENT),
-    "$db first": message([("update", "books"), ("$db", "shop"), ("updates", [PULL])], (), 7),
+    "body": message({**UPDATE, "updates": [SPOIL]}, (), 7),
+    "sequence": message(UPDATE, [("updates", [SPOIL])], 7),
+    "sequence first": message(UPDATE, [("updates", [SPOIL])], 7, sequence_first=True),
+    "checksum": message(UPDATE, [("updates", [SPOIL])], 7, flags=CHECKSUM_PRESENT),
+    "$db first": message([("update", "books"), ("$db", "shop"), ("updates", [SPOIL])], (), 7),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_op_msg_is_refused(session, form):
-    refused(session, FORMS[form], 7, NOT_SUPPORTED, "'book-sales'", "'shop.books'", "buyers",
-            "filter" if form == "find" else "$pull")
+    refused(session, FORMS[form], 7, NOT_SUPPORTED, "'book-sales'", "'shop.books'",
+            "filter" if form == "find" else "_spill")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -72,7 +72,7 @@ def test_a_compressed_request_gets_a_compressed_refusal(session, form, packer):
 @pytest.mark.parametrize("sequence_first", [False, True])
 def test_an_unacknowledged_write_gets_no_reply_and_reaches_nobody(session, packer, sequence_first):
     client, server = session
-    request = message({**UPDATE, "writeConcern": {"w": 0}}, [("updates", [PULL])], 7, flags=MORE_TO_COME,
+    request = message({**UPDATE, "writeConcern": {"w": 0}}, [("updates", [SPOIL])], 7, flags=MORE_TO_COME,
                       sequence_first=sequence_first)
     client.send(frames.compressed(request, packer) if packer else request)
     nothing_came(server, client)
@@ -90,7 +90,7 @@ def test_a_pattern_names_the_namespace_that_was_meant(session):
 
 OPERATIONS = {
     "delete": ({"delete": "books", "deletes": [DELETE]}, "filter"),
-    "findAndModify": ({"findAndModify": "books", "query": {}, "update": {"$pop": {"buyers": 1}}}, "$pop"),
+    "findAndModify": ({"findAndModify": "books", "query": {}, "update": {"$unset": {"_spill": 1}}}, "_spill"),
     "count": ({"count": "books", "query": {"buyers.1": 1}}, "filter"),
     "distinct": ({"distinct": "books", "key": "buyers"}, "distinct"),
     "aggregate": ({"aggregate": "books", "pipeline": [{"$unwind": "$buyers"}], "cursor": {}}, "$unwind"),
@@ -135,7 +135,7 @@ def damaged(data, old, new):
 
 GOOD = bson(("update", "books"), ("updates", [{"q": {"_id": 1}, "u": {"$set": {"title": "a"}}}]), ("$db", "shop"))
 UNCLEAR = {
-    "two updates": bson(("update", "books"), ("updates", [PULL]), ("updates", []), ("$db", "shop")),
+    "two updates": bson(("update", "books"), ("updates", [SPOIL]), ("updates", []), ("$db", "shop")),
     "two q": bson(("update", "books"), ("updates", [(exact.DOCUMENT, exact.pairs_of(
         [("q", {}), ("q", {"buyers": 1}), ("u", {"$set": {"a": 1}})]))]), ("$db", "shop")),
     "two u": bson(("update", "books"), ("updates", [(exact.DOCUMENT, exact.pairs_of(
@@ -199,7 +199,7 @@ def test_a_broken_unacknowledged_message_gets_no_reply(session, name):
 
 
 SPOOFS = {
-    "the command's name stands second": [("ping", 1), ("update", "books"), ("updates", [PULL]), ("$db", "shop")],
+    "the command's name stands second": [("ping", 1), ("update", "books"), ("updates", [SPOIL]), ("$db", "shop")],
     "upper case is no command": [("FIND", "plain"), ("filter", {"buyers": 1}), ("$db", "shop")],
     "$db of another": [("find", "books"), ("filter", {"buyers": 1}), ("$db", "shop2")],
     "names are exact": [("find", "Books"), ("filter", {"buyers": 1}), ("$db", "shop")],
