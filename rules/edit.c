@@ -329,6 +329,10 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
 			      "under a collation, a document whose _id is a document can't be "
 			      "named exactly");
+	if (input->memory_short)
+		return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
+			      "no memory is left for the list of documents (limits.memory); try "
+			      "again later");
 	if (edit->cursor_id != 0)
 		return edit_send_get_more(edit, sequence);
 	edit->listed = edit->write.many;
@@ -336,7 +340,6 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 		return next_document(edit);
 	if (edit->upsert) /* it met a duplicate, and that stands */
 		return done(edit);
-	(void)input;
 	return write_none(edit);
 }
 
@@ -466,7 +469,7 @@ static bool keep_settled(struct edit *edit, struct bytes document)
 {
 	auto_buffer struct buffer kept = {0};
 	size_t start = writer_open(&kept);
-	struct element id, states, state, count, length;
+	struct element id, states, state, generation, count, length;
 	int64_t all, moved;
 	char name[12];
 
@@ -479,8 +482,9 @@ static bool keep_settled(struct edit *edit, struct bytes document)
 		if (!edit->concerned[i])
 			continue;
 		if (!document_find(states.value, edit->namespace->targets[i].rule->key, &state) ||
-		    state.type != BSON_BYTE_DOCUMENT || !document_find(state.value, "n", &count) ||
-		    !element_integer(&count, &moved) ||
+		    state.type != BSON_BYTE_DOCUMENT ||
+		    !document_find(state.value, "g", &generation) ||
+		    !document_find(state.value, "n", &count) || !element_integer(&count, &moved) ||
 		    !document_find(document, writer_index(name, i), &length) ||
 		    !element_integer(&length, &all) || all < moved)
 			return false;

@@ -34,6 +34,9 @@ struct edit_write edit_of_command(const struct command *command);
 /* True when a ruled array of the namespace has to be whole for it. */
 bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace);
 
+/* Why it can't be served; NULL where it can. Nothing has to be sent to know. */
+const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace);
+
 enum edit_outcome {
 	EDIT_WRITE, /* send the write with `filter` and `upsert`; hand its reply to edit_next */
 	EDIT_SEND,  /* sequence->output goes to the server */
@@ -49,7 +52,6 @@ enum edit_outcome {
 struct edit {
 	struct edit_write write;
 	const struct ruled_namespace *namespace;
-	const char *rule;             /* the first one concerned, for messages */
 	bool *concerned;              /* by target: its array has to be whole */
 	size_t target;                /* of `membership` */
 	struct membership membership; /* the write asks only for that of an array */

@@ -399,12 +399,7 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	writer_string(out, "aggregate", edit->namespace->collection);
 	pipeline = writer_open_array(out, "pipeline");
 	write_match(edit, out, &place, pinned);
-	if (!reassemble_write_stages(out, &place, edit->namespace, state)) {
-		edit->code = ERROR_COMMAND_NOT_SUPPORTED;
-		edit->message = "a filter that reads an array whose overflow lies in another "
-				"database can't be judged by this version of Spillway";
-		return EDIT_REFUSED;
-	}
+	reassemble_write_stages(out, &place, edit->namespace, state);
 	write_stage(out, &place, "$match", &edit->write.filter);
 	if (!pinned && edit->write.sort.type == BSON_BYTE_DOCUMENT &&
 	    edit->write.sort.value.length > 5)
@@ -424,14 +419,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input)
 {
-	if (!edit->reads)
-		return send_find(edit, sequence, input);
-	if (edit->settles)
-		return send_aggregate(edit, sequence, input, false);
-	edit->code = ERROR_COMMAND_NOT_SUPPORTED;
-	edit->message = "a filter with $where, $text or $near that reads a ruled array has to name "
-			"the document by its _id";
-	return EDIT_REFUSED;
+	return edit->reads ? send_aggregate(edit, sequence, input, false)
+			   : send_find(edit, sequence, input);
 }
 
 enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence)

@@ -4,6 +4,7 @@
 #include "rules/changes.h"
 #include "rules/filter_split.h"
 #include "rules/projection.h"
+#include "rules/reassemble.h"
 #include "rules/statements.h"
 #include "rules/update.h"
 #include "rules/walk.h"
@@ -154,6 +155,22 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 	return filter_split_write(&scratch, &place, write->filter.value, namespace).alone;
 }
 
+const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
+{
+	struct element id;
+
+	if (!filter_reads(write, namespace))
+		return NULL;
+	if (!reassemble_possible(namespace))
+		return "a filter that reads an array whose overflow lies in another database "
+		       "can't be judged by this version of Spillway";
+	if (!filter_fits_pipeline(write->filter.value) &&
+	    !statement_pinned_id(write->filter.value, write->collation.type != 0, &id))
+		return "a filter with $where, $text or $near that reads a ruled array has to name "
+		       "the document by its _id";
+	return NULL;
+}
+
 /* Of one array alone, and of nothing else that the write reads or changes of arrays. */
 static void find_membership(struct edit *edit)
 {
@@ -193,8 +210,6 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
 				     filter_reads(write, &one) || cuts_image(write, &one);
 		edit->all = edit->all && edit->concerned[i];
-		edit->rule =
-			edit->rule || !edit->concerned[i] ? edit->rule : one.targets[0].rule->name;
 	}
 	edit->pinned =
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);

@@ -78,11 +78,23 @@ static bool add_field(struct write_result *result, const struct element *field, 
 	return true;
 }
 
+static void keep_reply(struct write_result *result, struct packet *reply, bool bare)
+{
+	if (result->reply_count > 0 && result->bare)
+		packet_fini(&result->replies[--result->reply_count]);
+	else
+		result->replies = must_realloc(result->replies, (result->reply_count + 1) *
+									sizeof(*result->replies));
+	result->replies[result->reply_count++] = packet_steal(reply);
+	result->bare = bare;
+}
+
 must_check bool write_result_add(struct write_result *result, struct packet *reply, size_t first)
 {
 	struct cursor cursor;
 	struct element field;
 	enum cursor_step step;
+	size_t entries = result->upserted.count + result->errors.count;
 
 	if (reply->kind != PACKET_MESSAGE || !cursor_open(&cursor, reply->message.body))
 		return false;
@@ -91,9 +103,9 @@ must_check bool write_result_add(struct write_result *result, struct packet *rep
 			return false;
 	if (step != CURSOR_END)
 		return false;
-	result->replies =
-		must_realloc(result->replies, (result->reply_count + 1) * sizeof(*result->replies));
-	result->replies[result->reply_count++] = packet_steal(reply);
+	keep_reply(result, reply,
+		   entries == result->upserted.count + result->errors.count &&
+			   !document_find(reply->message.body, "writeConcernError", &field));
 	return true;
 }
 

@@ -26,6 +26,7 @@ struct write_result {
 	struct buffer retried; /* int32 each: the statements that history answered */
 	struct buffer *made;   /* errors of our own: each a document that `errors` looks into */
 	size_t made_count;
+	bool bare; /* nothing looks into the last reply: the next one takes its place */
 	struct packet *replies; /* kept for the views; the last one lends its other fields */
 	size_t reply_count;
 };

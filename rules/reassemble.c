@@ -382,11 +382,8 @@ static void write_unset(struct buffer *out, const char *name,
 	writer_close(out, stage);
 }
 
-must_check bool reassemble_write_stages(struct buffer *out, size_t *place,
-					const struct ruled_namespace *namespace, bool keep_state)
+bool reassemble_possible(const struct ruled_namespace *namespace)
 {
-	char name[12], number[12];
-
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 
@@ -394,6 +391,14 @@ must_check bool reassemble_write_stages(struct buffer *out, size_t *place,
 		    strcmp(target->overflow_database, namespace->database) != 0)
 			return false;
 	}
+	return true;
+}
+
+void reassemble_write_stages(struct buffer *out, size_t *place,
+			     const struct ruled_namespace *namespace, bool keep_state)
+{
+	char name[12], number[12];
+
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 		auto_text joined = join(JOINED, ".", writer_index(number, i));
@@ -402,5 +407,4 @@ must_check bool reassemble_write_stages(struct buffer *out, size_t *place,
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	write_unset(out, writer_index(name, (*place)++), namespace, keep_state);
-	return true;
 }

@@ -7,10 +7,11 @@
 
 #include "rules/rules.h"
 
+/* False where the overflow lies in another database, or holds an element a document. */
+bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
  * generation has ended meanwhile, or whose overflow doesn't run on, raises an error that
- * reassemble_says_dead knows. `keep_state`: `_spill` stays. False where it can't be done: the
- * overflow lies in another database, or holds an element a document. */
-must_check bool reassemble_write_stages(struct buffer *out, size_t *place,
-					const struct ruled_namespace *namespace, bool keep_state);
+ * reassemble_says_dead knows. `keep_state`: `_spill` stays. */
+void reassemble_write_stages(struct buffer *out, size_t *place,
+			     const struct ruled_namespace *namespace, bool keep_state);
 bool reassemble_says_dead(struct bytes message);

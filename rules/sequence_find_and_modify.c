@@ -221,22 +221,6 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	return SEQUENCE_DONE;
 }
 
-static enum sequence_outcome refuse_edit(struct sequence *sequence, const struct edit *edit)
-{
-	const struct ruled_namespace *namespace = sequence->match.namespace;
-	const struct command *command = &sequence->match.command;
-	const char *label = NULL;
-	char message[512];
-
-	if (edit->code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
-		label = "TransientTransactionError";
-	else if (edit->code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
-		label = "RetryableWriteError";
-	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s", edit->rule,
-		 namespace->database, namespace->collection, edit->message);
-	return sequence_fail(sequence, edit->code, message, label);
-}
-
 /* The error of a read that judged the filter, in the words of a findAndModify. */
 static enum sequence_outcome reject_edit(struct sequence *sequence, const struct edit *edit)
 {
@@ -288,7 +272,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	case EDIT_REJECTED:
 		return reject_edit(sequence, &modify->edit);
 	case EDIT_REFUSED:
-		return refuse_edit(sequence, &modify->edit);
+		return sequence_refuse_write(sequence, modify->edit.code, modify->edit.message);
 	case EDIT_DONE:
 		break;
 	}
@@ -306,10 +290,14 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 {
 	struct sequence_modify *modify = modify_of(sequence);
 	struct edit_write write;
+	const char *why;
 
 	write = edit_of_command(&sequence->match.command);
 	if (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace))
 		return send_client_command(sequence);
+	why = edit_unserved(&write, sequence->match.namespace);
+	if (why)
+		return sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why);
 	if (modify->editing)
 		edit_fini(&modify->edit);
 	edit_init(&modify->edit, &write, sequence->match.namespace);

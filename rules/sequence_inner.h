@@ -26,6 +26,10 @@ bool sequence_lacks_label(const struct sequence *sequence, const struct packet *
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop);
 
+/* Ends a write with an error of ours; one that may be tried again has the label that says so. */
+enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
+					    const char *why);
+
 /* Begins to move the arrays of the document that `move` tells of, one after the other. */
 enum sequence_outcome sequence_begin_move(struct sequence *sequence);
 /* Takes what became of a MOVE: true when there is another array, to be returned as the next MOVE;

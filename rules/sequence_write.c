@@ -7,7 +7,6 @@
 #include "rules/notes.h"
 #include "rules/write_command.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define STATEMENTS_MAX 100000 /* of a command, as mongod */
@@ -26,9 +25,10 @@ struct sequence_write {
 	struct write_result result; /* once there is more than one */
 	struct bytes *documents;    /* the client's statements */
 	size_t count;
-	size_t next;       /* the first statement that has not been sent */
-	size_t sent;       /* the first one of those that were sent last */
-	size_t refused;    /* the statement that was too large; its document is moved */
+	size_t next;      /* the first statement that has not been sent */
+	size_t sent;      /* the first one of those that were sent last */
+	size_t looked_at; /* errors of `result`: those before were not, or are no longer, movable */
+	size_t refused;   /* the statement that was too large; its document is moved */
 	int64_t time_left; /* milliseconds, for the rest of the command; -1: no limit */
 	bool *moved;       /* by statement: once is enough */
 	bool applied;
@@ -215,8 +215,8 @@ static bool find_movable(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 
-	for (size_t i = 0; i < write->result.errors.count; i++) {
-		const struct write_entry *error = &write->result.errors.entries[i];
+	while (write->looked_at < write->result.errors.count) {
+		const struct write_entry *error = &write->result.errors.entries[write->looked_at++];
 
 		if (!too_large(error->document) || !movable(sequence, error->index))
 			continue;
@@ -305,22 +305,6 @@ static bool is_ordered(const struct sequence *sequence)
 	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 }
 
-static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
-{
-	const struct ruled_namespace *namespace = sequence->match.namespace;
-	const struct command *command = &sequence->match.command;
-	const char *label = NULL;
-	char message[512];
-
-	if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
-		label = "TransientTransactionError";
-	else if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
-		label = "RetryableWriteError";
-	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
-		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
-	return sequence_fail(sequence, code, message, label);
-}
-
 static enum sequence_outcome begin_edit(struct sequence *sequence,
 					const struct sequence_input *input,
 					const struct edit_write *edit);
@@ -338,7 +322,8 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 		return answer(sequence);
 	write->time_left = sequence_time_left(sequence, input);
 	if (write->time_left == 0)
-		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+		return sequence_refuse_write(sequence, ERROR_MAX_TIME_EXPIRED,
+					     "operation exceeded time limit");
 	if (is_edit(sequence, write->documents[write->next], &edit))
 		return begin_edit(sequence, input, &edit);
 	return send_run(sequence);
@@ -448,7 +433,7 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 	if (!sound ||
 	    (edit->code != ERROR_OBJECT_TOO_LARGE &&
 	     (command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0)))
-		return fail(sequence, edit->code, edit->message);
+		return sequence_refuse_write(sequence, edit->code, edit->message);
 	write_result_add_error(&write->result, write->sent, edit->code, bytes_of(edit->message));
 	forget_counts(write);
 	return end_edit(sequence, input);
@@ -570,6 +555,19 @@ static bool all_sound(const struct sequence *sequence)
 	return true;
 }
 
+/* Why some statement can't be served: then none is. */
+static const char *unserved(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+	const char *why = NULL;
+	struct edit_write edit;
+
+	for (size_t i = 0; i < write->count && !why; i++)
+		if (is_edit(sequence, write->documents[i], &edit))
+			why = edit_unserved(&edit, sequence->match.namespace);
+	return why;
+}
+
 /* mongod says what is wrong with it. */
 static enum sequence_outcome probe(struct sequence *sequence)
 {
@@ -594,16 +592,22 @@ static enum sequence_outcome take_probe(struct sequence *sequence, struct packet
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
 	    !summary.ok)
 		return sequence_pass(sequence, reply);
-	return fail(sequence, ERROR_FAILED_TO_PARSE, "a statement can't be read without guessing");
+	return sequence_refuse_write(sequence, ERROR_FAILED_TO_PARSE,
+				     "a statement can't be read without guessing");
 }
 
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
+	const char *why;
 
 	if (sequence->match.edits) {
 		collect_statements(sequence);
-		return all_sound(sequence) ? go_on(sequence, input) : probe(sequence);
+		if (!all_sound(sequence))
+			return probe(sequence);
+		why = unserved(sequence);
+		return why ? sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why)
+			   : go_on(sequence, input);
 	}
 	sequence->step = WRITE_ASKED;
 	if (!any_resets(sequence))
@@ -662,6 +666,7 @@ static enum sequence_outcome take_moved(struct sequence *sequence,
 	if (!sequence->move_helped || write->time_left == 0)
 		return go_on(sequence, input);
 	write_result_forget_error(&write->result, write->refused);
+	write->looked_at--;
 	if (is_ordered(sequence)) {
 		write->next = write->refused;
 		return go_on(sequence, input);

@@ -94,6 +94,10 @@ UNSETTLED = [
     update({"$push": {"buyers": 7}}, {"$where": "this.buyers.length > 1"}),
     {"delete": "books", "deletes": [{"q": {"$where": "this.buyers.length > 1"}, "limit": 0}]},
     modify({"$where": "this.buyers.length > 1"}, remove=True),
+    # One among others: then none of them is run.
+    {"update": "books", "ordered": False, "updates": [
+        {"q": {"_id": 1}, "u": {"$push": {"buyers": 7}}},
+        {"q": {"$where": "this.buyers.length > 1"}, "u": {"$pop": {"buyers": 1}}}]},
 ]
 FILTERED = [
     command
