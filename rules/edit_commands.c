@@ -410,7 +410,7 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	writer_close(out, pipeline);
 	cursor = writer_open_document(out, "cursor");
 	writer_close(out, cursor);
-	if (!pinned && edit->write.sort.type == 0)
+	if (!pinned)
 		write_option(out, &edit->write.hint);
 	write_options(edit, sequence);
 	return send(edit, sequence, input, body);
@@ -449,6 +449,7 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	add_candidates(edit, &open);
 	close_conjunction(&open);
 	write_id_and_state(out);
+	write_option(out, &edit->write.hint); /* an index may lack documents */
 	writer_int32(out, "limit", 1);
 	write_options(edit, sequence);
 	return send(edit, sequence, input, body);
