@@ -25,6 +25,8 @@ const char *error_name(enum error_code code)
 		return "ReadConcernMajorityNotAvailableYet";
 	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
 		return "IncompleteTransactionHistory";
+	case ERROR_CONVERSION_FAILURE:
+		return "ConversionFailure";
 	case ERROR_TEMPORARILY_UNAVAILABLE:
 		return "TemporarilyUnavailable";
 	case ERROR_OBJECT_TOO_LARGE:

@@ -229,11 +229,24 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 
 /* ---- replies to reads ---- */
 
+static bool is_unauthorized(const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
+}
+
 /* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
  * same in its own words. */
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
 				   struct packet *reply)
 {
+	/* mongod's text would quote a command that the client has not sent. */
+	if (is_unauthorized(reply))
+		return refuse(edit, ERROR_UNAUTHORIZED,
+			      "the user may not read what this write needs: the collection and the "
+			      "array's overflow");
 	if (is_passing(sequence, reply))
 		return fail(edit, reply);
 	packet_fini(&edit->failure);
@@ -272,8 +285,10 @@ static bool generation_died(struct packet *reply)
 	struct element message;
 	struct bytes text;
 
+	/* The text alone may be a quotation of the pipeline. */
 	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && document_find(reply->message.body, "errmsg", &message) &&
+	       !summary.ok && summary.code == ERROR_CONVERSION_FAILURE &&
+	       document_find(reply->message.body, "errmsg", &message) &&
 	       element_string(&message, &text) && reassemble_says_dead(text);
 }
 

@@ -251,6 +251,28 @@ def test_who_may_not_read_the_overflow_is_told_and_never_served_short(spillway, 
     assert whole == [*WHOLE, WHOLE[0], "last", "more"]
 
 
+EDITS = {
+    "fold back": ({"_id": "long"}, {"$pull": {"list": WHOLE[5]}}),
+    "probe": ({"_id": "long"}, {"$addToSet": {"list": WHOLE[5]}}),
+    "settle": ({"_id": "long", "list": {"$size": 11}}, {"$push": {"list": "last"}}),
+    "search": ({"list": WHOLE[5]}, {"$pop": {"list": 1}}),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_without_the_right_to_the_overflow_has_no_half_effect(spillway, direct, sign_in, books, edit):
+    query, change = EDITS[edit]
+    before = direct.shop.books.find_one({"_id": "long"}), list(direct.shop.more.find())
+    of_user = sign_in(spillway, "books only").shop.books
+    for operation in (of_user.update_one, of_user.find_one_and_update):
+        code, code_name, message = outcome(operation, query, change)
+        assert (code, code_name) == (13, "Unauthorized")
+        assert "more" in message or "overflow" in message
+        assert CANARY not in message
+    assert (direct.shop.books.find_one({"_id": "long"}), list(direct.shop.more.find())) == before
+    assert of_user.update_one({"_id": "short"}, {"$pull": {"list": WHOLE[0]}}).modified_count == 1
+
+
 def test_nothing_is_sent_beside_a_clients_own_commands_before_it_signs_in(cluster, start, sign_in):
     """Each command of somebody who has not signed in reaches mongod once, and nothing else does."""
     account = {"uri": uri("writer", cluster.primary.address)}
