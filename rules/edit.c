@@ -85,7 +85,6 @@ static bool is_passing(const struct sequence *sequence, const struct packet *rep
 	struct element labels;
 
 	return reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
-	       command_has(&sequence->match.command, FIELD_AUTOCOMMIT) ||
 	       document_find(reply->message.body, "errorLabels", &labels) ||
 	       sequence_lacks_label(sequence, reply);
 }
@@ -222,6 +221,10 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 		return look(edit, sequence, input);
 	if (!summary.ok || !matched_none(edit->reply.message.body, &summary))
 		return done(edit);
+	if (edit->asks) {
+		edit->asks = false;
+		return search(edit, sequence, input);
+	}
 	if (edit->none)
 		return edit->failure.raw.length > 0 ? EDIT_REJECTED : done(edit);
 	return edit->swapped ? pause_before_look(edit, sequence) : look(edit, sequence, input);
@@ -625,6 +628,19 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	return write_now(edit);
 }
 
+/* What fails in a transaction ends it: nothing could be asked behind a search that fails. So the
+ * write that matches nothing comes first there; its answer stands for the write's. */
+static enum edit_outcome begin(struct edit *edit, struct sequence *sequence,
+			       const struct sequence_input *input)
+{
+	if (edit->pinned)
+		return write_now(edit);
+	if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return search(edit, sequence, input);
+	edit->none = edit->asks = true;
+	return write_now(edit);
+}
+
 enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 			    const struct sequence_input *input, struct packet *reply)
 {
@@ -634,7 +650,7 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 	}
 	switch ((enum edit_step)edit->step) {
 	case STEP_BEGIN:
-		return edit->pinned ? write_now(edit) : search(edit, sequence, input);
+		return begin(edit, sequence, input);
 	case STEP_SEARCH:
 		return take_search(edit, sequence, input, reply);
 	case STEP_WRITE:

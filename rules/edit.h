@@ -77,6 +77,7 @@ struct edit {
 			 filter reads of arrays stands by itself */
 	bool pinned;  /* the client's filter names the document */
 	bool listed;  /* there are many documents, and `ids` has them */
+	bool asks;    /* the first write, in a transaction, only asks for mongod's answer */
 	bool none;    /* nothing matches: the write is sent to be answered */
 	bool fetching;
 	bool upsert;  /* EDIT_WRITE */

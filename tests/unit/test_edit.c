@@ -406,9 +406,15 @@ Test(edit, a_transaction_starts_with_the_first_command_only)
 	start(UPDATE(STATEMENT("{'x': 1}", ""),
 		     ", " TRANSACTION ", 'startTransaction': true, 'readConcern': {'level': "
 		     "'snapshot'}"));
-	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1",
-				       TRANSACTION ", 'startTransaction': true, 'readConcern': "
-						   "{'level': 'snapshot'}"));
+	/* What fails ends a transaction: mongod says first what is wrong with the write itself. */
+	play_expect_sent(
+		&play, 0,
+		BEFORE_IDS(STATEMENT("{'$and': [{'x': 1}, " NEVER ", " WITHOUT_STATE "]}", ""),
+			   ", " TRANSACTION ", 'startTransaction': true, 'readConcern': "
+			   "{'level': 'snapshot'}",
+			   "0"));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1", TRANSACTION));
 	play_reply(&play, FOUND("{'_id': 1}"));
 	play_expect_sent(&play, 0, BEFORE_IDS(STATEMENT(RESOLVED, ""), ", " TRANSACTION, "0"));
 	play_close(&play);
