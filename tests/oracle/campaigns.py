@@ -63,29 +63,43 @@ class Campaign:
         return f"{why}\n{len(small.made)} operations do it:\n{made}\nreplay: tests/oracle/run --replay {path}"
 
     def report(self):
-        """A table of operators: how often on ordinary and on spilled documents."""
-        self.say(f"{'operator':32}{'ordinary':>9}{'spilled':>9}")
-        for label, (ordinary, spilled) in sorted(self.coverage.total().items()):
-            self.say(f"{label:32}{ordinary:9}{spilled:9}")
+        report(self.coverage, self.say)
 
     def missing(self):
-        """Which operators were met too seldom on ordinary or spilled documents.
-
-        In each layout by itself if there was time for that, else in all of them together.
-        """
-        if self.operations < 40000:
-            return self.coverage.missing(operations.EXPECTED_LABELS, [None], 1)
-        layouts = {layout.kind: layout for layout in all_layouts()}
-        minimum = max(self.operations // 50000, 1)
-        return [
-            cell for kind, layout in layouts.items()
-            for cell in self.coverage.missing(_expected_labels(layout), [kind], minimum)
-        ]
+        return missing(self.coverage, self.operations)
 
     def require_coverage(self):
-        missing = self.missing()
-        if missing:
-            raise Failed(f"covered too little: {missing}")
+        if too_little := self.missing():
+            raise Failed(f"{TOO_LITTLE}: {too_little}")
+
+
+TOO_LITTLE = "covered too little"
+
+
+def report(coverage, say=print):
+    """A table of operators: how often on ordinary and on spilled documents."""
+    say(f"{'operator':32}{'ordinary':>9}{'spilled':>9}")
+    for label, (ordinary, spilled) in sorted(coverage.total().items()):
+        say(f"{label:32}{ordinary:9}{spilled:9}")
+
+
+def missing(coverage, made):
+    """Which operators were met too seldom on ordinary or spilled documents in so many operations.
+
+    The more there are, the closer one looks: over all, in each layout and each kind of command, in each
+    kind of command of each layout.
+    """
+    minimum = max(made // 50000, 1)
+    found = coverage.missing(operations.EXPECTED_LABELS, None, None, minimum)
+    layouts = {layout.kind: layout for layout in all_layouts()} if made >= 40000 else {}
+    for kind, layout in layouts.items():
+        found += coverage.missing(_expected_labels(layout), None, kind, minimum)
+    kinds = operations.EXPECTED_IN if made >= 40000 else {}
+    for command, labels in kinds.items():
+        found += coverage.missing(labels, command, None, minimum)
+        for layout in layouts if made >= 500000 else ():
+            found += coverage.missing(labels, command, layout, 1)
+    return found
 
 
 def _expected_labels(layout):

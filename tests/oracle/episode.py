@@ -1,5 +1,6 @@
 """Runs a list of operations on both arms and says where they first disagree."""
 
+import itertools
 import random
 
 from oracle import operations
@@ -18,30 +19,34 @@ class Disagreement(Exception):
 
 
 class Coverage:
-    """Counts (operator, layout's kind, spilled or ordinary); kind None is all layouts together."""
+    """Counts (operator, command's kind, layout's kind, spilled or not); None as a kind is all of them."""
 
     def __init__(self):
         self.cells = {}
 
-    def add(self, labels, kind, spilled):
+    def add(self, labels, command, layout, spilled):
         for label in labels:
-            for cell in ((label, kind, spilled), (label, None, spilled)):
+            for cell in itertools.product((label,), (command, None), (layout, None), (spilled,)):
                 self.cells[cell] = self.cells.get(cell, 0) + 1
 
+    def merge(self, other):
+        for cell, count in other.cells.items():
+            self.cells[cell] = self.cells.get(cell, 0) + count
+
     def total(self):
-        """{operator: (ordinary, spilled)} over all layouts."""
+        """{operator: [ordinary, spilled]} over all commands and layouts."""
         totals = {}
-        for (label, kind, spilled), count in self.cells.items():
-            if kind is None:
+        for (label, command, layout, spilled), count in self.cells.items():
+            if command is None and layout is None:
                 totals.setdefault(label, [0, 0])[spilled] = count
         return totals
 
-    def missing(self, labels, kinds, minimum):
-        """What was covered less than `minimum` times: each operator in each state and layout."""
+    def missing(self, labels, command, layout, minimum):
+        """What was covered less than `minimum` times, on ordinary or spilled documents."""
         return [
-            (label, kind, "spilled" if spilled else "ordinary", self.cells.get((label, kind, spilled), 0))
-            for label in labels for kind in kinds for spilled in (False, True)
-            if self.cells.get((label, kind, spilled), 0) < minimum
+            (label, command, layout, "spilled" if spilled else "ordinary", count)
+            for label in labels for spilled in (False, True)
+            if (count := self.cells.get((label, command, layout, spilled), 0)) < minimum
         ]
 
 
@@ -87,13 +92,13 @@ class Episode:
             plain, ruled = (arm.run(operation, self.layout) for arm in world.arms)
             self._compare(number, "replies", plain, ruled)
             if operation.get("settles"):
-                world.wait_a_moment(self.layout)
+                world.wait_until_settled(self.layout)
 
     def _count(self, world, operation, coverage):
         spilled, _ = world.spilled(self.layout)
         targets = operation["targets"]
         hit = bool(spilled) if targets is None else any(target in spilled for target in targets)
-        coverage.add(operation["labels"], self.layout.kind, hit)
+        coverage.add(operation["labels"], operation["kind"], self.layout.kind, hit)
 
     def _compare_documents(self, world, number):
         plain, ruled = (arm.documents(self.layout) for arm in world.arms)

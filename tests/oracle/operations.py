@@ -240,7 +240,7 @@ class Generator:
         shape.update(form)
         return {
             "does": "command", "command": exact.pairs_of(pairs), "labels": labels, "form": shape,
-            "targets": targets and [exact.value_of(target) for target in targets],
+            "kind": name, "targets": targets and [exact.value_of(target) for target in targets],
         }
 
     def _as_retryable(self, operation, replays=True):
@@ -277,8 +277,9 @@ class Generator:
         targets = [target for _, _, some in made for target in some or []]
         whole = all(some is not None for _, _, some in made)
         arguments = [("updates", [statement for statement, _, _ in made]), ("ordered", ordered)]
-        labels = ["bulk_ordered" if ordered else "bulk_unordered"]
+        labels = ["bulk_ordered" if ordered else "bulk_unordered", *_labels_of(labels for _, labels, _ in made)]
         operation = self._command("update", arguments, labels, targets if whole else None)
+        operation["kind"] = "bulk"
         if any("multi" in statement for statement, _, _ in made):
             return operation
         return self._as_retryable(operation)
@@ -322,6 +323,7 @@ class Generator:
             statement["upsert"] = True
         arguments = [("updates", [statement]), ("writeConcern", {"w": 0})]
         operation = self._command("update", arguments, [], [identifier])
+        operation["kind"] = "w: 0"
         operation["form"]["more_to_come"] = self._chance(0.7)
         silent = operation["form"]["more_to_come"]
         operation["labels"] += [label, "unacknowledged" if silent else "unacknowledged_answered"]
@@ -350,8 +352,9 @@ class Generator:
         if new:
             arguments.append(("new", True))
         name = "findandmodify" if self._chance(0.1) else "findAndModify"
-        labels = ["fam_new" if new else "fam_old", f"fam_{label}", *filtered]
+        labels = ["fam_new" if new else "fam_old", label, *filtered]
         operation = self._command(name, arguments, labels, targets)
+        operation["kind"] = "findAndModify"
         return self._as_retryable(operation, self.layout.keeps_garbage or not dies)
 
     def _modify_arguments(self, arguments):
@@ -372,7 +375,7 @@ class Generator:
         if not self.retryables:
             return self.update()
         return {"does": "again", "of": self.rng.choice(self.retryables), "labels": ["retried_late"],
-                "targets": None}
+                "kind": "again", "targets": None}
 
     def transaction(self):
         steps = []
@@ -382,8 +385,9 @@ class Generator:
             if step["does"] == "command":
                 steps.append(_plain_step(step))
         end = self.rng.choice(("commit", "commit", "abort"))
-        return {"does": "transaction", "steps": steps, "end": end, "targets": None,
-                "labels": [f"transaction_{end}"]}
+        labels = [f"transaction_{end}", *_labels_of(step["labels"] for step in steps)]
+        return {"does": "transaction", "steps": steps, "end": end, "targets": None, "labels": labels,
+                "kind": "transaction"}
 
     # reads
 
@@ -472,6 +476,11 @@ class Generator:
         return {"does": "wait", "labels": ["wait"], "targets": None}
 
 
+def _labels_of(lists):
+    """Each label once."""
+    return sorted({label for labels in lists for label in labels})
+
+
 def _plain_step(operation):
     """A transaction's step: plainly framed, sent once, over the transaction's connection."""
     kept = ("sequence", "sequence_first", "compressor", "drain")
@@ -501,6 +510,13 @@ EXPECTED_LABELS = [
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
     "edit_filtered", "edit_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
 ]
+_CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
+# What each kind of command must have had in it.
+EXPECTED_IN = {
+    "update": [*_CHANGES, "filter_array"], "bulk": [*_CHANGES, "filter_array"],
+    "findAndModify": [*_CHANGES, "filter_array"], "transaction": [*_CHANGES, "filter_array"],
+    "w: 0": _CHANGES, "delete": ["filter_array"],
+}
 EXPECTED_OF_DOTTED = ["set_prefix", "unset_prefix", "find_prefix_included", "find_prefix_excluded"]
 EXPECTED_OF_TWO = ["push_both"]
 

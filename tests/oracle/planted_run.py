@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 
+from oracle.campaigns import TOO_LITTLE
 from oracle.planted import BUGS
 from support.process import build_folder
 
@@ -65,6 +66,8 @@ def caught(program, seconds):
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode == 0:
+        return None
+    if TOO_LITTLE in done.stdout:
         return None
     lines = [line for line in done.stdout.splitlines() if "differ" in line or "rest" in line]
     return (lines or done.stdout.splitlines()[-1:])[0][:150]

@@ -8,9 +8,13 @@ from support import exact, verify
 from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
+from support.wire import Connection
 
 REST_SECONDS = 20
 MOMENT_SECONDS = 0.5
+SETTLED_SECONDS = 0.15  # a tail that has not moved by then waits for garbage to go
+PAUSE = 0.025           # between two looks: they cost more than what is tested
+_BEFORE_DOCUMENTS = b"\4firstBatch\0"  # in a find's reply; no client's document stands before it
 
 
 class World:
@@ -27,6 +31,8 @@ class World:
         self.spillways = []
         self.arms = []
         self.client = None
+        self.stored = None
+        self.known = {}
 
     def __enter__(self):
         with contextlib.ExitStack() as stack:
@@ -42,6 +48,8 @@ class World:
         # One try only: the oracle's reads must not hide a lost connection.
         self.client = self.cluster.client(retryReads=False, retryWrites=False)
         stack.enter_context(self.client)
+        # What is stored is read often: without a driver, and taken apart only where it has changed.
+        self.stored = stack.enter_context(Connection(self.cluster.primary.port))
         self.client.admin.command(
             "setDefaultRWConcern", defaultWriteConcern={"w": 1}, writeConcern={"w": "majority"})
         if not self.direct:
@@ -88,20 +96,33 @@ class World:
         for keeping in self._keepings(layout):
             self.client[keeping.database][keeping.overflow].delete_many({})
 
+    def _read(self, database, collection, **options):
+        """Every document that a collection holds, as the bytes of one array."""
+        find = {"find": collection, "batchSize": 100000, **options, "$db": database}
+        body = self.stored.call(exact.document(find)).body
+        at = body.index(_BEFORE_DOCUMENTS) + len(_BEFORE_DOCUMENTS)
+        return body[at:at + int.from_bytes(body[at:at + 4], "little")]
+
     def spilled(self, layout):
         """The `_id`s of documents of which a part is elsewhere, and those of all others."""
         found = {True: [], False: []}
-        collection = self.client[RULED][layout.collection]
-        raw = collection.with_options(
-            codec_options=collection.codec_options.with_options(document_class=verify.RawBSONDocument))
-        for document in raw.find({}, {"_spill": 1}):
-            pairs = exact.parse(bytes(document.raw))
+        for pairs in _documents(self._read(RULED, layout.collection, projection={"_spill": 1})):
             state = exact.get(pairs, "_spill")
             found[bool(state and state[1])].append(exact.get(pairs, "_id"))
         return found[True], found[False]
 
     def findings(self, layout):
-        return [verify.check(*keeping.read(self.client), keeping)[0] for keeping in self._keepings(layout)]
+        return [self._findings(keeping) for keeping in self._keepings(layout)]
+
+    def _findings(self, keeping):
+        # The overflow first: what is linked between the two reads is there already.
+        names = (keeping.overflow, keeping.collection)
+        batches, mains = read = [self._read(keeping.database, name) for name in names]
+        last, found = self.known.get(names, (None, None))
+        if last != read:
+            found = verify.check(_documents(mains), _documents(batches), keeping)[0]
+            self.known[names] = read, found
+        return found
 
     def wait_for_rest(self, layout, strict):
         """Until the stored layout is what it shall be; the findings that stay after a deadline.
@@ -119,18 +140,25 @@ class World:
             return not last
 
         try:
-            wait_for(at_rest, "rest", REST_SECONDS if strict else MOMENT_SECONDS, 0.01)
+            wait_for(at_rest, "rest", REST_SECONDS if strict else MOMENT_SECONDS, PAUSE)
         except TimeoutError:
             return [str(found) for found in last if strict or found.corrupt]
         return []
 
-
-    def wait_a_moment(self, layout):
-        """Until the layout is at rest, or some time has gone: garbage may be in the way."""
+    def wait_until_settled(self, layout):
+        """Until tails have moved, or a moment has gone."""
         if self.direct:
             return
+
+        def settled():
+            return not any(found.unfinished for found in self.findings(layout))
+
         with contextlib.suppress(TimeoutError):
-            wait_for(lambda: not any(self.findings(layout)), "rest", MOMENT_SECONDS / 2, 0.01)
+            wait_for(settled, "tails to move", SETTLED_SECONDS, PAUSE)
+
+
+def _documents(array):
+    return [pairs for _, (_, pairs) in exact.parse(array)]
 
 
 def _unrest(findings, layout):
