@@ -199,7 +199,8 @@ static bool is_duplicate(const struct reply_summary *summary)
 /* mongod's answer stands. */
 static enum edit_outcome done(struct edit *edit)
 {
-	edit->more = edit->listed && edit->next < edit->ids.length;
+	edit->more = edit->listed &&
+		     (edit->next < edit->ids.length || edit->failure.raw.length > 0);
 	return EDIT_DONE;
 }
 
@@ -240,6 +241,8 @@ static bool is_unauthorized(const struct packet *reply)
 	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
 }
 
+static enum edit_outcome next_document(struct edit *edit);
+
 /* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
  * same in its own words. */
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
@@ -254,6 +257,10 @@ static enum edit_outcome fail_read(struct edit *edit, const struct sequence *seq
 		return fail(edit, reply);
 	packet_fini(&edit->failure);
 	edit->failure = packet_steal(reply);
+	/* mongod has done the documents before that one; what fails in a transaction undoes them. */
+	if (edit->step == STEP_SEARCH && edit->listed && edit->ids.length > 0 &&
+	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return next_document(edit);
 	if (edit->reply.raw.length > 0)
 		return EDIT_REJECTED;
 	edit->none = true;
@@ -646,7 +653,7 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 {
 	if (edit->more) {
 		edit->more = false;
-		return next_document(edit);
+		return edit->next < edit->ids.length ? next_document(edit) : EDIT_REJECTED;
 	}
 	switch ((enum edit_step)edit->step) {
 	case STEP_BEGIN:

@@ -72,6 +72,7 @@ struct edit {
 	int rounds;
 	bool all;     /* every target is concerned */
 	bool reads;   /* the filter, sort or hint reads one of them */
+	bool raises;  /* a document may make the filter fail: the ones before it count */
 	bool settles; /* mongod can judge the filter in a pipeline */
 	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
 			 filter reads of arrays stands by itself */

@@ -72,34 +72,11 @@ static enum update_kind kind_of(const struct edit_write *write,
 				       : update_classify(&write->update, namespace).kind;
 }
 
-/* mongod refuses an upsert with $expr in its filter, whatever it finds. */
-static bool has_expression(struct bytes filter)
-{
-	struct walk walk;
-	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
-
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
-	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		bool joins = element_is(&element, "$and") || element_is(&element, "$or") ||
-			     element_is(&element, "$nor");
-
-		if (!walk_in_array(&walk) && element_is(&element, "$expr"))
-			return true;
-		if ((walk_in_array(&walk) ? element.type == BSON_BYTE_DOCUMENT
-					  : joins && element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
-			return false;
-	}
-	return false;
-}
-
 bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	return write->filter.type == BSON_BYTE_DOCUMENT &&
-	       !(write->upsert && has_expression(write->filter.value)) &&
+	       /* mongod refuses an upsert with $expr in its filter, whatever it finds */
+	       !(write->upsert && filter_has_expression(write->filter.value)) &&
 	       (kind_of(write, namespace) == UPDATE_EDIT || filter_reads(write, namespace) ||
 		cuts_image(write, namespace));
 }
@@ -152,7 +129,8 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 	auto_buffer struct buffer scratch = {0};
 	size_t place = 0;
 
-	return filter_split_write(&scratch, &place, write->filter.value, namespace).alone;
+	return filter_split_write(&scratch, &place, write->filter.value, namespace, FILTER_REST_ALL)
+		.alone;
 }
 
 const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
@@ -214,6 +192,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	edit->pinned =
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
+	edit->raises = filter_has_expression(write->filter.value);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
 		      !is_positional(&write->update) && !cuts_image(write, namespace) &&

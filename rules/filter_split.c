@@ -107,19 +107,24 @@ static bool conjunct_alone(const struct element *conjunct, const struct ruled_na
 	       conjunct->type == BSON_BYTE_ARRAY && list_alone(conjunct->value, namespace);
 }
 
-/* Appends the conjunct, and takes it back where it reads an array. */
+/* Appends the conjunct, and takes it back where it reads an array or is not wanted. */
 static void take_conjunct(struct buffer *out, size_t *place, const struct element *conjunct,
-			  const struct ruled_namespace *namespace, struct filter_split *split)
+			  const struct ruled_namespace *namespace, enum filter_rest wanted,
+			  struct filter_split *split)
 {
 	size_t mark = out->length, document;
+	struct bytes written;
 	char name[12];
 
 	document = writer_open_document(out, writer_index(name, *place));
 	writer_element(out, conjunct);
 	writer_close(out, document);
-	if (reads_of_filter((struct bytes){out->data + document, out->length - document}, namespace)
-		    .kind == READS_NOTHING) {
-		++*place;
+	written = (struct bytes){out->data + document, out->length - document};
+	if (reads_of_filter(written, namespace).kind == READS_NOTHING) {
+		if (wanted == FILTER_REST_QUIET && filter_has_expression(written))
+			out->length = mark;
+		else
+			++*place;
 		return;
 	}
 	out->length = mark;
@@ -127,8 +132,32 @@ static void take_conjunct(struct buffer *out, size_t *place, const struct elemen
 	split->alone = split->alone && conjunct_alone(conjunct, namespace);
 }
 
+bool filter_has_expression(struct bytes filter)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		bool joins = element_is(&element, "$and") || element_is(&element, "$or") ||
+			     element_is(&element, "$nor");
+
+		if (!walk_in_array(&walk) && element_is(&element, "$expr"))
+			return true;
+		if ((walk_in_array(&walk) ? element.type == BSON_BYTE_DOCUMENT
+					  : joins && element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+	}
+	return false;
+}
+
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
-				       const struct ruled_namespace *namespace)
+				       const struct ruled_namespace *namespace,
+				       enum filter_rest wanted)
 {
 	struct filter_split split = {.alone = true};
 	struct walk walk;
@@ -147,7 +176,7 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 		else if (element_is(&element, "$and") && element.type == BSON_BYTE_ARRAY)
 			sound = walk_into(&walk, element.type, element.value);
 		else
-			take_conjunct(out, place, &element, namespace, &split);
+			take_conjunct(out, place, &element, namespace, wanted, &split);
 		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
 	}
 	if (step != CURSOR_END)

@@ -9,7 +9,15 @@ struct filter_split {
 		       arrays */
 };
 
+enum filter_rest {
+	FILTER_REST_ALL,
+	FILTER_REST_QUIET, /* without $expr: some document could make it fail */
+};
+
 /* Appends the conjuncts that don't read arrays of the namespace, one document each, to the array
  * that is open in `out`, as elements from *place on. Top-level $and's are taken apart, too. */
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
-				       const struct ruled_namespace *namespace);
+				       const struct ruled_namespace *namespace,
+				       enum filter_rest wanted);
+/* $expr stands somewhere in it. */
+bool filter_has_expression(struct bytes filter);

@@ -448,7 +448,7 @@ static enum sequence_outcome reject_edit(struct sequence *sequence,
 	struct reply_summary summary;
 	enum sequence_outcome outcome;
 
-	if (!take_part(sequence, &edit->reply, &outcome))
+	if (edit->reply.raw.length > 0 && !take_part(sequence, &edit->reply, &outcome))
 		return outcome;
 	require(reply_summarise(edit->failure.message.body, &summary));
 	write_result_add_error(&write->result, write->sent, (int32_t)summary.code,
