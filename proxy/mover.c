@@ -184,7 +184,8 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	if (round.elements > 0)
 		atomic_store(&mover->metrics->mover_lag_microseconds,
 			     1000 * (mover_clock() - work->due_since));
-	if (round.stored_in_vain) /* whoever ended the generation has looked before that */
+	/* Whoever ended the generation has looked before that; a transaction's end came later. */
+	if (round.stored_in_vain || work->unsettled)
 		mover_queue_look(mover->garbage, work->target, work->id_type, work->id,
 				 mover_clock());
 	tell(mover, work, &round, end);

@@ -4,6 +4,7 @@
 #include "protocol/writer.h"
 #include "rules/names.h"
 #include "rules/reassemble.h"
+#include "rules/update.h"
 
 #include <stdlib.h>
 
@@ -36,6 +37,7 @@ void edit_fini(struct edit *edit)
 	buffer_fini(&edit->kept);
 	buffer_fini(&edit->empty);
 	buffer_fini(&edit->filter);
+	buffer_fini(&edit->whole);
 	packet_fini(&edit->reply);
 	packet_fini(&edit->failure);
 	*edit = (struct edit){0};
@@ -140,6 +142,16 @@ static enum edit_outcome swap_probed(struct edit *edit)
 	return EDIT_WRITE;
 }
 
+static enum edit_outcome write_whole(struct edit *edit)
+{
+	edit->update = (struct element){0};
+	edit_write_whole(edit);
+	edit->swapped = true;
+	edit->upsert = false;
+	edit->step = STEP_WRITE;
+	return EDIT_WRITE;
+}
+
 /* Nothing matches: the write is sent to be answered, or to insert. */
 static enum edit_outcome write_none(struct edit *edit)
 {
@@ -199,8 +211,8 @@ static bool is_duplicate(const struct reply_summary *summary)
 /* mongod's answer stands. */
 static enum edit_outcome done(struct edit *edit)
 {
-	edit->more = edit->listed &&
-		     (edit->next < edit->ids.length || edit->failure.raw.length > 0);
+	edit->more =
+		edit->listed && (edit->next < edit->ids.length || edit->failure.raw.length > 0);
 	return EDIT_DONE;
 }
 
@@ -257,7 +269,8 @@ static enum edit_outcome fail_read(struct edit *edit, const struct sequence *seq
 		return fail(edit, reply);
 	packet_fini(&edit->failure);
 	edit->failure = packet_steal(reply);
-	/* mongod has done the documents before that one; what fails in a transaction undoes them. */
+	/* mongod has done the documents before that one; what fails in a transaction undoes them.
+	 */
 	if (edit->step == STEP_SEARCH && edit->listed && edit->ids.length > 0 &&
 	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return next_document(edit);
@@ -414,6 +427,51 @@ static bool has_state(const struct edit *edit, size_t target)
 	       document_find(state.value, "n", &field);
 }
 
+/* E1's document has this array's length in main; -1 where it is no spilled array. */
+static int64_t length_in_main(const struct edit *edit, size_t target)
+{
+	struct element length;
+	int64_t value;
+	char name[12];
+
+	return edit->concerned[target] && has_state(edit, target) &&
+			       document_find(buffer_view(&edit->kept), writer_index(name, target),
+					     &length) &&
+			       element_integer(&length, &value)
+		       ? value
+		       : -1;
+}
+
+static int64_t moved_count(const struct edit *edit, size_t target)
+{
+	struct element states, state, count;
+	int64_t moved;
+
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+		document_find(states.value, edit->namespace->targets[target].rule->key, &state) &&
+		document_find(state.value, "n", &count));
+	return element_integer(&count, &moved) ? moved : 0;
+}
+
+/* Some spilled array can't be what it is set to: `target`. `whatever` its length is, it is too
+ * large to be set at all. */
+static bool sets_another(struct edit *edit, bool whatever)
+{
+	if (!edit->sets)
+		return false;
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		const struct rule *rule = edit->namespace->targets[i].rule;
+		int64_t length = length_in_main(edit, i);
+
+		edit->target = i;
+		if (length >= 0 &&
+		    (whatever || length + moved_count(edit, i) !=
+					 update_whole_length(&edit->write.update, rule)))
+			return true;
+	}
+	return false;
+}
+
 /* The copy that `id` looks into from now on. */
 static void keep_document(struct edit *edit, struct bytes document)
 {
@@ -433,6 +491,8 @@ static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence
 static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequence,
 				      const struct sequence_input *input)
 {
+	if (sets_another(edit, false))
+		return write_whole(edit);
 	if (edit->membership.known && edit->rounds < SWAPS_MAX && has_state(edit, edit->target)) {
 		edit->step = STEP_PROBE;
 		return edit_send_probe(edit, sequence, input);
@@ -543,6 +603,8 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 
 static enum edit_outcome too_large(struct edit *edit)
 {
+	if (sets_another(edit, true))
+		return write_whole(edit);
 	return refuse(edit, ERROR_OBJECT_TOO_LARGE,
 		      "the whole array, which this write needs in one document, passes 16 MB");
 }

@@ -24,7 +24,8 @@ struct edit_write {
 	struct element sort;
 	struct element fields; /* findAndModify's projection */
 	bool upsert;
-	bool many; /* multi: true, limit: 0 */
+	bool many;    /* multi: true, limit: 0 */
+	bool counted; /* the reply tells whether it changed the document (nModified) */
 };
 
 /* One statement of an update or delete. False where it can't be read. */
@@ -63,6 +64,7 @@ struct edit {
 	struct buffer empty;          /* the same, as a merge takes it */
 	struct fetch fetch;
 	struct buffer filter;  /* EDIT_WRITE */
+	struct buffer whole;   /* {u}: the update with what resets states */
 	struct element update; /* EDIT_WRITE: instead of the client's; type 0: the client's */
 	struct packet reply;   /* EDIT_DONE, EDIT_FAILED, EDIT_REJECTED */
 	struct packet failure; /* EDIT_REJECTED */
@@ -76,6 +78,8 @@ struct edit {
 	bool settles; /* mongod can judge the filter in a pipeline */
 	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
 			 filter reads of arrays stands by itself */
+	bool sets;    /* arrays as a whole, and reads none: right as it is where the one that stands
+			 has another length */
 	bool pinned;  /* the client's filter names the document */
 	bool listed;  /* there are many documents, and `ids` has them */
 	bool asks;    /* the first write, in a transaction, only asks for mongod's answer */
@@ -106,6 +110,8 @@ void edit_write_filter(struct edit *edit);
 void edit_write_swap(struct edit *edit);
 /* The same behind a probe: the filter, on main's part, and the overflow that was looked into. */
 void edit_write_probed(struct edit *edit);
+/* The update as a whole, on a document whose array `target` stays what it is. */
+void edit_write_whole(struct edit *edit);
 /* The document, or documents, that the write is about: their `_id`s. */
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);

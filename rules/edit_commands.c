@@ -5,6 +5,7 @@
 #include "rules/filter_split.h"
 #include "rules/names.h"
 #include "rules/reassemble.h"
+#include "rules/update.h"
 
 #include <stdlib.h>
 
@@ -240,6 +241,32 @@ void edit_write_probed(struct edit *edit)
 	close_conjunction(&open);
 }
 
+void edit_write_whole(struct edit *edit)
+{
+	const struct ruled_namespace *namespace = edit->namespace;
+	struct conjunction open;
+	struct element length;
+	char name[12];
+	size_t unchanged, start;
+
+	edit->filter.length = 0;
+	open = open_conjunction(&edit->filter, NULL);
+	add_filter(&open, edit->write.filter.value);
+	add_pin(edit, &open);
+	unchanged = writer_open_document(open.out, next_name(&open, name));
+	require(document_find(buffer_view(&edit->kept), writer_index(name, edit->target), &length));
+	write_unchanged(edit, open.out, namespace->targets[edit->target].rule, &length);
+	writer_close(open.out, unchanged);
+	close_conjunction(&open);
+	if (update_classify(&edit->write.update, namespace).kind != UPDATE_WHOLE)
+		return; /* a replacement leaves no state by itself */
+	edit->whole.length = 0;
+	start = writer_open(&edit->whole);
+	update_write_whole(&edit->whole, "u", &edit->write.update, namespace);
+	writer_close(&edit->whole, start);
+	require(document_find(buffer_view(&edit->whole), "u", &edit->update));
+}
+
 /* F, or a concerned array that has a state. */
 static void add_filter_or_state(const struct edit *edit, struct conjunction *open)
 {
@@ -288,15 +315,6 @@ static void write_options(const struct edit *edit, struct sequence *sequence)
 	write_option(&sequence->buffer, &sequence->match.command.fields[FIELD_LET]);
 }
 
-static void write_id_and_state(struct buffer *out)
-{
-	size_t projection = writer_open_document(out, "projection");
-
-	writer_int32(out, "_id", 1);
-	writer_int32(out, NAME_STATE, 1);
-	writer_close(out, projection);
-}
-
 static enum edit_outcome send(struct edit *edit, struct sequence *sequence,
 			      const struct sequence_input *input, size_t body)
 {
@@ -316,11 +334,14 @@ static enum edit_outcome send_find(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input)
 {
 	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence);
+	size_t body = sequence_begin_command(sequence), projection;
 
 	writer_string(out, "find", edit->namespace->collection);
 	writer_renamed(out, "filter", &edit->write.filter);
-	write_id_and_state(out);
+	projection = writer_open_document(out, "projection");
+	writer_int32(out, "_id", 1);
+	writer_int32(out, NAME_STATE, 1);
+	writer_close(out, projection);
 	if (edit->write.sort.type != 0)
 		writer_renamed(out, "sort", &edit->write.sort);
 	write_option(out, &edit->write.hint);
@@ -370,6 +391,17 @@ static void write_length(struct buffer *out, const char *name, const char *array
 	writer_close(out, field);
 }
 
+/* Named by target: of the arrays that are concerned. */
+static void write_lengths(const struct edit *edit, struct buffer *out)
+{
+	char name[12];
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i])
+			write_length(out, writer_index(name, i),
+				     edit->namespace->targets[i].rule->array);
+}
+
 /* {$project: {_id: 1}}; of a document that may be swapped also its state and, named by target, the
  * lengths of the arrays that were read. */
 static void write_last_stage(const struct edit *edit, struct buffer *out, size_t *place, bool state)
@@ -379,12 +411,10 @@ static void write_last_stage(const struct edit *edit, struct buffer *out, size_t
 	size_t project = writer_open_document(out, "$project");
 
 	writer_int32(out, "_id", 1);
-	if (state)
+	if (state) {
 		writer_int32(out, NAME_STATE, 1);
-	for (size_t i = 0; state && i < edit->namespace->target_count; i++)
-		if (edit->concerned[i])
-			write_length(out, writer_index(name, i),
-				     edit->namespace->targets[i].rule->array);
+		write_lengths(edit, out);
+	}
 	writer_close(out, project);
 	writer_close(out, stage);
 }
@@ -463,7 +493,7 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 				 const struct sequence_input *input)
 {
 	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence);
+	size_t body = sequence_begin_command(sequence), projection;
 	struct conjunction open;
 
 	writer_string(out, "find", edit->namespace->collection);
@@ -471,7 +501,12 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	add_pin(edit, &open);
 	add_candidates(edit, &open);
 	close_conjunction(&open);
-	write_id_and_state(out);
+	projection = writer_open_document(out, "projection");
+	writer_int32(out, "_id", 1);
+	writer_int32(out, NAME_STATE, 1);
+	if (edit->sets)
+		write_lengths(edit, out);
+	writer_close(out, projection);
 	write_option(out, &edit->write.hint); /* an index may lack documents */
 	writer_int32(out, "limit", 1);
 	write_options(edit, sequence);

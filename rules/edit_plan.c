@@ -24,6 +24,7 @@ bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *w
 				     .hint = statement.hint,
 				     .sort = statement.sort,
 				     .upsert = element_truth(&statement.upsert)};
+	write->counted = !deletes;
 	write->many = deletes ? element_integer(&statement.limit, &limit) && limit == 0
 			      : element_truth(&statement.multi);
 	return true;
@@ -72,13 +73,25 @@ static enum update_kind kind_of(const struct edit_write *write,
 				       : update_classify(&write->update, namespace).kind;
 }
 
+/* It sets arrays as a whole, and one of them perhaps to what it is. */
+static bool may_change_nothing(const struct edit_write *write,
+			       const struct ruled_namespace *namespace)
+{
+	enum update_kind kind;
+
+	if (!write->counted || !update_sets_array(&write->update, namespace))
+		return false;
+	kind = kind_of(write, namespace);
+	return kind == UPDATE_WHOLE || kind == UPDATE_REPLACE;
+}
+
 bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	return write->filter.type == BSON_BYTE_DOCUMENT &&
 	       /* mongod refuses an upsert with $expr in its filter, whatever it finds */
 	       !(write->upsert && filter_has_expression(write->filter.value)) &&
-	       (kind_of(write, namespace) == UPDATE_EDIT || filter_reads(write, namespace) ||
-		cuts_image(write, namespace));
+	       (kind_of(write, namespace) == UPDATE_EDIT || may_change_nothing(write, namespace) ||
+		filter_reads(write, namespace) || cuts_image(write, namespace));
 }
 
 /* mongod refuses these in a $match behind other stages. */
@@ -186,6 +199,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		one.target_count = 1;
 		kind = kind_of(write, &one);
 		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
+				     (kind == UPDATE_REPLACE && write->counted) ||
 				     filter_reads(write, &one) || cuts_image(write, &one);
 		edit->all = edit->all && edit->concerned[i];
 	}
@@ -193,6 +207,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
 	edit->raises = filter_has_expression(write->filter.value);
+	edit->sets = !edit->reads && may_change_nothing(write, namespace);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
 		      !is_positional(&write->update) && !cuts_image(write, namespace) &&

@@ -126,9 +126,12 @@ static void match_statements(const struct matching *matching, enum command_field
 		}
 		if (judge_statement_reads(match, &statement))
 			return;
-		if (statement.u.type != 0 && field == FIELD_UPDATES &&
-		    judge_update(matching, &statement.u))
+		if (statement.u.type == 0 || field != FIELD_UPDATES)
+			continue;
+		if (judge_update(matching, &statement.u))
 			return;
+		/* perhaps to what it is: the reply says whether anything changed */
+		match->edits = match->edits || update_sets_array(&statement.u, match->namespace);
 	}
 	if (broken)
 		match_refuse_broken(match, "statement");

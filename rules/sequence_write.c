@@ -67,10 +67,19 @@ static bool note_insert(const struct sequence *sequence, struct bytes document,
 	return true;
 }
 
+static bool is_edit(const struct sequence *sequence, struct bytes document, struct edit_write *edit)
+{
+	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
+
+	return sequence->match.edits && edit_of_statement(document, deletes, edit) &&
+	       edit_wanted(edit, sequence->match.namespace);
+}
+
 static bool note_statement(const struct sequence *sequence, struct bytes document,
 			   struct mover_note *note)
 {
 	struct statement statement;
+	struct edit_write edit;
 	struct update update;
 
 	if (write_statements_field(sequence) == FIELD_DOCUMENTS)
@@ -82,6 +91,8 @@ static bool note_statement(const struct sequence *sequence, struct bytes documen
 		note->reason = MOVER_DELETED;
 		return note->id_type != 0; /* the sweep finds what others leave */
 	}
+	if (is_edit(sequence, document, &edit))
+		return false; /* they leave notes of their own */
 	update = update_classify(&statement.u, sequence->match.namespace);
 	return notes_of_update(&update, note);
 }
@@ -260,14 +271,6 @@ static enum sequence_outcome answer(struct sequence *sequence)
 
 /* ---- the client's statements, run by run ---- */
 
-static bool is_edit(const struct sequence *sequence, struct bytes document, struct edit_write *edit)
-{
-	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
-
-	return sequence->match.edits && edit_of_statement(document, deletes, edit) &&
-	       edit_wanted(edit, sequence->match.namespace);
-}
-
 static void send_statements(struct sequence *sequence, size_t first, size_t count)
 {
 	struct sequence_write *write = write_of(sequence);
@@ -390,6 +393,8 @@ static void note_edit(struct sequence_write *write)
 
 	if (edit->write.update.type == 0)
 		reason = MOVER_DELETED;
+	else if (edit->sets)
+		reason = MOVER_CHANGED;
 	if (upserted_id(last_reply(write), &id) || id.type != 0)
 		note_document(write, &id, reason);
 }

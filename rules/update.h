@@ -46,6 +46,12 @@ struct update update_classify(const struct element *u, const struct ruled_namesp
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
 			const struct ruled_namespace *namespace);
 
+/* How many elements the rule's array has that a $set or a replacement writes; -1 where it writes
+ * none, or something else than an array. Of operators the last one counts. */
+int64_t update_whole_length(const struct element *u, const struct rule *rule);
+/* True when it writes some ruled array as one that is not empty. */
+bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);
+
 /* True when the document holds a ruled array beyond its threshold or max_bytes. */
 bool document_is_outlier(struct bytes document, const struct ruled_namespace *namespace);
 /* True when the document's top level has `_spill`. */

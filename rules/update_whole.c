@@ -23,6 +23,74 @@ static bool sets_whole(const struct element *u, const struct rule *rule)
 	return false;
 }
 
+static int64_t array_length(const struct element *array)
+{
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+	int64_t length = 0;
+
+	if (array->type == BSON_BYTE_ARRAY && cursor_open(&cursor, array->value))
+		step = cursor_next(&cursor, &element);
+	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &element))
+		length++;
+	return step == CURSOR_END ? length : -1;
+}
+
+/* Of the array that a value set at `path` brings. */
+static int64_t length_within(struct bytes path, const struct element *value,
+			     const struct rule *rule)
+{
+	const char *rest = rule->array + path.length;
+	struct element array = *value;
+	struct bytes document;
+
+	if (*rest == '\0')
+		return array_length(value);
+	rest += path.length > 0;
+	return element_document(value, &document) && document_find_path(document, rest, &array)
+		       ? array_length(&array)
+		       : -1;
+}
+
+static bool names_operators(struct bytes update)
+{
+	struct cursor cursor;
+	struct element first;
+
+	return cursor_open(&cursor, update) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
+	       first.name.length > 0 && first.name.data[0] == '$';
+}
+
+int64_t update_whole_length(const struct element *u, const struct rule *rule)
+{
+	static const struct bytes whole = {0};
+	struct changes changes;
+	struct change change;
+	int64_t length = -1;
+
+	if (u->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, u->value))
+		return -1;
+	if (!names_operators(u->value))
+		return length_within(whole, u, rule);
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		enum path_relation relation = path_relate(change.path, rule->array);
+
+		if ((relation == PATH_SAME || relation == PATH_ABOVE) &&
+		    bytes_are(change.verb, "$set"))
+			length = length_within(change.path, &change.value, rule);
+	}
+	return length;
+}
+
+bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (update_whole_length(u, namespace->targets[i].rule) > 0)
+			return true;
+	return false;
+}
+
 /* True where an operator of the client's names the path, a prefix of it, or a path in it. */
 static bool client_names(const struct element *u, const char *path)
 {

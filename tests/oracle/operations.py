@@ -47,6 +47,7 @@ class Generator:
         self.strict = rng.random() < 0.6
         self.serial = 0
         self.retryables = []
+        self.wholes = []
 
     def operations(self, count):
         """`count` operations; documents first, so that there is something to work on."""
@@ -86,7 +87,6 @@ class Generator:
     def _replacement(self):
         serial = self._next_serial()
         parts = values.fields(self.rng, self.arrays, serial, self.repeats_names)
-        # Where Spillway has left traces, replacing a document by an equal one counts as a change.
         return exact.DOCUMENT, exact.pairs_of(parts + [("serial", serial)])
 
     def _filter(self):
@@ -470,7 +470,25 @@ class Generator:
         statement = {"q": {"_id": identifier}, "u": {"$set": {path: [*long, f"fresh {self._next_serial()}"]}}}
         operation = self._command("update", [("updates", [statement])], ["set_array"], [identifier])
         operation["settles"] = True
+        self.wholes.append((identifier, statement["u"]))
         return operation
+
+    def same(self):
+        """An array or document is set once more to what it was set to lately: often nothing changes."""
+        if not self.wholes or self._chance(0.3):
+            identifier = self.ids.one(self.rng)
+            operation = self._command(
+                "update", [("updates", [{"q": {"_id": identifier}, "u": self._replacement()}])],
+                ["replace"], [identifier])
+            operation["settles"] = True
+            self.wholes.append((identifier, operation["command"][1][1][1][0][1][1][1][1]))
+            return operation
+        identifier, update = self.rng.choice(self.wholes[-2:])
+        query = {"_id": identifier} if self._chance(0.7) else {"_id": {"$in": [identifier, 0]}, "k": {"$exists": True}}
+        statement = {"q": query, "u": update}
+        if self._chance(0.2) and not isinstance(update, tuple):
+            statement["multi"] = True
+        return self._command("update", [("updates", [statement])], ["set_same"], [identifier])
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
@@ -492,7 +510,7 @@ _WEIGHTS = [
     (Generator.update, 30), (Generator.upsert, 6), (Generator.bulk_update, 10),
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
-    (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12),
+    (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
@@ -502,7 +520,7 @@ _TRANSACTION_STEPS = [
 
 # What every run must have covered in every layout, on ordinary and on spilled documents.
 EXPECTED_LABELS = [
-    "push", "push_each", "push_mixed", "set_array", "unset_array", "replace", "other", "multi", "upsert",
+    "push", "push_each", "push_mixed", "set_array", "set_same", "unset_array", "replace", "other", "multi", "upsert",
     "bulk_ordered", "bulk_unordered", "sequence", "compressed", "retried", "insert_many", "delete_one",
     "delete_many", "unacknowledged", "fam_old", "fam_new", "transaction_commit", "transaction_abort",
     "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",

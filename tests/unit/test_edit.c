@@ -210,6 +210,74 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 	}
 }
 
+/* ---- an array that is set as a whole ---- */
+
+#define SET(array) "{'$set': {'f': " array "}}"
+#define SETS(q, u) UPDATE("{'q': " q ", 'u': " u "}", "")
+#define LENGTHS "'0': {'$cond': [{'$isArray': '$f'}, {'$size': '$f'}, -1]}"
+#define LOOK_SET \
+	"{'find': 'books', 'filter': " LOOK( \
+		"{'_id': 1}") ", 'projection': {'_id': 1, '_spill': 1, " LENGTHS \
+			      "}, 'limit': 1, '$db': 'shop', " NEAREST "}"
+#define OF_LENGTH(n) "{'_id': 1, '_spill': " STATE ", '0': " #n "}"
+#define UNCHANGED(n) \
+	"{'$and': [{'_id': 1}, {'_id': {'$eq': 1}}, {'_spill.f.g': " G1 \
+	", '_spill.f.n': 3, 'f': {'$size': " #n "}}]}"
+#define RESETTING(array) "{'$set': {'f': " array "}, '$unset': {'_spill.f': 1, 'has_extras': 1}}"
+
+Test(edit, another_length_than_the_one_that_stands_is_set_without_folding)
+{
+	start(SETS("{'_id': 1}", SET("[1, 2]")));
+	play_expect_sent(&play, 0, SETS(GUARDED("{'_id': 1}"), SET("[1, 2]")));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, LOOK_SET);
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_expect_sent(&play, 0, SETS(UNCHANGED(2), RESETTING("[1, 2]")));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	expect_note(MOVER_CHANGED);
+	play_close(&play);
+}
+
+Test(edit, a_replacement_of_another_length_is_sent_as_it_is)
+{
+	start(SETS("{'_id': 1}", "{'f': [1]}"));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_expect_sent(&play, 0, SETS(UNCHANGED(2), "{'f': [1]}"));
+	play_reply(&play, RESULT(0)); /* a push came between */
+	expect_pause();
+	play_expect_helper(&play, LOOK_SET);
+	play_close(&play);
+}
+
+Test(edit, an_array_of_the_same_length_is_folded_so_that_mongod_compares)
+{
+	start(SETS("{'_id': 1}", SET("[1, 2, 3, 4, 5]")));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_expect_helper(&play, FETCH(NEAREST));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_expect_helper(&play, I2(""));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, SETS(GUARDED("{'_id': 1}"), SET("[1, 2, 3, 4, 5]")));
+	play_reply(&play, "{'n': 1, 'nModified': 0, 'ok': 1.0}");
+	play_expect_answer(&play, "{'n': 1, 'nModified': 0, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(edit, what_is_too_large_to_fold_differs_from_whatever_is_set)
+{
+	start(SETS("{'_id': 1}", SET("[1, 2, 3, 4, 5]")));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(OF_LENGTH(2)));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'writeErrors': [{'index': 0, 'code': 10334, "
+			  "'errmsg': 'too large'}], 'ok': 1.0}");
+	play_expect_sent(&play, 0, SETS(UNCHANGED(2), RESETTING("[1, 2, 3, 4, 5]")));
+	play_close(&play);
+}
+
 /* ---- which document ---- */
 
 #define ANY UPDATE(STATEMENT("{'x': 1}", ""), "")
