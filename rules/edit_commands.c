@@ -513,37 +513,76 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	return send(edit, sequence, input, body);
 }
 
-/* Is a value in the overflow that the state links? What is stored beyond it is in main, too. */
-enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
-				  const struct sequence_input *input)
+/* Overflow documents of the generation that have the value. */
+static void write_probe_match(const struct edit *edit, struct buffer *out)
 {
 	const struct target *target = &edit->namespace->targets[edit->target];
 	struct bytes conditions = buffer_view(&edit->membership.overflow), condition;
 	struct element states, state, generation;
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), filter, list, projection, place = 0;
+	size_t stage = writer_open_document(out, "0"), match, list, place = 0;
 	char name[12];
 
 	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
 		document_find(states.value, target->rule->key, &state) &&
 		document_find(state.value, "g", &generation));
-	writer_string(out, "find", target->overflow_collection);
-	filter = writer_open_document(out, "filter");
+	match = writer_open_document(out, "$match");
 	writer_renamed(out, target->rule->overflow.link, &edit->id);
 	writer_renamed(out, "_spill.g", &generation);
 	list = writer_open_array(out, "$or");
 	while (message_next_document(&conditions, &condition))
 		writer_document(out, writer_index(name, place++), condition);
 	writer_close(out, list);
-	writer_close(out, filter);
-	projection = writer_open_document(out, "projection");
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+static void write_probe_lookup(const struct edit *edit, struct buffer *out)
+{
+	size_t stage = writer_open_document(out, "1"), lookup, pipeline, inner, project, place = 1;
+
+	lookup = writer_open_document(out, "$lookup");
+	writer_string(out, "from", edit->namespace->targets[edit->target].overflow_collection);
+	pipeline = writer_open_array(out, "pipeline");
+	write_probe_match(edit, out);
+	write_limit(out, &place);
+	inner = writer_open_document(out, "2");
+	project = writer_open_document(out, "$project");
 	writer_int32(out, "_id", 1);
-	writer_close(out, projection);
-	writer_int32(out, "limit", 1);
+	writer_close(out, project);
+	writer_close(out, inner);
+	writer_close(out, pipeline);
+	writer_string(out, "as", "0");
+	writer_close(out, lookup);
+	writer_close(out, stage);
+}
+
+/* Is a value in the overflow that the state links? What is stored beyond it is in main, too. Joined
+ * to main, so that values compare under main's own collation where the command has none. */
+enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
+				  const struct sequence_input *input)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), pipeline, stage, match, cursor;
+	struct conjunction open;
+
+	writer_string(out, "aggregate", edit->namespace->collection);
+	pipeline = writer_open_array(out, "pipeline");
+	stage = writer_open_document(out, "0");
+	open = open_conjunction(out, "$match");
+	add_pin(edit, &open);
+	close_conjunction(&open);
+	writer_close(out, stage);
+	write_probe_lookup(edit, out);
+	stage = writer_open_document(out, "2");
+	match = writer_open_document(out, "$match");
+	write_exists(out, "0._id", true);
+	writer_close(out, match);
+	writer_close(out, stage);
+	writer_close(out, pipeline);
+	cursor = writer_open_document(out, "cursor");
+	writer_close(out, cursor);
 	write_option(out, &edit->write.collation);
-	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
-	sequence_send_command(sequence, body);
-	return EDIT_SEND;
+	return send(edit, sequence, input, body);
 }
 
 enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,

@@ -180,6 +180,8 @@ static void find_membership(struct edit *edit)
 		return;
 	one.targets = &namespace->targets[edit->target];
 	one.target_count = 1;
+	if (strcmp(one.targets->overflow_database, namespace->database) != 0)
+		return; /* no $lookup reaches it */
 	if (edit->reads && kind_of(write, namespace) == UPDATE_PLAIN)
 		membership_of_filter(write->filter.value, &one, &edit->membership);
 	else if (!edit->reads && write->update.type != 0)

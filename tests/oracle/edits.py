@@ -24,7 +24,7 @@ class Edits:
         return self.rng.choice((0, 0, 1, 1, 2, 3, 4, 5, 7, self.rng.randrange(12), 30))
 
     def _small(self):
-        return self.rng.choice((0, 1, 2, 7, 1.0, "a", "b", None))
+        return self.rng.choice((0, 1, 2, 7, 1.0, "a", "b", "B", None))
 
     def _each(self, most=4):
         return [values.element(self.rng) if self.rng.random() < 0.5 else self._small()
@@ -132,7 +132,7 @@ class Edits:
 
 def condition(rng, path):
     """A condition on an array: part of a filter."""
-    small = rng.choice((0, 1, 2, 7, "a", "b", None))
+    small = rng.choice((0, 1, 2, 7, "a", "b", "B", None))
     position = rng.choice((0, 1, 2, 3, 5, 9, 20))
     field = f"${path}"
     array = {"$cond": [{"$isArray": field}, field, []]}

@@ -8,14 +8,15 @@ class Layout:
     """One collection under one or two rules.
 
     `arrays` are the ruled paths, `masked` the fields that a rule shows to clients on purpose and
-    that no comparison may look at.
+    that no comparison may look at, `collation` the collection's default.
     """
 
-    def __init__(self, name, threshold, rules, masked=()):
+    def __init__(self, name, threshold, rules, masked=(), collation=None):
         self.kind = name
         self.collection = f"{name}{threshold}"
         self.threshold = threshold
         self.masked = masked
+        self.collation = collation
         # A flag's other value is written blindly where an array is set or unset as a whole, so that
         # mongod may count a document as modified that it would not have changed (protocol.md 2).
         self.counts_modified = all(rule.get("flag", {}).get("otherwise", "absent") == "absent"
@@ -58,6 +59,7 @@ def _kinds():
         "flag": ([_rule(flag=yes)],),
         "otherwise": ([_rule(flag=word, gc_delay="60s")],),
         "shown": ([_rule(flag=yes, expose=["flag"])], ("many",)),
+        "collated": ([_rule(flag=yes)], (), {"locale": "en", "strength": 1}),
         "dotted": ([_rule(array="a.f", overflow=numbered)],),
         "bytes": ([_rule(max_bytes="1KB", overflow=fat)],),
         "two": ([

@@ -9,7 +9,7 @@ from support.exact import DB_POINTER, DOCUMENT, DOUBLE, SYMBOL, UNDEFINED, Raw, 
 # Values that a server makes are told from the client's by their times (see arms.py).
 _NAN = Raw(DOUBLE, b"\x01\x00\x00\x00\x00\x00\xf8\x7f")
 _PLAIN = [
-    0, 1, 2, -1, 7, Int64(1), Int64(2**40), 1.0, -0.0, 2.5, float("inf"), "", "a", "b", "A", "é€",
+    0, 1, 2, -1, 7, Int64(1), Int64(2**40), 1.0, -0.0, 2.5, float("inf"), "", "a", "B", "A", "é€",
     True, False, None,
 ]
 _ODD = [

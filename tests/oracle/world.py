@@ -52,6 +52,10 @@ class World:
         self.stored = stack.enter_context(Connection(self.cluster.primary.port))
         self.client.admin.command(
             "setDefaultRWConcern", defaultWriteConcern={"w": 1}, writeConcern={"w": "majority"})
+        for layout in self.layouts:
+            if layout.collation:
+                for name in (PLAIN, RULED):
+                    self.client[name].create_collection(layout.collection, collation=layout.collation)
         if not self.direct:
             rules = [rule for layout in self.layouts for rule in layout.rules(RULED)]
             self.spillways = [

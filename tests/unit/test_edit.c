@@ -210,6 +210,46 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 	}
 }
 
+/* ---- membership: the overflow is asked for a value ---- */
+
+#define PUSH_ONE "{'$push': {'f': 9}}"
+#define GUARD "{'_id': 1, 'f': {'$ne': 9}}"
+#define GUARDED_PUSH(q) UPDATE("{'q': " q ", 'u': " PUSH_ONE "}", "")
+#define PROBE(condition) \
+	"{'aggregate': 'books', 'pipeline': [{'$match': {'$and': [{'_id': {'$eq': 1}}]}}, " \
+	"{'$lookup': {'from': 'books_more', 'pipeline': [{'$match': {'book': 1, '_spill.g': " G1 \
+	", '$or': [" condition "]}}, {'$limit': 1}, {'$project': {'_id': 1}}], 'as': '0'}}, " \
+	"{'$match': {'0._id': {'$exists': true}}}], 'cursor': {}, '$db': 'shop', " NEAREST "}"
+#define IS_NINE "{'more': {'$eq': 9}}"
+#define ON_STATE(q) \
+	"{'$and': [" q ", {'_id': {'$eq': 1}}, {'_spill.f.g': " G1 ", '_spill.f.n': 3}]}"
+
+Test(edit, a_guard_asks_the_overflow_for_its_value)
+{
+	start(GUARDED_PUSH(GUARD));
+	play_expect_sent(&play, 0, GUARDED_PUSH(GUARDED(GUARD)));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, FIND(LOOK(GUARD), ", 'limit': 1", NEAREST));
+	play_reply(&play, FOUND(SPILLED));
+	play_expect_helper(&play, PROBE(IS_NINE));
+	play_reply(&play, FOUND(""));
+	play_expect_sent(&play, 0, GUARDED_PUSH(ON_STATE(GUARD)));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	expect_note(MOVER_APPENDED);
+	play_close(&play);
+}
+
+Test(edit, a_guard_whose_value_is_found_matches_nothing)
+{
+	start(GUARDED_PUSH(GUARD));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_answer(&play, RESULT(0));
+	play_close(&play);
+}
+
 /* ---- an array that is set as a whole ---- */
 
 #define SET(array) "{'$set': {'f': " array "}}"
