@@ -396,7 +396,14 @@ static bool state_stands(const struct edit *edit, struct bytes document)
 	return edit->all;
 }
 
-/* The document at work matches no longer. */
+static bool is_retryable(const struct sequence *sequence)
+{
+	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) &&
+	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
+}
+
+/* The document at work matches no longer. What made it so may have been another attempt at this
+ * very statement, which a driver has sent again: then history has the answer by now. */
 static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input)
 {
@@ -405,6 +412,8 @@ static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 			edit->upsert = true;
 			return write_now(edit);
 		}
+		if (is_retryable(sequence) && !edit->upsert)
+			return write_none(edit);
 		return done(edit);
 	}
 	if (++edit->rounds >= ROUNDS_MAX)

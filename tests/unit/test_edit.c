@@ -8,6 +8,7 @@
 #define STATEMENT(q, more) "{'q': " q ", 'u': " EDIT more "}"
 #define UPDATE(statements, more) \
 	"{'update': 'books', 'updates': [" statements "]" more ", '$db': 'shop'}"
+#define RETRYABLE "'lsid': {'id': 1}, 'txnNumber': {'$numberLong': '7'}"
 #define GUARDED(q) "{'$and': [" q ", " WITHOUT_STATE "]}"
 /* A part of the client's command: the ids of its statements come last. */
 #define BEFORE_IDS(statements, more, ids) \
@@ -93,6 +94,20 @@ Test(edit, what_matches_nothing_is_answered_by_the_write)
 	play_expect_helper(&play, E1);
 	play_reply(&play, FOUND(""));
 	play_expect_answer(&play, RESULT(0));
+	play_close(&play);
+}
+
+Test(edit, what_a_retryable_write_finds_gone_its_own_history_may_know)
+{
+	start(UPDATE(STATEMENT("{'_id': 1}", ""), ", " RETRYABLE));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND("")); /* another attempt has done it meanwhile */
+	play_expect_sent(
+		&play, 0,
+		BEFORE_IDS(STATEMENT("{'$and': [{'_id': 1}, " NEVER ", " WITHOUT_STATE "]}", ""),
+			   ", " RETRYABLE, "0"));
+	play_reply(&play, "{'n': 1, 'retriedStmtIds': [0], 'nModified': 1, 'ok': 1.0}");
+	play_expect_answer(&play, "{'n': 1, 'retriedStmtIds': [0], 'nModified': 1, 'ok': 1.0}");
 	play_close(&play);
 }
 
