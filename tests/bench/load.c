@@ -27,6 +27,7 @@ struct options {
 	int32_t first_id, ids, bytes;
 	int32_t members; /* that acknowledge a write; 0: as the server's default is */
 	const char *operation, *database, *collection, *array;
+	const char *text; /* pushed is {u: <turn>, t: <text>}; NULL: an int */
 };
 
 struct connection {
@@ -41,7 +42,7 @@ struct connection {
 /* The one message all connections send; what differs is patched in before each send. */
 struct message {
 	struct writer w;
-	size_t session, id, transaction; /* offsets, 0: has none */
+	size_t session, id, transaction, turn; /* offsets, 0: has none */
 };
 
 struct slice {
@@ -137,6 +138,22 @@ static size_t begin_write(struct message *m, const char *command, const char *se
 	return start;
 }
 
+static void put_element(struct message *m)
+{
+	struct writer *w = &m->w;
+	size_t element;
+
+	if (options.text == NULL) {
+		put_int32_field(w, options.array, 7);
+		return;
+	}
+	element = begin_document_field(w, options.array);
+	put_int32_field(w, "u", 0);
+	m->turn = w->length - 4;
+	put_string_field(w, "t", options.text);
+	end_document(w, element);
+}
+
 static void make_push(struct message *m)
 {
 	struct writer *w = &m->w;
@@ -149,7 +166,7 @@ static void make_push(struct message *m)
 	end_document(w, part);
 	part = begin_document_field(w, "u");
 	push = begin_document_field(w, "$push");
-	put_int32_field(w, options.array, 7);
+	put_element(m);
 	end_document(w, push);
 	end_document(w, part);
 	end_document(w, statement);
@@ -213,6 +230,8 @@ static void patch_message(struct connection *c)
 		write_int32(bytes + message.session, c->number);
 	if (message.transaction > 0)
 		memcpy(bytes + message.transaction, &turn, sizeof(turn));
+	if (message.turn > 0)
+		write_int32(bytes + message.turn, (int32_t)turn);
 	if (message.id > 0) {
 		int32_t step = (int32_t)((turn + c->number) % options.ids);
 
@@ -412,6 +431,7 @@ static void read_options(int argc, char **argv)
 		{"collection", required_argument, NULL, 'n'},
 		{"array", required_argument, NULL, 'a'},
 		{"members", required_argument, NULL, 'm'},
+		{"text", required_argument, NULL, 't'},
 		{0},
 	};
 	int option;
@@ -444,6 +464,9 @@ static void read_options(int argc, char **argv)
 			break;
 		case 'm':
 			options.members = atoi(optarg);
+			break;
+		case 't':
+			options.text = optarg;
 			break;
 		default:
 			exit(2);

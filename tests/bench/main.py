@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import edits, relay, spill
+from bench import edits, pushes, relay, spill
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -23,6 +23,9 @@ ROWS = {
     "big-message": relay.big_message,
     "push-ordinary": spill.push_ordinary,
     "push-long": spill.push_long,
+    "push-spilled": pushes.push_spilled,
+    "hot-document": pushes.hot_document,
+    "mongod-cpu": pushes.mongod_cpu,
     "find-long": spill.find_long,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
@@ -41,12 +44,13 @@ class Scale:
     big: int = 3                       # messages of 48 MB
     long: int = 1_000_000              # elements pushed to
     found: int = 100_000               # elements found
+    hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
     garbage: str = "1s"                # until it is cleared: not while a burst is measured
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, big=1, long=20_000, found=2000,
-              garbage="0s", beside=False)
+              hot=400, garbage="0s", beside=False)
 
 
 def read_arguments():
