@@ -1,6 +1,7 @@
 """What is measured: the stub server, the proxies before it, and the load that goes through them."""
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -142,17 +143,22 @@ class Load:
         return self._ask(f"count {operations}")
 
 
-def interleave(loads, rounds, seconds):
-    """Slices of each load, in turns; who begins changes from round to round."""
-    names = list(loads)
-    slices = {name: [] for name in names}
-    for load in loads.values():
-        load.run(seconds / 4)
+def alternate(arms, rounds):
+    """What each arm gives when called, in turns; who begins changes from round to round."""
+    names = list(arms)
+    results = {name: [] for name in names}
     for turn in range(rounds):
         first = turn % len(names)
         for name in names[first:] + names[:first]:
-            slices[name].append(loads[name].run(seconds))
-    return slices
+            results[name].append(arms[name]())
+    return results
+
+
+def interleave(loads, rounds, seconds):
+    """Slices of each load, in turns, after a short one of each."""
+    for load in loads.values():
+        load.run(seconds / 4)
+    return alternate({name: functools.partial(load.run, seconds) for name, load in loads.items()}, rounds)
 
 
 class Slices:

@@ -7,7 +7,8 @@ import contextlib
 import statistics
 import time
 
-from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, Slices, UNRULED, interleave, rule
+from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, Slices, UNRULED, alternate
+from bench.arms import interleave, rule
 from bench.spill import ACKNOWLEDGED, DIRECT, LONG, ORDINARY, insert_ordinary, loads, pinned_cluster
 from bench.spill import wait_until_spilled
 from bench.table import Row
@@ -15,9 +16,11 @@ from support.process import wait_for
 
 KEPT = 1000        # elements of the direct arm's array
 REFILL = 250       # pushes, where its length matters and the time does not
+WARM = 0.25        # seconds
 TEXT = f"{0:020d}"
 CONSTANT = {"operation": "push", "array": ARRAY}
 PASS, SPILLED = "pass-through", "spilled"
+KEPT_SHORT = f"direct, refilled every {REFILL}"
 
 
 def elements(count):
@@ -60,10 +63,15 @@ class Hot:
     def refill(self):
         self.database[DIRECT].replace_one({"_id": LONG}, {ARRAY: elements(KEPT)}, upsert=True)
 
+    @contextlib.contextmanager
     def loads(self, members):
+        """One load for each arm, warm."""
         arms = {DIRECT: (self.server.port, {"collection": DIRECT}),
                 SPILLED: (self.spillway.port, {"collection": RULED})}
-        return loads(arms, first_id=LONG, text=TEXT, members=members, **CONSTANT)
+        with loads(arms, first_id=LONG, text=TEXT, members=members, **CONSTANT) as all_:
+            refilled(self, all_[DIRECT], WARM)
+            sustained(self, all_[SPILLED], WARM)
+            yield all_
 
     def counted(self, name):
         """The sum of one of Spillway's metrics, whatever its labels."""
@@ -92,19 +100,6 @@ def hot():
             yield Hot(cluster, client, spillway)
 
 
-def alternate(arms, rounds):
-    """What each arm gives, in turns; who begins changes from round to round. One turn is a warm-up."""
-    names = list(arms)
-    results = {name: [] for name in names}
-    for turn in range(-1, rounds):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
-            result = arms[name]()
-            if turn >= 0:
-                results[name].append(result)
-    return results
-
-
 def sustained(document, load, seconds):
     """A slice on the spilled document, and the rest of the tail after it."""
     moved = document.moved()
@@ -118,6 +113,19 @@ def refilled(document, load, seconds):
     return load.run(seconds)
 
 
+def kept(document, load, seconds):
+    """As refilled(), but so often that the array hardly grows; the time of refills is left out."""
+    pieces = []
+    while sum(piece["seconds"] for piece in pieces) < seconds:
+        document.refill()
+        pieces.append(load.count(REFILL))
+    spent = sum(piece["seconds"] for piece in pieces)
+    return {**pieces[0], "operations": REFILL * len(pieces), "seconds": spent,
+            "per_second": REFILL * len(pieces) / spent,
+            "p50_us": statistics.median(piece["p50_us"] for piece in pieces),
+            "p99_us": statistics.median(piece["p99_us"] for piece in pieces)}
+
+
 def hot_document(scale):
     """Pushes a second while the mover takes away what they bring."""
     slices = {}
@@ -126,12 +134,14 @@ def hot_document(scale):
             with document.loads(members) as all_:
                 slices[words] = Slices(alternate({
                     DIRECT: lambda: refilled(document, all_[DIRECT], scale.seconds),
+                    KEPT_SHORT: lambda: kept(document, all_[DIRECT], scale.seconds),
                     SPILLED: lambda: sustained(document, all_[SPILLED], scale.seconds),
                 }, scale.rounds))
     detail = {}
     for words, found in slices.items():
         figures = found.detail("per_second", "p50_us", "p99_us")
-        figures["throughput, ratio"] = found.ratio(SPILLED, DIRECT, "per_second")
+        for base in (DIRECT, KEPT_SHORT):
+            figures[f"throughput, {SPILLED} / {base}"] = found.ratio(SPILLED, base, "per_second")
         detail.update({name + words: value for name, value in figures.items()})
     return [Row("pushes a second on one hot spilled document / direct on 1,000 elements",
                 slices[""].ratio(SPILLED, DIRECT, "per_second"), at_least=1.2, detail=detail)]
