@@ -153,15 +153,19 @@ static void heap_pop(struct mover_queue *queue)
 	heap_down(queue, 0);
 }
 
-/* Puts the entry where its `due` belongs, and wakes who waits for something later. */
+/* Puts the entry where its `due` belongs, and wakes a sleeper where that is earlier than all others
+ * were: who sleeps until an earlier time looks again then, and a hot document's every append puts
+ * its entry off. */
 static void schedule(struct mover_queue *queue, struct mover_work *work, int64_t due)
 {
+	int64_t first = queue->heap_length > 0 ? queue->heap[0]->due : INT64_MAX;
+
 	work->due = due;
 	if (work->place == NOWHERE)
 		heap_set(queue, queue->heap_length++, work);
 	heap_up(queue, work->place);
 	heap_down(queue, work->place);
-	if (work->place == 0)
+	if (due < first)
 		pthread_cond_signal(&queue->changed);
 }
 
