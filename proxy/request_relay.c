@@ -73,6 +73,7 @@ static void request_count(struct session *session, const struct match *match)
 		metric_add(&metrics->commands_forwarded, 1);
 		return;
 	case VERDICT_READ:
+	case VERDICT_AGGREGATE:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
 	case VERDICT_EXPLAIN:
@@ -126,6 +127,7 @@ static void request_on_packet(struct session *session, struct packet *packet)
 		request_forward_hello(session, packet);
 		break;
 	case VERDICT_READ:
+	case VERDICT_AGGREGATE:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
 	case VERDICT_EXPLAIN:

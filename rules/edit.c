@@ -302,17 +302,12 @@ static bool open_batch(struct edit *edit, const struct sequence *sequence, struc
 	       batch.type == BSON_BYTE_ARRAY && cursor_open(cursor, batch.value);
 }
 
-static bool generation_died(struct packet *reply)
+static bool generation_died(const struct packet *reply)
 {
 	struct reply_summary summary;
-	struct element message;
-	struct bytes text;
 
-	/* The text alone may be a quotation of the pipeline. */
 	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && summary.code == ERROR_CONVERSION_FAILURE &&
-	       document_find(reply->message.body, "errmsg", &message) &&
-	       element_string(&message, &text) && reassemble_says_dead(text);
+	       reassemble_died(reply->message.body, &summary);
 }
 
 /* ---- which documents ---- */
@@ -396,14 +391,9 @@ static bool state_stands(const struct edit *edit, struct bytes document)
 	return edit->all;
 }
 
-static bool is_retryable(const struct sequence *sequence)
-{
-	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) &&
-	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
-}
-
 /* The document at work matches no longer. What made it so may have been another attempt at this
- * very statement, which a driver has sent again: then history has the answer by now. */
+ * very statement, which a driver has sent again: history has the answer by now. Or a write that may
+ * yet be rolled back: the answer waits for the write concern. In a transaction neither can be. */
 static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input)
 {
@@ -412,7 +402,8 @@ static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 			edit->upsert = true;
 			return write_now(edit);
 		}
-		if (is_retryable(sequence) && !edit->upsert)
+		if (!edit->upsert && !edit->listed &&
+		    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return write_none(edit);
 		return done(edit);
 	}

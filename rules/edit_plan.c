@@ -94,29 +94,6 @@ bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *n
 		filter_reads(write, namespace) || cuts_image(write, namespace));
 }
 
-/* mongod refuses these in a $match behind other stages. */
-static bool filter_fits_pipeline(struct bytes filter)
-{
-	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
-	struct walk walk;
-	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
-
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
-	while (step == CURSOR_ELEMENT) {
-		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
-			if (element_is(&element, others[i]))
-				return false;
-		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
-			return false;
-		step = walk_next(&walk, &element);
-	}
-	return step == CURSOR_END;
-}
-
 /* Some path has a `$` of its own: what it stands for is told by the filter's conditions on arrays.
  */
 static bool is_positional(const struct element *update)

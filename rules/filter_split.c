@@ -155,6 +155,28 @@ bool filter_has_expression(struct bytes filter)
 	return false;
 }
 
+bool filter_fits_pipeline(struct bytes filter)
+{
+	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
+			if (element_is(&element, others[i]))
+				return false;
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+		step = walk_next(&walk, &element);
+	}
+	return step == CURSOR_END;
+}
+
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted)

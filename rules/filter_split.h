@@ -19,5 +19,7 @@ enum filter_rest {
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted);
+/* False where mongod refuses it in a $match behind other stages ($where, $text, $near). */
+bool filter_fits_pipeline(struct bytes filter);
 /* $expr stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);

@@ -4,8 +4,11 @@
 #include "protocol/checksum.h"
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "rules/aggregate_write.h"
 #include "rules/match_inner.h"
+#include "rules/names.h"
 #include "rules/projection.h"
+#include "rules/reassemble.h"
 
 #include <stdio.h>
 
@@ -65,6 +68,25 @@ bool match_refuse_reads(struct match *match, const struct reads *reads, const ch
 		return true;
 	}
 	return true;
+}
+
+bool match_judge_reads(struct match *match, const struct reads *reads, const char *role,
+		       bool *array)
+{
+	if (reads->kind != READS_ARRAY)
+		return match_refuse_reads(match, reads, role);
+	*array = true;
+	return false;
+}
+
+void match_reassemble(struct match *match, const char *what, const char *why)
+{
+	if (!why && !reassemble_possible(match->namespace))
+		why = "it reads an array whose overflow lies in another database, or holds an "
+		      "element a document, which this version of Spillway can't put together";
+	match->verdict = VERDICT_AGGREGATE;
+	if (why)
+		match_refuse(match, match->namespace->targets[0].rule, what, why);
 }
 
 const struct ruled_namespace *match_find_namespace(const struct matching *matching,
@@ -134,17 +156,27 @@ bool match_refuse_full_name(const struct matching *matching, struct bytes full_n
 
 /* ---- reads ---- */
 
-static bool refuse_filter(const struct matching *matching, enum command_field field)
+static bool judge_filter(const struct matching *matching, enum command_field field, bool *array)
 {
 	const struct element *element = &matching->command->fields[field];
-	struct bytes document;
 	struct reads reads;
 
-	if (element->type == 0 || !element_document(element, &document) ||
-	    element->type != BSON_BYTE_DOCUMENT)
+	if (element->type != BSON_BYTE_DOCUMENT)
 		return false; /* mongod says what is wrong with it */
-	reads = reads_of_filter(document, matching->match->namespace);
-	return match_refuse_reads(matching->match, &reads, "filter");
+	reads = reads_of_filter(element->value, matching->match->namespace);
+	return match_judge_reads(matching->match, &reads, "filter", array);
+}
+
+static bool judge_keys(const struct matching *matching, enum command_field field, const char *role,
+		       bool *array)
+{
+	const struct element *keys = &matching->command->fields[field];
+	struct reads reads;
+
+	if (keys->type != BSON_BYTE_DOCUMENT)
+		return false;
+	reads = reads_of_keys(keys->value, matching->match->namespace);
+	return match_judge_reads(matching->match, &reads, role, array);
 }
 
 bool match_refuse_let(const struct matching *matching)
@@ -209,42 +241,76 @@ static bool refuse_keys(const struct matching *matching, enum command_field fiel
 	return match_refuse_keys(matching, &matching->command->fields[field], role);
 }
 
+/* What cuts an array or computes on it needs it whole. */
+static bool judge_projection(const struct matching *matching, bool *array)
+{
+	const struct element *element = &matching->command->fields[FIELD_PROJECTION];
+
+	if (element->type == BSON_BYTE_DOCUMENT &&
+	    projection_classify(element->value, matching->match->namespace).kind ==
+		    PROJECTION_REFUSE) {
+		*array = true;
+		return false;
+	}
+	return match_refuse_projection(matching, FIELD_PROJECTION);
+}
+
 static void match_find(const struct matching *matching)
 {
-	if (match_refuse_let(matching) || refuse_filter(matching, FIELD_FILTER) ||
-	    match_refuse_projection(matching, FIELD_PROJECTION) ||
-	    refuse_keys(matching, FIELD_SORT, "sort") ||
-	    refuse_keys(matching, FIELD_HINT, "hint") || refuse_keys(matching, FIELD_MIN, "min") ||
-	    refuse_keys(matching, FIELD_MAX, "max"))
+	bool array = false;
+
+	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
+	    judge_projection(matching, &array) ||
+	    judge_keys(matching, FIELD_SORT, "sort", &array) ||
+	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
+	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max"))
 		return;
+	if (!aggregate_find_sound(matching->command))
+		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
+	if (array)
+		match_reassemble(matching->match, "a find that reads the ruled array",
+				 aggregate_unserved_find(matching->command));
 }
 
 static void match_count(const struct matching *matching)
 {
-	if (!refuse_filter(matching, FIELD_QUERY))
-		refuse_keys(matching, FIELD_HINT, "hint");
+	bool array = false;
+
+	if (judge_filter(matching, FIELD_QUERY, &array) ||
+	    judge_keys(matching, FIELD_HINT, "hint", &array))
+		return;
+	if (array)
+		match_reassemble(
+			matching->match, "a count that reads the ruled array",
+			aggregate_unserved_filter(&matching->command->fields[FIELD_QUERY]));
 }
 
 static void match_distinct(const struct matching *matching)
 {
+	const struct element *query = &matching->command->fields[FIELD_QUERY];
 	struct match *match = matching->match;
+	const char *why;
+	bool array = false;
 	struct bytes key;
 
-	if (refuse_filter(matching, FIELD_QUERY) || !command_has(matching->command, FIELD_KEY) ||
+	if (judge_filter(matching, FIELD_QUERY, &array) ||
+	    !command_has(matching->command, FIELD_KEY) ||
 	    !element_string(&matching->command->fields[FIELD_KEY], &key))
 		return;
-	for (size_t i = 0; i < match->namespace->target_count; i++) {
-		const struct rule *rule = match->namespace->targets[i].rule;
-
-		if (path_relate(key, rule->array) != PATH_APART)
-			match_refuse(match, rule, "distinct on the ruled array",
-				     "not supported by this version of Spillway");
-	}
+	for (size_t i = 0; i < match->namespace->target_count; i++)
+		array = array ||
+			name_relate(key, match->namespace->targets[i].rule->array) != PATH_APART;
 	if (key.length >= 6 && memcmp(key.data, "_spill", 6) == 0 &&
-	    (key.length == 6 || key.data[6] == '.'))
+	    (key.length == 6 || key.data[6] == '.')) {
 		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
 			     "that name is Spillway's own");
+		return;
+	}
+	why = aggregate_unserved_key(key);
+	if (array)
+		match_reassemble(match, "a distinct that reads the ruled array",
+				 why ? why : aggregate_unserved_filter(query));
 }
 
 static void match_read(const struct matching *matching)
@@ -565,6 +631,8 @@ static void match_explain(const struct matching *matching)
 	match_command(&inside);
 	matching->match->changes_fitness = false;
 	if (matching->match->verdict == VERDICT_REFUSE)
+		return;
+	if (matching->match->verdict == VERDICT_AGGREGATE)
 		return;
 	matching->match->verdict = matching->match->edits ? VERDICT_EXPLAIN : VERDICT_FORWARD;
 	matching->match->edits = false;

@@ -33,8 +33,9 @@ must_check enum match_step match_prefix(const struct rule_set *rules, struct byt
 
 enum match_verdict {
 	VERDICT_FORWARD,
-	VERDICT_HELLO, /* forward, with hello_edit_request and hello_edit_reply */
-	VERDICT_READ,  /* sequences: see sequence.h */
+	VERDICT_HELLO,     /* forward, with hello_edit_request and hello_edit_reply */
+	VERDICT_READ,      /* sequences: see sequence.h */
+	VERDICT_AGGREGATE, /* a read that needs arrays whole: mongod puts them together */
 	VERDICT_WRITE,
 	VERDICT_FIND_AND_MODIFY,
 	VERDICT_EXPLAIN, /* of a write that edits */
@@ -51,6 +52,7 @@ struct match {
 	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
 	bool edits;             /* some statement needs a whole array: see edit.h */
+	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
 				   dropDatabase */
 	/* VERDICT_REFUSE */

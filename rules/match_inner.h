@@ -17,6 +17,12 @@ struct matching {
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
  * for the message. */
 bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role);
+/* The same, but arrays may be read: then `array` is set. */
+bool match_judge_reads(struct match *match, const struct reads *reads, const char *role,
+		       bool *array);
+/* Refuses, or has the arrays that a read needs put together. `why`: what it can't have then; NULL
+ * where nothing is in the way. */
+void match_reassemble(struct match *match, const char *what, const char *why);
 void match_refuse_broken(struct match *match, const char *what);
 
 /* A sort, hint, min or max; a hint may be a name. */

@@ -2,6 +2,8 @@
  * namespaces from elsewhere are refused. */
 #include "rules/match_inner.h"
 
+#include "rules/aggregate_write.h"
+#include "rules/filter_split.h"
 #include "rules/projection.h"
 
 #include <stdio.h>
@@ -104,17 +106,34 @@ enum stage_kind {
 	STAGE_KEEPS,   /* the same documents, fewer or in another order */
 	STAGE_DROPS,   /* other documents, without the array and our names */
 	STAGE_REFUSED, /* the match has been refused */
-	STAGE_OTHER,
+	STAGE_OTHER,   /* it may read or change the array */
+	STAGE_SOURCE,  /* has to be the first, and may read the array */
 };
+
+static enum stage_kind kind_of_reads(const struct matching *matching, const struct reads *reads,
+				     const char *role, enum stage_kind otherwise)
+{
+	bool array = false;
+
+	if (match_judge_reads(matching->match, reads, role, &array))
+		return STAGE_REFUSED;
+	return array ? STAGE_OTHER : otherwise;
+}
 
 static enum stage_kind classify_match(const struct matching *matching, const struct element *stage)
 {
 	struct reads reads;
+	enum stage_kind kind;
 
 	if (stage->type != BSON_BYTE_DOCUMENT)
 		return STAGE_KEEPS;
 	reads = reads_of_filter(stage->value, matching->match->namespace);
-	return match_refuse_reads(matching->match, &reads, "$match") ? STAGE_REFUSED : STAGE_KEEPS;
+	kind = kind_of_reads(matching, &reads, "$match", STAGE_KEEPS);
+	if (kind != STAGE_OTHER || filter_fits_pipeline(stage->value))
+		return kind;
+	match_reassemble(matching->match, "a $match that reads the ruled array",
+			 aggregate_unserved_filter(stage));
+	return STAGE_REFUSED;
 }
 
 static enum stage_kind classify_sort(const struct matching *matching, const struct element *stage)
@@ -124,17 +143,18 @@ static enum stage_kind classify_sort(const struct matching *matching, const stru
 	if (stage->type != BSON_BYTE_DOCUMENT)
 		return STAGE_KEEPS;
 	reads = reads_of_keys(stage->value, matching->match->namespace);
-	return match_refuse_reads(matching->match, &reads, "$sort") ? STAGE_REFUSED : STAGE_KEEPS;
+	return kind_of_reads(matching, &reads, "$sort", STAGE_KEEPS);
 }
 
-static enum stage_kind classify_group(const struct matching *matching, const struct element *stage)
+static enum stage_kind classify_expression(const struct matching *matching,
+					   const struct element *stage, enum stage_kind otherwise)
 {
 	struct reads reads = reads_of_expression(stage, matching->match->namespace);
 	char role[64];
 
 	snprintf(role, sizeof(role), "%.*s", (int)stage->name.length,
 		 (const char *)stage->name.data);
-	return match_refuse_reads(matching->match, &reads, role) ? STAGE_REFUSED : STAGE_DROPS;
+	return kind_of_reads(matching, &reads, role, otherwise);
 }
 
 static enum stage_kind classify_project(const struct matching *matching,
@@ -148,6 +168,29 @@ static enum stage_kind classify_project(const struct matching *matching,
 	return projection.kind == PROJECTION_FORWARD ? STAGE_DROPS : STAGE_OTHER;
 }
 
+static bool is_source(const struct element *stage)
+{
+	static const char *const sources[] = {
+		"$changeStream",      "$geoNear",    "$search",       "$searchMeta",
+		"$vectorSearch",      "$currentOp",  "$listSessions", "$listLocalSessions",
+		"$listSearchIndexes", "$queryStats", "$documents",    "$backupCursor",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(sources); i++)
+		if (element_is(stage, sources[i]))
+			return true;
+	return false;
+}
+
+static enum stage_kind classify_source(const struct matching *matching, const struct element *stage)
+{
+	enum stage_kind kind = STAGE_OTHER;
+
+	if (element_is(stage, "$geoNear"))
+		kind = classify_expression(matching, stage, STAGE_KEEPS);
+	return kind == STAGE_OTHER ? STAGE_SOURCE : kind;
+}
+
 static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage)
 {
 	if (element_is(stage, "$match"))
@@ -158,13 +201,13 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 	    element_is(stage, "$sample"))
 		return STAGE_KEEPS;
 	if (element_is(stage, "$group") || element_is(stage, "$sortByCount"))
-		return classify_group(matching, stage);
+		return classify_expression(matching, stage, STAGE_DROPS);
 	if (element_is(stage, "$project"))
 		return classify_project(matching, stage);
 	if (element_is(stage, "$count") || element_is(stage, "$collStats") ||
 	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats"))
 		return STAGE_DROPS;
-	return STAGE_OTHER;
+	return is_source(stage) ? classify_source(matching, stage) : STAGE_OTHER;
 }
 
 /* A change stream passes as it is where it looks up no documents: those would come with short
@@ -202,18 +245,20 @@ static bool only_stage(const struct element *document, struct element *stage)
 	       cursor_next(&cursor, stage) == CURSOR_ELEMENT;
 }
 
-/* Follows the documents through the stages until they no longer carry the array. */
+/* Follows the documents through the stages until they no longer carry the array, or some stage
+ * needs it whole. */
 static void match_stages(const struct matching *matching, struct cursor *stages)
 {
+	struct match *match = matching->match;
 	struct element document, stage;
-	bool first = true;
 
-	while (cursor_next(stages, &document) == CURSOR_ELEMENT) {
+	match->stage = 0;
+	for (; cursor_next(stages, &document) == CURSOR_ELEMENT; match->stage++) {
 		if (!only_stage(&document, &stage))
 			return; /* mongod says what is wrong */
-		if (first && element_is(&stage, "$changeStream") && change_stream_plain(&stage))
+		if (match->stage == 0 && element_is(&stage, "$changeStream") &&
+		    change_stream_plain(&stage))
 			return;
-		first = false;
 		switch (classify_stage(matching, &stage)) {
 		case STAGE_KEEPS:
 			continue;
@@ -221,11 +266,14 @@ static void match_stages(const struct matching *matching, struct cursor *stages)
 		case STAGE_REFUSED:
 			return;
 		case STAGE_OTHER:
+			match_reassemble(match, "an aggregate that reads the ruled array", NULL);
+			return;
+		case STAGE_SOURCE:
 			refuse_other_stage(matching, &stage);
 			return;
 		}
 	}
-	matching->match->verdict = VERDICT_READ; /* whole documents come out */
+	match->verdict = VERDICT_READ; /* whole documents come out */
 }
 
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)

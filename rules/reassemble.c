@@ -6,6 +6,7 @@
 #include "rules/reassemble.h"
 
 #include "protocol/writer.h"
+#include "rules/filter_split.h"
 #include "rules/names.h"
 
 #include <stdio.h>
@@ -16,9 +17,15 @@
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 
-bool reassemble_says_dead(struct bytes message)
+bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 {
-	return memmem(message.data, message.length, DEAD, strlen(DEAD)) != NULL;
+	struct element message;
+	struct bytes text;
+
+	/* The text alone may be a quotation of the pipeline. */
+	return !summary->ok && summary->code == ERROR_CONVERSION_FAILURE &&
+	       document_find(body, "errmsg", &message) && element_string(&message, &text) &&
+	       memmem(text.data, text.length, DEAD, strlen(DEAD));
 }
 
 /* A name or a path made of parts. */
@@ -392,6 +399,42 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 			return false;
 	}
 	return true;
+}
+
+/* {$or: [F, {_spill: {$exists: true}}]}; nothing where mongod might judge documents that a reader
+ * who stops at the first never meets, and fail. */
+static void write_filter_or_state(struct buffer *out, struct bytes filter)
+{
+	size_t either, branch, exists;
+
+	if (filter_has_expression(filter))
+		return;
+	either = writer_open_array(out, "$or");
+	writer_document(out, "0", filter);
+	branch = writer_open_document(out, "1");
+	exists = writer_open_document(out, NAME_STATE);
+	writer_bool(out, "$exists", true);
+	writer_close(out, exists);
+	writer_close(out, branch);
+	writer_close(out, either);
+}
+
+void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+				 const struct ruled_namespace *namespace)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t match = writer_open_document(out, "$match");
+	size_t list = writer_open_array(out, "$and"), conjunct = 0, last;
+
+	filter_split_write(out, &conjunct, filter, namespace,
+			   filter_has_expression(filter) ? FILTER_REST_QUIET : FILTER_REST_ALL);
+	last = writer_open_document(out, writer_index(name, conjunct));
+	write_filter_or_state(out, filter);
+	writer_close(out, last);
+	writer_close(out, list);
+	writer_close(out, match);
+	writer_close(out, stage);
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,

@@ -5,6 +5,7 @@
  *   {$unset: ...}         what clients don't see */
 #pragma once
 
+#include "protocol/reply.h"
 #include "rules/rules.h"
 
 /* False where the overflow lies in another database, or holds an element a document. */
@@ -14,4 +15,9 @@ bool reassemble_possible(const struct ruled_namespace *namespace);
  * reassemble_says_dead knows. `keep_state`: `_spill` stays. */
 void reassemble_write_stages(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace, bool keep_state);
-bool reassemble_says_dead(struct bytes message);
+/* The stage before them: all documents that `filter` may match once they are whole, as few others
+ * as can be told. */
+void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+				 const struct ruled_namespace *namespace);
+/* A reply's error is that one. */
+bool reassemble_died(struct bytes body, const struct reply_summary *summary);

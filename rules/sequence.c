@@ -177,6 +177,8 @@ static struct sequence *make(const struct match *match)
 	switch (match->verdict) {
 	case VERDICT_READ:
 		return sequence_read_new();
+	case VERDICT_AGGREGATE:
+		return sequence_aggregate_new();
 	case VERDICT_WRITE:
 		return sequence_write_new();
 	case VERDICT_FIND_AND_MODIFY:

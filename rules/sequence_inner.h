@@ -6,6 +6,7 @@
 
 /* Empty sequences of each kind; sequence_new fills in the rest. */
 struct sequence *sequence_read_new(void);
+struct sequence *sequence_aggregate_new(void);
 struct sequence *sequence_write_new(void);
 struct sequence *sequence_find_and_modify_new(void);
 struct sequence *sequence_explain_new(void);

@@ -3,6 +3,7 @@
 #include "protocol/writer.h"
 #include "rules/fetch.h"
 #include "rules/projection.h"
+#include "rules/reassemble.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -408,8 +409,13 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	struct element id;
 
 	if (input->reply->kind != PACKET_MESSAGE ||
-	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok ||
-	    summary.cursor.length == 0)
+	    !reply_summarise(input->reply->message.body, &summary))
+		return sequence_pass(sequence, input->reply);
+	if (reassemble_died(input->reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+				     "an array was rewritten while it was being read; try again",
+				     NULL);
+	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
 	read->cursor = summary.cursor;

@@ -59,7 +59,8 @@ def _kinds():
         "flag": ([_rule(flag=yes)],),
         "otherwise": ([_rule(flag=word, gc_delay="60s")],),
         "shown": ([_rule(flag=yes, expose=["flag"])], ("many",)),
-        "collated": ([_rule(flag=yes)], (), {"locale": "en", "strength": 1}),
+        # Garbage is looked for by the _id that a filter names, perhaps in another case: the sweep's.
+        "collated": ([_rule(flag=yes, gc_delay="60s")], (), {"locale": "en", "strength": 1}),
         "dotted": ([_rule(array="a.f", overflow=numbered)],),
         "bytes": ([_rule(max_bytes="1KB", overflow=fat)],),
         "two": ([

@@ -45,8 +45,8 @@ BUGS = [
     Bug("setting the array leaves the flag", "rules",
         "			add_flag_reset(resets, rule);\n", "			(void)add_flag_reset;\n"),
     Bug("setting a parent is not seen", "rules",
-        "		if ((relation == PATH_SAME || relation == PATH_ABOVE) &&\n",
-        "		if (relation == PATH_SAME &&\n"),
+        "	return relation == PATH_SAME || relation == PATH_ABOVE;\n",
+        "	return relation == PATH_SAME;\n"),
     Bug("a document sequence is sent as it is", "rules",
         "			write_statement(sequence, out, command, command->documents[j]);\n		message_end_sequence",
         "			buffer_append(out, command->documents[j].data, command->documents[j].length);\n"

@@ -93,6 +93,10 @@ Test(edit, what_matches_nothing_is_answered_by_the_write)
 	play_reply(&play, RESULT(0));
 	play_expect_helper(&play, E1);
 	play_reply(&play, FOUND(""));
+	play_expect_sent(
+		&play, 0,
+		UPDATE(STATEMENT("{'$and': [{'_id': 1}, " NEVER ", " WITHOUT_STATE "]}", ""), ""));
+	play_reply(&play, RESULT(0));
 	play_expect_answer(&play, RESULT(0));
 	play_close(&play);
 }
@@ -261,6 +265,9 @@ Test(edit, a_guard_whose_value_is_found_matches_nothing)
 	play_reply(&play, RESULT(0));
 	play_reply(&play, FOUND(SPILLED));
 	play_reply(&play, FOUND("{'_id': 1}"));
+	play_expect_sent(&play, 0,
+			 GUARDED_PUSH("{'$and': [" GUARD ", " NEVER ", " WITHOUT_STATE "]}"));
+	play_reply(&play, RESULT(0));
 	play_expect_answer(&play, RESULT(0));
 	play_close(&play);
 }

@@ -5,7 +5,7 @@
 
 static struct play play;
 
-#define REFUSED "{'find': 'books', 'filter': {'f': 1}, '$db': 'shop'}"
+#define REFUSED "{'mapReduce': 'books', '$db': 'shop'}"
 
 Test(sequence, a_refusal_is_an_error_of_mongod_s_form)
 {

@@ -646,11 +646,17 @@ static void between_commands(void)
 	expect_sound();
 }
 
-/* E0: {$and: [{_id: 0}, {_spill: {$exists: false}}]} */
+/* E0: {$and: [{_id: 0}, {_spill: {$exists: false}}]}; where nothing was found, with a condition
+ * that nothing meets. */
 static int serve_write(struct bytes q)
 {
 	struct main_document *main = &model.documents[0];
 
+	if (memmem(q.data, q.length, "$in", sizeof("$in"))) {
+		made_expect(q, "{'$and': [{'_id': 0}, {'_id': {'$in': []}}, {'_spill': {'$exists': "
+			       "false}}]}");
+		return 0;
+	}
 	made_expect(q, "{'$and': [{'_id': 0}, {'_spill': {'$exists': false}}]}");
 	if (!main->there || main->spilled)
 		return 0;

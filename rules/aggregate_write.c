@@ -1,0 +1,418 @@
+/* Writes a client's read as an aggregate over whole documents. */
+#include "rules/aggregate_write.h"
+
+#include "protocol/writer.h"
+#include "rules/filter_split.h"
+#include "rules/reads.h"
+#include "rules/reassemble.h"
+#include "rules/walk.h"
+
+#include <stdlib.h>
+
+#define FIRST_BATCH 101 /* of a find that names no size */
+
+/* ---- what can't be written so ---- */
+
+/* {$slice: n} and {$slice: [skip, n]}, not the expression's {$slice: [array, n]}. */
+static bool is_find_slice(const struct element *value)
+{
+	struct cursor cursor;
+	struct element first;
+	int64_t number;
+
+	return element_integer(value, &number) || value->type == BSON_BYTE_DOUBLE ||
+	       (value->type == BSON_BYTE_ARRAY && cursor_open(&cursor, value->value) &&
+		cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
+		(element_integer(&first, &number) || first.type == BSON_BYTE_DOUBLE));
+}
+
+static bool is_finds_alone(const struct element *element)
+{
+	struct bytes name = element->name;
+
+	return element_is(element, "$elemMatch") ||
+	       (element_is(element, "$slice") && is_find_slice(element)) ||
+	       (name.length >= 2 && memcmp(name.data + name.length - 2, ".$", 2) == 0);
+}
+
+/* Projections that only find has. */
+static bool projection_fits_pipeline(const struct element *projection)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (projection->type != BSON_BYTE_DOCUMENT)
+		return true; /* mongod says what is wrong */
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, projection->value))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		if (is_finds_alone(&element) ||
+		    ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		     !walk_into(&walk, element.type, element.value)))
+			return false;
+		step = walk_next(&walk, &element);
+	}
+	return step == CURSOR_END;
+}
+
+const char *aggregate_unserved_filter(const struct element *filter)
+{
+	return filter->type == BSON_BYTE_DOCUMENT && !filter_fits_pipeline(filter->value)
+		       ? "$where, $text and $near can't be asked of arrays that are put together"
+		       : NULL;
+}
+
+bool aggregate_find_sound(const struct command *command)
+{
+	static const char *const numbers[] = {"limit", "skip", "batchSize"};
+	struct element element;
+	int64_t value;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
+		if (document_find(command->body, numbers[i], &element) &&
+		    element_integer(&element, &value) && value < 0)
+			return false;
+	return true;
+}
+
+const char *aggregate_unserved_find(const struct command *command)
+{
+	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
+					     "oplogReplay"};
+	const struct element *sort = &command->fields[FIELD_SORT];
+	struct element option;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
+		if (document_find(command->body, others[i], &option) && element_truth(&option))
+			return "showRecordId, returnKey and tailable can't be had where arrays are "
+			       "put together";
+	if (command_has(command, FIELD_MIN) || command_has(command, FIELD_MAX))
+		return "min and max can't be had where arrays are put together";
+	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option))
+		return "a $natural sort can't be had where arrays are put together";
+	if (!projection_fits_pipeline(&command->fields[FIELD_PROJECTION]))
+		return "$slice, $elemMatch and positional projections of the ruled array are not "
+		       "supported by this version of Spillway";
+	return aggregate_unserved_filter(&command->fields[FIELD_FILTER]);
+}
+
+const char *aggregate_unserved_key(struct bytes key)
+{
+	for (size_t i = 0; i < key.length; i++)
+		if (key.data[i] >= '0' && key.data[i] <= '9' && (i == 0 || key.data[i - 1] == '.'))
+			return "a distinct on array positions is not supported by this version of "
+			       "Spillway";
+	return NULL;
+}
+
+/* ---- stages ---- */
+
+/* The pipeline that is being written. */
+struct pipeline {
+	struct buffer *out;
+	const struct command *command;
+	const struct ruled_namespace *namespace;
+	size_t place;
+};
+
+static size_t open_stage(struct pipeline *pipeline)
+{
+	char name[12];
+
+	return writer_open_document(pipeline->out, writer_index(name, pipeline->place++));
+}
+
+static void add_stage(struct pipeline *pipeline, const char *verb, const struct element *value)
+{
+	size_t stage = open_stage(pipeline);
+
+	writer_renamed(pipeline->out, verb, value);
+	writer_close(pipeline->out, stage);
+}
+
+static void add_number(struct pipeline *pipeline, const char *verb, int64_t number)
+{
+	size_t stage = open_stage(pipeline);
+
+	writer_int64(pipeline->out, verb, number);
+	writer_close(pipeline->out, stage);
+}
+
+static void add_text(struct pipeline *pipeline, const char *verb, const char *text)
+{
+	size_t stage = open_stage(pipeline);
+
+	writer_string(pipeline->out, verb, text);
+	writer_close(pipeline->out, stage);
+}
+
+static bool reads_arrays(const struct pipeline *pipeline, const struct element *filter)
+{
+	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
+}
+
+/* Those of the command's documents that match its filter, whole. */
+static void add_documents(struct pipeline *pipeline, const struct element *filter)
+{
+	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
+
+	if (reads)
+		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
+					    pipeline->namespace);
+	else if (filter->type != 0)
+		add_stage(pipeline, "$match", filter);
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	if (reads)
+		add_stage(pipeline, "$match", filter);
+}
+
+static int64_t integer_at(const struct command *command, const char *name)
+{
+	struct element element;
+	int64_t value;
+
+	return document_find(command->body, name, &element) && element_integer(&element, &value)
+		       ? value
+		       : 0;
+}
+
+static int64_t magnitude(int64_t number)
+{
+	return number < 0 ? -number : number;
+}
+
+static bool is_single_batch(const struct command *command)
+{
+	struct element single;
+
+	return document_find(command->body, "singleBatch", &single) && element_truth(&single);
+}
+
+/* How many documents a find returns at most; 0: all. */
+static int64_t find_limit(const struct command *command)
+{
+	int64_t limit = integer_at(command, "limit"), batch = FIRST_BATCH;
+
+	if (!is_single_batch(command))
+		return limit;
+	if (command_has(command, FIELD_BATCH_SIZE))
+		batch = integer_at(command, "batchSize");
+	else if (limit > 0)
+		batch = limit;
+	return limit > 0 && limit < batch ? limit : batch;
+}
+
+static bool is_filled(const struct element *document)
+{
+	return document->type != 0 &&
+	       (document->type != BSON_BYTE_DOCUMENT || document->value.length > 5);
+}
+
+static void add_find(struct pipeline *pipeline)
+{
+	const struct command *command = pipeline->command;
+	int64_t skip = integer_at(command, "skip"), limit = find_limit(command);
+
+	add_documents(pipeline, &command->fields[FIELD_FILTER]);
+	if (is_filled(&command->fields[FIELD_SORT]))
+		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
+	if (skip != 0)
+		add_number(pipeline, "$skip", skip);
+	if (limit != 0)
+		add_number(pipeline, "$limit", limit);
+	if (is_filled(&command->fields[FIELD_PROJECTION]))
+		add_stage(pipeline, "$project", &command->fields[FIELD_PROJECTION]);
+}
+
+static void add_count(struct pipeline *pipeline)
+{
+	const struct command *command = pipeline->command;
+	int64_t skip = integer_at(command, "skip"), limit = integer_at(command, "limit");
+
+	add_documents(pipeline, &command->fields[FIELD_QUERY]);
+	if (skip != 0)
+		add_number(pipeline, "$skip", skip);
+	if (limit != 0)
+		add_number(pipeline, "$limit", magnitude(limit));
+	add_text(pipeline, "$count", "n");
+}
+
+/* {$unwind: {path: <path>, preserveNullAndEmptyArrays: true}} */
+static void add_unwind(struct pipeline *pipeline, const char *path)
+{
+	size_t stage = open_stage(pipeline);
+	size_t unwind = writer_open_document(pipeline->out, "$unwind");
+
+	writer_string(pipeline->out, "path", path);
+	writer_bool(pipeline->out, "preserveNullAndEmptyArrays", true);
+	writer_close(pipeline->out, unwind);
+	writer_close(pipeline->out, stage);
+}
+
+/* A path goes through an array's elements, not through the arrays among them. */
+static void add_no_array(struct pipeline *pipeline, const char *path)
+{
+	struct buffer *out = pipeline->out;
+	size_t stage = open_stage(pipeline), match = writer_open_document(out, "$match");
+	size_t expression = writer_open_document(out, "$expr");
+	size_t not = writer_open_array(out, "$not"), is = writer_open_document(out, "0");
+
+	writer_string(out, "$isArray", path);
+	writer_close(out, is);
+	writer_close(out, not );
+	writer_close(out, expression);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+/* What stands at the path, arrays taken apart, each value once: {values: [...]}. */
+static void add_values(struct pipeline *pipeline, const char *key)
+{
+	struct buffer *out = pipeline->out;
+	size_t length = strlen(key), stage, part, value;
+	auto_free char *path = must_malloc(length + 2);
+
+	path[0] = '$';
+	for (size_t i = 0; i <= length; i++) {
+		path[i + 1] = '\0';
+		if (key[i] == '.' || key[i] == '\0')
+			add_unwind(pipeline, path);
+		if (key[i] == '.')
+			add_no_array(pipeline, path);
+		path[i + 1] = key[i];
+	}
+	stage = open_stage(pipeline);
+	part = writer_open_document(out, "$match");
+	value = writer_open_document(out, key);
+	writer_bool(out, "$exists", true);
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(pipeline);
+	part = writer_open_document(out, "$group");
+	writer_string(out, "_id", path);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(pipeline);
+	part = writer_open_document(out, "$group");
+	writer_renamed(out, "_id", &(struct element){.type = BSON_BYTE_NULL});
+	value = writer_open_document(out, "values");
+	writer_string(out, "$push", "$_id");
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+}
+
+static void add_distinct(struct pipeline *pipeline)
+{
+	const struct command *command = pipeline->command;
+	struct bytes key;
+	auto_free char *text = NULL;
+
+	require(element_string(&command->fields[FIELD_KEY], &key));
+	text = must_strndup((const char *)key.data, key.length);
+	add_documents(pipeline, &command->fields[FIELD_QUERY]);
+	add_values(pipeline, text);
+}
+
+/* The client's own stages; before number `at` documents are put together. */
+static void add_stages(struct pipeline *pipeline, size_t at)
+{
+	struct cursor stages;
+	struct element stage, match;
+	char name[12];
+
+	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
+	for (size_t i = 0; cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++) {
+		if (i == at && stage.type == BSON_BYTE_DOCUMENT &&
+		    document_find(stage.value, "$match", &match) &&
+		    match.type == BSON_BYTE_DOCUMENT)
+			reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
+						    pipeline->namespace);
+		if (i == at)
+			reassemble_write_stages(pipeline->out, &pipeline->place,
+						pipeline->namespace, false);
+		writer_renamed(pipeline->out, writer_index(name, pipeline->place++), &stage);
+	}
+}
+
+/* ---- the command ---- */
+
+/* Fields of the client's command that the pipeline or the cursor stands for. */
+static bool is_replaced(const struct element *field)
+{
+	static const char *const replaced[] = {
+		"find",      "count",    "distinct",    "aggregate",       "filter",
+		"query",     "sort",     "skip",        "limit",           "projection",
+		"batchSize", "pipeline", "singleBatch", "noCursorTimeout", "key",
+		"ntoreturn", "tailable", "awaitData",   "oplogReplay",     "allowPartialResults",
+		"returnKey", "fields",   "showRecordId"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
+		if (element_is(field, replaced[i]))
+			return true;
+	return false;
+}
+
+static bool replaced_of_aggregate(const struct element *field)
+{
+	return element_is(field, "aggregate") || element_is(field, "pipeline");
+}
+
+static void write_cursor(struct buffer *out, const struct command *command)
+{
+	bool finds = bytes_are(command->first.name, "find");
+	size_t cursor = writer_open_document(out, "cursor");
+	int64_t limit = finds ? find_limit(command) : 0, size = FIRST_BATCH;
+
+	if (command_has(command, FIELD_BATCH_SIZE))
+		size = integer_at(command, "batchSize");
+	/* A find knows that its limit is reached; a pipeline would have to be asked once more. */
+	if (finds && limit > 0 && size >= limit)
+		writer_int64(out, "batchSize", limit + 1);
+	else if (finds && command_has(command, FIELD_BATCH_SIZE))
+		writer_int64(out, "batchSize", size);
+	writer_close(out, cursor);
+}
+
+static void write_pipeline(struct buffer *out, const struct command *command,
+			   const struct ruled_namespace *namespace, size_t stage)
+{
+	struct pipeline pipeline = {.out = out, .command = command, .namespace = namespace};
+	size_t array = writer_open_array(out, "pipeline");
+
+	if (bytes_are(command->first.name, "find"))
+		add_find(&pipeline);
+	else if (bytes_are(command->first.name, "count"))
+		add_count(&pipeline);
+	else if (bytes_are(command->first.name, "distinct"))
+		add_distinct(&pipeline);
+	else
+		add_stages(&pipeline, stage);
+	writer_close(out, array);
+}
+
+void aggregate_write(struct buffer *out, const struct command *command,
+		     const struct ruled_namespace *namespace, size_t stage, bool begun)
+{
+	bool aggregates = bytes_are(command->first.name, "aggregate");
+	struct cursor cursor;
+	struct element field;
+
+	writer_string(out, "aggregate", namespace->collection);
+	write_pipeline(out, command, namespace, stage);
+	if (!aggregates)
+		write_cursor(out, command);
+	require(cursor_open(&cursor, command->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		bool starts =
+			element_is(&field, "startTransaction") || element_is(&field, "readConcern");
+		bool begins = starts && begun && command_has(command, FIELD_AUTOCOMMIT);
+		bool replaced = aggregates ? replaced_of_aggregate(&field) : is_replaced(&field);
+
+		if (!replaced && !begins)
+			writer_element(out, &field);
+	}
+}
