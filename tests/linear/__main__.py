@@ -1,0 +1,35 @@
+"""The command line: tests/linear/run."""
+
+import argparse
+import random
+import sys
+
+from linear.harness import Plan, Run
+
+KINDS = ("kill a Spillway", "cut clients", "step down", "kill a Spillway", "cut servers", "kill a member",
+         "kill a Spillway", "cut clients", "pause the primary")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="tests/linear/run", description=__doc__)
+    parser.add_argument("--operations", type=int, default=20000, help="of both arms, at least")
+    parser.add_argument("--kills", type=int, default=27, help="faults of all kinds")
+    parser.add_argument("--seconds", type=float, default=0, help="to go on for, at least")
+    parser.add_argument("--seed", type=int, default=random.randrange(1, 1 << 31))
+    parser.add_argument("--concern", choices=("majority", "1"), default="majority", help="write concern")
+    parser.add_argument("--pause", type=int, default=100, help="operations of each arm between two faults")
+    parser.add_argument("--slots", type=int, default=6, help="keys at one time, in each arm")
+    parser.add_argument("--clients", type=int, default=4, help="of each key")
+    return parser.parse_args()
+
+
+def main():
+    asked = arguments()
+    kinds = tuple(KINDS[i % len(KINDS)] for i in range(asked.kills))
+    run = Run(Plan(asked.seed, asked.operations, kinds, asked.seconds, asked.concern, asked.pause, asked.slots,
+                   asked.clients))
+    run.run()
+    return 1 if run.found() else 0
+
+
+sys.exit(main())
