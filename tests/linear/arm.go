@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	attemptSeconds   = 20 // of one operation, with its retry
+	connectSeconds   = 3  // a monitor gives up a server that stands still after these
+	replySeconds     = 6  // a reply is awaited no longer; the driver tries again then
 	selectionSeconds = 15 // a driver waits for a primary no longer
+	attemptSeconds   = 30 // of one operation, with its retry
 )
 
 // Arm has one target for each way to the servers.
@@ -48,7 +50,8 @@ func connect(uri string, cutter *Cutter, majority bool) (*mongo.Client, error) {
 		concern = writeconcern.New(writeconcern.WMajority())
 	}
 	settings := options.Client().ApplyURI(uri).SetDialer(cutter).SetWriteConcern(concern).
-		SetHeartbeatInterval(500 * time.Millisecond).SetServerSelectionTimeout(selectionSeconds * time.Second)
+		SetHeartbeatInterval(500 * time.Millisecond).SetConnectTimeout(connectSeconds * time.Second).
+		SetSocketTimeout(replySeconds * time.Second).SetServerSelectionTimeout(selectionSeconds * time.Second)
 	return mongo.Connect(context.Background(), settings)
 }
 

@@ -20,6 +20,7 @@ type Plan struct {
 	Seed            int64
 	Slots, Clients  int // of each arm; clients of each slot
 	Limits          Limits
+	Avoids          map[string]bool // verbs
 	ReportEvery     int64
 	FinalReadTrials int
 }
@@ -69,7 +70,7 @@ func (r *Run) connect() error {
 	r.arms = []*Arm{spillway, control}
 	for _, arm := range r.arms {
 		for i := 0; i < r.plan.Slots; i++ {
-			arm.Slots = append(arm.Slots, &Slot{name: fmt.Sprint(i), limits: r.plan.Limits})
+			arm.Slots = append(arm.Slots, &Slot{name: fmt.Sprint(i), limits: r.plan.Limits, avoids: r.plan.Avoids})
 		}
 	}
 	return nil

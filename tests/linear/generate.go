@@ -48,6 +48,7 @@ type Slot struct {
 	lock   sync.Mutex
 	name   string
 	limits Limits
+	avoids map[string]bool // verbs
 	key    *Key
 	names  []string // of all keys so far
 }
@@ -56,15 +57,25 @@ type Slot struct {
 func (s *Slot) Draw(random *rand.Rand) (*Key, Input) {
 	s.lock.Lock()
 	if s.key == nil || s.key.worn(s.limits) {
-		s.key = &Key{name: fmt.Sprintf("%s-%d", s.name, len(s.names)), weights: appending}
+		s.key = &Key{name: fmt.Sprintf("%s-%d", s.name, len(s.names)), weights: s.allowed(appending)}
 		s.names = append(s.names, s.key.name)
 		if random.Intn(2) == 0 {
-			s.key.weights = editing
+			s.key.weights = s.allowed(editing)
 		}
 	}
 	key := s.key
 	s.lock.Unlock()
 	return key, key.draw(random)
+}
+
+func (s *Slot) allowed(weights []weight) []weight {
+	var left []weight
+	for _, each := range weights {
+		if !s.avoids[each.does] {
+			left = append(left, each)
+		}
+	}
+	return left
 }
 
 func (k *Key) worn(limits Limits) bool {

@@ -33,6 +33,7 @@ class Plan:
     pause: int = 100  # operations of each arm between two faults
     slots: int = 6
     clients: int = 4
+    without: tuple = ()  # operations that are left out
 
 
 class Run:
@@ -69,7 +70,7 @@ class Run:
         uris = [uri(spillway.ports) for spillway in spillways]
         control = uri(member.port for member in cluster.members)
         options = {"seed": self.plan.seed, "concern": self.plan.concern, "slots": self.plan.slots,
-                   "clients": self.plan.clients}
+                   "clients": self.plan.clients, "without": "|".join(self.plan.without)}
         with Driver(self.history, uris, control, **options) as driver:
             faults = Faults(cluster, spillways, driver, self.random)
             began = time.monotonic()

@@ -38,6 +38,7 @@ func drive(words []string) error {
 	flags := flag.NewFlagSet("drive", flag.ContinueOnError)
 	plan := Plan{ReportEvery: 20, FinalReadTrials: 5}
 	spillways := flags.String("spillway", "", "a URI for each Spillway, with | between them")
+	without := flags.String("without", "", "operations to leave out, with | between them")
 	concern := flags.String("concern", "majority", "majority or 1")
 	flags.StringVar(&plan.History, "history", "", "the file to write")
 	flags.StringVar(&plan.Control, "control", "", "the URI of the servers themselves")
@@ -50,6 +51,10 @@ func drive(words []string) error {
 		return err
 	}
 	plan.Spillways = strings.Split(*spillways, "|")
+	plan.Avoids = map[string]bool{}
+	for _, verb := range strings.Split(*without, "|") {
+		plan.Avoids[verb] = true
+	}
 	plan.Majority = *concern == "majority"
 	return Drive(plan)
 }

@@ -1,0 +1,54 @@
+"""An edit that is sent again while its first attempt is still under way: both are answered as if there had been one.
+
+A driver that loses its connection sends the command again at once, by another connection and perhaps another Spillway, and
+nobody has stopped the first. mongod lets the two in one after the other and answers the second from the session's history.
+Here the attempt that goes through the shim stands still before its first command, its second, and so on, until the other is
+through.
+"""
+
+import itertools
+
+import pytest
+
+from e2e.test_edit_cuts import EDITS, new_session, place, told, update  # noqa: F401 (place is a fixture)
+from support.wire import Connection
+
+MORE = {
+    "replace one": update({"$set": {"list.$": "other"}}, {"list": 5}),
+    "guarded findAndModify": {"findAndModify": "@", "query": {"_id": "#", "list": {"$ne": "last"}},
+                              "update": {"$push": {"list": "last"}}, "new": True},
+    "findAndModify by the array": {"findAndModify": "@", "query": {"list": 5}, "update": {"$pull": {"list": 5}}},
+    "remove by the array": {"findAndModify": "@", "query": {"_id": "#", "list": 5}, "remove": True},
+}
+ALL = {**EDITS, **MORE}
+# Where the filter reads the array, an attempt that finds nothing may be seeing what the other did: it would have to ask
+# the session's history once more before it says so.
+BROKEN = {"guarded push", "push by length", "delete", "replace one", "guarded findAndModify", "remove by the array"}
+
+
+def case(name):
+    return pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in BROKEN else ())
+
+
+@pytest.mark.parametrize("name", map(case, ALL))
+def test_both_attempts_are_answered_alike(place, name):  # noqa: F811
+    for number in itertools.count(1):
+        place.fill()
+        expected = told(place.call(place.direct, ALL[name], "plain", new_session()))
+        after = place.documents(place.direct, "plain")
+        session, others = new_session(), []
+
+        def overtaken(request):
+            if request.number == number:
+                others.append(place.call(place.other, ALL[name], session=session))
+
+        place.shim.restart(overtaken)
+        with Connection(place.cut.port) as connection:
+            reply = place.call(connection, ALL[name], session=session)
+        place.shim.restart()
+        if not others:
+            assert number > 1
+            return
+        assert told(others[0]) == expected
+        assert told(reply) == expected, f"overtaken before its command {number}"
+        assert place.documents(place.other, "books") == after
