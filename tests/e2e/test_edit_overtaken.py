@@ -30,7 +30,7 @@ def case(name):
     return pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in BROKEN else ())
 
 
-@pytest.mark.parametrize("name", map(case, ALL))
+@pytest.mark.parametrize("name", [case(name) for name in ALL])
 def test_both_attempts_are_answered_alike(place, name):  # noqa: F811
     for number in itertools.count(1):
         place.fill()
