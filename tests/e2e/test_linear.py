@@ -1,0 +1,49 @@
+"""What clients see of a spilled array, through faults of all kinds, is what they would see of one document."""
+
+import json
+import subprocess
+
+import pytest
+
+from linear.driver import HERE, check, go
+from linear.harness import Plan, Run
+
+FAULTS = ("kill a Spillway", "cut clients", "kill a Spillway", "step down", "cut servers", "kill a Spillway",
+          "kill a member", "cut clients", "pause the primary")
+OPERATIONS = 3000
+# To be taken away with the expected failures of test_edit_overtaken.py: these are the operations that they are about.
+WITHOUT = ("guard", "replace one")
+
+
+def test_the_checker_rejects_what_cannot_have_happened():
+    go("test", ".")
+
+
+def test_its_sources_are_formatted():
+    root = subprocess.run(["go", "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
+    unformatted = subprocess.run([f"{root}/bin/gofmt", "-l", "."], cwd=HERE, capture_output=True, text=True, check=True)
+    assert unformatted.stdout == ""
+
+
+@pytest.fixture(scope="module")
+def run():
+    made = Run(Plan(seed=1, operations=OPERATIONS, faults=FAULTS, pause=60, without=WITHOUT), keep=True)
+    made.run()
+    return made
+
+
+def test_what_clients_see_is_linearizable(run):
+    assert run.report["spillway"]["violations"] == run.report["control"]["violations"] == []
+    assert run.report["spillway"]["undecided"] == []
+    assert sum(run.struck.values()) == len(FAULTS)
+    assert sum(tally["operations"] for tally in run.report.values()) >= OPERATIONS
+
+
+def test_a_push_taken_from_the_history_is_missed(run, tmp_path):
+    """The proof that this very history could have failed: one value less in the last list of a key."""
+    lines = [json.loads(line) for line in run.history.read_text().splitlines()]
+    last = next(line for line in reversed(lines) if line["arm"] == "spillway" and len(line["result"].get("list", [])) > 3)
+    del last["result"]["list"][1]
+    damaged = tmp_path / "history.jsonl"
+    damaged.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert check(damaged, tmp_path)["spillway"]["violations"] == [str(tmp_path / f"spillway-{last['key']}.jsonl")]
