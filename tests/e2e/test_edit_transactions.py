@@ -3,7 +3,6 @@
 Each transaction runs at mongod on a plain collection and through Spillway on arrays that have moved: every reply must be the same.
 """
 
-import collections
 import itertools
 import threading
 import uuid
@@ -11,7 +10,8 @@ import uuid
 import pymongo
 import pytest
 from bson import Binary, Int64
-from test_edit_cuts import EDITS, FREE, LIST, RULE, Place, update
+from test_edit_cuts import EDITS, FREE, LIST, RULE, update
+from test_edit_failpoints import Failing, named
 
 from support import exact
 from support.cluster import Cluster
@@ -19,6 +19,7 @@ from support.process import wait_for
 from support.shim import Shim
 from support.spillway import Spillway
 from support.verify import verify
+from support.wire import Closed, Connection
 
 SECOND = [4, 5, 6, 7, 8, 9]
 OPERATIONS = {
@@ -51,6 +52,7 @@ READS = [
     {"aggregate": "@", "pipeline": [{"$match": {"n": {"$lt": 9}}}, {"$sort": {"_id": 1}}], "cursor": {}},
 ]
 ALL = READS[0]
+FAILURES = {"conflict": {"errorCode": 112}, "shutdown": {"errorCode": 91}, "closed": {"closeConnection": True}}
 COMMIT, ABORT = "commitTransaction", "abortTransaction"
 
 
@@ -81,7 +83,7 @@ def told(reply):
     return {**kept, "cursor": {**kept["cursor"], "ns": "@"}} if "cursor" in kept else kept
 
 
-class Shop(Place):
+class Shop(Failing):
     """Two books each, and both ways to them."""
 
     def __init__(self, cluster, shim, cut, other):
@@ -98,8 +100,15 @@ class Shop(Place):
         super().fill()
         for collection, connection in (("books", self.other), ("plain", self.direct)):
             self.call(connection, {"insert": collection, "documents": [{"_id": "second", "n": 2, "list": SECOND}]})
-        spilled = {"_spill.list.n": {"$gt": 0}}
-        wait_for(lambda: self.client.shop.books.count_documents(spilled) == 2, "the tails to move", 30, 0.005)
+        self.rest()
+
+    def rest(self):
+        """Until the mover leaves the books alone: what it writes would conflict too."""
+        wait_for(self.resting, "the tails to move", 30, 0.002)
+
+    def resting(self):
+        findings = verify(self.client, RULE)
+        return not findings.corrupt and not findings.unfinished
 
     def ways(self):
         return [(self.direct, "plain"), (self.through, "books")]
@@ -186,3 +195,171 @@ def test_all_operations_in_one(shop, how):
     plain, through = shop.seen()
     assert through == plain
     assert how == COMMIT or [plain, through] == before
+
+
+def require_conflict(transactions, command):
+    reply = same(transactions, command)
+    assert (reply["code"], reply["errorLabels"]) == (112, ["TransientTransactionError"])
+    end(transactions, ABORT)
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_two_conflict(shop, name):
+    """The second cannot write what the first has written; what it was to do fits in again afterwards."""
+    shop.fill()
+    first, second, third = both(shop), both(shop), both(shop)
+    same(second, ALL)
+    same(first, OPERATIONS["push in front"])
+    require_conflict(second, EDITS[name])
+    end(first, COMMIT)
+    shop.rest()
+    same(third, EDITS[name])
+    end(third, COMMIT)
+    plain, through = shop.seen()
+    assert through == plain
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_what_changed_since_conflicts(shop, name):
+    shop.fill()
+    transactions = both(shop)
+    same(transactions, ALL)
+    for connection, collection in shop.ways():
+        assert shop.call(connection, OPERATIONS["pipeline"], collection)["n"] == 1
+    require_conflict(transactions, EDITS[name])
+    plain, through = shop.seen()
+    assert through == plain
+
+
+class Outside(threading.Thread):
+    """An edit outside any transaction, on a connection of its own."""
+
+    def __init__(self, shop, port, collection, command):
+        super().__init__(daemon=True)
+        self.shop, self.port, self.collection, self.command = shop, port, collection, command
+        self.reply = None
+
+    def run(self):
+        with Connection(self.port, timeout=60) as connection:
+            self.reply = told(self.shop.call(connection, self.command, self.collection))
+
+    def waiting(self):
+        running = self.shop.client.admin.command("currentOp", ns=f"shop.{self.collection}")["inprog"]
+        return any(operation.get("writeConflicts", 0) > 0 for operation in running)
+
+
+@pytest.mark.parametrize("how", [COMMIT, ABORT])
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_outside_waits(shop, name, how):
+    shop.fill()
+    transactions = both(shop)
+    same(transactions, OPERATIONS["pop"])
+    edits = [Outside(shop, shop.ports[where], collection, EDITS[name])
+             for where, collection in (("mongod", "plain"), ("other", "books"))]
+    for edit in edits:
+        edit.start()
+        wait_for(edit.waiting, "the edit to meet the transaction")
+    end(transactions, how)
+    for edit in edits:
+        edit.join()
+    plain, through = edits
+    assert through.reply == plain.reply
+    plain, through = shop.seen()
+    assert through == plain
+
+
+def failing_reply(shop, transaction, command):
+    """None where the connection ends without one."""
+    try:
+        return transaction.call(command)
+    except (Closed, OSError):
+        return None
+    finally:
+        shop.off()
+
+
+def fail_at(shop, number, name, failure):
+    """The reply to an edit in a transaction whose command of that number fails; how many it sent."""
+    with named(shop.ports["cut"]) as connection:
+        transaction = Transaction(shop, connection, "books")
+        shop.shim.restart(shop.failing_at(number, FAILURES[failure]))
+        passed = shop.shim.requests
+        reply = failing_reply(shop, transaction, EDITS[name])
+        transaction.connection = shop.direct
+        transaction.end(ABORT)
+    return reply, len([request for request in passed if not request.handshake()])
+
+
+def failure_of_mongod(shop, name, failure):
+    with named(shop.ports["mongod"]) as connection:
+        transaction = Transaction(shop, connection, "plain")
+        shop.fail_next(next(iter(EDITS[name])), FAILURES[failure])
+        reply = failing_reply(shop, transaction, EDITS[name])
+        transaction.connection = shop.direct
+        transaction.end(ABORT)
+    return reply
+
+
+@pytest.mark.parametrize("failure", FAILURES)
+@pytest.mark.parametrize("name", EDITS)
+def test_a_command_fails(shop, name, failure):
+    """It is told as mongod tells it, so that a driver begins the transaction again; nothing is left of it."""
+    shop.fill()
+    before = shop.seen()
+    failed = failure_of_mongod(shop, name, failure)
+    assert failed is None or failed["errorLabels"] == ["TransientTransactionError"]
+    for number in itertools.count(1):
+        reply, sent = fail_at(shop, number, name, failure)
+        assert shop.seen() == before
+        if sent < number:
+            break
+        assert reply == failed, f"at command {number} of {sent}"
+    assert number > 1
+    assert reply["ok"] == 1
+
+
+class Carrier(threading.Thread):
+    """Carries the first element of one array to another, in transactions that PyMongo repeats where they conflict."""
+
+    def __init__(self, port, number):
+        super().__init__(daemon=True)
+        self.port = port
+        self.number = number
+        self.tries = 0
+        self.failure = None
+
+    def run(self):
+        try:
+            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, w="majority") as client:
+                for turn in range(12):
+                    with client.start_session() as session:
+                        session.with_transaction(lambda session: self._carry(client.shop.shelves, session, turn))
+        except BaseException as failure:  # pytest sees it in the main thread
+            self.failure = failure
+
+    def _carry(self, shelves, session, turn):
+        self.tries += 1
+        one, other = (0, 1) if (self.number + turn) % 2 else (1, 0)
+        [book, *_] = shelves.find_one({"_id": one}, session=session)["list"]
+        assert shelves.update_one({"_id": one}, {"$pull": {"list": book}}, session=session).modified_count == 1
+        change = {"$push": {"list": {"$each": [book], "$position": 5}}}
+        assert shelves.update_one({"_id": other, "list": {"$ne": book}}, change, session=session).modified_count == 1
+        found = shelves.find({}, session=session)
+        assert sorted(book for shelf in found for book in shelf["list"]) == list(range(20))
+
+
+def test_pymongo_repeats_what_conflicts(cluster, shop):
+    rule = {**RULE, "namespace": "shop.shelves", "overflow": {**RULE["overflow"], "collection": "more_shelves"}}
+    with Spillway([cluster.primary], [rule]) as one, Spillway([cluster.primary], [rule]) as two, cluster.client() as direct:
+        direct.shop.shelves.insert_many([{"_id": 0, "list": list(range(10))}, {"_id": 1, "list": list(range(10, 20))}])
+        carriers = [Carrier((one, two)[number % 2].port, number) for number in range(4)]
+        for carrier in carriers:
+            carrier.start()
+        for carrier in carriers:
+            carrier.join()
+            if carrier.failure:
+                raise carrier.failure
+        with pymongo.MongoClient("127.0.0.1", two.port, directConnection=True) as client:
+            assert sorted(book for shelf in client.shop.shelves.find() for book in shelf["list"]) == list(range(20))
+        assert sum(carrier.tries for carrier in carriers) > 4 * 12, "nothing conflicted"
+        wait_for(lambda: not verify(direct, rule), "the tails to move")
