@@ -28,7 +28,7 @@ EDITS = {
     "found and two at once": {"update": "@", "updates": [{"q": {"list": 7}, "u": {"$inc": {"n": 1}}},
                                                          {"q": {"list": 6}, "u": {"$pull": {"list": 6}}}]},
 }
-CONCERN = {"code": Int64(91), "errmsg": "on its way down", "errorLabels": ["RetryableWriteError"]}
+CONCERN = {"code": Int64(91), "errmsg": "on its way down"}
 FAILURES = {
     "closed": {"closeConnection": True},
     "shutdown": {"errorCode": 91},

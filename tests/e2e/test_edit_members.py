@@ -210,9 +210,13 @@ def test_the_primary_is_killed(cluster, spillway):
         cluster.primary.kill()
         wait_for(lambda: primary_of(cluster), "another primary", 30, 0.05)
 
+    def start():
+        """It takes over again while edits go on."""
+        cluster.primary.start()
+        first_is_primary(cluster)
+
     first_is_primary(cluster)
-    # The second comes back while a third edits, and takes over again.
-    edits_during(cluster, spillway, [kill, cluster.primary.start], 2)
+    edits_during(cluster, spillway, [kill, start, kill, start], 4)
 
 
 def test_spillway_is_killed(cluster, spillway):
