@@ -21,6 +21,7 @@ from support.wire import Closed, Connection
 
 NAME = "the edits"
 WRITES = ("update", "delete", "findAndModify")
+COMMANDS = (*WRITES, "insert", "find", "aggregate", "getMore")
 EDITS = {
     **EDITS,
     "old image": {"findAndModify": "@", "query": {"_id": "#"}, "update": {"$pop": {"list": 1}}},
@@ -35,9 +36,9 @@ FAILURES = {
     "closed": {"closeConnection": True},
     "shutdown": {"errorCode": 91},
     "conflict": {"errorCode": 112},
-    "stepped down": {"errorCode": 189},
     "concern": {"writeConcernError": CONCERN},
 }
+LASTING = {"conflict": {"errorCode": 112}, "stepped down": {"errorCode": 189}}
 OPEN = {("two at once", "concern"), ("found and two at once", "concern"), ("removed", "conflict"),
         ("pushed, old image", "conflict")}
 KEPT = ("removed", "pushed, old image")  # whose image is put together from what may be garbage afterwards
@@ -83,15 +84,20 @@ class Failing(Place):
     def fail_next(self, command, failure):
         self.set("failCommand", {"times": 1}, appName=NAME, failCommands=[command], **failure)
 
+    def fail_all(self, _, failure):
+        self.set("failCommand", "alwaysOn", appName=NAME, failCommands=COMMANDS, **failure)
+
     def off(self):
         self.shim.restart()
         self.set("failCommand", "off")
         self.set("onPrimaryTransactionalWrite", "off")
 
-    def failing_at(self, number, failure):
+    def failing_at(self, number, failure, lasting=False):
+        fail = self.fail_all if lasting else self.fail_next
+
         def hook(request):
             if request.number == number:
-                self.fail_next(request.name, failure)
+                fail(request.name, failure)
         return hook
 
     def try_once(self, where, command, session, collection="books"):
@@ -155,9 +161,9 @@ def failure_of_mongod(place, command, failure):
     return reply
 
 
-def fail_at(place, number, command, failure, session):
+def fail_at(place, number, command, failure, session, lasting=False):
     """The reply to an edit whose command of that number fails, and the names of all its commands."""
-    place.shim.restart(place.failing_at(number, failure))
+    place.shim.restart(place.failing_at(number, failure, lasting))
     reply = place.try_once("cut", command, session)
     commands = [request.name for request in place.shim.requests if not request.handshake()]
     place.off()
@@ -214,6 +220,27 @@ def require_told(replies, commands, failed, failure):
     """The failure of the last write is always told."""
     last = max(at for at, name in enumerate(commands) if name in WRITES)
     assert replies[last] == failed or failure == "conflict"
+
+
+@pytest.mark.parametrize("failure", LASTING)
+@pytest.mark.parametrize("name", EDITS)
+def test_all_commands_fail_from_one_on(place, name, failure):
+    """Spillway gives up, and does not ask for ever."""
+    command, data = EDITS[name], LASTING[failure]
+    failed = failure_of_mongod(place, command, data)
+    for number in itertools.count(1):
+        place.fill()
+        expected, _, after = place.plainly(command)
+        session = new_session()
+        reply, commands = fail_at(place, number, command, data, session, lasting=True)
+        if len(commands) < number:
+            break
+        assert reply == failed or failure == "conflict" and conflicts(reply), f"{failure} from command {number} of {commands}"
+        assert len(commands) < number + 20, commands
+        assert again(place, command, session, "at once") == expected
+        assert place.documents(place.other, "books") == after
+    assert number > 1
+    assert (reply, place.documents(place.other, "books")) == (expected, after)
 
 
 def without_text(reply):

@@ -1,4 +1,4 @@
-"""Edits at the limits: arrays beyond 16 MB, large elements pushed without a pause, as many statements and bytes as a command holds."""
+"""Edits at the limits: arrays beyond 16 MB, large elements without a pause, as many statements and bytes as a command holds."""
 
 import pymongo
 import pytest

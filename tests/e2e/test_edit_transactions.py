@@ -1,4 +1,4 @@
-"""Edits in a client's transaction of several documents: seen inside, not outside, whole when committed and without a trace when aborted.
+"""Edits in a client's transaction: seen inside, not outside; whole when it is committed, without a trace when it is aborted.
 
 Each transaction runs at mongod on a plain collection and through Spillway on arrays that have moved: every reply must be the same.
 """
