@@ -1,5 +1,7 @@
 """Edits at the limits: arrays beyond 16 MB, large elements without a pause, as many statements and bytes as a command holds."""
 
+import contextlib
+
 import pymongo
 import pytest
 from test_edit_transactions import without_text
@@ -17,6 +19,7 @@ RULE = {
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part"},
 }
 MB = 1000 * 1000
+NEAR = 14 * MB  # what no document comes to
 MESSAGE = 48 * MB
 STATEMENTS = 100 * 1000
 TOO_LARGE, INVALID_LENGTH = 10334, 16
@@ -163,10 +166,10 @@ def test_what_needs_no_whole_goes_on(place, huge):
     assert equal(place.books.find_one(book)["list"], huge[1:12])
 
 
-def size_of(place, book):
+def size_of(collection, book):
     """The size of the main document, from mongod itself."""
     stages = [{"$match": {"_id": book}}, {"$project": {"size": {"$bsonSize": "$$ROOT"}}}]
-    return next(place.direct.shop.books.aggregate(stages))["size"]
+    return next(collection.aggregate(stages))["size"]
 
 
 @pytest.mark.parametrize("size, count", [(MB // 10, 240), (MB, 36), (4 * MB, 10)], ids=["100 kB", "1 MB", "4 MB"])
@@ -179,7 +182,38 @@ def test_large_elements_pushed_without_a_pause(place, size, count):
     whole = [element(number, size) for number in range(count)]
     assert equal(place.books.find_one({"_id": "hot"})["list"], whole)
     place.rest()
-    assert size_of(place, "hot") < 3 * size + MB
+    assert size_of(place.direct.shop.books, "hot") < 3 * size + MB
+
+
+@contextlib.contextmanager
+def hot(place, **options):
+    """Another namespace by a rule with other times: its collection through Spillway, and its rule."""
+    rule = {**RULE, "namespace": "shop.hot", "overflow": {**RULE["overflow"], "collection": "more_hot"}, **options}
+    for name in ("hot", "more_hot"):
+        place.direct.shop[name].delete_many({})
+    with Spillway([place.cluster.primary], [rule]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            yield client.shop.hot, rule
+
+
+def test_nothing_nears_16_mb(place):
+    """However long an array may settle."""
+    with hot(place, settle="1m") as (books, _):
+        books.insert_one({"_id": "hot", "list": []})
+        for number in range(20):
+            books.update_one({"_id": "hot"}, {"$push": {"list": element(number, MB)}})
+            assert size_of(place.direct.shop.hot, "hot") < NEAR
+
+
+def test_pushes_go_on_behind_an_edit(place):
+    """The edit leaves garbage, which stays for a while; the array must move nevertheless before it is too long."""
+    with hot(place, gc_delay="1m") as (books, rule):
+        books.insert_one({"_id": "hot", "list": [element(number, MB) for number in range(10)]})
+        wait_for(lambda: not verify(place.direct, rule), "the tail to move")
+        books.update_one({"_id": "hot"}, {"$pop": {"list": 1}})
+        for number in range(9, 24):
+            books.update_one({"_id": "hot"}, {"$push": {"list": element(number, MB)}})
+        assert equal(books.find_one({"_id": "hot"})["list"], [element(number, MB) for number in range(24)])
 
 
 def statement(query, change, **options):
