@@ -1,0 +1,233 @@
+"""Edits go on while a replica set of three changes its primary, a member is killed, or Spillway is: each is applied exactly once.
+
+Every editor has a book of its own and makes numbered edits, one after another, as a driver does that writes with the majority
+and sends again. Each edit also notes its number in another array of the book, which says in the end what was applied: all that was
+acknowledged, in order, what got no answer at most once, and the array must be what those edits make of it.
+"""
+
+import math
+import threading
+
+import pymongo
+import pytest
+from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError
+from test_members import listeners, step_down
+
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+from support.verify import verify
+
+RULE = {
+    "name": "members", "namespace": "shop.books", "array": "list", "threshold": 3,
+    "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
+    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 4}},
+}
+EDITORS = 4
+FIRST = list("abcdefghijkl")
+NOT_APPLIED = (112, 189)  # a conflict; or the member stepped down just before it wrote
+
+
+def noted(number, change):
+    return {**change, "$push": {**change.get("$push", {}), "log": number}}
+
+
+def front(books, book, number):
+    change = {"$push": {"list": {"$each": [number], "$position": 0}}}
+    return books.update_one({"_id": book}, noted(number, change)).modified_count
+
+
+def guarded(books, book, number):
+    query = {"_id": book, "list": {"$ne": number}}
+    return books.update_one(query, noted(number, {"$push": {"list": number}})).modified_count
+
+
+def added(books, book, number):
+    return books.update_one({"_id": book}, noted(number, {"$addToSet": {"list": number}})).modified_count
+
+
+def pulled(books, book, number):
+    change = {"$pull": {"list": {"$mod": [9, number % 9]}}, "$inc": {"n": 1}}
+    return books.update_one({"_id": book}, noted(number, change)).modified_count
+
+
+def popped(books, book, number):
+    return books.update_one({"_id": book}, noted(number, {"$pop": {"list": -1}})).modified_count
+
+
+def replaced(books, book, number):
+    return books.update_one({"_id": book}, noted(number, {"$set": {"list.2": number}})).modified_count
+
+
+def reversed_(books, book, number):
+    change = [{"$set": {"list": {"$reverseArray": "$list"}, "log": {"$concatArrays": ["$log", [number]]}}}]
+    return books.update_one({"_id": book}, change).modified_count
+
+
+def modified(books, book, number):
+    change = noted(number, {"$push": {"list": {"$each": [number, -number], "$position": 3}}})
+    found = books.find_one_and_update({"_id": book}, change, return_document=pymongo.ReturnDocument.AFTER)
+    return found["list"].count(number) + found["list"].count(-number) - 1
+
+
+def pushed(books, book, number):
+    return books.update_one({"_id": book}, noted(number, {"$push": {"list": number}})).modified_count
+
+
+def without(array, number):
+    """mongod's remainder has the sign of the number that is divided."""
+    return [item for item in array if item in FIRST or math.fmod(item, 9) != number % 9]
+
+
+# What is done, and what it makes of the array; more is pushed than taken.
+WAYS = [
+    (front, lambda array, number: [number, *array]),
+    (guarded, lambda array, number: [*array, number]),
+    (pushed, lambda array, number: [*array, number]),
+    (replaced, lambda array, number: [*array[:2], number, *array[3:]]),
+    (added, lambda array, number: [*array, number]),
+    (popped, lambda array, number: array[1:]),
+    (reversed_, lambda array, number: array[::-1]),
+    (modified, lambda array, number: [*array[:3], number, -number, *array[3:]]),
+    (pulled, without),
+    (pushed, lambda array, number: [*array, number]),
+    (pushed, lambda array, number: [*array, number]),
+]
+
+
+def result_of(numbers):
+    array = FIRST
+    for number in numbers:
+        array = WAYS[number % len(WAYS)][1](array, number)
+    return array
+
+
+class Editor(threading.Thread):
+    """Edits its book until told to stop; knows what was acknowledged, refused, or not answered."""
+
+    def __init__(self, client, book):
+        super().__init__(daemon=True)
+        self.books = client.shop.books
+        self.book = book
+        self.stopping = threading.Event()
+        self.done, self.refused, self.unknown = [], [], {}
+        self.failure = None
+
+    def run(self):
+        number = 1
+        try:
+            while not self.stopping.is_set():
+                self._edit(number)
+                number += 1
+        except BaseException as failure:  # pytest sees it in the main thread
+            self.failure = failure
+
+    def _edit(self, number):
+        try:
+            assert WAYS[number % len(WAYS)][0](self.books, self.book, number) == 1, number
+            self.done.append(number)
+        except (AutoReconnect, WriteConcernError) as error:  # the driver tries twice; both may meet a change
+            self.unknown[number] = error
+        except OperationFailure as error:
+            assert error.code in NOT_APPLIED, error
+            self.refused.append(number)
+
+    def finish(self):
+        self.stopping.set()
+        self.join()
+        if self.failure:
+            raise self.failure
+
+    def require_kept(self, found, most_unknown):
+        log = found["log"]
+        assert [number for number in log if number not in self.unknown] == self.done
+        assert sorted(set(log)) == log, "twice, or in another order"
+        assert found["list"] == result_of(log), f"{self.book}: {log[-20:]}, no answer: {self.unknown}"
+        assert len(self.unknown) <= most_unknown, self.unknown
+        assert len(self.refused) <= len(self.done) / 10
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(members=3) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spillway(cluster):
+    with Spillway(cluster.members, [RULE]) as made:
+        yield made
+
+
+def primary_of(cluster):
+    """The member that says so; None while there is none."""
+    return next((member for member in cluster.members if member.running() and is_primary(member)), None)
+
+
+def is_primary(member):
+    with member.client() as client:
+        try:
+            return client.admin.command("hello")["isWritablePrimary"]
+        except AutoReconnect:
+            return False  # it closes its connections as it changes its state
+
+
+def first_is_primary(cluster):
+    wait_for(lambda: primary_of(cluster) is cluster.primary, "the first member to take over", 30, 0.05)
+
+
+def advance(editors, count=15):
+    goals = [len(editor.done) + count for editor in editors]
+    wait_for(lambda: all(len(editor.done) > goal or editor.failure for editor, goal in zip(editors, goals)), "edits")
+
+
+def edits_during(cluster, spillway, faults, most_unknown):
+    """Editors at work while the faults come, and what must be there in the end."""
+    seeds = ",".join(listeners(spillway))
+    with pymongo.MongoClient(f"mongodb://{seeds}/?replicaSet=rs0&heartbeatFrequencyMS=500", w="majority") as client:
+        client.shop.books.delete_many({})
+        editors = [Editor(client, f"editor {number}") for number in range(EDITORS)]
+        for editor in editors:
+            client.shop.books.insert_one({"_id": editor.book, "list": FIRST, "log": []})
+            editor.start()
+        for fault in faults:
+            advance(editors)
+            fault()
+        advance(editors)
+        for editor in editors:
+            editor.finish()
+        first_is_primary(cluster)
+        for editor in editors:
+            editor.require_kept(client.shop.books.find_one({"_id": editor.book}), most_unknown)
+        with cluster.client() as direct:
+            wait_for(lambda: not verify(direct, RULE), "the tails to move")
+
+
+def test_the_primary_steps_down(cluster, spillway):
+    first_is_primary(cluster)
+    edits_during(cluster, spillway, [lambda: step_down(cluster, primary_of(cluster))] * 2, 2)
+
+
+def test_the_primary_is_killed(cluster, spillway):
+    def kill():
+        cluster.primary.kill()
+        wait_for(lambda: primary_of(cluster), "another primary", 30, 0.05)
+
+    def start():
+        """It takes over again while edits go on."""
+        cluster.primary.start()
+        first_is_primary(cluster)
+
+    first_is_primary(cluster)
+    edits_during(cluster, spillway, [kill, start, kill, start], 4)
+
+
+def test_spillway_is_killed(cluster, spillway):
+    def restart():
+        spillway.kill()
+        spillway.start()
+
+    first_is_primary(cluster)
+    edits_during(cluster, spillway, [restart] * 8, 8)
+    moved = [name for name in spillway.metrics() if name.startswith("spillway_moved_elements_total")]
+    assert spillway.metrics()[moved[0]] > 0
