@@ -204,16 +204,23 @@ static bool is_ours(const struct element *field)
 	       element_is(field, "retriedStmtIds");
 }
 
-/* A write concern that wasn't met, where the last reply doesn't say so itself. */
+/* A write concern that wasn't met, where the last reply doesn't say so itself, and its labels. */
 static void append_concern_error(const struct write_result *result, struct buffer *out)
 {
-	struct element error;
+	struct bytes last = result->replies[result->reply_count - 1].message.body;
+	struct element error, labels, others;
 
 	for (size_t i = result->reply_count; i-- > 0;) {
-		if (!document_find(result->replies[i].message.body, "writeConcernError", &error))
+		struct bytes body = result->replies[i].message.body;
+
+		if (!document_find(body, "writeConcernError", &error))
 			continue;
-		if (i + 1 < result->reply_count)
-			writer_element(out, &error);
+		if (i + 1 == result->reply_count)
+			return;
+		writer_element(out, &error);
+		if (document_find(body, "errorLabels", &labels) &&
+		    !document_find(last, "errorLabels", &others))
+			writer_element(out, &labels);
 		return;
 	}
 }

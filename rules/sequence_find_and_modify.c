@@ -155,6 +155,24 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	return SEQUENCE_DONE;
 }
 
+/* The command has been applied, whatever its image's error may be: a driver that sends it again is
+ * answered from history, and one that doesn't must not take it for undone. */
+static enum sequence_outcome fail_fetch(struct sequence *sequence, enum fetch_outcome outcome)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	const struct command *command = &sequence->match.command;
+
+	if (command_has(command, FIELD_AUTOCOMMIT))
+		return fetch_fail(&modify->fetch, sequence, outcome);
+	if (!command_has(command, FIELD_TXN_NUMBER))
+		return fail_image(sequence, "can't be read now");
+	if (outcome == FETCH_FAILED && modify->fetch.failed.kind == PACKET_MESSAGE)
+		return sequence_pass_relabelled(sequence, &modify->fetch.failed,
+						"RetryableWriteError", NULL);
+	return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit",
+			     "RetryableWriteError");
+}
+
 static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
 				      struct packet *reply)
 {
@@ -168,7 +186,7 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 				  "can't be completed: an overflow document can't be read; run "
 				  "'spillway verify'");
 	if (outcome != FETCH_SEND)
-		return fetch_fail(&modify->fetch, sequence, outcome);
+		return fail_fetch(sequence, outcome);
 	sequence->step = MODIFY_OVERFLOW_ASKED;
 	return SEQUENCE_SEND;
 }
