@@ -169,17 +169,28 @@ static enum mover_outcome outcome_of(struct mover *mover, const struct mover_wor
 	require(!"a round that ends without a name");
 }
 
+static enum round_end round_of(struct mover *mover, struct link *link,
+			       const struct mover_work *work, struct round *round)
+{
+	*round = (struct round){.link = link,
+				.target = work->target,
+				.metrics = mover->metrics,
+				.id_type = work->id_type,
+				.id = work->id,
+				.operation_time = work->operation_time,
+				.hot = work->hot,
+				.tries = work->tries};
+	return round_run(round);
+}
+
 static void run_round(struct mover *mover, struct link *link, struct mover_work *work)
 {
-	struct round round = {.link = link,
-			      .target = work->target,
-			      .metrics = mover->metrics,
-			      .id_type = work->id_type,
-			      .id = work->id,
-			      .operation_time = work->operation_time,
-			      .hot = work->hot,
-			      .tries = work->tries};
-	enum round_end end = round_run(&round);
+	struct round round;
+	enum round_end end = round_of(mover, link, work, &round);
+
+	if (end == ROUND_GARBAGE && mover_queue_demanded(mover->rounds, work) &&
+	    gc_clear(mover, link, work) == LINK_DONE)
+		end = round_of(mover, link, work, &round);
 
 	if (round.elements > 0)
 		atomic_store(&mover->metrics->mover_lag_microseconds,

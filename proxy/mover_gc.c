@@ -280,6 +280,30 @@ static enum link_result remove_dead(struct link *link, const struct dead *dead)
 	return link_run(link, dead->target->overflow_database, buffer_view(&out));
 }
 
+must_check enum link_result gc_clear(struct mover *mover, struct link *link,
+				     struct mover_work *work)
+{
+	struct looking looking = {.target = work->target};
+	enum link_result result = find_generations(&looking, link, &work, 1);
+
+	if (result == LINK_DONE && looking.found)
+		result = find_alive(&looking, link);
+	while (looking.found) {
+		struct dead *dead = looking.found;
+
+		looking.found = dead->next;
+		keep_dead(dead, &looking);
+		if (result == LINK_DONE && dead->count > 0)
+			result = remove_dead(link, dead);
+		if (result == LINK_DONE)
+			metric_add_shared(&mover->metrics->generations_collected,
+					  (int64_t)dead->count);
+		dead_free(dead);
+	}
+	free(looking.alive);
+	return result;
+}
+
 static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t now)
 {
 	struct mover *mover = gc->mover;

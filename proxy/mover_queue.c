@@ -8,7 +8,8 @@
 #include <time.h>
 
 #define EDITED_AT_MOST_MS \
-	60000 /* a document that is edited again and again is looked at all the same */
+	60000         /* a document that is edited again and again is looked at all the same */
+#define LARGE_PART 16 /* of max_bytes: an append that is no ordinary one */
 #define UNSETTLED_FIRST_MS 1000
 #define UNSETTLED_LAST_MS 60000
 #define ABSENT_MS 100
@@ -303,7 +304,8 @@ static bool room_takes(struct mover_queue *queue, uint64_t hash, const struct mo
 		room->until = 0;
 		return false;
 	}
-	if (room->left < note->elements)
+	/* Room is counted in elements: large ones have to be looked at. */
+	if (room->left < note->elements || note->bytes > note->rule->max_bytes / LARGE_PART)
 		return false;
 	room->left -= note->elements;
 	return true;
@@ -326,7 +328,8 @@ static int64_t due_of(const struct mover_work *work, const struct mover_note *no
 
 	if (work->edited)
 		return now + rule->quiet_ms < latest ? now + rule->quiet_ms : latest;
-	if (note->reason == MOVER_APPENDED && work->waiting >= rule->gather)
+	if (note->reason == MOVER_APPENDED &&
+	    (work->waiting >= rule->gather || work->bytes >= rule->max_bytes))
 		return now;
 	return now + rule->settle_ms;
 }
@@ -343,6 +346,7 @@ static void merge_note(struct mover_queue *queue, struct mover_work *work,
 	struct room *room = room_at(queue, work->hash, now);
 
 	work->waiting += note->elements;
+	work->bytes += note->bytes;
 	work->edited |= note->reason == MOVER_EDITED;
 	if (when > work->noted_time)
 		work->noted_time = when;
@@ -436,7 +440,7 @@ static struct mover_work *take_first(struct mover_queue *queue)
 	work->touched = false;
 	work->edited = false;
 	work->hot = work->waiting >= work->target->rule->gather;
-	work->waiting = 0;
+	work->waiting = work->bytes = 0;
 	work->due_since = work->due;
 	work->operation_time = work->noted_time;
 	return work;
@@ -530,6 +534,16 @@ void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
 	pthread_mutex_unlock(&queue->lock);
 	if (!again)
 		work_free(work);
+}
+
+bool mover_queue_demanded(struct mover_queue *queue, const struct mover_work *work)
+{
+	bool demanded;
+
+	pthread_mutex_lock(&queue->lock);
+	demanded = work->waiters != NULL;
+	pthread_mutex_unlock(&queue->lock);
+	return demanded;
 }
 
 void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool moved)

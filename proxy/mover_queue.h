@@ -39,6 +39,7 @@ struct mover_work {
 	struct mover_waiter *waiters;
 	uint64_t noted_time;
 	int64_t waiting; /* elements appended since it was taken last */
+	int64_t bytes;   /* of these */
 	int64_t first;   /* the first note since */
 	int64_t due;
 	int64_t unsettled_from; /* looked at 1, 2, 4, ... s after this, for a minute */
@@ -80,6 +81,8 @@ size_t mover_queue_take(struct mover_queue *queue, int64_t now, struct mover_wor
 void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
 		      enum mover_outcome outcome, int64_t now);
 
+/* Somebody has asked for this taken entry's move at once. */
+bool mover_queue_demanded(struct mover_queue *queue, const struct mover_work *work);
 /* Tells those who asked for this taken entry's move at once. */
 void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool moved);
 

@@ -245,14 +245,6 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 
 /* ---- replies to reads ---- */
 
-static bool is_unauthorized(const struct packet *reply)
-{
-	struct reply_summary summary;
-
-	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
-}
-
 static enum edit_outcome next_document(struct edit *edit);
 
 /* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
@@ -261,7 +253,7 @@ static enum edit_outcome fail_read(struct edit *edit, const struct sequence *seq
 				   struct packet *reply)
 {
 	/* mongod's text would quote a command that the client has not sent. */
-	if (is_unauthorized(reply))
+	if (reply_is_unauthorized(reply))
 		return refuse(edit, ERROR_UNAUTHORIZED,
 			      "the user may not read what this write needs: the collection and the "
 			      "array's overflow");

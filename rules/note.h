@@ -6,7 +6,7 @@
 /* What the write did to a ruled array, as far as one can tell without looking. */
 enum mover_reason {
 	MOVER_APPENDED, /* elements were pushed: `elements` says how many; a round when `gather`
-			   wait or after `settle` */
+			   wait, or `max_bytes` of them, or after `settle` */
 	MOVER_CHANGED, /* the document was inserted, replaced, or the array set or unset as a whole:
 			  look after `settle`; clear garbage */
 	MOVER_EDITED,  /* folded back by an edit: look after `quiet`; clear garbage */
@@ -27,6 +27,7 @@ struct mover_note {
 	struct bytes filter;    /* a find filter; empty where `id` is known */
 	struct bytes collation; /* of the filter; empty: none */
 	int64_t elements;
+	int64_t bytes;               /* of the elements, where they are known */
 	struct bytes operation_time; /* of the write's reply: 8 bytes, or empty */
 	bool unsettled; /* not visible yet perhaps (in a transaction, or unacknowledged): look
 			   several times, up to 60 s */

@@ -11,6 +11,7 @@ must_check bool notes_of_update(const struct update *update, struct mover_note *
 			return false;
 		note->reason = MOVER_APPENDED;
 		note->elements = update->elements;
+		note->bytes = update->bytes;
 		return true;
 	case UPDATE_REPLACE:
 	case UPDATE_WHOLE:

@@ -22,6 +22,8 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 /* An error that mongod labels as retryable for a retryable write, as the client's command is one.
  */
 bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply);
+/* The user may not do what was asked. */
+bool reply_is_unauthorized(const struct packet *reply);
 /* The same with the error of a command of ours: a retryable write's label is added where mongod did
  * not see that it was one. */
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,

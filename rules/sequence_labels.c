@@ -83,6 +83,14 @@ bool sequence_lacks_label(const struct sequence *sequence, const struct packet *
 	return false;
 }
 
+bool reply_is_unauthorized(const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
+}
+
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop)
 {

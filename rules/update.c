@@ -66,6 +66,7 @@ static bool judge_push(const struct element *value, const struct rule *rule, str
 	bool each = false, others = false;
 
 	update->appends = true;
+	update->bytes += (int64_t)value->value.length;
 	if (holds_repeated_name(value))
 		update_note(update, UPDATE_EDIT, rule, bytes_of(""),
 			    "$push of a document in which a name stands twice");
@@ -163,12 +164,14 @@ static void join(struct update *update, const struct update *other)
 	bool appends = update->appends || other->appends;
 	bool long_array = update->long_array || other->long_array;
 	int64_t elements = update->elements + other->elements;
+	int64_t bytes = update->bytes + other->bytes;
 
 	if (other->kind > update->kind)
 		*update = *other;
 	update->appends = appends;
 	update->long_array = long_array;
 	update->elements = elements;
+	update->bytes = bytes;
 }
 
 static void classify_operators(struct bytes operators, const struct ruled_namespace *namespace,

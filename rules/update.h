@@ -25,6 +25,7 @@ struct update {
 	char what[64];           /* the operator, or the reserved name; for messages */
 	bool appends;            /* some $push onto a ruled array; see `elements` */
 	int64_t elements;        /* pushed onto ruled arrays in all */
+	int64_t bytes;           /* of what is pushed */
 	bool long_array; /* UPDATE_WHOLE, UPDATE_REPLACE, $setOnInsert: sets a ruled array beyond
 			    its threshold or max_bytes */
 };

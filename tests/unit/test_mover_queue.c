@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-static struct rule rule = {.settle_ms = 1000, .gather = 100, .quiet_ms = 3000};
+static struct rule rule = {
+	.settle_ms = 1000, .gather = 100, .quiet_ms = 3000, .max_bytes = 1 << 20};
 static struct mover_target target = {.rule = &rule};
 static struct mover_target other = {.rule = &rule};
 static struct mover_work *works[MOVER_TAKE_MAX];
@@ -81,6 +82,21 @@ Test(mover_queue, so_many_elements_are_due_at_once)
 	append(queue, "a", 1, 20);
 	settle(queue, 1, 30);
 	cr_assert_eq(next_due(queue), 1020, "what was taken no longer counts");
+	mover_queue_free(queue);
+}
+
+Test(mover_queue, so_many_bytes_are_due_at_once)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note large = note_of(MOVER_APPENDED, "a", 1);
+
+	large.bytes = 600 << 10;
+	cr_assert(mover_queue_note(queue, &target, &large, 0));
+	cr_assert_eq(take(queue, 10), 0);
+	cr_assert(mover_queue_note(queue, &target, &large, 10));
+	cr_assert_eq(take(queue, 10), 1);
+	cr_assert(!mover_queue_demanded(queue, works[0]));
+	settle(queue, 1, 30);
 	mover_queue_free(queue);
 }
 
