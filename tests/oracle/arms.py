@@ -43,7 +43,7 @@ class Arm:
             replies = self._run_transaction(operation)
         else:
             raise ValueError(does)
-        return [self._normal(reply, layout) for reply in replies]
+        return [self._normal(reply, layout, operation.get("form", {}).get("unordered")) for reply in replies]
 
     def documents(self, layout):
         """All documents as a client sees them."""
@@ -139,7 +139,7 @@ class Arm:
 
     # comparing
 
-    def _normal(self, reply, layout):
+    def _normal(self, reply, layout, unordered=False):
         """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
         body = reply.body.replace(self.name.encode(), PLAIN.encode())
         free = _CLUSTER_FIELDS if layout.counts_modified else (*_CLUSTER_FIELDS, _MODIFIED)
@@ -147,8 +147,16 @@ class Arm:
             (name, (value[0], b"") if name in free else _neutral(value, layout.masked))
             for name, value in exact.parse(body)
         ]
+        if unordered:
+            pairs = [(name, _sorted(value) if name == "values" else value) for name, value in pairs]
         # A rewritten reply may lack the checksum and the compression that its request asked for.
         return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
+
+
+def _sorted(array):
+    kind, items = array
+    values = sorted((value for _, value in items), key=lambda value: exact.encode([("", value)]))
+    return kind, [(str(number), value) for number, value in enumerate(values)]
 
 
 def _new_session():

@@ -12,6 +12,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
 """
 
 from oracle import values
+from oracle.array_reads import ArrayReads
 from oracle.edits import Edits, condition
 from support import exact
 
@@ -24,6 +25,7 @@ FORM = {
     "connection": 0,  # which of the arm's connections
     "times": 1,  # sent so often, a retry each
     "retryable": None,  # number of the retryable command; the arm gives it a session of its own
+    "unordered": False,  # a distinct's values: in any order
     "drain": None,  # batchSize of the getMores that follow
 }
 SEQUENCES = {"insert": "documents", "update": "updates", "delete": "deletes"}
@@ -48,6 +50,7 @@ class Generator:
         self.serial = 0
         self.retryables = []
         self.wholes = []
+        self.reads = ArrayReads(rng)
 
     def operations(self, count):
         """`count` operations; documents first, so that there is something to work on."""
@@ -490,6 +493,13 @@ class Generator:
             statement["multi"] = True
         return self._command("update", [("updates", [statement])], ["set_same"], [identifier])
 
+    def read_array(self):
+        """A read that needs arrays whole. Repeated names don't survive a pipeline."""
+        if self.repeats_names:
+            return self.find()
+        name, arguments, labels, form = self.reads.one(self._array())
+        return self._command(name, arguments, labels, None, **form)
+
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
 
@@ -511,6 +521,7 @@ _WEIGHTS = [
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
+    (Generator.read_array, 12),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
@@ -527,6 +538,7 @@ EXPECTED_LABELS = [
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
     "edit_filtered", "edit_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
+    "find_by_array", "find_computed", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
 ]
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
 # What each kind of command must have had in it.

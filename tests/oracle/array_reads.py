@@ -1,0 +1,83 @@
+"""Random reads that look at ruled arrays: filters, projections, sorts, counts, distincts, pipelines."""
+
+from oracle.edits import condition
+
+_ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
+
+
+class ArrayReads:
+    """Makes (command name, arguments, labels, form) of such reads on the array at `path`."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def one(self, path):
+        kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate)
+        return self.rng.choice(kinds)(path)
+
+    def _condition(self, path):
+        made = condition(self.rng, path)
+        return made if self.rng.random() < 0.7 else {**made, "n": {"$gte": self.rng.randrange(3)}}
+
+    def _projection(self, path):
+        field = f"${path}"
+        array = {"$cond": [{"$isArray": field}, field, []]}
+        last = {"$slice": [array, -2]}
+        return self.rng.choice((
+            {f"{path}.x": 1}, {f"{path}.x": 0}, {"n": 1, f"{path}.x": 1, f"{path}.y": 1}, {"size": {"$size": array}},
+            {"n": 1, "last": last}, {"first": {"$first": array}, "_id": 0}, {"copy": field}, {path: {"$size": array}},
+            {"some": {"$filter": {"input": array, "cond": {"$gte": ["$$this", 2]}}}}, {"k": 1, "has": {"$in": [1, array]}},
+        ))
+
+    def _sort(self, path):
+        return self.rng.choice((*_ORDERS, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
+
+    def find(self, path):
+        rng = self.rng
+        reads_filter = rng.random() < 0.7
+        arguments, form = [], {}
+        if reads_filter:
+            arguments.append(("filter", self._condition(path)))
+        if not reads_filter or rng.random() < 0.3:
+            arguments.append(("projection", self._projection(path)))
+        if rng.random() < 0.4:
+            arguments.append(("sort", self._sort(path)))
+        if rng.random() < 0.3:
+            arguments.append(("skip", rng.randrange(1, 3)))
+        if rng.random() < 0.4:
+            arguments.append(("limit", rng.randrange(1, 4)))
+        elif rng.random() < 0.5:
+            arguments.append(("batchSize", rng.randrange(4)))
+            form["drain"] = rng.randrange(1, 4)
+        rng.shuffle(arguments)
+        return "find", arguments, ["find_by_array" if reads_filter else "find_computed"], form
+
+    def count(self, path):
+        arguments = [("query", self._condition(path))]
+        if self.rng.random() < 0.2:
+            arguments.append((self.rng.choice(("skip", "limit")), self.rng.randrange(1, 3)))
+        return "count", arguments, ["count_by_array"], {}
+
+    def distinct(self, path):
+        if self.rng.random() < 0.6:
+            arguments = [("key", self.rng.choice((path, f"{path}.x"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
+            return "distinct", arguments, ["distinct_of_array"], {"unordered": True}
+        arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]
+        return "distinct", arguments, ["distinct_by_array"], {"unordered": True}
+
+    def aggregate(self, path):
+        field = f"${path}"
+        array = {"$cond": [{"$isArray": field}, field, []]}
+        lead = self.rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 3}]))
+        stages = self.rng.choice((
+            [{"$match": self._condition(path)}], [{"$match": self._condition(path)}, {"$project": {"n": 1}}],
+            [{"$set": {"size": {"$size": array}}}], [{"$unwind": field}, {"$sort": {"_id": 1}}],
+            [{"$unwind": {"path": field, "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}],
+            [{"$group": {"_id": "$_id", "sizes": {"$push": {"$size": array}}}}, {"$sort": {"_id": 1}}],
+            [{"$unset": f"{path}.x"}], [{"$project": self._projection(path)}], [{"$addFields": {"whole": "$$ROOT"}}],
+            [{"$facet": {"long": [{"$match": {f"{path}.3": {"$exists": True}}}], "all": [{"$count": "n"}]}}],
+            [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
+            [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
+        ))
+        size = {"batchSize": self.rng.randrange(1, 3)} if self.rng.random() < 0.3 else {}
+        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", size)], ["aggregate_array"], {"drain": 2}
