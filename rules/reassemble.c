@@ -5,7 +5,7 @@
  * their number. */
 #include "rules/reassemble.h"
 
-#include "protocol/writer.h"
+#include "rules/call_writer.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
 
@@ -28,94 +28,6 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	       memmem(text.data, text.length, DEAD, strlen(DEAD));
 }
 
-/* A name or a path made of parts. */
-struct text {
-	char *bytes;
-};
-
-static void text_free(struct text *text)
-{
-	free(text->bytes);
-}
-#define auto_text __attribute__((cleanup(text_free))) struct text
-
-static struct text join(const char *first, const char *second, const char *third)
-{
-	size_t length = strlen(first) + strlen(second) + strlen(third) + 1;
-	struct text text = {must_malloc(length)};
-
-	snprintf(text.bytes, length, "%s%s%s", first, second, third);
-	return text;
-}
-
-/* {verb: [first, ...]}: opens, for operands that are written behind. */
-struct call {
-	struct buffer *out;
-	size_t document, list, place;
-};
-
-static struct call open_call(struct buffer *out, const char *name, const char *verb)
-{
-	struct call call = {.out = out};
-
-	call.document = writer_open_document(out, name);
-	call.list = writer_open_array(out, verb);
-	return call;
-}
-
-static void close_call(struct call *call)
-{
-	writer_close(call->out, call->list);
-	writer_close(call->out, call->document);
-}
-
-static void add_text(struct call *call, const char *text)
-{
-	char name[12];
-
-	writer_string(call->out, writer_index(name, call->place++), text);
-}
-
-static void add_number(struct call *call, int32_t number)
-{
-	char name[12];
-
-	writer_int32(call->out, writer_index(name, call->place++), number);
-}
-
-static void add_null(struct call *call)
-{
-	char name[12];
-
-	writer_renamed(call->out, writer_index(name, call->place++),
-		       &(struct element){.type = BSON_BYTE_NULL});
-}
-
-static void add_nothing(struct call *call)
-{
-	char name[12];
-	size_t array = writer_open_array(call->out, writer_index(name, call->place++));
-
-	writer_close(call->out, array);
-}
-
-static struct call add_call(struct call *call, const char *verb)
-{
-	char name[12];
-
-	return open_call(call->out, writer_index(name, call->place++), verb);
-}
-
-/* {verb: text} */
-static void add_unary(struct call *call, const char *verb, const char *text)
-{
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-
-	writer_string(call->out, verb, text);
-	writer_close(call->out, document);
-}
-
 /* The runs of `input`, documents {p, a}, as one array; null where one doesn't begin where those
  * before it end. `first`: where the first one begins, "" for 0. */
 static void write_runs(struct buffer *out, const char *name, const char *input, const char *first)
@@ -127,25 +39,25 @@ static void write_runs(struct buffer *out, const char *name, const char *input, 
 	writer_string(out, "input", input);
 	nothing = writer_open_array(out, "initialValue");
 	writer_close(out, nothing);
-	choice = open_call(out, "in", "$cond");
-	add_unary(&choice, "$isArray", "$$value");
-	inner = add_call(&choice, "$cond");
-	condition = add_call(&inner, "$eq");
-	add_text(&condition, "$$this.p");
-	sum = add_call(&condition, "$add");
+	choice = call_open(out, "in", "$cond");
+	call_unary(&choice, "$isArray", "$$value");
+	inner = call_call(&choice, "$cond");
+	condition = call_call(&inner, "$eq");
+	call_text(&condition, "$$this.p");
+	sum = call_call(&condition, "$add");
 	if (*first)
-		add_text(&sum, first);
-	add_unary(&sum, "$size", "$$value");
-	close_call(&sum);
-	close_call(&condition);
-	condition = add_call(&inner, "$concatArrays");
-	add_text(&condition, "$$value");
-	add_text(&condition, "$$this.a");
-	close_call(&condition);
-	add_null(&inner);
-	close_call(&inner);
-	add_null(&choice);
-	close_call(&choice);
+		call_text(&sum, first);
+	call_unary(&sum, "$size", "$$value");
+	call_close(&sum);
+	call_close(&condition);
+	condition = call_call(&inner, "$concatArrays");
+	call_text(&condition, "$$value");
+	call_text(&condition, "$$this.a");
+	call_close(&condition);
+	call_null(&inner);
+	call_close(&inner);
+	call_null(&choice);
+	call_close(&choice);
 	writer_close(out, reduce);
 	writer_close(out, document);
 }
@@ -155,11 +67,11 @@ static void write_generation_match(struct buffer *out)
 {
 	size_t stage = writer_open_document(out, "0");
 	size_t match = writer_open_document(out, "$match");
-	struct call call = open_call(out, "$expr", "$eq");
+	struct call call = call_open(out, "$expr", "$eq");
 
-	add_text(&call, "$_spill.g");
-	add_text(&call, "$$g");
-	close_call(&call);
+	call_text(&call, "$_spill.g");
+	call_text(&call, "$$g");
+	call_close(&call);
 	writer_close(out, match);
 	writer_close(out, stage);
 }
@@ -177,16 +89,17 @@ static void write_sort(struct buffer *out, const char *name, const char *field)
 /* RUN batches each: {_id: which, p: where it begins, b: [{p, a}, ...]}. */
 static void write_group(struct buffer *out, const struct rule *rule, const char *batch)
 {
-	auto_text number = join("$", batch, ""), array = join("$", rule->overflow.array, "");
+	auto_text number = text_join("$", batch, ""),
+		  array = text_join("$", rule->overflow.array, "");
 	size_t stage = writer_open_document(out, "2"), group, field, push, id;
 	struct call divide;
 
 	group = writer_open_document(out, "$group");
 	id = writer_open_document(out, "_id");
-	divide = open_call(out, "$floor", "$divide");
-	add_text(&divide, number.bytes);
-	add_number(&divide, RUN);
-	close_call(&divide);
+	divide = call_open(out, "$floor", "$divide");
+	call_text(&divide, number.bytes);
+	call_number(&divide, RUN);
+	call_close(&divide);
 	writer_close(out, id);
 	field = writer_open_document(out, "p");
 	writer_string(out, "$first", "$_spill.p");
@@ -222,7 +135,7 @@ static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 static void write_lookup(struct buffer *out, const char *name, const struct target *target,
 			 const char *joined)
 {
-	auto_text generation = join("$_spill.", target->rule->key, ".g");
+	auto_text generation = text_join("$_spill.", target->rule->key, ".g");
 	size_t stage = writer_open_document(out, name);
 	size_t lookup = writer_open_document(out, "$lookup"), let;
 
@@ -243,49 +156,49 @@ static void add_death(struct call *call, const char *count)
 {
 	char name[12];
 	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	struct call text = open_call(call->out, "$toObjectId", "$concat");
+	struct call text = call_open(call->out, "$toObjectId", "$concat");
 
-	add_text(&text, DEAD " ");
-	add_unary(&text, "$toString", count);
-	close_call(&text);
+	call_text(&text, DEAD " ");
+	call_unary(&text, "$toString", count);
+	call_close(&text);
 	writer_close(call->out, document);
 }
 
 /* f[0:h] ++ overflow[0:n] ++ f[h:] */
 static void add_whole(struct call *call, const char *array, const char *head, const char *count)
 {
-	struct call parts = add_call(call, "$concatArrays"), slice, choice, test;
+	struct call parts = call_call(call, "$concatArrays"), slice, choice, test;
 
-	choice = add_call(&parts, "$cond");
-	test = add_call(&choice, "$gt");
-	add_text(&test, head);
-	add_number(&test, 0);
-	close_call(&test);
-	slice = add_call(&choice, "$slice");
-	add_text(&slice, array);
-	add_text(&slice, head);
-	close_call(&slice);
-	add_nothing(&choice);
-	close_call(&choice);
-	slice = add_call(&parts, "$slice");
-	add_text(&slice, "$$overflow");
-	add_text(&slice, count);
-	close_call(&slice);
-	slice = add_call(&parts, "$slice");
-	add_text(&slice, array);
-	add_text(&slice, head);
-	add_number(&slice, INT32_MAX);
-	close_call(&slice);
-	close_call(&parts);
+	choice = call_call(&parts, "$cond");
+	test = call_call(&choice, "$gt");
+	call_text(&test, head);
+	call_number(&test, 0);
+	call_close(&test);
+	slice = call_call(&choice, "$slice");
+	call_text(&slice, array);
+	call_text(&slice, head);
+	call_close(&slice);
+	call_nothing(&choice);
+	call_close(&choice);
+	slice = call_call(&parts, "$slice");
+	call_text(&slice, "$$overflow");
+	call_text(&slice, count);
+	call_close(&slice);
+	slice = call_call(&parts, "$slice");
+	call_text(&slice, array);
+	call_text(&slice, head);
+	call_number(&slice, INT32_MAX);
+	call_close(&slice);
+	call_close(&parts);
 }
 
 /* {$let: {vars: {overflow: ...}, in: {$cond: [enough of it, whole, error]}}} */
 static void write_array(struct buffer *out, const char *name, const struct rule *rule,
 			const char *joined)
 {
-	auto_text array = join("$", rule->array, ""), input = join("$", joined, ""),
-		  head = join("$_spill.", rule->key, ".h"),
-		  count = join("$_spill.", rule->key, ".n");
+	auto_text array = text_join("$", rule->array, ""), input = text_join("$", joined, ""),
+		  head = text_join("$_spill.", rule->key, ".h"),
+		  count = text_join("$_spill.", rule->key, ".n");
 	size_t document = writer_open_document(out, name), let, vars;
 	struct call choice, test, size, or_nothing;
 
@@ -293,19 +206,19 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 	vars = writer_open_document(out, "vars");
 	write_runs(out, "overflow", input.bytes, "");
 	writer_close(out, vars);
-	choice = open_call(out, "in", "$cond");
-	test = add_call(&choice, "$gte");
-	size = add_call(&test, "$size");
-	or_nothing = add_call(&size, "$ifNull");
-	add_text(&or_nothing, "$$overflow");
-	add_nothing(&or_nothing);
-	close_call(&or_nothing);
-	close_call(&size);
-	add_text(&test, count.bytes);
-	close_call(&test);
+	choice = call_open(out, "in", "$cond");
+	test = call_call(&choice, "$gte");
+	size = call_call(&test, "$size");
+	or_nothing = call_call(&size, "$ifNull");
+	call_text(&or_nothing, "$$overflow");
+	call_nothing(&or_nothing);
+	call_close(&or_nothing);
+	call_close(&size);
+	call_text(&test, count.bytes);
+	call_close(&test);
 	add_whole(&choice, array.bytes, head.bytes, count.bytes);
 	add_death(&choice, count.bytes);
-	close_call(&choice);
+	call_close(&choice);
 	writer_close(out, let);
 	writer_close(out, document);
 }
@@ -319,7 +232,7 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const cha
 	while ((dot = strchr(part, '.')) && depth + 3 < ARRAY_LENGTH(opened)) {
 		auto_free char *name = must_strndup(part, (size_t)(dot - part));
 		auto_free char *path = must_strndup(rule->array, (size_t)(dot - rule->array));
-		auto_text field = join("$", path, "");
+		auto_text field = text_join("$", path, "");
 
 		opened[depth++] = writer_open_document(out, name);
 		opened[depth++] = writer_open_array(out, "$mergeObjects");
@@ -336,23 +249,23 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const cha
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
 			  const char *joined)
 {
-	auto_text count = join("$_spill.", rule->key, ".n");
+	auto_text count = text_join("$_spill.", rule->key, ".n");
 	size_t stage = writer_open_document(out, name), document;
-	struct call choice = open_call(out, "$replaceWith", "$cond"), test, merge;
+	struct call choice = call_open(out, "$replaceWith", "$cond"), test, merge;
 	char index[12];
 
-	test = add_call(&choice, "$gt");
-	add_text(&test, count.bytes);
-	add_number(&test, 0);
-	close_call(&test);
-	merge = add_call(&choice, "$mergeObjects");
-	add_text(&merge, "$$ROOT");
+	test = call_call(&choice, "$gt");
+	call_text(&test, count.bytes);
+	call_number(&test, 0);
+	call_close(&test);
+	merge = call_call(&choice, "$mergeObjects");
+	call_text(&merge, "$$ROOT");
 	document = writer_open_document(out, writer_index(index, merge.place++));
 	write_at_path(out, rule, joined);
 	writer_close(out, document);
-	close_call(&merge);
-	add_text(&choice, "$$ROOT");
-	close_call(&choice);
+	call_close(&merge);
+	call_text(&choice, "$$ROOT");
+	call_close(&choice);
 	writer_close(out, stage);
 }
 
@@ -444,7 +357,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
-		auto_text joined = join(JOINED, ".", writer_index(number, i));
+		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
 
 		write_lookup(out, writer_index(name, (*place)++), target, joined.bytes);
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
