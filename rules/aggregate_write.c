@@ -6,6 +6,7 @@
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/walk.h"
+#include "rules/window_write.h"
 
 #include <stdlib.h>
 
@@ -35,10 +36,12 @@ static bool is_finds_alone(const struct element *element)
 	       (name.length >= 2 && memcmp(name.data + name.length - 2, ".$", 2) == 0);
 }
 
-/* Projections that only find has. */
-static bool projection_fits_pipeline(const struct element *projection)
+/* Projections that only find has; windows of ruled arrays can be written. */
+static bool projection_fits_pipeline(const struct element *projection,
+				     const struct ruled_namespace *namespace)
 {
 	struct walk walk;
+	struct window window;
 	struct element element;
 	enum cursor_step step = CURSOR_INVALID;
 
@@ -48,8 +51,11 @@ static bool projection_fits_pipeline(const struct element *projection)
 	if (walk_into(&walk, BSON_BYTE_DOCUMENT, projection->value))
 		step = walk_next(&walk, &element);
 	while (step == CURSOR_ELEMENT) {
+		bool whole = window_of(&element, namespace, &window);
+
 		if (is_finds_alone(&element) ||
-		    ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    (!whole &&
+		     (element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
 		     !walk_into(&walk, element.type, element.value)))
 			return false;
 		step = walk_next(&walk, &element);
@@ -77,7 +83,8 @@ bool aggregate_find_sound(const struct command *command)
 	return true;
 }
 
-const char *aggregate_unserved_find(const struct command *command)
+const char *aggregate_unserved_find(const struct command *command,
+				    const struct ruled_namespace *namespace)
 {
 	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
 					     "oplogReplay"};
@@ -92,9 +99,10 @@ const char *aggregate_unserved_find(const struct command *command)
 		return "min and max can't be had where arrays are put together";
 	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option))
 		return "a $natural sort can't be had where arrays are put together";
-	if (!projection_fits_pipeline(&command->fields[FIELD_PROJECTION]))
-		return "$slice, $elemMatch and positional projections of the ruled array are not "
-		       "supported by this version of Spillway";
+	if (!projection_fits_pipeline(&command->fields[FIELD_PROJECTION], namespace))
+		return "$elemMatch and positional projections, and a $slice of a nested array, "
+		       "are not supported by this version of Spillway beside what reads the ruled "
+		       "array";
 	return aggregate_unserved_filter(&command->fields[FIELD_FILTER]);
 }
 
@@ -210,20 +218,139 @@ static bool is_filled(const struct element *document)
 	       (document->type != BSON_BYTE_DOCUMENT || document->value.length > 5);
 }
 
+/* The next window that the projection cuts. */
+static bool next_window(const struct pipeline *pipeline, struct cursor *cursor,
+			struct window *window)
+{
+	struct element field;
+
+	while (cursor_next(cursor, &field) == CURSOR_ELEMENT)
+		if (window_of(&field, pipeline->namespace, window))
+			return true;
+	return false;
+}
+
+static bool open_projection(const struct pipeline *pipeline, struct cursor *cursor)
+{
+	const struct element *projection = &pipeline->command->fields[FIELD_PROJECTION];
+
+	return projection->type == BSON_BYTE_DOCUMENT && cursor_open(cursor, projection->value);
+}
+
+/* True where nothing reads the arrays but windows of each of them. */
+static bool only_windows(const struct pipeline *pipeline)
+{
+	const struct command *command = pipeline->command;
+	const struct element *filter = &command->fields[FIELD_FILTER],
+			     *sort = &command->fields[FIELD_SORT];
+	struct cursor cursor;
+	struct window window;
+	struct element field;
+	size_t windows = 0;
+
+	if ((filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) ||
+	    (sort->type == BSON_BYTE_DOCUMENT &&
+	     reads_of_keys(sort->value, pipeline->namespace).kind != READS_NOTHING) ||
+	    !open_projection(pipeline, &cursor))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (window_of(&field, pipeline->namespace, &window))
+			windows++;
+		else if (field.type == BSON_BYTE_DOCUMENT || field.type == BSON_BYTE_ARRAY ||
+			 field.type == BSON_BYTE_STRING)
+			return false; /* an expression may read anything */
+	return windows == pipeline->namespace->target_count;
+}
+
+static void add_windows(struct pipeline *pipeline, bool whole)
+{
+	struct cursor cursor;
+	struct window window;
+
+	if (!open_projection(pipeline, &cursor))
+		return;
+	while (next_window(pipeline, &cursor, &window))
+		if (whole)
+			window_write_cut(pipeline->out, &pipeline->place, &window);
+		else
+			window_write_stages(pipeline->out, &pipeline->place, &window);
+}
+
+/* As find has it: what is not a $slice decides whether fields are named to be kept, `_id` only
+ * where nothing else does. */
+static bool is_inclusive(const struct pipeline *pipeline)
+{
+	struct cursor cursor;
+	struct element field;
+	struct window window;
+	bool kept = false;
+
+	if (!open_projection(pipeline, &cursor))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		bool flag = field.type == BSON_BYTE_BOOL || field.type == BSON_BYTE_INT32 ||
+			    field.type == BSON_BYTE_INT64 || field.type == BSON_BYTE_DOUBLE ||
+			    field.type == BSON_BYTE_DECIMAL;
+
+		if (window_of(&field, pipeline->namespace, &window))
+			continue;
+		if (!element_is(&field, "_id"))
+			return !flag || element_truth(&field);
+		kept = !flag || element_truth(&field);
+	}
+	return kept;
+}
+
+/* The projection, its windows kept as they have been cut. */
+static void add_projection(struct pipeline *pipeline)
+{
+	bool inclusive = is_inclusive(pipeline);
+	size_t mark = pipeline->out->length, number = pipeline->place, stage, project, fields = 0;
+	struct cursor cursor;
+	struct element field;
+	struct window window;
+
+	if (!open_projection(pipeline, &cursor))
+		return;
+	stage = open_stage(pipeline);
+	project = writer_open_document(pipeline->out, "$project");
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		bool cut = window_of(&field, pipeline->namespace, &window);
+
+		if (cut && inclusive)
+			writer_int32(pipeline->out, window.target->rule->array, 1);
+		else if (!cut)
+			writer_element(pipeline->out, &field);
+		fields += !cut || inclusive;
+	}
+	writer_close(pipeline->out, project);
+	writer_close(pipeline->out, stage);
+	if (fields == 0) {
+		pipeline->out->length = mark;
+		pipeline->place = number;
+	}
+}
+
 static void add_find(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
 	int64_t skip = integer_at(command, "skip"), limit = find_limit(command);
+	bool windows = only_windows(pipeline);
 
-	add_documents(pipeline, &command->fields[FIELD_FILTER]);
+	if (!windows)
+		add_documents(pipeline, &command->fields[FIELD_FILTER]);
+	else if (command_has(command, FIELD_FILTER))
+		add_stage(pipeline, "$match", &command->fields[FIELD_FILTER]);
 	if (is_filled(&command->fields[FIELD_SORT]))
 		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
 		add_number(pipeline, "$limit", limit);
-	if (is_filled(&command->fields[FIELD_PROJECTION]))
-		add_stage(pipeline, "$project", &command->fields[FIELD_PROJECTION]);
+	add_windows(pipeline, !windows);
+	if (windows)
+		reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	add_projection(pipeline);
 }
 
 static void add_count(struct pipeline *pipeline)

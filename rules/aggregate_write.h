@@ -7,7 +7,8 @@
 /* False where mongod refuses a find for its numbers. */
 bool aggregate_find_sound(const struct command *command);
 /* Why a find can't be written so; NULL where it can. Nothing has to be sent to know. */
-const char *aggregate_unserved_find(const struct command *command);
+const char *aggregate_unserved_find(const struct command *command,
+				    const struct ruled_namespace *namespace);
 /* The same of a filter. */
 const char *aggregate_unserved_filter(const struct element *filter);
 /* The same of a distinct's key. */

@@ -269,8 +269,9 @@ static void match_find(const struct matching *matching)
 		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
 	if (array)
-		match_reassemble(matching->match, "a find that reads the ruled array",
-				 aggregate_unserved_find(matching->command));
+		match_reassemble(
+			matching->match, "a find that reads the ruled array",
+			aggregate_unserved_find(matching->command, matching->match->namespace));
 }
 
 static void match_count(const struct matching *matching)

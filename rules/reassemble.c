@@ -30,7 +30,8 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 
 /* The runs of `input`, documents {p, a}, as one array; null where one doesn't begin where those
  * before it end. `first`: where the first one begins, "" for 0. */
-static void write_runs(struct buffer *out, const char *name, const char *input, const char *first)
+void reassemble_write_runs(struct buffer *out, const char *name, const char *input,
+			   const char *first)
 {
 	size_t document = writer_open_document(out, name), reduce, nothing;
 	struct call choice, inner, condition, sum;
@@ -126,7 +127,7 @@ static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 	stage = writer_open_document(out, "4");
 	project = writer_open_document(out, "$project");
 	writer_int32(out, "p", 1);
-	write_runs(out, "a", "$b", "$p");
+	reassemble_write_runs(out, "a", "$b", "$p");
 	writer_close(out, project);
 	writer_close(out, stage);
 	writer_close(out, pipeline);
@@ -152,7 +153,7 @@ static void write_lookup(struct buffer *out, const char *name, const struct targ
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
-static void add_death(struct call *call, const char *count)
+void reassemble_add_death(struct call *call, const char *count)
 {
 	char name[12];
 	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
@@ -204,7 +205,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 
 	let = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
-	write_runs(out, "overflow", input.bytes, "");
+	reassemble_write_runs(out, "overflow", input.bytes, "");
 	writer_close(out, vars);
 	choice = call_open(out, "in", "$cond");
 	test = call_call(&choice, "$gte");
@@ -217,7 +218,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 	call_text(&test, count.bytes);
 	call_close(&test);
 	add_whole(&choice, array.bytes, head.bytes, count.bytes);
-	add_death(&choice, count.bytes);
+	reassemble_add_death(&choice, count.bytes);
 	call_close(&choice);
 	writer_close(out, let);
 	writer_close(out, document);
@@ -283,10 +284,11 @@ static bool is_listed(const struct ruled_namespace *namespace, size_t rules, siz
 	return false;
 }
 
-static void write_unset(struct buffer *out, const char *name,
-			const struct ruled_namespace *namespace, bool keep_state)
+void reassemble_write_unset(struct buffer *out, size_t *stage_place,
+			    const struct ruled_namespace *namespace, bool keep_state)
 {
-	size_t stage = writer_open_document(out, name), place = 0;
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*stage_place)++)), place = 0;
 	size_t list = writer_open_array(out, "$unset");
 	char index[12];
 
@@ -362,5 +364,5 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		write_lookup(out, writer_index(name, (*place)++), target, joined.bytes);
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
-	write_unset(out, writer_index(name, (*place)++), namespace, keep_state);
+	reassemble_write_unset(out, place, namespace, keep_state);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "protocol/reply.h"
+#include "rules/call_writer.h"
 #include "rules/rules.h"
 
 /* False where the overflow lies in another database, or holds an element a document. */
@@ -19,5 +20,14 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
  * as can be told. */
 void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
 				 const struct ruled_namespace *namespace);
+/* Appends the stage that takes away what clients don't see; `keep_state`: but for `_spill`. */
+void reassemble_write_unset(struct buffer *out, size_t *place,
+			    const struct ruled_namespace *namespace, bool keep_state);
+/* Parts of the above. The runs of `input`, documents {p, a}, as one array; null where one doesn't
+ * begin where those before it end. `first`: where the first one begins, "" for 0. */
+void reassemble_write_runs(struct buffer *out, const char *name, const char *input,
+			   const char *first);
+/* An expression that raises the error; `count` is a path of the document. */
+void reassemble_add_death(struct call *call, const char *count);
 /* A reply's error is that one. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);

@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import edits, pushes, relay, spill
+from bench import edits, pushes, reads, relay, spill
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -27,6 +27,7 @@ ROWS = {
     "hot-document": pushes.hot_document,
     "mongod-cpu": pushes.mongod_cpu,
     "find-long": spill.find_long,
+    "read-long": reads.read_long,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
 }

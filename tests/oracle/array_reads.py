@@ -13,6 +13,8 @@ class ArrayReads:
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate)
+        if "." not in path:
+            kinds += (self.window, self.window)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -28,6 +30,19 @@ class ArrayReads:
             {"n": 1, "last": last}, {"first": {"$first": array}, "_id": 0}, {"copy": field}, {path: {"$size": array}},
             {"some": {"$filter": {"input": array, "cond": {"$gte": ["$$this", 2]}}}}, {"k": 1, "has": {"$in": [1, array]}},
         ))
+
+    def _window(self, path):
+        rng = self.rng
+        slice_ = rng.choice((rng.randrange(-6, 7), [rng.randrange(-6, 7), rng.randrange(1, 5)], [rng.randrange(30), 50]))
+        return {path: {"$slice": slice_}, **rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"_id": 1}))}
+
+    def window(self, path):
+        arguments = [("projection", self._window(path))]
+        if self.rng.random() < 0.4:
+            arguments.append(("filter", self._condition(path) if self.rng.random() < 0.5 else {"n": {"$gte": 1}}))
+        if self.rng.random() < 0.3:
+            arguments.append(("sort", self.rng.choice(_ORDERS)))
+        return "find", arguments, ["find_window"], {}
 
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))

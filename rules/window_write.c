@@ -1,0 +1,495 @@
+/* Writes the stages that cut a window out of an array, spilled or not.
+ *
+ *   $set      _spill./s, ./e    the window in the whole array's positions, of spilled documents
+ *   $lookup   _spill./joined    the batches that overlap it, in order
+ *   $set      f                 head, overflow and tail, each as far as it lies in the window
+ *
+ * A batch holds at most batch_size elements, so that position x lies in batch x / batch_size + 1 or
+ * a later one: from there on batches are looked at, by the index on the link and the number. */
+#include "rules/window_write.h"
+
+#include "rules/call_writer.h"
+#include "rules/reassemble.h"
+
+#define START "$_spill./s"
+#define END "$_spill./e"
+
+static const struct target *target_named(const struct ruled_namespace *namespace,
+					 const struct element *field)
+{
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (element_is(field, namespace->targets[i].rule->array))
+			return strchr(namespace->targets[i].rule->array, '.')
+				       ? NULL
+				       : &namespace->targets[i];
+	return NULL;
+}
+
+bool window_of(const struct element *value, const struct ruled_namespace *namespace,
+	       struct window *window)
+{
+	struct element slice, number;
+	struct cursor cursor;
+	int64_t numbers[2] = {0};
+	size_t count = 0;
+
+	window->target = target_named(namespace, value);
+	if (!window->target)
+		return false;
+	if (value->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, value->value) ||
+	    cursor_next(&cursor, &slice) != CURSOR_ELEMENT || !element_is(&slice, "$slice") ||
+	    cursor_next(&cursor, &number) != CURSOR_END)
+		return false;
+	if (slice.type != BSON_BYTE_ARRAY) {
+		numbers[1] = 0;
+		window->skips = false;
+		if (slice.type == BSON_BYTE_DOUBLE || !element_integer(&slice, &numbers[0]))
+			return false;
+	} else {
+		if (!cursor_open(&cursor, slice.value))
+			return false;
+		while (cursor_next(&cursor, &number) == CURSOR_ELEMENT) {
+			if (count == 2 || number.type == BSON_BYTE_DOUBLE ||
+			    !element_integer(&number, &numbers[count++]))
+				return false;
+		}
+		window->skips = true;
+		if (count != 2 || numbers[1] <= 0)
+			return false;
+	}
+	if (numbers[0] > INT32_MAX || numbers[0] < -INT32_MAX || numbers[1] > INT32_MAX)
+		return false;
+	window->skip = window->skips ? (int32_t)numbers[0] : 0;
+	window->count = (int32_t)(window->skips ? numbers[1] : numbers[0]);
+	return true;
+}
+
+/* The paths of a rule's array and state. */
+struct paths {
+	struct text array, head, count, generation;
+};
+
+static struct paths paths_of(const struct rule *rule)
+{
+	return (struct paths){.array = text_join("$", rule->array, ""),
+			      .head = text_join("$_spill.", rule->key, ".h"),
+			      .count = text_join("$_spill.", rule->key, ".n"),
+			      .generation = text_join("$_spill.", rule->key, ".g")};
+}
+
+static void paths_free(struct paths *paths)
+{
+	text_free(&paths->array);
+	text_free(&paths->head);
+	text_free(&paths->count);
+	text_free(&paths->generation);
+}
+
+/* {$add: [n, {$size: f}]} */
+static void add_total(struct call *call, const struct paths *paths)
+{
+	struct call sum = call_call(call, "$add");
+
+	call_text(&sum, paths->count.bytes);
+	call_unary(&sum, "$size", paths->array.bytes);
+	call_close(&sum);
+}
+
+/* Where the window begins: max(0, total + skip), or min(skip, total). */
+static void add_start(struct call *call, const struct paths *paths, const struct window *window)
+{
+	int32_t from = window->skips ? window->skip : window->count < 0 ? window->count : 0;
+	struct call bound = call_call(call, from < 0 ? "$max" : "$min"), sum;
+
+	if (from < 0) {
+		call_number(&bound, 0);
+		sum = call_call(&bound, "$add");
+		add_total(&sum, paths);
+		call_number(&sum, from);
+		call_close(&sum);
+	} else {
+		call_number(&bound, from);
+		add_total(&bound, paths);
+	}
+	call_close(&bound);
+}
+
+/* Where it ends: min(start + count, total). */
+static void add_end(struct call *call, const struct paths *paths, const struct window *window)
+{
+	struct call bound, sum;
+
+	if (!window->skips && window->count < 0) {
+		add_total(call, paths);
+		return;
+	}
+	bound = call_call(call, "$min");
+	sum = call_call(&bound, "$add");
+	add_start(&sum, paths, window);
+	call_number(&sum, window->count);
+	call_close(&sum);
+	add_total(&bound, paths);
+	call_close(&bound);
+}
+
+/* {<name>: {$cond: [spilled, <start or end>, "$$REMOVE"]}} */
+static void write_bound(struct buffer *out, const char *name, const struct paths *paths,
+			const struct window *window,
+			void (*add)(struct call *call, const struct paths *paths,
+				    const struct window *window))
+{
+	struct call choice = call_open(out, name, "$cond"), test = call_call(&choice, "$gt");
+
+	call_text(&test, paths->count.bytes);
+	call_number(&test, 0);
+	call_close(&test);
+	add(&choice, paths, window);
+	call_text(&choice, "$$REMOVE");
+	call_close(&choice);
+}
+
+static void write_bounds(struct buffer *out, const char *name, const struct paths *paths,
+			 const struct window *window)
+{
+	size_t stage = writer_open_document(out, name), set = writer_open_document(out, "$set");
+
+	write_bound(out, "_spill./s", paths, window, add_start);
+	write_bound(out, "_spill./e", paths, window, add_end);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
+
+/* The least number of a batch that may hold the window's first element:
+ * {$add: [1, {$floor: {$divide: [{$max: [0, {$subtract: [s, h]}]}, size]}}]} */
+static void write_least(struct buffer *out, const struct paths *paths, const struct rule *rule)
+{
+	struct call sum = call_open(out, "least", "$add"), floor, divide, most, difference;
+
+	call_number(&sum, 1);
+	floor = call_call(&sum, "$floor");
+	divide = call_call(&floor, "$divide");
+	most = call_call(&divide, "$max");
+	call_number(&most, 0);
+	difference = call_call(&most, "$subtract");
+	call_text(&difference, START);
+	call_text(&difference, paths->head.bytes);
+	call_close(&difference);
+	call_close(&most);
+	call_number(&divide, (int32_t)rule->overflow.batch_size);
+	call_close(&divide);
+	call_close(&floor);
+	call_close(&sum);
+}
+
+static void write_compared(struct call *call, const char *verb, const char *field,
+			   const char *variable)
+{
+	struct call test = call_call(call, verb);
+
+	call_text(&test, field);
+	call_text(&test, variable);
+	call_close(&test);
+}
+
+/* The batches from the least number on that begin before the window ends. */
+static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
+{
+	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
+	auto_text number = text_join("$", batch, ""),
+		  part = text_join("$", rule->overflow.array, "");
+	size_t pipeline = writer_open_array(out, "pipeline"), stage, inner;
+	struct call all;
+
+	stage = writer_open_document(out, "0");
+	inner = writer_open_document(out, "$match");
+	all = call_open(out, "$expr", "$and");
+	write_compared(&all, "$gte", number.bytes, "$$least");
+	write_compared(&all, "$eq", "$_spill.g", "$$g");
+	write_compared(&all, "$lt", "$_spill.p", "$$end");
+	call_close(&all);
+	writer_close(out, inner);
+	writer_close(out, stage);
+	stage = writer_open_document(out, "1");
+	inner = writer_open_document(out, "$sort");
+	writer_int32(out, batch, 1);
+	writer_close(out, inner);
+	writer_close(out, stage);
+	stage = writer_open_document(out, "2");
+	inner = writer_open_document(out, "$project");
+	writer_string(out, "p", "$_spill.p");
+	writer_string(out, "a", part.bytes);
+	writer_close(out, inner);
+	writer_close(out, stage);
+	writer_close(out, pipeline);
+}
+
+static void write_lookup(struct buffer *out, const char *name, const struct paths *paths,
+			 const struct target *target)
+{
+	size_t stage = writer_open_document(out, name);
+	size_t lookup = writer_open_document(out, "$lookup"), let;
+	struct call end;
+
+	writer_string(out, "from", target->overflow_collection);
+	writer_string(out, "localField", "_id");
+	writer_string(out, "foreignField", target->rule->overflow.link);
+	let = writer_open_document(out, "let");
+	writer_string(out, "g", paths->generation.bytes);
+	write_least(out, paths, target->rule);
+	end = call_open(out, "end", "$subtract");
+	call_text(&end, END);
+	call_text(&end, paths->head.bytes);
+	call_close(&end);
+	writer_close(out, let);
+	write_joined_pipeline(out, target->rule);
+	writer_string(out, "as", "_spill./joined");
+	writer_close(out, lookup);
+	writer_close(out, stage);
+}
+
+/* {$slice: [array, from, count]}, which takes no count of 0. */
+static void add_cut(struct call *call, const char *array, const char *from, const char *count)
+{
+	struct call choice = call_call(call, "$cond"), part = call_call(&choice, "$gt");
+
+	call_text(&part, count);
+	call_number(&part, 0);
+	call_close(&part);
+	part = call_call(&choice, "$slice");
+	call_text(&part, array);
+	call_text(&part, from);
+	call_text(&part, count);
+	call_close(&part);
+	call_nothing(&choice);
+	call_close(&choice);
+}
+
+static void write_difference(struct buffer *out, const char *name, const char *first,
+			     const char *second)
+{
+	struct call call = call_open(out, name, "$subtract");
+
+	call_text(&call, first);
+	call_text(&call, second);
+	call_close(&call);
+}
+
+/* {<name>: {<verb>: [<operand, or 0>, {$subtract: [bound, less]}]}} */
+static void write_clamped(struct buffer *out, const char *name, const char *verb,
+			  const char *operand, const char *bound, const char *less)
+{
+	struct call call = call_open(out, name, verb), difference;
+
+	if (operand)
+		call_text(&call, operand);
+	else
+		call_number(&call, 0);
+	difference = call_call(&call, "$subtract");
+	call_text(&difference, bound);
+	call_text(&difference, less);
+	call_close(&difference);
+	call_close(&call);
+}
+
+/* The parts' bounds: of the overflow a to b, of the head s to head, of the tail from tail on. */
+static void write_variables(struct buffer *out, const struct paths *paths)
+{
+	struct call call, sum;
+
+	write_clamped(out, "a", "$max", NULL, START, paths->head.bytes);
+	write_clamped(out, "b", "$min", paths->count.bytes, END, paths->head.bytes);
+	call = call_open(out, "head", "$min");
+	call_text(&call, paths->head.bytes);
+	call_text(&call, END);
+	call_close(&call);
+	call = call_open(out, "tail", "$max");
+	call_text(&call, START);
+	sum = call_call(&call, "$add");
+	call_text(&sum, paths->head.bytes);
+	call_text(&sum, paths->count.bytes);
+	call_close(&sum);
+	call_close(&call);
+}
+
+/* {$concatArrays: [head, overflow, tail]}, each as far as it lies in the window */
+static void add_parts(struct call *call, const struct paths *paths)
+{
+	char name[12];
+	size_t let = writer_open_document(call->out, writer_index(name, call->place++)), inner,
+	       vars;
+	struct call parts;
+
+	inner = writer_open_document(call->out, "$let");
+	vars = writer_open_document(call->out, "vars");
+	write_difference(call->out, "heads", "$$head", START);
+	write_difference(call->out, "from", "$$a", "$$p");
+	write_difference(call->out, "count", "$$b", "$$a");
+	write_difference(call->out, "tailed", "$$tail", paths->count.bytes);
+	write_difference(call->out, "tails", END, "$$tail");
+	writer_close(call->out, vars);
+	parts = call_open(call->out, "in", "$concatArrays");
+	add_cut(&parts, paths->array.bytes, START, "$$heads");
+	add_cut(&parts, "$$o", "$$from", "$$count");
+	add_cut(&parts, paths->array.bytes, "$$tailed", "$$tails");
+	call_close(&parts);
+	writer_close(call->out, inner);
+	writer_close(call->out, let);
+}
+
+/* Nothing of the overflow is in the window, or all that is has come. */
+static void add_enough(struct call *call)
+{
+	struct call either = call_call(call, "$or"), all, test, sum, size;
+
+	write_compared(&either, "$lte", "$$b", "$$a");
+	all = call_call(&either, "$and");
+	write_compared(&all, "$lte", "$$p", "$$a");
+	test = call_call(&all, "$gte");
+	sum = call_call(&test, "$add");
+	call_text(&sum, "$$p");
+	size = call_call(&sum, "$size");
+	call_text(&size, "$$o");
+	call_close(&size);
+	call_close(&sum);
+	call_text(&test, "$$b");
+	call_close(&test);
+	call_close(&all);
+	call_close(&either);
+}
+
+/* {$let: {vars: ..., in: ...}}, open twice: for the variables, then for the expression. */
+struct let {
+	struct buffer *out;
+	size_t document, let, vars;
+};
+
+static struct let open_let(struct buffer *out, const char *name)
+{
+	struct let let = {.out = out};
+
+	let.document = writer_open_document(out, name);
+	let.let = writer_open_document(out, "$let");
+	let.vars = writer_open_document(out, "vars");
+	return let;
+}
+
+static void close_vars(struct let *let)
+{
+	writer_close(let->out, let->vars);
+}
+
+static void close_let(struct let *let)
+{
+	writer_close(let->out, let->let);
+	writer_close(let->out, let->document);
+}
+
+/* Where the first batch that came begins. */
+static void write_first(struct buffer *out)
+{
+	struct call choice = call_open(out, "p", "$ifNull"), first;
+
+	first = call_call(&choice, "$arrayElemAt");
+	call_text(&first, "$_spill./joined.p");
+	call_number(&first, 0);
+	call_close(&first);
+	call_number(&choice, 0);
+	call_close(&choice);
+}
+
+/* What came as one array, then the window or an error. */
+static void add_window(struct call *call, const struct paths *paths)
+{
+	struct buffer *out = call->out;
+	char name[12];
+	struct let outer = open_let(out, writer_index(name, call->place++)), middle, inner;
+	struct call choice;
+
+	write_first(out);
+	close_vars(&outer);
+	middle = open_let(out, "in");
+	reassemble_write_runs(out, "runs", "$_spill./joined", "$$p");
+	write_variables(out, paths);
+	close_vars(&middle);
+	inner = open_let(out, "in");
+	choice = call_open(out, "o", "$ifNull");
+	call_text(&choice, "$$runs");
+	call_nothing(&choice);
+	call_close(&choice);
+	close_vars(&inner);
+	choice = call_open(out, "in", "$cond");
+	add_enough(&choice);
+	add_parts(&choice, paths);
+	reassemble_add_death(&choice, paths->count.bytes);
+	call_close(&choice);
+	close_let(&inner);
+	close_let(&middle);
+	close_let(&outer);
+}
+
+/* An ordinary document's array, or whatever stands there. */
+static void write_ordinary(struct call *choice, const struct paths *paths,
+			   const struct window *window)
+{
+	struct call slice;
+
+	call_unary(choice, "$isArray", paths->array.bytes);
+	slice = call_call(choice, "$slice");
+	call_text(&slice, paths->array.bytes);
+	if (window->skips)
+		call_number(&slice, window->skip);
+	call_number(&slice, window->count);
+	call_close(&slice);
+	call_text(choice, paths->array.bytes);
+}
+
+static void add_ordinary(struct call *call, const struct paths *paths, const struct window *window)
+{
+	struct call choice = call_call(call, "$cond");
+
+	write_ordinary(&choice, paths, window);
+	call_close(&choice);
+}
+
+static void write_array(struct buffer *out, const char *name, const struct paths *paths,
+			const struct window *window)
+{
+	size_t stage = writer_open_document(out, name), set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, window->target->rule->array, "$cond"), test;
+
+	test = call_call(&choice, "$gt");
+	call_text(&test, paths->count.bytes);
+	call_number(&test, 0);
+	call_close(&test);
+	add_window(&choice, paths);
+	add_ordinary(&choice, paths, window);
+	call_close(&choice);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
+
+void window_write_cut(struct buffer *out, size_t *place, const struct window *window)
+{
+	struct paths paths = paths_of(window->target->rule);
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, window->target->rule->array, "$cond");
+
+	write_ordinary(&choice, &paths, window);
+	call_close(&choice);
+	writer_close(out, set);
+	writer_close(out, stage);
+	paths_free(&paths);
+}
+
+void window_write_stages(struct buffer *out, size_t *place, const struct window *window)
+{
+	struct paths paths = paths_of(window->target->rule);
+	char name[12];
+
+	write_bounds(out, writer_index(name, (*place)++), &paths, window);
+	write_lookup(out, writer_index(name, (*place)++), &paths, window->target);
+	write_array(out, writer_index(name, (*place)++), &paths, window);
+	paths_free(&paths);
+}
