@@ -344,6 +344,27 @@ static bool read_statement_ids(const struct reading *reading)
 		    count, reading->bulk->count);
 }
 
+/* Fields that bulkWrite doesn't know, but the older commands do. */
+static bool read_fields(const struct reading *reading)
+{
+	static const char *const foreign[] = {"documents",
+					      "updates",
+					      "deletes",
+					      "insert",
+					      "update",
+					      "delete",
+					      "collectionUUID",
+					      "encryptionInformation",
+					      "isTimeseriesNamespace"};
+	struct element element;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(foreign); i++)
+		if (document_find(reading->command->body, foreign[i], &element))
+			return fail(reading, ERROR_FAILED_TO_PARSE,
+				    "BSON field 'bulkWrite.%s' is an unknown field.", foreign[i]);
+	return true;
+}
+
 static bool read_all(const struct reading *reading)
 {
 	struct bulk_write *bulk = reading->bulk;
@@ -357,7 +378,8 @@ static bool read_all(const struct reading *reading)
 		return false;
 	bulk->stops = bulk->ordered || command_has(command, FIELD_AUTOCOMMIT);
 	bulk->silent = write_is_unacknowledged(&command->fields[FIELD_WRITE_CONCERN]);
-	return read_namespaces(reading) && read_ops(reading) && read_statement_ids(reading);
+	return read_fields(reading) && read_namespaces(reading) && read_ops(reading) &&
+	       read_statement_ids(reading);
 }
 
 must_check bool bulk_write_parse(struct bulk_write *bulk, const struct packet *packet,

@@ -503,6 +503,7 @@ Test(bulk_write, broken_ops_are_refused_and_nothing_is_sent)
 		{INSERT(0, 1), ", 'stmtIds': 1", ERROR_FAILED_TO_PARSE, "stmtIds"},
 		{INSERT(0, 1), ", 'stmtId': {'$numberLong': '5000000000'}", ERROR_FAILED_TO_PARSE,
 		 "stmtId"},
+		{INSERT(0, 1), ", 'documents': []", ERROR_FAILED_TO_PARSE, "unknown field"},
 		{INSERT(0, 1), ", 'ops': []", ERROR_FAILED_TO_PARSE, "command"},
 	};
 
