@@ -117,19 +117,27 @@ static bool errors_sound(const struct write_entries *errors, struct bulk_run run
 	return true;
 }
 
+static void keep_concern(struct bulk_reply *reply)
+{
+	struct bytes body = reply->last.message.body;
+	struct element field;
+	size_t start;
+
+	if (!document_find(body, "writeConcernError", &field))
+		return;
+	reply->concern.length = 0;
+	start = writer_open(&reply->concern);
+	writer_element(&reply->concern, &field);
+	if (document_find(body, "errorLabels", &field))
+		writer_element(&reply->concern, &field);
+	writer_close(&reply->concern, start);
+}
+
 /* The last reply lends its fields; what an earlier one said of the write concern is kept. */
 static void keep_last(struct bulk_reply *reply, struct packet *answer)
 {
-	struct element concern;
-
-	if (reply->some && document_find(reply->last.message.body, "writeConcernError", &concern)) {
-		size_t start;
-
-		reply->concern.length = 0;
-		start = writer_open(&reply->concern);
-		writer_element(&reply->concern, &concern);
-		writer_close(&reply->concern, start);
-	}
+	if (reply->some)
+		keep_concern(reply);
 	packet_fini(&reply->last);
 	reply->last = packet_steal(answer);
 	reply->some = true;
@@ -238,14 +246,20 @@ static void append_last(const struct bulk_reply *reply, struct buffer *out, bool
 			writer_element(out, &field);
 }
 
-static void append_concern_error(const struct bulk_reply *reply, struct buffer *out)
+/* Each where the last reply has none. */
+static void append_concern(const struct bulk_reply *reply, struct buffer *out)
 {
-	struct element error;
+	struct bytes last = reply->last.message.body;
+	struct cursor cursor;
+	struct element field, other;
 
-	if (!document_find(reply->last.message.body, "writeConcernError", &error) &&
-	    reply->concern.length > 0 &&
-	    document_find(buffer_view(&reply->concern), "writeConcernError", &error))
-		writer_element(out, &error);
+	if (reply->concern.length == 0 || document_find(last, "writeConcernError", &other))
+		return;
+	require(cursor_open(&cursor, buffer_view(&reply->concern)));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, "writeConcernError") ||
+		    !document_find(last, "errorLabels", &other))
+			writer_element(out, &field);
 }
 
 void bulk_reply_append(const struct bulk_reply *reply, const struct bulk_write *bulk,
@@ -260,7 +274,7 @@ void bulk_reply_append(const struct bulk_reply *reply, const struct bulk_write *
 	append_counts(reply, out);
 	append_last(reply, out, true);
 	append_retried(reply, out);
-	append_concern_error(reply, out);
+	append_concern(reply, out);
 	append_last(reply, out, false);
 	writer_close(out, body);
 	message_end(out, start);

@@ -13,8 +13,8 @@ struct bulk_reply {
 	int64_t errors, inserted, matched, modified, upserted, deleted;
 	struct buffer items;   /* documents, one behind the other */
 	struct buffer retried; /* int32 each: the statements that history answered */
-	struct buffer concern; /* {writeConcernError} of a reply before the last, where it had one
-				*/
+	struct buffer concern; /* {writeConcernError, errorLabels} of a reply before the last that
+				  had the first */
 	struct packet last;    /* lends its other fields */
 	bool some;             /* `last` is there */
 };

@@ -308,40 +308,49 @@ static bool read_flag(const struct reading *reading, enum command_field field, b
 		    (int)element->name.length, (const char *)element->name.data);
 }
 
-static bool fits_int32(const struct element *element)
+static bool read_id(const struct element *element, int32_t *id)
 {
 	int64_t number;
 
-	return element_integer(element, &number) && number == (int32_t)number;
+	if (!element_integer(element, &number) || number != (int32_t)number)
+		return false;
+	*id = (int32_t)number;
+	return true;
+}
+
+static bool read_id_list(const struct reading *reading, const struct element *ids)
+{
+	struct bulk_write *bulk = reading->bulk;
+	struct cursor cursor;
+	struct element element;
+	enum cursor_step step;
+	int32_t id;
+
+	if (ids->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, ids->value))
+		return fail_broken(reading, "stmtIds");
+	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT && read_id(&element, &id))
+		buffer_append(&bulk->ids, &id, sizeof(id));
+	if (step != CURSOR_END)
+		return fail_broken(reading, "stmtIds");
+	return bulk->ids.length == bulk->count * sizeof(id) ||
+	       fail(reading, ERROR_INVALID_LENGTH,
+		    "Number of statement ids must match the number of batch entries. Got %zu "
+		    "statement ids but %zu operations.",
+		    bulk->ids.length / sizeof(id), bulk->count);
 }
 
 static bool read_statement_ids(const struct reading *reading)
 {
 	const struct element *id = &reading->command->fields[FIELD_STMT_ID];
 	const struct element *ids = &reading->command->fields[FIELD_STMT_IDS];
-	struct cursor cursor;
-	struct element element;
-	enum cursor_step step;
-	size_t count = 0;
+	int32_t first;
 
 	if (id->type != 0 && ids->type != 0)
 		return fail(reading, ERROR_INVALID_OPTIONS,
 			    "May not specify both stmtId and stmtIds in bulkWrite command");
-	if (id->type != 0 && !fits_int32(id))
+	if (id->type != 0 && !read_id(id, &first))
 		return fail_broken(reading, "stmtId");
-	if (ids->type == 0)
-		return true;
-	if (ids->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, ids->value))
-		return fail_broken(reading, "stmtIds");
-	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT && fits_int32(&element))
-		count++;
-	if (step != CURSOR_END)
-		return fail_broken(reading, "stmtIds");
-	return count == reading->bulk->count ||
-	       fail(reading, ERROR_INVALID_LENGTH,
-		    "Number of statement ids must match the number of batch entries. Got %zu "
-		    "statement ids but %zu operations.",
-		    count, reading->bulk->count);
+	return ids->type == 0 || read_id_list(reading, ids);
 }
 
 /* Fields that bulkWrite doesn't know, but the older commands do. */
@@ -400,6 +409,7 @@ void bulk_write_fini(struct bulk_write *bulk)
 {
 	free(bulk->ops);
 	free(bulk->namespaces);
+	buffer_fini(&bulk->ids);
 	*bulk = (struct bulk_write){0};
 }
 
@@ -452,32 +462,25 @@ static bool is_left_out(const struct bulk_write *bulk, const struct bulk_command
 }
 
 /* In the client's form: its own list, or a first number from which they go up. */
-static void write_statement_ids(const struct command *client, struct bulk_run run,
-				struct buffer *out)
+static void write_statement_ids(const struct bulk_write *bulk, const struct command *client,
+				struct bulk_run run, struct buffer *out)
 {
-	const struct element *ids = &client->fields[FIELD_STMT_IDS];
-	int64_t first = 0, number;
-	struct cursor cursor;
-	struct element id;
+	int32_t first = 0;
 	size_t array;
 	char name[12];
 
 	if (!command_has(client, FIELD_TXN_NUMBER))
 		return;
-	if (ids->type == 0) {
-		if (!element_integer(&client->fields[FIELD_STMT_ID], &first))
+	if (bulk->ids.length == 0) {
+		if (!read_id(&client->fields[FIELD_STMT_ID], &first))
 			first = 0;
-		writer_int32(out, "stmtId", (int32_t)((size_t)first + run.first));
+		writer_int32(out, "stmtId", (int32_t)((uint32_t)first + run.first));
 		return;
 	}
 	array = writer_open_array(out, "stmtIds");
-	require(cursor_open(&cursor, ids->value));
-	for (size_t i = 0; i < run.first + run.count; i++) {
-		require(cursor_next(&cursor, &id) == CURSOR_ELEMENT &&
-			element_integer(&id, &number));
-		if (i >= run.first)
-			writer_int32(out, writer_index(name, i - run.first), (int32_t)number);
-	}
+	for (size_t i = 0; i < run.count; i++)
+		writer_int32(out, writer_index(name, i),
+			     load_int32(bulk->ids.data + (run.first + i) * sizeof(int32_t)));
 	writer_close(out, array);
 }
 
@@ -498,7 +501,7 @@ static void write_body(const struct bulk_write *bulk, const struct command *clie
 			writer_element(out, &field);
 	if (namespace->uuid.type != 0)
 		writer_element(out, &namespace->uuid);
-	write_statement_ids(client, command->run, out);
+	write_statement_ids(bulk, client, command->run, out);
 	if (command->time_left >= 0)
 		writer_int64(out, "maxTimeMS", command->time_left);
 	writer_text(out, "$db", namespace->database);

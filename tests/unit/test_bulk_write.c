@@ -200,15 +200,18 @@ Test(bulk_write, an_upsert_tells_its_id)
 Test(bulk_write, what_the_last_reply_says_goes_on)
 {
 	begin(BULK(INSERT(0, 1) ", " INSERT(1, 1), QUIET));
-	play_reply(&play, "{'n': 1, 'opTime': 1, 'writeConcernError': {'code': 64}, 'ok': 1.0}");
+	play_reply(&play, "{'n': 1, 'opTime': 1, 'writeConcernError': {'code': 64}, 'ok': 1.0, "
+			  "'errorLabels': ['x']}");
 	play_reply(&play, "{'n': 1, 'electionId': 7, 'opTime': 2, 'ok': 1.0, '$clusterTime': {}, "
 			  "'operationTime': 3}");
 	play_expect_answer(
-		&play, "{'cursor': {'id': {'$numberLong': '0'}, 'firstBatch': [], 'ns': "
-		       "'admin.$cmd.bulkWrite'}, " COUNTS(
-			       0, 2, 0, 0, 0, 0) "'electionId': 7, 'opTime': 2, "
-						 "'writeConcernError': {'code': 64}, 'ok': 1.0, "
-						 "'$clusterTime': {}, 'operationTime': 3}");
+		&play,
+		"{'cursor': {'id': {'$numberLong': '0'}, 'firstBatch': [], 'ns': "
+		"'admin.$cmd.bulkWrite'}, " COUNTS(
+			0, 2, 0, 0, 0,
+			0) "'electionId': 7, 'opTime': 2, "
+			   "'writeConcernError': {'code': 64}, 'errorLabels': ['x'], 'ok': 1.0, "
+			   "'$clusterTime': {}, 'operationTime': 3}");
 	play_close(&play);
 }
 
@@ -439,18 +442,24 @@ Test(bulk_write, a_push_that_is_refused_for_its_size_has_its_tail_moved)
 
 Test(bulk_write, it_stops_where_the_answer_grows_too_large)
 {
-	struct bulk_reply reply = {0};
-	struct bulk_op ops[] = {{.kind = BULK_DELETE}};
-	struct bulk_write bulk = {.ops = ops, .count = 1};
-	size_t length = BULK_REPLY_ITEMS_MAX;
-	auto_free char *text = must_malloc(length + 1);
+	auto_free char *text = must_malloc(BULK_REPLY_ITEMS_MAX);
+	struct element batch, item, field;
 
-	memset(text, 'x', length);
-	text[length] = 0;
-	bulk_reply_add_failure(&reply, &bulk, (struct bulk_run){0, 1}, 2, bytes_of(text));
-	cr_assert_gt(reply.items.length, BULK_REPLY_ITEMS_MAX);
-	cr_assert_not(bulk_reply_applied(&reply));
-	bulk_reply_fini(&reply);
+	memset(text, 'x', BULK_REPLY_ITEMS_MAX - 1);
+	text[BULK_REPLY_ITEMS_MAX - 1] = 0;
+	begin(BULK(PUSH(0, 1) ", " PUSH(0, 2) ", " PUSH(0, 3), ALL LOOSE));
+	play_reply(&play, made_text("{'n': 0, 'nModified': 0, 'writeErrors': [{'index': 0, 'code': "
+				    "2, 'errmsg': '%s'}], 'ok': 1.0}",
+				    text));
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert(document_find_path(play_message(&play).body, "cursor.firstBatch", &batch));
+	cr_assert(document_find(batch.value, "1", &item));
+	made_expect(item.value, "{'ok': 0.0, 'idx': 1, 'code': 146, 'errmsg': 'BulkWrite response "
+				"size exceeded limit (16777216 bytes)', 'n': 0, 'nModified': 0}");
+	cr_assert_not(document_find(batch.value, "2", &item));
+	cr_assert(document_find(play_message(&play).body, "nErrors", &field));
+	cr_assert_eq(load_int32(field.value.data), 2);
+	play_close(&play);
 }
 
 /* ---- what is refused ---- */
