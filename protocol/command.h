@@ -51,6 +51,8 @@ enum command_field {
 	FIELD_TO,
 	FIELD_OUT,
 	FIELD_NS_INFO,
+	FIELD_OPS,
+	FIELD_ERRORS_ONLY,
 	FIELD_COUNT,
 };
 

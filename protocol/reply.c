@@ -15,14 +15,24 @@ const char *error_name(enum error_code code)
 		return "BadValue";
 	case ERROR_FAILED_TO_PARSE:
 		return "FailedToParse";
+	case ERROR_TYPE_MISMATCH:
+		return "TypeMismatch";
+	case ERROR_INVALID_LENGTH:
+		return "InvalidLength";
 	case ERROR_MAX_TIME_EXPIRED:
 		return "MaxTimeMSExpired";
+	case ERROR_INVALID_OPTIONS:
+		return "InvalidOptions";
+	case ERROR_INVALID_NAMESPACE:
+		return "InvalidNamespace";
 	case ERROR_WRITE_CONFLICT:
 		return "WriteConflict";
 	case ERROR_COMMAND_NOT_SUPPORTED:
 		return "CommandNotSupported";
 	case ERROR_READ_CONCERN_NOT_AVAILABLE_YET:
 		return "ReadConcernMajorityNotAvailableYet";
+	case ERROR_EXCEEDED_MEMORY_LIMIT:
+		return "ExceededMemoryLimit";
 	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
 		return "IncompleteTransactionHistory";
 	case ERROR_CONVERSION_FAILURE:

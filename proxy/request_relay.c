@@ -76,6 +76,7 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_AGGREGATE:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_BULK_WRITE:
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 		metric_add(&metrics->commands_sequenced, 1);
@@ -89,9 +90,9 @@ static void request_count(struct session *session, const struct match *match)
 
 /* Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
  * concerns the array is refused, with the reason. */
-static void request_check_fitness(struct session *session, struct match *match)
+static void request_check_fitness(void *context, struct match *match)
 {
-	struct mover *mover = session->loop->service->mover;
+	struct mover *mover = context;
 	char reason[400];
 
 	if (!match->namespace || !match->touches_array || match->verdict == VERDICT_REFUSE)
@@ -109,10 +110,10 @@ static void request_check_fitness(struct session *session, struct match *match)
 /* A whole frame that had to be read. */
 static void request_on_packet(struct session *session, struct packet *packet)
 {
+	const struct match_judge judge = {request_check_fitness, session->loop->service->mover};
 	struct match match;
 
-	match_packet(session->loop->namespaces, packet, &match);
-	request_check_fitness(session, &match);
+	match_packet_judged(session->loop->namespaces, packet, &judge, &match);
 	request_note_facts(session, &match.facts);
 	request_count(session, &match);
 	if (match.verdict != VERDICT_HELLO)
@@ -130,6 +131,7 @@ static void request_on_packet(struct session *session, struct packet *packet)
 	case VERDICT_AGGREGATE:
 	case VERDICT_WRITE:
 	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_BULK_WRITE:
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_REFUSE:

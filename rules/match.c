@@ -604,17 +604,6 @@ static void refuse_listed_in_array(const struct matching *matching, const struct
 			refuse_listed_namespaces(matching, element.value, what);
 }
 
-static void match_bulk_write(const struct matching *matching)
-{
-	const struct message *message = &matching->packet->message;
-
-	for (size_t i = 0; i < message->sequence_count; i++)
-		if (bytes_are(message->sequences[i].identifier, "nsInfo"))
-			refuse_listed_namespaces(matching, message->sequences[i].documents,
-						 "bulkWrite");
-	refuse_listed_in_array(matching, &matching->command->fields[FIELD_NS_INFO], "bulkWrite");
-}
-
 static void match_command(const struct matching *matching);
 
 /* explain answers for what would be run: what is refused stays so, edits get their guard, the rest
@@ -630,6 +619,9 @@ static void match_explain(const struct matching *matching)
 		return;
 	inside.command = &inner;
 	match_command(&inside);
+	if (matching->match->verdict == VERDICT_BULK_WRITE)
+		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+			     "explain of bulkWrite", "not supported by this version of Spillway");
 	matching->match->changes_fitness = false;
 	if (matching->match->verdict == VERDICT_REFUSE)
 		return;
@@ -676,10 +668,10 @@ static enum match_transaction transaction_of(const struct command *command)
 }
 
 static void match_message(struct namespace_cache *cache, const struct packet *packet,
-			  struct match *match)
+			  const struct match_judge *judge, struct match *match)
 {
 	struct matching matching = {
-		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, judge};
 
 	match->facts.answered = !(packet->message.flags & MESSAGE_MORE_TO_COME);
 	match->facts.exhaust = packet->message.flags & MESSAGE_EXHAUST_ALLOWED;
@@ -728,7 +720,7 @@ static void match_query(struct namespace_cache *cache, const struct packet *pack
 			struct match *match)
 {
 	struct matching matching = {
-		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, NULL};
 	struct legacy_query query;
 
 	match->facts.answered = true;
@@ -748,7 +740,7 @@ static void match_legacy_write(struct namespace_cache *cache, const struct packe
 			       struct match *match)
 {
 	struct matching matching = {
-		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match};
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, NULL};
 	struct bytes namespace;
 
 	match->facts.answered = packet->header.opcode == OPCODE_GET_MORE;
@@ -759,14 +751,15 @@ static void match_legacy_write(struct namespace_cache *cache, const struct packe
 		match->verdict = VERDICT_CLOSE;
 }
 
-void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match)
+static void match_kind(struct namespace_cache *cache, const struct packet *packet,
+		       const struct match_judge *judge, struct match *match)
 {
 	memset(match, 0, sizeof(*match));
 	match->verdict = VERDICT_FORWARD;
 	match->rule = "";
 	switch (packet->kind) {
 	case PACKET_MESSAGE:
-		match_message(cache, packet, match);
+		match_message(cache, packet, judge, match);
 		/* What is edited or answered here, mongod can't check any more. */
 		if (match->verdict != VERDICT_FORWARD && !packet_compressed(packet) &&
 		    !checksum_matches(packet_frame(packet)))
@@ -786,4 +779,17 @@ void match_packet(struct namespace_cache *cache, const struct packet *packet, st
 		match_query(cache, packet, match);
 	else if (rule_set_count(namespace_cache_rules(cache)) > 0)
 		match_legacy_write(cache, packet, match);
+}
+
+void match_packet_judged(struct namespace_cache *cache, const struct packet *packet,
+			 const struct match_judge *judge, struct match *match)
+{
+	match_kind(cache, packet, judge, match);
+	if (judge)
+		judge->judge(judge->context, match);
+}
+
+void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match)
+{
+	match_packet_judged(cache, packet, NULL, match);
 }

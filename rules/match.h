@@ -38,6 +38,7 @@ enum match_verdict {
 	VERDICT_AGGREGATE, /* a read that needs arrays whole: mongod puts them together */
 	VERDICT_WRITE,
 	VERDICT_FIND_AND_MODIFY,
+	VERDICT_BULK_WRITE,
 	VERDICT_EXPLAIN, /* of a write that edits */
 	VERDICT_WATCH,   /* forwarded; only that it is done has to be seen */
 	VERDICT_REFUSE,  /* answer with code and message */
@@ -55,6 +56,7 @@ struct match {
 	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
 				   dropDatabase */
+	struct namespace_cache *cache; /* VERDICT_BULK_WRITE: its runs are matched again */
 	/* VERDICT_REFUSE */
 	enum error_code code;
 	const char *rule; /* its name, or "" */
@@ -63,5 +65,16 @@ struct match {
 };
 
 void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match);
+
+/* Has the last word on a match, and may turn it into a refusal: the caller knows more of a
+ * namespace than its rules. */
+struct match_judge {
+	void (*judge)(void *context, struct match *match);
+	void *context;
+};
+
+/* The same with the judge's word, on each run of a bulkWrite too. `judge` may be NULL. */
+void match_packet_judged(struct namespace_cache *cache, const struct packet *packet,
+			 const struct match_judge *judge, struct match *match);
 /* Turns the match into a refusal: "rule 'NAME' on 'DB.COLL': " and what follows. */
 void match_refuse(struct match *match, const struct rule *rule, const char *what, const char *why);

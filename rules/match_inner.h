@@ -12,6 +12,7 @@ struct matching {
 	const struct command *command;
 	struct bytes database;
 	struct match *match;
+	const struct match_judge *judge; /* of a bulkWrite's runs; may be NULL */
 };
 
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
@@ -50,6 +51,9 @@ void match_insert(const struct matching *matching);
 void match_update(const struct matching *matching);
 void match_delete(const struct matching *matching);
 void match_find_and_modify(const struct matching *matching);
+
+/* match_bulk_write.c */
+void match_bulk_write(const struct matching *matching);
 
 /* match_pipeline.c: aggregate; `namespace` NULL where no rule is on its collection. */
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace);

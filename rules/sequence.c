@@ -183,6 +183,8 @@ static struct sequence *make(const struct match *match)
 		return sequence_write_new();
 	case VERDICT_FIND_AND_MODIFY:
 		return sequence_find_and_modify_new();
+	case VERDICT_BULK_WRITE:
+		return sequence_bulk_write_new();
 	case VERDICT_EXPLAIN:
 		return sequence_explain_new();
 	case VERDICT_WATCH:

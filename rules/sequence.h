@@ -64,8 +64,8 @@ struct sequence {
 	struct sequence_counts counts;
 };
 
-/* For the verdicts READ, WRITE, FIND_AND_MODIFY, WATCH and REFUSE. Takes the packet over; the
- * namespace must outlive the sequence. */
+/* For the verdicts READ, WRITE, FIND_AND_MODIFY, BULK_WRITE, EXPLAIN, WATCH and REFUSE. Takes the
+ * packet over; the namespace must outlive the sequence. */
 struct sequence *sequence_new(struct packet *request, const struct match *match);
 void sequence_free(struct sequence *sequence);
 /* What it holds, in bytes, roughly. */

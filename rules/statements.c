@@ -3,9 +3,18 @@
 
 static const char *sequence_name(enum command_field field)
 {
-	if (field == FIELD_DOCUMENTS)
+	switch (field) {
+	case FIELD_DOCUMENTS:
 		return "documents";
-	return field == FIELD_UPDATES ? "updates" : "deletes";
+	case FIELD_UPDATES:
+		return "updates";
+	case FIELD_OPS:
+		return "ops";
+	case FIELD_NS_INFO:
+		return "nsInfo";
+	default:
+		return "deletes";
+	}
 }
 
 must_check bool statements_open(struct statements *statements, const struct message *message,

@@ -7,7 +7,7 @@
 #include "rules/reads.h"
 #include "rules/update.h"
 
-/* Where the statements of insert, update or delete stand. */
+/* Where the statements of insert, update or delete stand, or a bulkWrite's parts. */
 struct statements {
 	bool in_sequence;       /* a section of kind 1, else an array in the body */
 	size_t sequence;        /* its number */
@@ -15,7 +15,8 @@ struct statements {
 	struct cursor cursor;   /* else */
 };
 
-/* `field`: FIELD_DOCUMENTS, FIELD_UPDATES or FIELD_DELETES. False where they stand nowhere, twice
+/* `field`: FIELD_DOCUMENTS, FIELD_UPDATES or FIELD_DELETES; a bulkWrite's FIELD_OPS or
+ * FIELD_NS_INFO. False where they stand nowhere, twice
  * or broken. */
 must_check bool statements_open(struct statements *statements, const struct message *message,
 				const struct command *command, enum command_field field);

@@ -25,6 +25,8 @@ static const char *const known_names[] = {
 	"viewOn",
 	"capped",
 	"nsInfo",
+	"ops",
+	"errorsOnly",
 	"stmtId",
 	"updates",
 	"deletes",

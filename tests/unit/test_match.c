@@ -7,10 +7,10 @@
 
 /* Verdicts, as the tables write them. */
 static const char verdicts[] = {
-	[VERDICT_FORWARD] = '-',   [VERDICT_HELLO] = 'h', [VERDICT_READ] = 'r',
-	[VERDICT_WRITE] = 'w',     [VERDICT_WATCH] = 's', [VERDICT_FIND_AND_MODIFY] = 'm',
-	[VERDICT_REFUSE] = 'X',    [VERDICT_CLOSE] = 'c', [VERDICT_EXPLAIN] = 'n',
-	[VERDICT_AGGREGATE] = 'a',
+	[VERDICT_FORWARD] = '-',   [VERDICT_HELLO] = 'h',      [VERDICT_READ] = 'r',
+	[VERDICT_WRITE] = 'w',     [VERDICT_WATCH] = 's',      [VERDICT_FIND_AND_MODIFY] = 'm',
+	[VERDICT_REFUSE] = 'X',    [VERDICT_CLOSE] = 'c',      [VERDICT_EXPLAIN] = 'n',
+	[VERDICT_AGGREGATE] = 'a', [VERDICT_BULK_WRITE] = 'b',
 };
 
 static struct shop shop;

@@ -115,11 +115,11 @@ def test_the_error_names_rule_and_operator(session, name):
             "'book-sales'", operator)
 
 
-def test_a_bulk_write_on_a_ruled_namespace_is_refused(session):
-    parts = [("ops", [{"insert": 0, "document": {"_id": 1}}]),
+def test_a_bulk_write_with_an_op_that_is_refused_is_refused(session):
+    parts = [("ops", [{"insert": 0, "document": {"_id": 1}}, {"update": 1, "filter": {}, "updateMods": SPOIL["u"]}]),
              ("nsInfo", [{"ns": "shop.x"}, {"ns": "shop.books"}])]
     request = message({"bulkWrite": 1, "$db": "admin"}, parts, 7)
-    refused(session, request, 7, NOT_SUPPORTED, "'book-sales'", "bulkWrite")
+    refused(session, request, 7, NOT_SUPPORTED, "'book-sales'", "_spill")
 
 
 # ---- what can be read in two ways, or not at all ----

@@ -1,0 +1,328 @@
+/* mongod 8.0's bulkWrite where it names a ruled namespace: run by run, each as the older command
+ * that does the same, through that command's own sequence where a rule concerns it. */
+#include "rules/bulk_reply.h"
+#include "rules/sequence_inner.h"
+
+enum bulk_step {
+	BULK_BEGIN,
+	BULK_RUNS, /* what the run, or its sequence, asked for last */
+};
+
+/* A note of a run that is over; its bytes stand in `kept` from `at`: the `_id`, the filter, the
+ * collation, the time. */
+struct bulk_note {
+	struct mover_note note;
+	size_t at;
+};
+
+struct sequence_bulk {
+	struct sequence sequence; /* first: the two are one pointer */
+	struct bulk_write bulk;
+	struct bulk_reply reply;
+	struct bulk_run run;    /* the last one that was begun */
+	struct sequence *child; /* its sequence; NULL: it goes as it is */
+	struct packet packet;   /* its command where there is no sequence, later its reply */
+	struct buffer notes;    /* struct bulk_note each */
+	struct buffer kept;
+};
+
+static struct sequence_bulk *bulk_of(struct sequence *sequence)
+{
+	return (struct sequence_bulk *)(void *)sequence;
+}
+
+static const struct sequence_bulk *const_bulk_of(const struct sequence *sequence)
+{
+	return (const struct sequence_bulk *)(const void *)sequence;
+}
+
+/* ---- notes ---- */
+
+static void keep_bytes(struct sequence_bulk *bulk, struct bytes bytes)
+{
+	if (bytes.length > 0)
+		buffer_append(&bulk->kept, bytes.data, bytes.length);
+}
+
+static void keep_note(void *context, const struct mover_note *note)
+{
+	struct sequence_bulk *bulk = context;
+	const struct bulk_note kept = {*note, bulk->kept.length};
+
+	buffer_append(&bulk->notes, &kept, sizeof(kept));
+	keep_bytes(bulk, note->id);
+	keep_bytes(bulk, note->filter);
+	keep_bytes(bulk, note->collation);
+	keep_bytes(bulk, note->operation_time);
+}
+
+static void find_bytes(const struct sequence_bulk *bulk, size_t *at, struct bytes *bytes)
+{
+	bytes->data = bytes->length > 0 ? bulk->kept.data + *at : NULL;
+	*at += bytes->length;
+}
+
+static void bulk_notes(const struct sequence *sequence,
+		       void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	const struct sequence_bulk *bulk = const_bulk_of(sequence);
+	struct bulk_note kept;
+
+	for (size_t i = 0; i < bulk->notes.length / sizeof(kept); i++) {
+		memcpy(&kept, bulk->notes.data + i * sizeof(kept), sizeof(kept));
+		find_bytes(bulk, &kept.at, &kept.note.id);
+		find_bytes(bulk, &kept.at, &kept.note.filter);
+		find_bytes(bulk, &kept.at, &kept.note.collation);
+		find_bytes(bulk, &kept.at, &kept.note.operation_time);
+		take(context, &kept.note);
+	}
+}
+
+/* ---- a run ---- */
+
+static void end_child(struct sequence *sequence)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	const struct sequence_counts *counts = &bulk->child->counts;
+
+	sequence_notes(bulk->child, keep_note, bulk);
+	sequence->counts.merged += counts->merged;
+	sequence->counts.repeats += counts->repeats;
+	sequence->counts.fetches += counts->fetches;
+	sequence->counts.fetch_microseconds += counts->fetch_microseconds;
+	sequence_free(bulk->child);
+	bulk->child = NULL;
+}
+
+/* What the run's sequence wants is what we want; at its end its answer is the run's reply. */
+static enum sequence_outcome resume_child(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct sequence *child = bulk->child;
+	enum sequence_outcome outcome;
+	struct buffer frame = {0};
+
+	child->next_request_id = sequence->next_request_id;
+	outcome = sequence_resume(child, input);
+	sequence->next_request_id = child->next_request_id;
+	if (outcome != SEQUENCE_DONE) {
+		sequence->output = child->output;
+		sequence->move = child->move;
+		sequence->pause = child->pause;
+		return outcome;
+	}
+	require(child->output.length >= FRAME_HEADER_LENGTH);
+	buffer_append(&frame, child->output.data, child->output.length);
+	packet_fini(&bulk->packet);
+	packet_read(&bulk->packet, &frame);
+	end_child(sequence);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome send_run(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	const struct bulk_command command = {.run = bulk->run,
+					     .time_left = sequence_time_left(sequence, input),
+					     .request_id = sequence->next_request_id++,
+					     .begun = sequence->begun};
+	const struct sequence_input first = {.now = input->now,
+					     .memory_short = input->memory_short};
+	struct buffer frame = {0};
+	struct match match;
+
+	bulk_write_command(&bulk->bulk, &sequence->match.command, &command, &frame);
+	packet_fini(&bulk->packet);
+	packet_read(&bulk->packet, &frame);
+	match_packet(sequence->match.cache, &bulk->packet, &match);
+	if (match.verdict == VERDICT_FORWARD) {
+		sequence->output = buffer_view(&bulk->packet.raw);
+		return SEQUENCE_SEND;
+	}
+	bulk->child = sequence_new(&bulk->packet, &match);
+	bulk->child->begun = sequence->begun;
+	return resume_child(sequence, &first);
+}
+
+/* ---- a run that failed as a whole ---- */
+
+/* For these mongod gives up the bulkWrite: it was interrupted, or is no primary any more. */
+static bool ends_all(int64_t code)
+{
+	static const int64_t codes[] = {6,   7,    50,    89,    91,    189,   217,   262,  279,
+					290, 9001, 10107, 11600, 11601, 11602, 13435, 13436};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (code == codes[i])
+			return true;
+	return false;
+}
+
+static bool has_labels(struct bytes body)
+{
+	struct element labels;
+
+	return document_find(body, "errorLabels", &labels);
+}
+
+/* Where nothing was applied, the client sends the whole again, or mongod would end it, the error is
+ * the bulkWrite's. Else it is that of the run's ops: what has been done must be told. */
+static bool take_failure(struct sequence *sequence, const struct reply_summary *summary,
+			 enum sequence_outcome *outcome)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct packet *reply = &bulk->packet;
+	bool applied = bulk_reply_applied(&bulk->reply);
+	struct element message;
+	struct bytes text = {0};
+
+	if (!applied || ends_all(summary->code) || has_labels(reply->message.body) ||
+	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT)) {
+		*outcome = sequence_pass_relabelled(sequence, reply, NULL,
+						    applied ? "NoWritesPerformed" : NULL);
+		return false;
+	}
+	if (!document_find(reply->message.body, "errmsg", &message) ||
+	    !element_string(&message, &text))
+		text = bytes_of("the command failed");
+	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, (int32_t)summary->code, text);
+	return true;
+}
+
+/* The run's reply. False with the outcome where it is the end of all. */
+static bool take_reply(struct sequence *sequence, enum sequence_outcome *outcome)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct packet *reply = &bulk->packet;
+	struct reply_summary summary;
+
+	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary)) {
+		if (!summary.ok)
+			return take_failure(sequence, &summary, outcome);
+		if (bulk_reply_add(&bulk->reply, &bulk->bulk, bulk->run, reply))
+			return true;
+	}
+	*outcome = sequence_pass(sequence, reply);
+	return false;
+}
+
+/* ---- the story ---- */
+
+static enum sequence_outcome answer(struct sequence *sequence)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+
+	sequence->output = (struct bytes){0};
+	if (!sequence->match.facts.answered)
+		return SEQUENCE_DONE;
+	sequence->buffer.length = 0;
+	bulk_reply_append(&bulk->reply, &bulk->bulk, &sequence->buffer,
+			  sequence->request.header.request_id);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
+static bool is_over(struct sequence_bulk *bulk)
+{
+	static const char limit[] = "BulkWrite response size exceeded limit (16777216 bytes)";
+	size_t next = bulk->run.first + bulk->run.count;
+
+	if (next == bulk->bulk.count || (bulk->bulk.stops && bulk->reply.errors > 0))
+		return true;
+	if (bulk->reply.items.length < BULK_REPLY_ITEMS_MAX)
+		return false;
+	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, (struct bulk_run){next, 1},
+			       ERROR_EXCEEDED_MEMORY_LIMIT, bytes_of(limit));
+	return true;
+}
+
+static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	enum sequence_outcome outcome;
+
+	while (!is_over(bulk)) {
+		if (sequence_time_left(sequence, input) == 0)
+			return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
+					     "operation exceeded time limit", NULL);
+		bulk->run = bulk_write_run(&bulk->bulk, bulk->run.first + bulk->run.count);
+		outcome = send_run(sequence, input);
+		if (outcome != SEQUENCE_DONE || !take_reply(sequence, &outcome))
+			return outcome;
+	}
+	return answer(sequence);
+}
+
+/* It was read when it was matched, and nothing of it was refused. */
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct bulk_problem problem;
+
+	sequence->step = BULK_RUNS;
+	require(bulk_write_parse(&bulk->bulk, &sequence->request, &sequence->match.command,
+				 &problem));
+	return go_on(sequence, input);
+}
+
+static enum sequence_outcome take_step(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	enum sequence_outcome outcome;
+
+	if (bulk->child) {
+		outcome = resume_child(sequence, input);
+		if (outcome != SEQUENCE_DONE)
+			return outcome;
+	} else {
+		packet_fini(&bulk->packet);
+		bulk->packet = packet_steal(input->reply);
+	}
+	return take_reply(sequence, &outcome) ? go_on(sequence, input) : outcome;
+}
+
+static enum sequence_outcome bulk_resume(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	switch ((enum bulk_step)sequence->step) {
+	case BULK_BEGIN:
+		return begin(sequence, input);
+	case BULK_RUNS:
+		return take_step(sequence, input);
+	}
+	require(!"a step of another sequence");
+}
+
+static void bulk_fini(struct sequence *sequence)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+
+	sequence_free(bulk->child);
+	packet_fini(&bulk->packet);
+	bulk_write_fini(&bulk->bulk);
+	bulk_reply_fini(&bulk->reply);
+	buffer_fini(&bulk->notes);
+	buffer_fini(&bulk->kept);
+}
+
+static size_t bulk_memory(const struct sequence *sequence)
+{
+	const struct sequence_bulk *bulk = const_bulk_of(sequence);
+
+	return bulk->bulk.count * sizeof(*bulk->bulk.ops) + bulk->reply.items.capacity +
+	       bulk->packet.raw.capacity + bulk->notes.capacity + bulk->kept.capacity +
+	       (bulk->child ? sequence_memory(bulk->child) : 0);
+}
+
+struct sequence *sequence_bulk_write_new(void)
+{
+	struct sequence_bulk *bulk = must_calloc(1, sizeof(*bulk));
+
+	bulk->sequence.resume = bulk_resume;
+	bulk->sequence.notes = bulk_notes;
+	bulk->sequence.fini = bulk_fini;
+	bulk->sequence.memory = bulk_memory;
+	return &bulk->sequence;
+}
