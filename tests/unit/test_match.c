@@ -164,7 +164,7 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'projection': {'x': 1}}", 'r'},
 		{"{'find': '@', 'projection': {'x': 1, 'f': 1}}", 'r'},
 		{"{'find': '@', 'projection': {'f': 0}}", 'r'},
-		{"{'find': '@', 'projection': {'f': {'$slice': 2}}}", 'X'},
+		{"{'find': '@', 'projection': {'f': {'$slice': 2}}}", 'a'},
 		{"{'find': '@', 'projection': {'_spill': 1}}", 'X'},
 		{"{'find': '@', 'sort': {'x': 1}}", 'r'},
 		{"{'find': '@', 'sort': {'f': 1}}", 'a'},
