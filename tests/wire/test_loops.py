@@ -56,7 +56,7 @@ def work(relay, failures):
         reply = client.ask(message({"find": "books", "$db": "shop"}, (), number)).plain()
         head, tail = reply["cursor"]["firstBatch"][0]["buyers"]
         secrets |= {head, -tail}
-        refused = client.ask(message({"find": "books", "sort": {"buyers": 1}, "$db": "shop"}, (), number)).plain()
+        refused = client.ask(message({"find": "books", "sort": {"_spill": 1}, "$db": "shop"}, (), number)).plain()
         if refused["code"] != 115:
             failures.put(refused)
     if len(secrets) != 1:

@@ -481,7 +481,7 @@ def test_unacknowledged_pushes_pass_and_the_next_request_follows(session):
 @pytest.mark.parametrize("sequence", [True, False])
 def test_a_whole_write_resets_the_state_and_keeps_the_clients_form(session, sequence):
     client, server = session
-    statement = {"q": {"_id": 1}, "u": {"$set": {"buyers": [1]}}, "multi": False}
+    statement = {"q": {"_id": 1}, "u": {"$set": {"buyers": []}}, "multi": False}
     other = {"q": {"_id": 2}, "u": {"$set": {"title": "b"}}}
     command = {"update": "books", "ordered": False, "$db": "shop", "lsid": LSID, "comment": "c"}
     body = command if sequence else {**command, "updates": [statement, other]}

@@ -7,7 +7,7 @@ from support.frames import MORE_TO_COME, message
 
 PING = {"ping": 1, "$db": "admin"}
 FIND = {"find": "books", "filter": {}, "$db": "shop"}
-REFUSED = {**FIND, "sort": {"buyers": 1}, "comment": "longer than what is behind it"}
+REFUSED = {**FIND, "sort": {"_spill": 1}, "comment": "longer than what is behind it"}
 EMPTY = {"cursor": {"firstBatch": [], "id": 0, "ns": "shop.books"}, "ok": 1.0}
 
 

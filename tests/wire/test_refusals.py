@@ -9,7 +9,7 @@ from support.frames import CHECKSUM_PRESENT, MORE_TO_COME, message
 
 NOT_SUPPORTED, FAILED_TO_PARSE = 115, 9
 PING = message({"ping": 1, "$db": "admin"}, (), 4711)
-FIND = {"find": "books", "filter": {"buyers": "secret"}, "$db": "shop"}
+FIND = {"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}
 SPOIL = {"q": {"_id": 1}, "u": {"$set": {"_spill.buyers": "secret"}}}
 UPDATE = {"update": "books", "$db": "shop"}
 DELETE = {"q": {"_spill.buyers": "secret"}, "limit": 1}
@@ -58,7 +58,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_op_msg_is_refused(session, form):
     refused(session, FORMS[form], 7, NOT_SUPPORTED, "'book-sales'", "'shop.books'",
-            "filter" if form == "find" else "_spill")
+            "$where" if form == "find" else "_spill")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -84,19 +84,19 @@ def test_the_reply_names_the_clients_request(session, request_id):
 
 
 def test_a_pattern_names_the_namespace_that_was_meant(session):
-    request = message({"find": "posts", "filter": {"comments": 1}, "$db": "tenant_7"}, (), 7)
-    refused(session, request, 7, NOT_SUPPORTED, "'posts'", "'tenant_7.posts'", "comments")
+    request = message({"mapReduce": "posts", "$db": "tenant_7"}, (), 7)
+    refused(session, request, 7, NOT_SUPPORTED, "'posts'", "'tenant_7.posts'", "mapReduce")
 
 
 OPERATIONS = {
     "delete": ({"delete": "books", "deletes": [DELETE]}, "filter"),
     "findAndModify": ({"findAndModify": "books", "query": {}, "update": {"$unset": {"_spill": 1}}}, "_spill"),
-    "count": ({"count": "books", "query": {"buyers.1": 1}}, "filter"),
-    "distinct": ({"distinct": "books", "key": "buyers"}, "distinct"),
-    "aggregate": ({"aggregate": "books", "pipeline": [{"$unwind": "$buyers"}], "cursor": {}}, "$unwind"),
+    "count": ({"count": "books", "query": {"$where": "1"}}, "$where"),
+    "distinct": ({"distinct": "books", "key": "buyers.0"}, "distinct"),
+    "aggregate": ({"aggregate": "books", "pipeline": [{"$search": {}}], "cursor": {}}, "$search"),
     "lookup": ({"aggregate": "plain", "pipeline": [
         {"$lookup": {"from": "books", "as": "x", "pipeline": []}}], "cursor": {}}, "$lookup"),
-    "explain": ({"explain": {"find": "books", "filter": {"buyers": 1}}}, "filter"),
+    "explain": ({"explain": {"find": "books", "filter": {"$where": "this.buyers"}}}, "$where"),
     "mapReduce": ({"mapReduce": "books", "map": "f", "reduce": "f", "out": "x"}, "mapReduce"),
     "rename": ({"renameCollection": "shop.books", "to": "shop.x", "$db": "admin"}, "renameCollection"),
     "rename onto": ({"renameCollection": "shop.x", "to": "shop.books", "$db": "admin"}, "renameCollection"),
@@ -140,12 +140,12 @@ UNCLEAR = {
         [("q", {}), ("q", {"buyers": 1}), ("u", {"$set": {"a": 1}})]))]), ("$db", "shop")),
     "two u": bson(("update", "books"), ("updates", [(exact.DOCUMENT, exact.pairs_of(
         [("q", {}), ("u", {"$set": {"a": 1}}), ("u", {"$pop": {"buyers": 1}})]))]), ("$db", "shop")),
-    "two filters": bson(("find", "books"), ("filter", {}), ("filter", {"buyers": 1}), ("$db", "shop")),
+    "two filters": bson(("find", "books"), ("filter", {}), ("filter", {"$where": "this.buyers"}), ("$db", "shop")),
     "two pipelines": bson(("aggregate", "plain"), ("pipeline", [{"$lookup": {"from": "books"}}]), ("pipeline", []),
                           ("cursor", {}), ("$db", "shop")),
     "two commands": bson(("find", "books"), ("filter", {}), ("find", "plain"), ("$db", "shop")),
-    "two databases, ruled first": bson(("find", "books"), ("filter", {"buyers": 1}), ("$db", "shop"), ("$db", "x")),
-    "two databases, ruled last": bson(("find", "books"), ("filter", {"buyers": 1}), ("$db", "x"), ("$db", "shop")),
+    "two databases, ruled first": bson(("find", "books"), ("filter", {"$where": "this.buyers"}), ("$db", "shop"), ("$db", "x")),
+    "two databases, ruled last": bson(("find", "books"), ("filter", {"$where": "this.buyers"}), ("$db", "x"), ("$db", "shop")),
     "a string that does not end": damaged(GOOD, b"\2\0\0\0a\0", b"\2\0\0\0aa"),
     "a string beyond its document": damaged(GOOD, b"\2\0\0\0a\0", b"\x7f\0\0\0a\0"),
     "a string of no length": damaged(GOOD, b"\2\0\0\0a\0", b"\0\0\0\0a\0"),
@@ -200,10 +200,10 @@ def test_a_broken_unacknowledged_message_gets_no_reply(session, name):
 
 SPOOFS = {
     "the command's name stands second": [("ping", 1), ("update", "books"), ("updates", [SPOIL]), ("$db", "shop")],
-    "upper case is no command": [("FIND", "plain"), ("filter", {"buyers": 1}), ("$db", "shop")],
-    "$db of another": [("find", "books"), ("filter", {"buyers": 1}), ("$db", "shop2")],
-    "names are exact": [("find", "Books"), ("filter", {"buyers": 1}), ("$db", "shop")],
-    "a name with more behind it": [("find", "books.x"), ("filter", {"buyers": 1}), ("$db", "shop")],
+    "upper case is no command": [("FIND", "plain"), ("filter", {"$where": "this.buyers"}), ("$db", "shop")],
+    "$db of another": [("find", "books"), ("filter", {"$where": "this.buyers"}), ("$db", "shop2")],
+    "names are exact": [("find", "Books"), ("filter", {"$where": "this.buyers"}), ("$db", "shop")],
+    "a name with more behind it": [("find", "books.x"), ("filter", {"$where": "this.buyers"}), ("$db", "shop")],
 }
 
 
@@ -250,7 +250,7 @@ def test_what_cannot_be_unpacked_ends_the_session(session, name):
 @pytest.mark.parametrize("packer", [None, *frames.PACKERS])
 def test_a_command_in_op_query_is_refused_by_op_reply(session, packer):
     client, server = session
-    request = frames.query("shop.$cmd", {"find": "books", "filter": {"buyers": 1}}, 7)
+    request = frames.query("shop.$cmd", {"find": "books", "filter": {"$where": "this.buyers"}}, 7)
     reply = client.ask(frames.compressed(request, packer) if packer else request)
     assert (reply.opcode, reply.response_to, reply.compressor) == (frames.OP_REPLY, 7, packer)
     assert (reply.plain()["ok"], reply.plain()["code"]) == (0.0, NOT_SUPPORTED)
