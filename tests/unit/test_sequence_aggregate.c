@@ -1,0 +1,216 @@
+/* Tests rules/sequence_aggregate.c, aggregate_write.c, window_write.c: reads for which mongod puts
+ * documents together. What the stages compute is the oracle's to test. */
+#include "tests/unit/play.h"
+
+#include "protocol/writer.h"
+
+#define WHOLE "$lookup $replaceWith $unset"
+#define CURSOR(documents, more) \
+	"{'cursor': {'firstBatch': [" documents \
+	"], 'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, " \
+	"'ok': 1.0" more "}"
+#define ERROR(code, text) "{'ok': 0.0, 'errmsg': '" text "', 'code': " #code ", 'codeName': 'Some'}"
+#define DIED \
+	ERROR(241, \
+	      "PlanExecutor error during aggregation :: caused by :: Failed to parse objectId " \
+	      "spillway: the generation ended 3 in $convert")
+#define FIND(fields) "{'find': 'books', " fields ", '$db': 'shop'}"
+#define BY_ARRAY "'filter': {'f': 5}"
+
+static struct play play;
+
+static void start(const char *command)
+{
+	play_command(&play, command, VERDICT_AGGREGATE);
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+}
+
+/* The stages that went out, by name, and the rest of the command. */
+static void expect_sent(const char *stages, const char *rest)
+{
+	struct bytes body = play_message(&play).body;
+	auto_buffer struct buffer names = {0}, others = {0};
+	size_t start = writer_open(&others);
+	struct element field, stage, verb;
+	struct cursor fields, pipeline, document;
+
+	cr_assert(cursor_open(&fields, body));
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT) {
+		if (!element_is(&field, "pipeline")) {
+			writer_element(&others, &field);
+			continue;
+		}
+		cr_assert(cursor_open(&pipeline, field.value));
+		while (cursor_next(&pipeline, &stage) == CURSOR_ELEMENT) {
+			cr_assert(cursor_open(&document, stage.value) &&
+				  cursor_next(&document, &verb) == CURSOR_ELEMENT);
+			if (names.length > 0)
+				buffer_append(&names, " ", 1);
+			buffer_append(&names, verb.name.data, verb.name.length);
+		}
+	}
+	writer_close(&others, start);
+	buffer_append(&names, "", 1);
+	cr_assert_str_eq((const char *)names.data, stages);
+	if (rest)
+		made_expect(buffer_view(&others), rest);
+}
+
+Test(sequence_aggregate, a_find_becomes_stages_and_gets_its_reply)
+{
+	start(FIND(BY_ARRAY ", 'sort': {'x': 1}, 'skip': 2, 'limit': 3, 'projection': {'x': 1}, "
+			    "'comment': 'c', 'lsid': {'id': 1}"));
+	expect_sent("$match " WHOLE " $match $sort $skip $limit $project",
+		    "{'aggregate': 'books', 'cursor': {'batchSize': {'$numberLong': '4'}}, "
+		    "'comment': 'c', 'lsid': {'id': 1}, '$db': 'shop'}");
+	play_reply(&play, CURSOR("{'_id': 1, 'x': 2}", ""));
+	play_expect_passed(&play);
+	cr_assert_eq(play_message(&play).header.response_to, PLAY_ID);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, what_is_left_out_makes_no_stage)
+{
+	start(FIND(BY_ARRAY ", 'projection': {}, 'sort': {}, 'batchSize': 7"));
+	expect_sent("$match " WHOLE " $match",
+		    "{'aggregate': 'books', 'cursor': {'batchSize': {'$numberLong': '7'}}, '$db': "
+		    "'shop'}");
+	play_close(&play);
+	start(FIND("'filter': {'x': 5}, 'sort': {'f': 1}"));
+	expect_sent("$match " WHOLE " $sort", NULL);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
+{
+	struct element first;
+
+	start(FIND("'filter': {'x': 1, 'f': 5}"));
+	cr_assert(document_find_path(play_message(&play).body, "pipeline", &first));
+	cr_assert(document_find(first.value, "0", &first));
+	made_expect(first.value,
+		    "{'$match': {'$and': [{'x': 1}, {'$or': [{'x': 1, 'f': 5}, {'_spill': "
+		    "{'$exists': true}}]}]}}");
+	play_close(&play);
+	/* what can fail is judged behind, one document after the other */
+	start(FIND("'filter': {'x': 1, '$expr': {'$gt': [{'$size': '$f'}, 2]}}"));
+	cr_assert(document_find_path(play_message(&play).body, "pipeline", &first));
+	cr_assert(document_find(first.value, "0", &first));
+	made_expect(first.value, "{'$match': {'$and': [{'x': 1}, {}]}}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
+{
+	start(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}"));
+	expect_sent("$match $set $lookup $set $unset", NULL);
+	play_close(&play);
+	start(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}"));
+	expect_sent("$sort $set $lookup $set $unset $project", NULL);
+	play_close(&play);
+	/* beside what reads the array, of the whole */
+	start(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"));
+	expect_sent("$match " WHOLE " $match $set", NULL);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_count_is_a_number)
+{
+	start("{'count': 'books', 'query': {'f': 5}, 'limit': 3, '$db': 'shop'}");
+	expect_sent("$match " WHOLE " $match $limit $count",
+		    "{'aggregate': 'books', 'cursor': {}, '$db': 'shop'}");
+	play_reply(&play, CURSOR("{'n': 7}", ", 'operationTime': 1"));
+	play_expect_answer(&play, "{'n': 7, 'ok': 1.0, 'operationTime': 1}");
+	play_close(&play);
+	start("{'count': 'books', 'query': {'f': 5}, '$db': 'shop'}");
+	play_reply(&play, CURSOR("", ""));
+	play_expect_answer(&play, "{'n': 0, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_distinct_has_values)
+{
+	start("{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, '$db': 'shop'}");
+	expect_sent("$match " WHOLE " $unwind $match $unwind $match $group $group", NULL);
+	play_reply(&play, CURSOR("{'_id': null, 'values': [1, 'a']}", ""));
+	play_expect_answer(&play, "{'values': [1, 'a'], 'ok': 1.0}");
+	play_close(&play);
+	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
+	play_reply(&play, CURSOR("", ""));
+	play_expect_answer(&play, "{'values': [], 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_pipeline_is_whole_from_the_stage_on_that_needs_it)
+{
+	start("{'aggregate': 'books', 'pipeline': [{'$match': {'x': 1}}, {'$limit': 2}, "
+	      "{'$unwind': "
+	      "'$f'}], 'cursor': {'batchSize': 5}, 'hint': 'x_1', '$db': 'shop'}");
+	expect_sent("$match $limit " WHOLE " $unwind",
+		    "{'aggregate': 'books', 'cursor': {'batchSize': 5}, 'hint': 'x_1', '$db': "
+		    "'shop'}");
+	play_close(&play);
+	start("{'aggregate': 'books', 'pipeline': [{'$match': {'f': 1}}, {'$count': 'n'}], "
+	      "'cursor': "
+	      "{}, '$db': 'shop'}");
+	expect_sent("$match " WHOLE " $match $count", NULL);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_generation_that_ended_is_asked_for_again_and_not_for_ever)
+{
+	start(FIND(BY_ARRAY));
+	for (int i = 0; i < 4; i++) {
+		play_reply(&play, DIED);
+		cr_assert_eq(play.outcome, SEQUENCE_SEND);
+		expect_sent("$match " WHOLE " $match", NULL);
+	}
+	play_reply(&play, DIED);
+	play_expect_error(&play, 134, "an array was rewritten while it was being read");
+	play_close(&play);
+	/* in a transaction the error has ended it */
+	start(FIND(BY_ARRAY ", " TRANSACTION));
+	play_reply(&play, DIED);
+	play_expect_error(&play, 134, "try again");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, errors_have_the_words_of_the_clients_command)
+{
+	static const struct {
+		const char *command, *says, *told;
+	} cases[] = {
+		{FIND(BY_ARRAY), "PlanExecutor error during aggregation :: caused by :: no",
+		 "Executor error during find command :: caused by :: no"},
+		{"{'count': 'books', 'query': {'f': 1}, '$db': 'shop'}",
+		 "PlanExecutor error during aggregation :: caused by :: no", "no"},
+		{"{'distinct': 'books', 'key': 'f', '$db': 'shop'}",
+		 "PlanExecutor error during aggregation :: caused by :: no",
+		 "Executor error during distinct command :: caused by :: no"},
+		{FIND(BY_ARRAY), "Invalid $project :: caused by :: no", "no"},
+		{FIND(BY_ARRAY), "unknown operator: $x", "unknown operator: $x"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		start(cases[i].command);
+		play_reply(&play,
+			   made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 2}", cases[i].says));
+		play_expect_answer(
+			&play, made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 2}", cases[i].told));
+		play_close(&play);
+	}
+}
+
+Test(sequence_aggregate, explain_tells_of_the_aggregate)
+{
+	struct element inner;
+
+	start("{'explain': {'find': 'books', 'filter': {'f': 1}}, 'verbosity': 'queryPlanner', "
+	      "'$db': "
+	      "'shop'}");
+	cr_assert(document_find(play_message(&play).body, "explain", &inner));
+	cr_assert(document_find(inner.value, "pipeline", &inner));
+	play_reply(&play, "{'stages': [], 'ok': 1.0}");
+	play_expect_passed(&play);
+	play_close(&play);
+}
