@@ -241,11 +241,34 @@ void edit_write_probed(struct edit *edit)
 	close_conjunction(&open);
 }
 
+/* The state of target `index` in E1's document. */
+static bool state_of(const struct edit *edit, size_t index, struct element *state)
+{
+	struct element states;
+
+	return document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+	       states.type == BSON_BYTE_DOCUMENT &&
+	       document_find(states.value, edit->namespace->targets[index].rule->key, state) &&
+	       state->type == BSON_BYTE_DOCUMENT;
+}
+
+/* What is done to a flag with an `otherwise` hangs on whether there is a state. */
+static void write_other_states(const struct edit *edit, struct buffer *out)
+{
+	for (size_t i = 0; i < edit->namespace->target_count; i++) {
+		const struct rule *rule = edit->namespace->targets[i].rule;
+		struct element state;
+
+		if (edit->concerned[i] && i != edit->target && rule->flag.otherwise.type != 0)
+			write_state_exists(out, rule, state_of(edit, i, &state));
+	}
+}
+
 void edit_write_whole(struct edit *edit)
 {
 	const struct ruled_namespace *namespace = edit->namespace;
 	struct conjunction open;
-	struct element length;
+	struct element length, states;
 	char name[12];
 	size_t unchanged, start;
 
@@ -256,13 +279,15 @@ void edit_write_whole(struct edit *edit)
 	unchanged = writer_open_document(open.out, next_name(&open, name));
 	require(document_find(buffer_view(&edit->kept), writer_index(name, edit->target), &length));
 	write_unchanged(edit, open.out, namespace->targets[edit->target].rule, &length);
+	write_other_states(edit, open.out);
 	writer_close(open.out, unchanged);
 	close_conjunction(&open);
 	if (update_classify(&edit->write.update, namespace).kind != UPDATE_WHOLE)
 		return; /* a replacement leaves no state by itself */
 	edit->whole.length = 0;
 	start = writer_open(&edit->whole);
-	update_write_whole(&edit->whole, "u", &edit->write.update, namespace);
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states));
+	update_write_whole(&edit->whole, "u", &edit->write.update, namespace, &states);
 	writer_close(&edit->whole, start);
 	require(document_find(buffer_view(&edit->whole), "u", &edit->update));
 }
@@ -593,17 +618,6 @@ enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
 
 /* ---- INFLATE ---- */
 
-/* The state of target `index` in E1's document. */
-static bool state_of(const struct edit *edit, size_t index, struct element *state)
-{
-	struct element states;
-
-	return document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
-	       states.type == BSON_BYTE_DOCUMENT &&
-	       document_find(states.value, edit->namespace->targets[index].rule->key, state) &&
-	       state->type == BSON_BYTE_DOCUMENT;
-}
-
 static void write_at_path(struct buffer *out, const char *path, struct bytes empty)
 {
 	const char *dot = strchr(path, '.');
@@ -683,22 +697,6 @@ static bool write_pushes(const struct edit *edit, struct buffer *out, struct byt
 	return true;
 }
 
-/* Whether Spillway added the rule's flag to this document: S.a names it. */
-static bool added(const struct element *state, const char *name)
-{
-	struct element names, each;
-	struct cursor cursor;
-	struct bytes text;
-
-	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
-	    !cursor_open(&cursor, names.value))
-		return false;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (element_string(&each, &text) && bytes_are(text, name))
-			return true;
-	return false;
-}
-
 /* Two rules may share a flag; a path must not stand twice in an update. */
 static bool flag_stands(const struct edit *edit, size_t before, const char *flag)
 {
@@ -726,7 +724,7 @@ static void write_flags(const struct edit *edit, struct buffer *out, bool restor
 		if (!edit->concerned[i] || !state_of(edit, i, &state) || !rule->flag.field ||
 		    flag_stands(edit, i, rule->flag.field))
 			continue;
-		restores = value.type != 0 && !added(&state, rule->flag.field);
+		restores = value.type != 0 && !state_added(&state, rule->flag.field);
 		if (restores && restored)
 			writer_renamed(out, rule->flag.field, &value);
 		else if (!restores && !restored)

@@ -73,13 +73,15 @@ static enum update_kind kind_of(const struct edit_write *write,
 				       : update_classify(&write->update, namespace).kind;
 }
 
-/* It sets arrays as a whole, and one of them perhaps to what it is. */
+/* It sets arrays as a whole, and one of them perhaps to what it is; or a flag is the application's
+ * own, and Spillway must not touch it where there is no state. */
 static bool may_change_nothing(const struct edit_write *write,
 			       const struct ruled_namespace *namespace)
 {
 	enum update_kind kind;
 
-	if (!write->counted || !update_sets_array(&write->update, namespace))
+	if (!update_sets_flag(&write->update, namespace) &&
+	    (!write->counted || !update_sets_array(&write->update, namespace)))
 		return false;
 	kind = kind_of(write, namespace);
 	return kind == UPDATE_WHOLE || kind == UPDATE_REPLACE;

@@ -131,7 +131,8 @@ static void match_statements(const struct matching *matching, enum command_field
 		if (judge_update(matching, &statement.u))
 			return;
 		/* perhaps to what it is: the reply says whether anything changed */
-		match->edits = match->edits || update_sets_array(&statement.u, match->namespace);
+		match->edits = match->edits || update_sets_array(&statement.u, match->namespace) ||
+			       update_sets_flag(&statement.u, match->namespace);
 	}
 	if (broken)
 		match_refuse_broken(match, "statement");
@@ -175,6 +176,6 @@ void match_find_and_modify(const struct matching *matching)
 	if (match_refuse_let(matching) || judge_statement_reads(match, &statement) ||
 	    judge_image(matching))
 		return;
-	if (update->type != 0)
-		judge_update(matching, update);
+	if (update->type != 0 && !judge_update(matching, update))
+		match->edits = match->edits || update_sets_flag(update, match->namespace);
 }

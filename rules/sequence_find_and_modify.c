@@ -63,7 +63,7 @@ static bool edit_field(void *context, struct buffer *out, const struct element *
 		return true;
 	}
 	if (element_is(field, "update") && update_resets_state(sequence)) {
-		update_write_whole(out, "update", field, sequence->match.namespace);
+		update_write_whole(out, "update", field, sequence->match.namespace, NULL);
 		return true;
 	}
 	return false;

@@ -94,6 +94,18 @@ bool update_sets_array(const struct element *u, const struct ruled_namespace *na
 	return false;
 }
 
+bool update_sets_flag(const struct element *u, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (rule->flag.otherwise.type != 0 && u->type == BSON_BYTE_DOCUMENT &&
+		    sets_whole(u, rule))
+			return true;
+	}
+	return false;
+}
+
 /* True where an operator of the client's names the path, a prefix of it, or a path in it. */
 static bool client_names(const struct element *u, const char *path)
 {
@@ -122,12 +134,37 @@ static void add_value(struct buffer *out, const char *name, const struct rule_va
 	buffer_append(out, value->value.data, value->value.length);
 }
 
-static void add_flag_reset(struct resets *resets, const struct rule *rule)
+bool state_added(const struct element *state, const char *field)
 {
-	if (rule->flag.otherwise.type == 0)
-		writer_int32(&resets->unset, rule->flag.field, 1);
-	else
+	struct element names, each;
+	struct cursor cursor;
+	struct bytes text;
+
+	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, names.value))
+		return false;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_string(&each, &text) && bytes_are(text, field))
+			return true;
+	return false;
+}
+
+/* The other value is the application's own: it is put back where the application had the field. */
+static void add_flag_reset(struct resets *resets, const struct rule *rule,
+			   const struct element *states)
+{
+	struct element state;
+	bool other = rule->flag.otherwise.type != 0;
+
+	if (other && states) {
+		if (!document_find(states->value, rule->key, &state))
+			return;
+		other = !state_added(&state, rule->flag.field);
+	}
+	if (other)
 		add_value(&resets->set, rule->flag.field, &rule->flag.otherwise);
+	else
+		writer_int32(&resets->unset, rule->flag.field, 1);
 }
 
 static void add_state_reset(struct resets *resets, const struct rule *rule)
@@ -154,7 +191,7 @@ static bool flag_is_reset(const struct element *u, const struct ruled_namespace 
 }
 
 static void collect_resets(struct resets *resets, const struct element *u,
-			   const struct ruled_namespace *namespace)
+			   const struct ruled_namespace *namespace, const struct element *states)
 {
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
@@ -164,7 +201,7 @@ static void collect_resets(struct resets *resets, const struct element *u,
 		add_state_reset(resets, rule);
 		if (rule->flag.field && !client_names(u, rule->flag.field) &&
 		    !flag_is_reset(u, namespace, i, rule->flag.field))
-			add_flag_reset(resets, rule);
+			add_flag_reset(resets, rule, states);
 	}
 }
 
@@ -198,14 +235,14 @@ static void write_operator(struct buffer *out, const struct element *verb, struc
 }
 
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
-			const struct ruled_namespace *namespace)
+			const struct ruled_namespace *namespace, const struct element *states)
 {
 	struct resets resets = {0};
 	struct cursor cursor;
 	struct element verb;
 	size_t start = writer_open_document(out, name);
 
-	collect_resets(&resets, u, namespace);
+	collect_resets(&resets, u, namespace, states);
 	require(cursor_open(&cursor, u->value)); /* it has been classified */
 	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
 		write_operator(out, &verb, &resets);

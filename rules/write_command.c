@@ -40,7 +40,7 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 	else if (edited && command->update.type != 0 && element_is(field, "u"))
 		writer_element(out, &command->update);
 	else if (resets && element_is(field, "u"))
-		update_write_whole(out, "u", field, sequence->match.namespace);
+		update_write_whole(out, "u", field, sequence->match.namespace, NULL);
 	else
 		return false;
 	return true;

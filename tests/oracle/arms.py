@@ -10,7 +10,6 @@ from support.wire import CHECKSUM_PRESENT, MORE_TO_COME, Connection
 
 # Both sides' databases have names of one length, so that replies can be made equal byte for byte.
 PLAIN, RULED = "oracle_plain", "oracle_ruled"
-_MODIFIED = "nModified"
 _CLUSTER_FIELDS = ("$clusterTime", "operationTime", "opTime", "electionId")
 _SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timestamp\(\d{9,}, \d+\)|new Date\(\d{12,}\)")
 # A conflict, or a lock not had in time. What fails for good inside a transaction may have the label
@@ -142,9 +141,8 @@ class Arm:
     def _normal(self, reply, layout, unordered=False):
         """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
         body = reply.body.replace(self.name.encode(), PLAIN.encode())
-        free = _CLUSTER_FIELDS if layout.counts_modified else (*_CLUSTER_FIELDS, _MODIFIED)
         pairs = [
-            (name, (value[0], b"") if name in free else _neutral(value, layout.masked))
+            (name, (value[0], b"") if name in _CLUSTER_FIELDS else _neutral(value, layout.masked))
             for name, value in exact.parse(body)
         ]
         if unordered:

@@ -17,10 +17,6 @@ class Layout:
         self.threshold = threshold
         self.masked = masked
         self.collation = collation
-        # A flag's other value is written blindly where an array is set or unset as a whole, so that
-        # mongod may count a document as modified that it would not have changed (protocol.md 2).
-        self.counts_modified = all(rule.get("flag", {}).get("otherwise", "absent") == "absent"
-                                   for rule in rules)
         self.keeps_garbage = any(rule["gc_delay"] != "0s" for rule in rules)
         self._rules = rules
 

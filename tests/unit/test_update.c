@@ -240,8 +240,8 @@ static const struct rewriting rewritings[] = {
 	 "1}}}"},
 };
 
-static void check_rewriting(const struct ruled_namespace *namespace, const char *from,
-			    const char *to)
+static void check_rewriting_of(const struct ruled_namespace *namespace, const char *from,
+			       const char *to, const struct element *states)
 {
 	auto_buffer struct buffer out = {0};
 	bson_t *document = quoted(from), *expected = quoted(to);
@@ -249,17 +249,46 @@ static void check_rewriting(const struct ruled_namespace *namespace, const char 
 	size_t start = writer_open(&out);
 
 	cr_assert_eq(update_classify(&u, namespace).kind, UPDATE_WHOLE, "%s", from);
-	update_write_whole(&out, "w", &u, namespace);
+	update_write_whole(&out, "w", &u, namespace, states);
 	writer_close(&out, start);
 	cr_assert(bytes_equal(buffer_view(&out), ruled_bytes(expected)), "%s", from);
 	bson_destroy(document);
 	bson_destroy(expected);
 }
 
+static void check_rewriting(const struct ruled_namespace *namespace, const char *from,
+			    const char *to)
+{
+	check_rewriting_of(namespace, from, to, NULL);
+}
+
 Test(update, a_whole_write_takes_the_state_along)
 {
 	for (size_t i = 0; i < ARRAY_LENGTH(rewritings); i++)
 		check_rewriting(rewritings[i].namespace, rewritings[i].from, rewritings[i].to);
+}
+
+/* `long` is the flag of a.b, and false otherwise. */
+Test(update, a_flag_of_the_applications_own_comes_back_where_spillway_changed_it)
+{
+	static const struct {
+		const char *states, *to;
+	} cases[] = {
+		{"{'u': {'a/b': {'g': 1}}}",
+		 "{'w': {'$unset': {'a.b': 1, '_spill.a/b': 1}, '$set': {'long': false}}}"},
+		{"{'u': {'a/b': {'g': 1, 'a': ['long']}}}",
+		 "{'w': {'$unset': {'a.b': 1, '_spill.a/b': 1, 'long': 1}}}"},
+		{"{'u': {'tags': {'g': 1}}}", "{'w': {'$unset': {'a.b': 1, '_spill.a/b': 1}}}"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		bson_t *document = quoted(cases[i].states);
+		struct element states = field_u(document);
+
+		check_rewriting_of(&ruled_by_path, "{'u': {'$unset': {'a.b': 1}}}", cases[i].to,
+				   &states);
+		bson_destroy(document);
+	}
 }
 
 Test(update, a_flag_of_two_rules_is_reset_once)
