@@ -154,8 +154,8 @@ static void find_membership(struct edit *edit)
 		if (edit->concerned[i])
 			edit->target = i;
 	}
-	if (concerned != 1 || is_positional(&write->update) || cuts_image(write, namespace) ||
-	    keys_read(&write->sort, namespace) || keys_read(&write->hint, namespace))
+	if (concerned != 1 || cuts_image(write, namespace) || keys_read(&write->sort, namespace) ||
+	    keys_read(&write->hint, namespace))
 		return;
 	one.targets = &namespace->targets[edit->target];
 	one.target_count = 1;

@@ -72,7 +72,7 @@ static void check_update(const struct element *u)
 	require(update.elements >= 0 && (update.appends || update.elements == 0));
 	if (update.kind != UPDATE_WHOLE)
 		return;
-	update_write_whole(&out, "w", u, &both);
+	update_write_whole(&out, "w", u, &both, NULL);
 	writer_close(&out, start);
 	check_kept(u->value, only_field(&out));
 }

@@ -84,6 +84,8 @@ class Episode:
     def _step(self, world, number, operation, coverage):
         if operation["does"] == "wait":
             self._rest(world, number)
+        elif operation["does"] == "delay":
+            world.delay_movers(operation["slows"], operation["by"])
         elif operation["does"] == "check":
             self._compare_documents(world, number)
         else:

@@ -2,13 +2,15 @@
 
 An operation is a dictionary that can be written as JSON (to_json) and run again:
 
-    does        "command", "again", "transaction", "wait" or "check"
+    does        "command", "again", "transaction", "wait", "check" or "delay"
     command     the command's (name, value) pairs, without $db and session fields
     labels      the operators it stands for in the count of what was covered
     targets     the `_id`s it is about, None where it may be about any document
     form        how it is framed: see FORM
     steps, end  of a transaction: its commands and "commit" or "abort"
     of          of "again": the number of the retryable command that is sent once more
+    slows, by   of "delay": which of the movers' commands mongod takes its time with, the next time one
+                comes, and milliseconds
 """
 
 from oracle import values
@@ -165,7 +167,7 @@ class Generator:
         path = self._array()
         prefix = path.partition(".")[0]
         serial = self._next_serial()
-        if prefix != path and self._chance(0.4):
+        if prefix != path and self._chance(0.6):
             if self._chance(0.3):
                 return {"$unset": {prefix: ""}}, "unset_prefix"
             inner = {"x": 1, **values.with_array(path, values.fresh_elements(self.rng, serial, self.repeats_names))[1]}
@@ -193,7 +195,12 @@ class Generator:
     def _statement(self, upsert=False):
         """One statement of `update`, its labels and targets."""
         query, targets, labels = self._write_filter()
-        if self._chance(0.35):
+        if labels and self._chance(0.1):
+            # mongod takes the position from whichever array the filter looked into last.
+            query = {**query, **self.rng.choice(({}, {"z": 2}))}
+            statement = {"q": query, "u": {self.rng.choice(("$set", "$inc")): {"z.$": 7}}}
+            labels = [*labels, "other_positional"]
+        elif self._chance(0.35):
             statement, more = self._edit(query)
             labels += more
         elif self._chance(0.15):
@@ -473,8 +480,14 @@ class Generator:
         identifier = self.ids.one(self.rng)
         path = self._array()
         long = [values.element(self.rng) for _ in range(self.rng.randrange(6, 12))]
-        statement = {"q": {"_id": identifier}, "u": {"$set": {path: [*long, f"fresh {self._next_serial()}"]}}}
-        operation = self._command("update", [("updates", [statement])], ["set_array"], [identifier])
+        long.append(f"fresh {self._next_serial()}")
+        prefix = path.partition(".")[0]
+        if prefix != path and self._chance(0.4):
+            change, label = {prefix: {"x": 1, **values.with_array(path, long)[1]}}, "set_prefix"
+        else:
+            change, label = {path: long}, "set_array"
+        statement = {"q": {"_id": identifier}, "u": {"$set": change}}
+        operation = self._command("update", [("updates", [statement])], [label], [identifier])
         operation["settles"] = True
         self.wholes.append((identifier, statement["u"]))
         return operation
@@ -503,6 +516,11 @@ class Generator:
         name, arguments, labels, form = self.reads.one(self._array())
         return self._command(name, arguments, labels, None, **form)
 
+    def delay(self):
+        """Movers meet each other where one of them comes late."""
+        return {"does": "delay", "slows": self.rng.choice(("update", "update", "insert", "find", "delete")),
+                "by": self.rng.choice((20, 60)), "labels": ["delay"], "targets": None}
+
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
 
@@ -524,7 +542,7 @@ _WEIGHTS = [
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
-    (Generator.read_array, 12),
+    (Generator.read_array, 12), (Generator.delay, 4),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
@@ -540,7 +558,7 @@ EXPECTED_LABELS = [
     "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
-    "edit_filtered", "edit_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
+    "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
     "find_by_array", "find_computed", "find_window", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
 ]
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]

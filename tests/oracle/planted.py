@@ -87,7 +87,7 @@ BUGS = [
         "	if (write->next == write->count || (is_ordered(sequence) && write->result.errors.count > 0))\n",
         "	if (write->next == write->count)\n"),
     Bug("a positional edit takes the short way", "rules",
-        "	if (concerned != 1 || is_positional(&write->update) ||", "	if (concerned != 1 ||"),
+        "		      !is_positional(&write->update) && !cuts_image(", "		      !cuts_image("),
     Bug("the head is lost when a document is put together", "rules",
         "	add_text(&slice, array);\n	add_text(&slice, head);\n	close_call(&slice);\n	add_nothing(&choice);\n",
         "	add_text(&slice, array);\n	add_number(&slice, 1);\n	close_call(&slice);\n	add_nothing(&choice);\n"),

@@ -13,6 +13,7 @@ from support.wire import Connection
 REST_SECONDS = 20
 MOMENT_SECONDS = 0.5
 SETTLED_SECONDS = 0.15  # a tail that has not moved by then waits for garbage to go
+MOVERS = "spillway"     # what movers call themselves to mongod
 PAUSE = 0.025           # between two looks: they cost more than what is tested
 _BEFORE_DOCUMENTS = b"\4firstBatch\0"  # in a find's reply; no client's document stands before it
 
@@ -86,6 +87,13 @@ class World:
             if not spillway.running():
                 return f"{spillway.name} ended: {spillway.said()[-3000:]}"
         return None
+
+    def delay_movers(self, command, milliseconds):
+        """mongod takes its time with the next such command of a mover."""
+        self.client.admin.command(
+            "configureFailPoint", "failCommand", mode={"times": 1},
+            data={"failCommands": [command], "appName": MOVERS, "blockConnection": True,
+                  "blockTimeMS": milliseconds})
 
     # what is stored
 
