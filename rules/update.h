@@ -55,8 +55,8 @@ int64_t update_whole_length(const struct element *u, const struct rule *rule);
 /* True when it writes some ruled array as one that is not empty. */
 bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);
 
-/* True when it sets or unsets a ruled array as a whole whose flag has an `otherwise`: a field of the
- * application's own, which stays what it is where nothing was spilled. */
+/* True when it sets or unsets a ruled array as a whole whose flag has an `otherwise`: a field of
+ * the application's own, which stays what it is where nothing was spilled. */
 bool update_sets_flag(const struct element *u, const struct ruled_namespace *namespace);
 /* A rule's state says that Spillway added that field to the document. */
 bool state_added(const struct element *state, const char *field);
