@@ -146,9 +146,19 @@ class Arm:
             for name, value in exact.parse(body)
         ]
         if unordered:
+            if layout.collation:
+                pairs = [(name, _folded(value)) for name, value in pairs]
             pairs = [(name, _sorted(value) if name == "values" else value) for name, value in pairs]
         # A rewritten reply may lack the checksum and the compression that its request asked for.
         return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
+
+
+def _folded(value):
+    """Of values that the collation holds for equal, any one may stand for all."""
+    kind, payload = value
+    if kind in (exact.DOCUMENT, exact.ARRAY):
+        return kind, [(name, _folded(item)) for name, item in payload]
+    return kind, payload.lower() if kind == exact.STRING else payload
 
 
 def _sorted(array):
