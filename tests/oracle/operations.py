@@ -53,6 +53,7 @@ class Generator:
         self.retryables = []
         self.wholes = []
         self.reads = ArrayReads(rng)
+        self.next = []
 
     def operations(self, count):
         """`count` operations; documents first, so that there is something to work on."""
@@ -69,6 +70,8 @@ class Generator:
         return self._command("insert", [("documents", documents), ("ordered", False)], ["insert_many"])
 
     def _one(self):
+        if self.next:
+            return self.next.pop()
         kinds, weights = zip(*_WEIGHTS)
         return self.rng.choices(kinds, weights)[0](self)
 
@@ -518,8 +521,22 @@ class Generator:
 
     def delay(self):
         """Movers meet each other where one of them comes late."""
+        if not self.strict and self._chance(0.5):
+            self.next = self._rivals()
         return {"does": "delay", "slows": self.rng.choice(("update", "update", "insert", "find", "delete")),
                 "by": self.rng.choice((20, 60)), "labels": ["delay"], "targets": None}
+
+    def _rivals(self):
+        """Two long pushes to one document, through one Spillway and through the other."""
+        identifier, path = self.ids.one(self.rng), self._array()
+        made = []
+        for connection in self.rng.sample((0, 1), 2):
+            items = [values.element(self.rng) for _ in range(self.layout.threshold + 2)]
+            statement = {"q": {"_id": identifier}, "u": {"$push": {path: {"$each": items}}}}
+            operation = self._command("update", [("updates", [statement])], ["push_each"], [identifier],
+                                      connection=connection)
+            made.append({**operation, "settles": not made})
+        return made
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
