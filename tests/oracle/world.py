@@ -126,10 +126,18 @@ class World:
     def findings(self, layout):
         return [self._findings(keeping) for keeping in self._keepings(layout)]
 
+    def _read_both(self, keeping):
+        """What is stored of a rule, at one moment: nothing was linked while the overflow was read."""
+        mains = self._read(keeping.database, keeping.collection)
+        while True:
+            batches = self._read(keeping.database, keeping.overflow)
+            before, mains = mains, self._read(keeping.database, keeping.collection)
+            if mains == before:
+                return batches, mains
+
     def _findings(self, keeping):
-        # The overflow first: what is linked between the two reads is there already.
         names = (keeping.overflow, keeping.collection)
-        batches, mains = read = [self._read(keeping.database, name) for name in names]
+        batches, mains = read = self._read_both(keeping)
         last, found = self.known.get(names, (None, None))
         if last != read:
             found = verify.check(_documents(mains), _documents(batches), keeping)[0]
