@@ -59,9 +59,12 @@ class Keeping:
         """(main documents, overflow documents) as they are stored, without loss."""
         options = client.codec_options.with_options(document_class=RawBSONDocument)
         database = client.get_database(self.database, codec_options=options)
-        # The overflow first: what is linked between the two reads is there already.
-        batches = [exact.parse(bytes(batch.raw)) for batch in database[self.overflow].find()]
-        return [exact.parse(bytes(main.raw)) for main in database[self.collection].find()], batches
+        mains = _read(database[self.collection])
+        while True:
+            batches = _read(database[self.overflow])
+            before, mains = mains, _read(database[self.collection])
+            if _states(mains) == _states(before):  # nothing was linked meanwhile
+                return mains, batches
 
 
 class Batch:
@@ -95,6 +98,14 @@ class Findings:
     def __str__(self):
         parts = {"corrupt": self.corrupt, "unfinished": self.unfinished, "garbage": self.garbage}
         return "; ".join(f"{name}: {text}" for name, texts in parts.items() for text in texts)
+
+
+def _read(collection):
+    return [exact.parse(bytes(document.raw)) for document in collection.find()]
+
+
+def _states(mains):
+    return [exact.get(pairs, "_spill") for pairs in mains]
 
 
 def _items(value):
