@@ -521,22 +521,26 @@ class Generator:
 
     def delay(self):
         """Movers meet each other where one of them comes late."""
-        if not self.strict and self._chance(0.5):
+        slows = self.rng.choice(("update", "update", "insert", "find", "delete"))
+        by = self.rng.choice((20, 60))
+        if not self.strict and self._chance(0.4):
             self.next = self._rivals()
-        return {"does": "delay", "slows": self.rng.choice(("update", "update", "insert", "find", "delete")),
-                "by": self.rng.choice((20, 60)), "labels": ["delay"], "targets": None}
+            slows, by = "update", 200
+        return {"does": "delay", "slows": slows, "by": by, "labels": ["delay"], "targets": None}
 
     def _rivals(self):
-        """Two long pushes to one document, through one Spillway and through the other."""
+        """Long pushes to one document, through one Spillway and through the other, and one more
+        when a tail has moved.
+        """
         identifier, path = self.ids.one(self.rng), self._array()
         made = []
-        for connection in self.rng.sample((0, 1), 2):
+        for connection in (0, 1, self.rng.randrange(2)):
             items = [values.element(self.rng) for _ in range(self.layout.threshold + 2)]
             statement = {"q": {"_id": identifier}, "u": {"$push": {path: {"$each": items}}}}
-            operation = self._command("update", [("updates", [statement])], ["push_each"], [identifier],
-                                      connection=connection)
-            made.append({**operation, "settles": not made})
-        return made
+            made.append(self._command("update", [("updates", [statement])], ["push_each"], [identifier],
+                                      connection=connection))
+        made[1]["settles"] = True
+        return made[::-1]
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
