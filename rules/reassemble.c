@@ -1,8 +1,12 @@
 /* Writes the stages that put whole documents together.
  *
- * Joined are generations, which are binary: exact under any collation. The overflow comes as runs
- * of RUN batches each, since appending batch by batch to one array takes time by the square of
- * their number. */
+ * The join is a $graphLookup of one step: it starts from the _ids of an array, and where that is
+ * empty it asks nothing, while a $lookup plans and runs its query for every document. What comes is
+ * in no order and may be of other generations. Those are told apart by their binary marks: exact
+ * under any collation.
+ *
+ * Batches are appended in runs of RUN, since appending batch by batch to one array takes time by
+ * the square of their number. */
 #include "rules/reassemble.h"
 
 #include "rules/call_writer.h"
@@ -16,6 +20,7 @@
 #define DEAD "spillway: the generation ended"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
+#define NOWHERE "_spill./none" /* no batch has it */
 
 bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 {
@@ -28,32 +33,29 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	       memmem(text.data, text.length, DEAD, strlen(DEAD));
 }
 
-/* The runs of `input`, documents {p, a}, as one array; null where one doesn't begin where those
- * before it end. `first`: where the first one begins, "" for 0. */
-void reassemble_write_runs(struct buffer *out, const char *name, const char *input,
-			   const char *first)
+void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
 {
 	size_t document = writer_open_document(out, name), reduce, nothing;
 	struct call choice, inner, condition, sum;
 
 	reduce = writer_open_document(out, "$reduce");
-	writer_string(out, "input", input);
+	writer_string(out, "input", runs->input);
 	nothing = writer_open_array(out, "initialValue");
 	writer_close(out, nothing);
 	choice = call_open(out, "in", "$cond");
 	call_unary(&choice, "$isArray", "$$value");
 	inner = call_call(&choice, "$cond");
 	condition = call_call(&inner, "$eq");
-	call_text(&condition, "$$this.p");
+	call_text(&condition, runs->position);
 	sum = call_call(&condition, "$add");
-	if (*first)
-		call_text(&sum, first);
+	if (runs->first)
+		call_text(&sum, runs->first);
 	call_unary(&sum, "$size", "$$value");
 	call_close(&sum);
 	call_close(&condition);
 	condition = call_call(&inner, "$concatArrays");
 	call_text(&condition, "$$value");
-	call_text(&condition, "$$this.a");
+	call_text(&condition, runs->array);
 	call_close(&condition);
 	call_null(&inner);
 	call_close(&inner);
@@ -63,93 +65,134 @@ void reassemble_write_runs(struct buffer *out, const char *name, const char *inp
 	writer_close(out, document);
 }
 
-/* {$match: {$expr: {$eq: ["$_spill.g", "$$g"]}}} */
-static void write_generation_match(struct buffer *out)
+/* {startWith: {$cond: [n, ["$_id"], []]}}: from nowhere in ordinary documents. */
+static void write_start(struct buffer *out, const struct rule *rule)
 {
-	size_t stage = writer_open_document(out, "0");
-	size_t match = writer_open_document(out, "$match");
-	struct call call = call_open(out, "$expr", "$eq");
+	auto_text count = text_join("$_spill.", rule->key, ".n");
+	struct call choice = call_open(out, "startWith", "$cond");
+	char name[12];
+	size_t ids;
 
-	call_text(&call, "$_spill.g");
-	call_text(&call, "$$g");
-	call_close(&call);
-	writer_close(out, match);
-	writer_close(out, stage);
+	call_text(&choice, count.bytes);
+	ids = writer_open_array(out, writer_index(name, choice.place++));
+	writer_string(out, "0", "$_id");
+	writer_close(out, ids);
+	call_nothing(&choice);
+	call_close(&choice);
 }
 
-static void write_sort(struct buffer *out, const char *name, const char *field)
+static void write_join(struct buffer *out, const char *name, const struct target *target,
+		       const char *joined)
 {
 	size_t stage = writer_open_document(out, name);
-	size_t sort = writer_open_document(out, "$sort");
-
-	writer_int32(out, field, 1);
-	writer_close(out, sort);
-	writer_close(out, stage);
-}
-
-/* RUN batches each: {_id: which, p: where it begins, b: [{p, a}, ...]}. */
-static void write_group(struct buffer *out, const struct rule *rule, const char *batch)
-{
-	auto_text number = text_join("$", batch, ""),
-		  array = text_join("$", rule->overflow.array, "");
-	size_t stage = writer_open_document(out, "2"), group, field, push, id;
-	struct call divide;
-
-	group = writer_open_document(out, "$group");
-	id = writer_open_document(out, "_id");
-	divide = call_open(out, "$floor", "$divide");
-	call_text(&divide, number.bytes);
-	call_number(&divide, RUN);
-	call_close(&divide);
-	writer_close(out, id);
-	field = writer_open_document(out, "p");
-	writer_string(out, "$first", "$_spill.p");
-	writer_close(out, field);
-	field = writer_open_document(out, "b");
-	push = writer_open_document(out, "$push");
-	writer_string(out, "p", "$_spill.p");
-	writer_string(out, "a", array.bytes);
-	writer_close(out, push);
-	writer_close(out, field);
-	writer_close(out, group);
-	writer_close(out, stage);
-}
-
-static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
-{
-	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
-	size_t pipeline = writer_open_array(out, "pipeline"), stage, project;
-
-	write_generation_match(out);
-	write_sort(out, "1", batch);
-	write_group(out, rule, batch);
-	write_sort(out, "3", "_id");
-	stage = writer_open_document(out, "4");
-	project = writer_open_document(out, "$project");
-	writer_int32(out, "p", 1);
-	reassemble_write_runs(out, "a", "$b", "$p");
-	writer_close(out, project);
-	writer_close(out, stage);
-	writer_close(out, pipeline);
-}
-
-static void write_lookup(struct buffer *out, const char *name, const struct target *target,
-			 const char *joined)
-{
-	auto_text generation = text_join("$_spill.", target->rule->key, ".g");
-	size_t stage = writer_open_document(out, name);
-	size_t lookup = writer_open_document(out, "$lookup"), let;
+	size_t join = writer_open_document(out, "$graphLookup");
 
 	writer_string(out, "from", target->overflow_collection);
-	writer_string(out, "localField", "_id");
-	writer_string(out, "foreignField", target->rule->overflow.link);
-	let = writer_open_document(out, "let");
-	writer_string(out, "g", generation.bytes);
-	writer_close(out, let);
-	write_joined_pipeline(out, target->rule);
+	write_start(out, target->rule);
+	writer_string(out, "connectFromField", NOWHERE);
+	writer_string(out, "connectToField", target->rule->overflow.link);
+	writer_int32(out, "maxDepth", 0);
 	writer_string(out, "as", joined);
-	writer_close(out, lookup);
+	writer_close(out, join);
 	writer_close(out, stage);
+}
+
+/* {batches: {$sortArray: {input: {$filter: {input: <joined>, cond: <g is ours>}}, sortBy: {p: 1}}}}
+ */
+static void write_batches(struct buffer *out, const struct rule *rule, const char *joined)
+{
+	auto_text generation = text_join("$_spill.", rule->key, ".g"),
+		  input = text_join("$", joined, "");
+	size_t batches = writer_open_document(out, "batches");
+	size_t sorted = writer_open_document(out, "$sortArray"), document, filter, by;
+	struct call condition;
+
+	document = writer_open_document(out, "input");
+	filter = writer_open_document(out, "$filter");
+	writer_string(out, "input", input.bytes);
+	condition = call_open(out, "cond", "$eq");
+	call_text(&condition, "$$this._spill.g");
+	call_text(&condition, generation.bytes);
+	call_close(&condition);
+	writer_close(out, filter);
+	writer_close(out, document);
+	by = writer_open_document(out, "sortBy");
+	writer_int32(out, "_spill.p", 1);
+	writer_close(out, by);
+	writer_close(out, sorted);
+	writer_close(out, batches);
+}
+
+/* {input: {$range: [0, <batches>, RUN]}} */
+static void write_starts(struct buffer *out)
+{
+	struct call range = call_open(out, "input", "$range");
+
+	call_number(&range, 0);
+	call_unary(&range, "$size", "$$batches");
+	call_number(&range, RUN);
+	call_close(&range);
+}
+
+/* {run: <RUN batches from $$this on>, first: {$arrayElemAt: [<batches>, $$this]}} */
+static void write_run_variables(struct buffer *out)
+{
+	size_t vars = writer_open_document(out, "vars");
+	struct call part = call_open(out, "run", "$slice");
+
+	call_text(&part, "$$batches");
+	call_text(&part, "$$this");
+	call_number(&part, RUN);
+	call_close(&part);
+	part = call_open(out, "first", "$arrayElemAt");
+	call_text(&part, "$$batches");
+	call_text(&part, "$$this");
+	call_close(&part);
+	writer_close(out, vars);
+}
+
+/* {runs: {$map: {input: <starts>, in: {p: <where it begins>, a: <RUN batches as one array>}}}} */
+static void write_run_list(struct buffer *out, const struct rule *rule)
+{
+	auto_text array = text_join("$$this.", rule->overflow.array, "");
+	const struct runs batches = {"$$run", "$$this._spill.p", array.bytes, "$$first._spill.p"};
+	size_t runs = writer_open_document(out, "runs"), map = writer_open_document(out, "$map");
+	size_t in, let, run;
+
+	write_starts(out);
+	in = writer_open_document(out, "in");
+	let = writer_open_document(out, "$let");
+	write_run_variables(out);
+	run = writer_open_document(out, "in");
+	writer_string(out, "p", batches.first);
+	reassemble_write_runs(out, "a", &batches);
+	writer_close(out, run);
+	writer_close(out, let);
+	writer_close(out, in);
+	writer_close(out, map);
+	writer_close(out, runs);
+}
+
+/* {overflow: <what was joined, as one array; null where it doesn't run on>} */
+static void write_overflow(struct buffer *out, const struct rule *rule, const char *joined)
+{
+	static const struct runs runs = {"$$runs", "$$this.p", "$$this.a", NULL};
+	size_t overflow = writer_open_document(out, "overflow"), outer, inner, in, vars;
+
+	outer = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	write_batches(out, rule, joined);
+	writer_close(out, vars);
+	in = writer_open_document(out, "in");
+	inner = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	write_run_list(out, rule);
+	writer_close(out, vars);
+	reassemble_write_runs(out, "in", &runs);
+	writer_close(out, inner);
+	writer_close(out, in);
+	writer_close(out, outer);
+	writer_close(out, overflow);
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
@@ -197,7 +240,7 @@ static void add_whole(struct call *call, const char *array, const char *head, co
 static void write_array(struct buffer *out, const char *name, const struct rule *rule,
 			const char *joined)
 {
-	auto_text array = text_join("$", rule->array, ""), input = text_join("$", joined, ""),
+	auto_text array = text_join("$", rule->array, ""),
 		  head = text_join("$_spill.", rule->key, ".h"),
 		  count = text_join("$_spill.", rule->key, ".n");
 	size_t document = writer_open_document(out, name), let, vars;
@@ -205,7 +248,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 
 	let = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
-	reassemble_write_runs(out, "overflow", input.bytes, "");
+	write_overflow(out, rule, joined);
 	writer_close(out, vars);
 	choice = call_open(out, "in", "$cond");
 	test = call_call(&choice, "$gte");
@@ -361,7 +404,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		const struct target *target = &namespace->targets[i];
 		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
 
-		write_lookup(out, writer_index(name, (*place)++), target, joined.bytes);
+		write_join(out, writer_index(name, (*place)++), target, joined.bytes);
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	reassemble_write_unset(out, place, namespace, keep_state);

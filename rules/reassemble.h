@@ -1,6 +1,6 @@
 /* Aggregation stages by which mongod puts whole documents together (protocol.md section 4):
  *
- *   {$lookup: ...}        a target's overflow of this generation, as runs of elements
+ *   {$graphLookup: ...}   a target's overflow; ordinary documents ask for none
  *   {$replaceWith: ...}   the array whole; documents without a state as they are, byte for byte
  *   {$unset: ...}         what clients don't see */
 #pragma once
@@ -23,10 +23,15 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 /* Appends the stage that takes away what clients don't see; `keep_state`: but for `_spill`. */
 void reassemble_write_unset(struct buffer *out, size_t *place,
 			    const struct ruled_namespace *namespace, bool keep_state);
-/* Parts of the above. The runs of `input`, documents {p, a}, as one array; null where one doesn't
- * begin where those before it end. `first`: where the first one begins, "" for 0. */
-void reassemble_write_runs(struct buffer *out, const char *name, const char *input,
-			   const char *first);
+/* Parts of the above. */
+struct runs {
+	const char *input;            /* documents, in order */
+	const char *position, *array; /* in each of them: where it begins, and its elements */
+	const char *first;            /* where the first one begins; NULL for 0 */
+};
+
+/* They as one array; null where one doesn't begin where those before it end. */
+void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
 /* An expression that raises the error; `count` is a path of the document. */
 void reassemble_add_death(struct call *call, const char *count);
 /* A reply's error is that one. */

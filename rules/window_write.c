@@ -408,7 +408,8 @@ static void add_window(struct call *call, const struct paths *paths)
 	write_first(out);
 	close_vars(&outer);
 	middle = open_let(out, "in");
-	reassemble_write_runs(out, "runs", "$_spill./joined", "$$p");
+	reassemble_write_runs(out, "runs",
+			      &(struct runs){"$_spill./joined", "$$this.p", "$$this.a", "$$p"});
 	write_variables(out, paths);
 	close_vars(&middle);
 	inner = open_let(out, "in");

@@ -28,6 +28,7 @@ ROWS = {
     "mongod-cpu": pushes.mongod_cpu,
     "find-long": spill.find_long,
     "read-long": reads.read_long,
+    "aggregate-many": reads.aggregate_many,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
 }
@@ -45,13 +46,15 @@ class Scale:
     big: int = 3                       # messages of 48 MB
     long: int = 1_000_000              # elements pushed to
     found: int = 100_000               # elements found
+    documents: int = 100_000           # of a collection
+    outliers: int = 100                # among them
     hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
     garbage: str = "1s"                # until it is cleared: not while a burst is measured
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, big=1, long=20_000, found=2000,
-              hot=400, garbage="0s", beside=False)
+              documents=2000, outliers=10, hot=400, garbage="0s", beside=False)
 
 
 def read_arguments():

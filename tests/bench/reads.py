@@ -3,12 +3,15 @@
 import statistics
 import time
 
-from bench.arms import ARRAY, DATABASE, RULED
+from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, rule
 from bench.edits import connect, element
 from bench.edits import IndexedSpillway
 from bench.spill import DIRECT, LONG, pinned_cluster, wait_until_spilled
 from bench.table import Row
 from support import exact
+from support.process import wait_for
+
+MANY = 1_000_000
 
 
 def timed(connection, command):
@@ -31,6 +34,61 @@ def alternate(arms, command, rounds):
         if found[0] != found[1] or not found[0]:
             raise RuntimeError(f"{command}: different answers")
     return {name: statistics.median(seconds) for name, seconds in times.items()}
+
+
+def aggregate(connection, name, pipeline):
+    """Seconds, and the documents; all in one reply."""
+    seconds, reply = timed(connection, {"aggregate": name, "pipeline": pipeline, "cursor": {"batchSize": MANY}})
+    cursor = reply.plain()["cursor"]
+    if cursor["id"]:
+        raise RuntimeError("too many documents for one reply")
+    return seconds, cursor["firstBatch"]
+
+
+def insert_many(database, scale, length, outliers):
+    """Documents of 10 elements; in every `step` of them stands an outlier, whose elements are all its own."""
+    step = scale.documents // outliers
+    for first in range(0, scale.documents, 1000):
+        documents = []
+        for i in range(first, first + 1000):
+            outlier = i % step == step // 2
+            documents.append({"_id": i, "n": i % 10,
+                              ARRAY: [i * length + k for k in range(length)] if outlier else [-1 - (i + k) % 100 for k in range(10)]})
+        for name in (DIRECT, RULED):
+            database[name].insert_many(documents, ordered=False)
+
+
+def wait_until_all_spilled(database, outliers, length):
+    wait_for(lambda: database[RULED].count_documents({f"_spill.{ARRAY}.n": length - rule()["threshold"]}) == outliers,
+             f"{outliers} arrays to be spilled", 300, 0.1)
+
+
+def aggregate_many(scale):
+    """Whole collections with few outliers: ordinary documents must not pay for them."""
+    pipelines = (
+        ("$project {$size}", [{"$project": {"n": {"$size": f"${ARRAY}"}}}]),
+        ("$unwind, $group", [{"$unwind": f"${ARRAY}"}, {"$match": {ARRAY: {"$lt": 0}}},
+                             {"$group": {"_id": f"${ARRAY}", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]),
+    )
+    rows = []
+    with pinned_cluster() as cluster, cluster.client() as client:
+        insert_many(client[DATABASE], scale, 1000, scale.outliers)
+        with PinnedSpillway(cluster.primary) as spillway:
+            wait_until_all_spilled(client[DATABASE], scale.outliers, 1000)
+            arms = connect(cluster.primary.port, spillway.port)
+            for name, pipeline in pipelines:
+                times, found = {arm: [] for arm in arms}, {}
+                for _ in range(scale.rounds):
+                    for arm, connection in arms.items():
+                        seconds, found[arm] = aggregate(connection, arm, pipeline)
+                        times[arm].append(seconds)
+                if found[DIRECT] != found[RULED]:
+                    raise RuntimeError(f"{name}: different answers")
+                ratio = statistics.median(ruled / direct for ruled, direct in zip(times[RULED], times[DIRECT]))
+                detail = {f"{arm}, p50 ms": 1e3 * statistics.median(seconds) for arm, seconds in times.items()}
+                rows.append(Row(f"aggregate ({name}) of {scale.documents:,} documents, {scale.outliers} outliers / direct",
+                                ratio, at_most=2.0, detail=detail))
+    return rows
 
 
 def read_long(scale):

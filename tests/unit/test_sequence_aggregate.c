@@ -4,7 +4,7 @@
 
 #include "protocol/writer.h"
 
-#define WHOLE "$lookup $replaceWith $unset"
+#define WHOLE "$graphLookup $replaceWith $unset"
 #define CURSOR(documents, more) \
 	"{'cursor': {'firstBatch': [" documents \
 	"], 'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, " \
