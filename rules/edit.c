@@ -621,6 +621,10 @@ static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
 {
 	switch (fetch_next(&edit->fetch, sequence, input, reply)) {
 	case FETCH_SEND:
+		if (input->memory_short)
+			return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
+				      "no memory is left for the whole array (limits.memory); try "
+				      "again later");
 		edit->step = STEP_FETCH;
 		return EDIT_SEND;
 	case FETCH_COMPLETE:
