@@ -2,6 +2,7 @@
  * stripped. */
 #include "protocol/writer.h"
 #include "rules/fetch.h"
+#include "rules/options.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
 #include "rules/remainder.h"
@@ -421,11 +422,7 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 
 static bool is_single_batch(const struct sequence *sequence)
 {
-	struct element single;
-
-	return is_command(sequence, "find") &&
-	       document_find(sequence->match.command.body, "singleBatch", &single) &&
-	       element_truth(&single);
+	return is_command(sequence, "find") && options_single_batch(&sequence->match.command);
 }
 
 /* Lists the documents behind the cut, as they were read last. */
