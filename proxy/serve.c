@@ -153,6 +153,7 @@ static int serve(const struct config *config)
 	server.service.descriptors = raise_descriptors();
 	if (!probe_addresses(config))
 		return 1;
+	claims_init(&server.service.claims);
 	server.service.mover = mover_start(config, metrics_new());
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (mover_first_check(server.service.mover) != MOVER_CHECK_BAD) {
@@ -170,6 +171,7 @@ static int serve(const struct config *config)
 	admin_stop(server.admin);
 	mover_stop(server.service.mover);
 	free_loops(&server);
+	claims_fini(&server.service.claims);
 	metrics_free_all();
 	return code;
 }

@@ -92,6 +92,7 @@ void session_free_if_gone(struct session *session)
 	pending_fini(&session->pending);
 	sequence_free(session->sequence);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
+	claims_set(&loop->service->claims, &session->claim, 0, 0);
 	if (session->refused)
 		atomic_fetch_sub(&loop->service->refused, 1);
 	free(session);
@@ -164,15 +165,20 @@ void session_close_if_idle(struct session *session)
 
 void session_account(struct session *session)
 {
-	size_t held = session->request_held.capacity + session->response_held.capacity;
+	struct service *service = session->loop->service;
+	size_t held = session->request_held.capacity + session->response_held.capacity +
+		      stream_backlog(&session->client);
+	int64_t sum;
 
 	if (session->sequence)
 		held += sequence_memory(session->sequence);
 	if (held == session->accounted)
 		return;
-	atomic_fetch_add(&session->loop->service->memory,
-			 (int64_t)held - (int64_t)session->accounted);
+	sum = (int64_t)held - (int64_t)session->accounted;
+	sum += atomic_fetch_add(&service->memory, sum);
 	session->accounted = held;
+	claims_set(&service->claims, &session->claim, session->sequence ? (int64_t)held : 0,
+		   sum - service->config->limits.memory);
 }
 
 bool session_memory_short(const struct session *session, size_t more)
@@ -180,6 +186,11 @@ bool session_memory_short(const struct session *session, size_t more)
 	const struct service *service = session->loop->service;
 
 	return atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory;
+}
+
+bool session_gives_up(const struct session *session)
+{
+	return session_memory_short(session, 0) && claims_give_up(&session->claim);
 }
 
 void session_hold(struct buffer *held, struct bytes bytes)

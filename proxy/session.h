@@ -52,7 +52,8 @@ struct session {
 	size_t response_left;
 	struct buffer response_held;
 	size_t response_wanted;
-	size_t accounted;  /* of the above and the sequence, in the service's sum */
+	size_t accounted; /* of the above, the sequence and unsent replies, in the service's sum */
+	struct claim claim;
 	bool request_shed; /* the frame being cut is thrown away: no memory for it; answered with an
 			      error */
 	bool shed_unanswered; /* its sender wants no reply */
@@ -103,6 +104,8 @@ static inline void session_update_reading(struct session *session)
 
 /* True when what all sessions hold, and `more`, passes limits.memory. */
 bool session_memory_short(const struct session *session, size_t more);
+/* True when memory is short and this session's sequence is among the newest that hold it. */
+bool session_gives_up(const struct session *session);
 void session_set_state(struct session *session, enum session_state state);
 /* Passes on the ends of both sides as far as that is possible by now. */
 void session_pass_ends(struct session *session);

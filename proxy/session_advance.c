@@ -159,7 +159,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	if (session->sequence->next_request_id == 0)
 		session->sequence->next_request_id = session->next_request_id;
 	session_account(session);
-	input.memory_short = session_memory_short(session, 0);
+	input.memory_short = session_gives_up(session);
 	switch (sequence_resume(session->sequence, &input)) {
 	case SEQUENCE_SEND:
 		advance_send(session, true);

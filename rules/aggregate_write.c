@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "rules/filter_split.h"
+#include "rules/options.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/walk.h"
@@ -70,24 +71,10 @@ const char *aggregate_unserved_filter(const struct element *filter)
 		       : NULL;
 }
 
-bool aggregate_find_sound(const struct command *command)
-{
-	static const char *const numbers[] = {"limit", "skip", "batchSize"};
-	struct element element;
-	int64_t value;
-
-	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++)
-		if (document_find(command->body, numbers[i], &element) &&
-		    element_integer(&element, &value) && value < 0)
-			return false;
-	return true;
-}
-
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace)
 {
-	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
-					     "oplogReplay"};
+	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData"};
 	const struct element *sort = &command->fields[FIELD_SORT];
 	struct element option;
 
@@ -95,6 +82,9 @@ const char *aggregate_unserved_find(const struct command *command,
 		if (document_find(command->body, others[i], &option) && element_truth(&option))
 			return "showRecordId, returnKey and tailable can't be had where arrays are "
 			       "put together";
+	if (options_of_find(command) == OPTIONS_UNSERVED)
+		return "decimal numbers of documents, ntoreturn and oplogReplay can't be had "
+		       "where arrays are put together";
 	if (command_has(command, FIELD_MIN) || command_has(command, FIELD_MAX))
 		return "min and max can't be had where arrays are put together";
 	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option))
@@ -176,37 +166,20 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		add_stage(pipeline, "$match", filter);
 }
 
-static int64_t integer_at(const struct command *command, const char *name)
-{
-	struct element element;
-	int64_t value;
-
-	return document_find(command->body, name, &element) && element_integer(&element, &value)
-		       ? value
-		       : 0;
-}
-
 static int64_t magnitude(int64_t number)
 {
 	return number < 0 ? -number : number;
 }
 
-static bool is_single_batch(const struct command *command)
-{
-	struct element single;
-
-	return document_find(command->body, "singleBatch", &single) && element_truth(&single);
-}
-
 /* How many documents a find returns at most; 0: all. */
 static int64_t find_limit(const struct command *command)
 {
-	int64_t limit = integer_at(command, "limit"), batch = FIRST_BATCH;
+	int64_t limit = options_number(command, "limit"), batch = FIRST_BATCH;
 
-	if (!is_single_batch(command))
+	if (!options_single_batch(command))
 		return limit;
-	if (command_has(command, FIELD_BATCH_SIZE))
-		batch = integer_at(command, "batchSize");
+	if (options_has_number(command, "batchSize"))
+		batch = options_number(command, "batchSize");
 	else if (limit > 0)
 		batch = limit;
 	return limit > 0 && limit < batch ? limit : batch;
@@ -334,7 +307,7 @@ static void add_projection(struct pipeline *pipeline)
 static void add_find(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
-	int64_t skip = integer_at(command, "skip"), limit = find_limit(command);
+	int64_t skip = options_number(command, "skip"), limit = find_limit(command);
 	bool windows = only_windows(pipeline);
 
 	if (!windows)
@@ -356,7 +329,7 @@ static void add_find(struct pipeline *pipeline)
 static void add_count(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
-	int64_t skip = integer_at(command, "skip"), limit = integer_at(command, "limit");
+	int64_t skip = options_number(command, "skip"), limit = options_number(command, "limit");
 
 	add_documents(pipeline, &command->fields[FIELD_QUERY]);
 	if (skip != 0)
@@ -494,12 +467,12 @@ static void write_cursor(struct buffer *out, const struct command *command)
 	size_t cursor = writer_open_document(out, "cursor");
 	int64_t limit = finds ? find_limit(command) : 0, size = FIRST_BATCH;
 
-	if (command_has(command, FIELD_BATCH_SIZE))
-		size = integer_at(command, "batchSize");
+	if (options_has_number(command, "batchSize"))
+		size = options_number(command, "batchSize");
 	/* A find knows that its limit is reached; a pipeline would have to be asked once more. */
 	if (finds && limit > 0 && size >= limit)
 		writer_int64(out, "batchSize", limit + 1);
-	else if (finds && command_has(command, FIELD_BATCH_SIZE))
+	else if (finds && options_has_number(command, "batchSize"))
 		writer_int64(out, "batchSize", size);
 	writer_close(out, cursor);
 }

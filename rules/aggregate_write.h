@@ -4,8 +4,6 @@
 
 #include "rules/match.h"
 
-/* False where mongod refuses a find for its numbers. */
-bool aggregate_find_sound(const struct command *command);
 /* Why a find can't be written so; NULL where it can. Nothing has to be sent to know. */
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace);

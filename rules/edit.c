@@ -621,8 +621,10 @@ static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
 {
 	switch (fetch_next(&edit->fetch, sequence, input, reply)) {
 	case FETCH_SEND:
-		if (edit->fetch.kept_bytes > 2 * DOCUMENT_MAX)
-			return too_large(edit);
+		if (input->memory_short)
+			return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
+				      "no memory is left for the whole array (limits.memory); try "
+				      "again later");
 		edit->step = STEP_FETCH;
 		return EDIT_SEND;
 	case FETCH_COMPLETE:
@@ -631,6 +633,8 @@ static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
 		return fail(edit, &edit->fetch.failed);
 	case FETCH_TIMEOUT:
 		return refuse(edit, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	case FETCH_TOO_MUCH:
+		return too_large(edit);
 	case FETCH_BROKEN:
 		break;
 	}
@@ -643,6 +647,7 @@ static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence
 {
 	edit_write_empty(edit);
 	fetch_init(&edit->fetch, edit->namespace);
+	edit->fetch.most = 2 * DOCUMENT_MAX;
 	edit->fetching = true;
 	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
 		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,

@@ -10,7 +10,8 @@
 
 void fetch_init(struct fetch *fetch, const struct ruled_namespace *namespace)
 {
-	*fetch = (struct fetch){.namespace = namespace, .merge = merge_new(namespace)};
+	*fetch = (struct fetch){
+		.namespace = namespace, .merge = merge_new(namespace), .most = SIZE_MAX};
 }
 
 void fetch_fini(struct fetch *fetch)
@@ -111,6 +112,8 @@ static enum fetch_outcome ask(struct fetch *fetch, struct sequence *sequence,
 		fetch->target++;
 	if (fetch->target == fetch->namespace->target_count)
 		return FETCH_COMPLETE;
+	if (fetch->kept_bytes > fetch->most)
+		return FETCH_TOO_MUCH;
 	if (sequence_time_left(sequence, input) == 0)
 		return FETCH_TIMEOUT;
 	write_query(fetch, sequence, input);
@@ -129,6 +132,8 @@ enum fetch_outcome fetch_next(struct fetch *fetch, struct sequence *sequence,
 		outcome = take_reply(fetch, reply);
 		if (outcome != FETCH_COMPLETE)
 			return outcome;
+		if (fetch->cursor_id != 0 && fetch->kept_bytes > fetch->most)
+			return FETCH_TOO_MUCH;
 		if (fetch->cursor_id != 0) {
 			write_get_more(fetch, sequence);
 			return FETCH_SEND;
@@ -161,6 +166,12 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 			 fetch->namespace->targets[fetch->target].overflow_database,
 			 fetch->namespace->targets[fetch->target].overflow_collection);
 		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message, NULL);
+	case FETCH_TOO_MUCH:
+		snprintf(message, sizeof(message),
+			 "Spillway rule '%s': a document, put together, passes the limit of a "
+			 "message (48,000,000 bytes); read its array in parts ($slice)",
+			 first_rule_name(sequence));
+		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, message, NULL);
 	case FETCH_SEND:
 	case FETCH_COMPLETE:
 		break;

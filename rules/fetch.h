@@ -5,6 +5,10 @@
 #include "rules/merge_read.h"
 #include "rules/sequence_inner.h"
 
+/* The most that is kept for one document: small elements in overflow documents of their own take
+ * several times the bytes that they have in the array. */
+#define FETCH_MOST_OF_ONE (4 * (size_t)FRAME_MAX_LENGTH)
+
 struct fetch {
 	struct merge *merge;
 	const struct ruled_namespace *namespace;
@@ -15,6 +19,7 @@ struct fetch {
 	struct packet *kept;       /* replies that the merge looks into */
 	size_t kept_count;
 	size_t kept_bytes;
+	size_t most;          /* that may be kept while more is to come; fetch_init sets no limit */
 	struct packet failed; /* the reply that says why, after FETCH_FAILED */
 };
 
@@ -24,6 +29,7 @@ enum fetch_outcome {
 	FETCH_FAILED,   /* the server said no: `failed` */
 	FETCH_TIMEOUT,  /* the client's maxTimeMS is used up */
 	FETCH_BROKEN,   /* what came can't be read */
+	FETCH_TOO_MUCH, /* `most` is passed; the overflow's cursor may be open */
 };
 
 void fetch_init(struct fetch *fetch, const struct ruled_namespace *namespace);

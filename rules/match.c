@@ -7,6 +7,7 @@
 #include "rules/aggregate_write.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
+#include "rules/options.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
 
@@ -255,6 +256,13 @@ static bool judge_projection(const struct matching *matching, bool *array)
 	return match_refuse_projection(matching, FIELD_PROJECTION);
 }
 
+/* An empty batch and no cursor: there is nothing to be put together. */
+static bool finds_nothing(const struct command *command)
+{
+	return options_single_batch(command) && options_has_number(command, "batchSize") &&
+	       options_number(command, "batchSize") == 0;
+}
+
 static void match_find(const struct matching *matching)
 {
 	bool array = false;
@@ -265,10 +273,10 @@ static void match_find(const struct matching *matching)
 	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
 	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max"))
 		return;
-	if (!aggregate_find_sound(matching->command))
+	if (options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
-	if (array)
+	if (array && !finds_nothing(matching->command))
 		match_reassemble(
 			matching->match, "a find that reads the ruled array",
 			aggregate_unserved_find(matching->command, matching->match->namespace));
@@ -276,15 +284,17 @@ static void match_find(const struct matching *matching)
 
 static void match_count(const struct matching *matching)
 {
+	const char *why;
 	bool array = false;
 
 	if (judge_filter(matching, FIELD_QUERY, &array) ||
-	    judge_keys(matching, FIELD_HINT, "hint", &array))
+	    judge_keys(matching, FIELD_HINT, "hint", &array) || !array ||
+	    options_of_count(matching->command) == OPTIONS_WRONG)
 		return;
-	if (array)
-		match_reassemble(
-			matching->match, "a count that reads the ruled array",
-			aggregate_unserved_filter(&matching->command->fields[FIELD_QUERY]));
+	why = options_of_count(matching->command) == OPTIONS_UNSERVED
+		      ? "a decimal or huge number can't be had where arrays are put together"
+		      : aggregate_unserved_filter(&matching->command->fields[FIELD_QUERY]);
+	match_reassemble(matching->match, "a count that reads the ruled array", why);
 }
 
 static void match_distinct(const struct matching *matching)

@@ -55,6 +55,7 @@ struct generation {
 struct gap {
 	struct bytes array; /* as the document has it */
 	size_t head;        /* elements before the gap */
+	size_t head_size;   /* their bytes */
 	size_t count;       /* elements that fill it */
 	size_t target;
 	const uint8_t *id;
@@ -316,13 +317,17 @@ static size_t target_of_key(const struct merge *merge, struct bytes key)
 	return NONE;
 }
 
-static bool array_has(struct bytes array, int64_t least)
+/* `size`: of the first `least` elements. */
+static bool array_has(struct bytes array, int64_t least, size_t *size)
 {
 	struct cursor cursor;
 	size_t count;
 
-	return cursor_open(&cursor, array) && array_skip(&cursor, (size_t)least, &count) &&
-	       count == (size_t)least;
+	if (!cursor_open(&cursor, array) || !array_skip(&cursor, (size_t)least, &count) ||
+	    count != (size_t)least)
+		return false;
+	*size = (size_t)(cursor.at - array.data) - 4;
+	return true;
 }
 
 /* One field of `_spill`: opens the gap that it tells of. */
@@ -334,6 +339,7 @@ static enum merge_intake state_intake(struct merge *merge, struct bytes document
 	struct element array;
 	struct state state;
 	struct gap *gap;
+	size_t size;
 
 	if (target == NONE)
 		return foreign_intake(field);
@@ -343,11 +349,12 @@ static enum merge_intake state_intake(struct merge *merge, struct bytes document
 	if (state.count == 0 || !document_find_path(document, path, &array) ||
 	    array.type != BSON_BYTE_ARRAY)
 		return MERGE_TAKEN;
-	if (!array_has(array.value, state.head))
+	if (!array_has(array.value, state.head, &size))
 		return MERGE_BROKEN;
 	gap = list_add(&merge->gaps, sizeof(*gap));
 	gap->array = array.value;
 	gap->head = (size_t)state.head;
+	gap->head_size = size;
 	gap->count = (size_t)state.count;
 	gap->target = target;
 	gap->id = state.id;
@@ -449,6 +456,55 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 bool merge_clean(const struct merge *merge)
 {
 	return merge->changed_count == 0;
+}
+
+/* How large a document will be. */
+static double entry_guess(const struct merge *merge, const struct entry *entry)
+{
+	double size = (double)entry->document.length;
+
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
+		const struct gap *gap = gap_at(merge, i);
+
+		if (gap->head > 0)
+			size += (double)gap->count * (double)gap->head_size / (double)gap->head;
+	}
+	return size;
+}
+
+size_t merge_fitting(const struct merge *merge, size_t most)
+{
+	size_t count = merge_document_count(merge), fitting = 0;
+	double size = 0;
+
+	while (fitting < count) {
+		size += entry_guess(merge, entry_at(merge, fitting));
+		if (size > (double)most)
+			break;
+		fitting++;
+	}
+	return fitting == 0 && count > 0 ? 1 : fitting;
+}
+
+static double entry_wants(const struct merge *merge, const struct entry *entry)
+{
+	double wanted = 0;
+
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
+		wanted += (double)gap_at(merge, i)->count;
+	return wanted;
+}
+
+size_t merge_half(const struct merge *merge)
+{
+	size_t count = merge_document_count(merge), half = 0;
+	double wanted = 0, passed = 0;
+
+	for (size_t i = 0; i < count; i++)
+		wanted += entry_wants(merge, entry_at(merge, i));
+	while (half + 1 < count && passed <= wanted / 2)
+		passed += entry_wants(merge, entry_at(merge, half++));
+	return half > 1 && passed > wanted / 2 ? half - 1 : half;
 }
 
 static bool generation_wanted(const struct generation *generation, size_t target)

@@ -31,6 +31,12 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 
 /* True when every document can go on byte for byte as it came: nothing spilled, nothing to hide. */
 bool merge_clean(const struct merge *merge);
+/* How many of the first documents, put together, come to no more than `most` bytes, as the elements
+ * that are left at their heads let guess; one at least where there are any. */
+size_t merge_fitting(const struct merge *merge, size_t most);
+/* How many of the first documents hold about half of all that is wanted; fewer than there are, and
+ * one at least. */
+size_t merge_half(const struct merge *merge);
 /* True when documents need overflow of this target that has not been asked for (since they were
  * added or replaced). */
 bool merge_wants(const struct merge *merge, size_t target);

@@ -187,6 +187,8 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 		return fail_image(sequence,
 				  "can't be completed: an overflow document can't be read; run "
 				  "'spillway verify'");
+	if (outcome == FETCH_TOO_MUCH)
+		return fail_image(sequence, "passes the limit of a message");
 	if (outcome != FETCH_SEND)
 		return fail_fetch(sequence, outcome);
 	sequence->step = MODIFY_OVERFLOW_ASKED;
@@ -232,6 +234,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return SEQUENCE_DONE;
 	}
 	fetch_init(&modify->fetch, sequence->match.namespace);
+	modify->fetch.most = FETCH_MOST_OF_ONE;
 	modify->fetching = true;
 	if (merge_add_document(modify->fetch.merge, value.value) != MERGE_TAKEN)
 		return fail_image(sequence, "can't be read; run 'spillway verify'");
@@ -402,7 +405,8 @@ static size_t modify_memory(const struct sequence *sequence)
 	const struct sequence_modify *modify =
 		(const struct sequence_modify *)(const void *)sequence;
 
-	return modify->editing ? edit_memory(&modify->edit) : 0;
+	return modify->main.raw.capacity + modify->fetch.kept_bytes +
+	       (modify->editing ? edit_memory(&modify->edit) : 0);
 }
 
 struct sequence *sequence_find_and_modify_new(void)

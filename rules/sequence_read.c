@@ -2,11 +2,14 @@
  * stripped. */
 #include "protocol/writer.h"
 #include "rules/fetch.h"
+#include "rules/options.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
+#include "rules/remainder.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ATTEMPTS 5
 
@@ -15,6 +18,9 @@ enum read_step {
 	READ_ASKED,          /* the client's command */
 	READ_OVERFLOW_ASKED, /* what fetch sent */
 	READ_AGAIN_ASKED,    /* one document whose generation died */
+	READ_FEWER_ASKED,    /* the overflow's cursor, closed to begin with fewer documents */
+	READ_REST_ASKED,     /* a cursor for what has no room in the reply */
+	READ_SPENT_ASKED,    /* such a cursor, closed behind its last document */
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
 };
 
@@ -22,7 +28,10 @@ struct sequence_read {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct packet main;       /* the reply to the client's command */
 	struct bytes cursor;      /* its cursor document */
-	int64_t cursor_id;        /* 0: none is open */
+	int64_t cursor_id;        /* where the client goes on; 0: nowhere */
+	int64_t spent;            /* a remainder's that has said all; 0: none is open */
+	bool unwrapped;           /* documents came from a remainder */
+	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
 	struct fetch fetch;
 	bool fetching;
 	bool *gone;           /* by document: it vanished while it was read again */
@@ -31,6 +40,11 @@ struct sequence_read {
 	size_t dead;  /* the document that has to be read again */
 	size_t tried; /* the document that `attempts` counts for */
 	int attempts;
+	size_t id_at;          /* in the answer: its cursor's id */
+	size_t cut;            /* the first document that the answer has no room for */
+	size_t fewer;          /* documents to begin with once more */
+	struct buffer rest;    /* of struct bytes: documents that are still to be kept */
+	struct buffer answer;  /* to the client, until its remainder is kept */
 	struct buffer failure; /* our error reply, until the cursor is closed */
 };
 
@@ -113,8 +127,12 @@ static enum sequence_outcome close_cursors(struct sequence *sequence)
 	const struct ruled_namespace *namespace = sequence->match.namespace;
 	struct sequence_read *read = read_of(sequence);
 	const struct target *target = &namespace->targets[read->fetch.target];
-	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
+	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id, spent = read->spent;
 
+	if (spent != 0) {
+		read->spent = 0;
+		return send_kill(sequence, namespace->database, namespace->collection, spent);
+	}
 	if (overflow != 0) {
 		read->fetch.cursor_id = 0;
 		return send_kill(sequence, target->overflow_database, target->overflow_collection,
@@ -179,32 +197,71 @@ static bool batch_of(struct bytes cursor_document, struct element *batch)
 	       batch->type == BSON_BYTE_ARRAY;
 }
 
-static enum merge_intake take_batch(struct sequence_read *read)
+/* The first `most` documents of the batch into a new merge. */
+static enum merge_intake take_batch(struct sequence_read *read, size_t most)
 {
-	struct element batch;
+	struct element document;
 	struct cursor cursor;
 	enum cursor_step step;
-	enum merge_intake intake;
+	enum merge_intake intake = MERGE_TAKEN;
+	int64_t then;
+	bool last;
 
-	if (!batch_of(read->cursor, &batch) || !cursor_open(&cursor, batch.value))
+	read->batch_count = 0;
+	if (!batch_of(read->cursor, &document) || !cursor_open(&cursor, document.value))
 		return MERGE_BROKEN;
-	while ((step = cursor_next(&cursor, &batch)) == CURSOR_ELEMENT) {
-		intake = batch.type == BSON_BYTE_DOCUMENT
-				 ? merge_add_document(read->fetch.merge, batch.value)
-				 : MERGE_BROKEN;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		struct bytes image = document.value;
+
+		if (document.type != BSON_BYTE_DOCUMENT)
+			return MERGE_BROKEN;
+		if (remainder_read(document.value, &image, &last, &then))
+			read->unwrapped = true;
+		if (read->batch_count++ < most)
+			intake = merge_add_document(read->fetch.merge, image);
 		if (intake != MERGE_TAKEN)
 			return intake;
 	}
 	return step == CURSOR_END ? MERGE_TAKEN : MERGE_BROKEN;
 }
 
+/* Behind a remainder's last document the client goes on with the cursor that it names. */
+static void follow(struct sequence_read *read)
+{
+	struct element document;
+	struct bytes image;
+	struct cursor cursor;
+	int64_t then;
+	bool last = false;
+
+	if (!read->unwrapped || !batch_of(read->cursor, &document) ||
+	    !cursor_open(&cursor, document.value))
+		return;
+	while (!last && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
+		(void)!remainder_read(document.value, &image, &last, &then);
+	if (last) {
+		read->spent = read->cursor_id;
+		read->cursor_id = then;
+	}
+}
+
+/* The most bytes that a reply may have before the end of its batch. */
+static size_t batch_limit(const struct sequence_read *read)
+{
+	struct element batch;
+
+	require(batch_of(read->cursor, &batch));
+	return FRAME_MAX_LENGTH - (read->main.message.body.length - batch.value.length) - 256;
+}
+
 static void write_batch(struct sequence_read *read, const struct element *field)
 {
 	struct buffer *out = &read->sequence.buffer;
 	struct merge *merge = read->fetch.merge;
+	size_t batch, number = 0, limit = batch_limit(read);
 	char name[12];
-	size_t batch, number = 0;
 
+	read->cut = merge_document_count(merge);
 	batch = writer_open_array(out,
 				  element_is(field, "firstBatch") ? "firstBatch" : "nextBatch");
 	for (size_t i = 0; i < merge_document_count(merge); i++) {
@@ -220,9 +277,20 @@ static void write_batch(struct sequence_read *read, const struct element *field)
 			read->dead = i;
 			return;
 		}
-		number++;
+		if (number++ > 0 && out->length > limit) {
+			out->length = mark;
+			read->cut = i;
+			break;
+		}
 	}
 	writer_close(out, batch);
+}
+
+/* It is set once all is known. */
+static void write_id(struct sequence_read *read)
+{
+	writer_int64(&read->sequence.buffer, "id", read->cursor_id);
+	read->id_at = read->sequence.buffer.length - 8;
 }
 
 static void write_cursor(struct sequence_read *read)
@@ -236,8 +304,10 @@ static void write_cursor(struct sequence_read *read)
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT && read->dead == SIZE_MAX) {
 		if (element_is(&field, "firstBatch") || element_is(&field, "nextBatch"))
 			write_batch(read, &field);
-		else
+		else if (!element_is(&field, "id"))
 			writer_element(out, &field);
+		else if (read->dead == SIZE_MAX)
+			write_id(read);
 	}
 	if (read->dead == SIZE_MAX)
 		writer_close(out, start);
@@ -348,6 +418,100 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
+/* ---- what the reply has no room for ---- */
+
+static bool is_single_batch(const struct sequence *sequence)
+{
+	return is_command(sequence, "find") && options_single_batch(&sequence->match.command);
+}
+
+/* Lists the documents behind the cut, as they were read last. */
+static void list_rest(struct sequence_read *read)
+{
+	const struct merge *merge = read->fetch.merge;
+	size_t known = merge_document_count(merge);
+	struct element document;
+	struct cursor cursor;
+	int64_t then;
+	bool last;
+
+	read->rest.length = 0;
+	require(batch_of(read->cursor, &document) && cursor_open(&cursor, document.value));
+	for (size_t i = 0; cursor_next(&cursor, &document) == CURSOR_ELEMENT; i++) {
+		struct bytes image = document.value;
+
+		(void)!remainder_read(document.value, &image, &last, &then);
+		if (i < known)
+			image = merge_document(merge, i);
+		if (i >= read->cut && !(i < known && read->gone && read->gone[i]))
+			buffer_append(&read->rest, &image, sizeof(image));
+	}
+}
+
+/* Has the server keep the last of the listed documents, as many as one command holds. */
+static enum sequence_outcome keep_rest(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	const struct bytes *rest = (const struct bytes *)(const void *)read->rest.data;
+	size_t count = read->rest.length / sizeof(*rest), first = count - 1, body;
+	size_t size = rest[first].length;
+
+	while (first > 0 && size + rest[first - 1].length + 64 <= REMAINDER_LIMIT)
+		size += rest[--first].length + 64;
+	if (sequence_time_left(sequence, input) == 0)
+		return fail_fetch(sequence, FETCH_TIMEOUT);
+	body = sequence_begin_command(sequence);
+	remainder_write(&sequence->buffer, namespace->collection, rest + first, count - first,
+			read->cursor_id);
+	sequence_write_read_fields(sequence, input, namespace->database, read->fetch.read_concern);
+	read->rest.length = first * sizeof(*rest);
+	sequence->step = READ_REST_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome finish(struct sequence *sequence, const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	struct sequence_read *read = read_of(sequence);
+	enum sequence_outcome outcome;
+	int64_t spent = read->spent;
+
+	if (read->rest.length > 0)
+		return keep_rest(sequence, input);
+	if (spent != 0) {
+		read->spent = 0;
+		outcome = send_kill(sequence, namespace->database, namespace->collection, spent);
+		sequence->step = READ_SPENT_ASKED;
+		return outcome;
+	}
+	if (read->id_at > 0)
+		memcpy(read->answer.data + read->id_at, &read->cursor_id, sizeof(read->cursor_id));
+	buffer_fini(&sequence->buffer);
+	sequence->buffer = buffer_steal(&read->answer);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome take_rest(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	struct reply_summary summary;
+	struct element id;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok) {
+		sequence_pass(sequence, input->reply);
+		return fail_with_output(sequence);
+	}
+	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
+	    !element_integer(&id, &read->cursor_id))
+		return refuse_document(sequence, MERGE_BROKEN);
+	return finish(sequence, input);
+}
+
 static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_read *read = read_of(sequence);
@@ -356,13 +520,60 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	if (read->dead != SIZE_MAX)
 		return read_again(sequence, input);
 	if (sequence->buffer.length > FRAME_MAX_LENGTH)
-		return fail_read(
-			sequence, ERROR_OBJECT_TOO_LARGE,
-			"the documents of this batch, put together, pass the limit of a message; "
-			"ask for a smaller batchSize");
+		return fail_fetch(sequence, FETCH_TOO_MUCH);
 	sequence->counts.merged = (int64_t)merge_spilled_count(read->fetch.merge);
-	sequence->output = buffer_view(&sequence->buffer);
-	return SEQUENCE_DONE;
+	read->answer = buffer_steal(&sequence->buffer);
+	if (!is_single_batch(sequence)) /* of such a find, mongod leaves out as much */
+		list_rest(read);
+	return finish(sequence, input);
+}
+
+static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
+				      struct packet *reply);
+
+/* Begins to put together the first `most` documents. */
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input,
+				   size_t most)
+{
+	struct sequence_read *read = read_of(sequence);
+	struct bytes read_concern = read->fetch.read_concern;
+	enum merge_intake intake;
+
+	if (read->fetching)
+		fetch_fini(&read->fetch);
+	free(read->gone);
+	read->gone = NULL;
+	fetch_init(&read->fetch, sequence->match.namespace);
+	read->fetching = true;
+	read->fetch.read_concern = read_concern;
+	intake = take_batch(read, most);
+	if (intake != MERGE_TAKEN)
+		return refuse_document(sequence, intake);
+	read->fetch.most =
+		merge_document_count(read->fetch.merge) == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
+	return fetch_on(sequence, input, NULL);
+}
+
+/* More has come than a reply holds. */
+static enum sequence_outcome take_fewer(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct sequence_read *read = read_of(sequence);
+	const struct merge *merge = read->fetch.merge;
+	const struct target *target = &sequence->match.namespace->targets[read->fetch.target];
+	int64_t overflow = read->fetch.cursor_id;
+	enum sequence_outcome outcome;
+
+	if (merge_document_count(merge) == 1)
+		return fail_fetch(sequence, FETCH_TOO_MUCH);
+	read->fewer = merge_half(merge);
+	if (overflow == 0)
+		return begin(sequence, input, read->fewer);
+	read->fetch.cursor_id = 0;
+	outcome = send_kill(sequence, target->overflow_database, target->overflow_collection,
+			    overflow);
+	sequence->step = READ_FEWER_ASKED;
+	return outcome;
 }
 
 static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
@@ -378,6 +589,8 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 	outcome = fetch_next(&read->fetch, sequence, input, reply);
 	if (outcome == FETCH_COMPLETE)
 		return answer(sequence, input);
+	if (outcome == FETCH_TOO_MUCH)
+		return take_fewer(sequence, input);
 	if (outcome != FETCH_SEND)
 		return fail_fetch(sequence, outcome);
 	sequence->step = READ_OVERFLOW_ASKED;
@@ -406,6 +619,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	struct reply_summary summary;
 	enum merge_intake intake;
+	size_t count, fitting;
 	struct element id;
 
 	if (input->reply->kind != PACKET_MESSAGE ||
@@ -423,12 +637,18 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		read->cursor_id = 0;
 	fetch_init(&read->fetch, sequence->match.namespace);
 	read->fetching = true;
-	intake = take_batch(read);
+	intake = take_batch(read, SIZE_MAX);
+	follow(read);
 	if (intake != MERGE_TAKEN)
 		return refuse_document(sequence, intake);
-	if (merge_clean(read->fetch.merge))
+	if (merge_clean(read->fetch.merge) && !read->unwrapped)
 		return sequence_pass(sequence, &read->main);
 	keep_snapshot(read);
+	count = merge_document_count(read->fetch.merge);
+	fitting = merge_fitting(read->fetch.merge, FRAME_MAX_LENGTH);
+	if (fitting < count && !is_single_batch(sequence))
+		return begin(sequence, input, fitting);
+	read->fetch.most = count == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
 	return fetch_on(sequence, input, NULL);
 }
 
@@ -487,6 +707,12 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return fetch_on(sequence, input, input->reply);
 	case READ_AGAIN_ASKED:
 		return take_again(sequence, input);
+	case READ_FEWER_ASKED:
+		return begin(sequence, input, read_of(sequence)->fewer);
+	case READ_REST_ASKED:
+		return take_rest(sequence, input);
+	case READ_SPENT_ASKED:
+		return finish(sequence, input);
 	case READ_KILL_ASKED:
 		return close_cursors(sequence);
 	}
@@ -505,6 +731,8 @@ static void read_fini(struct sequence *sequence)
 		packet_fini(&read->again[i]);
 	free(read->again);
 	free(read->gone);
+	buffer_fini(&read->rest);
+	buffer_fini(&read->answer);
 	buffer_fini(&read->failure);
 }
 
@@ -512,7 +740,8 @@ static size_t read_memory(const struct sequence *sequence)
 {
 	const struct sequence_read *read = (const struct sequence_read *)(const void *)sequence;
 
-	return read->main.raw.capacity + read->main.unpacked.capacity + read->fetch.kept_bytes;
+	return read->main.raw.capacity + read->main.unpacked.capacity + read->fetch.kept_bytes +
+	       read->answer.capacity;
 }
 
 struct sequence *sequence_read_new(void)

@@ -702,3 +702,134 @@ Test(sequence_read, where_it_cannot_be_read_again_it_is_an_error)
 	play_expect_error(&play, 134, "try again");
 	play_close(&play);
 }
+
+/* ---- what a reply has no room for ---- */
+
+#define GET_MORE "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}"
+/* {_id: 5, f: [1]}, as a remainder keeps it. */
+#define REST(more) \
+	"{'_spill': {'/rest': {'$binary': {'base64': " \
+	"'HQAAABBfaWQABQAAAARmAAwAAAAQMAABAAAAAAA=', 'subType': '00'}}" more "}}"
+#define RESTED "{'_id': 5, 'f': [1]}"
+
+Test(sequence_read, documents_of_a_remainder_are_what_they_were)
+{
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_expect_forwarded(&play);
+	play_reply(&play, OPEN("'nextBatch': [" REST("") ", " REST("") "]"));
+	play_expect_answer(&play, OPEN("'nextBatch': [" RESTED ", " RESTED "]"));
+	play_close(&play);
+}
+
+Test(sequence_read, behind_a_remainder_the_client_goes_on_where_it_would_have)
+{
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, OPEN("'nextBatch': [" REST(", '/then': {'$numberLong': '77'}") "]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'cursorsKilled': [], 'ok': 1.0}");
+	play_expect_answer(&play,
+			   "{'cursor': {'nextBatch': [" RESTED
+			   "], 'id': {'$numberLong': '77'}, 'ns': 'shop.books'}, 'ok': 1.0}");
+	play_close(&play);
+
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" REST(", '/then': {'$numberLong': '77'}") "]"));
+	play_expect_answer(&play,
+			   "{'cursor': {'nextBatch': [" RESTED
+			   "], 'id': {'$numberLong': '77'}, 'ns': 'shop.books'}, 'ok': 1.0}");
+	play_close(&play);
+
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" REST(", '/then': {'$numberLong': '0'}") "]"));
+	play_expect_answer(&play, CURSOR("'nextBatch': [" RESTED "]"));
+	play_close(&play);
+}
+
+Test(sequence_read, a_remainder_that_is_none_is_an_error)
+{
+	static const char *const broken[] = {
+		"{'_spill': {'/rest': 5}}",
+		"{'_spill': {'/rest': {'$binary': {'base64': 'AAAA', 'subType': '00'}}}}",
+		"{'_spill': {'/then': {'$numberLong': '7'}}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(broken); i++) {
+		char reply[256];
+
+		snprintf(reply, sizeof(reply), CURSOR("'nextBatch': [%s]"), broken[i]);
+		play_command(&play, GET_MORE, VERDICT_READ);
+		play_reply(&play, reply);
+		play_expect_error(&play, 134, "can't be read");
+		play_close(&play);
+	}
+}
+
+/* A reply with one overflow document whose two elements are strings of `size` letters. */
+static char *long_overflow(int id, const char *g, size_t size)
+{
+	char *text = malloc(2 * size + 1000), *letters = malloc(size + 1);
+
+	memset(letters, 'x', size);
+	letters[size] = '\0';
+	sprintf(text,
+		"{'cursor': {'firstBatch': [{'book': %d, '_spill': {'g': %s, 'p': 0, 'i': 1}, "
+		"'more': "
+		"['%s', '%s']}], 'id': {'$numberLong': '%d'}, 'ns': 'shop.books_more'}, 'ok': 1.0}",
+		id, g, letters, letters, id == 7 ? 55 : 0);
+	free(letters);
+	return text;
+}
+
+/* Two documents of 26 MB: the client's find has got to where the second has no room. */
+static void start_large(const char *find)
+{
+	auto_free char *first = long_overflow(7, G1, 13000000),
+		       *second = long_overflow(8, G2, 13000000);
+
+	play_command(&play, find, VERDICT_READ);
+	play_reply(&play, OPEN("'firstBatch': [" SPILLED(7, G1) ", " SPILLED(8, G2) "]"));
+	play_reply(&play, first);
+	play_reply(&play, second);
+}
+
+Test(sequence_read, what_has_no_room_in_a_reply_is_kept_by_the_server)
+{
+	struct element field, batch;
+	struct message message;
+	struct bytes cursor;
+
+	start_large("{'find': 'books', '$db': 'shop'}");
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	message = play_message(&play);
+	cr_assert(document_find(message.body, "aggregate", &field));
+	cr_assert(document_find(message.body, "pipeline", &field));
+	cr_assert(memmem(field.value.data, field.value.length, "/then\0\x09\0\0", 8));
+	play_reply(&play, "{'cursor': {'firstBatch': [], 'id': {'$numberLong': '99'}, 'ns': "
+			  "'shop.books'}, 'ok': 1.0}");
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cursor = (struct bytes){0};
+	cr_assert(document_find(play_message(&play).body, "cursor", &field));
+	cursor = field.value;
+	cr_assert(document_find(cursor, "id", &field) && load_int64(field.value.data) == 99);
+	cr_assert(document_find(cursor, "firstBatch", &batch));
+	cr_assert(document_find(batch.value, "0", &field) && field.value.length > 26000000);
+	cr_assert_not(document_find(batch.value, "1", &field));
+	play_close(&play);
+}
+
+Test(sequence_read, a_single_batch_has_no_remainder)
+{
+	start_large("{'find': 'books', 'singleBatch': true, '$db': 'shop'}");
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	play_close(&play);
+}
+
+Test(sequence_read, a_remainder_that_the_server_does_not_keep_is_the_clients_error)
+{
+	start_large("{'find': 'books', '$db': 'shop'}");
+	play_reply(&play, NOT_MASTER);
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'cursorsKilled': [], 'ok': 1.0}");
+	play_expect_answer(&play, NOT_MASTER);
+	play_close(&play);
+}

@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from support import frames
+from support import exact, frames
 from support.frames import MORE_TO_COME, message
 from support.peer import CLOSED, Relay
 from support.process import wait_for
@@ -216,6 +216,91 @@ def test_a_request_there_is_no_memory_for_waits_for_the_replies_before_it():
         writer.start()
         assert client.rest()[0] == b""
         writer.join()
+
+
+class Read:
+    """A read of one spilled document, whose overflow comes part by part."""
+
+    def __init__(self, relay, number):
+        self.client, self.server = relay.connect()
+        self.number = number
+        state = {"g": bytes([number] * 16), "h": 0, "n": 100}
+        self.client.send(message({"find": "books", "$db": "shop"}, (), 7))
+        self.server.answer(self.server.frame(), self._found(
+            "firstBatch", {"_id": number, "buyers": [], "_spill": {"buyers": state}}, 0))
+        self.parts = 0
+
+    def begin(self):
+        self.asked = self.server.frame()
+        return self
+
+    @staticmethod
+    def _found(name, document, cursor):
+        identity = exact.Raw(exact.INT64, cursor.to_bytes(8, "little"))
+        return {"cursor": {name: [document], "id": identity, "ns": "shop.books"}, "ok": 1.0}
+
+    def give(self, size, last=False):
+        """The next part of the overflow; what Spillway asks then, unless it is the last."""
+        self.parts += 1
+        document = {"book": self.number, "part": ["x" * size] + [0] * (100 - self.parts if last else 0),
+                    "_spill": {"i": self.parts, "g": bytes([self.number] * 16), "p": self.parts - 1}}
+        self.server.answer(self.asked, self._found(
+            "firstBatch" if self.parts == 1 else "nextBatch", document, 0 if last else 55))
+        if not last:
+            self.asked = self.server.frame()
+            return next(iter(self.asked.plain()))
+        return None
+
+    def refused(self):
+        """Its overflow's cursor is closed where there is one, then the client hears why."""
+        if self.parts:
+            assert self.asked.plain()["cursors"] == [55]
+            self.server.answer(self.asked, {"cursorsKilled": [55], "ok": 1.0})
+        reply = self.client.frame().plain()
+        assert (reply["ok"], reply["code"], "limits.memory" in reply["errmsg"]) == (0.0, UNAVAILABLE, True)
+
+    def comes_whole(self):
+        reply = self.client.frame().plain()
+        assert len(reply["cursor"]["firstBatch"][0]["buyers"]) == 100, reply.get("errmsg")
+
+
+def test_where_memory_is_short_the_newest_reads_give_up():
+    with Relay(RULES, {"workers": 1, "limits": {"memory": "5MB", "handshake": "10m"}}) as relay:
+        first, second, third = (Read(relay, number).begin() for number in (1, 2, 3))
+        assert first.give(1000000) == second.give(1000000) == third.give(1000000) == "getMore"
+        assert first.give(1000000) == first.give(1000000) == "getMore"
+        assert first.give(1000000) == "getMore"  # more than the limit; it is the oldest
+        assert third.give(1000) == "killCursors"
+        third.refused()
+        assert second.give(1000) == "getMore"  # what is left fits
+        first.give(1000, last=True)
+        first.comes_whole()
+        second.give(1000, last=True)
+        second.comes_whole()
+        works(*relay.connect())
+
+
+def test_a_read_that_alone_passes_the_limit_gives_up():
+    with Relay(RULES, {"limits": {"memory": "2MB", "handshake": "10m"}}) as relay:
+        read = Read(relay, 1).begin()
+        assert [read.give(900000) for _ in range(3)] == ["getMore"] * 3
+        assert read.give(1000) == "killCursors"
+        read.refused()
+        assert Read(relay, 2).begin().give(1000) == "getMore"
+
+
+def test_a_reply_that_is_not_read_counts():
+    """A client that asks and never reads holds memory; others are refused while it does."""
+    with Relay(RULES, {"workers": 1, "limits": {"memory": "10MB", "handshake": "10m"}}) as relay:
+        slow = Read(relay, 1).begin()
+        assert slow.give(9000000) == "getMore"
+        slow.give(2000000, last=True)
+        assert select.select([slow.client.socket], [], [], 30)[0], "the reply begins"
+        Read(relay, 2).refused()
+        slow.comes_whole()
+        again = Read(relay, 3).begin()
+        again.give(1000, last=True)
+        again.comes_whole()
 
 
 # ---- the start ----

@@ -1,0 +1,137 @@
+/* Reads the numbers and switches of finds and counts. */
+#include "rules/options.h"
+
+#include <math.h>
+#include <string.h>
+
+#define BEYOND_INT64 9223372036854775808.0
+
+static bool find_option(const struct command *command, const char *name, struct element *element)
+{
+	return document_find(command->body, name, element);
+}
+
+static bool is_none(const struct element *element)
+{
+	return element->type == BSON_BYTE_NULL || element->type == BSON_BYTE_UNDEFINED;
+}
+
+static bool double_of(const struct element *element, double *number)
+{
+	if (element->type != BSON_BYTE_DOUBLE)
+		return false;
+	memcpy(number, element->value.data, sizeof(*number));
+	return true;
+}
+
+/* As mongod's safeNumberLong. */
+static bool number_of(const struct element *element, int64_t *value)
+{
+	double number;
+
+	if (element->type == BSON_BYTE_INT32 || element->type == BSON_BYTE_INT64)
+		return element_integer(element, value);
+	if (!double_of(element, &number))
+		return false;
+	if (isnan(number))
+		*value = 0;
+	else if (number >= BEYOND_INT64)
+		*value = INT64_MAX;
+	else
+		*value = number <= -BEYOND_INT64 ? INT64_MIN : (int64_t)number;
+	return true;
+}
+
+int64_t options_number(const struct command *command, const char *name)
+{
+	struct element element;
+	int64_t value;
+
+	return find_option(command, name, &element) && number_of(&element, &value) ? value : 0;
+}
+
+bool options_has_number(const struct command *command, const char *name)
+{
+	struct element element;
+
+	return find_option(command, name, &element) && !is_none(&element);
+}
+
+bool options_single_batch(const struct command *command)
+{
+	struct element single;
+
+	return find_option(command, "singleBatch", &single) && element_truth(&single);
+}
+
+static enum options_verdict judge_number(const struct command *command, const char *name)
+{
+	struct element element;
+	int64_t value;
+
+	if (!find_option(command, name, &element) || is_none(&element))
+		return OPTIONS_SOUND;
+	if (number_of(&element, &value))
+		return value < 0 ? OPTIONS_WRONG : OPTIONS_SOUND;
+	return element.type == BSON_BYTE_DECIMAL ? OPTIONS_UNSERVED : OPTIONS_WRONG;
+}
+
+/* Switches that an aggregate doesn't have: what is wrong with them mongod would not see. */
+static bool switch_wrong(const struct command *command)
+{
+	static const char *const switches[] = {
+		"singleBatch", "noCursorTimeout", "allowPartialResults", "tailable",
+		"awaitData",   "returnKey",       "showRecordId"};
+	struct element element;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(switches); i++)
+		if (find_option(command, switches[i], &element) && element.type != BSON_BYTE_BOOL)
+			return true;
+	return false;
+}
+
+enum options_verdict options_of_find(const struct command *command)
+{
+	static const char *const numbers[] = {"limit", "skip", "batchSize"};
+	enum options_verdict verdict = OPTIONS_SOUND;
+
+	if (switch_wrong(command))
+		return OPTIONS_WRONG;
+	if (options_has_number(command, "ntoreturn") ||
+	    find_option(command, "oplogReplay", &(struct element){0}))
+		verdict = OPTIONS_UNSERVED;
+	for (size_t i = 0; i < ARRAY_LENGTH(numbers); i++) {
+		enum options_verdict number = judge_number(command, numbers[i]);
+
+		if (number == OPTIONS_WRONG)
+			return number;
+		if (number == OPTIONS_UNSERVED)
+			verdict = number;
+	}
+	return verdict;
+}
+
+/* A count's limit has no fraction, and may be negative. */
+static enum options_verdict judge_limit(const struct command *command)
+{
+	struct element limit;
+	double number;
+	int64_t value;
+
+	if (!find_option(command, "limit", &limit) || element_integer(&limit, &value))
+		return OPTIONS_SOUND;
+	if (limit.type == BSON_BYTE_DECIMAL)
+		return OPTIONS_UNSERVED;
+	return double_of(&limit, &number) && number == floor(number) && isfinite(number)
+		       ? OPTIONS_UNSERVED
+		       : OPTIONS_WRONG;
+}
+
+enum options_verdict options_of_count(const struct command *command)
+{
+	enum options_verdict limit = judge_limit(command), skip = judge_number(command, "skip");
+
+	if (limit == OPTIONS_WRONG || skip == OPTIONS_WRONG)
+		return OPTIONS_WRONG;
+	return limit == OPTIONS_UNSERVED ? limit : skip;
+}

@@ -1,0 +1,217 @@
+"""Cursors on a ruled collection and on a plain one: the same batches, open and closed at the same replies."""
+
+import itertools
+import random
+import uuid
+
+import pymongo
+import pytest
+from bson import Binary, Decimal128, Int64, decode, decode_all, encode
+
+from support.twins import twins
+from support.wire import Connection
+
+BOOKS = "books"
+COUNT = 7
+SHAPES = {
+    "whole arrays": {},
+    "without the array": {"projection": {"list": 0}},
+    "a filter on the array": {"filter": {"list": {"$gte": 3}}},
+    "a sort on the array": {"sort": {"list": -1, "_id": 1}},
+    "a window": {"projection": {"list": {"$slice": [1, 3]}}},
+    "computed": {"projection": {"n": {"$size": "$list"}}},
+}
+FORWARDED = ("whole arrays", "without the array")  # mongod's own finds
+# Where arrays are put together.
+REFUSED = ({"tailable": True}, {"awaitData": True}, {"ntoreturn": 2}, {"limit": Decimal128("2")})
+SIZES = (None, 0, 1, 2, 3, COUNT - 1, COUNT, COUNT + 1, 100)
+LIMITS = (None, 0, 1, 2, 3, COUNT - 1, COUNT, COUNT + 1)
+
+
+@pytest.fixture(scope="module")
+def arms():
+    with twins(("rest0", "rest2")) as made:
+        made.fill([{"_id": number, "list": list(range(number % 5, number % 5 + 3 + number))}
+                   for number in range(COUNT)])
+        made.settle()
+        yield made
+
+
+def call(arm, command, connection=None):
+    body = encode({**command, "$db": arm.name})
+    return decode((connection or arm.connection).call(body).body)
+
+
+def seen(reply):
+    """What a client notices of a reply: the batch, and whether there is more."""
+    if not reply["ok"]:
+        return reply["code"], reply["errmsg"]
+    cursor = reply["cursor"]
+    name = "firstBatch" if "firstBatch" in cursor else "nextBatch"
+    return name, cursor[name], cursor["id"] != 0, sorted(cursor), cursor["ns"].partition(".")[2]
+
+
+def walk(arm, command, more=()):
+    """All replies to a command and the getMores behind it."""
+    reply = call(arm, command)
+    replies = [seen(reply)]
+    while reply["ok"] and reply["cursor"]["id"]:
+        assert len(replies) < 50
+        follow = {"getMore": Int64(reply["cursor"]["id"]), "collection": BOOKS, **dict(more)}
+        reply = call(arm, follow)
+        replies.append(seen(reply))
+    return replies
+
+
+def find(**options):
+    """A find without the options that are None."""
+    return {"find": BOOKS, "sort": {"_id": 1}, **{name: value for name, value in options.items() if value is not None}}
+
+
+def combinations():
+    every = itertools.product(SIZES, LIMITS, (None, 2), (None, True), (None, 1, 3))
+    return random.Random(5).sample(list(every), 110)
+
+
+def without_last_question(replies):
+    """Documents and batches; where a pipeline's limit is reached, a client may have to ask once more."""
+    if len(replies) > 1 and replies[-1][:2] == ("nextBatch", []):
+        replies = replies[:-1]
+    return [*replies[:-1], replies[-1][:2]]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_batches_and_their_ends(arms, shape):
+    shown = (lambda replies: replies) if shape in FORWARDED else without_last_question
+    for size, limit, skip, single, more in combinations():
+        command = find(**SHAPES[shape], batchSize=size, limit=limit, skip=skip, singleBatch=single)
+        follow = {"batchSize": more} if more else {}
+        arms.same((command, follow), {arm.name: shown(walk(arm, command, follow)) for arm in arms.arms})
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("option", [
+    {"limit": -2}, {"batchSize": -1}, {"skip": -1}, {"limit": "2"}, {"limit": None, "skip": None, "batchSize": None},
+    {"limit": 3.0}, {"limit": -0.5, "batchSize": 2.7, "skip": 1.9}, {"limit": float("inf"), "skip": float("nan")},
+    {"skip": 1e30}, {"limit": -1e30}, {"singleBatch": None}, {"singleBatch": 1}, {"noCursorTimeout": "x"},
+    {"tailable": True}, {"awaitData": True}, {"ntoreturn": 2}, {"limit": Decimal128("2")}, {"ntoreturn": None},
+    {"noCursorTimeout": True, "batchSize": 2}, {"allowDiskUse": True}, {"allowPartialResults": True},
+    {"hint": "_id_"}, {"hint": "none"}, {"maxTimeMS": 60000}, {"comment": {"why": 1}},
+    {"readConcern": {"level": "majority"}}, {"readConcern": {"level": "available"}},
+    {"readConcern": {"level": "linearizable"}}, {"readConcern": {"level": "snapshot"}},
+    {"readConcern": {"level": "sometimes"}}, {"$readPreference": {"mode": "secondary"}},
+], ids=str)
+def test_options(arms, shape, option):
+    answers = {arm.name: without_last_question(walk(arm, {**find(**SHAPES[shape]), **option}))
+               for arm in arms.arms}
+    if option in REFUSED and shape not in FORWARDED:
+        assert [answers[name][0][0] for name in ("rest0", "rest2")] == [115, 115]
+    elif "hint" in option:
+        arms.same((shape, option), {name: answer[0][0] for name, answer in answers.items()})
+    else:
+        arms.same((shape, option), answers)
+
+
+@pytest.mark.parametrize("numbers", [
+    {"limit": 2}, {"limit": -2}, {"limit": 2.5}, {"limit": 2.0}, {"limit": None}, {"limit": "2"}, {"skip": None},
+    {"skip": -1}, {"skip": 2.7}, {"skip": "2"}, {"limit": float("nan")}, {"limit": float("inf")}, {"skip": 3, "limit": 2},
+    {"skip": float("inf")}, {"limit": 0}, {"limit": 1e30}], ids=str)
+def test_counts(arms, numbers):
+    for query in ({}, {"list": {"$gte": 3}}):
+        command = {"count": BOOKS, "query": query, **numbers}
+        answers = {}
+        for arm in arms.arms:
+            reply = call(arm, command)
+            answers[arm.name] = reply.get("n"), reply.get("code"), reply.get("errmsg")
+        if query and numbers == {"limit": 1e30}:
+            assert answers["rest2"][1] == 115
+        else:
+            arms.same(command, answers)
+
+
+def open_cursor(arm, shape, **more):
+    """A cursor that has given its first document."""
+    command = {**find(**SHAPES[shape], batchSize=1), **more}
+    reply = call(arm, command)
+    assert reply["ok"] and reply["cursor"]["id"], reply
+    return reply["cursor"]
+
+
+def get_more(cursor, **more):
+    return {"getMore": Int64(cursor["id"]), "collection": BOOKS, **more}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_another_connection_goes_on(arms, shape):
+    answers = {}
+    for arm in arms.arms:
+        with Connection(arm.port) as other:
+            cursor = open_cursor(arm, shape)
+            first = call(arm, get_more(cursor, batchSize=2), connection=other)
+            rest = call(arm, get_more(cursor))
+            again = call(arm, get_more(cursor), connection=other)
+            answers[arm.name] = seen(first), seen(rest), again["code"]
+    arms.same(shape, answers)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("way", ["cursor", "session", "another collection"])
+def test_cursors_that_are_killed(arms, shape, way):
+    answers = {}
+    for arm in arms.arms:
+        session = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}} if way == "session" else {}
+        cursor = open_cursor(arm, shape, **session)
+        if way == "cursor":
+            killed = call(arm, {"killCursors": BOOKS, "cursors": [Int64(cursor["id"]), Int64(5)]})
+            killed = [cursor["id"] in killed["cursorsKilled"], killed["cursorsNotFound"], sorted(killed)]
+        elif way == "session":
+            killed = decode(arm.connection.call(encode({"killSessions": [session["lsid"]], "$db": "admin"})).body)["ok"]
+        else:
+            killed = call(arm, {"killCursors": "others", "cursors": [Int64(cursor["id"])]})["ok"]
+        after = call(arm, get_more(cursor, **session))
+        answers[arm.name] = killed, after.get("code"), after["ok"] and seen(after)
+    arms.same((shape, way), answers)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_exhaust(arms, shape):
+    """A stream where mongod streams, answers one by one where arrays are put together: the same documents."""
+    for arm in arms.arms:
+        with pymongo.MongoClient(arm.uri) as client:
+            options = {name: SHAPES[shape][name] for name in ("filter", "projection") if name in SHAPES[shape]}
+            sort = list(SHAPES[shape].get("sort", {"_id": 1}).items())
+            cursor = client[arm.name].books.find(
+                **options, sort=sort, batch_size=2, cursor_type=pymongo.CursorType.EXHAUST)
+            found = list(cursor)
+            assert found == walk(arm, find(**SHAPES[shape]))[0][1]
+            raw = client[arm.name].books.find_raw_batches(**options, sort=sort, batch_size=3)
+            assert [document for batch in raw for document in decode_all(batch)] == found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("inside", ["transaction", "snapshot"])
+def test_a_cursor_sees_the_moment_in_which_it_was_opened(arms, shape, inside):
+    """In a transaction or snapshot; what is written meanwhile is not seen."""
+    answers = {}
+    change = {"update": BOOKS, "updates": [
+        {"q": {"_id": 3}, "u": {"$push": {"list": 3.5}}}, {"q": {"_id": 4}, "u": {"$pop": {"list": -1}}},
+        {"q": {"_id": 5}, "u": {"$set": {"list.6": -1}}}]}
+    back = {"update": BOOKS, "updates": [
+        {"q": {"_id": 3}, "u": {"$pop": {"list": 1}}}, {"q": {"_id": 4}, "u": {"$push": {"list": {"$each": [4], "$position": 0}}}},
+        {"q": {"_id": 5}, "u": {"$set": {"list.6": 6}}}]}
+    for arm in arms.arms:
+        own = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}}
+        begin = {"readConcern": {"level": "snapshot"}}
+        if inside == "transaction":
+            own.update(txnNumber=Int64(1), autocommit=False)
+            begin["startTransaction"] = True
+        before = walk(arm, find(**SHAPES[shape]))[0][1]
+        cursor = open_cursor(arm, shape, **own, **begin)
+        assert call(arm, change)["n"] == 3
+        found = cursor["firstBatch"] + call(arm, get_more(cursor, **own))["cursor"]["nextBatch"]
+        if inside == "transaction":
+            decode(arm.connection.call(encode({"commitTransaction": 1, **own, "$db": "admin"})).body)
+        answers[arm.name] = found, walk(arm, find(**SHAPES[shape])), found == before
+        assert found == before
+        assert call(arm, back)["n"] == 3
+    arms.same((shape, inside), answers)
