@@ -7,6 +7,7 @@
 #include "rules/aggregate_write.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
+#include "rules/project_write.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
 
@@ -255,6 +256,16 @@ static bool judge_projection(const struct matching *matching, bool *array)
 	return match_refuse_projection(matching, FIELD_PROJECTION);
 }
 
+/* mongod says so itself, whatever else the find asks for. */
+static bool projection_is_wrong(const struct matching *matching)
+{
+	const struct element *projection = &matching->command->fields[FIELD_PROJECTION];
+
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       project_judge(projection->value, &matching->command->fields[FIELD_FILTER],
+			     matching->match->namespace) == PROJECT_WRONG;
+}
+
 static void match_find(const struct matching *matching)
 {
 	bool array = false;
@@ -268,7 +279,8 @@ static void match_find(const struct matching *matching)
 	if (!aggregate_find_sound(matching->command))
 		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
-	if (array)
+	matching->match->wrong = array && projection_is_wrong(matching);
+	if (array && !matching->match->wrong)
 		match_reassemble(
 			matching->match, "a find that reads the ruled array",
 			aggregate_unserved_find(matching->command, matching->match->namespace));
