@@ -4,6 +4,7 @@
 #include "protocol/writer.h"
 #include "rules/filter_split.h"
 #include "rules/options.h"
+#include "rules/project_write.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/walk.h"
@@ -15,55 +16,6 @@
 
 /* ---- what can't be written so ---- */
 
-/* {$slice: n} and {$slice: [skip, n]}, not the expression's {$slice: [array, n]}. */
-static bool is_find_slice(const struct element *value)
-{
-	struct cursor cursor;
-	struct element first;
-	int64_t number;
-
-	return element_integer(value, &number) || value->type == BSON_BYTE_DOUBLE ||
-	       (value->type == BSON_BYTE_ARRAY && cursor_open(&cursor, value->value) &&
-		cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
-		(element_integer(&first, &number) || first.type == BSON_BYTE_DOUBLE));
-}
-
-static bool is_finds_alone(const struct element *element)
-{
-	struct bytes name = element->name;
-
-	return element_is(element, "$elemMatch") ||
-	       (element_is(element, "$slice") && is_find_slice(element)) ||
-	       (name.length >= 2 && memcmp(name.data + name.length - 2, ".$", 2) == 0);
-}
-
-/* Projections that only find has; windows of ruled arrays can be written. */
-static bool projection_fits_pipeline(const struct element *projection,
-				     const struct ruled_namespace *namespace)
-{
-	struct walk walk;
-	struct window window;
-	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
-
-	if (projection->type != BSON_BYTE_DOCUMENT)
-		return true; /* mongod says what is wrong */
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, projection->value))
-		step = walk_next(&walk, &element);
-	while (step == CURSOR_ELEMENT) {
-		bool whole = window_of(&element, namespace, &window);
-
-		if (is_finds_alone(&element) ||
-		    (!whole &&
-		     (element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		     !walk_into(&walk, element.type, element.value)))
-			return false;
-		step = walk_next(&walk, &element);
-	}
-	return step == CURSOR_END;
-}
-
 const char *aggregate_unserved_filter(const struct element *filter)
 {
 	return filter->type == BSON_BYTE_DOCUMENT && !filter_fits_pipeline(filter->value)
@@ -74,8 +26,11 @@ const char *aggregate_unserved_filter(const struct element *filter)
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace)
 {
-	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData"};
-	const struct element *sort = &command->fields[FIELD_SORT];
+	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
+					     "oplogReplay"};
+	const struct element *sort = &command->fields[FIELD_SORT],
+			     *filter = &command->fields[FIELD_FILTER],
+			     *projection = &command->fields[FIELD_PROJECTION];
 	struct element option;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
@@ -89,11 +44,12 @@ const char *aggregate_unserved_find(const struct command *command,
 		return "min and max can't be had where arrays are put together";
 	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option))
 		return "a $natural sort can't be had where arrays are put together";
-	if (!projection_fits_pipeline(&command->fields[FIELD_PROJECTION], namespace))
-		return "$elemMatch and positional projections, and a $slice of a nested array, "
-		       "are not supported by this version of Spillway beside what reads the ruled "
-		       "array";
-	return aggregate_unserved_filter(&command->fields[FIELD_FILTER]);
+	if (projection->type == BSON_BYTE_DOCUMENT &&
+	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
+		return "such a projection can't be had where arrays are put together: f.$ needs "
+		       "one condition on the array that single elements satisfy, and "
+		       "$elemMatch none beside it that sees the whole document";
+	return aggregate_unserved_filter(filter);
 }
 
 const char *aggregate_unserved_key(struct bytes key)
@@ -235,7 +191,7 @@ static bool only_windows(const struct pipeline *pipeline)
 	return windows == pipeline->namespace->target_count;
 }
 
-static void add_windows(struct pipeline *pipeline, bool whole)
+static void add_windows(struct pipeline *pipeline)
 {
 	struct cursor cursor;
 	struct window window;
@@ -243,65 +199,17 @@ static void add_windows(struct pipeline *pipeline, bool whole)
 	if (!open_projection(pipeline, &cursor))
 		return;
 	while (next_window(pipeline, &cursor, &window))
-		if (whole)
-			window_write_cut(pipeline->out, &pipeline->place, &window);
-		else
-			window_write_stages(pipeline->out, &pipeline->place, &window);
+		window_write_stages(pipeline->out, &pipeline->place, &window);
+	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 }
 
-/* As find has it: what is not a $slice decides whether fields are named to be kept, `_id` only
- * where nothing else does. */
-static bool is_inclusive(const struct pipeline *pipeline)
+static void add_projection(struct pipeline *pipeline, bool cut)
 {
-	struct cursor cursor;
-	struct element field;
-	struct window window;
-	bool kept = false;
+	const struct element *projection = &pipeline->command->fields[FIELD_PROJECTION];
 
-	if (!open_projection(pipeline, &cursor))
-		return false;
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		bool flag = field.type == BSON_BYTE_BOOL || field.type == BSON_BYTE_INT32 ||
-			    field.type == BSON_BYTE_INT64 || field.type == BSON_BYTE_DOUBLE ||
-			    field.type == BSON_BYTE_DECIMAL;
-
-		if (window_of(&field, pipeline->namespace, &window))
-			continue;
-		if (!element_is(&field, "_id"))
-			return !flag || element_truth(&field);
-		kept = !flag || element_truth(&field);
-	}
-	return kept;
-}
-
-/* The projection, its windows kept as they have been cut. */
-static void add_projection(struct pipeline *pipeline)
-{
-	bool inclusive = is_inclusive(pipeline);
-	size_t mark = pipeline->out->length, number = pipeline->place, stage, project, fields = 0;
-	struct cursor cursor;
-	struct element field;
-	struct window window;
-
-	if (!open_projection(pipeline, &cursor))
-		return;
-	stage = open_stage(pipeline);
-	project = writer_open_document(pipeline->out, "$project");
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		bool cut = window_of(&field, pipeline->namespace, &window);
-
-		if (cut && inclusive)
-			writer_int32(pipeline->out, window.target->rule->array, 1);
-		else if (!cut)
-			writer_element(pipeline->out, &field);
-		fields += !cut || inclusive;
-	}
-	writer_close(pipeline->out, project);
-	writer_close(pipeline->out, stage);
-	if (fields == 0) {
-		pipeline->out->length = mark;
-		pipeline->place = number;
-	}
+	if (projection->type == BSON_BYTE_DOCUMENT)
+		project_write(pipeline->out, &pipeline->place, projection->value,
+			      &pipeline->command->fields[FIELD_FILTER], pipeline->namespace, cut);
 }
 
 static void add_find(struct pipeline *pipeline)
@@ -320,10 +228,9 @@ static void add_find(struct pipeline *pipeline)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
 		add_number(pipeline, "$limit", limit);
-	add_windows(pipeline, !windows);
 	if (windows)
-		reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
-	add_projection(pipeline);
+		add_windows(pipeline);
+	add_projection(pipeline, windows);
 }
 
 static void add_count(struct pipeline *pipeline)

@@ -58,22 +58,6 @@ static bool text_alone(const struct element *element, const struct ruled_namespa
 	return in_array((struct bytes){text.data + 1, text.length - 1}, namespace);
 }
 
-/* Operators that look at more than their arguments say are found by asking of an array that no path
- * can name. */
-static bool looks_at_document(const struct element *expression,
-			      const struct ruled_namespace *namespace)
-{
-	static char nowhere[] = "\1";
-	struct rule rule = *namespace->targets[0].rule;
-	struct target target = {.rule = &rule};
-	struct ruled_namespace other = *namespace;
-
-	rule.array = rule.key = nowhere;
-	other.targets = &target;
-	other.target_count = 1;
-	return reads_of_expression(expression, &other).kind != READS_NOTHING;
-}
-
 static bool expression_alone(const struct element *expression,
 			     const struct ruled_namespace *namespace)
 {
@@ -81,7 +65,7 @@ static bool expression_alone(const struct element *expression,
 	struct element element;
 	enum cursor_step step = CURSOR_INVALID;
 
-	if (expression->type != BSON_BYTE_DOCUMENT || looks_at_document(expression, namespace))
+	if (expression->type != BSON_BYTE_DOCUMENT || reads_whole_document(expression, namespace))
 		return false;
 	walk_start(&walk);
 	if (walk_into(&walk, expression->type, expression->value))

@@ -8,6 +8,7 @@
 #include "rules/match_inner.h"
 #include "rules/names.h"
 #include "rules/options.h"
+#include "rules/project_write.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
 
@@ -263,6 +264,16 @@ static bool finds_nothing(const struct command *command)
 	       options_number(command, "batchSize") == 0;
 }
 
+/* mongod says so itself, whatever else the find asks for. */
+static bool projection_is_wrong(const struct matching *matching)
+{
+	const struct element *projection = &matching->command->fields[FIELD_PROJECTION];
+
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       project_judge(projection->value, &matching->command->fields[FIELD_FILTER],
+			     matching->match->namespace) == PROJECT_WRONG;
+}
+
 static void match_find(const struct matching *matching)
 {
 	bool array = false;
@@ -276,7 +287,8 @@ static void match_find(const struct matching *matching)
 	if (options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
-	if (array && !finds_nothing(matching->command))
+	matching->match->wrong = array && projection_is_wrong(matching);
+	if (array && !matching->match->wrong && !finds_nothing(matching->command))
 		match_reassemble(
 			matching->match, "a find that reads the ruled array",
 			aggregate_unserved_find(matching->command, matching->match->namespace));

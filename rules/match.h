@@ -53,6 +53,7 @@ struct match {
 	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
 	bool edits;             /* some statement needs a whole array: see edit.h */
+	bool wrong;             /* VERDICT_READ: its projection is one that mongod refuses */
 	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
 				   dropDatabase */

@@ -105,6 +105,20 @@ static bool shape_inclusive(const struct shape *shape)
 	return shape->includes_id || (shape->matches && !shape->slices);
 }
 
+bool projection_inclusive(struct bytes projection)
+{
+	struct shape shape = {0};
+	struct leaves leaves;
+	struct leaf leaf;
+
+	if (leaves_open(&leaves, projection)) {
+		while (leaves_next(&leaves, &leaf) == CURSOR_ELEMENT)
+			shape_add(&shape, &leaf);
+	}
+	leaves_close(&leaves);
+	return shape_inclusive(&shape);
+}
+
 /* The gravest that was found, the first of these. */
 static void note(struct projection *found, enum projection_kind kind, const struct rule *rule,
 		 struct bytes what, const char *otherwise)

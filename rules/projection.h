@@ -31,6 +31,9 @@ struct projection {
 struct projection projection_classify(struct bytes projection,
 				      const struct ruled_namespace *namespace);
 
+/* As find decides it. */
+bool projection_inclusive(struct bytes projection);
+
 /* A projection of kind INCLUDE or EXCLUDE -> appended to `out` as field `name` so that what comes
  * back can be merged and stripped:
  * INCLUDE: plus `_spill: 1` (of several rules only the states of the arrays that are returned),

@@ -31,6 +31,9 @@ struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *
  * hand over `let` documents, too. */
 struct reads reads_of_expression(const struct element *expression,
 				 const struct ruled_namespace *namespace);
+/* It has an operator that may look at more than its arguments say. */
+bool reads_whole_document(const struct element *expression,
+			  const struct ruled_namespace *namespace);
 /* A sort, hint or index key pattern; min and max bounds. {$natural: 1} reads nothing. (A hint that
  * names its index can't be judged here.) */
 struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *namespace);

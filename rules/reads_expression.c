@@ -129,3 +129,17 @@ struct reads reads_of_expression(const struct element *expression,
 		reads_note_broken(&reads);
 	return reads;
 }
+
+bool reads_whole_document(const struct element *expression, const struct ruled_namespace *namespace)
+{
+	/* An array that no path can name. */
+	static char nowhere[] = "\1";
+	struct rule rule = *namespace->targets[0].rule;
+	struct target target = {.rule = &rule};
+	struct ruled_namespace other = *namespace;
+
+	rule.array = rule.key = nowhere;
+	other.targets = &target;
+	other.target_count = 1;
+	return reads_of_expression(expression, &other).kind != READS_NOTHING;
+}

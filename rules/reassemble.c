@@ -18,11 +18,12 @@
 
 #define RUN 32
 #define DEAD "spillway: the generation ended"
+#define UNCLEAR "spillway: a positional projection"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
 
-bool reassemble_died(struct bytes body, const struct reply_summary *summary)
+static bool raised(struct bytes body, const struct reply_summary *summary, const char *what)
 {
 	struct element message;
 	struct bytes text;
@@ -30,7 +31,17 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	/* The text alone may be a quotation of the pipeline. */
 	return !summary->ok && summary->code == ERROR_CONVERSION_FAILURE &&
 	       document_find(body, "errmsg", &message) && element_string(&message, &text) &&
-	       memmem(text.data, text.length, DEAD, strlen(DEAD));
+	       memmem(text.data, text.length, what, strlen(what));
+}
+
+bool reassemble_died(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, DEAD);
+}
+
+bool reassemble_unclear(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, UNCLEAR);
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -196,16 +207,26 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
-void reassemble_add_death(struct call *call, const char *count)
+static void add_error(struct call *call, const char *says, const char *verb, const char *path)
 {
 	char name[12];
 	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
 	struct call text = call_open(call->out, "$toObjectId", "$concat");
 
-	call_text(&text, DEAD " ");
-	call_unary(&text, "$toString", count);
+	call_text(&text, says);
+	call_unary(&text, verb, path);
 	call_close(&text);
 	writer_close(call->out, document);
+}
+
+void reassemble_add_death(struct call *call, const char *count)
+{
+	add_error(call, DEAD " ", "$toString", count);
+}
+
+void reassemble_add_unclear(struct call *call)
+{
+	add_error(call, UNCLEAR " ", "$type", "$_id");
 }
 
 /* f[0:h] ++ overflow[0:n] ++ f[h:] */

@@ -34,5 +34,8 @@ struct runs {
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
 /* An expression that raises the error; `count` is a path of the document. */
 void reassemble_add_death(struct call *call, const char *count);
-/* A reply's error is that one. */
+/* One that says that the document doesn't tell which element a positional projection means. */
+void reassemble_add_unclear(struct call *call);
+bool reassemble_unclear(struct bytes body, const struct reply_summary *summary);
+/* A reply's error is the first one. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);

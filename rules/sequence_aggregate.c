@@ -167,6 +167,7 @@ static const char *executor_words(struct bytes command)
 static void write_error_text(struct buffer *out, struct bytes command, struct bytes text)
 {
 	static const char *const project = "Invalid $project :: caused by :: ";
+	static const char *const optimize = "Failed to optimize pipeline :: caused by :: ";
 	static const char *const executor =
 		"PlanExecutor error during aggregation :: caused by :: ";
 	auto_buffer struct buffer words = {0};
@@ -178,6 +179,8 @@ static void write_error_text(struct buffer *out, struct bytes command, struct by
 		text = behind(text, executor);
 	} else if (starts_with(text, project)) {
 		text = behind(text, project);
+	} else if (starts_with(text, optimize)) {
+		text = behind(text, optimize);
 	}
 	buffer_append(&words, text.data, text.length);
 	writer_text(out, "errmsg", buffer_view(&words));
@@ -226,6 +229,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 				    "operation exceeded time limit");
 		return ask(sequence);
 	}
+	if (reassemble_unclear(reply->message.body, &summary))
+		return fail(
+			sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			"a document doesn't tell which element the positional projection means: "
+			"another condition of the filter has met an array");
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return pass_error(sequence, reply);

@@ -629,6 +629,12 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				     "an array was rewritten while it was being read; try again",
 				     NULL);
+	if (reassemble_unclear(input->reply->message.body, &summary))
+		return sequence_fail(
+			sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			"Spillway: a document doesn't tell which element the positional "
+			"projection means",
+			NULL);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
@@ -637,6 +643,9 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		read->cursor_id = 0;
 	fetch_init(&read->fetch, sequence->match.namespace);
 	read->fetching = true;
+	if (sequence->match.wrong)
+		return fail_read(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+				 "a projection that mongod should have refused");
 	intake = take_batch(read, SIZE_MAX);
 	follow(read);
 	if (intake != MERGE_TAKEN)

@@ -429,26 +429,18 @@ static void add_window(struct call *call, const struct paths *paths)
 }
 
 /* An ordinary document's array, or whatever stands there. */
-static void write_ordinary(struct call *choice, const struct paths *paths,
-			   const struct window *window)
+static void add_ordinary(struct call *call, const struct paths *paths, const struct window *window)
 {
-	struct call slice;
+	struct call choice = call_call(call, "$cond"), slice;
 
-	call_unary(choice, "$isArray", paths->array.bytes);
-	slice = call_call(choice, "$slice");
+	call_unary(&choice, "$isArray", paths->array.bytes);
+	slice = call_call(&choice, "$slice");
 	call_text(&slice, paths->array.bytes);
 	if (window->skips)
 		call_number(&slice, window->skip);
 	call_number(&slice, window->count);
 	call_close(&slice);
-	call_text(choice, paths->array.bytes);
-}
-
-static void add_ordinary(struct call *call, const struct paths *paths, const struct window *window)
-{
-	struct call choice = call_call(call, "$cond");
-
-	write_ordinary(&choice, paths, window);
+	call_text(&choice, paths->array.bytes);
 	call_close(&choice);
 }
 
@@ -467,21 +459,6 @@ static void write_array(struct buffer *out, const char *name, const struct paths
 	call_close(&choice);
 	writer_close(out, set);
 	writer_close(out, stage);
-}
-
-void window_write_cut(struct buffer *out, size_t *place, const struct window *window)
-{
-	struct paths paths = paths_of(window->target->rule);
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	size_t set = writer_open_document(out, "$set");
-	struct call choice = call_open(out, window->target->rule->array, "$cond");
-
-	write_ordinary(&choice, &paths, window);
-	call_close(&choice);
-	writer_close(out, set);
-	writer_close(out, stage);
-	paths_free(&paths);
 }
 
 void window_write_stages(struct buffer *out, size_t *place, const struct window *window)

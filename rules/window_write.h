@@ -18,7 +18,5 @@ struct window {
  */
 bool window_of(const struct element *field, const struct ruled_namespace *namespace,
 	       struct window *window);
-/* Appends the stage that cuts the window out of an array that is whole. */
-void window_write_cut(struct buffer *out, size_t *place, const struct window *window);
 /* Appends the stages behind which the document's array is the window: `_spill` is still there. */
 void window_write_stages(struct buffer *out, size_t *place, const struct window *window);

@@ -12,9 +12,8 @@ class ArrayReads:
         self.rng = rng
 
     def one(self, path):
-        kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate)
-        if "." not in path:
-            kinds += (self.window, self.window)
+        kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
+                 self.window, self.window, self.element, self.element)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -43,6 +42,44 @@ class ArrayReads:
         if self.rng.random() < 0.3:
             arguments.append(("sort", self.rng.choice(_ORDERS)))
         return "find", arguments, ["find_window"], {}
+
+    def element(self, path):
+        """$elemMatch and positional projections. Elements of nested arrays have no $elemMatch."""
+        rng = self.rng
+        arguments = [("projection", self._matched(path))]
+        label = "find_matched"
+        if "." in path or rng.random() < 0.5:
+            label = "find_positional"
+            arguments = [("filter", self._single(path)), ("projection", {
+                **rng.choice(({}, {}, {"n": 1}, {"_id": 0}, {"more": {"$type": "$n"}, "k": 1})), f"{path}.$": 1})]
+        elif rng.random() < 0.5:
+            arguments.append(("filter", self._condition(path)))
+        if rng.random() < 0.3:
+            arguments.append(("sort", self._sort(path)))
+        if rng.random() < 0.3:
+            arguments.append((rng.choice(("skip", "limit")), rng.randrange(1, 3)))
+        if rng.random() < 0.2:
+            arguments.append(("collation", {"locale": "en", "strength": 2}))
+        rng.shuffle(arguments)
+        return "find", arguments, [label], {}
+
+    def _matched(self, path):
+        condition = self.rng.choice((
+            {"$gte": self.rng.randrange(4)}, {"x": {"$gte": self.rng.randrange(3)}}, {"$in": [1, "a", None]}, {},
+            {"$type": "string"}, {"$elemMatch": {"$gt": 1}}, {"y": None}, {"$not": {"$lt": 3}}, {"$eq": self.rng.randrange(4)},
+        ))
+        return {path: {"$elemMatch": condition}, **self.rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"k": {"$slice": 1}}))}
+
+    def _single(self, path):
+        """A condition that says which element is meant."""
+        rng = self.rng
+        made = rng.choice((
+            {path: rng.randrange(4)}, {path: {"$gte": rng.randrange(4)}}, {path: {"$in": [rng.randrange(4), "a", None]}},
+            {path: {"$elemMatch": {"$gte": rng.randrange(3), "$lt": 9}}}, {path: {"$elemMatch": {"x": {"$exists": True}}}},
+            {f"{path}.x": rng.randrange(4)}, {f"{path}.x": {"$gte": rng.randrange(3)}}, {f"{path}.y": None}, {path: None},
+            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}},
+        ))
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}))}
 
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))

@@ -563,7 +563,7 @@ _WEIGHTS = [
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
-    (Generator.read_array, 12), (Generator.delay, 4),
+    (Generator.read_array, 16), (Generator.delay, 4),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
@@ -580,7 +580,7 @@ EXPECTED_LABELS = [
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
     "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
-    "find_by_array", "find_computed", "find_window", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
+    "find_by_array", "find_computed", "find_window", "find_positional", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
 ]
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
 # What each kind of command must have had in it.

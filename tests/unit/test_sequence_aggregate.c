@@ -112,6 +112,45 @@ Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 	start(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"));
 	expect_sent("$match " WHOLE " $match $set", NULL);
 	play_close(&play);
+	/* what is computed beside it sees all of the array */
+	start(FIND("'projection': {'f': {'$slice': 2}, 'n': {'$size': '$f'}}"));
+	expect_sent(WHOLE " $project $set", NULL);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, what_only_finds_projection_has_becomes_stages)
+{
+	struct element lookup;
+
+	start(FIND(BY_ARRAY ", 'projection': {'f': {'$elemMatch': {'x': 1}}, 'y': 1}"));
+	expect_sent("$match " WHOLE " $match $lookup $project", NULL);
+	cr_assert(document_find(play_message(&play).body, "pipeline", &lookup));
+	cr_assert(document_find_path(lookup.value, "5", &lookup));
+	made_expect(
+		lookup.value,
+		"{'$lookup': {'let': {'f': {'$cond': [{'$isArray': '$f'}, '$f', []]}}, 'pipeline': "
+		"[{'$documents': {'$map': {'input': '$$f', 'in': {'f': ['$$this']}}}}, {'$match': "
+		"{'f': {'$elemMatch': {'x': 1}}}}, {'$limit': {'$numberLong': '1'}}], 'as': "
+		"'_spill./m0'}}");
+	play_close(&play);
+	start(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}, 'y': 0}"));
+	expect_sent(WHOLE " $lookup $project $set $unset", NULL);
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'projection': {'f.$': 1, 'g': {'$slice': 1}}"));
+	expect_sent("$match " WHOLE " $match $lookup $set $project $set $set $unset", NULL);
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'projection': {'a': {'g': {'$slice': 1}}}"));
+	expect_sent("$match " WHOLE " $match $set", NULL);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
+{
+	start(FIND("'filter': {'f': 5, 'x': 1}, 'projection': {'f.$': 1}"));
+	play_reply(&play, ERROR(241, "Failed to parse objectId spillway: a positional projection "
+				     "int in $convert"));
+	play_expect_error(&play, 115, "which element the positional projection means");
+	play_close(&play);
 }
 
 Test(sequence_aggregate, a_count_is_a_number)

@@ -1,0 +1,242 @@
+/* Says which element a positional projection means. */
+#include "rules/positional.h"
+
+#include "rules/call_writer.h"
+#include "rules/names.h"
+#include "rules/reassemble.h"
+#include "rules/walk.h"
+
+#include <stdlib.h>
+
+/* ---- conditions that one element satisfies ---- */
+
+/* Equal to an element, or less, and never to an array as a whole. */
+static bool is_single(const struct element *value)
+{
+	return value->type != BSON_BYTE_ARRAY && value->type != BSON_BYTE_UNDEFINED &&
+	       value->type != BSON_BYTE_MIN_KEY && value->type != BSON_BYTE_MAX_KEY;
+}
+
+static bool all_single(const struct element *list)
+{
+	struct cursor cursor;
+	struct element value;
+
+	if (list->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, list->value))
+		return false;
+	while (cursor_next(&cursor, &value) == CURSOR_ELEMENT)
+		if (!is_single(&value))
+			return false;
+	return true;
+}
+
+static bool operator_single(const struct element *operation, bool on_array)
+{
+	static const char *const compared[] = {"$eq", "$gt", "$gte", "$lt", "$lte", "$mod"};
+
+	if (element_is(operation, "$in"))
+		return all_single(operation);
+	if (element_is(operation, "$elemMatch"))
+		return on_array;
+	if (element_is(operation, "$regex"))
+		return true;
+	for (size_t i = 0; i < ARRAY_LENGTH(compared); i++)
+		if (element_is(operation, compared[i]))
+			return is_single(operation) || element_is(operation, "$mod");
+	return false;
+}
+
+static bool condition_single(const struct element *condition, bool on_array)
+{
+	struct cursor cursor;
+	struct element operation, second;
+
+	if (condition->type != BSON_BYTE_DOCUMENT)
+		return is_single(condition);
+	if (!cursor_open(&cursor, condition->value))
+		return false;
+	if (cursor_next(&cursor, &operation) != CURSOR_ELEMENT || operation.name.length == 0 ||
+	    operation.name.data[0] != '$')
+		return true; /* equality to a document */
+	if (!operator_single(&operation, on_array))
+		return false;
+	if (cursor_next(&cursor, &second) == CURSOR_END)
+		return true;
+	return element_is(&operation, "$regex") && element_is(&second, "$options") &&
+	       cursor_next(&cursor, &second) == CURSOR_END;
+}
+
+/* ---- the filter's conditions ---- */
+
+/* The next condition of the top level, also down through $and. */
+static enum cursor_step next_condition(struct walk *walk, struct element *condition)
+{
+	enum cursor_step step;
+
+	while ((step = walk_next(walk, condition)) == CURSOR_ELEMENT) {
+		bool listed = walk_in_array(walk);
+
+		if (!listed && !element_is(condition, "$and"))
+			return step;
+		if (condition->type != (listed ? BSON_BYTE_DOCUMENT : BSON_BYTE_ARRAY) ||
+		    !walk_into(walk, condition->type, condition->value))
+			return CURSOR_INVALID;
+	}
+	return step;
+}
+
+/* No part is a number, empty or an operator. */
+static bool is_plain(struct bytes path)
+{
+	bool digits = true, begun = false;
+
+	for (size_t i = 0; i <= path.length; i++) {
+		if (i == path.length || path.data[i] == '.') {
+			if (digits)
+				return false; /* or empty */
+			digits = true;
+			begun = false;
+			continue;
+		}
+		if (!begun && path.data[i] == '$')
+			return false;
+		begun = true;
+		digits = digits && path.data[i] >= '0' && path.data[i] <= '9';
+	}
+	return true;
+}
+
+enum part {
+	PART_NONE, /* it can't say which element */
+	PART_SAYS,
+	PART_MAY, /* where the document has arrays on its way */
+	PART_UNCLEAR,
+};
+
+static enum part part_of(const struct element *condition, struct bytes path,
+			 const struct ruled_namespace *namespace)
+{
+	auto_free char *array = must_strndup((const char *)path.data, path.length);
+	enum path_relation relation = path_relate(condition->name, array);
+
+	if (element_is(condition, "$comment") || element_is(condition, "_id"))
+		return PART_NONE;
+	if (!is_plain(condition->name))
+		return PART_UNCLEAR;
+	if (relation == PATH_SAME || relation == PATH_BELOW)
+		return condition_single(condition, relation == PATH_SAME) ? PART_SAYS
+									  : PART_UNCLEAR;
+	if (relation != PATH_APART || name_rule(condition->name, namespace))
+		return PART_UNCLEAR;
+	return PART_MAY;
+}
+
+static bool is_ruled(struct bytes path, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (bytes_are(path, namespace->targets[i].rule->array))
+			return true;
+	return false;
+}
+
+bool positional_of(const struct element *filter, struct bytes path,
+		   const struct ruled_namespace *namespace, struct positional *positional)
+{
+	enum cursor_step step = CURSOR_INVALID;
+	struct element condition;
+	struct walk walk;
+	size_t says = 0;
+
+	if (!is_ruled(path, namespace) || filter->type != BSON_BYTE_DOCUMENT)
+		return false;
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter->value))
+		step = next_condition(&walk, &condition);
+	for (; step == CURSOR_ELEMENT; step = next_condition(&walk, &condition)) {
+		enum part part = part_of(&condition, path, namespace);
+
+		if (part == PART_UNCLEAR)
+			return false;
+		if (part == PART_SAYS) {
+			positional->condition = condition;
+			says++;
+		}
+	}
+	return step == CURSOR_END && says == 1;
+}
+
+/* ---- the stage ---- */
+
+/* {$or: [{$isArray: "$<other path>"}, ...]} */
+static void add_others(struct call *call, const struct element *filter, struct bytes path)
+{
+	struct call either = call_call(call, "$or");
+	struct element condition;
+	struct walk walk;
+
+	walk_start(&walk);
+	require(walk_into(&walk, BSON_BYTE_DOCUMENT, filter->value));
+	while (next_condition(&walk, &condition) == CURSOR_ELEMENT) {
+		auto_free char *name =
+			must_strndup((const char *)condition.name.data, condition.name.length);
+		auto_text field = text_join("$", name, "");
+		auto_free char *array = must_strndup((const char *)path.data, path.length);
+
+		if (is_plain(condition.name) && !element_is(&condition, "_id") &&
+		    path_relate(condition.name, array) == PATH_APART)
+			call_unary(&either, "$isArray", field.bytes);
+	}
+	call_close(&either);
+}
+
+/* {$or: [{$isArray: "$a"}, ...]} of what the array's path leads through. */
+static void add_prefixes(struct call *call, const char *path)
+{
+	struct call either = call_call(call, "$or");
+
+	for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
+		auto_free char *prefix = must_strndup(path, (size_t)(dot - path));
+		auto_text field = text_join("$", prefix, "");
+
+		call_unary(&either, "$isArray", field.bytes);
+	}
+	call_close(&either);
+}
+
+/* What was found, or the error. */
+static void add_found(struct call *call, const char *path, const char *found)
+{
+	auto_text prefix = text_join("$", found, "."), array = text_join(prefix.bytes, path, "");
+	struct call choice = call_call(call, "$ifNull");
+	struct call first = call_call(&choice, "$arrayElemAt");
+
+	call_text(&first, array.bytes);
+	call_number(&first, 0);
+	call_close(&first);
+	reassemble_add_unclear(&choice);
+	call_close(&choice);
+}
+
+void positional_write(struct buffer *out, size_t *place, const struct element *filter,
+		      const char *path, const char *found)
+{
+	auto_text field = text_join("$", path, "");
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, found, "$cond"), inner, either;
+
+	call_unary(&choice, "$isArray", field.bytes);
+	inner = call_call(&choice, "$cond");
+	either = call_call(&inner, "$or");
+	add_others(&either, filter, bytes_of(path));
+	add_prefixes(&either, path);
+	call_close(&either);
+	reassemble_add_unclear(&inner);
+	add_found(&inner, path, found);
+	call_close(&inner);
+	call_text(&choice, "$$REMOVE");
+	call_close(&choice);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
