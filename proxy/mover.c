@@ -9,6 +9,7 @@
 #include "proxy/mover_look.h"
 #include "proxy/mover_round.h"
 #include "proxy/mover_tend.h"
+#include "proxy/mover_views.h"
 #include "proxy/sweep.h"
 #include "rules/glob.h"
 
@@ -380,6 +381,10 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 	check = check_rules(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
+	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
+		snprintf(reason, size, "%s", link_error(keeper->link)->message);
+		return MOVER_CHECK_NO_SERVER;
+	}
 	if (member_names_cover(mover->names, link_hello(keeper->link), member, sizeof(member)))
 		return MOVER_CHECK_GOOD;
 	snprintf(reason, size,
@@ -455,6 +460,18 @@ static void check_again(struct keeper *keeper)
 		atomic_store(&mover->recheck_due, true);
 	}
 }
+static void look_at_views(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error;
+
+	if (!atomic_load(&mover->ready) || !views_look_due(mover->views))
+		return;
+	if (!mover_connect(mover, &keeper->link, &error) ||
+	    views_look_now(mover->views, mover, keeper->link) != LINK_DONE)
+		mover_pause(mover, CONNECT_PAUSE_MS);
+}
+
 static void look_for_garbage(struct keeper *keeper, struct mover_work **works, size_t count)
 {
 	struct mover *mover = keeper->mover;
@@ -487,6 +504,7 @@ static void *run_keeper(void *context)
 		learn_names(&keeper);
 		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
+		look_at_views(&keeper);
 		due = gc_sweep_out(mover->gc, keeper.link, mover_clock());
 		count = mover_queue_take(mover->garbage, mover_clock(), works, &next);
 		if (count > 0)
@@ -608,6 +626,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	mover->names = member_names_new(config);
 	mover->gc = gc_new(mover);
 	mover->tended = tend_list_new();
+	mover->views = views_look_new();
 	pthread_mutex_init(&mover->lock, NULL);
 	pthread_mutex_init(&mover->fitness_lock, NULL);
 	pthread_condattr_init(&clock);
@@ -635,6 +654,7 @@ void mover_stop(struct mover *mover)
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);
 	tend_list_free(mover->tended);
+	views_look_free(mover->views);
 	member_names_free(mover->names);
 	target_set_free(mover->targets);
 	pthread_cond_destroy(&mover->changed);
@@ -781,6 +801,8 @@ void mover_recheck_gone(struct mover *mover, struct bytes database, struct bytes
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++)
 		if (target_lies_in(target, database, collection))
 			recheck_gone(mover, target, database, collection.length == 0);
+	if (collection.length == 0)
+		views_look_soon(mover->views);
 	mover_queue_wake(mover->garbage);
 }
 

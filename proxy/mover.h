@@ -27,11 +27,6 @@ void mover_note(struct mover *mover, const struct mover_note *note);
 void mover_move_now(struct mover *mover, const struct mover_note *note,
 		    void (*done)(void *context, bool moved), void *context);
 
-enum mover_tending {
-	MOVER_TEND_INDEXES, /* indexes on the array were made or dropped: the overflow's follow */
-	MOVER_TEND_GONE,    /* the collection was dropped or renamed: so goes its overflow */
-};
-
 /* Sees to the rule's overflow for a client that changed the collection, and calls `done` (in a
  * mover's thread, or at once where no server has been reached yet) when that is done, could not be,
  * or takes long and goes on without the client. */

@@ -11,6 +11,7 @@
 struct member_names;
 struct gc;
 struct tend_list;
+struct views_look;
 
 struct mover {
 	const struct config *config;
@@ -21,6 +22,7 @@ struct mover {
 	struct member_names *names;
 	struct gc *gc;
 	struct tend_list *tended;
+	struct views_look *views;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */

@@ -111,6 +111,8 @@ static enum link_result tend(struct mover *mover, struct link *link, struct tend
 			     bool *more)
 {
 	switch (tending->what) {
+	case MOVER_TEND_NOTHING:
+		return LINK_DONE;
 	case MOVER_TEND_INDEXES:
 		return tend_indexes(mover, link, tending->target);
 	case MOVER_TEND_GONE:
