@@ -37,6 +37,8 @@ const char *error_name(enum error_code code)
 		return "IncompleteTransactionHistory";
 	case ERROR_CONVERSION_FAILURE:
 		return "ConversionFailure";
+	case ERROR_COLLECTION_UUID_MISMATCH:
+		return "CollectionUUIDMismatch";
 	case ERROR_TEMPORARILY_UNAVAILABLE:
 		return "TemporarilyUnavailable";
 	case ERROR_OBJECT_TOO_LARGE:

@@ -2,6 +2,8 @@
 #include "proxy/fitness.h"
 
 #include "proxy/fitness_judge.h"
+#include "proxy/log.h"
+#include "proxy/mirror.h"
 #include "proxy/mover_command.h"
 
 #include <bson/bson.h>
@@ -9,14 +11,16 @@
 #include <stdlib.h>
 
 #define NAMESPACE_NOT_FOUND 26
+#define WIRE_VERSION_6_0 17 /* from it on commands can name a collection's UUID */
 
 /* One check under way. Documents of a reply are judged as they come; the first reason stands. */
 struct checking {
 	struct link *link;
-	const struct mover_target *target;
+	struct mover_target *target;
 	bool overflow; /* what is looked at: the main collection or the overflow */
 	bool fit;
 	char *batch_index; /* the name of the unique index that is there; NULL: none */
+	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
 	char reason[320];
 };
@@ -57,12 +61,23 @@ static enum link_result refused(struct checking *checking, enum link_result resu
 	return LINK_DONE;
 }
 
+static void keep_uuid(struct checking *checking, struct bytes entry)
+{
+	struct element element;
+
+	if (document_find_path(entry, "info.uuid", &element) && element.type == BSON_BYTE_BINARY &&
+	    element.value.length == 4 + 1 + 16)
+		memcpy(checking->uuid, element.value.data + 5, 16);
+}
+
 static void judge_collection(void *context, struct bytes entry)
 {
 	struct checking *checking = context;
 
 	if (!checking->fit)
 		return;
+	if (checking->overflow)
+		keep_uuid(checking, entry);
 	checking->fit = checking->overflow
 				? judge_overflow_collection(entry, checking->reason,
 							    sizeof(checking->reason))
@@ -259,14 +274,31 @@ static enum link_result try_rights(struct checking *checking)
 	return try_insert(checking);
 }
 
-static enum link_result check_main(struct checking *checking)
+static enum link_result check_main(struct checking *checking, enum fitness_extent extent)
 {
 	enum link_result result = look_at_collection(checking);
 
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
-	if (result == LINK_DONE && checking->fit)
+	if (result == LINK_DONE && checking->fit && extent == FITNESS_OF_BOTH)
 		result = try_rights(checking);
+	return result;
+}
+
+/* Of the collection that has the indexes now. */
+static enum link_result note_uuid(struct checking *checking)
+{
+	struct element version;
+	int64_t wire = 0;
+	enum link_result result = LINK_DONE;
+
+	if (!checking->uuid[0] && !checking->uuid[1])
+		result = look_at_collection(checking); /* it was made just now */
+	if (!document_find(link_hello(checking->link), "maxWireVersion", &version) ||
+	    !element_integer(&version, &wire) || wire < WIRE_VERSION_6_0)
+		memset(checking->uuid, 0, sizeof(checking->uuid));
+	for (size_t i = 0; i < 2; i++)
+		atomic_store(&checking->target->overflow_uuid[i], checking->uuid[i]);
 	return result;
 }
 
@@ -278,6 +310,8 @@ static enum link_result check_overflow(struct checking *checking)
 		result = look_at_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
 		result = make_batch_index(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = note_uuid(checking);
 	if (result == LINK_DONE && checking->fit)
 		result = make_rule_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
@@ -313,19 +347,162 @@ static void judge(struct target_set *set, struct mover_target *target,
 }
 
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
-					  struct mover_target *target)
+					  struct mover_target *target, enum fitness_extent extent)
 {
 	struct checking checking = {.link = link, .target = target, .fit = true};
-	enum link_result result = check_main(&checking);
+	enum link_result result = check_main(&checking, extent);
 
-	if (result == LINK_DONE && checking.fit) {
+	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
 		checking.overflow = true;
 		result = check_overflow(&checking);
 	}
 	free(checking.batch_index);
 	if (result == LINK_LOST)
 		return result;
-	atomic_store(&target->judged_on, link_process(link));
+	if (extent == FITNESS_OF_BOTH)
+		atomic_store(&target->judged_on, link_process(link));
 	judge(set, target, &checking);
 	return LINK_DONE;
+}
+
+/* Mirrors. */
+
+struct mirroring {
+	struct link *link;
+	struct mover_target *target;
+	struct buffer wanted; /* an array of indexes: those of the main collection over the array */
+	struct buffer there;  /* an array of indexes: the overflow's */
+	size_t wanted_count, there_count;
+};
+
+static void take_main_index(void *context, struct bytes index)
+{
+	struct mirroring *mirroring = context;
+	char name[12];
+
+	if (mirror_write(mirroring->target->rule, index,
+			 writer_index(name, mirroring->wanted_count), &mirroring->wanted))
+		mirroring->wanted_count++;
+}
+
+static void take_overflow_index(void *context, struct bytes index)
+{
+	struct mirroring *mirroring = context;
+	char name[12];
+
+	writer_document(&mirroring->there, writer_index(name, mirroring->there_count++), index);
+}
+
+static enum link_result list_indexes(struct link *link, const char *database,
+				     const char *collection, link_document take,
+				     struct mirroring *mirroring)
+{
+	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(collection));
+	enum link_result result = link_find(link, database, view_of(command), take, mirroring);
+
+	bson_destroy(command);
+	if (result == LINK_REFUSED && link_error(link)->code == NAMESPACE_NOT_FOUND)
+		return LINK_DONE;
+	return result;
+}
+
+/* Whether an index like this one is among these. */
+static bool holds_like(const struct buffer *indexes, struct bytes index)
+{
+	struct cursor cursor;
+	struct element each;
+
+	require(cursor_open(&cursor, buffer_view(indexes)));
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (mirror_same(each.value, index))
+			return true;
+	return false;
+}
+
+static enum link_result mirror_run(struct mirroring *mirroring, struct buffer *command,
+				   size_t start, struct bytes index)
+{
+	struct mover_target *target = mirroring->target;
+	struct bytes name = mirror_name(index);
+	enum link_result result;
+
+	command_write_concern(command, mirroring->link);
+	writer_close(command, start);
+	result = link_run(mirroring->link, target->overflow_database, buffer_view(command));
+	if (result == LINK_REFUSED)
+		log_warning("mover: '%s.%s': the index '%.*s' could not be made or dropped: %s",
+			    target->overflow_database, target->overflow_collection,
+			    (int)name.length, (const char *)name.data,
+			    link_error(mirroring->link)->message);
+	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
+}
+
+static enum link_result drop_mirror(struct mirroring *mirroring, struct bytes index)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command);
+
+	writer_string(&command, "dropIndexes", mirroring->target->overflow_collection);
+	writer_text(&command, "index", mirror_name(index));
+	return mirror_run(mirroring, &command, start, index);
+}
+
+static enum link_result make_mirror(struct mirroring *mirroring, struct bytes index)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command), indexes;
+
+	writer_string(&command, "createIndexes", mirroring->target->overflow_collection);
+	indexes = writer_open_array(&command, "indexes");
+	writer_document(&command, "0", index);
+	writer_close(&command, indexes);
+	return mirror_run(mirroring, &command, start, index);
+}
+
+/* First what is too many, whose names may be wanted again. */
+static enum link_result drop_others(struct mirroring *mirroring)
+{
+	enum link_result result = LINK_DONE;
+	struct cursor cursor;
+	struct element index;
+
+	require(cursor_open(&cursor, buffer_view(&mirroring->there)));
+	while (result == LINK_DONE && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (mirror_is_ours(index.value) && !holds_like(&mirroring->wanted, index.value))
+			result = drop_mirror(mirroring, index.value);
+	return result;
+}
+
+static enum link_result make_missing(struct mirroring *mirroring)
+{
+	enum link_result result = LINK_DONE;
+	struct cursor cursor;
+	struct element index;
+
+	require(cursor_open(&cursor, buffer_view(&mirroring->wanted)));
+	while (result == LINK_DONE && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (!holds_like(&mirroring->there, index.value))
+			result = make_mirror(mirroring, index.value);
+	return result;
+}
+
+must_check enum link_result fitness_mirror(struct link *link, struct mover_target *target)
+{
+	struct mirroring mirroring = {.link = link, .target = target};
+	size_t wanted = writer_open(&mirroring.wanted), there = writer_open(&mirroring.there);
+	enum link_result result = list_indexes(link, target->database, target->collection,
+					       take_main_index, &mirroring);
+
+	if (result == LINK_DONE)
+		result = list_indexes(link, target->overflow_database, target->overflow_collection,
+				      take_overflow_index, &mirroring);
+	writer_close(&mirroring.wanted, wanted);
+	writer_close(&mirroring.there, there);
+	if (result == LINK_DONE)
+		result = drop_others(&mirroring);
+	if (result == LINK_DONE)
+		result = make_missing(&mirroring);
+	buffer_fini(&mirroring.wanted);
+	buffer_fini(&mirroring.there);
+	return result;
 }

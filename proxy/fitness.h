@@ -5,7 +5,15 @@
 #include "proxy/mover_link.h"
 #include "proxy/mover_target.h"
 
+enum fitness_extent {
+	FITNESS_OF_MAIN, /* the main collection may have changed: its options and indexes */
+	FITNESS_OF_BOTH, /* all, with rights and the overflow's indexes */
+};
+
 /* Judges the target (target_judge) by what the server says now. LINK_LOST where it says nothing;
  * else LINK_DONE. */
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
-					  struct mover_target *target);
+					  struct mover_target *target, enum fitness_extent extent);
+/* Makes the overflow's indexes that have their like on the main collection (mirror.h), and drops
+ * those whose like is gone. What the server refuses is logged: reads are right without them. */
+must_check enum link_result fitness_mirror(struct link *link, struct mover_target *target);

@@ -8,6 +8,8 @@
 #include "proxy/mover_inner.h"
 #include "proxy/mover_look.h"
 #include "proxy/mover_round.h"
+#include "proxy/mover_tend.h"
+#include "proxy/mover_views.h"
 #include "proxy/sweep.h"
 #include "rules/glob.h"
 
@@ -56,9 +58,35 @@ static bool judgement_holds(const struct mover_target *target)
 	return target->fitness != FITNESS_UNKNOWN && mover_clock() < target->judged_at + JUDGED_MS;
 }
 
-static bool is_judged(const struct link *link, const struct mover_target *target)
+/* But for what may have changed on the main collection. */
+static bool overflow_is_judged(const struct link *link, const struct mover_target *target)
 {
 	return judgement_holds(target) && target->judged_on == link_process(link);
+}
+
+static bool is_judged(const struct link *link, const struct mover_target *target)
+{
+	return overflow_is_judged(link, target) && !target->main_changed;
+}
+
+static enum link_result judge_now(struct mover *mover, struct link *link,
+				  struct mover_target *target)
+{
+	bool both = target->fitness != FITNESS_FIT || !overflow_is_judged(link, target);
+	enum link_result result;
+
+	atomic_store(&target->main_changed, false);
+	result = fitness_check(link, mover->targets, target,
+			       both ? FITNESS_OF_BOTH : FITNESS_OF_MAIN);
+	if (result != LINK_DONE)
+		atomic_store(&target->main_changed, true);
+	else if (both)
+		atomic_store(&target->judged_at, mover_clock());
+	if (result == LINK_DONE) {
+		atomic_store(&target->mirror_due, true);
+		atomic_store(&mover->recheck_due, true);
+	}
+	return result;
 }
 
 /* `found`: it has become unfit just now. */
@@ -74,9 +102,7 @@ static enum link_result judge(struct mover *mover, struct link *link, struct mov
 	if (again || !is_judged(link, target)) {
 		enum fitness before = target->fitness;
 
-		result = fitness_check(link, mover->targets, target);
-		if (result == LINK_DONE)
-			atomic_store(&target->judged_at, mover_clock());
+		result = judge_now(mover, link, target);
 		*found = before != FITNESS_UNFIT && target->fitness == FITNESS_UNFIT;
 		atomic_store(&mover->metrics->unfit_namespaces,
 			     (int64_t)target_unfit_count(mover->targets));
@@ -216,7 +242,12 @@ static void give_back(struct mover_queue *queue, struct mover_work **works, size
 static void work_on(struct mover *mover, struct link *link, struct mover_work **works, size_t count)
 {
 	struct mover_target *target = works[0]->target;
-	enum link_result result = mover_judge(mover, link, target, false);
+	bool stores = works[0]->id_type && works[0]->outlier;
+	enum link_result result = LINK_DONE;
+
+	/* Who only looks needs no judgement that is fresh. */
+	if (stores || target->fitness != FITNESS_FIT)
+		result = mover_judge(mover, link, target, false);
 
 	if (result != LINK_DONE) {
 		give_back(mover->rounds, works, count, MOVER_ABSENT);
@@ -350,6 +381,10 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 	check = check_rules(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
+	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
+		snprintf(reason, size, "%s", link_error(keeper->link)->message);
+		return MOVER_CHECK_NO_SERVER;
+	}
 	if (member_names_cover(mover->names, link_hello(keeper->link), member, sizeof(member)))
 		return MOVER_CHECK_GOOD;
 	snprintf(reason, size,
@@ -409,14 +444,32 @@ static void check_again(struct keeper *keeper)
 	if (!atomic_exchange(&mover->recheck_due, false) && target_unfit_count(mover->targets) == 0)
 		return;
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
-		if (!recheck_is_due(target))
+		if (recheck_is_due(target) &&
+		    (!mover_connect(mover, &keeper->link, &error) ||
+		     mover_judge(mover, keeper->link, target, true) != LINK_DONE)) {
+			atomic_store(&target->recheck, true);
+			atomic_store(&mover->recheck_due, true);
 			continue;
-		if (mover_connect(mover, &keeper->link, &error) &&
-		    mover_judge(mover, keeper->link, target, true) == LINK_DONE)
+		}
+		if (target->fitness != FITNESS_FIT ||
+		    !atomic_exchange(&target->mirror_due, false) ||
+		    (mover_connect(mover, &keeper->link, &error) &&
+		     fitness_mirror(keeper->link, target) != LINK_LOST))
 			continue;
-		atomic_store(&target->recheck, true);
+		atomic_store(&target->mirror_due, true);
 		atomic_store(&mover->recheck_due, true);
 	}
+}
+static void look_at_views(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error;
+
+	if (!atomic_load(&mover->ready) || !views_look_due(mover->views))
+		return;
+	if (!mover_connect(mover, &keeper->link, &error) ||
+	    views_look_now(mover->views, mover, keeper->link) != LINK_DONE)
+		mover_pause(mover, CONNECT_PAUSE_MS);
 }
 
 static void look_for_garbage(struct keeper *keeper, struct mover_work **works, size_t count)
@@ -444,16 +497,19 @@ static void *run_keeper(void *context)
 	struct mover_work *works[MOVER_TAKE_MAX];
 	int64_t due, next;
 	size_t count;
+	bool more;
 
 	while (!atomic_load(&mover->stopping)) {
 		check_until_good(&keeper);
 		learn_names(&keeper);
+		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
+		look_at_views(&keeper);
 		due = gc_sweep_out(mover->gc, keeper.link, mover_clock());
 		count = mover_queue_take(mover->garbage, mover_clock(), works, &next);
 		if (count > 0)
 			look_for_garbage(&keeper, works, count);
-		else
+		else if (!more)
 			mover_queue_wait(mover->garbage,
 					 earliest(earliest(due, next), mover_clock() + KEEP_MS));
 	}
@@ -569,6 +625,8 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	mover->garbage = mover_queue_new();
 	mover->names = member_names_new(config);
 	mover->gc = gc_new(mover);
+	mover->tended = tend_list_new();
+	mover->views = views_look_new();
 	pthread_mutex_init(&mover->lock, NULL);
 	pthread_mutex_init(&mover->fitness_lock, NULL);
 	pthread_condattr_init(&clock);
@@ -595,6 +653,8 @@ void mover_stop(struct mover *mover)
 	mover_queue_free(mover->rounds);
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);
+	tend_list_free(mover->tended);
+	views_look_free(mover->views);
 	member_names_free(mover->names);
 	target_set_free(mover->targets);
 	pthread_cond_destroy(&mover->changed);
@@ -647,6 +707,20 @@ void mover_move_now(struct mover *mover, const struct mover_note *note,
 		drop_note(mover);
 }
 
+void mover_tend(struct mover *mover, const struct mover_note *note, enum mover_tending what,
+		void (*done)(void *context, bool tended), void *context)
+{
+	struct mover_target *target =
+		target_get(mover->targets, note->rule, note->database, note->collection);
+
+	if (!target || !mover_ready(mover)) {
+		done(context, false);
+		return;
+	}
+	tend_list_add(mover->tended, target, what, done, context);
+	mover_queue_wake(mover->garbage);
+}
+
 bool mover_ready(const struct mover *mover)
 {
 	return atomic_load(&mover->ready);
@@ -687,6 +761,12 @@ static bool target_lies_in(const struct mover_target *target, struct bytes datab
 	return bytes_are(database, target->database) && bytes_are(collection, target->collection);
 }
 
+static void recheck_soon(struct mover *mover, struct mover_target *target)
+{
+	atomic_store(&target->recheck, true);
+	atomic_store(&mover->recheck_due, true);
+}
+
 void mover_recheck(struct mover *mover, struct bytes database, struct bytes collection)
 {
 	struct mover_target *target;
@@ -694,11 +774,35 @@ void mover_recheck(struct mover *mover, struct bytes database, struct bytes coll
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
 		if (!target_lies_in(target, database, collection))
 			continue;
-		atomic_store(&target->judged_at,
-			     -JUDGED_MS); /* no round before it is judged again */
-		atomic_store(&target->recheck, true);
-		atomic_store(&mover->recheck_due, true);
+		atomic_store(&target->main_changed, true);
+		recheck_soon(mover, target);
 	}
+	mover_queue_wake(mover->garbage);
+}
+
+/* An overflow in another database stays behind when its main collection's is dropped. */
+static void recheck_gone(struct mover *mover, struct mover_target *target, struct bytes database,
+			 bool whole)
+{
+	atomic_store(&target->judged_at, MOVER_NEVER);
+	if (target->fitness == FITNESS_UNFIT)
+		recheck_soon(mover, target);
+	if (whole && bytes_are(database, target->database) &&
+	    !bytes_are(database, target->overflow_database))
+		tend_list_add(mover->tended, target, MOVER_TEND_GONE, NULL, NULL);
+}
+
+/* Nothing is asked of the server before somebody needs it: a database may be dropped, and filled,
+ * many times a second. */
+void mover_recheck_gone(struct mover *mover, struct bytes database, struct bytes collection)
+{
+	struct mover_target *target;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++)
+		if (target_lies_in(target, database, collection))
+			recheck_gone(mover, target, database, collection.length == 0);
+	if (collection.length == 0)
+		views_look_soon(mover->views);
 	mover_queue_wake(mover->garbage);
 }
 

@@ -27,6 +27,12 @@ void mover_note(struct mover *mover, const struct mover_note *note);
 void mover_move_now(struct mover *mover, const struct mover_note *note,
 		    void (*done)(void *context, bool moved), void *context);
 
+/* Sees to the rule's overflow for a client that changed the collection, and calls `done` (in a
+ * mover's thread, or at once where no server has been reached yet) when that is done, could not be,
+ * or takes long and goes on without the client. */
+void mover_tend(struct mover *mover, const struct mover_note *note, enum mover_tending what,
+		void (*done)(void *context, bool tended), void *context);
+
 enum mover_check {
 	MOVER_CHECK_GOOD,
 	MOVER_CHECK_NO_SERVER, /* none answers yet: start all the same, the mover keeps trying */
@@ -45,10 +51,12 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size);
  * and returns true. Cheap where no namespace is unfit. */
 bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,
 		 size_t size);
-/* The namespace's fitness, or its overflow's indexes, may have changed (createIndexes, collMod,
- * create, drop, dropDatabase): checked again, and before anything is stored. An empty collection:
- * the whole database. */
+/* The namespace's fitness may have changed (createIndexes, collMod, create): checked again, and
+ * before anything is stored. */
 void mover_recheck(struct mover *mover, struct bytes database, struct bytes collection);
+/* The collection, or without one the database, was dropped, and its overflow's indexes may be gone:
+ * all is checked before anything is stored. */
+void mover_recheck_gone(struct mover *mover, struct bytes database, struct bytes collection);
 
 /* What each configured server calls itself (`me` of its hello) -> the advertised address. Any
  * thread. False where unknown (yet). The advertised text belongs to the config. */

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #define MAJORITY_TIMEOUT_MS 10000
+#define UUID_SUBTYPE 4
 
 const char *state_path(char *path, const struct rule *rule, const char *field)
 {
@@ -57,6 +58,21 @@ void command_equal(struct buffer *command, const char *name, uint8_t type, struc
 void command_generation(struct buffer *command, const char *name, struct bytes generation)
 {
 	writer_binary(command, name, generation);
+}
+
+void command_overflow_uuid(struct buffer *command, const struct mover_target *target)
+{
+	uint8_t uuid[5 + 16] = {16, 0, 0, 0, UUID_SUBTYPE};
+
+	for (size_t i = 0; i < 2; i++) {
+		uint64_t half = atomic_load(&target->overflow_uuid[i]);
+
+		if (half == 0)
+			return;
+		memcpy(uuid + 5 + 8 * i, &half, 8);
+	}
+	writer_renamed(command, "collectionUUID",
+		       &(struct element){.type = BSON_BYTE_BINARY, .value = {uuid, sizeof(uuid)}});
 }
 
 void command_exists(struct buffer *command, const char *name, bool exists)

@@ -18,6 +18,8 @@ void command_write_concern(struct buffer *command, const struct link *link);
 /* {<name>: {$eq: <value>}}: also where the value is a document or null. */
 void command_equal(struct buffer *command, const char *name, uint8_t type, struct bytes value);
 void command_generation(struct buffer *command, const char *name, struct bytes generation);
+/* The command is for the overflow collection that was judged, and no other of its name. */
+void command_overflow_uuid(struct buffer *command, const struct mover_target *target);
 void command_exists(struct buffer *command, const char *name, bool exists);
 /* The later of the two times. */
 uint64_t time_after(const struct link *link, uint64_t time);

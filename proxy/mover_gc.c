@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define WAITING_MAX 100000
+#define PAGE_MAX 1000
 
 /* The dead generations of one document. */
 struct dead {
@@ -176,8 +177,9 @@ static enum link_result find_generations(struct looking *looking, struct link *l
 			 looking);
 }
 
-/* G1: the generations that are alive, no earlier than G0. */
-static enum link_result find_alive(struct looking *looking, struct link *link)
+/* G1, no earlier than G0: these fields of the main documents. */
+static enum link_result find_mains(struct looking *looking, struct link *link, const char *field,
+				   link_document take)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter, condition, in, i = 0;
@@ -192,10 +194,16 @@ static enum link_result find_alive(struct looking *looking, struct link *link)
 	writer_close(&out, in);
 	writer_close(&out, condition);
 	writer_close(&out, filter);
-	write_projection(&out, "_spill", NULL);
+	write_projection(&out, field, NULL);
 	command_read_concern(&out, link, time_after(link, 0));
 	writer_close(&out, start);
-	return link_find(link, looking->target->database, buffer_view(&out), take_main, looking);
+	return link_find(link, looking->target->database, buffer_view(&out), take, looking);
+}
+
+/* The generations that are alive. */
+static enum link_result find_alive(struct looking *looking, struct link *link)
+{
+	return find_mains(looking, link, "_spill", take_main);
 }
 
 static void keep_dead(struct dead *dead, const struct looking *looking)
@@ -253,31 +261,47 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 	return result;
 }
 
-/* G2. */
-static enum link_result remove_dead(struct link *link, const struct dead *dead)
+static void write_removal(struct buffer *out, const char *index, const struct dead *dead)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), deletes, each, q, condition, in;
+	size_t each = writer_open_document(out, index), q = writer_open_document(out, "q");
+	size_t condition, in;
 	char name[12];
 
-	writer_string(&out, "delete", dead->target->overflow_collection);
-	deletes = writer_open_array(&out, "deletes");
-	each = writer_open_document(&out, "0");
-	q = writer_open_document(&out, "q");
-	command_equal(&out, dead->target->rule->overflow.link, dead->type, dead->link);
-	in = open_in(&out, "_spill.g", &condition);
+	command_equal(out, dead->target->rule->overflow.link, dead->type, dead->link);
+	in = open_in(out, "_spill.g", &condition);
 	for (size_t i = 0; i < dead->count; i++)
-		command_generation(&out, writer_index(name, i),
+		command_generation(out, writer_index(name, i),
 				   (struct bytes){dead->generations[i], 16});
-	writer_close(&out, in);
-	writer_close(&out, condition);
-	writer_close(&out, q);
-	writer_int32(&out, "limit", 0);
-	writer_close(&out, each);
+	writer_close(out, in);
+	writer_close(out, condition);
+	writer_close(out, q);
+	writer_int32(out, "limit", 0);
+	writer_close(out, each);
+}
+
+/* G2, of `dead` and, where `all`, of those behind it. */
+static enum link_result remove_them(struct link *link, const struct dead *dead, bool all)
+{
+	const struct mover_target *target = dead->target;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), deletes, count = 0;
+	char name[12];
+
+	writer_string(&out, "delete", target->overflow_collection);
+	deletes = writer_open_array(&out, "deletes");
+	do {
+		write_removal(&out, writer_index(name, count++), dead);
+		dead = dead->next;
+	} while (all && dead);
 	writer_close(&out, deletes);
 	command_write_concern(&out, link);
 	writer_close(&out, start);
-	return link_run(link, dead->target->overflow_database, buffer_view(&out));
+	return link_run(link, target->overflow_database, buffer_view(&out));
+}
+
+static enum link_result remove_dead(struct link *link, const struct dead *dead)
+{
+	return remove_them(link, dead, false);
 }
 
 must_check enum link_result gc_clear(struct mover *mover, struct link *link,
@@ -301,6 +325,113 @@ must_check enum link_result gc_clear(struct mover *mover, struct link *link,
 		dead_free(dead);
 	}
 	free(looking.alive);
+	return result;
+}
+
+/* A page of the overflow of a collection that is gone. */
+struct page {
+	struct looking looking; /* has to be the first: find_mains hands it on */
+	struct gc_place *place;
+	size_t count;
+};
+
+static void take_page(void *context, struct bytes document)
+{
+	struct page *page = context;
+	struct element id;
+	uint8_t *copy;
+
+	page->count++;
+	take_overflow(&page->looking, document);
+	if (!document_find(document, "_id", &id))
+		return;
+	copy = must_malloc(id.value.length + 1);
+	if (id.value.length > 0)
+		memcpy(copy, id.value.data, id.value.length);
+	free((void *)page->place->value.data);
+	*page->place = (struct gc_place){id.type, {copy, id.value.length}};
+}
+
+static enum link_result find_page(struct page *page, struct link *link)
+{
+	const struct mover_target *target = page->looking.target;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), document;
+
+	writer_string(&out, "find", target->overflow_collection);
+	write_projection(&out, target->rule->overflow.link, "_spill.g");
+	document = writer_open_document(&out, "hint");
+	writer_int32(&out, "_id", 1);
+	writer_close(&out, document);
+	if (page->place->type) { /* an index bound doesn't stop at a change of type */
+		document = writer_open_document(&out, "min");
+		writer_renamed(&out, "_id",
+			       &(struct element){.type = page->place->type,
+						 .value = page->place->value});
+		writer_close(&out, document);
+	}
+	writer_int32(&out, "limit", PAGE_MAX);
+	writer_int32(&out, "batchSize", PAGE_MAX);
+	writer_close(&out, start);
+	return link_find(link, target->overflow_database, buffer_view(&out), take_page, page);
+}
+
+/* A document that is there: its count of dead generations becomes 0. */
+static void take_present(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	struct element id;
+
+	if (!document_find(document, "_id", &id))
+		return;
+	for (struct dead *dead = looking->found; dead; dead = dead->next)
+		if (dead->type == id.type && bytes_equal(dead->link, id.value))
+			dead->count = 0;
+}
+
+/* Leaves those whose documents are gone. */
+static void leave_present(struct mover *mover, struct looking *looking)
+{
+	struct dead **at = &looking->found;
+
+	while (*at) {
+		struct dead *dead = *at;
+
+		if (dead->count > 0) {
+			at = &dead->next;
+			continue;
+		}
+		mover_queue_look(mover->garbage, looking->target, dead->type, dead->link,
+				 mover_clock());
+		*at = dead->next;
+		dead_free(dead);
+	}
+}
+
+must_check enum link_result gc_remove_page(struct mover *mover, struct link *link,
+					   struct mover_target *target, struct gc_place *place,
+					   bool *more)
+{
+	struct page page = {.looking = {.target = target}, .place = place};
+	struct looking *looking = &page.looking;
+	enum link_result result = find_page(&page, link);
+
+	*more = page.count == PAGE_MAX;
+	if (result == LINK_DONE && looking->found)
+		result = find_mains(looking, link, "_id", take_present);
+	if (result == LINK_DONE)
+		leave_present(mover, looking);
+	if (result == LINK_DONE && looking->found)
+		result = remove_them(link, looking->found, true);
+	while (looking->found) {
+		struct dead *dead = looking->found;
+
+		looking->found = dead->next;
+		if (result == LINK_DONE)
+			metric_add_shared(&mover->metrics->generations_collected,
+					  (int64_t)dead->count);
+		dead_free(dead);
+	}
 	return result;
 }
 

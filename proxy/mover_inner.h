@@ -10,6 +10,8 @@
 
 struct member_names;
 struct gc;
+struct tend_list;
+struct views_look;
 
 struct mover {
 	const struct config *config;
@@ -19,6 +21,8 @@ struct mover {
 	struct mover_queue *garbage; /* documents whose overflow may hold dead generations */
 	struct member_names *names;
 	struct gc *gc;
+	struct tend_list *tended;
+	struct views_look *views;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */

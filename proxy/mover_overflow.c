@@ -148,6 +148,7 @@ static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 	writer_close(&out, u);
 	writer_close(&out, update);
 	writer_close(&out, updates);
+	command_overflow_uuid(&out, pass->target);
 	command_write_concern(&out, pass->link);
 	result = pass_run(pass, pass->target->overflow_database, &out, start);
 	return pass_guarded(pass, "M3b", result, PASS_AGAIN);
@@ -220,6 +221,7 @@ static enum link_result insert_some(struct pass_state *pass)
 	writer_close(&out, documents);
 	if (count == 0)
 		return LINK_DONE;
+	command_overflow_uuid(&out, pass->target);
 	command_write_concern(&out, pass->link);
 	result = pass_run(pass, pass->target->overflow_database, &out, start);
 	if (result == LINK_REFUSED && (size_t)link_error(pass->link)->done < count &&
@@ -257,7 +259,8 @@ static enum pass store_rest(struct pass_state *pass)
 	if (result == LINK_DONE)
 		return main_cut(pass);
 	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == ERROR_DUPLICATE_KEY;
-	if (result == LINK_LOST || link_error(pass->link)->write_concern)
+	if (result == LINK_LOST || link_error(pass->link)->write_concern ||
+	    link_error(pass->link)->code == ERROR_COLLECTION_UUID_MISMATCH)
 		return pass_failed(pass, "M3c", result);
 	if (pass->stored > 0)
 		return main_cut(pass);

@@ -6,6 +6,8 @@
 
 #include <stdatomic.h>
 
+#define MOVER_NEVER (INT64_MIN / 2) /* a time so long ago that nothing holds since */
+
 enum fitness {
 	FITNESS_UNKNOWN,
 	FITNESS_FIT,
@@ -21,10 +23,16 @@ struct mover_target {
 	_Atomic(enum fitness) fitness;
 	_Atomic uint64_t judged_on;  /* the server process that was asked: link_process */
 	_Atomic int64_t judged_at;   /* monotonic milliseconds */
+	atomic_bool main_changed;    /* since then, perhaps */
+	/* The overflow collection that was judged: its UUID, 0 where none can be asked for. A store
+	 * names it, so that it never goes into a collection that was made since, without the
+	 * indexes. */
+	_Atomic uint64_t overflow_uuid[2];
 	char reason[900];            /* guarded by the set's lock */
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
 	atomic_bool recheck;         /* its fitness may have changed */
+	atomic_bool mirror_due;      /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged;     /* that documents are left alone: one line a target */
 };
 

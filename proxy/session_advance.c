@@ -53,6 +53,19 @@ static void advance_move(struct session *session)
 		       advance_on_mover_done, task);
 }
 
+/* The same callbacks: what became of it doesn't matter to the client. */
+static void advance_tend(struct session *session)
+{
+	const struct sequence *sequence = session->sequence;
+	struct moved_task *task = must_calloc(1, sizeof(*task));
+
+	task->task.run = advance_on_moved;
+	task->session = session;
+	session->pinned = true;
+	mover_tend(session->loop->service->mover, &sequence->move, sequence->match.tending,
+		   advance_on_mover_done, task);
+}
+
 struct pause_timer {
 	uv_timer_t timer;
 	struct session *session;
@@ -100,6 +113,25 @@ static void advance_count(struct session *session)
 		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);
 }
 
+/* A collection may have changed, or be another one now. */
+static void advance_recheck(struct mover *mover, const struct match *match)
+{
+	const struct ruled_namespace *namespace = match->namespace, *onto = match->onto;
+
+	if (!namespace) {
+		mover_recheck_gone(mover, match->command.database, (struct bytes){0});
+		return;
+	}
+	if (match->tending == MOVER_TEND_GONE)
+		mover_recheck_gone(mover, bytes_of(namespace->database),
+				   bytes_of(namespace->collection));
+	else
+		mover_recheck(mover, bytes_of(namespace->database),
+			      bytes_of(namespace->collection));
+	if (onto)
+		mover_recheck(mover, bytes_of(onto->database), bytes_of(onto->collection));
+}
+
 /* The sequence is over: what it leaves for the mover is noted, and the client's next requests are
  * looked at. */
 static void advance_end(struct session *session)
@@ -109,9 +141,7 @@ static void advance_end(struct session *session)
 
 	sequence_notes(sequence, advance_take_note, session);
 	if (match->changes_fitness)
-		mover_recheck(session->loop->service->mover, match->command.database,
-			      match->namespace ? bytes_of(match->namespace->collection)
-					       : (struct bytes){0});
+		advance_recheck(session->loop->service->mover, match);
 	advance_count(session);
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
@@ -170,6 +200,9 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		break;
 	case SEQUENCE_MOVE:
 		advance_move(session);
+		break;
+	case SEQUENCE_TEND:
+		advance_tend(session);
 		break;
 	case SEQUENCE_PAUSE:
 		advance_pause(session);

@@ -124,12 +124,30 @@ bool match_refuse_overflow(const struct matching *matching, struct bytes databas
 	return true;
 }
 
+bool match_refuse_short_view(const struct matching *matching, struct bytes database,
+			     struct bytes collection)
+{
+	const struct rule *rule = rule_set_short_view(matching->rules, database, collection);
+	char what[320];
+
+	if (!rule)
+		return false;
+	snprintf(what, sizeof(what), "a read of the view '%.*s.%.*s'", (int)database.length,
+		 (const char *)database.data, (int)collection.length,
+		 (const char *)collection.data);
+	match_refuse(matching->match, rule, what,
+		     "it reads or returns the ruled array, of which it would see a part only");
+	snprintf(matching->match->what, sizeof(matching->match->what), "view");
+	return true;
+}
+
 bool match_refuse_name(const struct matching *matching, struct bytes database,
 		       struct bytes collection, const char *what)
 {
 	const struct ruled_namespace *namespace;
 
-	if (match_refuse_overflow(matching, database, collection))
+	if (match_refuse_overflow(matching, database, collection) ||
+	    match_refuse_short_view(matching, database, collection))
 		return true;
 	namespace = match_find_namespace(matching, database, collection);
 	if (matching->match->verdict == VERDICT_REFUSE)
@@ -142,18 +160,26 @@ bool match_refuse_name(const struct matching *matching, struct bytes database,
 	return true;
 }
 
-bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
-			    const char *what)
+must_check bool match_split_name(struct bytes full_name, struct bytes *database,
+				 struct bytes *collection)
 {
 	const uint8_t *dot =
 		full_name.length ? memchr(full_name.data, '.', full_name.length) : NULL;
-	struct bytes database, collection;
 
 	if (!dot)
 		return false;
-	database = (struct bytes){full_name.data, (size_t)(dot - full_name.data)};
-	collection = (struct bytes){dot + 1, full_name.length - database.length - 1};
-	return match_refuse_name(matching, database, collection, what);
+	*database = (struct bytes){full_name.data, (size_t)(dot - full_name.data)};
+	*collection = (struct bytes){dot + 1, full_name.length - database->length - 1};
+	return true;
+}
+
+bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
+			    const char *what)
+{
+	struct bytes database, collection;
+
+	return match_split_name(full_name, &database, &collection) &&
+	       match_refuse_name(matching, database, collection, what);
 }
 
 /* ---- reads ---- */
@@ -341,89 +367,6 @@ static void match_read(const struct matching *matching)
 	matching->match->verdict = VERDICT_READ;
 }
 
-/* ---- what changes collections ---- */
-
-static void watch(const struct matching *matching)
-{
-	matching->match->verdict = VERDICT_WATCH;
-	matching->match->changes_fitness = true;
-}
-
-static bool index_unfit(const struct matching *matching, struct bytes index)
-{
-	struct match *match = matching->match;
-	struct element key, option;
-	struct cursor cursor;
-	struct reads reads;
-	bool special = false;
-
-	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT)
-		return false;
-	if (!cursor_open(&cursor, key.value))
-		return false;
-	while (cursor_next(&cursor, &option) == CURSOR_ELEMENT) {
-		struct bytes kind;
-
-		if (element_string(&option, &kind) && !bytes_are(kind, "hashed"))
-			special = true; /* text, 2d, 2dsphere */
-	}
-	reads = reads_of_keys(key.value, match->namespace);
-	if (special && memmem(key.value.data, key.value.length, "$**", 3))
-		reads.kind = READS_ARRAY;
-	if (document_find(index, "partialFilterExpression", &option) &&
-	    option.type == BSON_BYTE_DOCUMENT && reads.kind == READS_NOTHING &&
-	    document_find(index, "unique", &key) && element_truth(&key))
-		reads = reads_of_filter(option.value, match->namespace);
-	if (reads.kind == READS_NOTHING)
-		return false;
-	if (reads.kind != READS_ARRAY)
-		return match_refuse_reads(match, &reads, "index");
-	if (document_find(index, "unique", &option) && element_truth(&option))
-		match_refuse(match, reads.rule, "a unique index on the ruled array",
-			     "it can't be enforced across main and overflow documents");
-	else if (document_find(index, "expireAfterSeconds", &option))
-		match_refuse(
-			match, reads.rule, "a TTL index on the ruled array",
-			"it would judge the part of the array that is left in the main document");
-	else if (special)
-		match_refuse(match, reads.rule, "a text or geo index over the ruled array",
-			     "it would see only the part of the array that is left in the main "
-			     "document");
-	return match->verdict == VERDICT_REFUSE;
-}
-
-static void match_create_indexes(const struct matching *matching)
-{
-	const struct element *indexes = &matching->command->fields[FIELD_INDEXES];
-	struct cursor cursor;
-	struct element index;
-
-	watch(matching);
-	if (indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
-		return;
-	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
-		if (index.type == BSON_BYTE_DOCUMENT && index_unfit(matching, index.value))
-			return;
-}
-
-static void match_create(const struct matching *matching)
-{
-	const struct command *command = matching->command;
-	const struct rule *rule = matching->match->namespace->targets[0].rule;
-
-	watch(matching);
-	if (command_has(command, FIELD_VIEW_ON))
-		match_refuse(matching->match, rule, "create as a view",
-			     "a rule needs a collection");
-	else if (command_has(command, FIELD_TIME_SERIES))
-		match_refuse(matching->match, rule, "create as time series",
-			     "a rule needs an ordinary collection");
-	else if (command_has(command, FIELD_CAPPED) &&
-		 element_truth(&command->fields[FIELD_CAPPED]))
-		match_refuse(matching->match, rule, "create as capped",
-			     "a rule needs an ordinary collection");
-}
-
 static void match_pass(const struct matching *matching)
 {
 	(void)matching;
@@ -443,6 +386,7 @@ static void match_unsupported(const struct matching *matching)
 
 enum overflow_access {
 	OVERFLOW_READ,  /* overflow collections are readable as they are stored */
+	OVERFLOW_QUERY, /* the same; views that give arrays short are not */
 	OVERFLOW_WRITE, /* refused on them */
 };
 
@@ -455,22 +399,22 @@ struct command_rule {
 /* Commands whose first value is a collection of $db. What is not here is refused on a ruled
  * namespace. */
 static const struct command_rule command_rules[] = {
-	{"find", match_find, OVERFLOW_READ},
+	{"find", match_find, OVERFLOW_QUERY},
 	{"insert", match_insert, OVERFLOW_WRITE},
 	{"update", match_update, OVERFLOW_WRITE},
 	{"delete", match_delete, OVERFLOW_WRITE},
 	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE},
 	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE},
-	{"count", match_count, OVERFLOW_READ},
-	{"distinct", match_distinct, OVERFLOW_READ},
+	{"count", match_count, OVERFLOW_QUERY},
+	{"distinct", match_distinct, OVERFLOW_QUERY},
 	{"killCursors", match_pass, OVERFLOW_READ},
 	{"listIndexes", match_pass, OVERFLOW_READ},
 	{"createIndexes", match_create_indexes, OVERFLOW_READ},
-	{"dropIndexes", watch, OVERFLOW_WRITE},
-	{"deleteIndexes", watch, OVERFLOW_WRITE},
-	{"collMod", watch, OVERFLOW_WRITE},
+	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE},
+	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE},
+	{"collMod", match_watch, OVERFLOW_WRITE},
 	{"create", match_create, OVERFLOW_READ},
-	{"drop", watch, OVERFLOW_WRITE},
+	{"drop", match_drop, OVERFLOW_WRITE},
 	{"collStats", match_pass, OVERFLOW_READ},
 	{"collstats", match_pass, OVERFLOW_READ},
 	{"validate", match_pass, OVERFLOW_READ},
@@ -524,8 +468,15 @@ static void match_on_collection(const struct matching *matching)
 	if ((!rule || rule->access == OVERFLOW_WRITE) &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
 		return;
+	if (rule && rule->access == OVERFLOW_QUERY &&
+	    match_refuse_short_view(matching, matching->database, matching->command->collection))
+		return;
 	match->namespace =
 		match_find_namespace(matching, matching->database, matching->command->collection);
+	if (!match->namespace && match->verdict != VERDICT_REFUSE && rule &&
+	    rule->access == OVERFLOW_WRITE &&
+	    rule_set_short_view(matching->rules, matching->database, matching->command->collection))
+		match_watch(matching); /* drop, collMod: the name may soon stand for another thing */
 	if (!match->namespace || match->verdict == VERDICT_REFUSE)
 		return;
 	if (matching->command->duplicate)
@@ -546,33 +497,6 @@ static void match_get_more(const struct matching *matching)
 	matching->match->namespace = match_find_namespace(matching, matching->database, name);
 	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)
 		match_read(matching);
-}
-
-static void match_rename(const struct matching *matching)
-{
-	struct bytes to;
-
-	if (match_refuse_full_name(matching, matching->command->collection, "renameCollection"))
-		return;
-	if (command_has(matching->command, FIELD_TO) &&
-	    element_string(&matching->command->fields[FIELD_TO], &to))
-		match_refuse_full_name(matching, to, "renameCollection");
-}
-
-/* A view's definition may name ruled namespaces: arrays would come out of it short. */
-static bool refuse_view(const struct matching *matching)
-{
-	const struct command *command = matching->command;
-	struct bytes source, pipeline;
-
-	if (command_has(command, FIELD_VIEW_ON) &&
-	    element_string(&command->fields[FIELD_VIEW_ON], &source) &&
-	    match_find_namespace(matching, matching->database, source) &&
-	    match_refuse_name(matching, matching->database, source, "a view"))
-		return true;
-	return command->fields[FIELD_PIPELINE].type == BSON_BYTE_ARRAY &&
-	       element_document(&command->fields[FIELD_PIPELINE], &pipeline) &&
-	       match_refuse_stages(matching, pipeline);
 }
 
 static void match_map_reduce(const struct matching *matching)
@@ -663,19 +587,25 @@ static void match_command(const struct matching *matching)
 	else if (bytes_are(name, "explain"))
 		match_explain(matching);
 	else if (bytes_are(name, "dropDatabase"))
-		watch(matching); /* the overflow's indexes may go with it */
+		match_watch(matching); /* the overflow's indexes may go with it */
 	else if (bytes_are(name, "renameCollection"))
 		match_rename(matching);
 	else if (bytes_are(name, "bulkWrite"))
 		match_bulk_write(matching);
+	else if (bytes_are(name, "dataSize") || bytes_are(name, "datasize"))
+		return; /* a whole namespace's name, and a size in bytes */
 	else if (bytes_are(name, "applyOps"))
 		refuse_listed_in_array(matching, &command->first, "applyOps");
 	else if (bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce"))
 		match_map_reduce(matching);
+	else if (bytes_are(name, "aggregate") &&
+		 match_refuse_short_view(matching, matching->database, command->collection))
+		return;
 	else if (bytes_are(name, "aggregate"))
 		match_aggregate(matching, match_find_namespace(matching, matching->database,
 							       command->collection));
-	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) && refuse_view(matching))
+	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) &&
+		 match_refuse_view(matching))
 		return;
 	else if (command->collection.length > 0 && !names_no_collection(name))
 		match_on_collection(matching);

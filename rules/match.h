@@ -5,6 +5,7 @@
 #include "protocol/command.h"
 #include "protocol/packet.h"
 #include "protocol/reply.h"
+#include "rules/note.h"
 #include "rules/rules.h"
 
 enum match_step {
@@ -40,7 +41,7 @@ enum match_verdict {
 	VERDICT_FIND_AND_MODIFY,
 	VERDICT_BULK_WRITE,
 	VERDICT_EXPLAIN, /* of a write that edits */
-	VERDICT_WATCH,   /* forwarded; only that it is done has to be seen */
+	VERDICT_WATCH,   /* forwarded; that it is done has to be seen */
 	VERDICT_REFUSE,  /* answer with code and message */
 	VERDICT_CLOSE,   /* can't be answered and must not pass */
 };
@@ -55,8 +56,11 @@ struct match {
 	bool edits;             /* some statement needs a whole array: see edit.h */
 	bool wrong;             /* VERDICT_READ: its projection is one that mongod refuses */
 	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages */
-	bool changes_fitness;   /* createIndexes, collMod, create, drop on `namespace`; without one,
-				   dropDatabase */
+	bool changes_fitness;   /* createIndexes, collMod, create, drop, renameCollection on
+				   `namespace`; without one, dropDatabase */
+	enum mover_tending tending; /* before the client hears that it is done */
+	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
+					       `namespace` is what had the old one, or the same */
 	struct namespace_cache *cache; /* VERDICT_BULK_WRITE: its runs are matched again */
 	/* VERDICT_REFUSE */
 	enum error_code code;
@@ -77,5 +81,9 @@ struct match_judge {
 /* The same with the judge's word, on each run of a bulkWrite too. `judge` may be NULL. */
 void match_packet_judged(struct namespace_cache *cache, const struct packet *packet,
 			 const struct match_judge *judge, struct match *match);
+/* The rule of which an array would come short out of a view with this definition; NULL where none
+ * does. */
+const struct rule *match_view(struct namespace_cache *cache, struct bytes database,
+			      struct bytes source, struct bytes pipeline);
 /* Turns the match into a refusal: "rule 'NAME' on 'DB.COLL': " and what follows. */
 void match_refuse(struct match *match, const struct rule *rule, const char *what, const char *why);

@@ -40,6 +40,12 @@ const struct ruled_namespace *match_find_namespace(const struct matching *matchi
  * did. */
 bool match_refuse_overflow(const struct matching *matching, struct bytes database,
 			   struct bytes collection);
+/* Refuses to read a view that gives arrays short; true when it did. */
+bool match_refuse_short_view(const struct matching *matching, struct bytes database,
+			     struct bytes collection);
+/* The two parts of "db.coll"; false where it has none. */
+must_check bool match_split_name(struct bytes full_name, struct bytes *database,
+				 struct bytes *collection);
 /* "db.coll" names a ruled or an overflow collection: refused; true when it did. */
 bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
 			    const char *what);
@@ -51,6 +57,17 @@ void match_insert(const struct matching *matching);
 void match_update(const struct matching *matching);
 void match_delete(const struct matching *matching);
 void match_find_and_modify(const struct matching *matching);
+
+/* match_change.c: what changes collections, indexes and views. */
+void match_create_indexes(const struct matching *matching);
+void match_drop_indexes(const struct matching *matching);
+void match_create(const struct matching *matching);
+void match_drop(const struct matching *matching);
+void match_rename(const struct matching *matching);
+/* create and collMod of a view that would give arrays short; true when it was refused. */
+bool match_refuse_view(const struct matching *matching);
+/* Forwarded, and looked at again after it. */
+void match_watch(const struct matching *matching);
 
 /* match_bulk_write.c */
 void match_bulk_write(const struct matching *matching);

@@ -276,6 +276,28 @@ static void match_stages(const struct matching *matching, struct cursor *stages)
 	match->verdict = VERDICT_READ; /* whole documents come out */
 }
 
+/* A stream of a whole database, or of all, that looks documents up would show short arrays, too. */
+static bool refuse_wide_stream(const struct matching *matching, struct bytes pipeline)
+{
+	struct cursor stages;
+	struct element document, stage, all;
+	bool everywhere;
+
+	if (matching->command->collection.length > 0 || !cursor_open(&stages, pipeline) ||
+	    cursor_next(&stages, &document) != CURSOR_ELEMENT || !only_stage(&document, &stage) ||
+	    !element_is(&stage, "$changeStream") || change_stream_plain(&stage))
+		return false;
+	everywhere = stage.type == BSON_BYTE_DOCUMENT &&
+		     document_find(stage.value, "allChangesForCluster", &all) &&
+		     element_truth(&all);
+	if (!everywhere && !rule_set_in_database(matching->rules, matching->database))
+		return false;
+	match_refuse(matching->match, rule_set_at(matching->rules, 0),
+		     "a $changeStream that looks up documents",
+		     "those of ruled collections would come with a part of their arrays");
+	return true;
+}
+
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
 {
 	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
@@ -284,7 +306,8 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 
 	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
 		return;
-	if (match_refuse_stages(matching, pipeline->value))
+	if (refuse_wide_stream(matching, pipeline->value) ||
+	    match_refuse_stages(matching, pipeline->value))
 		return;
 	match->namespace = namespace;
 	if (!namespace || !cursor_open(&stages, pipeline->value))

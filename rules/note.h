@@ -15,6 +15,13 @@ enum mover_reason {
 			    collection soon, rate-limited */
 };
 
+/* What the mover does while a client that changed a collection waits for its reply. */
+enum mover_tending {
+	MOVER_TEND_NOTHING,
+	MOVER_TEND_INDEXES, /* indexes on the array were made or dropped: the overflow's follow */
+	MOVER_TEND_GONE,    /* the collection was dropped or renamed: so goes its overflow */
+};
+
 /* All views; whoever keeps a note copies them. */
 struct mover_note {
 	enum mover_reason reason;

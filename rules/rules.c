@@ -4,6 +4,7 @@
 
 #include "rules/glob.h"
 #include "rules/hash.h"
+#include "rules/views.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -38,6 +39,7 @@ struct rule_set {
 	size_t mask;
 	struct part *patterns; /* collection names with one */
 	size_t pattern_count;
+	struct views views;
 };
 
 static struct part part_of(const char *text)
@@ -143,6 +145,7 @@ void rule_set_unref(struct rule_set *set)
 		free((void *)set->overflows[i].collection.text.data);
 		rule_fini(&set->rules[i]);
 	}
+	views_fini(&set->views);
 	free(set->rules);
 	free(set->mains);
 	free(set->overflows);
@@ -198,6 +201,25 @@ bool rule_set_may_concern(const struct rule_set *set, struct bytes collection)
 		if (glob_match(set->patterns[i].text, collection))
 			return true;
 	}
+	return views_may_hold(&set->views, collection);
+}
+
+void rule_set_take_views(struct rule_set *set, const struct short_view *views, size_t count)
+{
+	views_set(&set->views, views, count);
+}
+
+const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
+				       struct bytes collection)
+{
+	return views_find(&set->views, database, collection);
+}
+
+bool rule_set_in_database(const struct rule_set *set, struct bytes database)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (part_matches(&set->mains[i].database, database))
+			return true;
 	return false;
 }
 

@@ -107,7 +107,7 @@ void rule_fini(struct rule *rule);
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection);
 
 /* False only where no namespace with this collection name (in whatever database) is a main or an
- * overflow collection of any rule: the quick test on a message's first bytes. */
+ * overflow collection of any rule, nor a view that gives arrays short: the quick test on a message's first bytes. */
 bool rule_set_may_concern(const struct rule_set *set, struct bytes collection);
 
 /* A loop's or thread's own memory of the namespaces it has met (a pattern is resolved once for
@@ -128,6 +128,21 @@ const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache
 /* The rule whose overflow lives in this namespace, else NULL. */
 const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes database,
 				     struct bytes collection);
+
+/* A view that reads or returns an array of this rule, as it is stored: short. */
+struct short_view {
+	char *database;
+	char *collection;
+	const struct rule *rule;
+};
+
+/* Those that are there; copies. One thread sets them, any may look. */
+void rule_set_take_views(struct rule_set *set, const struct short_view *views, size_t count);
+/* The rule whose array would come out of this view short; NULL where it is none of those. */
+const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
+				       struct bytes collection);
+/* Whether any rule may be on collections of this database. */
+bool rule_set_in_database(const struct rule_set *set, struct bytes database);
 
 /* How two dotted paths lie to each other. */
 enum path_relation {

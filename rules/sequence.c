@@ -1,4 +1,4 @@
-/* What all sequences share: beginning, ending, commands of our own, and the two that have one step.
+/* What all sequences share: beginning, ending, commands of our own, and the one that has one step.
  */
 #include "rules/sequence.h"
 
@@ -154,14 +154,7 @@ enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t bo
 	return SEQUENCE_SEND;
 }
 
-/* ---- WATCH: the client's bytes, and the server's; REFUSE: our answer ---- */
-
-static enum sequence_outcome watch_resume(struct sequence *sequence,
-					  const struct sequence_input *input)
-{
-	return input->reply ? sequence_pass(sequence, input->reply)
-			    : sequence_send_request(sequence);
-}
+/* ---- REFUSE: our answer ---- */
 
 static enum sequence_outcome refuse_resume(struct sequence *sequence,
 					   const struct sequence_input *input)
@@ -188,9 +181,10 @@ static struct sequence *make(const struct match *match)
 	case VERDICT_EXPLAIN:
 		return sequence_explain_new();
 	case VERDICT_WATCH:
+		return sequence_watch_new();
 	case VERDICT_REFUSE:
 		sequence = must_calloc(1, sizeof(*sequence));
-		sequence->resume = match->verdict == VERDICT_WATCH ? watch_resume : refuse_resume;
+		sequence->resume = refuse_resume;
 		return sequence;
 	case VERDICT_FORWARD:
 	case VERDICT_HELLO:

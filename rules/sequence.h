@@ -7,6 +7,7 @@
  *   SEND       -> `output` to the server, its reply to sequence_resume
  *   SEND_LAST  -> `output` to the server, no reply will come: over (w: 0)
  *   MOVE       -> have the document of `move` moved, then sequence_resume with `moved`
+ *   TEND       -> have the overflow of `move` tended (match.tending), then sequence_resume
  *   PAUSE      -> wait for `pause` milliseconds, then sequence_resume
  *   DONE       -> `output` to the client: over
  *
@@ -20,6 +21,7 @@ enum sequence_outcome {
 	SEQUENCE_SEND,
 	SEQUENCE_SEND_LAST,
 	SEQUENCE_MOVE,
+	SEQUENCE_TEND,
 	SEQUENCE_PAUSE,
 	SEQUENCE_DONE,
 };

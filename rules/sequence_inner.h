@@ -11,6 +11,7 @@ struct sequence *sequence_write_new(void);
 struct sequence *sequence_find_and_modify_new(void);
 struct sequence *sequence_explain_new(void);
 struct sequence *sequence_bulk_write_new(void);
+struct sequence *sequence_watch_new(void);
 
 /* Sends the client's own bytes. */
 enum sequence_outcome sequence_send_request(struct sequence *sequence);

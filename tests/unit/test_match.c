@@ -98,7 +98,10 @@ Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
 		{"{'mapReduce': '@', 'out': {'inline': 1}}", "XX-"},
 		{"{'mapreduce': '@', 'out': 'other'}", "XX-"},
 		{"{'renameCollection': 'shop.@', 'to': 'shop.new'}", "XX-"},
-		{"{'renameCollection': 'shop.old', 'to': 'shop.@'}", "XX-"},
+		{"{'renameCollection': 'shop.old', 'to': 'shop.@'}", "sX-"},
+		{"{'renameCollection': 'shop.@', 'to': 'shop.@'}", "sX-"},
+		{"{'renameCollection': 'shop.@'}", "---"},
+		{"{'dataSize': 'shop.@'}", "---"},
 		{"{'convertToCapped': '@', 'size': 1}", "XX-"},
 		{"{'someNewCommand': '@'}", "XX-"},
 		/* names of users and roles */

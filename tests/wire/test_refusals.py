@@ -99,7 +99,6 @@ OPERATIONS = {
     "explain": ({"explain": {"find": "books", "filter": {"$where": "this.buyers"}}}, "$where"),
     "mapReduce": ({"mapReduce": "books", "map": "f", "reduce": "f", "out": "x"}, "mapReduce"),
     "rename": ({"renameCollection": "shop.books", "to": "shop.x", "$db": "admin"}, "renameCollection"),
-    "rename onto": ({"renameCollection": "shop.x", "to": "shop.books", "$db": "admin"}, "renameCollection"),
     "unknown": ({"frobnicate": "books"}, "frobnicate"),
     "insert into overflow": ({"insert": "extra", "documents": [{"_id": 1}]}, "insert"),
     "out to overflow": ({"aggregate": "plain", "pipeline": [{"$out": "extra"}], "cursor": {}}, "shop.extra"),

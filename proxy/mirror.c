@@ -1,0 +1,128 @@
+/* Which indexes the overflow has because the main collection has them. */
+#include "proxy/mirror.h"
+
+static bool index_truth(struct bytes index, const char *option)
+{
+	struct element element;
+
+	return document_find(index, option, &element) && element_truth(&element);
+}
+
+/* A key's field that looks into the array: written under the name that it has in the overflow. */
+static void write_key(const struct rule *rule, const struct element *field, struct buffer *out)
+{
+	size_t length = strlen(rule->array);
+	auto_buffer struct buffer name = {0};
+
+	buffer_append(&name, rule->overflow.array, strlen(rule->overflow.array));
+	/* With the NUL behind it. */
+	buffer_append(&name, field->name.data + length, field->name.length - length + 1);
+	writer_renamed(out, (const char *)name.data, field);
+}
+
+/* False where the index as a whole has no like. */
+static bool write_keys(const struct rule *rule, struct bytes keys, struct buffer *out)
+{
+	size_t start = writer_open_document(out, "key"), found = 0;
+	struct cursor cursor;
+	struct element field;
+	int64_t way;
+
+	if (!cursor_open(&cursor, keys))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		enum path_relation relation = path_relate(field.name, rule->array);
+
+		if (relation != PATH_SAME && relation != PATH_BELOW)
+			continue;
+		if (!element_integer(&field, &way))
+			return false;
+		write_key(rule, &field, out);
+		found++;
+	}
+	writer_close(out, start);
+	return found > 0;
+}
+
+must_check bool mirror_write(const struct rule *rule, struct bytes index, const char *name,
+			     struct buffer *out)
+{
+	size_t before = out->length, start = writer_open_document(out, name);
+	auto_buffer struct buffer own = {0};
+	struct element keys, option;
+	struct bytes text;
+
+	if (!document_find(index, "key", &keys) || keys.type != BSON_BYTE_DOCUMENT ||
+	    !document_find(index, "name", &option) || !element_string(&option, &text) ||
+	    !write_keys(rule, keys.value, out)) {
+		out->length = before;
+		return false;
+	}
+	buffer_append(&own, MIRROR_NAME, strlen(MIRROR_NAME));
+	buffer_append(&own, text.data, text.length);
+	writer_text(out, "name", buffer_view(&own));
+	if (index_truth(index, "sparse"))
+		writer_bool(out, "sparse", true);
+	if (index_truth(index, "hidden"))
+		writer_bool(out, "hidden", true);
+	if (document_find(index, "collation", &option))
+		writer_element(out, &option);
+	writer_close(out, start);
+	return true;
+}
+
+static bool same_option(struct bytes one, struct bytes other, const char *option)
+{
+	struct element first, second;
+	bool has = document_find(one, option, &first);
+
+	if (has != document_find(other, option, &second))
+		return false;
+	return !has || bytes_equal(first.value, second.value);
+}
+
+static bool same_keys(struct bytes one, struct bytes other)
+{
+	struct cursor first, second;
+	struct element left, right;
+	int64_t way, back;
+
+	if (!cursor_open(&first, one) || !cursor_open(&second, other))
+		return false;
+	while (cursor_next(&first, &left) == CURSOR_ELEMENT)
+		if (cursor_next(&second, &right) != CURSOR_ELEMENT ||
+		    !bytes_equal(left.name, right.name) || !element_integer(&left, &way) ||
+		    !element_integer(&right, &back) || (way < 0) != (back < 0))
+			return false;
+	return cursor_next(&second, &right) == CURSOR_END;
+}
+
+bool mirror_same(struct bytes one, struct bytes other)
+{
+	struct element keys, others;
+
+	return document_find(one, "key", &keys) && document_find(other, "key", &others) &&
+	       same_keys(keys.value, others.value) &&
+	       index_truth(one, "sparse") == index_truth(other, "sparse") &&
+	       index_truth(one, "hidden") == index_truth(other, "hidden") &&
+	       same_option(one, other, "collation") &&
+	       same_option(one, other, "partialFilterExpression");
+}
+
+struct bytes mirror_name(struct bytes index)
+{
+	struct bytes name = {0};
+	struct element element;
+
+	if (document_find(index, "name", &element) && !element_string(&element, &name))
+		return (struct bytes){0};
+	return name;
+}
+
+bool mirror_is_ours(struct bytes index)
+{
+	struct bytes name = mirror_name(index);
+
+	return name.length > strlen(MIRROR_NAME) &&
+	       memcmp(name.data, MIRROR_NAME, strlen(MIRROR_NAME)) == 0;
+}

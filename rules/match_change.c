@@ -1,0 +1,233 @@
+/* Commands that change collections, their indexes and views. */
+#include "rules/match_inner.h"
+
+#include "protocol/packet.h"
+#include "protocol/writer.h"
+
+#include <stdio.h>
+
+void match_watch(const struct matching *matching)
+{
+	matching->match->verdict = VERDICT_WATCH;
+	matching->match->changes_fitness = true;
+}
+
+/* text, 2d, 2dsphere */
+static bool key_special(struct bytes key)
+{
+	struct cursor cursor;
+	struct element field;
+	struct bytes kind;
+
+	if (!cursor_open(&cursor, key))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_string(&field, &kind) && !bytes_are(kind, "hashed"))
+			return true;
+	return false;
+}
+
+/* A partial filter matters where it says for which documents something happens. */
+static void index_add_filter(const struct match *match, struct bytes index, struct reads *reads)
+{
+	struct element option, filter;
+
+	if (reads->kind != READS_NOTHING ||
+	    !document_find(index, "partialFilterExpression", &filter) ||
+	    filter.type != BSON_BYTE_DOCUMENT)
+		return;
+	if (document_find(index, "expireAfterSeconds", &option) ||
+	    (document_find(index, "unique", &option) && element_truth(&option)))
+		*reads = reads_of_filter(filter.value, match->namespace);
+}
+
+static bool index_unfit(const struct matching *matching, struct bytes index)
+{
+	struct match *match = matching->match;
+	struct element key, option;
+	struct reads reads;
+	bool special;
+
+	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT)
+		return false;
+	special = key_special(key.value);
+	reads = reads_of_keys(key.value, match->namespace);
+	if (special && memmem(key.value.data, key.value.length, "$**", 3))
+		reads.kind = READS_ARRAY;
+	index_add_filter(match, index, &reads);
+	if (reads.kind == READS_NOTHING)
+		return false;
+	if (reads.kind != READS_ARRAY)
+		return match_refuse_reads(match, &reads, "index");
+	match->tending = MOVER_TEND_INDEXES;
+	if (document_find(index, "unique", &option) && element_truth(&option))
+		match_refuse(match, reads.rule, "a unique index on the ruled array",
+			     "it can't be enforced across main and overflow documents");
+	else if (document_find(index, "expireAfterSeconds", &option))
+		match_refuse(
+			match, reads.rule, "a TTL index on the ruled array",
+			"it would judge the part of the array that is left in the main document");
+	else if (special)
+		match_refuse(match, reads.rule, "a text or geo index over the ruled array",
+			     "it would see only the part of the array that is left in the main "
+			     "document");
+	return match->verdict == VERDICT_REFUSE;
+}
+
+void match_create_indexes(const struct matching *matching)
+{
+	const struct element *indexes = &matching->command->fields[FIELD_INDEXES];
+	struct cursor cursor;
+	struct element index;
+
+	match_watch(matching);
+	if (indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
+		return;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && index_unfit(matching, index.value))
+			return;
+}
+
+void match_create(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	const struct rule *rule = matching->match->namespace->targets[0].rule;
+
+	match_watch(matching);
+	if (command_has(command, FIELD_VIEW_ON))
+		match_refuse(matching->match, rule, "create as a view",
+			     "a rule needs a collection");
+	else if (command_has(command, FIELD_TIME_SERIES))
+		match_refuse(matching->match, rule, "create as time series",
+			     "a rule needs an ordinary collection");
+	else if (command_has(command, FIELD_CAPPED) &&
+		 element_truth(&command->fields[FIELD_CAPPED]))
+		match_refuse(matching->match, rule, "create as capped",
+			     "a rule needs an ordinary collection");
+}
+
+/* Which indexes a name or `*` means only the server knows. */
+void match_drop_indexes(const struct matching *matching)
+{
+	match_watch(matching);
+	matching->match->tending = MOVER_TEND_INDEXES;
+}
+
+void match_drop(const struct matching *matching)
+{
+	match_watch(matching);
+	matching->match->tending = MOVER_TEND_GONE;
+}
+
+/* ---- renameCollection ---- */
+
+static bool same_rules(const struct ruled_namespace *one, const struct ruled_namespace *other)
+{
+	if (!one || !other || one->target_count != other->target_count)
+		return false;
+	for (size_t i = 0; i < one->target_count; i++)
+		if (one->targets[i].rule != other->targets[i].rule)
+			return false;
+	return true;
+}
+
+static const struct ruled_namespace *rename_end(const struct matching *matching,
+						struct bytes full_name)
+{
+	struct bytes database, collection;
+
+	if (matching->match->verdict == VERDICT_REFUSE ||
+	    !match_split_name(full_name, &database, &collection) ||
+	    match_refuse_overflow(matching, database, collection))
+		return NULL;
+	return match_find_namespace(matching, database, collection);
+}
+
+/* A collection may take a ruled name, or go from one name to another under the same rules. Whether
+ * parts of its documents are elsewhere the sequence asks, which is why a rule may not be left: a
+ * tail could still move in between, and nobody would know of it any more. */
+void match_rename(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	struct match *match = matching->match;
+	const struct ruled_namespace *from, *onto;
+	struct bytes to;
+
+	if (!command_has(command, FIELD_TO) || !element_string(&command->fields[FIELD_TO], &to))
+		return;
+	from = rename_end(matching, command->collection);
+	onto = rename_end(matching, to);
+	if (match->verdict == VERDICT_REFUSE || (!from && !onto))
+		return;
+	match->namespace = from ? from : onto;
+	if (command->duplicate) {
+		match_refuse_broken(match, "renameCollection");
+		return;
+	}
+	if (from && !same_rules(from, onto)) {
+		match_refuse(match, from->targets[0].rule, "renameCollection",
+			     "the new name is not under the same rules, so that parts of arrays "
+			     "could be left behind");
+		return;
+	}
+	match_watch(matching);
+	match->onto = onto;
+	match->tending = MOVER_TEND_GONE;
+}
+
+/* ---- views ---- */
+
+/* A view is read as an aggregate of its pipeline: it may be where that one may run as it is. */
+static const struct rule *short_rule(const struct matching *matching, struct bytes source)
+{
+	struct match *match = matching->match;
+
+	if (match_refuse_short_view(matching, matching->database, source))
+		return rule_set_short_view(matching->rules, matching->database, source);
+	match_aggregate(matching, match_find_namespace(matching, matching->database, source));
+	if (match->verdict == VERDICT_FORWARD)
+		return NULL;
+	return match->namespace ? match->namespace->targets[0].rule
+				: rule_set_at(matching->rules, 0);
+}
+
+bool match_refuse_view(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	struct match match = {.verdict = VERDICT_FORWARD, .rule = ""};
+	struct matching inside = *matching;
+	const struct rule *rule;
+	struct bytes source;
+
+	if (!command_has(command, FIELD_VIEW_ON) ||
+	    !element_string(&command->fields[FIELD_VIEW_ON], &source))
+		return false;
+	inside.match = &match;
+	rule = short_rule(&inside, source);
+	if (!rule)
+		return false;
+	match_refuse(matching->match, rule, "a view",
+		     "it would read or return the ruled array, of which it sees a part only; let "
+		     "it begin with a $project of other fields");
+	return true;
+}
+
+const struct rule *match_view(struct namespace_cache *cache, struct bytes database,
+			      struct bytes source, struct bytes pipeline)
+{
+	auto_buffer struct buffer body = {0};
+	size_t start = writer_open(&body);
+	struct match match = {.verdict = VERDICT_FORWARD, .rule = ""};
+	struct matching matching = {.cache = cache,
+				    .rules = namespace_cache_rules(cache),
+				    .command = &match.command,
+				    .database = database,
+				    .match = &match};
+
+	writer_text(&body, "aggregate", source);
+	writer_array(&body, "pipeline", pipeline);
+	writer_close(&body, start);
+	if (!command_parse(buffer_view(&body), &match.command))
+		return rule_set_at(matching.rules, 0);
+	return short_rule(&matching, source);
+}

@@ -1,0 +1,200 @@
+/* What changes a collection: the client's bytes, and the server's. Before a renameCollection it is
+ * asked whether all documents are whole; after a change the mover tends the overflow.
+ *
+ *   SOURCE_ASKED  find {_spill ...}                  some: refused
+ *   SENT          the client's command               done: TEND for each rule, then the reply */
+#include "protocol/writer.h"
+#include "rules/match_inner.h"
+#include "rules/sequence_inner.h"
+
+#include <stdlib.h>
+
+#define NAMESPACE_NOT_FOUND 26
+
+enum watch_step {
+	WATCH_BEGINS,
+	WATCH_SOURCE_ASKED,
+	WATCH_SENT,
+	WATCH_TENDED,
+};
+
+struct watch {
+	struct sequence sequence; /* has to be the first */
+	struct packet reply;      /* for the client */
+	bool renamed;
+};
+
+static struct watch *watch_of(struct sequence *sequence)
+{
+	return (struct watch *)(void *)sequence;
+}
+
+/* ---- renameCollection: is every document whole? ---- */
+
+static enum sequence_outcome ask_source(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct bytes database, collection;
+	size_t body = sequence_begin_command(sequence), document, condition;
+	struct buffer *out = &sequence->buffer;
+	auto_free char *name = NULL;
+
+	require(match_split_name(sequence->match.command.collection, &database, &collection));
+	name = must_strndup((const char *)database.data, database.length);
+	writer_text(out, "find", collection);
+	document = writer_open_document(out, "filter");
+	condition = writer_open_document(out, "_spill");
+	writer_bool(out, "$exists", true);
+	writer_close(out, writer_open_document(out, "$ne")); /* {} says nothing */
+	writer_close(out, condition);
+	writer_close(out, document);
+	document = writer_open_document(out, "projection");
+	writer_int32(out, "_id", 1);
+	writer_close(out, document);
+	writer_int32(out, "limit", 1);
+	writer_bool(out, "singleBatch", true);
+	sequence_write_read_fields(sequence, input, name, (struct bytes){0});
+	sequence->step = WATCH_SOURCE_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+static bool found_some(struct bytes cursor)
+{
+	struct element batch, first;
+	struct cursor documents;
+
+	return document_find(cursor, "firstBatch", &batch) && batch.type == BSON_BYTE_ARRAY &&
+	       cursor_open(&documents, batch.value) &&
+	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
+}
+
+static enum sequence_outcome send_client_s(struct sequence *sequence)
+{
+	sequence->step = WATCH_SENT;
+	return sequence_send_request(sequence);
+}
+
+static enum sequence_outcome take_source(struct sequence *sequence, struct packet *reply)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	struct reply_summary summary;
+
+	if (!reply_summarise(reply->message.body, &summary) || !summary.ok ||
+	    summary.cursor.length == 0)
+		return sequence_pass_helper_error(sequence, reply, NULL);
+	if (!found_some(summary.cursor))
+		return send_client_s(sequence);
+	match_refuse(&sequence->match, namespace->targets[0].rule, "renameCollection",
+		     "parts of its documents' arrays are in the overflow, which would stay behind");
+	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+}
+
+/* ---- after it ---- */
+
+/* Whether anything may have changed: a drop that was answered before it could be told is done, too.
+ */
+static bool has_changed(const struct sequence *sequence, const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	return reply_summarise(reply->message.body, &summary) &&
+	       (summary.ok || (sequence->match.tending == MOVER_TEND_GONE &&
+			       summary.code == NAMESPACE_NOT_FOUND));
+}
+
+static bool tends(const struct sequence *sequence, const struct ruled_namespace **namespace,
+		  size_t *target)
+{
+	const struct match *match = &sequence->match;
+
+	*namespace = match->namespace;
+	*target = sequence->move_target;
+	if (*target < (*namespace)->target_count)
+		return true;
+	*target -= (*namespace)->target_count;
+	*namespace = match->onto;
+	return *namespace && *namespace != match->namespace && *target < (*namespace)->target_count;
+}
+
+/* The rules of the namespace, then those of the name that a collection was given. */
+static enum sequence_outcome tend_next(struct sequence *sequence)
+{
+	const struct ruled_namespace *namespace;
+	size_t target;
+
+	sequence->step = WATCH_TENDED;
+	if (!tends(sequence, &namespace, &target))
+		return sequence_pass(sequence, &watch_of(sequence)->reply);
+	sequence->move_target++;
+	sequence->move.rule = namespace->targets[target].rule;
+	sequence->move.database = bytes_of(namespace->database);
+	sequence->move.collection = bytes_of(namespace->collection);
+	return SEQUENCE_TEND;
+}
+
+static enum sequence_outcome take_reply(struct sequence *sequence, struct packet *reply)
+{
+	const struct match *match = &sequence->match;
+
+	if (!match->namespace || match->tending == MOVER_TEND_NOTHING ||
+	    !has_changed(sequence, reply))
+		return sequence_pass(sequence, reply);
+	watch_of(sequence)->renamed = match->onto != NULL;
+	watch_of(sequence)->reply = packet_steal(reply);
+	return tend_next(sequence);
+}
+
+static enum sequence_outcome watch_resume(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	switch ((enum watch_step)sequence->step) {
+	case WATCH_BEGINS:
+		return sequence->match.onto ? ask_source(sequence, input) : send_client_s(sequence);
+	case WATCH_SOURCE_ASKED:
+		return take_source(sequence, input->reply);
+	case WATCH_SENT:
+		return take_reply(sequence, input->reply);
+	case WATCH_TENDED:
+		return tend_next(sequence);
+	}
+	require(!"a step without a name");
+}
+
+/* Long arrays may have come with a collection that was renamed. */
+static void watch_notes(const struct sequence *sequence,
+			void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	const struct ruled_namespace *onto = sequence->match.onto;
+
+	if (!((const struct watch *)(const void *)sequence)->renamed)
+		return;
+	for (size_t i = 0; i < onto->target_count; i++) {
+		const struct mover_note note = {.reason = MOVER_SOMEWHERE,
+						.rule = onto->targets[i].rule,
+						.database = bytes_of(onto->database),
+						.collection = bytes_of(onto->collection)};
+
+		take(context, &note);
+	}
+}
+
+static void watch_fini(struct sequence *sequence)
+{
+	packet_fini(&watch_of(sequence)->reply);
+}
+
+static size_t watch_memory(const struct sequence *sequence)
+{
+	return ((const struct watch *)(const void *)sequence)->reply.raw.capacity;
+}
+
+struct sequence *sequence_watch_new(void)
+{
+	struct watch *watch = must_calloc(1, sizeof(*watch));
+
+	watch->sequence.resume = watch_resume;
+	watch->sequence.notes = watch_notes;
+	watch->sequence.fini = watch_fini;
+	watch->sequence.memory = watch_memory;
+	return &watch->sequence;
+}
