@@ -1,4 +1,5 @@
 /* The program: `spillway serve` and the operator's commands. */
+#include "protocol/base.h"
 #include "proxy/check.h"
 #include "proxy/serve.h"
 
@@ -17,23 +18,14 @@ static const char usage[] =
 	"       spillway --version | --help\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect\n";
 
-struct command {
-	const char *name;
-	int (*run)(const char *config_path);
-};
-
-static const struct command commands[] = {
-	{"serve", serve_run},
-	{"check", check_run},
-};
-
 static int bad_usage(const char *what)
 {
 	fprintf(stderr, "spillway: %s\n%s", what, usage);
 	return 2;
 }
 
-static int run_command(const struct command *command, int count, char **arguments)
+/* A command that takes nothing but the file. */
+static int run_with_file(int (*run)(const char *config_path), int count, char **arguments)
 {
 	static const struct option options[] = {
 		{"config", required_argument, NULL, 'c'},
@@ -57,8 +49,27 @@ static int run_command(const struct command *command, int count, char **argument
 		return bad_usage("too many arguments");
 	if (!config)
 		return bad_usage("--config FILE is missing");
-	return command->run(config);
+	return run(config);
 }
+
+static int serve_main(int count, char **arguments)
+{
+	return run_with_file(serve_run, count, arguments);
+}
+
+static int check_main(int count, char **arguments)
+{
+	return run_with_file(check_run, count, arguments);
+}
+
+/* Each is given its own name and what follows it. */
+static const struct command {
+	const char *name;
+	int (*run)(int count, char **arguments);
+} commands[] = {
+	{"serve", serve_main},
+	{"check", check_main},
+};
 
 int main(int count, char **arguments)
 {
@@ -72,8 +83,8 @@ int main(int count, char **arguments)
 		fputs(usage, stdout);
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
 		if (strcmp(arguments[1], commands[i].name) == 0)
-			return run_command(&commands[i], count - 1, arguments + 1);
+			return commands[i].run(count - 1, arguments + 1);
 	return bad_usage("no such command");
 }
