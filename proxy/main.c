@@ -1,4 +1,5 @@
 /* The program: `spillway serve` and the operator's commands. */
+#include "proxy/analyze.h"
 #include "proxy/check.h"
 #include "proxy/serve.h"
 
@@ -14,6 +15,8 @@ static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
 	"       spillway check --config FILE    print what is wrong with the file, or every rule "
 	"with its defaults\n"
+	"       spillway analyze URI NAMESPACE [ARRAY]    how long arrays are, and whether the "
+	"pattern pays\n"
 	"       spillway --version | --help\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect\n";
 
@@ -72,6 +75,8 @@ int main(int count, char **arguments)
 		fputs(usage, stdout);
 		return 0;
 	}
+	if (strcmp(arguments[1], "analyze") == 0)
+		return analyze_main(count - 1, arguments + 1);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		if (strcmp(arguments[1], commands[i].name) == 0)
 			return run_command(&commands[i], count - 1, arguments + 1);
