@@ -1,6 +1,7 @@
 /* What `spillway analyze` found, as a picture: one histogram for each array. */
 #include "proxy/analyze_report.h"
 
+#include "proxy/markup.h"
 #include "rules/text.h"
 
 #include <math.h>
@@ -12,32 +13,15 @@
 #define BOTTOM 48 /* for the lengths below the bars */
 #define TOP 72    /* for the title above them */
 
-/* What comes from outside, as XML text. Control characters are no XML. */
-static void append_escaped(struct buffer *out, const char *text)
-{
-	for (; *text; text++) {
-		if (*text == '<')
-			text_append(out, "&lt;");
-		else if (*text == '>')
-			text_append(out, "&gt;");
-		else if (*text == '&')
-			text_append(out, "&amp;");
-		else if (*text == '"')
-			text_append(out, "&quot;");
-		else
-			text_append(out, "%c", (unsigned char)*text < ' ' ? '?' : *text);
-	}
-}
-
 static void draw_title(struct buffer *out, const struct report *report,
 		       const struct report_array *array, int top)
 {
 	const struct distribution *distribution = &array->distribution;
 
 	text_append(out, "<text x=\"%d\" y=\"%d\" class=\"title\">", LEFT, top + 26);
-	append_escaped(out, report->namespace);
+	markup_text(out, report->namespace);
 	text_append(out, ": ");
-	append_escaped(out, array->path);
+	markup_text(out, array->path);
 	text_append(out,
 		    "</text>\n<text x=\"%d\" y=\"%d\">elements: p50 %lld, p90 %lld, p99 %lld, "
 		    "p99.9 %lld, max %lld; ",

@@ -13,8 +13,7 @@
 
 static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
-	"       spillway check --config FILE    print what is wrong with the file, or every rule "
-	"with its defaults\n"
+	"       spillway check --config FILE    what is wrong with the file and the servers\n"
 	"       spillway analyze URI NAMESPACE [ARRAY]    how long arrays are, and whether the "
 	"pattern pays\n"
 	"       spillway --version | --help\n"
@@ -27,7 +26,6 @@ struct command {
 
 static const struct command commands[] = {
 	{"serve", serve_run},
-	{"check", check_run},
 };
 
 static int bad_usage(const char *what)
@@ -75,6 +73,8 @@ int main(int count, char **arguments)
 		fputs(usage, stdout);
 		return 0;
 	}
+	if (strcmp(arguments[1], "check") == 0)
+		return check_main(count - 1, arguments + 1);
 	if (strcmp(arguments[1], "analyze") == 0)
 		return analyze_main(count - 1, arguments + 1);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
