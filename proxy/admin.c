@@ -1,17 +1,20 @@
-/* The admin address: /healthz, /readyz, /metrics over HTTP, in libmicrohttpd's own thread. */
+/* The admin address: the status page, /rules, /connections, /metrics, /healthz and /readyz over
+ * HTTP, in libmicrohttpd's own thread. */
 #include "proxy/admin.h"
 
 #include "proxy/address.h"
 #include "proxy/log.h"
 #include "proxy/metrics.h"
+#include "proxy/status.h"
 
+#include <bson/bson.h>
 #include <microhttpd.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct admin {
 	struct MHD_Daemon *daemon;
-	struct mover *mover;
+	struct status status;
 };
 
 static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
@@ -22,6 +25,9 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
 	enum MHD_Result result;
 
 	MHD_add_response_header(response, "Content-Type", type);
+	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "Content-Security-Policy",
+				"default-src 'none'; style-src 'unsafe-inline'");
 	result = MHD_queue_response(connection, status, response);
 	MHD_destroy_response(response);
 	return result;
@@ -42,13 +48,30 @@ static enum MHD_Result respond_not_ready(struct MHD_Connection *connection, stru
 	return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
-static enum MHD_Result respond_metrics(struct MHD_Connection *connection)
+static void print_metrics(struct buffer *out, const struct status *status)
+{
+	(void)status;
+	metrics_print(out);
+}
+
+static const struct page {
+	const char *path;
+	const char *type;
+	void (*print)(struct buffer *out, const struct status *status);
+} pages[] = {
+	{"/", "text/html; charset=utf-8", status_page},
+	{"/rules", "application/json", status_rules},
+	{"/connections", "application/json", status_connections},
+	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", print_metrics},
+};
+
+static enum MHD_Result respond_page(struct MHD_Connection *connection, const struct page *page,
+				    const struct status *status)
 {
 	auto_buffer struct buffer text = {0};
 
-	metrics_print(&text);
-	return respond(connection, MHD_HTTP_OK, "text/plain; version=0.0.4; charset=utf-8",
-		       text.data, text.length);
+	page->print(&text, status);
+	return respond(connection, MHD_HTTP_OK, page->type, text.data, text.length);
 }
 
 /* The parameters are libmicrohttpd's. NOLINTNEXTLINE(readability-function-size) */
@@ -66,14 +89,16 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 		return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	if (strcmp(url, "/healthz") == 0)
 		return respond_text(connection, MHD_HTTP_OK, "ok\n");
-	if (strcmp(url, "/readyz") == 0 && mover_ready(admin->mover))
+	if (strcmp(url, "/readyz") == 0 && mover_ready(admin->status.mover))
 		return respond_text(connection, MHD_HTTP_OK, "ready\n");
 	if (strcmp(url, "/readyz") == 0)
-		return respond_not_ready(connection, admin->mover);
-	if (strcmp(url, "/metrics") == 0)
-		return respond_metrics(connection);
+		return respond_not_ready(connection, admin->status.mover);
+	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
+		if (strcmp(url, pages[i].path) == 0)
+			return respond_page(connection, &pages[i], &admin->status);
+	}
 	return respond_text(connection, MHD_HTTP_NOT_FOUND,
-			    "there are /healthz, /readyz and /metrics\n");
+			    "there are /, /rules, /connections, /metrics, /healthz and /readyz\n");
 }
 
 must_check bool admin_start(struct admin **admin, const struct config *config, struct mover *mover)
@@ -92,7 +117,7 @@ must_check bool admin_start(struct admin **admin, const struct config *config, s
 	if (address.ss_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
 	made = must_calloc(1, sizeof(*made));
-	made->mover = mover;
+	made->status = (struct status){config, mover, bson_get_monotonic_time()};
 	made->daemon = MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, made,
 					MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
 					50u, MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_END);

@@ -1,4 +1,5 @@
-/* The admin address: /healthz, /readyz, /metrics over HTTP, in libmicrohttpd's own thread. */
+/* The admin address: the status page, the rules, metrics and health over HTTP, in libmicrohttpd's
+ * own thread. */
 #pragma once
 
 #include "proxy/mover.h"

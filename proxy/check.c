@@ -1,28 +1,139 @@
-/* Checks a configuration file and shows it with its defaults filled in; then names the documents
- * that are never moved. */
+/* `spillway check`: the file first, shown with its defaults filled in, then the servers. */
 #include "proxy/check.h"
 
-#include "proxy/check_documents.h"
+#include "proxy/check_inner.h"
 #include "proxy/config_file.h"
+#include "proxy/json_text.h"
+#include "proxy/log.h"
+#include "rules/text.h"
 
+#include <bson/bson.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-int check_run(const char *config_path)
+static const char usage[] =
+	"usage: spillway check --config FILE [--json]\n"
+	"  Prints what is wrong with the file; or every rule with its defaults, and then what the\n"
+	"  servers say: rights, versions, indexes, validators, views, documents, clients that go\n"
+	"  around Spillway. Reads only. Each finding says what to do.\n"
+	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect\n";
+
+static int bad_usage(const char *what)
+{
+	fprintf(stderr, "spillway: %s\n%s", what, usage);
+	return 2;
+}
+
+static void look(struct check *check)
+{
+	check_servers(check);
+	check_rights(check);
+	check_namespaces(check);
+	check_clients(check);
+}
+
+static void print_json(const struct check *check, const char *trouble)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	char *text;
+
+	writer_bool(&out, "connected", !trouble);
+	if (trouble)
+		writer_string(&out, "trouble", trouble);
+	findings_bson(&out, &check->findings);
+	writer_close(&out, start);
+	text = json_text(buffer_view(&out));
+	puts(text);
+	bson_free(text);
+}
+
+static void print_text(const struct check *check, const char *trouble)
+{
+	auto_buffer struct buffer out = {0};
+
+	if (trouble && check->findings.count == 0) {
+		fprintf(stderr, "only the file was checked: no server answers: %s\n", trouble);
+		return;
+	}
+	findings_text(&out, &check->findings);
+	printf("\n%.*s", (int)out.length, (const char *)out.data);
+	if (trouble)
+		fprintf(stderr, "the server was lost meanwhile: %s\n", trouble);
+}
+
+static int run(struct check *check, bool json)
+{
+	bson_error_t error = {0};
+	char trouble[512] = "";
+	bool lost;
+
+	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
+	if (check->link)
+		look(check);
+	lost = !check->link || !link_alive(check->link);
+	if (lost)
+		snprintf(trouble, sizeof(trouble), "%s",
+			 check->link ? link_error(check->link)->message : error.message);
+	(json ? print_json : print_text)(check, lost ? trouble : NULL);
+	link_free(check->link);
+	if (lost)
+		return 3;
+	return check->findings.problems > 0 ? 1 : 0;
+}
+
+static int check_file(const char *path, bool json)
 {
 	auto_free char *problems = NULL;
 	auto_free char *text = NULL;
-	struct config *config = config_load(config_path, &problems);
-	size_t found;
+	struct config *config = config_load(path, &problems);
+	struct check check = {.config = config};
+	int code;
 
 	if (!config) {
 		fputs(problems, stderr);
 		return 2;
 	}
+	log_configure(CONFIG_LOG_ERROR, false);
 	text = config_print(config);
-	fputs(text, stdout);
+	if (!json)
+		fputs(text, stdout);
 	fflush(stdout);
-	found = check_documents(config);
+	code = run(&check, json);
+	findings_fini(&check.findings);
 	config_free(config);
-	return found > 0 ? 1 : 0;
+	return code;
+}
+
+int check_main(int count, char **arguments)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	const char *config = NULL;
+	bool json = false;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (option != 'c' && option != 'j')
+			return bad_usage("unknown option, or --config without a file");
+		if (option == 'c')
+			config = optarg;
+		else
+			json = true;
+	}
+	if (optind < count)
+		return bad_usage("too many arguments");
+	if (!config)
+		return bad_usage("--config FILE is missing");
+	return check_file(config, json);
 }

@@ -1,5 +1,5 @@
-/* `spillway check --config FILE`: what is wrong with the file, or every rule with its defaults. */
+/* `spillway check --config FILE`: what is wrong with the file and the servers. */
 #pragma once
 
-/* The exit code: 0 all is well, 2 the file is bad. */
-int check_run(const char *config_path);
+/* The exit code: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect. */
+int check_main(int count, char **arguments);

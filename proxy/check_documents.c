@@ -1,173 +1,174 @@
-/* Names the documents that are never moved. */
-#include "proxy/check_documents.h"
+/* Names the documents that are never moved, and those near 16 MB. */
+#include "proxy/check_inner.h"
 
 #include "protocol/writer.h"
-#include "proxy/mover_link.h"
+#include "proxy/json_text.h"
 #include "proxy/mover_look.h"
 #include "proxy/mover_plan.h"
+#include "rules/text.h"
 
 #include <bson/bson.h>
-#include <stdio.h>
 
 #define NAMED_MAX 20 /* of one rule and one kind; the rest is counted */
 
+#define LARGE_BYTES (12 << 20) /* from here on a document is near 16 MB */
+#define SCAN_TIME_MS 50000
+
 struct looking {
-	const struct target *target;
-	const struct ruled_namespace *namespace;
+	struct check *check;
+	const struct check_target *target;
 	size_t found;
 };
 
-/* An `_id` or link as people write it. */
-static char *value_as_text(const struct element *value)
+static void append_where(struct buffer *out, const char *database, const char *collection,
+			 const char *name, const struct element *value)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
-	bson_t document;
+	char *text = json_value_text(name, value);
 
-	writer_renamed(&out, "_id", value);
-	writer_close(&out, start);
-	require(bson_init_static(&document, out.data, out.length));
-	return bson_as_relaxed_extended_json(&document, NULL);
-}
-
-static void name_document(struct looking *looking, const char *where, const char *name,
-			  struct bytes document, const char *why)
-{
-	struct element value;
-	char *text;
-
-	if (looking->found++ >= NAMED_MAX || !document_find(document, name, &value))
-		return;
-	text = value_as_text(&value);
-	printf("rule '%s': %s %s: %s\n", looking->target->rule->name, where, text, why);
+	text_append(out, "document %s of '%s.%s'", text, database, collection);
 	bson_free(text);
 }
 
 static void take_outlier(void *context, struct bytes document)
 {
 	struct looking *looking = context;
-	struct plan plan = plan_make(looking->target->rule, document);
-	char where[300];
+	const struct check_target *target = looking->target;
+	struct plan plan = plan_make(target->rule, document);
+	auto_buffer struct buffer what = {0};
+	struct element id;
 
-	if (plan.kind != PLAN_LEAVE && plan.kind != PLAN_BROKEN)
+	if ((plan.kind != PLAN_LEAVE && plan.kind != PLAN_BROKEN) ||
+	    !document_find(document, "_id", &id) || looking->found++ >= NAMED_MAX)
 		return;
-	snprintf(where, sizeof(where), "'%s.%s' document", looking->namespace->database,
-		 looking->namespace->collection);
-	name_document(looking, where, "_id", document, plan.why);
+	append_where(&what, target->namespace->database, target->namespace->collection, "_id", &id);
+	text_append(&what, " is never moved: %s", plan.why);
+	findings_add(&looking->check->findings, "left-alone", target->rule->name, text_steal(&what),
+		     bson_strdup("change the document so that this is no longer so; until then it "
+				 "is served as it is, and grows"));
 }
 
 static void take_foreign(void *context, struct bytes document)
 {
 	struct looking *looking = context;
-	char where[300];
+	const struct check_target *target = looking->target;
+	auto_buffer struct buffer what = {0};
+	struct element link;
 
-	snprintf(where, sizeof(where),
-		 "'%s.%s' has overflow that Spillway did not write, for document",
-		 looking->target->overflow_database, looking->target->overflow_collection);
-	name_document(looking, where, looking->target->rule->overflow.link, document,
-		      "the document it belongs to is left as it is");
+	if (!document_find(document, target->rule->overflow.link, &link) ||
+	    looking->found++ >= NAMED_MAX)
+		return;
+	append_where(&what, target->overflow_database, target->overflow_collection,
+		     target->rule->overflow.link, &link);
+	text_append(&what, " has overflow that Spillway did not write: the document it belongs to "
+			   "is never moved");
+	findings_add(&looking->check->findings, "foreign-overflow", target->rule->name,
+		     text_steal(&what),
+		     bson_strdup("put the elements back into their document and delete this one"));
 }
 
-static void say_more(const struct looking *looking)
+static void take_large(void *context, struct bytes document)
 {
+	struct looking *looking = context;
+	const struct check_target *target = looking->target;
+	auto_buffer struct buffer what = {0};
+	struct element id, bytes;
+	int64_t whole = 0, array = 0;
+
+	if (!document_find(document, "_id", &id) || looking->found++ >= NAMED_MAX)
+		return;
+	if (document_find(document, "whole", &bytes) && !element_integer(&bytes, &whole))
+		whole = 0;
+	if (document_find(document, "array", &bytes) && !element_integer(&bytes, &array))
+		array = 0;
+	append_where(&what, target->namespace->database, target->namespace->collection, "_id", &id);
+	text_append(&what, " has %.1f MB, %.1f MB of them in the array: at 16 MB writes fail",
+		    (double)whole / (1 << 20), (double)array / (1 << 20));
+	findings_add(&looking->check->findings, "large-document", target->rule->name,
+		     text_steal(&what),
+		     array * 2 > whole
+			     ? bson_strdup("let serve run: it moves the array's tail out")
+			     : bson_strdup("move other fields of it elsewhere: the rule's array is "
+					   "not what makes it large"));
+}
+
+/* How many more there are than were named; a look that did not get through is told. */
+static void end_look(struct looking *looking, enum link_result result, const char *what)
+{
+	struct check *check = looking->check;
+	const struct rule *rule = looking->target->rule;
+
 	if (looking->found > NAMED_MAX)
-		printf("rule '%s': and %zu more\n", looking->target->rule->name,
-		       looking->found - NAMED_MAX);
+		findings_note(
+			&check->findings, "more", rule->name,
+			bson_strdup_printf("and %zu more %s", looking->found - NAMED_MAX, what));
+	if (result == LINK_REFUSED)
+		findings_note(&check->findings, "unseen", rule->name,
+			      bson_strdup_printf("%s could not be looked for: %s", what,
+						 link_error(check->link)->message));
+	looking->found = 0;
 }
 
-static enum link_result look_for_outliers(struct looking *looking, struct link *link)
+static void look_for_outliers(struct looking *looking)
 {
+	const struct check_target *target = looking->target;
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
-	enum link_result result;
 
-	writer_string(&out, "find", looking->namespace->collection);
-	look_write_candidates(&out, "filter", looking->target->rule);
+	writer_string(&out, "find", target->namespace->collection);
+	look_write_candidates(&out, "filter", target->rule);
 	writer_close(&out, start);
-	looking->found = 0;
-	result = link_find(link, looking->namespace->database, buffer_view(&out), take_outlier,
-			   looking);
-	say_more(looking);
-	return result;
+	end_look(looking,
+		 link_find(looking->check->link, target->namespace->database, buffer_view(&out),
+			   take_outlier, looking),
+		 "documents that are never moved");
 }
 
-static enum link_result look_for_foreign(struct looking *looking, struct link *link)
+static void look_for_foreign(struct looking *looking)
 {
+	const struct check_target *target = looking->target;
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter, missing, projection;
-	enum link_result result;
 
-	writer_string(&out, "find", looking->target->overflow_collection);
+	writer_string(&out, "find", target->overflow_collection);
 	filter = writer_open_document(&out, "filter");
 	missing = writer_open_document(&out, "_spill");
 	writer_bool(&out, "$exists", false);
 	writer_close(&out, missing);
 	writer_close(&out, filter);
 	projection = writer_open_document(&out, "projection");
-	writer_int32(&out, looking->target->rule->overflow.link, 1);
+	writer_int32(&out, target->rule->overflow.link, 1);
 	writer_close(&out, projection);
 	writer_close(&out, start);
-	looking->found = 0;
-	result = link_find(link, looking->target->overflow_database, buffer_view(&out),
-			   take_foreign, looking);
-	say_more(looking);
-	return result;
+	end_look(looking,
+		 link_find(looking->check->link, target->overflow_database, buffer_view(&out),
+			   take_foreign, looking),
+		 "overflow documents that Spillway did not write");
 }
 
-static size_t check_target(struct link *link, const struct ruled_namespace *namespace,
-			   const struct target *target)
+static void look_for_large(struct looking *looking)
 {
-	struct looking looking = {target, namespace, 0};
-	size_t found = 0;
-	enum link_result result = look_for_outliers(&looking, link);
+	const struct check_target *target = looking->target;
+	auto_free char *array = bson_strdup_printf("$%s", target->rule->array);
+	bson_t *command = BCON_NEW(
+		"aggregate", BCON_UTF8(target->namespace->collection), "pipeline", "[", "{",
+		"$match", "{", "$expr", "{", "$gte", "[", "{", "$bsonSize", "$$ROOT", "}",
+		BCON_INT32(LARGE_BYTES), "]", "}", "}", "}", "{", "$project", "{", "whole", "{",
+		"$bsonSize", "$$ROOT", "}", "array", "{", "$bsonSize", "{", "a", BCON_UTF8(array),
+		"}", "}", "}", "}", "]", "cursor", "{", "}", "maxTimeMS", BCON_INT32(SCAN_TIME_MS));
 
-	found += looking.found;
-	if (result == LINK_DONE) {
-		result = look_for_foreign(&looking, link);
-		found += looking.found;
-	}
-	if (result != LINK_DONE)
-		fprintf(stderr, "rule '%s': '%s.%s' could not be looked through: %s\n",
-			target->rule->name, namespace->database, namespace->collection,
-			link_error(link)->message);
-	return found;
+	end_look(looking,
+		 link_find(looking->check->link, target->namespace->database,
+			   (struct bytes){bson_get_data(command), command->len}, take_large,
+			   looking),
+		 "documents near 16 MB");
+	bson_destroy(command);
 }
 
-static size_t check_rules(struct link *link, struct rule_set *rules)
+void check_documents(struct check *check, const struct check_target *target)
 {
-	struct namespace_cache *namespaces = namespace_cache_new(rules);
-	size_t found = 0;
+	struct looking looking = {check, target, 0};
 
-	for (size_t i = 0; i < rule_set_count(rules); i++) {
-		const struct rule *rule = rule_set_at(rules, i);
-		const struct ruled_namespace *namespace;
-		bool full;
-
-		if (strchr(rule->database, '*') || strchr(rule->collection, '*'))
-			continue; /* serve looks at what its patterns match */
-		namespace = namespace_cache_find(namespaces, bytes_of(rule->database),
-						 bytes_of(rule->collection), &full);
-		for (size_t t = 0; namespace && t < namespace->target_count; t++)
-			if (namespace->targets[t].rule == rule)
-				found += check_target(link, namespace, &namespace->targets[t]);
-	}
-	namespace_cache_free(namespaces);
-	return found;
-}
-
-size_t check_documents(const struct config *config)
-{
-	atomic_bool stopping = false;
-	bson_error_t error;
-	struct link *link = link_open(config->upstream_uri, &stopping, &error);
-	size_t found;
-
-	if (!link) {
-		fprintf(stderr, "only the file was checked: no server answers: %s\n",
-			error.message);
-		return 0;
-	}
-	found = check_rules(link, config->rules);
-	link_free(link);
-	return found;
+	look_for_outliers(&looking);
+	look_for_foreign(&looking);
+	look_for_large(&looking);
 }

@@ -1,5 +1,6 @@
 /* The program: `spillway serve` and the operator's commands. */
 #include "protocol/base.h"
+#include "proxy/analyze.h"
 #include "proxy/check.h"
 #include "proxy/serve.h"
 
@@ -13,8 +14,9 @@
 
 static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
-	"       spillway check --config FILE    print what is wrong with the file, or every rule "
-	"with its defaults\n"
+	"       spillway check --config FILE    what is wrong with the file and the servers\n"
+	"       spillway analyze URI NAMESPACE [ARRAY]    how long arrays are, and whether the "
+	"pattern pays\n"
 	"       spillway --version | --help\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect\n";
 
@@ -57,11 +59,6 @@ static int serve_main(int count, char **arguments)
 	return run_with_file(serve_run, count, arguments);
 }
 
-static int check_main(int count, char **arguments)
-{
-	return run_with_file(check_run, count, arguments);
-}
-
 /* Each is given its own name and what follows it. */
 static const struct command {
 	const char *name;
@@ -69,6 +66,7 @@ static const struct command {
 } commands[] = {
 	{"serve", serve_main},
 	{"check", check_main},
+	{"analyze", analyze_main},
 };
 
 int main(int count, char **arguments)

@@ -83,16 +83,41 @@ static void print_line(struct buffer *out, const char *format, ...)
 			      (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
 }
 
-static void print_metric(struct buffer *out, const char *type, const char *name, const char *help,
-			 size_t offset)
+static int64_t sum_at(size_t offset)
 {
 	int64_t sum = 0;
 
 	for (size_t i = 0; i < block_count; i++)
 		sum += atomic_load_explicit((_Atomic int64_t *)(void *)((char *)blocks[i] + offset),
 					    memory_order_relaxed);
+	return sum;
+}
+
+void metrics_sum(struct metrics *sum)
+{
+	pthread_mutex_lock(&lock);
+#define METRIC(field, type, name, help) \
+	atomic_init(&sum->field, sum_at(offsetof(struct metrics, field)));
+#include "proxy/metrics.def"
+#undef METRIC
+	pthread_mutex_unlock(&lock);
+}
+
+void metrics_each_refusal(void (*each)(void *context, const char *rule, const char *what,
+				       int64_t count),
+			  void *context)
+{
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < refusal_count; i++)
+		each(context, refusals[i].rule, refusals[i].what, refusals[i].count);
+	pthread_mutex_unlock(&lock);
+}
+
+static void print_metric(struct buffer *out, const char *type, const char *name, const char *help,
+			 size_t offset)
+{
 	print_line(out, "# HELP %s %s\n# TYPE %s %s\n%s %lld\n", name, help, name, type, name,
-		   (long long)sum);
+		   (long long)sum_at(offset));
 }
 
 void metrics_print(struct buffer *out)

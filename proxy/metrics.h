@@ -33,5 +33,12 @@ static inline void metric_add_shared(_Atomic int64_t *metric, int64_t amount)
  */
 void metrics_refused(const char *rule, const char *what);
 
+/* The sum of all blocks. */
+void metrics_sum(struct metrics *sum);
+/* Hands over each refusal that was counted. */
+void metrics_each_refusal(void (*each)(void *context, const char *rule, const char *what,
+				       int64_t count),
+			  void *context);
+
 /* Appends everything in Prometheus's text format. */
 void metrics_print(struct buffer *out);

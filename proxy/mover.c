@@ -218,6 +218,8 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	    gc_clear(mover, link, work) == LINK_DONE)
 		end = round_of(mover, link, work, &round);
 
+	if (round.length > 0)
+		target_met(mover->targets, work->target, work->id_type, work->id, round.length);
 	if (round.elements > 0)
 		atomic_store(&mover->metrics->mover_lag_microseconds,
 			     1000 * (mover_clock() - work->due_since));
@@ -743,6 +745,11 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size)
 	pthread_mutex_lock(&mover->lock);
 	snprintf(reason, size, "%s", mover->check_reason);
 	pthread_mutex_unlock(&mover->lock);
+}
+
+must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view)
+{
+	return target_view(mover->targets, index, view);
 }
 
 bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,

@@ -10,6 +10,7 @@
 
 struct mover;
 struct metrics;
+struct target_view;
 
 /* Makes the threads; they connect and check by themselves and keep trying. `config` must outlive
  * the mover. */
@@ -46,6 +47,10 @@ enum mover_check mover_first_check(struct mover *mover);
 bool mover_ready(const struct mover *mover);
 /* Why not, if the last look said it. */
 void mover_not_ready(struct mover *mover, char *reason, size_t size);
+
+/* The rule on a namespace number `index` of all that have been met (proxy/mover_target.h), freed
+ * with target_view_fini; false behind the last. */
+must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);
 
 /* Where a rule can't hold on a namespace (protocol.md section 8): copies the reason into `reason`
  * and returns true. Cheap where no namespace is unfit. */

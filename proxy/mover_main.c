@@ -268,5 +268,10 @@ enum pass main_cut(struct pass_state *pass)
 	pass->round->elements += pass->stored;
 	metric_add_shared(&pass->round->metrics->spills, 1);
 	metric_add_shared(&pass->round->metrics->moved_elements, pass->stored);
+	atomic_fetch_add(&pass->target->elements, pass->stored);
+	if (pass->plan.moved == 0) {
+		metric_add_shared(&pass->round->metrics->outliers, 1);
+		atomic_fetch_add(&pass->target->outliers, 1);
+	}
 	return pass->plan.head + pass->stored < pass->plan.length ? PASS_AGAIN : PASS_MOVED;
 }

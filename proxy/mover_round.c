@@ -135,6 +135,7 @@ static enum pass run_pass(struct round *round, enum round_end *end)
 		return PASS_MOVED;
 	image = link_steal_body(round->link);
 	pass.plan = plan_make(pass.rule, document);
+	round->length = pass.plan.moved + pass.plan.length;
 	round->spilled = pass.plan.generation.length > 0 || pass.plan.kind == PLAN_BIRTH;
 	done = act(&pass);
 	*end = pass.end;

@@ -25,6 +25,7 @@ struct round {
 	bool hot;         /* appends go on: M0 should not wait for a snapshot until they pile up */
 	int64_t tries;    /* rounds before this one that did not get through */
 	int64_t elements; /* out: moved */
+	int64_t length;   /* out: elements of the array, all together, when it was read last */
 	bool spilled;     /* out: the document has state */
 	bool stored_in_vain; /* out: no cut followed; what is stored may be a dead generation's */
 };

@@ -42,6 +42,8 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
+		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
+			free(set->targets[i]->longest[l].id);
 		free(set->targets[i]);
 	}
 	free(set->targets);
@@ -150,6 +152,86 @@ void target_judge(struct target_set *set, struct mover_target *target, enum fitn
 	else if (fitness != FITNESS_UNFIT && before == FITNESS_UNFIT)
 		atomic_fetch_sub(&set->unfit, 1);
 	pthread_mutex_unlock(&set->lock);
+}
+
+static bool is_document(const struct target_long *entry, uint8_t id_type, struct bytes id)
+{
+	return entry->id && entry->id_type == id_type &&
+	       bytes_equal((struct bytes){entry->id, entry->id_length}, id);
+}
+
+static uint8_t *copy_id(struct bytes id)
+{
+	uint8_t *copy = must_malloc(id.length + 1);
+
+	if (id.length > 0)
+		memcpy(copy, id.data, id.length);
+	return copy;
+}
+
+void target_met(struct target_set *set, struct mover_target *target, uint8_t id_type,
+		struct bytes id, int64_t elements)
+{
+	struct target_long *longest = target->longest, moved;
+	size_t at = 0;
+
+	pthread_mutex_lock(&set->lock);
+	while (at + 1 < TARGET_LONG_COUNT && !is_document(&longest[at], id_type, id))
+		at++;
+	/* It stands there, or takes the place of the last, if it is longer. */
+	if (is_document(&longest[at], id_type, id)) {
+		longest[at].elements = elements;
+	} else if (elements > longest[at].elements) {
+		free(longest[at].id);
+		longest[at] = (struct target_long){copy_id(id), id.length, elements, id_type};
+	}
+	for (; at > 0 && longest[at].elements > longest[at - 1].elements; at--) {
+		moved = longest[at];
+		longest[at] = longest[at - 1];
+		longest[at - 1] = moved;
+	}
+	for (; at + 1 < TARGET_LONG_COUNT && longest[at].elements < longest[at + 1].elements;
+	     at++) {
+		moved = longest[at];
+		longest[at] = longest[at + 1];
+		longest[at + 1] = moved;
+	}
+	pthread_mutex_unlock(&set->lock);
+}
+
+must_check bool target_view(struct target_set *set, size_t index, struct target_view *view)
+{
+	const struct mover_target *target = target_at(set, index);
+
+	if (!target)
+		return false;
+	*view = (struct target_view){
+		.rule = target->rule,
+		.database = target->database,
+		.collection = target->collection,
+		.overflow_database = target->overflow_database,
+		.overflow_collection = target->overflow_collection,
+		.fitness = atomic_load(&target->fitness),
+		.outliers = atomic_load(&target->outliers),
+		.elements = atomic_load(&target->elements),
+	};
+	pthread_mutex_lock(&set->lock);
+	memcpy(view->reason, target->reason, sizeof(view->reason));
+	for (size_t i = 0; i < TARGET_LONG_COUNT; i++) {
+		const struct target_long *entry = &target->longest[i];
+
+		view->longest[i] = *entry;
+		if (entry->id)
+			view->longest[i].id = copy_id((struct bytes){entry->id, entry->id_length});
+	}
+	pthread_mutex_unlock(&set->lock);
+	return true;
+}
+
+void target_view_fini(struct target_view *view)
+{
+	for (size_t i = 0; i < TARGET_LONG_COUNT; i++)
+		free(view->longest[i].id);
 }
 
 size_t target_unfit_count(const struct target_set *set)

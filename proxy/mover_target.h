@@ -14,6 +14,15 @@ enum fitness {
 	FITNESS_UNFIT, /* `reason` says why */
 };
 
+/* One of the longest arrays that rounds have met. */
+struct target_long {
+	uint8_t *id; /* the value of _id; owned; NULL: no such */
+	size_t id_length;
+	int64_t elements;
+	uint8_t id_type;
+};
+#define TARGET_LONG_COUNT 5
+
 struct mover_target {
 	const struct rule *rule;
 	char *database;
@@ -21,19 +30,22 @@ struct mover_target {
 	char *overflow_database;
 	char *overflow_collection;
 	_Atomic(enum fitness) fitness;
-	_Atomic uint64_t judged_on;  /* the server process that was asked: link_process */
-	_Atomic int64_t judged_at;   /* monotonic milliseconds */
-	atomic_bool main_changed;    /* since then, perhaps */
+	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
+	_Atomic int64_t judged_at;  /* monotonic milliseconds */
+	atomic_bool main_changed;   /* since then, perhaps */
 	/* The overflow collection that was judged: its UUID, 0 where none can be asked for. A store
 	 * names it, so that it never goes into a collection that was made since, without the
 	 * indexes. */
 	_Atomic uint64_t overflow_uuid[2];
-	char reason[900];            /* guarded by the set's lock */
+	char reason[900];                              /* guarded by the set's lock */
+	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
+	_Atomic int64_t outliers;    /* documents whose first elements were moved since the start */
+	_Atomic int64_t elements;    /* moved since the start */
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
 	atomic_bool recheck;         /* its fitness may have changed */
-	atomic_bool mirror_due;      /* its overflow may lack indexes that the main collection has */
-	atomic_bool left_logged;     /* that documents are left alone: one line a target */
+	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
+	atomic_bool left_logged; /* that documents are left alone: one line a target */
 };
 
 struct target_set;
@@ -50,6 +62,27 @@ struct mover_target *target_at(struct target_set *set, size_t index);
 
 void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
 		  const char *reason);
+/* A round met this document, whose array has so many elements, all together. */
+void target_met(struct target_set *set, struct mover_target *target, uint8_t id_type,
+		struct bytes id, int64_t elements);
+
+/* A target as it is now, for the status page. Strings are views that live as long as the set. */
+struct target_view {
+	const struct rule *rule;
+	const char *database;
+	const char *collection;
+	const char *overflow_database;
+	const char *overflow_collection;
+	enum fitness fitness;
+	char reason[900];
+	int64_t outliers;
+	int64_t elements;
+	struct target_long longest[TARGET_LONG_COUNT]; /* copies */
+};
+/* False behind the last. */
+must_check bool target_view(struct target_set *set, size_t index, struct target_view *view);
+void target_view_fini(struct target_view *view);
+
 /* How many targets are unfit. */
 size_t target_unfit_count(const struct target_set *set);
 /* Copies the reason of the first unfit target of the namespace. Cheap while no target is unfit. */

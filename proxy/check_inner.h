@@ -1,0 +1,41 @@
+/* What the parts of `spillway check` share. */
+#pragma once
+
+#include "proxy/findings.h"
+#include "proxy/mover_link.h"
+#include "rules/config.h"
+
+struct check {
+	const struct config *config;
+	struct link *link; /* to the server that takes writes, with the upstream account */
+	struct findings findings;
+	atomic_bool stopping; /* never; links ask for one */
+};
+
+/* Documents copied from a reply. All zeros is an empty list. */
+struct copies {
+	struct bytes *list;
+	size_t count;
+	size_t capacity;
+};
+void copies_fini(struct copies *copies);
+/* Runs a command that returns a cursor, and copies each document of it. */
+must_check enum link_result check_collect(struct check *check, const char *database,
+					  const bson_t *command, struct copies *copies);
+
+/* The parts, in the order in which they are looked at. Each only reads, and finds nothing more once
+ * the link is lost. */
+void check_servers(struct check *check);    /* versions, members, sharding */
+void check_rights(struct check *check);     /* of the upstream account */
+void check_namespaces(struct check *check); /* collections, indexes, validators, views */
+void check_clients(struct check *check);    /* who goes around Spillway */
+
+/* One concrete namespace under a rule. */
+struct check_target {
+	const struct rule *rule;
+	const struct ruled_namespace *namespace;
+	const char *overflow_database;
+	const char *overflow_collection;
+};
+/* The documents of one: never moved, or near 16 MB. */
+void check_documents(struct check *check, const struct check_target *target);

@@ -1,0 +1,195 @@
+/* Judges what servers told `spillway check`. */
+#include "proxy/check_judge.h"
+
+#include <ctype.h>
+#include <stdio.h>
+
+#define DEPTH_MAX 64
+
+static bool text_in(struct bytes document, const char *name, struct bytes *text)
+{
+	struct element element;
+
+	return document_find(document, name, &element) && element_string(&element, text);
+}
+
+static bool truth_in(struct bytes document, const char *name)
+{
+	struct element element;
+
+	return document_find(document, name, &element) && element_truth(&element);
+}
+
+/* Whether a privilege's resource takes this one in. Wildcards don't reach system collections. */
+static bool covers(struct bytes resource, const char *database, const char *collection)
+{
+	struct bytes on_database, on_collection;
+
+	if (truth_in(resource, "anyResource"))
+		return true;
+	if (!*database)
+		return truth_in(resource, "cluster");
+	if (!text_in(resource, "db", &on_database) ||
+	    !text_in(resource, "collection", &on_collection))
+		return false;
+	return (on_database.length == 0 || bytes_are(on_database, database)) &&
+	       (on_collection.length == 0 || bytes_are(on_collection, collection));
+}
+
+static bool has_action(struct bytes actions, const char *action)
+{
+	struct cursor cursor;
+	struct element element;
+	struct bytes text;
+
+	if (!cursor_open(&cursor, actions))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_string(&element, &text) &&
+		    (bytes_are(text, action) || bytes_are(text, "anyAction")))
+			return true;
+	}
+	return false;
+}
+
+bool judge_may(struct bytes privileges, const char *database, const char *collection,
+	       const char *action)
+{
+	struct cursor cursor;
+	struct element element, part;
+	struct bytes privilege, resource, actions;
+
+	if (!cursor_open(&cursor, privileges))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_document(&element, &privilege) &&
+		    document_find(privilege, "resource", &part) &&
+		    element_document(&part, &resource) && covers(resource, database, collection) &&
+		    document_find(privilege, "actions", &part) &&
+		    element_document(&part, &actions) && has_action(actions, action))
+			return true;
+	}
+	return false;
+}
+
+/* What stands behind the array in the path (".isbn", or nothing); NULL where the path is another,
+ * or goes on with a position. */
+static const char *behind_array(const struct rule *rule, struct bytes name)
+{
+	size_t length = strlen(rule->array);
+	const char *rest;
+
+	if (name.length < length || memcmp(name.data, rule->array, length) != 0)
+		return NULL;
+	rest = (const char *)name.data + length; /* a NUL stands behind the name */
+	if (*rest != '\0' && (*rest != '.' || isdigit((unsigned char)rest[1])))
+		return NULL;
+	return rest;
+}
+
+must_check bool judge_wanted_index(const struct rule *rule, struct bytes keys, char *path,
+				   size_t size)
+{
+	struct cursor cursor;
+	struct element element;
+	const char *rest = NULL;
+	int64_t way;
+
+	if (!cursor_open(&cursor, keys))
+		return false;
+	while (!rest && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_integer(&element, &way))
+			rest = behind_array(rule, element.name);
+	}
+	if (!rest)
+		return false;
+	if (rule->overflow.layout == RULE_BATCHES)
+		snprintf(path, size, "%s%s", rule->overflow.array, rest);
+	else
+		snprintf(path, size, "%s", *rest ? rest + 1 : "");
+	return *path != '\0';
+}
+
+bool judge_index_serves(const struct rule *rule, struct bytes keys, const char *path)
+{
+	struct cursor cursor;
+	struct element element;
+
+	if (!cursor_open(&cursor, keys) || cursor_next(&cursor, &element) != CURSOR_ELEMENT)
+		return false;
+	if (element_is(&element, path))
+		return true;
+	return element_is(&element, rule->overflow.link) &&
+	       cursor_next(&cursor, &element) == CURSOR_ELEMENT && element_is(&element, path);
+}
+
+bool judge_rule_has_index(const struct rule *rule, const char *path)
+{
+	struct cursor cursor;
+	struct element element, keys;
+	struct bytes index, key;
+
+	if (rule->overflow.indexes.length == 0 || !cursor_open(&cursor, rule->overflow.indexes))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_document(&element, &index) && document_find(index, "keys", &keys) &&
+		    element_document(&keys, &key) && judge_index_serves(rule, key, path))
+			return true;
+	}
+	return false;
+}
+
+static bool names_collection(const struct element *element, const char *collection)
+{
+	struct bytes text;
+
+	return (element_is(element, "from") || element_is(element, "coll") ||
+		element_is(element, "$unionWith")) &&
+	       element_string(element, &text) && bytes_are(text, collection);
+}
+
+/* A pipeline that reads the collection at any depth. In doubt it does. */
+static bool pipeline_reads(struct bytes pipeline, const char *collection)
+{
+	struct cursor levels[DEPTH_MAX];
+	struct element element;
+	struct bytes nested;
+	size_t depth = 0;
+
+	if (!cursor_open(&levels[0], pipeline))
+		return true;
+	for (;;) {
+		if (cursor_next(&levels[depth], &element) != CURSOR_ELEMENT) {
+			if (depth-- == 0)
+				return false;
+			continue;
+		}
+		if (names_collection(&element, collection))
+			return true;
+		if (!element_document(&element, &nested))
+			continue;
+		if (++depth == DEPTH_MAX || !cursor_open(&levels[depth], nested))
+			return true;
+	}
+}
+
+bool judge_view_reads(struct bytes entry, const char *collection)
+{
+	struct element element;
+	struct bytes type, over, pipeline;
+
+	if (!text_in(entry, "type", &type) || !bytes_are(type, "view"))
+		return false;
+	if (document_find_path(entry, "options.viewOn", &element) &&
+	    element_string(&element, &over) && bytes_are(over, collection))
+		return true;
+	return document_find_path(entry, "options.pipeline", &element) &&
+	       element_document(&element, &pipeline) && pipeline_reads(pipeline, collection);
+}
+
+bool judge_is_internal(const char *application, const char *driver)
+{
+	return strncmp(application, "spillway", 8) == 0 ||
+	       strncmp(driver, "MongoDB Internal Client", 23) == 0 ||
+	       strncmp(driver, "NetworkInterfaceTL", 18) == 0;
+}

@@ -1,0 +1,27 @@
+/* Judges what servers told `spillway check`. Pure. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "rules/rules.h"
+
+/* The action (mongod's name for a right) is among the privileges (connectionStatus's
+ * authenticatedUserPrivileges) on this namespace; an empty collection: on the database; no database
+ * either: on the cluster. */
+bool judge_may(struct bytes privileges, const char *database, const char *collection,
+	       const char *action);
+
+/* An index's keys name the array or something in it: writes the path that an index on overflow
+ * documents has in its place. False: they don't, or there can't be one. */
+must_check bool judge_wanted_index(const struct rule *rule, struct bytes keys, char *path,
+				   size_t size);
+/* An index with these keys finds overflow documents by this path: it stands first, or behind the
+ * link. */
+bool judge_index_serves(const struct rule *rule, struct bytes keys, const char *path);
+/* The rule's own `indexes` have such a one: serve makes it. */
+bool judge_rule_has_index(const struct rule *rule, const char *path);
+
+/* The view (an entry of listCollections) is over this collection, or joins it. */
+bool judge_view_reads(struct bytes entry, const char *collection);
+
+/* A connection of a server's own: a member's, or Spillway's mover. */
+bool judge_is_internal(const char *application, const char *driver);

@@ -1,0 +1,349 @@
+/* The namespaces under rules: what stands in a rule's way there, and what would make it slow. */
+#include "proxy/check_inner.h"
+
+#include "proxy/check_judge.h"
+#include "proxy/fitness_judge.h"
+#include "rules/glob.h"
+
+#include <bson/bson.h>
+#include <stdlib.h>
+
+#define NAMESPACE_NOT_FOUND 26
+
+/* A target with what its servers hold of it. */
+struct looking {
+	struct check *check;
+	const struct check_target *target;
+	const struct copies *collections; /* listCollections of the main collection's database */
+	struct copies indexes;
+	struct copies overflow_indexes;
+};
+
+static bool text_at(struct bytes document, const char *path, struct bytes *text)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_string(&element, text);
+}
+
+static bool has_name(struct bytes entry, const char *name)
+{
+	struct bytes found;
+
+	return text_at(entry, "name", &found) && bytes_are(found, name);
+}
+
+static void list_collections(struct check *check, const char *database, struct copies *copies)
+{
+	bson_t *command = BCON_NEW("listCollections", BCON_INT32(1));
+
+	if (check_collect(check, database, command, copies) == LINK_REFUSED)
+		findings_note(
+			&check->findings, "unseen", NULL,
+			bson_strdup_printf("the collections of '%s' could not be looked at: %s",
+					   database, link_error(check->link)->message));
+	bson_destroy(command);
+}
+
+static void list_indexes(struct check *check, const char *database, const char *collection,
+			 struct copies *copies)
+{
+	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(collection));
+
+	if (check_collect(check, database, command, copies) == LINK_REFUSED &&
+	    link_error(check->link)->code != NAMESPACE_NOT_FOUND)
+		findings_note(
+			&check->findings, "unseen", NULL,
+			bson_strdup_printf("the indexes of '%s.%s' could not be looked at: %s",
+					   database, collection, link_error(check->link)->message));
+	bson_destroy(command);
+}
+
+/* Why the rule can't hold: serve does not start with it. */
+static void add_unfit(struct looking *looking, const char *kind, bool overflow, const char *reason,
+		      const char *remedy)
+{
+	const struct check_target *target = looking->target;
+	const char *database = overflow ? target->overflow_database : target->namespace->database;
+	const char *collection =
+		overflow ? target->overflow_collection : target->namespace->collection;
+
+	findings_add(
+		&looking->check->findings, kind, target->rule->name,
+		bson_strdup_printf("it can't hold on '%s.%s': %s", database, collection, reason),
+		bson_strdup_printf("%s; or take the rule out of the file", remedy));
+}
+
+static void judge_collection(struct looking *looking, struct bytes entry, bool overflow)
+{
+	char reason[320] = "";
+	struct element element;
+	bool validator = document_find_path(entry, "options.validator", &element);
+	bool fit = overflow ? judge_overflow_collection(entry, reason, sizeof(reason))
+			    : judge_main_collection(looking->target->rule, entry, reason,
+						    sizeof(reason));
+
+	if (fit)
+		return;
+	if (validator)
+		add_unfit(looking, "validator", overflow, reason,
+			  "change the validator by collMod: it must let Spillway's fields pass and "
+			  "not look at the array");
+	else
+		add_unfit(looking, "collection", overflow, reason,
+			  "copy the documents to an ordinary collection");
+}
+
+static void judge_collections(struct looking *looking, const struct copies *overflow)
+{
+	const struct check_target *target = looking->target;
+
+	for (size_t i = 0; i < looking->collections->count; i++) {
+		if (has_name(looking->collections->list[i], target->namespace->collection))
+			judge_collection(looking, looking->collections->list[i], false);
+	}
+	for (size_t i = 0; i < overflow->count; i++) {
+		if (has_name(overflow->list[i], target->overflow_collection))
+			judge_collection(looking, overflow->list[i], true);
+	}
+}
+
+static void judge_indexes(struct looking *looking)
+{
+	char reason[320];
+
+	for (size_t i = 0; i < looking->indexes.count; i++) {
+		if (!judge_main_index(looking->target->rule, looking->indexes.list[i], reason,
+				      sizeof(reason)))
+			add_unfit(looking, "index", false, reason,
+				  "drop the index, or make one that leaves the array out: what it "
+				  "promises can't be kept over two collections");
+	}
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++) {
+		if (!judge_overflow_index(looking->target->rule, looking->overflow_indexes.list[i],
+					  reason, sizeof(reason)))
+			add_unfit(looking, "index", true, reason, "drop the index");
+	}
+}
+
+static bool overflow_has_index(const struct looking *looking, const char *path)
+{
+	struct element element;
+	struct bytes keys;
+
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++) {
+		if (document_find(looking->overflow_indexes.list[i], "key", &element) &&
+		    element_document(&element, &keys) &&
+		    judge_index_serves(looking->target->rule, keys, path))
+			return true;
+	}
+	return false;
+}
+
+/* Indexes on the array that only the main collection has. */
+static void compare_indexes(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	char path[600], reason[320];
+	struct element element;
+	struct bytes keys, name;
+
+	for (size_t i = 0; i < looking->indexes.count; i++) {
+		struct bytes index = looking->indexes.list[i];
+
+		if (!judge_main_index(target->rule, index, reason, sizeof(reason)) ||
+		    !text_at(index, "name", &name) || !document_find(index, "key", &element) ||
+		    !element_document(&element, &keys) ||
+		    !judge_wanted_index(target->rule, keys, path, sizeof(path)) ||
+		    judge_rule_has_index(target->rule, path) || overflow_has_index(looking, path))
+			continue;
+		findings_add(&looking->check->findings, "overflow-index", target->rule->name,
+			     bson_strdup_printf("'%s.%s' has the index '%.*s' on the array, but "
+						"'%s.%s' has none on '%s': filters on elements "
+						"that have moved are slow",
+						target->namespace->database,
+						target->namespace->collection, (int)name.length,
+						(const char *)name.data, target->overflow_database,
+						target->overflow_collection, path),
+			     bson_strdup_printf("add to the rule's overflow: indexes: "
+						"[ { keys: { \"%s\": 1 } } ]",
+						path));
+	}
+}
+
+/* Views over the collection, and views over these. */
+static void look_for_views(struct looking *looking)
+{
+	const struct copies *collections = looking->collections;
+	const struct check_target *target = looking->target;
+	bool *seen = must_calloc(collections->count + 1, sizeof(*seen));
+	const char **sources = must_calloc(collections->count + 1, sizeof(*sources));
+	size_t count = 1;
+
+	sources[0] = target->namespace->collection;
+	for (size_t s = 0; s < count; s++) {
+		for (size_t i = 0; i < collections->count; i++) {
+			struct bytes name;
+
+			if (seen[i] || !judge_view_reads(collections->list[i], sources[s]) ||
+			    !text_at(collections->list[i], "name", &name))
+				continue;
+			seen[i] = true;
+			sources[count++] = (const char *)name.data; /* BSON ends it with a NUL */
+			findings_add(&looking->check->findings, "view", target->rule->name,
+				     bson_strdup_printf("the view '%s.%s' reads '%s': it would see "
+							"short arrays, and is refused through "
+							"Spillway",
+							target->namespace->database,
+							(const char *)name.data, sources[s]),
+				     bson_strdup("have its users run the view's pipeline on the "
+						 "collection through Spillway, and drop the view"));
+		}
+	}
+	free(sources);
+	free(seen);
+}
+
+static void note_exposed(struct check *check, const struct rule *rule)
+{
+	if (!rule->expose.flag)
+		return;
+	findings_note(
+		&check->findings, "exposed", rule->name,
+		bson_strdup_printf("the flag '%s' is shown to applications: one that adds the "
+				   "overflow itself when it sees it would have these elements "
+				   "twice",
+				   rule->flag.field));
+}
+
+static void look_at_target(struct check *check, const struct check_target *target,
+			   const struct copies *collections)
+{
+	struct looking looking = {.check = check, .target = target, .collections = collections};
+	struct copies overflow = {0};
+
+	list_collections(check, target->overflow_database, &overflow);
+	list_indexes(check, target->namespace->database, target->namespace->collection,
+		     &looking.indexes);
+	list_indexes(check, target->overflow_database, target->overflow_collection,
+		     &looking.overflow_indexes);
+	judge_collections(&looking, &overflow);
+	judge_indexes(&looking);
+	compare_indexes(&looking);
+	look_for_views(&looking);
+	check_documents(check, target);
+	copies_fini(&looking.indexes);
+	copies_fini(&looking.overflow_indexes);
+	copies_fini(&overflow);
+}
+
+/* All rules on this one namespace, once. */
+static void look_at_namespace(struct check *check, struct namespace_cache *namespaces,
+			      const char *database, struct bytes collection,
+			      const struct copies *collections)
+{
+	const struct ruled_namespace *namespace;
+	bool full;
+
+	namespace = namespace_cache_find(namespaces, bytes_of(database), collection, &full);
+	for (size_t i = 0; namespace && i < namespace->target_count; i++) {
+		const struct target *target = &namespace->targets[i];
+
+		look_at_target(check,
+			       &(struct check_target){target->rule, namespace,
+						      target->overflow_database,
+						      target->overflow_collection},
+			       collections);
+	}
+}
+
+/* What exists in the database, and what rules name exactly although it does not exist yet. */
+static void look_at_database(struct check *check, struct namespace_cache *namespaces,
+			     const char *database)
+{
+	struct rule_set *rules = check->config->rules;
+	struct copies collections = {0};
+	struct bytes name;
+
+	list_collections(check, database, &collections);
+	for (size_t i = 0; i < collections.count; i++) {
+		if (text_at(collections.list[i], "name", &name))
+			look_at_namespace(check, namespaces, database, name, &collections);
+	}
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+		bool known = strcmp(rule->database, database) != 0 ||
+			     glob_is(bytes_of(rule->collection));
+
+		for (size_t c = 0; !known && c < collections.count; c++)
+			known = has_name(collections.list[c], rule->collection);
+		for (size_t before = 0; !known && before < i; before++)
+			known = strcmp(rule_set_at(rules, before)->collection, rule->collection) ==
+					0 &&
+				strcmp(rule_set_at(rules, before)->database, database) == 0;
+		if (!known)
+			look_at_namespace(check, namespaces, database, bytes_of(rule->collection),
+					  &collections);
+	}
+	copies_fini(&collections);
+}
+
+/* Names of databases, each once. */
+struct databases {
+	char **names;
+	size_t count;
+};
+
+static void add_database(struct databases *databases, struct bytes name)
+{
+	for (size_t i = 0; i < databases->count; i++) {
+		if (bytes_are(name, databases->names[i]))
+			return;
+	}
+	databases->names =
+		must_realloc(databases->names, (databases->count + 1) * sizeof(*databases->names));
+	databases->names[databases->count++] = must_strndup((const char *)name.data, name.length);
+}
+
+static void add_matching(struct check *check, struct databases *databases, const char *pattern)
+{
+	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
+	enum link_result result = link_run(check->link, "admin",
+					   (struct bytes){bson_get_data(command), command->len});
+	struct element list, each;
+	struct bytes documents, document, name;
+	struct cursor cursor;
+
+	bson_destroy(command);
+	if (result != LINK_DONE || !document_find(link_body(check->link), "databases", &list) ||
+	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
+		return;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
+		if (element_document(&each, &document) && text_at(document, "name", &name) &&
+		    glob_match(bytes_of(pattern), name))
+			add_database(databases, name);
+	}
+}
+
+void check_namespaces(struct check *check)
+{
+	struct rule_set *rules = check->config->rules;
+	struct namespace_cache *namespaces = namespace_cache_new(rules);
+	struct databases databases = {0};
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+
+		note_exposed(check, rule);
+		if (glob_is(bytes_of(rule->database)))
+			add_matching(check, &databases, rule->database);
+		else
+			add_database(&databases, bytes_of(rule->database));
+	}
+	for (size_t i = 0; i < databases.count; i++) {
+		look_at_database(check, namespaces, databases.names[i]);
+		free(databases.names[i]);
+	}
+	free(databases.names);
+	namespace_cache_free(namespaces);
+}

@@ -1,0 +1,94 @@
+/* What `spillway check` finds: each says what is wrong and what to do about it. */
+#include "proxy/findings.h"
+
+#include "protocol/writer.h"
+#include "rules/text.h"
+
+#include <stdlib.h>
+
+void findings_add(struct findings *findings, const char *kind, const char *rule, char *what,
+		  char *remedy)
+{
+	if (findings->count == findings->capacity) {
+		findings->capacity = findings->capacity ? 2 * findings->capacity : 16;
+		findings->list =
+			must_realloc(findings->list, findings->capacity * sizeof(*findings->list));
+	}
+	findings->problems += remedy != NULL;
+	findings->list[findings->count++] =
+		(struct finding){must_strndup(kind, strlen(kind)),
+				 rule ? must_strndup(rule, strlen(rule)) : NULL, what, remedy};
+}
+
+void findings_note(struct findings *findings, const char *kind, const char *rule, char *what)
+{
+	findings_add(findings, kind, rule, what, NULL);
+}
+
+void findings_fini(struct findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++) {
+		free(findings->list[i].kind);
+		free(findings->list[i].rule);
+		free(findings->list[i].what);
+		free(findings->list[i].remedy);
+	}
+	free(findings->list);
+	*findings = (struct findings){0};
+}
+
+static void text_finding(struct buffer *out, const struct finding *finding)
+{
+	text_append(out, finding->remedy ? "finding: " : "note: ");
+	if (finding->rule)
+		text_append(out, "rule '%s': ", finding->rule);
+	text_append(out, "%s\n", finding->what);
+	if (finding->remedy)
+		text_append(out, "  to do: %s\n", finding->remedy);
+}
+
+void findings_text(struct buffer *out, const struct findings *findings)
+{
+	for (size_t i = 0; i < findings->count; i++) {
+		if (findings->list[i].remedy)
+			text_finding(out, &findings->list[i]);
+	}
+	for (size_t i = 0; i < findings->count; i++) {
+		if (!findings->list[i].remedy)
+			text_finding(out, &findings->list[i]);
+	}
+	if (findings->problems == 0)
+		text_append(out, "nothing found that needs doing\n");
+	else
+		text_append(out, "%zu finding%s\n", findings->problems,
+			    findings->problems == 1 ? "" : "s");
+}
+
+static void bson_list(struct buffer *out, const char *name, const struct findings *findings,
+		      bool notes)
+{
+	size_t array = writer_open_array(out, name), document, index = 0;
+	char number[12];
+
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct finding *finding = &findings->list[i];
+
+		if (notes != !finding->remedy)
+			continue;
+		document = writer_open_document(out, writer_index(number, index++));
+		writer_string(out, "kind", finding->kind);
+		if (finding->rule)
+			writer_string(out, "rule", finding->rule);
+		writer_string(out, "what", finding->what);
+		if (finding->remedy)
+			writer_string(out, "remedy", finding->remedy);
+		writer_close(out, document);
+	}
+	writer_close(out, array);
+}
+
+void findings_bson(struct buffer *out, const struct findings *findings)
+{
+	bson_list(out, "findings", findings, false);
+	bson_list(out, "notes", findings, true);
+}
