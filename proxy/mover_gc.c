@@ -365,9 +365,9 @@ static enum link_result find_page(struct page *page, struct link *link)
 	writer_close(&out, document);
 	if (page->place->type) { /* an index bound doesn't stop at a change of type */
 		document = writer_open_document(&out, "min");
-		writer_renamed(&out, "_id",
-			       &(struct element){.type = page->place->type,
-						 .value = page->place->value});
+		writer_renamed(
+			&out, "_id",
+			&(struct element){.type = page->place->type, .value = page->place->value});
 		writer_close(&out, document);
 	}
 	writer_int32(&out, "limit", PAGE_MAX);

@@ -167,8 +167,8 @@ static bool judge_views(struct views_look *look, struct rule_set *rules)
 	bool changed = false;
 
 	look->short_count = 0;
-	look->short_views = must_realloc(look->short_views,
-					 (look->count + 1) * sizeof(*look->short_views));
+	look->short_views =
+		must_realloc(look->short_views, (look->count + 1) * sizeof(*look->short_views));
 	for (size_t i = 0; i < look->count; i++) {
 		const struct seen_view *view = &look->views[i];
 		struct short_view found = {view->database, view->name, rule_of(look, view)};

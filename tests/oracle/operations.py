@@ -506,7 +506,8 @@ class Generator:
             self.wholes.append((identifier, operation["command"][1][1][1][0][1][1][1][1]))
             return operation
         identifier, update = self.rng.choice(self.wholes[-2:])
-        query = {"_id": identifier} if self._chance(0.7) else {"_id": {"$in": [identifier, 0]}, "k": {"$exists": True}}
+        named = self.strict or self._chance(0.5)  # what else names it is the sweep's
+        query = {"_id": identifier} if named else {"_id": {"$in": [identifier, 0]}, "k": {"$exists": True}}
         statement = {"q": query, "u": update}
         if self._chance(0.2) and not isinstance(update, tuple):
             statement["multi"] = True
