@@ -1,0 +1,182 @@
+"""Indexes on a ruled array have their likes on the overflow; clients see those of the main collection only."""
+
+import pymongo
+import pytest
+from pymongo.errors import OperationFailure
+
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+
+LONG = [{"isbn": number, "by": {"name": f"N{number}"}} for number in range(40)]
+OVERFLOW = "books_list_overflow"
+RULES = [
+    {"name": name, "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms", "gc_delay": "0s",
+     "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}, **options}}
+    for name, array, options in (
+        ("books", "list", {}), ("deep", "a.list", {}), ("early", "list", {}),
+        ("chosen", "list", {"indexes": [{"keys": {"part.isbn": 1}}]}),
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        with made.client() as direct:
+            direct.shop.early.create_index("list.isbn")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spillway(cluster):
+    with Spillway([cluster.primary], RULES) as made:
+        yield made
+
+
+@pytest.fixture
+def client(spillway):
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as made:
+        yield made
+
+
+@pytest.fixture
+def direct(cluster):
+    with cluster.client() as made:
+        yield made
+
+
+@pytest.fixture
+def books(client):
+    yield client.shop.books
+    client.shop.books.drop_indexes()
+    client.shop.books.drop()
+
+
+def keys(collection):
+    """{name: [(field, direction)]} of all indexes but those that are always there."""
+    return {name: index["key"] for name, index in collection.index_information().items()
+            if name != "_id_" and not name.startswith("main_1__spill")}
+
+
+def likes(direct, name=OVERFLOW):
+    return {name.removeprefix("spillway:"): key for name, key in keys(direct.shop[name]).items()}
+
+
+MADE = {
+    "single": ([("list.isbn", 1)], {}, [("part.isbn", 1)]),
+    "of whole elements": ([("list", -1)], {}, [("part", -1)]),
+    "compound": ([("title", 1), ("list.isbn", 1), ("year", -1), ("list.by.name", -1)], {},
+                 [("part.isbn", 1), ("part.by.name", -1)]),
+    "partial": ([("list.isbn", 1)], {"partialFilterExpression": {"year": {"$gt": 5}}}, [("part.isbn", 1)]),
+    "wildcard below": ([("list.$**", 1)], {}, [("part.$**", 1)]),
+    "all fields": ([("$**", 1)], {}, None),
+    "elsewhere": ([("title", 1)], {"unique": True}, None),
+    "a name alike": ([("listed", 1)], {}, None),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_an_index_on_the_array_is_made_on_the_overflow(books, direct, case):
+    key, options, like = MADE[case]
+    name = books.create_index(key, **options)
+    assert keys(books) == {name: key}
+    assert likes(direct) == ({name: like} if like else {})
+    assert name not in keys(direct.shop[OVERFLOW])
+    books.drop_index(name)
+    assert keys(books) == {} and likes(direct) == {}
+
+
+def test_options_that_matter_are_kept(books, direct):
+    collation = {"locale": "de", "strength": 2}
+    books.create_index("list.isbn", name="s", sparse=True)
+    books.create_index("list.by.name", name="c", collation=collation)
+    books.create_index("list.by", name="h", hidden=True)
+    made = direct.shop[OVERFLOW].index_information()
+    assert made["spillway:s"]["sparse"] and made["spillway:h"]["hidden"]
+    assert made["spillway:c"]["collation"] == books.index_information()["c"]["collation"]
+    assert len(made) == 5
+
+
+def test_several_at_once_and_each_way_to_drop_them(books, direct):
+    books.create_indexes([pymongo.IndexModel("list.isbn"), pymongo.IndexModel("list.by"), pymongo.IndexModel("title")])
+    assert set(likes(direct)) == {"list.isbn_1", "list.by_1"}
+    books.drop_index([("list.by", 1)])
+    assert set(likes(direct)) == {"list.isbn_1"}
+    books.create_index("list.by.name")
+    books.database.command("dropIndexes", "books", index=["list.isbn_1", "list.by.name_1"])
+    assert likes(direct) == {}
+    books.create_index("list.isbn")
+    books.drop_indexes()
+    assert keys(books) == {} and likes(direct) == {}
+
+
+def test_the_replies_are_mongod_s(books, direct):
+    direct.shop.plain.drop()
+    for command in ({"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "n"}]},
+                    {"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "n"}]},
+                    {"listIndexes": "books"}, {"dropIndexes": "books", "index": "n"}):
+        name = next(iter(command))
+        mine = books.database.command(command)
+        theirs = direct.shop.command({**command, name: "plain"})
+        for reply in (mine, theirs):
+            for field in ("$clusterTime", "operationTime"):
+                reply.pop(field, None)
+            reply.get("cursor", {}).pop("ns", None)
+        assert mine == theirs
+
+
+REFUSED = {
+    "unique": ({"key": {"list.isbn": 1}, "unique": True}, "unique"),
+    "unique where": ({"key": {"title": 1}, "unique": True, "partialFilterExpression": {"list": {"$exists": True}}},
+                     "unique"),
+    "TTL": ({"key": {"list.at": 1}, "expireAfterSeconds": 5}, "TTL"),
+    "TTL where": ({"key": {"at": 1}, "expireAfterSeconds": 5, "partialFilterExpression": {"list": {"$exists": True}}},
+                  "TTL"),
+    "text": ({"key": {"list.by": "text"}}, "text"),
+    "text of all": ({"key": {"$**": "text"}}, "text"),
+    "geo": ({"key": {"list.at": "2dsphere"}}, "geo"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_an_index_that_needs_the_whole_array_is_refused(books, case):
+    index, word = REFUSED[case]
+    with pytest.raises(OperationFailure) as caught:
+        books.database.command("createIndexes", "books", indexes=[{**index, "name": "x"}])
+    assert caught.value.code == 115 and word in caught.value.details["errmsg"]
+    assert keys(books) == {}
+
+
+def test_long_arrays_are_moved_read_and_found_beneath_them(books, direct):
+    books.create_index("list.isbn")
+    books.insert_many([{"_id": i, "list": LONG} for i in range(3)])
+    wait_for(lambda: direct.shop.books.count_documents({"list": LONG[:3]}) == 3, "tails to move")
+    assert books.count_documents({"list.isbn": 39}) == 3
+    explained = direct.shop[OVERFLOW].find({"part.isbn": 39}).explain()
+    assert explained["queryPlanner"]["winningPlan"]["inputStage"]["indexName"] == "spillway:list.isbn_1"
+
+
+def test_indexes_that_are_there_at_the_start_have_their_likes(direct):
+    wait_for(lambda: likes(direct, "early_list_overflow") == {"list.isbn_1": [("part.isbn", 1)]}, "the index")
+
+
+def test_a_nested_array_and_an_index_that_the_rule_has_made_already(client, direct):
+    client.shop.deep.create_index([("a.list.x", 1), ("a.other", 1)])
+    assert likes(direct, "deep_a_list_overflow") == {"a.list.x_1_a.other_1": [("part.x", 1)]}
+    client.shop.deep.drop_indexes()
+    client.shop.deep.create_index("a")
+    assert likes(direct, "deep_a_list_overflow") == {}
+    client.shop.chosen.create_index("list.isbn")
+    assert keys(direct.shop.chosen_list_overflow) == {"part.isbn_1": [("part.isbn", 1)]}
+    client.shop.chosen.drop_indexes()
+    assert keys(direct.shop.chosen_list_overflow) == {"part.isbn_1": [("part.isbn", 1)]}
+
+
+def test_a_dropped_collection_s_indexes_go_with_it(books, direct):
+    books.create_index("list.isbn")
+    books.drop()
+    books.create_index("list.by")
+    assert set(likes(direct)) == {"list.by_1"}
+    books.insert_one({"_id": 1, "list": LONG})
+    wait_for(lambda: direct.shop.books.find_one()["list"] == LONG[:3], "the tail to move")
