@@ -243,11 +243,8 @@ def spillways(cluster):
 
 
 @pytest.fixture
-def busy(cluster, spillways):
+def busy(spillways):
     with contextlib.ExitStack() as stack:
-        direct = stack.enter_context(cluster.client())
-        direct.shop.busy.drop()
-        direct.shop.busy_list_overflow.drop()
         uris = ["mongodb://" + ",".join(f"127.0.0.1:{port}" for port in spillway.ports) + "/?replicaSet=rs0"
                 for spillway in spillways]
         yield [[stack.enter_context(pymongo.MongoClient(uri, w=1, appName=name)).shop.busy for uri in uris]
