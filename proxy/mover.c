@@ -215,7 +215,9 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	enum round_end end = round_of(mover, link, work, &round);
 
 	if (end == ROUND_GARBAGE && mover_queue_demanded(mover->rounds, work) &&
-	    gc_clear(mover, link, work) == LINK_DONE)
+	    gc_clear(link, work->target,
+		     &(struct element){.type = work->id_type, .value = work->id},
+		     mover->metrics) == LINK_DONE)
 		end = round_of(mover, link, work, &round);
 
 	if (round.length > 0)

@@ -155,7 +155,7 @@ static void write_projection(struct buffer *out, const char *first, const char *
 
 /* G0: the generations of these documents' batches. */
 static enum link_result find_generations(struct looking *looking, struct link *link,
-					 struct mover_work **works, size_t count)
+					 const struct element *links, size_t count)
 {
 	const char *field = looking->target->rule->overflow.link;
 	auto_buffer struct buffer out = {0};
@@ -166,8 +166,7 @@ static enum link_result find_generations(struct looking *looking, struct link *l
 	filter = writer_open_document(&out, "filter");
 	in = open_in(&out, field, &condition);
 	for (size_t i = 0; i < count; i++)
-		writer_renamed(&out, writer_index(name, i),
-			       &(struct element){.type = works[i]->id_type, .value = works[i]->id});
+		writer_renamed(&out, writer_index(name, i), &links[i]);
 	writer_close(&out, in);
 	writer_close(&out, condition);
 	writer_close(&out, filter);
@@ -239,8 +238,13 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 				    size_t count)
 {
 	struct looking looking = {.target = works[0]->target};
-	enum link_result result = find_generations(&looking, link, works, count);
+	struct element *links = must_calloc(count, sizeof(*links));
+	enum link_result result;
 
+	for (size_t i = 0; i < count; i++)
+		links[i] = (struct element){.type = works[i]->id_type, .value = works[i]->id};
+	result = find_generations(&looking, link, links, count);
+	free(links);
 	if (result == LINK_DONE && looking.found)
 		result = find_alive(&looking, link);
 	while (looking.found) {
@@ -304,11 +308,11 @@ static enum link_result remove_dead(struct link *link, const struct dead *dead)
 	return remove_them(link, dead, false);
 }
 
-must_check enum link_result gc_clear(struct mover *mover, struct link *link,
-				     struct mover_work *work)
+must_check enum link_result gc_clear(struct link *link, struct mover_target *target,
+				     const struct element *id, struct metrics *metrics)
 {
-	struct looking looking = {.target = work->target};
-	enum link_result result = find_generations(&looking, link, &work, 1);
+	struct looking looking = {.target = target};
+	enum link_result result = find_generations(&looking, link, id, 1);
 
 	if (result == LINK_DONE && looking.found)
 		result = find_alive(&looking, link);
@@ -320,8 +324,7 @@ must_check enum link_result gc_clear(struct mover *mover, struct link *link,
 		if (result == LINK_DONE && dead->count > 0)
 			result = remove_dead(link, dead);
 		if (result == LINK_DONE)
-			metric_add_shared(&mover->metrics->generations_collected,
-					  (int64_t)dead->count);
+			metric_add_shared(&metrics->generations_collected, (int64_t)dead->count);
 		dead_free(dead);
 	}
 	free(looking.alive);

@@ -21,8 +21,8 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 				    size_t count);
 /* Removes this document's dead generations at once: a write that found it too large waits. Readers
  * who still have an image of one read again. LINK_DONE where it is done. */
-must_check enum link_result gc_clear(struct mover *mover, struct link *link,
-				     struct mover_work *work);
+must_check enum link_result gc_clear(struct link *link, struct mover_target *target,
+				     const struct element *id, struct metrics *metrics);
 /* Removes at once, from the next page of the overflow, what belongs to no document of the main
  * collection: for one that was dropped. Generations of a document that is there again wait their
  * time as usual. `*more`: there is another page. */

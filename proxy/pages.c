@@ -1,0 +1,244 @@
+/* Walks a collection under a rule page by page, in the order of an index. */
+#include "proxy/pages.h"
+
+#include "proxy/mover_command.h"
+
+#include <stdlib.h>
+
+#define LINKS_PAGE 2000
+
+void place_set(struct place *place, uint8_t type, struct bytes value)
+{
+	uint8_t *copy = must_malloc(value.length + 1);
+
+	if (value.length > 0)
+		memcpy(copy, value.data, value.length);
+	free((void *)place->value.data);
+	*place = (struct place){type, {copy, value.length}};
+}
+
+void place_fini(struct place *place)
+{
+	free((void *)place->value.data);
+	*place = (struct place){0};
+}
+
+/* Main documents. */
+
+static void write_bound(struct buffer *out, const char *name, const struct place *place)
+{
+	size_t bound;
+
+	if (!place->type)
+		return;
+	bound = writer_open_document(out, name);
+	writer_renamed(out, "_id", &(struct element){.type = place->type, .value = place->value});
+	writer_close(out, bound);
+}
+
+static void write_by_id(struct buffer *out)
+{
+	size_t document = writer_open_document(out, "projection");
+
+	writer_int32(out, "_id", 1);
+	writer_close(out, document);
+	document = writer_open_document(out, "hint");
+	writer_int32(out, "_id", 1);
+	writer_close(out, document);
+}
+
+/* Where the next page ends: the _id a page's size behind `from`. */
+static enum link_result find_page_end(struct id_pages *pages, struct place *to)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	struct bytes document;
+	struct element id;
+	bool found = false;
+	enum link_result result;
+
+	writer_string(&out, "find", pages->target->collection);
+	write_by_id(&out);
+	write_bound(&out, "min", &pages->from);
+	writer_int64(&out, "skip", pages->size);
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	writer_close(&out, start);
+	result = link_find_one(pages->link, pages->target->database, buffer_view(&out), &document,
+			       &found);
+	if (result == LINK_DONE && found && document_find(document, "_id", &id))
+		place_set(to, id.type, id.value);
+	return result;
+}
+
+must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
+					  link_document each, void *context)
+{
+	auto_buffer struct buffer out = {0};
+	struct place to = {0};
+	size_t start;
+	enum link_result result = find_page_end(pages, &to);
+
+	if (result != LINK_DONE)
+		return result;
+	start = writer_open(&out);
+	writer_string(&out, "find", pages->target->collection);
+	filter(&out, "filter", pages->target->rule);
+	write_by_id(&out);
+	write_bound(&out, "min", &pages->from);
+	write_bound(&out, "max", &to);
+	writer_close(&out, start);
+	result = link_find(pages->link, pages->target->database, buffer_view(&out), each, context);
+	pages->ended = to.type == 0;
+	place_fini(&pages->from);
+	pages->from = to;
+	return result;
+}
+
+void id_pages_fini(struct id_pages *pages)
+{
+	place_fini(&pages->from);
+}
+
+/* The overflow. */
+
+static void reset(struct link_pages *pages)
+{
+	for (size_t i = 0; i < pages->count; i++)
+		place_fini(&pages->all[i].link);
+	pages->count = 0;
+	pages->documents = 0;
+}
+
+static bool is_link(const struct linked *linked, const struct element *link)
+{
+	return linked->link.type == link->type && bytes_equal(linked->link.value, link->value);
+}
+
+static void take_link(void *context, struct bytes document)
+{
+	struct link_pages *pages = context;
+	struct element link;
+
+	pages->documents++;
+	if (!document_find(document, pages->target->rule->overflow.link, &link))
+		return;
+	if (pages->count == 0 || !is_link(&pages->all[pages->count - 1], &link)) {
+		pages->all[pages->count] = (struct linked){.moved = -1};
+		place_set(&pages->all[pages->count++].link, link.type, link.value);
+	}
+	pages->all[pages->count - 1].batches++;
+}
+
+/* The next page of link values, from the index alone. */
+static enum link_result find_links(struct link_pages *pages)
+{
+	const struct mover_target *target = pages->target;
+	const char *link = target->rule->overflow.link, *batch = batch_path(target->rule);
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), document;
+
+	writer_string(&out, "find", target->overflow_collection);
+	document = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 0);
+	writer_int32(&out, link, 1);
+	writer_close(&out, document);
+	document = writer_open_document(&out, "hint");
+	writer_int32(&out, link, 1);
+	writer_int32(&out, batch, 1);
+	writer_close(&out, document);
+	if (pages->from.type) {
+		document = writer_open_document(&out, "min");
+		writer_renamed(
+			&out, link,
+			&(struct element){.type = pages->from.type, .value = pages->from.value});
+		writer_renamed(&out, batch,
+			       &(struct element){.type = pages->after ? BSON_BYTE_MAX_KEY
+								      : BSON_BYTE_MIN_KEY});
+		writer_close(&out, document);
+	}
+	writer_int32(&out, "limit", LINKS_PAGE);
+	writer_close(&out, start);
+	return link_find(pages->link, target->overflow_database, buffer_view(&out), take_link,
+			 pages);
+}
+
+static void take_owner(void *context, struct bytes document)
+{
+	struct link_pages *pages = context;
+	struct element id, number;
+	int64_t moved = 0;
+
+	if (!document_find(document, "_id", &id) || !document_find(document, "moved", &number) ||
+	    !element_integer(&number, &moved))
+		return;
+	for (size_t i = 0; i < pages->count; i++)
+		if (is_link(&pages->all[i], &id))
+			pages->all[i].moved = moved;
+}
+
+static enum link_result find_owners(struct link_pages *pages)
+{
+	const struct mover_target *target = pages->target;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter, condition, in, projection;
+	char name[12], path[STATE_PATH_MAX + 1] = "$";
+
+	writer_string(&out, "find", target->collection);
+	filter = writer_open_document(&out, "filter");
+	condition = writer_open_document(&out, "_id");
+	in = writer_open_array(&out, "$in");
+	for (size_t i = 0; i < pages->count; i++)
+		writer_renamed(&out, writer_index(name, i),
+			       &(struct element){.type = pages->all[i].link.type,
+						 .value = pages->all[i].link.value});
+	writer_close(&out, in);
+	writer_close(&out, condition);
+	writer_close(&out, filter);
+	projection = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 1);
+	state_path(path + 1, target->rule, "n");
+	writer_string(&out, "moved", path);
+	writer_close(&out, projection);
+	writer_close(&out, start);
+	return link_find(pages->link, target->database, buffer_view(&out), take_owner, pages);
+}
+
+/* The page's last link may go on behind it: it is counted by the next page, unless it fills this
+ * one alone. */
+static void cut_last(struct link_pages *pages)
+{
+	struct linked *end = &pages->all[pages->count - 1];
+
+	place_set(&pages->from, end->link.type, end->link.value);
+	pages->after = pages->count == 1;
+	if (pages->after)
+		end->more = true;
+	else
+		place_fini(&pages->all[--pages->count].link);
+}
+
+must_check enum link_result link_pages_next(struct link_pages *pages)
+{
+	enum link_result result;
+
+	if (!pages->all)
+		pages->all = must_calloc(LINKS_PAGE, sizeof(*pages->all));
+	reset(pages);
+	result = find_links(pages);
+	if (result != LINK_DONE)
+		return result;
+	pages->ended = pages->documents < LINKS_PAGE;
+	if (pages->count == 0)
+		return LINK_DONE;
+	if (!pages->ended)
+		cut_last(pages);
+	return find_owners(pages);
+}
+
+void link_pages_fini(struct link_pages *pages)
+{
+	reset(pages);
+	place_fini(&pages->from);
+	free(pages->all);
+}

@@ -1,0 +1,55 @@
+/* Walks a collection under a rule page by page, in the order of an index: main documents by `_id`,
+ * the overflow by link.
+ *
+ * A page is measured in documents looked at, not found, so that none takes long. Bounds are index
+ * bounds (min, max), which don't stop at a change of type. */
+#pragma once
+
+#include "proxy/mover_link.h"
+#include "proxy/mover_target.h"
+
+/* A copied value: where a page ended. All zeros: the start. */
+struct place {
+	uint8_t type;
+	struct bytes value; /* owned */
+};
+void place_set(struct place *place, uint8_t type, struct bytes value);
+void place_fini(struct place *place);
+
+/* Main documents. The caller sets the first three. */
+struct id_pages {
+	struct link *link;
+	const struct mover_target *target;
+	int64_t size;      /* of the next page */
+	struct place from; /* the next page begins here */
+	bool ended;
+};
+
+/* Writes the filter for what is wanted as field `name`. */
+typedef void (*page_filter)(struct buffer *out, const char *name, const struct rule *rule);
+/* Hands over the `_id` of each wanted document of the next page, as {_id}. */
+must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
+					  link_document each, void *context);
+void id_pages_fini(struct id_pages *pages);
+
+/* One link value of a page of the overflow. */
+struct linked {
+	struct place link;
+	int64_t batches; /* how many it has */
+	int64_t moved;   /* n of its main document's state; -1: it has no state, or is not there */
+	bool more;       /* it has more batches than were counted */
+};
+
+/* Overflow documents, with their main documents. The caller sets the first two. */
+struct link_pages {
+	struct link *link;
+	const struct mover_target *target;
+	struct linked *all; /* the page */
+	size_t count;
+	int64_t documents;
+	struct place from;
+	bool after; /* the next page begins behind `from`, not at its first batch */
+	bool ended;
+};
+must_check enum link_result link_pages_next(struct link_pages *pages);
+void link_pages_fini(struct link_pages *pages);
