@@ -35,9 +35,10 @@ static void row(struct buffer *out, const char *what, int64_t value)
 	text_append(out, "<tr><td>%s</td><td class=\"n\">%" PRId64 "</td></tr>\n", what, value);
 }
 
-static void row_seconds(struct buffer *out, const char *what, double seconds)
+static void row_milliseconds(struct buffer *out, const char *what, double microseconds)
 {
-	text_append(out, "<tr><td>%s</td><td class=\"n\">%.3f s</td></tr>\n", what, seconds);
+	text_append(out, "<tr><td>%s</td><td class=\"n\">%.3f ms</td></tr>\n", what,
+		    microseconds / 1000);
 }
 
 static void open_table(struct buffer *out, const char *title)
@@ -154,7 +155,7 @@ static void show_mover(struct buffer *out, const struct metrics *sum)
 {
 	open_table(out, "Mover");
 	row(out, "documents waiting", sum->mover_queue);
-	row_seconds(out, "lag of the last one moved", (double)sum->mover_lag_microseconds / 1e6);
+	row_milliseconds(out, "lag of the last one moved", (double)sum->mover_lag_microseconds);
 	row(out, "rounds that moved elements", sum->spills);
 	row(out, "rounds tried again after an error", sum->move_errors);
 	row(out, "documents left alone", sum->documents_left_alone);
@@ -170,8 +171,8 @@ static void show_merges(struct buffer *out, const struct metrics *sum)
 	open_table(out, "Reads");
 	row(out, "documents put together", sum->merged_documents);
 	row(out, "overflow queries", fetches);
-	row_seconds(out, "an overflow query took, on average",
-		    fetches ? (double)sum->overflow_fetch_microseconds / 1e6 / (double)fetches : 0);
+	row_milliseconds(out, "an overflow query took, on average",
+			 fetches ? (double)sum->overflow_fetch_microseconds / (double)fetches : 0);
 	row(out, "reads repeated", sum->merge_repeats);
 	close_table(out);
 }

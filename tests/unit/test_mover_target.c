@@ -88,3 +88,48 @@ Test(mover_target, a_namespace_is_unfit_where_one_of_its_targets_is)
 	target_set_free(set);
 	rule_set_unref(rules);
 }
+
+static void meet(struct target_set *set, const char *id, int64_t elements)
+{
+	target_met(set, target_at(set, 0), 2, bytes_of(id), elements);
+}
+
+static void expect_longest(struct target_set *set, const char *ids)
+{
+	struct target_view view;
+	char found[32] = "";
+
+	cr_assert(target_view(set, 0, &view));
+	for (size_t i = 0; i < TARGET_LONG_COUNT && view.longest[i].id; i++)
+		strncat(found, (const char *)view.longest[i].id, view.longest[i].id_length);
+	cr_assert_str_eq(found, ids);
+	target_view_fini(&view);
+}
+
+Test(mover_target, the_longest_are_remembered)
+{
+	struct rule_set *rules = two_rules();
+	struct target_set *set = target_set_new(rules);
+	struct target_view view;
+
+	cr_assert_not(target_view(set, 0, &view));
+	get(set, rule_set_at(rules, 0), "shop1");
+	expect_longest(set, "");
+	meet(set, "a", 10);
+	meet(set, "b", 30);
+	meet(set, "c", 20);
+	expect_longest(set, "bca");
+	meet(set, "a", 40);
+	expect_longest(set, "abc");
+	meet(set, "d", 50);
+	meet(set, "e", 5);
+	expect_longest(set, "dabce");
+	meet(set, "f", 6);
+	expect_longest(set, "dabcf");
+	meet(set, "g", 1);
+	expect_longest(set, "dabcf");
+	meet(set, "d", 2);
+	expect_longest(set, "abcfd");
+	target_set_free(set);
+	rule_set_unref(rules);
+}

@@ -1,0 +1,170 @@
+"""`spillway analyze`: what it counts is what is there, and it says when the pattern does not pay."""
+
+import json
+import random
+import subprocess
+import xml.etree.ElementTree
+
+import pytest
+
+from support.cluster import Cluster
+from support.process import free_port
+from support.spillway import program
+
+CANDIDATES = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shop(cluster):
+    with cluster.client() as direct:
+        yield direct.shop
+
+
+def analyze(cluster, *arguments, address=None):
+    return subprocess.run([program(), "analyze", f"mongodb://{address or cluster.primary.address}/", *arguments],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def report(cluster, *arguments):
+    run = analyze(cluster, *arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def fill(collection, lengths, **fields):
+    collection.drop()
+    collection.insert_many([{"list": list(range(length)), **fields} for length in lengths])
+
+
+def heavy_tail(count, seed=1):
+    """Lengths as such collections have them: most are short, a few are very long."""
+    numbers = random.Random(seed)
+    return [min(int(numbers.paretovariate(0.9)) - 1, 20000) for _ in range(count)]
+
+
+def percentile(lengths, share):
+    lengths = sorted(lengths)
+    return next(length for rank, length in enumerate(lengths, 1) if rank >= share * len(lengths))
+
+
+def test_what_it_counts_is_what_is_there(cluster, shop):
+    lengths = heavy_tail(4000)
+    fill(shop.heavy, lengths)
+    shop.heavy.insert_many([{"title": "none"}, {"list": None}, {"list": "text"}, {"list": {"a": [1]}}])
+    found = report(cluster, "shop.heavy", "list")
+    (array,) = found["arrays"]
+    assert (found["documents"], found["looked_at"], found["sample"]) == (4004, 4004, False)
+    assert (array["documents"], array["missing"], array["not_arrays"]) == (4000, 2, 2)
+    assert array["elements"]["all"] == sum(lengths) and array["elements"]["max"] == max(lengths)
+    for name, share in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)):
+        assert array["elements"][name] == percentile(lengths, share)
+    for row in array["thresholds"]:
+        beyond = [length - row["threshold"] for length in lengths if length > row["threshold"]]
+        assert (row["documents"], row["elements"]) == (len(beyond), sum(beyond))
+        assert row["documents_share"] == pytest.approx(len(beyond) / 4000)
+    assert sum(bar["documents"] for bar in array["histogram"]) == 4000
+    sizes = list(shop.heavy.aggregate([{"$group": {"_id": None, "all": {"$sum": {"$bsonSize": "$$ROOT"}},
+                                                   "most": {"$max": {"$bsonSize": "$$ROOT"}}}}]))
+    assert (found["bytes"], found["largest_document"]) == (sizes[0]["all"], sizes[0]["most"])
+    assert array["bytes"]["p50"] <= array["bytes"]["p99"] <= array["bytes"]["max"] < found["largest_document"]
+
+
+def test_it_suggests_the_lowest_threshold_with_few_outliers(cluster, shop):
+    lengths = heavy_tail(4000)
+    fill(shop.heavy, lengths)
+    (array,) = report(cluster, "shop.heavy", "list")["arrays"]
+    few = [candidate for candidate in CANDIDATES
+           if candidate >= 50 and sum(length > candidate for length in lengths) <= 40]
+    assert array["pays"] and array["threshold"] == few[0]
+
+
+@pytest.mark.parametrize("lengths, verdict", [
+    ([3] * 500 + [9] * 20, "too small"),
+    ([1000 + number % 100 for number in range(200)], "uniform"),
+    ([2] * 900 + [5000] * 100, "too many outliers"),
+    ([40] * 1000 + [210] * 5, "slight"),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_it_says_plainly_when_the_pattern_does_not_pay(cluster, shop, lengths, verdict):
+    fill(shop.other, lengths)
+    (array,) = report(cluster, "shop.other", "list")["arrays"]
+    assert (array["verdict"], array["pays"]) == (verdict, False) and "threshold" not in array
+    said = analyze(cluster, "shop.other", "list").stdout
+    assert "the pattern does not pay" in said and "suggestion" not in said
+
+
+def test_arrays_are_found_by_their_paths(cluster, shop):
+    shop.paths.drop()
+    shop.paths.insert_many([{"tags": [1, 2], "in": {"deep": {"er": [1] * 5}}, "of": [{"them": [1] * 9}]},
+                            {"in": [{"deep": {"er": [7]}}], "_spill": {"tags": {}}}])
+    found = report(cluster, "shop.paths")
+    arrays = {array["array"]: array for array in found["arrays"]}
+    assert set(arrays) == {"in.deep.er", "tags", "of", "in"}
+    assert arrays["in.deep.er"]["elements"]["all"] == 5  # a path goes through documents, not through arrays
+    assert arrays["in.deep.er"]["not_arrays"] == 1
+    assert (found["looked_at"], found["already_split"]) == (2, 1)
+    assert "already split" in analyze(cluster, "shop.paths").stdout
+
+
+def test_a_sample_tells_its_error_and_is_right_within_it(cluster, shop):
+    """Documents beside large ones must not come up more often than others."""
+    lengths = heavy_tail(40000, seed=2)
+    fill(shop.large, lengths)
+    found = report(cluster, "shop.large", "list", "--sample", "2000")
+    (array,) = found["arrays"]
+    assert found["sample"] and 1700 < found["looked_at"] < 2300 and found["documents"] == 40000
+    for row in array["thresholds"][:4]:
+        low, high = row["documents_share_between"]
+        true = sum(length > row["threshold"] for length in lengths) / 40000
+        wide = high - low
+        assert low - wide <= true <= high + wide and low < row["documents_share"] < high
+    assert "drawn at random" in analyze(cluster, "shop.large", "list", "--sample", "2000").stdout
+    assert not report(cluster, "shop.large", "list", "--sample", "30000")["sample"]  # dearer than all of them
+
+
+def test_the_histogram_as_text_and_as_a_picture(cluster, shop, tmp_path):
+    fill(shop["a<b"], [1] * 300 + [3] * 30 + [700] * 3)
+    picture = tmp_path / "lengths.svg"
+    said = analyze(cluster, "shop.a<b", "list", "--svg", picture).stdout
+    bars = [line.split("|") for line in said.splitlines() if "|" in line]
+    assert [bar[0].split() for bar in bars if bar[1]] == [["1", "300"], ["2-3", "30"], ["512-1,023", "3"]]
+    drawn = xml.etree.ElementTree.parse(picture).getroot()
+    texts = [text.text for text in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert "shop.a<b: list" in texts and "300" in texts and any("threshold 50" in text for text in texts)
+
+
+def test_it_only_reads(cluster, shop):
+    fill(shop.quiet, heavy_tail(500))
+    before = shop.command("dbHash")["collections"]["quiet"]
+    shop.command("profile", 2)
+    analyze(cluster, "shop.quiet")
+    analyze(cluster, "shop.quiet", "list", "--sample", "10")
+    shop.command("profile", 0)
+    done = {entry["op"] for entry in shop["system.profile"].find({"ns": "shop.quiet"})}
+    assert done and done <= {"command", "query", "getmore"}
+    assert shop.command("dbHash")["collections"]["quiet"] == before
+
+
+@pytest.mark.parametrize("arguments, code, said", [
+    ((), 2, "URI and NAMESPACE"), (("shop",), 2, "database.collection"), (("shop.a", "b", "c"), 2, "too many"),
+    (("shop.a", "--sample", "many"), 2, "--sample"), (("shop.a", "--nonsense"), 2, "unknown option"),
+    (("shop.a", "$b"), 2, "path"), (("shop.a", "list", "--svg", "/no/such/folder/x.svg"), 1, "can't be written"),
+])
+def test_bad_usage_is_told(cluster, arguments, code, said):
+    run = analyze(cluster, *arguments)
+    assert (run.returncode, said in run.stderr) == (code, True), run.stderr
+
+
+def test_where_it_can_not_look_it_says_so(cluster, shop):
+    assert analyze(cluster, "shop.a", address=f"127.0.0.1:{free_port()}").returncode == 3
+    shop.create_collection("view", viewOn="a", pipeline=[])
+    run = analyze(cluster, "shop.view")
+    assert run.returncode == 1 and "view" in run.stderr
+    run = analyze(cluster, "shop.nothing")
+    assert run.returncode == 0 and "no array" in run.stdout
+    assert analyze(cluster, "--help").stdout.startswith("usage: spillway analyze")

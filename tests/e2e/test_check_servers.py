@@ -1,0 +1,256 @@
+"""`spillway check` on the servers: every finding is provoked, says what to do, and goes once that is done."""
+
+import contextlib
+import json
+import re
+import subprocess
+
+import pymongo
+import pytest
+
+from support.cluster import Cluster
+from support.peer import HELLO, FakeServer
+from support.process import free_port
+from support.spillway import Spillway, program
+
+MEGABYTE = 1 << 20
+
+
+def rule(name="books", namespace=None, **more):
+    return {"name": name, "namespace": namespace or f"shop.{name}", "array": "list", "threshold": 3,
+            "overflow": {"link": "main", "array": "part", **more.pop("overflow", {})}, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(2) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shop(cluster):
+    with cluster.client() as direct:
+        yield direct.shop
+
+
+@contextlib.contextmanager
+def configured(servers, *rules, **more):
+    """A Spillway's file; the program itself is not started."""
+    spillway = Spillway(servers, rules, more)
+    try:
+        spillway.write_file()
+        yield spillway
+    finally:
+        spillway.__exit__()
+
+
+def check(spillway, *options):
+    return subprocess.run([program(), "check", "--config", spillway.file, *options], capture_output=True,
+                          text=True, timeout=60, check=False)
+
+
+def look(spillway):
+    """What check says, as JSON; its exit code must say the same."""
+    run = check(spillway, "--json")
+    said = json.loads(run.stdout)
+    assert run.returncode == (1 if said["findings"] else 0), run.stderr
+    return said
+
+
+def findings(servers, *rules, **more):
+    with configured(servers, *rules, **more) as spillway:
+        found = look(spillway)["findings"]
+    assert all(finding["remedy"] for finding in found)
+    return found
+
+
+def kinds(found):
+    return [finding["kind"] for finding in found]
+
+
+def test_where_all_is_well_nothing_is_found(cluster, shop):
+    shop.well.insert_one({"list": [1]})
+    with configured(cluster.members, rule("well")) as spillway:
+        run = check(spillway)
+    assert run.returncode == 0 and "nothing found that needs doing" in run.stdout
+    assert "name: well" in run.stdout and "threshold: 3" in run.stdout  # the rules with their defaults
+
+
+# What a collection can have that stands in a rule's way: (kind, words), how it is made and how it is mended.
+IN_THE_WAY = {
+    "unique": (("index", "unique"), lambda shop: shop.unique.create_index("list.isbn", unique=True),
+               lambda shop: shop.unique.drop_index("list.isbn_1")),
+    "old": (("index", "TTL"), lambda shop: shop.old.create_index("list.at", expireAfterSeconds=60),
+            lambda shop: shop.old.drop_index("list.at_1")),
+    "capped": (("collection", "capped"), lambda shop: shop.create_collection("capped", capped=True, size=9999),
+               lambda shop: shop.capped.drop()),
+    "closed": (("validator", "_spill"), lambda shop: shop.create_collection("closed", validator={
+        "$jsonSchema": {"additionalProperties": False, "properties": {"_id": {}, "title": {}}}}),
+        lambda shop: shop.command("collMod", "closed", validator={})),
+    "flagged": (("validator", "the flag 'more'"), lambda shop: shop.create_collection("flagged", validator={
+        "more": {"$exists": False}}), lambda shop: shop.command("collMod", "flagged", validator={})),
+    "indexed": (("overflow-index", 'keys: { "part.isbn": 1 }'),
+                lambda shop: shop.indexed.create_index([("title", 1), ("list.isbn", 1)]),
+                lambda shop: shop.indexed_list_overflow.create_index("part.isbn")),
+    "tailed": (("index", "could refuse elements"),
+               lambda shop: shop.tailed_list_overflow.create_index("part", unique=True),
+               lambda shop: shop.tailed_list_overflow.drop_index("part_1")),
+    "seen": (("view", "'shop.over' reads 'seen'"),
+             lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
+             lambda shop: shop.over.drop()),
+    "joined": (("view", "'shop.joins' reads 'joined'"), lambda shop: shop.create_collection(
+        "joins", viewOn="none", pipeline=[{"$lookup": {"from": "joined", "as": "a", "pipeline": []}}]),
+        lambda shop: shop.joins.drop()),
+    "large": (("large-document", "at 16 MB writes fail"),
+              lambda shop: shop.large.insert_one({"_id": 1, "list": ["x" * MEGABYTE] * 13}),
+              lambda shop: shop.large.delete_many({})),
+    "twice": (("foreign-overflow", "Spillway did not write"),
+              lambda shop: shop.twice_list_overflow.insert_one({"main": 1, "part": [1]}),
+              lambda shop: shop.twice_list_overflow.drop()),
+}
+
+
+@pytest.mark.parametrize("name", IN_THE_WAY)
+def test_what_stands_in_a_rules_way_is_found_until_it_is_mended(cluster, shop, name):
+    (kind, words), make, mend = IN_THE_WAY[name]
+    ruled = rule(name, flag={"field": "more", "value": True})
+    make(shop)
+    (finding,) = findings(cluster.members, ruled)
+    assert (finding["kind"], finding["rule"]) == (kind, name)
+    assert words in finding["what"] + finding["remedy"]
+    mend(shop)
+    assert findings(cluster.members, ruled) == []
+
+
+def test_a_view_over_a_view_is_found(cluster, shop):
+    shop.create_collection("first", viewOn="base", pipeline=[])
+    shop.create_collection("second", viewOn="first", pipeline=[])
+    found = findings(cluster.members, rule("base"))
+    assert [re.search("view '(.*?)'", finding["what"])[1] for finding in found] == ["shop.first", "shop.second"]
+
+
+def test_an_index_that_the_rule_asks_for_is_not_missed(cluster, shop):
+    shop.wanted.create_index("list")
+    assert kinds(findings(cluster.members, rule("wanted"))) == ["overflow-index"]
+    assert findings(cluster.members, rule("wanted", overflow={"indexes": [{"keys": {"part": 1}}]})) == []
+
+
+def test_a_pattern_is_looked_at_on_what_it_matches(cluster, shop):
+    shop.client.tenant_1.posts.create_index("list", unique=True)
+    shop.client.tenant_2.posts.insert_one({})
+    (finding,) = findings(cluster.members, rule("posts", "tenant_*.posts"))
+    assert "tenant_1.posts" in finding["what"]
+
+
+def test_what_is_shown_to_applications_is_noted(cluster):
+    ruled = rule("books", flag={"field": "more", "value": True}, expose=["flag"])
+    with configured(cluster.members, ruled) as spillway:
+        said = look(spillway)
+    assert said["findings"] == [] and "exposed" in kinds(said["notes"])
+
+
+# The servers as such.
+
+def test_a_member_without_a_listener_is_found(cluster):
+    (finding,) = findings(cluster.members[:1], rule())
+    assert finding["kind"] == "member" and cluster.members[1].address in finding["what"]
+
+
+def test_a_server_that_does_not_answer_is_found(cluster):
+    class Nobody:
+        address = f"127.0.0.1:{free_port()}"
+
+    (finding,) = findings([*cluster.members, Nobody], rule())
+    assert finding["kind"] == "server" and Nobody.address in finding["what"]
+
+
+def fake(version, **hello):
+    server = FakeServer(hello={**HELLO, **hello})
+    server.replies["buildInfo"] = lambda command: {"version": version, "ok": 1.0}
+    return server
+
+
+def test_versions_are_judged():
+    with fake("4.4.29") as old, fake("6.0.5") as new:
+        upstream = {"uri": new.uri}
+        (finding,) = findings([old], rule(), upstream=upstream)
+        assert finding["kind"] == "version" and "4.4.29" in finding["what"] and "5.0" in finding["remedy"]
+        with fake("7.0.1") as newer:
+            (finding,) = findings([new, newer], rule(), upstream=upstream)
+        assert "6.0.5 and 7.0.1" in finding["what"]
+        assert findings([new], rule(), upstream=upstream) == []
+
+
+def test_sharding_is_found():
+    with fake("6.0.5", msg="isdbgrid") as router:
+        assert kinds(findings([router], rule(), upstream={"uri": router.uri})) == ["sharding"]
+    with fake("6.0.5") as shard:
+        shard.replies["shardingState"] = lambda command: {"enabled": True, "ok": 1.0}
+        assert kinds(findings([shard], rule(), upstream={"uri": shard.uri})) == ["sharding"]
+
+
+def test_clients_that_go_around_are_told_from_those_that_come_through(cluster):
+    with Spillway(cluster.members, [rule("clients")]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, appname="good") as through, \
+            cluster.client(appname="nightly export") as around:
+        through.shop.clients.find_one()
+        around.shop.clients.find_one()
+        found = look(spillway)["findings"]
+        names = [finding["what"] for finding in found]
+        assert set(kinds(found)) == {"direct-client"}
+        assert any("'nightly export'" in name and "PyMongo" in name and "127.0.0.1" in name for name in names)
+        assert not any("'good'" in name for name in names)
+
+
+def test_where_no_server_answers_only_the_file_is_checked(cluster):
+    class Nobody:
+        address = f"127.0.0.1:{free_port()}"
+
+    with configured([Nobody], rule()) as spillway:
+        run = check(spillway)
+        assert run.returncode == 3 and "name: books" in run.stdout and "only the file" in run.stderr
+        assert json.loads(check(spillway, "--json").stdout)["connected"] is False
+        spillway.file.write_text("rules: 7\n")
+        run = check(spillway)
+        assert run.returncode == 2 and "spillway.yaml:1:" in run.stderr
+    assert subprocess.run([program(), "check"], capture_output=True, check=False).returncode == 2
+
+
+def test_it_only_reads(cluster, shop):
+    names = set(shop.client.list_database_names())
+    before = shop.command("dbHash")["collections"]
+    findings(cluster.members, rule("never"), rule("large"))
+    assert shop.command("dbHash")["collections"] == before and set(shop.client.list_database_names()) == names
+
+
+# Rights.
+
+@pytest.fixture(scope="module")
+def guarded():
+    with Cluster(secure=True) as made:
+        yield made
+
+
+def test_the_role_that_is_printed_is_enough(guarded):
+    rules = [rule("books"), rule("posts", "blog.posts", overflow={"collection": "other.posts"})]
+    with guarded.client() as administrator:
+        administrator.admin.command("createUser", "mover", pwd="secret", roles=[{"role": "read", "db": "shop"}])
+        upstream = {"uri": f"mongodb://mover:secret@{guarded.primary.address}/?authSource=admin"}
+        (finding,) = findings([guarded.primary], *rules, upstream=upstream)
+        assert finding["kind"] == "rights"
+        for words in ("update on 'shop.books'", "createIndex on 'other.posts'", "listCollections on database 'blog'"):
+            assert words in finding["what"]
+        role = json.loads(re.search(r"createRole\((.*?)\);", finding["remedy"])[1])
+        administrator.admin.command("createRole", role["role"], privileges=role["privileges"], roles=role["roles"])
+        administrator.admin.command("grantRolesToUser", "mover", roles=["spillway"])
+        administrator.admin.command("revokeRolesFromUser", "mover", roles=[{"role": "read", "db": "shop"}])
+    with configured([guarded.primary], *rules, upstream=upstream) as spillway:
+        said = look(spillway)
+        assert said["findings"] == []
+        spillway.start()  # it is enough for serve, too
+        assert "inprog" in str(look(spillway)["notes"])  # but not to see who is connected
+
+
+def test_a_missing_account_is_found(guarded):
+    (finding,) = findings([guarded.primary], rule())
+    assert finding["kind"] == "rights" and "names none" in finding["what"] and "createRole" in finding["remedy"]

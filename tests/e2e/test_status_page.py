@@ -1,0 +1,167 @@
+"""The admin address: a page for people without scripts, the rules as JSON, metrics, and a dashboard that fits them."""
+
+import html.parser
+import json
+import pathlib
+import re
+
+import pymongo
+import pytest
+from pymongo.errors import OperationFailure
+
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+
+NASTY = "<b>bold</b> & \"quoted\""
+RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "20ms",
+        "overflow": {"link": "main", "array": "part", "batch": {"size": 10}}}
+DASHBOARD = pathlib.Path(__file__).parents[2] / "deploy" / "grafana.json"
+
+
+class Page(html.parser.HTMLParser):
+    """The page's tables by their titles, as rows of texts; everything opened must be closed."""
+
+    VOID = {"meta", "br", "!doctype"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.tables, self.text, self.title = [], set(), {}, "", None
+        self.attributes = set()
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "h2":
+            self.title = ""
+        elif tag == "table":
+            self.tables[self.title.strip()] = []
+        elif tag == "tr":
+            self.tables[self.title.strip()].append([])
+        elif tag == "td":
+            self.tables[self.title.strip()][-1].append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+        if "h2" in self.open:
+            self.title += data
+        elif "td" in self.open:
+            self.tables[self.title.strip()][-1][-1] += data
+
+    def rows(self, title):
+        (table,) = (rows for name, rows in self.tables.items() if name.startswith(title))
+        return [row for row in table if row]
+
+    def value(self, title, what):
+        return next(row[1] for row in self.rows(title) if row[0] == what)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spillway(cluster):
+    with Spillway([cluster.primary], [RULE]) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        client.shop.books.insert_many([{"_id": name, "list": list(range(length))}
+                                       for name, length in ((NASTY, 40), ("long", 30), ("short", 2))])
+        client.shop.books.insert_many([{"_id": number, "list": list(range(10))} for number in range(5)])
+        wait_for(lambda: made.metrics()["spillway_outliers_total"] == 7, "the tails to move")
+        wait_for(lambda: len(longest(made)) == 5, "the longest to be known")
+        assert len(client.shop.books.find_one({"_id": "long"})["list"]) == 30
+        with pytest.raises(OperationFailure, match="rule 'books'"):
+            client.shop.books.create_index("list", unique=True)
+        yield made
+
+
+def page(spillway):
+    status, text = spillway.admin("/")
+    assert status == 200
+    return Page(text)
+
+
+def rules(spillway):
+    return json.loads(spillway.admin("/rules")[1])["rules"]
+
+
+def longest(spillway):
+    spaces = rules(spillway)[0]["namespaces"]
+    return spaces[0]["longest"] if spaces else []
+
+
+def test_the_page_shows_what_has_happened(spillway):
+    shown = page(spillway)
+    (rule,) = (row for row in shown.rows("Rules") if "books" in row[0])
+    moved = 37 + 27 + 5 * 7
+    assert "shop.books: list beyond 3" in rule[0] and "holds" in rule[0] and rule[1:] == ["7", str(moved)]
+    assert int(shown.value("Mover", "documents waiting")) >= 0
+    assert shown.value("Mover", "lag of the last one moved").endswith(" ms")
+    assert int(shown.value("Reads", "documents put together")) >= 1
+    assert float(shown.value("Reads", "an overflow query took, on average").split()[0]) > 0
+    assert int(shown.value("Traffic", "connections now")) >= 1
+    assert int(shown.value("Traffic", "requests refused")) == 1
+    (refusal,) = (row for row in shown.rows("Refusals") if "books" in row)
+    assert refusal[2] == "1" and "unique index" in refusal[1]
+    assert re.search(r"Spillway\s+\d+\.\d+\.\d+, up for 0 h 0 min \d+ s; ready", shown.text)
+
+
+def test_the_biggest_documents_come_first(spillway):
+    rows = page(spillway).rows("Biggest documents seen")
+    assert [int(row[2]) for row in rows] == [40, 30, 10, 10, 10]
+    assert "<b>bold</b>" in rows[0][1] and '"long"' in rows[1][1]
+
+
+def test_nothing_in_it_runs_or_comes_from_elsewhere(spillway):
+    shown = page(spillway)
+    assert not shown.tags & {"script", "img", "link", "iframe", "b"} and "viewport" in spillway.admin("/")[1]
+    assert not [name for name in shown.attributes if name.startswith("on") or name == "src"]
+
+
+def test_the_rules_as_json(spillway):
+    (rule,) = rules(spillway)
+    assert (rule["name"], rule["namespace"], rule["array"], rule["threshold"]) == ("books", "shop.books", "list", 3)
+    (space,) = rule["namespaces"]
+    assert (space["namespace"], space["overflow"]) == ("shop.books", "shop.books_list_overflow")
+    assert (space["fitness"], space["outliers"]) == ("fit", 7)
+    assert space["longest"][:2] == [{"_id": NASTY, "elements": 40}, {"_id": "long", "elements": 30}]
+
+
+def test_its_own_connections_are_those_the_server_sees(cluster, spillway):
+    stages = [{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"appName": "spillway"}}]
+    with cluster.client() as direct:
+        seen = {operation["client"] for operation in direct.admin.aggregate(stages)}
+    assert seen and seen <= set(json.loads(spillway.admin("/connections")[1])["connections"])
+
+
+def test_what_is_not_there_says_what_is(spillway):
+    status, text = spillway.admin("/nothing")
+    assert status == 404 and "/rules" in text
+
+
+def test_the_dashboard_asks_for_metrics_that_exist(spillway):
+    dashboard = json.loads(DASHBOARD.read_text())
+    asked = {name for panel in dashboard["panels"] for target in panel["targets"]
+             for name in re.findall(r"spillway_\w+", target["expr"])}
+    there = {name.split("{")[0] for name in spillway.metrics()}
+    assert asked and asked <= there, asked - there
+
+
+def test_what_can_not_hold_is_shown(cluster):
+    with Spillway([cluster.primary], [{**RULE, "namespace": "shop.late_*"}]) as made, \
+            cluster.client() as direct, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        direct.shop.late_1.create_index("list", unique=True)
+        client.shop.late_1.insert_one({"list": [1] * 9})
+        wait_for(lambda: rules(made)[0]["namespaces"][0]["fitness"] == "unfit", "the rule to be closed")
+        (row,) = (row for row in page(made).rows("Rules") if "late_1" in row[0])
+        assert "can't hold" in row[0] and "unique" in row[0]

@@ -1,0 +1,106 @@
+/* Tests proxy/advice.c: when the pattern pays, and from which threshold. */
+#include "tests/unit/unit.h"
+
+#include "proxy/advice.h"
+
+/* So many documents of one length, elements of so many bytes; a length of 0 documents ends it. */
+struct some {
+	int64_t documents;
+	int64_t length;
+};
+
+static struct advice advise(const struct some *some, int64_t element)
+{
+	struct distribution distribution = {0};
+	struct advice advice;
+
+	for (; some->documents > 0; some++) {
+		int64_t bytes = some->length * element;
+
+		distribution_add(&distribution,
+				 &(struct distribution_row){some->length, some->documents,
+							    some->documents * bytes, bytes},
+				 0);
+	}
+	distribution_finish(&distribution);
+	advice = advice_make(&distribution);
+	distribution_fini(&distribution);
+	return advice;
+}
+
+#define SOME(...) \
+	(const struct some[]) \
+	{ \
+		__VA_ARGS__, \
+		{ \
+			0 \
+		} \
+	}
+
+Test(advice, a_few_long_ones_pay)
+{
+	struct advice advice = advise(SOME({990, 10}, {10, 10000}), 8);
+
+	cr_assert_eq(advice.verdict, VERDICT_PAYS);
+	cr_assert_eq(advice.threshold, 50);
+	cr_assert_eq(advice.above.documents, 10);
+	cr_assert_eq(advice.above.elements, 10 * 9950);
+}
+
+Test(advice, the_threshold_leaves_one_percent_of_outliers)
+{
+	struct advice advice = advise(SOME({900, 10}, {60, 90}, {35, 300}, {5, 4000}), 8);
+
+	cr_assert_eq(advice.verdict, VERDICT_PAYS);
+	cr_assert_eq(advice.threshold, 500);
+}
+
+Test(advice, else_five_percent)
+{
+	struct advice advice = advise(SOME({960, 10}, {40, 4000}), 8);
+
+	cr_assert_eq(advice.verdict, VERDICT_PAYS);
+	cr_assert_eq(advice.threshold, 50);
+}
+
+Test(advice, more_than_five_percent_are_no_outliers)
+{
+	cr_assert_eq(advise(SOME({900, 10}, {100, 4000}), 8).verdict, VERDICT_TOO_MANY);
+}
+
+Test(advice, what_is_always_long_has_no_outliers)
+{
+	cr_assert_eq(advise(SOME({500, 1000}, {500, 1400}), 8).verdict, VERDICT_UNIFORM);
+}
+
+Test(advice, short_ones_are_no_burden)
+{
+	cr_assert_eq(advise(SOME({500, 2}, {500, 40}), 8).verdict, VERDICT_SMALL);
+}
+
+Test(advice, fat_elements_make_short_arrays_a_burden)
+{
+	struct advice advice = advise(SOME({995, 2}, {5, 40}), 100000);
+
+	cr_assert_eq(advice.verdict, VERDICT_PAYS);
+	cr_assert_eq(advice.threshold, 10);
+}
+
+Test(advice, outliers_that_are_hardly_longer_do_not_pay)
+{
+	cr_assert_eq(advise(SOME({1000, 40}, {5, 210}), 8).verdict, VERDICT_SLIGHT);
+}
+
+Test(advice, no_array_no_advice)
+{
+	cr_assert_eq(advise(SOME({0}), 8).verdict, VERDICT_NOTHING);
+}
+
+Test(advice, every_verdict_has_its_words)
+{
+	for (enum verdict verdict = VERDICT_PAYS; verdict <= VERDICT_SLIGHT; verdict++) {
+		cr_assert(*advice_word(verdict));
+		cr_assert_eq(strstr(advice_sentence(verdict), "does not pay") == NULL,
+			     verdict == VERDICT_PAYS);
+	}
+}
