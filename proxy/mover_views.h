@@ -11,7 +11,8 @@ void views_look_free(struct views_look *look);
  * them would give arrays short. */
 must_check enum link_result views_look_now(struct views_look *look, struct mover *mover,
 					   struct link *link);
-/* Whether it is time for the next look: once a second, less often where there are many databases. */
+/* Whether it is time for the next look: once a second, less often where there are many databases.
+ */
 bool views_look_due(struct views_look *look);
 /* Some view may be gone: it is due. Any thread. */
 void views_look_soon(struct views_look *look);
