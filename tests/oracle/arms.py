@@ -42,7 +42,9 @@ class Arm:
             replies = self._run_transaction(operation)
         else:
             raise ValueError(does)
-        return [self._normal(reply, layout, operation.get("form", {}).get("unordered")) for reply in replies]
+        unordered = operation.get("form", {}).get("unordered")
+        made = [self._normal(reply, layout, unordered) for reply in replies]
+        return _without_empty_end(made) if operation.get("kind") == "aggregate" else made
 
     def documents(self, layout):
         """All documents as a client sees them."""
@@ -151,6 +153,19 @@ class Arm:
             pairs = [(name, _sorted(value) if name == "values" else value) for name, value in pairs]
         # A rewritten reply may lack the checksum and the compression that its request asked for.
         return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
+
+
+def _without_empty_end(replies):
+    """Whether a pipeline's last batch closes its cursor hangs on its stages: the next one, empty,
+    says so, too.
+    """
+    if len(replies) < 2 or exact.get(replies[-1][1][1], "cursor.nextBatch") != (exact.ARRAY, []):
+        return replies
+    *others, (flags, (kind, pairs)), (_, (_, last)) = replies
+    closed = exact.get(last, "cursor.id")
+    cursor = [(name, closed if name == "id" else value) for name, value in exact.get(pairs, "cursor")[1]]
+    pairs = [(name, (exact.DOCUMENT, cursor) if name == "cursor" else value) for name, value in pairs]
+    return [*others, (flags, (kind, pairs))]
 
 
 def _folded(value):
