@@ -61,11 +61,11 @@ struct match {
 				   MATCH_NO_STAGE: its own documents stay as they are */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop, renameCollection on
 				   `namespace`; without one, dropDatabase */
-	enum mover_tending tending; /* before the client hears that it is done */
+	enum mover_tending tending;         /* before the client hears that it is done */
 	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
 					       `namespace` is what had the old one, or the same */
-	struct namespace_cache *cache; /* VERDICT_BULK_WRITE: its runs are matched again;
-					  VERDICT_AGGREGATE: namespaces that stages reach */
+	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
+					       VERDICT_AGGREGATE: namespaces that stages reach */
 	/* VERDICT_REFUSE */
 	enum error_code code;
 	const char *rule; /* its name, or "" */
