@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "rules/filter_split.h"
+#include "rules/foreign_write.h"
 #include "rules/options.h"
 #include "rules/project_write.h"
 #include "rules/reads.h"
@@ -69,6 +70,7 @@ struct pipeline {
 	const struct command *command;
 	const struct ruled_namespace *namespace;
 	size_t place;
+	struct foreign foreign;
 };
 
 static size_t open_stage(struct pipeline *pipeline)
@@ -341,7 +343,8 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
 						pipeline->namespace, false);
-		writer_renamed(pipeline->out, writer_index(name, pipeline->place++), &stage);
+		foreign_write_stage(&pipeline->foreign, pipeline->out,
+				    writer_index(name, pipeline->place++), &stage);
 	}
 }
 
@@ -385,9 +388,12 @@ static void write_cursor(struct buffer *out, const struct command *command)
 }
 
 static void write_pipeline(struct buffer *out, const struct command *command,
-			   const struct ruled_namespace *namespace, size_t stage)
+			   const struct match *match)
 {
-	struct pipeline pipeline = {.out = out, .command = command, .namespace = namespace};
+	struct pipeline pipeline = {.out = out,
+				    .command = command,
+				    .namespace = match->namespace,
+				    .foreign = {match->cache, match->command.database, 0, NULL}};
 	size_t array = writer_open_array(out, "pipeline");
 
 	if (bytes_are(command->first.name, "find"))
@@ -397,19 +403,19 @@ static void write_pipeline(struct buffer *out, const struct command *command,
 	else if (bytes_are(command->first.name, "distinct"))
 		add_distinct(&pipeline);
 	else
-		add_stages(&pipeline, stage);
+		add_stages(&pipeline, match->stage);
 	writer_close(out, array);
 }
 
-void aggregate_write(struct buffer *out, const struct command *command,
-		     const struct ruled_namespace *namespace, size_t stage, bool begun)
+void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
+		     bool begun)
 {
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;
 
-	writer_string(out, "aggregate", namespace->collection);
-	write_pipeline(out, command, namespace, stage);
+	writer_renamed(out, "aggregate", &command->first);
+	write_pipeline(out, command, match);
 	if (!aggregates)
 		write_cursor(out, command);
 	require(cursor_open(&cursor, command->body));

@@ -13,7 +13,7 @@ const char *aggregate_unserved_filter(const struct element *filter);
 const char *aggregate_unserved_key(struct bytes key);
 
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,
- * distinct and aggregate. `stage`: before which of an aggregate's own stages documents are put
- * together. `begun`: the transaction that the client's command starts has started. */
-void aggregate_write(struct buffer *out, const struct command *command,
-		     const struct ruled_namespace *namespace, size_t stage, bool begun);
+ * distinct and aggregate. `match`: of the request, which may explain the command. `begun`: the
+ * transaction that the client's command starts has started. */
+void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
+		     bool begun);

@@ -46,6 +46,8 @@ enum match_verdict {
 	VERDICT_CLOSE,   /* can't be answered and must not pass */
 };
 
+#define MATCH_NO_STAGE SIZE_MAX
+
 struct match {
 	enum match_verdict verdict;
 	struct match_facts facts;
@@ -55,13 +57,15 @@ struct match {
 	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
 	bool edits;             /* some statement needs a whole array: see edit.h */
 	bool wrong;             /* VERDICT_READ: its projection is one that mongod refuses */
-	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages */
+	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
+				   MATCH_NO_STAGE: its own documents stay as they are */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop, renameCollection on
 				   `namespace`; without one, dropDatabase */
-	enum mover_tending tending; /* before the client hears that it is done */
+	enum mover_tending tending;         /* before the client hears that it is done */
 	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
 					       `namespace` is what had the old one, or the same */
-	struct namespace_cache *cache; /* VERDICT_BULK_WRITE: its runs are matched again */
+	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
+					       VERDICT_AGGREGATE: namespaces that stages reach */
 	/* VERDICT_REFUSE */
 	enum error_code code;
 	const char *rule; /* its name, or "" */

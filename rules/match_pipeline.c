@@ -4,6 +4,7 @@
 
 #include "rules/aggregate_write.h"
 #include "rules/filter_split.h"
+#include "rules/foreign_write.h"
 #include "rules/projection.h"
 
 #include <stdio.h>
@@ -34,6 +35,12 @@ enum stage_access {
 	STAGE_WRITES,
 };
 
+/* Stages that read ruled namespaces from elsewhere. */
+struct joined {
+	size_t count;
+	const struct ruled_namespace *namespace; /* one of them */
+};
+
 struct stage_rule {
 	const char *name;
 	const char *key; /* where the collection's name stands */
@@ -46,9 +53,18 @@ static const struct stage_rule stage_rules[] = {
 	{"$out", "coll", STAGE_WRITES},
 };
 
-static bool refuse_stage(const struct matching *matching, const struct element *stage)
+/* Documents can be put together in the stage's own pipeline. */
+static bool is_joined(const struct element *stage)
+{
+	return element_is(stage, "$lookup") || element_is(stage, "$unionWith");
+}
+
+/* `joined`: counts those that may be served; NULL: they are refused. */
+static bool refuse_stage(const struct matching *matching, const struct element *stage,
+			 struct joined *joined)
 {
 	struct bytes database, collection;
+	const struct ruled_namespace *namespace;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(stage_rules); i++) {
 		const struct stage_rule *rule = &stage_rules[i];
@@ -60,13 +76,19 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 		if (rule->access == STAGE_READS &&
 		    rule_set_overflow(matching->rules, database, collection))
 			continue;
-		if (match_refuse_name(matching, database, collection, rule->name))
+		namespace = match_find_namespace(matching, database, collection);
+		if (joined && namespace && is_joined(stage)) {
+			joined->count++;
+			joined->namespace = namespace;
+		} else if (match_refuse_name(matching, database, collection, rule->name)) {
 			return true;
+		}
 	}
 	return false;
 }
 
-bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
+static bool refuse_stages(const struct matching *matching, struct bytes pipeline,
+			  struct joined *joined)
 {
 	struct cursor stack[CURSOR_MAX_DEPTH];
 	size_t depth = 1;
@@ -88,7 +110,7 @@ bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
 			return true;
 		}
 		if (element.name.length > 0 && element.name.data[0] == '$' &&
-		    refuse_stage(matching, &element))
+		    refuse_stage(matching, &element, joined))
 			return true;
 		if (element.type != BSON_BYTE_DOCUMENT && element.type != BSON_BYTE_ARRAY)
 			continue;
@@ -99,6 +121,11 @@ bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
 		depth++;
 	}
 	return false;
+}
+
+bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
+{
+	return refuse_stages(matching, pipeline, NULL);
 }
 
 /* What a stage makes of documents that may carry a ruled array. */
@@ -298,25 +325,67 @@ static bool refuse_wide_stream(const struct matching *matching, struct bytes pip
 	return true;
 }
 
+/* Nothing may be reached in a way that isn't written anew. */
+static bool refuse_joined(const struct matching *matching, const struct joined *joined,
+			  struct bytes pipeline)
+{
+	struct foreign foreign = {.cache = matching->cache, .database = matching->database};
+	auto_buffer struct buffer scratch = {0};
+	struct cursor stages;
+	struct element stage;
+	size_t start = writer_open(&scratch);
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (!foreign.why && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		foreign_write_stage(&foreign, &scratch, "", &stage);
+	if (!foreign.why)
+		writer_close(&scratch, start);
+	if (!foreign.why && foreign.served != joined->count)
+		foreign.why = "it is named where this version of Spillway doesn't look";
+	if (!foreign.why)
+		return false;
+	matching->match->namespace = joined->namespace;
+	match_refuse(matching->match, joined->namespace->targets[0].rule, "a $lookup or $unionWith",
+		     foreign.why);
+	return true;
+}
+
+static void match_own_stages(const struct matching *matching, struct bytes pipeline)
+{
+	struct cursor stages;
+
+	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
+	    !match_refuse_keys(matching, &matching->command->fields[FIELD_HINT], "hint"))
+		match_stages(matching, &stages);
+}
+
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
 {
 	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
 	struct match *match = matching->match;
-	struct cursor stages;
+	struct joined joined = {0};
 
 	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
 		return;
 	if (refuse_wide_stream(matching, pipeline->value) ||
-	    match_refuse_stages(matching, pipeline->value))
+	    refuse_stages(matching, pipeline->value, &joined))
 		return;
-	match->namespace = namespace;
-	if (!namespace || !cursor_open(&stages, pipeline->value))
+	match->namespace = namespace ? namespace : joined.namespace;
+	if (!match->namespace)
 		return;
 	if (matching->command->duplicate) {
 		match_refuse_broken(match, "aggregate");
 		return;
 	}
-	if (!match_refuse_let(matching) &&
-	    !match_refuse_keys(matching, &matching->command->fields[FIELD_HINT], "hint"))
-		match_stages(matching, &stages);
+	if (joined.count > 0 && refuse_joined(matching, &joined, pipeline->value))
+		return;
+	match->stage = MATCH_NO_STAGE;
+	match->cache = matching->cache;
+	if (namespace)
+		match_own_stages(matching, pipeline->value);
+	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {
+		match->stage = MATCH_NO_STAGE;
+		match->verdict = VERDICT_AGGREGATE;
+	}
 }

@@ -36,8 +36,7 @@ static bool edit_explain(void *context, struct buffer *out, const struct element
 	if (!element_is(field, "explain"))
 		return false;
 	inner = writer_open_document(out, "explain");
-	aggregate_write(out, &aggregate_of(sequence)->explained, sequence->match.namespace,
-			sequence->match.stage, false);
+	aggregate_write(out, &aggregate_of(sequence)->explained, &sequence->match, false);
 	writer_close(out, inner);
 	return true;
 }
@@ -54,8 +53,7 @@ static enum sequence_outcome ask(struct sequence *sequence)
 		return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 	}
 	body = sequence_begin_command(sequence);
-	aggregate_write(&sequence->buffer, &match->command, match->namespace, match->stage,
-			sequence->begun);
+	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun);
 	return sequence_send_command(sequence, body);
 }
 

@@ -11,6 +11,25 @@ class ArrayReads:
     def __init__(self, rng):
         self.rng = rng
 
+    def join(self, path, collection):
+        """$lookup and $unionWith of a collection with itself: both sides whole."""
+        rng = self.rng
+        local = rng.choice(("k", "n", path, f"{path}.x", "_id"))
+        foreign = rng.choice(("k", path, path, f"{path}.x", "n"))
+        lookup = {"from": collection, "localField": local, "foreignField": foreign, "as": "joined"}
+        inner = rng.choice(([], [{"$match": self._condition(path)}], [{"$project": {"_id": 1, "size": {"$size": {"$cond": [
+            {"$isArray": f"${path}"}, f"${path}", []]}}}}], [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}]))
+        if rng.random() < 0.4:
+            lookup["pipeline"] = inner
+        lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
+        stages = rng.choice((
+            [{"$lookup": lookup}], [{"$lookup": lookup}, {"$unwind": "$joined"}],
+            [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
+            [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
+            [{"$group": {"_id": "$k"}}, {"$sort": {"_id": 1}}, {"$lookup": {**lookup, "localField": "_id"}}],
+        ))
+        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], {"drain": 2}
+
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
                  self.window, self.window, self.element, self.element)

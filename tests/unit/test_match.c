@@ -287,14 +287,24 @@ Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 {
 #define FROM(stages) "{'aggregate': 'others', 'pipeline': [" stages "], 'cursor': {}}"
 	static const struct command_case cases[] = {
-		{FROM("{'$lookup': {'from': '@', 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': '@', 'as': 'a'}}"), "a--"},
 		{FROM("{'$lookup': {'from': {'db': 'shop', 'coll': '@'}, 'as': 'a'}}"), "X--"},
 		{FROM("{'$lookup': {'from': {'db': 'else', 'coll': '@'}, 'as': 'a'}}"), "---"},
-		{FROM("{'$lookup': {'pipeline': [{'$unionWith': '@'}], 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'pipeline': [{'$unionWith': '@'}], 'as': 'a'}}"), "a--"},
 		{FROM("{'$graphLookup': {'from': '@', 'as': 'a'}}"), "X--"},
-		{FROM("{'$unionWith': '@'}"), "X--"},
-		{FROM("{'$unionWith': {'coll': '@', 'pipeline': []}}"), "X--"},
-		{FROM("{'$facet': {'a': [{'$unionWith': '@'}]}}"), "X--"},
+		{FROM("{'$unionWith': '@'}"), "a--"},
+		{FROM("{'$unionWith': {'coll': '@', 'pipeline': []}}"), "a--"},
+		{FROM("{'$facet': {'a': [{'$unionWith': '@'}]}}"), "a--"},
+		{FROM("{'$lookup': {'from': '@', 'from': '@', 'as': 'a'}}"), "X--"},
+		{FROM("{'$lookup': {'from': '@', 'localField': 'x', 'foreignField': 'f', 'as': "
+		      "'a'}}"),
+		 "a--"},
+		{FROM("{'$lookup': {'from': '@', 'as': 'a', 'pipeline': [{'$collStats': {}}]}}"),
+		 "X--"},
+		{FROM("{'$facet': {'a': [{'$lookup': {'from': '@', 'localField': 'x', "
+		      "'foreignField': 'f', 'as': 'a'}}]}}"),
+		 "X--"},
+		{FROM("{'$project': {'x': {'$literal': {'$unionWith': '@'}}}}"), "X--"},
 		{FROM("{'$merge': '@'}"), "XX-"},
 		{FROM("{'$merge': {'into': '@'}}"), "XX-"},
 		{FROM("{'$merge': {'into': {'db': 'shop', 'coll': '@'}}}"), "XX-"},

@@ -196,6 +196,67 @@ Test(sequence_aggregate, a_pipeline_is_whole_from_the_stage_on_that_needs_it)
 	play_close(&play);
 }
 
+/* The names of the stages under `path` of the first stage. */
+static void expect_inside(const char *path, const char *stages)
+{
+	struct bytes body = play_message(&play).body;
+	auto_buffer struct buffer names = {0};
+	struct element pipeline, first, stage, verb;
+	struct cursor cursor, document;
+
+	cr_assert(document_find(body, "pipeline", &pipeline));
+	cr_assert(cursor_open(&cursor, pipeline.value));
+	cr_assert(cursor_next(&cursor, &first) == CURSOR_ELEMENT);
+	cr_assert(document_find_path(first.value, path, &pipeline));
+	cr_assert(cursor_open(&cursor, pipeline.value));
+	while (cursor_next(&cursor, &stage) == CURSOR_ELEMENT) {
+		cr_assert(cursor_open(&document, stage.value) &&
+			  cursor_next(&document, &verb) == CURSOR_ELEMENT);
+		if (names.length > 0)
+			buffer_append(&names, " ", 1);
+		buffer_append(&names, verb.name.data, verb.name.length);
+	}
+	buffer_append(&names, "", 1);
+	cr_assert_str_eq((const char *)names.data, stages);
+}
+
+#define FROM(stage) "{'aggregate': 'others', 'pipeline': [" stage "], 'cursor': {}, '$db': 'shop'}"
+
+Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pipeline)
+{
+	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'y', 'as': "
+		   "'a'}}"));
+	expect_sent("$lookup", "{'aggregate': 'others', 'cursor': {}, '$db': 'shop'}");
+	expect_inside("$lookup.pipeline", WHOLE);
+	play_close(&play);
+	start(FROM("{'$unionWith': 'books'}"));
+	expect_inside("$unionWith.pipeline", WHOLE);
+	play_close(&play);
+	start(FROM("{'$unionWith': {'coll': 'books', 'pipeline': [{'$match': {'x': 1}}, {'$match': "
+		   "{'f': 1}}, {'$limit': 1}]}}"));
+	expect_inside("$unionWith.pipeline", "$match $match " WHOLE " $match $limit");
+	play_close(&play);
+	start(FROM("{'$facet': {'b': [{'$limit': 1}, {'$unionWith': 'books'}]}}"));
+	expect_inside("$facet.b", "$limit $unionWith");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_join_on_the_array_is_asked_of_whole_documents)
+{
+	struct bytes body;
+	struct element pipeline;
+
+	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'f.y', 'let': "
+		   "{'z': '$z'}, 'pipeline': [{'$count': 'n'}], 'as': 'a'}}"));
+	expect_inside("$lookup.pipeline", WHOLE " $replaceWith $lookup $match $replaceWith $count");
+	body = play_message(&play).body;
+	cr_assert(document_find(body, "pipeline", &pipeline));
+	cr_assert(document_find(pipeline.value, "0", &pipeline));
+	cr_assert(document_find_path(pipeline.value, "$lookup.let", &pipeline));
+	made_expect(pipeline.value, "{'z': '$z', 'spillwayOuter': '$$ROOT'}");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_generation_that_ended_is_asked_for_again_and_not_for_ever)
 {
 	start(FIND(BY_ARRAY));

@@ -95,7 +95,7 @@ OPERATIONS = {
     "distinct": ({"distinct": "books", "key": "buyers.0"}, "distinct"),
     "aggregate": ({"aggregate": "books", "pipeline": [{"$search": {}}], "cursor": {}}, "$search"),
     "lookup": ({"aggregate": "plain", "pipeline": [
-        {"$lookup": {"from": "books", "as": "x", "pipeline": []}}], "cursor": {}}, "$lookup"),
+        {"$graphLookup": {"from": "books", "as": "x"}}], "cursor": {}}, "$graphLookup"),
     "explain": ({"explain": {"find": "books", "filter": {"$where": "this.buyers"}}}, "$where"),
     "mapReduce": ({"mapReduce": "books", "map": "f", "reduce": "f", "out": "x"}, "mapReduce"),
     "rename": ({"renameCollection": "shop.books", "to": "shop.x", "$db": "admin"}, "renameCollection"),

@@ -1,0 +1,429 @@
+/* Writes pipelines whose stages reach ruled namespaces. */
+#include "rules/foreign_write.h"
+
+#include "rules/filter_split.h"
+#include "rules/names.h"
+#include "rules/reads.h"
+#include "rules/reassemble.h"
+
+#include <stdlib.h>
+
+#define DEPTH_MAX 64 /* three for each pipeline; mongod takes 20 of them */
+#define OUTER "spillwayOuter"
+
+enum frame_kind {
+	FRAME_PIPELINE, /* stages */
+	FRAME_STAGE,    /* {$verb: ...} */
+	FRAME_JOIN,     /* what a $lookup or a $unionWith says */
+	FRAME_FACET,    /* pipelines by name */
+};
+
+/* A document or array that is read and written. */
+struct frame {
+	enum frame_kind kind;
+	struct cursor cursor;
+	size_t opened;
+	size_t place;                            /* FRAME_PIPELINE: the next stage's */
+	const struct ruled_namespace *namespace; /* whose documents have to be put together yet; of
+						    FRAME_JOIN: in its pipeline */
+	struct bytes local, foreign;             /* the fields of a join on a ruled array */
+	bool has_pipeline, has_let;
+	bool lacks_fields; /* of a join: mongod says what is wrong with it */
+};
+
+struct writing {
+	struct foreign *foreign;
+	struct buffer *out;
+	struct frame frames[DEPTH_MAX];
+	size_t depth;
+};
+
+static void give_up(struct writing *writing, const char *why)
+{
+	writing->foreign->why = why;
+	writing->depth = 0;
+}
+
+static struct frame *push(struct writing *writing, enum frame_kind kind, const char *name,
+			  const struct element *value)
+{
+	struct frame *frame;
+
+	if (writing->depth == DEPTH_MAX) {
+		give_up(writing, "its pipelines are nested too deeply");
+		return NULL;
+	}
+	frame = &writing->frames[writing->depth++];
+	*frame = (struct frame){.kind = kind};
+	if (!cursor_open(&frame->cursor, value->value)) {
+		give_up(writing, "its pipeline can't be read");
+		return NULL;
+	}
+	frame->opened = value->type == BSON_BYTE_ARRAY ? writer_open_array(writing->out, name)
+						       : writer_open_document(writing->out, name);
+	return frame;
+}
+
+/* ---- the documents of a ruled namespace ---- */
+
+static size_t open_stage(struct buffer *out, size_t *place)
+{
+	char name[12];
+
+	return writer_open_document(out, writer_index(name, (*place)++));
+}
+
+/* Only foreign documents that the local one joins with. */
+static void write_join(struct buffer *out, size_t *place, const struct frame *join)
+{
+	auto_free char *local = must_strndup((const char *)join->local.data, join->local.length);
+	auto_text path = text_join("o.", local, "");
+	size_t stage = open_stage(out, place), inner, list, documents, array;
+
+	inner = writer_open_document(out, "$replaceWith");
+	writer_string(out, "o", "$$" OUTER);
+	writer_string(out, "d", "$$ROOT");
+	writer_close(out, inner);
+	writer_close(out, stage);
+	stage = open_stage(out, place);
+	inner = writer_open_document(out, "$lookup");
+	writer_string(out, "localField", path.bytes);
+	writer_text(out, "foreignField", join->foreign);
+	list = writer_open_document(out, "let");
+	writer_string(out, "d", "$d");
+	writer_close(out, list);
+	list = writer_open_array(out, "pipeline");
+	documents = writer_open_document(out, "0");
+	array = writer_open_array(out, "$documents");
+	writer_string(out, "0", "$$d");
+	writer_close(out, array);
+	writer_close(out, documents);
+	writer_close(out, list);
+	writer_string(out, "as", "m");
+	writer_close(out, inner);
+	writer_close(out, stage);
+	stage = open_stage(out, place);
+	inner = writer_open_document(out, "$match");
+	documents = writer_open_document(out, "m.0");
+	writer_bool(out, "$exists", true);
+	writer_close(out, documents);
+	writer_close(out, inner);
+	writer_close(out, stage);
+	stage = open_stage(out, place);
+	writer_string(out, "$replaceWith", "$d");
+	writer_close(out, stage);
+}
+
+static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
+{
+	reassemble_write_stages(out, place, join->namespace, false);
+	if (join->foreign.length > 0)
+		write_join(out, place, join);
+}
+
+static void write_let(struct buffer *out, const struct element *let)
+{
+	size_t document = writer_open_document(out, "let");
+	struct element variable;
+	struct cursor cursor;
+
+	if (let && cursor_open(&cursor, let->value))
+		while (cursor_next(&cursor, &variable) == CURSOR_ELEMENT)
+			writer_element(out, &variable);
+	writer_string(out, OUTER, "$$ROOT");
+	writer_close(out, document);
+}
+
+/* ---- what a stage says ---- */
+
+static const struct ruled_namespace *namespace_of(const struct writing *writing,
+						  struct bytes collection)
+{
+	bool full;
+
+	return namespace_cache_find(writing->foreign->cache, writing->foreign->database, collection,
+				    &full);
+}
+
+static bool stands_twice(struct bytes document, const char *name)
+{
+	struct cursor cursor;
+	struct element element;
+
+	return cursor_open(&cursor, document) && cursor_find(&cursor, bytes_of(name), &element) &&
+	       cursor_find(&cursor, bytes_of(name), &element);
+}
+
+static bool is_clear(struct bytes document)
+{
+	static const char *const names[] = {"from", "coll",       "pipeline",
+					    "let",  "localField", "foreignField"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (stands_twice(document, names[i]))
+			return false;
+	return true;
+}
+
+static bool reads_ours(struct bytes path, const struct ruled_namespace *namespace)
+{
+	return name_rule(path, namespace) || name_is_state(path) ||
+	       name_find_hidden(path, namespace);
+}
+
+/* The fields of a join that mongod can't do on documents as they are stored. */
+static void take_fields(struct frame *join, struct bytes document)
+{
+	struct element local, foreign;
+	struct bytes local_path, foreign_path;
+
+	if (document_find(document, "localField", &local) && element_string(&local, &local_path) &&
+	    document_find(document, "foreignField", &foreign) &&
+	    element_string(&foreign, &foreign_path) && reads_ours(foreign_path, join->namespace)) {
+		join->local = local_path;
+		join->foreign = foreign_path;
+	}
+}
+
+static void take_namespace(struct writing *writing, struct frame *join, struct bytes collection)
+{
+	join->namespace = namespace_of(writing, collection);
+	if (!join->namespace)
+		return;
+	writing->foreign->served++;
+	if (!reassemble_possible(join->namespace))
+		give_up(writing, "its overflow lies in another database, or holds an element a "
+				 "document");
+}
+
+static bool in_facet(const struct writing *writing)
+{
+	for (size_t i = 0; i < writing->depth; i++)
+		if (writing->frames[i].kind == FRAME_FACET)
+			return true;
+	return false;
+}
+
+static void begin_join(struct writing *writing, const struct element *verb, const char *from)
+{
+	struct element name;
+	struct bytes collection;
+	auto_free char *text = must_strndup((const char *)verb->name.data, verb->name.length);
+	struct frame *join = push(writing, FRAME_JOIN, text, verb);
+
+	if (!join || !document_find(verb->value, from, &name) ||
+	    !element_string(&name, &collection))
+		return;
+	take_namespace(writing, join, collection);
+	if (!join->namespace)
+		return;
+	join->lacks_fields =
+		element_is(verb, "$lookup") && !(document_find(verb->value, "localField", &name) &&
+						 document_find(verb->value, "foreignField", &name));
+	if (!is_clear(verb->value))
+		give_up(writing, "a field of the stage stands twice");
+	else
+		take_fields(join, verb->value);
+	if (join->foreign.length > 0 && in_facet(writing))
+		give_up(writing, "in a $facet mongod has no collection of one document, by which a "
+				 "join on the array is asked");
+}
+
+/* {$unionWith: "books"} */
+static void write_union(struct writing *writing, const struct element *verb)
+{
+	struct frame join = {0};
+	struct bytes collection;
+	size_t document, pipeline, place = 0;
+
+	require(element_string(verb, &collection));
+	take_namespace(writing, &join, collection);
+	if (!join.namespace) {
+		writer_element(writing->out, verb);
+		return;
+	}
+	document = writer_open_document(writing->out, "$unionWith");
+	writer_text(writing->out, "coll", collection);
+	pipeline = writer_open_array(writing->out, "pipeline");
+	write_documents(writing->out, &place, &join);
+	writer_close(writing->out, pipeline);
+	writer_close(writing->out, document);
+}
+
+static void take_verb(struct writing *writing, const struct element *verb)
+{
+	struct bytes text;
+
+	if (element_is(verb, "$lookup") && verb->type == BSON_BYTE_DOCUMENT)
+		begin_join(writing, verb, "from");
+	else if (element_is(verb, "$unionWith") && verb->type == BSON_BYTE_DOCUMENT)
+		begin_join(writing, verb, "coll");
+	else if (element_is(verb, "$unionWith") && element_string(verb, &text))
+		write_union(writing, verb);
+	else if (element_is(verb, "$facet") && verb->type == BSON_BYTE_DOCUMENT)
+		(void)push(writing, FRAME_FACET, "$facet", verb);
+	else
+		writer_element(writing->out, verb);
+}
+
+static void take_join_field(struct writing *writing, struct frame *join,
+			    const struct element *field)
+{
+	bool whole = join->foreign.length > 0;
+	struct frame *pipeline;
+
+	if (element_is(field, "pipeline") && field->type == BSON_BYTE_ARRAY) {
+		join->has_pipeline = true;
+		pipeline = push(writing, FRAME_PIPELINE, "pipeline", field);
+		if (!pipeline)
+			return;
+		pipeline->namespace = join->namespace;
+		pipeline->local = join->local;
+		pipeline->foreign = join->foreign;
+		return;
+	}
+	if (whole && (element_is(field, "localField") || element_is(field, "foreignField")))
+		return;
+	if (whole && element_is(field, "let") && field->type == BSON_BYTE_DOCUMENT) {
+		join->has_let = true;
+		write_let(writing->out, field);
+		return;
+	}
+	writer_element(writing->out, field);
+}
+
+static void end_join(struct writing *writing, const struct frame *join)
+{
+	size_t pipeline, place = 0;
+
+	if (join->namespace && join->foreign.length > 0 && !join->has_let)
+		write_let(writing->out, NULL);
+	if (!join->namespace || join->has_pipeline || join->lacks_fields)
+		return;
+	pipeline = writer_open_array(writing->out, "pipeline");
+	write_documents(writing->out, &place, join);
+	writer_close(writing->out, pipeline);
+}
+
+/* ---- stages ---- */
+
+static bool first_element(const struct element *document, struct element *first)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, first) == CURSOR_ELEMENT;
+}
+
+static bool has_to_be_first(const struct element *verb)
+{
+	static const char *const verbs[] = {
+		"$geoNear",           "$search",         "$searchMeta",
+		"$vectorSearch",      "$collStats",      "$indexStats",
+		"$currentOp",         "$changeStream",   "$documents",
+		"$listSearchIndexes", "$planCacheStats", "$queryStats",
+		"$listSessions",      "$backupCursor",   "$listLocalSessions"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
+		if (element_is(verb, verbs[i]))
+			return true;
+	return element_is(verb, "$match") && verb->type == BSON_BYTE_DOCUMENT &&
+	       !filter_fits_pipeline(verb->value);
+}
+
+/* Before a stage of the pipeline of a ruled namespace: its documents have to be whole, unless the
+ * stage is a $match that doesn't need it. */
+static void write_before(struct writing *writing, struct frame *pipeline,
+			 const struct element *stage)
+{
+	struct element verb = {0};
+	bool matches = first_element(stage, &verb) && element_is(&verb, "$match") &&
+		       verb.type == BSON_BYTE_DOCUMENT;
+
+	if (verb.type != 0 && has_to_be_first(&verb)) {
+		give_up(writing, "the pipeline begins with a stage that has to be the first");
+		return;
+	}
+	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&
+	    !filter_has_expression(verb.value))
+		return;
+	if (matches)
+		reassemble_write_candidates(writing->out, &pipeline->place, verb.value,
+					    pipeline->namespace);
+	write_documents(writing->out, &pipeline->place, pipeline);
+	pipeline->namespace = NULL;
+}
+
+static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
+{
+	char name[12];
+
+	if (pipeline->namespace)
+		write_before(writing, pipeline, stage);
+	if (writing->foreign->why)
+		return;
+	if (stage->type == BSON_BYTE_DOCUMENT)
+		(void)push(writing, FRAME_STAGE, writer_index(name, pipeline->place++), stage);
+	else
+		writer_renamed(writing->out, writer_index(name, pipeline->place++), stage);
+}
+
+static void take_element(struct writing *writing, struct frame *frame,
+			 const struct element *element)
+{
+	auto_free char *name = NULL;
+
+	switch (frame->kind) {
+	case FRAME_PIPELINE:
+		take_stage(writing, frame, element);
+		return;
+	case FRAME_STAGE:
+		take_verb(writing, element);
+		return;
+	case FRAME_JOIN:
+		take_join_field(writing, frame, element);
+		return;
+	case FRAME_FACET:
+		if (element->type != BSON_BYTE_ARRAY) {
+			writer_element(writing->out, element);
+			return;
+		}
+		name = must_strndup((const char *)element->name.data, element->name.length);
+		(void)push(writing, FRAME_PIPELINE, name, element);
+		return;
+	}
+}
+
+static void end_frame(struct writing *writing, struct frame *frame)
+{
+	if (frame->kind == FRAME_JOIN)
+		end_join(writing, frame);
+	else if (frame->kind == FRAME_PIPELINE && frame->namespace)
+		write_documents(writing->out, &frame->place, frame);
+	writer_close(writing->out, frame->opened);
+	writing->depth--;
+}
+
+void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char *name,
+			 const struct element *stage)
+{
+	struct writing writing = {.foreign = foreign, .out = out};
+	struct element element;
+
+	if (stage->type != BSON_BYTE_DOCUMENT) {
+		writer_renamed(out, name, stage);
+		return;
+	}
+	(void)push(&writing, FRAME_STAGE, name, stage);
+	while (writing.depth > 0) {
+		struct frame *frame = &writing.frames[writing.depth - 1];
+		enum cursor_step step = cursor_next(&frame->cursor, &element);
+
+		if (step == CURSOR_END)
+			end_frame(&writing, frame);
+		else if (step == CURSOR_ELEMENT)
+			take_element(&writing, frame, &element);
+		else
+			give_up(&writing, "its pipeline can't be read");
+	}
+}
