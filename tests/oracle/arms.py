@@ -42,7 +42,7 @@ class Arm:
             replies = self._run_transaction(operation)
         else:
             raise ValueError(does)
-        return [self._normal(reply, layout, operation.get("form", {}).get("unordered")) for reply in replies]
+        return [self._normal(reply, layout, operation.get("form", {}).get("distinct")) for reply in replies]
 
     def documents(self, layout):
         """All documents as a client sees them."""
@@ -138,17 +138,15 @@ class Arm:
 
     # comparing
 
-    def _normal(self, reply, layout, unordered=False):
+    def _normal(self, reply, layout, distinct=False):
         """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
         body = reply.body.replace(self.name.encode(), PLAIN.encode())
         pairs = [
             (name, (value[0], b"") if name in _CLUSTER_FIELDS else _neutral(value, layout.masked))
             for name, value in exact.parse(body)
         ]
-        if unordered:
-            if layout.collation:
-                pairs = [(name, _folded(value)) for name, value in pairs]
-            pairs = [(name, _sorted(value) if name == "values" else value) for name, value in pairs]
+        if distinct and layout.collation:
+            pairs = [(name, _folded(value)) for name, value in pairs]
         # A rewritten reply may lack the checksum and the compression that its request asked for.
         return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
 
@@ -159,12 +157,6 @@ def _folded(value):
     if kind in (exact.DOCUMENT, exact.ARRAY):
         return kind, [(name, _folded(item)) for name, item in payload]
     return kind, payload.lower() if kind == exact.STRING else payload
-
-
-def _sorted(array):
-    kind, items = array
-    values = sorted((value for _, value in items), key=lambda value: exact.encode([("", value)]))
-    return kind, [(str(number), value) for number, value in enumerate(values)]
 
 
 def _new_session():
