@@ -276,6 +276,33 @@ static void add_no_array(struct pipeline *pipeline, const char *path)
 	writer_close(out, stage);
 }
 
+/* Each value once, in distinct's order: {values: [...]}. In a document, an array is compared as a
+ * whole. */
+static void add_ordered(struct pipeline *pipeline, const char *path)
+{
+	struct buffer *out = pipeline->out;
+	size_t stage = open_stage(pipeline), part = writer_open_document(out, "$group"), value;
+
+	value = writer_open_document(out, "_id");
+	writer_string(out, "v", path);
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(pipeline);
+	part = writer_open_document(out, "$sort");
+	writer_int32(out, "_id", 1);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(pipeline);
+	part = writer_open_document(out, "$group");
+	writer_renamed(out, "_id", &(struct element){.type = BSON_BYTE_NULL});
+	value = writer_open_document(out, "values");
+	writer_string(out, "$push", "$_id.v");
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+}
+
 /* What stands at the path, arrays taken apart, each value once: {values: [...]}. */
 static void add_values(struct pipeline *pipeline, const char *key)
 {
@@ -299,19 +326,7 @@ static void add_values(struct pipeline *pipeline, const char *key)
 	writer_close(out, value);
 	writer_close(out, part);
 	writer_close(out, stage);
-	stage = open_stage(pipeline);
-	part = writer_open_document(out, "$group");
-	writer_string(out, "_id", path);
-	writer_close(out, part);
-	writer_close(out, stage);
-	stage = open_stage(pipeline);
-	part = writer_open_document(out, "$group");
-	writer_renamed(out, "_id", &(struct element){.type = BSON_BYTE_NULL});
-	value = writer_open_document(out, "values");
-	writer_string(out, "$push", "$_id");
-	writer_close(out, value);
-	writer_close(out, part);
-	writer_close(out, stage);
+	add_ordered(pipeline, path);
 }
 
 static void add_distinct(struct pipeline *pipeline)

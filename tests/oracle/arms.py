@@ -42,8 +42,8 @@ class Arm:
             replies = self._run_transaction(operation)
         else:
             raise ValueError(does)
-        unordered = operation.get("form", {}).get("unordered")
-        made = [self._normal(reply, layout, unordered) for reply in replies]
+        distinct = operation.get("form", {}).get("distinct")
+        made = [self._normal(reply, layout, distinct) for reply in replies]
         return _without_empty_end(made) if operation.get("kind") == "aggregate" else made
 
     def documents(self, layout):
@@ -140,17 +140,15 @@ class Arm:
 
     # comparing
 
-    def _normal(self, reply, layout, unordered=False):
+    def _normal(self, reply, layout, distinct=False):
         """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
         body = reply.body.replace(self.name.encode(), PLAIN.encode())
         pairs = [
             (name, (value[0], b"") if name in _CLUSTER_FIELDS else _neutral(value, layout.masked))
             for name, value in exact.parse(body)
         ]
-        if unordered:
-            if layout.collation:
-                pairs = [(name, _folded(value)) for name, value in pairs]
-            pairs = [(name, _sorted(value) if name == "values" else value) for name, value in pairs]
+        if distinct and layout.collation:
+            pairs = [(name, _folded(value)) for name, value in pairs]
         # A rewritten reply may lack the checksum and the compression that its request asked for.
         return reply.flags & ~CHECKSUM_PRESENT, (exact.DOCUMENT, pairs)
 
@@ -174,12 +172,6 @@ def _folded(value):
     if kind in (exact.DOCUMENT, exact.ARRAY):
         return kind, [(name, _folded(item)) for name, item in payload]
     return kind, payload.lower() if kind == exact.STRING else payload
-
-
-def _sorted(array):
-    kind, items = array
-    values = sorted((value for _, value in items), key=lambda value: exact.encode([("", value)]))
-    return kind, [(str(number), value) for number, value in enumerate(values)]
 
 
 def _new_session():

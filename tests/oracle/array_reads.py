@@ -132,9 +132,9 @@ class ArrayReads:
     def distinct(self, path):
         if self.rng.random() < 0.6:
             arguments = [("key", self.rng.choice((path, f"{path}.x"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
-            return "distinct", arguments, ["distinct_of_array"], {"unordered": True}
+            return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]
-        return "distinct", arguments, ["distinct_by_array"], {"unordered": True}
+        return "distinct", arguments, ["distinct_by_array"], {"distinct": True}
 
     def aggregate(self, path):
         field = f"${path}"

@@ -27,7 +27,7 @@ FORM = {
     "connection": 0,  # which of the arm's connections
     "times": 1,  # sent so often, a retry each
     "retryable": None,  # number of the retryable command; the arm gives it a session of its own
-    "unordered": False,  # a distinct's values: in any order
+    "distinct": False,  # under a collation, any of equal values may stand for all
     "drain": None,  # batchSize of the getMores that follow
 }
 SEQUENCES = {"insert": "documents", "update": "updates", "delete": "deletes"}

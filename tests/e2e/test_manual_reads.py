@@ -1,0 +1,209 @@
+"""What MongoDB's manual shows of querying and projecting arrays, on plain and on ruled arrays alike; the data are ours.
+
+An example is a filter with options of find; some are also counted, and some are pipelines.
+"""
+
+import pytest
+from bson import Decimal128, Regex
+
+from support import exact
+from support.twins import twins
+
+# What this version may still refuse; where it doesn't, the answer must be mongod's.
+REFUSED = 115
+
+
+def words():
+    """Arrays of scalars: words in `list`, measures in `kept.list`."""
+    return [
+        {"_id": 1, "item": "rope", "count": 25, "list": ["blank", "red"], "kept": {"list": [14, 21]}},
+        {"_id": 2, "item": "tape", "count": 50, "list": ["red", "blank"], "kept": {"list": [14, 21]}},
+        {"_id": 3, "item": "sheet", "count": 100, "list": ["red", "blank", "plain"], "kept": {"list": [14, 21]}},
+        {"_id": 4, "item": "diary", "count": 75, "list": ["blank", "red"], "kept": {"list": [22.85, 30]}},
+        {"_id": 5, "item": "card", "count": 45, "list": ["blue"], "kept": {"list": [10, 15.25]}},
+        {"_id": 6, "item": "note", "count": 5, "list": [], "kept": {"list": None}},
+        {"_id": 7, "item": "bare", "count": None},
+        {"_id": 8, "item": "odd", "list": "red", "kept": {"list": 21}},
+        {"_id": 9, "item": "deep", "list": [["red", "blank"], "red", None], "kept": {"list": [[14, 21], 30, 7, 22.5]}},
+    ]
+
+
+def shelves():
+    """Arrays of documents."""
+    return [
+        {"_id": 1, "item": "rope", "list": [{"shop": "A", "count": 5}, {"shop": "C", "count": 15}]},
+        {"_id": 2, "item": "tape", "list": [{"shop": "C", "count": 5}]},
+        {"_id": 3, "item": "sheet", "list": [{"shop": "A", "count": 60}, {"shop": "B", "count": 15}]},
+        {"_id": 4, "item": "diary", "list": [{"shop": "A", "count": 40}, {"shop": "B", "count": 5}]},
+        {"_id": 5, "item": "card", "list": [{"shop": "B", "count": 15}, {"shop": "C", "count": 35}]},
+        {"_id": 6, "item": "none", "list": [{"shop": "D"}, {"count": [1, 5, 40]}, 7]},
+        {"_id": 7, "item": "kept", "kept": {"list": [{"shop": "A", "count": 5, "by": {"name": "x", "age": 3}}] * 4}},
+    ]
+
+
+def posts():
+    """Comments behind comments, of which pages are shown."""
+    return [
+        {"_id": 1, "title": "first", "list": [
+            {"who": "ann", "votes": 3}, {"who": "bob", "votes": 1}, {"who": "cid", "votes": 9},
+            {"who": "ann", "votes": 4}, {"who": "eve", "votes": 2}], "kept": {"by": "x", "list": [1, 2, 3, 4]}},
+        {"_id": 2, "title": "second", "list": [{"who": "bob", "votes": 7}], "kept": {"by": "y", "list": []}},
+        {"_id": 3, "title": "third", "list": []},
+        {"_id": 4, "title": "fourth", "list": "none"},
+        {"_id": 5, "title": "fifth"},
+    ]
+
+
+QUERIES = {
+    "the whole array, in its order": (words, {"list": ["red", "blank"]}),
+    "all of these, in any order": (words, {"list": {"$all": ["red", "blank"]}}),
+    "all of nested arrays": (words, {"list": {"$all": [["red", "blank"]]}}),
+    "an element": (words, {"list": "red"}),
+    "an element below a document": (words, {"kept.list": {"$gt": 25}}),
+    "several conditions, each by any element": (words, {"kept.list": {"$gt": 15, "$lt": 20}}),
+    "several conditions by one element": (words, {"kept.list": {"$elemMatch": {"$gt": 22, "$lt": 30}}}),
+    "by position": (words, {"kept.list.1": {"$gt": 25}}),
+    "by the array's length": (words, {"list": {"$size": 3}}),
+    "by no length": (words, {"list": {"$not": {"$size": 2}}}),
+    "an element of a list": (words, {"list": {"$in": ["blue", "plain"]}}),
+    "by expressions in a list": (words, {"list": {"$in": [Regex("^bl"), "nothing"]}}),
+    "no element of a list": (words, {"list": {"$nin": ["blue", "blank"]}}),
+    "not this element": (words, {"list": {"$ne": "red"}}),
+    "a regular expression": (words, {"list": {"$regex": "^PL", "$options": "i"}}),
+    "a type of an element": (words, {"list": {"$type": "string"}}),
+    "the type array": (words, {"list": {"$type": "array"}}),
+    "types": (words, {"kept.list": {"$type": ["double", "null"]}}),
+    "a remainder": (words, {"kept.list": {"$mod": [7, 0]}}),
+    "null or missing": (words, {"list": None}),
+    "missing": (words, {"list": {"$exists": False}}),
+    "an empty array": (words, {"list": []}),
+    "at least so many": (words, {"list.1": {"$exists": True}}),
+    "and, or, nor": (words, {"$or": [{"list": "blue"}, {"$and": [{"kept.list": 14}, {"list.2": "plain"}]}],
+                             "$nor": [{"item": "rope"}]}),
+    "all by element": (words, {"kept.list": {"$all": [{"$elemMatch": {"$gt": 13, "$lt": 15}},
+                                                       {"$elemMatch": {"$gt": 20}}]}}),
+    "an expression": (words, {"$expr": {"$gt": [{"$size": {"$ifNull": [{"$cond": [
+        {"$isArray": "$list"}, "$list", []]}, []]}}, 1]}}),
+    "an element, as a whole document": (shelves, {"list": {"shop": "A", "count": 5}}),
+    "the same with other order": (shelves, {"list": {"count": 5, "shop": "A"}}),
+    "a field of any element": (shelves, {"list.count": {"$lte": 20}}),
+    "a field of one place": (shelves, {"list.0.count": {"$lte": 20}}),
+    "several fields of one element": (shelves, {"list": {"$elemMatch": {"count": 5, "shop": "A"}}}),
+    "a range of one element": (shelves, {"list": {"$elemMatch": {"count": {"$gt": 10, "$lte": 20}}}}),
+    "a range of any elements": (shelves, {"list.count": {"$gt": 10, "$lte": 20}}),
+    "fields of any elements": (shelves, {"list.count": 5, "list.shop": "A"}),
+    "an element without a field": (shelves, {"list.shop": None}),
+    "no element with it": (shelves, {"list.shop": {"$exists": False}}),
+    "an element of an array in an element": (shelves, {"list.count": {"$elemMatch": {"$gt": 30}}}),
+    "deep in elements": (shelves, {"kept.list.by.name": "x", "kept.list.3.by.age": {"$lt": 9}}),
+    "no such element": (shelves, {"list": {"$not": {"$elemMatch": {"shop": "A", "count": {"$gte": 40}}}}}),
+}
+
+PROJECTIONS = {
+    "some fields": (posts, {}, {"title": 1, "list": 1}),
+    "without _id": (posts, {}, {"title": 1, "list": 1, "_id": 0}),
+    "all but the array": (posts, {}, {"list": 0}),
+    "fields of documents": (posts, {}, {"title": 1, "kept.by": 1}),
+    "the array below": (posts, {}, {"kept.list": 1}),
+    "all but the array below": (posts, {}, {"kept.list": 0}),
+    "as a document": (posts, {}, {"title": 1, "kept": {"list": 1}}),
+    "a field of the elements": (posts, {}, {"title": 1, "list.votes": 1}),
+    "all but a field of the elements": (posts, {}, {"list.votes": 0}),
+    "the last element": (posts, {}, {"title": 1, "list": {"$slice": -1}}),
+    "the first three": (posts, {}, {"list": {"$slice": 3}}),
+    "the last three": (posts, {}, {"list": {"$slice": -3}}),
+    "from a place": (posts, {}, {"list": {"$slice": [1, 3]}}),
+    "from a place before the end": (posts, {}, {"list": {"$slice": [-4, 2]}}),
+    "beyond the end": (posts, {}, {"list": {"$slice": [20, 2]}}),
+    "a slice and fields": (posts, {}, {"list": {"$slice": 1}, "kept": 0}),
+    "a slice below a document": (posts, {}, {"kept.list": {"$slice": 2}}),
+    "the first element that matched": (posts, {"list.votes": {"$gte": 4}}, {"list.$": 1}),
+    "the first of the words that matched": (words, {"list": {"$gte": "plain"}}, {"list.$": 1}),
+    "one element by its field": (posts, {}, {"title": 1, "list": {"$elemMatch": {"who": "ann"}}}),
+    "one element by several": (posts, {"title": "first"}, {"list": {"$elemMatch": {"who": "ann", "votes": {"$gt": 3}}}}),
+    "one word": (words, {}, {"list": {"$elemMatch": {"$eq": "red"}}}),
+    "the length": (words, {"list.0": {"$exists": True}, "_id": {"$ne": 8}}, {"n": {"$size": "$list"}}),
+    "elements by an expression": (posts, {"_id": {"$lte": 3}}, {"list": {"$filter": {
+        "input": "$list", "as": "each", "cond": {"$gt": ["$$each.votes", 2]}}}}),
+    "an element by an expression": (posts, {"_id": {"$lte": 3}}, {"top": {"$arrayElemAt": ["$list", -1]}, "list": 1}),
+    "a sum": (posts, {"_id": {"$lte": 3}}, {"votes": {"$sum": "$list.votes"}, "title": 1}),
+    "words": (words, {"_id": 3}, {"text": {"$reduce": {"input": "$list", "initialValue": "", "in": {
+        "$concat": ["$$value", "$$this", ","]}}}}),
+    "in another order": (words, {"_id": {"$lte": 5}}, {"list": {"$reverseArray": "$list"}}),
+    "is it in there": (words, {"_id": {"$lte": 5}}, {"red": {"$in": ["red", "$list"]}}),
+    "numbers as they are": (words, {}, {"kept.list": Decimal128("1")}),
+}
+
+PIPELINES = {
+    "taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$unwind": "$list"}, {"$sort": {"_id": 1, "list": 1}}]),
+    "with places and empty ones": (posts, [{"$unwind": {
+        "path": "$list", "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}, {"$sort": {"_id": 1, "at": 1}}]),
+    "by word": (words, [{"$unwind": "$list"}, {"$group": {"_id": "$list", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]),
+    "counted by word": (words, [{"$unwind": "$list"}, {"$sortByCount": "$list"}, {"$sort": {"count": -1, "_id": 1}}]),
+    "elements named": (posts, [{"$match": {"_id": {"$lte": 3}}}, {"$project": {"who": {"$map": {
+        "input": "$list", "as": "each", "in": "$$each.who"}}}}, {"$sort": {"_id": 1}}]),
+    "put together": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$project": {
+        "both": {"$concatArrays": ["$list", "$kept.list"]}, "with": {"$setUnion": ["$list", ["new"]]}}},
+                             {"$addFields": {"with": {"$size": "$with"}}}, {"$sort": {"_id": 1}}]),
+    "the last": (posts, [{"$match": {"_id": {"$lte": 3}}}, {"$project": {
+        "first": {"$first": "$list"}, "last": {"$last": "$list"}, "at": {"$indexOfArray": ["$list.who", "cid"]}}},
+                         {"$sort": {"_id": 1}}]),
+    "in buckets": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$bucket": {
+        "groupBy": {"$size": "$list"}, "boundaries": [0, 2, 3, 9], "output": {"items": {"$push": "$item"}}}}]),
+    "the same as a filter": (shelves, [{"$match": {"list": {"$elemMatch": {"shop": "A", "count": {"$gt": 9}}}}},
+                                       {"$sort": {"_id": 1}}]),
+}
+
+
+@pytest.fixture(scope="module")
+def arms():
+    with twins(("rest0", "rest2")) as made:
+        made.data = None
+        yield made
+
+
+@pytest.fixture
+def ask(arms):
+    """Runs a command on documents in all arms; movers have done their work."""
+    def run(documents, command, refused=()):
+        if arms.data != documents:
+            arms.fill(documents())
+            arms.settle()
+            arms.data = documents
+        replies = {arm.name: arm.call(command) for arm in arms.arms}
+        codes = {name: exact.plain(exact.get(reply, "code")) for name, reply in replies.items()
+                 if exact.get(reply, "code")}
+        if refused and set(codes.values()) == {REFUSED}:
+            return
+        arms.same(command, {name: exact.show_document(reply) for name, reply in replies.items()})
+    return run
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query(ask, name):
+    documents, query = QUERIES[name]
+    ask(documents, {"find": "books", "filter": query, "sort": {"_id": 1}})
+    ask(documents, {"count": "books", "query": query})
+    ask(documents, {"find": "books", "filter": query, "projection": {"item": 1}, "sort": {"_id": -1}, "limit": 2})
+    ask(documents, {"distinct": "books", "key": "item", "query": query})
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+def test_a_projection(ask, name):
+    documents, query, projection = PROJECTIONS[name]
+    special = "matched" in name or name.startswith("one ") or "below a document" in name
+    ask(documents, {"find": "books", "filter": query, "projection": projection, "sort": {"_id": 1}}, special)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_pipeline(ask, name):
+    documents, pipeline = PIPELINES[name]
+    ask(documents, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
+
+
+@pytest.mark.parametrize("key", ["list", "kept.list", "list.shop", "list.count", "kept.list.by"])
+@pytest.mark.parametrize("documents", [words, shelves])
+def test_distinct_values(ask, documents, key):
+    """In their order, arrays among them too."""
+    for options in ({}, {"query": {"list": {"$exists": True}}}, {"collation": {"locale": "en", "strength": 1}}):
+        ask(documents, {"distinct": "books", "key": key, **options})
