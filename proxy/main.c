@@ -2,6 +2,7 @@
 #include "protocol/base.h"
 #include "proxy/check.h"
 #include "proxy/serve.h"
+#include "proxy/verify.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -15,8 +16,12 @@ static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
 	"       spillway check --config FILE    print what is wrong with the file, or every rule "
 	"with its defaults\n"
+	"       spillway verify --config FILE --rule NAME [--repair [--execute]]    compare what "
+	"is "
+	"stored with the rule\n"
 	"       spillway --version | --help\n"
-	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect\n";
+	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect, 4 "
+	"interrupted\n";
 
 static int bad_usage(const char *what)
 {
@@ -69,6 +74,7 @@ static const struct command {
 } commands[] = {
 	{"serve", serve_main},
 	{"check", check_main},
+	{"verify", verify_main},
 };
 
 int main(int count, char **arguments)
