@@ -48,7 +48,7 @@ struct analyze {
 	bool json;
 	mongoc_client_t *client;
 	mongoc_collection_t *collection;
-	struct report report;
+	struct analyze_report report;
 	bson_error_t error;
 };
 
@@ -225,7 +225,7 @@ static void write_array(struct buffer *out, const char *name, const char *path, 
 }
 
 /* What is wanted of each document: its arrays' numbers, lengths and bytes, its own bytes. */
-static void write_project(struct buffer *out, size_t *index, const struct report *report)
+static void write_project(struct buffer *out, size_t *index, const struct analyze_report *report)
 {
 	size_t stage, project = open_stage(out, index, "$project", &stage), arrays;
 	char name[12];
@@ -360,7 +360,7 @@ static void search_document(struct analyze *analyze, void *context, struct bytes
 	found_arrays_add(context, document);
 }
 
-static void add_array(struct report *report, const char *path)
+static void add_array(struct analyze_report *report, const char *path)
 {
 	report->arrays =
 		must_realloc(report->arrays, (report->array_count + 1) * sizeof(*report->arrays));
@@ -372,7 +372,7 @@ static bool search_arrays(struct analyze *analyze)
 {
 	auto_buffer struct buffer pipeline = {0};
 	struct found_arrays found = {0};
-	struct report *report = &analyze->report;
+	struct analyze_report *report = &analyze->report;
 	size_t start = writer_open(&pipeline), index = 0;
 	bool done;
 
@@ -390,7 +390,7 @@ static bool search_arrays(struct analyze *analyze)
 
 static void take_group(struct analyze *analyze, void *context, struct bytes group)
 {
-	struct report *report = &analyze->report;
+	struct analyze_report *report = &analyze->report;
 	int64_t array = integer_at(group, "_id.a"), largest = integer_at(group, "l");
 	struct distribution_row row = {integer_at(group, "_id.n"), integer_at(group, "d"),
 				       integer_at(group, "b"), integer_at(group, "m")};
@@ -438,7 +438,7 @@ static int64_t choose_sample(const struct analyze *analyze, int64_t bytes)
 
 static bool look(struct analyze *analyze)
 {
-	struct report *report = &analyze->report;
+	struct analyze_report *report = &analyze->report;
 	int64_t began = bson_get_monotonic_time(), bytes = 0, sample;
 
 	if (!look_at_collection(analyze, &bytes))
@@ -475,7 +475,7 @@ static bool write_svg(struct analyze *analyze)
 			strerror(errno));
 		return false;
 	}
-	report_svg(&out, &analyze->report);
+	analyze_report_svg(&out, &analyze->report);
 	written = fwrite(out.data, 1, out.length, file) == out.length;
 	if (fclose(file) == 0 && written)
 		return true;
@@ -519,9 +519,9 @@ static int tell(struct analyze *analyze)
 	auto_buffer struct buffer out = {0};
 
 	if (analyze->json)
-		report_json(&out, &analyze->report);
+		analyze_report_json(&out, &analyze->report);
 	else
-		report_text(&out, &analyze->report);
+		analyze_report_text(&out, &analyze->report);
 	printf("%.*s%s", (int)out.length, (const char *)out.data, analyze->json ? "\n" : "");
 	return analyze->svg && !write_svg(analyze) ? 1 : 0;
 }
@@ -560,7 +560,7 @@ int analyze_main(int count, char **arguments)
 	mongoc_log_set_handler(ignore_driver_log, NULL);
 	analyze.report.namespace = must_strndup(analyze.namespace, strlen(analyze.namespace));
 	code = run(&analyze);
-	report_fini(&analyze.report);
+	analyze_report_fini(&analyze.report);
 	mongoc_collection_destroy(analyze.collection);
 	mongoc_client_destroy(analyze.client);
 	mongoc_cleanup();

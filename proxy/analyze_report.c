@@ -17,7 +17,7 @@ static const struct {
 	double share;
 } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}};
 
-void report_fini(struct report *report)
+void analyze_report_fini(struct analyze_report *report)
 {
 	for (size_t i = 0; i < report->array_count; i++) {
 		free(report->arrays[i].path);
@@ -25,10 +25,10 @@ void report_fini(struct report *report)
 	}
 	free(report->arrays);
 	free(report->namespace);
-	*report = (struct report){0};
+	*report = (struct analyze_report){0};
 }
 
-bool report_is_sample(const struct report *report)
+bool report_is_sample(const struct analyze_report *report)
 {
 	return report->looked_at < report->documents;
 }
@@ -68,7 +68,7 @@ static double percent(int64_t part, int64_t whole)
 	return whole > 0 ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static void text_head(struct buffer *out, const struct report *report)
+static void text_head(struct buffer *out, const struct analyze_report *report)
 {
 	char one[TEXT_MAX], two[TEXT_MAX], three[TEXT_MAX];
 
@@ -95,7 +95,7 @@ static void text_head(struct buffer *out, const struct report *report)
 		text_append(out, "%zu more arrays were found and left out\n", report->left_out);
 }
 
-static void text_lengths(struct buffer *out, const struct report *report,
+static void text_lengths(struct buffer *out, const struct analyze_report *report,
 			 const struct distribution *distribution)
 {
 	char text[TEXT_MAX], low[TEXT_MAX], high[TEXT_MAX];
@@ -120,7 +120,7 @@ static void text_lengths(struct buffer *out, const struct report *report,
 	text_append(out, "  max %s\n", size(text, distribution->largest));
 }
 
-static void text_candidates(struct buffer *out, const struct report *report,
+static void text_candidates(struct buffer *out, const struct analyze_report *report,
 			    const struct distribution *distribution)
 {
 	char documents[TEXT_MAX], threshold[TEXT_MAX];
@@ -191,7 +191,7 @@ static void text_advice(struct buffer *out, const struct report_array *array)
 			 "that, the application's authors can\n");
 }
 
-static void text_array(struct buffer *out, const struct report *report,
+static void text_array(struct buffer *out, const struct analyze_report *report,
 		       const struct report_array *array)
 {
 	const struct distribution *distribution = &array->distribution;
@@ -211,7 +211,7 @@ static void text_array(struct buffer *out, const struct report *report,
 	text_advice(out, array);
 }
 
-void report_text(struct buffer *out, const struct report *report)
+void analyze_report_text(struct buffer *out, const struct analyze_report *report)
 {
 	text_head(out, report);
 	for (size_t i = 0; i < report->array_count; i++)
@@ -227,7 +227,7 @@ static void json_interval(struct buffer *out, const char *name, struct interval 
 	writer_close(out, array);
 }
 
-static void json_percentiles(struct buffer *out, const struct report *report,
+static void json_percentiles(struct buffer *out, const struct analyze_report *report,
 			     const struct distribution *distribution)
 {
 	size_t elements = writer_open_document(out, "elements"), bytes;
@@ -253,7 +253,7 @@ static void json_percentiles(struct buffer *out, const struct report *report,
 	writer_close(out, bytes);
 }
 
-static void json_candidates(struct buffer *out, const struct report *report,
+static void json_candidates(struct buffer *out, const struct analyze_report *report,
 			    const struct distribution *distribution)
 {
 	size_t candidates = writer_open_array(out, "thresholds"), index = 0;
@@ -296,7 +296,7 @@ static void json_histogram(struct buffer *out, const struct distribution *distri
 	writer_close(out, histogram);
 }
 
-static void json_array(struct buffer *out, const char *name, const struct report *report,
+static void json_array(struct buffer *out, const char *name, const struct analyze_report *report,
 		       const struct report_array *array)
 {
 	const struct distribution *distribution = &array->distribution;
@@ -318,7 +318,7 @@ static void json_array(struct buffer *out, const char *name, const struct report
 	writer_close(out, document);
 }
 
-void report_json(struct buffer *out, const struct report *report)
+void analyze_report_json(struct buffer *out, const struct analyze_report *report)
 {
 	auto_buffer struct buffer document = {0};
 	size_t start = writer_open(&document), arrays;

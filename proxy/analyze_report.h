@@ -9,7 +9,7 @@ struct report_array {
 	struct advice advice;
 };
 
-struct report {
+struct analyze_report {
 	char *namespace;   /* owned */
 	int64_t documents; /* in the collection */
 	int64_t looked_at; /* fewer: a sample was drawn */
@@ -23,12 +23,12 @@ struct report {
 	size_t array_count;
 };
 
-void report_fini(struct report *report);
-bool report_is_sample(const struct report *report);
+void analyze_report_fini(struct analyze_report *report);
+bool report_is_sample(const struct analyze_report *report);
 
 /* Each appends. The text is plain UTF-8 of at most 80 columns where names allow it. */
-void report_text(struct buffer *out, const struct report *report);
+void analyze_report_text(struct buffer *out, const struct analyze_report *report);
 /* Without a newline. */
-void report_json(struct buffer *out, const struct report *report);
+void analyze_report_json(struct buffer *out, const struct analyze_report *report);
 /* One chart for each array, one below the other. */
-void report_svg(struct buffer *out, const struct report *report);
+void analyze_report_svg(struct buffer *out, const struct analyze_report *report);

@@ -13,7 +13,7 @@
 #define BOTTOM 48 /* for the lengths below the bars */
 #define TOP 72    /* for the title above them */
 
-static void draw_title(struct buffer *out, const struct report *report,
+static void draw_title(struct buffer *out, const struct analyze_report *report,
 		       const struct report_array *array, int top)
 {
 	const struct distribution *distribution = &array->distribution;
@@ -65,7 +65,7 @@ static void draw_threshold(struct buffer *out, int64_t threshold, double width, 
 		    floor - (HEIGHT - TOP - BOTTOM) - 14, (long long)threshold);
 }
 
-static void draw_array(struct buffer *out, const struct report *report,
+static void draw_array(struct buffer *out, const struct analyze_report *report,
 		       const struct report_array *array, int top)
 {
 	struct histogram_bar bars[HISTOGRAM_BARS_MAX];
@@ -89,7 +89,7 @@ static void draw_array(struct buffer *out, const struct report *report,
 		    LEFT, floor + 34);
 }
 
-void report_svg(struct buffer *out, const struct report *report)
+void analyze_report_svg(struct buffer *out, const struct analyze_report *report)
 {
 	int height = HEIGHT * (report->array_count ? (int)report->array_count : 1);
 

@@ -3,6 +3,7 @@
 #include "proxy/analyze.h"
 #include "proxy/check.h"
 #include "proxy/serve.h"
+#include "proxy/verify.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -17,8 +18,12 @@ static const char usage[] =
 	"       spillway check --config FILE    what is wrong with the file and the servers\n"
 	"       spillway analyze URI NAMESPACE [ARRAY]    how long arrays are, and whether the "
 	"pattern pays\n"
+	"       spillway verify --config FILE --rule NAME [--repair [--execute]]    compare what "
+	"is "
+	"stored with the rule\n"
 	"       spillway --version | --help\n"
-	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect\n";
+	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect, 4 "
+	"interrupted\n";
 
 static int bad_usage(const char *what)
 {
@@ -67,6 +72,7 @@ static const struct command {
 	{"serve", serve_main},
 	{"check", check_main},
 	{"analyze", analyze_main},
+	{"verify", verify_main},
 };
 
 int main(int count, char **arguments)

@@ -6,13 +6,13 @@
 
 #include <bson/bson.h>
 
-static struct report make(const char *path, int64_t documents)
+static struct analyze_report make(const char *path, int64_t documents)
 {
-	struct report report = {.documents = documents,
-				.looked_at = 1000,
-				.bytes = 2000000,
-				.largest = 1500000,
-				.array_count = 1};
+	struct analyze_report report = {.documents = documents,
+					.looked_at = 1000,
+					.bytes = 2000000,
+					.largest = 1500000,
+					.array_count = 1};
 	struct distribution_row usual = {10, 990, 990 * 80, 80}, odd = {10000, 10, 800000, 80000};
 
 	report.namespace = must_strndup("shop.books", 10);
@@ -25,8 +25,8 @@ static struct report make(const char *path, int64_t documents)
 	return report;
 }
 
-static char *print(const struct report *report,
-		   void (*form)(struct buffer *out, const struct report *report))
+static char *print(const struct analyze_report *report,
+		   void (*form)(struct buffer *out, const struct analyze_report *report))
 {
 	auto_buffer struct buffer out = {0};
 
@@ -41,8 +41,8 @@ static void expect(const char *text, const char *words)
 
 Test(analyze_report, the_text_says_it_all)
 {
-	struct report report = make("buyers", 1000);
-	auto_free char *text = print(&report, report_text);
+	struct analyze_report report = make("buyers", 1000);
+	auto_free char *text = print(&report, analyze_report_text);
 
 	expect(text, "shop.books: 1,000 documents; looked at all of them");
 	expect(text, "1.9 MB in all, the largest document 1.4 MB");
@@ -51,36 +51,36 @@ Test(analyze_report, the_text_says_it_all)
 	expect(text, "     8,192-16,383            10 |###############\n");
 	expect(text, "but not where every read wants the whole array");
 	cr_assert_null(strstr(text, "19 of 20"));
-	report_fini(&report);
+	analyze_report_fini(&report);
 }
 
 Test(analyze_report, a_sample_says_that_it_is_one)
 {
-	struct report report = make("buyers", 5000000);
-	auto_free char *text = print(&report, report_text);
+	struct analyze_report report = make("buyers", 5000000);
+	auto_free char *text = print(&report, analyze_report_text);
 
 	expect(text, "5,000,000 documents; looked at 1,000 of them, drawn at random");
 	expect(text, "p99.9 10,000  max"); /* no interval where there is none */
 	expect(text, "p99 10 (10-10,000)");
 	expect(text, "1.000%  (0.544%-1.831%)");
-	report_fini(&report);
+	analyze_report_fini(&report);
 }
 
 Test(analyze_report, what_is_split_already_is_told)
 {
-	struct report report = make("buyers", 1000);
+	struct analyze_report report = make("buyers", 1000);
 
 	report.spilled = 3;
-	auto_free char *text = print(&report, report_text);
+	auto_free char *text = print(&report, analyze_report_text);
 
 	expect(text, "3 documents are already split by Spillway");
-	report_fini(&report);
+	analyze_report_fini(&report);
 }
 
 Test(analyze_report, json_can_be_read)
 {
-	struct report report = make("in.\"quotes\"", 1000);
-	auto_free char *text = print(&report, report_json);
+	struct analyze_report report = make("in.\"quotes\"", 1000);
+	auto_free char *text = print(&report, analyze_report_json);
 	bson_error_t error;
 	bson_t *read = bson_new_from_json((const uint8_t *)text, -1, &error);
 	bson_iter_t iter, found;
@@ -96,13 +96,13 @@ Test(analyze_report, json_can_be_read)
 		  bson_iter_find_descendant(&iter, "arrays.0.histogram.14.documents", &found));
 	cr_assert_eq(bson_iter_as_int64(&found), 10);
 	bson_destroy(read);
-	report_fini(&report);
+	analyze_report_fini(&report);
 }
 
 Test(analyze_report, the_picture_has_a_bar_for_each_class)
 {
-	struct report report = make("a<b & \"c\"", 1000);
-	auto_free char *text = print(&report, report_svg);
+	struct analyze_report report = make("a<b & \"c\"", 1000);
+	auto_free char *text = print(&report, analyze_report_svg);
 	int bars = 0;
 
 	for (const char *at = text; (at = strstr(at, "<rect x=")); at++)
@@ -113,16 +113,16 @@ Test(analyze_report, the_picture_has_a_bar_for_each_class)
 	expect(text, "8192 to 16383 elements: 10 documents");
 	cr_assert_null(strstr(text, "script"));
 	cr_assert_null(strstr(text, "nan"));
-	report_fini(&report);
+	analyze_report_fini(&report);
 }
 
 Test(analyze_report, nothing_at_all_is_a_picture_too)
 {
-	struct report report = {.namespace = must_strndup("shop.none", 9)};
-	auto_free char *text = print(&report, report_svg);
-	auto_free char *said = print(&report, report_text);
+	struct analyze_report report = {.namespace = must_strndup("shop.none", 9)};
+	auto_free char *text = print(&report, analyze_report_svg);
+	auto_free char *said = print(&report, analyze_report_text);
 
 	expect(text, "</svg>");
 	expect(said, "no array was found in it");
-	report_fini(&report);
+	analyze_report_fini(&report);
 }

@@ -1,0 +1,306 @@
+/* Folding an array back into its document, behind the traffic.
+ *
+ *   I0  the document: no state, nothing to do
+ *   I1  its batches, put together
+ *   I2  one update, guarded by the whole state: the elements go back behind the head, and all that
+ *       Spillway added goes away
+ *
+ * The array's value does not change by it, so whoever reads or pushes meanwhile is none the wiser.
+ */
+#include "proxy/fold.h"
+
+#include "proxy/mover_command.h"
+#include "proxy/verify_look.h"
+#include "rules/merge_array.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+#define DOCUMENT_MAX (16 << 20)
+#define EMPTY_DOCUMENT 5
+#define TRIES 12
+#define TOO_LARGE 10334
+#define TOO_LARGE_RESULT 17419
+
+/* The overflow as it comes. */
+struct gathering {
+	const struct rule *rule;
+	struct plan plan;
+	struct buffer array;
+	struct array_writer writer;
+	int64_t length; /* elements so far */
+	size_t size;    /* of the document as it will be */
+	bool broken;    /* a hole, or what is no batch */
+	bool large;
+};
+
+static void gather_elements(struct gathering *gathering, struct bytes array, int64_t position)
+{
+	struct cursor cursor;
+	size_t count = 0, most = (size_t)(gathering->plan.moved - gathering->length);
+
+	/* What overlaps is equal: that was checked. */
+	if (position > gathering->length || !cursor_open(&cursor, array) ||
+	    !array_skip(&cursor, (size_t)(gathering->length - position), &count)) {
+		gathering->broken = true;
+		return;
+	}
+	gathering->large = gathering->array.length + array.length + gathering->size > DOCUMENT_MAX;
+	if (gathering->large)
+		return;
+	if (!array_writer_copy(&gathering->writer, &cursor, most, &count))
+		gathering->broken = true;
+	gathering->length += (int64_t)count;
+}
+
+static void take_batch(void *context, struct bytes batch)
+{
+	struct gathering *gathering = context;
+	struct bytes generation = batch_generation(batch);
+	struct element array, place;
+	int64_t position;
+
+	if (gathering->broken || gathering->large || !generation.data ||
+	    !bytes_equal(generation, gathering->plan.generation) ||
+	    gathering->length >= gathering->plan.moved)
+		return;
+	if (!document_find_path(batch, gathering->rule->overflow.array, &array) ||
+	    array.type != BSON_BYTE_ARRAY || !document_find_path(batch, "_spill.p", &place) ||
+	    !element_integer(&place, &position))
+		gathering->broken = true;
+	else
+		gather_elements(gathering, array.value, position);
+}
+
+static bool names_field(const struct element *state, const char *field)
+{
+	struct element names, each;
+	struct cursor cursor;
+	struct bytes text;
+
+	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, names.value))
+		return false;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_string(&each, &text) && bytes_are(text, field))
+			return true;
+	return false;
+}
+
+/* Another rule whose state in this document needs the same flag; NULL: none. */
+static const struct rule *flag_shared_by(const struct operator* operator, struct bytes states)
+{
+	struct element state;
+
+	for (size_t i = 0; i < rule_set_count(operator->config->rules); i++) {
+		const struct rule *other = rule_set_at(operator->config->rules, i);
+
+		if (strcmp(other->key, operator->rule->key) != 0 && other->flag.field &&
+		    strcmp(other->flag.field, operator->rule->flag.field) == 0 &&
+		    document_find(states, other->key, &state))
+			return other;
+	}
+	return NULL;
+}
+
+/* The flag as it was before; the open document is the update, in which $unset comes last. */
+static void write_flag(const struct operator* operator, struct buffer * out, struct bytes states,
+		       const struct element *state, bool *unsets)
+{
+	const struct rule *rule = operator->rule, *other;
+	bool is_added = names_field(state, rule->flag.field);
+	char path[STATE_PATH_MAX];
+	size_t part;
+
+	*unsets = false;
+	other = flag_shared_by(operator, states);
+	if (other && is_added) { /* whoever folds that back takes it away */
+		part = writer_open_document(out, "$addToSet");
+		writer_string(out, state_path(path, other, "a"), rule->flag.field);
+		writer_close(out, part);
+	} else if (!other && !is_added && rule->flag.otherwise.type) {
+		part = writer_open_document(out, "$set");
+		writer_renamed(out, rule->flag.field,
+			       &(struct element){.type = rule->flag.otherwise.type,
+						 .value = rule->flag.otherwise.value});
+		writer_close(out, part);
+	} else if (!other) {
+		*unsets = true;
+	}
+}
+
+static void write_push(const struct gathering *gathering, struct buffer *out)
+{
+	size_t push, field;
+
+	if (gathering->length == 0)
+		return;
+	push = writer_open_document(out, "$push");
+	field = writer_open_document(out, gathering->rule->array);
+	writer_array(out, "$each", buffer_view(&gathering->array));
+	writer_int64(out, "$position", gathering->plan.head);
+	writer_close(out, field);
+	writer_close(out, push);
+}
+
+static bool is_alone(struct bytes states)
+{
+	struct cursor cursor;
+	struct element each;
+
+	return cursor_open(&cursor, states) && cursor_next(&cursor, &each) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &each) == CURSOR_END;
+}
+
+static void write_changes(const struct operator* operator, struct buffer * out,
+			  const struct gathering *gathering, struct bytes states)
+{
+	char path[STATE_PATH_MAX];
+	struct element state;
+	bool unsets_flag = false;
+	size_t unset;
+
+	write_push(gathering, out);
+	require(document_find(states, operator->rule->key, &state));
+	/* A flag is written together with the first elements that count. */
+	if (operator->rule->flag.field && gathering->plan.moved> 0)
+		write_flag(operator, out, states, &state, &unsets_flag);
+	unset = writer_open_document(out, "$unset");
+	writer_string(out, is_alone(states) ? "_spill" : state_path(path, operator->rule, NULL),
+		      "");
+	if (unsets_flag)
+		writer_string(out, operator->rule->flag.field, "");
+	writer_close(out, unset);
+}
+
+/* I2. `folded`: the guard held. */
+static enum link_result put_back(struct operator* operator, struct mover_target * target,
+				 const struct gathering *gathering, const struct element *states,
+				 bool *folded)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part;
+	enum link_result result;
+
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	command_equal(&out, "_id", gathering->plan.id.type, gathering->plan.id.value);
+	command_equal(&out, "_spill", states->type, states->value);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	write_changes(operator, & out, gathering, states->value);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, operator->link);
+	writer_close(&out, start);
+	result = link_run(operator->link, target->database, buffer_view(&out));
+	*folded = result == LINK_DONE && link_reply(operator->link)->n == 1;
+	return result;
+}
+
+/* `_spill: {}` is what the last state leaves where it was not alone. */
+static enum link_result take_empty_state(struct operator* operator, struct mover_target * target,
+					 const struct element *id)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part, unset;
+
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	command_equal(&out, "_id", id->type, id->value);
+	writer_close(&out, writer_open_document(&out, "_spill"));
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	unset = writer_open_document(&out, "$unset");
+	writer_string(&out, "_spill", "");
+	writer_close(&out, unset);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, operator->link);
+	writer_close(&out, start);
+	return link_run(operator->link, target->database, buffer_view(&out));
+}
+
+/* I1 and I2 on an image whose state can be read. False: once more. */
+static enum link_result fold_image(struct operator* operator, struct mover_target * target,
+				   struct gathering *gathering, const struct element *states,
+				   enum fold *end)
+{
+	bool folded = false;
+	enum link_result result = LINK_DONE;
+
+	array_writer_open(&gathering->writer, &gathering->array);
+	if (gathering->plan.moved > 0)
+		result = verify_read_overflow(operator, target, &gathering->plan.id, take_batch,
+					      gathering);
+	array_writer_close(&gathering->writer);
+	*end = FOLD_BUSY;
+	if (result != LINK_DONE)
+		return result;
+	if (gathering->large)
+		*end = FOLD_TOO_LARGE;
+	/* Too few: the generation has just died. */
+	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
+		return LINK_DONE;
+	result = put_back(operator, target, gathering, states, &folded);
+	if (result == LINK_REFUSED && (link_error(operator->link)->code == TOO_LARGE ||
+				       link_error(operator->link)->code == TOO_LARGE_RESULT)) {
+		*end = FOLD_TOO_LARGE;
+		return LINK_DONE;
+	}
+	if (folded)
+		*end = FOLD_DONE;
+	return result;
+}
+
+static enum link_result fold_once(struct operator* operator, struct mover_target * target,
+				  const struct element *id, enum fold *end, int64_t *elements)
+{
+	struct gathering gathering = {.rule = target->rule};
+	struct element states, state;
+	struct bytes main;
+	uint8_t *image = NULL;
+	enum link_result result = operator_read(operator, target, id, &image, &main);
+
+	*end = FOLD_DONE;
+	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
+		gathering.plan = plan_make(target->rule, main);
+		gathering.size = main.length;
+		if (states.type != BSON_BYTE_DOCUMENT || gathering.plan.kind == PLAN_BROKEN)
+			*end = FOLD_BROKEN;
+		else if (states.value.length == EMPTY_DOCUMENT)
+			result = take_empty_state(operator, target, &gathering.plan.id);
+		else if (!document_find(states.value, target->rule->key, &state))
+			*end = FOLD_DONE;
+		else if (!gathering.plan.generation.data)
+			*end = FOLD_BROKEN;
+		else
+			result = fold_image(operator, target, &gathering, &states, end);
+		*elements = *end == FOLD_DONE ? gathering.length : 0;
+	}
+	buffer_fini(&gathering.array);
+	bson_free(image);
+	return result;
+}
+
+must_check enum link_result fold_document(struct operator* operator, struct mover_target * target,
+					  const struct element *id, enum fold *end,
+					  int64_t *elements)
+{
+	enum link_result result = LINK_DONE;
+
+	*elements = 0;
+	*end = FOLD_BUSY;
+	for (int i = 0; result == LINK_DONE && *end == FOLD_BUSY && i < TRIES; i++) {
+		if (i > 0 && !operator_pause(10 << (i < 7 ? i : 7)))
+			return LINK_LOST;
+		result = fold_once(operator, target, id, end, elements);
+	}
+	return result;
+}

@@ -1,0 +1,17 @@
+/* Folding an array back into its document: INFLATE of the spill protocol (section 2), behind the
+ * traffic. */
+#pragma once
+
+#include "proxy/operator.h"
+
+enum fold {
+	FOLD_DONE,      /* the array is whole: there was no state, or it is folded back */
+	FOLD_TOO_LARGE, /* the document would pass 16 MB: it stays as it is */
+	FOLD_BROKEN,    /* elements are missing: it stays as it is */
+	FOLD_BUSY,      /* it changed each time */
+};
+
+/* Only where LINK_DONE comes back, `end` says how it went. `elements`: how many came back. */
+must_check enum link_result fold_document(struct operator* operator, struct mover_target * target,
+					  const struct element *id, enum fold *end,
+					  int64_t *elements);

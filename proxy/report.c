@@ -1,0 +1,193 @@
+/* What an operator's command found, for people and as JSON. */
+#include "proxy/report.h"
+
+#include "protocol/writer.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const class_names[] = {
+	[REPORT_CORRUPT] = "corrupt",
+	[REPORT_UNFINISHED] = "unfinished",
+	[REPORT_GARBAGE] = "garbage",
+	[REPORT_LEFT] = "left as it is",
+};
+
+static struct report_entry *entry_of(struct report *report, const struct report_kind *kind)
+{
+	struct report_entry *entry;
+
+	for (size_t i = 0; i < report->entry_count; i++)
+		if (report->entries[i].kind == kind)
+			return &report->entries[i];
+	report->entries =
+		must_realloc(report->entries, (report->entry_count + 1) * sizeof(*report->entries));
+	entry = &report->entries[report->entry_count++];
+	*entry = (struct report_entry){.kind = kind};
+	return entry;
+}
+
+void report_add(struct report *report, const struct report_kind *kind, const char *namespace,
+		const struct element *id, const char *detail)
+{
+	struct report_entry *entry = entry_of(report, kind);
+	struct report_example *example;
+	struct buffer out = {0};
+	size_t start;
+
+	if (entry->count++ >= REPORT_EXAMPLES)
+		return;
+	example = &entry->examples[entry->count - 1];
+	example->namespace = must_strndup(namespace, strlen(namespace));
+	if (detail)
+		example->detail = must_strndup(detail, strlen(detail));
+	if (!id)
+		return;
+	start = writer_open(&out);
+	writer_renamed(&out, "_id", id);
+	writer_close(&out, start);
+	example->id = buffer_view(&out); /* the example's from now on */
+}
+
+void report_count(struct report *report, const char *name, int64_t amount)
+{
+	size_t i = 0;
+
+	while (i < report->count_count && strcmp(report->counts[i].name, name) != 0)
+		i++;
+	require(i < ARRAY_LENGTH(report->counts));
+	if (i == report->count_count)
+		report->counts[report->count_count++] = (struct report_count){name, 0};
+	report->counts[i].value += amount;
+}
+
+int64_t report_counted(const struct report *report, const char *name)
+{
+	for (size_t i = 0; i < report->count_count; i++)
+		if (strcmp(report->counts[i].name, name) == 0)
+			return report->counts[i].value;
+	return 0;
+}
+
+bool report_found(const struct report *report)
+{
+	for (size_t i = 0; i < report->entry_count; i++)
+		if (report->entries[i].kind->class != REPORT_LEFT)
+			return true;
+	return false;
+}
+
+static void print_example(const struct report_example *example)
+{
+	bson_t document;
+	char *text;
+
+	if (example->id.length == 0) {
+		printf("    '%s'", example->namespace);
+	} else {
+		require(bson_init_static(&document, example->id.data, example->id.length));
+		text = bson_as_relaxed_extended_json(&document, NULL);
+		printf("    '%s' %s", example->namespace, text);
+		bson_free(text);
+	}
+	printf(example->detail ? ": %s\n" : "\n", example->detail);
+}
+
+static void print_text(const struct report *report, const char *command, const char *rule)
+{
+	printf("%s of rule '%s':", command, rule);
+	for (size_t i = 0; i < report->count_count; i++)
+		printf("%s %s %lld", i ? "," : "", report->counts[i].name,
+		       (long long)report->counts[i].value);
+	printf("\n");
+	for (size_t i = 0; i < report->entry_count; i++) {
+		const struct report_entry *entry = &report->entries[i];
+
+		printf("%s, %s, %lld: %s\n", entry->kind->code, class_names[entry->kind->class],
+		       (long long)entry->count, entry->kind->what);
+		for (int64_t k = 0; k < entry->count && k < REPORT_EXAMPLES; k++)
+			print_example(&entry->examples[k]);
+		if (entry->count > REPORT_EXAMPLES)
+			printf("    and %lld more\n", (long long)entry->count - REPORT_EXAMPLES);
+	}
+}
+
+static void append_example(bson_t *list, int64_t index, const struct report_example *example)
+{
+	bson_t item, document;
+	char name[24];
+
+	snprintf(name, sizeof(name), "%lld", (long long)index);
+	BSON_APPEND_DOCUMENT_BEGIN(list, name, &item);
+	BSON_APPEND_UTF8(&item, "namespace", example->namespace);
+	if (example->id.length > 0) {
+		require(bson_init_static(&document, example->id.data, example->id.length));
+		bson_concat(&item, &document);
+	}
+	if (example->detail)
+		BSON_APPEND_UTF8(&item, "detail", example->detail);
+	bson_append_document_end(list, &item);
+}
+
+static void append_entry(bson_t *list, size_t index, const struct report_entry *entry)
+{
+	bson_t item, examples;
+	char name[24];
+
+	snprintf(name, sizeof(name), "%zu", index);
+	BSON_APPEND_DOCUMENT_BEGIN(list, name, &item);
+	BSON_APPEND_UTF8(&item, "code", entry->kind->code);
+	BSON_APPEND_UTF8(&item, "class", class_names[entry->kind->class]);
+	BSON_APPEND_UTF8(&item, "what", entry->kind->what);
+	BSON_APPEND_INT64(&item, "count", entry->count);
+	BSON_APPEND_ARRAY_BEGIN(&item, "examples", &examples);
+	for (int64_t i = 0; i < entry->count && i < REPORT_EXAMPLES; i++)
+		append_example(&examples, i, &entry->examples[i]);
+	bson_append_array_end(&item, &examples);
+	bson_append_document_end(list, &item);
+}
+
+static void print_json(const struct report *report, const char *command, const char *rule,
+		       bool executed)
+{
+	bson_t document, findings;
+	char *text;
+
+	bson_init(&document);
+	BSON_APPEND_UTF8(&document, "command", command);
+	BSON_APPEND_UTF8(&document, "rule", rule);
+	BSON_APPEND_BOOL(&document, "executed", executed);
+	for (size_t i = 0; i < report->count_count; i++)
+		BSON_APPEND_INT64(&document, report->counts[i].name, report->counts[i].value);
+	BSON_APPEND_ARRAY_BEGIN(&document, "findings", &findings);
+	for (size_t i = 0; i < report->entry_count; i++)
+		append_entry(&findings, i, &report->entries[i]);
+	bson_append_array_end(&document, &findings);
+	text = bson_as_relaxed_extended_json(&document, NULL);
+	puts(text);
+	bson_free(text);
+	bson_destroy(&document);
+}
+
+void report_print(const struct report *report, const char *command, const char *rule, bool executed,
+		  bool json)
+{
+	if (json)
+		print_json(report, command, rule, executed);
+	else
+		print_text(report, command, rule);
+}
+
+void report_fini(struct report *report)
+{
+	for (size_t i = 0; i < report->entry_count; i++)
+		for (size_t k = 0; k < REPORT_EXAMPLES; k++) {
+			struct report_example *example = &report->entries[i].examples[k];
+
+			free(example->namespace);
+			free((void *)example->id.data);
+			free(example->detail);
+		}
+	free(report->entries);
+}

@@ -1,0 +1,516 @@
+/* `spillway verify`: what is stored under a rule against the invariants of the spill protocol; and
+ * --repair, which finishes what is only unfinished. */
+#include "proxy/verify.h"
+
+#include "proxy/fitness.h"
+#include "proxy/fitness_judge.h"
+#include "proxy/fold.h"
+#include "proxy/mover_command.h"
+#include "proxy/mover_gc.h"
+#include "proxy/verify_look.h"
+
+#include <bson/bson.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char usage[] =
+	"usage: spillway verify --config FILE --rule NAME [--repair [--execute] [--export FILE]] "
+	"[--json]\n"
+	"  Compares what is stored under a rule with what the rule says. Reads only, unless told "
+	"otherwise.\n"
+	"  --repair            says what it would mend: tails that wait, flags, garbage, missing "
+	"indexes\n"
+	"  --repair --execute  mends it. What is corrupt is never touched: document and overflow "
+	"go "
+	"to a file\n"
+	"  --export FILE       that file (BSON documents {namespace, document}); "
+	"spillway-NAME-corrupt.bson\n"
+	"exit codes: 0 all is well, 1 findings (what is left of them behind a repair), 2 bad usage "
+	"or file,\n"
+	"3 cannot connect, 4 interrupted\n";
+
+#define NAMESPACE_NOT_FOUND 26
+
+/* What the command keeps. */
+struct verifying {
+	FILE *exported;
+	struct buffer garbage; /* {_id: link} of documents with dead generations */
+	int64_t garbage_since; /* the last of them was found */
+};
+
+static bool repairs(const struct operator* operator)
+{
+	return operator->options.repair && operator->options.execute;
+}
+
+static char *full_name(const char *database, const char *collection)
+{
+	return bson_strdup_printf("%s.%s", database, collection);
+}
+
+static char *main_name(const struct mover_target *target)
+{
+	return full_name(target->database, target->collection);
+}
+
+static char *overflow_name(const struct mover_target *target)
+{
+	return full_name(target->overflow_database, target->overflow_collection);
+}
+
+/* Corruption goes to a file, and stays. */
+
+static bool open_export(struct operator* operator)
+{
+	struct verifying *verifying = operator->context;
+	auto_free char *standard =
+		bson_strdup_printf("spillway-%s-corrupt.bson", operator->rule->name);
+	const char *path = operator->options.export ? operator->options.export : standard;
+	int file;
+
+	if (verifying->exported)
+		return true;
+	file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (file >= 0)
+		verifying->exported = fdopen(file, "w");
+	if (verifying->exported) {
+		fprintf(stderr, "spillway: what is corrupt is written to '%s'\n", path);
+		return true;
+	}
+	fprintf(stderr, "spillway: '%s' can't be made: %s\n", path, strerror(errno));
+	return false;
+}
+
+struct exporting {
+	FILE *file;
+	const char *namespace;
+	int64_t written;
+};
+
+static void export_document(void *context, struct bytes document)
+{
+	struct exporting *exporting = context;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+
+	writer_string(&out, "namespace", exporting->namespace);
+	writer_document(&out, "document", document);
+	writer_close(&out, start);
+	if (fwrite(out.data, 1, out.length, exporting->file) == out.length)
+		exporting->written++;
+}
+
+static enum link_result export_both(struct operator* operator, struct mover_target * target,
+				    const struct element *id, struct bytes main)
+{
+	struct verifying *verifying = operator->context;
+	auto_free char *of_main = main_name(target), *of_overflow = overflow_name(target);
+	struct exporting exporting = {.namespace = of_main};
+	enum link_result result;
+
+	if (!repairs(operator) || !open_export(operator))
+		return LINK_DONE;
+	exporting.file = verifying->exported;
+	export_document(&exporting, main);
+	exporting.namespace = of_overflow;
+	result = verify_read_overflow(operator, target, id, export_document, &exporting);
+	report_count(&operator->report, "exported", exporting.written);
+	return result;
+}
+
+/* Repair of one document, in which nothing is corrupt. */
+
+static void write_flag_guard(struct buffer *out, const struct rule *rule,
+			     const struct verify_document *verify)
+{
+	char path[STATE_PATH_MAX];
+
+	command_equal(out, "_id", verify->plan.id.type, verify->plan.id.value);
+	if (!verify->plan.generation.data) {
+		command_exists(out, state_path(path, rule, NULL), false);
+		command_equal(out, rule->flag.field, rule->flag.value.type, rule->flag.value.value);
+		return;
+	}
+	command_generation(out, state_path(path, rule, "g"), verify->plan.generation);
+	writer_int64(out, state_path(path, rule, "n"), verify->plan.moved);
+}
+
+/* Sets it where overflow is, remembering that the name is Spillway's where it was not there. */
+static void write_flag_change(struct buffer *out, const struct rule *rule, bool stands,
+			      bool missing)
+{
+	const struct rule_value *value = stands ? &rule->flag.value : &rule->flag.otherwise;
+	char path[STATE_PATH_MAX];
+	size_t part;
+
+	if (!stands && !value->type) {
+		part = writer_open_document(out, "$unset");
+		writer_string(out, rule->flag.field, "");
+		writer_close(out, part);
+		return;
+	}
+	part = writer_open_document(out, "$set");
+	writer_renamed(out, rule->flag.field,
+		       &(struct element){.type = value->type, .value = value->value});
+	writer_close(out, part);
+	if (!stands || !missing)
+		return;
+	part = writer_open_document(out, "$addToSet");
+	writer_string(out, state_path(path, rule, "a"), rule->flag.field);
+	writer_close(out, part);
+}
+
+static enum link_result mend_flag(struct operator* operator, struct mover_target * target,
+				  const struct verify_document *verify, struct bytes main)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part;
+	struct element flag;
+	bool missing = !document_find_path(main, target->rule->flag.field, &flag);
+	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
+
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	write_flag_guard(&out, target->rule, verify);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	write_flag_change(&out, target->rule, spilled, missing);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, operator->link);
+	writer_close(&out, start);
+	return link_run(operator->link, target->database, buffer_view(&out));
+}
+
+static void keep_garbage(struct verifying *verifying, const struct element *link)
+{
+	size_t start = writer_open(&verifying->garbage);
+
+	writer_renamed(&verifying->garbage, "_id", link);
+	writer_close(&verifying->garbage, start);
+	verifying->garbage_since = mover_clock();
+}
+
+/* Batches that are numbered or filled in another way than the rule's: the array goes back and is
+ * moved anew, which changes nothing in its value. */
+static bool wants_new_batches(const struct verify_document *verify)
+{
+	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
+						       VERIFY_NOT_FULL};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
+		if (verify_document_found(verify, findings[i]))
+			return true;
+	return false;
+}
+
+static enum link_result mend(struct operator* operator, struct mover_target * target,
+			     const struct verify_document *verify, struct bytes main)
+{
+	const struct element *id = &verify->plan.id;
+	enum link_result result = LINK_DONE;
+	enum fold end;
+	int64_t elements;
+
+	operator->documents++;
+	if (verify_document_found(verify, VERIFY_GARBAGE))
+		keep_garbage(operator->context, id);
+	if (verify_document_found(verify, VERIFY_FLAG))
+		result = mend_flag(operator, target, verify, main);
+	if (result == LINK_DONE && wants_new_batches(verify)) {
+		result = fold_document(operator, target, id, &end, &elements);
+		if (result == LINK_DONE && end == FOLD_DONE)
+			result = operator_move(operator, target, id);
+		return result;
+	}
+	if (result == LINK_DONE && (verify_document_found(verify, VERIFY_NOT_MOVED) ||
+				    verify_document_found(verify, VERIFY_NOT_LINKED)))
+		result = operator_move(operator, target, id);
+	return result;
+}
+
+/* The walk over documents. */
+
+static void report_document(struct operator* operator, const struct mover_target * target,
+			    const struct element *id, const struct verify_document *verify)
+{
+	auto_free char *name = main_name(target);
+
+	for (size_t i = 0; i < verify->count; i++) {
+		const char *detail = verify->found[i].detail;
+
+		if (verify->found[i].finding == VERIFY_GARBAGE && repairs(operator) &&
+		    !verify_document_has(verify, REPORT_CORRUPT))
+			continue; /* it goes at the end */
+		report_add(&operator->report, &verify_kinds[verify->found[i].finding], name, id,
+			   *detail ? detail : NULL);
+	}
+}
+
+static void count_document(struct operator* operator, const struct verify_document * verify)
+{
+	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
+
+	report_count(&operator->report, "documents", 1);
+	report_count(&operator->report, "spilled", spilled ? 1 : 0);
+	report_count(&operator->report, "elements", spilled ? verify->plan.moved : 0);
+	report_count(&operator->report, "waiting garbage", verify->young);
+	operator->elements += verify->plan.moved;
+}
+
+static enum link_result look_at_document(struct operator* operator, struct mover_target * target,
+					 const struct element *id, bool last)
+{
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	bool mends, corrupt;
+	enum link_result result = verify_look(operator, target, id, &verify, &image, &main);
+
+	corrupt = verify_document_has(&verify, REPORT_CORRUPT);
+	mends = result == LINK_DONE && image && !last && repairs(operator) && !corrupt &&
+		(verify_document_has(&verify, REPORT_UNFINISHED) ||
+		 verify_document_has(&verify, REPORT_GARBAGE));
+	if (mends) {
+		result = mend(operator, target, &verify, main);
+		if (result == LINK_REFUSED)
+			result = LINK_DONE; /* the second look tells */
+	} else if (result == LINK_DONE && image) {
+		count_document(operator, & verify);
+		report_document(operator, target, id, &verify);
+		if (corrupt)
+			result = export_both(operator, target, id, main);
+	}
+	verify_document_fini(&verify);
+	bson_free(image);
+	return mends && result == LINK_DONE ? look_at_document(operator, target, id, true) : result;
+}
+
+static enum link_result verify_one(struct operator* operator, struct mover_target * target,
+				   const struct element *id)
+{
+	return look_at_document(operator, target, id, false);
+}
+
+/* Orphans. */
+
+struct orphans {
+	int64_t young_from;
+	int64_t dead, foreign;
+};
+
+static void take_orphan(void *context, struct bytes batch)
+{
+	struct orphans *orphans = context;
+
+	if (!batch_generation(batch).data)
+		orphans->foreign++;
+	else if (!batch_is_young(batch, orphans->young_from))
+		orphans->dead++;
+}
+
+/* True when the document is there: the walk over documents has judged its overflow, unless nothing
+ * but the overflow spoke of it. */
+static enum link_result look_at_orphan(struct operator* operator, struct mover_target * target,
+				       const struct element *link)
+{
+	struct orphans orphans = {.young_from = (int64_t)time(NULL) -
+						target->rule->gc_delay_ms / 1000 - 1};
+	auto_free char *name = overflow_name(target);
+	char detail[64];
+	enum link_result result =
+		verify_read_overflow(operator, target, link, take_orphan, &orphans);
+
+	if (result != LINK_DONE)
+		return result;
+	if (orphans.foreign > 0) {
+		snprintf(detail, sizeof(detail), "%lld documents", (long long)orphans.foreign);
+		report_add(&operator->report, &verify_kinds[VERIFY_FOREIGN], name, link, detail);
+	}
+	if (orphans.dead == 0)
+		return LINK_DONE;
+	if (repairs(operator)) {
+		keep_garbage(operator->context, link);
+		return LINK_DONE;
+	}
+	snprintf(detail, sizeof(detail), "%lld batches", (long long)orphans.dead);
+	report_add(&operator->report, &verify_kinds[VERIFY_ORPHANS], name, link, detail);
+	return LINK_DONE;
+}
+
+/* The walk over documents judges the overflow of those it finds: the ones that look ordinary it
+ * doesn't. */
+static enum link_result verify_orphan(struct operator* operator, struct mover_target * target,
+				      const struct linked *linked)
+{
+	struct element link = {.type = linked->link.type, .value = linked->link.value};
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	enum link_result result = verify_look(operator, target, &link, &verify, &image, &main);
+	bool judged = result == LINK_DONE && image &&
+		      (verify.plan.kind != PLAN_REST || flag_stands(target->rule, main));
+
+	verify_document_fini(&verify);
+	bson_free(image);
+	return result == LINK_DONE && !judged ? look_at_orphan(operator, target, &link) : result;
+}
+
+static enum link_result verify_overflow(struct operator* operator, struct mover_target * target)
+{
+	struct link_pages pages = {.link = operator->link, .target = target};
+	enum link_result result = LINK_DONE;
+
+	while (result == LINK_DONE && !pages.ended) {
+		result = link_pages_next(&pages);
+		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
+			if (pages.all[i].moved < 0)
+				result = verify_orphan(operator, target, &pages.all[i]);
+	}
+	link_pages_fini(&pages);
+	return result;
+}
+
+/* Indexes. */
+
+struct indexes {
+	const struct rule *rule;
+	bool batch;
+	uint64_t wanted; /* of the rule's own, by place: those that are there */
+};
+
+static void take_index(void *context, struct bytes index)
+{
+	struct indexes *indexes = context;
+	struct bytes wanted = indexes->rule->overflow.indexes, one;
+	struct element keys, each, of_rule;
+	struct cursor cursor;
+	uint64_t bit = 1;
+
+	if (judge_is_batch_index(indexes->rule, index))
+		indexes->batch = true;
+	if (wanted.length == 0 || !document_find(index, "key", &keys))
+		return;
+	require(cursor_open(&cursor, wanted));
+	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
+		if (element_document(&each, &one) && document_find(one, "keys", &of_rule) &&
+		    bytes_equal(of_rule.value, keys.value))
+			indexes->wanted |= bit;
+}
+
+static void report_indexes(struct operator* operator, const struct mover_target * target,
+			   const struct indexes *indexes)
+{
+	auto_free char *name = overflow_name(target);
+	struct cursor cursor;
+	struct element each;
+	uint64_t bit = 1;
+
+	if (!indexes->batch)
+		report_add(&operator->report, &verify_kinds[VERIFY_INDEX], name, NULL,
+			   "the unique one of link and batch number");
+	if (indexes->rule->overflow.indexes.length == 0)
+		return;
+	require(cursor_open(&cursor, indexes->rule->overflow.indexes));
+	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
+		if (!(indexes->wanted & bit))
+			report_add(&operator->report, &verify_kinds[VERIFY_INDEX], name, NULL,
+				   "one of the rule's own");
+}
+
+/* `batch`: the unique index is there, or no overflow yet. */
+static enum link_result verify_indexes(struct operator* operator, struct mover_target * target,
+				       bool *batch)
+{
+	struct indexes indexes = {.rule = target->rule};
+	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(target->overflow_collection));
+	enum link_result result;
+
+	if (repairs(operator) &&
+	    fitness_check(operator->link, operator->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
+		result = LINK_LOST;
+	else
+		result = link_find(operator->link, target->overflow_database,
+				   (struct bytes){bson_get_data(command), command->len}, take_index,
+				   &indexes);
+	bson_destroy(command);
+	*batch = indexes.batch;
+	if (result == LINK_REFUSED && link_error(operator->link)->code == NAMESPACE_NOT_FOUND)
+		return LINK_DONE; /* nothing was moved yet */
+	if (result == LINK_DONE)
+		report_indexes(operator, target, &indexes);
+	return result;
+}
+
+/* Garbage goes when whoever still reads it has had time to. */
+static enum link_result clear_garbage(struct operator* operator, struct mover_target * target)
+{
+	struct verifying *verifying = operator->context;
+	struct buffer *garbage = &verifying->garbage;
+	enum link_result result = LINK_DONE;
+	struct element link;
+
+	if (garbage->length > 0 &&
+	    !operator_pause(verifying->garbage_since + target->rule->gc_delay_ms - mover_clock()))
+		return LINK_LOST;
+	for (size_t at = 0; result == LINK_DONE && at < garbage->length;) {
+		struct bytes each = {garbage->data + at, (size_t)load_int32(garbage->data + at)};
+
+		at += each.length;
+		require(document_find(each, "_id", &link));
+		result = gc_clear(operator->link, target, &link, operator->metrics);
+		report_count(&operator->report, "cleared", 1);
+	}
+	garbage->length = 0;
+	return result;
+}
+
+static enum link_result verify_target(struct operator* operator, struct mover_target * target)
+{
+	const struct operator_walk walk = {.filter = verify_write_filter, .each = verify_one};
+	bool batch = false;
+	enum link_result result = verify_indexes(operator, target, &batch);
+
+	if (result == LINK_DONE)
+		result = operator_walk(operator, target, &walk);
+	if (result == LINK_DONE && batch) /* its order is the index's */
+		result = verify_overflow(operator, target);
+	if (result == LINK_DONE)
+		result = clear_garbage(operator, target);
+	return result;
+}
+
+static enum link_result finish(struct operator* operator)
+{
+	if (repairs(operator))
+		report_count(&operator->report, "mended", operator->documents);
+	return LINK_DONE;
+}
+
+int verify_main(int count, char **arguments)
+{
+	static const struct operator_command command = {
+		.name = "verify",
+		.usage = usage,
+		.options = OPTION_EXECUTE | OPTION_REPAIR | OPTION_EXPORT,
+		.work = verify_target,
+		.finish = finish,
+	};
+	struct verifying verifying = {0};
+	int code = operator_main(&command, &verifying, count, arguments);
+
+	if (verifying.exported && fclose(verifying.exported) != 0) {
+		fprintf(stderr, "spillway: what is corrupt could not be written: %s\n",
+			strerror(errno));
+		code = OPERATOR_FINDINGS;
+	}
+	buffer_fini(&verifying.garbage);
+	return code;
+}

@@ -1,0 +1,373 @@
+/* One document under a rule, beside its overflow: what is wrong with it. */
+#include "proxy/verify_document.h"
+
+#include "proxy/mover_command.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define EMPTY_ARRAY 5
+
+const struct report_kind verify_kinds[VERIFY_FINDINGS] = {
+	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches"},
+	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end"},
+	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read"},
+	[VERIFY_FLAG] = {"V2", REPORT_UNFINISHED,
+			 "the flag stands where no overflow is, or does not stand where one is"},
+	[VERIFY_GARBAGE] = {"V3", REPORT_GARBAGE, "overflow of an array that was replaced"},
+	[VERIFY_ORPHANS] = {"V3", REPORT_GARBAGE, "overflow without a document that it belongs to"},
+	[VERIFY_TAIL] = {"V4", REPORT_CORRUPT,
+			 "stored elements that don't count yet differ from the document's"},
+	[VERIFY_OVERLAP] = {"V5", REPORT_CORRUPT, "batches hold different elements for one place"},
+	[VERIFY_NUMBERS] = {"V6", REPORT_UNFINISHED, "batches are not numbered 1, 2, 3"},
+	[VERIFY_TOO_LONG] = {"V6", REPORT_UNFINISHED, "a batch is longer than the rule says"},
+	[VERIFY_NOT_MOVED] = {"V7", REPORT_UNFINISHED, "the tail has not been moved yet"},
+	[VERIFY_NOT_LINKED] = {"V7", REPORT_UNFINISHED,
+			       "batches hold more than what counts as overflow"},
+	[VERIFY_HEAD] = {"V7", REPORT_UNFINISHED,
+			 "the document keeps another number of elements than the rule says"},
+	[VERIFY_NOT_FULL] = {"V7", REPORT_UNFINISHED, "a batch before the last one is not full"},
+	[VERIFY_INDEX] = {"index", REPORT_UNFINISHED, "an index of the overflow is missing"},
+	[VERIFY_NEVER_MOVED] = {"never moved", REPORT_LEFT,
+				"outliers that Spillway leaves as they are"},
+	[VERIFY_FOREIGN] = {"foreign", REPORT_LEFT, "overflow that Spillway did not write"},
+	[VERIFY_BUSY] = {"busy", REPORT_LEFT,
+			 "documents that changed each time they were looked at"},
+};
+
+static void add(struct verify_document *verify, enum verify_finding finding, const char *format,
+		...) __attribute__((format(printf, 3, 4)));
+
+static void add(struct verify_document *verify, enum verify_finding finding, const char *format,
+		...)
+{
+	va_list arguments;
+
+	if (verify->count == VERIFY_DETAILS || verify_document_found(verify, finding))
+		return; /* the first of its kind says enough */
+	verify->found[verify->count].finding = finding;
+	va_start(arguments, format);
+	vsnprintf(verify->found[verify->count].detail, sizeof(verify->found[0].detail), format,
+		  arguments);
+	va_end(arguments);
+	verify->count++;
+}
+
+bool verify_document_found(const struct verify_document *verify, enum verify_finding finding)
+{
+	for (size_t i = 0; i < verify->count; i++)
+		if (verify->found[i].finding == finding)
+			return true;
+	return false;
+}
+
+bool verify_document_has(const struct verify_document *verify, enum report_class class)
+{
+	for (size_t i = 0; i < verify->count; i++)
+		if (verify_kinds[verify->found[i].finding].class == class)
+			return true;
+	return false;
+}
+
+struct bytes batch_generation(struct bytes batch)
+{
+	struct element generation;
+
+	if (!document_find_path(batch, "_spill.g", &generation) ||
+	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
+		return (struct bytes){0};
+	return (struct bytes){generation.value.data + 5, 16};
+}
+
+bool batch_is_young(struct bytes batch, int64_t young_from)
+{
+	struct element id;
+
+	if (!document_find(batch, "_id", &id) || id.type != BSON_BYTE_OBJECT_ID)
+		return false;
+	return (int64_t)__builtin_bswap32((uint32_t)load_int32(id.value.data)) >= young_from;
+}
+
+bool flag_stands(const struct rule *rule, struct bytes main)
+{
+	struct element flag;
+
+	return rule->flag.field && document_find_path(main, rule->flag.field, &flag) &&
+	       flag.type == rule->flag.value.type &&
+	       bytes_equal(flag.value, rule->flag.value.value);
+}
+
+static bool has_state(const struct rule *rule, struct bytes main)
+{
+	char path[STATE_PATH_MAX];
+	struct element state;
+
+	return document_find_path(main, state_path(path, rule, NULL), &state);
+}
+
+void verify_document_init(struct verify_document *verify, const struct rule *rule,
+			  struct bytes main, int64_t young_from)
+{
+	*verify = (struct verify_document){
+		.rule = rule, .plan = plan_make(rule, main), .young_from = young_from};
+	verify->beyond = verify->plan.tail;
+	if (verify->plan.kind == PLAN_BROKEN)
+		add(verify, VERIFY_STATE, "%s", verify->plan.why);
+	else if (verify->plan.kind == PLAN_LEAVE)
+		add(verify, VERIFY_NEVER_MOVED, "%s", verify->plan.why);
+	else if (!verify->plan.array.data && has_state(rule, main))
+		add(verify, VERIFY_STATE,
+		    "it says that elements are elsewhere, but the array is gone");
+	verify->judged = verify->plan.generation.data || !has_state(rule, main);
+}
+
+static bool same_element(struct cursor *one, struct cursor *other, bool *ended)
+{
+	struct element first, second;
+
+	*ended = cursor_next(one, &first) != CURSOR_ELEMENT;
+	if (*ended)
+		return true;
+	if (cursor_next(other, &second) != CURSOR_ELEMENT)
+		return false;
+	return first.type == second.type && bytes_equal(first.value, second.value);
+}
+
+static int64_t count_elements(struct bytes array)
+{
+	struct cursor cursor;
+	struct element element;
+	int64_t count = 0;
+
+	if (!cursor_open(&cursor, array))
+		return -1;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		count++;
+	return count;
+}
+
+/* V5: the batch's first elements against those of the last one that they stand for again. */
+static void compare_overlap(struct verify_document *verify, struct bytes array, int64_t position,
+			    int64_t number)
+{
+	struct cursor before, now;
+	struct element element;
+	bool ended = false, same = true;
+
+	if (position >= verify->length || verify->last.length == 0)
+		return;
+	if (position < verify->last_position) {
+		add(verify, VERIFY_NUMBERS, "batch %lld begins before the one before it",
+		    (long long)number);
+		return;
+	}
+	if (!cursor_open(&before, buffer_view(&verify->last)) || !cursor_open(&now, array))
+		return;
+	for (int64_t i = verify->last_position; i < position; i++)
+		(void)!cursor_next(&before, &element);
+	while (same && !ended) {
+		struct cursor end = now;
+
+		if (cursor_next(&end, &element) != CURSOR_ELEMENT)
+			break;
+		same = same_element(&before, &now, &ended);
+	}
+	if (!same)
+		add(verify, VERIFY_OVERLAP, "batch %lld differs from the one before it",
+		    (long long)number);
+}
+
+/* V4: elements at and beyond n against the document's own. */
+static void compare_beyond(struct verify_document *verify, struct bytes array, int64_t position,
+			   int64_t number)
+{
+	struct cursor stored;
+	struct element element;
+	bool ended = false;
+	int64_t from = verify->plan.moved > verify->length ? verify->plan.moved : verify->length;
+
+	if (!cursor_open(&stored, array))
+		return;
+	for (; position < from; position++)
+		if (cursor_next(&stored, &element) != CURSOR_ELEMENT)
+			return;
+	while (!ended) {
+		if (same_element(&stored, &verify->beyond, &ended))
+			continue;
+		add(verify, VERIFY_TAIL, "batch %lld", (long long)number);
+		return;
+	}
+}
+
+/* V7: the last batch, with one behind it, has no room for the next element. */
+static void check_full(struct verify_document *verify, struct bytes array)
+{
+	struct cursor cursor;
+	struct element next;
+
+	if (verify->last.length == 0 || verify->last_held >= verify->rule->overflow.batch_size ||
+	    !cursor_open(&cursor, array) || cursor_next(&cursor, &next) != CURSOR_ELEMENT)
+		return;
+	/* Its name may be a few digits longer where it would stand. */
+	if ((int64_t)(verify->last.length + next.raw.length) + 7 <=
+	    verify->rule->overflow.batch_max_bytes)
+		add(verify, VERIFY_NOT_FULL, "batch %lld holds %lld", (long long)verify->number,
+		    (long long)verify->last_held);
+}
+
+/* A batch that begins before the last one's end replaces what is behind its own, as readers see it.
+ */
+static void end_at(struct verify_document *verify, int64_t length)
+{
+	struct element element;
+
+	if (length < verify->length) {
+		verify->beyond = verify->plan.tail;
+		for (int64_t i = verify->plan.moved; i < length; i++)
+			(void)!cursor_next(&verify->beyond, &element);
+	}
+	verify->length = length;
+}
+
+static void note_first(struct verify_document *verify, struct bytes array)
+{
+	struct cursor cursor;
+	struct element first;
+
+	if (!verify->first_size && cursor_open(&cursor, array) &&
+	    cursor_next(&cursor, &first) == CURSOR_ELEMENT)
+		verify->first_size = (int64_t)first.raw.length;
+}
+
+/* A batch of the document's own generation. */
+static void check_batch(struct verify_document *verify, struct bytes batch, struct bytes array)
+{
+	int64_t number = 0, position = 0, held = count_elements(array);
+	struct element element;
+
+	if (!document_find_path(batch, batch_path(verify->rule), &element) ||
+	    !element_integer(&element, &number) ||
+	    !document_find_path(batch, "_spill.p", &element) ||
+	    !element_integer(&element, &position) || position < 0 || held < 0) {
+		add(verify, VERIFY_STATE, "a batch has no number or no place");
+		return;
+	}
+	if (number != verify->number + 1)
+		add(verify, VERIFY_NUMBERS, "batch %lld comes behind %lld", (long long)number,
+		    (long long)verify->number);
+	if (held > verify->rule->overflow.batch_size)
+		add(verify, VERIFY_TOO_LONG, "batch %lld holds %lld", (long long)number,
+		    (long long)held);
+	if (position > verify->length) {
+		add(verify, VERIFY_HOLE, "batch %lld begins at %lld, the ones before end at %lld",
+		    (long long)number, (long long)position, (long long)verify->length);
+	} else {
+		compare_overlap(verify, array, position, number);
+		compare_beyond(verify, array, position, number);
+	}
+	check_full(verify, array);
+	note_first(verify, array);
+	verify->number = number;
+	verify->sum += held;
+	end_at(verify, position + held);
+	verify->last.length = 0;
+	buffer_append(&verify->last, array.data, array.length);
+	verify->last_position = position;
+	verify->last_held = held;
+}
+
+void verify_document_batch(struct verify_document *verify, struct bytes batch)
+{
+	struct bytes generation = batch_generation(batch);
+	struct element array;
+
+	if (!generation.data) {
+		verify->foreign = true;
+	} else if (!verify->judged) {
+		return; /* nothing is known about what is whose */
+	} else if (!verify->plan.generation.data ||
+		   !bytes_equal(generation, verify->plan.generation)) {
+		verify->garbage++;
+		if (batch_is_young(batch, verify->young_from))
+			verify->young++;
+	} else if (!document_find_path(batch, verify->rule->overflow.array, &array) ||
+		   array.type != BSON_BYTE_ARRAY) {
+		add(verify, VERIFY_HOLE, "a batch has no array");
+	} else {
+		check_batch(verify, batch, array.value);
+	}
+}
+
+static void check_work(struct verify_document *verify)
+{
+	const struct plan *plan = &verify->plan;
+
+	switch (plan->kind) {
+	case PLAN_BIRTH:
+		if (!verify->foreign)
+			add(verify, VERIFY_NOT_MOVED, "%lld elements", (long long)plan->length);
+		return;
+	case PLAN_MOVE:
+		add(verify, VERIFY_NOT_MOVED, "%lld elements wait",
+		    (long long)(plan->length - plan->head));
+		return;
+	case PLAN_UNDO:
+	case PLAN_TIDY:
+		add(verify, VERIFY_NOT_MOVED, "a state without overflow is left");
+		return;
+	case PLAN_REST:
+	case PLAN_LEAVE:
+	case PLAN_BROKEN:
+		return;
+	}
+	require(!"a plan without a name");
+}
+
+/* Fat elements alone leave fewer in the document than the rule says. */
+static void check_head(struct verify_document *verify)
+{
+	const struct rule *rule = verify->rule;
+	int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
+	bool fat = (int64_t)verify->plan.array.length + verify->first_size > rule->max_bytes;
+
+	if (verify->plan.moved == 0)
+		return; /* the array is what stands in the document */
+	if (verify->plan.length < verify->plan.head)
+		add(verify, VERIFY_MISSING, "the document holds %lld of the first %lld",
+		    (long long)verify->plan.length, (long long)verify->plan.head);
+	else if (verify->plan.head > most || (verify->plan.head < most && !fat))
+		add(verify, VERIFY_HEAD, "%lld instead of %lld", (long long)verify->plan.head,
+		    (long long)most);
+}
+
+static void check_overflow(struct verify_document *verify)
+{
+	if (verify->length < verify->plan.moved)
+		add(verify, VERIFY_MISSING, "%lld of %lld elements are there",
+		    (long long)verify->length, (long long)verify->plan.moved);
+	else if (verify->plan.kind == PLAN_REST && verify->sum != verify->plan.moved)
+		add(verify, VERIFY_NOT_LINKED, "%lld instead of %lld", (long long)verify->sum,
+		    (long long)verify->plan.moved);
+	check_head(verify);
+}
+
+void verify_document_end(struct verify_document *verify, struct bytes main)
+{
+	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
+
+	if (verify->rule->flag.field && verify->judged &&
+	    flag_stands(verify->rule, main) != spilled)
+		add(verify, VERIFY_FLAG, spilled ? "it does not stand" : "it stands");
+	if (verify->garbage > verify->young)
+		add(verify, VERIFY_GARBAGE, "%lld batches", (long long)verify->garbage);
+	if (verify->foreign)
+		add(verify, VERIFY_FOREIGN, "the document is left as it is");
+	check_work(verify);
+	if (verify->plan.generation.data)
+		check_overflow(verify);
+}
+
+void verify_document_fini(struct verify_document *verify)
+{
+	buffer_fini(&verify->last);
+}

@@ -1,0 +1,74 @@
+/* One document under a rule, beside its overflow: what is wrong with it by the invariants V1 to V7
+ * of the spill protocol (section 7). No server: it is handed the images. */
+#pragma once
+
+#include "proxy/mover_plan.h"
+#include "proxy/report.h"
+
+enum verify_finding {
+	VERIFY_HOLE,
+	VERIFY_MISSING,
+	VERIFY_STATE,
+	VERIFY_FLAG,
+	VERIFY_GARBAGE,
+	VERIFY_ORPHANS,
+	VERIFY_TAIL,
+	VERIFY_OVERLAP,
+	VERIFY_NUMBERS,
+	VERIFY_TOO_LONG,
+	VERIFY_NOT_MOVED,
+	VERIFY_NOT_LINKED,
+	VERIFY_HEAD,
+	VERIFY_NOT_FULL,
+	VERIFY_INDEX,
+	VERIFY_NEVER_MOVED,
+	VERIFY_FOREIGN,
+	VERIFY_BUSY,
+	VERIFY_FINDINGS,
+};
+extern const struct report_kind verify_kinds[VERIFY_FINDINGS];
+
+#define VERIFY_DETAILS 24 /* findings on one document that are kept */
+
+struct verify_document {
+	const struct rule *rule;
+	int64_t young_from; /* batches stored since (seconds) may be garbage by right */
+	struct plan plan;
+	bool judged; /* what the batches hold is known to be this document's */
+	bool foreign;
+	int64_t garbage; /* batches of dead generations */
+	int64_t young;   /* of these, those that may still be read */
+
+	/* the generation's batches so far */
+	int64_t length;       /* of what they hold together */
+	int64_t sum;          /* of their lengths */
+	int64_t number;       /* of the last one */
+	struct cursor beyond; /* behind the head: what is stored beyond n must equal it */
+	struct buffer last;   /* the last batch's array */
+	int64_t last_position, last_held;
+	int64_t first_size; /* bytes of the first element; 0: none yet */
+
+	size_t count;
+	struct {
+		enum verify_finding finding;
+		char detail[116];
+	} found[VERIFY_DETAILS];
+};
+
+void verify_document_init(struct verify_document *verify, const struct rule *rule,
+			  struct bytes main, int64_t young_from);
+/* Its overflow documents, in the order of their numbers. */
+void verify_document_batch(struct verify_document *verify, struct bytes batch);
+/* Behind the last one: `found` is complete. */
+void verify_document_end(struct verify_document *verify, struct bytes main);
+void verify_document_fini(struct verify_document *verify);
+/* True when one of the findings is of this class. */
+bool verify_document_has(const struct verify_document *verify, enum report_class class);
+bool verify_document_found(const struct verify_document *verify, enum verify_finding finding);
+
+/* A batch's generation, or an empty view where Spillway did not write it. */
+struct bytes batch_generation(struct bytes batch);
+/* Stored at this time or later (seconds), as its ObjectId says. */
+bool batch_is_young(struct bytes batch, int64_t young_from);
+/* The flag has the value that an outlier has. */
+bool flag_stands(const struct rule *rule, struct bytes main);

@@ -1,0 +1,187 @@
+"""`spillway verify`: every finding provoked and told apart, and what --repair mends of it."""
+
+import re
+import subprocess
+
+import bson
+import pytest
+from bson.objectid import ObjectId
+
+from support.cluster import Cluster
+from support.operate import RULE, Operator, found, generation, spill
+from support.spillway import program
+from support.verify import verify
+
+OLD = ObjectId("500000000000000000000000")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def operator(cluster):
+    with Operator(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(cluster):
+    """An empty database with the overflow's index and one document at rest."""
+    with cluster.client() as client:
+        client.shop.books.delete_many({})
+        client.shop.tails.delete_many({})
+        client.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+        spill(client.shop, "at rest", list(range(20)))
+        client.shop.books.insert_one({"_id": "ordinary", "list": [1, 2]})
+        yield client.shop
+
+
+def batch(shop, number):
+    return {"book": "x", "_spill.i": number}
+
+
+def dead(shop, identifier, link):
+    shop.tails.insert_one({"_id": identifier, "book": link, "part": [1], "_spill": {"g": generation(9), "p": 0, "i": 9}})
+
+
+BROKEN = {
+    "a hole": (("V1", "corrupt"), lambda shop: shop.tails.delete_one(batch(shop, 2))),
+    "an end that is missing": (("V1", "corrupt"), lambda shop: shop.tails.delete_one(batch(shop, 3))),
+    "no array": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$unset": {"list": 1}})),
+    "a head that is short": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$pop": {"list": 1}})),
+    "a state of another's": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"_spill": 1}})),
+    "no flag": (("V2", "unfinished"), lambda shop: shop.books.update_one({"_id": "x"}, {"$unset": {"outlier": 1}})),
+    "a flag for nothing": (("V2", "unfinished"),
+                           lambda shop: shop.books.update_one({"_id": "ordinary"}, {"$set": {"outlier": True}})),
+    "garbage": (("V3", "garbage"), lambda shop: dead(shop, OLD, "x")),
+    "garbage of an ordinary one": (("V3", "garbage"), lambda shop: dead(shop, OLD, "ordinary")),
+    "an orphan": (("V3", "garbage"), lambda shop: dead(shop, OLD, "nobody")),
+    "another tail": (("V4", "corrupt"), lambda shop: (
+        shop.tails.update_one(batch(shop, 3), {"$push": {"part": "stored"}}),
+        shop.books.update_one({"_id": "x"}, {"$push": {"list": "the document's"}}))),
+    "another overlap": (("V5", "corrupt"), lambda shop: (
+        shop.tails.update_one(batch(shop, 2), {"$push": {"part": {"$each": ["other"], "$position": 0}}, "$set": {"_spill.p": 3}}),
+        shop.tails.update_one(batch(shop, 2), {"$pop": {"part": 1}}))),
+    "numbers": (("V6", "unfinished"), lambda shop: shop.tails.update_one(batch(shop, 3), {"$set": {"_spill.i": 7}})),
+    "a long batch": (("V6", "unfinished"), lambda shop: (
+        shop.tails.update_one(batch(shop, 2), {"$push": {"part": 11}}),
+        shop.tails.update_one(batch(shop, 3), {"$pop": {"part": -1}, "$inc": {"_spill.p": 1}}))),
+    "not moved": (("V7", "unfinished"), lambda shop: shop.books.insert_one({"_id": "long", "list": list(range(5))})),
+    "a tail": (("V7", "unfinished"), lambda shop: shop.books.update_one({"_id": "x"}, {"$push": {"list": 12}})),
+    "not linked": (("V7", "unfinished"), lambda shop: (
+        shop.tails.update_one(batch(shop, 3), {"$push": {"part": 12}}),
+        shop.books.update_one({"_id": "x"}, {"$push": {"list": 12}}))),
+    "an empty state": (("V7", "unfinished"), lambda shop: shop.books.insert_one({"_id": "e", "list": [], "_spill": {}})),
+    "a generation with nothing": (("V7", "unfinished"), lambda shop: shop.books.insert_one(
+        {"_id": "n", "list": [1], "_spill": {"list": {"g": generation(2), "h": 3, "n": 0}}})),
+    "another head": (("V7", "unfinished"), lambda shop: shop.books.update_one(
+        {"_id": "x"}, {"$set": {"_spill.list.h": 2, "list": [0, 1]}})),
+    "a batch half full": (("V7", "unfinished"), lambda shop: (
+        shop.tails.update_one(batch(shop, 1), {"$pop": {"part": 1}}),
+        shop.tails.update_one(batch(shop, 2), {"$push": {"part": {"$each": [6], "$position": 0}}, "$inc": {"_spill.p": -1}}),
+        shop.tails.update_one(batch(shop, 2), {"$pop": {"part": 1}}),
+        shop.tails.update_one(batch(shop, 3), {"$push": {"part": {"$each": [10], "$position": 0}}, "$inc": {"_spill.p": -1}}))),
+    "no index": (("index", "unfinished"), lambda shop: shop.tails.drop_index("book_1__spill.i_1")),
+}
+
+
+def snapshot(shop):
+    return shop.command("dbHash")["md5"]
+
+
+def by_class(findings):
+    return {"corrupt": findings.corrupt, "unfinished": findings.unfinished, "garbage": findings.garbage}
+
+
+def test_what_is_well_is_well(operator, shop):
+    before = snapshot(shop)
+    report = operator.run("verify", code=0)
+    assert report["findings"] == []
+    assert (report["documents"], report["spilled"], report["elements"]) == (1, 1, 17)
+    assert snapshot(shop) == before
+
+
+# What the tests' own verifier does not look at, or does not get through.
+ONLY_OURS = ("no index", "an empty state", "a state of another's", "no array", "another head", "a head that is short")
+
+
+def check_export(shop, file, report):
+    exported = bson.decode_all(file.read_bytes())
+    assert [each["document"] for each in exported if each["namespace"] == "shop.books"] == [shop.books.find_one({"_id": "x"})]
+    stored = [each["document"]["_id"] for each in exported if each["namespace"] == "shop.tails"]
+    assert stored == [each["_id"] for each in shop.tails.find({"book": "x"}).sort("_spill.i")]
+    assert report["exported"] == len(exported)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_finding_is_told_and_mended_or_left(operator, shop, name):
+    expected, break_it = BROKEN[name]
+    spill(shop, "x", list(range(12)))
+    break_it(shop)
+    before = snapshot(shop)
+    report = operator.run("verify", "--repair", code=1)
+    assert expected in found(report), report
+    assert {kind for _, kind in found(report)} <= {expected[1], "left as it is", "unfinished"}
+    assert snapshot(shop) == before, "without --execute nothing is written"
+    if name not in ONLY_OURS:
+        assert by_class(verify(shop.client, RULE))[expected[1]], "the tests' own verifier agrees"
+    if expected[1] == "corrupt":
+        file = operator.folder / f"{name}.bson"
+        report = operator.run("verify", "--repair", "--execute", "--export", file, code=1)
+        assert expected in found(report)
+        assert snapshot(shop) == before
+        check_export(shop, file, report)
+    else:
+        assert operator.run("verify", "--repair", "--execute", code=0)["findings"] == []
+        assert operator.run("verify", code=0)["findings"] == []
+        assert not verify(shop.client, RULE)
+
+
+def test_garbage_that_may_still_be_read_is_no_finding(cluster, shop):
+    with Operator(cluster, [{**RULE, "gc_delay": "60s"}]) as slow:
+        dead(shop, ObjectId(), "at rest")
+        report = slow.run("verify", code=0)
+        assert report["waiting garbage"] == 1
+
+
+def test_what_is_left_alone_is_no_finding(operator, shop):
+    shop.tails.insert_one({"book": "by hand", "part": [4], "_spill": {"i": 1}})
+    shop.books.insert_one({"_id": "by hand", "list": list(range(9))})
+    report = operator.run("verify", code=0)
+    assert found(report) == {("foreign", "left as it is"): 1}
+    assert report["findings"][0]["examples"] == [
+        {"namespace": "shop.books", "_id": "by hand", "detail": "the document is left as it is"}]
+
+
+def test_many_pages_and_examples(operator, shop):
+    shop.books.insert_many({"_id": i, "list": [1] * (9 if i % 100 == 0 else 2)} for i in range(3500))
+    report = operator.run("verify", code=1)
+    assert found(report) == {("V7", "unfinished"): 35}
+    assert [example["_id"] for example in report["findings"][0]["examples"]] == [0, 100, 200, 300, 400]
+    assert operator.run("verify", "--repair", "--execute", code=0)["mended"] == 35
+
+
+def test_how_it_is_called(operator):
+    text = operator.start("verify", "--help").communicate()[0]
+    assert "exit codes" in text
+    for options in (["--nonsense"], ["--execute"], ["--rate", "3"], ["more"]):
+        called = operator.start("verify", *options)
+        said = called.communicate()[1]
+        assert called.returncode == 2
+        assert "usage: spillway verify" in said
+    called = operator.start("verify", rule="nobody")
+    assert "has no rule 'nobody'" in called.communicate()[1]
+    assert called.returncode == 2
+
+
+def test_no_server(operator):
+    text = operator.file.read_text()
+    other = operator.folder / "nowhere.yaml"
+    other.touch(mode=0o600)
+    other.write_text(re.sub("server: .*", "server: 127.0.0.1:1", text))
+    called = subprocess.run([program(), "verify", "--config", other, "--rule", "books"],
+                                    capture_output=True, text=True, check=False)
+    assert called.returncode == 3, called
