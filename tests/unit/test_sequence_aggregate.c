@@ -170,7 +170,7 @@ Test(sequence_aggregate, a_count_is_a_number)
 Test(sequence_aggregate, a_distinct_has_values)
 {
 	start("{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, '$db': 'shop'}");
-	expect_sent("$match " WHOLE " $unwind $match $unwind $match $group $group", NULL);
+	expect_sent("$match " WHOLE " $unwind $match $unwind $match $group $sort $group", NULL);
 	play_reply(&play, CURSOR("{'_id': null, 'values': [1, 'a']}", ""));
 	play_expect_answer(&play, "{'values': [1, 'a'], 'ok': 1.0}");
 	play_close(&play);
