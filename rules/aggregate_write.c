@@ -13,6 +13,7 @@
 #include <stdlib.h>
 
 #define FIRST_BATCH 101 /* of a find that names no size */
+#define ROOM_MAX 1000   /* documents of a reply that brings hits behind them */
 
 /* ---- what can't be written so ---- */
 
@@ -68,6 +69,7 @@ struct pipeline {
 	struct buffer *out;
 	const struct command *command;
 	const struct ruled_namespace *namespace;
+	const struct probe *probe; /* may be NULL */
 	size_t place;
 };
 
@@ -112,7 +114,10 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 {
 	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
 
-	if (reads)
+	if (reads && pipeline->probe)
+		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
+				       pipeline->namespace, pipeline->probe);
+	else if (reads)
 		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
 					    pipeline->namespace);
 	else if (filter->type != 0)
@@ -139,6 +144,26 @@ static int64_t find_limit(const struct command *command)
 	else if (limit > 0)
 		batch = limit;
 	return limit > 0 && limit < batch ? limit : batch;
+}
+
+const struct element *aggregate_filter(const struct command *command)
+{
+	return &command->fields[bytes_are(command->first.name, "find") ? FIELD_FILTER
+								       : FIELD_QUERY];
+}
+
+int64_t aggregate_room(const struct command *command)
+{
+	int64_t size = FIRST_BATCH, limit;
+
+	if (!bytes_are(command->first.name, "find"))
+		return 1;
+	if (options_has_number(command, "batchSize"))
+		size = options_number(command, "batchSize");
+	if (size > ROOM_MAX)
+		size = ROOM_MAX;
+	limit = find_limit(command);
+	return limit > 0 && limit <= size ? limit : size - 1;
 }
 
 static bool is_filled(const struct element *document)
@@ -228,6 +253,8 @@ static void add_find(struct pipeline *pipeline)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
 		add_number(pipeline, "$limit", limit);
+	if (pipeline->probe)
+		add_number(pipeline, "$limit", aggregate_room(command) + 1);
 	if (windows)
 		add_windows(pipeline);
 	add_projection(pipeline, windows);
@@ -368,8 +395,10 @@ static bool replaced_of_aggregate(const struct element *field)
 	return element_is(field, "aggregate") || element_is(field, "pipeline");
 }
 
-static void write_cursor(struct buffer *out, const struct command *command)
+static void write_cursor(const struct pipeline *pipeline)
 {
+	const struct command *command = pipeline->command;
+	struct buffer *out = pipeline->out;
 	bool finds = bytes_are(command->first.name, "find");
 	size_t cursor = writer_open_document(out, "cursor");
 	int64_t limit = finds ? find_limit(command) : 0, size = FIRST_BATCH;
@@ -377,41 +406,47 @@ static void write_cursor(struct buffer *out, const struct command *command)
 	if (options_has_number(command, "batchSize"))
 		size = options_number(command, "batchSize");
 	/* A find knows that its limit is reached; a pipeline would have to be asked once more. */
-	if (finds && limit > 0 && size >= limit)
+	if (pipeline->probe)
+		writer_int64(out, "batchSize", aggregate_room(command) + PROBE_HITS_MAX + 3);
+	else if (finds && limit > 0 && size >= limit)
 		writer_int64(out, "batchSize", limit + 1);
 	else if (finds && options_has_number(command, "batchSize"))
 		writer_int64(out, "batchSize", size);
 	writer_close(out, cursor);
 }
 
-static void write_pipeline(struct buffer *out, const struct command *command,
-			   const struct ruled_namespace *namespace, size_t stage)
+static void write_pipeline(struct pipeline *pipeline, size_t stage)
 {
-	struct pipeline pipeline = {.out = out, .command = command, .namespace = namespace};
-	size_t array = writer_open_array(out, "pipeline");
+	const struct command *command = pipeline->command;
+	size_t array = writer_open_array(pipeline->out, "pipeline");
 
 	if (bytes_are(command->first.name, "find"))
-		add_find(&pipeline);
+		add_find(pipeline);
 	else if (bytes_are(command->first.name, "count"))
-		add_count(&pipeline);
+		add_count(pipeline);
 	else if (bytes_are(command->first.name, "distinct"))
-		add_distinct(&pipeline);
+		add_distinct(pipeline);
 	else
-		add_stages(&pipeline, stage);
-	writer_close(out, array);
+		add_stages(pipeline, stage);
+	if (pipeline->probe)
+		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
+	writer_close(pipeline->out, array);
 }
 
 void aggregate_write(struct buffer *out, const struct command *command,
-		     const struct ruled_namespace *namespace, size_t stage, bool begun)
+		     const struct ruled_namespace *namespace, size_t stage, bool begun,
+		     const struct probe *probe)
 {
+	struct pipeline pipeline = {
+		.out = out, .command = command, .namespace = namespace, .probe = probe};
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;
 
 	writer_string(out, "aggregate", namespace->collection);
-	write_pipeline(out, command, namespace, stage);
+	write_pipeline(&pipeline, stage);
 	if (!aggregates)
-		write_cursor(out, command);
+		write_cursor(&pipeline);
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		bool starts =

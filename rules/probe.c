@@ -1,0 +1,316 @@
+/* Tells which outliers can match a filter by what the overflow says. */
+#include "rules/probe.h"
+
+#include "rules/filter_split.h"
+#include "rules/membership.h"
+#include "rules/names.h"
+#include "rules/walk.h"
+
+/* How much of a collection a condition is likely to meet. */
+enum worth {
+	WORTH_NOTHING, /* not one that a single element satisfies */
+	WORTH_RANGE,
+	WORTH_POINT,
+};
+
+/* What a filter asks of documents. */
+struct question {
+	const struct ruled_namespace *namespace;
+	struct probe *probe;
+	enum worth worth; /* of the condition that was chosen */
+	bool indexed;     /* the rule has an index for it */
+	bool rest;        /* there are conditions on other fields */
+	bool pinned;      /* on _id */
+};
+
+void probe_fini(struct probe *probe)
+{
+	buffer_fini(&probe->main);
+	buffer_fini(&probe->overflow);
+	buffer_fini(&probe->named);
+	*probe = (struct probe){0};
+}
+
+/* ---- conditions ---- */
+
+static bool all_points(struct bytes list)
+{
+	struct cursor cursor;
+	struct element value;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (cursor_open(&cursor, list))
+		while ((step = cursor_next(&cursor, &value)) == CURSOR_ELEMENT)
+			if (!membership_is_scalar(&value) && value.type != BSON_BYTE_REGEX)
+				return false;
+	return step == CURSOR_END;
+}
+
+/* {$eq: <no array, no null>}, {$in: [...]}, {$elemMatch: ...}, {$gt: ...}: one element satisfies
+ * it, or none does. */
+static enum worth worth_of_operator(const struct element *verb)
+{
+	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte"};
+
+	if (element_is(verb, "$eq"))
+		return membership_is_scalar(verb) ? WORTH_POINT : WORTH_NOTHING;
+	if (element_is(verb, "$in"))
+		return verb->type == BSON_BYTE_ARRAY && all_points(verb->value) ? WORTH_POINT
+										: WORTH_NOTHING;
+	if (element_is(verb, "$elemMatch"))
+		return verb->type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
+	for (size_t i = 0; i < ARRAY_LENGTH(ranges); i++)
+		if (element_is(verb, ranges[i]))
+			return membership_is_scalar(verb) ? WORTH_RANGE : WORTH_NOTHING;
+	return WORTH_NOTHING;
+}
+
+/* The best of several operators on one path: `verb`. A value that is no operators' document stands
+ * for itself: then `verb` has no name. */
+static enum worth worth_of_value(const struct element *value, struct element *verb)
+{
+	enum worth best = WORTH_NOTHING, worth;
+	struct cursor cursor;
+	struct element operator;
+
+	*verb = (struct element){0};
+	if (value->type != BSON_BYTE_DOCUMENT)
+		return membership_is_scalar(value) || value->type == BSON_BYTE_REGEX
+			       ? WORTH_POINT
+			       : WORTH_NOTHING;
+	if (!cursor_open(&cursor, value->value))
+		return WORTH_NOTHING;
+	while (cursor_next(&cursor, &operator) == CURSOR_ELEMENT) {
+		if (operator.name.length == 0 || operator.name.data[0] != '$')
+			return verb->type == 0 ? WORTH_POINT : WORTH_NOTHING; /* a document */
+		worth = worth_of_operator(&operator);
+		if (worth > best)
+			best = worth;
+		if (worth == best && worth != WORTH_NOTHING)
+			*verb = operator;
+	}
+	return best;
+}
+
+static void write_condition(struct buffer *out, const char *path, const struct element *value,
+			    const struct element *verb)
+{
+	size_t filter, condition;
+
+	out->length = 0;
+	filter = writer_open(out);
+	if (verb->type == 0) {
+		writer_renamed(out, path, value);
+	} else {
+		condition = writer_open_document(out, path);
+		writer_element(out, verb);
+		writer_close(out, condition);
+	}
+	writer_close(out, filter);
+}
+
+/* The rule's file names an index of the overflow that begins with the path. */
+static bool has_index(const struct rule *rule, const char *path)
+{
+	struct cursor cursor, keys;
+	struct element index, key;
+
+	if (rule->overflow.indexes.length == 0 || !cursor_open(&cursor, rule->overflow.indexes))
+		return false;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && document_find(index.value, "keys", &key) &&
+		    key.type == BSON_BYTE_DOCUMENT && cursor_open(&keys, key.value) &&
+		    cursor_next(&keys, &key) == CURSOR_ELEMENT && element_is(&key, path))
+			return true;
+	return false;
+}
+
+static void judge_on(struct question *question, const struct element *conjunct,
+		     const struct target *target)
+{
+	auto_buffer struct buffer path = {0};
+	enum path_relation relation = path_relate(conjunct->name, target->rule->array);
+	struct element verb;
+	enum worth worth;
+
+	if ((relation != PATH_SAME && relation != PATH_BELOW) ||
+	    !membership_overflow_path(conjunct->name, target->rule, &path))
+		return;
+	worth = worth_of_value(conjunct, &verb);
+	if (worth <= question->worth)
+		return;
+	question->worth = worth;
+	question->indexed = has_index(target->rule, (const char *)path.data);
+	question->probe->target = target;
+	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);
+	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
+}
+
+static void judge(struct question *question, const struct element *conjunct)
+{
+	const struct ruled_namespace *namespace = question->namespace;
+
+	if (element_is(conjunct, "_id"))
+		question->pinned = true;
+	if (!name_rule(conjunct->name, namespace) && !element_is(conjunct, "$comment"))
+		question->rest = true;
+	for (size_t i = 0; i < namespace->target_count; i++)
+		judge_on(question, conjunct, &namespace->targets[i]);
+}
+
+/* False where the filter can't be gone through. */
+static bool judge_all(struct question *question, struct bytes filter)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		bool sound = true;
+
+		if (walk_in_array(&walk))
+			sound = element.type == BSON_BYTE_DOCUMENT &&
+				walk_into(&walk, element.type, element.value);
+		else if (element_is(&element, "$and"))
+			sound = element.type == BSON_BYTE_ARRAY &&
+				walk_into(&walk, element.type, element.value);
+		else
+			judge(question, &element);
+		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
+	}
+	return step == CURSOR_END;
+}
+
+/* Conditions on other fields may name few documents by themselves, and a range many batches: only
+ * with an index is the overflow asked first then. */
+bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
+		     struct probe *probe)
+{
+	struct question question = {.namespace = namespace, .probe = probe};
+
+	*probe = (struct probe){0};
+	if (!filter_has_expression(filter) && judge_all(&question, filter) && !question.pinned &&
+	    question.worth != WORTH_NOTHING && probe->target->rule->gc_delay_ms > 0 &&
+	    (question.indexed || (!question.rest && question.worth == WORTH_POINT)))
+		return true;
+	probe_fini(probe);
+	return false;
+}
+
+/* ---- stages ---- */
+
+void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+			    const struct ruled_namespace *namespace, const struct probe *probe)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t match = writer_open_document(out, "$match");
+	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either, branch, id;
+
+	filter_split_write(out, &conjunct, filter, namespace, FILTER_REST_ALL);
+	last = writer_open_document(out, writer_index(name, conjunct));
+	either = writer_open_array(out, "$or");
+	writer_document(out, "0", buffer_view(&probe->main));
+	if (probe->named.length > 0) {
+		branch = writer_open_document(out, "1");
+		id = writer_open_document(out, "_id");
+		writer_array(out, "$in", buffer_view(&probe->named));
+		writer_close(out, id);
+		writer_close(out, branch);
+	}
+	writer_close(out, either);
+	writer_close(out, last);
+	writer_close(out, list);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+/* {$unionWith: {coll, pipeline: [{$match}, {$limit}, {$project: {_id: 0, _spill: {id: "$link"}}}]}}
+ */
+void probe_write_hits(struct buffer *out, size_t *place, const struct probe *probe)
+{
+	auto_text link = text_join("$", probe->target->rule->overflow.link, "");
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t join = writer_open_document(out, "$unionWith"), pipeline, inner, project, hit;
+
+	writer_string(out, "coll", probe->target->overflow_collection);
+	pipeline = writer_open_array(out, "pipeline");
+	inner = writer_open_document(out, "0");
+	writer_document(out, "$match", buffer_view(&probe->overflow));
+	writer_close(out, inner);
+	inner = writer_open_document(out, "1");
+	writer_int32(out, "$limit", PROBE_HITS_MAX + 1);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "2");
+	project = writer_open_document(out, "$project");
+	writer_int32(out, "_id", 0);
+	hit = writer_open_document(out, NAME_STATE);
+	writer_string(out, "id", link.bytes);
+	writer_close(out, hit);
+	writer_close(out, project);
+	writer_close(out, inner);
+	writer_close(out, pipeline);
+	writer_close(out, join);
+	writer_close(out, stage);
+}
+
+/* ---- what comes back ---- */
+
+static bool is_hit(const struct element *document, struct element *hit)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, hit) == CURSOR_ELEMENT && element_is(hit, NAME_STATE);
+}
+
+static bool is_named(struct bytes named, const struct element *id)
+{
+	struct cursor cursor;
+	struct element other;
+
+	if (named.length == 0 || !cursor_open(&cursor, named))
+		return false;
+	while (cursor_next(&cursor, &other) == CURSOR_ELEMENT)
+		if (other.type == id->type && other.value.length == id->value.length &&
+		    memcmp(other.value.data, id->value.data, id->value.length) == 0)
+			return true;
+	return false;
+}
+
+enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents)
+{
+	auto_buffer struct buffer hits = {0};
+	size_t list = writer_open(&hits), count = 0;
+	struct cursor cursor;
+	struct element document, hit, id;
+	bool all_named = true;
+	char name[12];
+
+	*documents = 0;
+	if (!cursor_open(&cursor, batch))
+		return PROBE_TOO_MANY;
+	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
+		if (!is_hit(&document, &hit)) {
+			++*documents;
+			continue;
+		}
+		if (hit.type != BSON_BYTE_DOCUMENT || !document_find(hit.value, "id", &id))
+			return PROBE_TOO_MANY;
+		all_named = all_named && is_named(buffer_view(&probe->named), &id);
+		writer_renamed(&hits, writer_index(name, count++), &id);
+	}
+	writer_close(&hits, list);
+	if (count > PROBE_HITS_MAX)
+		return PROBE_TOO_MANY;
+	if (all_named)
+		return PROBE_COMPLETE;
+	buffer_fini(&probe->named);
+	probe->named = hits;
+	hits = (struct buffer){0};
+	return PROBE_AGAIN;
+}
