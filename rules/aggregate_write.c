@@ -6,6 +6,8 @@
 #include "rules/options.h"
 #include "rules/project_write.h"
 #include "rules/reads.h"
+#include "rules/names.h"
+#include "rules/projection.h"
 #include "rules/reassemble.h"
 #include "rules/walk.h"
 #include "rules/window_write.h"
@@ -109,6 +111,14 @@ static bool reads_arrays(const struct pipeline *pipeline, const struct element *
 	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
 }
 
+/* Those that match are known: nothing is put together. */
+static void add_light(struct pipeline *pipeline)
+{
+	if (pipeline->probe->whole)
+		reassemble_write_guards(pipeline->out, &pipeline->place, pipeline->namespace);
+	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+}
+
 /* Those of the command's documents that match its filter, whole. */
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
@@ -122,6 +132,10 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 					    pipeline->namespace);
 	else if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
+	if (pipeline->probe && pipeline->probe->light) {
+		add_light(pipeline);
+		return;
+	}
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
 	if (reads)
 		add_stage(pipeline, "$match", filter);
@@ -164,6 +178,27 @@ int64_t aggregate_room(const struct command *command)
 		size = ROOM_MAX;
 	limit = find_limit(command);
 	return limit > 0 && limit <= size ? limit : size - 1;
+}
+
+enum aggregate_need aggregate_need(const struct command *command,
+				   const struct ruled_namespace *namespace)
+{
+	const struct element *sort = &command->fields[FIELD_SORT],
+			     *projection = &command->fields[FIELD_PROJECTION];
+	struct bytes key;
+
+	if (element_string(&command->fields[FIELD_KEY], &key))
+		return name_rule(key, namespace) ? AGGREGATE_NEEDS_ORDER : AGGREGATE_NEEDS_NOTHING;
+	if (!bytes_are(command->first.name, "find"))
+		return AGGREGATE_NEEDS_NOTHING;
+	if (sort->type == BSON_BYTE_DOCUMENT &&
+	    reads_of_keys(sort->value, namespace).kind != READS_NOTHING)
+		return AGGREGATE_NEEDS_ORDER;
+	return projection->type == BSON_BYTE_DOCUMENT &&
+			       projection_classify(projection->value, namespace).kind ==
+				       PROJECTION_FORWARD
+		       ? AGGREGATE_NEEDS_NOTHING
+		       : AGGREGATE_NEEDS_DOCUMENTS;
 }
 
 static bool is_filled(const struct element *document)

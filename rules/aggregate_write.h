@@ -19,6 +19,15 @@ const struct element *aggregate_filter(const struct command *command);
  * cursor; 0: none does. */
 int64_t aggregate_room(const struct command *command);
 
+/* For what arrays are needed once it is known which documents match. */
+enum aggregate_need {
+	AGGREGATE_NEEDS_NOTHING,
+	AGGREGATE_NEEDS_DOCUMENTS, /* they are returned, or computed on */
+	AGGREGATE_NEEDS_ORDER,     /* or sorted by, or their values are asked for */
+};
+enum aggregate_need aggregate_need(const struct command *command,
+				   const struct ruled_namespace *namespace);
+
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,
  * distinct and aggregate. `stage`: before which of an aggregate's own stages documents are put
  * together. `begun`: the transaction that the client's command starts has started. `probe`: the

@@ -4,6 +4,7 @@
 #include "rules/filter_split.h"
 #include "rules/membership.h"
 #include "rules/names.h"
+#include "rules/reads.h"
 #include "rules/walk.h"
 
 /* How much of a collection a condition is likely to meet. */
@@ -20,6 +21,8 @@ struct question {
 	enum worth worth; /* of the condition that was chosen */
 	bool indexed;     /* the rule has an index for it */
 	bool rest;        /* there are conditions on other fields */
+	bool whole;       /* it is all that the filter says of the path */
+	size_t reading;   /* conditions that read arrays */
 	bool pinned;      /* on _id */
 };
 
@@ -28,6 +31,7 @@ void probe_fini(struct probe *probe)
 	buffer_fini(&probe->main);
 	buffer_fini(&probe->overflow);
 	buffer_fini(&probe->named);
+	buffer_fini(&probe->generations);
 	*probe = (struct probe){0};
 }
 
@@ -92,6 +96,16 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 	return best;
 }
 
+static bool is_one_field(const struct element *document)
+{
+	struct cursor cursor;
+	struct element field;
+
+	return cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &field) == CURSOR_END;
+}
+
 static void write_condition(struct buffer *out, const char *path, const struct element *value,
 			    const struct element *verb)
 {
@@ -140,10 +154,21 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	if (worth <= question->worth)
 		return;
 	question->worth = worth;
+	question->whole = verb.type == 0 || is_one_field(conjunct);
 	question->indexed = has_index(target->rule, (const char *)path.data);
 	question->probe->target = target;
 	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);
 	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
+}
+
+static bool reads_nothing(const struct element *condition, const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer alone = {0};
+	size_t document = writer_open(&alone);
+
+	writer_element(&alone, condition);
+	writer_close(&alone, document);
+	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
 }
 
 static void judge(struct question *question, const struct element *conjunct)
@@ -152,8 +177,10 @@ static void judge(struct question *question, const struct element *conjunct)
 
 	if (element_is(conjunct, "_id"))
 		question->pinned = true;
-	if (!name_rule(conjunct->name, namespace) && !element_is(conjunct, "$comment"))
-		question->rest = true;
+	if (reads_nothing(conjunct, namespace))
+		question->rest = question->rest || !element_is(conjunct, "$comment");
+	else
+		question->reading++;
 	for (size_t i = 0; i < namespace->target_count; i++)
 		judge_on(question, conjunct, &namespace->targets[i]);
 }
@@ -194,13 +221,24 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 	*probe = (struct probe){0};
 	if (!filter_has_expression(filter) && judge_all(&question, filter) && !question.pinned &&
 	    question.worth != WORTH_NOTHING && probe->target->rule->gc_delay_ms > 0 &&
-	    (question.indexed || (!question.rest && question.worth == WORTH_POINT)))
+	    (question.indexed || (!question.rest && question.worth == WORTH_POINT))) {
+		probe->exact = question.whole && question.reading == 1;
 		return true;
+	}
 	probe_fini(probe);
 	return false;
 }
 
 /* ---- stages ---- */
+
+static void write_generations(struct buffer *out, const struct probe *probe)
+{
+	auto_text path = text_join("_spill.", probe->target->rule->key, ".g");
+	size_t condition = writer_open_document(out, path.bytes);
+
+	writer_array(out, "$in", buffer_view(&probe->generations));
+	writer_close(out, condition);
+}
 
 void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
 			    const struct ruled_namespace *namespace, const struct probe *probe)
@@ -219,6 +257,8 @@ void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filt
 		id = writer_open_document(out, "_id");
 		writer_array(out, "$in", buffer_view(&probe->named));
 		writer_close(out, id);
+		if (probe->light)
+			write_generations(out, probe);
 		writer_close(out, branch);
 	}
 	writer_close(out, either);
@@ -228,8 +268,7 @@ void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filt
 	writer_close(out, stage);
 }
 
-/* {$unionWith: {coll, pipeline: [{$match}, {$limit}, {$project: {_id: 0, _spill: {id: "$link"}}}]}}
- */
+/* {$unionWith: {coll, pipeline: [{$match}, {$limit}, {$project: {_id: 0, _spill: {id, g}}}]}} */
 void probe_write_hits(struct buffer *out, size_t *place, const struct probe *probe)
 {
 	auto_text link = text_join("$", probe->target->rule->overflow.link, "");
@@ -250,6 +289,7 @@ void probe_write_hits(struct buffer *out, size_t *place, const struct probe *pro
 	writer_int32(out, "_id", 0);
 	hit = writer_open_document(out, NAME_STATE);
 	writer_string(out, "id", link.bytes);
+	writer_string(out, "g", "$_spill.g");
 	writer_close(out, hit);
 	writer_close(out, project);
 	writer_close(out, inner);
@@ -268,49 +308,87 @@ static bool is_hit(const struct element *document, struct element *hit)
 	       cursor_next(&cursor, hit) == CURSOR_ELEMENT && element_is(hit, NAME_STATE);
 }
 
-static bool is_named(struct bytes named, const struct element *id)
+static bool same(const struct element *one, const struct element *other)
 {
-	struct cursor cursor;
-	struct element other;
+	return one->type == other->type && one->value.length == other->value.length &&
+	       memcmp(one->value.data, other->value.data, one->value.length) == 0;
+}
 
-	if (named.length == 0 || !cursor_open(&cursor, named))
+static bool is_named(const struct probe *probe, const struct element *id,
+		     const struct element *generation)
+{
+	struct cursor ids, generations;
+	struct element other, others;
+
+	if (probe->named.length == 0 || !cursor_open(&ids, buffer_view(&probe->named)) ||
+	    !cursor_open(&generations, buffer_view(&probe->generations)))
 		return false;
-	while (cursor_next(&cursor, &other) == CURSOR_ELEMENT)
-		if (other.type == id->type && other.value.length == id->value.length &&
-		    memcmp(other.value.data, id->value.data, id->value.length) == 0)
+	while (cursor_next(&ids, &other) == CURSOR_ELEMENT &&
+	       cursor_next(&generations, &others) == CURSOR_ELEMENT)
+		if (same(&other, id) && same(&others, generation))
 			return true;
 	return false;
 }
 
-enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents)
+/* The hits of a reply: _ids and generations, side by side. */
+struct hits {
+	struct buffer ids, generations;
+	size_t id_list, generation_list, count;
+	bool all_named;
+};
+
+static bool take_hit(struct hits *hits, const struct probe *probe, const struct element *hit)
 {
-	auto_buffer struct buffer hits = {0};
-	size_t list = writer_open(&hits), count = 0;
-	struct cursor cursor;
-	struct element document, hit, id;
-	bool all_named = true;
+	struct element id, generation;
 	char name[12];
 
+	if (hit->type != BSON_BYTE_DOCUMENT || !document_find(hit->value, "id", &id) ||
+	    !document_find(hit->value, "g", &generation))
+		return false;
+	hits->all_named = hits->all_named && is_named(probe, &id, &generation);
+	writer_renamed(&hits->ids, writer_index(name, hits->count), &id);
+	writer_renamed(&hits->generations, writer_index(name, hits->count++), &generation);
+	return hits->count <= PROBE_HITS_MAX;
+}
+
+static enum probe_found take_hits(struct hits *hits, const struct probe *probe, struct bytes batch,
+				  size_t *documents)
+{
+	struct cursor cursor;
+	struct element document, hit;
+	enum cursor_step step = CURSOR_INVALID;
+
 	*documents = 0;
-	if (!cursor_open(&cursor, batch))
-		return PROBE_TOO_MANY;
-	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
-		if (!is_hit(&document, &hit)) {
+	if (cursor_open(&cursor, batch))
+		step = cursor_next(&cursor, &document);
+	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &document))
+		if (!is_hit(&document, &hit))
 			++*documents;
-			continue;
-		}
-		if (hit.type != BSON_BYTE_DOCUMENT || !document_find(hit.value, "id", &id))
+		else if (!take_hit(hits, probe, &hit))
 			return PROBE_TOO_MANY;
-		all_named = all_named && is_named(buffer_view(&probe->named), &id);
-		writer_renamed(&hits, writer_index(name, count++), &id);
-	}
-	writer_close(&hits, list);
-	if (count > PROBE_HITS_MAX)
+	if (step != CURSOR_END)
 		return PROBE_TOO_MANY;
-	if (all_named)
-		return PROBE_COMPLETE;
-	buffer_fini(&probe->named);
-	probe->named = hits;
-	hits = (struct buffer){0};
-	return PROBE_AGAIN;
+	return hits->all_named ? PROBE_COMPLETE : PROBE_AGAIN;
+}
+
+enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents)
+{
+	struct hits hits = {.all_named = true};
+	enum probe_found found;
+
+	hits.id_list = writer_open(&hits.ids);
+	hits.generation_list = writer_open(&hits.generations);
+	found = take_hits(&hits, probe, batch, documents);
+	writer_close(&hits.ids, hits.id_list);
+	writer_close(&hits.generations, hits.generation_list);
+	if (found == PROBE_AGAIN) {
+		struct hits former = {.ids = probe->named, .generations = probe->generations};
+
+		probe->named = hits.ids;
+		probe->generations = hits.generations;
+		hits = former;
+	}
+	buffer_fini(&hits.ids);
+	buffer_fini(&hits.generations);
+	return found;
 }

@@ -14,10 +14,14 @@
 #define PROBE_HITS_MAX 100 /* more of them: not worth it */
 
 struct probe {
-	struct buffer main;     /* the condition, of main documents: a filter */
-	struct buffer overflow; /* the same of overflow documents */
-	struct buffer named;    /* _ids, an array; empty where none was named */
+	struct buffer main;        /* the condition, of main documents: a filter */
+	struct buffer overflow;    /* the same of overflow documents */
+	struct buffer named;       /* _ids, an array; empty where none was named */
+	struct buffer generations; /* of the same hits */
 	const struct target *target;
+	bool exact; /* no other condition reads an array, and it is the whole of this one */
+	bool light; /* asked so that no array is put together: `exact` */
+	bool whole; /* light: documents come whole, and one with a state raises the error */
 };
 
 /* False where no condition of the filter is one that a single element satisfies, or where another

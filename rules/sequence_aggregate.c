@@ -102,9 +102,26 @@ static void decide_to_probe(struct sequence *sequence)
 		probe_of_filter(filter->value, sequence->match.namespace, &aggregate->probe);
 }
 
+/* Asked lightly first: an error would end a transaction. */
+static void decide_to_ask_lightly(struct sequence *sequence)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct match *match = &sequence->match;
+	enum aggregate_need need = aggregate_need(
+		explains(sequence) ? &aggregate->explained : &match->command, match->namespace);
+
+	aggregate->probe.whole = need != AGGREGATE_NEEDS_NOTHING;
+	aggregate->probe.light =
+		aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
+					   (need == AGGREGATE_NEEDS_DOCUMENTS &&
+					    !command_has(&match->command, FIELD_AUTOCOMMIT)));
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	decide_to_probe(sequence);
+	if (aggregate_of(sequence)->probing)
+		decide_to_ask_lightly(sequence);
 	return ask(sequence, input);
 }
 
@@ -388,6 +405,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
+	if (reassemble_died(reply->message.body, &summary) && aggregate_of(sequence)->probing &&
+	    aggregate_of(sequence)->probe.light) {
+		aggregate_of(sequence)->probe.light = false;
+		return ask(sequence, input);
+	}
 	if (reassemble_died(reply->message.body, &summary)) {
 		sequence->counts.repeats++;
 		if (++aggregate_of(sequence)->attempts >= ATTEMPTS ||

@@ -221,7 +221,7 @@ Test(sequence_aggregate, errors_have_the_words_of_the_clients_command)
 	} cases[] = {
 		{FIND(BY_ARRAY), "PlanExecutor error during aggregation :: caused by :: no",
 		 "Executor error during find command :: caused by :: no"},
-		{"{'count': 'books', 'query': {'f': 1}, '$db': 'shop'}",
+		{"{'count': 'books', 'query': {'f': {'$gt': 1}}, '$db': 'shop'}",
 		 "PlanExecutor error during aggregation :: caused by :: no", "no"},
 		{"{'distinct': 'books', 'key': 'f', '$db': 'shop'}",
 		 "PlanExecutor error during aggregation :: caused by :: no",
