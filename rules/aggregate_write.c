@@ -7,6 +7,8 @@
 #include "rules/options.h"
 #include "rules/project_write.h"
 #include "rules/reads.h"
+#include "rules/names.h"
+#include "rules/projection.h"
 #include "rules/reassemble.h"
 #include "rules/walk.h"
 #include "rules/window_write.h"
@@ -14,6 +16,7 @@
 #include <stdlib.h>
 
 #define FIRST_BATCH 101 /* of a find that names no size */
+#define ROOM_MAX 1000   /* documents of a reply that brings hits behind them */
 
 /* ---- what can't be written so ---- */
 
@@ -69,6 +72,7 @@ struct pipeline {
 	struct buffer *out;
 	const struct command *command;
 	const struct ruled_namespace *namespace;
+	const struct probe *probe; /* may be NULL */
 	size_t place;
 	struct foreign foreign;
 };
@@ -109,16 +113,31 @@ static bool reads_arrays(const struct pipeline *pipeline, const struct element *
 	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
 }
 
+/* Those that match are known: nothing is put together. */
+static void add_light(struct pipeline *pipeline)
+{
+	if (pipeline->probe->whole)
+		reassemble_write_guards(pipeline->out, &pipeline->place, pipeline->namespace);
+	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+}
+
 /* Those of the command's documents that match its filter, whole. */
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
 	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
 
-	if (reads)
+	if (reads && pipeline->probe)
+		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
+				       pipeline->namespace, pipeline->probe);
+	else if (reads)
 		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
 					    pipeline->namespace);
 	else if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
+	if (pipeline->probe && pipeline->probe->light) {
+		add_light(pipeline);
+		return;
+	}
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
 	if (reads)
 		add_stage(pipeline, "$match", filter);
@@ -141,6 +160,47 @@ static int64_t find_limit(const struct command *command)
 	else if (limit > 0)
 		batch = limit;
 	return limit > 0 && limit < batch ? limit : batch;
+}
+
+const struct element *aggregate_filter(const struct command *command)
+{
+	return &command->fields[bytes_are(command->first.name, "find") ? FIELD_FILTER
+								       : FIELD_QUERY];
+}
+
+int64_t aggregate_room(const struct command *command)
+{
+	int64_t size = FIRST_BATCH, limit;
+
+	if (!bytes_are(command->first.name, "find"))
+		return 1;
+	if (options_has_number(command, "batchSize"))
+		size = options_number(command, "batchSize");
+	if (size > ROOM_MAX)
+		size = ROOM_MAX;
+	limit = find_limit(command);
+	return limit > 0 && limit <= size ? limit : size - 1;
+}
+
+enum aggregate_need aggregate_need(const struct command *command,
+				   const struct ruled_namespace *namespace)
+{
+	const struct element *sort = &command->fields[FIELD_SORT],
+			     *projection = &command->fields[FIELD_PROJECTION];
+	struct bytes key;
+
+	if (element_string(&command->fields[FIELD_KEY], &key))
+		return name_rule(key, namespace) ? AGGREGATE_NEEDS_ORDER : AGGREGATE_NEEDS_NOTHING;
+	if (!bytes_are(command->first.name, "find"))
+		return AGGREGATE_NEEDS_NOTHING;
+	if (sort->type == BSON_BYTE_DOCUMENT &&
+	    reads_of_keys(sort->value, namespace).kind != READS_NOTHING)
+		return AGGREGATE_NEEDS_ORDER;
+	return projection->type == BSON_BYTE_DOCUMENT &&
+			       projection_classify(projection->value, namespace).kind ==
+				       PROJECTION_FORWARD
+		       ? AGGREGATE_NEEDS_NOTHING
+		       : AGGREGATE_NEEDS_DOCUMENTS;
 }
 
 static bool is_filled(const struct element *document)
@@ -230,6 +290,8 @@ static void add_find(struct pipeline *pipeline)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
 		add_number(pipeline, "$limit", limit);
+	if (pipeline->probe)
+		add_number(pipeline, "$limit", aggregate_room(command) + 1);
 	if (windows)
 		add_windows(pipeline);
 	add_projection(pipeline, windows);
@@ -386,8 +448,10 @@ static bool replaced_of_aggregate(const struct element *field)
 	return element_is(field, "aggregate") || element_is(field, "pipeline");
 }
 
-static void write_cursor(struct buffer *out, const struct command *command)
+static void write_cursor(const struct pipeline *pipeline)
 {
+	const struct command *command = pipeline->command;
+	struct buffer *out = pipeline->out;
 	bool finds = bytes_are(command->first.name, "find");
 	size_t cursor = writer_open_document(out, "cursor");
 	int64_t limit = finds ? find_limit(command) : 0, size = FIRST_BATCH;
@@ -395,44 +459,49 @@ static void write_cursor(struct buffer *out, const struct command *command)
 	if (options_has_number(command, "batchSize"))
 		size = options_number(command, "batchSize");
 	/* A find knows that its limit is reached; a pipeline would have to be asked once more. */
-	if (finds && limit > 0 && size >= limit)
+	if (pipeline->probe)
+		writer_int64(out, "batchSize", aggregate_room(command) + PROBE_HITS_MAX + 3);
+	else if (finds && limit > 0 && size >= limit)
 		writer_int64(out, "batchSize", limit + 1);
 	else if (finds && options_has_number(command, "batchSize"))
 		writer_int64(out, "batchSize", size);
 	writer_close(out, cursor);
 }
 
-static void write_pipeline(struct buffer *out, const struct command *command,
-			   const struct match *match)
+static void write_pipeline(struct pipeline *pipeline, size_t stage)
+{
+	const struct command *command = pipeline->command;
+	size_t array = writer_open_array(pipeline->out, "pipeline");
+
+	if (bytes_are(command->first.name, "find"))
+		add_find(pipeline);
+	else if (bytes_are(command->first.name, "count"))
+		add_count(pipeline);
+	else if (bytes_are(command->first.name, "distinct"))
+		add_distinct(pipeline);
+	else
+		add_stages(pipeline, stage);
+	if (pipeline->probe)
+		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
+	writer_close(pipeline->out, array);
+}
+
+void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
+		     bool begun, const struct probe *probe)
 {
 	struct pipeline pipeline = {.out = out,
 				    .command = command,
 				    .namespace = match->namespace,
+				    .probe = probe,
 				    .foreign = {match->cache, match->command.database, 0, NULL}};
-	size_t array = writer_open_array(out, "pipeline");
-
-	if (bytes_are(command->first.name, "find"))
-		add_find(&pipeline);
-	else if (bytes_are(command->first.name, "count"))
-		add_count(&pipeline);
-	else if (bytes_are(command->first.name, "distinct"))
-		add_distinct(&pipeline);
-	else
-		add_stages(&pipeline, match->stage);
-	writer_close(out, array);
-}
-
-void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
-		     bool begun)
-{
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;
 
 	writer_renamed(out, "aggregate", &command->first);
-	write_pipeline(out, command, match);
+	write_pipeline(&pipeline, match->stage);
 	if (!aggregates)
-		write_cursor(out, command);
+		write_cursor(&pipeline);
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		bool starts =

@@ -10,8 +10,7 @@
 
 #define FIELDS_MAX 8 /* of a document that is looked for */
 
-/* An element equals it, or doesn't: nothing that stands for several values or for none. */
-static bool is_scalar(const struct element *value)
+bool membership_is_scalar(const struct element *value)
 {
 	switch (value->type) {
 	case BSON_BYTE_DOUBLE:
@@ -37,9 +36,7 @@ void membership_fini(struct membership *membership)
 	*membership = (struct membership){0};
 }
 
-/* `path` inside of the array, as it is in an overflow document's array; false for the array itself,
- * or where a number counts elements. */
-static bool overflow_path(struct bytes path, const struct rule *rule, struct buffer *out)
+bool membership_overflow_path(struct bytes path, const struct rule *rule, struct buffer *out)
 {
 	size_t array = strlen(rule->array);
 	struct bytes rest = {path.data + array, path.length - array};
@@ -78,16 +75,17 @@ static bool add_condition(const struct element *condition, const struct rule *ru
 	struct element verb, value;
 	struct cursor cursor, list;
 
-	if (condition->type != BSON_BYTE_DOCUMENT || !overflow_path(condition->name, rule, &path) ||
+	if (condition->type != BSON_BYTE_DOCUMENT ||
+	    !membership_overflow_path(condition->name, rule, &path) ||
 	    !cursor_open(&cursor, condition->value) ||
 	    cursor_next(&cursor, &verb) != CURSOR_ELEMENT)
 		return false;
-	if (element_is(&verb, "$ne") && is_scalar(&verb)) {
+	if (element_is(&verb, "$ne") && membership_is_scalar(&verb)) {
 		add_equality(membership, &path, &verb);
 	} else if (element_is(&verb, "$nin") && verb.type == BSON_BYTE_ARRAY &&
 		   cursor_open(&list, verb.value)) {
 		while (cursor_next(&list, &value) == CURSOR_ELEMENT) {
-			if (!is_scalar(&value))
+			if (!membership_is_scalar(&value))
 				return false;
 			add_equality(membership, &path, &value);
 		}
@@ -137,7 +135,7 @@ static bool added_value(const struct element *value, struct element *added)
 
 	*added = *value;
 	if (value->type != BSON_BYTE_DOCUMENT)
-		return is_scalar(value);
+		return membership_is_scalar(value);
 	if (!cursor_open(&cursor, value->value) || cursor_next(&cursor, &each) != CURSOR_ELEMENT)
 		return false;
 	if (!element_is(&each, "$each"))
@@ -145,7 +143,7 @@ static bool added_value(const struct element *value, struct element *added)
 	return each.type == BSON_BYTE_ARRAY && cursor_next(&cursor, &second) == CURSOR_END &&
 	       cursor_open(&list, each.value) && cursor_next(&list, added) == CURSOR_ELEMENT &&
 	       cursor_next(&list, &second) == CURSOR_END &&
-	       (is_scalar(added) || added->type == BSON_BYTE_DOCUMENT);
+	       (membership_is_scalar(added) || added->type == BSON_BYTE_DOCUMENT);
 }
 
 /* What an element equal to this document has, field by field: an index on one of them helps. */
@@ -161,7 +159,8 @@ static void add_fields(struct buffer *out, const struct rule *rule, struct bytes
 		uint8_t first = field.name.length > 0 ? field.name.data[0] : '$';
 		size_t equal;
 
-		if (!is_scalar(&field) || first == '$' || (first >= '0' && first <= '9') ||
+		if (!membership_is_scalar(&field) || first == '$' ||
+		    (first >= '0' && first <= '9') ||
 		    memchr(field.name.data, '.', field.name.length))
 			continue;
 		buffer_append(&path, rule->overflow.array, strlen(rule->overflow.array));

@@ -430,3 +430,21 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 	}
 	reassemble_write_unset(out, place, namespace, keep_state);
 }
+
+void reassemble_write_guards(struct buffer *out, size_t *place,
+			     const struct ruled_namespace *namespace)
+{
+	char name[12];
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		auto_text count = text_join("$_spill.", namespace->targets[i].rule->key, ".n");
+		size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+		struct call choice = call_open(out, "$replaceWith", "$cond");
+
+		call_text(&choice, count.bytes);
+		reassemble_add_death(&choice, count.bytes);
+		call_text(&choice, "$$ROOT");
+		call_close(&choice);
+		writer_close(out, stage);
+	}
+}

@@ -23,6 +23,9 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 /* Appends the stage that takes away what clients don't see; `keep_state`: but for `_spill`. */
 void reassemble_write_unset(struct buffer *out, size_t *place,
 			    const struct ruled_namespace *namespace, bool keep_state);
+/* Appends instead of them: a document that would have to be put together raises the same error. */
+void reassemble_write_guards(struct buffer *out, size_t *place,
+			     const struct ruled_namespace *namespace);
 /* Parts of the above. */
 struct runs {
 	const char *input;            /* documents, in order */

@@ -9,11 +9,21 @@
 #include <stdlib.h>
 
 #define ATTEMPTS 5
+#define PROBES 4
+
+enum step {
+	STEP_ASKED,
+	STEP_KILLING, /* a cursor that is not needed */
+};
 
 struct sequence_aggregate {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct command explained; /* of an explain */
-	int attempts;
+	struct probe probe;
+	struct buffer cursor; /* a reply's cursor without the hits behind its documents */
+	uint64_t asked;
+	int attempts, probes;
+	bool probing;
 };
 
 static struct sequence_aggregate *aggregate_of(struct sequence *sequence)
@@ -31,29 +41,111 @@ static bool explains(const struct sequence *sequence)
 static bool edit_explain(void *context, struct buffer *out, const struct element *field)
 {
 	struct sequence *sequence = context;
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	size_t inner;
 
 	if (!element_is(field, "explain"))
 		return false;
 	inner = writer_open_document(out, "explain");
-	aggregate_write(out, &aggregate_of(sequence)->explained, &sequence->match, false);
+	aggregate_write(out, &aggregate->explained, &sequence->match, false,
+			aggregate->probing ? &aggregate->probe : NULL);
 	writer_close(out, inner);
 	return true;
 }
 
-static enum sequence_outcome ask(struct sequence *sequence)
+static enum sequence_outcome ask(struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	size_t body;
 
+	sequence->step = STEP_ASKED;
+	aggregate->asked = input->now;
 	if (explains(sequence)) {
-		require(command_parse(match->command.first.value,
-				      &aggregate_of(sequence)->explained));
 		sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_explain, sequence);
 		return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 	}
 	body = sequence_begin_command(sequence);
-	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun);
+	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun,
+			aggregate->probing ? &aggregate->probe : NULL);
+	return sequence_send_command(sequence, body);
+}
+
+/* A secondary may catch up with an hour in a moment: what is garbage to it says nothing of time. */
+static bool reads_primary(const struct command *command)
+{
+	const struct element *preference = &command->fields[FIELD_READ_PREFERENCE];
+	struct element mode;
+	struct bytes text;
+
+	return preference->type != BSON_BYTE_DOCUMENT ||
+	       !document_find(preference->value, "mode", &mode) || !element_string(&mode, &text) ||
+	       bytes_are(text, "primary") || bytes_are(text, "primaryPreferred");
+}
+
+static void decide_to_probe(struct sequence *sequence)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct command *command = &sequence->match.command;
+	const struct element *filter;
+
+	if (explains(sequence)) {
+		require(command_parse(command->first.value, &aggregate->explained));
+		command = &aggregate->explained;
+	}
+	filter = aggregate_filter(command);
+	aggregate->probing =
+		!bytes_are(command->first.name, "aggregate") &&
+		filter->type == BSON_BYTE_DOCUMENT && reads_primary(command) &&
+		aggregate_room(command) > 0 &&
+		probe_of_filter(filter->value, sequence->match.namespace, &aggregate->probe);
+}
+
+/* Asked lightly first: an error would end a transaction. */
+static void decide_to_ask_lightly(struct sequence *sequence)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct match *match = &sequence->match;
+	enum aggregate_need need = aggregate_need(
+		explains(sequence) ? &aggregate->explained : &match->command, match->namespace);
+
+	aggregate->probe.whole = need != AGGREGATE_NEEDS_NOTHING;
+	aggregate->probe.light =
+		aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
+					   (need == AGGREGATE_NEEDS_DOCUMENTS &&
+					    !command_has(&match->command, FIELD_AUTOCOMMIT)));
+}
+
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	decide_to_probe(sequence);
+	if (aggregate_of(sequence)->probing)
+		decide_to_ask_lightly(sequence);
+	return ask(sequence, input);
+}
+
+/* All candidates, their number be what it may. */
+static enum sequence_outcome ask_all(struct sequence *sequence, const struct sequence_input *input)
+{
+	if (sequence_time_left(sequence, input) == 0)
+		return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
+				     "operation exceeded time limit", NULL);
+	aggregate_of(sequence)->probing = false;
+	return ask(sequence, input);
+}
+
+static enum sequence_outcome kill_cursor(struct sequence *sequence, int64_t id)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), cursors;
+
+	writer_string(out, "killCursors", sequence->match.namespace->collection);
+	cursors = writer_open_array(out, "cursors");
+	writer_int64(out, "0", id);
+	writer_close(out, cursors);
+	writer_string(out, "$db", sequence->match.namespace->database);
+	sequence_write_cursor_fields(sequence);
+	sequence->step = STEP_KILLING;
 	return sequence_send_command(sequence, body);
 }
 
@@ -209,6 +301,102 @@ static enum sequence_outcome pass_error(struct sequence *sequence, struct packet
 	return SEQUENCE_DONE;
 }
 
+/* ---- hits in the overflow ---- */
+
+/* The reply's cursor, without what stands behind the first documents of its batch. */
+static void write_cut(struct buffer *out, struct bytes cursor_document, size_t documents)
+{
+	struct cursor fields, batch;
+	struct element field, document;
+	size_t start, list;
+
+	out->length = 0;
+	start = writer_open(out);
+	require(cursor_open(&fields, cursor_document));
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT) {
+		if (!element_is(&field, "firstBatch")) {
+			writer_element(out, &field);
+			continue;
+		}
+		list = writer_open_array(out, "firstBatch");
+		require(cursor_open(&batch, field.value));
+		for (size_t i = 0; i < documents; i++) {
+			require(cursor_next(&batch, &document) == CURSOR_ELEMENT);
+			writer_element(out, &document);
+		}
+		writer_close(out, list);
+	}
+	writer_close(out, start);
+}
+
+static enum sequence_outcome pass_cut(struct sequence *sequence, struct packet *reply,
+				      struct bytes cursor_document)
+{
+	struct buffer *out = &sequence->buffer;
+	struct cursor cursor;
+	struct element field;
+	size_t start, body;
+
+	out->length = 0;
+	start = message_begin(out, reply->header.request_id, sequence->request.header.request_id,
+			      0);
+	message_begin_body(out);
+	body = writer_open(out);
+	require(cursor_open(&cursor, reply->message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, "cursor"))
+			writer_document(out, "cursor", cursor_document);
+		else
+			writer_element(out, &field);
+	writer_close(out, body);
+	message_end(out, start);
+	sequence->output = buffer_view(out);
+	return SEQUENCE_DONE;
+}
+
+static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet *reply,
+					struct bytes cursor_document, size_t documents)
+{
+	struct buffer *cut = &aggregate_of(sequence)->cursor;
+
+	write_cut(cut, cursor_document, documents);
+	return bytes_are(sequence->match.command.first.name, "find")
+		       ? pass_cut(sequence, reply, buffer_view(cut))
+		       : answer_value(sequence, reply, buffer_view(cut));
+}
+
+/* Whether garbage may have gone while the command ran. */
+static bool took_too_long(const struct sequence_aggregate *aggregate,
+			  const struct sequence_input *input)
+{
+	return (input->now - aggregate->asked) / 1000 >=
+	       (uint64_t)aggregate->probe.target->rule->gc_delay_ms;
+}
+
+static enum sequence_outcome take_probe(struct sequence *sequence,
+					const struct sequence_input *input,
+					struct bytes cursor_document)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	int64_t room = aggregate_room(&sequence->match.command), id = 0;
+	enum probe_found found = PROBE_TOO_MANY;
+	struct element field;
+	size_t documents = 0;
+
+	if (document_find(cursor_document, "id", &field) && element_integer(&field, &id) && id != 0)
+		return kill_cursor(sequence, id);
+	if (document_find(cursor_document, "firstBatch", &field) && field.type == BSON_BYTE_ARRAY)
+		found = probe_take(&aggregate->probe, field.value, &documents);
+	if (found == PROBE_TOO_MANY || documents > (size_t)room || took_too_long(aggregate, input))
+		return ask_all(sequence, input);
+	if (found == PROBE_COMPLETE)
+		return answer_cut(sequence, input->reply, cursor_document, documents);
+	sequence->counts.repeats++;
+	return ++aggregate->probes < PROBES && sequence_time_left(sequence, input) != 0
+		       ? ask(sequence, input)
+		       : ask_all(sequence, input);
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -216,6 +404,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
+	if (reassemble_died(reply->message.body, &summary) && aggregate_of(sequence)->probing &&
+	    aggregate_of(sequence)->probe.light) {
+		aggregate_of(sequence)->probe.light = false;
+		return ask(sequence, input);
+	}
 	if (reassemble_died(reply->message.body, &summary)) {
 		sequence->counts.repeats++;
 		if (++aggregate_of(sequence)->attempts >= ATTEMPTS ||
@@ -225,7 +418,13 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		if (sequence_time_left(sequence, input) == 0)
 			return fail(sequence, ERROR_MAX_TIME_EXPIRED,
 				    "operation exceeded time limit");
-		return ask(sequence);
+		return ask(sequence, input);
+	}
+	if (aggregate_of(sequence)->probing && !explains(sequence)) {
+		if (summary.ok)
+			return take_probe(sequence, input, summary.cursor);
+		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+			return ask_all(sequence, input);
 	}
 	if (reassemble_unclear(reply->message.body, &summary))
 		return fail(
@@ -245,7 +444,15 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 					      const struct sequence_input *input)
 {
-	return input->reply ? take(sequence, input) : ask(sequence);
+	if (!input->reply)
+		return begin(sequence, input);
+	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
+}
+
+static void aggregate_fini(struct sequence *sequence)
+{
+	probe_fini(&aggregate_of(sequence)->probe);
+	buffer_fini(&aggregate_of(sequence)->cursor);
 }
 
 struct sequence *sequence_aggregate_new(void)
@@ -253,5 +460,6 @@ struct sequence *sequence_aggregate_new(void)
 	struct sequence_aggregate *aggregate = must_calloc(1, sizeof(*aggregate));
 
 	aggregate->sequence.resume = aggregate_resume;
+	aggregate->sequence.fini = aggregate_fini;
 	return &aggregate->sequence;
 }

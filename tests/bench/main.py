@@ -29,6 +29,7 @@ ROWS = {
     "find-long": spill.find_long,
     "read-long": reads.read_long,
     "aggregate-many": reads.aggregate_many,
+    "find-element": reads.find_element,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
 }

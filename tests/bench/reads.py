@@ -91,6 +91,41 @@ def aggregate_many(scale):
     return rows
 
 
+class SortedSpillway(PinnedSpillway):
+    """With an index on the overflow's elements."""
+
+    def __init__(self, server):
+        super().__init__(server)
+        made = rule()
+        made["overflow"]["indexes"] = [{"keys": {ARRAY: 1}}]
+        self.settings["rules"] = [made]
+
+
+def find_element(scale):
+    """One document found by an element, by indexes, among outliers of two lengths and numbers."""
+    rows = []
+    for outliers, length in ((scale.outliers, 1000), (10 * scale.outliers, 400)):
+        step = scale.documents // outliers
+        outlier = step // 2
+        with pinned_cluster() as cluster, cluster.client() as client:
+            database = client[DATABASE]
+            insert_many(database, scale, length, outliers)
+            # Elements that ordinary documents share would be found by many.
+            for name in (DIRECT, RULED):
+                database[name].update_one({"_id": outlier + 1}, {"$set": {f"{ARRAY}.3": -1000}})
+                database[name].create_index(ARRAY)
+            with SortedSpillway(cluster.primary) as spillway:
+                wait_until_all_spilled(database, outliers, length)
+                arms = connect(cluster.primary.port, spillway.port)
+                for name, value, at_most in (("an ordinary document", -1000, 2.0),
+                                             ("an outlier, by its tail", outlier * length + length - 50, 2.0)):
+                    times = alternate(arms, {"filter": {ARRAY: value}, "projection": {"n": 1}}, 50 * scale.rounds)
+                    detail = {f"{arm}, p50 us": round(1e6 * seconds) for arm, seconds in times.items()}
+                    rows.append(Row(f"find {{f: x}} by indexes, {name} among {scale.documents:,}, {outliers:,} outliers / direct",
+                                    times[RULED] / times[DIRECT], at_most=at_most, detail=detail))
+    return rows
+
+
 def read_long(scale):
     """The last elements, one document found by an element, the document without its array."""
     reads = (

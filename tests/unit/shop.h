@@ -34,7 +34,7 @@
 	"    namespace: tenant_*.posts\n" \
 	"    array: likes\n" \
 	"    threshold: 2\n" \
-	"    overflow: { link: post, array: likes }\n"
+	"    overflow: { link: post, array: likes, indexes: [{ keys: { likes: 1 } }] }\n"
 
 struct shop {
 	struct config *config;

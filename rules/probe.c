@@ -1,0 +1,394 @@
+/* Tells which outliers can match a filter by what the overflow says. */
+#include "rules/probe.h"
+
+#include "rules/filter_split.h"
+#include "rules/membership.h"
+#include "rules/names.h"
+#include "rules/reads.h"
+#include "rules/walk.h"
+
+/* How much of a collection a condition is likely to meet. */
+enum worth {
+	WORTH_NOTHING, /* not one that a single element satisfies */
+	WORTH_RANGE,
+	WORTH_POINT,
+};
+
+/* What a filter asks of documents. */
+struct question {
+	const struct ruled_namespace *namespace;
+	struct probe *probe;
+	enum worth worth; /* of the condition that was chosen */
+	bool indexed;     /* the rule has an index for it */
+	bool rest;        /* there are conditions on other fields */
+	bool whole;       /* it is all that the filter says of the path */
+	size_t reading;   /* conditions that read arrays */
+	bool pinned;      /* on _id */
+};
+
+void probe_fini(struct probe *probe)
+{
+	buffer_fini(&probe->main);
+	buffer_fini(&probe->overflow);
+	buffer_fini(&probe->named);
+	buffer_fini(&probe->generations);
+	*probe = (struct probe){0};
+}
+
+/* ---- conditions ---- */
+
+static bool all_points(struct bytes list)
+{
+	struct cursor cursor;
+	struct element value;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (cursor_open(&cursor, list))
+		while ((step = cursor_next(&cursor, &value)) == CURSOR_ELEMENT)
+			if (!membership_is_scalar(&value) && value.type != BSON_BYTE_REGEX)
+				return false;
+	return step == CURSOR_END;
+}
+
+/* {$eq: <no array, no null>}, {$in: [...]}, {$elemMatch: ...}, {$gt: ...}: one element satisfies
+ * it, or none does. */
+static enum worth worth_of_operator(const struct element *verb)
+{
+	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte"};
+
+	if (element_is(verb, "$eq"))
+		return membership_is_scalar(verb) ? WORTH_POINT : WORTH_NOTHING;
+	if (element_is(verb, "$in"))
+		return verb->type == BSON_BYTE_ARRAY && all_points(verb->value) ? WORTH_POINT
+										: WORTH_NOTHING;
+	if (element_is(verb, "$elemMatch"))
+		return verb->type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
+	for (size_t i = 0; i < ARRAY_LENGTH(ranges); i++)
+		if (element_is(verb, ranges[i]))
+			return membership_is_scalar(verb) ? WORTH_RANGE : WORTH_NOTHING;
+	return WORTH_NOTHING;
+}
+
+/* The best of several operators on one path: `verb`. A value that is no operators' document stands
+ * for itself: then `verb` has no name. */
+static enum worth worth_of_value(const struct element *value, struct element *verb)
+{
+	enum worth best = WORTH_NOTHING, worth;
+	struct cursor cursor;
+	struct element operator;
+
+	*verb = (struct element){0};
+	if (value->type != BSON_BYTE_DOCUMENT)
+		return membership_is_scalar(value) || value->type == BSON_BYTE_REGEX
+			       ? WORTH_POINT
+			       : WORTH_NOTHING;
+	if (!cursor_open(&cursor, value->value))
+		return WORTH_NOTHING;
+	while (cursor_next(&cursor, &operator) == CURSOR_ELEMENT) {
+		if (operator.name.length == 0 || operator.name.data[0] != '$')
+			return verb->type == 0 ? WORTH_POINT : WORTH_NOTHING; /* a document */
+		worth = worth_of_operator(&operator);
+		if (worth > best)
+			best = worth;
+		if (worth == best && worth != WORTH_NOTHING)
+			*verb = operator;
+	}
+	return best;
+}
+
+static bool is_one_field(const struct element *document)
+{
+	struct cursor cursor;
+	struct element field;
+
+	return cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &field) == CURSOR_END;
+}
+
+static void write_condition(struct buffer *out, const char *path, const struct element *value,
+			    const struct element *verb)
+{
+	size_t filter, condition;
+
+	out->length = 0;
+	filter = writer_open(out);
+	if (verb->type == 0) {
+		writer_renamed(out, path, value);
+	} else {
+		condition = writer_open_document(out, path);
+		writer_element(out, verb);
+		writer_close(out, condition);
+	}
+	writer_close(out, filter);
+}
+
+/* The rule's file names an index of the overflow that begins with the path. */
+static bool has_index(const struct rule *rule, const char *path)
+{
+	struct cursor cursor, keys;
+	struct element index, key;
+
+	if (rule->overflow.indexes.length == 0 || !cursor_open(&cursor, rule->overflow.indexes))
+		return false;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && document_find(index.value, "keys", &key) &&
+		    key.type == BSON_BYTE_DOCUMENT && cursor_open(&keys, key.value) &&
+		    cursor_next(&keys, &key) == CURSOR_ELEMENT && element_is(&key, path))
+			return true;
+	return false;
+}
+
+static void judge_on(struct question *question, const struct element *conjunct,
+		     const struct target *target)
+{
+	auto_buffer struct buffer path = {0};
+	enum path_relation relation = path_relate(conjunct->name, target->rule->array);
+	struct element verb;
+	enum worth worth;
+
+	if ((relation != PATH_SAME && relation != PATH_BELOW) ||
+	    !membership_overflow_path(conjunct->name, target->rule, &path))
+		return;
+	worth = worth_of_value(conjunct, &verb);
+	if (worth <= question->worth)
+		return;
+	question->worth = worth;
+	question->whole = verb.type == 0 || is_one_field(conjunct);
+	question->indexed = has_index(target->rule, (const char *)path.data);
+	question->probe->target = target;
+	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);
+	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
+}
+
+static bool reads_nothing(const struct element *condition, const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer alone = {0};
+	size_t document = writer_open(&alone);
+
+	writer_element(&alone, condition);
+	writer_close(&alone, document);
+	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
+}
+
+static void judge(struct question *question, const struct element *conjunct)
+{
+	const struct ruled_namespace *namespace = question->namespace;
+
+	if (element_is(conjunct, "_id"))
+		question->pinned = true;
+	if (reads_nothing(conjunct, namespace))
+		question->rest = question->rest || !element_is(conjunct, "$comment");
+	else
+		question->reading++;
+	for (size_t i = 0; i < namespace->target_count; i++)
+		judge_on(question, conjunct, &namespace->targets[i]);
+}
+
+/* False where the filter can't be gone through. */
+static bool judge_all(struct question *question, struct bytes filter)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = CURSOR_INVALID;
+
+	walk_start(&walk);
+	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
+		step = walk_next(&walk, &element);
+	while (step == CURSOR_ELEMENT) {
+		bool sound = true;
+
+		if (walk_in_array(&walk))
+			sound = element.type == BSON_BYTE_DOCUMENT &&
+				walk_into(&walk, element.type, element.value);
+		else if (element_is(&element, "$and"))
+			sound = element.type == BSON_BYTE_ARRAY &&
+				walk_into(&walk, element.type, element.value);
+		else
+			judge(question, &element);
+		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
+	}
+	return step == CURSOR_END;
+}
+
+/* Conditions on other fields may name few documents by themselves, and a range many batches: only
+ * with an index is the overflow asked first then. */
+bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
+		     struct probe *probe)
+{
+	struct question question = {.namespace = namespace, .probe = probe};
+
+	*probe = (struct probe){0};
+	if (!filter_has_expression(filter) && judge_all(&question, filter) && !question.pinned &&
+	    question.worth != WORTH_NOTHING && probe->target->rule->gc_delay_ms > 0 &&
+	    (question.indexed || (!question.rest && question.worth == WORTH_POINT))) {
+		probe->exact = question.whole && question.reading == 1;
+		return true;
+	}
+	probe_fini(probe);
+	return false;
+}
+
+/* ---- stages ---- */
+
+static void write_generations(struct buffer *out, const struct probe *probe)
+{
+	auto_text path = text_join("_spill.", probe->target->rule->key, ".g");
+	size_t condition = writer_open_document(out, path.bytes);
+
+	writer_array(out, "$in", buffer_view(&probe->generations));
+	writer_close(out, condition);
+}
+
+void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+			    const struct ruled_namespace *namespace, const struct probe *probe)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t match = writer_open_document(out, "$match");
+	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either, branch, id;
+
+	filter_split_write(out, &conjunct, filter, namespace, FILTER_REST_ALL);
+	last = writer_open_document(out, writer_index(name, conjunct));
+	either = writer_open_array(out, "$or");
+	writer_document(out, "0", buffer_view(&probe->main));
+	if (probe->named.length > 0) {
+		branch = writer_open_document(out, "1");
+		id = writer_open_document(out, "_id");
+		writer_array(out, "$in", buffer_view(&probe->named));
+		writer_close(out, id);
+		if (probe->light)
+			write_generations(out, probe);
+		writer_close(out, branch);
+	}
+	writer_close(out, either);
+	writer_close(out, last);
+	writer_close(out, list);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+/* {$unionWith: {coll, pipeline: [{$match}, {$limit}, {$project: {_id: 0, _spill: {id, g}}}]}} */
+void probe_write_hits(struct buffer *out, size_t *place, const struct probe *probe)
+{
+	auto_text link = text_join("$", probe->target->rule->overflow.link, "");
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t join = writer_open_document(out, "$unionWith"), pipeline, inner, project, hit;
+
+	writer_string(out, "coll", probe->target->overflow_collection);
+	pipeline = writer_open_array(out, "pipeline");
+	inner = writer_open_document(out, "0");
+	writer_document(out, "$match", buffer_view(&probe->overflow));
+	writer_close(out, inner);
+	inner = writer_open_document(out, "1");
+	writer_int32(out, "$limit", PROBE_HITS_MAX + 1);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "2");
+	project = writer_open_document(out, "$project");
+	writer_int32(out, "_id", 0);
+	hit = writer_open_document(out, NAME_STATE);
+	writer_string(out, "id", link.bytes);
+	writer_string(out, "g", "$_spill.g");
+	writer_close(out, hit);
+	writer_close(out, project);
+	writer_close(out, inner);
+	writer_close(out, pipeline);
+	writer_close(out, join);
+	writer_close(out, stage);
+}
+
+/* ---- what comes back ---- */
+
+static bool is_hit(const struct element *document, struct element *hit)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, hit) == CURSOR_ELEMENT && element_is(hit, NAME_STATE);
+}
+
+static bool same(const struct element *one, const struct element *other)
+{
+	return one->type == other->type && one->value.length == other->value.length &&
+	       memcmp(one->value.data, other->value.data, one->value.length) == 0;
+}
+
+static bool is_named(const struct probe *probe, const struct element *id,
+		     const struct element *generation)
+{
+	struct cursor ids, generations;
+	struct element other, others;
+
+	if (probe->named.length == 0 || !cursor_open(&ids, buffer_view(&probe->named)) ||
+	    !cursor_open(&generations, buffer_view(&probe->generations)))
+		return false;
+	while (cursor_next(&ids, &other) == CURSOR_ELEMENT &&
+	       cursor_next(&generations, &others) == CURSOR_ELEMENT)
+		if (same(&other, id) && same(&others, generation))
+			return true;
+	return false;
+}
+
+/* The hits of a reply: _ids and generations, side by side. */
+struct hits {
+	struct buffer ids, generations;
+	size_t id_list, generation_list, count;
+	bool all_named;
+};
+
+static bool take_hit(struct hits *hits, const struct probe *probe, const struct element *hit)
+{
+	struct element id, generation;
+	char name[12];
+
+	if (hit->type != BSON_BYTE_DOCUMENT || !document_find(hit->value, "id", &id) ||
+	    !document_find(hit->value, "g", &generation))
+		return false;
+	hits->all_named = hits->all_named && is_named(probe, &id, &generation);
+	writer_renamed(&hits->ids, writer_index(name, hits->count), &id);
+	writer_renamed(&hits->generations, writer_index(name, hits->count++), &generation);
+	return hits->count <= PROBE_HITS_MAX;
+}
+
+static enum probe_found take_hits(struct hits *hits, const struct probe *probe, struct bytes batch,
+				  size_t *documents)
+{
+	struct cursor cursor;
+	struct element document, hit;
+	enum cursor_step step = CURSOR_INVALID;
+
+	*documents = 0;
+	if (cursor_open(&cursor, batch))
+		step = cursor_next(&cursor, &document);
+	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &document))
+		if (!is_hit(&document, &hit))
+			++*documents;
+		else if (!take_hit(hits, probe, &hit))
+			return PROBE_TOO_MANY;
+	if (step != CURSOR_END)
+		return PROBE_TOO_MANY;
+	return hits->all_named ? PROBE_COMPLETE : PROBE_AGAIN;
+}
+
+enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents)
+{
+	struct hits hits = {.all_named = true};
+	enum probe_found found;
+
+	hits.id_list = writer_open(&hits.ids);
+	hits.generation_list = writer_open(&hits.generations);
+	found = take_hits(&hits, probe, batch, documents);
+	writer_close(&hits.ids, hits.id_list);
+	writer_close(&hits.generations, hits.generation_list);
+	if (found == PROBE_AGAIN) {
+		struct hits former = {.ids = probe->named, .generations = probe->generations};
+
+		probe->named = hits.ids;
+		probe->generations = hits.generations;
+		hits = former;
+	}
+	buffer_fini(&hits.ids);
+	buffer_fini(&hits.generations);
+	return found;
+}

@@ -1,0 +1,321 @@
+/* Tests rules/probe.c and its part of rules/sequence_aggregate.c: the overflow tells which outliers
+ * can match. What mongod makes of the stages is the oracle's to test. */
+#include "tests/unit/play.h"
+
+#include "protocol/writer.h"
+
+#define HIT(id, g) "{'_spill': {'id': " #id ", 'g': " g "}}"
+#define CURSOR(documents, number) \
+	"{'cursor': {'firstBatch': [" documents "], 'id': {'$numberLong': '" #number \
+	"'}, 'ns': 'shop.books'}, 'ok': 1.0}"
+#define FIND(fields) "{'find': 'books', " fields ", '$db': 'shop'}"
+#define COUNT(query) "{'count': 'books', 'query': " query ", '$db': 'shop'}"
+#define DIED \
+	"{'ok': 0.0, 'errmsg': 'Failed to parse objectId spillway: the generation ended 3 in " \
+	"$convert', 'code': 241, 'codeName': 'ConversionFailure'}"
+#define ASKED_LIGHTLY "$match $replaceWith $unset $limit $unionWith"
+#define ASKED_WHOLE "$match $graphLookup $replaceWith $unset $match $limit $unionWith"
+#define ASKED_ALL "$match $graphLookup $replaceWith $unset $match"
+
+static struct play play;
+
+static void start(const char *command)
+{
+	play_command(&play, command, VERDICT_AGGREGATE);
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+}
+
+/* The stages that went out, by name. */
+static const char *sent(void)
+{
+	static struct buffer names;
+	struct element pipeline, stage, verb;
+	struct cursor stages, document;
+
+	names.length = 0;
+	cr_assert(document_find(play_message(&play).body, "pipeline", &pipeline));
+	cr_assert(cursor_open(&stages, pipeline.value));
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		cr_assert(cursor_open(&document, stage.value) &&
+			  cursor_next(&document, &verb) == CURSOR_ELEMENT);
+		if (names.length > 0)
+			buffer_append(&names, " ", 1);
+		buffer_append(&names, verb.name.data, verb.name.length);
+	}
+	buffer_append(&names, "", 1);
+	return (const char *)names.data;
+}
+
+static void expect_stage(const char *number, const char *json)
+{
+	struct element pipeline;
+
+	cr_assert(document_find(play_message(&play).body, "pipeline", &pipeline));
+	cr_assert(document_find(pipeline.value, number, &pipeline));
+	made_expect(pipeline.value, json);
+}
+
+Test(probe, main_is_asked_first_and_the_overflow_behind_it)
+{
+	start(FIND("'filter': {'f': 5}"));
+	cr_assert_str_eq(sent(), ASKED_LIGHTLY);
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}]}]}}");
+	expect_stage("3", "{'$limit': {'$numberLong': '101'}}");
+	expect_stage("4", "{'$unionWith': {'coll': 'books_more', 'pipeline': [{'$match': {'more': "
+			  "5}}, {'$limit': 101}, {'$project': {'_id': 0, '_spill': {'id': '$book', "
+			  "'g': '$_spill.g'}}}]}}");
+	play_reply(&play, CURSOR("{'_id': 1, 'f': [5]}", 0));
+	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': [5]}", 0));
+	play_close(&play);
+}
+
+Test(probe, hits_are_named_until_all_have_been)
+{
+	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
+	cr_assert_str_eq(sent(), "$match $unset $limit $project $unionWith");
+	play_reply(&play, CURSOR(HIT(7, G1), 0));
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}, "
+			  "'_spill.f.g': {'$in': [" G1 "]}}]}]}}");
+	/* meanwhile it has another generation */
+	play_reply(&play, CURSOR(HIT(7, G1) "," HIT(7, G2), 0));
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7, 7]}, "
+			  "'_spill.f.g': {'$in': [" G1 ", " G2 "]}}]}]}}");
+	play_reply(&play, CURSOR("{'_id': 7, 'x': 1}, " HIT(7, G2), 0));
+	play_expect_answer(&play, CURSOR("{'_id': 7, 'x': 1}", 0));
+	play_close(&play);
+}
+
+Test(probe, hits_that_never_end_are_left_to_the_dear_way)
+{
+	start(COUNT("{'f': 5}"));
+	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	play_reply(&play, CURSOR("{'n': 3}," HIT(1, G1), 0));
+	play_reply(&play, CURSOR("{'n': 3}," HIT(2, G1), 0));
+	play_reply(&play, CURSOR("{'n': 3}," HIT(3, G1), 0));
+	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	play_reply(&play, CURSOR("{'n': 3}," HIT(4, G1), 0));
+	cr_assert_str_eq(sent(), ASKED_ALL " $count");
+	play_reply(&play, CURSOR("{'n': 5}", 0));
+	play_expect_answer(&play, "{'n': 5, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(probe, a_count_without_documents_is_no_hit)
+{
+	start(COUNT("{'f': 5}"));
+	play_reply(&play, CURSOR(HIT(1, G1), 0));
+	play_reply(&play, CURSOR(HIT(1, G1), 0));
+	play_expect_answer(&play, "{'n': 0, 'ok': 1.0}");
+	play_close(&play);
+	start("{'distinct': 'books', 'key': 'x', 'query': {'f': 5}, '$db': 'shop'}");
+	play_reply(&play, CURSOR("{'_id': null, 'values': [1]}", 0));
+	play_expect_answer(&play, "{'values': [1], 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(probe, an_outlier_among_the_documents_is_put_together)
+{
+	start(FIND("'filter': {'f': 5}"));
+	play_reply(&play, CURSOR(HIT(7, G1), 0));
+	cr_assert_str_eq(sent(), ASKED_LIGHTLY);
+	play_reply(&play, DIED);
+	cr_assert_str_eq(sent(), ASKED_WHOLE);
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}}]}]}}");
+	play_reply(&play, DIED);
+	cr_assert_str_eq(sent(), ASKED_WHOLE);
+	play_reply(&play, CURSOR("{'_id': 7, 'f': [5]}, " HIT(7, G1), 0));
+	play_expect_answer(&play, CURSOR("{'_id': 7, 'f': [5]}", 0));
+	play_close(&play);
+}
+
+Test(probe, what_does_not_end_in_one_reply_goes_the_dear_way)
+{
+	/* as many documents as the client wants at a time: it may not be all */
+	start(FIND("'filter': {'f': 5}, 'batchSize': 2"));
+	expect_stage("3", "{'$limit': {'$numberLong': '2'}}");
+	play_reply(&play, CURSOR("{'_id': 1}, {'_id': 2}", 0));
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+	/* it is, where it wants no more */
+	start(FIND("'filter': {'f': 5}, 'batchSize': 2, 'limit': 2"));
+	play_reply(&play, CURSOR("{'_id': 1}, {'_id': 2}", 0));
+	play_expect_answer(&play, CURSOR("{'_id': 1}, {'_id': 2}", 0));
+	play_close(&play);
+	/* too many bytes */
+	start(FIND("'filter': {'f': 5}, 'lsid': {'id': 1}"));
+	play_reply(&play, CURSOR("{'_id': 1}", 9));
+	play_expect_helper(&play, "{'killCursors': 'books', 'cursors': [{'$numberLong': '9'}], "
+				  "'$db': 'shop', 'lsid': {'id': 1}}");
+	play_reply(&play, "{'ok': 1.0}");
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}, 'batchSize': 1"));
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+}
+
+Test(probe, too_many_hits_or_none_that_can_be_told_go_the_dear_way)
+{
+	auto_buffer struct buffer many = {0};
+
+	for (int i = 0; i < 101; i++)
+		buffer_append(&many, i ? "," HIT(1, G1) : HIT(1, G1),
+			      strlen(i ? "," HIT(1, G1) : HIT(1, G1)));
+	buffer_append(&many, "", 1);
+	start(FIND("'filter': {'f': 5}"));
+	play_reply(&play, made_text("{'cursor': {'firstBatch': [%s], 'id': 0}, 'ok': 1.0}",
+				    (const char *)many.data));
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}"));
+	play_reply(&play, CURSOR("{'_spill': {'g': 1}}", 0));
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}"));
+	play_reply(&play, "{'cursor': {}, 'ok': 1.0}");
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+}
+
+Test(probe, garbage_may_have_gone_meanwhile)
+{
+	start(FIND("'filter': {'f': 5}"));
+	play.now += 60000000;
+	play_reply(&play, CURSOR("{'_id': 1}", 0));
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}"));
+	play.now += 59000000;
+	play_reply(&play, CURSOR("{'_id': 1}", 0));
+	play_expect_answer(&play, CURSOR("{'_id': 1}", 0));
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}, 'maxTimeMS': 1000"));
+	play.now += 61000000;
+	play_reply(&play, CURSOR("{'_id': 1}", 0));
+	play_expect_error(&play, 50, "time limit");
+	play_close(&play);
+}
+
+Test(probe, an_error_is_told_as_the_dear_way_has_it)
+{
+	start(FIND("'filter': {'f': 5}"));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	cr_assert_str_eq(sent(), ASKED_ALL);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	play_close(&play);
+	/* which has ended a transaction */
+	start(FIND("'filter': {'f': 5}, " TRANSACTION));
+	cr_assert_str_eq(sent(), ASKED_WHOLE);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	play_close(&play);
+}
+
+Test(probe, arrays_are_put_together_where_more_is_asked_of_them)
+{
+	static const char *const commands[] = {
+		FIND("'filter': {'f': {'$in': [1, 2], '$ne': 3}}"),
+		FIND("'filter': {'f.x': 5, 'f.y': 6}"),
+		FIND("'filter': {'$and': [{'f': 5}, {'$or': [{'f': 6}, {'f': 7}]}]}"),
+		FIND("'filter': {'f': {'$size': 3, '$eq': 5}}"),
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		start(commands[i]);
+		cr_assert_str_eq(sent(), ASKED_WHOLE, "%s", commands[i]);
+		play_close(&play);
+	}
+	start(FIND("'filter': {'f': 5}, 'sort': {'f': 1}"));
+	cr_assert_str_eq(sent(), "$match $graphLookup $replaceWith $unset $match $sort $limit "
+				 "$unionWith");
+	play_close(&play);
+}
+
+static bool asks_overflow(const char *command)
+{
+	bool asks;
+
+	start(command);
+	asks = strstr(sent(), "$unionWith") != NULL;
+	play_close(&play);
+	return asks;
+}
+
+Test(probe, what_one_element_satisfies)
+{
+	static const char *const filters[] = {
+		"{'f': 'a'}",
+		"{'f': {'$eq': true}}",
+		"{'f': {'x': 1, 'y': [2]}}",
+		"{'f': {'$in': [1, 'a']}}",
+		"{'f.x': {'$date': '2020-01-01T00:00:00Z'}}",
+		"{'f': {'$elemMatch': {'x': {'$ne': 1}}}}",
+		"{'f': {'$regularExpression': {'pattern': 'a', 'options': 'i'}}}",
+		"{'$and': [{'$and': [{'f.x.y': 1}]}]}",
+		"{'f': {'$in': [1], '$exists': true}}",
+		"{'f': 5, '$comment': 'c'}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(filters); i++)
+		cr_assert(asks_overflow(made_text(COUNT("%s"), filters[i])), "%s", filters[i]);
+}
+
+/* Each of them goes the dear way: the array decides as a whole, or it may cost more. */
+Test(probe, what_one_element_does_not_satisfy)
+{
+	static const char *const filters[] = {
+		"{'f': [1]}",
+		"{'f': {'$eq': [1]}}",
+		"{'f': {'$eq': null}}",
+		"{'f': null}",
+		"{'f.x': null}",
+		"{'f': {}}",
+		"{'f': {'$in': [1, [2]]}}",
+		"{'f': {'$in': [1, null]}}",
+		"{'f': {'$ne': 1}}",
+		"{'f': {'$nin': [1]}}",
+		"{'f': {'$not': {'$eq': 1}}}",
+		"{'f': {'$all': [1, 2]}}",
+		"{'f': {'$size': 3}}",
+		"{'f.x': {'$exists': false}}",
+		"{'f': {'$exists': true}}",
+		"{'f.0': 5}",
+		"{'f.x.0': 5}",
+		"{'f': {'$gt': 5}}", /* no index */
+		"{'f': {'$gte': [5]}}",
+		"{'f': {'$lt': {'$maxKey': 1}}}",
+		"{'$or': [{'f': 1}, {'f': 2}]}",
+		"{'$nor': [{'f': 1}]}",
+		"{'$expr': {'$in': [5, '$f']}}",
+		"{'f': 5, '$expr': {'$gt': [{'$size': '$f'}, 2]}}",
+		"{'f': 5, 'x': 1}", /* no index */
+		"{'f': 5, '_id': 1}",
+		"{'f': {'$mod': [2, 0]}}",
+		"{'f': {'$regex': 'a', '$options': 'i'}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(filters); i++)
+		cr_assert_not(asks_overflow(made_text(COUNT("%s"), filters[i])), "%s", filters[i]);
+}
+
+#define POSTS(fields) "{'find': 'posts', " fields ", '$db': 'tenant_1'}"
+
+Test(probe, an_index_makes_more_worth_asking)
+{
+	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, 'x': 1}")));
+	cr_assert(asks_overflow(POSTS("'filter': {'likes': {'$gt': 5, '$lt': 7}}")));
+	cr_assert_not(asks_overflow(POSTS("'filter': {'likes.x': 5, 'x': 1}")));
+	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 5, '_id': 1}")));
+}
+
+Test(probe, a_secondary_is_not_asked)
+{
+	static const char *const others[] = {"secondary", "secondaryPreferred", "nearest"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
+		cr_assert_not(asks_overflow(made_text(
+			FIND("'filter': {'f': 5}, '$readPreference': {'mode': '%s'}"), others[i])));
+	cr_assert(asks_overflow(
+		FIND("'filter': {'f': 5}, '$readPreference': {'mode': 'primaryPreferred'}")));
+}
