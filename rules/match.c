@@ -476,7 +476,8 @@ static void match_on_collection(const struct matching *matching)
 	if (!match->namespace && match->verdict != VERDICT_REFUSE && rule &&
 	    rule->access == OVERFLOW_WRITE &&
 	    rule_set_short_view(matching->rules, matching->database, matching->command->collection))
-		match_watch(matching); /* drop, collMod: the name may soon stand for another thing */
+		match_watch(
+			matching); /* drop, collMod: the name may soon stand for another thing */
 	if (!match->namespace || match->verdict == VERDICT_REFUSE)
 		return;
 	if (matching->command->duplicate)
