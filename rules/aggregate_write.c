@@ -408,7 +408,6 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 {
 	struct cursor stages;
 	struct element stage, match;
-	char name[12];
 
 	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
 	for (size_t i = 0; cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++) {
@@ -420,8 +419,8 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
 						pipeline->namespace, false);
-		foreign_write_stage(&pipeline->foreign, pipeline->out,
-				    writer_index(name, pipeline->place++), &stage);
+		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,
+					&stage);
 	}
 }
 

@@ -427,3 +427,110 @@ void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char
 			give_up(&writing, "its pipeline can't be read");
 	}
 }
+
+/* ---- $merge ---- */
+
+/* {db, coll}, or a name */
+static bool read_name(const struct element *value, struct bytes *database, struct bytes *collection)
+{
+	struct element name;
+
+	if (element_string(value, collection))
+		return true;
+	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, "coll", &name) ||
+	    !element_string(&name, collection))
+		return false;
+	return !document_find(value->value, "db", &name) || element_string(&name, database);
+}
+
+bool foreign_named(const struct element *value, const char *key, struct bytes *database,
+		   struct bytes *collection)
+{
+	struct element name;
+
+	if (element_string(value, collection))
+		return true;
+	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, key, &name))
+		return false;
+	if (name.type == BSON_BYTE_DOCUMENT)
+		return read_name(&name, database, collection);
+	return read_name(&name, database, collection) &&
+	       (!document_find(value->value, "db", &name) || element_string(&name, database));
+}
+
+enum merge_mode foreign_merge_mode(const struct element *merge)
+{
+	static const char *const whole[] = {"replace", "keepExisting", "fail"};
+	struct element matched;
+	struct bytes word;
+
+	if (merge->type != BSON_BYTE_DOCUMENT || stands_twice(merge->value, "into"))
+		return merge->type == BSON_BYTE_STRING ? MERGE_FIELDS : MERGE_OTHER;
+	if (!document_find(merge->value, "whenMatched", &matched))
+		return MERGE_FIELDS;
+	if (stands_twice(merge->value, "whenMatched") || !element_string(&matched, &word))
+		return MERGE_OTHER;
+	for (size_t i = 0; i < ARRAY_LENGTH(whole); i++)
+		if (bytes_are(word, whole[i]))
+			return MERGE_WHOLE;
+	return bytes_are(word, "merge") ? MERGE_FIELDS : MERGE_OTHER;
+}
+
+/* {$ne: [{$type: "$<the path's first part>"}, "missing"]} */
+static void add_named(struct call *call, const char *path)
+{
+	auto_free char *first = must_strndup(path, strcspn(path, "."));
+	auto_text field = text_join("$", first, "");
+	struct call test = call_call(call, "$ne");
+
+	call_unary(&test, "$type", field.bytes);
+	call_text(&test, "missing");
+	call_close(&test);
+}
+
+static void add_names_of_rule(struct call *call, const struct rule *rule)
+{
+	const char *const fields[] = {rule->array, rule->flag.field, rule->reference.field,
+				      rule->counters.documents, rule->counters.total};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
+		if (fields[i])
+			add_named(call, fields[i]);
+}
+
+static void write_guard(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
+			enum merge_mode mode)
+{
+	size_t stage = open_stage(out, place), set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, NAME_STATE, "$cond"), either;
+
+	either = call_call(&choice, "$or");
+	add_named(&either, NAME_STATE);
+	for (size_t i = 0; mode == MERGE_FIELDS && i < namespace->target_count; i++)
+		add_names_of_rule(&either, namespace->targets[i].rule);
+	call_close(&either);
+	reassemble_add_unsafe(&choice);
+	call_text(&choice, "$$REMOVE");
+	call_close(&choice);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
+
+void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t *place,
+			     const struct element *stage)
+{
+	const struct ruled_namespace *namespace = NULL;
+	struct bytes database = foreign->database, collection;
+	struct element verb;
+	char name[12];
+	bool full;
+
+	if (foreign->cache && first_element(stage, &verb) && element_is(&verb, "$merge") &&
+	    foreign_named(&verb, "into", &database, &collection))
+	namespace = namespace_cache_find(foreign->cache, database, collection, &full);
+	if (namespace) {
+		write_guard(out, place, namespace, foreign_merge_mode(&verb));
+		foreign->served++;
+	}
+	foreign_write_stage(foreign, out, writer_index(name, (*place)++), stage);
+}

@@ -9,27 +9,6 @@
 
 #include <stdio.h>
 
-/* The collection and database that a stage names: a string, or a document with the collection under
- * `key` and maybe `db`. */
-static bool stage_namespace(const struct matching *matching, const struct element *value,
-			    const char *key, struct bytes *database, struct bytes *collection)
-{
-	struct element name;
-
-	*database = matching->database;
-	if (element_string(value, collection))
-		return true;
-	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, key, &name))
-		return false;
-	if (name.type == BSON_BYTE_DOCUMENT) /* {into: {db, coll}}, {from: {db, coll}} */
-		return stage_namespace(matching, &name, "coll", database, collection);
-	if (!element_string(&name, collection))
-		return false;
-	if (document_find(value->value, "db", &name) && !element_string(&name, database))
-		return false;
-	return true;
-}
-
 enum stage_access {
 	STAGE_READS,
 	STAGE_WRITES,
@@ -38,7 +17,8 @@ enum stage_access {
 /* Stages that read ruled namespaces from elsewhere. */
 struct joined {
 	size_t count;
-	const struct ruled_namespace *namespace; /* one of them */
+	const struct ruled_namespace *namespace; /* the last of them */
+	bool writes;
 };
 
 struct stage_rule {
@@ -53,24 +33,25 @@ static const struct stage_rule stage_rules[] = {
 	{"$out", "coll", STAGE_WRITES},
 };
 
-/* Documents can be put together in the stage's own pipeline. */
+/* Documents can be put together in the stage's own pipeline, or be written as they are. */
 static bool is_joined(const struct element *stage)
 {
-	return element_is(stage, "$lookup") || element_is(stage, "$unionWith");
+	return element_is(stage, "$lookup") || element_is(stage, "$unionWith") ||
+	       (element_is(stage, "$merge") && foreign_merge_mode(stage) != MERGE_OTHER);
 }
 
 /* `joined`: counts those that may be served; NULL: they are refused. */
 static bool refuse_stage(const struct matching *matching, const struct element *stage,
 			 struct joined *joined)
 {
-	struct bytes database, collection;
+	struct bytes database = matching->database, collection;
 	const struct ruled_namespace *namespace;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(stage_rules); i++) {
 		const struct stage_rule *rule = &stage_rules[i];
 
 		if (!element_is(stage, rule->name) ||
-		    !stage_namespace(matching, stage, rule->key, &database, &collection))
+		    !foreign_named(stage, rule->key, &database, &collection))
 			continue;
 		/* Overflow collections may be read as they are stored. */
 		if (rule->access == STAGE_READS &&
@@ -78,6 +59,7 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 			continue;
 		namespace = match_find_namespace(matching, database, collection);
 		if (joined && namespace && is_joined(stage)) {
+			joined->writes = joined->writes || rule->access == STAGE_WRITES;
 			joined->count++;
 			joined->namespace = namespace;
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
@@ -333,12 +315,12 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 	auto_buffer struct buffer scratch = {0};
 	struct cursor stages;
 	struct element stage;
-	size_t start = writer_open(&scratch);
+	size_t start = writer_open(&scratch), place = 0;
 
 	if (!cursor_open(&stages, pipeline))
 		return false;
 	while (!foreign.why && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
-		foreign_write_stage(&foreign, &scratch, "", &stage);
+		foreign_write_top_stage(&foreign, &scratch, &place, &stage);
 	if (!foreign.why)
 		writer_close(&scratch, start);
 	if (!foreign.why && foreign.served != joined->count)
@@ -346,8 +328,8 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 	if (!foreign.why)
 		return false;
 	matching->match->namespace = joined->namespace;
-	match_refuse(matching->match, joined->namespace->targets[0].rule, "a $lookup or $unionWith",
-		     foreign.why);
+	match_refuse(matching->match, joined->namespace->targets[0].rule,
+		     "a $lookup, $unionWith or $merge", foreign.why);
 	return true;
 }
 
@@ -382,6 +364,7 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 		return;
 	match->stage = MATCH_NO_STAGE;
 	match->cache = matching->cache;
+	match->touches_array = joined.writes && match->namespace == joined.namespace;
 	if (namespace)
 		match_own_stages(matching, pipeline->value);
 	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {

@@ -19,6 +19,7 @@
 #define RUN 32
 #define DEAD "spillway: the generation ended"
 #define UNCLEAR "spillway: a positional projection"
+#define UNSAFE "spillway: a merged document"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -42,6 +43,11 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 bool reassemble_unclear(struct bytes body, const struct reply_summary *summary)
 {
 	return raised(body, summary, UNCLEAR);
+}
+
+bool reassemble_unsafe(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, UNSAFE);
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -227,6 +233,11 @@ void reassemble_add_death(struct call *call, const char *count)
 void reassemble_add_unclear(struct call *call)
 {
 	add_error(call, UNCLEAR " ", "$type", "$_id");
+}
+
+void reassemble_add_unsafe(struct call *call)
+{
+	add_error(call, UNSAFE " ", "$type", "$_id");
 }
 
 /* f[0:h] ++ overflow[0:n] ++ f[h:] */

@@ -40,5 +40,8 @@ void reassemble_add_death(struct call *call, const char *count);
 /* One that says that the document doesn't tell which element a positional projection means. */
 void reassemble_add_unclear(struct call *call);
 bool reassemble_unclear(struct bytes body, const struct reply_summary *summary);
+/* One that says that a document can't be merged into a ruled namespace. */
+void reassemble_add_unsafe(struct call *call);
+bool reassemble_unsafe(struct bytes body, const struct reply_summary *summary);
 /* A reply's error is the first one. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);

@@ -397,6 +397,22 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 		       : ask_all(sequence, input);
 }
 
+/* What has been merged can't be taken back, nor always be merged again. */
+static bool merges(const struct sequence *sequence)
+{
+	const struct element *pipeline = &sequence->match.command.fields[FIELD_PIPELINE];
+	struct element stage, merge;
+	struct cursor stages;
+	bool found = false;
+
+	if (pipeline->type != BSON_BYTE_ARRAY || !cursor_open(&stages, pipeline->value))
+		return false;
+	while (!found && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		found = stage.type == BSON_BYTE_DOCUMENT &&
+			document_find(stage.value, "$merge", &merge);
+	return found;
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -411,7 +427,7 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	}
 	if (reassemble_died(reply->message.body, &summary)) {
 		sequence->counts.repeats++;
-		if (++aggregate_of(sequence)->attempts >= ATTEMPTS ||
+		if (++aggregate_of(sequence)->attempts >= ATTEMPTS || merges(sequence) ||
 		    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				    "an array was rewritten while it was being read; try again");
@@ -426,6 +442,12 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return ask_all(sequence, input);
 	}
+	if (reassemble_unsafe(reply->message.body, &summary))
+		return fail(
+			sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			"$merge has met a document with a field '_spill', or one with the ruled "
+			"array (or what goes with it) that would be merged field by field; use "
+			"whenMatched: replace");
 	if (reassemble_unclear(reply->message.body, &summary))
 		return fail(
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,

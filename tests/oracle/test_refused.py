@@ -190,6 +190,24 @@ AGGREGATES = [
     aggregate({"$facet": {"a": [{"$lookup": {"from": "books", "localField": "n", "foreignField": "buyers", "as": "b"}}]}}, source="plain"),
     aggregate({"$out": "books"}, source="plain"),
     aggregate({"$merge": {"into": "books", "whenMatched": [{"$set": {"buyers": []}}]}}, source="plain"),
+    aggregate({"$merge": {"into": "books", "whenMatched": "odd"}}, source="plain"),
+]
+LONG = [{"name": "long"}, 2, 3, 4, 5]
+# What a $merge of these into books does, it does to an ordinary collection.
+SOURCE = [{"_id": 1, "n": 7, "buyers": LONG}, {"_id": 2, "buyers": [8]}, {"_id": 3, "m": 1, "buyers": LONG}]
+MERGES = [
+    [{"$merge": {"into": "books", "whenMatched": "replace"}}],
+    [{"$merge": {"into": "books", "whenMatched": "replace", "whenNotMatched": "discard"}}],
+    [{"$merge": {"into": "books", "whenMatched": "keepExisting"}}],
+    [{"$match": {"_id": 3}}, {"$merge": {"into": {"db": "shop", "coll": "books"}, "whenMatched": "fail"}}],
+    [{"$merge": {"into": "books", "whenMatched": "fail"}}],
+    [{"$unset": "buyers"}, {"$merge": "books"}],
+    [{"$project": {"n": {"$size": "$buyers"}}}, {"$merge": {"into": "books", "on": "_id", "whenMatched": "merge"}}],
+    [{"$unionWith": "books"}, {"$set": {"last": {"$last": "$buyers"}}}, {"$merge": {"into": "books", "whenMatched": "replace"}}],
+]
+UNMERGED = [
+    [{"$merge": "books"}], [{"$merge": {"into": "books", "whenMatched": "merge", "whenNotMatched": "fail"}}],
+    [{"$project": {"_spill": "$n"}}, {"$merge": {"into": "books", "whenMatched": "replace"}}],
 ]
 OVERFLOW = [
     {"insert": "book_extras", "documents": [{"book": 1, "more": [1]}]},
@@ -349,6 +367,48 @@ def with_a_plain_collection(value):
     if isinstance(value, list):
         return [with_a_plain_collection(item) for item in value]
     return "plain" if value == "books" else value
+
+
+def fill_source(shop):
+    shop.fill()
+    shop.client.shop.source.drop()
+    shop.client.shop.source.insert_many(SOURCE)
+
+
+@pytest.mark.parametrize("stages", MERGES, ids=case_name)
+def test_a_merge_into_a_ruled_collection(shop, stages):
+    fill_source(shop)
+    seen = []
+    for made in (aggregate(*stages, source="source"), with_a_plain_collection(aggregate(*stages, source="source"))):
+        answer = shop.run(made)
+        found = shop.run({"find": "plain" if seen else "books", "sort": {"_id": 1}})["cursor"]["firstBatch"]
+        seen.append((answer["ok"], answer.get("code"), found))
+    assert seen[0] == seen[1]
+    shop.fill()
+
+
+@pytest.mark.parametrize("stages", UNMERGED, ids=case_name)
+def test_a_document_that_no_merge_may_write(shop, stages):
+    fill_source(shop)
+    require_refusal(shop, aggregate(*stages, source="source"), "$merge")
+
+
+@pytest.mark.parametrize("last", [
+    {"$out": "copies"}, {"$out": {"db": "copied", "coll": "copies"}}, {"$merge": "copies"},
+    {"$merge": {"into": {"db": "copied", "coll": "copies"}, "let": {"a": "$n"}, "whenMatched": [{"$set": {"a": "$$a", "b": "$$new"}}]}},
+], ids=case_name)
+def test_what_a_pipeline_writes_elsewhere_is_whole(shop, last):
+    seen = []
+    for source in ("books", "plain"):
+        for database in ("shop", "copied"):
+            shop.client[database].copies.drop()
+            shop.client[database].copies.insert_one({"_id": 1, "old": True})
+        command = aggregate({"$match": {"n": {"$gte": 1}}}, last, source=source)
+        answer = shop.run({**command, "let": {"c": 1}, "comment": "copied", "bypassDocumentValidation": True})
+        assert answer["ok"] == 1.0, answer
+        seen.append([list(shop.client[database].copies.find(sort=[("_id", 1)])) for database in ("shop", "copied")])
+    assert seen[0] == seen[1]
+    assert "name" in str(seen)
 
 
 @pytest.mark.parametrize("command", OVERFLOW, ids=case_name)

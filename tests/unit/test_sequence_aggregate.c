@@ -257,6 +257,22 @@ Test(sequence_aggregate, a_join_on_the_array_is_asked_of_whole_documents)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, a_merge_into_a_ruled_namespace_is_guarded_and_not_repeated)
+{
+	start(FROM(
+		"{'$match': {'x': 1}}, {'$merge': {'into': 'books', 'whenMatched': 'replace'}}"));
+	expect_sent("$match $set $merge", NULL);
+	play_reply(&play, ERROR(241, "Failed to parse objectId spillway: a merged document int"));
+	play_expect_error(&play, 115, "whenMatched: replace");
+	play_close(&play);
+	start("{'aggregate': 'books', 'pipeline': [{'$merge': 'others'}], 'cursor': {}, '$db': "
+	      "'shop'}");
+	expect_sent(WHOLE " $merge", NULL);
+	play_reply(&play, DIED);
+	play_expect_error(&play, 134, "rewritten while it was being read");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_generation_that_ended_is_asked_for_again_and_not_for_ever)
 {
 	start(FIND(BY_ARRAY));
