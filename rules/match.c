@@ -665,7 +665,10 @@ static void match_legacy_command(const struct matching *matching, const struct l
 	if (matching->match->verdict != VERDICT_HELLO &&
 	    matching->match->verdict != VERDICT_FORWARD &&
 	    matching->match->verdict != VERDICT_REFUSE)
-		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+		match_refuse(matching->match,
+			     matching->match->namespace
+				     ? matching->match->namespace->targets[0].rule
+				     : rule_set_at(matching->rules, 0),
 			     "OP_QUERY", "use OP_MSG on a ruled namespace");
 }
 

@@ -107,7 +107,8 @@ void rule_fini(struct rule *rule);
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection);
 
 /* False only where no namespace with this collection name (in whatever database) is a main or an
- * overflow collection of any rule, nor a view that gives arrays short: the quick test on a message's first bytes. */
+ * overflow collection of any rule, nor a view that gives arrays short: the quick test on a
+ * message's first bytes. */
 bool rule_set_may_concern(const struct rule_set *set, struct bytes collection);
 
 /* A loop's or thread's own memory of the namespaces it has met (a pattern is resolved once for
