@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define NAMESPACE_NOT_FOUND 26
+#define INDEX_NOT_FOUND 27
 #define WIRE_VERSION_6_0 17 /* from it on commands can name a collection's UUID */
 
 /* One check under way. Documents of a reply are judged as they come; the first reason stands. */
@@ -429,7 +430,7 @@ static enum link_result mirror_run(struct mirroring *mirroring, struct buffer *c
 	command_write_concern(command, mirroring->link);
 	writer_close(command, start);
 	result = link_run(mirroring->link, target->overflow_database, buffer_view(command));
-	if (result == LINK_REFUSED)
+	if (result == LINK_REFUSED && link_error(mirroring->link)->code != INDEX_NOT_FOUND)
 		log_warning("mover: '%s.%s': the index '%.*s' could not be made or dropped: %s",
 			    target->overflow_database, target->overflow_collection,
 			    (int)name.length, (const char *)name.data,
@@ -490,12 +491,15 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 {
 	struct mirroring mirroring = {.link = link, .target = target};
 	size_t wanted = writer_open(&mirroring.wanted), there = writer_open(&mirroring.there);
-	enum link_result result = list_indexes(link, target->database, target->collection,
-					       take_main_index, &mirroring);
+	/* The overflow's first: what another Spillway makes there its main collection has already.
+	 */
+	enum link_result result =
+		list_indexes(link, target->overflow_database, target->overflow_collection,
+			     take_overflow_index, &mirroring);
 
 	if (result == LINK_DONE)
-		result = list_indexes(link, target->overflow_database, target->overflow_collection,
-				      take_overflow_index, &mirroring);
+		result = list_indexes(link, target->database, target->collection, take_main_index,
+				      &mirroring);
 	writer_close(&mirroring.wanted, wanted);
 	writer_close(&mirroring.there, there);
 	if (result == LINK_DONE)

@@ -452,6 +452,8 @@ static bool names_no_collection(struct bytes name)
 		"revokeRolesFromRole",
 		"grantPrivilegesToRole",
 		"revokePrivilegesFromRole",
+		"dataSize", /* the name of a whole namespace */
+		"datasize",
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
@@ -578,6 +580,15 @@ static void match_explain(const struct matching *matching)
 	matching->match->edits = false;
 }
 
+static void match_aggregate_command(const struct matching *matching)
+{
+	struct bytes collection = matching->command->collection;
+
+	if (!match_refuse_short_view(matching, matching->database, collection))
+		match_aggregate(matching,
+				match_find_namespace(matching, matching->database, collection));
+}
+
 static void match_command(const struct matching *matching)
 {
 	const struct command *command = matching->command;
@@ -593,18 +604,12 @@ static void match_command(const struct matching *matching)
 		match_rename(matching);
 	else if (bytes_are(name, "bulkWrite"))
 		match_bulk_write(matching);
-	else if (bytes_are(name, "dataSize") || bytes_are(name, "datasize"))
-		return; /* a whole namespace's name, and a size in bytes */
 	else if (bytes_are(name, "applyOps"))
 		refuse_listed_in_array(matching, &command->first, "applyOps");
 	else if (bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce"))
 		match_map_reduce(matching);
-	else if (bytes_are(name, "aggregate") &&
-		 match_refuse_short_view(matching, matching->database, command->collection))
-		return;
 	else if (bytes_are(name, "aggregate"))
-		match_aggregate(matching, match_find_namespace(matching, matching->database,
-							       command->collection));
+		match_aggregate_command(matching);
 	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) &&
 		 match_refuse_view(matching))
 		return;
@@ -665,7 +670,10 @@ static void match_legacy_command(const struct matching *matching, const struct l
 	if (matching->match->verdict != VERDICT_HELLO &&
 	    matching->match->verdict != VERDICT_FORWARD &&
 	    matching->match->verdict != VERDICT_REFUSE)
-		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+		match_refuse(matching->match,
+			     matching->match->namespace
+				     ? matching->match->namespace->targets[0].rule
+				     : rule_set_at(matching->rules, 0),
 			     "OP_QUERY", "use OP_MSG on a ruled namespace");
 }
 

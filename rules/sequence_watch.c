@@ -79,8 +79,10 @@ static enum sequence_outcome take_source(struct sequence *sequence, struct packe
 	const struct ruled_namespace *namespace = sequence->match.namespace;
 	struct reply_summary summary;
 
-	if (!reply_summarise(reply->message.body, &summary) || !summary.ok ||
-	    summary.cursor.length == 0)
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_FAILED_TO_PARSE,
+				     "Spillway: the server's reply can't be read", NULL);
+	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass_helper_error(sequence, reply, NULL);
 	if (!found_some(summary.cursor))
 		return send_client_s(sequence);
@@ -97,7 +99,7 @@ static bool has_changed(const struct sequence *sequence, const struct packet *re
 {
 	struct reply_summary summary;
 
-	return reply_summarise(reply->message.body, &summary) &&
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
 	       (summary.ok || (sequence->match.tending == MOVER_TEND_GONE &&
 			       summary.code == NAMESPACE_NOT_FOUND));
 }

@@ -25,7 +25,7 @@ WHOLE = [f"{CANARY} {number}" for number in range(10)]
 ON_BOOKS = {
     "createRole": "on books", "roles": [], "privileges": [{
         "resource": {"db": "shop", "collection": "books"},
-        "actions": ["find", "insert", "update", "remove"],
+        "actions": ["find", "insert", "update", "remove", "createIndex", "dropCollection"],
     }],
 }
 USERS = {
@@ -347,3 +347,16 @@ def test_an_account_that_can_not_do_the_work_is_told_at_start(cluster, start, us
     spillway = start({"uri": uri(user, cluster.primary.address, secret)} if user else None)
     output = spillway.refuses_to_start()
     assert [words for words in said if words not in output] == [], output
+
+
+def test_who_may_change_a_collection_needs_no_rights_on_its_overflow(spillway, direct, sign_in, books):
+    """The overflow is tended by the upstream account: an index there, and what a drop leaves."""
+    own = sign_in(spillway, "books only").shop.books
+    own.create_index("list")
+    assert "spillway:list_1" in direct.shop.more.index_information()
+    assert direct.shop.more.find_one()
+    own.drop()
+    assert not direct.shop.more.find_one()
+    for change in (lambda: sign_in(spillway, "reader").shop.command("drop", "books"),
+                   lambda: sign_in(spillway, "reader").shop.books.create_index("list")):
+        assert outcome(change)[0] == 13

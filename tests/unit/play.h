@@ -142,6 +142,15 @@ static inline void play_moved(struct play *play, bool moved)
 	play_resume(play, NULL, moved);
 }
 
+/* The mover tends the overflow of this collection by this rule. */
+static inline void play_tended(struct play *play, const char *collection, const char *rule)
+{
+	cr_assert_eq(play->outcome, SEQUENCE_TEND, "no tending was asked: %d", play->outcome);
+	cr_assert(bytes_are(play->sequence->move.collection, collection));
+	cr_assert_str_eq(play->sequence->move.rule->name, rule);
+	play_resume(play, NULL, false);
+}
+
 /* ---- what comes out ---- */
 
 static inline struct message play_message(const struct play *play)

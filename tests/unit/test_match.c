@@ -352,6 +352,10 @@ Test(match, what_changes_a_collection_is_watched_or_refused)
 		 'X'},
 		{INDEX("{'key': {'x': 1}, 'partialFilterExpression': {'f': 1}}"), 's'},
 		{INDEX("{'key': {'f': 1}, 'expireAfterSeconds': 5}"), 'X'},
+		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5, "
+		       "'partialFilterExpression': {'f': {'$exists': true}}}"),
+		 'X'},
+		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5}"), 's'},
 		{INDEX("{'key': {'f': 'text'}}"), 'X'},
 		{INDEX("{'key': {'f': '2dsphere'}}"), 'X'},
 		{INDEX("{'key': {'$**': 'text'}}"), 'X'},
@@ -366,6 +370,138 @@ Test(match, what_changes_a_collection_is_watched_or_refused)
 	};
 
 	EXPECT_BOOKS(cases);
+}
+
+/* ---- views and streams ---- */
+
+#define VIEW(stages) "{'create': 'v', 'viewOn': '@', 'pipeline': [" stages "]}"
+
+Test(match, a_view_may_look_at_other_fields)
+{
+	static const struct books_case cases[] = {
+		{VIEW("{'$project': {'title': 1}}"), '-'},
+		{VIEW("{'$match': {'year': 1}}, {'$project': {'title': 1}}, {'$match': {'f': 1}}"),
+		 '-'},
+		{VIEW("{'$group': {'_id': '$year'}}"), '-'},
+		{VIEW("{'$count': 'n'}"), '-'},
+		{VIEW(""), 'X'},
+		{VIEW("{'$project': {'f': 0}}"), 'X'},
+		{VIEW("{'$project': {'f': 1}}"), 'X'},
+		{VIEW("{'$match': {'f': 1}}, {'$project': {'title': 1}}"), 'X'},
+		{VIEW("{'$unset': 'f'}"), 'X'},
+		{VIEW("{'$project': {'title': 1}}, {'$unionWith': '@'}"), 'X'},
+		{"{'create': 'v', 'viewOn': 'o', 'pipeline': [{'$unionWith': '@'}]}", 'X'},
+		{"{'collMod': 'v', 'viewOn': '@', 'pipeline': []}", 'X'},
+		{"{'collMod': 'v', 'viewOn': '@', 'pipeline': [{'$project': {'title': 1}}]}", '-'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
+Test(match, views_that_give_arrays_short_are_not_read)
+{
+	static const struct short_view views[] = {{(char *)"shop", (char *)"v", NULL},
+						  {(char *)"else", (char *)"w", NULL}};
+	static const struct books_case cases[] = {
+		{"{'find': 'v'}", 'X'},
+		{"{'count': 'v'}", 'X'},
+		{"{'distinct': 'v', 'key': 'x'}", 'X'},
+		{"{'aggregate': 'v', 'pipeline': []}", 'X'},
+		{"{'explain': {'find': 'v'}}", 'X'},
+		{"{'mapReduce': 'v', 'out': {'inline': 1}}", 'X'},
+		{"{'aggregate': 'o', 'pipeline': [{'$unionWith': 'v'}]}", 'X'},
+		{"{'create': 'u', 'viewOn': 'v', 'pipeline': []}", 'X'},
+		{"{'collMod': 'v', 'viewOn': 'o', 'pipeline': []}", 's'},
+		{"{'drop': 'v'}", 's'},
+		{"{'listIndexes': 'v'}", '-'},
+		{"{'find': 'w'}", '-'},
+		{"{'find': 'vv'}", '-'},
+	};
+	struct short_view known[2];
+
+	shop = shop_open();
+	for (size_t i = 0; i < 2; i++) {
+		known[i] = views[i];
+		known[i].rule = rule_set_at(shop.config->rules, 0);
+	}
+	cr_assert_not(rule_set_may_concern(shop.config->rules, bytes_of("v")));
+	rule_set_take_views(shop.config->rules, known, 2);
+	cr_assert(rule_set_may_concern(shop.config->rules, bytes_of("v")));
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		expect_on(cases[i].command, "books", cases[i].verdict);
+	rule_set_take_views(shop.config->rules, known, 2);
+	rule_set_take_views(shop.config->rules, known + 1, 1);
+	expect_on("{'find': 'v'}", "books", '-');
+	close_shop();
+}
+
+Test(match, a_view_s_definition_says_whether_arrays_come_out_of_it_short)
+{
+	static const struct short_view view = {(char *)"shop", (char *)"v", NULL};
+	struct short_view known = view;
+	struct bytes whole = made_bson("{}"),
+		     title = made_bson("{'0': {'$project': {'title': 1}}}");
+	struct bytes joined = made_bson("{'0': {'$lookup': {'from': 'books', 'as': 'x'}}}");
+	struct bytes database = bytes_of("shop");
+	const struct rule *rule;
+
+	shop = shop_open();
+	rule = rule_set_at(shop.config->rules, 0);
+	known.rule = rule;
+	cr_assert_eq(match_view(shop.cache, database, bytes_of("books"), whole), rule);
+	cr_assert_null(match_view(shop.cache, database, bytes_of("books"), title));
+	cr_assert_null(match_view(shop.cache, database, bytes_of("other"), whole));
+	cr_assert(match_view(shop.cache, database, bytes_of("other"), joined));
+	cr_assert_null(match_view(shop.cache, database, bytes_of("books_more"), whole));
+	cr_assert_null(match_view(shop.cache, bytes_of("else"), bytes_of("books"), whole));
+	cr_assert_null(match_view(shop.cache, database, bytes_of("v"), title));
+	rule_set_take_views(shop.config->rules, &known, 1);
+	cr_assert_eq(match_view(shop.cache, database, bytes_of("v"), title), rule);
+	close_shop();
+}
+
+Test(match, a_change_stream_of_all_collections_looks_nothing_up)
+{
+#define STREAM(options) "{'aggregate': 1, 'pipeline': [{'$changeStream': {" options "}}]}"
+	shop = shop_open();
+	cr_assert_eq(match_on(STREAM(""), "shop", "").verdict, VERDICT_FORWARD);
+	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "shop", "").verdict,
+		     VERDICT_REFUSE);
+	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "tenant_3", "").verdict,
+		     VERDICT_REFUSE);
+	cr_assert_eq(match_on(STREAM("'fullDocumentBeforeChange': 'required'"), "shop", "").verdict,
+		     VERDICT_REFUSE);
+	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "else", "").verdict,
+		     VERDICT_FORWARD);
+	cr_assert_eq(
+		match_on(STREAM("'fullDocument': 'updateLookup', 'allChangesForCluster': true"),
+			 "admin", "")
+			.verdict,
+		VERDICT_REFUSE);
+	cr_assert_eq(match_on(STREAM("'allChangesForCluster': true"), "admin", "").verdict,
+		     VERDICT_FORWARD);
+	close_shop();
+}
+
+Test(match, a_rename_stays_under_the_same_rules)
+{
+	static const struct {
+		const char *from, *to;
+		char verdict;
+	} cases[] = {
+		{"shop.books", "shop.old", 'X'},       {"shop.books", "shop.pairs", 'X'},
+		{"shop.old", "shop.books", 's'},       {"tenant_1.posts", "tenant_2.posts", 's'},
+		{"tenant_1.posts", "shop.books", 'X'}, {"shop.old", "side.rest", 'X'},
+		{"side.rest", "shop.old", 'X'},        {"shop.old", "shop.new", '-'},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		expect_on(made_text("{'renameCollection': '%s', 'to': '%s'}", cases[i].from,
+				    cases[i].to),
+			  "", cases[i].verdict);
+	expect_on("{'renameCollection': 'shop.old', 'to': 'shop.books', 'to': 'shop.x'}", "", 'X');
+	close_shop();
 }
 
 Test(match, explain_is_of_what_would_be_run)

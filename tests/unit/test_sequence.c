@@ -72,6 +72,7 @@ Test(sequence, older_requests_are_refused_in_their_own_form)
 		int32_t flags;
 	} cases[] = {
 		{OPCODE_QUERY, "shop.$cmd", "{'drop': 'books_more'}", "errmsg", 0},
+		{OPCODE_QUERY, "shop.$cmd", "{'dropDatabase': 1}", "errmsg", 0},
 		{OPCODE_QUERY, "shop.books", "{}", "$err", LEGACY_REPLY_QUERY_FAILURE},
 		{OPCODE_GET_MORE, "shop.books", "{}", "$err", LEGACY_REPLY_QUERY_FAILURE},
 	};
