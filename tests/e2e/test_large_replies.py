@@ -25,7 +25,7 @@ RULE = {
 }
 MEGABYTE = 1024 * 1024
 MESSAGE = 48000000
-COUNT = 14
+COUNT = 9
 LAYOUTS = ("told", "untold")
 
 
@@ -138,29 +138,25 @@ def find(layout, order=1, **more):
     return {"find": "fat", "filter": {"layout": layout}, "sort": {"number": order}, **more}
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("layout, order", [("told", 1), ("untold", -1)])
 def test_large_documents_come_whole_and_in_order(walk, layout, order):
     found, counts = walk.all(find(layout, order))
     assert found == [expected(layout, number) for number in range(COUNT)][::order]
-    assert len(counts) > 2 and all(counts), counts
+    assert len(counts) > 1 and all(counts), counts
 
 
 def test_batches_as_the_client_wants_them(walk):
     found, counts = walk.all(find("untold", batchSize=0), batchSize=2)
     assert found == [expected("untold", number) for number in range(COUNT)]
     assert counts[0] == 0 and max(counts) == 2
-    found, counts = walk.all(find("untold", batchSize=1), batchSize=1)
-    assert found == [expected("untold", number) for number in range(COUNT)]
-    assert set(counts) <= {0, 1}
 
 
 def test_a_limit_and_an_aggregate(walk):
-    found, counts = walk.all(find("untold", limit=9, skip=1))
-    assert found == [expected("untold", number) for number in range(1, 10)]
-    stages = [{"$match": {"layout": "untold"}}, {"$sort": {"number": -1}}, {"$limit": 10}]
+    found, counts = walk.all(find("untold", limit=7, skip=1))
+    assert found == [expected("untold", number) for number in range(1, 8)] and len(counts) > 1
+    stages = [{"$match": {"layout": "untold"}}, {"$sort": {"number": -1}}, {"$limit": 8}]
     found, counts = walk.all({"aggregate": "fat", "pipeline": stages, "cursor": {}})
-    assert found == [expected("untold", number) for number in range(COUNT)][:-11:-1] and len(counts) > 1
+    assert found == [expected("untold", number) for number in range(COUNT)][:0:-1] and len(counts) > 1
 
 
 def test_a_single_batch_ends_where_a_message_is_full(clients, walk):
@@ -199,14 +195,14 @@ def test_raw_batches_hold_whole_documents(clients):
 def test_what_changes_meanwhile_is_seen_as_it_was_read(walk, direct):
     """A batch is one moment: what has no room in its reply comes as it was then."""
     reply = walk.call(find("told", batchSize=COUNT))
-    direct.shop.fat.update_one({"_id": "told12"}, {"$set": {"layout": "changed", "number": 99}})
+    direct.shop.fat.update_one({"_id": "told08"}, {"$set": {"layout": "changed", "number": 99}})
     try:
         found = reply["firstBatch"]
         while reply["id"]:
             reply = walk.more(reply)
             found += reply["nextBatch"]
     finally:
-        direct.shop.fat.update_one({"_id": "told12"}, {"$set": {"layout": "told", "number": 12}})
+        direct.shop.fat.update_one({"_id": "told08"}, {"$set": {"layout": "told", "number": 8}})
     assert found == [expected("told", number) for number in range(COUNT)]
 
 
@@ -262,9 +258,9 @@ def test_memory_stays_within_a_reply_and_what_it_is_made_of(servers):
     with Spillway([servers[0].primary], [RULE], name="spillway2") as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, document_class=RawBSONDocument) as client:
             before = high_water(spillway)
-            for layout in LAYOUTS:
+            for layout in (*LAYOUTS, *LAYOUTS):
                 total = sum(len(book.raw) for book in client.shop.fat.find({"layout": layout}))
-                assert total > 100 * MEGABYTE
+                assert total > 60 * MEGABYTE
             assert high_water(spillway) - before < 190 * MEGABYTE
 
 
