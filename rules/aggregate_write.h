@@ -30,7 +30,7 @@ enum aggregate_need aggregate_need(const struct command *command,
 
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,
  * distinct and aggregate. `match`: of the request, which may explain the command. `begun`: the
- * transaction that the client's command starts has started. `probe`: the overflow is asked, too, all
- * in one reply; NULL: it isn't. */
+ * transaction that the client's command starts has started. `probe`: the overflow is asked, too,
+ * all in one reply; NULL: it isn't. */
 void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
 		     bool begun, const struct probe *probe);
