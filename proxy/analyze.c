@@ -212,38 +212,50 @@ static void write_length(struct buffer *out, const char *name, const char *path)
 	writer_close(out, document);
 }
 
-static void write_array(struct buffer *out, const char *name, const char *path, size_t number)
-{
-	size_t document = writer_open_document(out, name), literal;
+#define DOCUMENT_BYTES "{\"$bsonSize\": \"$$ROOT\"}"
+#define DOCUMENT_SPLIT "{\"$cond\": [{\"$gt\": [\"$_spill\", null]}, 1, 0]}"
+#define ARRAY_BYTES "{\"$bsonSize\": {\"a\": \"$@\"}}"
 
-	literal = writer_open_document(out, "a"); /* a bare 0 would leave the field out */
-	writer_int32(out, "$literal", (int32_t)number);
-	writer_close(out, literal);
+/* One array: all is worked out in the group itself, which is a quarter faster than a stage before
+ * it. */
+static void write_direct_group(struct buffer *out, size_t *index, const char *path)
+{
+	size_t stage, group = open_stage(out, index, "$group", &stage), id;
+
+	id = writer_open_document(out, "_id");
+	write_json(out, "a", "", "{\"$literal\": 0}");
 	write_length(out, "n", path);
-	write_json(out, "b", path, "{\"$bsonSize\": {\"a\": \"$@\"}}");
-	writer_close(out, document);
+	write_json(out, "c", path, "{\"$ceil\": {\"$log\": [" ARRAY_BYTES ", 2]}}");
+	writer_close(out, id);
+	write_json(out, "d", "", "{\"$sum\": 1}");
+	write_json(out, "b", path, "{\"$sum\": " ARRAY_BYTES "}");
+	write_json(out, "m", path, "{\"$max\": " ARRAY_BYTES "}");
+	write_json(out, "r", "", "{\"$sum\": " DOCUMENT_BYTES "}");
+	write_json(out, "l", "", "{\"$max\": " DOCUMENT_BYTES "}");
+	write_json(out, "s", "", "{\"$sum\": " DOCUMENT_SPLIT "}");
+	close_stage(out, group, stage);
 }
 
-/* What is wanted of each document: its arrays' numbers, lengths and bytes, its own bytes. */
+/* Several: what is wanted of each document, its arrays' numbers, lengths and bytes, once for each
+ * array. */
 static void write_project(struct buffer *out, size_t *index, const struct analyze_report *report)
 {
-	size_t stage, project = open_stage(out, index, "$project", &stage), arrays;
+	size_t stage, project = open_stage(out, index, "$project", &stage), arrays, array;
 	char name[12];
 
 	writer_int32(out, "_id", 0);
-	if (report->array_count == 1) {
-		write_array(out, "a", report->arrays[0].path, 0);
-	} else {
-		arrays = writer_open_array(out, "a");
-		for (size_t i = 0; i < report->array_count; i++)
-			write_array(out, writer_index(name, i), report->arrays[i].path, i);
-		writer_close(out, arrays);
+	arrays = writer_open_array(out, "a");
+	for (size_t i = 0; i < report->array_count; i++) {
+		array = writer_open_document(out, writer_index(name, i));
+		writer_int32(out, "a", (int32_t)i);
+		write_length(out, "n", report->arrays[i].path);
+		write_json(out, "b", report->arrays[i].path, ARRAY_BYTES);
+		writer_close(out, array);
 	}
-	write_json(out, "r", "", "{\"$bsonSize\": \"$$ROOT\"}");
-	write_json(out, "s", "", "{\"$cond\": [{\"$gt\": [\"$_spill\", null]}, 1, 0]}");
+	writer_close(out, arrays);
+	write_json(out, "r", "", DOCUMENT_BYTES);
+	write_json(out, "s", "", DOCUMENT_SPLIT);
 	close_stage(out, project, stage);
-	if (report->array_count == 1)
-		return;
 	stage = writer_open_document(out, writer_index(name, (*index)++));
 	writer_string(out, "$unwind", "$a");
 	writer_close(out, stage);
@@ -418,8 +430,12 @@ static bool count_arrays(struct analyze *analyze, int64_t sample)
 	if (sample != SAMPLE_ALL)
 		write_draw(&pipeline, &index, analyze,
 			   (double)sample / (double)analyze->report.documents);
-	write_project(&pipeline, &index, &analyze->report);
-	write_group(&pipeline, &index);
+	if (analyze->report.array_count == 1) {
+		write_direct_group(&pipeline, &index, analyze->report.arrays[0].path);
+	} else {
+		write_project(&pipeline, &index, &analyze->report);
+		write_group(&pipeline, &index);
+	}
 	writer_close(&pipeline, start);
 	return aggregate(analyze, &pipeline, sample != SAMPLE_ALL, take_group, NULL);
 }
