@@ -152,7 +152,8 @@ static void take_connection(struct clients *clients, const bson_t *own, struct b
 	count_client(clients, client);
 }
 
-static bool look_at_connections(struct check *check, struct clients *clients, const bson_t *own)
+static void look_at_connections(struct check *check, struct link *link, struct clients *clients,
+				const bson_t *own)
 {
 	struct copies operations = {0};
 	bson_t *command = BCON_NEW(
@@ -162,7 +163,7 @@ static bool look_at_connections(struct check *check, struct clients *clients, co
 		"_id", BCON_UTF8("$client"), "appName", "{", "$first", BCON_UTF8("$appName"), "}",
 		"driver", "{", "$first", BCON_UTF8("$clientMetadata.driver.name"), "}", "}", "}",
 		"]", "cursor", "{", "}");
-	enum link_result result = check_collect(check, "admin", command, &operations);
+	enum link_result result = check_collect(link, "admin", command, &operations);
 
 	for (size_t i = 0; i < operations.count; i++)
 		take_connection(clients, own, operations.list[i]);
@@ -173,8 +174,23 @@ static bool look_at_connections(struct check *check, struct clients *clients, co
 			      bson_strdup_printf("who is connected could not be looked at (the "
 						 "account would need the action inprog on the "
 						 "cluster): %s",
-						 link_error(check->link)->message));
-	return result == LINK_DONE;
+						 link_error(link)->message));
+}
+
+/* A server that does not answer has been told of already. */
+static void look_at_servers(struct check *check, struct clients *clients, const bson_t *own)
+{
+	bson_error_t error;
+
+	for (size_t i = 0; i < check->config->listen_count; i++) {
+		struct link *link =
+			link_open_server(check->config->upstream_uri,
+					 check->config->listen[i].server, &check->stopping, &error);
+
+		if (link)
+			look_at_connections(check, link, clients, own);
+		link_free(link);
+	}
 }
 
 static void tell_clients(struct check *check, struct clients *clients)
@@ -216,7 +232,7 @@ void check_clients(struct check *check)
 				    "around it can only be told while it runs"));
 		return;
 	}
-	(void)look_at_connections(check, &clients, own);
+	look_at_servers(check, &clients, own);
 	tell_clients(check, &clients);
 	bson_destroy(own);
 }

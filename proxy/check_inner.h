@@ -20,7 +20,7 @@ struct copies {
 };
 void copies_fini(struct copies *copies);
 /* Runs a command that returns a cursor, and copies each document of it. */
-must_check enum link_result check_collect(struct check *check, const char *database,
+must_check enum link_result check_collect(struct link *link, const char *database,
 					  const bson_t *command, struct copies *copies);
 
 /* The parts, in the order in which they are looked at. Each only reads, and finds nothing more once

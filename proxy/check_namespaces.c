@@ -37,7 +37,7 @@ static void list_collections(struct check *check, const char *database, struct c
 {
 	bson_t *command = BCON_NEW("listCollections", BCON_INT32(1));
 
-	if (check_collect(check, database, command, copies) == LINK_REFUSED)
+	if (check_collect(check->link, database, command, copies) == LINK_REFUSED)
 		findings_note(
 			&check->findings, "unseen", NULL,
 			bson_strdup_printf("the collections of '%s' could not be looked at: %s",
@@ -50,7 +50,7 @@ static void list_indexes(struct check *check, const char *database, const char *
 {
 	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(collection));
 
-	if (check_collect(check, database, command, copies) == LINK_REFUSED &&
+	if (check_collect(check->link, database, command, copies) == LINK_REFUSED &&
 	    link_error(check->link)->code != NAMESPACE_NOT_FOUND)
 		findings_note(
 			&check->findings, "unseen", NULL,

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define VERSION_TEXT_MAX 64
-#define MAJOR_LEAST 5 /* $lookup with both fields and a pipeline */
+#define MAJOR_LEAST 6 /* the first long-lived one with $sortArray */
 
 void copies_fini(struct copies *copies)
 {
@@ -31,12 +31,12 @@ static void copy_document(void *context, struct bytes document)
 	copies->list[copies->count++] = (struct bytes){copy, document.length};
 }
 
-must_check enum link_result check_collect(struct check *check, const char *database,
+must_check enum link_result check_collect(struct link *link, const char *database,
 					  const bson_t *command, struct copies *copies)
 {
 	struct bytes view = {bson_get_data(command), command->len};
 
-	return link_find(check->link, database, view, copy_document, copies);
+	return link_find(link, database, view, copy_document, copies);
 }
 
 static enum link_result run_number(struct link *link, const char *name)

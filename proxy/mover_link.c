@@ -478,16 +478,20 @@ static bool takes_writes(const struct link *link)
 	       element_truth(&element);
 }
 
-static struct link *link_open_host(const char *text, const char *host, const atomic_bool *stopping,
-				   bson_error_t *error)
+must_check struct link *link_open_server(const char *text, const char *host,
+					 const atomic_bool *stopping, bson_error_t *error)
 {
 	auto_free char *one = text_for_host(text, host);
 	mongoc_uri_t *uri = parse_uri(one, error);
-	struct link *link;
 
-	if (!uri)
-		return NULL;
-	link = link_new(uri, stopping, error);
+	return uri ? link_new(uri, stopping, error) : NULL;
+}
+
+static struct link *link_open_host(const char *text, const char *host, const atomic_bool *stopping,
+				   bson_error_t *error)
+{
+	struct link *link = link_open_server(text, host, stopping, error);
+
 	if (!link || takes_writes(link))
 		return link;
 	bson_set_error(error, MONGOC_ERROR_SERVER_SELECTION, 0, "'%s' does not take writes", host);

@@ -36,6 +36,9 @@ must_check struct link *link_open(const char *uri, const atomic_bool *stopping,
 /* To this one server, whatever it is, without the uri's credentials; its TLS options hold. */
 must_check struct link *link_open_member(const char *uri, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error);
+/* The same with the uri's credentials. */
+must_check struct link *link_open_server(const char *uri, const char *host,
+					 const atomic_bool *stopping, bson_error_t *error);
 void link_free(struct link *link);
 
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */

@@ -174,7 +174,7 @@ def test_versions_are_judged():
     with fake("4.4.29") as old, fake("6.0.5") as new:
         upstream = {"uri": new.uri}
         (finding,) = findings([old], rule(), upstream=upstream)
-        assert finding["kind"] == "version" and "4.4.29" in finding["what"] and "5.0" in finding["remedy"]
+        assert finding["kind"] == "version" and "4.4.29" in finding["what"] and "6.0" in finding["remedy"]
         with fake("7.0.1") as newer:
             (finding,) = findings([new, newer], rule(), upstream=upstream)
         assert "6.0.5 and 7.0.1" in finding["what"]
@@ -192,13 +192,15 @@ def test_sharding_is_found():
 def test_clients_that_go_around_are_told_from_those_that_come_through(cluster):
     with Spillway(cluster.members, [rule("clients")]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, appname="good") as through, \
-            cluster.client(appname="nightly export") as around:
-        through.shop.clients.find_one()
-        around.shop.clients.find_one()
+            cluster.client(appname="nightly export") as around, \
+            cluster.members[1].client(appname="report", readPreference="secondary") as aside:
+        for client in (through, around, aside):
+            client.shop.clients.find_one()
         found = look(spillway)["findings"]
         names = [finding["what"] for finding in found]
         assert set(kinds(found)) == {"direct-client"}
-        assert any("'nightly export'" in name and "PyMongo" in name and "127.0.0.1" in name for name in names)
+        for application in ("'nightly export'", "'report'"):
+            assert any(application in name and "PyMongo" in name and "127.0.0.1" in name for name in names)
         assert not any("'good'" in name for name in names)
 
 
