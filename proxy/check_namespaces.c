@@ -315,6 +315,11 @@ static void add_matching(struct check *check, struct databases *databases, const
 	struct cursor cursor;
 
 	bson_destroy(command);
+	if (result == LINK_REFUSED)
+		findings_note(
+			&check->findings, "unseen", NULL,
+			bson_strdup_printf("which databases '%s' matches could not be seen: %s",
+					   pattern, link_error(check->link)->message));
 	if (result != LINK_DONE || !document_find(link_body(check->link), "databases", &list) ||
 	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
 		return;
