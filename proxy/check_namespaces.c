@@ -165,9 +165,11 @@ static void compare_indexes(struct looking *looking)
 						target->namespace->collection, (int)name.length,
 						(const char *)name.data, target->overflow_database,
 						target->overflow_collection, path),
-			     bson_strdup_printf("add to the rule's overflow: indexes: "
-						"[ { keys: { \"%s\": 1 } } ]",
-						path));
+			     bson_strdup_printf(
+				     "let serve run, which makes it; where it runs, its log says "
+				     "why it could not. Or add to the rule's overflow: indexes: "
+				     "[ { keys: { \"%s\": 1 } } ]",
+				     path));
 	}
 }
 
@@ -191,9 +193,9 @@ static void look_for_views(struct looking *looking)
 			seen[i] = true;
 			sources[count++] = (const char *)name.data; /* BSON ends it with a NUL */
 			findings_add(&looking->check->findings, "view", target->rule->name,
-				     bson_strdup_printf("the view '%s.%s' reads '%s': it would see "
+				     bson_strdup_printf("the view '%s.%s' reads '%s': it may see "
 							"short arrays, and is refused through "
-							"Spillway",
+							"Spillway where it would",
 							target->namespace->database,
 							(const char *)name.data, sources[s]),
 				     bson_strdup("have its users run the view's pipeline on the "

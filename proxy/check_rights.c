@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 static const char *const on_main[] = {"find", "update", "listIndexes", NULL};
-static const char *const on_overflow[] = {"find",        "insert",      "update", "remove",
-					  "listIndexes", "createIndex", NULL};
+static const char *const on_overflow[] = {"find",        "insert",      "update",    "remove",
+					  "listIndexes", "createIndex", "dropIndex", NULL};
 static const char *const on_database[] = {"listCollections", NULL};
 static const char *const on_cluster[] = {"listDatabases", NULL};
 
