@@ -113,10 +113,17 @@ static bool reads_arrays(const struct pipeline *pipeline, const struct element *
 	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
 }
 
-/* Those that match are known: nothing is put together. */
-static void add_light(struct pipeline *pipeline)
+/* Those that match are known. */
+static void add_known(struct pipeline *pipeline)
 {
-	if (pipeline->probe->whole)
+	const struct probe *probe = pipeline->probe;
+
+	if (probe->alone && probe->whole) {
+		reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+					false);
+		return;
+	}
+	if (probe->whole)
 		reassemble_write_guards(pipeline->out, &pipeline->place, pipeline->namespace);
 	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 }
@@ -134,8 +141,8 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 					    pipeline->namespace);
 	else if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
-	if (pipeline->probe && pipeline->probe->light) {
-		add_light(pipeline);
+	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
+		add_known(pipeline);
 		return;
 	}
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
@@ -480,7 +487,7 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 		add_distinct(pipeline);
 	else
 		add_stages(pipeline, stage);
-	if (pipeline->probe)
+	if (pipeline->probe && !pipeline->probe->alone)
 		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
 	writer_close(pipeline->out, array);
 }

@@ -240,29 +240,38 @@ static void write_generations(struct buffer *out, const struct probe *probe)
 	writer_close(out, condition);
 }
 
+/* {_id: {$in: <named>}}, and their generations where these decide */
+static void write_named(struct buffer *out, const char *name, const struct probe *probe)
+{
+	size_t named = writer_open_document(out, name), id = writer_open_document(out, "_id");
+
+	writer_array(out, "$in", buffer_view(&probe->named));
+	writer_close(out, id);
+	if (probe->light || probe->alone)
+		write_generations(out, probe);
+	writer_close(out, named);
+}
+
 void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
 			    const struct ruled_namespace *namespace, const struct probe *probe)
 {
 	char name[12];
 	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
 	size_t match = writer_open_document(out, "$match");
-	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either, branch, id;
+	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either;
 
 	filter_split_write(out, &conjunct, filter, namespace, FILTER_REST_ALL);
-	last = writer_open_document(out, writer_index(name, conjunct));
-	either = writer_open_array(out, "$or");
-	writer_document(out, "0", buffer_view(&probe->main));
-	if (probe->named.length > 0) {
-		branch = writer_open_document(out, "1");
-		id = writer_open_document(out, "_id");
-		writer_array(out, "$in", buffer_view(&probe->named));
-		writer_close(out, id);
-		if (probe->light)
-			write_generations(out, probe);
-		writer_close(out, branch);
+	if (probe->alone) {
+		write_named(out, writer_index(name, conjunct), probe);
+	} else {
+		last = writer_open_document(out, writer_index(name, conjunct));
+		either = writer_open_array(out, "$or");
+		writer_document(out, "0", buffer_view(&probe->main));
+		if (probe->named.length > 0)
+			write_named(out, "1", probe);
+		writer_close(out, either);
+		writer_close(out, last);
 	}
-	writer_close(out, either);
-	writer_close(out, last);
 	writer_close(out, list);
 	writer_close(out, match);
 	writer_close(out, stage);
@@ -328,6 +337,20 @@ static bool is_named(const struct probe *probe, const struct element *id,
 		if (same(&other, id) && same(&others, generation))
 			return true;
 	return false;
+}
+
+bool probe_names_one(const struct probe *probe)
+{
+	struct cursor cursor;
+	struct element first, other;
+
+	if (probe->named.length == 0 || !cursor_open(&cursor, buffer_view(&probe->named)) ||
+	    cursor_next(&cursor, &first) != CURSOR_ELEMENT)
+		return false;
+	while (cursor_next(&cursor, &other) == CURSOR_ELEMENT)
+		if (!same(&first, &other))
+			return false;
+	return true;
 }
 
 /* The hits of a reply: _ids and generations, side by side. */

@@ -21,7 +21,8 @@ struct probe {
 	const struct target *target;
 	bool exact; /* no other condition reads an array, and it is the whole of this one */
 	bool light; /* asked so that no array is put together: `exact` */
-	bool whole; /* light: documents come whole, and one with a state raises the error */
+	bool whole; /* documents come whole: asked lightly, one with a state raises the error */
+	bool alone; /* `exact`: asked for what is named, of the generations that are named */
 };
 
 /* False where no condition of the filter is one that a single element satisfies, or where another
@@ -41,5 +42,7 @@ enum probe_found {
 	PROBE_AGAIN,    /* hits were not named before: they are now */
 	PROBE_TOO_MANY, /* or broken: another way */
 };
+/* One document is named. */
+bool probe_names_one(const struct probe *probe);
 /* Looks through a reply's batch, an array. `documents`: how many stand before the hits. */
 enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents);

@@ -2,6 +2,7 @@
  * the client gets the reply of its own command. */
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
+#include "rules/options.h"
 #include "rules/reassemble.h"
 #include "rules/sequence_inner.h"
 
@@ -373,6 +374,23 @@ static bool took_too_long(const struct sequence_aggregate *aggregate,
 	       (uint64_t)aggregate->probe.target->rule->gc_delay_ms;
 }
 
+/* After hits that had not been named. */
+static enum sequence_outcome ask_again(struct sequence *sequence,
+				       const struct sequence_input *input, size_t documents)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct command *command = &sequence->match.command;
+
+	aggregate->probe.alone = aggregate->probe.exact && !aggregate->probe.alone &&
+				 documents == 0 && bytes_are(command->first.name, "find") &&
+				 options_number(command, "skip") == 0 &&
+				 probe_names_one(&aggregate->probe);
+	sequence->counts.repeats++;
+	return ++aggregate->probes < PROBES && sequence_time_left(sequence, input) != 0
+		       ? ask(sequence, input)
+		       : ask_all(sequence, input);
+}
+
 static enum sequence_outcome take_probe(struct sequence *sequence,
 					const struct sequence_input *input,
 					struct bytes cursor_document)
@@ -389,12 +407,9 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 		found = probe_take(&aggregate->probe, field.value, &documents);
 	if (found == PROBE_TOO_MANY || documents > (size_t)room || took_too_long(aggregate, input))
 		return ask_all(sequence, input);
-	if (found == PROBE_COMPLETE)
+	if (found == PROBE_COMPLETE && (documents > 0 || !aggregate->probe.alone))
 		return answer_cut(sequence, input->reply, cursor_document, documents);
-	sequence->counts.repeats++;
-	return ++aggregate->probes < PROBES && sequence_time_left(sequence, input) != 0
-		       ? ask(sequence, input)
-		       : ask_all(sequence, input);
+	return ask_again(sequence, input, documents);
 }
 
 /* What has been merged can't be taken back, nor always be merged again. */

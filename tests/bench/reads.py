@@ -52,8 +52,8 @@ def insert_many(database, scale, length, outliers):
         documents = []
         for i in range(first, first + 1000):
             outlier = i % step == step // 2
-            documents.append({"_id": i, "n": i % 10,
-                              ARRAY: [i * length + k for k in range(length)] if outlier else [-1 - (i + k) % 100 for k in range(10)]})
+            own, common = [i * length + k for k in range(length)], [-1 - (i + k) % 100 for k in range(10)]
+            documents.append({"_id": i, "n": i % 10, ARRAY: own if outlier else common})
         for name in (DIRECT, RULED):
             database[name].insert_many(documents, ordered=False)
 

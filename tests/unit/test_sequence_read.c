@@ -169,6 +169,37 @@ Test(sequence_read, much_overflow_comes_by_a_get_more)
 	}
 }
 
+/* Documents made from the format and their numbers, with commas between them. */
+static const char *hundred(const char *format)
+{
+	const char *all = "";
+
+	for (int i = 0; i < 100; i++) {
+		const char *number = made_text("%d", i), *one = "";
+
+		for (const char *c = format; *c; c++)
+			one = *c == '#' ? made_text("%s%s", one, number)
+					: made_text("%s%c", one, *c);
+		all = made_text(i ? "%s, %s" : "%s%s", all, one);
+	}
+	return all;
+}
+
+Test(sequence_read, one_query_serves_a_hundred_documents)
+{
+	play_command(&play, FIND, VERDICT_READ);
+	play_reply(&play, made_text(CURSOR("'firstBatch': [%s]"),
+				    hundred("{'_id': #, 'f': [1, 2], '_spill': {'f': {'g': " G1
+					    ", 'h': 2, 'n': 1}}}")));
+	play_reply(&play, made_text(OVERFLOW("%s"), hundred("{'book': #, '_spill': {'g': " G1
+							    ", 'p': 0, 'i': 1}, 'more': [3]}")));
+	play_expect_answer(&play, made_text(CURSOR("'firstBatch': [%s]"),
+					    hundred("{'_id': #, 'f': [1, 2, 3]}")));
+	cr_assert_eq(play.sequence->counts.merged, 100);
+	cr_assert_eq(play.sequence->counts.fetches, 1);
+	play_close(&play);
+}
+
 Test(sequence_read, each_rule_of_a_namespace_has_its_overflow)
 {
 	play_command(&play, "{'find': 'pairs', '$db': 'shop'}", VERDICT_READ);
