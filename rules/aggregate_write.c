@@ -2,6 +2,7 @@
 #include "rules/aggregate_write.h"
 
 #include "protocol/writer.h"
+#include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
 #include "rules/options.h"
@@ -27,6 +28,21 @@ const char *aggregate_unserved_filter(const struct element *filter)
 		       : NULL;
 }
 
+/* A sort by nothing but $natural, which an aggregate has as a hint: 1 or -1, else 0. */
+static int natural_order(const struct command *command)
+{
+	const struct element *sort = &command->fields[FIELD_SORT];
+	struct element order, behind;
+	struct cursor cursor;
+	int64_t number = 0;
+
+	if (sort->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, sort->value) ||
+	    cursor_next(&cursor, &order) != CURSOR_ELEMENT || !element_is(&order, "$natural") ||
+	    cursor_next(&cursor, &behind) != CURSOR_END || !element_integer(&order, &number))
+		return 0;
+	return number == 1 || number == -1 ? (int)number : 0;
+}
+
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace)
 {
@@ -46,8 +62,9 @@ const char *aggregate_unserved_find(const struct command *command,
 		       "where arrays are put together";
 	if (command_has(command, FIELD_MIN) || command_has(command, FIELD_MAX))
 		return "min and max can't be had where arrays are put together";
-	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option))
-		return "a $natural sort can't be had where arrays are put together";
+	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option) &&
+	    (natural_order(command) == 0 || command_has(command, FIELD_HINT)))
+		return "such a $natural sort can't be had where arrays are put together";
 	if (projection->type == BSON_BYTE_DOCUMENT &&
 	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
@@ -58,11 +75,7 @@ const char *aggregate_unserved_find(const struct command *command,
 
 const char *aggregate_unserved_key(struct bytes key)
 {
-	for (size_t i = 0; i < key.length; i++)
-		if (key.data[i] >= '0' && key.data[i] <= '9' && (i == 0 || key.data[i - 1] == '.'))
-			return "a distinct on array positions is not supported by this version of "
-			       "Spillway";
-	return NULL;
+	return distinct_served(key) ? NULL : "such a path can't be followed in whole arrays";
 }
 
 /* ---- stages ---- */
@@ -291,7 +304,7 @@ static void add_find(struct pipeline *pipeline)
 		add_documents(pipeline, &command->fields[FIELD_FILTER]);
 	else if (command_has(command, FIELD_FILTER))
 		add_stage(pipeline, "$match", &command->fields[FIELD_FILTER]);
-	if (is_filled(&command->fields[FIELD_SORT]))
+	if (is_filled(&command->fields[FIELD_SORT]) && natural_order(command) == 0)
 		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);
@@ -317,97 +330,14 @@ static void add_count(struct pipeline *pipeline)
 	add_text(pipeline, "$count", "n");
 }
 
-/* {$unwind: {path: <path>, preserveNullAndEmptyArrays: true}} */
-static void add_unwind(struct pipeline *pipeline, const char *path)
-{
-	size_t stage = open_stage(pipeline);
-	size_t unwind = writer_open_document(pipeline->out, "$unwind");
-
-	writer_string(pipeline->out, "path", path);
-	writer_bool(pipeline->out, "preserveNullAndEmptyArrays", true);
-	writer_close(pipeline->out, unwind);
-	writer_close(pipeline->out, stage);
-}
-
-/* A path goes through an array's elements, not through the arrays among them. */
-static void add_no_array(struct pipeline *pipeline, const char *path)
-{
-	struct buffer *out = pipeline->out;
-	size_t stage = open_stage(pipeline), match = writer_open_document(out, "$match");
-	size_t expression = writer_open_document(out, "$expr");
-	size_t not = writer_open_array(out, "$not"), is = writer_open_document(out, "0");
-
-	writer_string(out, "$isArray", path);
-	writer_close(out, is);
-	writer_close(out, not );
-	writer_close(out, expression);
-	writer_close(out, match);
-	writer_close(out, stage);
-}
-
-/* Each value once, in distinct's order: {values: [...]}. In a document, an array is compared as a
- * whole. */
-static void add_ordered(struct pipeline *pipeline, const char *path)
-{
-	struct buffer *out = pipeline->out;
-	size_t stage = open_stage(pipeline), part = writer_open_document(out, "$group"), value;
-
-	value = writer_open_document(out, "_id");
-	writer_string(out, "v", path);
-	writer_close(out, value);
-	writer_close(out, part);
-	writer_close(out, stage);
-	stage = open_stage(pipeline);
-	part = writer_open_document(out, "$sort");
-	writer_int32(out, "_id", 1);
-	writer_close(out, part);
-	writer_close(out, stage);
-	stage = open_stage(pipeline);
-	part = writer_open_document(out, "$group");
-	writer_renamed(out, "_id", &(struct element){.type = BSON_BYTE_NULL});
-	value = writer_open_document(out, "values");
-	writer_string(out, "$push", "$_id.v");
-	writer_close(out, value);
-	writer_close(out, part);
-	writer_close(out, stage);
-}
-
-/* What stands at the path, arrays taken apart, each value once: {values: [...]}. */
-static void add_values(struct pipeline *pipeline, const char *key)
-{
-	struct buffer *out = pipeline->out;
-	size_t length = strlen(key), stage, part, value;
-	auto_free char *path = must_malloc(length + 2);
-
-	path[0] = '$';
-	for (size_t i = 0; i <= length; i++) {
-		path[i + 1] = '\0';
-		if (key[i] == '.' || key[i] == '\0')
-			add_unwind(pipeline, path);
-		if (key[i] == '.')
-			add_no_array(pipeline, path);
-		path[i + 1] = key[i];
-	}
-	stage = open_stage(pipeline);
-	part = writer_open_document(out, "$match");
-	value = writer_open_document(out, key);
-	writer_bool(out, "$exists", true);
-	writer_close(out, value);
-	writer_close(out, part);
-	writer_close(out, stage);
-	add_ordered(pipeline, path);
-}
-
 static void add_distinct(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
 	struct bytes key;
-	auto_free char *text = NULL;
 
 	require(element_string(&command->fields[FIELD_KEY], &key));
-	text = must_strndup((const char *)key.data, key.length);
 	add_documents(pipeline, &command->fields[FIELD_QUERY]);
-	add_values(pipeline, text);
+	distinct_write(pipeline->out, &pipeline->place, key);
 }
 
 /* The client's own stages; before number `at` documents are put together. */
@@ -508,6 +438,12 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 	write_pipeline(&pipeline, match->stage);
 	if (!aggregates)
 		write_cursor(&pipeline);
+	if (natural_order(command) != 0) {
+		size_t hint = writer_open_document(out, "hint");
+
+		writer_int32(out, "$natural", natural_order(command));
+		writer_close(out, hint);
+	}
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		bool starts =

@@ -526,8 +526,9 @@ void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t
 	bool full;
 
 	if (foreign->cache && first_element(stage, &verb) && element_is(&verb, "$merge") &&
-	    foreign_named(&verb, "into", &database, &collection))
-	namespace = namespace_cache_find(foreign->cache, database, collection, &full);
+	    foreign_named(&verb, "into", &database, &collection)) {
+		namespace = namespace_cache_find(foreign->cache, database, collection, &full);
+	}
 	if (namespace) {
 		write_guard(out, place, namespace, foreign_merge_mode(&verb));
 		foreign->served++;

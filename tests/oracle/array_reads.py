@@ -101,7 +101,7 @@ class ArrayReads:
         return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}))}
 
     def _sort(self, path):
-        return self.rng.choice((*_ORDERS, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
+        return self.rng.choice((*_ORDERS, {"$natural": -1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
 
     def find(self, path):
         rng = self.rng
@@ -131,7 +131,7 @@ class ArrayReads:
 
     def distinct(self, path):
         if self.rng.random() < 0.6:
-            arguments = [("key", self.rng.choice((path, f"{path}.x"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
+            arguments = [("key", self.rng.choice((path, f"{path}.x", f"{path}.{self.rng.randrange(8)}", f"{path}.2.x", f"{path}.x.0"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
             return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]
         return "distinct", arguments, ["distinct_by_array"], {"distinct": True}

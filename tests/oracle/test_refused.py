@@ -118,8 +118,9 @@ READS = [
     (find({"buyers": 3, "other": 1}, projection={"buyers.$": 1}), "another condition"),
     (find(projection={"buyers": {"$elemMatch": {"$gt": 1}}, "all": "$$ROOT"}), "projection"),
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
-    (find({"buyers": 1}, sort={"$natural": -1}), "$natural"),
-    ({"distinct": "books", "key": "buyers.0"}, "distinct"),
+    (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
+    (find({"buyers": 1}, min={"n": 1}, hint={"n": 1}), "min"),
+    ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
 SERVED = [
     find(sort={"buyers": 1}), find(sort={"n": 1, "buyers.name": -1}), find(projection={"buyers.name": 1}),
@@ -146,6 +147,9 @@ SERVED = [
     find({"buyers": 5}, projection={"other": {"$slice": -1}}), find(projection={"buyers": {"$slice": 1 << 40}}),
     *(find(query, projection={"buyers": {"$slice": bad}})
       for query in ({}, {"buyers": 5}) for bad in ([1, 0], [1, -1], [1], [], "x", None, [1, 2, 3], ["a", 1], True)),
+    find({"buyers": {"$gte": 1}}, sort={"$natural": -1}), find({"buyers": {"$gte": 1}}, sort={"$natural": 1}, limit=1),
+    find({"buyers": {"$gte": 1}}, hint={"$natural": -1}), find({"buyers": {"$gte": 1}}, hint={"_id": 1}),
+    *({"distinct": "books", "key": f"buyers.{part}"} for part in ("0", "5", "9", "1.name", "00", "4.x", "name.0")),
     {"distinct": "books", "key": "buyers"}, {"distinct": "books", "key": "buyers.name"},
     {"count": "books", "query": {"buyers": {"$gte": 1}}, "limit": 1}, {"count": "books", "query": {"buyers": 4}},
     {"count": "books", "query": {"buyers": {"$gte": 1}}, "skip": 1}, {"count": "books", "query": {"buyers": 99}},

@@ -170,13 +170,40 @@ Test(sequence_aggregate, a_count_is_a_number)
 Test(sequence_aggregate, a_distinct_has_values)
 {
 	start("{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, '$db': 'shop'}");
-	expect_sent("$match " WHOLE " $unwind $match $unwind $match $group $sort $group", NULL);
+	expect_sent("$match " WHOLE
+		    " $replaceWith $unwind $match $replaceWith $unwind $match $group $sort $group",
+		    NULL);
 	play_reply(&play, CURSOR("{'_id': null, 'values': [1, 'a']}", ""));
 	play_expect_answer(&play, "{'values': [1, 'a'], 'ok': 1.0}");
 	play_close(&play);
 	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
 	play_reply(&play, CURSOR("", ""));
 	play_expect_answer(&play, "{'values': [], 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_distinct_by_position)
+{
+	struct element stage;
+
+	start("{'distinct': 'books', 'key': 'f.2.x', '$db': 'shop'}");
+	expect_sent(WHOLE
+		    " $replaceWith $replaceWith $unwind $match $replaceWith $unwind $match $group "
+		    "$sort $group",
+		    NULL);
+	cr_assert(document_find(play_message(&play).body, "pipeline", &stage));
+	cr_assert(document_find(stage.value, "4", &stage));
+	made_expect(stage.value, "{'$replaceWith': {'v': {'$cond': [{'$isArray': '$v'}, "
+				 "{'$arrayElemAt': ['$v', 2]}, '$v.2']}}}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_natural_sort_is_a_hint)
+{
+	start(FIND(BY_ARRAY ", 'sort': {'$natural': -1}"));
+	expect_sent("$match " WHOLE " $match",
+		    "{'aggregate': 'books', 'cursor': {}, 'hint': {'$natural': -1}, '$db': "
+		    "'shop'}");
 	play_close(&play);
 }
 

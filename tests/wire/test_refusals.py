@@ -92,7 +92,7 @@ OPERATIONS = {
     "delete": ({"delete": "books", "deletes": [DELETE]}, "filter"),
     "findAndModify": ({"findAndModify": "books", "query": {}, "update": {"$unset": {"_spill": 1}}}, "_spill"),
     "count": ({"count": "books", "query": {"$where": "1"}}, "$where"),
-    "distinct": ({"distinct": "books", "key": "buyers.0"}, "distinct"),
+    "distinct": ({"distinct": "books", "key": "buyers.$"}, "distinct"),
     "aggregate": ({"aggregate": "books", "pipeline": [{"$search": {}}], "cursor": {}}, "$search"),
     "lookup": ({"aggregate": "plain", "pipeline": [
         {"$graphLookup": {"from": "books", "as": "x"}}], "cursor": {}}, "$graphLookup"),

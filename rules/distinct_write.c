@@ -1,0 +1,158 @@
+/* Writes the stages of a distinct: {v: ...} goes down the path, part by part.
+ *
+ * As mongod does it: a number takes an array's element of that index, any other part goes through
+ * an array's elements, but not through the arrays among them; what stands at the end is taken
+ * apart. */
+#include "rules/distinct_write.h"
+
+#include "rules/call_writer.h"
+
+#include <stdlib.h>
+
+#define DIGITS_MAX 9 /* no array has more elements */
+
+bool distinct_served(struct bytes key)
+{
+	for (size_t i = 0; i < key.length; i++) {
+		bool starts = i == 0 || key.data[i - 1] == '.';
+
+		if (key.data[i] == '\0' || (starts && (key.data[i] == '.' || key.data[i] == '$')))
+			return false;
+	}
+	return key.length > 0 && key.data[key.length - 1] != '.';
+}
+
+static size_t open_stage(struct buffer *out, size_t *place)
+{
+	char name[12];
+
+	return writer_open_document(out, writer_index(name, (*place)++));
+}
+
+/* {$unwind: {path: "$v", preserveNullAndEmptyArrays: true}} */
+static void write_unwind(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), unwind = writer_open_document(out, "$unwind");
+
+	writer_string(out, "path", "$v");
+	writer_bool(out, "preserveNullAndEmptyArrays", true);
+	writer_close(out, unwind);
+	writer_close(out, stage);
+}
+
+/* {$match: {$expr: {$not: [{$isArray: "$v"}]}}} */
+static void write_no_array(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match");
+	struct call call = call_open(out, "$expr", "$not");
+
+	call_unary(&call, "$isArray", "$v");
+	call_close(&call);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+static void write_value(struct buffer *out, size_t *place, const char *path)
+{
+	size_t stage = open_stage(out, place), value = writer_open_document(out, "$replaceWith");
+
+	writer_string(out, "v", path);
+	writer_close(out, value);
+	writer_close(out, stage);
+}
+
+static bool is_number(const char *part)
+{
+	return strspn(part, "0123456789") == strlen(part);
+}
+
+/* {$replaceWith: {v: {$cond: [{$isArray: "$v"}, <its element>, "$v.<part>"]}}} */
+static void write_index(struct buffer *out, size_t *place, const char *part, const char *path)
+{
+	bool is_index = strlen(part) <= DIGITS_MAX && (*part != '0' || part[1] == '\0');
+	size_t stage = open_stage(out, place), value = writer_open_document(out, "$replaceWith");
+	struct call choice = call_open(out, "v", "$cond"), element;
+
+	call_unary(&choice, "$isArray", "$v");
+	if (is_index) {
+		element = call_call(&choice, "$arrayElemAt");
+		call_text(&element, "$v");
+		call_number(&element, (int32_t)strtol(part, NULL, 10));
+		call_close(&element);
+	} else {
+		call_text(&choice, "$$REMOVE");
+	}
+	call_text(&choice, path);
+	call_close(&choice);
+	writer_close(out, value);
+	writer_close(out, stage);
+}
+
+static void write_part(struct buffer *out, size_t *place, const char *part, bool first)
+{
+	auto_text path = text_join(first ? "$" : "$v.", part, "");
+
+	if (!first && is_number(part)) {
+		write_index(out, place, part, path.bytes);
+		return;
+	}
+	if (!first) {
+		write_unwind(out, place);
+		write_no_array(out, place);
+	}
+	write_value(out, place, path.bytes);
+}
+
+/* {$match: {v: {$exists: true}}} */
+static void write_there(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match");
+	size_t value = writer_open_document(out, "v");
+
+	writer_bool(out, "$exists", true);
+	writer_close(out, value);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+/* Each value once, in distinct's order: {values: [...]}. In a document, an array is compared as a
+ * whole. */
+static void write_ordered(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), part = writer_open_document(out, "$group"), value;
+
+	value = writer_open_document(out, "_id");
+	writer_string(out, "v", "$v");
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(out, place);
+	part = writer_open_document(out, "$sort");
+	writer_int32(out, "_id", 1);
+	writer_close(out, part);
+	writer_close(out, stage);
+	stage = open_stage(out, place);
+	part = writer_open_document(out, "$group");
+	writer_renamed(out, "_id", &(struct element){.type = BSON_BYTE_NULL});
+	value = writer_open_document(out, "values");
+	writer_string(out, "$push", "$_id.v");
+	writer_close(out, value);
+	writer_close(out, part);
+	writer_close(out, stage);
+}
+
+void distinct_write(struct buffer *out, size_t *place, struct bytes key)
+{
+	auto_free char *path = must_strndup((const char *)key.data, key.length);
+	char *part = path, *dot;
+
+	while ((dot = strchr(part, '.'))) {
+		*dot = '\0';
+		write_part(out, place, part, part == path);
+		part = dot + 1;
+	}
+	write_part(out, place, part, part == path);
+	write_unwind(out, place);
+	write_there(out, place);
+	write_ordered(out, place);
+}
