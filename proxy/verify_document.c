@@ -8,7 +8,7 @@
 
 #define EMPTY_ARRAY 5
 
-const struct report_kind verify_kinds[VERIFY_FINDINGS] = {
+const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches"},
 	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end"},
 	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read"},
@@ -61,7 +61,7 @@ bool verify_document_found(const struct verify_document *verify, enum verify_fin
 	return false;
 }
 
-bool verify_document_has(const struct verify_document *verify, enum report_class class)
+bool verify_document_has(const struct verify_document *verify, enum job_report_class class)
 {
 	for (size_t i = 0; i < verify->count; i++)
 		if (verify_kinds[verify->found[i].finding].class == class)
