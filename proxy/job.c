@@ -135,6 +135,8 @@ static int read_options(const struct job_command *command, struct job_options *o
 		return bad_usage(command, "--config FILE and --rule NAME are both needed");
 	if (command->options & OPTION_REPAIR && options->execute && !options->repair)
 		return bad_usage(command, "--execute goes with --repair");
+	if (options->resume && !options->execute)
+		return bad_usage(command, "--resume goes with --execute");
 	return GO_ON;
 }
 

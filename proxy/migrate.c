@@ -131,46 +131,34 @@ static enum link_result keep_place(struct job *job, struct mover_target *target,
 	return rule_record_place(job->link, target, place);
 }
 
-/* What documents were moved under before must still hold. `fit`: it does. */
-static enum link_result check_record(struct job *job, struct mover_target *target,
-				     struct place *from, bool *fit)
+/* Where an interrupted run stopped. `fit`: this one may go on there. */
+static enum link_result find_place(struct job *job, struct mover_target *target, struct place *from,
+				   bool *fit)
 {
 	enum rule_record record;
 	enum link_result result = rule_record_read(job->link, target, &record, from);
 
-	if (result != LINK_DONE)
-		return result;
-	*fit = record != RULE_RECORD_OTHER &&
-	       !(record == RULE_RECORD_LIMITS && job->options.resume);
-	if (*fit)
-		return rule_record_write(job->link, target);
-	report_document(job, target, &changed, NULL,
-			record == RULE_RECORD_OTHER
-				? "it has another layout now: fold back with 'spillway undo' and "
-				  "the old file"
-				: "it has other limits now: start without --resume");
-	return LINK_DONE;
+	*fit = record != RULE_RECORD_LIMITS;
+	if (!*fit)
+		report_document(job, target, &changed, NULL,
+				"it has other limits now: start without --resume");
+	return result;
 }
 
-/* The overflow's index is made, the rule recorded. `fit`: work may begin. */
-static enum link_result prepare(struct job *job, struct mover_target *target, struct place *from,
-				bool *fit)
+/* The overflow's indexes are made, the rule is recorded. `fit`: work may begin. */
+static enum link_result prepare(struct job *job, struct mover_target *target, bool *fit)
 {
 	char reason[sizeof(target->reason)];
 	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
 
-	*fit = false;
 	if (result != LINK_DONE)
 		return result;
-	if (target_unfit(job->targets, bytes_of(target->database), bytes_of(target->collection),
-			 reason, sizeof(reason))) {
-		report_document(job, target, &unfit, NULL, reason);
-		return LINK_DONE;
-	}
-	result = check_record(job, target, from, fit);
-	if (!job->options.resume)
-		place_fini(from);
-	return result;
+	*fit = !target_unfit(job->targets, bytes_of(target->database), bytes_of(target->collection),
+			     reason, sizeof(reason));
+	if (*fit)
+		return fitness_mirror(job->link, target);
+	report_document(job, target, &unfit, NULL, reason);
+	return LINK_DONE;
 }
 
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
@@ -183,8 +171,10 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	job_report_count(&job->report, "documents", 0);
 	job_report_count(&job->report, "elements", 0);
 	job_report_count(&job->report, "bytes", 0);
-	if (job->options.execute)
-		result = prepare(job, target, &walk.from, &fit);
+	if (job->options.resume)
+		result = find_place(job, target, &walk.from, &fit);
+	if (result == LINK_DONE && fit && job->options.execute)
+		result = prepare(job, target, &fit);
 	if (result != LINK_DONE || !fit) {
 		place_fini(&walk.from);
 		return result;

@@ -1,6 +1,7 @@
 /* What a collection's documents were spilled under. */
 #include "proxy/rule_record.h"
 
+#include "proxy/log.h"
 #include "proxy/mover_command.h"
 
 #include <bson/bson.h>
@@ -57,37 +58,40 @@ static void write_limits(struct buffer *out, const struct rule *rule)
 	writer_close(out, limits);
 }
 
-/* True where the record's part is what the rule would write now. */
-static bool same_part(struct bytes record, const char *name, const struct buffer *now)
+/* True where what the record has at `path` is what the rule would write now. */
+static bool same_part(struct bytes record, const char *path, const struct buffer *now,
+		      const char *name)
 {
 	struct element was, is;
 
-	return document_find(record, name, &was) && document_find(buffer_view(now), name, &is) &&
-	       was.type == is.type && bytes_equal(was.value, is.value);
+	return document_find_path(record, path, &was) &&
+	       document_find(buffer_view(now), name, &is) && was.type == is.type &&
+	       bytes_equal(was.value, is.value);
 }
 
 static enum rule_record compare(struct bytes record, const struct mover_target *target)
 {
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
+	struct element place;
+	bool stopped = document_find_path(record, "checkpoint.limits", &place);
 
 	write_layout(&now, target);
 	write_limits(&now, target->rule);
 	writer_close(&now, start);
-	if (!same_part(record, "layout", &now))
+	if (!same_part(record, "layout", &now, "layout"))
 		return RULE_RECORD_OTHER;
-	return same_part(record, "limits", &now) ? RULE_RECORD_SAME : RULE_RECORD_LIMITS;
+	return same_part(record, stopped ? "checkpoint.limits" : "limits", &now, "limits")
+		       ? RULE_RECORD_SAME
+		       : RULE_RECORD_LIMITS;
 }
 
-must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
-					     enum rule_record *record, struct place *place)
+/* Hands the record over, which is a view until the link's next command. */
+static enum link_result find_record(struct link *link, const struct mover_target *target,
+				    struct bytes *record, bool *found)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter;
-	struct element from;
-	struct bytes found_record;
-	bool found = false;
-	enum link_result result;
 
 	writer_string(&out, "find", COLLECTION);
 	filter = writer_open_document(&out, "filter");
@@ -97,12 +101,23 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 	writer_bool(&out, "singleBatch", true);
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
-	result = link_find_one(link, DATABASE, buffer_view(&out), &found_record, &found);
+	*found = false;
+	return link_find_one(link, DATABASE, buffer_view(&out), record, found);
+}
+
+must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
+					     enum rule_record *record, struct place *place)
+{
+	struct bytes document;
+	struct element from;
+	bool found;
+	enum link_result result = find_record(link, target, &document, &found);
+
 	*record = RULE_RECORD_NONE;
 	if (result != LINK_DONE || !found)
 		return result;
-	*record = compare(found_record, target);
-	if (place && document_find_path(found_record, "checkpoint.from", &from))
+	*record = compare(document, target);
+	if (document_find_path(document, "checkpoint.from", &from))
 		place_set(place, from.type, from.value);
 	return LINK_DONE;
 }
@@ -131,7 +146,7 @@ static enum link_result send_update(struct link *link, const struct mover_target
 	return link_run(link, DATABASE, buffer_view(&out));
 }
 
-must_check enum link_result rule_record_write(struct link *link, const struct mover_target *target)
+static enum link_result write_record(struct link *link, const struct mover_target *target)
 {
 	auto_buffer struct buffer update = {0};
 	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
@@ -158,11 +173,16 @@ must_check enum link_result rule_record_place(struct link *link, const struct mo
 	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
 	size_t part = writer_open_document(&update, place ? "$set" : "$unset");
 
-	if (place)
-		writer_renamed(&update, "checkpoint.from",
+	if (place) {
+		size_t checkpoint = writer_open_document(&update, "checkpoint");
+
+		writer_renamed(&update, "from",
 			       &(struct element){.type = place->type, .value = place->value});
-	else
+		write_limits(&update, target->rule);
+		writer_close(&update, checkpoint);
+	} else {
 		writer_string(&update, "checkpoint", "");
+	}
 	writer_close(&update, part);
 	writer_close(&update, u);
 	writer_close(&update, start);
@@ -309,4 +329,47 @@ must_check enum link_result rule_record_find_gone(struct link *link, struct rule
 	buffer_fini(&gone.records);
 	namespace_cache_free(gone.namespaces);
 	return result;
+}
+
+/* Another layout: is anything left of it? */
+static enum link_result judge_other(struct link *link, struct bytes record, char *reason,
+				    size_t size)
+{
+	bool found = false;
+	enum link_result result = find_overflow(link, record, &found);
+
+	if (result == LINK_DONE && found)
+		snprintf(reason, size,
+			 "its documents were spilled under another layout of the overflow; bring "
+			 "that "
+			 "back, or fold them back with 'spillway undo' and the file that has it");
+	return result;
+}
+
+must_check enum link_result rule_record_hold(struct link *link, const struct mover_target *target,
+					     char *reason, size_t size)
+{
+	static atomic_bool warned;
+	struct bytes record;
+	uint8_t *body = NULL;
+	enum rule_record compared = RULE_RECORD_NONE;
+	bool found;
+	enum link_result result = find_record(link, target, &record, &found);
+
+	reason[0] = '\0';
+	if (result == LINK_DONE && found) {
+		body = link_steal_body(link);
+		compared = compare(record, target);
+		if (compared == RULE_RECORD_OTHER)
+			result = judge_other(link, record, reason, size);
+		bson_free(body);
+	}
+	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME)
+		result = write_record(link, target);
+	if (result == LINK_REFUSED && !atomic_exchange(&warned, true))
+		log_warning("what rules move is not recorded, so that a rule that is taken away is "
+			    "not missed: give the upstream account the role readWrite on the "
+			    "database '%s' (%s)",
+			    DATABASE, link_error(link)->message);
+	return result == LINK_REFUSED ? LINK_DONE : result;
 }

@@ -98,7 +98,9 @@ def test_another_layout_is_refused(cluster, operator, shop):
     before = shop.command("dbHash", collections=["books", "tails"])["md5"]
     other = {**RULE, "overflow": {**RULE["overflow"], "array": "another"}}
     with Operator(cluster, [other]) as changed:
-        assert found(changed.run("migrate", "--execute", code=1)) == {("changed", "unfinished"): 1}
+        assert found(changed.run("migrate", "--execute", code=1)) == {("unfit", "unfinished"): 1}
+    limits = {"threshold": 99}
+    shop.client.spillway.rules.update_one({}, {"$set": {"checkpoint": {"from": 1, "limits": limits}}})
     with Operator(cluster, [{**RULE, "threshold": 2}]) as raised:
         assert found(raised.run("migrate", "--execute", "--resume", code=1)) == {("changed", "unfinished"): 1}
         assert shop.command("dbHash", collections=["books", "tails"])["md5"] == before
