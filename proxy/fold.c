@@ -235,12 +235,31 @@ static enum link_result fold_image(struct job *job, struct mover_target *target,
 	return result;
 }
 
+/* A document with `states`. */
+static enum link_result fold_states(struct job *job, struct mover_target *target,
+				    struct gathering *gathering, const struct element *states,
+				    enum fold *end)
+{
+	struct element state;
+
+	if (states->type == BSON_BYTE_DOCUMENT && states->value.length == EMPTY_DOCUMENT)
+		return gathering->writes ? take_empty_state(job, target, &gathering->plan.id)
+					 : LINK_DONE;
+	if (states->type == BSON_BYTE_DOCUMENT &&
+	    !document_find(states->value, target->rule->key, &state))
+		return LINK_DONE;
+	if (gathering->plan.generation.data)
+		return fold_image(job, target, gathering, states, end);
+	*end = FOLD_BROKEN;
+	return LINK_DONE;
+}
+
 static enum link_result fold_once(struct job *job, struct mover_target *target,
 				  const struct element *id, bool writes, enum fold *end,
 				  int64_t *elements)
 {
 	struct gathering gathering = {.rule = target->rule, .writes = writes};
-	struct element states, state;
+	struct element states;
 	struct bytes main;
 	uint8_t *image = NULL;
 	enum link_result result = job_read(job, target, id, &image, &main);
@@ -249,16 +268,7 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
 		gathering.plan = plan_make(target->rule, main);
 		gathering.size = main.length;
-		if (states.type != BSON_BYTE_DOCUMENT || gathering.plan.kind == PLAN_BROKEN)
-			*end = FOLD_BROKEN;
-		else if (states.value.length == EMPTY_DOCUMENT && writes)
-			result = take_empty_state(job, target, &gathering.plan.id);
-		else if (!document_find(states.value, target->rule->key, &state))
-			*end = FOLD_DONE;
-		else if (!gathering.plan.generation.data)
-			*end = FOLD_BROKEN;
-		else
-			result = fold_image(job, target, &gathering, &states, end);
+		result = fold_states(job, target, &gathering, &states, end);
 		*elements = *end == FOLD_DONE ? gathering.length : 0;
 	}
 	buffer_fini(&gathering.array);

@@ -29,6 +29,7 @@ enum verify_finding {
 extern const struct job_report_kind verify_kinds[VERIFY_FINDINGS];
 
 #define VERIFY_DETAILS 24 /* findings on one document that are kept */
+#define VERIFY_DETAIL_SIZE 116
 
 struct verify_document {
 	const struct rule *rule;
@@ -51,8 +52,9 @@ struct verify_document {
 	size_t count;
 	struct {
 		enum verify_finding finding;
-		char detail[116];
+		char detail[VERIFY_DETAIL_SIZE];
 	} found[VERIFY_DETAILS];
+	char spare[VERIFY_DETAIL_SIZE]; /* for a detail that is not kept */
 };
 
 void verify_document_init(struct verify_document *verify, const struct rule *rule,
