@@ -5,6 +5,7 @@
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
+#include "proxy/rule_record.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -356,6 +357,11 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
 		checking.overflow = true;
 		result = check_overflow(&checking);
+	}
+	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
+		result = rule_record_hold(link, target, checking.reason, sizeof(checking.reason));
+		checking.fit = !checking.reason[0];
+		checking.overflow = false;
 	}
 	free(checking.batch_index);
 	if (result == LINK_LOST)

@@ -30,7 +30,8 @@ struct gathering {
 	struct array_writer writer;
 	int64_t length; /* elements so far */
 	size_t size;    /* of the document as it will be */
-	bool broken;    /* a hole, or what is no batch */
+	bool writes;
+	bool broken; /* a hole, or what is no batch */
 	bool large;
 };
 
@@ -87,46 +88,19 @@ static bool names_field(const struct element *state, const char *field)
 	return false;
 }
 
-/* Another rule whose state in this document needs the same flag; NULL: none. */
-static const struct rule *flag_shared_by(const struct operator* operator, struct bytes states)
+/* The flag as it was before. True: it goes, with what $unset takes away. */
+static bool write_flag(const struct rule *rule, struct buffer *out, const struct element *state)
 {
-	struct element state;
+	const struct rule_value *otherwise = &rule->flag.otherwise;
+	size_t set;
 
-	for (size_t i = 0; i < rule_set_count(operator->config->rules); i++) {
-		const struct rule *other = rule_set_at(operator->config->rules, i);
-
-		if (strcmp(other->key, operator->rule->key) != 0 && other->flag.field &&
-		    strcmp(other->flag.field, operator->rule->flag.field) == 0 &&
-		    document_find(states, other->key, &state))
-			return other;
-	}
-	return NULL;
-}
-
-/* The flag as it was before; the open document is the update, in which $unset comes last. */
-static void write_flag(const struct operator* operator, struct buffer * out, struct bytes states,
-		       const struct element *state, bool *unsets)
-{
-	const struct rule *rule = operator->rule, *other;
-	bool is_added = names_field(state, rule->flag.field);
-	char path[STATE_PATH_MAX];
-	size_t part;
-
-	*unsets = false;
-	other = flag_shared_by(operator, states);
-	if (other && is_added) { /* whoever folds that back takes it away */
-		part = writer_open_document(out, "$addToSet");
-		writer_string(out, state_path(path, other, "a"), rule->flag.field);
-		writer_close(out, part);
-	} else if (!other && !is_added && rule->flag.otherwise.type) {
-		part = writer_open_document(out, "$set");
-		writer_renamed(out, rule->flag.field,
-			       &(struct element){.type = rule->flag.otherwise.type,
-						 .value = rule->flag.otherwise.value});
-		writer_close(out, part);
-	} else if (!other) {
-		*unsets = true;
-	}
+	if (names_field(state, rule->flag.field) || !otherwise->type)
+		return true;
+	set = writer_open_document(out, "$set");
+	writer_renamed(out, rule->flag.field,
+		       &(struct element){.type = otherwise->type, .value = otherwise->value});
+	writer_close(out, set);
+	return false;
 }
 
 static void write_push(const struct gathering *gathering, struct buffer *out)
@@ -152,7 +126,7 @@ static bool is_alone(struct bytes states)
 	       cursor_next(&cursor, &each) == CURSOR_END;
 }
 
-static void write_changes(const struct operator* operator, struct buffer * out,
+static void write_changes(const struct job *job, struct buffer *out,
 			  const struct gathering *gathering, struct bytes states)
 {
 	char path[STATE_PATH_MAX];
@@ -161,20 +135,19 @@ static void write_changes(const struct operator* operator, struct buffer * out,
 	size_t unset;
 
 	write_push(gathering, out);
-	require(document_find(states, operator->rule->key, &state));
+	require(document_find(states, job->rule->key, &state));
 	/* A flag is written together with the first elements that count. */
-	if (operator->rule->flag.field && gathering->plan.moved> 0)
-		write_flag(operator, out, states, &state, &unsets_flag);
+	if (job->rule->flag.field && gathering->plan.moved > 0)
+		unsets_flag = write_flag(job->rule, out, &state);
 	unset = writer_open_document(out, "$unset");
-	writer_string(out, is_alone(states) ? "_spill" : state_path(path, operator->rule, NULL),
-		      "");
+	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
 	if (unsets_flag)
-		writer_string(out, operator->rule->flag.field, "");
+		writer_string(out, job->rule->flag.field, "");
 	writer_close(out, unset);
 }
 
 /* I2. `folded`: the guard held. */
-static enum link_result put_back(struct operator* operator, struct mover_target * target,
+static enum link_result put_back(struct job *job, struct mover_target *target,
 				 const struct gathering *gathering, const struct element *states,
 				 bool *folded)
 {
@@ -190,19 +163,19 @@ static enum link_result put_back(struct operator* operator, struct mover_target 
 	command_equal(&out, "_spill", states->type, states->value);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
-	write_changes(operator, & out, gathering, states->value);
+	write_changes(job, &out, gathering, states->value);
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
-	command_write_concern(&out, operator->link);
+	command_write_concern(&out, job->link);
 	writer_close(&out, start);
-	result = link_run(operator->link, target->database, buffer_view(&out));
-	*folded = result == LINK_DONE && link_reply(operator->link)->n == 1;
+	result = link_run(job->link, target->database, buffer_view(&out));
+	*folded = result == LINK_DONE && link_reply(job->link)->n == 1;
 	return result;
 }
 
 /* `_spill: {}` is what the last state leaves where it was not alone. */
-static enum link_result take_empty_state(struct operator* operator, struct mover_target * target,
+static enum link_result take_empty_state(struct job *job, struct mover_target *target,
 					 const struct element *id)
 {
 	auto_buffer struct buffer out = {0};
@@ -222,13 +195,13 @@ static enum link_result take_empty_state(struct operator* operator, struct mover
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
-	command_write_concern(&out, operator->link);
+	command_write_concern(&out, job->link);
 	writer_close(&out, start);
-	return link_run(operator->link, target->database, buffer_view(&out));
+	return link_run(job->link, target->database, buffer_view(&out));
 }
 
 /* I1 and I2 on an image whose state can be read. False: once more. */
-static enum link_result fold_image(struct operator* operator, struct mover_target * target,
+static enum link_result fold_image(struct job *job, struct mover_target *target,
 				   struct gathering *gathering, const struct element *states,
 				   enum fold *end)
 {
@@ -237,7 +210,7 @@ static enum link_result fold_image(struct operator* operator, struct mover_targe
 
 	array_writer_open(&gathering->writer, &gathering->array);
 	if (gathering->plan.moved > 0)
-		result = verify_read_overflow(operator, target, &gathering->plan.id, take_batch,
+		result = verify_read_overflow(job, target, &gathering->plan.id, take_batch,
 					      gathering);
 	array_writer_close(&gathering->writer);
 	*end = FOLD_BUSY;
@@ -248,9 +221,12 @@ static enum link_result fold_image(struct operator* operator, struct mover_targe
 	/* Too few: the generation has just died. */
 	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
 		return LINK_DONE;
-	result = put_back(operator, target, gathering, states, &folded);
-	if (result == LINK_REFUSED && (link_error(operator->link)->code == TOO_LARGE ||
-				       link_error(operator->link)->code == TOO_LARGE_RESULT)) {
+	if (gathering->writes)
+		result = put_back(job, target, gathering, states, &folded);
+	else
+		folded = true;
+	if (result == LINK_REFUSED && (link_error(job->link)->code == TOO_LARGE ||
+				       link_error(job->link)->code == TOO_LARGE_RESULT)) {
 		*end = FOLD_TOO_LARGE;
 		return LINK_DONE;
 	}
@@ -259,29 +235,40 @@ static enum link_result fold_image(struct operator* operator, struct mover_targe
 	return result;
 }
 
-static enum link_result fold_once(struct operator* operator, struct mover_target * target,
-				  const struct element *id, enum fold *end, int64_t *elements)
+/* A document with `states`. */
+static enum link_result fold_states(struct job *job, struct mover_target *target,
+				    struct gathering *gathering, const struct element *states,
+				    enum fold *end)
 {
-	struct gathering gathering = {.rule = target->rule};
-	struct element states, state;
+	struct element state;
+
+	if (states->type == BSON_BYTE_DOCUMENT && states->value.length == EMPTY_DOCUMENT)
+		return gathering->writes ? take_empty_state(job, target, &gathering->plan.id)
+					 : LINK_DONE;
+	if (states->type == BSON_BYTE_DOCUMENT &&
+	    !document_find(states->value, target->rule->key, &state))
+		return LINK_DONE;
+	if (gathering->plan.generation.data)
+		return fold_image(job, target, gathering, states, end);
+	*end = FOLD_BROKEN;
+	return LINK_DONE;
+}
+
+static enum link_result fold_once(struct job *job, struct mover_target *target,
+				  const struct element *id, bool writes, enum fold *end,
+				  int64_t *elements)
+{
+	struct gathering gathering = {.rule = target->rule, .writes = writes};
+	struct element states;
 	struct bytes main;
 	uint8_t *image = NULL;
-	enum link_result result = operator_read(operator, target, id, &image, &main);
+	enum link_result result = job_read(job, target, id, &image, &main);
 
 	*end = FOLD_DONE;
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
 		gathering.plan = plan_make(target->rule, main);
 		gathering.size = main.length;
-		if (states.type != BSON_BYTE_DOCUMENT || gathering.plan.kind == PLAN_BROKEN)
-			*end = FOLD_BROKEN;
-		else if (states.value.length == EMPTY_DOCUMENT)
-			result = take_empty_state(operator, target, &gathering.plan.id);
-		else if (!document_find(states.value, target->rule->key, &state))
-			*end = FOLD_DONE;
-		else if (!gathering.plan.generation.data)
-			*end = FOLD_BROKEN;
-		else
-			result = fold_image(operator, target, &gathering, &states, end);
+		result = fold_states(job, target, &gathering, &states, end);
 		*elements = *end == FOLD_DONE ? gathering.length : 0;
 	}
 	buffer_fini(&gathering.array);
@@ -289,8 +276,8 @@ static enum link_result fold_once(struct operator* operator, struct mover_target
 	return result;
 }
 
-must_check enum link_result fold_document(struct operator* operator, struct mover_target * target,
-					  const struct element *id, enum fold *end,
+must_check enum link_result fold_document(struct job *job, struct mover_target *target,
+					  const struct element *id, bool writes, enum fold *end,
 					  int64_t *elements)
 {
 	enum link_result result = LINK_DONE;
@@ -298,9 +285,9 @@ must_check enum link_result fold_document(struct operator* operator, struct move
 	*elements = 0;
 	*end = FOLD_BUSY;
 	for (int i = 0; result == LINK_DONE && *end == FOLD_BUSY && i < TRIES; i++) {
-		if (i > 0 && !operator_pause(10 << (i < 7 ? i : 7)))
+		if (i > 0 && !job_pause(10 << (i < 7 ? i : 7)))
 			return LINK_LOST;
-		result = fold_once(operator, target, id, end, elements);
+		result = fold_once(job, target, id, writes, end, elements);
 	}
 	return result;
 }

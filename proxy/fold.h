@@ -2,7 +2,7 @@
  * traffic. */
 #pragma once
 
-#include "proxy/operator.h"
+#include "proxy/job.h"
 
 enum fold {
 	FOLD_DONE,      /* the array is whole: there was no state, or it is folded back */
@@ -11,7 +11,8 @@ enum fold {
 	FOLD_BUSY,      /* it changed each time */
 };
 
-/* Only where LINK_DONE comes back, `end` says how it went. `elements`: how many came back. */
-must_check enum link_result fold_document(struct operator* operator, struct mover_target * target,
-					  const struct element *id, enum fold *end,
+/* Without `writes` it only says how it would go. Only where LINK_DONE comes back, `end` does;
+ * `elements`: how many came back. */
+must_check enum link_result fold_document(struct job *job, struct mover_target *target,
+					  const struct element *id, bool writes, enum fold *end,
 					  int64_t *elements);

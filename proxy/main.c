@@ -2,7 +2,9 @@
 #include "protocol/base.h"
 #include "proxy/analyze.h"
 #include "proxy/check.h"
+#include "proxy/migrate.h"
 #include "proxy/serve.h"
+#include "proxy/undo.h"
 #include "proxy/verify.h"
 
 #include <getopt.h>
@@ -18,9 +20,11 @@ static const char usage[] =
 	"       spillway check --config FILE    what is wrong with the file and the servers\n"
 	"       spillway analyze URI NAMESPACE [ARRAY]    how long arrays are, and whether the "
 	"pattern pays\n"
+	"       spillway migrate --config FILE --rule NAME [--execute]    move the outliers that "
+	"are there\n"
 	"       spillway verify --config FILE --rule NAME [--repair [--execute]]    compare what "
-	"is "
-	"stored with the rule\n"
+	"is stored with the rule\n"
+	"       spillway undo --config FILE --rule NAME [--execute]    fold everything back\n"
 	"       spillway --version | --help\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect, 4 "
 	"interrupted\n";
@@ -69,10 +73,8 @@ static const struct command {
 	const char *name;
 	int (*run)(int count, char **arguments);
 } commands[] = {
-	{"serve", serve_main},
-	{"check", check_main},
-	{"analyze", analyze_main},
-	{"verify", verify_main},
+	{"serve", serve_main},     {"check", check_main},   {"analyze", analyze_main},
+	{"migrate", migrate_main}, {"verify", verify_main}, {"undo", undo_main},
 };
 
 int main(int count, char **arguments)

@@ -8,6 +8,7 @@
 #include "proxy/mover_inner.h"
 #include "proxy/mover_look.h"
 #include "proxy/mover_round.h"
+#include "proxy/rule_record.h"
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/sweep.h"
@@ -385,6 +386,12 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 	check = check_rules(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
+	if (rule_record_find_gone(keeper->link, mover->config->rules, reason, size) == LINK_LOST) {
+		snprintf(reason, size, "%s", link_error(keeper->link)->message);
+		return MOVER_CHECK_NO_SERVER;
+	}
+	if (reason[0])
+		return MOVER_CHECK_BAD;
 	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;

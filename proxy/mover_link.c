@@ -24,6 +24,7 @@ struct link {
 	const atomic_bool *stopping;
 	uint64_t serial;
 	int64_t opened; /* monotonic microseconds */
+	uint64_t time;  /* the latest operationTime */
 	bool connected; /* the one stream has been made, or tried */
 	bool dead;
 	bool standalone;
@@ -129,6 +130,9 @@ static enum link_result judge_reply(struct link *link)
 		link_fail(link, 0, "the server's reply can't be read");
 		return LINK_LOST;
 	}
+	if (link->reply.operation_time.length == 8 &&
+	    (uint64_t)load_int64(link->reply.operation_time.data) > link->time)
+		link->time = (uint64_t)load_int64(link->reply.operation_time.data);
 	if (!link->reply.ok)
 		take_error(link, view_of(link->body));
 	else if (link->reply.write_errors.length > 0)
@@ -208,6 +212,11 @@ const struct reply_summary *link_reply(const struct link *link)
 const struct link_error *link_error(const struct link *link)
 {
 	return &link->error;
+}
+
+uint64_t link_time(const struct link *link)
+{
+	return link->time;
 }
 
 bool link_standalone(const struct link *link)

@@ -62,6 +62,8 @@ struct bytes link_body(const struct link *link);
 must_check uint8_t *link_steal_body(struct link *link);
 const struct reply_summary *link_reply(const struct link *link);
 const struct link_error *link_error(const struct link *link);
+/* The latest operationTime of all replies; 0 where the server knows none. */
+uint64_t link_time(const struct link *link);
 
 /* Runs a command that returns a cursor and hands over each document of it. */
 typedef void (*link_document)(void *context, struct bytes document);

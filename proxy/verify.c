@@ -42,9 +42,9 @@ struct verifying {
 	int64_t garbage_since; /* the last of them was found */
 };
 
-static bool repairs(const struct operator* operator)
+static bool repairs(const struct job *job)
 {
-	return operator->options.repair && operator->options.execute;
+	return job->options.repair && job->options.execute;
 }
 
 static char *full_name(const char *database, const char *collection)
@@ -64,12 +64,11 @@ static char *overflow_name(const struct mover_target *target)
 
 /* Corruption goes to a file, and stays. */
 
-static bool open_export(struct operator* operator)
+static bool open_export(struct job *job)
 {
-	struct verifying *verifying = operator->context;
-	auto_free char *standard =
-		bson_strdup_printf("spillway-%s-corrupt.bson", operator->rule->name);
-	const char *path = operator->options.export ? operator->options.export : standard;
+	struct verifying *verifying = job->context;
+	auto_free char *standard = bson_strdup_printf("spillway-%s-corrupt.bson", job->rule->name);
+	const char *path = job->options.export ? job->options.export : standard;
 	int file;
 
 	if (verifying->exported)
@@ -104,21 +103,21 @@ static void export_document(void *context, struct bytes document)
 		exporting->written++;
 }
 
-static enum link_result export_both(struct operator* operator, struct mover_target * target,
+static enum link_result export_both(struct job *job, struct mover_target *target,
 				    const struct element *id, struct bytes main)
 {
-	struct verifying *verifying = operator->context;
+	struct verifying *verifying = job->context;
 	auto_free char *of_main = main_name(target), *of_overflow = overflow_name(target);
 	struct exporting exporting = {.namespace = of_main};
 	enum link_result result;
 
-	if (!repairs(operator) || !open_export(operator))
+	if (!repairs(job) || !open_export(job))
 		return LINK_DONE;
 	exporting.file = verifying->exported;
 	export_document(&exporting, main);
 	exporting.namespace = of_overflow;
-	result = verify_read_overflow(operator, target, id, export_document, &exporting);
-	report_count(&operator->report, "exported", exporting.written);
+	result = verify_read_overflow(job, target, id, export_document, &exporting);
+	job_report_count(&job->report, "exported", exporting.written);
 	return result;
 }
 
@@ -164,7 +163,7 @@ static void write_flag_change(struct buffer *out, const struct rule *rule, bool 
 	writer_close(out, part);
 }
 
-static enum link_result mend_flag(struct operator* operator, struct mover_target * target,
+static enum link_result mend_flag(struct job *job, struct mover_target *target,
 				  const struct verify_document *verify, struct bytes main)
 {
 	auto_buffer struct buffer out = {0};
@@ -184,9 +183,9 @@ static enum link_result mend_flag(struct operator* operator, struct mover_target
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
-	command_write_concern(&out, operator->link);
+	command_write_concern(&out, job->link);
 	writer_close(&out, start);
-	return link_run(operator->link, target->database, buffer_view(&out));
+	return link_run(job->link, target->database, buffer_view(&out));
 }
 
 static void keep_garbage(struct verifying *verifying, const struct element *link)
@@ -211,7 +210,7 @@ static bool wants_new_batches(const struct verify_document *verify)
 	return false;
 }
 
-static enum link_result mend(struct operator* operator, struct mover_target * target,
+static enum link_result mend(struct job *job, struct mover_target *target,
 			     const struct verify_document *verify, struct bytes main)
 {
 	const struct element *id = &verify->plan.id;
@@ -219,26 +218,26 @@ static enum link_result mend(struct operator* operator, struct mover_target * ta
 	enum fold end;
 	int64_t elements;
 
-	operator->documents++;
+	job->documents++;
 	if (verify_document_found(verify, VERIFY_GARBAGE))
-		keep_garbage(operator->context, id);
+		keep_garbage(job->context, id);
 	if (verify_document_found(verify, VERIFY_FLAG))
-		result = mend_flag(operator, target, verify, main);
+		result = mend_flag(job, target, verify, main);
 	if (result == LINK_DONE && wants_new_batches(verify)) {
-		result = fold_document(operator, target, id, &end, &elements);
+		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE && end == FOLD_DONE)
-			result = operator_move(operator, target, id);
+			result = job_move(job, target, id);
 		return result;
 	}
 	if (result == LINK_DONE && (verify_document_found(verify, VERIFY_NOT_MOVED) ||
 				    verify_document_found(verify, VERIFY_NOT_LINKED)))
-		result = operator_move(operator, target, id);
+		result = job_move(job, target, id);
 	return result;
 }
 
 /* The walk over documents. */
 
-static void report_document(struct operator* operator, const struct mover_target * target,
+static void report_document(struct job *job, const struct mover_target *target,
 			    const struct element *id, const struct verify_document *verify)
 {
 	auto_free char *name = main_name(target);
@@ -246,57 +245,57 @@ static void report_document(struct operator* operator, const struct mover_target
 	for (size_t i = 0; i < verify->count; i++) {
 		const char *detail = verify->found[i].detail;
 
-		if (verify->found[i].finding == VERIFY_GARBAGE && repairs(operator) &&
+		if (verify->found[i].finding == VERIFY_GARBAGE && repairs(job) &&
 		    !verify_document_has(verify, REPORT_CORRUPT))
 			continue; /* it goes at the end */
-		report_add(&operator->report, &verify_kinds[verify->found[i].finding], name, id,
-			   *detail ? detail : NULL);
+		job_report_add(&job->report, &verify_kinds[verify->found[i].finding], name, id,
+			       *detail ? detail : NULL);
 	}
 }
 
-static void count_document(struct operator* operator, const struct verify_document * verify)
+static void count_document(struct job *job, const struct verify_document *verify)
 {
 	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
 
-	report_count(&operator->report, "documents", 1);
-	report_count(&operator->report, "spilled", spilled ? 1 : 0);
-	report_count(&operator->report, "elements", spilled ? verify->plan.moved : 0);
-	report_count(&operator->report, "waiting garbage", verify->young);
-	operator->elements += verify->plan.moved;
+	job_report_count(&job->report, "documents", 1);
+	job_report_count(&job->report, "spilled", spilled ? 1 : 0);
+	job_report_count(&job->report, "elements", spilled ? verify->plan.moved : 0);
+	job_report_count(&job->report, "waiting garbage", verify->young);
+	job->elements += verify->plan.moved;
 }
 
-static enum link_result look_at_document(struct operator* operator, struct mover_target * target,
+static enum link_result look_at_document(struct job *job, struct mover_target *target,
 					 const struct element *id, bool last)
 {
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
 	bool mends, corrupt;
-	enum link_result result = verify_look(operator, target, id, &verify, &image, &main);
+	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 
 	corrupt = verify_document_has(&verify, REPORT_CORRUPT);
-	mends = result == LINK_DONE && image && !last && repairs(operator) && !corrupt &&
+	mends = result == LINK_DONE && image && !last && repairs(job) && !corrupt &&
 		(verify_document_has(&verify, REPORT_UNFINISHED) ||
 		 verify_document_has(&verify, REPORT_GARBAGE));
 	if (mends) {
-		result = mend(operator, target, &verify, main);
+		result = mend(job, target, &verify, main);
 		if (result == LINK_REFUSED)
 			result = LINK_DONE; /* the second look tells */
 	} else if (result == LINK_DONE && image) {
-		count_document(operator, & verify);
-		report_document(operator, target, id, &verify);
+		count_document(job, &verify);
+		report_document(job, target, id, &verify);
 		if (corrupt)
-			result = export_both(operator, target, id, main);
+			result = export_both(job, target, id, main);
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
-	return mends && result == LINK_DONE ? look_at_document(operator, target, id, true) : result;
+	return mends && result == LINK_DONE ? look_at_document(job, target, id, true) : result;
 }
 
-static enum link_result verify_one(struct operator* operator, struct mover_target * target,
+static enum link_result verify_one(struct job *job, struct mover_target *target,
 				   const struct element *id)
 {
-	return look_at_document(operator, target, id, false);
+	return look_at_document(job, target, id, false);
 }
 
 /* Orphans. */
@@ -318,61 +317,60 @@ static void take_orphan(void *context, struct bytes batch)
 
 /* True when the document is there: the walk over documents has judged its overflow, unless nothing
  * but the overflow spoke of it. */
-static enum link_result look_at_orphan(struct operator* operator, struct mover_target * target,
+static enum link_result look_at_orphan(struct job *job, struct mover_target *target,
 				       const struct element *link)
 {
 	struct orphans orphans = {.young_from = (int64_t)time(NULL) -
 						target->rule->gc_delay_ms / 1000 - 1};
 	auto_free char *name = overflow_name(target);
 	char detail[64];
-	enum link_result result =
-		verify_read_overflow(operator, target, link, take_orphan, &orphans);
+	enum link_result result = verify_read_overflow(job, target, link, take_orphan, &orphans);
 
 	if (result != LINK_DONE)
 		return result;
 	if (orphans.foreign > 0) {
 		snprintf(detail, sizeof(detail), "%lld documents", (long long)orphans.foreign);
-		report_add(&operator->report, &verify_kinds[VERIFY_FOREIGN], name, link, detail);
+		job_report_add(&job->report, &verify_kinds[VERIFY_FOREIGN], name, link, detail);
 	}
 	if (orphans.dead == 0)
 		return LINK_DONE;
-	if (repairs(operator)) {
-		keep_garbage(operator->context, link);
+	if (repairs(job)) {
+		keep_garbage(job->context, link);
 		return LINK_DONE;
 	}
 	snprintf(detail, sizeof(detail), "%lld batches", (long long)orphans.dead);
-	report_add(&operator->report, &verify_kinds[VERIFY_ORPHANS], name, link, detail);
+	job_report_add(&job->report, &verify_kinds[VERIFY_ORPHANS], name, link, detail);
 	return LINK_DONE;
 }
 
 /* The walk over documents judges the overflow of those it finds: the ones that look ordinary it
  * doesn't. */
-static enum link_result verify_orphan(struct operator* operator, struct mover_target * target,
+static enum link_result verify_orphan(struct job *job, struct mover_target *target,
 				      const struct linked *linked)
 {
 	struct element link = {.type = linked->link.type, .value = linked->link.value};
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
-	enum link_result result = verify_look(operator, target, &link, &verify, &image, &main);
+	enum link_result result = verify_look(job, target, &link, &verify, &image, &main);
 	bool judged = result == LINK_DONE && image &&
 		      (verify.plan.kind != PLAN_REST || flag_stands(target->rule, main));
 
 	verify_document_fini(&verify);
 	bson_free(image);
-	return result == LINK_DONE && !judged ? look_at_orphan(operator, target, &link) : result;
+	return result == LINK_DONE && !judged ? look_at_orphan(job, target, &link) : result;
 }
 
-static enum link_result verify_overflow(struct operator* operator, struct mover_target * target)
+static enum link_result verify_overflow(struct job *job, struct mover_target *target)
 {
-	struct link_pages pages = {.link = operator->link, .target = target};
+	struct link_pages pages = {.link = job->link, .target = target};
 	enum link_result result = LINK_DONE;
 
 	while (result == LINK_DONE && !pages.ended) {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
 			if (pages.all[i].moved < 0)
-				result = verify_orphan(operator, target, &pages.all[i]);
+				result = verify_orphan(job, target, &pages.all[i]);
 	}
 	link_pages_fini(&pages);
 	return result;
@@ -405,7 +403,7 @@ static void take_index(void *context, struct bytes index)
 			indexes->wanted |= bit;
 }
 
-static void report_indexes(struct operator* operator, const struct mover_target * target,
+static void report_indexes(struct job *job, const struct mover_target *target,
 			   const struct indexes *indexes)
 {
 	auto_free char *name = overflow_name(target);
@@ -414,89 +412,88 @@ static void report_indexes(struct operator* operator, const struct mover_target 
 	uint64_t bit = 1;
 
 	if (!indexes->batch)
-		report_add(&operator->report, &verify_kinds[VERIFY_INDEX], name, NULL,
-			   "the unique one of link and batch number");
+		job_report_add(&job->report, &verify_kinds[VERIFY_INDEX], name, NULL,
+			       "the unique one of link and batch number");
 	if (indexes->rule->overflow.indexes.length == 0)
 		return;
 	require(cursor_open(&cursor, indexes->rule->overflow.indexes));
 	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
 		if (!(indexes->wanted & bit))
-			report_add(&operator->report, &verify_kinds[VERIFY_INDEX], name, NULL,
-				   "one of the rule's own");
+			job_report_add(&job->report, &verify_kinds[VERIFY_INDEX], name, NULL,
+				       "one of the rule's own");
 }
 
 /* `batch`: the unique index is there, or no overflow yet. */
-static enum link_result verify_indexes(struct operator* operator, struct mover_target * target,
-				       bool *batch)
+static enum link_result verify_indexes(struct job *job, struct mover_target *target, bool *batch)
 {
 	struct indexes indexes = {.rule = target->rule};
 	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(target->overflow_collection));
 	enum link_result result;
 
-	if (repairs(operator) &&
-	    fitness_check(operator->link, operator->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
+	if (repairs(job) &&
+	    fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
 		result = LINK_LOST;
 	else
-		result = link_find(operator->link, target->overflow_database,
+		result = link_find(job->link, target->overflow_database,
 				   (struct bytes){bson_get_data(command), command->len}, take_index,
 				   &indexes);
 	bson_destroy(command);
 	*batch = indexes.batch;
-	if (result == LINK_REFUSED && link_error(operator->link)->code == NAMESPACE_NOT_FOUND)
+	if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
 		return LINK_DONE; /* nothing was moved yet */
 	if (result == LINK_DONE)
-		report_indexes(operator, target, &indexes);
+		report_indexes(job, target, &indexes);
 	return result;
 }
 
 /* Garbage goes when whoever still reads it has had time to. */
-static enum link_result clear_garbage(struct operator* operator, struct mover_target * target)
+static enum link_result clear_garbage(struct job *job, struct mover_target *target)
 {
-	struct verifying *verifying = operator->context;
+	struct verifying *verifying = job->context;
 	struct buffer *garbage = &verifying->garbage;
 	enum link_result result = LINK_DONE;
 	struct element link;
 
 	if (garbage->length > 0 &&
-	    !operator_pause(verifying->garbage_since + target->rule->gc_delay_ms - mover_clock()))
+	    !job_pause(verifying->garbage_since + target->rule->gc_delay_ms - mover_clock()))
 		return LINK_LOST;
 	for (size_t at = 0; result == LINK_DONE && at < garbage->length;) {
 		struct bytes each = {garbage->data + at, (size_t)load_int32(garbage->data + at)};
 
 		at += each.length;
 		require(document_find(each, "_id", &link));
-		result = gc_clear(operator->link, target, &link, operator->metrics);
-		report_count(&operator->report, "cleared", 1);
+		result = gc_clear(job->link, target, &link, job->metrics);
+		job_report_count(&job->report, "cleared", 1);
 	}
 	garbage->length = 0;
 	return result;
 }
 
-static enum link_result verify_target(struct operator* operator, struct mover_target * target)
+static enum link_result verify_target(struct job *job, struct mover_target *target)
 {
-	const struct operator_walk walk = {.filter = verify_write_filter, .each = verify_one};
+	const struct job_walk walk = {.filter = verify_write_filter, .each = verify_one};
 	bool batch = false;
-	enum link_result result = verify_indexes(operator, target, &batch);
+	enum link_result result = verify_indexes(job, target, &batch);
 
 	if (result == LINK_DONE)
-		result = operator_walk(operator, target, &walk);
+		result = job_walk(job, target, &walk);
 	if (result == LINK_DONE && batch) /* its order is the index's */
-		result = verify_overflow(operator, target);
+		result = verify_overflow(job, target);
 	if (result == LINK_DONE)
-		result = clear_garbage(operator, target);
+		result = clear_garbage(job, target);
 	return result;
 }
 
-static enum link_result finish(struct operator* operator)
+static enum link_result finish(struct job *job)
 {
-	if (repairs(operator))
-		report_count(&operator->report, "mended", operator->documents);
+	if (repairs(job))
+		job_report_count(&job->report, "mended", job->documents);
 	return LINK_DONE;
 }
 
 int verify_main(int count, char **arguments)
 {
-	static const struct operator_command command = {
+	static const struct job_command command = {
 		.name = "verify",
 		.usage = usage,
 		.options = OPTION_EXECUTE | OPTION_REPAIR | OPTION_EXPORT,
@@ -504,12 +501,12 @@ int verify_main(int count, char **arguments)
 		.finish = finish,
 	};
 	struct verifying verifying = {0};
-	int code = operator_main(&command, &verifying, count, arguments);
+	int code = job_main(&command, &verifying, count, arguments);
 
 	if (verifying.exported && fclose(verifying.exported) != 0) {
 		fprintf(stderr, "spillway: what is corrupt could not be written: %s\n",
 			strerror(errno));
-		code = OPERATOR_FINDINGS;
+		code = JOB_FINDINGS;
 	}
 	buffer_fini(&verifying.garbage);
 	return code;

@@ -3,12 +3,11 @@
 
 #include "proxy/mover_command.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 #define EMPTY_ARRAY 5
 
-const struct report_kind verify_kinds[VERIFY_FINDINGS] = {
+const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches"},
 	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end"},
 	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read"},
@@ -35,24 +34,6 @@ const struct report_kind verify_kinds[VERIFY_FINDINGS] = {
 			 "documents that changed each time they were looked at"},
 };
 
-static void add(struct verify_document *verify, enum verify_finding finding, const char *format,
-		...) __attribute__((format(printf, 3, 4)));
-
-static void add(struct verify_document *verify, enum verify_finding finding, const char *format,
-		...)
-{
-	va_list arguments;
-
-	if (verify->count == VERIFY_DETAILS || verify_document_found(verify, finding))
-		return; /* the first of its kind says enough */
-	verify->found[verify->count].finding = finding;
-	va_start(arguments, format);
-	vsnprintf(verify->found[verify->count].detail, sizeof(verify->found[0].detail), format,
-		  arguments);
-	va_end(arguments);
-	verify->count++;
-}
-
 bool verify_document_found(const struct verify_document *verify, enum verify_finding finding)
 {
 	for (size_t i = 0; i < verify->count; i++)
@@ -61,13 +42,25 @@ bool verify_document_found(const struct verify_document *verify, enum verify_fin
 	return false;
 }
 
-bool verify_document_has(const struct verify_document *verify, enum report_class class)
+bool verify_document_has(const struct verify_document *verify, enum job_report_class class)
 {
 	for (size_t i = 0; i < verify->count; i++)
 		if (verify_kinds[verify->found[i].finding].class == class)
 			return true;
 	return false;
 }
+
+/* Where the finding's detail is to be written; the first of its kind says enough. */
+static char *detail_of(struct verify_document *verify, enum verify_finding finding)
+{
+	if (verify->count == VERIFY_DETAILS || verify_document_found(verify, finding))
+		return verify->spare;
+	verify->found[verify->count].finding = finding;
+	return verify->found[verify->count++].detail;
+}
+
+#define add(verify, finding, ...) \
+	((void)snprintf(detail_of((verify), (finding)), VERIFY_DETAIL_SIZE, __VA_ARGS__))
 
 struct bytes batch_generation(struct bytes batch)
 {
@@ -357,7 +350,7 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 
 	if (verify->rule->flag.field && verify->judged &&
 	    flag_stands(verify->rule, main) != spilled)
-		add(verify, VERIFY_FLAG, spilled ? "it does not stand" : "it stands");
+		add(verify, VERIFY_FLAG, "%s", spilled ? "it does not stand" : "it stands");
 	if (verify->garbage > verify->young)
 		add(verify, VERIFY_GARBAGE, "%lld batches", (long long)verify->garbage);
 	if (verify->foreign)

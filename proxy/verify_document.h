@@ -3,7 +3,7 @@
 #pragma once
 
 #include "proxy/mover_plan.h"
-#include "proxy/report.h"
+#include "proxy/job_report.h"
 
 enum verify_finding {
 	VERIFY_HOLE,
@@ -26,9 +26,10 @@ enum verify_finding {
 	VERIFY_BUSY,
 	VERIFY_FINDINGS,
 };
-extern const struct report_kind verify_kinds[VERIFY_FINDINGS];
+extern const struct job_report_kind verify_kinds[VERIFY_FINDINGS];
 
 #define VERIFY_DETAILS 24 /* findings on one document that are kept */
+#define VERIFY_DETAIL_SIZE 116
 
 struct verify_document {
 	const struct rule *rule;
@@ -51,8 +52,9 @@ struct verify_document {
 	size_t count;
 	struct {
 		enum verify_finding finding;
-		char detail[116];
+		char detail[VERIFY_DETAIL_SIZE];
 	} found[VERIFY_DETAILS];
+	char spare[VERIFY_DETAIL_SIZE]; /* for a detail that is not kept */
 };
 
 void verify_document_init(struct verify_document *verify, const struct rule *rule,
@@ -63,7 +65,7 @@ void verify_document_batch(struct verify_document *verify, struct bytes batch);
 void verify_document_end(struct verify_document *verify, struct bytes main);
 void verify_document_fini(struct verify_document *verify);
 /* True when one of the findings is of this class. */
-bool verify_document_has(const struct verify_document *verify, enum report_class class);
+bool verify_document_has(const struct verify_document *verify, enum job_report_class class);
 bool verify_document_found(const struct verify_document *verify, enum verify_finding finding);
 
 /* A batch's generation, or an empty view where Spillway did not write it. */

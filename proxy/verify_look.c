@@ -28,8 +28,7 @@ void verify_write_filter(struct buffer *out, const char *name, const struct rule
 	writer_close(out, filter);
 }
 
-must_check enum link_result verify_read_overflow(struct operator* operator,
-						 const struct mover_target * target,
+must_check enum link_result verify_read_overflow(struct job *job, const struct mover_target *target,
 						 const struct element *link, link_document each,
 						 void *context)
 {
@@ -43,10 +42,9 @@ must_check enum link_result verify_read_overflow(struct operator* operator,
 	part = writer_open_document(&out, "sort");
 	writer_int32(&out, batch_path(target->rule), 1);
 	writer_close(&out, part);
-	command_read_concern(&out, operator->link, time_after(operator->link, 0));
+	command_read_concern(&out, job->link, link_time(job->link));
 	writer_close(&out, start);
-	return link_find(operator->link, target->overflow_database, buffer_view(&out), each,
-			 context);
+	return link_find(job->link, target->overflow_database, buffer_view(&out), each, context);
 }
 
 static void take_batch(void *context, struct bytes batch)
@@ -56,7 +54,7 @@ static void take_batch(void *context, struct bytes batch)
 
 /* The document, its overflow, and the document once more: all of one moment where the two are the
  * same. */
-static enum link_result look_once(struct operator* operator, const struct mover_target * target,
+static enum link_result look_once(struct job *job, const struct mover_target *target,
 				  const struct element *id, struct verify_document *verify,
 				  struct bytes main, bool *changed)
 {
@@ -66,14 +64,14 @@ static enum link_result look_once(struct operator* operator, const struct mover_
 	enum link_result result;
 
 	verify_document_init(verify, target->rule, main, young_from);
-	result = verify_read_overflow(operator, target, id, take_batch, verify);
+	result = verify_read_overflow(job, target, id, take_batch, verify);
 	if (result != LINK_DONE)
 		return result;
 	verify_document_end(verify, main);
 	*changed = false;
 	if (verify->count == 0)
 		return LINK_DONE;
-	result = operator_read(operator, target, id, &image, &again);
+	result = job_read(job, target, id, &image, &again);
 	*changed = result == LINK_DONE && (!image || !bytes_equal(again, main));
 	bson_free(image);
 	return result;
@@ -86,8 +84,7 @@ static void say_busy(struct verify_document *verify)
 	verify->found[0].detail[0] = '\0';
 }
 
-must_check enum link_result verify_look(struct operator* operator,
-					const struct mover_target * target,
+must_check enum link_result verify_look(struct job *job, const struct mover_target *target,
 					const struct element *id, struct verify_document *verify,
 					uint8_t **image, struct bytes *main)
 {
@@ -101,12 +98,12 @@ must_check enum link_result verify_look(struct operator* operator,
 		*verify = (struct verify_document){0};
 		bson_free(*image);
 		*image = NULL;
-		if (i > 0 && !operator_pause(LOOK_PAUSE_MS))
+		if (i > 0 && !job_pause(LOOK_PAUSE_MS))
 			return LINK_LOST;
-		result = operator_read(operator, target, id, image, main);
+		result = job_read(job, target, id, image, main);
 		if (result != LINK_DONE || !*image)
 			return result;
-		result = look_once(operator, target, id, verify, *main, &changed);
+		result = look_once(job, target, id, verify, *main, &changed);
 		if (result != LINK_DONE)
 			return result;
 	}

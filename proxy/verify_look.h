@@ -1,20 +1,18 @@
 /* One document under a rule, read from the server until it holds still, and judged. */
 #pragma once
 
-#include "proxy/operator.h"
+#include "proxy/job.h"
 #include "proxy/verify_document.h"
 
 /* `verify` is the caller's to end with verify_document_fini; `main` is what was judged (`image`: to
  * be freed with bson_free; NULL where the document is gone). What changed each time it was looked
  * at is found to be busy. */
-must_check enum link_result verify_look(struct operator* operator,
-					const struct mover_target * target,
+must_check enum link_result verify_look(struct job *job, const struct mover_target *target,
 					const struct element *id, struct verify_document *verify,
 					uint8_t **image, struct bytes *main);
 
 /* Its overflow documents in the order of their numbers, whatever wrote them. */
-must_check enum link_result verify_read_overflow(struct operator* operator,
-						 const struct mover_target * target,
+must_check enum link_result verify_read_overflow(struct job *job, const struct mover_target *target,
 						 const struct element *link, link_document each,
 						 void *context);
 /* Finds the documents that there is something to say of: outliers, those with a state, or a flag.

@@ -191,7 +191,7 @@ def hot(place, **options):
     rule = {**RULE, "namespace": "shop.hot", "overflow": {**RULE["overflow"], "collection": "more_hot"}, **options}
     for name in ("hot", "more_hot"):
         place.direct.shop[name].delete_many({})
-    with Spillway([place.cluster.primary], [rule]) as spillway:
+    with Spillway([place.cluster.primary], [RULE, {**rule, "name": "hot"}]) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
             yield client.shop.hot, rule
 

@@ -281,7 +281,7 @@ def test_a_hundred_thousand_elements(client, direct):
 
 
 def test_the_sweep_finds_what_nobody_noted(cluster, direct):
-    with Spillway([cluster.primary], [rule("swept", sweep="1s")]) as other:
+    with Spillway([cluster.primary], [*RULES, rule("swept", sweep="1s")]) as other:
         direct.shop.swept.insert_many([{"_id": i, "list": list(range(i % 7))} for i in range(400)])
         direct.shop.swept_list_overflow.insert_one(
             {"main": -1, "part": [1], "_spill": {"g": crash.generation(), "p": 0, "i": 1}})
@@ -294,6 +294,6 @@ def test_namespaces_of_patterns_are_swept(cluster, direct):
     pattern = {**rule("x"), "name": "tenants", "namespace": "tenant_*.posts"}
     for tenant in ("tenant_a", "tenant_b"):
         direct[tenant].posts.insert_one({"_id": 1, "list": list(range(9))})
-    with Spillway([cluster.primary], [pattern]):
+    with Spillway([cluster.primary], [*RULES, rule("swept"), pattern]):
         for tenant in ("tenant_a", "tenant_b"):
             wait_for(lambda: direct[tenant].posts.find_one()["list"] == [0, 1, 2], tenant)

@@ -1,5 +1,5 @@
 /* What the operator's commands have in common. */
-#include "proxy/operator.h"
+#include "proxy/job.h"
 
 #include "proxy/config_file.h"
 #include "proxy/log.h"
@@ -31,12 +31,12 @@ static void on_signal(int number)
 	atomic_store(&stopping, true);
 }
 
-const atomic_bool *operator_stopping(void)
+const atomic_bool *job_stopping(void)
 {
 	return &stopping;
 }
 
-must_check bool operator_pause(int64_t milliseconds)
+must_check bool job_pause(int64_t milliseconds)
 {
 	int64_t until = mover_clock() + milliseconds, left;
 
@@ -47,10 +47,10 @@ must_check bool operator_pause(int64_t milliseconds)
 
 /* Options. */
 
-static int bad_usage(const struct operator_command *command, const char *what)
+static int bad_usage(const struct job_command *command, const char *what)
 {
 	fprintf(stderr, "spillway %s: %s\n%s", command->name, what, command->usage);
-	return OPERATOR_USAGE;
+	return JOB_USAGE;
 }
 
 static bool read_number(const char *text, int64_t *number)
@@ -79,7 +79,7 @@ static const struct option all_options[] = {
 };
 
 /* False: its value can't be read. */
-static bool take_option(struct operator_options *options, unsigned option, const char *value)
+static bool take_option(struct job_options *options, unsigned option, const char *value)
 {
 	switch (option) {
 	case OPTION_EXECUTE:
@@ -106,8 +106,8 @@ static bool take_option(struct operator_options *options, unsigned option, const
 #define GO_ON (-1)
 
 /* GO_ON, or the exit code. */
-static int read_options(const struct operator_command *command, struct operator_options *options,
-			int count, char **arguments)
+static int read_options(const struct job_command *command, struct job_options *options, int count,
+			char **arguments)
 {
 	int letter;
 
@@ -115,7 +115,7 @@ static int read_options(const struct operator_command *command, struct operator_
 	while ((letter = getopt_long(count, arguments, "", all_options, NULL)) != -1) {
 		if (letter == LETTER_HELP) {
 			fputs(command->usage, stdout);
-			return OPERATOR_GOOD;
+			return JOB_GOOD;
 		}
 		if (letter == LETTER_CONFIG)
 			options->config = optarg;
@@ -135,98 +135,96 @@ static int read_options(const struct operator_command *command, struct operator_
 		return bad_usage(command, "--config FILE and --rule NAME are both needed");
 	if (command->options & OPTION_REPAIR && options->execute && !options->repair)
 		return bad_usage(command, "--execute goes with --repair");
+	if (options->resume && !options->execute)
+		return bad_usage(command, "--resume goes with --execute");
 	return GO_ON;
 }
 
-static int load(struct operator* operator)
+static int load(struct job *job)
 {
 	auto_free char *problems = NULL;
 
-	operator->config = config_load(operator->options.config, &problems);
-	if (!operator->config) {
+	job->config = config_load(job->options.config, &problems);
+	if (!job->config) {
 		fputs(problems, stderr);
-		return OPERATOR_USAGE;
+		return JOB_USAGE;
 	}
 	log_configure(CONFIG_LOG_ERROR, false);
-	for (size_t i = 0; i < rule_set_count(operator->config->rules); i++) {
-		const struct rule *rule = rule_set_at(operator->config->rules, i);
+	for (size_t i = 0; i < rule_set_count(job->config->rules); i++) {
+		const struct rule *rule = rule_set_at(job->config->rules, i);
 
-		if (strcmp(rule->name, operator->options.rule) == 0)
-			operator->rule = rule;
+		if (strcmp(rule->name, job->options.rule) == 0)
+			job->rule = rule;
 	}
-	if (operator->rule)
+	if (job->rule)
 		return GO_ON;
-	fprintf(stderr, "spillway: '%s' has no rule '%s'\n", operator->options.config,
-							     operator->options.rule);
-	return OPERATOR_USAGE;
+	fprintf(stderr, "spillway: '%s' has no rule '%s'\n", job->options.config,
+		job->options.rule);
+	return JOB_USAGE;
 }
 
 /* The server. */
 
-static int connect_to_server(struct operator* operator)
+static int connect_to_server(struct job *job)
 {
 	bson_error_t error = {0};
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGPIPE, SIG_IGN);
-	operator->link = link_open(operator->config->upstream_uri, &stopping, &error);
-	if (operator->link)
+	job->link = link_open(job->config->upstream_uri, &stopping, &error);
+	if (job->link)
 		return GO_ON;
 	fprintf(stderr, "spillway: no server can be used: %s\n", error.message);
-	return OPERATOR_NO_SERVER;
+	return JOB_NO_SERVER;
 }
 
-static enum link_result find_targets(struct operator* operator)
+static enum link_result find_targets(struct job *job)
 {
-	const struct rule *rule = operator->rule;
+	const struct rule *rule = job->rule;
 
-	operator->targets = target_set_new(operator->config->rules);
+	job->targets = target_set_new(job->config->rules);
 	if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
-		return namespaces_find(operator->link, operator->targets, operator->config->rules,
-				       rule);
-	require(target_get(operator->targets, rule, bytes_of(rule->database),
+		return namespaces_find(job->link, job->targets, job->config->rules, rule);
+	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));
 	return LINK_DONE;
 }
 
 /* Progress. */
 
-static void clear_line(struct operator* operator)
+static void clear_line(struct job *job)
 {
-	if (operator->shown)
+	if (job->shown)
 		fputs("\r\033[K", stderr);
-	operator->shown = false;
+	job->shown = false;
 }
 
-static void show_progress(struct operator* operator)
+static void show_progress(struct job *job)
 {
 	bool terminal = isatty(STDERR_FILENO);
-	int64_t now = mover_clock(), passed = now - operator->began + 1;
+	int64_t now = mover_clock(), passed = now - job->began + 1;
 
-	if (now - operator->told<(terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
+	if (now - job->told < (terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
 		return;
-	operator->told = now;
-	clear_line(operator);
+	job->told = now;
+	clear_line(job);
 	fprintf(stderr,
 		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
 		"%lld documents a second",
-		(long long)operator->looked, (long long)operator->total,
-		(long long)operator->documents, (long long)operator->elements,
-		(long long)(operator->looked * 1000 / passed));
-	if (operator->lag >= 0)
-		fprintf(stderr, ", lag %lld ms", (long long)operator->lag);
-	if (operator->looked> 0 && operator->total> operator->looked)
+		(long long)job->looked, (long long)job->total, (long long)job->documents,
+		(long long)job->elements, (long long)(job->looked * 1000 / passed));
+	if (job->lag >= 0)
+		fprintf(stderr, ", lag %lld ms", (long long)job->lag);
+	if (job->looked > 0 && job->total > job->looked)
 		fprintf(stderr, ", %lld s to go",
-			(long long)((operator->total - operator->looked) *
-				    passed / operator->looked / 1000));
+			(long long)((job->total - job->looked) * passed / job->looked / 1000));
 	if (!terminal)
 		fputc('\n', stderr);
-	operator->shown = terminal;
+	job->shown = terminal;
 }
 
-static enum link_result count_documents(struct operator* operator,
-					const struct mover_target * target)
+static enum link_result count_documents(struct job *job, const struct mover_target *target)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
@@ -235,11 +233,11 @@ static enum link_result count_documents(struct operator* operator,
 
 	writer_string(&out, "count", target->collection);
 	writer_close(&out, start);
-	result = link_run(operator->link, target->database, buffer_view(&out));
-	operator->looked = 0;
-	if (result != LINK_DONE || !document_find(link_body(operator->link), "n", &count) ||
-	    !element_integer(&count, &operator->total))
-		operator->total = 0;
+	result = link_run(job->link, target->database, buffer_view(&out));
+	job->looked = 0;
+	if (result != LINK_DONE || !document_find(link_body(job->link), "n", &count) ||
+	    !element_integer(&count, &job->total))
+		job->total = 0;
 	return result;
 }
 
@@ -252,8 +250,8 @@ static void keep_id(void *context, struct bytes document)
 	buffer_append(ids, document.data, document.length);
 }
 
-static enum link_result work_on_page(struct operator* operator, struct mover_target * target,
-				     const struct operator_walk *walk, const struct buffer *ids)
+static enum link_result work_on_page(struct job *job, struct mover_target *target,
+				     const struct job_walk *walk, const struct buffer *ids)
 {
 	enum link_result result = LINK_DONE;
 	struct element id;
@@ -263,38 +261,37 @@ static enum link_result work_on_page(struct operator* operator, struct mover_tar
 
 		at += document.length;
 		if (document_find(document, "_id", &id))
-			result = walk->each(operator, target, &id);
-		show_progress(operator);
+			result = walk->each(job, target, &id);
+		show_progress(job);
 	}
 	return result;
 }
 
-must_check enum link_result operator_walk(struct operator* operator, struct mover_target * target,
-					  const struct operator_walk *walk)
+must_check enum link_result job_walk(struct job *job, struct mover_target *target,
+				     const struct job_walk *walk)
 {
 	struct id_pages pages = {
-		.link = operator->link, .target = target, .size = PAGE_SIZE, .from = walk->from};
-	enum link_result result = count_documents(operator, target);
+		.link = job->link, .target = target, .size = PAGE_SIZE, .from = walk->from};
+	enum link_result result = count_documents(job, target);
 
 	while (result == LINK_DONE && !pages.ended) {
 		auto_buffer struct buffer ids = {0};
 
 		result = id_pages_next(&pages, walk->filter, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = work_on_page(operator, target, walk, &ids);
-		operator->looked += PAGE_SIZE;
+			result = work_on_page(job, target, walk, &ids);
+		job->looked += PAGE_SIZE;
 		if (result == LINK_DONE && !pages.ended && walk->page)
-			result = walk->page(operator, target, &pages.from);
-		show_progress(operator);
+			result = walk->page(job, target, &pages.from);
+		show_progress(job);
 	}
 	id_pages_fini(&pages);
 	return result;
 }
 
-must_check enum link_result operator_read(struct operator* operator,
-					  const struct mover_target * target,
-					  const struct element *id, uint8_t **image,
-					  struct bytes *document)
+must_check enum link_result job_read(struct job *job, const struct mover_target *target,
+				     const struct element *id, uint8_t **image,
+				     struct bytes *document)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter;
@@ -307,16 +304,15 @@ must_check enum link_result operator_read(struct operator* operator,
 	writer_close(&out, filter);
 	writer_int32(&out, "limit", 1);
 	writer_bool(&out, "singleBatch", true);
-	command_read_concern(&out, operator->link, time_after(operator->link, 0));
+	command_read_concern(&out, job->link, link_time(job->link));
 	writer_close(&out, start);
-	result = link_find_one(operator->link, target->database, buffer_view(&out), document,
-			       &found);
-	*image = result == LINK_DONE && found ? link_steal_body(operator->link) : NULL;
+	result = link_find_one(job->link, target->database, buffer_view(&out), document, &found);
+	*image = result == LINK_DONE && found ? link_steal_body(job->link) : NULL;
 	return result;
 }
 
-must_check enum link_result operator_move(struct operator* operator, struct mover_target * target,
-					  const struct element *id)
+must_check enum link_result job_move(struct job *job, struct mover_target *target,
+				     const struct element *id)
 {
 	struct round round;
 	enum round_end end;
@@ -325,22 +321,22 @@ must_check enum link_result operator_move(struct operator* operator, struct move
 	for (int tries = 0; tries < MOVE_TRIES; tries++) {
 		enum link_result result = LINK_DONE;
 
-		round = (struct round){.link = operator->link,
+		round = (struct round){.link = job->link,
 				       .target = target,
-				       .metrics = operator->metrics,
+				       .metrics = job->metrics,
 				       .id_type = id->type,
 				       .id = id->value,
-				       .operation_time = time_after(operator->link, 0),
+				       .operation_time = link_time(job->link),
 				       .tries = tries};
 		end = round_run(&round);
-		operator->elements += round.elements;
+		job->elements += round.elements;
 		if (end == ROUND_LOST)
 			return LINK_LOST;
 		if (end == ROUND_REST || end == ROUND_LEFT)
 			return LINK_DONE;
 		if (end == ROUND_GARBAGE)
-			result = gc_clear(operator->link, target, id, operator->metrics);
-		if (result == LINK_LOST || !operator_pause(pause))
+			result = gc_clear(job->link, target, id, job->metrics);
+		if (result == LINK_LOST || !job_pause(pause))
 			return LINK_LOST;
 		pause = 2 * pause < PAUSE_MOST_MS ? 2 * pause : PAUSE_MOST_MS;
 	}
@@ -349,60 +345,57 @@ must_check enum link_result operator_move(struct operator* operator, struct move
 
 /* The whole of a command. */
 
-static enum link_result work(struct operator* operator, const struct operator_command * command)
+static enum link_result work(struct job *job, const struct job_command *command)
 {
 	struct mover_target *target;
-	enum link_result result = find_targets(operator);
+	enum link_result result = find_targets(job);
 
-	for (size_t i = 0; result == LINK_DONE && (target = target_at(operator->targets, i)); i++)
-		result = command->work(operator, target);
+	for (size_t i = 0; result == LINK_DONE && (target = target_at(job->targets, i)); i++)
+		result = command->work(job, target);
 	if (result == LINK_DONE && command->finish)
-		result = command->finish(operator);
-	clear_line(operator);
+		result = command->finish(job);
+	clear_line(job);
 	return result;
 }
 
-static int outcome(struct operator* operator, const struct operator_command * command,
-		   enum link_result result)
+static int outcome(struct job *job, const struct job_command *command, enum link_result result)
 {
-	const struct link_error *error = link_error(operator->link);
+	const struct link_error *error = link_error(job->link);
 
-	report_print(&operator->report,
-		     command->name, operator->rule->name, operator->options.execute,
-							  operator->options.json);
+	job_report_print(&job->report, command->name, job->rule->name, job->options.execute,
+			 job->options.json);
 	if (result == LINK_DONE)
-		return report_found(&operator->report) ? OPERATOR_FINDINGS : OPERATOR_GOOD;
+		return job_report_found(&job->report) ? JOB_FINDINGS : JOB_GOOD;
 	if (atomic_load(&stopping)) {
 		fprintf(stderr,
 			"spillway: interrupted; what was done is whole, and the command can "
 			"be run again\n");
-		return OPERATOR_INTERRUPTED;
+		return JOB_INTERRUPTED;
 	}
 	fprintf(stderr, "spillway: %s: %s\n",
 		result == LINK_LOST ? "the server is lost" : "the server refuses", error->message);
-	return result == LINK_LOST ? OPERATOR_NO_SERVER : OPERATOR_FINDINGS;
+	return result == LINK_LOST ? JOB_NO_SERVER : JOB_FINDINGS;
 }
 
-int operator_main(const struct operator_command *command, void *context, int count,
-		  char **arguments)
+int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
-	struct operator operator= {.context = context, .began = mover_clock(), .lag = -1};
-	int code = read_options(command, &operator.options, count, arguments);
+	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
+	int code = read_options(command, &job.options, count, arguments);
 
-	operator.told = operator.began;
+	job.told = job.began;
 	if (code == GO_ON)
-		code = load(&operator);
+		code = load(&job);
 	if (code == GO_ON)
-		code = connect_to_server(&operator);
+		code = connect_to_server(&job);
 	if (code == GO_ON) {
-		operator.metrics = metrics_new();
-		code = outcome(&operator, command, work(&operator, command));
-		target_set_free(operator.targets);
+		job.metrics = metrics_new();
+		code = outcome(&job, command, work(&job, command));
+		target_set_free(job.targets);
 		metrics_free_all();
 	}
-	link_free(operator.link);
-	report_fini(&operator.report);
-	if (operator.config)
-		config_free(operator.config);
+	link_free(job.link);
+	job_report_fini(&job.report);
+	if (job.config)
+		config_free(job.config);
 	return code;
 }

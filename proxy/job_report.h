@@ -7,51 +7,51 @@
 #define REPORT_EXAMPLES 5
 
 /* How bad a finding is. */
-enum report_class {
+enum job_report_class {
 	REPORT_CORRUPT,    /* elements are lost, or can't be told */
 	REPORT_UNFINISHED, /* work that is not done yet */
 	REPORT_GARBAGE,    /* overflow documents that nobody needs any more */
 	REPORT_LEFT,       /* left as it is, by rule: no finding */
 };
 
-struct report_kind {
+struct job_report_kind {
 	const char *code; /* V1 to V7 of the spill protocol, or a word */
-	enum report_class class;
+	enum job_report_class class;
 	const char *what;
 };
 
-struct report_example {
+struct job_report_example {
 	char *namespace;
 	struct bytes id; /* {_id}; owned; empty where it is about the collection */
 	char *detail;
 };
 
-struct report_entry {
-	const struct report_kind *kind;
+struct job_report_entry {
+	const struct job_report_kind *kind;
 	int64_t count;
-	struct report_example examples[REPORT_EXAMPLES];
+	struct job_report_example examples[REPORT_EXAMPLES];
 };
 
-struct report_count {
+struct job_report_count {
 	const char *name;
 	int64_t value;
 };
 
-struct report {
-	struct report_entry *entries;
+struct job_report {
+	struct job_report_entry *entries;
 	size_t entry_count;
-	struct report_count counts[12];
+	struct job_report_count counts[12];
 	size_t count_count;
 };
 
 /* `id`: NULL where it is about the whole collection; `detail`: NULL where the kind says all. */
-void report_add(struct report *report, const struct report_kind *kind, const char *namespace,
-		const struct element *id, const char *detail);
+void job_report_add(struct job_report *report, const struct job_report_kind *kind,
+		    const char *namespace, const struct element *id, const char *detail);
 /* Adds to what is counted under this name, which is in capitals nowhere and has no underscore. */
-void report_count(struct report *report, const char *name, int64_t amount);
-int64_t report_counted(const struct report *report, const char *name);
+void job_report_count(struct job_report *report, const char *name, int64_t amount);
+int64_t job_report_counted(const struct job_report *report, const char *name);
 /* True when something is more than left alone. */
-bool report_found(const struct report *report);
-void report_print(const struct report *report, const char *command, const char *rule, bool executed,
-		  bool json);
-void report_fini(struct report *report);
+bool job_report_found(const struct job_report *report);
+void job_report_print(const struct job_report *report, const char *command, const char *rule,
+		      bool executed, bool json);
+void job_report_fini(struct job_report *report);

@@ -6,14 +6,15 @@
 #include "proxy/mover_link.h"
 #include "proxy/mover_target.h"
 #include "proxy/pages.h"
-#include "proxy/report.h"
+#include "proxy/job_report.h"
 #include "rules/config.h"
 
-#define OPERATOR_GOOD 0
-#define OPERATOR_FINDINGS 1
-#define OPERATOR_USAGE 2
-#define OPERATOR_NO_SERVER 3
-#define OPERATOR_INTERRUPTED 4
+/* Exit codes. */
+#define JOB_GOOD 0
+#define JOB_FINDINGS 1
+#define JOB_USAGE 2
+#define JOB_NO_SERVER 3
+#define JOB_INTERRUPTED 4
 
 /* Which options a command takes, beside --config, --rule, --json and --help. */
 #define OPTION_EXECUTE 1
@@ -23,7 +24,7 @@
 #define OPTION_RATE 16
 #define OPTION_LAG 32
 
-struct operator_options {
+struct job_options {
 	const char *config;
 	const char *rule;
 	const char *export;
@@ -35,19 +36,18 @@ struct operator_options {
 	bool json;
 };
 
-struct operator
-{
-	struct operator_options options;
+struct job {
+	struct job_options options;
 	struct config *config;
 	const struct rule *rule;
 	struct target_set *targets;
 	struct metrics *metrics; /* what the mover's code counts */
 	struct link *link;
-	void *context;        /* the command's own */
-	struct report report; /* findings, and what the command counted */
-	int64_t total;        /* documents in the collection at work, by its metadata */
-	int64_t looked;       /* of these, how many were looked at */
-	int64_t documents;    /* worked on */
+	void *context;            /* the command's own */
+	struct job_report report; /* findings, and what the command counted */
+	int64_t total;            /* documents in the collection at work, by its metadata */
+	int64_t looked;           /* of these, how many were looked at */
+	int64_t documents;        /* worked on */
 	int64_t elements;
 	int64_t began;
 	int64_t told; /* when progress was shown last */
@@ -55,47 +55,45 @@ struct operator
 	bool shown;   /* a line of progress stands on the terminal */
 };
 
-struct operator_command {
+struct job_command {
 	const char *name;
 	const char *usage;
 	unsigned options;
 	/* On each namespace under the rule. */
-	enum link_result (*work)(struct operator* operator, struct mover_target * target);
+	enum link_result (*work)(struct job *job, struct mover_target *target);
 	/* Once, behind that; NULL: nothing. */
-	enum link_result (*finish)(struct operator* operator);
+	enum link_result (*finish)(struct job *job);
 };
 
 /* The whole of a command: reads the options, works, reports. The exit code. */
-int operator_main(const struct operator_command *command, void *context, int count,
-		  char **arguments);
+int job_main(const struct job_command *command, void *context, int count, char **arguments);
 
 /* Ctrl-C: work ends before the next command to the server. */
-const atomic_bool *operator_stopping(void);
+const atomic_bool *job_stopping(void);
 /* Sleeps; false where it was interrupted. */
-must_check bool operator_pause(int64_t milliseconds);
+must_check bool job_pause(int64_t milliseconds);
 
 /* Calls `each` with every document's `_id` that the filter finds on the target, in the order of
  * `_id`; between pages it shows progress. `pages` says where to begin; NULL: at the start. */
-typedef enum link_result (*operator_each)(struct operator* operator, struct mover_target * target,
-					  const struct element *id);
+typedef enum link_result (*job_each)(struct job *job, struct mover_target *target,
+				     const struct element *id);
 /* Called behind each page: all before `place` has been done. */
-typedef enum link_result (*operator_page)(struct operator* operator, struct mover_target * target,
-					  const struct place *place);
-struct operator_walk {
+typedef enum link_result (*job_page)(struct job *job, struct mover_target *target,
+				     const struct place *place);
+struct job_walk {
 	page_filter filter;
-	operator_each each;
-	operator_page page; /* NULL: nothing */
-	struct place from;  /* taken over */
+	job_each each;
+	job_page page;     /* NULL: nothing */
+	struct place from; /* taken over */
 };
-must_check enum link_result operator_walk(struct operator* operator, struct mover_target * target,
-					  const struct operator_walk *walk);
+must_check enum link_result job_walk(struct job *job, struct mover_target *target,
+				     const struct job_walk *walk);
 
 /* Reads one document, majority, no earlier than what this link did. `image` is the caller's to free
  * with bson_free; NULL where there is none. */
-must_check enum link_result operator_read(struct operator* operator,
-					  const struct mover_target * target,
-					  const struct element *id, uint8_t **image,
-					  struct bytes *document);
+must_check enum link_result job_read(struct job *job, const struct mover_target *target,
+				     const struct element *id, uint8_t **image,
+				     struct bytes *document);
 /* Moves its tail by the mover's own round, again until it is at rest or is to be left. */
-must_check enum link_result operator_move(struct operator* operator, struct mover_target * target,
-					  const struct element *id);
+must_check enum link_result job_move(struct job *job, struct mover_target *target,
+				     const struct element *id);

@@ -1,5 +1,5 @@
 /* What an operator's command found, for people and as JSON. */
-#include "proxy/report.h"
+#include "proxy/job_report.h"
 
 #include "protocol/writer.h"
 
@@ -14,9 +14,10 @@ static const char *const class_names[] = {
 	[REPORT_LEFT] = "left as it is",
 };
 
-static struct report_entry *entry_of(struct report *report, const struct report_kind *kind)
+static struct job_report_entry *entry_of(struct job_report *report,
+					 const struct job_report_kind *kind)
 {
-	struct report_entry *entry;
+	struct job_report_entry *entry;
 
 	for (size_t i = 0; i < report->entry_count; i++)
 		if (report->entries[i].kind == kind)
@@ -24,15 +25,15 @@ static struct report_entry *entry_of(struct report *report, const struct report_
 	report->entries =
 		must_realloc(report->entries, (report->entry_count + 1) * sizeof(*report->entries));
 	entry = &report->entries[report->entry_count++];
-	*entry = (struct report_entry){.kind = kind};
+	*entry = (struct job_report_entry){.kind = kind};
 	return entry;
 }
 
-void report_add(struct report *report, const struct report_kind *kind, const char *namespace,
-		const struct element *id, const char *detail)
+void job_report_add(struct job_report *report, const struct job_report_kind *kind,
+		    const char *namespace, const struct element *id, const char *detail)
 {
-	struct report_entry *entry = entry_of(report, kind);
-	struct report_example *example;
+	struct job_report_entry *entry = entry_of(report, kind);
+	struct job_report_example *example;
 	struct buffer out = {0};
 	size_t start;
 
@@ -50,7 +51,7 @@ void report_add(struct report *report, const struct report_kind *kind, const cha
 	example->id = buffer_view(&out); /* the example's from now on */
 }
 
-void report_count(struct report *report, const char *name, int64_t amount)
+void job_report_count(struct job_report *report, const char *name, int64_t amount)
 {
 	size_t i = 0;
 
@@ -58,11 +59,11 @@ void report_count(struct report *report, const char *name, int64_t amount)
 		i++;
 	require(i < ARRAY_LENGTH(report->counts));
 	if (i == report->count_count)
-		report->counts[report->count_count++] = (struct report_count){name, 0};
+		report->counts[report->count_count++] = (struct job_report_count){name, 0};
 	report->counts[i].value += amount;
 }
 
-int64_t report_counted(const struct report *report, const char *name)
+int64_t job_report_counted(const struct job_report *report, const char *name)
 {
 	for (size_t i = 0; i < report->count_count; i++)
 		if (strcmp(report->counts[i].name, name) == 0)
@@ -70,7 +71,7 @@ int64_t report_counted(const struct report *report, const char *name)
 	return 0;
 }
 
-bool report_found(const struct report *report)
+bool job_report_found(const struct job_report *report)
 {
 	for (size_t i = 0; i < report->entry_count; i++)
 		if (report->entries[i].kind->class != REPORT_LEFT)
@@ -78,7 +79,7 @@ bool report_found(const struct report *report)
 	return false;
 }
 
-static void print_example(const struct report_example *example)
+static void print_example(const struct job_report_example *example)
 {
 	bson_t document;
 	char *text;
@@ -94,7 +95,7 @@ static void print_example(const struct report_example *example)
 	printf(example->detail ? ": %s\n" : "\n", example->detail);
 }
 
-static void print_text(const struct report *report, const char *command, const char *rule)
+static void print_text(const struct job_report *report, const char *command, const char *rule)
 {
 	printf("%s of rule '%s':", command, rule);
 	for (size_t i = 0; i < report->count_count; i++)
@@ -102,7 +103,7 @@ static void print_text(const struct report *report, const char *command, const c
 		       (long long)report->counts[i].value);
 	printf("\n");
 	for (size_t i = 0; i < report->entry_count; i++) {
-		const struct report_entry *entry = &report->entries[i];
+		const struct job_report_entry *entry = &report->entries[i];
 
 		printf("%s, %s, %lld: %s\n", entry->kind->code, class_names[entry->kind->class],
 		       (long long)entry->count, entry->kind->what);
@@ -113,7 +114,7 @@ static void print_text(const struct report *report, const char *command, const c
 	}
 }
 
-static void append_example(bson_t *list, int64_t index, const struct report_example *example)
+static void append_example(bson_t *list, int64_t index, const struct job_report_example *example)
 {
 	bson_t item, document;
 	char name[24];
@@ -130,7 +131,7 @@ static void append_example(bson_t *list, int64_t index, const struct report_exam
 	bson_append_document_end(list, &item);
 }
 
-static void append_entry(bson_t *list, size_t index, const struct report_entry *entry)
+static void append_entry(bson_t *list, size_t index, const struct job_report_entry *entry)
 {
 	bson_t item, examples;
 	char name[24];
@@ -148,7 +149,7 @@ static void append_entry(bson_t *list, size_t index, const struct report_entry *
 	bson_append_document_end(list, &item);
 }
 
-static void print_json(const struct report *report, const char *command, const char *rule,
+static void print_json(const struct job_report *report, const char *command, const char *rule,
 		       bool executed)
 {
 	bson_t document, findings;
@@ -170,8 +171,8 @@ static void print_json(const struct report *report, const char *command, const c
 	bson_destroy(&document);
 }
 
-void report_print(const struct report *report, const char *command, const char *rule, bool executed,
-		  bool json)
+void job_report_print(const struct job_report *report, const char *command, const char *rule,
+		      bool executed, bool json)
 {
 	if (json)
 		print_json(report, command, rule, executed);
@@ -179,11 +180,11 @@ void report_print(const struct report *report, const char *command, const char *
 		print_text(report, command, rule);
 }
 
-void report_fini(struct report *report)
+void job_report_fini(struct job_report *report)
 {
 	for (size_t i = 0; i < report->entry_count; i++)
 		for (size_t k = 0; k < REPORT_EXAMPLES; k++) {
-			struct report_example *example = &report->entries[i].examples[k];
+			struct job_report_example *example = &report->entries[i].examples[k];
 
 			free(example->namespace);
 			free((void *)example->id.data);

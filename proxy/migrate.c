@@ -1,0 +1,199 @@
+/* `spillway migrate`: moves the outliers that are there already, by the mover's own rounds, while
+ * applications keep working through Spillway. */
+#include "proxy/migrate.h"
+
+#include "proxy/fitness.h"
+#include "proxy/mover_command.h"
+#include "proxy/mover_look.h"
+#include "proxy/rule_record.h"
+#include "proxy/throttle.h"
+#include "proxy/verify_look.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+static const char usage[] =
+	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
+	"[--max-lag S] [--json]\n"
+	"  Moves the tails of arrays that are longer than the rule allows. Writes nothing without "
+	"--execute.\n"
+	"  Applications may go on, as long as they go through Spillway.\n"
+	"  --resume     goes on behind the last page of a run that was interrupted\n"
+	"  --rate N     no more than N documents a second\n"
+	"  --max-lag S  waits while a secondary is more than S seconds behind\n"
+	"exit codes: 0 done, 1 documents stay as they are and are listed, 2 bad usage or file,\n"
+	"3 cannot connect, 4 interrupted: --resume goes on\n";
+
+static const struct job_report_kind never_moved = {"never moved", REPORT_UNFINISHED,
+						   "Spillway leaves it as it is"};
+static const struct job_report_kind foreign = {
+	"split by hand", REPORT_UNFINISHED,
+	"it has overflow that Spillway did not write: it stays"};
+static const struct job_report_kind broken = {"corrupt", REPORT_CORRUPT,
+					      "'spillway verify' says more: it stays"};
+static const struct job_report_kind failed = {"not moved", REPORT_UNFINISHED,
+					      "it could not be moved: run the command again"};
+static const struct job_report_kind unfit = {"unfit", REPORT_UNFINISHED,
+					     "the rule can't hold on the collection"};
+
+static const struct job_report_kind changed = {
+	"changed", REPORT_UNFINISHED, "the rule is not what it was when documents were moved"};
+
+static void report_document(struct job *job, const struct mover_target *target,
+			    const struct job_report_kind *kind, const struct element *id,
+			    const char *detail)
+{
+	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
+
+	job_report_add(&job->report, kind, name, id, detail);
+}
+
+static void count_outlier(struct job *job, const struct verify_document *verify)
+{
+	const struct plan *plan = &verify->plan;
+	int64_t waiting = plan->length > plan->head ? plan->length - plan->head : 0;
+
+	job_report_count(&job->report, "documents", 1);
+	job_report_count(&job->report, "elements", waiting);
+	job_report_count(&job->report, "bytes",
+			 waiting ? (int64_t)plan->array.length * waiting / plan->length : 0);
+}
+
+/* What it was found to be, before anything is done. True: there is something to move. */
+static bool judge(struct job *job, const struct mover_target *target, const struct element *id,
+		  const struct verify_document *verify)
+{
+	if (verify_document_has(verify, REPORT_CORRUPT))
+		report_document(job, target, &broken, id, verify->found[0].detail);
+	else if (verify_document_found(verify, VERIFY_NEVER_MOVED))
+		report_document(job, target, &never_moved, id, verify->plan.why);
+	else if (verify->foreign)
+		report_document(job, target, &foreign, id, NULL);
+	else if (verify->plan.kind != PLAN_REST)
+		return true;
+	return false;
+}
+
+/* Behind the move: nothing may be corrupt, and no tail may be left; what was pushed since waits for
+ * the mover. */
+static enum link_result check_moved(struct job *job, struct mover_target *target,
+				    const struct element *id)
+{
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
+
+	if (result == LINK_DONE && image) {
+		if (verify_document_has(&verify, REPORT_CORRUPT))
+			report_document(job, target, &broken, id, verify.found[0].detail);
+		else if (verify.plan.kind == PLAN_BIRTH)
+			report_document(job, target, &failed, id, NULL);
+	}
+	verify_document_fini(&verify);
+	bson_free(image);
+	return result;
+}
+
+static enum link_result move(struct job *job, struct mover_target *target, const struct element *id)
+{
+	struct throttle *throttle = job->context;
+	enum link_result result = job_move(job, target, id);
+
+	if (result == LINK_DONE)
+		result = check_moved(job, target, id);
+	return result == LINK_DONE ? throttle_wait(throttle, job) : result;
+}
+
+static enum link_result migrate_document(struct job *job, struct mover_target *target,
+					 const struct element *id)
+{
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
+	bool moves = result == LINK_DONE && image && judge(job, target, id, &verify);
+
+	if (moves) {
+		job->documents++;
+		count_outlier(job, &verify);
+	}
+	verify_document_fini(&verify);
+	bson_free(image);
+	return moves && job->options.execute ? move(job, target, id) : result;
+}
+
+static enum link_result keep_place(struct job *job, struct mover_target *target,
+				   const struct place *place)
+{
+	if (!job->options.execute)
+		return LINK_DONE;
+	return rule_record_place(job->link, target, place);
+}
+
+/* Where an interrupted run stopped. `fit`: this one may go on there. */
+static enum link_result find_place(struct job *job, struct mover_target *target, struct place *from,
+				   bool *fit)
+{
+	enum rule_record record;
+	enum link_result result = rule_record_read(job->link, target, &record, from);
+
+	*fit = record != RULE_RECORD_LIMITS;
+	if (!*fit)
+		report_document(job, target, &changed, NULL,
+				"it has other limits now: start without --resume");
+	return result;
+}
+
+/* The overflow's indexes are made, the rule is recorded. `fit`: work may begin. */
+static enum link_result prepare(struct job *job, struct mover_target *target, bool *fit)
+{
+	char reason[sizeof(target->reason)];
+	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+
+	if (result != LINK_DONE)
+		return result;
+	*fit = !target_unfit(job->targets, bytes_of(target->database), bytes_of(target->collection),
+			     reason, sizeof(reason));
+	if (*fit)
+		return fitness_mirror(job->link, target);
+	report_document(job, target, &unfit, NULL, reason);
+	return LINK_DONE;
+}
+
+static enum link_result migrate_target(struct job *job, struct mover_target *target)
+{
+	struct job_walk walk = {
+		.filter = look_write_candidates, .each = migrate_document, .page = keep_place};
+	enum link_result result = LINK_DONE;
+	bool fit = true;
+
+	job_report_count(&job->report, "documents", 0);
+	job_report_count(&job->report, "elements", 0);
+	job_report_count(&job->report, "bytes", 0);
+	if (job->options.resume)
+		result = find_place(job, target, &walk.from, &fit);
+	if (result == LINK_DONE && fit && job->options.execute)
+		result = prepare(job, target, &fit);
+	if (result != LINK_DONE || !fit) {
+		place_fini(&walk.from);
+		return result;
+	}
+	result = job_walk(job, target, &walk);
+	if (result == LINK_DONE && job->options.execute)
+		result = rule_record_place(job->link, target, NULL);
+	return result;
+}
+
+int migrate_main(int count, char **arguments)
+{
+	static const struct job_command command = {
+		.name = "migrate",
+		.usage = usage,
+		.options = OPTION_EXECUTE | OPTION_RESUME | OPTION_RATE | OPTION_LAG,
+		.work = migrate_target,
+	};
+	struct throttle throttle = {0};
+
+	return job_main(&command, &throttle, count, arguments);
+}

@@ -1,0 +1,375 @@
+/* What a collection's documents were spilled under. */
+#include "proxy/rule_record.h"
+
+#include "proxy/log.h"
+#include "proxy/mover_command.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DATABASE "spillway"
+#define COLLECTION "rules"
+#define FORMAT 1
+
+static void write_namespace(struct buffer *out, const char *name, const char *database,
+			    const char *collection)
+{
+	auto_free char *text = bson_strdup_printf("%s.%s", database, collection);
+
+	writer_string(out, name, text);
+}
+
+static void write_key(struct buffer *out, const struct mover_target *target)
+{
+	size_t key = writer_open_document(out, "_id");
+
+	write_namespace(out, "namespace", target->database, target->collection);
+	writer_string(out, "array", target->rule->array);
+	writer_close(out, key);
+}
+
+static void write_layout(struct buffer *out, const struct mover_target *target)
+{
+	const struct rule *rule = target->rule;
+	size_t layout = writer_open_document(out, "layout");
+
+	write_namespace(out, "overflow", target->overflow_database, target->overflow_collection);
+	writer_string(out, "kind", rule->overflow.layout == RULE_BATCHES ? "batches" : "elements");
+	writer_string(out, "link", rule->overflow.link);
+	if (rule->overflow.array)
+		writer_string(out, "array", rule->overflow.array);
+	if (rule->overflow.batch_field)
+		writer_string(out, "batch", rule->overflow.batch_field);
+	if (rule->flag.field)
+		writer_string(out, "flag", rule->flag.field);
+	writer_close(out, layout);
+}
+
+static void write_limits(struct buffer *out, const struct rule *rule)
+{
+	size_t limits = writer_open_document(out, "limits");
+
+	writer_int64(out, "threshold", rule->threshold);
+	writer_int64(out, "max_bytes", rule->max_bytes);
+	writer_string(out, "when_outlier", rule->when_outlier == RULE_KEEP ? "keep" : "empty");
+	writer_int64(out, "size", rule->overflow.batch_size);
+	writer_int64(out, "batch_bytes", rule->overflow.batch_max_bytes);
+	writer_close(out, limits);
+}
+
+/* True where what the record has at `path` is what the rule would write now. */
+static bool same_part(struct bytes record, const char *path, const struct buffer *now,
+		      const char *name)
+{
+	struct element was, is;
+
+	return document_find_path(record, path, &was) &&
+	       document_find(buffer_view(now), name, &is) && was.type == is.type &&
+	       bytes_equal(was.value, is.value);
+}
+
+static enum rule_record compare(struct bytes record, const struct mover_target *target)
+{
+	auto_buffer struct buffer now = {0};
+	size_t start = writer_open(&now);
+	struct element place;
+	bool stopped = document_find_path(record, "checkpoint.limits", &place);
+
+	write_layout(&now, target);
+	write_limits(&now, target->rule);
+	writer_close(&now, start);
+	if (!same_part(record, "layout", &now, "layout"))
+		return RULE_RECORD_OTHER;
+	return same_part(record, stopped ? "checkpoint.limits" : "limits", &now, "limits")
+		       ? RULE_RECORD_SAME
+		       : RULE_RECORD_LIMITS;
+}
+
+/* Hands the record over, which is a view until the link's next command. */
+static enum link_result find_record(struct link *link, const struct mover_target *target,
+				    struct bytes *record, bool *found)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter;
+
+	writer_string(&out, "find", COLLECTION);
+	filter = writer_open_document(&out, "filter");
+	write_key(&out, target);
+	writer_close(&out, filter);
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	command_read_concern(&out, link, link_time(link));
+	writer_close(&out, start);
+	*found = false;
+	return link_find_one(link, DATABASE, buffer_view(&out), record, found);
+}
+
+must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
+					     enum rule_record *record, struct place *place)
+{
+	struct bytes document;
+	struct element from;
+	bool found;
+	enum link_result result = find_record(link, target, &document, &found);
+
+	*record = RULE_RECORD_NONE;
+	if (result != LINK_DONE || !found)
+		return result;
+	*record = compare(document, target);
+	if (document_find_path(document, "checkpoint.from", &from))
+		place_set(place, from.type, from.value);
+	return LINK_DONE;
+}
+
+/* One update of the target's record; the caller has written `update`: {u: ...}. */
+static enum link_result send_update(struct link *link, const struct mover_target *target,
+				    const struct buffer *update, bool upsert)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, statement, q;
+	struct element u;
+
+	require(document_find(buffer_view(update), "u", &u));
+	writer_string(&out, "update", COLLECTION);
+	updates = writer_open_array(&out, "updates");
+	statement = writer_open_document(&out, "0");
+	q = writer_open_document(&out, "q");
+	write_key(&out, target);
+	writer_close(&out, q);
+	writer_element(&out, &u);
+	writer_bool(&out, "upsert", upsert);
+	writer_close(&out, statement);
+	writer_close(&out, updates);
+	command_write_concern(&out, link);
+	writer_close(&out, start);
+	return link_run(link, DATABASE, buffer_view(&out));
+}
+
+static enum link_result write_record(struct link *link, const struct mover_target *target)
+{
+	auto_buffer struct buffer update = {0};
+	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
+	size_t set = writer_open_document(&update, "$set");
+	enum link_result result;
+
+	writer_int32(&update, "format", FORMAT);
+	writer_string(&update, "rule", target->rule->name);
+	write_layout(&update, target);
+	write_limits(&update, target->rule);
+	writer_close(&update, set);
+	writer_close(&update, u);
+	writer_close(&update, start);
+	result = send_update(link, target, &update, true);
+	if (result == LINK_REFUSED && link_error(link)->code == ERROR_DUPLICATE_KEY)
+		result = send_update(link, target, &update, true); /* another was first */
+	return result;
+}
+
+must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
+					      const struct place *place)
+{
+	auto_buffer struct buffer update = {0};
+	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
+	size_t part = writer_open_document(&update, place ? "$set" : "$unset");
+
+	if (place) {
+		size_t checkpoint = writer_open_document(&update, "checkpoint");
+
+		writer_renamed(&update, "from",
+			       &(struct element){.type = place->type, .value = place->value});
+		write_limits(&update, target->rule);
+		writer_close(&update, checkpoint);
+	} else {
+		writer_string(&update, "checkpoint", "");
+	}
+	writer_close(&update, part);
+	writer_close(&update, u);
+	writer_close(&update, start);
+	return send_update(link, target, &update, false);
+}
+
+must_check enum link_result rule_record_remove(struct link *link, const struct mover_target *target)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), deletes, statement, q;
+
+	writer_string(&out, "delete", COLLECTION);
+	deletes = writer_open_array(&out, "deletes");
+	statement = writer_open_document(&out, "0");
+	q = writer_open_document(&out, "q");
+	write_key(&out, target);
+	writer_close(&out, q);
+	writer_int32(&out, "limit", 1);
+	writer_close(&out, statement);
+	writer_close(&out, deletes);
+	command_write_concern(&out, link);
+	writer_close(&out, start);
+	return link_run(link, DATABASE, buffer_view(&out));
+}
+
+/* Rules that are gone. */
+
+/* One record whose array no rule of the file names; the others are passed over. */
+struct gone {
+	struct namespace_cache *namespaces;
+	struct buffer records; /* one behind the other */
+};
+
+static bool split(struct bytes namespace, struct bytes *database, struct bytes *collection)
+{
+	const uint8_t *dot = memchr(namespace.data, '.', namespace.length);
+
+	if (!dot)
+		return false;
+	*database = (struct bytes){namespace.data, (size_t)(dot - namespace.data)};
+	*collection = (struct bytes){dot + 1, namespace.length - database->length - 1};
+	return true;
+}
+
+static bool is_ruled(struct gone *gone, struct bytes namespace, struct bytes array)
+{
+	const struct ruled_namespace *ruled;
+	struct bytes database, collection;
+	bool full;
+
+	if (!split(namespace, &database, &collection))
+		return true; /* nothing that we wrote */
+	ruled = namespace_cache_find(gone->namespaces, database, collection, &full);
+	for (size_t i = 0; ruled && i < ruled->target_count; i++)
+		if (bytes_are(array, ruled->targets[i].rule->array))
+			return true;
+	return full;
+}
+
+static void take_record(void *context, struct bytes record)
+{
+	struct gone *gone = context;
+	struct element element;
+	struct bytes namespace, array;
+
+	if (document_find_path(record, "_id.namespace", &element) &&
+	    element_string(&element, &namespace) &&
+	    document_find_path(record, "_id.array", &element) && element_string(&element, &array) &&
+	    !is_ruled(gone, namespace, array))
+		buffer_append(&gone->records, record.data, record.length);
+}
+
+static void see_document(void *context, struct bytes document)
+{
+	(void)document;
+	*(bool *)context = true;
+}
+
+/* Where overflow is left, documents are spilled. */
+static enum link_result find_overflow(struct link *link, struct bytes record, bool *found)
+{
+	auto_free char *database_name = NULL, *collection_name = NULL;
+	struct bytes namespace, database, collection;
+	struct element element;
+	enum link_result result;
+	bson_t *command;
+
+	if (!document_find_path(record, "layout.overflow", &element) ||
+	    !element_string(&element, &namespace) || !split(namespace, &database, &collection))
+		return LINK_DONE;
+	database_name = must_strndup((const char *)database.data, database.length);
+	collection_name = must_strndup((const char *)collection.data, collection.length);
+	command = BCON_NEW("find", BCON_UTF8(collection_name), "filter", "{", "_spill", "{",
+			   "$exists", BCON_BOOL(true), "}", "}", "limit", BCON_INT32(1),
+			   "singleBatch", BCON_BOOL(true));
+	result =
+		link_find(link, database_name, (struct bytes){bson_get_data(command), command->len},
+			  see_document, found);
+	bson_destroy(command);
+	return result;
+}
+
+static void give_reason(struct bytes record, char *reason, size_t size)
+{
+	struct element element;
+	struct bytes namespace = {0}, array = {0}, rule = {0};
+
+	if (document_find_path(record, "_id.namespace", &element))
+		(void)!element_string(&element, &namespace);
+	if (document_find_path(record, "_id.array", &element))
+		(void)!element_string(&element, &array);
+	if (document_find(record, "rule", &element))
+		(void)!element_string(&element, &rule);
+	snprintf(reason, size,
+		 "the array '%.*s' of '%.*s' was spilled under rule '%.*s', which is gone: clients "
+		 "would see short arrays; bring the rule back, or fold all back with 'spillway "
+		 "undo' "
+		 "and the file that has it",
+		 (int)array.length, (const char *)array.data, (int)namespace.length,
+		 (const char *)namespace.data, (int)rule.length, (const char *)rule.data);
+}
+
+must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
+						  char *reason, size_t size)
+{
+	struct gone gone = {.namespaces = namespace_cache_new(rules)};
+	bson_t *command = BCON_NEW("find", BCON_UTF8(COLLECTION));
+	enum link_result result =
+		link_find(link, DATABASE, (struct bytes){bson_get_data(command), command->len},
+			  take_record, &gone);
+
+	reason[0] = '\0';
+	for (size_t at = 0; result == LINK_DONE && !reason[0] && at < gone.records.length;) {
+		struct bytes record = {gone.records.data + at,
+				       (size_t)load_int32(gone.records.data + at)};
+		bool found = false;
+
+		at += record.length;
+		result = find_overflow(link, record, &found);
+		if (result == LINK_DONE && found)
+			give_reason(record, reason, size);
+	}
+	bson_destroy(command);
+	buffer_fini(&gone.records);
+	namespace_cache_free(gone.namespaces);
+	return result;
+}
+
+/* Another layout: is anything left of it? */
+static enum link_result judge_other(struct link *link, struct bytes record, char *reason,
+				    size_t size)
+{
+	bool found = false;
+	enum link_result result = find_overflow(link, record, &found);
+
+	if (result == LINK_DONE && found)
+		snprintf(reason, size,
+			 "its documents were spilled under another layout of the overflow; bring "
+			 "that "
+			 "back, or fold them back with 'spillway undo' and the file that has it");
+	return result;
+}
+
+must_check enum link_result rule_record_hold(struct link *link, const struct mover_target *target,
+					     char *reason, size_t size)
+{
+	static atomic_bool warned;
+	struct bytes record;
+	uint8_t *body = NULL;
+	enum rule_record compared = RULE_RECORD_NONE;
+	bool found;
+	enum link_result result = find_record(link, target, &record, &found);
+
+	reason[0] = '\0';
+	if (result == LINK_DONE && found) {
+		body = link_steal_body(link);
+		compared = compare(record, target);
+		if (compared == RULE_RECORD_OTHER)
+			result = judge_other(link, record, reason, size);
+		bson_free(body);
+	}
+	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME)
+		result = write_record(link, target);
+	if (result == LINK_REFUSED && !atomic_exchange(&warned, true))
+		log_warning("what rules move is not recorded, so that a rule that is taken away is "
+			    "not missed: give the upstream account the role readWrite on the "
+			    "database '%s' (%s)",
+			    DATABASE, link_error(link)->message);
+	return result == LINK_REFUSED ? LINK_DONE : result;
+}

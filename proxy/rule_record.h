@@ -1,0 +1,38 @@
+/* What a collection's documents were spilled under: the collection `rules` of the database
+ * `spillway`, one document for an array of a collection:
+ *
+ *   {_id: {namespace, array}, format: 1, rule, layout: {overflow, kind, link, array, batch, flag},
+ *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits}}
+ *
+ * The layout must stay what it is as long as anything is spilled; the limits may change. */
+#pragma once
+
+#include "proxy/mover_link.h"
+#include "proxy/mover_target.h"
+#include "proxy/pages.h"
+
+/* Compares the rule with what is recorded, and records it as it is now. `reason` is empty, or says
+ * why it can't hold: documents are spilled under another layout. An account that has no rights on
+ * the database is warned of. */
+must_check enum link_result rule_record_hold(struct link *link, const struct mover_target *target,
+					     char *reason, size_t size);
+
+enum rule_record {
+	RULE_RECORD_NONE,
+	RULE_RECORD_SAME,
+	RULE_RECORD_LIMITS, /* the same layout; other limits, now or when a migrate stopped */
+	RULE_RECORD_OTHER,  /* another layout */
+};
+/* The same without writing; `place`: where a migrate stopped, if one did. */
+must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
+					     enum rule_record *record, struct place *place);
+/* A migrate has done all before the place; NULL: all. */
+must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
+					      const struct place *place);
+/* Nothing is spilled any more. */
+must_check enum link_result rule_record_remove(struct link *link,
+					       const struct mover_target *target);
+
+/* Looks for overflow of rules that are gone. `reason` is empty where there is none. */
+must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
+						  char *reason, size_t size);

@@ -1,0 +1,93 @@
+/* Keeps work behind the traffic from running ahead of the secondaries, or of a rate. */
+#include "proxy/throttle.h"
+
+#include "proxy/mover_command.h"
+#include "proxy/mover_queue.h"
+
+#define ASK_MS 500
+#define NO_REPLICATION 76
+#define SECONDARY 2
+
+/* When the member wrote last; -1: it holds no data, or is away. */
+static int64_t written_at(struct bytes member, int64_t *state)
+{
+	struct element element;
+
+	if (!document_find(member, "state", &element) || !element_integer(&element, state) ||
+	    !document_find(member, "optimeDate", &element) || element.type != BSON_BYTE_DATE)
+		return -1;
+	return load_int64(element.value.data);
+}
+
+/* How far the slowest secondary is behind the member that is furthest. */
+static int64_t lag_of(struct bytes members)
+{
+	struct cursor cursor;
+	struct element each;
+	struct bytes member;
+	int64_t first = -1, last = INT64_MAX, state = 0, at;
+
+	if (!cursor_open(&cursor, members))
+		return -1;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
+		if (!element_document(&each, &member))
+			continue;
+		at = written_at(member, &state);
+		if (at > first)
+			first = at;
+		if (at >= 0 && state == SECONDARY && at < last)
+			last = at;
+	}
+	return last == INT64_MAX ? 0 : first - last;
+}
+
+static enum link_result ask_lag(struct job *job)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	struct element members;
+	enum link_result result;
+
+	writer_int32(&out, "replSetGetStatus", 1);
+	writer_close(&out, start);
+	result = link_run(job->link, "admin", buffer_view(&out));
+	if (result == LINK_DONE && document_find(link_body(job->link), "members", &members))
+		job->lag = lag_of(members.value);
+	/* A standalone has none; an account that may not ask is told so. */
+	if (result == LINK_REFUSED && link_error(job->link)->code == NO_REPLICATION)
+		return LINK_DONE;
+	return result;
+}
+
+/* While a secondary is too far behind. */
+static enum link_result wait_for_secondaries(struct throttle *throttle, struct job *job)
+{
+	enum link_result result = LINK_DONE;
+
+	if (!job->options.lag_ms || mover_clock() < throttle->asked + ASK_MS)
+		return LINK_DONE;
+	while (result == LINK_DONE) {
+		result = ask_lag(job);
+		throttle->asked = mover_clock();
+		if (result != LINK_DONE || job->lag <= job->options.lag_ms)
+			return result;
+		if (!job_pause(ASK_MS))
+			return LINK_LOST;
+	}
+	return result;
+}
+
+must_check enum link_result throttle_wait(struct throttle *throttle, struct job *job)
+{
+	int64_t due;
+
+	if (!throttle->began)
+		throttle->began = mover_clock();
+	throttle->done++;
+	if (job->options.rate) {
+		due = throttle->began + throttle->done * 1000 / job->options.rate;
+		if (!job_pause(due - mover_clock()))
+			return LINK_LOST;
+	}
+	return wait_for_secondaries(throttle, job);
+}

@@ -1,0 +1,14 @@
+/* Keeps work behind the traffic from running ahead of the secondaries, or of a rate. */
+#pragma once
+
+#include "proxy/job.h"
+
+struct throttle {
+	int64_t began;
+	int64_t done;
+	int64_t asked; /* when the members were asked for their lag */
+};
+
+/* Behind each document: sleeps as long as the options want. LINK_LOST where that was interrupted.
+ */
+must_check enum link_result throttle_wait(struct throttle *throttle, struct job *job);

@@ -1,0 +1,282 @@
+/* `spillway undo`: folds everything back that a rule has moved, and takes away what is left of it.
+ */
+#include "proxy/undo.h"
+
+#include "proxy/fitness.h"
+#include "proxy/fold.h"
+#include "proxy/mover_command.h"
+#include "proxy/mover_gc.h"
+#include "proxy/rule_record.h"
+#include "proxy/verify_look.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+static const char usage[] =
+	"usage: spillway undo --config FILE --rule NAME [--execute] [--json]\n"
+	"  Folds every array back that was moved under a rule. Writes nothing without --execute.\n"
+	"  Stop every Spillway that serves the rule before, or raise the rule's threshold and "
+	"max_bytes "
+	"in\n"
+	"  its file so far that nothing is moved out again: applications can then go on "
+	"meanwhile.\n"
+	"  What would pass 16 MB, and what is corrupt, stays as it is and is listed.\n"
+	"exit codes: 0 all is folded back (or can be), 1 something stays, 2 bad usage or file, 3 "
+	"cannot "
+	"connect,\n"
+	"4 interrupted: run it again\n";
+
+static const struct job_report_kind too_large = {"too large", REPORT_UNFINISHED,
+						 "the document would pass 16 MB: it stays"};
+static const struct job_report_kind corrupt = {
+	"corrupt", REPORT_CORRUPT,
+	"elements are missing or differ: it stays; 'spillway verify' says more"};
+static const struct job_report_kind busy = {"busy", REPORT_UNFINISHED,
+					    "it changed each time: run the command again"};
+static const struct job_report_kind again = {
+	"moved again", REPORT_UNFINISHED,
+	"a Spillway moves documents out again: stop it, or raise "
+	"its threshold, then run the command again"};
+static const struct job_report_kind foreign = {
+	"foreign", REPORT_LEFT, "the overflow has documents that Spillway did not write"};
+static const struct job_report_kind kept = {"kept", REPORT_LEFT,
+					    "the empty overflow collection: another Spillway is "
+					    "connected, or that can't be asked; drop it "
+					    "when all are stopped"};
+
+struct undoing {
+	int64_t last_fold; /* when; 0: none */
+	bool second;       /* the walk that looks for what was moved again */
+};
+
+/* Every document with a state; those of other rules alone come along. */
+static void write_filter(struct buffer *out, const char *name, const struct rule *rule)
+{
+	size_t filter = writer_open_document(out, name);
+
+	(void)rule;
+	command_exists(out, "_spill", true);
+	writer_close(out, filter);
+}
+
+static void report_document(struct job *job, const struct mover_target *target,
+			    const struct job_report_kind *kind, const struct element *id,
+			    const char *detail)
+{
+	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
+
+	job_report_add(&job->report, kind, name, id, detail);
+}
+
+/* The second walk only looks. */
+static enum link_result fold_sound(struct job *job, struct mover_target *target,
+				   const struct element *id, bool spilled)
+{
+	struct undoing *undoing = job->context;
+	bool writes = job->options.execute && !undoing->second;
+	enum fold end;
+	int64_t elements;
+	enum link_result result = fold_document(job, target, id, writes, &end, &elements);
+
+	if (result != LINK_DONE)
+		return result;
+	if (undoing->second) {
+		if (end == FOLD_DONE && spilled)
+			report_document(job, target, &again, id, NULL);
+		return LINK_DONE;
+	}
+	if (end == FOLD_TOO_LARGE)
+		report_document(job, target, &too_large, id, NULL);
+	else if (end == FOLD_BROKEN)
+		report_document(job, target, &corrupt, id, NULL);
+	else if (end == FOLD_BUSY)
+		report_document(job, target, &busy, id, NULL);
+	if (end != FOLD_DONE)
+		return LINK_DONE;
+	undoing->last_fold = mover_clock();
+	job->documents++;
+	job->elements += elements;
+	job_report_count(&job->report, "documents", spilled ? 1 : 0);
+	job_report_count(&job->report, "elements", elements);
+	return LINK_DONE;
+}
+
+static bool has_state(const struct rule *rule, struct bytes main)
+{
+	char path[STATE_PATH_MAX];
+	struct element state;
+
+	return document_find_path(main, state_path(path, rule, NULL), &state);
+}
+
+static enum link_result undo_document(struct job *job, struct mover_target *target,
+				      const struct element *id)
+{
+	const struct undoing *undoing = job->context;
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
+	bool sound = !verify_document_has(&verify, REPORT_CORRUPT);
+
+	if (result == LINK_DONE && image && sound)
+		result = fold_sound(job, target, id, has_state(target->rule, main));
+	else if (result == LINK_DONE && image && !undoing->second)
+		report_document(job, target, &corrupt, id, verify.found[0].detail);
+	verify_document_fini(&verify);
+	bson_free(image);
+	return result;
+}
+
+/* The overflow. */
+
+static enum link_result clear_page(struct job *job, struct mover_target *target,
+				   const struct link_pages *pages)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t i = 0; result == LINK_DONE && i < pages->count; i++) {
+		const struct place *link = &pages->all[i].link;
+
+		if (pages->all[i].moved < 0)
+			result = gc_clear(
+				job->link, target,
+				&(struct element){.type = link->type, .value = link->value},
+				job->metrics);
+	}
+	return result;
+}
+
+/* What was folded back may still be read for a while: T_gc. */
+static enum link_result clear_overflow(struct job *job, struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+	struct link_pages pages = {.link = job->link, .target = target};
+	enum link_result result = LINK_DONE;
+
+	if (undoing->last_fold &&
+	    !job_pause(undoing->last_fold + target->rule->gc_delay_ms - mover_clock()))
+		return LINK_LOST;
+	while (result == LINK_DONE && !pages.ended) {
+		result = link_pages_next(&pages);
+		if (result == LINK_DONE)
+			result = clear_page(job, target, &pages);
+	}
+	link_pages_fini(&pages);
+	return result;
+}
+
+static void see_document(void *context, struct bytes document)
+{
+	(void)document;
+	*(bool *)context = true;
+}
+
+static enum link_result find_any(struct job *job, const struct mover_target *target, bool *found)
+{
+	bson_t *command = BCON_NEW("find", BCON_UTF8(target->overflow_collection), "limit",
+				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
+	enum link_result result = link_find(job->link, target->overflow_database,
+					    (struct bytes){bson_get_data(command), command->len},
+					    see_document, found);
+
+	bson_destroy(command);
+	return result;
+}
+
+/* A mover that has just stored a batch would link it although it is gone: nothing is dropped while
+ * one may be at work. This link is the one that asks. */
+static enum link_result find_other_spillway(struct job *job, bool *found)
+{
+	bson_t *command = BCON_NEW(
+		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
+		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "}", "}", "{", "$match", "{",
+		"appName", BCON_UTF8("spillway"), "command.pipeline.0.$currentOp", "{", "$exists",
+		BCON_BOOL(false), "}", "}", "}", "]", "cursor", "{", "}");
+	enum link_result result =
+		link_find(job->link, "admin", (struct bytes){bson_get_data(command), command->len},
+			  see_document, found);
+
+	bson_destroy(command);
+	if (result != LINK_REFUSED)
+		return result;
+	*found = true; /* nobody knows */
+	return LINK_DONE;
+}
+
+static enum link_result drop_overflow(struct job *job, const struct mover_target *target)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	enum link_result result;
+
+	writer_string(&out, "drop", target->overflow_collection);
+	command_write_concern(&out, job->link);
+	writer_close(&out, start);
+	result = link_run(job->link, target->overflow_database, buffer_view(&out));
+	return result == LINK_LOST ? result : LINK_DONE; /* there may be none */
+}
+
+static enum link_result finish_overflow(struct job *job, const struct mover_target *target)
+{
+	auto_free char *name =
+		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
+	bool documents = false, others = false;
+	enum link_result result = find_any(job, target, &documents);
+
+	if (result == LINK_DONE && documents) {
+		if (!job_report_found(&job->report))
+			job_report_add(&job->report, &foreign, name, NULL, NULL);
+		return LINK_DONE;
+	}
+	if (result == LINK_DONE)
+		result = find_other_spillway(job, &others);
+	if (result != LINK_DONE)
+		return result;
+	if (!others)
+		return drop_overflow(job, target);
+	job_report_add(&job->report, &kept, name, NULL, NULL);
+	return LINK_DONE;
+}
+
+static enum link_result undo_target(struct job *job, struct mover_target *target)
+{
+	const struct job_walk walk = {.filter = write_filter, .each = undo_document};
+	struct undoing *undoing = job->context;
+	enum link_result result;
+
+	job_report_count(&job->report, "documents", 0);
+	job_report_count(&job->report, "elements", 0);
+	undoing->second = false;
+	result = job_walk(job, target, &walk);
+	if (result != LINK_DONE || !job->options.execute)
+		return result;
+	/* Its index is what the overflow is walked by. */
+	result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+	if (result == LINK_DONE)
+		result = clear_overflow(job, target);
+	undoing->second = true;
+	if (result == LINK_DONE)
+		result = job_walk(job, target, &walk);
+	if (result == LINK_DONE)
+		result = finish_overflow(job, target);
+	if (result == LINK_DONE && !job_report_found(&job->report))
+		result = rule_record_remove(job->link, target);
+	/* An account that has no rights there has recorded nothing. */
+	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
+		       ? LINK_DONE
+		       : result;
+}
+
+int undo_main(int count, char **arguments)
+{
+	static const struct job_command command = {
+		.name = "undo",
+		.usage = usage,
+		.options = OPTION_EXECUTE,
+		.work = undo_target,
+	};
+	struct undoing undoing = {0};
+
+	return job_main(&command, &undoing, count, arguments);
+}

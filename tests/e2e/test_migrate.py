@@ -1,0 +1,196 @@
+"""`spillway migrate`: the outliers that are there already, moved while applications go on."""
+
+import signal
+import threading
+
+import pymongo
+import pytest
+from bson import encode
+from bson.raw_bson import RawBSONDocument
+
+from support import outliers
+from support.cluster import Cluster
+from support.operate import RULE, Operator, found
+from support.process import wait_for
+from support.spillway import Spillway
+from support.verify import verify
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def operator(cluster):
+    with Operator(cluster) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(cluster):
+    with cluster.client() as client:
+        client.drop_database("shop")
+        client.drop_database("spillway")
+        yield client.shop
+
+
+def snapshot(client):
+    """What every database holds, byte for byte."""
+    names = [name for name in client.list_database_names() if name not in ("admin", "config", "local")]
+    return {name: client[name].command("dbHash")["collections"] for name in names}
+
+
+def whole(cluster, rule):
+    """What a client sees, by _id."""
+    with Spillway([cluster.primary], [{**rule, "sweep": "off"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True,
+                                 document_class=RawBSONDocument) as client:
+            return sorted(bytes(each.raw) for each in client.shop.books.find())
+
+
+def test_a_plan_writes_nothing_and_tells_what_is_done(cluster, operator, shop):
+    shop.books.insert_many(outliers.documents(400, 7))
+    before = snapshot(shop.client)
+    original = sorted(bytes(each.raw) for each in shop.get_collection("books", codec_options=shop.codec_options.with_options(
+        document_class=RawBSONDocument)).find())
+    plan = operator.run("migrate", code=0)
+    assert snapshot(shop.client) == before
+    lengths = [len(each["list"]) for each in outliers.documents(400, 7) if isinstance(each.get("list"), list)]
+    assert plan["documents"] == sum(length > 3 for length in lengths)
+    assert plan["elements"] == sum(length - 3 for length in lengths if length > 3)
+    done = operator.run("migrate", "--execute", code=0)
+    assert (done["documents"], done["elements"]) == (plan["documents"], plan["elements"])
+    assert not verify(shop.client, RULE)
+    assert operator.run("verify", code=0)["spilled"] == done["documents"]
+    assert operator.run("migrate", "--execute", code=0)["documents"] == 0
+    assert whole(cluster, RULE) == original
+
+
+def test_what_stays_is_listed(operator, shop):
+    twice = encode({"_id": "twice", "list": [1, 2, 3, 4], "outlier": 1, "outlies": 2}).replace(b"outlies", b"outlier")
+    shop.books.insert_one(RawBSONDocument(twice))
+    shop.books.insert_one({"_id": "good", "list": [1, 2, 3, 4]})
+    shop.books.insert_one({"_id": "by hand", "list": [1, 2, 3, 4]})
+    shop.tails.insert_one({"book": "by hand", "part": [4], "batchNumber": 1})
+    report = operator.run("migrate", code=1)
+    assert found(report) == {("split by hand", "unfinished"): 1, ("never moved", "unfinished"): 1}
+    report = operator.run("migrate", "--execute", code=1)
+    assert found(report) == {("split by hand", "unfinished"): 1, ("never moved", "unfinished"): 1}
+    assert shop.books.find_one({"_id": "by hand"}) == {"_id": "by hand", "list": [1, 2, 3, 4]}
+    assert shop.books.find_one({"_id": "twice"})["list"] == [1, 2, 3, 4]
+    assert shop.books.find_one({"_id": "good"})["list"] == [1, 2, 3]
+
+
+def test_a_collection_that_the_rule_cannot_hold_on(operator, shop):
+    shop.books.create_index("list", unique=True)
+    shop.books.insert_one({"_id": 1, "list": [1, 2, 3, 4]})
+    report = operator.run("migrate", "--execute", code=1)
+    assert found(report) == {("unfit", "unfinished"): 1}
+    assert shop.list_collection_names() == ["books"]
+
+
+def test_another_layout_is_refused(cluster, operator, shop):
+    shop.books.insert_one({"_id": 1, "list": [1, 2, 3, 4]})
+    operator.run("migrate", "--execute", code=0)
+    shop.books.insert_one({"_id": 2, "list": [1, 2, 3, 4]})
+    before = shop.command("dbHash", collections=["books", "tails"])["md5"]
+    other = {**RULE, "overflow": {**RULE["overflow"], "array": "another"}}
+    with Operator(cluster, [other]) as changed:
+        assert found(changed.run("migrate", "--execute", code=1)) == {("unfit", "unfinished"): 1}
+    limits = {"threshold": 99}
+    shop.client.spillway.rules.update_one({}, {"$set": {"checkpoint": {"from": 1, "limits": limits}}})
+    with Operator(cluster, [{**RULE, "threshold": 2}]) as raised:
+        assert found(raised.run("migrate", "--execute", "--resume", code=1)) == {("changed", "unfinished"): 1}
+        assert shop.command("dbHash", collections=["books", "tails"])["md5"] == before
+        assert raised.run("migrate", "--execute", code=0)["documents"] == 1
+
+
+def place(shop):
+    record = shop.client.spillway.rules.find_one({"_id": {"namespace": "shop.books", "array": "list"}})
+    return record and record.get("checkpoint", {}).get("from")
+
+
+def test_interrupted_and_resumed(operator, shop):
+    shop.books.insert_many({"_id": i, "list": [1] * (9 if i % 20 == 0 else 2)} for i in range(4000))
+    migrate = operator.start("migrate", "--execute", "--rate", "100")
+    wait_for(lambda: (place(shop) or 0) >= 1000, "a place to go on from")
+    migrate.send_signal(signal.SIGINT)
+    assert "interrupted" in migrate.communicate()[1]
+    assert migrate.returncode == 4
+    assert place(shop) >= 1000
+    moved = shop.books.count_documents({"_spill.list.n": {"$gt": 0}})
+    assert 50 <= moved < 200
+    shop.books.insert_one({"_id": -1, "list": [1] * 9})  # behind the place: left to the sweep
+    done = operator.run("migrate", "--execute", "--resume", code=0)
+    assert moved + done["documents"] == 200
+    assert place(shop) is None
+    assert "_spill" not in shop.books.find_one({"_id": -1})
+
+
+def test_killed_anywhere(cluster, operator, shop):
+    shop.books.insert_many(outliers.documents(300, 8))
+    original = whole(cluster, {**RULE, "threshold": 10**6, "max_bytes": "15MB"})
+    shop.client.drop_database("spillway")
+    for count in (5, 20, 40):
+        migrate = operator.start("migrate", "--execute", "--resume")
+        wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) > count, "some to be moved")
+        migrate.kill()
+        migrate.communicate()
+    operator.run("migrate", "--execute", "--resume", "--max-lag", "10", code=0)
+    assert not verify(shop.client, RULE)
+    assert whole(cluster, RULE) == original
+
+
+class Traffic(threading.Thread):
+    """Pushes, edits and reads of some documents through Spillway, and what their arrays must be then."""
+
+    def __init__(self, port, identifiers):
+        super().__init__()
+        self.port, self.stopped, self.failure = port, threading.Event(), None
+        self.arrays = {identifier: list(range(30)) for identifier in identifiers}
+
+    def run(self):
+        try:
+            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True) as client:
+                number = 100
+                while not self.stopped.is_set():
+                    for identifier, array in self.arrays.items():
+                        self.work(client.shop.books, identifier, array, number)
+                        number += 1
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self.failure = error
+
+    def work(self, books, identifier, array, number):
+        if number % 7 == 0:
+            books.update_one({"_id": identifier}, {"$set": {"list.5": number}})
+            array[5] = number
+        elif number % 11 == 0:
+            books.update_one({"_id": identifier}, {"$pop": {"list": -1}})
+            array.pop(0)
+        else:
+            books.update_one({"_id": identifier}, {"$push": {"list": number}})
+            array.append(number)
+        assert books.find_one({"_id": identifier})["list"] == array
+
+
+def test_under_traffic(cluster, operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(30))} for i in range(300))
+    lazy = {**RULE, "settle": "50ms", "quiet": "50ms", "sweep": "off"}
+    with Spillway([cluster.primary], [lazy]) as spillway:
+        threads = [Traffic(spillway.port, range(start, 300, 40)) for start in (0, 1)]
+        for each in threads:
+            each.start()
+        operator.run("migrate", "--execute", "--rate", "150", code=0)
+        for each in threads:
+            each.stopped.set()
+            each.join()
+        assert [each.failure for each in threads] == [None, None]
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            seen = {each["_id"]: each["list"] for each in client.shop.books.find()}
+    for each in threads:
+        for identifier, array in each.arrays.items():
+            assert seen.pop(identifier) == array
+    assert all(array == list(range(30)) for array in seen.values())
+    assert operator.run("verify", "--repair", "--execute", code=0)["findings"] == []

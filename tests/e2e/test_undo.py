@@ -1,0 +1,164 @@
+"""`spillway undo`: what was moved comes back, byte for byte; what can't, stays and is listed."""
+
+import signal
+
+import pymongo
+import pytest
+from bson.raw_bson import RawBSONDocument
+
+from support import outliers
+from support.cluster import Cluster
+from support.operate import RULE, Operator, found, generation, spill
+from support.process import wait_for
+from support.spillway import Spillway
+
+FLAGGED = {**RULE, "flag": {"field": "outlier", "value": True, "otherwise": False}}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def operator(cluster):
+    with Operator(cluster, [FLAGGED]) as made:
+        yield made
+
+
+@pytest.fixture
+def shop(cluster):
+    with cluster.client() as client:
+        client.drop_database("shop")
+        client.drop_database("spillway")
+        yield client.shop
+
+
+def snapshot(shop):
+    """The hash of what documents hold, and the names of the collections."""
+    shown = shop.command("dbHash")
+    return shown["collections"]
+
+
+def raw(shop):
+    options = shop.codec_options.with_options(document_class=RawBSONDocument)
+    return {bytes(each.raw) for each in shop.get_collection("books", codec_options=options).find()}
+
+
+def test_everything_comes_back_byte_for_byte(operator, shop):
+    shop.books.insert_many(outliers.documents(500, 5, flag="outlier"))
+    before = snapshot(shop)
+    moved = operator.run("migrate", "--execute", code=0)
+    assert moved["documents"] > 60
+    assert shop.tails.estimated_document_count() > 150
+    spilled = snapshot(shop)
+    plan = operator.run("undo", code=0)
+    assert snapshot(shop) == spilled, "a plan writes nothing"
+    done = operator.run("undo", "--execute", code=0)
+    assert snapshot(shop) == before
+    assert (done["documents"], done["elements"]) == (plan["documents"], plan["elements"])
+    assert (done["documents"], done["elements"]) == (moved["documents"], moved["elements"])
+    assert shop.client.spillway.rules.count_documents({}) == 0
+    assert operator.run("undo", "--execute", code=0)["documents"] == 0
+
+
+def test_states_that_hold_nothing_go_too(operator, shop):
+    shop.books.insert_many([
+        {"_id": 1, "list": [1], "_spill": {}},
+        {"_id": 2, "list": [1, 2, 3, 4, 5], "_spill": {"list": {"g": generation(), "h": 3, "n": 0}}},
+        {"_id": 3, "_spill": {"other": {"g": generation(), "h": 3, "n": 0}}, "list": []},
+    ])
+    operator.run("undo", "--execute", code=0)
+    assert list(shop.books.find({"_id": {"$lt": 3}})) == [{"_id": 1, "list": [1]}, {"_id": 2, "list": [1, 2, 3, 4, 5]}]
+    assert "other" in shop.books.find_one({"_id": 3})["_spill"], "another rule's state is not touched"
+
+
+def test_pushes_that_came_later_and_stored_copies(operator, shop):
+    spill(shop, 1, list(range(12)), main={"after": 1})
+    shop.books.update_one({"_id": 1}, {"$push": {"list": {"$each": [12, 13]}}})
+    shop.tails.update_one({"_spill.i": 3}, {"$push": {"part": 12}})  # stored, not linked yet
+    operator.run("undo", "--execute", code=0)
+    assert list(shop.books.find_one({"_id": 1}).items()) == [("_id", 1), ("list", list(range(14))), ("after", 1)]
+    assert shop.list_collection_names() == ["books"]
+
+
+def test_one_of_two_rules(cluster, shop):
+    other = {**RULE, "name": "others", "array": "other", "flag": {"field": "more", "value": "yes"},
+             "overflow": {"collection": "other_tails", "link": "book", "array": "part"}}
+    original = {"_id": 1, "list": list(range(9)), "other": list(range(9)), "z": 1}
+    with Operator(cluster, [FLAGGED, other]) as both:
+        shop.books.insert_one(original)
+        both.run("migrate", "--execute", code=0)
+        both.run("migrate", "--execute", rule="others", code=0)
+        both.run("undo", "--execute", code=0)
+        assert shop.books.find_one({"_id": 1})["more"] == "yes"
+        assert "outlier" not in shop.books.find_one({"_id": 1})
+        both.run("undo", "--execute", rule="others", code=0)
+        assert list(shop.books.find_one({"_id": 1}).items()) == list(original.items())
+        assert shop.list_collection_names() == ["books"]
+
+
+def test_too_large_corrupt_and_foreign_stay(operator, shop):
+    spill(shop, "large", [1, 2, 3] + ["x" * 3_500_000] * 5)
+    spill(shop, "torn", list(range(12)))
+    shop.tails.delete_one({"book": "torn", "_spill.i": 2})
+    spill(shop, "good", list(range(12)))
+    shop.tails.insert_one({"book": "somebody", "part": [1]})
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    before = {name: shop.books.find_one({"_id": name}) for name in ("large", "torn")}
+    for options in ([], ["--execute"]):
+        report = operator.run("undo", *options, code=1)
+        assert found(report) == {("too large", "unfinished"): 1, ("corrupt", "corrupt"): 1}
+    assert {name: shop.books.find_one({"_id": name}) for name in before} == before
+    assert shop.books.find_one({"_id": "good"}) == {"_id": "good", "list": list(range(12))}
+    assert shop.tails.distinct("book") == ["large", "somebody", "torn"]
+
+
+def test_a_spillway_that_moves_them_out_again_is_told(cluster, operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(20))} for i in range(30))
+    eager = {**FLAGGED, "settle": "10ms", "quiet": "10ms"}
+    with Spillway([cluster.primary], [eager]) as spillway:
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 17}) == 30, "all to be moved")
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            undo = operator.start("undo", "--execute")
+            while undo.poll() is None:
+                for i in range(30):  # edits bring it back into the mover's mind
+                    through.shop.books.update_one({"_id": i}, {"$set": {"list.1": 1}})
+            undo.communicate()
+            for i in range(30):
+                assert through.shop.books.find_one({"_id": i})["list"] == list(range(20))
+    assert operator.run("undo", "--execute", code=0)["findings"] == []
+    assert shop.list_collection_names() == ["books"]
+
+
+def test_a_spillway_with_a_raised_threshold_may_go_on(cluster, operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(20))} for i in range(30))
+    operator.run("migrate", "--execute", code=0)
+    raised = {**FLAGGED, "threshold": 1000000, "max_bytes": "15MB"}
+    with Spillway([cluster.primary], [raised]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.update_one({"_id": 1}, {"$push": {"list": 20}})
+            report = operator.run("undo", "--execute", code=0)
+            assert found(report) == {("kept", "left as it is"): 1}
+            through.shop.books.update_one({"_id": 1}, {"$push": {"list": 21}})
+    assert shop.books.find_one({"_id": 1}) == {"_id": 1, "list": list(range(22))}
+    assert shop.books.count_documents({"_spill": {"$exists": True}}) == 0
+    assert operator.run("undo", "--execute", code=0)["findings"] == []
+    assert shop.list_collection_names() == ["books"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_ended_in_the_middle_and_run_again(operator, shop, number):
+    shop.books.insert_many(outliers.documents(250, 6))
+    before = snapshot(shop)
+    operator.run("migrate", "--execute", code=0)
+    spilled = shop.books.count_documents({"_spill": {"$exists": True}})
+    for share in (0.8, 0.4):
+        undo = operator.start("undo", "--execute")
+        wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) < share * spilled, "some")
+        undo.send_signal(number)
+        undo.communicate()
+        assert undo.returncode == (4 if number == signal.SIGINT else -9)
+    operator.run("undo", "--execute", code=0)
+    assert snapshot(shop) == before
