@@ -695,8 +695,9 @@ void mover_note(struct mover *mover, const struct mover_note *note)
 				 now + GARBAGE_WINDOW_MS);
 	if (note->reason == MOVER_SOMEWHERE)
 		mover_sweep_soon(mover, target);
-	else if (note->reason != MOVER_DELETED &&
-		 !mover_queue_note(mover->rounds, target, note, now))
+	else if (note->reason == MOVER_DELETED)
+		mover_queue_forget(mover->rounds, target, note, now);
+	else if (!mover_queue_note(mover->rounds, target, note, now))
 		drop_note(mover);
 }
 

@@ -319,6 +319,19 @@ void mover_queue_room(struct mover_queue *queue, const struct mover_work *work, 
 	pthread_mutex_unlock(&queue->lock);
 }
 
+void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
+			const struct mover_note *note, int64_t now)
+{
+	struct subject subject = subject_of(queue, target, note);
+	struct room *room;
+
+	pthread_mutex_lock(&queue->lock);
+	room = room_at(queue, subject.hash, now);
+	if (room)
+		room->until = 0;
+	pthread_mutex_unlock(&queue->lock);
+}
+
 /* When an entry is due. */
 
 static int64_t due_of(const struct mover_work *work, const struct mover_note *note, int64_t now)

@@ -92,6 +92,9 @@ void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool m
 #define MOVER_ROOM_OUTLIER (-1)
 void mover_queue_room(struct mover_queue *queue, const struct mover_work *work, int64_t elements,
 		      int64_t now);
+/* The note's document is gone, and another of its `_id` may have any room. */
+void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
+			const struct mover_note *note, int64_t now);
 size_t mover_queue_count(struct mover_queue *queue);
 
 int64_t mover_clock(void);

@@ -464,6 +464,27 @@ static void write_match(const struct edit *edit, struct buffer *out, size_t *pla
 	writer_close(out, stage);
 }
 
+/* Sorted by _id, mongod meets the documents one by one: those behind the first one that matches
+ * are not judged. */
+static bool sorts_first(const struct edit *edit)
+{
+	struct cursor cursor;
+	struct element key;
+
+	return edit->raises && cursor_open(&cursor, edit->write.sort.value) &&
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "_id") &&
+	       cursor_next(&cursor, &key) == CURSOR_END;
+}
+
+static void write_sort(const struct edit *edit, struct buffer *out, size_t *place, bool first)
+{
+	const struct element *sort = &edit->write.sort;
+
+	if (sort->type == BSON_BYTE_DOCUMENT && sort->value.length > 5 &&
+	    sorts_first(edit) == first)
+		write_stage(out, place, "$sort", sort);
+}
+
 /* The documents put together by mongod, then the filter on what clients would see. */
 static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequence,
 					const struct sequence_input *input, bool pinned)
@@ -475,11 +496,12 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	writer_string(out, "aggregate", edit->namespace->collection);
 	pipeline = writer_open_array(out, "pipeline");
 	write_match(edit, out, &place, pinned);
+	if (!pinned)
+		write_sort(edit, out, &place, true);
 	reassemble_write_stages(out, &place, edit->namespace, state);
 	write_stage(out, &place, "$match", &edit->write.filter);
-	if (!pinned && edit->write.sort.type == BSON_BYTE_DOCUMENT &&
-	    edit->write.sort.value.length > 5)
-		write_stage(out, &place, "$sort", &edit->write.sort);
+	if (!pinned)
+		write_sort(edit, out, &place, false);
 	if (!pinned && !edit->write.many)
 		write_limit(out, &place);
 	write_last_stage(edit, out, &place, state);

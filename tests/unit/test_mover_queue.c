@@ -296,6 +296,22 @@ Test(mover_queue, what_is_remembered_of_a_document_ends_with_any_other_write_and
 	mover_queue_free(queue);
 }
 
+Test(mover_queue, what_is_remembered_of_a_document_ends_with_it)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note gone = note_of(MOVER_DELETED, "a", 0);
+
+	append(queue, "a", 1, 0);
+	cr_assert_eq(take(queue, 1000), 1);
+	mover_queue_room(queue, works[0], INT64_MAX, 1000);
+	settle(queue, 1, 1000);
+	mover_queue_forget(queue, &target, &gone, 1001);
+	cr_assert_eq(mover_queue_count(queue), 0);
+	append(queue, "a", 1, 1002);
+	cr_assert_eq(mover_queue_count(queue), 1);
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, a_known_outlier_is_not_asked_about)
 {
 	struct mover_queue *queue = mover_queue_new();
