@@ -349,8 +349,10 @@ class Carrier(threading.Thread):
 
 
 def test_pymongo_repeats_what_conflicts(cluster, shop):
-    rule = {**RULE, "namespace": "shop.shelves", "overflow": {**RULE["overflow"], "collection": "more_shelves"}}
-    with Spillway([cluster.primary], [rule]) as one, Spillway([cluster.primary], [rule]) as two, cluster.client() as direct:
+    rule = {**RULE, "name": "shelves", "namespace": "shop.shelves",
+            "overflow": {**RULE["overflow"], "collection": "more_shelves"}}
+    rules = [RULE, rule]
+    with Spillway([cluster.primary], rules) as one, Spillway([cluster.primary], rules) as two, cluster.client() as direct:
         direct.shop.shelves.insert_many([{"_id": 0, "list": list(range(10))}, {"_id": 1, "list": list(range(10, 20))}])
         carriers = [Carrier((one, two)[number % 2].port, number) for number in range(4)]
         for carrier in carriers:
