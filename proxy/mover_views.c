@@ -87,8 +87,9 @@ static void find_databases(struct views_look *look, struct mover *mover)
 			add_database(look, rule_set_at(rules, i)->database);
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++)
 		add_database(look, target->database);
-	qsort((void *)look->databases, look->database_count, sizeof(*look->databases),
-	      compare_names);
+	if (look->database_count > 0)
+		qsort((void *)look->databases, look->database_count, sizeof(*look->databases),
+		      compare_names);
 	for (size_t i = 0; i < look->database_count; i++)
 		if (kept == 0 || strcmp(look->databases[kept - 1], look->databases[i]) != 0)
 			look->databases[kept++] = look->databases[i];
