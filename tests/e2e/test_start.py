@@ -134,7 +134,7 @@ def test_it_waits_for_a_server_that_comes_later(late):
         status, text = spillway.admin("/readyz")
         assert status == 503
         assert "not ready: " in text and late.primary.address in text
-        assert "no server answers yet" in spillway.said()
+        wait_for(lambda: "no server answers yet" in spillway.said(), "it to be said")
         late.primary.start()
         wait_for(spillway.ready, "Spillway to see the server", 10)
         with connect(spillway) as client, late.client() as direct:
