@@ -8,6 +8,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
     targets     the `_id`s it is about, None where it may be about any document
     form        how it is framed: see FORM
     steps, end  of a transaction: its commands and "commit" or "abort"
+    may_refuse  true where the documents decide whether Spillway can tell: 115 is as good an answer
     of          of "again": the number of the retryable command that is sent once more
     slows, by   of "delay": which of the movers' commands mongod takes its time with, the next time one
                 comes, and milliseconds
@@ -521,7 +522,9 @@ class Generator:
             name, arguments, labels, form = self.reads.join(self._array(), self.layout.collection)
         else:
             name, arguments, labels, form = self.reads.one(self._array())
-        return self._command(name, arguments, labels, None, **form)
+        operation = self._command(name, arguments, labels, None, **form)
+        operation["may_refuse"] = "find_positional" in labels
+        return operation
 
     def delay(self):
         """Movers meet each other where one of them comes late."""
