@@ -6,6 +6,7 @@
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
 #include "proxy/rule_record.h"
+#include "rules/overflow_indexes.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -466,6 +467,27 @@ static enum link_result make_mirror(struct mirroring *mirroring, struct bytes in
 	return mirror_run(mirroring, &command, start, index);
 }
 
+/* Tells what the overflow has now: the likes, and what others made there. One that could not be
+ * made costs time where it is believed in, no more. */
+static void tell(struct mirroring *mirroring)
+{
+	auto_buffer struct buffer now = {0};
+	size_t list = writer_open(&now), count = 0;
+	struct cursor cursor;
+	struct element index;
+	char name[12];
+
+	require(cursor_open(&cursor, buffer_view(&mirroring->wanted)));
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		writer_document(&now, writer_index(name, count++), index.value);
+	require(cursor_open(&cursor, buffer_view(&mirroring->there)));
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (!mirror_is_ours(index.value))
+			writer_document(&now, writer_index(name, count++), index.value);
+	writer_close(&now, list);
+	overflow_indexes_take(mirroring->target->overflow_indexes, buffer_view(&now));
+}
+
 /* First what is too many, whose names may be wanted again. */
 static enum link_result drop_others(struct mirroring *mirroring)
 {
@@ -512,6 +534,8 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 		result = drop_others(&mirroring);
 	if (result == LINK_DONE)
 		result = make_missing(&mirroring);
+	if (result == LINK_DONE)
+		tell(&mirroring);
 	buffer_fini(&mirroring.wanted);
 	buffer_fini(&mirroring.there);
 	return result;

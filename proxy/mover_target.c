@@ -91,8 +91,8 @@ static void make_room(struct target_set *set)
 		slot_put(set, i);
 }
 
-static struct mover_target *target_new(const struct rule *rule, struct bytes database,
-				       struct bytes collection)
+static struct mover_target *target_new(struct rule_set *rules, const struct rule *rule,
+				       struct bytes database, struct bytes collection)
 {
 	struct mover_target *target = must_calloc(1, sizeof(*target));
 	const char *overflow = rule->overflow.database;
@@ -103,6 +103,8 @@ static struct mover_target *target_new(const struct rule *rule, struct bytes dat
 	target->overflow_database = overflow ? must_strndup(overflow, strlen(overflow))
 					     : must_strndup(target->database, database.length);
 	target->overflow_collection = rule_overflow_collection(rule, collection);
+	target->overflow_indexes = rule_set_indexes(rules, bytes_of(target->overflow_database),
+						    bytes_of(target->overflow_collection));
 	return target;
 }
 
@@ -120,7 +122,7 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 			found = each;
 	}
 	if (!found && set->count < SLOTS) {
-		found = target_new(rule, database, collection);
+		found = target_new(set->rules, rule, database, collection);
 		make_room(set);
 		set->targets[set->count] = found;
 		slot_put(set, set->count++);

@@ -4,6 +4,7 @@
 #include "rules/filter_split.h"
 #include "rules/membership.h"
 #include "rules/names.h"
+#include "rules/overflow_indexes.h"
 #include "rules/reads.h"
 #include "rules/walk.h"
 
@@ -19,7 +20,7 @@ struct question {
 	const struct ruled_namespace *namespace;
 	struct probe *probe;
 	enum worth worth; /* of the condition that was chosen */
-	bool indexed;     /* the rule has an index for it */
+	bool indexed;     /* the overflow has an index for it */
 	bool rest;        /* there are conditions on other fields */
 	bool whole;       /* it is all that the filter says of the path */
 	size_t reading;   /* conditions that read arrays */
@@ -123,20 +124,13 @@ static void write_condition(struct buffer *out, const char *path, const struct e
 	writer_close(out, filter);
 }
 
-/* The rule's file names an index of the overflow that begins with the path. */
-static bool has_index(const struct rule *rule, const char *path)
+/* The rule's file names an index of the overflow that begins with the path, or there is one. */
+static bool has_index(const struct target *target, const char *path)
 {
-	struct cursor cursor, keys;
-	struct element index, key;
+	struct bytes named = target->rule->overflow.indexes;
 
-	if (rule->overflow.indexes.length == 0 || !cursor_open(&cursor, rule->overflow.indexes))
-		return false;
-	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
-		if (index.type == BSON_BYTE_DOCUMENT && document_find(index.value, "keys", &key) &&
-		    key.type == BSON_BYTE_DOCUMENT && cursor_open(&keys, key.value) &&
-		    cursor_next(&keys, &key) == CURSOR_ELEMENT && element_is(&key, path))
-			return true;
-	return false;
+	return (named.length > 0 && indexes_begin_with(named, "keys", path)) ||
+	       overflow_indexes_serve(target->overflow_indexes, path);
 }
 
 static void judge_on(struct question *question, const struct element *conjunct,
@@ -155,7 +149,7 @@ static void judge_on(struct question *question, const struct element *conjunct,
 		return;
 	question->worth = worth;
 	question->whole = verb.type == 0 || is_one_field(conjunct);
-	question->indexed = has_index(target->rule, (const char *)path.data);
+	question->indexed = has_index(target, (const char *)path.data);
 	question->probe->target = target;
 	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);
 	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);

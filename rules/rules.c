@@ -4,6 +4,7 @@
 
 #include "rules/glob.h"
 #include "rules/hash.h"
+#include "rules/overflow_indexes.h"
 #include "rules/views.h"
 
 #include <stdatomic.h>
@@ -40,6 +41,7 @@ struct rule_set {
 	struct part *patterns; /* collection names with one */
 	size_t pattern_count;
 	struct views views;
+	struct index_book indexes;
 };
 
 static struct part part_of(const char *text)
@@ -126,6 +128,7 @@ struct rule_set *rule_set_new(struct rule *rules, size_t count)
 	set->names = must_calloc(slots, sizeof(*set->names));
 	set->mask = slots - 1;
 	set->patterns = must_calloc(2 * count, sizeof(*set->patterns));
+	index_book_init(&set->indexes, set->key);
 	for (size_t i = 0; i < count; i++)
 		rule_compile(set, i);
 	return set;
@@ -146,6 +149,7 @@ void rule_set_unref(struct rule_set *set)
 		rule_fini(&set->rules[i]);
 	}
 	views_fini(&set->views);
+	index_book_fini(&set->indexes);
 	free(set->rules);
 	free(set->mains);
 	free(set->overflows);
@@ -213,6 +217,12 @@ const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes 
 				       struct bytes collection)
 {
 	return views_find(&set->views, database, collection);
+}
+
+struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
+					  struct bytes collection)
+{
+	return index_book_find(&set->indexes, database, collection);
 }
 
 bool rule_set_in_database(const struct rule_set *set, struct bytes database)
@@ -313,8 +323,8 @@ static char *text_of(struct bytes view)
 	return must_strndup((const char *)view.data, view.length);
 }
 
-static struct ruled_namespace *ruled_namespace_new(const struct rule_set *set,
-						   struct bytes database, struct bytes collection)
+static struct ruled_namespace *ruled_namespace_new(struct rule_set *set, struct bytes database,
+						   struct bytes collection)
 {
 	struct ruled_namespace *ruled = must_calloc(1, sizeof(*ruled));
 
@@ -331,6 +341,9 @@ static struct ruled_namespace *ruled_namespace_new(const struct rule_set *set,
 		target->rule = rule;
 		target->overflow_database = text_of(named ? bytes_of(named) : database);
 		target->overflow_collection = rule_overflow_collection(rule, collection);
+		target->overflow_indexes =
+			rule_set_indexes(set, bytes_of(target->overflow_database),
+					 bytes_of(target->overflow_collection));
 		ruled->target_count++;
 	}
 	return ruled;

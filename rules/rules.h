@@ -83,6 +83,7 @@ struct target {
 	const struct rule *rule;
 	char *overflow_database;
 	char *overflow_collection;
+	struct overflow_indexes *overflow_indexes; /* the set's; NULL: nothing will be known */
 };
 
 /* A concrete namespace under at least one rule. Lives as long as the cache that it came from. */
@@ -142,6 +143,10 @@ void rule_set_take_views(struct rule_set *set, const struct short_view *views, s
 /* The rule whose array would come out of this view short; NULL where it is none of those. */
 const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
 				       struct bytes collection);
+/* What is known of an overflow collection's indexes (overflow_indexes.h); lives as long as the set.
+ */
+struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
+					  struct bytes collection);
 /* Whether any rule may be on collections of this database. */
 bool rule_set_in_database(const struct rule_set *set, struct bytes database);
 

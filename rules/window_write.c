@@ -64,9 +64,9 @@ bool window_of(const struct element *value, const struct ruled_namespace *namesp
 	return true;
 }
 
-/* The paths of a rule's array and state. */
+/* The paths of a rule's array and state, and of the array in a batch that came. */
 struct paths {
-	struct text array, head, count, generation;
+	struct text array, head, count, generation, part;
 };
 
 static struct paths paths_of(const struct rule *rule)
@@ -74,7 +74,8 @@ static struct paths paths_of(const struct rule *rule)
 	return (struct paths){.array = text_join("$", rule->array, ""),
 			      .head = text_join("$_spill.", rule->key, ".h"),
 			      .count = text_join("$_spill.", rule->key, ".n"),
-			      .generation = text_join("$_spill.", rule->key, ".g")};
+			      .generation = text_join("$_spill.", rule->key, ".g"),
+			      .part = text_join("$$this.", rule->overflow.array, "")};
 }
 
 static void paths_free(struct paths *paths)
@@ -83,6 +84,7 @@ static void paths_free(struct paths *paths)
 	text_free(&paths->head);
 	text_free(&paths->count);
 	text_free(&paths->generation);
+	text_free(&paths->part);
 }
 
 /* {$add: [n, {$size: f}]} */
@@ -195,8 +197,7 @@ static void write_compared(struct call *call, const char *verb, const char *fiel
 static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 {
 	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
-	auto_text number = text_join("$", batch, ""),
-		  part = text_join("$", rule->overflow.array, "");
+	auto_text number = text_join("$", batch, "");
 	size_t pipeline = writer_open_array(out, "pipeline"), stage, inner;
 	struct call all;
 
@@ -212,12 +213,6 @@ static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 	stage = writer_open_document(out, "1");
 	inner = writer_open_document(out, "$sort");
 	writer_int32(out, batch, 1);
-	writer_close(out, inner);
-	writer_close(out, stage);
-	stage = writer_open_document(out, "2");
-	inner = writer_open_document(out, "$project");
-	writer_string(out, "p", "$_spill.p");
-	writer_string(out, "a", part.bytes);
 	writer_close(out, inner);
 	writer_close(out, stage);
 	writer_close(out, pipeline);
@@ -390,7 +385,7 @@ static void write_first(struct buffer *out)
 	struct call choice = call_open(out, "p", "$ifNull"), first;
 
 	first = call_call(&choice, "$arrayElemAt");
-	call_text(&first, "$_spill./joined.p");
+	call_text(&first, "$_spill./joined._spill.p");
 	call_number(&first, 0);
 	call_close(&first);
 	call_number(&choice, 0);
@@ -408,8 +403,9 @@ static void add_window(struct call *call, const struct paths *paths)
 	write_first(out);
 	close_vars(&outer);
 	middle = open_let(out, "in");
-	reassemble_write_runs(out, "runs",
-			      &(struct runs){"$_spill./joined", "$$this.p", "$$this.a", "$$p"});
+	reassemble_write_runs(
+		out, "runs",
+		&(struct runs){"$_spill./joined", "$$this._spill.p", paths->part.bytes, "$$p"});
 	write_variables(out, paths);
 	close_vars(&middle);
 	inner = open_let(out, "in");

@@ -15,9 +15,10 @@ RULES = [
      "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}, **options}}
     for name, array, options in (
         ("books", "list", {}), ("deep", "a.list", {}), ("early", "list", {}),
-        ("chosen", "list", {"indexes": [{"keys": {"part.isbn": 1}}]}),
+        ("chosen", "list", {"indexes": [{"keys": {"part.isbn": 1}}]}), ("asked", "list", {}),
     )
 ]
+RULES[-1]["gc_delay"] = "1m"  # without it the overflow is not asked
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +156,34 @@ def test_long_arrays_are_moved_read_and_found_beneath_them(books, direct):
     assert books.count_documents({"list.isbn": 39}) == 3
     explained = direct.shop[OVERFLOW].find({"part.isbn": 39}).explain()
     assert explained["queryPlanner"]["winningPlan"]["inputStage"]["indexName"] == "spillway:list.isbn_1"
+
+
+def plans(document, name):
+    """Each value of this name within a document."""
+    if isinstance(document, dict):
+        yield from (value for key, value in document.items() if key == name)
+    if isinstance(document, (dict, list)):
+        for inner in document.values() if isinstance(document, dict) else document:
+            yield from plans(inner, name)
+
+
+def test_an_index_has_finds_ask_the_overflow_first(client, direct):
+    asked, main = client.shop.asked, direct.shop.asked
+    asked.insert_many([{"_id": i, "even": i % 2 == 0,
+                        "list": [{"isbn": 100 * i + n} for n in range(40 if i % 10 == 0 else 2)]}
+                       for i in range(200)])
+    wait_for(lambda: main.count_documents({"_spill.list.n": 37}) == 20, "tails to move")
+    query = {"list.isbn": {"$gte": 9030, "$lt": 9040}, "even": True}
+    assert "$unionWith" not in str(asked.find(query).explain())
+    assert [found["_id"] for found in asked.find(query)] == [90]
+    name = asked.create_index("list.isbn")
+    explained = asked.find(query).explain()
+    assert set(plans(explained, "indexName")) >= {name, f"spillway:{name}"}
+    [found] = asked.find(query)
+    assert found == {"_id": 90, "even": True, "list": [{"isbn": 9000 + n} for n in range(40)]}
+    asked.drop_index(name)
+    assert "$unionWith" not in str(asked.find(query).explain())
+    assert asked.distinct("_id", query) == [90]
 
 
 def test_indexes_that_are_there_at_the_start_have_their_likes(direct):

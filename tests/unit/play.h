@@ -7,6 +7,7 @@
 
 #include "tests/unit/shop.h"
 
+#include "rules/overflow_indexes.h"
 #include "rules/sequence.h"
 
 #define PLAY_ID 77       /* the client's request */
@@ -33,6 +34,7 @@ struct play {
 	struct bytes request; /* the client's frame */
 	struct bytes reply;   /* the server's last */
 	struct mover_note notes[PLAY_NOTES];
+	struct bytes indexes; /* of the books' overflow, as the movers tell them; or none */
 	size_t note_count;
 };
 
@@ -56,6 +58,10 @@ static inline void play_request(struct play *play, struct made made, enum match_
 	struct match match;
 
 	play->shop = shop_open();
+	if (play->indexes.length > 0)
+		overflow_indexes_take(rule_set_indexes(play->shop.config->rules, bytes_of("shop"),
+						       bytes_of("books_more")),
+				      play->indexes);
 	play->now = 1000000;
 	made.id = PLAY_ID;
 	frame = made_frame(&made);

@@ -1,0 +1,128 @@
+/* Keeps what is known of the indexes on overflow collections. */
+#include "rules/overflow_indexes.h"
+
+#include "protocol/writer.h"
+#include "rules/hash.h"
+#include "rules/rules.h"
+
+#include <stdlib.h>
+
+struct overflow_indexes {
+	struct overflow_indexes *next; /* in its row */
+	char *database;
+	char *collection;
+	pthread_mutex_t lock;
+	struct buffer now; /* an array; empty where nothing is known */
+};
+
+void index_book_init(struct index_book *book, uint64_t key)
+{
+	*book = (struct index_book){.key = key};
+	require(pthread_mutex_init(&book->lock, NULL) == 0);
+}
+
+void index_book_fini(struct index_book *book)
+{
+	struct overflow_indexes *indexes, *next;
+
+	for (size_t i = 0; i < INDEX_BOOK_ROWS; i++)
+		for (indexes = book->rows[i]; indexes; indexes = next) {
+			next = indexes->next;
+			pthread_mutex_destroy(&indexes->lock);
+			buffer_fini(&indexes->now);
+			free(indexes->database);
+			free(indexes->collection);
+			free(indexes);
+		}
+	pthread_mutex_destroy(&book->lock);
+}
+
+static struct overflow_indexes *indexes_new(struct bytes database, struct bytes collection)
+{
+	struct overflow_indexes *indexes = must_calloc(1, sizeof(*indexes));
+
+	indexes->database = must_strndup((const char *)database.data, database.length);
+	indexes->collection = must_strndup((const char *)collection.data, collection.length);
+	require(pthread_mutex_init(&indexes->lock, NULL) == 0);
+	return indexes;
+}
+
+struct overflow_indexes *index_book_find(struct index_book *book, struct bytes database,
+					 struct bytes collection)
+{
+	uint64_t hash = hash_bytes(database, hash_bytes(collection, book->key));
+	struct overflow_indexes **row = &book->rows[hash % INDEX_BOOK_ROWS], *found;
+
+	pthread_mutex_lock(&book->lock);
+	for (found = *row; found; found = found->next)
+		if (bytes_are(database, found->database) &&
+		    bytes_are(collection, found->collection))
+			break;
+	if (!found) {
+		found = indexes_new(database, collection);
+		found->next = *row;
+		*row = found;
+	}
+	pthread_mutex_unlock(&book->lock);
+	return found;
+}
+
+void overflow_indexes_take(struct overflow_indexes *indexes, struct bytes now)
+{
+	pthread_mutex_lock(&indexes->lock);
+	indexes->now.length = 0;
+	buffer_append(&indexes->now, now.data, now.length);
+	pthread_mutex_unlock(&indexes->lock);
+}
+
+bool overflow_indexes_serve(struct overflow_indexes *indexes, const char *path)
+{
+	bool serve;
+
+	if (!indexes)
+		return false;
+	pthread_mutex_lock(&indexes->lock);
+	serve = indexes->now.length > 0 &&
+		indexes_begin_with(buffer_view(&indexes->now), "key", path);
+	pthread_mutex_unlock(&indexes->lock);
+	return serve;
+}
+
+/* `a.$**` has all that is below a. */
+static bool begins_with(const struct element *key, const char *path)
+{
+	static const char all[] = "$**";
+	size_t above;
+
+	if (element_is(key, path))
+		return true;
+	if (key->name.length < sizeof(all))
+		return false;
+	above = key->name.length - strlen(all);
+	return memcmp(key->name.data + above, all, strlen(all)) == 0 &&
+	       strncmp((const char *)key->name.data, path, above) == 0;
+}
+
+static bool is_whole(struct bytes index)
+{
+	struct element option;
+
+	return !document_find(index, "partialFilterExpression", &option) &&
+	       !(document_find(index, "hidden", &option) && element_truth(&option));
+}
+
+bool indexes_begin_with(struct bytes indexes, const char *keys, const char *path)
+{
+	struct cursor cursor, fields;
+	struct element index, key;
+
+	if (!cursor_open(&cursor, indexes))
+		return false;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && document_find(index.value, keys, &key) &&
+		    key.type == BSON_BYTE_DOCUMENT && cursor_open(&fields, key.value) &&
+		    cursor_next(&fields, &key) == CURSOR_ELEMENT && begins_with(&key, path) &&
+		    is_whole(index.value))
+			return true;
+	return false;
+}
