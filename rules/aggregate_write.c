@@ -358,14 +358,15 @@ static void add_unmixed(struct pipeline *pipeline, const struct element *stage,
 						 namespace->targets[i].rule);
 }
 
-/* The same of a find. */
+/* The same of a find; where it has a limit, mongod sorts before it projects. */
 static void add_unmixed_sort(struct pipeline *pipeline)
 {
 	const struct element *sort = &pipeline->command->fields[FIELD_SORT],
 			     *projection = &pipeline->command->fields[FIELD_PROJECTION];
 	const struct ruled_namespace *namespace = pipeline->namespace;
 
-	if (sort->type != BSON_BYTE_DOCUMENT || projection->type != BSON_BYTE_DOCUMENT)
+	if (sort->type != BSON_BYTE_DOCUMENT || projection->type != BSON_BYTE_DOCUMENT ||
+	    find_limit(pipeline->command) != 0)
 		return;
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;

@@ -366,6 +366,7 @@ MIXED = [
     aggregate({"$set": {"n": 2}}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers"}}),
 ]
 UNMIXED = [
+    find(sort={"buyers.name": 1, "_id": 1}, projection={"buyers.name": 1}, limit=5),
     find(sort={"n": 1}, projection={"buyers.name": 1}), find(sort={"buyers.name": 1, "_id": 1}),
     find(sort={"buyers.name": 1, "_id": 1}, projection={"n": 1, "buyers": 1}),
     aggregate({"$project": {"buyers.name": 1}}),
