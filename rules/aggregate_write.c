@@ -5,6 +5,7 @@
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
+#include "rules/leaves.h"
 #include "rules/options.h"
 #include "rules/project_write.h"
 #include "rules/reads.h"
@@ -294,6 +295,88 @@ static void add_projection(struct pipeline *pipeline, bool cut)
 			      &pipeline->command->fields[FIELD_FILTER], pipeline->namespace, cut);
 }
 
+static bool includes_below(struct bytes projection, const char *array)
+{
+	enum cursor_step step = CURSOR_INVALID;
+	bool includes = false;
+	struct leaves leaves;
+	struct leaf leaf;
+
+	if (leaves_open(&leaves, projection))
+		step = leaves_next(&leaves, &leaf);
+	for (; step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
+		includes = includes || ((leaf.kind == LEAF_INCLUDED || leaf.kind == LEAF_UNCLEAR) &&
+					name_relate(leaf.path, array) == PATH_BELOW);
+	leaves_close(&leaves);
+	return includes;
+}
+
+static bool sorts_below(struct bytes keys, const char *array)
+{
+	struct cursor cursor;
+	struct element key;
+
+	if (!cursor_open(&cursor, keys))
+		return false;
+	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+		if (name_relate(key.name, array) == PATH_BELOW)
+			return true;
+	return false;
+}
+
+static bool is_stage(const struct element *stage, const char *verb, struct element *value)
+{
+	return stage->type == BSON_BYTE_DOCUMENT && document_find(stage->value, verb, value) &&
+	       value->type == BSON_BYTE_DOCUMENT;
+}
+
+/* Does what stands behind see what the stage makes of elements that are no documents? mongod sorts
+ * by what a later projection leaves. */
+static bool needs_unmixed(const struct element *stage, struct cursor behind, const char *array)
+{
+	struct element value, next;
+
+	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
+		return cursor_next(&behind, &next) == CURSOR_ELEMENT;
+	if (!is_stage(stage, "$sort", &value) || !sorts_below(value.value, array))
+		return false;
+	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
+		if (is_stage(&next, "$project", &value) && includes_below(value.value, array))
+			return true;
+	return false;
+}
+
+/* Before {$project: {"f.sub": 1}}, if other stages follow, and before a sort by such a path. */
+static void add_unmixed(struct pipeline *pipeline, const struct element *stage,
+			struct cursor behind)
+{
+	const struct ruled_namespace *namespace = pipeline->namespace;
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (needs_unmixed(stage, behind, namespace->targets[i].rule->array))
+			reassemble_write_unmixed(pipeline->out, &pipeline->place,
+						 namespace->targets[i].rule);
+}
+
+/* The same of a find; where it has a limit, mongod sorts before it projects. */
+static void add_unmixed_sort(struct pipeline *pipeline)
+{
+	const struct element *sort = &pipeline->command->fields[FIELD_SORT],
+			     *projection = &pipeline->command->fields[FIELD_PROJECTION];
+	const struct ruled_namespace *namespace = pipeline->namespace;
+
+	if (sort->type != BSON_BYTE_DOCUMENT || projection->type != BSON_BYTE_DOCUMENT ||
+	    find_limit(pipeline->command) != 0)
+		return;
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (sorts_below(sort->value, rule->array) &&
+		    includes_below(projection->value, rule->array))
+			reassemble_write_unmixed(pipeline->out, &pipeline->place, rule);
+	}
+}
+
 static void add_find(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
@@ -304,6 +387,7 @@ static void add_find(struct pipeline *pipeline)
 		add_documents(pipeline, &command->fields[FIELD_FILTER]);
 	else if (command_has(command, FIELD_FILTER))
 		add_stage(pipeline, "$match", &command->fields[FIELD_FILTER]);
+	add_unmixed_sort(pipeline);
 	if (is_filled(&command->fields[FIELD_SORT]) && natural_order(command) == 0)
 		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
 	if (skip != 0)
@@ -356,6 +440,8 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
 						pipeline->namespace, false);
+		if (i >= at)
+			add_unmixed(pipeline, &stage, stages);
 		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,
 					&stage);
 	}

@@ -20,6 +20,7 @@
 #define DEAD "spillway: the generation ended"
 #define UNCLEAR "spillway: a positional projection"
 #define UNSAFE "spillway: a merged document"
+#define MIXED "spillway: an included path"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -43,6 +44,11 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 bool reassemble_unclear(struct bytes body, const struct reply_summary *summary)
 {
 	return raised(body, summary, UNCLEAR);
+}
+
+bool reassemble_mixed(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, MIXED);
 }
 
 bool reassemble_unsafe(struct bytes body, const struct reply_summary *summary)
@@ -440,6 +446,43 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	reassemble_write_unset(out, place, namespace, keep_state);
+}
+
+/* {$filter: {input: "$f", cond: {$ne: [{$type: "$$this"}, "object"]}}} */
+static void add_others(struct call *call, const char *array)
+{
+	char name[12];
+	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
+	size_t filter = writer_open_document(call->out, "$filter");
+	struct call differs;
+
+	writer_string(call->out, "input", array);
+	differs = call_open(call->out, "cond", "$ne");
+	call_unary(&differs, "$type", "$$this");
+	call_text(&differs, "object");
+	call_close(&differs);
+	writer_close(call->out, filter);
+	writer_close(call->out, document);
+}
+
+void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	auto_text array = text_join("$", rule->array, "");
+	struct call choice = call_open(out, "$replaceWith", "$cond"), both, test;
+
+	both = call_call(&choice, "$and");
+	call_unary(&both, "$isArray", array.bytes);
+	test = call_call(&both, "$ne");
+	add_others(&test, array.bytes);
+	call_nothing(&test);
+	call_close(&test);
+	call_close(&both);
+	add_error(&choice, MIXED " ", "$type", "$_id");
+	call_text(&choice, "$$ROOT");
+	call_close(&choice);
+	writer_close(out, stage);
 }
 
 void reassemble_write_guards(struct buffer *out, size_t *place,

@@ -26,6 +26,15 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 /* Appends instead of them: a document that would have to be put together raises the same error. */
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace);
+/* Appends: a document whose array has elements that are no documents raises an error. Where `f.sub`
+ * is included, mongod may take such elements away before other stages see them, or leave gaps, as
+ * its plan is. */
+void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule);
+#define REASSEMBLE_MIXED \
+	"a projection ($project) includes a path below the ruled array, which has elements that " \
+	"are no " \
+	"documents, beside a sort or other stages: what they see depends on mongod's plan"
+bool reassemble_mixed(struct bytes body, const struct reply_summary *summary);
 /* Parts of the above. */
 struct runs {
 	const char *input;            /* documents, in order */

@@ -468,6 +468,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document doesn't tell which element the positional projection means: "
 			"another condition of the filter has met an array");
+	if (reassemble_mixed(reply->message.body, &summary))
+		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED, REASSEMBLE_MIXED);
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return pass_error(sequence, reply);

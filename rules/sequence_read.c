@@ -635,6 +635,9 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 			"Spillway: a document doesn't tell which element the positional "
 			"projection means",
 			NULL);
+	if (reassemble_mixed(input->reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+				     "Spillway: " REASSEMBLE_MIXED, NULL);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);

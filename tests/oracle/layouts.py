@@ -59,6 +59,8 @@ def _kinds():
         "collated": ([_rule(flag=yes, gc_delay="60s")], (), {"locale": "en", "strength": 1}),
         "dotted": ([_rule(array="a.f", overflow=numbered)],),
         "bytes": ([_rule(max_bytes="1KB", overflow=fat)],),
+        # Finds by one element ask the overflow first.
+        "indexed": ([_rule(gc_delay="60s", overflow={"indexes": [{"keys": {"part": 1}}]})],),
         "two": ([
             _rule(flag=yes, overflow={"collection": "{collection}_f"}),
             _rule(array="a.f", when_outlier="empty", gc_delay="60s",

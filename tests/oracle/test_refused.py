@@ -1,6 +1,7 @@
 """What Spillway can't do exactly yet is refused by name, and nothing is changed by it."""
 
 import pytest
+from bson import Int64
 
 from support import exact
 from support.cluster import Cluster
@@ -353,6 +354,50 @@ def test_a_filter_that_reads_the_array(shop, command):
 def test_an_aggregate_that_reads_or_returns_the_array(shop, command):
     stage = next(iter(command["pipeline"][0]))
     require_refusal(shop, command, "" if stage == "$facet" else stage)
+
+
+# Inclusions of paths below an array of numbers and documents: what later stages see is mongod's plan's choice.
+MIXED = [
+    aggregate({"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}),
+    aggregate({"$match": {"n": 1}}, {"$project": {"n": 1, "buyers": {"name": 1}}}, {"$set": {"n": {"$size": "$buyers"}}}),
+    find(sort={"buyers.name": 1}, projection={"buyers.name": 1}),
+    find({"n": 1}, sort={"buyers.name": -1}, projection={"n": 1, "buyers": {"name": 1}}, skip=0),
+    aggregate({"$sort": {"buyers.name": 1}}, {"$project": {"buyers.name": 1}}),
+    aggregate({"$set": {"n": 2}}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers"}}),
+]
+UNMIXED = [
+    find(sort={"buyers.name": 1, "_id": 1}, projection={"buyers.name": 1}, limit=5),
+    find(sort={"n": 1}, projection={"buyers.name": 1}), find(sort={"buyers.name": 1, "_id": 1}),
+    find(sort={"buyers.name": 1, "_id": 1}, projection={"n": 1, "buyers": 1}),
+    aggregate({"$project": {"buyers.name": 1}}),
+    aggregate({"$unwind": "$buyers"}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers.name"}}, {"$sort": {"_id": 1}}),
+    aggregate({"$set": {"buyers": [ELEMENT]}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}),
+    aggregate({"$project": {"buyers.name": 0}}, {"$unwind": "$buyers"}),
+]
+
+
+@pytest.mark.parametrize("command", MIXED, ids=case_name)
+def test_an_inclusion_that_leaves_gaps_in_the_array(shop, command):
+    require_refusal(shop, command, "$project")
+
+
+def test_an_inclusion_that_leaves_gaps_in_a_later_batch(shop):
+    stages = {"$match": {"n": 3}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}
+    documents = [ELEMENT] * 5
+    shop.run({"insert": "books", "documents": [{"_id": 5, "n": 3, "buyers": documents}, {"_id": 6, "n": 3, "buyers": [1, 2]}]})
+    try:
+        first = shop.run({**aggregate(*stages), "cursor": {"batchSize": 5}})["cursor"]
+        assert first["firstBatch"] == [{"_id": 5, "buyers": ELEMENT}] * 5
+        answer = shop.run({"getMore": Int64(first["id"]), "collection": "books"})
+        assert answer.get("code") == NOT_SUPPORTED and "$project" in answer["errmsg"], answer
+    finally:
+        shop.run({"delete": "books", "deletes": [{"q": {}, "limit": 0}]})
+        shop.fill()
+
+
+@pytest.mark.parametrize("command", UNMIXED, ids=case_name)
+def test_an_inclusion_that_leaves_none(shop, command):
+    require_plain_answer(shop, command)
 
 
 @pytest.mark.parametrize("command", JOINED, ids=case_name)
