@@ -4,6 +4,7 @@
 #include "protocol/writer.h"
 #include "proxy/check_judge.h"
 #include "proxy/json_text.h"
+#include "proxy/rule_record.h"
 #include "rules/glob.h"
 #include "rules/text.h"
 
@@ -11,10 +12,13 @@
 #include <stdlib.h>
 
 static const char *const on_main[] = {"find", "update", "listIndexes", NULL};
-static const char *const on_overflow[] = {"find",        "insert",      "update",    "remove",
-					  "listIndexes", "createIndex", "dropIndex", NULL};
+static const char *const on_overflow[] = {"find",      "insert",         "update",
+					  "remove",    "listIndexes",    "createIndex",
+					  "dropIndex", "dropCollection", NULL};
+static const char *const on_record[] = {"find", "insert", "update", "remove", NULL};
 static const char *const on_database[] = {"listCollections", NULL};
 static const char *const on_cluster[] = {"listDatabases", NULL};
+static const char *const on_operations[] = {"inprog", NULL}; /* which Spillways are connected */
 
 /* What a resource of the role is called: patterns can't be, so it takes in all that they may match.
  */
@@ -22,6 +26,8 @@ struct resource {
 	char database[130];
 	char collection[260];
 };
+
+static const struct resource record = {RULE_RECORD_DATABASE, RULE_RECORD_COLLECTION};
 
 static struct resource resource_of(const char *database, const char *collection)
 {
@@ -34,7 +40,6 @@ static struct resource resource_of(const char *database, const char *collection)
 	return resource;
 }
 
-/* The list, also in words: "find, update". */
 static void write_privilege(struct buffer *out, size_t *index, const struct resource *resource,
 			    const char *const *actions)
 {
@@ -88,6 +93,8 @@ static char *role_text(const struct rule_set *rules, const char *user)
 	array = writer_open_array(&out, "privileges");
 	for (size_t i = 0; i < rule_set_count(rules); i++)
 		write_rule_privileges(&out, &index, rule_set_at(rules, i));
+	write_privilege(&out, &index, &record, on_record);
+	write_privilege(&out, &index, NULL, on_operations);
 	writer_close(&out, array);
 	array = writer_open_array(&out, "roles");
 	writer_close(&out, array);
@@ -160,6 +167,8 @@ static void tell_missing(struct rights *rights)
 
 	for (size_t i = 0; i < rule_set_count(rules); i++)
 		look_at_rule(rights, rule_set_at(rules, i));
+	look_for(rights, &record, on_record);
+	look_for(rights, NULL, on_operations);
 	if (rights->missing.length == 0)
 		return;
 	missing = text_steal(&rights->missing);

@@ -12,6 +12,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/verify_look.h"
 #include "rules/merge_array.h"
+#include "rules/update.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -73,28 +74,13 @@ static void take_batch(void *context, struct bytes batch)
 		gather_elements(gathering, array.value, position);
 }
 
-static bool names_field(const struct element *state, const char *field)
-{
-	struct element names, each;
-	struct cursor cursor;
-	struct bytes text;
-
-	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
-	    !cursor_open(&cursor, names.value))
-		return false;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (element_string(&each, &text) && bytes_are(text, field))
-			return true;
-	return false;
-}
-
 /* The flag as it was before. True: it goes, with what $unset takes away. */
 static bool write_flag(const struct rule *rule, struct buffer *out, const struct element *state)
 {
 	const struct rule_value *otherwise = &rule->flag.otherwise;
 	size_t set;
 
-	if (names_field(state, rule->flag.field) || !otherwise->type)
+	if (state_added(state, rule->flag.field) || !otherwise->type)
 		return true;
 	set = writer_open_document(out, "$set");
 	writer_renamed(out, rule->flag.field,

@@ -185,7 +185,7 @@ static enum link_result find_targets(struct job *job)
 
 	job->targets = target_set_new(job->config->rules);
 	if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
-		return namespaces_find(job->link, job->targets, job->config->rules, rule);
+		return namespaces_find(job->link, job->targets, job->config->rules, rule, false);
 	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));
 	return LINK_DONE;

@@ -2,6 +2,7 @@
 #include "proxy/job_report.h"
 
 #include "protocol/writer.h"
+#include "proxy/json_text.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -81,14 +82,12 @@ bool job_report_found(const struct job_report *report)
 
 static void print_example(const struct job_report_example *example)
 {
-	bson_t document;
 	char *text;
 
 	if (example->id.length == 0) {
 		printf("    '%s'", example->namespace);
 	} else {
-		require(bson_init_static(&document, example->id.data, example->id.length));
-		text = bson_as_relaxed_extended_json(&document, NULL);
+		text = json_text(example->id);
 		printf("    '%s' %s", example->namespace, text);
 		bson_free(text);
 	}
@@ -114,61 +113,56 @@ static void print_text(const struct job_report *report, const char *command, con
 	}
 }
 
-static void append_example(bson_t *list, int64_t index, const struct job_report_example *example)
+static void write_example(struct buffer *out, const char *name,
+			  const struct job_report_example *example)
 {
-	bson_t item, document;
-	char name[24];
+	size_t item = writer_open_document(out, name);
+	struct element id;
 
-	snprintf(name, sizeof(name), "%lld", (long long)index);
-	BSON_APPEND_DOCUMENT_BEGIN(list, name, &item);
-	BSON_APPEND_UTF8(&item, "namespace", example->namespace);
-	if (example->id.length > 0) {
-		require(bson_init_static(&document, example->id.data, example->id.length));
-		bson_concat(&item, &document);
-	}
+	json_write_text(out, "namespace", example->namespace);
+	if (example->id.length > 0 && document_find(example->id, "_id", &id))
+		json_write_value(out, "_id", &id);
 	if (example->detail)
-		BSON_APPEND_UTF8(&item, "detail", example->detail);
-	bson_append_document_end(list, &item);
+		json_write_text(out, "detail", example->detail);
+	writer_close(out, item);
 }
 
-static void append_entry(bson_t *list, size_t index, const struct job_report_entry *entry)
+static void write_entry(struct buffer *out, const char *name, const struct job_report_entry *entry)
 {
-	bson_t item, examples;
-	char name[24];
+	size_t item = writer_open_document(out, name), examples;
+	char index[12];
 
-	snprintf(name, sizeof(name), "%zu", index);
-	BSON_APPEND_DOCUMENT_BEGIN(list, name, &item);
-	BSON_APPEND_UTF8(&item, "code", entry->kind->code);
-	BSON_APPEND_UTF8(&item, "class", class_names[entry->kind->class]);
-	BSON_APPEND_UTF8(&item, "what", entry->kind->what);
-	BSON_APPEND_INT64(&item, "count", entry->count);
-	BSON_APPEND_ARRAY_BEGIN(&item, "examples", &examples);
-	for (int64_t i = 0; i < entry->count && i < REPORT_EXAMPLES; i++)
-		append_example(&examples, i, &entry->examples[i]);
-	bson_append_array_end(&item, &examples);
-	bson_append_document_end(list, &item);
+	writer_string(out, "code", entry->kind->code);
+	writer_string(out, "class", class_names[entry->kind->class]);
+	writer_string(out, "what", entry->kind->what);
+	writer_int64(out, "count", entry->count);
+	examples = writer_open_array(out, "examples");
+	for (size_t i = 0; i < REPORT_EXAMPLES && (int64_t)i < entry->count; i++)
+		write_example(out, writer_index(index, i), &entry->examples[i]);
+	writer_close(out, examples);
+	writer_close(out, item);
 }
 
 static void print_json(const struct job_report *report, const char *command, const char *rule,
 		       bool executed)
 {
-	bson_t document, findings;
-	char *text;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), findings;
+	char index[12], *text;
 
-	bson_init(&document);
-	BSON_APPEND_UTF8(&document, "command", command);
-	BSON_APPEND_UTF8(&document, "rule", rule);
-	BSON_APPEND_BOOL(&document, "executed", executed);
+	writer_string(&out, "command", command);
+	json_write_text(&out, "rule", rule);
+	writer_bool(&out, "executed", executed);
 	for (size_t i = 0; i < report->count_count; i++)
-		BSON_APPEND_INT64(&document, report->counts[i].name, report->counts[i].value);
-	BSON_APPEND_ARRAY_BEGIN(&document, "findings", &findings);
+		writer_int64(&out, report->counts[i].name, report->counts[i].value);
+	findings = writer_open_array(&out, "findings");
 	for (size_t i = 0; i < report->entry_count; i++)
-		append_entry(&findings, i, &report->entries[i]);
-	bson_append_array_end(&document, &findings);
-	text = bson_as_relaxed_extended_json(&document, NULL);
+		write_entry(&out, writer_index(index, i), &report->entries[i]);
+	writer_close(&out, findings);
+	writer_close(&out, start);
+	text = json_text(buffer_view(&out));
 	puts(text);
 	bson_free(text);
-	bson_destroy(&document);
 }
 
 void job_report_print(const struct job_report *report, const char *command, const char *rule,

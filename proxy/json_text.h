@@ -7,3 +7,8 @@
 char *json_text(struct bytes document);
 /* {"<name>": <value>}, as people write a value; freed with bson_free. */
 char *json_value_text(const char *name, const struct element *value);
+
+/* Writes the value, or, where JSON can't hold it (what is no UTF-8), that it is unreadable. */
+void json_write_value(struct buffer *out, const char *name, const struct element *value);
+/* The same of a text, in which '?' stands for what is no ASCII then. */
+void json_write_text(struct buffer *out, const char *name, const char *text);

@@ -126,9 +126,15 @@ static enum link_result migrate_document(struct job *job, struct mover_target *t
 static enum link_result keep_place(struct job *job, struct mover_target *target,
 				   const struct place *place)
 {
+	enum link_result result;
+
 	if (!job->options.execute)
 		return LINK_DONE;
-	return rule_record_place(job->link, target, place);
+	result = rule_record_place(job->link, target, place);
+	/* An account that has no rights there has recorded nothing: --resume would say so. */
+	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
+		       ? LINK_DONE
+		       : result;
 }
 
 /* Where an interrupted run stopped. `fit`: this one may go on there. */
@@ -180,9 +186,7 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		return result;
 	}
 	result = job_walk(job, target, &walk);
-	if (result == LINK_DONE && job->options.execute)
-		result = rule_record_place(job->link, target, NULL);
-	return result;
+	return result == LINK_DONE ? keep_place(job, target, NULL) : result;
 }
 
 int migrate_main(int count, char **arguments)

@@ -14,6 +14,7 @@ struct naming {
 	char **databases;
 	size_t count;
 	struct bytes database;
+	bool views;
 };
 
 static void take_database(void *context, struct bytes document)
@@ -34,8 +35,11 @@ static void take_collection(void *context, struct bytes document)
 {
 	struct naming *naming = context;
 	struct element element;
-	struct bytes name;
+	struct bytes name, type;
 
+	if (!naming->views && document_find(document, "type", &element) &&
+	    element_string(&element, &type) && bytes_are(type, "view"))
+		return;
 	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
 	    !glob_match(bytes_of(naming->rule->collection), name) ||
 	    (name.length > 7 && memcmp(name.data, "system.", 7) == 0) ||
@@ -89,9 +93,10 @@ static enum link_result find_collections(struct naming *naming, struct link *lin
 }
 
 must_check enum link_result namespaces_find(struct link *link, struct target_set *targets,
-					    struct rule_set *rules, const struct rule *rule)
+					    struct rule_set *rules, const struct rule *rule,
+					    bool views)
 {
-	struct naming naming = {.targets = targets, .rules = rules, .rule = rule};
+	struct naming naming = {.targets = targets, .rules = rules, .rule = rule, .views = views};
 	enum link_result result = find_databases(&naming, link);
 
 	if (result == LINK_DONE)

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DATABASE "spillway"
-#define COLLECTION "rules"
 #define FORMAT 1
 
 static void write_namespace(struct buffer *out, const char *name, const char *database,
@@ -93,7 +91,7 @@ static enum link_result find_record(struct link *link, const struct mover_target
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter;
 
-	writer_string(&out, "find", COLLECTION);
+	writer_string(&out, "find", RULE_RECORD_COLLECTION);
 	filter = writer_open_document(&out, "filter");
 	write_key(&out, target);
 	writer_close(&out, filter);
@@ -102,7 +100,7 @@ static enum link_result find_record(struct link *link, const struct mover_target
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
 	*found = false;
-	return link_find_one(link, DATABASE, buffer_view(&out), record, found);
+	return link_find_one(link, RULE_RECORD_DATABASE, buffer_view(&out), record, found);
 }
 
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
@@ -131,7 +129,7 @@ static enum link_result send_update(struct link *link, const struct mover_target
 	struct element u;
 
 	require(document_find(buffer_view(update), "u", &u));
-	writer_string(&out, "update", COLLECTION);
+	writer_string(&out, "update", RULE_RECORD_COLLECTION);
 	updates = writer_open_array(&out, "updates");
 	statement = writer_open_document(&out, "0");
 	q = writer_open_document(&out, "q");
@@ -143,7 +141,7 @@ static enum link_result send_update(struct link *link, const struct mover_target
 	writer_close(&out, updates);
 	command_write_concern(&out, link);
 	writer_close(&out, start);
-	return link_run(link, DATABASE, buffer_view(&out));
+	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
 }
 
 static enum link_result write_record(struct link *link, const struct mover_target *target)
@@ -194,7 +192,7 @@ must_check enum link_result rule_record_remove(struct link *link, const struct m
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), deletes, statement, q;
 
-	writer_string(&out, "delete", COLLECTION);
+	writer_string(&out, "delete", RULE_RECORD_COLLECTION);
 	deletes = writer_open_array(&out, "deletes");
 	statement = writer_open_document(&out, "0");
 	q = writer_open_document(&out, "q");
@@ -205,7 +203,7 @@ must_check enum link_result rule_record_remove(struct link *link, const struct m
 	writer_close(&out, deletes);
 	command_write_concern(&out, link);
 	writer_close(&out, start);
-	return link_run(link, DATABASE, buffer_view(&out));
+	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
 }
 
 /* Rules that are gone. */
@@ -261,7 +259,7 @@ static void see_document(void *context, struct bytes document)
 	*(bool *)context = true;
 }
 
-/* Where overflow is left, documents are spilled. */
+/* Where overflow is left, or can't be looked at, documents are spilled. */
 static enum link_result find_overflow(struct link *link, struct bytes record, bool *found)
 {
 	auto_free char *database_name = NULL, *collection_name = NULL;
@@ -282,7 +280,10 @@ static enum link_result find_overflow(struct link *link, struct bytes record, bo
 		link_find(link, database_name, (struct bytes){bson_get_data(command), command->len},
 			  see_document, found);
 	bson_destroy(command);
-	return result;
+	if (result != LINK_REFUSED)
+		return result;
+	*found = true;
+	return LINK_DONE;
 }
 
 static void give_reason(struct bytes record, char *reason, size_t size)
@@ -309,10 +310,10 @@ must_check enum link_result rule_record_find_gone(struct link *link, struct rule
 						  char *reason, size_t size)
 {
 	struct gone gone = {.namespaces = namespace_cache_new(rules)};
-	bson_t *command = BCON_NEW("find", BCON_UTF8(COLLECTION));
+	bson_t *command = BCON_NEW("find", BCON_UTF8(RULE_RECORD_COLLECTION));
 	enum link_result result =
-		link_find(link, DATABASE, (struct bytes){bson_get_data(command), command->len},
-			  take_record, &gone);
+		link_find(link, RULE_RECORD_DATABASE,
+			  (struct bytes){bson_get_data(command), command->len}, take_record, &gone);
 
 	reason[0] = '\0';
 	for (size_t at = 0; result == LINK_DONE && !reason[0] && at < gone.records.length;) {
@@ -370,6 +371,6 @@ must_check enum link_result rule_record_hold(struct link *link, const struct mov
 		log_warning("what rules move is not recorded, so that a rule that is taken away is "
 			    "not missed: give the upstream account the role readWrite on the "
 			    "database '%s' (%s)",
-			    DATABASE, link_error(link)->message);
+			    RULE_RECORD_DATABASE, link_error(link)->message);
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }

@@ -11,6 +11,9 @@
 #include "proxy/mover_target.h"
 #include "proxy/pages.h"
 
+#define RULE_RECORD_DATABASE "spillway"
+#define RULE_RECORD_COLLECTION "rules"
+
 /* Compares the rule with what is recorded, and records it as it is now. `reason` is empty, or says
  * why it can't hold: documents are spilled under another layout. An account that has no rights on
  * the database is warned of. */

@@ -36,7 +36,7 @@ static void write_longest(struct buffer *out, const struct target_view *view)
 				     .value = {entry->id, entry->id_length}};
 
 		document = writer_open_document(out, writer_index(name, i));
-		writer_renamed(out, "_id", &id);
+		json_write_value(out, "_id", &id);
 		writer_int64(out, "elements", entry->elements);
 		writer_close(out, document);
 	}
@@ -52,11 +52,11 @@ static void write_target(struct buffer *out, const char *name, const struct targ
 		bson_strdup_printf("%s.%s", view->overflow_database, view->overflow_collection);
 	size_t document = writer_open_document(out, name);
 
-	writer_string(out, "namespace", namespace);
-	writer_string(out, "overflow", overflow);
+	json_write_text(out, "namespace", namespace);
+	json_write_text(out, "overflow", overflow);
 	writer_string(out, "fitness", words[view->fitness]);
 	if (view->fitness == FITNESS_UNFIT)
-		writer_string(out, "reason", view->reason);
+		json_write_text(out, "reason", view->reason);
 	writer_int64(out, "outliers", view->outliers);
 	writer_int64(out, "elements", view->elements);
 	write_longest(out, view);

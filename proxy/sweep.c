@@ -114,7 +114,8 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 static enum link_result find_namespaces_of(struct mover *mover, struct link *link,
 					   const struct rule *rule)
 {
-	enum link_result result = namespaces_find(link, mover->targets, mover->config->rules, rule);
+	enum link_result result =
+		namespaces_find(link, mover->targets, mover->config->rules, rule, true);
 
 	if (result != LINK_REFUSED)
 		return result;

@@ -44,6 +44,8 @@ static const struct job_report_kind kept = {"kept", REPORT_LEFT,
 					    "connected, or that can't be asked; drop it "
 					    "when all are stopped"};
 
+#define NAMESPACE_NOT_FOUND 26
+
 struct undoing {
 	int64_t last_fold; /* when; 0: none */
 	bool second;       /* the walk that looks for what was moved again */
@@ -214,7 +216,9 @@ static enum link_result drop_overflow(struct job *job, const struct mover_target
 	command_write_concern(&out, job->link);
 	writer_close(&out, start);
 	result = link_run(job->link, target->overflow_database, buffer_view(&out));
-	return result == LINK_LOST ? result : LINK_DONE; /* there may be none */
+	if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
+		return LINK_DONE;
+	return result;
 }
 
 static enum link_result finish_overflow(struct job *job, const struct mover_target *target)
@@ -222,14 +226,17 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 	auto_free char *name =
 		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
 	bool documents = false, others = false;
-	enum link_result result = find_any(job, target, &documents);
+	enum link_result result = find_other_spillway(job, &others);
 
+	if (result == LINK_DONE)
+		result = find_any(job, target, &documents);
 	if (result == LINK_DONE && documents) {
 		if (!job_report_found(&job->report))
 			job_report_add(&job->report, &foreign, name, NULL, NULL);
 		return LINK_DONE;
 	}
-	if (result == LINK_DONE)
+	/* Before and behind: one may have stored something and be gone, or be back. */
+	if (result == LINK_DONE && !others)
 		result = find_other_spillway(job, &others);
 	if (result != LINK_DONE)
 		return result;
@@ -237,6 +244,19 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 		return drop_overflow(job, target);
 	job_report_add(&job->report, &kept, name, NULL, NULL);
 	return LINK_DONE;
+}
+
+static enum link_result forget_rule(struct job *job, const struct mover_target *target)
+{
+	enum link_result result;
+
+	if (job_report_found(&job->report))
+		return LINK_DONE;
+	result = rule_record_remove(job->link, target);
+	/* An account that has no rights there has recorded nothing. */
+	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
+		       ? LINK_DONE
+		       : result;
 }
 
 static enum link_result undo_target(struct job *job, struct mover_target *target)
@@ -260,12 +280,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 		result = job_walk(job, target, &walk);
 	if (result == LINK_DONE)
 		result = finish_overflow(job, target);
-	if (result == LINK_DONE && !job_report_found(&job->report))
-		result = rule_record_remove(job->link, target);
-	/* An account that has no rights there has recorded nothing. */
-	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
-		       ? LINK_DONE
-		       : result;
+	return result == LINK_DONE ? forget_rule(job, target) : result;
 }
 
 int undo_main(int count, char **arguments)

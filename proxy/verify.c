@@ -40,11 +40,18 @@ struct verifying {
 	FILE *exported;
 	struct buffer garbage; /* {_id: link} of documents with dead generations */
 	int64_t garbage_since; /* the last of them was found */
+	bool unfit;            /* nothing is mended where the rule can't hold */
 };
+
+static const struct job_report_kind unfit = {"unfit", REPORT_UNFINISHED,
+					     "the rule can't hold on the collection: nothing is "
+					     "mended"};
 
 static bool repairs(const struct job *job)
 {
-	return job->options.repair && job->options.execute;
+	const struct verifying *verifying = job->context;
+
+	return job->options.repair && job->options.execute && !verifying->unfit;
 }
 
 static char *full_name(const char *database, const char *collection)
@@ -111,7 +118,7 @@ static enum link_result export_both(struct job *job, struct mover_target *target
 	struct exporting exporting = {.namespace = of_main};
 	enum link_result result;
 
-	if (!repairs(job) || !open_export(job))
+	if (!job->options.repair || !job->options.execute || !open_export(job))
 		return LINK_DONE;
 	exporting.file = verifying->exported;
 	export_document(&exporting, main);
@@ -423,17 +430,33 @@ static void report_indexes(struct job *job, const struct mover_target *target,
 				       "one of the rule's own");
 }
 
+/* Makes the indexes, and looks whether documents may be moved here. */
+static enum link_result prepare(struct job *job, struct mover_target *target)
+{
+	struct verifying *verifying = job->context;
+	auto_free char *name = main_name(target);
+	char reason[sizeof(target->reason)];
+
+	verifying->unfit = false;
+	if (!repairs(job))
+		return LINK_DONE;
+	if (fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
+		return LINK_LOST;
+	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),
+					bytes_of(target->collection), reason, sizeof(reason));
+	if (verifying->unfit)
+		job_report_add(&job->report, &unfit, name, NULL, reason);
+	return LINK_DONE;
+}
+
 /* `batch`: the unique index is there, or no overflow yet. */
 static enum link_result verify_indexes(struct job *job, struct mover_target *target, bool *batch)
 {
 	struct indexes indexes = {.rule = target->rule};
 	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(target->overflow_collection));
-	enum link_result result;
+	enum link_result result = prepare(job, target);
 
-	if (repairs(job) &&
-	    fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
-		result = LINK_LOST;
-	else
+	if (result == LINK_DONE)
 		result = link_find(job->link, target->overflow_database,
 				   (struct bytes){bson_get_data(command), command->len}, take_index,
 				   &indexes);
@@ -486,7 +509,7 @@ static enum link_result verify_target(struct job *job, struct mover_target *targ
 
 static enum link_result finish(struct job *job)
 {
-	if (repairs(job))
+	if (job->options.repair && job->options.execute)
 		job_report_count(&job->report, "mended", job->documents);
 	return LINK_DONE;
 }

@@ -10,7 +10,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.peer import HELLO, FakeServer
-from support.process import free_port
+from support.process import free_port, wait_for
 from support.spillway import Spillway, program
 
 MEGABYTE = 1 << 20
@@ -234,23 +234,38 @@ def guarded():
 
 
 def test_the_role_that_is_printed_is_enough(guarded):
-    rules = [rule("books"), rule("posts", "blog.posts", overflow={"collection": "other.posts"})]
+    rules = [rule("books", gc_delay="0s"), rule("posts", "blog.posts", overflow={"collection": "other.posts"})]
     with guarded.client() as administrator:
         administrator.admin.command("createUser", "mover", pwd="secret", roles=[{"role": "read", "db": "shop"}])
         upstream = {"uri": f"mongodb://mover:secret@{guarded.primary.address}/?authSource=admin"}
         (finding,) = findings([guarded.primary], *rules, upstream=upstream)
         assert finding["kind"] == "rights"
-        for words in ("update on 'shop.books'", "createIndex, dropIndex on 'other.posts'", "listCollections on database 'blog'"):
+        for words in ("update on 'shop.books'", "createIndex, dropIndex, dropCollection on 'other.posts'",
+                      "listCollections on database 'blog'", "insert, update, remove on 'spillway.rules'",
+                      "inprog on the cluster"):
             assert words in finding["what"]
         role = json.loads(re.search(r"createRole\((.*?)\);", finding["remedy"])[1])
         administrator.admin.command("createRole", role["role"], privileges=role["privileges"], roles=role["roles"])
         administrator.admin.command("grantRolesToUser", "mover", roles=["spillway"])
         administrator.admin.command("revokeRolesFromUser", "mover", roles=[{"role": "read", "db": "shop"}])
+        administrator.shop.books.insert_one({"_id": 1, "list": list(range(9))})
     with configured([guarded.primary], *rules, upstream=upstream) as spillway:
         said = look(spillway)
         assert said["findings"] == []
         spillway.start()  # it is enough for serve, too
-        assert "inprog" in str(look(spillway)["notes"])  # but not to see who is connected
+        with guarded.client() as administrator:
+            wait_for(lambda: "_spill" in administrator.shop.books.find_one(), "a move")
+            assert administrator.spillway.rules.count_documents({}) == 2
+        spillway.stop(20)
+        for command in ("migrate", "verify", "undo"):
+            execute = ["--execute"] if command != "verify" else []
+            run = subprocess.run([program(), command, "--config", spillway.file, "--rule", "books", *execute],
+                                 capture_output=True, text=True, timeout=60, check=False)
+            assert run.returncode == 0, run.stderr
+        with guarded.client() as administrator:
+            assert administrator.shop.list_collection_names() == ["books"]
+            assert administrator.shop.books.find_one() == {"_id": 1, "list": list(range(9))}
+            assert administrator.spillway.rules.distinct("rule") == ["posts"]
 
 
 def test_a_missing_account_is_found(guarded):

@@ -107,6 +107,16 @@ def test_another_layout_is_refused(cluster, operator, shop):
         assert raised.run("migrate", "--execute", code=0)["documents"] == 1
 
 
+def test_a_pattern_passes_views_over(cluster, shop):
+    overflow = {**RULE["overflow"], "collection": "{collection}_tails"}
+    pattern = {**RULE, "namespace": "shop.*", "overflow": overflow}
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    shop.create_collection("seen", viewOn="books")
+    with Operator(cluster, [pattern]) as operator:
+        assert operator.run("migrate", "--execute", code=0)["documents"] == 1
+        assert operator.run("verify", code=0)["documents"] == 1
+
+
 def place(shop):
     record = shop.client.spillway.rules.find_one({"_id": {"namespace": "shop.books", "array": "list"}})
     return record and record.get("checkpoint", {}).get("from")

@@ -6,6 +6,7 @@ import subprocess
 import bson
 import pytest
 from bson.objectid import ObjectId
+from bson.raw_bson import RawBSONDocument
 
 from support.cluster import Cluster
 from support.operate import RULE, Operator, found, generation, spill
@@ -154,6 +155,37 @@ def test_what_is_left_alone_is_no_finding(operator, shop):
     assert found(report) == {("foreign", "left as it is"): 1}
     assert report["findings"][0]["examples"] == [
         {"namespace": "shop.books", "_id": "by hand", "detail": "the document is left as it is"}]
+
+
+def test_a_split_by_hand_keeps_its_flag(operator, shop):
+    shop.tails.insert_one({"book": "by hand", "part": [4]})
+    shop.books.insert_one({"_id": "by hand", "list": [1, 2, 3], "outlier": True})
+    for options in ([], ["--repair", "--execute"]):
+        assert found(operator.run("verify", *options, code=0)) == {("foreign", "left as it is"): 1}
+    assert shop.books.find_one({"_id": "by hand"}) == {"_id": "by hand", "list": [1, 2, 3], "outlier": True}
+
+
+def test_nothing_is_moved_where_the_rule_cannot_hold(cluster, operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    operator.run("migrate", "--execute", code=0)
+    shop.books.insert_one({"_id": 2, "list": list(range(9))})
+    another = {**RULE, "overflow": {**RULE["overflow"], "array": "another"}}
+    with Operator(cluster, [another]) as other:
+        report = other.run("verify", "--repair", "--execute", code=1)
+        assert report["mended"] == 0 and ("unfit", "unfinished") in found(report)
+    assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": list(range(9))}
+
+
+def test_names_that_are_no_text(operator, shop):
+    """JSON has no like of them: the report is printed all the same."""
+    document = bson.encode({"_id": "odd??", "list": list(range(9)), "other": 1}).replace(b"odd??", b"odd\xff\xfe")
+    shop.books.insert_one(RawBSONDocument(document))
+    for command, options in (("verify", []), ("migrate", ["--execute"])):
+        report = operator.run(command, *options, code=1 if command == "verify" else 0)
+        if report["findings"]:
+            assert report["findings"][0]["examples"][0]["_id"] == "(unreadable)"
+    assert shop.tails.count_documents({"book": {"$ne": "at rest"}}) == 2
+    assert operator.run("undo", "--execute", code=0)["documents"] == 2
 
 
 def test_many_pages_and_examples(operator, shop):

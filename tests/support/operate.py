@@ -16,14 +16,14 @@ RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold"
 class Operator:
     """A configuration file for a cluster, and the commands on it."""
 
-    def __init__(self, cluster, rules=(RULE,)):
+    def __init__(self, cluster, rules=(RULE,), **more):
         self.rules = list(rules)
         self.folder = new_folder("operator")
         self.file = self.folder / "spillway.yaml"
         listen = [{"address": f"127.0.0.1:{1024 + i}", "server": member.address}
                   for i, member in enumerate(cluster.members)]
         self.file.touch(mode=0o600)
-        self.file.write_text(yaml({"listen": listen, "rules": self.rules}))
+        self.file.write_text(yaml({"listen": listen, "rules": self.rules, **more}))
 
     def __enter__(self):
         return self

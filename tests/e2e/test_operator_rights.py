@@ -1,0 +1,95 @@
+"""The operator's commands and accounts that may not do all: what was not done is said, never called done."""
+
+import contextlib
+
+import pytest
+
+from support.cluster import Cluster
+from support.operate import RULE, Operator
+from support.spillway import Spillway
+
+ALL = ["find", "insert", "update", "remove", "listIndexes", "createIndex", "dropIndex", "dropCollection"]
+
+
+def privilege(database, collection, actions):
+    return {"resource": {"db": database, "collection": collection}, "actions": actions}
+
+
+def accounts():
+    """What each may do; nothing on `spillway.rules` but where said."""
+    common = [privilege("shop", "books", ALL), privilege("shop", "", ["listCollections"]),
+              {"resource": {"cluster": True}, "actions": ["listDatabases", "inprog"]}]
+    return {
+        "no record": [*common, privilege("shop", "tails", ALL)],
+        "no drop": [*common, privilege("shop", "tails", ALL[:-1]), privilege("spillway", "rules", ALL)],
+        "no removal": [*common, privilege("shop", "tails", [each for each in ALL if each != "remove"])],
+        "other": [privilege("shop", "others", ALL), privilege("shop", "more", ALL), *common[1:],
+                  privilege("spillway", "rules", ALL)],
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(secure=True) as made, made.client() as direct:
+        for name, privileges in accounts().items():
+            direct.admin.command("createRole", name, privileges=privileges, roles=[])
+            direct.admin.command("createUser", name, pwd="secret", roles=[name])
+        yield made
+
+
+@pytest.fixture
+def shop(cluster):
+    with cluster.client() as client:
+        client.drop_database("shop")
+        client.drop_database("spillway")
+        client.shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(5))
+        yield client.shop
+
+
+def upstream(cluster, account):
+    return {"uri": f"mongodb://{account.replace(' ', '%20')}:secret@{cluster.primary.address}/?authSource=admin"}
+
+
+@contextlib.contextmanager
+def operating(cluster, account):
+    with Operator(cluster, upstream=upstream(cluster, account)) as operator:
+        yield operator
+
+
+def test_without_the_record_all_but_resume_works(cluster, shop):
+    with operating(cluster, "no record") as operator:
+        assert operator.run("migrate", "--execute", code=0)["documents"] == 5
+        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 5
+        assert operator.run("undo", "--execute", code=0)["documents"] == 5
+    assert shop.list_collection_names() == ["books"]
+
+
+def test_an_overflow_that_may_not_be_dropped_is_said(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        operator.run("migrate", "--execute", code=0)
+        ended = operator.start("undo", "--execute")
+        said = ended.communicate(timeout=60)[1]
+        assert ended.returncode == 1 and "not authorized" in said and "secret" not in said
+    assert shop.tails.estimated_document_count() == 0
+    assert shop.client.spillway.rules.count_documents({}) == 1
+
+
+def test_an_overflow_that_may_not_be_emptied_is_said(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        operator.run("migrate", "--execute", code=0)
+    with operating(cluster, "no removal") as operator:
+        ended = operator.start("undo", "--execute")
+        said = ended.communicate(timeout=60)[1]
+        assert ended.returncode == 1 and "not authorized" in said
+    assert shop.tails.estimated_document_count() == 10
+
+
+def test_a_rule_that_is_gone_and_its_overflow_out_of_reach(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        operator.run("migrate", "--execute", code=0)
+    others = {**RULE, "name": "others", "namespace": "shop.others", "overflow": {**RULE["overflow"], "collection": "more"}}
+    spillway = Spillway([cluster.primary], [others], {"upstream": upstream(cluster, "other")})
+    try:
+        assert "spilled under rule 'books', which is gone" in spillway.refuses_to_start()
+    finally:
+        spillway.__exit__()
