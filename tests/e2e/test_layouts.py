@@ -297,7 +297,10 @@ def test_a_fence_by_size(example, direct, books):
         assert books.update_one({"_id": "long"}, {"$push": {ARRAY: "last"}}).modified_count == 1
         wait_for_layout(direct, layout, {"long": {"_id": "long", ARRAY: [*whole, "last"]}})
         assert refused(lambda: books.insert_one({"_id": "fat", ARRAY: ["x" * 50] * 1200})).code == 121
+        fence(direct, layout, {"$expr": {"$lte": [{"$bsonSize": "$$ROOT"}, 400]}})  # no fold back gets through
+        assert refused(lambda: books.update_one({"_id": "long"}, {"$set": {f"{ARRAY}.{len(whole)}": "edited"}})).code == 121
         verify(example)
+        assert books.find_one({"_id": "long"})[ARRAY] == [*whole, "last"]
     finally:
         fence(direct, layout, {})
 
