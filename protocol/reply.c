@@ -29,6 +29,8 @@ const char *error_name(enum error_code code)
 		return "WriteConflict";
 	case ERROR_COMMAND_NOT_SUPPORTED:
 		return "CommandNotSupported";
+	case ERROR_DOCUMENT_VALIDATION_FAILURE:
+		return "DocumentValidationFailure";
 	case ERROR_READ_CONCERN_NOT_AVAILABLE_YET:
 		return "ReadConcernMajorityNotAvailableYet";
 	case ERROR_EXCEEDED_MEMORY_LIMIT:

@@ -670,6 +670,18 @@ static int64_t statement_error(const struct reply_summary *summary)
 	return number;
 }
 
+/* Nothing has changed. What is no judgement on the document, as a change of primaries, passes. */
+static enum edit_outcome refuse_fold(struct edit *edit, int64_t code)
+{
+	if (code == ERROR_DOCUMENT_VALIDATION_FAILURE)
+		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+			      "a validator refuses to take the array back into its document");
+	if (code == ERROR_MAX_TIME_EXPIRED)
+		return refuse(edit, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	return refuse(edit, ERROR_WRITE_CONFLICT,
+		      "the server can't take the array back into its document now; try again");
+}
+
 static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 				   struct packet *reply)
 {
@@ -684,9 +696,7 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	if (!summary.ok)
 		return fail(edit, reply);
 	if (code != 0)
-		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
-			      "the server refuses to take the array back into its document (a "
-			      "validator?)");
+		return refuse_fold(edit, code);
 	if (summary.n == 0)
 		return pause_before_look(edit, sequence);
 	edit->folded = true;

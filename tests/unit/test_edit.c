@@ -229,6 +229,35 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 	}
 }
 
+/* A validator, a change of primaries, the time that was given: what a fold's own error says. */
+Test(edit, a_fold_that_the_server_does_not_take_changes_nothing)
+{
+	static const struct {
+		const char *code;
+		int32_t answered;
+		const char *says;
+	} cases[] = {
+		{"121", 115, "a validator refuses"},
+		{"189", 112, "now; try again"},
+		{"11602", 112, "now; try again"},
+		{"50", 50, "exceeded time limit"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		char reply[120];
+
+		snprintf(reply, sizeof(reply),
+			 "{'n': 0, 'writeErrors': [{'index': 0, 'code': %s, 'errmsg': 'x'}], 'ok': "
+			 "1.0}",
+			 cases[i].code);
+		start(ONE);
+		play_reply(&play, RESULT(0));
+		fold(reply);
+		play_expect_error(&play, cases[i].answered, cases[i].says);
+		play_close(&play);
+	}
+}
+
 /* ---- membership: the overflow is asked for a value ---- */
 
 #define PUSH_ONE "{'$push': {'f': 9}}"
