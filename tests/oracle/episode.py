@@ -16,6 +16,18 @@ def _is_refusal(reply):
     return code is not None and exact.plain(code) == 115
 
 
+def _holds_undefined(world, layout):
+    """A join by the array takes `undefined`, which drivers no longer write, for null."""
+    left = [world.arms[0].documents(layout)]
+    while left:
+        kind, payload = left.pop()
+        if kind == exact.UNDEFINED:
+            return True
+        if kind in (exact.DOCUMENT, exact.ARRAY):
+            left += [value for _, value in payload]
+    return False
+
+
 class Disagreement(Exception):
     """The ruled arm did not do what the plain one did."""
 
@@ -98,7 +110,8 @@ class Episode:
             if coverage:
                 self._count(world, operation, coverage)
             plain, ruled = (arm.run(operation, self.layout) for arm in world.arms)
-            if not (operation.get("may_refuse") and _is_refusal(ruled[-1])):
+            if not (operation.get("may_refuse") and _is_refusal(ruled[-1])) and not (
+                    "aggregate_joined" in operation["labels"] and _holds_undefined(world, self.layout)):
                 self._compare(number, "replies", plain, ruled)
             if operation.get("settles"):
                 world.wait_until_settled(self.layout)

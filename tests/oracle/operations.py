@@ -518,12 +518,13 @@ class Generator:
         """A read that needs arrays whole. Repeated names don't survive a pipeline."""
         if self.repeats_names:
             return self.find()
+        path = self._array()
         if self._chance(0.1):
-            name, arguments, labels, form = self.reads.join(self._array(), self.layout.collection)
+            name, arguments, labels, form = self.reads.join(path, self.layout.collection)
         else:
-            name, arguments, labels, form = self.reads.one(self._array())
+            name, arguments, labels, form = self.reads.one(path)
         operation = self._command(name, arguments, labels, None, **form)
-        operation["may_refuse"] = "find_positional" in labels
+        operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path)
         return operation
 
     def delay(self):
@@ -551,6 +552,13 @@ class Generator:
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
+
+
+def _includes_inner(arguments, path):
+    """What mongod makes of elements that are no documents hangs on its plan there."""
+    made = dict(arguments)
+    projections = [made.get("projection", {}), *(stage.get("$project", {}) for stage in made.get("pipeline", ()))]
+    return any(f"{path}.x" in projection for projection in projections)
 
 
 def _labels_of(lists):

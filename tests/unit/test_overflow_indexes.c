@@ -4,14 +4,17 @@
 
 #include "rules/overflow_indexes.h"
 
+#include <stdio.h>
+
 #define NAMESPACES 3000 /* some share a row */
 
 static struct index_book book;
 
 static struct overflow_indexes *find(size_t number)
 {
-	auto_free char *name = must_strndup(made_text("c%zu", number), 12);
+	char name[24];
 
+	snprintf(name, sizeof(name), "c%zu", number);
 	return index_book_find(&book, bytes_of("shop"), bytes_of(name));
 }
 
