@@ -165,4 +165,4 @@ def test_acknowledged_pushes_survive_a_new_primary(cluster, spillway):
 
 def advance(pushers):
     goals = [len(pusher.done) + 20 for pusher in pushers]
-    wait_for(lambda: all(len(pusher.done) > goal for pusher, goal in zip(pushers, goals)), "pushes")
+    wait_for(lambda: all(len(pusher.done) > goal for pusher, goal in zip(pushers, goals)), "pushes", 120)

@@ -5,7 +5,7 @@ from support.process import build_folder
 
 SEED = 20261121
 # The sanitizers make the program slow, and see the same code in fewer operations.
-OPERATIONS = 1000 if build_folder().name == "asan" else 10000
+OPERATIONS = 1000 if build_folder().name == "asan" else 6000
 
 
 def test_plain_and_ruled_collections_cannot_be_told_apart():
