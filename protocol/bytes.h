@@ -76,6 +76,13 @@ static inline bool bytes_are(struct bytes a, const char *text)
 	return bytes_equal(a, (struct bytes){(const uint8_t *)text, strlen(text)});
 }
 
+static inline bool bytes_begin_with(struct bytes a, const char *text)
+{
+	size_t length = strlen(text);
+
+	return a.length >= length && memcmp(a.data, text, length) == 0;
+}
+
 static inline struct bytes bytes_of(const char *text)
 {
 	return (struct bytes){(const uint8_t *)text, strlen(text)};

@@ -79,7 +79,7 @@ static const char *behind_array(const struct rule *rule, struct bytes name)
 	size_t length = strlen(rule->array);
 	const char *rest;
 
-	if (name.length < length || memcmp(name.data, rule->array, length) != 0)
+	if (!bytes_begin_with(name, rule->array))
 		return NULL;
 	rest = (const char *)name.data + length; /* a NUL stands behind the name */
 	if (*rest != '\0' && (*rest != '.' || isdigit((unsigned char)rest[1])))

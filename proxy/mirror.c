@@ -123,6 +123,5 @@ bool mirror_is_ours(struct bytes index)
 {
 	struct bytes name = mirror_name(index);
 
-	return name.length > strlen(MIRROR_NAME) &&
-	       memcmp(name.data, MIRROR_NAME, strlen(MIRROR_NAME)) == 0;
+	return name.length > strlen(MIRROR_NAME) && bytes_begin_with(name, MIRROR_NAME);
 }

@@ -209,32 +209,6 @@ static void append_counts(const struct bulk_reply *reply, struct buffer *out)
 	writer_int32(out, "nDeleted", (int32_t)reply->deleted);
 }
 
-static void append_retried(const struct bulk_reply *reply, struct buffer *out)
-{
-	size_t array;
-	char name[12];
-
-	if (reply->retried.length == 0)
-		return;
-	array = writer_open_array(out, "retriedStmtIds");
-	for (size_t i = 0; i < reply->retried.length / sizeof(int32_t); i++)
-		writer_int32(out, writer_index(name, i),
-			     load_int32(reply->retried.data + i * sizeof(int32_t)));
-	writer_close(out, array);
-}
-
-static bool is_head(const struct element *field)
-{
-	return element_is(field, "electionId") || element_is(field, "opTime");
-}
-
-static bool is_ours(const struct element *field)
-{
-	return element_is(field, "n") || element_is(field, "nModified") ||
-	       element_is(field, "upserted") || element_is(field, "writeErrors") ||
-	       element_is(field, "retriedStmtIds");
-}
-
 static void append_last(const struct bulk_reply *reply, struct buffer *out, bool head)
 {
 	struct cursor cursor;
@@ -242,7 +216,7 @@ static void append_last(const struct bulk_reply *reply, struct buffer *out, bool
 
 	require(cursor_open(&cursor, reply->last.message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (is_head(&field) == head && !is_ours(&field))
+		if (write_reply_is_head(&field) == head && !write_reply_is_ours(&field))
 			writer_element(out, &field);
 }
 
@@ -273,7 +247,7 @@ void bulk_reply_append(const struct bulk_reply *reply, const struct bulk_write *
 	append_cursor(reply, bulk->silent, out);
 	append_counts(reply, out);
 	append_last(reply, out, true);
-	append_retried(reply, out);
+	write_reply_append_retried(out, buffer_view(&reply->retried));
 	append_concern(reply, out);
 	append_last(reply, out, false);
 	writer_close(out, body);

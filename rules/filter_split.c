@@ -4,7 +4,6 @@
 #include "protocol/writer.h"
 #include "rules/names.h"
 #include "rules/reads.h"
-#include "rules/walk.h"
 
 #include <stdlib.h>
 
@@ -25,11 +24,9 @@ static bool list_alone(struct bytes value, const struct ruled_namespace *namespa
 {
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_ARRAY, value))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, BSON_BYTE_ARRAY, value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		bool joins = !walk_in_array(&walk) &&
 			     (element_is(&element, "$and") || element_is(&element, "$or") ||
@@ -63,13 +60,11 @@ static bool expression_alone(const struct element *expression,
 {
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
 	if (expression->type != BSON_BYTE_DOCUMENT || reads_whole_document(expression, namespace))
 		return false;
-	walk_start(&walk);
-	if (walk_into(&walk, expression->type, expression->value))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, expression->type, expression->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		if (!text_alone(&element, namespace) || element_is(&element, "$literal") ||
 		    element_is(&element, "$rand") || element_is(&element, "$meta"))
@@ -120,11 +115,9 @@ bool filter_has_expression(struct bytes filter)
 {
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, BSON_BYTE_DOCUMENT, filter, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		bool joins = element_is(&element, "$and") || element_is(&element, "$or") ||
 			     element_is(&element, "$nor");
@@ -144,11 +137,9 @@ bool filter_fits_pipeline(struct bytes filter)
 	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, BSON_BYTE_DOCUMENT, filter, &element);
 	while (step == CURSOR_ELEMENT) {
 		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 			if (element_is(&element, others[i]))
@@ -161,6 +152,30 @@ bool filter_fits_pipeline(struct bytes filter)
 	return step == CURSOR_END;
 }
 
+enum cursor_step filter_next_conjunct(struct walk *walk, struct element *conjunct)
+{
+	enum cursor_step step;
+
+	while ((step = walk_next(walk, conjunct)) == CURSOR_ELEMENT) {
+		bool listed = walk_in_array(walk);
+
+		if (!listed && !(element_is(conjunct, "$and") && conjunct->type == BSON_BYTE_ARRAY))
+			return step;
+		if ((listed && conjunct->type != BSON_BYTE_DOCUMENT) ||
+		    !walk_into(walk, conjunct->type, conjunct->value))
+			return CURSOR_INVALID;
+	}
+	return step;
+}
+
+enum cursor_step filter_first_conjunct(struct walk *walk, struct bytes filter,
+				       struct element *conjunct)
+{
+	walk_start(walk);
+	return walk_into(walk, BSON_BYTE_DOCUMENT, filter) ? filter_next_conjunct(walk, conjunct)
+							   : CURSOR_INVALID;
+}
+
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted)
@@ -168,23 +183,11 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 	struct filter_split split = {.alone = true};
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
-	while (step == CURSOR_ELEMENT) {
-		bool sound = true;
-
-		if (walk_in_array(&walk))
-			sound = element.type == BSON_BYTE_DOCUMENT &&
-				walk_into(&walk, element.type, element.value);
-		else if (element_is(&element, "$and") && element.type == BSON_BYTE_ARRAY)
-			sound = walk_into(&walk, element.type, element.value);
-		else
-			take_conjunct(out, place, &element, namespace, wanted, &split);
-		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
-	}
+	step = filter_first_conjunct(&walk, filter, &element);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &element))
+		take_conjunct(out, place, &element, namespace, wanted, &split);
 	if (step != CURSOR_END)
 		split = (struct filter_split){.reads = true};
 	return split;

@@ -350,8 +350,7 @@ static void match_distinct(const struct matching *matching)
 	for (size_t i = 0; i < match->namespace->target_count; i++)
 		array = array ||
 			name_relate(key, match->namespace->targets[i].rule->array) != PATH_APART;
-	if (key.length >= 6 && memcmp(key.data, "_spill", 6) == 0 &&
-	    (key.length == 6 || key.data[6] == '.')) {
+	if (bytes_begin_with(key, "_spill") && (key.length == 6 || key.data[6] == '.')) {
 		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
 			     "that name is Spillway's own");
 		return;

@@ -95,16 +95,6 @@ static bool add_condition(const struct element *condition, const struct rule *ru
 	return cursor_next(&cursor, &verb) == CURSOR_END;
 }
 
-static bool reads_nothing(const struct element *condition, const struct ruled_namespace *namespace)
-{
-	auto_buffer struct buffer alone = {0};
-	size_t document = writer_open(&alone);
-
-	writer_element(&alone, condition);
-	writer_close(&alone, document);
-	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
-}
-
 void membership_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
 			  struct membership *membership)
 {
@@ -118,7 +108,7 @@ void membership_of_filter(struct bytes filter, const struct ruled_namespace *nam
 	while (cursor_next(&cursor, &condition) == CURSOR_ELEMENT) {
 		enum path_relation relation = path_relate(condition.name, rule->array);
 
-		if (reads_nothing(&condition, namespace))
+		if (reads_nothing_of(&condition, namespace))
 			continue;
 		if ((relation != PATH_SAME && relation != PATH_BELOW) ||
 		    !add_condition(&condition, rule, membership))

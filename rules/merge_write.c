@@ -178,26 +178,26 @@ static void append_entries(struct buffer *out, const char *name,
 	writer_close(out, start);
 }
 
-static void append_retried(const struct write_result *result, struct buffer *out)
+void write_reply_append_retried(struct buffer *out, struct bytes statements)
 {
 	char index[12];
 	size_t start;
 
-	if (result->retried.length == 0)
+	if (statements.length == 0)
 		return;
 	start = writer_open_array(out, "retriedStmtIds");
-	for (size_t i = 0; i < result->retried.length / sizeof(int32_t); i++)
+	for (size_t i = 0; i < statements.length / sizeof(int32_t); i++)
 		writer_int32(out, writer_index(index, i),
-			     load_int32(result->retried.data + i * sizeof(int32_t)));
+			     load_int32(statements.data + i * sizeof(int32_t)));
 	writer_close(out, start);
 }
 
-static bool is_head(const struct element *field)
+bool write_reply_is_head(const struct element *field)
 {
 	return element_is(field, "electionId") || element_is(field, "opTime");
 }
 
-static bool is_ours(const struct element *field)
+bool write_reply_is_ours(const struct element *field)
 {
 	return element_is(field, "n") || element_is(field, "nModified") ||
 	       element_is(field, "upserted") || element_is(field, "writeErrors") ||
@@ -238,17 +238,17 @@ static void append_body(const struct write_result *result, struct buffer *out)
 	writer_int32(out, "n", (int32_t)result->n);
 	require(cursor_open(&cursor, last));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (is_head(&field))
+		if (write_reply_is_head(&field))
 			writer_element(out, &field);
 	append_entries(out, "writeErrors", &result->errors);
-	append_retried(result, out);
+	write_reply_append_retried(out, buffer_view(&result->retried));
 	append_entries(out, "upserted", &result->upserted);
 	if (result->says_modified)
 		writer_int32(out, "nModified", (int32_t)result->modified);
 	append_concern_error(result, out);
 	require(cursor_open(&cursor, last));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!is_head(&field) && !is_ours(&field))
+		if (!write_reply_is_head(&field) && !write_reply_is_ours(&field))
 			writer_element(out, &field);
 	writer_close(out, start);
 }

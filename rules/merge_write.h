@@ -4,6 +4,7 @@
  * Statement j of a command stands for the client's statement `first` + j. */
 #pragma once
 
+#include "protocol/cursor.h"
 #include "protocol/packet.h"
 
 /* One entry of `upserted` or `writeErrors`: a view into a kept reply. */
@@ -46,3 +47,10 @@ void write_result_append(const struct write_result *result, struct buffer *out,
 void write_result_append_nothing(const struct write_result *result, struct buffer *out,
 				 int32_t response_to);
 void write_result_fini(struct write_result *result);
+
+/* The parts of any write's reply. Those that stand before the results; those that are put together
+ * (n, nModified, upserted, writeErrors, retriedStmtIds). */
+bool write_reply_is_head(const struct element *field);
+bool write_reply_is_ours(const struct element *field);
+/* `statements`: int32 each. Nothing where there are none. */
+void write_reply_append_retried(struct buffer *out, struct bytes statements);

@@ -2,9 +2,9 @@
 #include "rules/positional.h"
 
 #include "rules/call_writer.h"
+#include "rules/filter_split.h"
 #include "rules/names.h"
 #include "rules/reassemble.h"
-#include "rules/walk.h"
 
 #include <stdlib.h>
 
@@ -68,23 +68,6 @@ static bool condition_single(const struct element *condition, bool on_array)
 
 /* ---- the filter's conditions ---- */
 
-/* The next condition of the top level, also down through $and. */
-static enum cursor_step next_condition(struct walk *walk, struct element *condition)
-{
-	enum cursor_step step;
-
-	while ((step = walk_next(walk, condition)) == CURSOR_ELEMENT) {
-		bool listed = walk_in_array(walk);
-
-		if (!listed && !element_is(condition, "$and"))
-			return step;
-		if (condition->type != (listed ? BSON_BYTE_DOCUMENT : BSON_BYTE_ARRAY) ||
-		    !walk_into(walk, condition->type, condition->value))
-			return CURSOR_INVALID;
-	}
-	return step;
-}
-
 /* No part is a number, empty or an operator. */
 static bool is_plain(struct bytes path)
 {
@@ -142,17 +125,15 @@ static bool is_ruled(struct bytes path, const struct ruled_namespace *namespace)
 bool positional_of(const struct element *filter, struct bytes path,
 		   const struct ruled_namespace *namespace, struct positional *positional)
 {
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 	struct element condition;
 	struct walk walk;
 	size_t says = 0;
 
 	if (!is_ruled(path, namespace) || filter->type != BSON_BYTE_DOCUMENT)
 		return false;
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter->value))
-		step = next_condition(&walk, &condition);
-	for (; step == CURSOR_ELEMENT; step = next_condition(&walk, &condition)) {
+	step = filter_first_conjunct(&walk, filter->value, &condition);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition)) {
 		enum part part = part_of(&condition, path, namespace);
 
 		if (part == PART_UNCLEAR)
@@ -173,10 +154,9 @@ static void add_others(struct call *call, const struct element *filter, struct b
 	struct call either = call_call(call, "$or");
 	struct element condition;
 	struct walk walk;
+	enum cursor_step step = filter_first_conjunct(&walk, filter->value, &condition);
 
-	walk_start(&walk);
-	require(walk_into(&walk, BSON_BYTE_DOCUMENT, filter->value));
-	while (next_condition(&walk, &condition) == CURSOR_ELEMENT) {
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition)) {
 		auto_free char *name =
 			must_strndup((const char *)condition.name.data, condition.name.length);
 		auto_text field = text_join("$", name, "");

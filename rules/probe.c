@@ -6,7 +6,6 @@
 #include "rules/names.h"
 #include "rules/overflow_indexes.h"
 #include "rules/reads.h"
-#include "rules/walk.h"
 
 /* How much of a collection a condition is likely to meet. */
 enum worth {
@@ -155,23 +154,13 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
 }
 
-static bool reads_nothing(const struct element *condition, const struct ruled_namespace *namespace)
-{
-	auto_buffer struct buffer alone = {0};
-	size_t document = writer_open(&alone);
-
-	writer_element(&alone, condition);
-	writer_close(&alone, document);
-	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
-}
-
 static void judge(struct question *question, const struct element *conjunct)
 {
 	const struct ruled_namespace *namespace = question->namespace;
 
 	if (element_is(conjunct, "_id"))
 		question->pinned = true;
-	if (reads_nothing(conjunct, namespace))
+	if (reads_nothing_of(conjunct, namespace))
 		question->rest = question->rest || !element_is(conjunct, "$comment");
 	else
 		question->reading++;
@@ -183,24 +172,13 @@ static void judge(struct question *question, const struct element *conjunct)
 static bool judge_all(struct question *question, struct bytes filter)
 {
 	struct walk walk;
-	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	struct element conjunct;
+	enum cursor_step step = filter_first_conjunct(&walk, filter, &conjunct);
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
-	while (step == CURSOR_ELEMENT) {
-		bool sound = true;
-
-		if (walk_in_array(&walk))
-			sound = element.type == BSON_BYTE_DOCUMENT &&
-				walk_into(&walk, element.type, element.value);
-		else if (element_is(&element, "$and"))
-			sound = element.type == BSON_BYTE_ARRAY &&
-				walk_into(&walk, element.type, element.value);
-		else
-			judge(question, &element);
-		step = sound ? walk_next(&walk, &element) : CURSOR_INVALID;
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct)) {
+		if (element_is(&conjunct, "$and"))
+			return false;
+		judge(question, &conjunct);
 	}
 	return step == CURSOR_END;
 }

@@ -27,6 +27,8 @@ struct reads {
 
 /* A filter document (query, q, $match). */
 struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *namespace);
+/* One condition of a filter reads neither f nor our names. */
+bool reads_nothing_of(const struct element *condition, const struct ruled_namespace *namespace);
 /* An aggregation expression: any value. What a variable stands for is read where it is defined:
  * hand over `let` documents, too. */
 struct reads reads_of_expression(const struct element *expression,

@@ -47,11 +47,6 @@ static bool is_plain(struct bytes name)
 		       sizeof(plain_operators[0]), compare_operator) != NULL;
 }
 
-static bool begins_with(struct bytes text, const char *start)
-{
-	return text.length >= strlen(start) && memcmp(text.data, start, strlen(start)) == 0;
-}
-
 /* "$$ROOT" and "$$CURRENT" are the document, "$$ROOT.a" and "$a" are paths. Any other variable is
  * what its definition says. CURRENT may be defined anew ($let), and "$a" then means another place:
  * one that the definition has read as a whole. */
@@ -73,7 +68,7 @@ static void read_text(struct bytes text, const struct ruled_namespace *namespace
 		if (bytes_are(text, documents[i])) {
 			reads_note(reads, READS_ARRAY, namespace->targets[0].rule, bytes_of(""),
 				   documents[i]);
-		} else if (begins_with(text, documents[i]) && text.data[length] == '.') {
+		} else if (bytes_begin_with(text, documents[i]) && text.data[length] == '.') {
 			text = (struct bytes){text.data + length + 1, text.length - length - 1};
 			reads_note_path(reads, namespace, text, bytes_of(""), "a field path");
 			return;

@@ -1,4 +1,5 @@
 /* What a filter reads: the keys of its documents, down through $and, $or and $nor. */
+#include "protocol/writer.h"
 #include "rules/names.h"
 #include "rules/reads.h"
 #include "rules/walk.h"
@@ -45,11 +46,9 @@ struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *
 	struct reads reads = {0};
 	struct walk walk;
 	struct element element;
-	enum cursor_step step = CURSOR_INVALID;
+	enum cursor_step step;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_DOCUMENT, filter))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, BSON_BYTE_DOCUMENT, filter, &element);
 	while (step == CURSOR_ELEMENT) {
 		bool sound = true;
 
@@ -62,4 +61,14 @@ struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *
 	if (step != CURSOR_END)
 		reads_note_broken(&reads);
 	return reads;
+}
+
+bool reads_nothing_of(const struct element *condition, const struct ruled_namespace *namespace)
+{
+	auto_buffer struct buffer alone = {0};
+	size_t document = writer_open(&alone);
+
+	writer_element(&alone, condition);
+	writer_close(&alone, document);
+	return reads_of_filter(buffer_view(&alone), namespace).kind == READS_NOTHING;
 }

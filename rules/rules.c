@@ -252,7 +252,7 @@ static bool namespace_reserved(struct bytes database, struct bytes collection)
 		if (bytes_are(database, databases[i]))
 			return true;
 	}
-	return collection.length >= 7 && memcmp(collection.data, "system.", 7) == 0;
+	return bytes_begin_with(collection, "system.");
 }
 
 /* A namespace that the cache holds. */

@@ -138,6 +138,24 @@ must_check bool sequence_next_move(struct sequence *sequence, const struct seque
 	return true;
 }
 
+size_t sequence_begin_reply(struct sequence *sequence, const struct message *reply)
+{
+	struct buffer *out = &sequence->buffer;
+
+	out->length = 0;
+	message_begin(out, reply->header.request_id, sequence->request.header.request_id, 0);
+	message_begin_body(out);
+	return writer_open(out);
+}
+
+enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
+{
+	writer_close(&sequence->buffer, body);
+	message_end(&sequence->buffer, 0);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
 size_t sequence_begin_command(struct sequence *sequence)
 {
 	sequence->buffer.length = 0;

@@ -197,14 +197,10 @@ static enum sequence_outcome answer_value(struct sequence *sequence, struct pack
 	struct bytes document = {0};
 	struct cursor cursor;
 	struct element field;
-	size_t start, body;
+	size_t body;
 
 	(void)!first_document(cursor_document, &document);
-	out->length = 0;
-	start = message_begin(out, reply->header.request_id, sequence->request.header.request_id,
-			      0);
-	message_begin_body(out);
-	body = writer_open(out);
+	body = sequence_begin_reply(sequence, &reply->message);
 	if (bytes_are(sequence->match.command.first.name, "count"))
 		write_count(out, document);
 	else
@@ -213,10 +209,7 @@ static enum sequence_outcome answer_value(struct sequence *sequence, struct pack
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, "cursor"))
 			writer_element(out, &field);
-	writer_close(out, body);
-	message_end(out, start);
-	sequence->output = buffer_view(out);
-	return SEQUENCE_DONE;
+	return sequence_end_reply(sequence, body);
 }
 
 static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
@@ -230,13 +223,6 @@ static enum sequence_outcome fail(struct sequence *sequence, enum error_code cod
 }
 
 /* ---- errors in the words of the client's own command ---- */
-
-static bool starts_with(struct bytes text, const char *prefix)
-{
-	size_t length = strlen(prefix);
-
-	return text.length >= length && memcmp(text.data, prefix, length) == 0;
-}
 
 static struct bytes behind(struct bytes text, const char *prefix)
 {
@@ -263,14 +249,14 @@ static void write_error_text(struct buffer *out, struct bytes command, struct by
 		"PlanExecutor error during aggregation :: caused by :: ";
 	auto_buffer struct buffer words = {0};
 
-	if (starts_with(text, executor)) {
+	if (bytes_begin_with(text, executor)) {
 		const char *own = executor_words(command);
 
 		buffer_append(&words, own, strlen(own));
 		text = behind(text, executor);
-	} else if (starts_with(text, project)) {
+	} else if (bytes_begin_with(text, project)) {
 		text = behind(text, project);
-	} else if (starts_with(text, optimize)) {
+	} else if (bytes_begin_with(text, optimize)) {
 		text = behind(text, optimize);
 	}
 	buffer_append(&words, text.data, text.length);
@@ -283,23 +269,15 @@ static enum sequence_outcome pass_error(struct sequence *sequence, struct packet
 	struct buffer *out = &sequence->buffer;
 	struct cursor cursor;
 	struct element field;
-	size_t start, body;
+	size_t body = sequence_begin_reply(sequence, &reply->message);
 
-	out->length = 0;
-	start = message_begin(out, reply->header.request_id, sequence->request.header.request_id,
-			      0);
-	message_begin_body(out);
-	body = writer_open(out);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (element_is(&field, "errmsg") && element_string(&field, &text))
 			write_error_text(out, command, text);
 		else
 			writer_element(out, &field);
-	writer_close(out, body);
-	message_end(out, start);
-	sequence->output = buffer_view(out);
-	return SEQUENCE_DONE;
+	return sequence_end_reply(sequence, body);
 }
 
 /* ---- hits in the overflow ---- */
@@ -336,23 +314,15 @@ static enum sequence_outcome pass_cut(struct sequence *sequence, struct packet *
 	struct buffer *out = &sequence->buffer;
 	struct cursor cursor;
 	struct element field;
-	size_t start, body;
+	size_t body = sequence_begin_reply(sequence, &reply->message);
 
-	out->length = 0;
-	start = message_begin(out, reply->header.request_id, sequence->request.header.request_id,
-			      0);
-	message_begin_body(out);
-	body = writer_open(out);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (element_is(&field, "cursor"))
 			writer_document(out, "cursor", cursor_document);
 		else
 			writer_element(out, &field);
-	writer_close(out, body);
-	message_end(out, start);
-	sequence->output = buffer_view(out);
-	return SEQUENCE_DONE;
+	return sequence_end_reply(sequence, body);
 }
 
 static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet *reply,

@@ -129,10 +129,7 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	struct element field;
 	size_t body;
 
-	out->length = 0;
-	message_begin(out, main->header.request_id, sequence->request.header.request_id, 0);
-	message_begin_body(out);
-	body = writer_open(out);
+	body = sequence_begin_reply(sequence, main);
 	require(cursor_open(&cursor, main->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (!element_is(&field, "value") || field.type != BSON_BYTE_DOCUMENT) {

@@ -16,6 +16,10 @@ struct sequence *sequence_watch_new(void);
 /* Sends the client's own bytes. */
 enum sequence_outcome sequence_send_request(struct sequence *sequence);
 
+/* Opens a reply to the client made of one of the server's; returns its body, for the other. */
+size_t sequence_begin_reply(struct sequence *sequence, const struct message *reply);
+enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body);
+
 /* Ends with the server's error (a message that has been summarised), the label `add` among its
  * labels and `drop` not; either may be NULL. */
 enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,

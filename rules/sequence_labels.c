@@ -43,10 +43,7 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 	bool labelled = false;
 	size_t body;
 
-	out->length = 0;
-	message_begin(out, reply->header.request_id, sequence->request.header.request_id, 0);
-	message_begin_body(out);
-	body = writer_open(out);
+	body = sequence_begin_reply(sequence, &reply->message);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (!element_is(&field, "errorLabels")) {

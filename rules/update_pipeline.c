@@ -107,9 +107,7 @@ void update_classify_pipeline(struct bytes stages, const struct ruled_namespace 
 	struct element element;
 	enum cursor_step step = CURSOR_INVALID;
 
-	walk_start(&walk);
-	if (walk_into(&walk, BSON_BYTE_ARRAY, stages))
-		step = walk_next(&walk, &element);
+	step = walk_first(&walk, BSON_BYTE_ARRAY, stages, &element);
 	while (step == CURSOR_ELEMENT) {
 		bool sound = true;
 

@@ -23,3 +23,10 @@ must_check enum cursor_step walk_next(struct walk *walk, struct element *element
 	}
 	return CURSOR_END;
 }
+
+must_check enum cursor_step walk_first(struct walk *walk, uint8_t type, struct bytes document,
+				       struct element *element)
+{
+	walk_start(walk);
+	return walk_into(walk, type, document) ? walk_next(walk, element) : CURSOR_INVALID;
+}

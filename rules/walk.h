@@ -21,6 +21,11 @@ static inline void walk_start(struct walk *walk)
  * than any that mongod takes. */
 must_check bool walk_into(struct walk *walk, uint8_t type, struct bytes document);
 
+/* Begins with a document or array, and takes its first element. CURSOR_INVALID where it is not
+ * BSON. */
+must_check enum cursor_step walk_first(struct walk *walk, uint8_t type, struct bytes document,
+				       struct element *element);
+
 /* The next element of the innermost open level, which is closed at its end. CURSOR_END: all levels
  * are closed. */
 must_check enum cursor_step walk_next(struct walk *walk, struct element *element);
