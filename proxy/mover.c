@@ -679,15 +679,16 @@ static void drop_note(struct mover *mover)
 	metric_add_shared(&mover->metrics->notes_dropped, 1);
 }
 
-void mover_note(struct mover *mover, const struct mover_note *note)
+bool mover_note(struct mover *mover, const struct mover_note *note)
 {
 	struct mover_target *target =
 		target_get(mover->targets, note->rule, note->database, note->collection);
+	enum mover_noted noted = MOVER_NOTE_KEPT;
 	int64_t now = mover_clock();
 
 	if (!target) {
 		drop_note(mover);
-		return;
+		return false;
 	}
 	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
 			      note->reason == MOVER_DELETED))
@@ -697,8 +698,11 @@ void mover_note(struct mover *mover, const struct mover_note *note)
 		mover_sweep_soon(mover, target);
 	else if (note->reason == MOVER_DELETED)
 		mover_queue_forget(mover->rounds, target, note, now);
-	else if (!mover_queue_note(mover->rounds, target, note, now))
+	else
+		noted = mover_queue_note(mover->rounds, target, note, now);
+	if (noted == MOVER_NOTE_DROPPED)
 		drop_note(mover);
+	return noted == MOVER_NOTE_HEAVY;
 }
 
 void mover_move_now(struct mover *mover, const struct mover_note *note,

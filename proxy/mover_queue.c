@@ -10,6 +10,8 @@
 #define EDITED_AT_MOST_MS \
 	60000         /* a document that is edited again and again is looked at all the same */
 #define LARGE_PART 16 /* of max_bytes: an append that is no ordinary one */
+#define HEAVY_BYTES \
+	(4LL * 1000 * 1000) /* appended since the last move: far from 16 MB even twice */
 #define UNSETTLED_FIRST_MS 1000
 #define UNSETTLED_LAST_MS 60000
 #define ABSENT_MS 100
@@ -377,22 +379,25 @@ static void merge_note(struct mover_queue *queue, struct mover_work *work,
 	}
 }
 
-bool mover_queue_note(struct mover_queue *queue, struct mover_target *target,
-		      const struct mover_note *note, int64_t now)
+enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target *target,
+				  const struct mover_note *note, int64_t now)
 {
 	struct subject subject = subject_of(queue, target, note);
+	enum mover_noted noted = MOVER_NOTE_KEPT;
 	struct mover_work *work = NULL;
-	bool kept = true;
 
 	pthread_mutex_lock(&queue->lock);
 	if (!note->id_type || !room_takes(queue, subject.hash, note, now)) {
 		work = entry_of(queue, &subject, now);
-		kept = work != NULL;
+		noted = work ? MOVER_NOTE_KEPT : MOVER_NOTE_DROPPED;
 	}
-	if (work)
+	if (work) {
 		merge_note(queue, work, note, now);
+		if (work->id_type && work->bytes >= HEAVY_BYTES)
+			noted = MOVER_NOTE_HEAVY;
+	}
 	pthread_mutex_unlock(&queue->lock);
-	return kept;
+	return noted;
 }
 
 bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,

@@ -62,9 +62,16 @@ struct mover_queue *mover_queue_new(void);
 /* Waiters are told that nothing was moved. */
 void mover_queue_free(struct mover_queue *queue);
 
-/* False where the queue is full and the note was dropped. */
-bool mover_queue_note(struct mover_queue *queue, struct mover_target *target,
-		      const struct mover_note *note, int64_t now);
+/* What became of a note. */
+enum mover_noted {
+	MOVER_NOTE_DROPPED, /* the queue is full */
+	MOVER_NOTE_KEPT,
+	MOVER_NOTE_HEAVY, /* kept; so many bytes wait in its document that whoever pushes on should
+			     wait for the move */
+};
+
+enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target *target,
+				  const struct mover_note *note, int64_t now);
 /* Due at once, an outlier. `waiter` is the queue's from now on, also where false comes back (it has
  * been told). */
 bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,

@@ -11,14 +11,29 @@ struct moved_task {
 	bool moved;
 };
 
-/* The sequence goes on, if the session is still there. */
+/* The client's next requests are looked at. */
+static void advance_relay(struct session *session)
+{
+	session_set_state(session, SESSION_RELAYING);
+	request_continue(session);
+	session_pass_ends(session);
+}
+
+/* What waited goes on, if the session is still there. */
 static void advance_unpin(struct session *session, bool moved)
 {
 	session->pinned = false;
-	if (session->state == SESSION_CLOSING)
+	if (session->state == SESSION_CLOSING) {
 		session_free_if_gone(session);
-	else
+		return;
+	}
+	if (session->sequence)
 		session_advance(session, NULL, moved);
+	else
+		advance_relay(session);
+	session_adjust_reading(session);
+	if (session->loop->drain_until && session->state == SESSION_RELAYING)
+		session_close_if_idle(session);
 }
 
 /* In the loop's own thread again. */
@@ -42,15 +57,14 @@ static void advance_on_mover_done(void *context, bool moved)
 	loop_post(task->session->loop, &task->task);
 }
 
-static void advance_move(struct session *session)
+static void advance_move(struct session *session, const struct mover_note *note)
 {
 	struct moved_task *task = must_calloc(1, sizeof(*task));
 
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
-	mover_move_now(session->loop->service->mover, &session->sequence->move,
-		       advance_on_mover_done, task);
+	mover_move_now(session->loop->service->mover, note, advance_on_mover_done, task);
 }
 
 /* The same callbacks: what became of it doesn't matter to the client. */
@@ -94,11 +108,14 @@ static void advance_pause(struct session *session)
 	uv_timer_start(&pause->timer, advance_on_timer, session->sequence->pause, 0);
 }
 
+/* Who pushes faster than the mover moves has its reply, and waits for the mover before its next
+ * request is read: the document would come to 16 MB. */
 static void advance_take_note(void *context, const struct mover_note *note)
 {
 	struct session *session = context;
 
-	mover_note(session->loop->service->mover, note);
+	if (mover_note(session->loop->service->mover, note) && !session->pinned)
+		advance_move(session, note);
 }
 
 static void advance_count(struct session *session)
@@ -132,8 +149,7 @@ static void advance_recheck(struct mover *mover, const struct match *match)
 		mover_recheck(mover, bytes_of(onto->database), bytes_of(onto->collection));
 }
 
-/* The sequence is over: what it leaves for the mover is noted, and the client's next requests are
- * looked at. */
+/* The sequence is over: what it leaves for the mover is noted. */
 static void advance_end(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
@@ -146,9 +162,8 @@ static void advance_end(struct session *session)
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
 	sequence_free(sequence);
-	session_set_state(session, SESSION_RELAYING);
-	request_continue(session);
-	session_pass_ends(session);
+	if (!session->pinned)
+		advance_relay(session);
 }
 
 /* The client's reply goes out compressed if its request came so; what is the server's own frame
@@ -199,7 +214,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		advance_end(session);
 		break;
 	case SEQUENCE_MOVE:
-		advance_move(session);
+		advance_move(session, &session->sequence->move);
 		break;
 	case SEQUENCE_TEND:
 		advance_tend(session);

@@ -100,6 +100,21 @@ Test(mover_queue, so_many_bytes_are_due_at_once)
 	mover_queue_free(queue);
 }
 
+Test(mover_queue, so_many_bytes_are_too_heavy_to_push_on)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note large = note_of(MOVER_APPENDED, "a", 1);
+
+	large.bytes = 2 * 1000 * 1000;
+	cr_assert_eq(mover_queue_note(queue, &target, &large, 0), MOVER_NOTE_KEPT);
+	cr_assert_eq(mover_queue_note(queue, &target, &large, 0), MOVER_NOTE_HEAVY);
+	cr_assert_eq(take(queue, 0), 1);
+	cr_assert_eq(mover_queue_note(queue, &target, &large, 0), MOVER_NOTE_KEPT,
+		     "what is being moved no longer counts");
+	settle(queue, 1, 0);
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, after_an_edit_an_array_is_left_alone_for_longer)
 {
 	struct mover_queue *queue = mover_queue_new();
