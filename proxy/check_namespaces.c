@@ -206,7 +206,7 @@ static void look_for_views(struct looking *looking)
 	free(seen);
 }
 
-static void note_exposed(struct check *check, const struct rule *rule)
+static void note_flag(struct check *check, const struct rule *rule)
 {
 	if (!rule->expose.flag)
 		return;
@@ -216,6 +216,42 @@ static void note_exposed(struct check *check, const struct rule *rule)
 				   "overflow itself when it sees it would have these elements "
 				   "twice",
 				   rule->flag.field));
+}
+
+/* Who keeps the counters, and when. */
+static void note_counters(struct check *check, const struct rule *rule)
+{
+	const char *total = rule->counters.total;
+
+	if (total && rule->counters.owned_by_app)
+		findings_note(&check->findings, "counters", rule->name,
+			      bson_strdup_printf("the application keeps '%s' itself: Spillway "
+						 "neither sets nor checks it",
+						 total));
+	else if (total)
+		findings_note(
+			&check->findings, "counters", rule->name,
+			bson_strdup_printf("Spillway keeps '%s' on outliers, and refuses updates "
+					   "that name it; where the application counts itself, "
+					   "write owner: app",
+					   total));
+}
+
+static void note_reference(struct check *check, const struct rule *rule)
+{
+	if (rule->reference.field && rule->expose.reference)
+		findings_note(
+			&check->findings, "exposed", rule->name,
+			bson_strdup_printf("the reference '%s' is shown to applications: one that "
+					   "follows it itself would have these elements twice",
+					   rule->reference.field));
+}
+
+static void note_fields(struct check *check, const struct rule *rule)
+{
+	note_flag(check, rule);
+	note_counters(check, rule);
+	note_reference(check, rule);
 }
 
 static void look_at_target(struct check *check, const struct check_target *target,
@@ -341,7 +377,7 @@ void check_namespaces(struct check *check)
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 
-		note_exposed(check, rule);
+		note_fields(check, rule);
 		if (glob_is(bytes_of(rule->database)))
 			add_matching(check, &databases, rule->database);
 		else

@@ -1,6 +1,8 @@
 /* Where a rule can't hold, judged by what listCollections and listIndexes say. */
 #include "proxy/fitness_judge.h"
 
+#include "rules/own_fields.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -97,6 +99,11 @@ static const char *type_alias(uint8_t type)
 	}
 }
 
+static bool type_is_number(uint8_t type)
+{
+	return type == BSON_BYTE_DOUBLE || type == BSON_BYTE_INT32 || type == BSON_BYTE_INT64;
+}
+
 /* A property's schema that says no more than which type it has: {bsonType: "bool", description:
  * ...}. */
 static bool allows_type(struct bytes schema, uint8_t type)
@@ -111,7 +118,8 @@ static bool allows_type(struct bytes schema, uint8_t type)
 		if (element_is(&element, "title") || element_is(&element, "description"))
 			continue;
 		if (!element_is(&element, "bsonType") || !element_string(&element, &text) ||
-		    !bytes_are(text, type_alias(type)))
+		    !(bytes_are(text, type_alias(type)) ||
+		      (type_is_number(type) && bytes_are(text, "number"))))
 			return false;
 	}
 	return true;
@@ -133,6 +141,28 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 	return !names_path(validator, name);
 }
 
+/* A counter is an int until it passes 31 bits. */
+static bool judge_fields(const struct rule *rule, struct bytes validator, char *reason, size_t size)
+{
+	static const struct {
+		const char *words;
+		uint8_t type;
+	} fields[OWN_FIELDS] = {[OWN_FLAG] = {"flag", 0},
+				[OWN_TOTAL] = {"counter", BSON_BYTE_INT32},
+				[OWN_DOCUMENTS] = {"counter", BSON_BYTE_INT32},
+				[OWN_REFERENCE] = {"reference", BSON_BYTE_STRING}};
+
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+		uint8_t type = field == OWN_FLAG ? rule->flag.value.type : fields[field].type;
+
+		if (name && !allows_field(validator, name, type))
+			return refuse(reason, size, "its validator may refuse the %s '%s'",
+				      fields[field].words, name);
+	}
+	return true;
+}
+
 static bool judge_validator(const struct rule *rule, struct bytes entry, char *reason, size_t size)
 {
 	struct bytes validator;
@@ -147,10 +177,7 @@ static bool judge_validator(const struct rule *rule, struct bytes entry, char *r
 			      rule->array);
 	if (!allows_field(validator, "_spill", BSON_BYTE_DOCUMENT))
 		return refuse(reason, size, "its validator refuses the field '_spill'");
-	if (rule->flag.field && !allows_field(validator, rule->flag.field, rule->flag.value.type))
-		return refuse(reason, size, "its validator may refuse the flag '%s'",
-			      rule->flag.field);
-	return true;
+	return judge_fields(rule, validator, reason, size);
 }
 
 static bool judge_kind(struct bytes entry, char *reason, size_t size)
@@ -227,6 +254,19 @@ static struct bytes name_of(struct bytes index)
 	return bytes_of("?");
 }
 
+/* A field of the rule's that the keys name: what stands in it changes as tails move. */
+static const char *own_field_in(const struct rule *rule, struct bytes keys)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+		struct element key;
+
+		if (name && document_find(keys, name, &key))
+			return name;
+	}
+	return NULL;
+}
+
 must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
 				 size_t size)
 {
@@ -249,6 +289,10 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 		why = "TTL";
 	else if (over && kind)
 		why = kind;
+	if (!why && truth_at(index, "unique") && own_field_in(rule, keys))
+		return refuse(reason, size,
+			      "its unique index '%.*s' may refuse what Spillway writes into '%s'",
+			      (int)name.length, (const char *)name.data, own_field_in(rule, keys));
 	if (!why)
 		return true;
 	return refuse(reason, size, "its %s index '%.*s' needs the whole of '%s'", why,

@@ -12,7 +12,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/verify_look.h"
 #include "rules/merge_array.h"
-#include "rules/update.h"
+#include "rules/own_fields.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -74,19 +74,35 @@ static void take_batch(void *context, struct bytes batch)
 		gather_elements(gathering, array.value, position);
 }
 
-/* The flag as it was before. True: it goes, with what $unset takes away. */
-static bool write_flag(const struct rule *rule, struct buffer *out, const struct element *state)
+/* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
+ */
+static void write_fields(const struct rule *rule, struct buffer *out, const struct element *state,
+			 enum own_field_end wanted)
 {
-	const struct rule_value *otherwise = &rule->flag.otherwise;
-	size_t set;
+	struct element value;
 
-	if (state_added(state, rule->flag.field) || !otherwise->type)
-		return true;
-	set = writer_open_document(out, "$set");
-	writer_renamed(out, rule->flag.field,
-		       &(struct element){.type = otherwise->type, .value = otherwise->value});
-	writer_close(out, set);
-	return false;
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		if (!name || own_field_end(rule, field, state, &value) != wanted)
+			continue;
+		if (wanted == OWN_FIELD_RETURNS)
+			writer_renamed(out, name, &value);
+		else
+			writer_string(out, name, "");
+	}
+}
+
+static void write_returning(const struct rule *rule, struct buffer *out,
+			    const struct element *state)
+{
+	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
+
+	write_fields(rule, out, state, OWN_FIELD_RETURNS);
+	if (out->length == empty)
+		out->length = before;
+	else
+		writer_close(out, set);
 }
 
 static void write_push(const struct gathering *gathering, struct buffer *out)
@@ -117,18 +133,14 @@ static void write_changes(const struct job *job, struct buffer *out,
 {
 	char path[STATE_PATH_MAX];
 	struct element state;
-	bool unsets_flag = false;
 	size_t unset;
 
 	write_push(gathering, out);
 	require(document_find(states, job->rule->key, &state));
-	/* A flag is written together with the first elements that count. */
-	if (job->rule->flag.field && gathering->plan.moved > 0)
-		unsets_flag = write_flag(job->rule, out, &state);
+	write_returning(job->rule, out, &state);
 	unset = writer_open_document(out, "$unset");
 	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
-	if (unsets_flag)
-		writer_string(out, job->rule->flag.field, "");
+	write_fields(job->rule, out, &state, OWN_FIELD_GOES);
 	writer_close(out, unset);
 }
 

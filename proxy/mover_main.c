@@ -3,6 +3,7 @@
 #include "proxy/mover_pass.h"
 
 #include "proxy/metrics.h"
+#include "rules/own_fields.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -230,6 +231,90 @@ static void write_flag(struct pass_state *pass, struct buffer *out)
 	writer_close(out, literal);
 }
 
+/* What stood there before this generation's first M4, so that folding back restores it. */
+static void write_before(struct pass_state *pass, struct buffer *out)
+{
+	char path[STATE_PATH_MAX], state[STATE_PATH_MAX + 1] = "$";
+	size_t field, list, before;
+
+	state_path(state + 1, pass->rule, "b");
+	field = writer_open_document(out, state_path(path, pass->rule, "b"));
+	list = writer_open_array(out, "$ifNull");
+	writer_string(out, "0", state);
+	before = writer_open_document(out, "1");
+	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++) {
+		const char *name = own_field_name(pass->rule, each);
+		auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
+
+		if (name)
+			writer_string(out, own_field_key(each), value);
+	}
+	writer_close(out, before);
+	writer_close(out, list);
+	writer_close(out, field);
+}
+
+/* As many as there are when the array is cut, also of those that were pushed since it was read. */
+static void write_total(struct pass_state *pass, struct buffer *out)
+{
+	auto_free char *array = bson_strdup_printf("$%s", pass->rule->array);
+	size_t field = writer_open_document(out, own_field_name(pass->rule, OWN_TOTAL));
+	size_t sum = writer_open_array(out, "$add"), size = writer_open_document(out, "0");
+
+	writer_string(out, "$size", array);
+	writer_close(out, size);
+	if (pass->plan.moved <= INT32_MAX)
+		writer_int32(out, "1", (int32_t)pass->plan.moved);
+	else
+		writer_int64(out, "1", pass->plan.moved);
+	writer_close(out, sum);
+	writer_close(out, field);
+}
+
+static void write_literal(struct buffer *out, const char *name, struct bytes text)
+{
+	size_t literal = writer_open_document(out, name);
+
+	writer_text(out, "$literal", text);
+	writer_close(out, literal);
+}
+
+static void write_reference(struct pass_state *pass, struct buffer *out)
+{
+	size_t field = writer_open_document(out, own_field_name(pass->rule, OWN_REFERENCE));
+	size_t parts = writer_open_array(out, "$concat"), id;
+
+	write_literal(out, "0", own_reference_head(pass->rule));
+	id = writer_open_document(out, "1");
+	writer_string(out, "$toString", "$_id");
+	writer_close(out, id);
+	write_literal(out, "2", own_reference_tail(pass->rule));
+	writer_close(out, parts);
+	writer_close(out, field);
+}
+
+/* The rule's fields, in the same instant as the array is cut: they are right whenever it rests. */
+static void write_fields(struct pass_state *pass, struct buffer *out)
+{
+	const struct rule *rule = pass->rule;
+	bool total = own_field_name(rule, OWN_TOTAL), documents, reference;
+
+	documents = own_field_name(rule, OWN_DOCUMENTS);
+	reference = own_field_name(rule, OWN_REFERENCE);
+	if (rule->flag.field) {
+		write_added(pass, out);
+		write_flag(pass, out);
+	}
+	if (total || documents || reference)
+		write_before(pass, out);
+	if (total)
+		write_total(pass, out);
+	if (documents)
+		writer_int32(out, own_field_name(rule, OWN_DOCUMENTS), (int32_t)pass->open.number);
+	if (reference && own_reference_has_text(&pass->plan.id))
+		write_reference(pass, out);
+}
+
 /* The pipeline: whatever has been pushed since the image was read stays behind the head. */
 static enum link_result send_cut(struct pass_state *pass)
 {
@@ -247,10 +332,7 @@ static enum link_result send_cut(struct pass_state *pass)
 	write_cut(pass, &out);
 	writer_int64(&out, state_path(path, pass->rule, "n"), pass->plan.moved + pass->stored);
 	writer_string(&out, state_path(path, pass->rule, "t"), "$$NOW");
-	if (pass->rule->flag.field) {
-		write_added(pass, &out);
-		write_flag(pass, &out);
-	}
+	write_fields(pass, &out);
 	writer_close(&out, set);
 	writer_close(&out, stage);
 	return send_update(pass, &out, &open, M4_TIME_MS);

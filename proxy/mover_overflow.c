@@ -207,6 +207,7 @@ static enum link_result insert_some(struct pass_state *pass)
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), documents, count = 0;
 	int64_t held[INSERT_COUNT_MAX] = {0}, position = pass->plan.moved + pass->stored;
+	int64_t last = pass->open.number;
 	enum link_result result;
 	char name[12];
 
@@ -229,6 +230,7 @@ static enum link_result insert_some(struct pass_state *pass)
 		count = (size_t)link_error(pass->link)->done;
 	for (size_t i = 0; result != LINK_LOST && i < count; i++)
 		pass->stored += held[i];
+	pass->open.number = last + (int64_t)count; /* the last one that is stored */
 	return result;
 }
 

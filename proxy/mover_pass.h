@@ -26,7 +26,7 @@ struct pass_state {
 	const struct rule *rule;
 	struct mover_target *target;
 	struct plan plan;
-	struct batch open; /* the last batch that is there */
+	struct batch open; /* the last batch that is there; its number is how many there are */
 	int64_t stored;    /* k: elements stored in a row from position n */
 	enum round_end end;
 };

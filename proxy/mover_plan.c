@@ -3,6 +3,7 @@
 
 #include "protocol/repeats.h"
 #include "protocol/writer.h"
+#include "rules/own_fields.h"
 
 #define EMPTY_ARRAY 5 /* bytes: its length field and its NUL */
 
@@ -102,6 +103,34 @@ static bool tail_repeats_name(struct cursor tail)
 	return false;
 }
 
+/* Why M4 must not write this field of the rule's, or NULL. */
+static const char *field_mistake(struct bytes document, const char *name, enum own_field field)
+{
+	static const char *const twice[OWN_FIELDS] = {
+		[OWN_FLAG] = "the flag's name stands twice in it",
+		[OWN_TOTAL] = "a counter's name stands twice in it",
+		[OWN_DOCUMENTS] = "a counter's name stands twice in it",
+		[OWN_REFERENCE] = "the reference's name stands twice in it"};
+	struct element element;
+
+	switch (plan_find(document, name, &element)) {
+	case PLAN_PATH_TWICE:
+		return twice[field];
+	case PLAN_PATH_BLOCKED:
+		return "a parent of the flag is no document";
+	case PLAN_PATH_BROKEN:
+		return "it is no BSON";
+	case PLAN_PATH_FOUND:
+		if (own_field_may_be(field, element.type))
+			return NULL;
+		return field == OWN_REFERENCE ? "what stands in the reference's place is no text"
+					      : "what stands in a counter's place is no number";
+	case PLAN_PATH_MISSING:
+		return NULL;
+	}
+	require(!"a way to find a path without a name");
+}
+
 /* A pipeline update aborts mongod 6.0 where a name that it writes stands twice, or where it puts
  * one document in the place of another and a name stands twice in one of them: such a document is
  * left alone. So is one whose `_id` mongod would rewrite when it is stored as a link. */
@@ -109,26 +138,18 @@ static const char *never_moved(const struct rule *rule, struct bytes document,
 			       const struct plan *plan)
 {
 	static const uint8_t nothing[8];
-	struct element element;
+	const char *mistake = NULL;
 
 	if (plan->id.type == BSON_BYTE_TIMESTAMP && memcmp(plan->id.value.data, nothing, 8) == 0)
 		return "its _id is the Timestamp (0, 0)";
 	if (tail_repeats_name(plan->tail))
 		return "a name stands twice in an element of the array";
-	if (!rule->flag.field)
-		return NULL;
-	switch (plan_find(document, rule->flag.field, &element)) {
-	case PLAN_PATH_TWICE:
-		return "the flag's name stands twice in it";
-	case PLAN_PATH_BLOCKED:
-		return "a parent of the flag is no document";
-	case PLAN_PATH_BROKEN:
-		return "it is no BSON";
-	case PLAN_PATH_FOUND:
-	case PLAN_PATH_MISSING:
-		return NULL;
+	for (enum own_field field = OWN_FLAG; !mistake && field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		mistake = name ? field_mistake(document, name, field) : NULL;
 	}
-	require(!"a way to find a path without a name");
+	return mistake;
 }
 
 static bool take_integer(struct bytes state, const char *name, int64_t *value)

@@ -3,6 +3,7 @@
 
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
+#include "rules/own_fields.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -29,6 +30,10 @@ static void write_key(struct buffer *out, const struct mover_target *target)
 
 static void write_layout(struct buffer *out, const struct mover_target *target)
 {
+	static const char *const keys[OWN_FIELDS] = {[OWN_FLAG] = "flag",
+						     [OWN_TOTAL] = "total",
+						     [OWN_DOCUMENTS] = "documents",
+						     [OWN_REFERENCE] = "reference"};
 	const struct rule *rule = target->rule;
 	size_t layout = writer_open_document(out, "layout");
 
@@ -39,8 +44,11 @@ static void write_layout(struct buffer *out, const struct mover_target *target)
 		writer_string(out, "array", rule->overflow.array);
 	if (rule->overflow.batch_field)
 		writer_string(out, "batch", rule->overflow.batch_field);
-	if (rule->flag.field)
-		writer_string(out, "flag", rule->flag.field);
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		if (own_field_name(rule, field))
+			writer_string(out, keys[field], own_field_name(rule, field));
+	if (rule->reference.format)
+		writer_string(out, "format", rule->reference.format);
 	writer_close(out, layout);
 }
 

@@ -77,6 +77,21 @@ static void write_targets(struct buffer *out, const struct status *status, const
 	writer_close(out, array);
 }
 
+static void write_counters(struct buffer *out, const struct rule *rule)
+{
+	size_t counters;
+
+	if (!rule->counters.total && !rule->counters.documents)
+		return;
+	counters = writer_open_document(out, "counters");
+	if (rule->counters.total)
+		writer_string(out, "total", rule->counters.total);
+	if (rule->counters.documents)
+		writer_string(out, "documents", rule->counters.documents);
+	writer_string(out, "owner", rule->counters.owned_by_app ? "app" : "spillway");
+	writer_close(out, counters);
+}
+
 static void write_rule(struct buffer *out, const char *name, const struct status *status,
 		       const struct rule *rule)
 {
@@ -93,6 +108,9 @@ static void write_rule(struct buffer *out, const char *name, const struct status
 		      rule->overflow.layout == RULE_BATCHES ? "batches" : "elements");
 	if (rule->flag.field)
 		writer_string(out, "flag", rule->flag.field);
+	write_counters(out, rule);
+	if (rule->reference.field)
+		writer_string(out, "reference", rule->reference.field);
 	write_targets(out, status, rule);
 	writer_close(out, document);
 }

@@ -204,12 +204,12 @@ static void keep_garbage(struct verifying *verifying, const struct element *link
 	verifying->garbage_since = mover_clock();
 }
 
-/* Batches that are numbered or filled in another way than the rule's: the array goes back and is
- * moved anew, which changes nothing in its value. */
+/* Batches that are numbered or filled in another way than the rule's, or counted wrongly: the array
+ * goes back and is moved anew, which changes nothing in its value. */
 static bool wants_new_batches(const struct verify_document *verify)
 {
 	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
-						       VERIFY_NOT_FULL};
+						       VERIFY_NOT_FULL, VERIFY_FIELDS};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
 		if (verify_document_found(verify, findings[i]))

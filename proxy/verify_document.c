@@ -2,6 +2,7 @@
 #include "proxy/verify_document.h"
 
 #include "proxy/mover_command.h"
+#include "rules/own_fields.h"
 
 #include <stdio.h>
 
@@ -13,6 +14,8 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read"},
 	[VERIFY_FLAG] = {"V2", REPORT_UNFINISHED,
 			 "the flag stands where no overflow is, or does not stand where one is"},
+	[VERIFY_FIELDS] = {"fields", REPORT_UNFINISHED,
+			   "a counter or the reference is not what the overflow says"},
 	[VERIFY_GARBAGE] = {"V3", REPORT_GARBAGE, "overflow of an array that was replaced"},
 	[VERIFY_ORPHANS] = {"V3", REPORT_GARBAGE, "overflow without a document that it belongs to"},
 	[VERIFY_TAIL] = {"V4", REPORT_CORRUPT,
@@ -333,6 +336,65 @@ static void check_head(struct verify_document *verify)
 		    (long long)most);
 }
 
+static void check_counter(struct verify_document *verify, struct bytes main, enum own_field field,
+			  int64_t wanted)
+{
+	const char *name = own_field_name(verify->rule, field);
+	struct element element;
+	int64_t count;
+
+	if (!name)
+		return;
+	if (!document_find(main, name, &element) || !element_integer(&element, &count))
+		add(verify, VERIFY_FIELDS, "'%s' is no count, and should be %lld", name,
+		    (long long)wanted);
+	else if (count != wanted)
+		add(verify, VERIFY_FIELDS, "'%s' is %lld instead of %lld", name, (long long)count,
+		    (long long)wanted);
+}
+
+static bool ends_with(struct bytes text, struct bytes end)
+{
+	return text.length >= end.length &&
+	       bytes_equal((struct bytes){text.data + text.length - end.length, end.length}, end);
+}
+
+/* What stands between the two parts is looked at where `_id` is a text itself. */
+static bool is_reference(const struct rule *rule, const struct element *id, struct bytes text)
+{
+	struct bytes head = own_reference_head(rule), tail = own_reference_tail(rule), own;
+
+	if (text.length < head.length + tail.length ||
+	    !bytes_equal((struct bytes){text.data, head.length}, head) || !ends_with(text, tail))
+		return false;
+	text = (struct bytes){text.data + head.length, text.length - head.length - tail.length};
+	return !element_string(id, &own) || bytes_equal(text, own);
+}
+
+static void check_reference(struct verify_document *verify, struct bytes main)
+{
+	const char *name = own_field_name(verify->rule, OWN_REFERENCE);
+	struct element element;
+	struct bytes text;
+
+	if (!name || !own_reference_has_text(&verify->plan.id))
+		return;
+	if (!document_find(main, name, &element) || !element_string(&element, &text) ||
+	    !is_reference(verify->rule, &verify->plan.id, text))
+		add(verify, VERIFY_FIELDS, "'%s' does not name the overflow", name);
+}
+
+/* They are written with each move, and so are right when the document rests. */
+static void check_fields(struct verify_document *verify, struct bytes main)
+{
+	if (verify->plan.kind != PLAN_REST || verify->plan.moved == 0 ||
+	    verify->sum != verify->plan.moved)
+		return;
+	check_counter(verify, main, OWN_TOTAL, verify->plan.length + verify->plan.moved);
+	check_counter(verify, main, OWN_DOCUMENTS, verify->number);
+	check_reference(verify, main);
+}
+
 static void check_overflow(struct verify_document *verify)
 {
 	if (verify->length < verify->plan.moved)
@@ -357,8 +419,10 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 	if (verify->foreign)
 		add(verify, VERIFY_FOREIGN, "the document is left as it is");
 	check_work(verify);
-	if (verify->plan.generation.data)
+	if (verify->plan.generation.data) {
 		check_overflow(verify);
+		check_fields(verify, main);
+	}
 }
 
 void verify_document_fini(struct verify_document *verify)

@@ -114,7 +114,52 @@ static void print_flag(struct buffer *out, const struct rule *rule)
 		rules_value_print(out, &rule->flag.otherwise);
 		text_append(out, " }\n");
 	}
-	text_append(out, "    expose: [%s]\n", rule->expose.flag ? "flag" : "");
+}
+
+static void print_counters(struct buffer *out, const struct rule *rule)
+{
+	if (!rule->counters.total && !rule->counters.documents)
+		return;
+	text_append(out, "    counters: { ");
+	if (rule->counters.total) {
+		text_append(out, "total: ");
+		print_text(out, rule->counters.total);
+		text_append(out, ", ");
+	}
+	if (rule->counters.documents) {
+		text_append(out, "documents: ");
+		print_text(out, rule->counters.documents);
+		text_append(out, ", ");
+	}
+	text_append(out, "owner: %s }\n", rule->counters.owned_by_app ? "app" : "spillway");
+}
+
+static void print_reference(struct buffer *out, const struct rule *rule)
+{
+	if (!rule->reference.field)
+		return;
+	text_append(out, "    reference: { field: ");
+	print_text(out, rule->reference.field);
+	text_append(out, ", format: ");
+	print_text(out, rule->reference.format);
+	text_append(out, " }\n");
+}
+
+static void print_exposed(struct buffer *out, const struct rule *rule)
+{
+	const char *const words[] = {rule->expose.flag ? "flag" : NULL,
+				     rule->expose.counters ? "counters" : NULL,
+				     rule->expose.reference ? "reference" : NULL};
+	const char *comma = "";
+
+	text_append(out, "    expose: [");
+	for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
+		if (!words[i])
+			continue;
+		text_append(out, "%s%s", comma, words[i]);
+		comma = ", ";
+	}
+	text_append(out, "]\n");
 }
 
 static void print_index(struct buffer *out, struct bytes index)
@@ -187,6 +232,9 @@ static void print_rule(struct buffer *out, const struct rule *rule)
 	print_key(out, "    array", rule->array);
 	print_bounds(out, rule);
 	print_flag(out, rule);
+	print_counters(out, rule);
+	print_reference(out, rule);
+	print_exposed(out, rule);
 	print_overflow(out, rule);
 }
 

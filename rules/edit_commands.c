@@ -4,6 +4,7 @@
 #include "protocol/writer.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
+#include "rules/own_fields.h"
 #include "rules/reassemble.h"
 #include "rules/update.h"
 
@@ -252,14 +253,20 @@ static bool state_of(const struct edit *edit, size_t index, struct element *stat
 	       state->type == BSON_BYTE_DOCUMENT;
 }
 
-/* What is done to a flag with an `otherwise` hangs on whether there is a state. */
+/* What is done to the rule's fields may hang on whether there is a state, and whether it holds
+ * anything. */
 static void write_other_states(const struct edit *edit, struct buffer *out)
 {
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		const struct rule *rule = edit->namespace->targets[i].rule;
-		struct element state;
+		struct element state, field;
 
-		if (edit->concerned[i] && i != edit->target && rule->flag.otherwise.type != 0)
+		if (!edit->concerned[i] || i == edit->target || !own_fields_need_state(rule))
+			continue;
+		if (state_of(edit, i, &state) && document_find(state.value, "g", &field) &&
+		    document_find(state.value, "n", &field))
+			write_state(edit, out, rule);
+		else
 			write_state_exists(out, rule, state_of(edit, i, &state));
 	}
 }
@@ -734,24 +741,32 @@ static bool flag_stands(const struct edit *edit, size_t before, const char *flag
 	return false;
 }
 
-/* The rule's flag as it was before: restored where the application had it, else taken away. */
-static void write_flags(const struct edit *edit, struct buffer *out, bool restored)
+/* A field of the rule's as it was before: restored where the application had it, else taken away.
+ */
+static void write_field(const struct edit *edit, size_t target, enum own_field field,
+			struct buffer *out, bool restored)
 {
-	for (size_t i = 0; i < edit->namespace->target_count; i++) {
-		const struct rule *rule = edit->namespace->targets[i].rule;
-		struct element state, value = {.type = rule->flag.otherwise.type,
-					       .value = rule->flag.otherwise.value};
-		bool restores;
+	const struct rule *rule = edit->namespace->targets[target].rule;
+	const char *name = own_field_name(rule, field);
+	struct element state, value;
+	enum own_field_end end;
 
-		if (!edit->concerned[i] || !state_of(edit, i, &state) || !rule->flag.field ||
-		    flag_stands(edit, i, rule->flag.field))
-			continue;
-		restores = value.type != 0 && !state_added(&state, rule->flag.field);
-		if (restores && restored)
-			writer_renamed(out, rule->flag.field, &value);
-		else if (!restores && !restored)
-			writer_int32(out, rule->flag.field, 1);
-	}
+	if (!name || !state_of(edit, target, &state) ||
+	    (field == OWN_FLAG && flag_stands(edit, target, name)))
+		return;
+	end = own_field_end(rule, field, &state, &value);
+	if (end == OWN_FIELD_RETURNS && restored)
+		writer_renamed(out, name, &value);
+	else if (end == OWN_FIELD_GOES && !restored)
+		writer_int32(out, name, 1);
+}
+
+static void write_fields(const struct edit *edit, struct buffer *out, bool restored)
+{
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		for (enum own_field field = OWN_FLAG; edit->concerned[i] && field < OWN_FIELDS;
+		     field++)
+			write_field(edit, i, field, out, restored);
 }
 
 /* `_spill` goes as a whole where nothing is left in it. */
@@ -777,13 +792,13 @@ static void write_resets(const struct edit *edit, struct buffer *out)
 {
 	size_t mark = out->length, set = writer_open_document(out, "$set"), unset;
 
-	write_flags(edit, out, true);
+	write_fields(edit, out, true);
 	writer_close(out, set);
 	if (out->length - mark == strlen("$set") + 2 + 5)
 		out->length = mark; /* mongod takes an empty one, but why send it */
 	unset = writer_open_document(out, "$unset");
 	write_unset_states(edit, out);
-	write_flags(edit, out, false);
+	write_fields(edit, out, false);
 	writer_close(out, unset);
 }
 

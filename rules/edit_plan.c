@@ -80,7 +80,7 @@ static bool may_change_nothing(const struct edit_write *write,
 {
 	enum update_kind kind;
 
-	if (!update_sets_flag(&write->update, namespace) &&
+	if (!update_needs_state(&write->update, namespace) &&
 	    (!write->counted || !update_sets_array(&write->update, namespace)))
 		return false;
 	kind = kind_of(write, namespace);

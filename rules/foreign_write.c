@@ -3,6 +3,7 @@
 
 #include "rules/filter_split.h"
 #include "rules/names.h"
+#include "rules/own_fields.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 
@@ -490,12 +491,10 @@ static void add_named(struct call *call, const char *path)
 
 static void add_names_of_rule(struct call *call, const struct rule *rule)
 {
-	const char *const fields[] = {rule->array, rule->flag.field, rule->reference.field,
-				      rule->counters.documents, rule->counters.total};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)
-		if (fields[i])
-			add_named(call, fields[i]);
+	add_named(call, rule->array);
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		if (own_field_name(rule, field))
+			add_named(call, own_field_name(rule, field));
 }
 
 static void write_guard(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,

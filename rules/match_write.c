@@ -94,7 +94,8 @@ static bool judge_update(const struct matching *matching, const struct element *
 	case UPDATE_RESERVED:
 		snprintf(what, sizeof(what), "an update that names %s", update.what);
 		match_refuse(match, rule, what,
-			     "that name is Spillway's own (or expose it in the rule)");
+			     "that name is Spillway's own (or expose it in the rule, or give a "
+			     "total the owner app)");
 		break;
 	case UPDATE_BROKEN:
 		match_refuse_broken(match, "update");
@@ -132,7 +133,7 @@ static void match_statements(const struct matching *matching, enum command_field
 			return;
 		/* perhaps to what it is: the reply says whether anything changed */
 		match->edits = match->edits || update_sets_array(&statement.u, match->namespace) ||
-			       update_sets_flag(&statement.u, match->namespace);
+			       update_needs_state(&statement.u, match->namespace);
 	}
 	if (broken)
 		match_refuse_broken(match, "statement");
@@ -177,5 +178,5 @@ void match_find_and_modify(const struct matching *matching)
 	    judge_image(matching))
 		return;
 	if (update->type != 0 && !judge_update(matching, update))
-		match->edits = match->edits || update_sets_flag(update, match->namespace);
+		match->edits = match->edits || update_needs_state(update, match->namespace);
 }

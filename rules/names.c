@@ -1,6 +1,8 @@
 /* The names that the rules are about. */
 #include "rules/names.h"
 
+#include "rules/own_fields.h"
+
 /* The path's part that begins at `at`; `at` goes behind it and its dot. */
 static struct bytes next_part(struct bytes path, size_t *at)
 {
@@ -104,4 +106,24 @@ const char *name_find_hidden(struct bytes path, const struct ruled_namespace *na
 		}
 	}
 	return NULL;
+}
+
+static const char *find_kept(struct bytes path, const struct rule *rule)
+{
+	for (enum own_field field = OWN_TOTAL; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		if (name && path_relate(path, name) != PATH_APART)
+			return name;
+	}
+	return NULL;
+}
+
+const char *name_find_reserved(struct bytes path, const struct ruled_namespace *namespace)
+{
+	const char *found = name_find_hidden(path, namespace);
+
+	for (size_t i = 0; !found && i < namespace->target_count; i++)
+		found = find_kept(path, namespace->targets[i].rule);
+	return found;
 }

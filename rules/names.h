@@ -31,3 +31,6 @@ struct name_hidden {
 struct name_hidden name_hidden(const struct rule *rule);
 /* The hidden field that the path names, a prefix of it or a path in it, else NULL. */
 const char *name_find_hidden(struct bytes path, const struct ruled_namespace *namespace);
+/* As name_find_hidden, of the names that clients must not write: the hidden ones, and counters and
+ * references that Spillway keeps, whether they are shown or not. */
+const char *name_find_reserved(struct bytes path, const struct ruled_namespace *namespace);

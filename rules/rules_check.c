@@ -1,4 +1,4 @@
-/* Checks what takes more than one setting: a rule's flag against its array, rules against each
+/* Checks what takes more than one setting: a rule's fields against its array, rules against each
  * other. */
 #include "rules/rules_file.h"
 
@@ -38,19 +38,63 @@ static const char *name_of(const struct rule_draft *draft)
 
 /* ---- A rule by itself. */
 
-static void check_flag(const struct rule_draft *draft, struct problems *problems)
+/* A field of main documents that a rule names beside its array. */
+struct named {
+	const char *field; /* NULL: none */
+	const char *words; /* before the field */
+	const char *role;
+	struct place at;
+};
+
+#define NAMED_FIELDS 4
+struct named_fields {
+	struct named all[NAMED_FIELDS];
+};
+
+static struct named_fields fields_of(const struct rule_draft *draft)
 {
 	const struct rule *rule = &draft->rule;
+
+	return (struct named_fields){
+		{{rule->flag.field, "the flag's field", "flag", draft->flag},
+		 {rule->counters.total, "the counter", "counter", draft->total},
+		 {rule->counters.documents, "the counter", "counter", draft->documents},
+		 {rule->reference.field, "the reference's field", "reference", draft->reference}}};
+}
+
+static bool is_field(const struct named *one, const struct named *other)
+{
+	return one->field && other->field && strcmp(one->field, other->field) == 0;
+}
+
+static void check_field(const struct named *named, const char *array, struct problems *problems)
+{
 	enum path_relation relation;
 
-	if (!rule->flag.field || !rule->array)
+	if (!named->field || !array)
 		return;
-	relation = path_relate(bytes_of(rule->flag.field), rule->array);
+	relation = path_relate(bytes_of(named->field), array);
 	if (relation != PATH_APART)
-		problem_add(problems, draft->flag, "the flag's field '%s' %s the array '%s'",
-			    text_quote(bytes_of(rule->flag.field)).text,
+		problem_add(problems, named->at, "%s '%s' %s the array '%s'", named->words,
+			    text_quote(bytes_of(named->field)).text,
 			    relation == PATH_SAME ? "is" : "holds",
-			    text_quote(bytes_of(rule->array)).text);
+			    text_quote(bytes_of(array)).text);
+}
+
+static void check_fields(const struct rule_draft *draft, struct problems *problems)
+{
+	struct named_fields fields = fields_of(draft);
+
+	for (size_t i = 0; i < NAMED_FIELDS; i++) {
+		const struct named *named = &fields.all[i];
+
+		check_field(named, draft->rule.array, problems);
+		for (size_t j = 0; j < i; j++)
+			if (is_field(named, &fields.all[j]))
+				problem_add(problems, named->at, "%s '%s' is the %s, too",
+					    named->words, text_quote(bytes_of(named->field)).text,
+					    fields.all[j].role);
+	}
 }
 
 /* Two main collections must not share one overflow collection. */
@@ -108,28 +152,36 @@ static void check_arrays(const struct rule_draft *one, const struct rule_draft *
 			    text_quote(bytes_of(one->rule.array)).text, name_of(one));
 }
 
-static void check_flag_apart(const struct rule_draft *draft, const struct rule_draft *other,
-			     struct problems *problems)
-{
-	const char *field = draft->rule.flag.field;
-
-	if (field && other->rule.array &&
-	    path_relate(bytes_of(field), other->rule.array) != PATH_APART)
-		problem_add(
-			problems, draft->flag,
-			"the flag's field '%s' is or holds the array of the rule '%s' in line %d",
-			text_quote(bytes_of(field)).text, name_of(other), other->at.line);
-}
-
-static void check_flags_differ(const struct rule_draft *one, const struct rule_draft *other,
+static void check_fields_apart(const struct rule_draft *draft, const struct rule_draft *other,
 			       struct problems *problems)
 {
-	const char *field = other->rule.flag.field;
+	struct named_fields fields = fields_of(draft);
 
-	if (field && one->rule.flag.field && strcmp(field, one->rule.flag.field) == 0)
-		problem_add(problems, other->flag,
-			    "the flag's field '%s' is the flag of the rule '%s' in line %d, too",
-			    text_quote(bytes_of(field)).text, name_of(one), one->at.line);
+	for (size_t i = 0; other->rule.array && i < NAMED_FIELDS; i++) {
+		const struct named *named = &fields.all[i];
+
+		if (named->field &&
+		    path_relate(bytes_of(named->field), other->rule.array) != PATH_APART)
+			problem_add(problems, named->at,
+				    "%s '%s' is or holds the array of the rule '%s' in line %d",
+				    named->words, text_quote(bytes_of(named->field)).text,
+				    name_of(other), other->at.line);
+	}
+}
+
+static void check_fields_differ(const struct rule_draft *one, const struct rule_draft *other,
+				struct problems *problems)
+{
+	struct named_fields before = fields_of(one), fields = fields_of(other);
+
+	for (size_t i = 0; i < NAMED_FIELDS; i++)
+		for (size_t j = 0; j < NAMED_FIELDS; j++)
+			if (is_field(&fields.all[i], &before.all[j]))
+				problem_add(problems, fields.all[i].at,
+					    "%s '%s' is the %s of the rule '%s' in line %d, too",
+					    fields.all[i].words,
+					    text_quote(bytes_of(fields.all[i].field)).text,
+					    before.all[j].role, name_of(one), one->at.line);
 }
 
 static void check_two(const struct rule_draft *one, const struct rule_draft *other,
@@ -142,9 +194,9 @@ static void check_two(const struct rule_draft *one, const struct rule_draft *oth
 	    !names_meet(one->rule.collection, other->rule.collection))
 		return;
 	check_arrays(one, other, problems);
-	check_flag_apart(one, other, problems);
-	check_flag_apart(other, one, problems);
-	check_flags_differ(one, other, problems);
+	check_fields_apart(one, other, problems);
+	check_fields_apart(other, one, problems);
+	check_fields_differ(one, other, problems);
 }
 
 /* ---- Overflow collections. */
@@ -229,7 +281,7 @@ static void check_overflows(const struct rule_draft *drafts, size_t count,
 void rules_check(const struct rule_draft *drafts, size_t count, struct problems *problems)
 {
 	for (size_t i = 0; i < count; i++) {
-		check_flag(&drafts[i], problems);
+		check_fields(&drafts[i], problems);
 		check_pattern(&drafts[i], problems);
 		for (size_t j = 0; j < i; j++)
 			check_two(&drafts[j], &drafts[i], problems);

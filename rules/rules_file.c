@@ -2,6 +2,7 @@
 #include "rules/rules_file.h"
 
 #include "protocol/writer.h"
+#include "rules/own_fields.h"
 #include "rules/rules_value.h"
 #include "rules/setting.h"
 #include "rules/text.h"
@@ -172,7 +173,7 @@ static void read_bounds(struct section *section, struct rule *rule)
 		setting_duration(section, "sweep", (struct range){1, 720 * HOUR}, &rule->sweep_ms);
 }
 
-/* ---- The flag, and what of it clients see. */
+/* ---- The flag, counters, reference, and what of them clients see. */
 
 static bool values_equal(const struct rule_value *one, const struct rule_value *other)
 {
@@ -218,6 +219,58 @@ static void read_flag(struct section *section, struct rule_draft *draft)
 	if (rule->flag.value.type && values_equal(&rule->flag.value, &rule->flag.otherwise))
 		problem_add(section->problems, section_place(&flag, "otherwise"),
 			    "'otherwise' must differ from 'value', or the flag tells nothing");
+}
+
+static void read_counters(struct section *section, struct rule_draft *draft)
+{
+	static const char *const keys[] = {"total", "documents", "owner", NULL};
+	static const char *const owners[] = {"spillway", "app", NULL};
+	const struct yaml_node *node = section_find(section, "counters");
+	struct rule *rule = &draft->rule;
+	struct section counters;
+
+	if (!node || !section_open(&counters, section->problems, node, keys))
+		return;
+	draft->total = section_place(&counters, "total");
+	draft->documents = section_place(&counters, "documents");
+	setting_field(&counters, "total", &rule->counters.total);
+	setting_field(&counters, "documents", &rule->counters.documents);
+	rule->counters.owned_by_app = setting_choice(&counters, "owner", owners) == 1;
+	if (!section_find(&counters, "total") && !section_find(&counters, "documents"))
+		problem_add(section->problems, node->at,
+			    "'counters' must name 'total', 'documents' or both");
+	else if (rule->counters.owned_by_app && !section_find(&counters, "total"))
+		problem_add(section->problems, section_place(&counters, "owner"),
+			    "'owner' says who keeps 'total', which is missing here");
+}
+
+static bool is_format(const char *format)
+{
+	const char *mark = strstr(format, RULE_ID_MARK);
+
+	return mark && strcspn(format, "{}") == (size_t)(mark - format) &&
+	       !strpbrk(mark + strlen(RULE_ID_MARK), "{}");
+}
+
+static void read_reference(struct section *section, struct rule_draft *draft)
+{
+	static const char *const keys[] = {"field", "format", NULL};
+	const struct yaml_node *node = section_find(section, "reference");
+	struct rule *rule = &draft->rule;
+	struct section reference;
+
+	if (!node || !section_open(&reference, section->problems, node, keys))
+		return;
+	draft->reference = section_place(&reference, "field");
+	if (section_require(&reference, "field"))
+		setting_field(&reference, "field", &rule->reference.field);
+	if (section_require(&reference, "format"))
+		setting_text(&reference, "format", &rule->reference.format);
+	if (rule->reference.format && !is_format(rule->reference.format))
+		problem_add(section->problems, section_place(&reference, "format"),
+			    "'format' must hold " RULE_ID_MARK " once, and no other braces, not "
+			    "'%s'",
+			    text_quote(bytes_of(rule->reference.format)).text);
 }
 
 static void read_exposed(struct section *section, const struct yaml_node *item, struct rule *rule)
@@ -514,17 +567,6 @@ static void read_name(struct section *section, struct rule_draft *draft)
 			    RULE_NAME_MAX, text_quote(bytes_of(rule->name)).text);
 }
 
-static void refuse_unserved(struct section *section)
-{
-	static const char *const unserved[] = {"counters", "reference"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(unserved); i++) {
-		if (section_find(section, unserved[i]))
-			problem_add(section->problems, section_place(section, unserved[i]),
-				    "'%s' is not served by this version of Spillway", unserved[i]);
-	}
-}
-
 static void read_rule(struct rule_draft *draft, const struct yaml_node *node,
 		      struct problems *problems)
 {
@@ -542,8 +584,9 @@ static void read_rule(struct rule_draft *draft, const struct yaml_node *node,
 	read_array(&section, draft);
 	read_bounds(&section, &draft->rule);
 	read_flag(&section, draft);
+	read_counters(&section, draft);
+	read_reference(&section, draft);
 	read_expose(&section, &draft->rule);
-	refuse_unserved(&section);
 	read_overflow(&section, draft);
 }
 

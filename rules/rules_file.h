@@ -17,6 +17,7 @@ struct rule_draft {
 	struct place namespace;
 	struct place array;
 	struct place flag;
+	struct place total, documents, reference;
 	struct place
 		overflow; /* `collection`, or `overflow` itself where the name is the default */
 };

@@ -20,7 +20,7 @@ void update_note(struct update *update, enum update_kind kind, const struct rule
 void update_note_reserved(struct update *update, const struct ruled_namespace *namespace,
 			  struct bytes path)
 {
-	const char *name = name_is_state(path) ? NAME_STATE : name_find_hidden(path, namespace);
+	const char *name = name_is_state(path) ? NAME_STATE : name_find_reserved(path, namespace);
 
 	if (name)
 		update_note(update, UPDATE_RESERVED, NULL, bytes_of(""), name);

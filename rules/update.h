@@ -43,9 +43,9 @@ struct update update_classify(const struct element *u, const struct ruled_namesp
  * operators plus what resets the state of each ruled array that it sets or unsets as a whole
  * ($unset of `_spill.<key>`; the flag back to `otherwise`: $unset where absent), merged into the
  * client's own $set / $unset documents, and left out where the client itself names that path (an
- * exposed flag). All else byte for byte. `states`: the document's `_spill`, by which a flag with an
- * `otherwise` is put back only where Spillway changed it, and taken away where it added it; NULL:
- * not known. */
+ * exposed flag). All else byte for byte. `states`: the document's `_spill`, by which the rule's
+ * fields are put back where Spillway changed them, and taken away where it added them; NULL: not
+ * known, which is for updates without update_needs_state, and for those that meet no state. */
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
 			const struct ruled_namespace *namespace, const struct element *states);
 
@@ -55,11 +55,10 @@ int64_t update_whole_length(const struct element *u, const struct rule *rule);
 /* True when it writes some ruled array as one that is not empty. */
 bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);
 
-/* True when it sets or unsets a ruled array as a whole whose flag has an `otherwise`: a field of
- * the application's own, which stays what it is where nothing was spilled. */
-bool update_sets_flag(const struct element *u, const struct ruled_namespace *namespace);
-/* A rule's state says that Spillway added that field to the document. */
-bool state_added(const struct element *state, const char *field);
+/* True when it sets or unsets a ruled array as a whole beside which there may be fields of the
+ * application's own that Spillway writes (a flag with an `otherwise`, counters, a reference): they
+ * stay what they are where nothing was spilled. */
+bool update_needs_state(const struct element *u, const struct ruled_namespace *namespace);
 
 /* True when the document holds a ruled array beyond its threshold or max_bytes. */
 bool document_is_outlier(struct bytes document, const struct ruled_namespace *namespace);

@@ -2,6 +2,7 @@
  * with it. */
 #include "rules/changes.h"
 #include "rules/names.h"
+#include "rules/own_fields.h"
 #include "rules/update.h"
 
 #include "protocol/writer.h"
@@ -94,12 +95,12 @@ bool update_sets_array(const struct element *u, const struct ruled_namespace *na
 	return false;
 }
 
-bool update_sets_flag(const struct element *u, const struct ruled_namespace *namespace)
+bool update_needs_state(const struct element *u, const struct ruled_namespace *namespace)
 {
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
 
-		if (rule->flag.otherwise.type != 0 && u->type == BSON_BYTE_DOCUMENT &&
+		if (own_fields_need_state(rule) && u->type == BSON_BYTE_DOCUMENT &&
 		    sets_whole(u, rule))
 			return true;
 	}
@@ -127,44 +128,24 @@ struct resets {
 	struct buffer unset;
 };
 
-static void add_value(struct buffer *out, const char *name, const struct rule_value *value)
+/* The other value is the application's own: it is put back where the application had the field. A
+ * flag that no ordinary document has goes in any case. */
+static void add_field_reset(struct resets *resets, const struct rule *rule, enum own_field field,
+			    const struct element *states)
 {
-	buffer_append(out, &value->type, 1);
-	buffer_append(out, name, strlen(name) + 1);
-	buffer_append(out, value->value.data, value->value.length);
-}
+	const char *name = own_field_name(rule, field);
+	const struct rule_value *otherwise = &rule->flag.otherwise;
+	struct element state, value = {.type = otherwise->type, .value = otherwise->value};
+	enum own_field_end end = OWN_FIELD_STAYS;
 
-bool state_added(const struct element *state, const char *field)
-{
-	struct element names, each;
-	struct cursor cursor;
-	struct bytes text;
-
-	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
-	    !cursor_open(&cursor, names.value))
-		return false;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (element_string(&each, &text) && bytes_are(text, field))
-			return true;
-	return false;
-}
-
-/* The other value is the application's own: it is put back where the application had the field. */
-static void add_flag_reset(struct resets *resets, const struct rule *rule,
-			   const struct element *states)
-{
-	struct element state;
-	bool other = rule->flag.otherwise.type != 0;
-
-	if (other && states) {
-		if (!document_find(states->value, rule->key, &state))
-			return;
-		other = !state_added(&state, rule->flag.field);
-	}
-	if (other)
-		add_value(&resets->set, rule->flag.field, &rule->flag.otherwise);
-	else
-		writer_int32(&resets->unset, rule->flag.field, 1);
+	if (field == OWN_FLAG && (otherwise->type == 0 || !states))
+		end = otherwise->type == 0 ? OWN_FIELD_GOES : OWN_FIELD_RETURNS;
+	else if (states && document_find(states->value, rule->key, &state))
+		end = own_field_end(rule, field, &state, &value);
+	if (end == OWN_FIELD_RETURNS)
+		writer_renamed(&resets->set, name, &value);
+	else if (end == OWN_FIELD_GOES)
+		writer_int32(&resets->unset, name, 1);
 }
 
 static void add_state_reset(struct resets *resets, const struct rule *rule)
@@ -190,6 +171,21 @@ static bool flag_is_reset(const struct element *u, const struct ruled_namespace 
 	return false;
 }
 
+static void collect_field_resets(struct resets *resets, const struct element *u,
+				 const struct ruled_namespace *namespace, size_t target,
+				 const struct element *states)
+{
+	const struct rule *rule = namespace->targets[target].rule;
+
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		if (name && !client_names(u, name) &&
+		    (field != OWN_FLAG || !flag_is_reset(u, namespace, target, name)))
+			add_field_reset(resets, rule, field, states);
+	}
+}
+
 static void collect_resets(struct resets *resets, const struct element *u,
 			   const struct ruled_namespace *namespace, const struct element *states)
 {
@@ -199,9 +195,7 @@ static void collect_resets(struct resets *resets, const struct element *u,
 		if (!sets_whole(u, rule))
 			continue;
 		add_state_reset(resets, rule);
-		if (rule->flag.field && !client_names(u, rule->flag.field) &&
-		    !flag_is_reset(u, namespace, i, rule->flag.field))
-			add_flag_reset(resets, rule, states);
+		collect_field_resets(resets, u, namespace, i, states);
 	}
 }
 

@@ -1,5 +1,6 @@
 """The published layouts, from the files in deploy/examples: what mongod holds at rest, field by field."""
 
+import datetime
 import pathlib
 import random
 import subprocess
@@ -14,42 +15,84 @@ from support.spillway import Spillway, program
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "deploy" / "examples"
 QUICK = "settle: 10ms\n    quiet: 10ms\n    gc_delay: 0s\n    sweep: 200ms\n    threshold:"
-ARRAY, EXTRA = "customers_purchased", "customers_purchased_extra"
 SEED = 6
+BATCH = 1000
 
 
 class Layout:
     """What a text publishes; the example file must bring just this about."""
 
-    def __init__(self, example, main, overflow, threshold, flag):
+    def __init__(self, example, rule, main, overflow, threshold, flag):
         self.file = EXAMPLES / f"{example}.yaml"
-        self.main, self.overflow, self.threshold, self.flag = main, overflow, threshold, flag
+        self.rule, self.database, self.main, self.overflow = rule, "shop", main, overflow
+        self.threshold, self.flag = threshold, {"has_extras": flag}
+        self.array, self.extra, self.link = "customers_purchased", "customers_purchased_extra", "book_id"
+        self.number, self.exposed = "_spill.i", False
+
+    def outlier_fields(self, whole, batches):
+        """What the main document of an outlier has beside its array."""
+        return self.flag
+
+    def batch_fields(self, number):
+        """What an overflow document has beside its link and array, as far as it can be told."""
+        return {}
+
+    def fresh_fields(self, random, count):
+        """What an application writes into a new document, of the fields that Spillway writes."""
+        return {}
 
     def stored(self, document):
         """(the main document, its overflow arrays) for a document as the application knows it."""
-        whole = document.get(ARRAY)
+        whole = document.get(self.array)
         if not isinstance(whole, list) or len(whole) <= self.threshold:
             return document, []
         tail = whole[self.threshold:]
-        batches = [tail[i:i + 1000] for i in range(0, len(tail), 1000)]
-        return {**document, ARRAY: whole[:self.threshold], "has_extras": self.flag}, batches
+        batches = [tail[i:i + BATCH] for i in range(0, len(tail), BATCH)]
+        return {**document, self.array: whole[:self.threshold], **self.outlier_fields(whole, batches)}, batches
+
+    def shown(self, document):
+        """The document as Spillway gives it."""
+        if self.exposed and self.array in document:
+            return {**self.stored(document)[0], self.array: document[self.array]}
+        return document
 
 
-MANUAL = Layout("manual", "sales", "extra_sales", 50, True)
-LEGACY = Layout("legacy-books", "books", "book_extras", 1000, "true")
+class Followers(Layout):
+    """Numbered batches, counters, and a flag that ordinary documents have, too."""
+
+    def __init__(self):
+        super().__init__("followers", "followers", "users", "followerOverflow", 1000, True)
+        self.database, self.array, self.extra, self.link = "social", "followers", "followers", "userId"
+        self.flag, self.number, self.exposed = {"hasOverflow": True}, "batchNumber", True
+
+    def outlier_fields(self, whole, batches):
+        return {"hasOverflow": True, "followerCount": len(whole), "overflowCount": len(batches)}
+
+    def batch_fields(self, number):
+        return {"batchNumber": number}
+
+    def fresh_fields(self, random, count):
+        schema = {"followerCount": count, "hasOverflow": False, "overflowCount": 0}
+        return random.choice([schema, {}, {"followerCount": float(count)}])
+
+
+MANUAL = Layout("manual", "book-sales", "sales", "extra_sales", 50, True)
+LEGACY = Layout("legacy-books", "legacy-books", "books", "book_extras", 1000, "true")
+LEGACY.exposed = True
+FOLLOWERS = Followers()
 
 
 class Example(Spillway):
-    """A Spillway with an example file: only addresses and times are other ones."""
+    """A Spillway with an example file: only addresses and times are other ones, and what a test names."""
 
-    def __init__(self, server, layout):
+    def __init__(self, server, layout, *changes):
         super().__init__([server])
-        self.layout, self.server = layout, server
+        self.layout, self.server, self.changes = layout, server, changes
 
     def write_file(self):
         text = self.layout.file.read_text()
         for old, new in ((":27117", f":{self.port}"), (":27017", f":{self.server.port}"),
-                         (":9117", f":{self.admin_port}"), ("threshold:", QUICK)):
+                         (":9117", f":{self.admin_port}"), ("threshold:", QUICK), *self.changes):
             assert old in text
             text = text.replace(old, new)
         self.file.touch(mode=0o600)
@@ -63,52 +106,70 @@ def cluster():
 
 
 @pytest.fixture(scope="module")
-def direct(cluster):
-    with cluster.client() as client:
-        yield client.shop
+def client(cluster):
+    with cluster.client() as made:
+        yield made
 
 
-@pytest.fixture(scope="module", params=[MANUAL, LEGACY], ids=lambda layout: layout.file.stem)
-def example(request, cluster, direct):
-    direct.client.drop_database("shop")  # what the other rule has spilled
+@pytest.fixture(scope="module", params=[MANUAL, LEGACY, FOLLOWERS], ids=lambda layout: layout.file.stem)
+def example(request, cluster, client):
+    for database in ("shop", "social"):  # what the other rule has spilled
+        client.drop_database(database)
     with Example(cluster.primary, request.param) as made:
         yield made
 
 
 @pytest.fixture
+def direct(example, client):
+    """The database as mongod has it."""
+    return client[example.layout.database]
+
+
+@pytest.fixture
 def books(example, direct):
     """The collection through Spillway, empty."""
-    with pymongo.MongoClient("127.0.0.1", example.port, directConnection=True) as client:
-        main = client.shop[example.layout.main]
+    layout = example.layout
+    with pymongo.MongoClient("127.0.0.1", example.port, directConnection=True) as through:
+        main = through[layout.database][layout.main]
         main.delete_many({})
-        wait_for(lambda: not direct[example.layout.overflow].count_documents({}), "the overflow to empty")
+        wait_for(lambda: not direct[layout.overflow].count_documents({}), "the overflow to empty")
         yield main
+
+
+def operate(example, command, *options, code=0):
+    """One of the operator's commands, which must end with this code; what it said."""
+    ran = subprocess.run([program(), command, "--config", example.file, "--rule", example.layout.rule, *options],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout
 
 
 def verify(example):
     """What `spillway verify` says must be that all is well."""
-    rule = "book-sales" if example.layout is MANUAL else "legacy-books"
-    ran = subprocess.run([program(), "verify", "--config", example.file, "--rule", rule],
-                         capture_output=True, text=True, timeout=60, check=False)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    operate(example, "verify")
 
 
 def overflow_of(direct, layout, identifier):
     """The overflow arrays in order; each document must have the published fields and `_spill`, no others."""
     arrays, position = [], 0
-    for number, batch in enumerate(direct[layout.overflow].find({"book_id": identifier}).sort("_spill.i"), 1):
-        state = batch["_spill"]
-        assert set(batch) == {"_id", "book_id", EXTRA, "_spill"}
-        assert (set(state), state["i"], state["p"]) == ({"g", "p", "i"}, number, position)
-        arrays.append(batch[EXTRA])
-        position += len(batch[EXTRA])
+    batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
+    for number, batch in enumerate(batches, 1):
+        state, array = batch.pop("_spill"), batch.pop(layout.extra)
+        if layout is FOLLOWERS:
+            assert isinstance(batch.pop("createdAt"), datetime.datetime)
+        assert batch == {"_id": batch["_id"], layout.link: identifier, **layout.batch_fields(number)}
+        assert set(state) == ({"g", "p", "i"} if layout.number == "_spill.i" else {"g", "p"})
+        assert (state.get("i", number), state["p"]) == (number, position)
+        arrays.append(array)
+        position += len(array)
     return arrays
 
 
 def parts(direct, layout, identifier):
     """What stands in mongod of one document: (main without `_spill`, overflow arrays)."""
     main = direct[layout.main].find_one({"_id": identifier}) or {}
-    arrays = [batch[EXTRA] for batch in direct[layout.overflow].find({"book_id": identifier}).sort("_spill.i")]
+    batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
+    arrays = [batch[layout.extra] for batch in batches]
     main.pop("_spill", None)
     return main, arrays
 
@@ -116,14 +177,14 @@ def parts(direct, layout, identifier):
 def wait_for_layout(direct, layout, documents):
     for document in documents.values():
         wait_for(lambda: parts(direct, layout, document["_id"]) == layout.stored(document),
-                 f"{document['_id']} of {len(document.get(ARRAY) or [])} to rest", 20, 0.02)
+                 f"{document['_id']} of {len(document.get(layout.array) or [])} to rest", 20, 0.02)
 
 
 def check_stored(direct, layout, documents):
     """Every document in mongod is the model's, and there is no other."""
     wait_for_layout(direct, layout, documents)
     assert {each["_id"] for each in direct[layout.main].find({}, {"_id": 1})} == set(documents)
-    wait_for(lambda: set(direct[layout.overflow].distinct("book_id")) <= set(documents), "the deleted ones' overflow to go")
+    wait_for(lambda: set(direct[layout.overflow].distinct(layout.link)) <= set(documents), "the deleted ones' overflow to go")
     for document in documents.values():
         stored = direct[layout.main].find_one({"_id": document["_id"]})
         main, batches = layout.stored(document)
@@ -132,8 +193,8 @@ def check_stored(direct, layout, documents):
         assert overflow_of(direct, layout, document["_id"]) == batches
         assert (state is not None) == bool(batches)
         if state:
-            assert list(state) == [ARRAY]
-            assert (state[ARRAY]["h"], state[ARRAY]["n"]) == (layout.threshold, sum(map(len, batches)))
+            assert list(state) == [layout.array]
+            assert (state[layout.array]["h"], state[layout.array]["n"]) == (layout.threshold, sum(map(len, batches)))
 
 
 class History:
@@ -141,7 +202,7 @@ class History:
 
     def __init__(self, books, layout):
         self.random = random.Random(SEED)
-        self.books, self.layout = books, layout
+        self.books, self.layout, self.array = books, layout, layout.array
         self.documents, self.made, self.users = {}, 0, 0
 
     def customers(self, count):
@@ -155,7 +216,9 @@ class History:
 
     def insert(self):
         self.made += 1
-        document = {"_id": self.made, "title": f"book {self.made}", "year": 1972, ARRAY: self.customers(self.some())}
+        customers = self.customers(self.some())
+        document = {"_id": self.made, "title": f"book {self.made}", "year": 1972, self.array: customers,
+                    **self.layout.fresh_fields(self.random, len(customers))}
         self.books.insert_one(document)
         self.documents[self.made] = document
 
@@ -164,51 +227,58 @@ class History:
 
     def push(self, document):
         added = self.customers(self.some())
-        self.update(document, {"$push": {ARRAY: {"$each": added}}})
-        document[ARRAY] += added
+        self.update(document, {"$push": {self.array: {"$each": added}}})
+        document[self.array] += added
 
     def push_in_front(self, document):
         added = self.customers(2)
-        self.update(document, {"$push": {ARRAY: {"$each": added, "$position": 1}}})
-        document[ARRAY][1:1] = added
+        self.update(document, {"$push": {self.array: {"$each": added, "$position": 1}}})
+        document[self.array][1:1] = added
 
     def edit(self, document):
-        index, = self.random.sample(range(len(document[ARRAY])), 1)
-        document[ARRAY][index], = self.customers(1)
-        self.update(document, {"$set": {f"{ARRAY}.{index}": document[ARRAY][index], "year": index}})
+        index, = self.random.sample(range(len(document[self.array])), 1)
+        document[self.array][index], = self.customers(1)
+        self.update(document, {"$set": {f"{self.array}.{index}": document[self.array][index], "year": index}})
         document["year"] = index
 
     def pull(self, document):
-        gone = self.random.choice(document[ARRAY])
-        self.update(document, {"$pull": {ARRAY: gone}})
-        document[ARRAY].remove(gone)
+        gone = self.random.choice(document[self.array])
+        self.update(document, {"$pull": {self.array: gone}})
+        document[self.array].remove(gone)
 
     def pop(self, document):
-        self.update(document, {"$pop": {ARRAY: 1}})
-        document[ARRAY].pop()
+        self.update(document, {"$pop": {self.array: 1}})
+        document[self.array].pop()
 
     def keep(self, document):
-        left = self.random.randint(1, len(document[ARRAY]))
-        if left < len(document[ARRAY]):
-            self.update(document, {"$push": {ARRAY: {"$each": [], "$slice": left}}})
-            del document[ARRAY][left:]
+        left = self.random.randint(1, len(document[self.array]))
+        if left < len(document[self.array]):
+            self.update(document, {"$push": {self.array: {"$each": [], "$slice": left}}})
+            del document[self.array][left:]
 
     def replace(self, document):
-        document.update({"title": "again", ARRAY: self.customers(self.some())})
-        document.pop("year", None)
+        customers = self.customers(self.some())
+        kept = {"_id": document["_id"], "title": "again", self.array: customers}
+        document.clear()
+        document.update({**kept, **self.layout.fresh_fields(self.random, len(customers))})
         assert self.books.replace_one({"_id": document["_id"]}, document).matched_count == 1
         document["year"] = 1
         self.update(document, {"$set": {"year": 1}})
+
+    def set_whole(self, document):
+        document[self.array] = self.customers(self.random.choice([1, self.some()]))
+        self.update(document, {"$set": {self.array: document[self.array]}})
 
     def delete(self, document):
         assert self.books.delete_one({"_id": document["_id"]}).deleted_count == 1
         del self.documents[document["_id"]]
 
     def step(self):
-        able = [each for each in self.documents.values() if len(each[ARRAY]) > 1]
+        able = [each for each in self.documents.values() if len(each[self.array]) > 1]
         if len(able) < 8:
             return self.insert()
-        writes = [self.push_in_front, self.edit, self.edit, self.pull, self.pop, self.replace, self.keep, self.delete]
+        writes = [self.push_in_front, self.edit, self.edit, self.pull, self.pop, self.replace, self.keep, self.set_whole,
+                  self.delete]
         if self.random.random() < 0.5:
             return self.push(self.random.choice(able))
         return self.random.choice(writes)(self.random.choice(able))
@@ -220,47 +290,43 @@ def test_random_histories(example, direct, books):
         for _ in range(60):
             history.step()
         check_stored(direct, example.layout, history.documents)  # the next ones meet arrays at rest
-        assert any(len(each[ARRAY]) > example.layout.threshold for each in history.documents.values())
+        assert any(len(each[history.array]) > example.layout.threshold for each in history.documents.values())
         shown = {each["_id"]: each for each in books.find()}
-        if example.layout is LEGACY:
-            for each in shown.values():
-                outlier = each.pop("has_extras", None)
-                assert outlier == ("true" if len(each[ARRAY]) > LEGACY.threshold else None)
-        assert shown == history.documents
+        assert shown == {key: example.layout.shown(each) for key, each in history.documents.items()}
         verify(example)
 
 
 def test_the_files_are_good(example):
     ran = subprocess.run([program(), "check", "--config", example.layout.file], capture_output=True, text=True,
                          timeout=60, check=False)
-    assert f"array: {EXTRA}" in ran.stdout, ran.stderr  # the file is good: the rules follow, with their defaults
+    assert f"array: {example.layout.extra}" in ran.stdout, ran.stderr  # the file is good: the rules follow, with their defaults
 
 
 def long_and_short(books, direct, layout):
     """One document at rest in two places, and an ordinary one."""
     whole = list(range(layout.threshold + 20))
-    books.insert_many([{"_id": "long", ARRAY: whole}, {"_id": "short", ARRAY: [1]}])
-    wait_for_layout(direct, layout, {"long": {"_id": "long", ARRAY: whole}})
+    books.insert_many([{"_id": "long", layout.array: whole}, {"_id": "short", layout.array: [1]}])
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: whole}})
     return whole
 
 
 def test_queries_that_know_the_flag(example, direct, books):
-    layout, knows = example.layout, {"has_extras": example.layout.flag}
-    shown = knows if layout is LEGACY else {}
+    layout, knows = example.layout, example.layout.flag
+    flag, = knows
     whole = long_and_short(books, direct, layout)
-    assert list(books.find(knows)) == [{"_id": "long", ARRAY: whole, **shown}]
+    assert list(books.find(knows)) == [layout.shown({"_id": "long", layout.array: whole})]
     assert books.count_documents(knows) == 1
-    assert [each["_id"] for each in books.find({"has_extras": {"$exists": False}})] == ["short"]
-    assert not books.count_documents({"has_extras": "true" if layout is MANUAL else True})  # types are told apart
-    assert books.update_one({"_id": "long", **knows}, {"$push": {ARRAY: "last"}}).modified_count == 1
-    assert books.update_one({"_id": "short", **knows}, {"$push": {ARRAY: "last"}}).matched_count == 0
-    wait_for_layout(direct, layout, {"long": {"_id": "long", ARRAY: [*whole, "last"]}})
+    assert [each["_id"] for each in books.find({flag: {"$exists": False}})] == ["short"]
+    assert not books.count_documents({flag: True if layout is LEGACY else "true"})  # types are told apart
+    assert books.update_one({"_id": "long", **knows}, {"$push": {layout.array: "last"}}).modified_count == 1
+    assert books.update_one({"_id": "short", **knows}, {"$push": {layout.array: "last"}}).matched_count == 0
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [*whole, "last"]}})
     verify(example)
 
 
 def test_writes_of_the_flag(example, direct, books):
     """Where it is shown, an application may set what stands there; where it is hidden, that is refused."""
-    layout, mark = example.layout, {"$set": {"has_extras": example.layout.flag}}
+    layout, mark = example.layout, {"$set": example.layout.flag}
     whole = long_and_short(books, direct, layout)
     if layout is MANUAL:
         with pytest.raises(OperationFailure) as refusal:
@@ -268,10 +334,10 @@ def test_writes_of_the_flag(example, direct, books):
         assert refusal.value.code == 115
     else:
         assert books.update_one({"_id": "long"}, mark).modified_count == 0
-        assert books.update_one({"_id": "long"}, {**mark, "$push": {ARRAY: "last"}}).modified_count == 1
+        assert books.update_one({"_id": "long"}, {**mark, "$push": {layout.array: "last"}}).modified_count == 1
         whole.append("last")
-    wait_for_layout(direct, layout, {"long": {"_id": "long", ARRAY: whole}})
-    assert books.find_one({"_id": "long"})[ARRAY] == whole
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: whole}})
+    assert books.find_one({"_id": "long"})[layout.array] == whole
     verify(example)
 
 
@@ -292,15 +358,15 @@ def test_a_fence_by_size(example, direct, books):
     fence(direct, layout, {"$expr": {"$lte": [{"$bsonSize": "$$ROOT"}, 40000]}})
     try:
         around = direct[layout.main]
-        fat = {"$set": {ARRAY: ["x" * 50] * 1200}}
+        fat = {"$set": {layout.array: ["x" * 50] * 1200}}
         assert refused(lambda: around.update_one({"_id": "long"}, fat)).code == 121
-        assert books.update_one({"_id": "long"}, {"$push": {ARRAY: "last"}}).modified_count == 1
-        wait_for_layout(direct, layout, {"long": {"_id": "long", ARRAY: [*whole, "last"]}})
-        assert refused(lambda: books.insert_one({"_id": "fat", ARRAY: ["x" * 50] * 1200})).code == 121
+        assert books.update_one({"_id": "long"}, {"$push": {layout.array: "last"}}).modified_count == 1
+        wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [*whole, "last"]}})
+        assert refused(lambda: books.insert_one({"_id": "fat", layout.array: ["x" * 50] * 1200})).code == 121
         fence(direct, layout, {"$expr": {"$lte": [{"$bsonSize": "$$ROOT"}, 400]}})  # no fold back gets through
-        assert refused(lambda: books.update_one({"_id": "long"}, {"$set": {f"{ARRAY}.{len(whole)}": "edited"}})).code == 115
+        assert refused(lambda: books.update_one({"_id": "long"}, {"$set": {f"{layout.array}.{len(whole)}": "edited"}})).code == 115
         verify(example)
-        assert books.find_one({"_id": "long"})[ARRAY] == [*whole, "last"]
+        assert books.find_one({"_id": "long"})[layout.array] == [*whole, "last"]
     finally:
         fence(direct, layout, {})
 
@@ -308,10 +374,10 @@ def test_a_fence_by_size(example, direct, books):
 def test_a_fence_that_looks_at_the_array_is_unfit(example, direct, books):
     layout = example.layout
     long_and_short(books, direct, layout)
-    fence(direct, layout, {"$expr": {"$lte": [{"$size": f"${ARRAY}"}, 5000]}})
+    fence(direct, layout, {"$expr": {"$lte": [{"$size": f"${layout.array}"}, 5000]}})
     try:
         ran = subprocess.run([program(), "check", "--config", example.file], capture_output=True, text=True,
                              timeout=60, check=False)
-        assert ran.returncode == 1 and f"its validator looks at '{ARRAY}'" in ran.stdout
+        assert ran.returncode == 1 and f"its validator looks at '{layout.array}'" in ran.stdout
     finally:
         fence(direct, layout, {})

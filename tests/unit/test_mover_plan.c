@@ -185,6 +185,35 @@ Test(mover_plan, many_names_that_differ_are_told_apart)
 	cr_assert_eq(plan_make(&rule, buffer_view(&out)).kind, PLAN_LEAVE);
 }
 
+/* What stood there before comes back when the array does, and M4 takes no more than a value along.
+ */
+Test(mover_plan, a_counter_or_reference_of_another_kind_leaves_it_alone)
+{
+	static struct rule counted = {.array = "f",
+				      .key = "f",
+				      .threshold = 3,
+				      .max_bytes = 1000,
+				      .counters = {.total = "total", .documents = "documents"},
+				      .reference = {.field = "ref", .format = "{_id}"}};
+	struct rule of_app = counted;
+
+	of_app.counters.owned_by_app = true;
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4]}", PLAN_BIRTH);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'total': 5, 'documents': 0.5}", PLAN_BIRTH);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'total': null, 'ref': null}", PLAN_BIRTH);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'ref': 'text'}", PLAN_BIRTH);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'ref': 1}", PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'ref': 'a', 'ref': 'b'}", PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'total': {'a': 1}}", PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'documents': '1'}", PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4], 'documents': 1, 'documents': 1}",
+	       PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3, 4, 5], 'total': 'x', " STATE(3, 1) "}",
+	       PLAN_LEAVE);
+	expect(&counted, "{'_id': 7, 'f': [1, 2, 3], 'total': 'x'}", PLAN_REST);
+	expect(&of_app, "{'_id': 7, 'f': [1, 2, 3, 4], 'total': 'x'}", PLAN_BIRTH);
+}
+
 Test(mover_plan, a_flag_below_something_that_is_no_document_leaves_it_alone)
 {
 	expect(&dotted, "{'_id': 7, 'a': {'f': [1, 2, 3, 4]}, 'b': 1}", PLAN_LEAVE);

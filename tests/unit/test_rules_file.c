@@ -294,13 +294,63 @@ Test(rules_file, flags)
 	       HEAD RULE "    flag: { field: a, value: 'absent', otherwise: absent }\n");
 }
 
+Test(rules_file, counters)
+{
+	EXPECT({HEAD RULE "    counters: {}\n",
+		"8:15: 'counters' must name 'total', 'documents' or both"},
+	       {HEAD RULE "    counters: { owner: app }\n",
+		"8:15: 'counters' must name 'total', 'documents' or both"},
+	       {HEAD RULE "    counters: { documents: a, owner: app }\n",
+		"8:38: 'owner' says who keeps 'total', which is missing here"},
+	       {HEAD RULE "    counters: { total: a, owner: me }\n",
+		"8:34: 'owner' must be 'spillway' or 'app', not 'me'"},
+	       {HEAD RULE "    counters: { documents: b, totals: a }\n",
+		"8:31: unknown key 'totals'; did you mean 'total'?"},
+	       {HEAD RULE "    counters: { total: a.b }\n",
+		"8:24: 'total' must be a field on the top level, without dots, not 'a.b'"},
+	       {HEAD RULE "    counters: { total: tags }\n",
+		"8:24: the counter 'tags' is the array 'tags'"},
+	       {HEAD RULE "    counters: { total: a, documents: a }\n",
+		"8:38: the counter 'a' is the counter, too"},
+	       {HEAD RULE "    flag: { field: a, value: 1 }\n    counters: { documents: a }\n",
+		"9:28: the counter 'a' is the flag, too"},
+	       {HEAD RULE "    expose: [counters]\n",
+		"8:14: 'expose' names 'counters', which the rule does not have"},
+	       {HEAD RULE_OF("one", "shop.sales", "a", "\n    counters: { total: b }", "")
+			RULE_OF("two", "shop.sales", "b.c", "", ""),
+		"7:24: the counter 'b' is or holds the array of the rule 'two' in line 9"},
+	       {HEAD RULE_OF("one", "shop.sales", "a", "\n    counters: { total: f }", "")
+			RULE_OF("two", "shop.s*", "b", "\n    flag: { field: f, value: 1 }", ""),
+		"13:20: the flag's field 'f' is the counter of the rule 'one' in line 3, too"});
+	ACCEPT(HEAD RULE "    counters: { total: a }\n    expose: [counters]\n",
+	       HEAD RULE "    counters: { documents: a, owner: spillway }\n",
+	       HEAD RULE "    counters: { total: a, documents: b, owner: app }\n");
+}
+
+Test(rules_file, references)
+{
+	EXPECT({HEAD RULE "    reference: { field: a }\n", "8:16: 'format' is missing here"},
+	       {HEAD RULE "    reference: { format: '{_id}' }\n", "8:16: 'field' is missing here"},
+	       {HEAD RULE "    reference: { field: a, format: plain }\n",
+		"8:36: 'format' must hold {_id} once, and no other braces, not 'plain'"},
+	       {HEAD RULE "    reference: { field: a, format: '{_id}{_id}' }\n",
+		"8:36: 'format' must hold {_id} once"},
+	       {HEAD RULE "    reference: { field: a, format: '{x}{_id}' }\n",
+		"8:36: 'format' must hold {_id} once"},
+	       {HEAD RULE "    reference: { field: tags, format: '{_id}' }\n",
+		"8:25: the reference's field 'tags' is the array 'tags'"},
+	       {HEAD RULE "    counters: { total: a }\n"
+			  "    reference: { field: a, format: '{_id}' }\n",
+		"9:25: the reference's field 'a' is the counter, too"},
+	       {HEAD RULE "    expose: [reference]\n",
+		"8:14: 'expose' names 'reference', which the rule does not have"});
+	ACCEPT(HEAD RULE "    reference: { field: a, format: '$of {_id}.comments' }\n",
+	       HEAD RULE "    reference: { field: a, format: '{_id}' }\n    expose: [reference]\n");
+}
+
 Test(rules_file, what_this_version_does_not_serve)
 {
-	EXPECT({HEAD RULE "    counters: { total: a }\n",
-		"8:15: 'counters' is not served by this version of Spillway"},
-	       {HEAD RULE "    reference: { field: a, format: \"{_id}\" }\n",
-		"8:16: 'reference' is not served by this version of Spillway"},
-	       {HEAD NAME NAMESPACE ARRAY THRESHOLD
+	EXPECT({HEAD NAME NAMESPACE ARRAY THRESHOLD
 		"    overflow: { link: a, array: b, layout: elements }\n",
 		"7:44: 'layout: elements' is not served by this version of Spillway"});
 }
@@ -519,7 +569,6 @@ Test(rules_file, the_manuals_layout)
 	config_free(config);
 }
 
-/* Its counters come with a later version. */
 Test(rules_file, the_followers_layout)
 {
 	struct config *config =
@@ -528,6 +577,8 @@ Test(rules_file, the_followers_layout)
 			  "    array: followers\n"
 			  "    threshold: 1000\n"
 			  "    flag: { field: hasOverflow, value: true, otherwise: false }\n"
+			  "    counters: { total: followerCount, documents: overflowCount }\n"
+			  "    expose: [flag, counters]\n"
 			  "    overflow:\n"
 			  "      collection: followerOverflow\n"
 			  "      layout: batches\n"
@@ -539,6 +590,10 @@ Test(rules_file, the_followers_layout)
 
 	cr_assert_eq(rule->flag.otherwise.type, 0x08);
 	cr_assert_eq(rule->flag.otherwise.value.data[0], 0);
+	cr_assert_str_eq(rule->counters.total, "followerCount");
+	cr_assert_str_eq(rule->counters.documents, "overflowCount");
+	cr_assert_not(rule->counters.owned_by_app);
+	cr_assert(rule->expose.flag && rule->expose.counters && !rule->expose.reference);
 	cr_assert_str_eq(rule->overflow.batch_field, "batchNumber");
 	cr_assert_str_eq(rule->overflow.created, "createdAt");
 	config_free(config);
@@ -584,8 +639,6 @@ Test(rules_file, the_comments_layout_is_refused_for_what_is_not_served)
 			     "      link: post_id\n",
 			     &problems));
 	cr_assert_str_eq(problems,
-			 "f:9:15: 'counters' is not served by this version of Spillway\n"
-			 "f:10:16: 'reference' is not served by this version of Spillway\n"
 			 "f:14:15: 'layout: elements' is not served by this version of Spillway\n");
 }
 

@@ -3,6 +3,7 @@
 #include "tests/unit/ruled.h"
 
 #include "protocol/writer.h"
+#include "rules/own_fields.h"
 #include "rules/update.h"
 
 /* The value of "u", under both rules, on `tags` and on `a.b`. */
@@ -287,6 +288,79 @@ Test(update, a_flag_of_the_applications_own_comes_back_where_spillway_changed_it
 
 		check_rewriting_of(&ruled_by_path, "{'u': {'$unset': {'a.b': 1}}}", cases[i].to,
 				   &states);
+		bson_destroy(document);
+	}
+}
+
+/* What stood in them before the first move is in the state's `b`; nothing is known without it. */
+Test(update, counters_and_reference_come_back_as_they_were)
+{
+	static const struct {
+		const char *states, *to;
+	} cases[] = {
+		{"{'u': {'tags': {'n': 5, 'b': {'t': 7, 'd': 0.0, 'r': 'x'}}}}",
+		 "'big': 1}, '$set': {'total': 7, 'documents': 0.0, 'ref': 'x'}}}"},
+		{"{'u': {'tags': {'n': 5, 'b': {'t': null, 'd': 3}}}}",
+		 "'big': 1, 'ref': 1}, '$set': {'total': null, 'documents': 0}}}"},
+		{"{'u': {'tags': {'n': 5, 'b': {}}}}",
+		 "'big': 1, 'total': 1, 'documents': 1, 'ref': 1}}}"},
+		{"{'u': {'tags': {'n': 0}}}", "'big': 1}}}"},
+		{"{'u': {'other': {'n': 5, 'b': {}}}}", "'big': 1}}}"},
+	};
+	struct rule rule = ruled_tags;
+	struct target target = {.rule = &rule};
+	struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
+	char to[256];
+
+	rule.counters.total = (char[]){"total"};
+	rule.counters.documents = (char[]){"documents"};
+	rule.reference.field = (char[]){"ref"};
+	rule.reference.format = (char[]){RULE_ID_MARK};
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		bson_t *document = quoted(cases[i].states);
+		struct element states = field_u(document);
+
+		snprintf(to, sizeof(to), "{'w': {'$unset': {'tags': 1, '_spill.tags': 1, %s",
+			 cases[i].to);
+		check_rewriting_of(&namespace, "{'u': {'$unset': {'tags': 1}}}", to, &states);
+		bson_destroy(document);
+	}
+}
+
+/* An application may write the total that it keeps itself, and names that are shown but not kept.
+ */
+Test(update, counters_that_spillway_keeps_are_reserved)
+{
+	static const struct {
+		bool exposed, of_app;
+		const char *update;
+		enum update_kind kind;
+	} cases[] = {
+		{false, false, "{'u': {'$inc': {'total': 1}}}", UPDATE_RESERVED},
+		{true, false, "{'u': {'$inc': {'total': 1}}}", UPDATE_RESERVED},
+		{true, false, "{'u': {'$rename': {'x': 'documents.y'}}}", UPDATE_RESERVED},
+		{true, false, "{'u': [{'$set': {'documents': 1}}]}", UPDATE_RESERVED},
+		{true, false, "{'u': {'$unset': {'ref': 1}}}", UPDATE_RESERVED},
+		{true, false, "{'u': {'$set': {'big': true}}}", UPDATE_PLAIN},
+		{false, true, "{'u': {'$inc': {'total': 1}, '$push': {'tags': 1}}}", UPDATE_PLAIN},
+		{false, true, "{'u': {'$inc': {'documents': 1}}}", UPDATE_RESERVED},
+		{false, false, "{'u': {'total': 1, 'documents': 2}}", UPDATE_REPLACE},
+	};
+	struct rule rule = ruled_tags;
+	struct target target = {.rule = &rule};
+	struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
+
+	rule.counters.total = (char[]){"total"};
+	rule.counters.documents = (char[]){"documents"};
+	rule.reference.field = (char[]){"ref"};
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		bson_t *document = quoted(cases[i].update);
+		struct element u = field_u(document);
+
+		rule.expose.flag = rule.expose.counters = rule.expose.reference = cases[i].exposed;
+		rule.counters.owned_by_app = cases[i].of_app;
+		cr_assert_eq(update_classify(&u, &namespace).kind, cases[i].kind, "%s",
+			     cases[i].update);
 		bson_destroy(document);
 	}
 }

@@ -1,0 +1,147 @@
+/* The fields that Spillway writes into an outlier beside its array. */
+#include "rules/own_fields.h"
+
+const char *own_field_name(const struct rule *rule, enum own_field field)
+{
+	switch (field) {
+	case OWN_FLAG:
+		return rule->flag.field;
+	case OWN_TOTAL:
+		return rule->counters.owned_by_app ? NULL : rule->counters.total;
+	case OWN_DOCUMENTS:
+		return rule->counters.documents;
+	case OWN_REFERENCE:
+		return rule->reference.field;
+	case OWN_FIELDS:
+		break;
+	}
+	require(!"a field of ours without a name");
+}
+
+const char *own_field_key(enum own_field field)
+{
+	static const char *const keys[OWN_FIELDS] = {
+		[OWN_TOTAL] = "t", [OWN_DOCUMENTS] = "d", [OWN_REFERENCE] = "r"};
+
+	require(keys[field]);
+	return keys[field];
+}
+
+bool own_fields_need_state(const struct rule *rule)
+{
+	return rule->flag.otherwise.type != 0 || own_field_name(rule, OWN_TOTAL) ||
+	       own_field_name(rule, OWN_DOCUMENTS) || own_field_name(rule, OWN_REFERENCE);
+}
+
+/* S.a names it. */
+static bool flag_was_added(const struct element *state, const char *field)
+{
+	struct element names, each;
+	struct cursor cursor;
+	struct bytes text;
+
+	if (!document_find(state->value, "a", &names) || names.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, names.value))
+		return false;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_string(&each, &text) && bytes_are(text, field))
+			return true;
+	return false;
+}
+
+/* It is written together with the first elements that count. */
+static bool holds_nothing(const struct element *state)
+{
+	struct element moved;
+	int64_t count;
+
+	return document_find(state->value, "n", &moved) && element_integer(&moved, &count) &&
+	       count == 0;
+}
+
+static enum own_field_end flag_end(const struct rule *rule, const struct element *state,
+				   struct element *value)
+{
+	const struct rule_value *otherwise = &rule->flag.otherwise;
+
+	if (holds_nothing(state))
+		return OWN_FIELD_STAYS;
+	if (otherwise->type == 0 || flag_was_added(state, rule->flag.field))
+		return OWN_FIELD_GOES;
+	*value = (struct element){.type = otherwise->type, .value = otherwise->value};
+	return OWN_FIELD_RETURNS;
+}
+
+/* The number of overflow documents is none again, whatever a document said that was written back as
+ * the application had read it. */
+static void count_no_documents(struct element *value)
+{
+	static const uint8_t zero[4];
+
+	if (element_truth(value))
+		*value = (struct element){.type = BSON_BYTE_INT32, .value = {zero, sizeof(zero)}};
+}
+
+enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
+				 const struct element *state, struct element *value)
+{
+	struct element before;
+
+	if (field == OWN_FLAG)
+		return flag_end(rule, state, value);
+	if (!document_find(state->value, "b", &before) || before.type != BSON_BYTE_DOCUMENT)
+		return OWN_FIELD_STAYS;
+	if (!document_find(before.value, own_field_key(field), value))
+		return OWN_FIELD_GOES;
+	if (field == OWN_DOCUMENTS)
+		count_no_documents(value);
+	return OWN_FIELD_RETURNS;
+}
+
+bool own_field_may_be(enum own_field field, uint8_t type)
+{
+	switch (type) {
+	case BSON_BYTE_NULL:
+		return true;
+	case BSON_BYTE_INT32:
+	case BSON_BYTE_INT64:
+	case BSON_BYTE_DOUBLE:
+	case BSON_BYTE_DECIMAL:
+		return field != OWN_REFERENCE;
+	case BSON_BYTE_STRING:
+	case BSON_BYTE_OBJECT_ID:
+		return field == OWN_REFERENCE || field == OWN_FLAG;
+	default:
+		return field == OWN_FLAG;
+	}
+}
+
+bool own_reference_has_text(const struct element *id)
+{
+	switch (id->type) {
+	case BSON_BYTE_STRING:
+	case BSON_BYTE_OBJECT_ID:
+	case BSON_BYTE_INT32:
+	case BSON_BYTE_INT64:
+	case BSON_BYTE_DOUBLE:
+	case BSON_BYTE_DECIMAL:
+	case BSON_BYTE_BOOL:
+	case BSON_BYTE_DATE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+struct bytes own_reference_head(const struct rule *rule)
+{
+	const char *format = rule->reference.format;
+
+	return (struct bytes){(const uint8_t *)format,
+			      (size_t)(strstr(format, RULE_ID_MARK) - format)};
+}
+
+struct bytes own_reference_tail(const struct rule *rule)
+{
+	return bytes_of(strstr(rule->reference.format, RULE_ID_MARK) + strlen(RULE_ID_MARK));
+}
