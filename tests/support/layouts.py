@@ -1,0 +1,153 @@
+"""The published layouts: what mongod must hold at rest, field by field, of a document as its application knows it."""
+
+import datetime
+import pathlib
+import subprocess
+
+from support.process import wait_for
+from support.spillway import Spillway, program
+
+EXAMPLES = pathlib.Path(__file__).parents[2] / "deploy" / "examples"
+QUICK = "settle: 10ms\n    quiet: 10ms\n    gc_delay: 0s\n    sweep: 200ms\n    threshold:"
+BATCH = 1000
+
+
+class Layout:
+    """What a text publishes; the example file must bring just this about."""
+
+    def __init__(self, example, rule, main, overflow, threshold, flag):
+        self.file = EXAMPLES / f"{example}.yaml"
+        self.rule, self.database, self.main, self.overflow = rule, "shop", main, overflow
+        self.threshold, self.flag = threshold, {"has_extras": flag}
+        self.array, self.extra, self.link = "customers_purchased", "customers_purchased_extra", "book_id"
+        self.number, self.exposed = "_spill.i", False
+
+    def outlier_fields(self, whole, batches):
+        """What the main document of an outlier has beside its array."""
+        return self.flag
+
+    def batch_fields(self, number):
+        """What an overflow document has beside its link and array, as far as it can be told."""
+        return {}
+
+    def fresh_fields(self, random, count):
+        """What an application writes into a new document, of the fields that Spillway writes."""
+        return {}
+
+    def stored(self, document):
+        """(the main document, its overflow arrays) for a document as the application knows it."""
+        whole = document.get(self.array)
+        if not isinstance(whole, list) or len(whole) <= self.threshold:
+            return document, []
+        tail = whole[self.threshold:]
+        batches = [tail[i:i + BATCH] for i in range(0, len(tail), BATCH)]
+        return {**document, self.array: whole[:self.threshold], **self.outlier_fields(whole, batches)}, batches
+
+    def shown(self, document):
+        """The document as Spillway gives it."""
+        if self.exposed and self.array in document:
+            return {**self.stored(document)[0], self.array: document[self.array]}
+        return document
+
+
+class Followers(Layout):
+    """Numbered batches, counters, and a flag that ordinary documents have, too."""
+
+    def __init__(self):
+        super().__init__("followers", "followers", "users", "followerOverflow", 1000, True)
+        self.database, self.array, self.extra, self.link = "social", "followers", "followers", "userId"
+        self.flag, self.number, self.exposed = {"hasOverflow": True}, "batchNumber", True
+
+    def outlier_fields(self, whole, batches):
+        return {"hasOverflow": True, "followerCount": len(whole), "overflowCount": len(batches)}
+
+    def batch_fields(self, number):
+        return {"batchNumber": number}
+
+    def fresh_fields(self, random, count):
+        schema = {"followerCount": count, "hasOverflow": False, "overflowCount": 0}
+        return random.choice([schema, {}, {"followerCount": float(count)}])
+
+
+MANUAL = Layout("manual", "book-sales", "sales", "extra_sales", 50, True)
+LEGACY = Layout("legacy-books", "legacy-books", "books", "book_extras", 1000, "true")
+LEGACY.exposed = True
+FOLLOWERS = Followers()
+
+
+class Example(Spillway):
+    """A Spillway with an example file: only addresses and times are other ones, and what a test names."""
+
+    def __init__(self, server, layout, *changes):
+        super().__init__([server])
+        self.layout, self.server, self.changes = layout, server, changes
+
+    def write_file(self):
+        text = self.layout.file.read_text()
+        for old, new in ((":27117", f":{self.port}"), (":27017", f":{self.server.port}"),
+                         (":9117", f":{self.admin_port}"), ("threshold:", QUICK), *self.changes):
+            assert old in text
+            text = text.replace(old, new)
+        self.file.touch(mode=0o600)
+        self.file.write_text(text)
+
+
+def operate(example, command, *options, code=0):
+    """One of the operator's commands, which must end with this code; what it said."""
+    ran = subprocess.run([program(), command, "--config", example.file, "--rule", example.layout.rule, *options],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == code, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def verify(example):
+    """What `spillway verify` says must be that all is well."""
+    operate(example, "verify")
+
+
+def overflow_of(direct, layout, identifier):
+    """The overflow arrays in order; each document must have the published fields and `_spill`, no others."""
+    arrays, position = [], 0
+    batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
+    for number, batch in enumerate(batches, 1):
+        state, array = batch.pop("_spill"), batch.pop(layout.extra)
+        if layout is FOLLOWERS:
+            assert isinstance(batch.pop("createdAt"), datetime.datetime)
+        assert batch == {"_id": batch["_id"], layout.link: identifier, **layout.batch_fields(number)}
+        assert set(state) == ({"g", "p", "i"} if layout.number == "_spill.i" else {"g", "p"})
+        assert (state.get("i", number), state["p"]) == (number, position)
+        arrays.append(array)
+        position += len(array)
+    return arrays
+
+
+def parts(direct, layout, identifier):
+    """What stands in mongod of one document: (main without `_spill`, overflow arrays)."""
+    main = direct[layout.main].find_one({"_id": identifier}) or {}
+    batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
+    arrays = [batch[layout.extra] for batch in batches]
+    main.pop("_spill", None)
+    return main, arrays
+
+
+def wait_for_layout(direct, layout, documents):
+    for document in documents.values():
+        wait_for(lambda: parts(direct, layout, document["_id"]) == layout.stored(document),
+                 f"{document['_id']} of {len(document.get(layout.array) or [])} to rest", 20, 0.02)
+
+
+def check_stored(direct, layout, documents):
+    """Every document in mongod is the model's, and there is no other."""
+    wait_for_layout(direct, layout, documents)
+    assert {each["_id"] for each in direct[layout.main].find({}, {"_id": 1})} == set(documents)
+    wait_for(lambda: set(direct[layout.overflow].distinct(layout.link)) <= set(documents), "the deleted ones' overflow to go")
+    for document in documents.values():
+        stored = direct[layout.main].find_one({"_id": document["_id"]})
+        main, batches = layout.stored(document)
+        state = stored.pop("_spill", None)
+        assert stored == main
+        assert overflow_of(direct, layout, document["_id"]) == batches
+        assert (state is not None) == bool(batches)
+        if state:
+            assert list(state) == [layout.array]
+            assert (state[layout.array]["h"], state[layout.array]["n"]) == (layout.threshold, sum(map(len, batches)))
