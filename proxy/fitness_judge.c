@@ -254,14 +254,19 @@ static struct bytes name_of(struct bytes index)
 	return bytes_of("?");
 }
 
-/* A field of the rule's that the keys name: what stands in it changes as tails move. */
-static const char *own_field_in(const struct rule *rule, struct bytes keys)
+/* A field of the rule's that a unique index is about: what stands in it changes as tails move. */
+static const char *own_unique_field(const struct rule *rule, struct bytes index)
 {
+	struct bytes keys, filter;
+
+	if (!truth_at(index, "unique") || !document_at(index, "key", &keys))
+		return NULL;
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
-		struct element key;
 
-		if (name && document_find(keys, name, &key))
+		if (name && (names_path(keys, name) ||
+			     (document_at(index, "partialFilterExpression", &filter) &&
+			      names_path(filter, name))))
 			return name;
 	}
 	return NULL;
@@ -272,7 +277,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 {
 	struct bytes keys, weights, filter, name = name_of(index);
 	struct element element;
-	const char *kind, *why = NULL;
+	const char *kind, *own, *why = NULL;
 	bool over;
 
 	if (!document_at(index, "key", &keys))
@@ -289,10 +294,11 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 		why = "TTL";
 	else if (over && kind)
 		why = kind;
-	if (!why && truth_at(index, "unique") && own_field_in(rule, keys))
+	own = own_unique_field(rule, index);
+	if (!why && own)
 		return refuse(reason, size,
 			      "its unique index '%.*s' may refuse what Spillway writes into '%s'",
-			      (int)name.length, (const char *)name.data, own_field_in(rule, keys));
+			      (int)name.length, (const char *)name.data, own);
 	if (!why)
 		return true;
 	return refuse(reason, size, "its %s index '%.*s' needs the whole of '%s'", why,

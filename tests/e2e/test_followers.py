@@ -84,7 +84,8 @@ def handle_overflow(db, user_id, follower_id, user):
         db.followerOverflow.insert_one({"userId": user_id, "batchNumber": current + 1 if overflow else current,
                                         "followers": [follower_id], "createdAt": datetime.datetime.now()})
     else:
-        db.followerOverflow.update_one({"userId": user_id, "batchNumber": current}, {"$push": {"followers": follower_id}})
+        db.followerOverflow.update_one({"userId": user_id, "batchNumber": current},
+                                       {"$push": {"followers": follower_id}})
 
 
 def get_all_followers(db, user_id):
@@ -114,7 +115,8 @@ def test_the_texts_code_with_the_flag_hidden(direct, served):
         add_follower(db, "ann", follower)
     for at in range(20, 3500, 348):  # as an application does it that leaves the overflow to Spillway
         more = whole[at:at + 348]
-        db.users.update_one({"_id": "ann"}, {"$push": {"followers": {"$each": more}}, "$inc": {"followerCount": len(more)}})
+        db.users.update_one({"_id": "ann"},
+                            {"$push": {"followers": {"$each": more}}, "$inc": {"followerCount": len(more)}})
     rest(direct, "ann", whole)
     assert main_of(direct, "ann") == {"_id": "ann", "followers": whole[:1000], "followerCount": 3500,
                                       "hasOverflow": True, "overflowCount": 3}
@@ -150,7 +152,8 @@ def test_pages_by_slice_and_on_the_overflow(direct, served):
         pages = [db.users.find_one({"_id": "ann"}, {"followers": {"$slice": [page * size, size]}})["followers"]
                  for page in range(-(-4321 // size))]
         assert [each for page in pages for each in page] == whole
-    found = db.followerOverflow.find({"userId": "ann"}, {"followers": 1, "_id": 0}).sort("batchNumber", 1).skip(1).limit(2)
+    found = db.followerOverflow.find({"userId": "ann"}, {"followers": 1, "_id": 0})
+    found = found.sort("batchNumber", 1).skip(1).limit(2)
     assert list(found) == [{"followers": whole[2000:3000]}, {"followers": whole[3000:4000]}]
     one = db.followerOverflow.find_one({"userId": "ann", "batchNumber": 4})
     assert one["followers"] == whole[4000:] and isinstance(one["createdAt"], datetime.datetime)
@@ -201,7 +204,8 @@ def test_counters_are_right_at_rest_and_come_back_as_they_were(direct, served):
                                          "followerCount": 1100, "overflowCount": 1}
     verify(example)
     ends = [{"$set": {"followers": ids(3)}}, {"$unset": {"followers": 1}}, {"$set": {"followers": []}},
-            {"$push": {"followers": {"$each": [], "$slice": 3}}}, [{"$set": {"followers": {"$slice": ["$followers", 2]}}}]]
+            {"$push": {"followers": {"$each": [], "$slice": 3}}},
+            [{"$set": {"followers": {"$slice": ["$followers", 2]}}}]]
     for name, before in (("ann", {}), ("bob", fields)):
         for end in ends:
             assert db.users.update_one({"_id": name}, end).modified_count == 1
@@ -234,7 +238,8 @@ def test_a_counter_that_was_changed_around_spillway_is_found_and_mended(direct, 
         direct.users.update_one({"_id": f"text{i}"}, {"$set": change})
     said = operate(example, "verify", code=1)
     assert "a counter or the reference is not what the overflow says" in said
-    for part in ("'followerCount' is 7 instead of 1300", "'overflowCount' is no count, and should be 1", "'ref' does not name"):
+    for part in ("'followerCount' is 7 instead of 1300", "'overflowCount' is no count, and should be 1",
+                 "'ref' does not name"):
         assert part in said
     operate(example, "verify", "--repair", "--execute")
     counted = {"hasOverflow": True, "followerCount": 1300, "overflowCount": 1}

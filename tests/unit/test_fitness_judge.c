@@ -116,6 +116,46 @@ Test(fitness, a_validator_that_refuses_our_names_refuses)
 	refused(OVERFLOW, VALIDATOR("{'$jsonSchema': {'additionalProperties': false}}"), "_spill");
 }
 
+static void set_counters(bool of_app)
+{
+	rule.counters.total = (char *)"total";
+	rule.counters.documents = (char *)"documents";
+	rule.counters.owned_by_app = of_app;
+	rule.reference.field = (char *)"ref";
+}
+
+#define PROPERTY(text) VALIDATOR("{'$jsonSchema': {'properties': {" text "}}}")
+
+Test(fitness, a_validator_that_refuses_counters_or_the_reference_refuses)
+{
+	fits(MAIN, PROPERTY("'total': {'bsonType': 'string'}"));
+	set_counters(false);
+	refused(MAIN, PROPERTY("'total': {'bsonType': 'string'}"), "counter 'total'");
+	refused(MAIN, PROPERTY("'documents': {'bsonType': 'int', 'maximum': 5}"),
+		"counter 'documents'");
+	refused(MAIN, PROPERTY("'ref': {'bsonType': 'objectId'}"), "reference 'ref'");
+	fits(MAIN, PROPERTY("'total': {'bsonType': 'int'}, 'documents': {'bsonType': 'number'}, "
+			    "'ref': {'bsonType': 'string'}"));
+	set_counters(true);
+	fits(MAIN, PROPERTY("'total': {'bsonType': 'string'}"));
+}
+
+/* What Spillway writes there could meet another document's. */
+Test(fitness, a_unique_index_over_a_field_that_spillway_writes_refuses)
+{
+	fits(MAIN_INDEX, "{'name': 'u', 'key': {'total': 1}, 'unique': true}");
+	set_counters(false);
+	refused(MAIN_INDEX, "{'name': 'u', 'key': {'b': 1, 'total': 1}, 'unique': true}", "total");
+	refused(MAIN_INDEX, "{'name': 'u', 'key': {'more': 1}, 'unique': true}", "more");
+	refused(MAIN_INDEX,
+		"{'name': 'u', 'key': {'b': 1}, 'unique': true, 'partialFilterExpression': "
+		"{'documents': {'$gt': 0}}}",
+		"documents");
+	fits(MAIN_INDEX, "{'name': 'u', 'key': {'total': 1}}");
+	set_counters(true);
+	fits(MAIN_INDEX, "{'name': 'u', 'key': {'total': 1}, 'unique': true}");
+}
+
 Test(fitness, a_validator_that_only_warns_is_no_matter)
 {
 	fits(MAIN, "{'options': {'validator': {'a.list': 1}, 'validationAction': 'warn'}}");

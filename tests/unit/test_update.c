@@ -312,10 +312,10 @@ Test(update, counters_and_reference_come_back_as_they_were)
 	struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
 	char to[256];
 
-	rule.counters.total = (char[]){"total"};
-	rule.counters.documents = (char[]){"documents"};
-	rule.reference.field = (char[]){"ref"};
-	rule.reference.format = (char[]){RULE_ID_MARK};
+	rule.counters.total = (char *)"total";
+	rule.counters.documents = (char *)"documents";
+	rule.reference.field = (char *)"ref";
+	rule.reference.format = (char *)RULE_ID_MARK;
 	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
 		bson_t *document = quoted(cases[i].states);
 		struct element states = field_u(document);
@@ -350,9 +350,9 @@ Test(update, counters_that_spillway_keeps_are_reserved)
 	struct target target = {.rule = &rule};
 	struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
 
-	rule.counters.total = (char[]){"total"};
-	rule.counters.documents = (char[]){"documents"};
-	rule.reference.field = (char[]){"ref"};
+	rule.counters.total = (char *)"total";
+	rule.counters.documents = (char *)"documents";
+	rule.reference.field = (char *)"ref";
 	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
 		bson_t *document = quoted(cases[i].update);
 		struct element u = field_u(document);
