@@ -127,6 +127,14 @@ static bool reads_arrays(const struct pipeline *pipeline, const struct element *
 	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
 }
 
+/* A count or a distinct returns no documents. */
+static enum reassemble_use use_of(const struct command *command)
+{
+	return bytes_are(command->first.name, "count") || bytes_are(command->first.name, "distinct")
+		       ? REASSEMBLE_VALUES
+		       : REASSEMBLE_WHOLE;
+}
+
 /* Those that match are known. */
 static void add_known(struct pipeline *pipeline)
 {
@@ -134,7 +142,7 @@ static void add_known(struct pipeline *pipeline)
 
 	if (probe->alone && probe->whole) {
 		reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-					false);
+					use_of(pipeline->command));
 		return;
 	}
 	if (probe->whole)
@@ -159,7 +167,8 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		add_known(pipeline);
 		return;
 	}
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+				use_of(pipeline->command));
 	if (reads)
 		add_stage(pipeline, "$match", filter);
 }
@@ -439,7 +448,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 						    pipeline->namespace);
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
-						pipeline->namespace, false);
+						pipeline->namespace, REASSEMBLE_WHOLE);
 		if (i >= at)
 			add_unmixed(pipeline, &stage, stages);
 		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,

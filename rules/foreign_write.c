@@ -116,7 +116,7 @@ static void write_join(struct buffer *out, size_t *place, const struct frame *jo
 
 static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
 {
-	reassemble_write_stages(out, place, join->namespace, false);
+	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE);
 	if (join->foreign.length > 0)
 		write_join(out, place, join);
 }
