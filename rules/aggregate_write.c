@@ -451,6 +451,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 						pipeline->namespace, REASSEMBLE_WHOLE);
 		if (i >= at)
 			add_unmixed(pipeline, &stage, stages);
+		pipeline->foreign.whole = i >= at;
 		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,
 					&stage);
 	}
@@ -520,11 +521,12 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
 		     bool begun, const struct probe *probe)
 {
-	struct pipeline pipeline = {.out = out,
-				    .command = command,
-				    .namespace = match->namespace,
-				    .probe = probe,
-				    .foreign = {match->cache, match->command.database, 0, NULL}};
+	struct pipeline pipeline = {
+		.out = out,
+		.command = command,
+		.namespace = match->namespace,
+		.probe = probe,
+		.foreign = {.cache = match->cache, .database = match->command.database}};
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;

@@ -27,6 +27,7 @@ struct frame {
 	const struct ruled_namespace *namespace; /* whose documents have to be put together yet; of
 						    FRAME_JOIN: in its pipeline */
 	struct bytes local, foreign;             /* the fields of a join on a ruled array */
+	struct bytes field;                      /* `foreign`, or what else is joined by */
 	bool has_pipeline, has_let;
 	bool lacks_fields; /* of a join: mongod says what is wrong with it */
 };
@@ -114,6 +115,30 @@ static void write_join(struct buffer *out, size_t *place, const struct frame *jo
 	writer_close(out, stage);
 }
 
+/* {$match: {$or: [{<field>: {$not: {$type: "undefined"}}}, error]}}: undefined is equal to null
+ * here, and is not where mongod runs the join in its other engine. */
+static void write_no_undefined(struct buffer *out, size_t *place, struct bytes field)
+{
+	auto_free char *path = must_strndup((const char *)field.data, field.length);
+	size_t stage = open_stage(out, place), match, either, first, condition, not ;
+
+	match = writer_open_document(out, "$match");
+	either = writer_open_array(out, "$or");
+	first = writer_open_document(out, "0");
+	condition = writer_open_document(out, path);
+	not = writer_open_document(out, "$not");
+	writer_string(out, "$type", "undefined");
+	writer_close(out, not );
+	writer_close(out, condition);
+	writer_close(out, first);
+	first = writer_open_document(out, "1");
+	reassemble_write_undefined(out, "$expr");
+	writer_close(out, first);
+	writer_close(out, either);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
 static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
 {
 	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE);
@@ -171,17 +196,19 @@ static bool reads_ours(struct bytes path, const struct ruled_namespace *namespac
 	       name_find_hidden(path, namespace);
 }
 
-/* The fields of a join that mongod can't do on documents as they are stored. */
+/* The fields of a join, and whether mongod can do it on documents as they are stored. */
 static void take_fields(struct frame *join, struct bytes document)
 {
 	struct element local, foreign;
-	struct bytes local_path, foreign_path;
+	struct bytes path;
 
-	if (document_find(document, "localField", &local) && element_string(&local, &local_path) &&
-	    document_find(document, "foreignField", &foreign) &&
-	    element_string(&foreign, &foreign_path) && reads_ours(foreign_path, join->namespace)) {
-		join->local = local_path;
-		join->foreign = foreign_path;
+	if (!document_find(document, "localField", &local) || !element_string(&local, &path) ||
+	    !document_find(document, "foreignField", &foreign) ||
+	    !element_string(&foreign, &join->field))
+		return;
+	if (join->namespace && reads_ours(join->field, join->namespace)) {
+		join->local = path;
+		join->foreign = join->field;
 	}
 }
 
@@ -215,8 +242,11 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	    !element_string(&name, &collection))
 		return;
 	take_namespace(writing, join, collection);
-	if (!join->namespace)
+	if (!join->namespace) {
+		if (writing->foreign->whole && is_clear(verb->value))
+			take_fields(join, verb->value);
 		return;
+	}
 	join->lacks_fields =
 		element_is(verb, "$lookup") && !(document_find(verb->value, "localField", &name) &&
 						 document_find(verb->value, "foreignField", &name));
@@ -298,10 +328,14 @@ static void end_join(struct writing *writing, const struct frame *join)
 
 	if (join->namespace && join->foreign.length > 0 && !join->has_let)
 		write_let(writing->out, NULL);
-	if (!join->namespace || join->has_pipeline || join->lacks_fields)
+	if (join->has_pipeline || join->lacks_fields ||
+	    !(join->namespace || join->field.length > 0))
 		return;
 	pipeline = writer_open_array(writing->out, "pipeline");
-	write_documents(writing->out, &place, join);
+	if (join->namespace)
+		write_documents(writing->out, &place, join);
+	if (join->field.length > 0)
+		write_no_undefined(writing->out, &place, join->field);
 	writer_close(writing->out, pipeline);
 }
 

@@ -17,6 +17,7 @@ struct foreign {
 	struct bytes database;
 	size_t served;   /* stages that were written anew */
 	const char *why; /* what stands in the way; NULL: nothing */
+	bool whole;      /* documents have been put together: mongod's other engine is out */
 };
 
 /* Appends a stage, {$verb: ...}, as the array element `name`. Pipelines nest: $facet's, and those

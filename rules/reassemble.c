@@ -22,6 +22,7 @@
 #define UNSAFE "spillway: a merged document"
 #define MIXED "spillway: an included path"
 #define REPEATED "spillway: a repeated name"
+#define UNDEFINED "spillway: a joined undefined"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -55,6 +56,10 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "a projection ($project) includes a path below the ruled array, which has "
 		 "elements that are no documents, beside a sort or other stages: what they see "
 		 "depends on mongod's plan"},
+		{UNDEFINED,
+		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
+		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
+		 "null instead"},
 		{REPEATED,
 		 "a spilled document has a field name twice, and mongod would lose one of them "
 		 "when it puts the array together; read it by a filter that doesn't look into "
@@ -100,16 +105,23 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
-static void add_error(struct call *call, const char *says, const char *verb, const char *path)
+static void write_error(struct buffer *out, const char *name, const char *says, const char *verb,
+			const char *path)
 {
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	struct call text = call_open(call->out, "$toObjectId", "$concat");
+	size_t document = writer_open_document(out, name);
+	struct call text = call_open(out, "$toObjectId", "$concat");
 
 	call_text(&text, says);
 	call_unary(&text, verb, path);
 	call_close(&text);
-	writer_close(call->out, document);
+	writer_close(out, document);
+}
+
+static void add_error(struct call *call, const char *says, const char *verb, const char *path)
+{
+	char name[12];
+
+	write_error(call->out, writer_index(name, call->place++), says, verb, path);
 }
 
 /* {$ne: [{$bsonSize: path}, {$bsonSize: {$mergeObjects: [path, {}]}}]} */
@@ -311,6 +323,11 @@ void reassemble_add_unclear(struct call *call)
 void reassemble_add_unsafe(struct call *call)
 {
 	add_error(call, UNSAFE " ", "$type", "$_id");
+}
+
+void reassemble_write_undefined(struct buffer *out, const char *name)
+{
+	write_error(out, name, UNDEFINED " ", "$type", "$_id");
 }
 
 /* f[0:h] ++ overflow[0:n] ++ f[h:] */

@@ -50,6 +50,8 @@ void reassemble_add_death(struct call *call, const char *count);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
+/* Writes one that says that a document is joined by a field that is undefined. */
+void reassemble_write_undefined(struct buffer *out, const char *name);
 /* A reply's error is that of an ended generation. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);
 /* What a reply's error says, where it is another of these; else NULL. */

@@ -557,3 +557,26 @@ def test_a_name_that_stands_twice_hides_no_state(shop, repeated):
     for collection in ("books", "plain"):
         counted = [shop.run({"count": collection, "query": query})["n"] for query in ({"n": 7, "buyers": 5}, {"n": 8, "buyers": 5})]
         assert counted == [1, 0]
+
+
+def lookup(source, foreign, field, **more):
+    return aggregate({"$match": {"n": 2}}, *([{"$set": {"size": {"$size": "$buyers"}}}] if source == "books" else []),
+                     {"$lookup": {"from": foreign, "localField": "none", "foreignField": field, "as": "b", **more}}, source=source)
+
+
+def test_a_join_that_meets_undefined(shop):
+    """mongod's plan decides whether it is equal to null."""
+    shop.fill()
+    for collection in ("books", "plain"):
+        assert shop.run({"insert": collection, "documents": [{"_id": 9, "m": exact.Raw(exact.UNDEFINED), "buyers": [1, 2, 3, exact.Raw(exact.UNDEFINED), 5]}]})["n"] == 1
+    wait_for(lambda: shop.client.shop.book_extras.count_documents({}) == 3 and not verify(shop.client, RULE), "rest")
+    try:
+        for source, foreign, field in (("plain", "books", "buyers"), ("books", "books", "m"), ("books", "plain", "m")):
+            require_refusal(shop, lookup(source, foreign, field), "undefined")
+            command = lookup(source, foreign, field, pipeline=[])
+            answers = [raw(shop, asked) for asked in (command, with_a_plain_collection(command))]
+            assert answers[0] == answers[1] and "_id: 9" in exact.show(answers[0])
+    finally:
+        for collection in ("books", "plain"):
+            shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
+        shop.fill()
