@@ -5,6 +5,7 @@
 #include "rules/names.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
+#include "rules/unmixed.h"
 
 #include <stdlib.h>
 
@@ -26,6 +27,7 @@ struct frame {
 	size_t place;                            /* FRAME_PIPELINE: the next stage's */
 	const struct ruled_namespace *namespace; /* whose documents have to be put together yet; of
 						    FRAME_JOIN: in its pipeline */
+	const struct ruled_namespace *inner;     /* FRAME_PIPELINE: whose documents come here */
 	struct bytes local, foreign;             /* the fields of a join on a ruled array */
 	struct bytes field;                      /* `foreign`, or what else is joined by */
 	bool has_pipeline, has_let;
@@ -212,12 +214,15 @@ static void take_fields(struct frame *join, struct bytes document)
 	}
 }
 
-static void take_namespace(struct writing *writing, struct frame *join, struct bytes collection)
+static void take_namespace(struct writing *writing, struct frame *join, struct bytes collection,
+			   bool unites)
 {
 	join->namespace = namespace_of(writing, collection);
 	if (!join->namespace)
 		return;
 	writing->foreign->served++;
+	if (unites)
+		writing->foreign->united = join->namespace;
 	if (!reassemble_possible(join->namespace))
 		give_up(writing, "its overflow lies in another database, or holds an element a "
 				 "document");
@@ -241,7 +246,7 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	if (!join || !document_find(verb->value, from, &name) ||
 	    !element_string(&name, &collection))
 		return;
-	take_namespace(writing, join, collection);
+	take_namespace(writing, join, collection, element_is(verb, "$unionWith"));
 	if (!join->namespace) {
 		if (writing->foreign->whole && is_clear(verb->value))
 			take_fields(join, verb->value);
@@ -267,7 +272,7 @@ static void write_union(struct writing *writing, const struct element *verb)
 	size_t document, pipeline, place = 0;
 
 	require(element_string(verb, &collection));
-	take_namespace(writing, &join, collection);
+	take_namespace(writing, &join, collection, true);
 	if (!join.namespace) {
 		writer_element(writing->out, verb);
 		return;
@@ -307,7 +312,7 @@ static void take_join_field(struct writing *writing, struct frame *join,
 		pipeline = push(writing, FRAME_PIPELINE, "pipeline", field);
 		if (!pipeline)
 			return;
-		pipeline->namespace = join->namespace;
+		pipeline->namespace = pipeline->inner = join->namespace;
 		pipeline->local = join->local;
 		pipeline->foreign = join->foreign;
 		return;
@@ -396,10 +401,28 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 		write_before(writing, pipeline, stage);
 	if (writing->foreign->why)
 		return;
+	if (pipeline->inner)
+		unmixed_write_inner(writing->out, &pipeline->place, stage, pipeline->cursor,
+				    pipeline->inner);
 	if (stage->type == BSON_BYTE_DOCUMENT)
 		(void)push(writing, FRAME_STAGE, writer_index(name, pipeline->place++), stage);
 	else
 		writer_renamed(writing->out, writer_index(name, pipeline->place++), stage);
+}
+
+/* One of a $facet's pipelines: its documents are those of the pipeline around it. */
+static void begin_facet(struct writing *writing, const char *name, const struct element *value)
+{
+	const struct foreign *foreign = writing->foreign;
+	const struct ruled_namespace *inner = foreign->united ? foreign->united : foreign->whole;
+	struct frame *pipeline;
+
+	for (size_t i = 0; i < writing->depth; i++)
+		if (writing->frames[i].kind == FRAME_PIPELINE)
+			inner = writing->frames[i].inner;
+	pipeline = push(writing, FRAME_PIPELINE, name, value);
+	if (pipeline)
+		pipeline->inner = inner;
 }
 
 static void take_element(struct writing *writing, struct frame *frame,
@@ -423,7 +446,7 @@ static void take_element(struct writing *writing, struct frame *frame,
 			return;
 		}
 		name = must_strndup((const char *)element->name.data, element->name.length);
-		(void)push(writing, FRAME_PIPELINE, name, element);
+		begin_facet(writing, name, element);
 		return;
 	}
 }

@@ -325,6 +325,11 @@ void reassemble_add_unsafe(struct call *call)
 	add_error(call, UNSAFE " ", "$type", "$_id");
 }
 
+void reassemble_add_mixed(struct call *call)
+{
+	add_error(call, MIXED " ", "$type", "$_id");
+}
+
 void reassemble_write_undefined(struct buffer *out, const char *name)
 {
 	write_error(out, name, UNDEFINED " ", "$type", "$_id");
@@ -532,43 +537,6 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
-}
-
-/* {$filter: {input: "$f", cond: {$ne: [{$type: "$$this"}, "object"]}}} */
-static void add_others(struct call *call, const char *array)
-{
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	size_t filter = writer_open_document(call->out, "$filter");
-	struct call differs;
-
-	writer_string(call->out, "input", array);
-	differs = call_open(call->out, "cond", "$ne");
-	call_unary(&differs, "$type", "$$this");
-	call_text(&differs, "object");
-	call_close(&differs);
-	writer_close(call->out, filter);
-	writer_close(call->out, document);
-}
-
-void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule)
-{
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	auto_text array = text_join("$", rule->array, "");
-	struct call choice = call_open(out, "$replaceWith", "$cond"), both, test;
-
-	both = call_call(&choice, "$and");
-	call_unary(&both, "$isArray", array.bytes);
-	test = call_call(&both, "$ne");
-	add_others(&test, array.bytes);
-	call_nothing(&test);
-	call_close(&test);
-	call_close(&both);
-	add_error(&choice, MIXED " ", "$type", "$_id");
-	call_text(&choice, "$$ROOT");
-	call_close(&choice);
-	writer_close(out, stage);
 }
 
 void reassemble_write_guards(struct buffer *out, size_t *place,

@@ -31,10 +31,6 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 /* Appends instead of them: a document that would have to be put together raises the same error. */
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace);
-/* Appends: a document whose array has elements that are no documents raises an error. Where `f.sub`
- * is included, mongod may take such elements away before other stages see them, or leave gaps, as
- * its plan is. */
-void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule);
 /* Parts of the above. */
 struct runs {
 	const char *input;            /* documents, in order */
@@ -50,6 +46,8 @@ void reassemble_add_death(struct call *call, const char *count);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
+/* One that says that what is included of an array hangs on mongod's plan. */
+void reassemble_add_mixed(struct call *call);
 /* Writes one that says that a document is joined by a field that is undefined. */
 void reassemble_write_undefined(struct buffer *out, const char *name);
 /* A reply's error is that of an ended generation. */

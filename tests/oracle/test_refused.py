@@ -364,6 +364,14 @@ MIXED = [
     find({"n": 1}, sort={"buyers.name": -1}, projection={"n": 1, "buyers": {"name": 1}}, skip=0),
     aggregate({"$sort": {"buyers.name": 1}}, {"$project": {"buyers.name": 1}}),
     aggregate({"$set": {"n": 2}}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers"}}),
+    aggregate({"$facet": {"a": [{"$match": {"n": 1}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}]}}),
+    aggregate({"$project": {"buyers.name.first": 1}}, {"$facet": {"a": [{"$unwind": "$buyers"}]}}),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}], "as": "b"}}, source="plain"),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$facet": {"a": [{"$project": {"buyers.name.first": 1}}]}}], "as": "b"}}, source="plain"),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$project": {"buyers.name": 1}}], "as": "b"}}, {"$unwind": "$b"}, {"$unwind": "$b.buyers"}),
+    aggregate({"$unionWith": {"coll": "books", "pipeline": [{"$sort": {"buyers.name": 1}}, {"$project": {"buyers.name": 1}}]}}, source="plain"),
+    aggregate({"$unionWith": {"coll": "books", "pipeline": [{"$sort": {"buyers.name": 1}}]}}, {"$project": {"buyers.name": 1}}, source="plain"),
+    aggregate({"$match": {"_id": 0}}, {"$unionWith": "books"}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}, source="plain"),
 ]
 UNMIXED = [
     find(sort={"buyers.name": 1, "_id": 1}, projection={"buyers.name": 1}, limit=5),
@@ -373,6 +381,7 @@ UNMIXED = [
     aggregate({"$unwind": "$buyers"}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers.name"}}, {"$sort": {"_id": 1}}),
     aggregate({"$set": {"buyers": [ELEMENT]}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}),
     aggregate({"$project": {"buyers.name": 0}}, {"$unwind": "$buyers"}),
+    aggregate({"$facet": {"a": [{"$unwind": "$buyers"}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers.name"}}, {"$sort": {"_id": 1}}]}}),
 ]
 
 

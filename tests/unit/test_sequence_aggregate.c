@@ -254,7 +254,7 @@ Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pi
 	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'y', 'as': "
 		   "'a'}}"));
 	expect_sent("$lookup", "{'aggregate': 'others', 'cursor': {}, '$db': 'shop'}");
-	expect_inside("$lookup.pipeline", WHOLE);
+	expect_inside("$lookup.pipeline", WHOLE " $match");
 	play_close(&play);
 	start(FROM("{'$unionWith': 'books'}"));
 	expect_inside("$unionWith.pipeline", WHOLE);
