@@ -43,7 +43,8 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	return raised(body, summary, DEAD);
 }
 
-const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary)
+const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
+			       enum error_code *code)
 {
 	static const char *const refusals[][2] = {
 		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
@@ -66,10 +67,17 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "the array, or remove one of the fields"},
 	};
 
+	*code = ERROR_COMMAND_NOT_SUPPORTED;
 	for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++)
 		if (raised(body, summary, refusals[i][0]))
 			return refusals[i][1];
-	return NULL;
+	*code = ERROR_OBJECT_TOO_LARGE;
+	return !summary->ok && summary->code == ERROR_OBJECT_TOO_LARGE
+		       ? "a document that this read looks into passes 16 MB once its array is put "
+			 "together, and mongod can't hold it whole; keep it out by conditions on "
+			 "other fields, and read it by its _id, which gives it whole, or in parts "
+			 "($slice)"
+		       : NULL;
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)

@@ -52,5 +52,7 @@ void reassemble_add_mixed(struct call *call);
 void reassemble_write_undefined(struct buffer *out, const char *name);
 /* A reply's error is that of an ended generation. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);
-/* What a reply's error says, where it is another of these; else NULL. */
-const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary);
+/* What is to be said of a reply's error, and its code, where it is another of these, or of a
+ * document that can't be held whole; else NULL. */
+const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
+			       enum error_code *code);

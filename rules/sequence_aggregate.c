@@ -402,6 +402,7 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 {
 	struct packet *reply = input->reply;
 	struct reply_summary summary;
+	enum error_code code;
 	const char *refusal;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
@@ -428,9 +429,9 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return ask_all(sequence, input);
 	}
-	refusal = reassemble_refusal(reply->message.body, &summary);
+	refusal = reassemble_refusal(reply->message.body, &summary, &code);
 	if (refusal)
-		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED, refusal);
+		return fail(sequence, code, refusal);
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return pass_error(sequence, reply);

@@ -344,6 +344,19 @@ Test(sequence_aggregate, errors_have_the_words_of_the_clients_command)
 	}
 }
 
+Test(sequence_aggregate, what_mongod_cant_hold_whole_is_named_with_a_way_out)
+{
+	start(FIND(BY_ARRAY));
+	play_reply(&play, ERROR(10334, "PlanExecutor error: BSONObj size: 19000467 is invalid"));
+	play_expect_error(&play, 10334, "by conditions on other fields, and read it by its _id");
+	play_close(&play);
+	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'y', 'as': "
+		   "'a'}}"));
+	play_reply(&play, ERROR(241, "Failed to parse objectId spillway: a joined undefined int"));
+	play_expect_error(&play, 115, "give it a pipeline");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, explain_tells_of_the_aggregate)
 {
 	struct element inner;
