@@ -18,6 +18,8 @@
 
 #define RUN 32
 #define DEAD "spillway: the generation ended"
+/* Told as it is by a getMore on a collection that no rule is about. */
+#define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 #define UNCLEAR "spillway: a positional projection"
 #define UNSAFE "spillway: a merged document"
 #define MIXED "spillway: an included path"
@@ -320,7 +322,7 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 
 void reassemble_add_death(struct call *call, const char *count)
 {
-	add_error(call, DEAD " ", "$toString", count);
+	add_error(call, DEAD TRY_AGAIN, "$toString", count);
 }
 
 void reassemble_add_unclear(struct call *call)
