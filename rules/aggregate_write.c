@@ -5,13 +5,13 @@
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
-#include "rules/leaves.h"
 #include "rules/options.h"
 #include "rules/project_write.h"
 #include "rules/reads.h"
 #include "rules/names.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
+#include "rules/unmixed.h"
 #include "rules/walk.h"
 #include "rules/window_write.h"
 
@@ -127,6 +127,14 @@ static bool reads_arrays(const struct pipeline *pipeline, const struct element *
 	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
 }
 
+/* A count or a distinct returns no documents. */
+static enum reassemble_use use_of(const struct command *command)
+{
+	return bytes_are(command->first.name, "count") || bytes_are(command->first.name, "distinct")
+		       ? REASSEMBLE_VALUES
+		       : REASSEMBLE_WHOLE;
+}
+
 /* Those that match are known. */
 static void add_known(struct pipeline *pipeline)
 {
@@ -134,7 +142,7 @@ static void add_known(struct pipeline *pipeline)
 
 	if (probe->alone && probe->whole) {
 		reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-					false);
+					use_of(pipeline->command));
 		return;
 	}
 	if (probe->whole)
@@ -159,7 +167,8 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		add_known(pipeline);
 		return;
 	}
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, false);
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+				use_of(pipeline->command));
 	if (reads)
 		add_stage(pipeline, "$match", filter);
 }
@@ -295,86 +304,14 @@ static void add_projection(struct pipeline *pipeline, bool cut)
 			      &pipeline->command->fields[FIELD_FILTER], pipeline->namespace, cut);
 }
 
-static bool includes_below(struct bytes projection, const char *array)
-{
-	enum cursor_step step = CURSOR_INVALID;
-	bool includes = false;
-	struct leaves leaves;
-	struct leaf leaf;
-
-	if (leaves_open(&leaves, projection))
-		step = leaves_next(&leaves, &leaf);
-	for (; step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
-		includes = includes || ((leaf.kind == LEAF_INCLUDED || leaf.kind == LEAF_UNCLEAR) &&
-					name_relate(leaf.path, array) == PATH_BELOW);
-	leaves_close(&leaves);
-	return includes;
-}
-
-static bool sorts_below(struct bytes keys, const char *array)
-{
-	struct cursor cursor;
-	struct element key;
-
-	if (!cursor_open(&cursor, keys))
-		return false;
-	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
-		if (name_relate(key.name, array) == PATH_BELOW)
-			return true;
-	return false;
-}
-
-static bool is_stage(const struct element *stage, const char *verb, struct element *value)
-{
-	return stage->type == BSON_BYTE_DOCUMENT && document_find(stage->value, verb, value) &&
-	       value->type == BSON_BYTE_DOCUMENT;
-}
-
-/* Does what stands behind see what the stage makes of elements that are no documents? mongod sorts
- * by what a later projection leaves. */
-static bool needs_unmixed(const struct element *stage, struct cursor behind, const char *array)
-{
-	struct element value, next;
-
-	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
-		return cursor_next(&behind, &next) == CURSOR_ELEMENT;
-	if (!is_stage(stage, "$sort", &value) || !sorts_below(value.value, array))
-		return false;
-	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
-		if (is_stage(&next, "$project", &value) && includes_below(value.value, array))
-			return true;
-	return false;
-}
-
-/* Before {$project: {"f.sub": 1}}, if other stages follow, and before a sort by such a path. */
-static void add_unmixed(struct pipeline *pipeline, const struct element *stage,
-			struct cursor behind)
-{
-	const struct ruled_namespace *namespace = pipeline->namespace;
-
-	for (size_t i = 0; i < namespace->target_count; i++)
-		if (needs_unmixed(stage, behind, namespace->targets[i].rule->array))
-			reassemble_write_unmixed(pipeline->out, &pipeline->place,
-						 namespace->targets[i].rule);
-}
-
-/* The same of a find; where it has a limit, mongod sorts before it projects. */
+/* Where a find has a limit, mongod sorts before it projects. */
 static void add_unmixed_sort(struct pipeline *pipeline)
 {
-	const struct element *sort = &pipeline->command->fields[FIELD_SORT],
-			     *projection = &pipeline->command->fields[FIELD_PROJECTION];
-	const struct ruled_namespace *namespace = pipeline->namespace;
+	const struct command *command = pipeline->command;
 
-	if (sort->type != BSON_BYTE_DOCUMENT || projection->type != BSON_BYTE_DOCUMENT ||
-	    find_limit(pipeline->command) != 0)
-		return;
-	for (size_t i = 0; i < namespace->target_count; i++) {
-		const struct rule *rule = namespace->targets[i].rule;
-
-		if (sorts_below(sort->value, rule->array) &&
-		    includes_below(projection->value, rule->array))
-			reassemble_write_unmixed(pipeline->out, &pipeline->place, rule);
-	}
+	if (find_limit(command) == 0)
+		unmixed_write_find(pipeline->out, &pipeline->place, &command->fields[FIELD_SORT],
+				   &command->fields[FIELD_PROJECTION], pipeline->namespace);
 }
 
 static void add_find(struct pipeline *pipeline)
@@ -427,6 +364,7 @@ static void add_distinct(struct pipeline *pipeline)
 /* The client's own stages; before number `at` documents are put together. */
 static void add_stages(struct pipeline *pipeline, size_t at)
 {
+	struct foreign *foreign = &pipeline->foreign;
 	struct cursor stages;
 	struct element stage, match;
 
@@ -439,9 +377,14 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 						    pipeline->namespace);
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
-						pipeline->namespace, false);
-		if (i >= at)
-			add_unmixed(pipeline, &stage, stages);
+						pipeline->namespace, REASSEMBLE_WHOLE);
+		foreign->whole = i >= at ? pipeline->namespace : NULL;
+		if (foreign->whole)
+			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
+				      foreign->whole);
+		if (foreign->united && foreign->united != foreign->whole)
+			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
+				      foreign->united);
 		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,
 					&stage);
 	}
@@ -511,11 +454,12 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
 		     bool begun, const struct probe *probe)
 {
-	struct pipeline pipeline = {.out = out,
-				    .command = command,
-				    .namespace = match->namespace,
-				    .probe = probe,
-				    .foreign = {match->cache, match->command.database, 0, NULL}};
+	struct pipeline pipeline = {
+		.out = out,
+		.command = command,
+		.namespace = match->namespace,
+		.probe = probe,
+		.foreign = {.cache = match->cache, .database = match->command.database}};
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;

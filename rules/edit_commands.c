@@ -505,7 +505,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	write_match(edit, out, &place, pinned);
 	if (!pinned)
 		write_sort(edit, out, &place, true);
-	reassemble_write_stages(out, &place, edit->namespace, state);
+	reassemble_write_stages(out, &place, edit->namespace,
+				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES);
 	write_stage(out, &place, "$match", &edit->write.filter);
 	if (!pinned)
 		write_sort(edit, out, &place, false);

@@ -6,6 +6,7 @@
 #include "rules/own_fields.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
+#include "rules/unmixed.h"
 
 #include <stdlib.h>
 
@@ -27,7 +28,9 @@ struct frame {
 	size_t place;                            /* FRAME_PIPELINE: the next stage's */
 	const struct ruled_namespace *namespace; /* whose documents have to be put together yet; of
 						    FRAME_JOIN: in its pipeline */
+	const struct ruled_namespace *inner;     /* FRAME_PIPELINE: whose documents come here */
 	struct bytes local, foreign;             /* the fields of a join on a ruled array */
+	struct bytes field;                      /* `foreign`, or what else is joined by */
 	bool has_pipeline, has_let;
 	bool lacks_fields; /* of a join: mongod says what is wrong with it */
 };
@@ -115,9 +118,33 @@ static void write_join(struct buffer *out, size_t *place, const struct frame *jo
 	writer_close(out, stage);
 }
 
+/* {$match: {$or: [{<field>: {$not: {$type: "undefined"}}}, error]}}: undefined is equal to null
+ * here, and is not where mongod runs the join in its other engine. */
+static void write_no_undefined(struct buffer *out, size_t *place, struct bytes field)
+{
+	auto_free char *path = must_strndup((const char *)field.data, field.length);
+	size_t stage = open_stage(out, place), match, either, first, condition, not ;
+
+	match = writer_open_document(out, "$match");
+	either = writer_open_array(out, "$or");
+	first = writer_open_document(out, "0");
+	condition = writer_open_document(out, path);
+	not = writer_open_document(out, "$not");
+	writer_string(out, "$type", "undefined");
+	writer_close(out, not );
+	writer_close(out, condition);
+	writer_close(out, first);
+	first = writer_open_document(out, "1");
+	reassemble_write_undefined(out, "$expr");
+	writer_close(out, first);
+	writer_close(out, either);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
 static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
 {
-	reassemble_write_stages(out, place, join->namespace, false);
+	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE);
 	if (join->foreign.length > 0)
 		write_join(out, place, join);
 }
@@ -172,26 +199,31 @@ static bool reads_ours(struct bytes path, const struct ruled_namespace *namespac
 	       name_find_hidden(path, namespace);
 }
 
-/* The fields of a join that mongod can't do on documents as they are stored. */
+/* The fields of a join, and whether mongod can do it on documents as they are stored. */
 static void take_fields(struct frame *join, struct bytes document)
 {
 	struct element local, foreign;
-	struct bytes local_path, foreign_path;
+	struct bytes path;
 
-	if (document_find(document, "localField", &local) && element_string(&local, &local_path) &&
-	    document_find(document, "foreignField", &foreign) &&
-	    element_string(&foreign, &foreign_path) && reads_ours(foreign_path, join->namespace)) {
-		join->local = local_path;
-		join->foreign = foreign_path;
+	if (!document_find(document, "localField", &local) || !element_string(&local, &path) ||
+	    !document_find(document, "foreignField", &foreign) ||
+	    !element_string(&foreign, &join->field))
+		return;
+	if (join->namespace && reads_ours(join->field, join->namespace)) {
+		join->local = path;
+		join->foreign = join->field;
 	}
 }
 
-static void take_namespace(struct writing *writing, struct frame *join, struct bytes collection)
+static void take_namespace(struct writing *writing, struct frame *join, struct bytes collection,
+			   bool unites)
 {
 	join->namespace = namespace_of(writing, collection);
 	if (!join->namespace)
 		return;
 	writing->foreign->served++;
+	if (unites)
+		writing->foreign->united = join->namespace;
 	if (!reassemble_possible(join->namespace))
 		give_up(writing, "its overflow lies in another database, or holds an element a "
 				 "document");
@@ -215,9 +247,12 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	if (!join || !document_find(verb->value, from, &name) ||
 	    !element_string(&name, &collection))
 		return;
-	take_namespace(writing, join, collection);
-	if (!join->namespace)
+	take_namespace(writing, join, collection, element_is(verb, "$unionWith"));
+	if (!join->namespace) {
+		if (writing->foreign->whole && is_clear(verb->value))
+			take_fields(join, verb->value);
 		return;
+	}
 	join->lacks_fields =
 		element_is(verb, "$lookup") && !(document_find(verb->value, "localField", &name) &&
 						 document_find(verb->value, "foreignField", &name));
@@ -238,7 +273,7 @@ static void write_union(struct writing *writing, const struct element *verb)
 	size_t document, pipeline, place = 0;
 
 	require(element_string(verb, &collection));
-	take_namespace(writing, &join, collection);
+	take_namespace(writing, &join, collection, true);
 	if (!join.namespace) {
 		writer_element(writing->out, verb);
 		return;
@@ -278,7 +313,7 @@ static void take_join_field(struct writing *writing, struct frame *join,
 		pipeline = push(writing, FRAME_PIPELINE, "pipeline", field);
 		if (!pipeline)
 			return;
-		pipeline->namespace = join->namespace;
+		pipeline->namespace = pipeline->inner = join->namespace;
 		pipeline->local = join->local;
 		pipeline->foreign = join->foreign;
 		return;
@@ -299,10 +334,14 @@ static void end_join(struct writing *writing, const struct frame *join)
 
 	if (join->namespace && join->foreign.length > 0 && !join->has_let)
 		write_let(writing->out, NULL);
-	if (!join->namespace || join->has_pipeline || join->lacks_fields)
+	if (join->has_pipeline || join->lacks_fields ||
+	    !(join->namespace || join->field.length > 0))
 		return;
 	pipeline = writer_open_array(writing->out, "pipeline");
-	write_documents(writing->out, &place, join);
+	if (join->namespace)
+		write_documents(writing->out, &place, join);
+	if (join->field.length > 0)
+		write_no_undefined(writing->out, &place, join->field);
 	writer_close(writing->out, pipeline);
 }
 
@@ -363,10 +402,28 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 		write_before(writing, pipeline, stage);
 	if (writing->foreign->why)
 		return;
+	if (pipeline->inner)
+		unmixed_write_inner(writing->out, &pipeline->place, stage, pipeline->cursor,
+				    pipeline->inner);
 	if (stage->type == BSON_BYTE_DOCUMENT)
 		(void)push(writing, FRAME_STAGE, writer_index(name, pipeline->place++), stage);
 	else
 		writer_renamed(writing->out, writer_index(name, pipeline->place++), stage);
+}
+
+/* One of a $facet's pipelines: its documents are those of the pipeline around it. */
+static void begin_facet(struct writing *writing, const char *name, const struct element *value)
+{
+	const struct foreign *foreign = writing->foreign;
+	const struct ruled_namespace *inner = foreign->united ? foreign->united : foreign->whole;
+	struct frame *pipeline;
+
+	for (size_t i = 0; i < writing->depth; i++)
+		if (writing->frames[i].kind == FRAME_PIPELINE)
+			inner = writing->frames[i].inner;
+	pipeline = push(writing, FRAME_PIPELINE, name, value);
+	if (pipeline)
+		pipeline->inner = inner;
 }
 
 static void take_element(struct writing *writing, struct frame *frame,
@@ -390,7 +447,7 @@ static void take_element(struct writing *writing, struct frame *frame,
 			return;
 		}
 		name = must_strndup((const char *)element->name.data, element->name.length);
-		(void)push(writing, FRAME_PIPELINE, name, element);
+		begin_facet(writing, name, element);
 		return;
 	}
 }

@@ -17,6 +17,9 @@ struct foreign {
 	struct bytes database;
 	size_t served;   /* stages that were written anew */
 	const char *why; /* what stands in the way; NULL: nothing */
+	/* whose documents have been put together before: mongod's other engine is out; or NULL */
+	const struct ruled_namespace *whole;
+	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */
 };
 
 /* Appends a stage, {$verb: ...}, as the array element `name`. Pipelines nest: $facet's, and those

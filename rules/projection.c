@@ -6,6 +6,8 @@
 #include "rules/names.h"
 #include "rules/reads.h"
 
+#define SPARES 8 /* at most ten */
+
 /* What becomes of one ruled array; of several, the last in this list. */
 enum fate {
 	FATE_UNNAMED,
@@ -292,12 +294,43 @@ static void write_states(struct buffer *out, const struct writing *writing, bool
 	}
 }
 
+/* Fields other than `_id` and the arrays, which have no state where they stand twice. */
+static bool includes_others(const struct writing *writing)
+{
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, writing->projection));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		bool array = element_is(&field, "_id");
+
+		for (size_t i = 0; i < writing->namespace->target_count; i++)
+			array = array ||
+				element_is(&field, writing->namespace->targets[i].rule->array);
+		if (!array)
+			return true;
+	}
+	return false;
+}
+
+/* mongod looks for as many fields as are named, and no further: where a name stands twice in a
+ * document, it would end before the state, which stands last. */
+static void write_spares(struct buffer *out)
+{
+	char name[] = NAME_STATE "/0";
+
+	for (size_t i = 0; i < SPARES; i++, name[sizeof(name) - 2]++)
+		writer_int32(out, name, 1);
+}
+
 /* A lone document's `_spill` also tells of rules that are gone: it is returned whole where it can.
  */
 static void write_inclusion(struct buffer *out, const struct writing *writing, bool hides_id)
 {
 	if (writing->returned == 0)
 		return;
+	if (includes_others(writing))
+		write_spares(out);
 	if (writing->returned == writing->namespace->target_count && !hides_id)
 		writer_int32(out, NAME_STATE, 1);
 	else

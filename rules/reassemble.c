@@ -18,9 +18,13 @@
 
 #define RUN 32
 #define DEAD "spillway: the generation ended"
+/* Told as it is by a getMore on a collection that no rule is about. */
+#define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 #define UNCLEAR "spillway: a positional projection"
 #define UNSAFE "spillway: a merged document"
 #define MIXED "spillway: an included path"
+#define REPEATED "spillway: a repeated name"
+#define UNDEFINED "spillway: a joined undefined"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -41,19 +45,41 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	return raised(body, summary, DEAD);
 }
 
-bool reassemble_unclear(struct bytes body, const struct reply_summary *summary)
+const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
+			       enum error_code *code)
 {
-	return raised(body, summary, UNCLEAR);
-}
+	static const char *const refusals[][2] = {
+		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
+			  "another condition of the filter has met an array"},
+		{UNSAFE,
+		 "$merge has met a document with a field '_spill', or one with the ruled array "
+		 "(or what goes with it) that would be merged field by field; use whenMatched: "
+		 "replace"},
+		{MIXED,
+		 "a projection ($project) includes a path below the ruled array, which has "
+		 "elements that are no documents, beside a sort or other stages: what they see "
+		 "depends on mongod's plan"},
+		{UNDEFINED,
+		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
+		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
+		 "null instead"},
+		{REPEATED,
+		 "a spilled document has a field name twice, and mongod would lose one of them "
+		 "when it puts the array together; read it by a filter that doesn't look into "
+		 "the array, or remove one of the fields"},
+	};
 
-bool reassemble_mixed(struct bytes body, const struct reply_summary *summary)
-{
-	return raised(body, summary, MIXED);
-}
-
-bool reassemble_unsafe(struct bytes body, const struct reply_summary *summary)
-{
-	return raised(body, summary, UNSAFE);
+	*code = ERROR_COMMAND_NOT_SUPPORTED;
+	for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++)
+		if (raised(body, summary, refusals[i][0]))
+			return refusals[i][1];
+	*code = ERROR_OBJECT_TOO_LARGE;
+	return !summary->ok && summary->code == ERROR_OBJECT_TOO_LARGE
+		       ? "a document that this read looks into passes 16 MB once its array is put "
+			 "together, and mongod can't hold it whole; keep it out by conditions on "
+			 "other fields, and read it by its _id, which gives it whole, or in parts "
+			 "($slice)"
+		       : NULL;
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -88,30 +114,106 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 	writer_close(out, document);
 }
 
-/* {startWith: {$cond: [n, ["$_id"], []]}}: from nowhere in ordinary documents. */
-static void write_start(struct buffer *out, const struct rule *rule)
+/* Not a constant, which mongod would evaluate before it has seen any document. */
+static void write_error(struct buffer *out, const char *name, const char *says, const char *verb,
+			const char *path)
 {
-	auto_text count = text_join("$_spill.", rule->key, ".n");
-	struct call choice = call_open(out, "startWith", "$cond");
+	size_t document = writer_open_document(out, name);
+	struct call text = call_open(out, "$toObjectId", "$concat");
+
+	call_text(&text, says);
+	call_unary(&text, verb, path);
+	call_close(&text);
+	writer_close(out, document);
+}
+
+static void add_error(struct call *call, const char *says, const char *verb, const char *path)
+{
+	char name[12];
+
+	write_error(call->out, writer_index(name, call->place++), says, verb, path);
+}
+
+/* {$ne: [{$bsonSize: path}, {$bsonSize: {$mergeObjects: [path, {}]}}]} */
+static void add_repeats(struct call *call, const char *path)
+{
+	struct call test = call_call(call, "$ne"), merge;
+	char name[12];
+	size_t size, empty;
+
+	call_unary(&test, "$bsonSize", path);
+	size = writer_open_document(call->out, writer_index(name, test.place++));
+	merge = call_open(call->out, "$bsonSize", "$mergeObjects");
+	call_text(&merge, path);
+	empty = writer_open_document(call->out, writer_index(name, merge.place++));
+	writer_close(call->out, empty);
+	call_close(&merge);
+	writer_close(call->out, size);
+	call_close(&test);
+}
+
+/* Of the document, or of one that a ruled path goes through, mongod would lose a field. */
+static void add_any_repeats(struct call *call, const struct ruled_namespace *namespace)
+{
+	struct call either = call_call(call, "$or");
+
+	add_repeats(&either, "$$ROOT");
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const char *array = namespace->targets[i].rule->array, *dot = array;
+
+		while ((dot = strchr(dot, '.'))) {
+			auto_free char *parent = must_strndup(array, (size_t)(dot++ - array));
+			auto_text path = text_join("$", parent, "");
+
+			add_repeats(&either, path.bytes);
+		}
+	}
+	call_close(&either);
+}
+
+/* {$cond: [n, ["$_id"], []]}: from nowhere in ordinary documents */
+static void add_ids(struct call *choice, const char *count)
+{
 	char name[12];
 	size_t ids;
 
-	call_text(&choice, count.bytes);
-	ids = writer_open_array(out, writer_index(name, choice.place++));
-	writer_string(out, "0", "$_id");
-	writer_close(out, ids);
-	call_nothing(&choice);
+	call_text(choice, count);
+	ids = writer_open_array(choice->out, writer_index(name, choice->place++));
+	writer_string(choice->out, "0", "$_id");
+	writer_close(choice->out, ids);
+	call_nothing(choice);
+	call_close(choice);
+}
+
+/* `whole`: where a document with a state would lose a field, instead an error. */
+static void write_start(struct buffer *out, const struct rule *rule,
+			const struct ruled_namespace *whole)
+{
+	auto_text count = text_join("$_spill.", rule->key, ".n");
+	struct call choice = call_open(out, "startWith", "$cond"), inner, both;
+
+	if (!whole) {
+		add_ids(&choice, count.bytes);
+		return;
+	}
+	both = call_call(&choice, "$and");
+	call_text(&both, "$" NAME_STATE);
+	add_any_repeats(&both, whole);
+	call_close(&both);
+	add_error(&choice, REPEATED " ", "$type", "$_id");
+	inner = call_call(&choice, "$cond");
+	add_ids(&inner, count.bytes);
 	call_close(&choice);
 }
 
 static void write_join(struct buffer *out, const char *name, const struct target *target,
-		       const char *joined)
+		       const char *joined, const struct ruled_namespace *whole)
 {
 	size_t stage = writer_open_document(out, name);
 	size_t join = writer_open_document(out, "$graphLookup");
 
 	writer_string(out, "from", target->overflow_collection);
-	write_start(out, target->rule);
+	write_start(out, target->rule, whole);
 	writer_string(out, "connectFromField", NOWHERE);
 	writer_string(out, "connectToField", target->rule->overflow.link);
 	writer_int32(out, "maxDepth", 0);
@@ -218,22 +320,9 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 	writer_close(out, overflow);
 }
 
-/* Not a constant, which mongod would evaluate before it has seen any document. */
-static void add_error(struct call *call, const char *says, const char *verb, const char *path)
-{
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	struct call text = call_open(call->out, "$toObjectId", "$concat");
-
-	call_text(&text, says);
-	call_unary(&text, verb, path);
-	call_close(&text);
-	writer_close(call->out, document);
-}
-
 void reassemble_add_death(struct call *call, const char *count)
 {
-	add_error(call, DEAD " ", "$toString", count);
+	add_error(call, DEAD TRY_AGAIN, "$toString", count);
 }
 
 void reassemble_add_unclear(struct call *call)
@@ -244,6 +333,16 @@ void reassemble_add_unclear(struct call *call)
 void reassemble_add_unsafe(struct call *call)
 {
 	add_error(call, UNSAFE " ", "$type", "$_id");
+}
+
+void reassemble_add_mixed(struct call *call)
+{
+	add_error(call, MIXED " ", "$type", "$_id");
+}
+
+void reassemble_write_undefined(struct buffer *out, const char *name)
+{
+	write_error(out, name, UNDEFINED " ", "$type", "$_id");
 }
 
 /* f[0:h] ++ overflow[0:n] ++ f[h:] */
@@ -434,7 +533,7 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, bool keep_state)
+			     const struct ruled_namespace *namespace, enum reassemble_use use)
 {
 	char name[12], number[12];
 
@@ -442,47 +541,12 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		const struct target *target = &namespace->targets[i];
 		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
 
-		write_join(out, writer_index(name, (*place)++), target, joined.bytes);
+		/* The first join sees documents as they are stored. */
+		write_join(out, writer_index(name, (*place)++), target, joined.bytes,
+			   i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
-	reassemble_write_unset(out, place, namespace, keep_state);
-}
-
-/* {$filter: {input: "$f", cond: {$ne: [{$type: "$$this"}, "object"]}}} */
-static void add_others(struct call *call, const char *array)
-{
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	size_t filter = writer_open_document(call->out, "$filter");
-	struct call differs;
-
-	writer_string(call->out, "input", array);
-	differs = call_open(call->out, "cond", "$ne");
-	call_unary(&differs, "$type", "$$this");
-	call_text(&differs, "object");
-	call_close(&differs);
-	writer_close(call->out, filter);
-	writer_close(call->out, document);
-}
-
-void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule)
-{
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	auto_text array = text_join("$", rule->array, "");
-	struct call choice = call_open(out, "$replaceWith", "$cond"), both, test;
-
-	both = call_call(&choice, "$and");
-	call_unary(&both, "$isArray", array.bytes);
-	test = call_call(&both, "$ne");
-	add_others(&test, array.bytes);
-	call_nothing(&test);
-	call_close(&test);
-	call_close(&both);
-	add_error(&choice, MIXED " ", "$type", "$_id");
-	call_text(&choice, "$$ROOT");
-	call_close(&choice);
-	writer_close(out, stage);
+	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
 }
 
 void reassemble_write_guards(struct buffer *out, size_t *place,

@@ -13,9 +13,14 @@
 bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
  * generation has ended meanwhile, or whose overflow doesn't run on, raises an error that
- * reassemble_says_dead knows. `keep_state`: `_spill` stays. */
+ * reassemble_died knows. */
+enum reassemble_use {
+	REASSEMBLE_WHOLE,  /* each field counts: one that mongod would lose raises an error */
+	REASSEMBLE_VALUES, /* of fields that stand twice the first one counts */
+	REASSEMBLE_STATE,  /* the same; `_spill` stays */
+};
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, bool keep_state);
+			     const struct ruled_namespace *namespace, enum reassemble_use use);
 /* The stage before them: all documents that `filter` may match once they are whole, as few others
  * as can be told. */
 void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
@@ -26,15 +31,6 @@ void reassemble_write_unset(struct buffer *out, size_t *place,
 /* Appends instead of them: a document that would have to be put together raises the same error. */
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace);
-/* Appends: a document whose array has elements that are no documents raises an error. Where `f.sub`
- * is included, mongod may take such elements away before other stages see them, or leave gaps, as
- * its plan is. */
-void reassemble_write_unmixed(struct buffer *out, size_t *place, const struct rule *rule);
-#define REASSEMBLE_MIXED \
-	"a projection ($project) includes a path below the ruled array, which has elements that " \
-	"are no " \
-	"documents, beside a sort or other stages: what they see depends on mongod's plan"
-bool reassemble_mixed(struct bytes body, const struct reply_summary *summary);
 /* Parts of the above. */
 struct runs {
 	const char *input;            /* documents, in order */
@@ -48,9 +44,15 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 void reassemble_add_death(struct call *call, const char *count);
 /* One that says that the document doesn't tell which element a positional projection means. */
 void reassemble_add_unclear(struct call *call);
-bool reassemble_unclear(struct bytes body, const struct reply_summary *summary);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
-bool reassemble_unsafe(struct bytes body, const struct reply_summary *summary);
-/* A reply's error is the first one. */
+/* One that says that what is included of an array hangs on mongod's plan. */
+void reassemble_add_mixed(struct call *call);
+/* Writes one that says that a document is joined by a field that is undefined. */
+void reassemble_write_undefined(struct buffer *out, const char *name);
+/* A reply's error is that of an ended generation. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);
+/* What is to be said of a reply's error, and its code, where it is another of these, or of a
+ * document that can't be held whole; else NULL. */
+const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
+			       enum error_code *code);

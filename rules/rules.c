@@ -40,7 +40,7 @@ struct rule_set {
 	size_t mask;
 	struct part *patterns; /* collection names with one */
 	size_t pattern_count;
-	struct views views;
+	struct views *views; /* counts who looks */
 	struct index_book indexes;
 };
 
@@ -117,6 +117,7 @@ struct rule_set *rule_set_new(struct rule *rules, size_t count)
 	struct rule_set *set = must_calloc(1, sizeof(*set));
 	size_t slots = 8;
 
+	set->views = must_calloc(1, sizeof(*set->views));
 	while (slots < 8 * count)
 		slots *= 2;
 	atomic_init(&set->references, 1);
@@ -148,7 +149,8 @@ void rule_set_unref(struct rule_set *set)
 		free((void *)set->overflows[i].collection.text.data);
 		rule_fini(&set->rules[i]);
 	}
-	views_fini(&set->views);
+	views_fini(set->views);
+	free(set->views);
 	index_book_fini(&set->indexes);
 	free(set->rules);
 	free(set->mains);
@@ -205,18 +207,18 @@ bool rule_set_may_concern(const struct rule_set *set, struct bytes collection)
 		if (glob_match(set->patterns[i].text, collection))
 			return true;
 	}
-	return views_may_hold(&set->views, collection);
+	return views_may_hold(set->views, collection);
 }
 
 void rule_set_take_views(struct rule_set *set, const struct short_view *views, size_t count)
 {
-	views_set(&set->views, views, count);
+	views_set(set->views, views, count);
 }
 
 const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
 				       struct bytes collection)
 {
-	return views_find(&set->views, database, collection);
+	return views_find(set->views, database, collection);
 }
 
 struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,

@@ -402,6 +402,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 {
 	struct packet *reply = input->reply;
 	struct reply_summary summary;
+	enum error_code code;
+	const char *refusal;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
@@ -427,19 +429,9 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return ask_all(sequence, input);
 	}
-	if (reassemble_unsafe(reply->message.body, &summary))
-		return fail(
-			sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			"$merge has met a document with a field '_spill', or one with the ruled "
-			"array (or what goes with it) that would be merged field by field; use "
-			"whenMatched: replace");
-	if (reassemble_unclear(reply->message.body, &summary))
-		return fail(
-			sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			"a document doesn't tell which element the positional projection means: "
-			"another condition of the filter has met an array");
-	if (reassemble_mixed(reply->message.body, &summary))
-		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED, REASSEMBLE_MIXED);
+	refusal = reassemble_refusal(reply->message.body, &summary, &code);
+	if (refusal)
+		return fail(sequence, code, refusal);
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return pass_error(sequence, reply);

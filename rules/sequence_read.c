@@ -619,6 +619,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	struct reply_summary summary;
 	enum merge_intake intake;
+	enum error_code code;
+	const char *refusal;
 	size_t count, fitting;
 	struct element id;
 
@@ -629,15 +631,9 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				     "an array was rewritten while it was being read; try again",
 				     NULL);
-	if (reassemble_unclear(input->reply->message.body, &summary))
-		return sequence_fail(
-			sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			"Spillway: a document doesn't tell which element the positional "
-			"projection means",
-			NULL);
-	if (reassemble_mixed(input->reply->message.body, &summary))
-		return sequence_fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-				     "Spillway: " REASSEMBLE_MIXED, NULL);
+	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
+	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
+		return fail_read(sequence, code, refusal);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);

@@ -9,9 +9,9 @@ struct view_names {
 	struct short_view *views; /* whose names are owned */
 };
 
-void views_fini(struct views *views)
+static void free_names(struct view_names *names)
 {
-	struct view_names *names = atomic_load(&views->current), *older;
+	struct view_names *older;
 
 	for (; names; names = older) {
 		older = names->older;
@@ -22,7 +22,23 @@ void views_fini(struct views *views)
 		free(names->views);
 		free(names);
 	}
+}
+
+void views_fini(struct views *views)
+{
+	free_names(atomic_load(&views->current));
 	atomic_store(&views->current, NULL);
+}
+
+/* Who looks has said so before it asks what is current: whoever comes later sees that, or newer. */
+static void free_older(struct views *views)
+{
+	struct view_names *names = atomic_load(&views->current);
+
+	if (names && names->older && atomic_load(&views->looking) == 0) {
+		free_names(names->older);
+		names->older = NULL;
+	}
 }
 
 static bool is_view(const struct short_view *view, struct bytes database, struct bytes collection)
@@ -45,6 +61,7 @@ void views_set(struct views *views, const struct short_view *short_views, size_t
 {
 	struct view_names *names, *older = atomic_load(&views->current);
 
+	free_older(views);
 	if (same_views(older, short_views, count))
 		return;
 	names = must_calloc(1, sizeof(*names));
@@ -59,28 +76,37 @@ void views_set(struct views *views, const struct short_view *short_views, size_t
 		names->views[i].collection =
 			must_strndup(view->collection, strlen(view->collection));
 	}
-	atomic_store_explicit(&views->current, names, memory_order_release);
+	atomic_store(&views->current, names);
+	free_older(views);
 }
 
-const struct rule *views_find(const struct views *views, struct bytes database,
-			      struct bytes collection)
+const struct rule *views_find(struct views *views, struct bytes database, struct bytes collection)
 {
-	const struct view_names *names =
-		atomic_load_explicit(&views->current, memory_order_acquire);
+	const struct rule *rule = NULL;
+	const struct view_names *names;
 
-	for (size_t i = 0; names && i < names->count; i++)
+	if (!atomic_load_explicit(&views->current, memory_order_relaxed))
+		return NULL;
+	atomic_fetch_add(&views->looking, 1);
+	names = atomic_load(&views->current);
+	for (size_t i = 0; !rule && i < names->count; i++)
 		if (is_view(&names->views[i], database, collection))
-			return names->views[i].rule;
-	return NULL;
+			rule = names->views[i].rule;
+	atomic_fetch_sub(&views->looking, 1);
+	return rule;
 }
 
-bool views_may_hold(const struct views *views, struct bytes collection)
+bool views_may_hold(struct views *views, struct bytes collection)
 {
-	const struct view_names *names =
-		atomic_load_explicit(&views->current, memory_order_acquire);
+	const struct view_names *names;
+	bool found = false;
 
-	for (size_t i = 0; names && i < names->count; i++)
-		if (bytes_are(collection, names->views[i].collection))
-			return true;
-	return false;
+	if (!atomic_load_explicit(&views->current, memory_order_relaxed))
+		return false;
+	atomic_fetch_add(&views->looking, 1);
+	names = atomic_load(&views->current);
+	for (size_t i = 0; !found && i < names->count; i++)
+		found = bytes_are(collection, names->views[i].collection);
+	atomic_fetch_sub(&views->looking, 1);
+	return found;
 }

@@ -364,6 +364,14 @@ MIXED = [
     find({"n": 1}, sort={"buyers.name": -1}, projection={"n": 1, "buyers": {"name": 1}}, skip=0),
     aggregate({"$sort": {"buyers.name": 1}}, {"$project": {"buyers.name": 1}}),
     aggregate({"$set": {"n": 2}}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers"}}),
+    aggregate({"$facet": {"a": [{"$match": {"n": 1}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}]}}),
+    aggregate({"$project": {"buyers.name.first": 1}}, {"$facet": {"a": [{"$unwind": "$buyers"}]}}),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}], "as": "b"}}, source="plain"),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$facet": {"a": [{"$project": {"buyers.name.first": 1}}]}}], "as": "b"}}, source="plain"),
+    aggregate({"$lookup": {"from": "books", "pipeline": [{"$project": {"buyers.name": 1}}], "as": "b"}}, {"$unwind": "$b"}, {"$unwind": "$b.buyers"}),
+    aggregate({"$unionWith": {"coll": "books", "pipeline": [{"$sort": {"buyers.name": 1}}, {"$project": {"buyers.name": 1}}]}}, source="plain"),
+    aggregate({"$unionWith": {"coll": "books", "pipeline": [{"$sort": {"buyers.name": 1}}]}}, {"$project": {"buyers.name": 1}}, source="plain"),
+    aggregate({"$match": {"_id": 0}}, {"$unionWith": "books"}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}, source="plain"),
 ]
 UNMIXED = [
     find(sort={"buyers.name": 1, "_id": 1}, projection={"buyers.name": 1}, limit=5),
@@ -373,6 +381,7 @@ UNMIXED = [
     aggregate({"$unwind": "$buyers"}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers.name"}}, {"$sort": {"_id": 1}}),
     aggregate({"$set": {"buyers": [ELEMENT]}}, {"$project": {"buyers.name": 1}}, {"$unwind": "$buyers"}),
     aggregate({"$project": {"buyers.name": 0}}, {"$unwind": "$buyers"}),
+    aggregate({"$facet": {"a": [{"$unwind": "$buyers"}, {"$project": {"buyers.name": 1}}, {"$group": {"_id": "$buyers.name"}}, {"$sort": {"_id": 1}}]}}),
 ]
 
 
@@ -512,3 +521,71 @@ def test_refusals_are_counted_by_rule_and_operator(shop):
     before = counted()
     assert shop.run(find({"$where": "this.buyers.length"}))["code"] == NOT_SUPPORTED
     assert counted() == before + 1
+
+
+@pytest.fixture(scope="module")
+def repeated(shop):
+    """A spilled and an ordinary document in which a name stands twice."""
+    books = [(exact.DOCUMENT, exact.pairs_of([("_id", at), ("n", 7), ("n", 8), ("buyers", [1, 2, 3, 4, 5][:length])]))
+             for at, length in ((7, 5), (8, 1))]
+    for collection in ("books", "plain"):
+        assert shop.run({"insert": collection, "documents": books})["n"] == 2
+    wait_for(lambda: shop.client.shop.book_extras.count_documents({}) == 3 and not verify(shop.client, RULE), "rest")
+
+
+def raw(shop, command):
+    """The reply's documents, byte for byte."""
+    return exact.get(exact.parse(shop.connection.call(exact.document({**command, "$db": "shop"})).body), "cursor.firstBatch")
+
+
+@pytest.mark.parametrize("command", [
+    find({"_id": 7, "buyers": 5}), find({"_id": 7, "buyers": 5}, projection={"n": 1}), find({"_id": 7}, projection={"n": 1, "z": {"$size": "$buyers"}}),
+    aggregate({"$match": {"_id": 7}}, {"$unwind": "$buyers"}), aggregate({"$match": {"n": 7}}, {"$set": {"size": {"$size": "$buyers"}}}),
+    aggregate({"$lookup": {"from": "books", "localField": "n", "foreignField": "n", "as": "b"}}),
+], ids=case_name)
+def test_a_name_that_mongod_would_lose(shop, repeated, command):
+    require_refusal(shop, command, "name twice")
+
+
+@pytest.mark.parametrize("command", [
+    find({"n": 7}), find({"_id": 8, "buyers": 1}), find({"n": 7}, projection={"buyers": {"$slice": -2}}),
+    aggregate({"$match": {"_id": 8}}, {"$set": {"size": {"$size": "$buyers"}}}), aggregate({"$match": {"n": 7}}, {"$sort": {"_id": -1}}),
+    find({"n": 7}, projection={"buyers": 1}), find({"n": 7}, projection={"other": 0}),
+], ids=case_name)
+def test_a_name_that_stands_twice_is_kept(shop, repeated, command):
+    found = raw(shop, command)
+    assert found == raw(shop, on_a_plain_collection(command)) and (command.get("projection") == {"buyers": 1} or exact.show(found).count("n: 8"))
+
+
+def test_a_name_that_stands_twice_hides_no_state(shop, repeated):
+    """mongod includes as many fields as are named: the second n would have taken the state's place."""
+    found = shop.run(find({"n": 7}, projection={"n": 1, "buyers": 1}))["cursor"]["firstBatch"]
+    assert [book["buyers"] for book in found] == [[1, 2, 3, 4, 5], [1]]
+    changed = shop.run(modify({"_id": 7}, update={"$set": {"n": 7}}, fields={"n": 1, "buyers": 1}))
+    assert changed["value"]["buyers"] == [1, 2, 3, 4, 5]
+    for collection in ("books", "plain"):
+        counted = [shop.run({"count": collection, "query": query})["n"] for query in ({"n": 7, "buyers": 5}, {"n": 8, "buyers": 5})]
+        assert counted == [1, 0]
+
+
+def lookup(source, foreign, field, **more):
+    return aggregate({"$match": {"n": 2}}, *([{"$set": {"size": {"$size": "$buyers"}}}] if source == "books" else []),
+                     {"$lookup": {"from": foreign, "localField": "none", "foreignField": field, "as": "b", **more}}, source=source)
+
+
+def test_a_join_that_meets_undefined(shop):
+    """mongod's plan decides whether it is equal to null."""
+    shop.fill()
+    for collection in ("books", "plain"):
+        assert shop.run({"insert": collection, "documents": [{"_id": 9, "m": exact.Raw(exact.UNDEFINED), "buyers": [1, 2, 3, exact.Raw(exact.UNDEFINED), 5]}]})["n"] == 1
+    wait_for(lambda: shop.client.shop.book_extras.count_documents({}) == 3 and not verify(shop.client, RULE), "rest")
+    try:
+        for source, foreign, field in (("plain", "books", "buyers"), ("books", "books", "m"), ("books", "plain", "m")):
+            require_refusal(shop, lookup(source, foreign, field), "undefined")
+            command = lookup(source, foreign, field, pipeline=[])
+            answers = [raw(shop, asked) for asked in (command, with_a_plain_collection(command))]
+            assert answers[0] == answers[1] and "_id: 9" in exact.show(answers[0])
+    finally:
+        for collection in ("books", "plain"):
+            shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
+        shop.fill()

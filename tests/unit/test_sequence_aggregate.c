@@ -254,7 +254,7 @@ Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pi
 	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'y', 'as': "
 		   "'a'}}"));
 	expect_sent("$lookup", "{'aggregate': 'others', 'cursor': {}, '$db': 'shop'}");
-	expect_inside("$lookup.pipeline", WHOLE);
+	expect_inside("$lookup.pipeline", WHOLE " $match");
 	play_close(&play);
 	start(FROM("{'$unionWith': 'books'}"));
 	expect_inside("$unionWith.pipeline", WHOLE);
@@ -342,6 +342,19 @@ Test(sequence_aggregate, errors_have_the_words_of_the_clients_command)
 			&play, made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 2}", cases[i].told));
 		play_close(&play);
 	}
+}
+
+Test(sequence_aggregate, what_mongod_cant_hold_whole_is_named_with_a_way_out)
+{
+	start(FIND(BY_ARRAY));
+	play_reply(&play, ERROR(10334, "PlanExecutor error: BSONObj size: 19000467 is invalid"));
+	play_expect_error(&play, 10334, "by conditions on other fields, and read it by its _id");
+	play_close(&play);
+	start(FROM("{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'y', 'as': "
+		   "'a'}}"));
+	play_reply(&play, ERROR(241, "Failed to parse objectId spillway: a joined undefined int"));
+	play_expect_error(&play, 115, "give it a pipeline");
+	play_close(&play);
 }
 
 Test(sequence_aggregate, explain_tells_of_the_aggregate)

@@ -1,0 +1,19 @@
+/* Inclusions of paths below a ruled array ({$project: {"f.sub": 1}}): elements that are no
+ * documents leave gaps there, or are gone before, as mongod's plan is. Where other stages could
+ * tell, a stage before them raises an error (reassemble_add_mixed) for a document whose array has
+ * such elements. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "rules/rules.h"
+
+/* Appends what has to come before `stage`, of documents of `namespace`, from *place on. `behind`:
+ * at the stages that follow it. */
+void unmixed_write(struct buffer *out, size_t *place, const struct element *stage,
+		   struct cursor behind, const struct ruled_namespace *namespace);
+/* The same in a pipeline whose documents go into another: what follows may tell, too. */
+void unmixed_write_inner(struct buffer *out, size_t *place, const struct element *stage,
+			 struct cursor behind, const struct ruled_namespace *namespace);
+/* The same of a find that mongod may sort after it has projected. */
+void unmixed_write_find(struct buffer *out, size_t *place, const struct element *sort,
+			const struct element *projection, const struct ruled_namespace *namespace);
