@@ -45,7 +45,7 @@ class World:
         return self.stack.__exit__(*failure)
 
     def _start(self, stack):
-        self.cluster = stack.enter_context(Cluster())
+        self.cluster = stack.enter_context(Cluster(durable=False))
         # One try only: the oracle's reads must not hide a lost connection.
         self.client = self.cluster.client(retryReads=False, retryWrites=False)
         stack.enter_context(self.client)
