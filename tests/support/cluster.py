@@ -68,7 +68,7 @@ class Cluster:
     """Context manager: `members` mongods as one replica set, or one standalone (members=0).
 
     A `secure` replica set has users: client() signs in as the administrator. One that is not `durable`
-    holds for a majority's what its journal may lack: for tests in which no server ends.
+    calls a write a majority's before its journal has it: for tests in which no server ends.
     """
 
     def __init__(self, members=1, options=(), secure=False, durable=True):
