@@ -89,7 +89,7 @@ class Place:
 
 @pytest.fixture(scope="module")
 def place():
-    with Cluster() as cluster, Shim(cluster.primary.port) as shim:
+    with Cluster(durable=False) as cluster, Shim(cluster.primary.port) as shim:
         upstream = {"upstream": {"uri": f"mongodb://{cluster.primary.address}/"}}
         with Spillway([shim], [RULE], upstream) as cut, Spillway([cluster.primary], [RULE]) as other:
             yield Place(cluster, shim, cut, other)

@@ -125,7 +125,7 @@ class Failing(Place):
 
 @contextlib.contextmanager
 def running(rule):
-    with Cluster() as cluster, Shim(cluster.primary.port) as shim:
+    with Cluster(durable=False) as cluster, Shim(cluster.primary.port) as shim:
         upstream = {"upstream": {"uri": f"mongodb://{cluster.primary.address}/"}}
         with Spillway([shim], [rule], upstream) as cut, Spillway([cluster.primary], [rule]) as other:
             yield Failing(cluster, shim, cut, other)

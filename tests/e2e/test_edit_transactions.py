@@ -120,7 +120,7 @@ class Shop(Failing):
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster() as made:
+    with Cluster(durable=False) as made:
         yield made
 
 

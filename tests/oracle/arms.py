@@ -1,4 +1,7 @@
-"""One side of the comparison: runs operations on a collection and normalises what comes back."""
+"""One side of the comparison: runs operations on a collection, and normalises what comes back.
+
+Most replies are equal byte for byte, but for the times of the cluster: only others are taken apart.
+"""
 
 import re
 import uuid
@@ -19,7 +22,7 @@ _TRANSACTION_TRIES = 100
 
 
 class Arm:
-    """Sends operations over its connections; a result is a list of comparable replies."""
+    """Sends operations over its connections; what they are answered is compared as bytes, or normalised."""
 
     def __init__(self, name, ports):
         self.name = name
@@ -31,26 +34,31 @@ class Arm:
         for connection in self.connections:
             connection.close()
 
-    def run(self, operation, layout):
-        """The replies of one operation, normalised."""
+    def run(self, operation):
+        """The replies of one operation."""
         does = operation["does"]
         if does == "command":
-            replies = self._run_command(operation)
-        elif does == "again":
-            replies = self._run_again(operation["of"])
-        elif does == "transaction":
-            replies = self._run_transaction(operation)
-        else:
-            raise ValueError(does)
-        distinct = operation.get("form", {}).get("distinct")
-        made = [self._normal(reply, layout, distinct) for reply in replies]
-        return _without_empty_end(made) if operation.get("kind") == "aggregate" else made
+            return self._run_command(operation)
+        if does == "again":
+            return self._run_again(operation["of"])
+        if does == "transaction":
+            return self._run_transaction(operation)
+        raise ValueError(does)
 
     def documents(self, layout):
-        """All documents as a client sees them."""
+        """The reply that holds all documents as a client sees them."""
         command = [("find", layout.collection), ("batchSize", 100000)]
-        reply = self._send(exact.pairs_of(command), {"connection": 0})
-        return self._normal(reply, layout)[1]
+        return self._send(exact.pairs_of(command), {"connection": 0})
+
+    def bytes_of(self, replies):
+        """What is equal only where what is normalised is, too."""
+        return [(reply.flags & ~CHECKSUM_PRESENT, *self._fields(reply)) for reply in replies]
+
+    def normalised(self, replies, operation, layout):
+        """The replies of one operation as lists of (flags, value), without what may differ."""
+        distinct = operation.get("form", {}).get("distinct")
+        made = [self.normal(reply, layout, distinct) for reply in replies]
+        return _without_empty_end(made) if operation.get("kind") == "aggregate" else made
 
     # sending
 
@@ -96,21 +104,22 @@ class Arm:
             self._send(exact.pairs_of([("ping", 1)]), {"connection": form["connection"]})
             return []
         replies = [reply]
-        while form["drain"] and _cursor_id(reply):
+        cursor = _cursor_id(reply)
+        while form["drain"] and cursor:
             more = [
-                ("getMore", Int64(_cursor_id(reply))), ("collection", command[0][1]),
+                ("getMore", Int64(cursor)), ("collection", command[0][1]),
                 ("batchSize", form["drain"]),
             ]
             later = [field for field in session if field[0] not in ("startTransaction", "readConcern")]
             reply = self._send(exact.pairs_of(more), {"connection": form["connection"]}, later)
             replies.append(reply)
-        if _cursor_id(reply):
-            self._kill_cursor(command, reply, form)
+            cursor = _cursor_id(reply)
+        if cursor:
+            self._kill_cursor(command, cursor, form)
         return replies
 
-    def _kill_cursor(self, command, reply, form):
-        cursors = [Int64(_cursor_id(reply))]
-        pairs = exact.pairs_of([("killCursors", command[0][1]), ("cursors", cursors)])
+    def _kill_cursor(self, command, cursor, form):
+        pairs = exact.pairs_of([("killCursors", command[0][1]), ("cursors", [Int64(cursor)])])
         self._send(pairs, {"connection": form["connection"]})
 
     def _run_transaction(self, operation):
@@ -140,7 +149,15 @@ class Arm:
 
     # comparing
 
-    def _normal(self, reply, layout, distinct=False):
+    def _fields(self, reply):
+        """A reply's fields as (name, type, bytes): no name of this side's, no time of the cluster's."""
+        body = reply.body.replace(self.name.encode(), PLAIN.encode())
+        return [
+            (name, kind, b"" if name in _CLUSTER_FIELDS else body[start:end])
+            for name, kind, start, end in exact.fields(body)
+        ]
+
+    def normal(self, reply, layout, distinct=False):
         """A reply as (flags, value) without what may differ: times, server-made ids, cursor ids."""
         body = reply.body.replace(self.name.encode(), PLAIN.encode())
         pairs = [
@@ -188,7 +205,7 @@ def _is_busy(reply):
 
 
 def _cursor_id(reply):
-    cursor = exact.get(reply.pairs(), "cursor.id")
+    cursor = exact.find(reply.body, "cursor.id")
     return exact.plain(cursor) if cursor else 0
 
 

@@ -266,7 +266,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop():
-    with Cluster() as cluster, Spillway([cluster.primary], [RULE]) as spillway:
+    with Cluster(durable=False) as cluster, Spillway([cluster.primary], [RULE]) as spillway:
         made = Shop(cluster, spillway)
         made.fill()
         yield made

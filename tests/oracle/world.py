@@ -15,6 +15,7 @@ MOMENT_SECONDS = 0.5
 SETTLED_SECONDS = 0.15  # a tail that has not moved by then waits for garbage to go
 MOVERS = "spillway"     # what movers call themselves to mongod
 PAUSE = 0.025           # between two looks: they cost more than what is tested
+_SPILLED = {"_spill": {"$exists": True, "$ne": {}}}
 _BEFORE_DOCUMENTS = b"\4firstBatch\0"  # in a find's reply; no client's document stands before it
 
 
@@ -45,7 +46,7 @@ class World:
         return self.stack.__exit__(*failure)
 
     def _start(self, stack):
-        self.cluster = stack.enter_context(Cluster())
+        self.cluster = stack.enter_context(Cluster(options=("--syncdelay", "600"), durable=False))
         # One try only: the oracle's reads must not hide a lost connection.
         self.client = self.cluster.client(retryReads=False, retryWrites=False)
         stack.enter_context(self.client)
@@ -90,10 +91,9 @@ class World:
 
     def delay_movers(self, command, milliseconds):
         """mongod takes its time with the next such command of a mover."""
-        self.client.admin.command(
-            "configureFailPoint", "failCommand", mode={"times": 1},
-            data={"failCommands": [command], "appName": MOVERS, "blockConnection": True,
-                  "blockTimeMS": milliseconds})
+        delayed = {"failCommands": [command], "appName": MOVERS, "blockConnection": True, "blockTimeMS": milliseconds}
+        self.stored.command(
+            "admin", {"configureFailPoint": "failCommand", "mode": {"times": 1}, "data": delayed})
 
     # what is stored
 
@@ -104,9 +104,15 @@ class World:
         """Empties the collections of a layout, behind Spillway's back; indexes stay."""
         for arm in self.arms:
             arm.retryables.clear()
-            self.client[arm.name][layout.collection].delete_many({})
+            self._empty(arm.name, layout.collection)
         for keeping in self._keepings(layout):
-            self.client[keeping.database][keeping.overflow].delete_many({})
+            self._empty(keeping.database, keeping.overflow)
+
+    def _empty(self, database, collection):
+        everything = [{"q": {}, "limit": 0}]
+        answer = self.stored.command(database, {"delete": collection, "deletes": everything})
+        if "writeErrors" in answer or answer["ok"] != 1:
+            raise RuntimeError(f"{collection} was not emptied: {answer}")
 
     def _read(self, database, collection, **options):
         """Every document that a collection holds, as the bytes of one array."""
@@ -116,15 +122,13 @@ class World:
         return body[at:at + int.from_bytes(body[at:at + 4], "little")]
 
     def spilled(self, layout):
-        """The `_id`s of documents of which a part is elsewhere, and those of all others."""
-        found = {True: [], False: []}
-        for pairs in _documents(self._read(RULED, layout.collection, projection={"_spill": 1})):
-            state = exact.get(pairs, "_spill")
-            found[bool(state and state[1])].append(exact.get(pairs, "_id"))
-        return found[True], found[False]
+        """The `_id`s of documents of which a part is elsewhere."""
+        found = self._read(RULED, layout.collection, filter=_SPILLED, projection={"_id": 1})
+        return [exact.get(pairs, "_id") for pairs in _documents(found)]
 
-    def findings(self, layout):
-        return [self._findings(keeping) for keeping in self._keepings(layout)]
+    def findings(self, layout, hurried=False):
+        """What is not as it shall be. `hurried` looks only whether that has changed which the last findings wait for."""
+        return [self._findings(keeping, hurried) for keeping in self._keepings(layout)]
 
     def _read_both(self, keeping):
         """What is stored of a rule, at one moment: nothing was linked while the overflow was read."""
@@ -135,14 +139,23 @@ class World:
             if mains == before:
                 return batches, mains
 
-    def _findings(self, keeping):
+    def _findings(self, keeping, hurried):
         names = (keeping.overflow, keeping.collection)
-        batches, mains = read = self._read_both(keeping)
         last, found = self.known.get(names, (None, None))
+        if hurried and found and self._still(keeping, last, found):
+            return found
+        batches, mains = read = self._read_both(keeping)
         if last != read:
             found = verify.check(_documents(mains), _documents(batches), keeping)[0]
             self.known[names] = read, found
         return found
+
+    def _still(self, keeping, last, found):
+        """A move ends in the main document, and garbage goes from the overflow."""
+        batches, mains = last
+        if found.unfinished:
+            return mains == self._read(keeping.database, keeping.collection)
+        return batches == self._read(keeping.database, keeping.overflow)
 
     def wait_for_rest(self, layout, strict):
         """Until the stored layout is what it shall be; the findings that stay after a deadline.
@@ -153,16 +166,15 @@ class World:
         """
         if self.direct:
             return []
-        last = []
+        def left(hurried=True):
+            return [found for found in self.findings(layout, hurried) if _unrest(found, layout)]
 
-        def at_rest():
-            last[:] = [found for found in self.findings(layout) if _unrest(found, layout)]
-            return not last
-
+        if not left(hurried=False):
+            return []
         try:
-            wait_for(at_rest, "rest", REST_SECONDS if strict else MOMENT_SECONDS, PAUSE)
+            wait_for(lambda: not left(), "rest", REST_SECONDS if strict else MOMENT_SECONDS, PAUSE)
         except TimeoutError:
-            return [str(found) for found in last if strict or found.corrupt]
+            return [str(found) for found in left(hurried=False) if strict or found.corrupt]
         return []
 
     def wait_until_settled(self, layout):
@@ -170,11 +182,12 @@ class World:
         if self.direct:
             return
 
-        def settled():
-            return not any(found.unfinished for found in self.findings(layout))
+        def unfinished(hurried=True):
+            return any(found.unfinished for found in self.findings(layout, hurried))
 
         with contextlib.suppress(TimeoutError):
-            wait_for(settled, "tails to move", SETTLED_SECONDS, PAUSE)
+            if unfinished(hurried=False):
+                wait_for(lambda: not unfinished(), "tails to move", SETTLED_SECONDS, PAUSE)
 
 
 def _documents(array):

@@ -67,13 +67,15 @@ class Mongod(Process):
 class Cluster:
     """Context manager: `members` mongods as one replica set, or one standalone (members=0).
 
-    A `secure` replica set has users: client() signs in as the administrator.
+    A `secure` replica set has users: client() signs in as the administrator. One that is not `durable`
+    calls a write a majority's before its journal has it: for tests in which no server ends.
     """
 
-    def __init__(self, members=1, options=(), secure=False):
+    def __init__(self, members=1, options=(), secure=False, durable=True):
         self.folder = new_folder("mongod")
         self.replica_set = SET_NAME if members else None
         self.secure = secure
+        self.durable = durable
         if secure:
             options = [*options, "--keyFile", _key_file(self.folder)]
         self.members = [
@@ -110,6 +112,7 @@ class Cluster:
         with self.members[0].client() as client:
             client.admin.command("replSetInitiate", {
                 "_id": self.replica_set, "members": members, "settings": settings,
+                "writeConcernMajorityJournalDefault": self.durable,
             })
         self.wait_for_primary()
 

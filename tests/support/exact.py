@@ -4,6 +4,7 @@ A value is a pair (type, payload). The payload of a document, an array or a scop
 (name, value); that of anything else is its bytes. `value_of` makes values of plain Python ones.
 """
 
+import functools
 import struct
 import zlib
 
@@ -34,6 +35,7 @@ class Raw:
         self.payload = payload
 
 
+@functools.lru_cache(4096)
 def _cstring(text):
     data = text.encode("utf-8", "surrogateescape")
     if 0 in data:
@@ -112,10 +114,16 @@ def value_of(value):
         return DOCUMENT, pairs_of(value)
     if isinstance(value, list):
         return ARRAY, [(str(i), value_of(item)) for i, item in enumerate(value)]
-    for kind, make in _MAKERS:
-        if isinstance(value, kind):
-            return make(value)
-    raise TypeError(f"no BSON type for {type(value)}")
+    return _maker(type(value))(value)
+
+
+@functools.lru_cache
+def _maker(kind):
+    """What makes values of a Python type."""
+    for base, make in _MAKERS:
+        if issubclass(kind, base):
+            return make
+    raise TypeError(f"no BSON type for {kind}")
 
 
 def encode(pairs):
@@ -134,13 +142,11 @@ def document(value):
 
 
 def _payload_size(data, kind, at):
-    if kind in _FIXED:
-        return _FIXED[kind]
     if kind == REGEX:
         middle = data.index(b"\0", at) + 1
         return data.index(b"\0", middle) + 1 - at
     size = _int32.unpack_from(data, at)[0]
-    if kind == CODE_WITH_SCOPE:
+    if kind in (DOCUMENT, ARRAY, CODE_WITH_SCOPE):
         return size
     if kind == BINARY:
         return size + 5
@@ -151,29 +157,45 @@ def _payload_size(data, kind, at):
     raise ValueError(f"unknown BSON type {kind} at {at}")
 
 
-def parse(data, at=0):
-    """The (name, value) pairs of the document that starts at `at`."""
+def fields(data, at=0):
+    """(name, type, where its value begins, where it ends) of each field of the document that starts at `at`."""
     end = at + _int32.unpack_from(data, at)[0] - 1
     if end >= len(data) or data[end] != 0:
         raise ValueError("a document that does not end where it says")
     at += 4
-    pairs = []
+    found = []
     while at < end:
         kind = data[at]
-        name_end = data.index(b"\0", at)
-        name = data[at + 1:name_end].decode("utf-8", "surrogateescape")
-        at = name_end + 1
-        if kind in (DOCUMENT, ARRAY):
-            size = _int32.unpack_from(data, at)[0]
-            payload = parse(data, at)
-        else:
-            size = _payload_size(data, kind, at)
-            payload = data[at:at + size]
-        if at + size > end:
+        name_end = data.index(b"\0", at + 1)
+        start = name_end + 1
+        size = _FIXED.get(kind)
+        after = start + (_payload_size(data, kind, start) if size is None else size)
+        if after > end:
             raise ValueError("an element that reaches beyond its document")
-        pairs.append((name, (kind, payload)))
-        at += size
-    return pairs
+        found.append((data[at + 1:name_end].decode("utf-8", "surrogateescape"), kind, start, after))
+        at = after
+    return found
+
+
+def parse(data, at=0):
+    """The (name, value) pairs of the document that starts at `at`."""
+    return [
+        (name, (kind, parse(data, start) if kind in (DOCUMENT, ARRAY) else data[start:after]))
+        for name, kind, start, after in fields(data, at)
+    ]
+
+
+def find(data, path):
+    """The value at a dotted path through documents, of which nothing else is taken apart; None where there is none."""
+    kind, start, after = DOCUMENT, 0, len(data)
+    for part in path.split("."):
+        if kind != DOCUMENT:
+            return None
+        found = [place for name, *place in fields(data, start) if name == part]
+        if not found:
+            return None
+        kind, start, after = found[0]
+    return kind, parse(data, start) if kind in (DOCUMENT, ARRAY) else data[start:after]
 
 
 def get(pairs, path):

@@ -516,8 +516,12 @@ Test(sequence_model, a_read_is_never_torn_whatever_others_do_meanwhile)
 /* ---- edits ---- */
 
 /* Between any two commands of an edit, and in its pauses, others take a step or none: all ways to
- * place at most `BUDGET` steps are gone through. */
+ * place at most `BUDGET` steps are gone through. The sanitizers see the same code in fewer. */
+#ifdef __SANITIZE_ADDRESS__
+#define BUDGET 1
+#else
 #define BUDGET 2
+#endif
 #define POINTS 64
 
 static struct {
@@ -837,7 +841,7 @@ Test(sequence_model, an_edit_happens_once_on_the_whole_array_whatever_others_do_
 		}
 	cr_log_info("%d edits: %d applied, %d folded, %d folds lost, %d missed, %d gave up", played,
 		    edits.plain, edits.folded, edits.lost, edits.missed, edits.gave_up);
-	cr_assert(edits.folded > 1000, "%d", edits.folded);
-	cr_assert(edits.lost > 100, "%d", edits.lost);
-	cr_assert(edits.missed > 100, "%d", edits.missed);
+	cr_assert(edits.folded > (BUDGET == 1 ? 100 : 1000), "%d", edits.folded);
+	cr_assert(edits.lost > (BUDGET == 1 ? 10 : 100), "%d", edits.lost);
+	cr_assert(edits.missed > (BUDGET == 1 ? 10 : 100), "%d", edits.missed);
 }
