@@ -1,5 +1,6 @@
 """spillway.rules: serve does not start where documents are spilled under a rule that is gone, or has another layout."""
 
+import pymongo
 import pytest
 
 from support.cluster import Cluster
@@ -71,6 +72,43 @@ def test_another_layout(cluster, shop):
 def test_other_limits(cluster, shop):
     starts(cluster, [{**EAGER, "threshold": 5}])
     assert shop.client.spillway.rules.find_one()["limits"]["threshold"] == 5
+
+
+def kept(shop):
+    """How many elements each main document holds itself."""
+    return {each["_id"]: len(each["list"]) for each in shop.books.find()}
+
+
+def seen(spillway):
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        return {each["_id"]: each["list"] for each in client.shop.books.find()}
+
+
+def test_a_lowered_threshold_moves_more_and_a_raised_one_leaves_what_is_spilled(cluster, shop):
+    arrays = {1: list(range(9)), 2: [0, 1, 2], 3: [0, 1], 4: [0, 1, 2, 3]}
+    shop.books.insert_many({"_id": i, "list": arrays[i]} for i in (2, 3))
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 2}]) as lowered:
+        wait_for(lambda: kept(shop) == {1: 3, 2: 2, 3: 2}, "what is too long now to be moved")
+        assert seen(lowered) == {i: arrays[i] for i in (1, 2, 3)}
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 5}]) as raised:
+        with pymongo.MongoClient("127.0.0.1", raised.port, directConnection=True) as client:
+            client.shop.books.insert_one({"_id": 4, "list": arrays[4]})
+            client.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
+        wait_for(lambda: shop.books.find_one({"_id": 1})["_spill"]["list"]["n"] == 7, "the push to be moved")
+        assert kept(shop) == {1: 3, 2: 2, 3: 2, 4: 4}
+        assert seen(raised) == {**arrays, 1: list(range(10))}
+
+
+def test_undo_and_migrate_bring_what_is_spilled_to_a_raised_threshold(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": [0, 1, 2, 3]})
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    assert kept(shop) == {1: 3, 2: 3}
+    with Operator(cluster, [{**RULE, "threshold": 5}]) as raised:
+        raised.run("undo", "--execute", code=0)
+        raised.run("migrate", "--execute", code=0)
+        assert raised.run("verify", code=0)["spilled"] == 1
+    assert kept(shop) == {1: 5, 2: 4}
 
 
 def test_nothing_is_spilled_any_more(cluster, shop):
