@@ -19,6 +19,7 @@ enum edit_step {
 	STEP_BEGIN,
 	STEP_SEARCH, /* for the documents that the filter means */
 	STEP_WRITE,
+	STEP_WORDS, /* for an error that quotes the filter */
 	STEP_LOOK,
 	STEP_SETTLE,
 	STEP_PROBE,
@@ -229,6 +230,10 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 	/* A retry of what once inserted: history wants to be asked by an upsert. */
 	if (summary.code == ERROR_RETRY_OF_ANOTHER_KIND && edit->write.upsert && !edit->upsert)
 		return write_none(edit);
+	if (edit_words_wanted(edit)) {
+		edit->step = STEP_WORDS;
+		return edit_send_words(edit, sequence);
+	}
 	if (edit->upsert && is_duplicate(&summary) &&
 	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return look(edit, sequence, input);
@@ -731,6 +736,9 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 		return take_search(edit, sequence, input, reply);
 	case STEP_WRITE:
 		return take_write(edit, sequence, input, reply);
+	case STEP_WORDS:
+		edit_take_words(edit, reply);
+		return done(edit);
 	case STEP_LOOK:
 		return take_look(edit, sequence, input, reply);
 	case STEP_SETTLE:

@@ -129,3 +129,12 @@ must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
 void edit_write_empty(struct edit *edit);
 /* `_id` can be named exactly under the write's collation. */
 bool edit_can_pin(const struct edit *edit, const struct element *id);
+
+/* ---- edit_words.c: errors that quote the filter ---- */
+
+/* `reply` is one. */
+bool edit_words_wanted(const struct edit *edit);
+/* Asks for mongod's words on the client's own filter, */
+enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequence);
+/* which take their place in `reply`. */
+void edit_take_words(struct edit *edit, const struct packet *explained);

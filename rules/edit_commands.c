@@ -471,6 +471,15 @@ static void write_match(const struct edit *edit, struct buffer *out, size_t *pla
 	writer_close(out, stage);
 }
 
+/* {$natural: 1}: of a pipeline that is a hint. */
+static bool sorts_naturally(const struct edit *edit)
+{
+	struct element order;
+
+	return edit->write.sort.type == BSON_BYTE_DOCUMENT &&
+	       document_find(edit->write.sort.value, "$natural", &order);
+}
+
 /* Sorted by _id, mongod meets the documents one by one: those behind the first one that matches
  * are not judged. */
 static bool sorts_first(const struct edit *edit)
@@ -487,7 +496,7 @@ static void write_sort(const struct edit *edit, struct buffer *out, size_t *plac
 {
 	const struct element *sort = &edit->write.sort;
 
-	if (sort->type == BSON_BYTE_DOCUMENT && sort->value.length > 5 &&
+	if (sort->type == BSON_BYTE_DOCUMENT && sort->value.length > 5 && !sorts_naturally(edit) &&
 	    sorts_first(edit) == first)
 		write_stage(out, place, "$sort", sort);
 }
@@ -517,7 +526,9 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	cursor = writer_open_document(out, "cursor");
 	write_batch_size(edit, out);
 	writer_close(out, cursor);
-	if (!pinned)
+	if (!pinned && edit->write.hint.type == 0 && sorts_naturally(edit))
+		writer_renamed(out, "hint", &edit->write.sort);
+	else if (!pinned)
 		write_option(out, &edit->write.hint);
 	write_options(edit, sequence);
 	return send(edit, sequence, input, body);

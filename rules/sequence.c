@@ -7,15 +7,55 @@
 
 #include <stdlib.h>
 
+/* Where the command was to start the transaction and nothing was sent, there is none. */
+static bool ends_transaction(const struct sequence *sequence)
+{
+	const struct command *command = &sequence->match.command;
+
+	return sequence->failed && command_has(command, FIELD_AUTOCOMMIT) &&
+	       (sequence->begun || !command_has(command, FIELD_START_TRANSACTION));
+}
+
+static enum sequence_outcome send_abort(struct sequence *sequence)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body, concern;
+
+	buffer_append(&sequence->answer, sequence->output.data, sequence->output.length);
+	sequence->ending = sequence->begun = true;
+	body = sequence_begin_command(sequence);
+	writer_int32(out, "abortTransaction", 1);
+	writer_string(out, "$db", "admin");
+	sequence_write_cursor_fields(sequence);
+	concern = writer_open_document(out, "writeConcern");
+	writer_int32(out, "w", 1);
+	writer_close(out, concern);
+	return sequence_send_command(sequence, body);
+}
+
+/* Whatever became of it: there may have been no transaction. */
+static enum sequence_outcome take_abort(struct sequence *sequence)
+{
+	buffer_append(&sequence->buffer, sequence->answer.data, sequence->answer.length);
+	sequence->output = buffer_view(&sequence->buffer);
+	return SEQUENCE_DONE;
+}
+
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input)
 {
+	enum sequence_outcome outcome;
+
 	if (sequence->started == 0)
 		sequence->started = input->now;
 	packet_fini(&sequence->held);
 	sequence->buffer.length = 0;
 	sequence->begun = sequence->begun || input->reply;
-	return sequence->resume(sequence, input);
+	if (sequence->ending)
+		return take_abort(sequence);
+	outcome = sequence->resume(sequence, input);
+	return outcome == SEQUENCE_DONE && ends_transaction(sequence) ? send_abort(sequence)
+								      : outcome;
 }
 
 void sequence_notes(const struct sequence *sequence,
@@ -34,6 +74,7 @@ void sequence_free(struct sequence *sequence)
 	packet_fini(&sequence->request);
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
+	buffer_fini(&sequence->answer);
 	free(sequence);
 }
 
@@ -96,6 +137,7 @@ static void write_error(struct sequence *sequence, enum error_code code, const c
 enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
 				    const char *message, const char *label)
 {
+	sequence->failed = true;
 	sequence->output = (struct bytes){0};
 	if (wants_reply(sequence)) {
 		write_error(sequence, code, message, label);

@@ -62,7 +62,10 @@ struct sequence {
 	size_t move_target; /* of the namespace: whose array `move` is about */
 	bool move_helped;
 	unsigned pause;
-	bool begun; /* something was sent: a transaction that the command starts has started */
+	bool begun;  /* something was sent: a transaction that the command starts has started */
+	bool failed; /* the answer has an error of ours */
+	bool ending; /* the client's transaction, for that error */
+	struct buffer answer; /* meanwhile */
 	struct sequence_counts counts;
 };
 
@@ -77,7 +80,8 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 void sequence_notes(const struct sequence *sequence,
 		    void (*take)(void *context, const struct mover_note *note), void *context);
 
-/* For the sequences themselves. */
+/* For the sequences themselves. In a client's transaction an error of ours ends it, as mongod's
+ * errors do: what comes next is answered as behind any error. */
 
 /* Ends with a reply of ours. `label` may be NULL. */
 enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,

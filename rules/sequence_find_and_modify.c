@@ -69,6 +69,18 @@ static bool edit_field(void *context, struct buffer *out, const struct element *
 	return false;
 }
 
+/* {_id: x} and no more: mongod takes the document by its _id, and never looks at the sort. */
+static bool sort_is_idle(const struct edit *edit)
+{
+	struct cursor cursor;
+	struct element field;
+
+	return edit->pinned && edit->write.hint.type == 0 && edit->write.collation.type == 0 &&
+	       cursor_open(&cursor, edit->write.filter.value) &&
+	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &field) == CURSOR_END;
+}
+
 /* The client's command with the edit's filter. */
 static bool edit_field_of_edit(void *context, struct buffer *out, const struct element *field)
 {
@@ -86,6 +98,8 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		writer_bool(out, "upsert", edit->upsert);
 		return true;
 	}
+	if (element_is(field, "sort") && field->type == BSON_BYTE_DOCUMENT && sort_is_idle(edit))
+		return true;
 	if (element_is(field, "update") && edit->update.type != 0) {
 		writer_renamed(out, "update", &edit->update);
 		return true;

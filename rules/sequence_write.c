@@ -440,6 +440,7 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 	     (command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0)))
 		return sequence_refuse_write(sequence, edit->code, edit->message);
 	write_result_add_error(&write->result, write->sent, edit->code, bytes_of(edit->message));
+	sequence->failed = true;
 	forget_counts(write);
 	return end_edit(sequence, input);
 }

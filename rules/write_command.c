@@ -33,9 +33,9 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 {
 	bool edited = command->filter.length > 0;
 
-	if (edited && element_is(field, "q"))
+	if (edited && element_is(field, "q") && field->type == BSON_BYTE_DOCUMENT)
 		writer_document(out, "q", command->filter);
-	else if (edited && element_is(field, "upsert"))
+	else if (edited && element_is(field, "upsert") && field->type == BSON_BYTE_BOOL)
 		writer_bool(out, "upsert", command->upsert);
 	else if (edited && command->update.type != 0 && element_is(field, "u"))
 		writer_element(out, &command->update);

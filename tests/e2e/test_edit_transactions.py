@@ -197,6 +197,36 @@ def test_all_operations_in_one(shop, how):
     assert how == COMMIT or [plain, through] == before
 
 
+REFUSED = {
+    "a filter that can't be judged": {"update": "@", "updates": [
+        {"q": {"$where": "this.list.length > 1"}, "u": {"$push": {"list": 7}}}]},
+    "a modification by such a filter": {"findAndModify": "@", "query": {"$where": "this.list.length > 1"}, "remove": True},
+    "the state": update({"$set": {"_spill": 1}}),
+    "a read": {"find": "@", "filter": {"list": {"$gt": 1, "$lt": 8}}, "projection": {"list.$": 1}},
+    "a second q": {"update": "@", "updates": [
+        (exact.DOCUMENT, exact.pairs_of([("q", {"n": 1}), ("q", {}), ("u", {"$pop": {"list": 1}})]))]},
+}
+WRONG = update({"$pull": {"n": 1}})
+
+
+@pytest.mark.parametrize("first", ["it comes first", "it comes behind a write"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_refusal_ends_it_as_an_error_of_mongod_does(shop, name, first):
+    shop.fill()
+    before = shop.seen()
+    plain, through = transactions = both(shop)
+    if first != "it comes first":
+        same(transactions, OPERATIONS["push in front"])
+    reply = plain.call(WRONG)
+    assert reply["ok"] == 0 or reply["writeErrors"]
+    reply = through.call(REFUSED[name])
+    assert reply["ok"] == 0 and reply["errmsg"].startswith("Spillway rule"), reply
+    reply = same(transactions, OPERATIONS["elsewhere"])
+    assert (reply["code"], reply["errorLabels"]) == (251, ["TransientTransactionError"])
+    end(transactions, COMMIT)
+    assert shop.seen() == before
+
+
 def require_conflict(transactions, command):
     reply = same(transactions, command)
     assert (reply["code"], reply["errorLabels"]) == (112, ["TransientTransactionError"])

@@ -186,6 +186,14 @@ static inline struct message play_message(const struct play *play)
 		cr_assert((play)->sent_id >= PLAY_OURS); \
 	} while (0)
 
+/* An error of ours ends the client's TRANSACTION; the server says what it likes. */
+#define play_end_transaction(play) \
+	do { \
+		play_expect_helper(play, "{'abortTransaction': 1, '$db': 'admin', " TRANSACTION \
+					 ", 'writeConcern': {'w': 1}}"); \
+		play_reply(play, "{'ok': 0.0, 'code': 251, 'codeName': 'NoSuchTransaction'}"); \
+	} while (0)
+
 /* The documents of the message's one sequence. */
 #define play_expect_documents(play, name, json) \
 	do { \

@@ -182,6 +182,8 @@ static void lose_to_the_end(const char *command)
 		if (i < 3)
 			expect_pause();
 	}
+	if (strstr(command, "autocommit"))
+		play_end_transaction(&play);
 	play_expect_error(&play, 112, "nothing was applied");
 	cr_assert_eq(play_notes(&play), 0);
 }
@@ -225,6 +227,49 @@ Test(edit, an_array_too_large_for_its_document_is_refused)
 					  "'errmsg': 'the whole array, which this write needs in "
 					  "one document, passes 16 MB'}], 'nModified': 0, 'ok': "
 					  "1.0}");
+		play_close(&play);
+	}
+}
+
+Test(edit, an_array_too_large_ends_a_transaction)
+{
+	start(UPDATE(STATEMENT("{'_id': 1}", ""), ", " TRANSACTION));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_reply(&play, "{'ok': 0.0, 'code': 10334, 'errmsg': 'x'}");
+	play_end_transaction(&play);
+	play_expect_answer(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 10334, 'errmsg': "
+				  "'the whole array, which this write needs in one document, "
+				  "passes 16 MB'}], 'nModified': 0, 'ok': 1.0}");
+	play_close(&play);
+}
+
+#define QUOTED(of) "error processing query: ns=shop.booksTree: " of " planner returned error"
+#define PLANNER_ERROR(of) \
+	"{'n': 0, 'writeErrors': [{'index': 0, 'code': 2, 'errmsg': '" QUOTED( \
+		of) "'}], 'nModified': 0, 'ok': 1.0}"
+
+/* The planner's errors quote the filter: an explain has the words for the client's. */
+Test(edit, an_error_that_quotes_the_filter_quotes_the_clients)
+{
+	static const struct {
+		const char *explained, *answer;
+	} cases[] = {
+		{"{'ok': 0.0, 'code': 2, 'errmsg': '" QUOTED("the client s") "'}",
+		 PLANNER_ERROR("the client s")},
+		/* the index is there by now */
+		{"{'queryPlanner': {}, 'ok': 1.0}", PLANNER_ERROR("with a guard")},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		start(ONE);
+		play_reply(&play, PLANNER_ERROR("with a guard"));
+		play_expect_helper(&play, "{'explain': {'update': 'books', 'updates': [{'q': "
+					  "{'_id': 1}, 'u': {'$set': {'x': 1}}, 'multi': false}]}, "
+					  "'verbosity': 'queryPlanner', '$db': 'shop'}");
+		play_reply(&play, cases[i].explained);
+		play_expect_answer(&play, cases[i].answer);
 		play_close(&play);
 	}
 }

@@ -30,6 +30,22 @@ Test(sequence, what_wants_no_reply_is_refused_without_one)
 	play_close(&play);
 }
 
+Test(sequence, a_refusal_ends_the_clients_transaction)
+{
+	play_command(&play, "{'mapReduce': 'books', " TRANSACTION ", '$db': 'shop'}",
+		     VERDICT_REFUSE);
+	play_end_transaction(&play);
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+	/* nothing has begun */
+	play_command(&play,
+		     "{'mapReduce': 'books', " TRANSACTION
+		     ", 'startTransaction': true, '$db': 'shop'}",
+		     VERDICT_REFUSE);
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+}
+
 Test(sequence, what_changes_a_collection_goes_both_ways_as_it_came)
 {
 	struct made made = {.body = "{'collMod': 'books', '$db': 'shop'}", .checksum = true};

@@ -314,6 +314,7 @@ Test(sequence_aggregate, a_generation_that_ended_is_asked_for_again_and_not_for_
 	/* in a transaction the error has ended it */
 	start(FIND(BY_ARRAY ", " TRANSACTION));
 	play_reply(&play, DIED);
+	play_end_transaction(&play);
 	play_expect_error(&play, 134, "try again");
 	play_close(&play);
 }
