@@ -310,7 +310,7 @@ static void match_find(const struct matching *matching)
 	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
 	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max"))
 		return;
-	if (options_of_find(matching->command) == OPTIONS_WRONG)
+	if (array && options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
 	matching->match->verdict = VERDICT_READ;
 	matching->match->wrong = array && projection_is_wrong(matching);
