@@ -331,8 +331,7 @@ static void match_find(const struct matching *matching)
 		return;
 	match_reassemble(match, "a find that reads the ruled array",
 			 aggregate_unserved_find(matching->command, match->namespace));
-	match->windows =
-		match->verdict == VERDICT_AGGREGATE && !array && takes_windows(matching);
+	match->windows = match->verdict == VERDICT_AGGREGATE && !array && takes_windows(matching);
 	if (match->windows)
 		match->verdict = VERDICT_READ;
 }

@@ -105,8 +105,7 @@ static enum sequence_outcome send_client_command(struct sequence *sequence)
 
 	sequence->step = READ_ASKED;
 	if (match->windows) {
-		read->windows =
-			must_calloc(match->namespace->target_count, sizeof(*read->windows));
+		read->windows = must_calloc(match->namespace->target_count, sizeof(*read->windows));
 		require(windows_of(match->command.fields[FIELD_PROJECTION].value, match->namespace,
 				   read->windows));
 	}
