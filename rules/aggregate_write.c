@@ -263,24 +263,17 @@ static bool only_windows(const struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
 	const struct element *filter = &command->fields[FIELD_FILTER],
-			     *sort = &command->fields[FIELD_SORT];
-	struct cursor cursor;
-	struct window window;
-	struct element field;
-	size_t windows = 0;
+			     *sort = &command->fields[FIELD_SORT],
+			     *projection = &command->fields[FIELD_PROJECTION];
+	auto_free struct window *windows =
+		must_calloc(pipeline->namespace->target_count, sizeof(*windows));
 
 	if ((filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) ||
 	    (sort->type == BSON_BYTE_DOCUMENT &&
-	     reads_of_keys(sort->value, pipeline->namespace).kind != READS_NOTHING) ||
-	    !open_projection(pipeline, &cursor))
+	     reads_of_keys(sort->value, pipeline->namespace).kind != READS_NOTHING))
 		return false;
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (window_of(&field, pipeline->namespace, &window))
-			windows++;
-		else if (field.type == BSON_BYTE_DOCUMENT || field.type == BSON_BYTE_ARRAY ||
-			 field.type == BSON_BYTE_STRING)
-			return false; /* an expression may read anything */
-	return windows == pipeline->namespace->target_count;
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       windows_of(projection->value, pipeline->namespace, windows);
 }
 
 static void add_windows(struct pipeline *pipeline)

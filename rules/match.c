@@ -11,6 +11,7 @@
 #include "rules/project_write.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
+#include "rules/window.h"
 
 #include <stdio.h>
 
@@ -300,24 +301,39 @@ static bool projection_is_wrong(const struct matching *matching)
 			     matching->match->namespace) == PROJECT_WRONG;
 }
 
+/* A find that looks at its arrays only to cut windows out of them. */
+static bool takes_windows(const struct matching *matching)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+	const struct element *projection = &matching->command->fields[FIELD_PROJECTION];
+	auto_free struct window *windows = must_calloc(namespace->target_count, sizeof(*windows));
+
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       windows_of(projection->value, namespace, windows) &&
+	       window_in_one_reply(matching->command);
+}
+
 static void match_find(const struct matching *matching)
 {
-	bool array = false;
+	struct match *match = matching->match;
+	bool array = false, cut = false;
 
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
-	    judge_projection(matching, &array) ||
-	    judge_keys(matching, FIELD_SORT, "sort", &array) ||
+	    judge_projection(matching, &cut) || judge_keys(matching, FIELD_SORT, "sort", &array) ||
 	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
 	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max"))
 		return;
-	if (options_of_find(matching->command) == OPTIONS_WRONG)
+	if ((array || cut) && options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
-	matching->match->verdict = VERDICT_READ;
-	matching->match->wrong = array && projection_is_wrong(matching);
-	if (array && !matching->match->wrong && !finds_nothing(matching->command))
-		match_reassemble(
-			matching->match, "a find that reads the ruled array",
-			aggregate_unserved_find(matching->command, matching->match->namespace));
+	match->verdict = VERDICT_READ;
+	match->wrong = (array || cut) && projection_is_wrong(matching);
+	if ((!array && !cut) || match->wrong || finds_nothing(matching->command))
+		return;
+	match_reassemble(match, "a find that reads the ruled array",
+			 aggregate_unserved_find(matching->command, match->namespace));
+	match->windows = match->verdict == VERDICT_AGGREGATE && !array && takes_windows(matching);
+	if (match->windows)
+		match->verdict = VERDICT_READ;
 }
 
 static void match_count(const struct matching *matching)

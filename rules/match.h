@@ -57,6 +57,7 @@ struct match {
 	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
 	bool edits;             /* some statement needs a whole array: see edit.h */
 	bool wrong;             /* VERDICT_READ: its projection is one that mongod refuses */
+	bool windows;           /* VERDICT_READ: a find of nothing but windows of its arrays */
 	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
 				   MATCH_NO_STAGE: its own documents stay as they are */
 	bool changes_fitness;   /* createIndexes, collMod, create, drop, renameCollection on

@@ -50,41 +50,35 @@ static size_t least(size_t one, size_t other)
 /* What type and name of elements in a row have in common: the type and the name's length. A loop
  * that only makes sure of it needs not find one name's end to get to the next element. */
 struct shape {
-	uint64_t type;
-	uint64_t mask;
-	uint64_t marks;
-	size_t head; /* bytes before the value */
+	uint64_t mask;   /* of the first eight bytes; of a digit only that it is like one */
+	uint64_t common; /* what they are under it */
+	size_t head;     /* bytes before the value */
 };
 
-/* The first eight bytes of an element whose type this is: the highest bit of a byte is set where it
- * is the type's, or a NUL, or (this only above such a one) a 1. Other bits mean nothing. */
-static inline uint64_t head_marks(const uint8_t *at, uint64_t type)
-{
-	uint64_t head = (uint64_t)load_int64(at) ^ type;
-
-	return (head - 0x0101010101010101) & ~head;
-}
-
-/* False where the name's NUL is not among the first eight bytes, or the name is empty or begins
- * with a 1: then marks would not tell. */
+/* False where the name's NUL is not among the first eight bytes. */
 static inline bool shape_of(const uint8_t *at, struct shape *shape)
 {
-	const uint64_t highest = 0x8080808080808080;
-	uint64_t marks = head_marks(at, *at) & highest & ~(uint64_t)0xff;
-	uint64_t nul = marks & -marks;
-
-	if (at[1] <= 1 || marks == 0)
-		return false;
-	shape->type = *at;
-	shape->marks = nul | 0x80;
-	shape->mask = (nul | (nul - 1)) & highest;
-	shape->head = (size_t)__builtin_ctzll(marks) / 8 + 1;
-	return true;
+	shape->mask = 0xff;
+	for (size_t i = 1; i < sizeof(shape->mask); i++) {
+		/* Where the higher half is not 0, the whole is not. */
+		shape->mask |= (uint64_t)(at[i] >> 4 ? 0xf0 : 0xff) << 8 * i;
+		if (at[i] == 0) {
+			shape->common = (uint64_t)load_int64(at) & shape->mask;
+			shape->head = i + 1;
+			return true;
+		}
+	}
+	return false;
 }
 
 static inline bool shape_fits(const struct shape *shape, const uint8_t *at)
 {
-	return (head_marks(at, shape->type) & shape->mask) == shape->marks;
+	return ((uint64_t)load_int64(at) & shape->mask) == shape->common;
+}
+
+static inline uint8_t shape_type(const struct shape *shape)
+{
+	return (uint8_t)shape->common;
 }
 
 static inline size_t name_size(struct array_name name)
@@ -135,7 +129,7 @@ static bool stride_of(const struct run *run, struct stride *stride)
 
 	if (run->end - run->at < REACH || !shape_of(run->at, &stride->shape))
 		return false;
-	stride->size = value_sizes[stride->shape.type];
+	stride->size = value_sizes[shape_type(&stride->shape)];
 	stride->head = 1 + name_size(run->name);
 	stride->unit = unit;
 	stride->tens = ten * 0xff;
@@ -180,7 +174,7 @@ static __attribute__((noinline)) size_t copy_fixed(struct run *run, const struct
 	struct quota quota = quota_of(run->name, most);
 
 	while (shape_fits(&same.shape, at)) {
-		*to = (uint8_t)same.shape.type;
+		*to = shape_type(&same.shape);
 		memcpy(to + 1, &name, NAME_SIZE);
 		memcpy(to + same.head, at + same.shape.head, FIXED_SIZE);
 		to += same.head + same.size;
@@ -225,9 +219,9 @@ static __attribute__((noinline)) size_t copy_counted(struct run *run, const stru
 		/* No string, document or binary data takes fewer than five bytes. */
 		if (size < 5 || size > last - value)
 			break;
-		if (value[size - 1] != 0 && same.shape.type != BSON_BYTE_BINARY)
+		if (value[size - 1] != 0 && shape_type(&same.shape) != BSON_BYTE_BINARY)
 			break;
-		*to = (uint8_t)same.shape.type;
+		*to = shape_type(&same.shape);
 		memcpy(to + 1, &name, NAME_SIZE);
 		copy_value(to + same.head, value, (size_t)size);
 		to += same.head + (size_t)size;
@@ -343,14 +337,56 @@ must_check bool array_writer_copy(struct array_writer *writer, struct cursor *fr
 	return true;
 }
 
+/* How long the value is at whose end a reader may look REACH bytes further; 0: left to cursor_next.
+ */
+static inline size_t value_length(const uint8_t *value, uint8_t type, const uint8_t *last)
+{
+	const size_t size = value_sizes[type];
+	ptrdiff_t length = (ptrdiff_t)size - COUNTED;
+
+	if (!(size & COUNTED))
+		return size;
+	length += load_int32(value);
+	if (length < 5 || length > last - value ||
+	    (value[length - 1] != 0 && type != BSON_BYTE_BINARY))
+		return 0;
+	return (size_t)length;
+}
+
+/* Passes over up to `most` elements like the first. */
+static size_t skip_alike(struct cursor *from, size_t most)
+{
+	const uint8_t *at = from->at, *last;
+	struct shape shape;
+	size_t count = 0;
+
+	if (from->end - at < REACH || !shape_of(at, &shape))
+		return 0;
+	last = from->end - REACH;
+	while (count < most && at <= last && shape_fits(&shape, at)) {
+		size_t length = value_length(at + shape.head, shape_type(&shape), last);
+
+		if (length == 0)
+			break;
+		at += shape.head + length;
+		count++;
+	}
+	from->at = at;
+	return count;
+}
+
 must_check bool array_skip(struct cursor *from, size_t most, size_t *count)
 {
 	struct element element;
-	size_t done = 0;
+	size_t done = 0, alike;
 
-	for (; done < most; done++) {
-		enum cursor_step step = cursor_next(from, &element);
+	while (done < most) {
+		enum cursor_step step = CURSOR_ELEMENT;
 
+		alike = skip_alike(from, most - done);
+		done += alike;
+		if (alike == 0 && (step = cursor_next(from, &element)) == CURSOR_ELEMENT)
+			done++;
 		if (step == CURSOR_END)
 			break;
 		if (step != CURSOR_ELEMENT)

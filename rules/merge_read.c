@@ -50,15 +50,16 @@ struct generation {
 	struct element link;
 	size_t first, last; /* parts */
 	size_t size;        /* of all parts' bytes */
+	size_t from, until; /* of windows: the elements that are wanted */
 };
 
 struct gap {
-	struct bytes array; /* as the document has it */
-	size_t head;        /* elements before the gap */
-	size_t head_size;   /* their bytes */
-	size_t count;       /* elements that fill it */
+	struct bytes array;    /* as the document has it */
+	struct window_cut cut; /* what becomes of it; `until` - `first` elements fill the gap */
+	size_t there;          /* elements that take `size` bytes */
+	size_t size;
 	size_t target;
-	const uint8_t *id;
+	const uint8_t *id; /* NULL: nothing fills it */
 	size_t generation;
 };
 
@@ -73,6 +74,7 @@ struct entry {
 
 struct merge {
 	const struct ruled_namespace *namespace;
+	const struct window *windows;                    /* NULL: arrays are wanted whole */
 	struct buffer entries, gaps, generations, parts; /* lists of the above */
 	size_t *slots; /* generations by a hash of their id: open addressing, at most half full */
 	size_t slot_mask;
@@ -151,6 +153,11 @@ struct merge *merge_new(const struct ruled_namespace *namespace)
 	for (size_t i = 0; i < namespace->target_count; i++)
 		hide_names_of(merge, namespace->targets[i].rule);
 	return merge;
+}
+
+void merge_set_windows(struct merge *merge, const struct window *windows)
+{
+	merge->windows = windows;
 }
 
 void merge_free(struct merge *merge)
@@ -234,7 +241,10 @@ static size_t generation_use(struct merge *merge, const struct gap *gap, const s
 		generation->target = gap->target;
 	}
 	generation = generation_at(merge, *slot);
-	generation->users++;
+	if (generation->users++ == 0 || gap->cut.first < generation->from)
+		generation->from = gap->cut.first;
+	if (generation->users == 1 || gap->cut.until > generation->until)
+		generation->until = gap->cut.until;
 	generation->link = *link;
 	generation_empty(generation);
 	return *slot;
@@ -330,35 +340,85 @@ static bool array_has(struct bytes array, int64_t least, size_t *size)
 	return true;
 }
 
+static size_t gap_count(const struct merge *merge)
+{
+	return LIST_COUNT(merge->gaps, struct gap);
+}
+
+/* What a window leaves of an array and of its overflow. */
+static enum merge_intake gap_cut(const struct merge *merge, const struct state *state,
+				 struct gap *gap)
+{
+	struct cursor cursor;
+	enum window_fit fit;
+
+	if (!cursor_open(&cursor, gap->array) || !array_skip(&cursor, SIZE_MAX, &gap->there))
+		return MERGE_BROKEN;
+	gap->size = gap->array.length;
+	fit = window_cut(&merge->windows[gap->target], gap->there, (size_t)state->head,
+			 (size_t)state->count, &gap->cut);
+	if (fit == WINDOW_BEYOND)
+		return MERGE_BEYOND;
+	return fit == WINDOW_FITS ? MERGE_TAKEN : MERGE_BROKEN;
+}
+
+/* The array of a target, if the document has it: with a gap or to be cut. */
+static enum merge_intake gap_add(struct merge *merge, struct bytes document, size_t target,
+				 const struct state *state)
+{
+	const char *path = merge->namespace->targets[target].rule->array;
+	enum merge_intake intake = MERGE_TAKEN;
+	struct gap gap = {.target = target};
+	struct element array;
+
+	if (!document_find_path(document, path, &array) || array.type != BSON_BYTE_ARRAY)
+		return MERGE_TAKEN;
+	gap.array = array.value;
+	if (merge->windows) {
+		intake = gap_cut(merge, state, &gap);
+	} else if (array_has(array.value, state->head, &gap.size)) {
+		gap.there = (size_t)state->head;
+		gap.cut = (struct window_cut){
+			.head = gap.there, .until = (size_t)state->count, .tail = SIZE_MAX};
+	} else {
+		intake = MERGE_BROKEN;
+	}
+	if (gap.cut.until > gap.cut.first)
+		gap.id = state->id;
+	if (intake == MERGE_TAKEN)
+		*(struct gap *)list_add(&merge->gaps, sizeof(gap)) = gap;
+	return intake;
+}
+
 /* One field of `_spill`: opens the gap that it tells of. */
 static enum merge_intake state_intake(struct merge *merge, struct bytes document,
 				      const struct element *field)
 {
 	size_t target = target_of_key(merge, field->name);
-	const char *path;
-	struct element array;
 	struct state state;
-	struct gap *gap;
-	size_t size;
 
 	if (target == NONE)
 		return foreign_intake(field);
 	if (!state_read(field, &state))
 		return MERGE_BROKEN;
-	path = merge->namespace->targets[target].rule->array;
-	if (state.count == 0 || !document_find_path(document, path, &array) ||
-	    array.type != BSON_BYTE_ARRAY)
-		return MERGE_TAKEN;
-	if (!array_has(array.value, state.head, &size))
-		return MERGE_BROKEN;
-	gap = list_add(&merge->gaps, sizeof(*gap));
-	gap->array = array.value;
-	gap->head = (size_t)state.head;
-	gap->head_size = size;
-	gap->count = (size_t)state.count;
-	gap->target = target;
-	gap->id = state.id;
-	return MERGE_TAKEN;
+	return state.count == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state);
+}
+
+/* The arrays that have no gap are cut, too. */
+static enum merge_intake windows_intake(struct merge *merge, struct bytes document,
+					size_t first_gap)
+{
+	enum merge_intake intake = MERGE_TAKEN;
+
+	for (size_t i = 0; i < merge->namespace->target_count && intake == MERGE_TAKEN; i++) {
+		bool known = false;
+
+		for (size_t j = first_gap; j < gap_count(merge); j++)
+			known = known || gap_at(merge, j)->target == i;
+		if (!known)
+			intake = gap_add(merge, document, i, &(struct state){0});
+	}
+	return intake;
 }
 
 /* All of `_spill`; a mark says that the client has hidden `_id`. */
@@ -388,7 +448,7 @@ static enum merge_intake states_intake(struct merge *merge, struct bytes documen
 static enum merge_intake document_intake(struct merge *merge, struct bytes document,
 					 struct survey *survey)
 {
-	size_t gaps = merge->gaps.length;
+	size_t first_gap = gap_count(merge);
 	enum merge_intake intake = MERGE_TAKEN;
 
 	*survey = (struct survey){0};
@@ -398,9 +458,19 @@ static enum merge_intake document_intake(struct merge *merge, struct bytes docum
 		intake = states_intake(merge, document, survey->state.value, survey);
 	else if (survey->state.type != 0)
 		intake = MERGE_BROKEN;
-	if (intake == MERGE_TAKEN && merge->gaps.length > gaps && survey->id.type == 0)
-		return MERGE_BROKEN;
+	if (intake == MERGE_TAKEN && merge->windows)
+		intake = windows_intake(merge, document, first_gap);
+	for (size_t i = first_gap; i < gap_count(merge) && intake == MERGE_TAKEN; i++)
+		if (gap_at(merge, i)->id && survey->id.type == 0)
+			return MERGE_BROKEN;
 	return intake;
+}
+
+/* The array stays as it is. */
+static bool gap_is_none(const struct gap *gap)
+{
+	return !gap->id && gap->cut.skip + gap->cut.pass == 0 &&
+	       gap->cut.head + gap->cut.tail == gap->there;
 }
 
 /* Gives the entry its document and all gaps from `first_gap` on. */
@@ -409,24 +479,27 @@ static void entry_fill(struct merge *merge, struct entry *entry, struct bytes do
 {
 	entry->document = document;
 	entry->loses_id = survey->loses_id;
+	bool spilled = entry->spilled;
+
+	entry->document = document;
+	entry->loses_id = survey->loses_id;
 	entry->first_gap = first_gap;
-	entry->gap_count = LIST_COUNT(merge->gaps, struct gap) - first_gap;
+	entry->gap_count = gap_count(merge) - first_gap;
+	entry->changed = survey->hidden;
 	for (size_t i = first_gap; i < first_gap + entry->gap_count; i++) {
 		struct gap *gap = gap_at(merge, i);
 
-		gap->generation = generation_use(merge, gap, &survey->id);
+		gap->generation = gap->id ? generation_use(merge, gap, &survey->id) : NONE;
+		entry->spilled = entry->spilled || gap->id;
+		entry->changed = entry->changed || !gap_is_none(gap);
 	}
-	entry->changed = survey->hidden;
 	merge->changed_count += entry->changed;
-	if (entry->gap_count > 0 && !entry->spilled) {
-		entry->spilled = true;
-		merge->spilled_count++;
-	}
+	merge->spilled_count += entry->spilled && !spilled;
 }
 
 must_check enum merge_intake merge_add_document(struct merge *merge, struct bytes document)
 {
-	size_t first_gap = LIST_COUNT(merge->gaps, struct gap);
+	size_t first_gap = gap_count(merge);
 	struct survey survey;
 	enum merge_intake intake = document_intake(merge, document, &survey);
 
@@ -440,16 +513,23 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 						    struct bytes document)
 {
 	struct entry *entry = entry_at(merge, index);
-	size_t first_gap = LIST_COUNT(merge->gaps, struct gap);
+	size_t first_gap = gap_count(merge);
 	struct survey survey;
 	enum merge_intake intake = document_intake(merge, document, &survey);
 
 	if (intake != MERGE_TAKEN)
 		return intake;
 	for (size_t i = 0; i < entry->gap_count; i++)
-		generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)->users--;
+		if (gap_at(merge, entry->first_gap + i)->id)
+			generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)
+				->users--;
 	merge->changed_count -= entry->changed;
 	entry_fill(merge, entry, document, first_gap, &survey);
+	/* Its batches may have been larger than those of today: all of them are looked at. */
+	for (size_t i = 0; i < entry->gap_count; i++)
+		if (gap_at(merge, entry->first_gap + i)->id)
+			generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)
+				->from = 0;
 	return intake;
 }
 
@@ -459,6 +539,11 @@ bool merge_clean(const struct merge *merge)
 }
 
 /* How large a document will be. */
+static size_t gap_wants(const struct gap *gap)
+{
+	return gap->cut.until - gap->cut.first;
+}
+
 static double entry_guess(const struct merge *merge, const struct entry *entry)
 {
 	double size = (double)entry->document.length;
@@ -466,8 +551,8 @@ static double entry_guess(const struct merge *merge, const struct entry *entry)
 	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
 		const struct gap *gap = gap_at(merge, i);
 
-		if (gap->head > 0)
-			size += (double)gap->count * (double)gap->head_size / (double)gap->head;
+		if (gap->there > 0)
+			size += (double)gap_wants(gap) * (double)gap->size / (double)gap->there;
 	}
 	return size;
 }
@@ -491,7 +576,7 @@ static double entry_wants(const struct merge *merge, const struct entry *entry)
 	double wanted = 0;
 
 	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
-		wanted += (double)gap_at(merge, i)->count;
+		wanted += (double)gap_wants(gap_at(merge, i));
 	return wanted;
 }
 
@@ -526,12 +611,12 @@ size_t merge_wanted_elements(const struct merge *merge, size_t target)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < LIST_COUNT(merge->gaps, struct gap); i++) {
+	for (size_t i = 0; i < gap_count(merge); i++) {
 		const struct gap *gap = gap_at(merge, i);
 
-		if (gap->target == target &&
+		if (gap->id && gap->target == target &&
 		    generation_wanted(generation_at(merge, gap->generation), target))
-			count += gap->count;
+			count += gap_wants(gap);
 	}
 	return count;
 }
@@ -579,12 +664,80 @@ static void write_generations(struct merge *merge, struct buffer *out)
 	writer_close(out, condition);
 }
 
+/* By what a target's batches are in order. */
+static const char *order_of(const struct rule *rule)
+{
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		return STATE_FIELD ".p";
+	return rule->overflow.batch_field ? rule->overflow.batch_field : STATE_FIELD ".i";
+}
+
+static void write_bound(struct buffer *out, const char *field, const char *verb, size_t bound)
+{
+	size_t condition = writer_open_document(out, field);
+
+	writer_int64(out, verb, (int64_t)bound);
+	writer_close(out, condition);
+}
+
+/* The batches of one generation that overlap its windows. A batch holds at most batch_size
+ * elements: position x lies in batch x / batch_size + 1 or a later one, and from there on the index
+ * leads. */
+static void write_overlap(struct merge *merge, size_t target, struct generation *generation,
+			  struct buffer *out)
+{
+	const struct rule *rule = merge->namespace->targets[target].rule;
+	size_t link = writer_open_document(out, rule->overflow.link), list;
+
+	list = writer_open_array(out, "$in");
+	writer_renamed(out, "0", &generation->link);
+	writer_close(out, list);
+	writer_close(out, link);
+	writer_binary(out, STATE_FIELD ".g", (struct bytes){generation->id, GENERATION_SIZE});
+	if (rule->overflow.layout == RULE_BATCHES)
+		write_bound(out, order_of(rule), "$gte",
+			    generation->from / (size_t)rule->overflow.batch_size + 1);
+	write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
+	generation->asked = ASKED_BEFORE;
+}
+
+static size_t next_wanted(const struct merge *merge, size_t target, size_t at)
+{
+	while (at < generation_count(merge) && !generation_wanted(generation_at(merge, at), target))
+		at++;
+	return at;
+}
+
+/* {$or: [<batches>, ...]}, or the only one of them */
+static void write_overlaps(struct merge *merge, size_t target, struct buffer *out)
+{
+	size_t at = next_wanted(merge, target, 0), start = out->length, place = 0, either, branch;
+	char name[12];
+
+	if (next_wanted(merge, target, at + 1) == generation_count(merge)) {
+		write_overlap(merge, target, generation_at(merge, at), out);
+		return;
+	}
+	either = writer_open_array(out, "$or");
+	for (; at < generation_count(merge) && out->length - start < FILTER_LIMIT;
+	     at = next_wanted(merge, target, at + 1)) {
+		branch = writer_open_document(out, writer_index(name, place++));
+		write_overlap(merge, target, generation_at(merge, at), out);
+		writer_close(out, branch);
+	}
+	writer_close(out, either);
+}
+
 void merge_write_filter(struct merge *merge, size_t target, struct buffer *out, const char *name)
 {
 	size_t filter = writer_open_document(out, name);
 
-	write_links(merge, target, out);
-	write_generations(merge, out);
+	if (merge->windows) {
+		write_overlaps(merge, target, out);
+	} else {
+		write_links(merge, target, out);
+		write_generations(merge, out);
+	}
 	writer_close(out, filter);
 }
 
@@ -592,15 +745,10 @@ void merge_write_sort(const struct merge *merge, size_t target, struct buffer *o
 		      const char *name)
 {
 	const struct rule *rule = merge->namespace->targets[target].rule;
-	const char *order = rule->overflow.batch_field;
 	size_t sort = writer_open_document(out, name);
 
-	if (rule->overflow.layout == RULE_ELEMENTS)
-		order = STATE_FIELD ".p";
-	else if (!order)
-		order = STATE_FIELD ".i";
 	writer_int32(out, rule->overflow.link, 1);
-	writer_int32(out, order, 1);
+	writer_int32(out, order_of(rule), 1);
 	writer_close(out, sort);
 }
 
@@ -735,7 +883,7 @@ static bool fill_from(struct filling *filling, const struct part *part)
 static bool write_overflow(const struct merge *merge, const struct gap *gap,
 			   struct filling *filling)
 {
-	size_t at = generation_at(merge, gap->generation)->first;
+	size_t at = gap->id ? generation_at(merge, gap->generation)->first : NONE;
 
 	for (; at != NONE && filling->done < filling->wanted; at = part_at(merge, at)->next) {
 		if (!fill_from(filling, part_at(merge, at)))
@@ -744,19 +892,21 @@ static bool write_overflow(const struct merge *merge, const struct gap *gap,
 	return filling->done == filling->wanted;
 }
 
-static bool write_whole_array(const struct merge *merge, const struct gap *gap, struct buffer *out)
+static bool write_array(const struct merge *merge, const struct gap *gap, struct buffer *out)
 {
 	struct filling filling = {.rule = merge->namespace->targets[gap->target].rule,
-				  .wanted = gap->count};
+				  .done = gap->cut.first,
+				  .wanted = gap->cut.until};
 	struct cursor own;
 	size_t count;
 
 	if (!cursor_open(&own, gap->array))
 		return false;
 	array_writer_open(&filling.array, out);
-	if (!array_writer_copy(&filling.array, &own, gap->head, &count) ||
-	    !write_overflow(merge, gap, &filling) ||
-	    !array_writer_copy(&filling.array, &own, SIZE_MAX, &count))
+	if (!array_skip(&own, gap->cut.skip, &count) ||
+	    !array_writer_copy(&filling.array, &own, gap->cut.head, &count) ||
+	    !write_overflow(merge, gap, &filling) || !array_skip(&own, gap->cut.pass, &count) ||
+	    !array_writer_copy(&filling.array, &own, gap->cut.tail, &count))
 		return false;
 	array_writer_close(&filling.array);
 	return true;
@@ -809,7 +959,7 @@ static bool write_fields(const struct merge *merge, const struct entry *entry,
 		if (hidden)
 			continue;
 		if (gap->array.data == element.value.data) {
-			if (!write_whole_array(merge, gap, out))
+			if (!write_array(merge, gap, out))
 				return false;
 		} else if (!write_fields(merge, entry, element.value, out)) {
 			return false;
@@ -824,8 +974,9 @@ static size_t written_size(const struct merge *merge, const struct entry *entry)
 {
 	size_t size = entry->document.length;
 
-	for (size_t i = 0; i < entry->gap_count; i++)
-		size += generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)->size;
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
+		if (gap_at(merge, i)->id)
+			size += generation_at(merge, gap_at(merge, i)->generation)->size;
 	return size;
 }
 

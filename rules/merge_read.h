@@ -6,11 +6,14 @@
  * back. All documents are views that must outlive the merge. */
 #pragma once
 
-#include "rules/rules.h"
+#include "rules/window.h"
 
 struct merge;
 
 struct merge *merge_new(const struct ruled_namespace *namespace);
+/* Only these parts of the arrays are wanted, one for each target; of main's arrays comes what
+ * window_write_wider asks for. They must outlive the merge, which has no documents yet. */
+void merge_set_windows(struct merge *merge, const struct window *windows);
 void merge_free(struct merge *merge);
 
 enum merge_intake {
@@ -18,6 +21,7 @@ enum merge_intake {
 	MERGE_BROKEN,  /* not BSON, or a state that no Spillway writes */
 	MERGE_FOREIGN, /* spilled under a rule that this rule set doesn't have: must not be shown as
 			  if it were whole */
+	MERGE_BEYOND,  /* its window can't be told from what came: another way */
 };
 
 /* A document of the reply, in its order. Its state is read from `_spill`. Where the client's

@@ -5,6 +5,7 @@
 #include "rules/leaves.h"
 #include "rules/names.h"
 #include "rules/reads.h"
+#include "rules/window.h"
 
 #define SPARES 8 /* at most ten */
 
@@ -225,6 +226,7 @@ struct writing {
 	struct bytes projection;
 	struct shape shape;
 	bool inclusive;
+	bool windows;    /* of all ruled arrays */
 	size_t returned; /* ruled arrays */
 };
 
@@ -234,7 +236,7 @@ static bool returns(const struct writing *writing, size_t target)
 	enum fate fate =
 		fate_of(writing->projection, writing->namespace->targets[target].rule, &decider);
 
-	return fate == (writing->inclusive ? FATE_INCLUDED : FATE_UNNAMED);
+	return writing->windows || fate == (writing->inclusive ? FATE_INCLUDED : FATE_UNNAMED);
 }
 
 static bool client_names(struct bytes projection, const char *path)
@@ -356,9 +358,11 @@ static void write_id_mark(struct buffer *out)
 	writer_close(out, start);
 }
 
-static struct writing writing_of(struct bytes projection, const struct ruled_namespace *namespace)
+static struct writing writing_of(struct bytes projection, const struct ruled_namespace *namespace,
+				 bool windows)
 {
-	struct writing writing = {.namespace = namespace, .projection = projection};
+	struct writing writing = {
+		.namespace = namespace, .projection = projection, .windows = windows};
 	struct projection found = {0};
 
 	require(note_leaves(&found, projection, namespace, &writing.shape)); /* it was classified */
@@ -368,27 +372,53 @@ static struct writing writing_of(struct bytes projection, const struct ruled_nam
 	return writing;
 }
 
-void projection_write(struct buffer *out, const char *name, struct bytes projection,
-		      const struct ruled_namespace *namespace)
+static void write_field(struct buffer *out, const struct writing *writing,
+			const struct element *field)
 {
-	struct writing writing = writing_of(projection, namespace);
+	struct window window;
+
+	if (writing->windows && window_of(field, writing->namespace, &window))
+		window_write_wider(out, &window);
+	else
+		writer_element(out, field);
+}
+
+static void write_projection(struct buffer *out, const char *name, const struct writing *writing)
+{
 	/* Where `_id` stands more than once mongod refuses the projection, as long as all are
 	 * there. */
-	bool hides_id = writing.shape.excludes_id && writing.shape.ids == 1 && writing.returned > 0;
+	bool hides_id =
+		writing->shape.excludes_id && writing->shape.ids == 1 && writing->returned > 0;
 	size_t start = writer_open_document(out, name);
 	struct cursor cursor;
 	struct element element;
 
-	require(cursor_open(&cursor, projection));
+	require(cursor_open(&cursor, writing->projection));
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
 		if (!hides_id || !element_is(&element, "_id"))
-			writer_element(out, &element);
+			write_field(out, writing, &element);
 	}
-	if (writing.inclusive)
-		write_inclusion(out, &writing, hides_id);
+	if (writing->inclusive)
+		write_inclusion(out, writing, hides_id);
 	else
-		write_exclusion(out, &writing);
+		write_exclusion(out, writing);
 	if (hides_id)
 		write_id_mark(out);
 	writer_close(out, start);
+}
+
+void projection_write(struct buffer *out, const char *name, struct bytes projection,
+		      const struct ruled_namespace *namespace)
+{
+	struct writing writing = writing_of(projection, namespace, false);
+
+	write_projection(out, name, &writing);
+}
+
+void projection_write_windows(struct buffer *out, const char *name, struct bytes projection,
+			      const struct ruled_namespace *namespace)
+{
+	struct writing writing = writing_of(projection, namespace, true);
+
+	write_projection(out, name, &writing);
 }

@@ -45,3 +45,7 @@ bool projection_inclusive(struct bytes projection);
  * (its value is null in findAndModify's `fields`). merge_read.h takes both away. */
 void projection_write(struct buffer *out, const char *name, struct bytes projection,
 		      const struct ruled_namespace *namespace);
+/* The same of one with windows of all ruled arrays (windows_of): these are widened, so that they
+ * can be cut out of whole arrays. */
+void projection_write_windows(struct buffer *out, const char *name, struct bytes projection,
+			      const struct ruled_namespace *namespace);

@@ -1,6 +1,7 @@
 /* find, getMore, and aggregates that return whole documents: what comes back is put together and
- * stripped. */
+ * stripped, and cut where a find wants windows of its arrays. */
 #include "protocol/writer.h"
+#include "rules/aggregate_write.h"
 #include "rules/fetch.h"
 #include "rules/options.h"
 #include "rules/projection.h"
@@ -22,6 +23,7 @@ enum read_step {
 	READ_REST_ASKED,     /* a cursor for what has no room in the reply */
 	READ_SPENT_ASKED,    /* such a cursor, closed behind its last document */
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
+	READ_BEYOND_ASKED,   /* the same, of a find that becomes an aggregate */
 };
 
 struct sequence_read {
@@ -32,6 +34,7 @@ struct sequence_read {
 	int64_t spent;            /* a remainder's that has said all; 0: none is open */
 	bool unwrapped;           /* documents came from a remainder */
 	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
+	struct window *windows;   /* of a find that wants nothing else of its arrays, or NULL */
 	struct fetch fetch;
 	bool fetching;
 	bool *gone;           /* by document: it vanished while it was read again */
@@ -67,6 +70,8 @@ static bool projection_needs_state(const struct sequence *sequence)
 
 	if (!is_command(sequence, "find") || projection->type != BSON_BYTE_DOCUMENT)
 		return false;
+	if (sequence->match.windows)
+		return true;
 	kind = projection_classify(projection->value, sequence->match.namespace).kind;
 	return kind == PROJECTION_INCLUDE || kind == PROJECTION_EXCLUDE;
 }
@@ -75,7 +80,10 @@ static void write_projection(const struct sequence *sequence, struct buffer *out
 {
 	const struct element *projection = &sequence->match.command.fields[FIELD_PROJECTION];
 
-	if (projection_needs_state(sequence))
+	if (sequence->match.windows)
+		projection_write_windows(out, "projection", projection->value,
+					 sequence->match.namespace);
+	else if (projection_needs_state(sequence))
 		projection_write(out, "projection", projection->value, sequence->match.namespace);
 	else if (projection->type != 0)
 		writer_element(out, projection);
@@ -91,15 +99,22 @@ static bool edit_projection(void *context, struct buffer *out, const struct elem
 
 static enum sequence_outcome send_client_command(struct sequence *sequence)
 {
+	const struct match *match = &sequence->match;
+	struct sequence_read *read = read_of(sequence);
 	bool exhaust = sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED;
 
 	sequence->step = READ_ASKED;
+	if (match->windows) {
+		read->windows = must_calloc(match->namespace->target_count, sizeof(*read->windows));
+		require(windows_of(match->command.fields[FIELD_PROJECTION].value, match->namespace,
+				   read->windows));
+	}
 	if (!exhaust && !projection_needs_state(sequence))
 		return sequence_send_request(sequence);
 	/* No helper could be sent while replies stream: the server may answer one by one (OP_MSG).
 	 */
 	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_projection, sequence);
-	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+	return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }
 
 /* ---- ends that are no success ---- */
@@ -195,6 +210,14 @@ static bool batch_of(struct bytes cursor_document, struct element *batch)
 	return (document_find(cursor_document, "firstBatch", batch) ||
 		document_find(cursor_document, "nextBatch", batch)) &&
 	       batch->type == BSON_BYTE_ARRAY;
+}
+
+static void open_merge(struct sequence_read *read)
+{
+	fetch_init(&read->fetch, read->sequence.match.namespace);
+	read->fetching = true;
+	if (read->windows)
+		merge_set_windows(read->fetch.merge, read->windows);
 }
 
 /* The first `most` documents of the batch into a new merge. */
@@ -418,6 +441,54 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
+/* ---- windows that are cut another way ---- */
+
+static void forget_reply(struct sequence_read *read)
+{
+	free((void *)(uintptr_t)read->fetch.read_concern.data);
+	fetch_fini(&read->fetch);
+	read->fetching = false;
+	packet_fini(&read->main);
+	while (read->again_count > 0)
+		packet_fini(&read->again[--read->again_count]);
+	free(read->gone);
+	read->gone = NULL;
+	read->answer.length = 0;
+	free(read->windows);
+	read->windows = NULL;
+	read->sequence.match.windows = false;
+}
+
+/* Documents whose windows a getMore would have to cut, or that tell too little: mongod cuts them.
+ * Nothing has gone to the client. */
+static enum sequence_outcome ask_beyond(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	const struct match *match = &sequence->match;
+	struct sequence_read *read = read_of(sequence);
+	const struct target *target = &match->namespace->targets[read->fetch.target];
+	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
+	enum sequence_outcome outcome;
+	size_t body;
+
+	if (overflow != 0 || main != 0) {
+		*(overflow ? &read->fetch.cursor_id : &read->cursor_id) = 0;
+		outcome = overflow ? send_kill(sequence, target->overflow_database,
+					       target->overflow_collection, overflow)
+				   : send_kill(sequence, match->namespace->database,
+					       match->namespace->collection, main);
+		sequence->step = READ_BEYOND_ASKED;
+		return outcome;
+	}
+	if (sequence_time_left(sequence, input) == 0)
+		return fail_fetch(sequence, FETCH_TIMEOUT);
+	forget_reply(read);
+	body = sequence_begin_command(sequence);
+	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun, NULL);
+	sequence->step = READ_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
 /* ---- what the reply has no room for ---- */
 
 static bool is_single_batch(const struct sequence *sequence)
@@ -521,6 +592,8 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 		return read_again(sequence, input);
 	if (sequence->buffer.length > FRAME_MAX_LENGTH)
 		return fail_fetch(sequence, FETCH_TOO_MUCH);
+	if (read->windows && read->cut < merge_document_count(read->fetch.merge))
+		return ask_beyond(sequence, input);
 	sequence->counts.merged = (int64_t)merge_spilled_count(read->fetch.merge);
 	read->answer = buffer_steal(&sequence->buffer);
 	if (!is_single_batch(sequence)) /* of such a find, mongod leaves out as much */
@@ -543,8 +616,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 		fetch_fini(&read->fetch);
 	free(read->gone);
 	read->gone = NULL;
-	fetch_init(&read->fetch, sequence->match.namespace);
-	read->fetching = true;
+	open_merge(read);
 	read->fetch.read_concern = read_concern;
 	intake = take_batch(read, most);
 	if (intake != MERGE_TAKEN)
@@ -566,6 +638,8 @@ static enum sequence_outcome take_fewer(struct sequence *sequence,
 
 	if (merge_document_count(merge) == 1)
 		return fail_fetch(sequence, FETCH_TOO_MUCH);
+	if (read->windows)
+		return ask_beyond(sequence, input);
 	read->fewer = merge_half(merge);
 	if (overflow == 0)
 		return begin(sequence, input, read->fewer);
@@ -640,12 +714,13 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	read->cursor = summary.cursor;
 	if (!document_find(read->cursor, "id", &id) || !element_integer(&id, &read->cursor_id))
 		read->cursor_id = 0;
-	fetch_init(&read->fetch, sequence->match.namespace);
-	read->fetching = true;
+	open_merge(read);
 	if (sequence->match.wrong)
 		return fail_read(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 				 "a projection that mongod should have refused");
 	intake = take_batch(read, SIZE_MAX);
+	if (read->windows && (intake == MERGE_BEYOND || read->cursor_id != 0))
+		return ask_beyond(sequence, input);
 	follow(read);
 	if (intake != MERGE_TAKEN)
 		return refuse_document(sequence, intake);
@@ -654,6 +729,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	keep_snapshot(read);
 	count = merge_document_count(read->fetch.merge);
 	fitting = merge_fitting(read->fetch.merge, FRAME_MAX_LENGTH);
+	if (fitting < count && read->windows)
+		return ask_beyond(sequence, input);
 	if (fitting < count && !is_single_batch(sequence))
 		return begin(sequence, input, fitting);
 	read->fetch.most = count == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
@@ -698,6 +775,8 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 			read->gone = must_calloc(merge_document_count(merge), sizeof(*read->gone));
 		read->gone[read->dead] = true;
 	}
+	if (intake == MERGE_BEYOND)
+		return ask_beyond(sequence, input);
 	if (intake != MERGE_TAKEN)
 		return refuse_document(sequence, intake);
 	return fetch_on(sequence, input, NULL);
@@ -723,6 +802,8 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return finish(sequence, input);
 	case READ_KILL_ASKED:
 		return close_cursors(sequence);
+	case READ_BEYOND_ASKED:
+		return ask_beyond(sequence, input);
 	}
 	require(!"a step of another sequence");
 }
@@ -739,6 +820,7 @@ static void read_fini(struct sequence *sequence)
 		packet_fini(&read->again[i]);
 	free(read->again);
 	free(read->gone);
+	free(read->windows);
 	buffer_fini(&read->rest);
 	buffer_fini(&read->answer);
 	buffer_fini(&read->failure);

@@ -14,56 +14,6 @@
 #define START "$_spill./s"
 #define END "$_spill./e"
 
-static const struct target *target_named(const struct ruled_namespace *namespace,
-					 const struct element *field)
-{
-	for (size_t i = 0; i < namespace->target_count; i++)
-		if (element_is(field, namespace->targets[i].rule->array))
-			return strchr(namespace->targets[i].rule->array, '.')
-				       ? NULL
-				       : &namespace->targets[i];
-	return NULL;
-}
-
-bool window_of(const struct element *value, const struct ruled_namespace *namespace,
-	       struct window *window)
-{
-	struct element slice, number;
-	struct cursor cursor;
-	int64_t numbers[2] = {0};
-	size_t count = 0;
-
-	window->target = target_named(namespace, value);
-	if (!window->target)
-		return false;
-	if (value->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, value->value) ||
-	    cursor_next(&cursor, &slice) != CURSOR_ELEMENT || !element_is(&slice, "$slice") ||
-	    cursor_next(&cursor, &number) != CURSOR_END)
-		return false;
-	if (slice.type != BSON_BYTE_ARRAY) {
-		numbers[1] = 0;
-		window->skips = false;
-		if (slice.type == BSON_BYTE_DOUBLE || !element_integer(&slice, &numbers[0]))
-			return false;
-	} else {
-		if (!cursor_open(&cursor, slice.value))
-			return false;
-		while (cursor_next(&cursor, &number) == CURSOR_ELEMENT) {
-			if (count == 2 || number.type == BSON_BYTE_DOUBLE ||
-			    !element_integer(&number, &numbers[count++]))
-				return false;
-		}
-		window->skips = true;
-		if (count != 2 || numbers[1] <= 0)
-			return false;
-	}
-	if (numbers[0] > INT32_MAX || numbers[0] < -INT32_MAX || numbers[1] > INT32_MAX)
-		return false;
-	window->skip = window->skips ? (int32_t)numbers[0] : 0;
-	window->count = (int32_t)(window->skips ? numbers[1] : numbers[0]);
-	return true;
-}
-
 /* The paths of a rule's array and state, and of the array in a batch that came. */
 struct paths {
 	struct text array, head, count, generation, part;

@@ -18,6 +18,7 @@ ROWS = {
     "latency": relay.latency,
     "system-calls": relay.system_calls,
     "instructions": relay.instructions,
+    "merged-instructions": reads.merged_instructions,
     "allocations": relay.allocations,
     "idle-memory": relay.idle_memory,
     "big-message": relay.big_message,

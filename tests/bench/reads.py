@@ -1,11 +1,13 @@
 """The rows of reads that look into long arrays, on a real mongod."""
 
+import contextlib
 import statistics
 import time
 
 from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, rule
 from bench.edits import connect, element
 from bench.edits import IndexedSpillway
+from bench.relay import count_instructions
 from bench.spill import DIRECT, LONG, pinned_cluster, wait_until_spilled
 from bench.table import Row
 from support import exact
@@ -145,4 +147,23 @@ def read_long(scale):
                 detail = {f"{arm}, p50 us": round(1e6 * seconds) for arm, seconds in times.items()}
                 rows.append(Row(f"{name} of {scale.found:,} subdocuments: times faster than direct",
                                 times[DIRECT] / times[RULED], at_least=at_least, least=0.05, detail=detail))
+    return rows
+
+
+def merged_instructions(scale):
+    """What it costs to put an array of 1,000 elements together, by the element."""
+    length, rows = 1000, []
+    kinds = (("ints", 30.0, list(range(length))),
+             # Of 100 bytes, type and name apart.
+             ("elements of 100 bytes", 60.0, [{"u": i, "t": f"{i:080d}"} for i in range(length)]))
+    with pinned_cluster() as cluster, cluster.client() as client:
+        for i, (_, _, array) in enumerate(kinds):
+            client[DATABASE][RULED].insert_one({"_id": LONG + i, ARRAY: array})
+        with PinnedSpillway(cluster.primary):
+            wait_until_all_spilled(client[DATABASE], len(kinds), length)
+        for i, (name, at_most, _) in enumerate(kinds):
+            count = count_instructions(scale, server=lambda: contextlib.nullcontext(cluster.primary),
+                                       collection=RULED, first_id=LONG + i)
+            rows.append(Row(f"user instructions of a merged reply of {length:,} {name}, an element",
+                            count / length, at_most=at_most, detail={"an operation": count}))
     return rows

@@ -8,12 +8,13 @@ static const struct rule rules[] = {
 	{.array = "f",
 	 .key = "f",
 	 .flag = {.field = "flag"},
-	 .overflow = {.link = "link", .array = "more"}},
+	 .threshold = 2,
+	 .overflow = {.link = "link", .array = "more", .batch_size = 3}},
 	{.array = "a.f",
 	 .key = "a/f",
 	 .counters = {.total = "total", .documents = "documents"},
 	 .expose = {.counters = true},
-	 .overflow = {.link = "link", .array = "more", .batch_field = "number"}},
+	 .overflow = {.link = "link", .array = "more", .batch_field = "number", .batch_size = 2}},
 	{.array = "c", .key = "c", .overflow = {.link = "link", .layout = RULE_ELEMENTS}},
 };
 
@@ -79,9 +80,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct bytes input = {data, size}, document;
 	struct merge *merge = merge_new(&namespace);
 	size_t replies = size > 0 ? 1 + data[0] % 4 : 0;
+	struct window windows[ARRAY_LENGTH(targets)];
 
 	if (size > 0)
 		input = (struct bytes){data + 1, size - 1};
+	for (size_t i = 0; i < ARRAY_LENGTH(targets); i++)
+		windows[i] = (struct window){.target = &targets[i],
+					     .skip = (size > 0 ? (int32_t)(data[0] >> 5) : 0) - 3,
+					     .count = (int32_t)(1 + i),
+					     .skips = true};
+	if (size > 0 && data[0] & 0x10)
+		merge_set_windows(merge, windows);
 	for (; replies > 0 && next_document(&input, &document); replies--)
 		(void)!merge_add_document(merge, document);
 	ask(merge);

@@ -60,7 +60,10 @@ class ArrayReads:
             arguments.append(("filter", self._condition(path) if self.rng.random() < 0.5 else {"n": {"$gte": 1}}))
         if self.rng.random() < 0.3:
             arguments.append(("sort", self.rng.choice(_ORDERS)))
-        return "find", arguments, ["find_window"], {}
+        # Only where its documents come in one reply are they cut by Spillway, else by mongod.
+        arguments += self.rng.choice(([], [("limit", self.rng.randrange(1, 30))], [("singleBatch", True)],
+                                      [("limit", 3), ("batchSize", self.rng.randrange(1, 5))]))
+        return "find", arguments, ["find_window"], {"drain": 2}
 
     def element(self, path):
         """$elemMatch and positional projections. Elements of nested arrays have no $elemMatch."""

@@ -569,6 +569,258 @@ Test(sequence_read, an_overflow_cursor_of_another_database_is_closed_there)
 	play_close(&play);
 }
 
+/* ---- windows ---- */
+
+#define LAST_TWO \
+	"{'find': 'books', 'filter': {'_id': 7}, 'projection': {'f': {'$slice': -2}}, '$db': " \
+	"'shop'}"
+#define OVERLAP(g, least, until) \
+	"'book': {'$in': [7]}, '_spill.g': " g ", '_spill.i': {'$gte': {'$numberLong': '" #least \
+	"'}}, '_spill.p': {'$lt': {'$numberLong': '" #until "'}}"
+#define ASKS_WINDOW(filter, fields) \
+	"{'find': 'books_more', 'filter': {" filter "}, 'sort': {'book': 1, '_spill.i': 1}, " \
+	"'batchSize': 2147483647, '$db': 'shop', " fields "}"
+
+static void start_window(void)
+{
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	/* a head more than the window, so that the end of the array is seen */
+	play_expect_sent(&play, 0,
+			 "{'find': 'books', 'filter': {'_id': 7}, 'projection': {'f': {'$slice': "
+			 "-4}}, '$db': 'shop'}");
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+}
+
+Test(sequence_read, a_window_takes_only_the_batches_that_overlap)
+{
+	start_window();
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 1, 2), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4")));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	cr_assert_eq(play.sequence->counts.merged, 1);
+	play_close(&play);
+
+	/* from where the first of them can be */
+	start_window();
+	play_close(&play);
+	play_command(&play,
+		     "{'find': 'books', 'limit': 1, 'projection': {'f': {'$slice': [2500, 3]}}, "
+		     "'$db': 'shop'}",
+		     VERDICT_READ);
+	play_expect_sent(&play, 0,
+			 "{'find': 'books', 'limit': 1, 'projection': {'f': {'$slice': 2503}}, "
+			 "'$db': 'shop'}");
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2], '_spill': {'f': {'g': " G1
+				 ", 'h': 2, 'n': 9000}}}]"));
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 3, 2501), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 3, 2497, "8, 9, 10, 11, 12")));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [9, 10, 11]}]"));
+	play_close(&play);
+}
+
+Test(sequence_read, windows_of_many_documents_are_asked_for_at_once)
+{
+	play_command(&play,
+		     "{'find': 'books', 'limit': 9, 'projection': {'f': {'$slice': -2}, 'x': 0}, "
+		     "'$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play,
+		   CURSOR("'firstBatch': [" SPILLED(
+			   7, G1) ", {'_id': 1, 'f': [1, 2, 3]}, {'_id': "
+				  "2, 'f': 5}, {'_id': 3}, {'_id': 4, 'f': [6], '_spill': {}}, "
+				  "{'_id': 5, 'f': [1, 2, 8, 9], '_spill': {'f': {'g': " G2
+				  ", 'h': 2, 'n': 4}}}, " SPILLED(8, G2) "]"));
+	/* the one whose window lies in what main has asks for nothing */
+	play_expect_helper(&play,
+			   ASKS_WINDOW("'$or': [{" OVERLAP(
+					       G1, 1, 2) "}, {'book': {'$in': [8]}, '_spill.g': " G2
+							 ", '_spill.i': {'$gte': {'$numberLong': "
+							 "'1'}}, '_spill.p': {'$lt': "
+							 "{'$numberLong': '2'}}}]",
+				       NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4") ", " BATCH(8, G2, 1, 0, "13, 14")));
+	play_expect_answer(
+		&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [4, 5]}, {'_id': 1, 'f': [2, 3]}, "
+			      "{'_id': 2, "
+			      "'f': 5}, {'_id': 3}, {'_id': 4, 'f': [6]}, {'_id': 5, 'f': [8, 9]}, "
+			      "{'_id': 8, 'f': [14, 5]}]"));
+	cr_assert_eq(play.sequence->counts.fetches, 1);
+	cr_assert_eq(play.sequence->counts.merged, 2);
+	play_close(&play);
+}
+
+Test(sequence_read, windows_that_need_no_overflow)
+{
+	play_command(&play,
+		     "{'find': 'books', 'singleBatch': true, 'projection': {'f': {'$slice': 2}, "
+		     "'_id': 0, 'x': 1}, '$db': 'shop'}",
+		     VERDICT_READ);
+	play_expect_sent(&play, 0,
+			 "{'find': 'books', 'singleBatch': true, 'projection': {'f': {'$slice': "
+			 "2}, 'x': 1, '_spill.f': 1, '_spill./id': {'$meta': 'recordId'}}, "
+			 "'$db': 'shop'}");
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2], '_spill': {'f': {'g': " G1
+				 ", 'h': 2, 'n': 2}, '/id': 5}}]"));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'f': [1, 2]}]"));
+	play_close(&play);
+
+	/* what is not spilled, and no longer than its window, passes as it came */
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2]}]"));
+	play_expect_passed(&play);
+	play_close(&play);
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, NOT_MASTER);
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
+#define WINDOW_AGAIN \
+	"{'find': 'books', 'filter': {'$and': [{'_id': 7}, {'_id': 7}]}, 'projection': {'f': " \
+	"{'$slice': -4}}, 'singleBatch': true, '$db': 'shop', " NEAREST "}"
+
+Test(sequence_read, a_window_whose_generation_died_is_read_again)
+{
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, WINDOW_AGAIN);
+	/* now among all batches: they may be larger than the rule has them today */
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G2) "]"));
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G2, 1, 2), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G2, 1, 1, "4")));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	cr_assert_eq(play.sequence->counts.repeats, 1);
+	play_close(&play);
+
+	/* it was folded back, or is gone */
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3]}]"));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [2, 3]}]"));
+	play_close(&play);
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': []"));
+	play_expect_answer(&play, CURSOR("'firstBatch': []"));
+	play_close(&play);
+
+	/* never short */
+	start_window();
+	for (int i = 0; i < 5; i++) {
+		play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3")));
+		play_expect_helper(&play, WINDOW_AGAIN);
+		play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+	}
+	play_reply(&play, OVERFLOW(""));
+	play_expect_error(&play, 134, "try again");
+	play_close(&play);
+}
+
+Test(sequence_read, a_larger_batch_than_the_rule_s_is_found_the_second_time)
+{
+	static const char spilled[] =
+		CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2], '_spill': {'f': {'g': " G1
+		       ", 'h': 2, 'n': 1500}}}]");
+
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, spilled);
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 2, 1500), NEAREST));
+	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, WINDOW_AGAIN);
+	play_reply(&play, spilled);
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 1, 1500), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 1497, "6, 7, 8")));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [7, 8]}]"));
+	play_close(&play);
+}
+
+static void expect_aggregate(void)
+{
+	struct bytes body;
+	struct element first, pipeline;
+
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	body = play_message(&play).body;
+	cr_assert(document_find(body, "aggregate", &first), "%s", made_json(body));
+	cr_assert(document_find_path(body, "pipeline.1.$set", &pipeline) ||
+		  document_find(body, "pipeline", &pipeline));
+}
+
+Test(sequence_read, what_a_get_more_would_have_to_cut_is_cut_by_the_server)
+{
+	/* more documents than one reply holds */
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, OPEN("'firstBatch': [" SPILLED(7, G1) "]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	expect_aggregate();
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	play_expect_answer(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	play_close(&play);
+
+	/* a longer head than the rule's, at once and when it is read again */
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': "
+				 "{'g': " G1 ", 'h': 3, 'n': 2}}}]"));
+	expect_aggregate();
+	play_reply(&play, NOT_MASTER);
+	play_expect_answer(&play, NOT_MASTER);
+	play_close(&play);
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': "
+				 "{'g': " G1 ", 'h': 3, 'n': 2}}}]"));
+	expect_aggregate();
+	play_close(&play);
+}
+
+Test(sequence_read, a_window_s_helpers_may_fail)
+{
+	start_window();
+	play_reply(&play, NOT_MASTER);
+	play_expect_answer(&play, NOT_MASTER);
+	play_close(&play);
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, NOT_MASTER);
+	play_expect_answer(&play, NOT_MASTER);
+	play_close(&play);
+	start_window();
+	play_reply(&play, OVERFLOW("{'book': 7}"));
+	play_expect_error(&play, 134, "spillway verify");
+	play_close(&play);
+	/* a main document without all of its head */
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1], '_spill': {'f': {'g': " G1
+				 ", 'h': 2, 'n': 2}}}]"));
+	play_expect_error(&play, 134, "spillway verify");
+	play_close(&play);
+
+	start_window();
+	play.memory_short = true;
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4")));
+	play_expect_error(&play, 365, "limits.memory");
+	play.memory_short = false;
+	play_close(&play);
+}
+
+Test(sequence_read, a_window_s_helpers_carry_what_the_client_s_command_carried)
+{
+	play_command(&play,
+		     "{'find': 'books', 'filter': {'_id': 7}, 'projection': {'f': {'$slice': -2}}, "
+		     "'maxTimeMS': 100, 'startTransaction': true, 'readConcern': {'level': "
+		     "'snapshot'}, " TRANSACTION ", '$db': 'shop'}",
+		     VERDICT_READ);
+	play.now += 30000;
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 1, 2),
+					      TRANSACTION ", 'maxTimeMS': {'$numberLong': '70'}"));
+	play.now += 70000;
+	play_reply(&play, OVERFLOW(""));
+	play_expect_error(&play, 50, "operation exceeded time limit");
+	play_close(&play);
+}
+
 /* ---- generations that die ---- */
 
 #define AGAIN(id) \
