@@ -2,6 +2,7 @@
 #include "proxy/job.h"
 
 #include "proxy/config_file.h"
+#include "proxy/hands.h"
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
@@ -250,28 +251,12 @@ static void keep_id(void *context, struct bytes document)
 	buffer_append(ids, document.data, document.length);
 }
 
-static enum link_result work_on_page(struct job *job, struct mover_target *target,
-				     const struct job_walk *walk, const struct buffer *ids)
-{
-	enum link_result result = LINK_DONE;
-	struct element id;
-
-	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
-		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
-
-		at += document.length;
-		if (document_find(document, "_id", &id))
-			result = walk->each(job, target, &id);
-		show_progress(job);
-	}
-	return result;
-}
-
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk)
 {
 	struct id_pages pages = {
 		.link = job->link, .target = target, .size = PAGE_SIZE, .from = walk->from};
+	struct hands *hands = hands_new(job, walk->helpers);
 	enum link_result result = count_documents(job, target);
 
 	while (result == LINK_DONE && !pages.ended) {
@@ -279,13 +264,14 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 
 		result = id_pages_next(&pages, walk->filter, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = work_on_page(job, target, walk, &ids);
+			result = hands_work(hands, target, walk->each, &ids, show_progress);
 		job->looked += PAGE_SIZE;
 		if (result == LINK_DONE && !pages.ended && walk->page)
 			result = walk->page(job, target, &pages.from);
 		show_progress(job);
 	}
 	id_pages_fini(&pages);
+	hands_free(hands);
 	return result;
 }
 

@@ -74,7 +74,8 @@ const atomic_bool *job_stopping(void);
 must_check bool job_pause(int64_t milliseconds);
 
 /* Calls `each` with every document's `_id` that the filter finds on the target, in the order of
- * `_id`; between pages it shows progress. `pages` says where to begin; NULL: at the start. */
+ * `_id` where there are no helpers; these have a `job` of their own each, and share what `context`
+ * points to. Between pages it shows progress. `pages` says where to begin; NULL: at the start. */
 typedef enum link_result (*job_each)(struct job *job, struct mover_target *target,
 				     const struct element *id);
 /* Called behind each page: all before `place` has been done. */
@@ -84,6 +85,7 @@ struct job_walk {
 	page_filter filter;
 	job_each each;
 	job_page page;     /* NULL: nothing */
+	size_t helpers;    /* documents worked on at the same time, beside one */
 	struct place from; /* taken over */
 };
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,

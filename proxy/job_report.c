@@ -174,15 +174,43 @@ void job_report_print(const struct job_report *report, const char *command, cons
 		print_text(report, command, rule);
 }
 
+static void free_example(struct job_report_example *example)
+{
+	free(example->namespace);
+	free((void *)example->id.data);
+	free(example->detail);
+}
+
+/* As many examples as there is room for change hands. */
+static void merge_entry(struct job_report_entry *entry, const struct job_report_entry *other)
+{
+	int64_t free_from = entry->count;
+
+	for (int64_t k = 0; k < REPORT_EXAMPLES && k < other->count; k++) {
+		struct job_report_example example = other->examples[k];
+
+		if (free_from < REPORT_EXAMPLES)
+			entry->examples[free_from++] = example;
+		else
+			free_example(&example);
+	}
+	entry->count += other->count;
+}
+
+void job_report_merge(struct job_report *report, struct job_report *other)
+{
+	for (size_t i = 0; i < other->count_count; i++)
+		job_report_count(report, other->counts[i].name, other->counts[i].value);
+	for (size_t i = 0; i < other->entry_count; i++)
+		merge_entry(entry_of(report, other->entries[i].kind), &other->entries[i]);
+	free(other->entries);
+	*other = (struct job_report){0};
+}
+
 void job_report_fini(struct job_report *report)
 {
 	for (size_t i = 0; i < report->entry_count; i++)
-		for (size_t k = 0; k < REPORT_EXAMPLES; k++) {
-			struct job_report_example *example = &report->entries[i].examples[k];
-
-			free(example->namespace);
-			free((void *)example->id.data);
-			free(example->detail);
-		}
+		for (size_t k = 0; k < REPORT_EXAMPLES; k++)
+			free_example(&report->entries[i].examples[k]);
 	free(report->entries);
 }

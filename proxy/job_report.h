@@ -50,6 +50,8 @@ void job_report_add(struct job_report *report, const struct job_report_kind *kin
 /* Adds to what is counted under this name, which is in capitals nowhere and has no underscore. */
 void job_report_count(struct job_report *report, const char *name, int64_t amount);
 int64_t job_report_counted(const struct job_report *report, const char *name);
+/* Takes over what another report has, which is empty then. */
+void job_report_merge(struct job_report *report, struct job_report *other);
 /* True when something is more than left alone. */
 bool job_report_found(const struct job_report *report);
 void job_report_print(const struct job_report *report, const char *command, const char *rule,

@@ -12,6 +12,10 @@
 #include <bson/bson.h>
 #include <stdio.h>
 
+/* A round waits for the server's disk most of the time. */
+#define HELPERS 7
+#define MOVES 8 /* of one document that is edited again and again */
+
 static const char usage[] =
 	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
 	"[--max-lag S] [--json]\n"
@@ -19,7 +23,7 @@ static const char usage[] =
 	"--execute.\n"
 	"  Applications may go on, as long as they go through Spillway.\n"
 	"  --resume     goes on behind the last page of a run that was interrupted\n"
-	"  --rate N     no more than N documents a second\n"
+	"  --rate N     no more than N documents a second, one at a time (else eight)\n"
 	"  --max-lag S  waits while a secondary is more than S seconds behind\n"
 	"exit codes: 0 done, 1 documents stay as they are and are listed, 2 bad usage or file,\n"
 	"3 cannot connect, 4 interrupted: --resume goes on\n";
@@ -75,20 +79,20 @@ static bool judge(struct job *job, const struct mover_target *target, const stru
 }
 
 /* Behind the move: nothing may be corrupt, and no tail may be left; what was pushed since waits for
- * the mover. */
+ * the mover. `back`: an edit has folded it back meanwhile. */
 static enum link_result check_moved(struct job *job, struct mover_target *target,
-				    const struct element *id)
+				    const struct element *id, bool *back)
 {
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
 	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 
+	*back = false;
 	if (result == LINK_DONE && image) {
+		*back = verify.plan.kind == PLAN_BIRTH;
 		if (verify_document_has(&verify, REPORT_CORRUPT))
 			report_document(job, target, &broken, id, verify.found[0].detail);
-		else if (verify.plan.kind == PLAN_BIRTH)
-			report_document(job, target, &failed, id, NULL);
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
@@ -98,10 +102,18 @@ static enum link_result check_moved(struct job *job, struct mover_target *target
 static enum link_result move(struct job *job, struct mover_target *target, const struct element *id)
 {
 	struct throttle *throttle = job->context;
-	enum link_result result = job_move(job, target, id);
+	enum link_result result = LINK_DONE;
+	bool back = true;
 
-	if (result == LINK_DONE)
-		result = check_moved(job, target, id);
+	for (int i = 0; result == LINK_DONE && back && i < MOVES; i++) {
+		if (i > 0 && !job_pause(target->rule->quiet_ms))
+			return LINK_LOST;
+		result = job_move(job, target, id);
+		if (result == LINK_DONE)
+			result = check_moved(job, target, id, &back);
+	}
+	if (result == LINK_DONE && back)
+		report_document(job, target, &failed, id, NULL);
 	return result == LINK_DONE ? throttle_wait(throttle, job) : result;
 }
 
@@ -169,8 +181,10 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
 {
-	struct job_walk walk = {
-		.filter = look_write_candidates, .each = migrate_document, .page = keep_place};
+	struct job_walk walk = {.filter = look_write_candidates,
+				.each = migrate_document,
+				.page = keep_place,
+				.helpers = job->options.rate ? 0 : HELPERS};
 	enum link_result result = LINK_DONE;
 	bool fit = true;
 
@@ -197,7 +211,7 @@ int migrate_main(int count, char **arguments)
 		.options = OPTION_EXECUTE | OPTION_RESUME | OPTION_RATE | OPTION_LAG,
 		.work = migrate_target,
 	};
-	struct throttle throttle = {0};
+	struct throttle throttle = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 	return job_main(&command, &throttle, count, arguments);
 }

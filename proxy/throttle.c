@@ -77,17 +77,27 @@ static enum link_result wait_for_secondaries(struct throttle *throttle, struct j
 	return result;
 }
 
-must_check enum link_result throttle_wait(struct throttle *throttle, struct job *job)
+/* When the next document may begin by the rate, counted from the first. */
+static int64_t count_one(struct throttle *throttle, const struct job *job)
 {
-	int64_t due;
-
 	if (!throttle->began)
 		throttle->began = mover_clock();
 	throttle->done++;
-	if (job->options.rate) {
-		due = throttle->began + throttle->done * 1000 / job->options.rate;
-		if (!job_pause(due - mover_clock()))
-			return LINK_LOST;
-	}
-	return wait_for_secondaries(throttle, job);
+	return job->options.rate ? throttle->began + throttle->done * 1000 / job->options.rate : 0;
+}
+
+must_check enum link_result throttle_wait(struct throttle *throttle, struct job *job)
+{
+	enum link_result result;
+	int64_t due;
+
+	pthread_mutex_lock(&throttle->lock);
+	due = count_one(throttle, job);
+	pthread_mutex_unlock(&throttle->lock);
+	if (due && !job_pause(due - mover_clock()))
+		return LINK_LOST;
+	pthread_mutex_lock(&throttle->lock); /* one waits, and the others for it */
+	result = wait_for_secondaries(throttle, job);
+	pthread_mutex_unlock(&throttle->lock);
+	return result;
 }

@@ -3,7 +3,10 @@
 
 #include "proxy/job.h"
 
+#include <pthread.h>
+
 struct throttle {
+	pthread_mutex_t lock;
 	int64_t began;
 	int64_t done;
 	int64_t asked; /* when the members were asked for their lag */

@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import edits, pushes, reads, relay, spill
+from bench import edits, moving, pushes, reads, relay, spill
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -33,6 +33,8 @@ ROWS = {
     "find-element": reads.find_element,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
+    "migrate-speed": moving.migrate_speed,
+    "migrate-latency": moving.migrate_latency,
 }
 DESCRIPTORS = 10_400  # two for each of 5,000 connections, and some
 

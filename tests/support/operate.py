@@ -35,7 +35,10 @@ class Operator:
         return [program(), name, "--config", self.file, "--rule", rule or self.rules[0]["name"], *options]
 
     def start(self, name, *options, rule=None):
-        return subprocess.Popen(self.command(name, *options, rule=rule), cwd=self.folder, text=True,
+        return self.start_command(self.command(name, *options, rule=rule))
+
+    def start_command(self, command):
+        return subprocess.Popen(command, cwd=self.folder, text=True,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def run(self, name, *options, rule=None, code=None, timeout=120):

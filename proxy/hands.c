@@ -1,0 +1,155 @@
+/* More hands for a walk. */
+#include "proxy/hands.h"
+
+#include <bson/bson.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct page_work {
+	struct mover_target *target;
+	job_each each;
+	const struct buffer *ids;
+	size_t at; /* the next document; under the lock, as is `failed` */
+	pthread_mutex_t lock;
+	bool failed;
+};
+
+struct hand {
+	struct job job; /* its own link and report; all else is the command's */
+	struct page_work *page;
+	pthread_t thread;
+	enum link_result result;
+};
+
+struct hands {
+	struct job *job;
+	struct hand *helpers;
+	size_t count;
+};
+
+struct hands *hands_new(struct job *job, size_t helpers)
+{
+	struct hands *hands = must_calloc(1, sizeof(*hands));
+	struct link *link;
+	bson_error_t error;
+
+	hands->job = job;
+	hands->helpers = must_calloc(helpers + 1, sizeof(*hands->helpers));
+	while (hands->count < helpers &&
+	       (link = link_open(job->config->upstream_uri, job_stopping(), &error)))
+		hands->helpers[hands->count++].job.link = link;
+	return hands;
+}
+
+void hands_free(struct hands *hands)
+{
+	for (size_t i = 0; i < hands->count; i++)
+		link_free(hands->helpers[i].job.link);
+	free(hands->helpers);
+	free(hands);
+}
+
+static bool take_next(struct page_work *page, struct element *id)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&page->lock);
+	while (!found && !page->failed && page->at < page->ids->length) {
+		const uint8_t *data = page->ids->data + page->at;
+		struct bytes document = {data, (size_t)load_int32(data)};
+
+		page->at += document.length;
+		found = document_find(document, "_id", id);
+	}
+	pthread_mutex_unlock(&page->lock);
+	return found;
+}
+
+static void fail(struct page_work *page)
+{
+	pthread_mutex_lock(&page->lock);
+	page->failed = true;
+	pthread_mutex_unlock(&page->lock);
+}
+
+/* The helper's link reads no earlier than what the page was found by. */
+static enum link_result catch_up(struct link *link)
+{
+	bson_t *ping = BCON_NEW("ping", BCON_INT32(1));
+	enum link_result result =
+		link_run(link, "admin", (struct bytes){bson_get_data(ping), ping->len});
+
+	bson_destroy(ping);
+	return result;
+}
+
+static void *help(void *context)
+{
+	struct hand *hand = context;
+	struct element id;
+
+	hand->result = catch_up(hand->job.link);
+	while (hand->result == LINK_DONE && take_next(hand->page, &id))
+		hand->result = hand->page->each(&hand->job, hand->page->target, &id);
+	if (hand->result != LINK_DONE)
+		fail(hand->page);
+	return NULL;
+}
+
+static void start(struct hands *hands, struct hand *hand, struct page_work *page)
+{
+	struct link *link = hand->job.link;
+
+	hand->job = *hands->job;
+	hand->job.link = link;
+	hand->job.report = (struct job_report){0};
+	hand->job.documents = 0;
+	hand->job.elements = 0;
+	hand->page = page;
+	require(pthread_create(&hand->thread, NULL, help, hand) == 0);
+}
+
+/* Adds what it did; a link that failed changes places with the command's, which tells why. */
+static enum link_result finish(struct hands *hands, struct hand *hand)
+{
+	struct job *job = hands->job;
+	struct link *failed = hand->job.link;
+
+	pthread_join(hand->thread, NULL);
+	job->documents += hand->job.documents;
+	job->elements += hand->job.elements;
+	if (hand->job.lag > job->lag)
+		job->lag = hand->job.lag;
+	job_report_merge(&job->report, &hand->job.report);
+	if (hand->result != LINK_DONE) {
+		hand->job.link = job->link;
+		job->link = failed;
+	}
+	return hand->result;
+}
+
+must_check enum link_result hands_work(struct hands *hands, struct mover_target *target,
+				       job_each each, const struct buffer *ids,
+				       void (*show)(struct job *job))
+{
+	struct page_work page = {
+		.target = target, .each = each, .ids = ids, .lock = PTHREAD_MUTEX_INITIALIZER};
+	enum link_result result = LINK_DONE, other;
+	struct element id;
+
+	for (size_t i = 0; i < hands->count; i++)
+		start(hands, &hands->helpers[i], &page);
+	while (result == LINK_DONE && take_next(&page, &id)) {
+		result = each(hands->job, target, &id);
+		show(hands->job);
+	}
+	if (result != LINK_DONE)
+		fail(&page);
+	for (size_t i = 0; i < hands->count; i++) {
+		other = finish(hands, &hands->helpers[i]);
+		if (result == LINK_DONE)
+			result = other;
+	}
+	pthread_mutex_destroy(&page.lock);
+	return result;
+}

@@ -1,0 +1,18 @@
+/* More hands for a walk: several documents of a page are worked on at once, each hand on a link of
+ * its own. What a hand finds and counts is added to the command's own when the page is done. */
+#pragma once
+
+#include "proxy/job.h"
+
+struct hands;
+
+/* `helpers`: how many beside the calling thread. Where a link can't be opened there are fewer. */
+struct hands *hands_new(struct job *job, size_t helpers);
+void hands_free(struct hands *hands);
+
+/* Calls `each` with every _id of the page: `ids` are documents {_id}, one behind the other. Where
+ * one fails no further one begins, and job->link is the one that failed. `show` is called by the
+ * calling thread behind each of its documents. */
+must_check enum link_result hands_work(struct hands *hands, struct mover_target *target,
+				       job_each each, const struct buffer *ids,
+				       void (*show)(struct job *job));
