@@ -188,7 +188,8 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
 	edit->raises = filter_has_expression(write->filter.value);
-	edit->sets = !edit->reads && may_change_nothing(write, namespace);
+	edit->sets = !edit->reads && !cuts_image(write, namespace) &&
+		     may_change_nothing(write, namespace);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
 		      !is_positional(&write->update) && !cuts_image(write, namespace) &&

@@ -8,8 +8,8 @@
 
 #include "rules/config.h"
 
-/* shop.books has one rule, shop.pairs two (one overflow in another database), tenant_*.posts a
- * pattern. */
+/* shop.books and shop.marked have one rule (the latter a flag with an `otherwise`), shop.pairs two
+ * (one overflow in another database), tenant_*.posts a pattern. */
 #define SHOP_RULES \
 	"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n" \
 	"rules:\n" \
@@ -30,6 +30,12 @@
 	"    threshold: 2\n" \
 	"    overflow: { collection: side.rest, link: of, array: rest, batch: { field: number } " \
 	"}\n" \
+	"  - name: marked\n" \
+	"    namespace: shop.marked\n" \
+	"    array: f\n" \
+	"    threshold: 2\n" \
+	"    flag: { field: has_extras, value: 'yes', otherwise: 'no' }\n" \
+	"    overflow: { collection: marked_more, link: book, array: more }\n" \
 	"  - name: posts\n" \
 	"    namespace: tenant_*.posts\n" \
 	"    array: likes\n" \

@@ -245,6 +245,27 @@ Test(edit, an_array_too_large_ends_a_transaction)
 	play_close(&play);
 }
 
+/* The image of an update that sets the array as a whole is cut by mongod: of an array that is in
+ * two places it would be wrong. */
+Test(edit, a_cut_image_needs_the_array_whole)
+{
+	play_command(&play,
+		     "{'findAndModify': 'marked', 'query': {'_id': 1}, 'update': {'$set': {'f': "
+		     "[9]}}, 'fields': {'f': {'$slice': [1, 2]}}, '$db': 'shop'}",
+		     VERDICT_FIND_AND_MODIFY);
+	play_reply(&play, "{'lastErrorObject': {'n': 0, 'updatedExisting': false}, 'value': null, "
+			  "'ok': 1.0}");
+	play_expect_helper(&play, "{'find': 'marked', 'filter': {'$and': [{'_id': {'$eq': 1}}, "
+				  "{'_id': 1}]}, 'projection': {'_id': 1, '_spill': 1}, 'limit': "
+				  "1, '$db': 'shop', " NEAREST "}");
+	play_reply(&play, FOUND(SPILLED));
+	play_expect_helper(&play, "{'find': 'marked_more', 'filter': {'book': {'$in': [1]}, "
+				  "'_spill.g': {'$in': [" G1 "]}}, 'sort': {'book': 1, "
+				  "'_spill.i': 1}, 'batchSize': 2147483647, '$db': "
+				  "'shop', " NEAREST "}");
+	play_close(&play);
+}
+
 #define QUOTED(of) "error processing query: ns=shop.booksTree: " of " planner returned error"
 #define PLANNER_ERROR(of) \
 	"{'n': 0, 'writeErrors': [{'index': 0, 'code': 2, 'errmsg': '" QUOTED( \
