@@ -134,13 +134,19 @@ static void add_error(struct call *call, const char *says, const char *verb, con
 	write_error(call->out, writer_index(name, call->place++), says, verb, path);
 }
 
-/* {$ne: [{$bsonSize: path}, {$bsonSize: {$mergeObjects: [path, {}]}}]} */
+/* {$and: [<it is a document>, {$ne: [{$bsonSize: path}, {$bsonSize: {$mergeObjects: [path,
+ * {}]}}]}]}
+ */
 static void add_repeats(struct call *call, const char *path)
 {
-	struct call test = call_call(call, "$ne"), merge;
+	struct call both = call_call(call, "$and"), test = call_call(&both, "$eq"), merge;
 	char name[12];
 	size_t size, empty;
 
+	call_unary(&test, "$type", path);
+	call_text(&test, "object");
+	call_close(&test);
+	test = call_call(&both, "$ne");
 	call_unary(&test, "$bsonSize", path);
 	size = writer_open_document(call->out, writer_index(name, test.place++));
 	merge = call_open(call->out, "$bsonSize", "$mergeObjects");
@@ -150,6 +156,7 @@ static void add_repeats(struct call *call, const char *path)
 	call_close(&merge);
 	writer_close(call->out, size);
 	call_close(&test);
+	call_close(&both);
 }
 
 /* Of the document, or of one that a ruled path goes through, mongod would lose a field. */

@@ -18,7 +18,8 @@ class ArrayReads:
         foreign = rng.choice(("k", path, path, f"{path}.x", "n"))
         lookup = {"from": collection, "localField": local, "foreignField": foreign, "as": "joined"}
         inner = rng.choice(([], [{"$match": self._condition(path)}], [{"$project": {"_id": 1, "size": {"$size": {"$cond": [
-            {"$isArray": f"${path}"}, f"${path}", []]}}}}], [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}]))
+            {"$isArray": f"${path}"}, f"${path}", []]}}}}], [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}],
+                            [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}]))
         if rng.random() < 0.4:
             lookup["pipeline"] = inner
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
@@ -150,6 +151,7 @@ class ArrayReads:
             [{"$group": {"_id": "$_id", "sizes": {"$push": {"$size": array}}}}, {"$sort": {"_id": 1}}],
             [{"$unset": f"{path}.x"}], [{"$project": self._projection(path)}], [{"$addFields": {"whole": "$$ROOT"}}],
             [{"$facet": {"long": [{"$match": {f"{path}.3": {"$exists": True}}}], "all": [{"$count": "n"}]}}],
+            [{"$facet": {"inner": [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}], "all": [{"$sort": {"_id": -1}}]}}],
             [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
             [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
         ))
