@@ -154,9 +154,6 @@ struct rewriting {
 };
 
 #define MARK "'_spill./id': {'$meta': 'recordId'}"
-#define SPARE \
-	"'_spill/0': 1, '_spill/1': 1, '_spill/2': 1, '_spill/3': 1, '_spill/4': 1, '_spill/5': " \
-	"1, '_spill/6': 1, '_spill/7': 1, "
 
 /* Each of the results was tried on mongod 6.0.5: it returns what is said, marked, and no more. */
 static const struct rewriting rewritings[] = {

@@ -657,7 +657,8 @@ Test(sequence_read, windows_that_need_no_overflow)
 		     VERDICT_READ);
 	play_expect_sent(&play, 0,
 			 "{'find': 'books', 'singleBatch': true, 'projection': {'f': {'$slice': "
-			 "2}, 'x': 1, '_spill.f': 1, '_spill./id': {'$meta': 'recordId'}}, "
+			 "2}, 'x': 1, " SPARE
+			 "'_spill.f': 1, '_spill./id': {'$meta': 'recordId'}}, "
 			 "'$db': 'shop'}");
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2], '_spill': {'f': {'g': " G1
 				 ", 'h': 2, 'n': 2}, '/id': 5}}]"));
@@ -817,6 +818,7 @@ Test(sequence_read, a_window_s_helpers_carry_what_the_client_s_command_carried)
 					      TRANSACTION ", 'maxTimeMS': {'$numberLong': '70'}"));
 	play.now += 70000;
 	play_reply(&play, OVERFLOW(""));
+	play_end_transaction(&play);
 	play_expect_error(&play, 50, "operation exceeded time limit");
 	play_close(&play);
 }
