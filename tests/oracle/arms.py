@@ -58,7 +58,8 @@ class Arm:
         """The replies of one operation as lists of (flags, value), without what may differ."""
         distinct = operation.get("form", {}).get("distinct")
         made = [self.normal(reply, layout, distinct) for reply in replies]
-        return _without_empty_end(made) if operation.get("kind") == "aggregate" else made
+        limited = exact.get(operation.get("command", []), "limit") is not None
+        return _without_empty_end(made) if limited or operation.get("kind") == "aggregate" else made
 
     # sending
 
@@ -172,7 +173,7 @@ class Arm:
 
 def _without_empty_end(replies):
     """Whether a pipeline's last batch closes its cursor hangs on its stages: the next one, empty,
-    says so, too.
+    says so, too. A find with a limit may run as one.
     """
     if len(replies) < 2 or exact.get(replies[-1][1][1], "cursor.nextBatch") != (exact.ARRAY, []):
         return replies
