@@ -14,7 +14,8 @@
 
 /* A round waits for the server's disk most of the time. */
 #define HELPERS 7
-#define MOVES 8 /* of one document that is edited again and again */
+#define MOVES 8            /* of one document that is edited again and again */
+#define QUIET_MOST_MS 5000 /* between them */
 
 static const char usage[] =
 	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
@@ -90,7 +91,8 @@ static enum link_result check_moved(struct job *job, struct mover_target *target
 
 	*back = false;
 	if (result == LINK_DONE && image) {
-		*back = verify.plan.kind == PLAN_BIRTH;
+		*back = verify.plan.kind == PLAN_BIRTH ||
+			(verify.plan.kind == PLAN_MOVE && verify.plan.moved == 0);
 		if (verify_document_has(&verify, REPORT_CORRUPT))
 			report_document(job, target, &broken, id, verify.found[0].detail);
 	}
@@ -103,10 +105,11 @@ static enum link_result move(struct job *job, struct mover_target *target, const
 {
 	struct throttle *throttle = job->context;
 	enum link_result result = LINK_DONE;
+	int64_t quiet = target->rule->quiet_ms;
 	bool back = true;
 
 	for (int i = 0; result == LINK_DONE && back && i < MOVES; i++) {
-		if (i > 0 && !job_pause(target->rule->quiet_ms))
+		if (i > 0 && !job_pause(quiet < QUIET_MOST_MS ? quiet : QUIET_MOST_MS))
 			return LINK_LOST;
 		result = job_move(job, target, id);
 		if (result == LINK_DONE)

@@ -20,12 +20,12 @@ void mover_stop(struct mover *mover);
 
 /* Any thread. Never waits for a server; merges repeats; drops (and counts) when the queue is full:
  * the sweep finds those. True where so much waits to be moved from the note's document that whoever
- * pushes should wait for mover_move_now before the next push. */
+ * pushes should pause before the next push. */
 bool mover_note(struct mover *mover, const struct mover_note *note);
 
 /* Moves this one document's tail now and calls `done` (in a mover's thread) when it has been moved,
- * or could not be: for a push that mongod refused for the document's size, and for pushes that come
- * faster than they are moved. `note->id` must be known. */
+ * or could not be: for a push that mongod refused for the document's size. `note->id` must be
+ * known. */
 void mover_move_now(struct mover *mover, const struct mover_note *note,
 		    void (*done)(void *context, bool moved), void *context);
 

@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define M4_TIME_MS 5000 /* readers count on a cut not being older than this */
+#define WRITE_TIME_MS 5000 /* a client's transaction may hold the document for long */
+#define M4_TIME_MS 5000    /* readers count on a cut not being older than this */
 
 must_check enum link_result main_read(struct pass_state *pass, uint64_t after,
 				      struct bytes *document, bool *found)
@@ -107,7 +108,8 @@ enum pass main_undo(struct pass_state *pass)
 	unset = writer_open_document(&out, "$unset");
 	writer_string(&out, state_path(path, pass->rule, NULL), "");
 	writer_close(&out, unset);
-	return pass_guarded(pass, "undo", send_update(pass, &out, &open, 0), PASS_AGAIN);
+	return pass_guarded(pass, "undo", send_update(pass, &out, &open, WRITE_TIME_MS),
+			    PASS_AGAIN);
 }
 
 enum pass main_tidy(struct pass_state *pass)
@@ -124,7 +126,8 @@ enum pass main_tidy(struct pass_state *pass)
 	unset = writer_open_document(&out, "$unset");
 	writer_string(&out, "_spill", "");
 	writer_close(&out, unset);
-	return pass_guarded(pass, "tidy", send_update(pass, &out, &open, 0), PASS_MOVED);
+	return pass_guarded(pass, "tidy", send_update(pass, &out, &open, WRITE_TIME_MS),
+			    PASS_MOVED);
 }
 
 static void write_new_state(struct pass_state *pass, struct buffer *out)
@@ -166,7 +169,7 @@ enum pass main_give_birth(struct pass_state *pass)
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
 	write_new_state(pass, &out);
-	return pass_guarded(pass, "M1", send_update(pass, &out, &open, 0), PASS_AGAIN);
+	return pass_guarded(pass, "M1", send_update(pass, &out, &open, WRITE_TIME_MS), PASS_AGAIN);
 }
 
 /* M4: the tail leaves the main document, in the same instant as it begins to count as overflow. */

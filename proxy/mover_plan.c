@@ -103,6 +103,28 @@ static bool tail_repeats_name(struct cursor tail)
 	return false;
 }
 
+/* An inclusion finds the state behind so many repeated names (rules/projection.c), and no more. */
+#define REPEATS_MAX 8
+
+static bool repeats_too_often(struct bytes document)
+{
+	struct element element, other;
+	struct cursor cursor, behind;
+	size_t repeats = 0;
+	bool again;
+
+	if (!document_repeats_name(document, false) || !cursor_open(&cursor, document))
+		return false;
+	while (repeats <= REPEATS_MAX && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		again = false;
+		behind = cursor;
+		while (!again && cursor_next(&behind, &other) == CURSOR_ELEMENT)
+			again = bytes_equal(element.name, other.name);
+		repeats += again;
+	}
+	return repeats > REPEATS_MAX;
+}
+
 /* Why M4 must not write this field of the rule's, or NULL. */
 static const char *field_mistake(struct bytes document, const char *name, enum own_field field)
 {
@@ -142,6 +164,8 @@ static const char *never_moved(const struct rule *rule, struct bytes document,
 
 	if (plan->id.type == BSON_BYTE_TIMESTAMP && memcmp(plan->id.value.data, nothing, 8) == 0)
 		return "its _id is the Timestamp (0, 0)";
+	if (repeats_too_often(document))
+		return "names stand twice in it too often";
 	if (tail_repeats_name(plan->tail))
 		return "a name stands twice in an element of the array";
 	for (enum own_field field = OWN_FLAG; !mistake && field < OWN_FIELDS; field++) {

@@ -395,6 +395,8 @@ enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target
 		merge_note(queue, work, note, now);
 		if (work->id_type && work->bytes >= HEAVY_BYTES)
 			noted = MOVER_NOTE_HEAVY;
+		if (noted == MOVER_NOTE_HEAVY && !work->taken)
+			schedule(queue, work, now);
 	}
 	pthread_mutex_unlock(&queue->lock);
 	return noted;

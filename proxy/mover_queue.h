@@ -66,8 +66,8 @@ void mover_queue_free(struct mover_queue *queue);
 enum mover_noted {
 	MOVER_NOTE_DROPPED, /* the queue is full */
 	MOVER_NOTE_KEPT,
-	MOVER_NOTE_HEAVY, /* kept; so many bytes wait in its document that whoever pushes on should
-			     wait for the move */
+	MOVER_NOTE_HEAVY, /* kept; so many bytes wait in its document that whoever pushes should
+			     pause; it is due at once */
 };
 
 enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target *target,

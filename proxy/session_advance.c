@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#define HEAVY_PAUSE_MS 250 /* two moves or so; no longer, since the mover may have no majority */
+
 struct moved_task {
 	struct loop_task task;
 	struct session *session;
@@ -57,14 +59,15 @@ static void advance_on_mover_done(void *context, bool moved)
 	loop_post(task->session->loop, &task->task);
 }
 
-static void advance_move(struct session *session, const struct mover_note *note)
+static void advance_move(struct session *session)
 {
 	struct moved_task *task = must_calloc(1, sizeof(*task));
 
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
-	mover_move_now(session->loop->service->mover, note, advance_on_mover_done, task);
+	mover_move_now(session->loop->service->mover, &session->sequence->move,
+		       advance_on_mover_done, task);
 }
 
 /* The same callbacks: what became of it doesn't matter to the client. */
@@ -98,24 +101,26 @@ static void advance_on_timer(uv_timer_t *timer)
 	advance_unpin(session, false);
 }
 
-static void advance_pause(struct session *session)
+static void advance_pause(struct session *session, uint64_t milliseconds)
 {
 	struct pause_timer *pause = must_calloc(1, sizeof(*pause));
 
 	pause->session = session;
 	session->pinned = true;
 	uv_timer_init(&session->loop->uv, &pause->timer);
-	uv_timer_start(&pause->timer, advance_on_timer, session->sequence->pause, 0);
+	uv_timer_start(&pause->timer, advance_on_timer, milliseconds, 0);
 }
 
-/* Who pushes faster than the mover moves has its reply, and waits for the mover before its next
- * request is read: the document would come to 16 MB. */
+/* Who pushes faster than the mover moves has its reply, and pauses before its next request is read:
+ * the document would come to 16 MB. Not in a transaction, for whose end the mover waits. */
 static void advance_take_note(void *context, const struct mover_note *note)
 {
 	struct session *session = context;
+	bool heavy = mover_note(session->loop->service->mover, note);
 
-	if (mover_note(session->loop->service->mover, note) && !session->pinned)
-		advance_move(session, note);
+	if (heavy && !session->pinned &&
+	    !command_has(&session->sequence->match.command, FIELD_AUTOCOMMIT))
+		advance_pause(session, HEAVY_PAUSE_MS);
 }
 
 static void advance_count(struct session *session)
@@ -214,13 +219,13 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		advance_end(session);
 		break;
 	case SEQUENCE_MOVE:
-		advance_move(session, &session->sequence->move);
+		advance_move(session);
 		break;
 	case SEQUENCE_TEND:
 		advance_tend(session);
 		break;
 	case SEQUENCE_PAUSE:
-		advance_pause(session);
+		advance_pause(session, session->sequence->pause);
 		break;
 	case SEQUENCE_DONE:
 		advance_answer(session);

@@ -254,14 +254,19 @@ static enum edit_outcome next_document(struct edit *edit);
 
 /* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
  * same in its own words. */
+/* mongod's text would quote a command that the client has not sent. */
+static enum edit_outcome refuse_unauthorized(struct edit *edit)
+{
+	return refuse(edit, ERROR_UNAUTHORIZED,
+		      "the user may not read what this write needs: the collection and the "
+		      "array's overflow");
+}
+
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
 				   struct packet *reply)
 {
-	/* mongod's text would quote a command that the client has not sent. */
 	if (reply_is_unauthorized(reply))
-		return refuse(edit, ERROR_UNAUTHORIZED,
-			      "the user may not read what this write needs: the collection and the "
-			      "array's overflow");
+		return refuse_unauthorized(edit);
 	if (is_passing(sequence, reply))
 		return fail(edit, reply);
 	packet_fini(&edit->failure);
@@ -635,7 +640,8 @@ static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
 	case FETCH_COMPLETE:
 		return fold(edit, sequence, input);
 	case FETCH_FAILED:
-		return fail(edit, &edit->fetch.failed);
+		return reply_is_unauthorized(&edit->fetch.failed) ? refuse_unauthorized(edit)
+								  : fail(edit, &edit->fetch.failed);
 	case FETCH_TIMEOUT:
 		return refuse(edit, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
 	case FETCH_TOO_MUCH:

@@ -142,7 +142,8 @@ static void write_worded_reply(struct buffer *out, struct bytes reply, struct by
 	struct element errors, field;
 	struct cursor cursor;
 
-	if (!document_find(reply, "writeErrors", &errors)) {
+	if (document_find(reply, "errmsg", &field) ||
+	    !document_find(reply, "writeErrors", &errors)) {
 		write_worded(out, reply, words);
 		return;
 	}

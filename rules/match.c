@@ -310,7 +310,7 @@ static bool takes_windows(const struct matching *matching)
 
 	return projection->type == BSON_BYTE_DOCUMENT &&
 	       windows_of(projection->value, namespace, windows) &&
-	       window_in_one_reply(matching->command);
+	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
 }
 
 static void match_find(const struct matching *matching)

@@ -94,8 +94,8 @@ static bool judge_update(const struct matching *matching, const struct element *
 	case UPDATE_RESERVED:
 		snprintf(what, sizeof(what), "an update that names %s", update.what);
 		match_refuse(match, rule, what,
-			     "that name is Spillway's own (or expose it in the rule, or give a "
-			     "total the owner app)");
+			     "that name is Spillway's own (the rule can expose a flag, and give "
+			     "a total the owner app)");
 		break;
 	case UPDATE_BROKEN:
 		match_refuse_broken(match, "update");

@@ -362,6 +362,19 @@ static enum merge_intake gap_cut(const struct merge *merge, const struct state *
 	return fit == WINDOW_FITS ? MERGE_TAKEN : MERGE_BROKEN;
 }
 
+static bool stands_twice(struct bytes document, const char *name)
+{
+	struct cursor cursor;
+	struct element element;
+	size_t count = 0;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		count += element_is(&element, name);
+	return count > 1;
+}
+
 /* The array of a target, if the document has it: with a gap or to be cut. */
 static enum merge_intake gap_add(struct merge *merge, struct bytes document, size_t target,
 				 const struct state *state)
@@ -374,7 +387,9 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 	if (!document_find_path(document, path, &array) || array.type != BSON_BYTE_ARRAY)
 		return MERGE_TAKEN;
 	gap.array = array.value;
-	if (merge->windows) {
+	if (merge->windows && stands_twice(document, path)) {
+		intake = MERGE_BEYOND;
+	} else if (merge->windows) {
 		intake = gap_cut(merge, state, &gap);
 	} else if (array_has(array.value, state->head, &gap.size)) {
 		gap.there = (size_t)state->head;

@@ -199,6 +199,25 @@ static enum projection_kind kind_by(enum fate fate, bool inclusive)
 	return fate == FATE_INCLUDED ? PROJECTION_INCLUDE : PROJECTION_FORWARD;
 }
 
+bool projection_keeps_id(struct bytes projection)
+{
+	struct leaves leaves;
+	struct leaf leaf;
+	bool keeps = true;
+
+	if (leaves_open(&leaves, projection)) {
+		while (keeps && leaves_next(&leaves, &leaf) == CURSOR_ELEMENT) {
+			enum path_relation relation = path_relate(leaf.path, "_id");
+
+			keeps = relation == PATH_APART ||
+				(relation == PATH_SAME &&
+				 (leaf.kind == LEAF_INCLUDED || leaf.kind == LEAF_EXCLUDED));
+		}
+	}
+	leaves_close(&leaves);
+	return keeps;
+}
+
 struct projection projection_classify(struct bytes projection,
 				      const struct ruled_namespace *namespace)
 {
@@ -216,6 +235,9 @@ struct projection projection_classify(struct bytes projection,
 
 		note(&found, kind_by(fate, shape_inclusive(&shape)), rule,
 		     element_operator(&decider), "a part of the array");
+		if (fate == (shape_inclusive(&shape) ? FATE_INCLUDED : FATE_UNNAMED) &&
+		    !projection_keeps_id(projection))
+			note(&found, PROJECTION_REFUSE, rule, bytes_of(""), "a part of _id");
 	}
 	return found;
 }

@@ -31,6 +31,8 @@ struct projection {
 struct projection projection_classify(struct bytes projection,
 				      const struct ruled_namespace *namespace);
 
+/* False where a part of `_id`, or something else, takes its name: overflow can't be found by it. */
+bool projection_keeps_id(struct bytes projection);
 /* As find decides it. */
 bool projection_inclusive(struct bytes projection);
 

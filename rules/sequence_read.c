@@ -701,6 +701,12 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	if (input->reply->kind != PACKET_MESSAGE ||
 	    !reply_summarise(input->reply->message.body, &summary))
 		return sequence_pass(sequence, input->reply);
+	if (reassemble_died(input->reply->message.body, &summary) && is_command(sequence, "find") &&
+	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
+	    ++read->attempts < ATTEMPTS) {
+		sequence->counts.repeats++;
+		return ask_beyond(sequence, input);
+	}
 	if (reassemble_died(input->reply->message.body, &summary))
 		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 				     "an array was rewritten while it was being read; try again",

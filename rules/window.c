@@ -102,8 +102,13 @@ bool window_in_one_reply(const struct command *find)
 
 	if (options_has_number(find, "batchSize"))
 		size = options_number(find, "batchSize");
-	if (options_single_batch(find) || (limit > 0 && limit <= size))
-		return size > 0;
+	if (options_single_batch(find)) {
+		/* Wider arrays fill the only batch sooner, and nobody would tell. */
+		if (size > 0 && (limit == 1 || size == 1))
+			return true;
+	} else if (limit > 0 && limit <= size) {
+		return true;
+	}
 	return size > 1 && names_one(&find->fields[FIELD_FILTER]) &&
 	       !command_has(find, FIELD_COLLATION);
 }

@@ -53,7 +53,8 @@ static const struct projecting projectings[] = {
 	{"{'tags': 0}", PROJECTION_EXCLUDE, ""},
 	{"{'tags': -0.0, 'x': 0, '_id': 0}", PROJECTION_EXCLUDE, ""},
 	{"{'big': 0}", PROJECTION_EXCLUDE, ""},
-	{"{'_id.tags': 0}", PROJECTION_EXCLUDE, ""},
+	{"{'_id.tags': 0}", PROJECTION_REFUSE, "a part of _id"},
+	{"{'_id': 'x', 'tags': 1}", PROJECTION_REFUSE, "a part of _id"},
 	/* cut or computed on */
 	{"{'tags': {'$slice': 5}}", PROJECTION_REFUSE, "$slice"},
 	{"{'tags': {'$elemMatch': {'x': 1}}}", PROJECTION_REFUSE, "$elemMatch"},
@@ -172,7 +173,6 @@ static const struct rewriting rewritings[] = {
 	 "{'p': {'tags': 1, 'a.b': 1, '_spill.tags': 1, '_spill.a/b': 1, " MARK "}}"},
 	{&ruled_by_tags, "{'x': 0}", "{'p': {'x': 0}}"},
 	{&ruled_by_tags, "{'_id': 0}", "{'p': {" MARK "}}"},
-	{&ruled_by_tags, "{'_id': 0, '_id.x': 0}", "{'p': {'_id': 0, '_id.x': 0}}"},
 	{&ruled_by_tags, "{'_id': 0, 'x': 0, 'y': {'$slice': 1}}",
 	 "{'p': {'x': 0, 'y': {'$slice': 1}, " MARK "}}"},
 	{&ruled_by_tags, "{'tags': 0}",

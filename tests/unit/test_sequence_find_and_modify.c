@@ -205,7 +205,8 @@ Test(sequence_find_and_modify, labels_of_the_server_stay)
 	play_reply(&play, IMAGE(SPILLED));
 	play_expect_helper(&play, ASKS(TRANSACTION));
 	play_reply(&play, failed(10107, ", 'errorLabels': ['TransientTransactionError']"));
-	play_expect_passed(&play);
+	play_end_transaction(&play);
+	play_expect_answer(&play, failed(10107, ", 'errorLabels': ['TransientTransactionError']"));
 	play_close(&play);
 }
 

@@ -652,11 +652,11 @@ Test(sequence_read, windows_of_many_documents_are_asked_for_at_once)
 Test(sequence_read, windows_that_need_no_overflow)
 {
 	play_command(&play,
-		     "{'find': 'books', 'singleBatch': true, 'projection': {'f': {'$slice': 2}, "
+		     "{'find': 'books', 'limit': 50, 'projection': {'f': {'$slice': 2}, "
 		     "'_id': 0, 'x': 1}, '$db': 'shop'}",
 		     VERDICT_READ);
 	play_expect_sent(&play, 0,
-			 "{'find': 'books', 'singleBatch': true, 'projection': {'f': {'$slice': "
+			 "{'find': 'books', 'limit': 50, 'projection': {'f': {'$slice': "
 			 "2}, 'x': 1, " SPARE
 			 "'_spill.f': 1, '_spill./id': {'$meta': 'recordId'}}, "
 			 "'$db': 'shop'}");

@@ -183,7 +183,9 @@ Test(window, a_find_whose_documents_come_in_one_reply)
 		bool one;
 	} finds[] = {
 		{"'x': 1", false},
-		{"'singleBatch': true", true},
+		{"'singleBatch': true", false},
+		{"'singleBatch': true, 'limit': 5", false},
+		{"'singleBatch': true, 'limit': 1", true},
 		{"'limit': 101", true},
 		{"'limit': 102", false},
 		{"'limit': 5, 'batchSize': 4", false},
