@@ -105,24 +105,28 @@ static bool tail_repeats_name(struct cursor tail)
 
 /* An inclusion finds the state behind so many repeated names (rules/projection.c), and no more. */
 #define REPEATS_MAX 8
+#define COMPARED_MAX 1000 /* fields; where there are more, any repeat is too many */
 
 static bool repeats_too_often(struct bytes document)
 {
 	struct element element, other;
 	struct cursor cursor, behind;
-	size_t repeats = 0;
+	size_t repeats = 0, fields = 0;
 	bool again;
 
 	if (!document_repeats_name(document, false) || !cursor_open(&cursor, document))
 		return false;
-	while (repeats <= REPEATS_MAX && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+	while (repeats <= REPEATS_MAX && fields++ <= COMPARED_MAX &&
+	       cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
 		again = false;
 		behind = cursor;
-		while (!again && cursor_next(&behind, &other) == CURSOR_ELEMENT)
+		for (size_t i = fields; !again && i <= COMPARED_MAX + 1 &&
+					cursor_next(&behind, &other) == CURSOR_ELEMENT;
+		     i++)
 			again = bytes_equal(element.name, other.name);
 		repeats += again;
 	}
-	return repeats > REPEATS_MAX;
+	return repeats > REPEATS_MAX || fields > COMPARED_MAX;
 }
 
 /* Why M4 must not write this field of the rule's, or NULL. */

@@ -1,6 +1,7 @@
 """Edits at the limits: arrays beyond 16 MB, large elements without a pause, as many statements and bytes as a command holds."""
 
 import contextlib
+import time
 
 import pymongo
 import pytest
@@ -203,6 +204,19 @@ def test_nothing_nears_16_mb(place):
         for number in range(20):
             books.update_one({"_id": "hot"}, {"$push": {"list": element(number, MB)}})
             assert size_of(place.direct.shop.hot, "hot") < NEAR
+
+
+def test_a_transaction_that_pushes_much_does_not_wait_for_the_mover(place):
+    """It would wait for the transaction's end: for a minute."""
+    with hot(place) as (books, _):
+        books.insert_one({"_id": "hot", "list": [element(number, 1000) for number in range(10)]})
+        with books.database.client.start_session() as session, session.start_transaction():
+            began = time.monotonic()
+            for number in range(10, 12):
+                books.update_one({"_id": "hot"}, {"$push": {"list": element(number, 5 * MB)}}, session=session)
+            session.commit_transaction()
+            assert time.monotonic() - began < 15
+        assert len(books.find_one({"_id": "hot"})["list"]) == 12
 
 
 def test_pushes_go_on_behind_an_edit(place):

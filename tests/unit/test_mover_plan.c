@@ -151,6 +151,19 @@ Test(mover_plan, a_document_in_which_a_name_stands_twice_is_left_alone)
 	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], 'flag': 1, 'flag': 2}", PLAN_REST);
 }
 
+/* An inclusion finds the state behind eight of them. */
+Test(mover_plan, a_document_with_many_repeated_names_is_left_alone)
+{
+	static const char *const names = "'a': 1, 'a': 1, 'a': 1, 'a': 1, 'a': 1, 'a': 1, "
+					 "'a': 1, 'a': 1, 'a': 1";
+	char json[256];
+
+	snprintf(json, sizeof(json), "{'_id': 7, 'f': [1, 2, 3, 4], %s}", names);
+	expect(&rule, json, PLAN_BIRTH);
+	snprintf(json, sizeof(json), "{'_id': 7, 'a': 1, 'f': [1, 2, 3, 4], %s}", names);
+	expect(&rule, json, PLAN_LEAVE);
+}
+
 Test(mover_plan, elements_in_which_a_name_stands_twice_stay)
 {
 	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, {'a': 1, 'b': 2, 'a': 3}]}", PLAN_LEAVE);
