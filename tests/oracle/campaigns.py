@@ -11,10 +11,6 @@ from oracle.world import World
 from support.process import build_folder
 
 
-# To see what an operation meets costs a read: so it is counted in each third round of the layouts.
-COUNTED_ROUNDS = 3
-
-
 class Failed(Exception):
     """A disagreement, shrunk and written down; or too little covered."""
 
@@ -50,9 +46,8 @@ class Campaign:
 
     def _run_one(self, world, number):
         episode = Episode.random(self.seed, number, world.layouts)
-        counts = number // len(world.layouts) % COUNTED_ROUNDS == 0
         try:
-            self.operations += episode.run(world, self.coverage if counts else None)
+            self.operations += episode.run(world, self.coverage)
         except Disagreement as disagreement:
             self.say(f"oracle: episode {number}: {disagreement}")
             raise Failed(self._written(world, episode, disagreement)) from disagreement

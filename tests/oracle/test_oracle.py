@@ -5,14 +5,16 @@ from support.process import build_folder
 
 SEED = 20261121
 # The sanitizers make the program slow, and see the same code in fewer operations.
-OPERATIONS = 1000 if build_folder().name == "asan" else 20000
+SANITIZED = build_folder().name == "asan"
+OPERATIONS = 400 if SANITIZED else 6000
 
 
 def test_plain_and_ruled_collections_cannot_be_told_apart():
     campaign = Campaign(SEED)
-    campaign.run(most_operations=OPERATIONS, most_seconds=540, until_covered=True)
+    campaign.run(most_operations=OPERATIONS, most_seconds=540, until_covered=not SANITIZED)
     campaign.report()
-    campaign.require_coverage()
+    if not SANITIZED:
+        campaign.require_coverage()
 
 
 def test_the_oracle_finds_nothing_where_there_is_nothing():
