@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define WRITE_TIME_MS 5000 /* a client's transaction may hold the document for long */
-#define M4_TIME_MS 5000    /* readers count on a cut not being older than this */
+/* Readers count on a cut not being older than this; and a client's transaction may hold the
+ * document for long. */
+#define WRITE_TIME_MS 5000
 
 must_check enum link_result main_read(struct pass_state *pass, uint64_t after,
 				      struct bytes *document, bool *found)
@@ -82,13 +83,12 @@ static void guard_generation(struct pass_state *pass, struct buffer *out)
 }
 
 static enum link_result send_update(struct pass_state *pass, struct buffer *out,
-				    const struct open_update *open, int32_t max_time)
+				    const struct open_update *open)
 {
 	writer_close(out, open->u);
 	writer_close(out, open->update);
 	writer_close(out, open->updates);
-	if (max_time)
-		writer_int32(out, "maxTimeMS", max_time);
+	writer_int32(out, "maxTimeMS", WRITE_TIME_MS);
 	command_write_concern(out, pass->link);
 	return pass_run(pass, pass->target->database, out, open->command);
 }
@@ -108,8 +108,7 @@ enum pass main_undo(struct pass_state *pass)
 	unset = writer_open_document(&out, "$unset");
 	writer_string(&out, state_path(path, pass->rule, NULL), "");
 	writer_close(&out, unset);
-	return pass_guarded(pass, "undo", send_update(pass, &out, &open, WRITE_TIME_MS),
-			    PASS_AGAIN);
+	return pass_guarded(pass, "undo", send_update(pass, &out, &open), PASS_AGAIN);
 }
 
 enum pass main_tidy(struct pass_state *pass)
@@ -126,8 +125,7 @@ enum pass main_tidy(struct pass_state *pass)
 	unset = writer_open_document(&out, "$unset");
 	writer_string(&out, "_spill", "");
 	writer_close(&out, unset);
-	return pass_guarded(pass, "tidy", send_update(pass, &out, &open, WRITE_TIME_MS),
-			    PASS_MOVED);
+	return pass_guarded(pass, "tidy", send_update(pass, &out, &open), PASS_MOVED);
 }
 
 static void write_new_state(struct pass_state *pass, struct buffer *out)
@@ -169,7 +167,7 @@ enum pass main_give_birth(struct pass_state *pass)
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
 	write_new_state(pass, &out);
-	return pass_guarded(pass, "M1", send_update(pass, &out, &open, WRITE_TIME_MS), PASS_AGAIN);
+	return pass_guarded(pass, "M1", send_update(pass, &out, &open), PASS_AGAIN);
 }
 
 /* M4: the tail leaves the main document, in the same instant as it begins to count as overflow. */
@@ -338,7 +336,7 @@ static enum link_result send_cut(struct pass_state *pass)
 	write_fields(pass, &out);
 	writer_close(&out, set);
 	writer_close(&out, stage);
-	return send_update(pass, &out, &open, M4_TIME_MS);
+	return send_update(pass, &out, &open);
 }
 
 enum pass main_cut(struct pass_state *pass)

@@ -4,6 +4,7 @@
 #include "protocol/repeats.h"
 #include "protocol/writer.h"
 #include "rules/own_fields.h"
+#include "rules/projection.h"
 
 #define EMPTY_ARRAY 5 /* bytes: its length field and its NUL */
 
@@ -103,10 +104,9 @@ static bool tail_repeats_name(struct cursor tail)
 	return false;
 }
 
-/* An inclusion finds the state behind so many repeated names (rules/projection.c), and no more. */
-#define REPEATS_MAX 8
 #define COMPARED_MAX 1000 /* fields; where there are more, any repeat is too many */
 
+/* An inclusion would not find the state behind them. */
 static bool repeats_too_often(struct bytes document)
 {
 	struct element element, other;
@@ -116,7 +116,7 @@ static bool repeats_too_often(struct bytes document)
 
 	if (!document_repeats_name(document, false) || !cursor_open(&cursor, document))
 		return false;
-	while (repeats <= REPEATS_MAX && fields++ <= COMPARED_MAX &&
+	while (repeats <= PROJECTION_SPARES && fields++ <= COMPARED_MAX &&
 	       cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
 		again = false;
 		behind = cursor;
@@ -126,7 +126,7 @@ static bool repeats_too_often(struct bytes document)
 			again = bytes_equal(element.name, other.name);
 		repeats += again;
 	}
-	return repeats > REPEATS_MAX || fields > COMPARED_MAX;
+	return repeats > PROJECTION_SPARES || fields > COMPARED_MAX;
 }
 
 /* Why M4 must not write this field of the rule's, or NULL. */

@@ -22,7 +22,7 @@ static bool find_text(struct bytes body, struct bytes *text)
 static bool finds_quotes(const struct packet *reply, struct bytes *text)
 {
 	return reply->kind == PACKET_MESSAGE && find_text(reply->message.body, text) &&
-	       text->length > strlen(quotes) && memcmp(text->data, quotes, strlen(quotes)) == 0;
+	       text->length > strlen(quotes) && bytes_begin_with(*text, quotes);
 }
 
 bool edit_words_wanted(const struct edit *edit)

@@ -492,8 +492,6 @@ static bool gap_is_none(const struct gap *gap)
 static void entry_fill(struct merge *merge, struct entry *entry, struct bytes document,
 		       size_t first_gap, const struct survey *survey)
 {
-	entry->document = document;
-	entry->loses_id = survey->loses_id;
 	bool spilled = entry->spilled;
 
 	entry->document = document;

@@ -7,8 +7,6 @@
 #include "rules/reads.h"
 #include "rules/window.h"
 
-#define SPARES 8 /* at most ten */
-
 /* What becomes of one ruled array; of several, the last in this list. */
 enum fate {
 	FATE_UNNAMED,
@@ -343,7 +341,7 @@ static void write_spares(struct buffer *out)
 {
 	char name[] = NAME_STATE "/0";
 
-	for (size_t i = 0; i < SPARES; i++, name[sizeof(name) - 2]++)
+	for (size_t i = 0; i < PROJECTION_SPARES; i++, name[sizeof(name) - 2]++)
 		writer_int32(out, name, 1);
 }
 

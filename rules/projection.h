@@ -5,6 +5,9 @@
 #include "protocol/cursor.h"
 #include "rules/rules.h"
 
+/* An inclusion finds `_spill` behind so many repeated names, and no more. At most ten. */
+#define PROJECTION_SPARES 8
+
 /* Of several, the last in this list. */
 enum projection_kind {
 	PROJECTION_NONE,    /* empty: everything is returned */

@@ -38,7 +38,6 @@ bool window_of(const struct element *value, const struct ruled_namespace *namesp
 	    cursor_next(&cursor, &number) != CURSOR_END)
 		return false;
 	if (slice.type != BSON_BYTE_ARRAY) {
-		numbers[1] = 0;
 		window->skips = false;
 		if (slice.type == BSON_BYTE_DOUBLE || !element_integer(&slice, &numbers[0]))
 			return false;
