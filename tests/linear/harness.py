@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import json
 import math
+import pathlib
 import random
 import shutil
 import time
@@ -102,6 +104,22 @@ class Run:
                      f"{len(tally['undecided'])} undecided")
             for path in tally["violations"] + tally["undecided"]:
                 self.say(f"linear: {path}")
+            for path in tally["violations"]:
+                self.say("\n".join(last_lines(path)))
+
+
+def last_lines(path, count=40):
+    """What a finding ends with, in the order of the calls: milliseconds, client, what was asked and what was answered."""
+    operations = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
+    operations.sort(key=lambda operation: operation["call"])
+    return [line_of(operation) for operation in operations[-count:]]
+
+
+def line_of(operation):
+    asked, answered = operation["input"], operation["result"]
+    words = [asked["does"], asked.get("values", ""), f"at {asked['at']}" if "at" in asked else ""]
+    times = f"{operation['call'] / 1e6:9.1f} {operation['return'] / 1e6:9.1f}"
+    return f"{times} {operation['client']:3} {' '.join(str(word) for word in words if word)} -> {answered}"
 
 
 def uri(ports):
