@@ -200,19 +200,33 @@ static void advance_send(struct session *session, bool answered)
 	stream_write(&session->server, output);
 }
 
+/* A driver that loses its connection tries a retryable write again by another one. What would still
+ * be done here might come behind what that was answered, and mongod knows attempts apart only if
+ * the first to come changed something. */
+static bool advance_is_orphan(const struct session *session)
+{
+	return command_has(&session->sequence->match.command, FIELD_TXN_NUMBER) &&
+	       stream_has_ended(&session->client);
+}
+
 void session_advance(struct session *session, struct packet *reply, bool moved)
 {
 	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
+	bool begins;
 
 	if (!session->sequence)
 		return;
-	if (session->sequence->next_request_id == 0)
+	begins = session->sequence->next_request_id == 0;
+	if (begins)
 		session->sequence->next_request_id = session->next_request_id;
 	session_account(session);
 	input.memory_short = session_gives_up(session);
 	switch (sequence_resume(session->sequence, &input)) {
 	case SEQUENCE_SEND:
-		advance_send(session, true);
+		if (!begins && advance_is_orphan(session))
+			session_close(session, SESSION_END_DONE);
+		else
+			advance_send(session, true);
 		break;
 	case SEQUENCE_SEND_LAST:
 		advance_send(session, false);

@@ -3,6 +3,7 @@
 
 #include "proxy/session.h"
 
+#include <poll.h>
 #include <stdlib.h>
 
 struct stream_write {
@@ -150,6 +151,15 @@ void stream_stop_reading(struct stream *stream)
 		return;
 	stream->reading = false;
 	uv_read_stop(stream_handle(stream));
+}
+
+bool stream_has_ended(const struct stream *stream)
+{
+	struct pollfd other = {.events = POLLRDHUP};
+
+	return stream->ended ||
+	       (uv_fileno((const uv_handle_t *)(const void *)&stream->tcp, &other.fd) == 0 &&
+		poll(&other, 1, 0) > 0);
 }
 
 void stream_fini(struct stream *stream)

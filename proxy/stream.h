@@ -34,5 +34,8 @@ size_t stream_backlog(const struct stream *stream);
 void stream_shutdown(struct stream *stream);
 void stream_start_reading(struct stream *stream);
 void stream_stop_reading(struct stream *stream);
+/* Whether the other end has closed, or at least says no more, even where nothing has been read of
+ * it. */
+bool stream_has_ended(const struct stream *stream);
 /* Frees what an idle stream needs no more. */
 void stream_fini(struct stream *stream);

@@ -4,6 +4,7 @@ import socket
 import struct
 
 import pytest
+from bson import Int64
 
 from support import frames
 from support.frames import message
@@ -187,6 +188,34 @@ def test_a_client_gone_within_a_sequence_ends_the_server_connection(session):
     server.answer(request, FOUND)
     server.answer(server.frame(), OVERFLOW)
     assert server.rest() == (b"", "closed")
+
+
+GOING = {"closed": lambda end: end.close(), "half-closed": lambda end: end.finish()}
+PULL = {"update": "books", "updates": [{"q": {"_id": 1}, "u": {"$pull": {"buyers": 2}}}], "$db": "shop",
+        "lsid": {"id": bytes(16)}, "txnNumber": Int64(1)}
+NOTHING_MATCHED = {"n": 0, "nModified": 0, "ok": 1.0}
+
+
+@pytest.mark.parametrize("how", GOING)
+def test_a_retryable_write_whose_client_has_gone_goes_no_further(session, how):
+    """The driver tries it again elsewhere, and what is still done here would come behind what that was answered."""
+    client, server = session
+    client.send(message(PULL, (), 7))
+    request = server.frame()
+    GOING[how](client)
+    server.answer(request, NOTHING_MATCHED)
+    received, _ = server.rest()
+    assert received == b""
+
+
+def test_a_write_that_no_driver_repeats_goes_on_without_its_client(session):
+    client, server = session
+    once = {name: value for name, value in PULL.items() if name != "txnNumber"}
+    client.send(message(once, (), 7))
+    request = server.frame()
+    client.close()
+    server.answer(request, NOTHING_MATCHED)
+    assert server.frame()
 
 
 def test_a_refused_server_connection_ends_the_clients_without_a_reply():
