@@ -133,6 +133,7 @@ void session_close(struct session *session, enum session_end how)
 	if (session->state == SESSION_CLOSING)
 		return;
 	session_set_state(session, SESSION_CLOSING);
+	session_cut_sequence(session);
 	if (session->works)
 		atomic_fetch_sub(&session->loop->service->working, 1);
 	session_close_stream(&session->client, how);

@@ -118,6 +118,8 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 
 /* session_advance.c: drives the running sequence. `reply` may be NULL. */
 void session_advance(struct session *session, struct packet *reply, bool moved);
+/* The session closes: the mover is told what the running sequence, if any, may have done. */
+void session_cut_sequence(struct session *session);
 
 /* The first whole request has come: the handshake's deadline is met. */
 void session_handshake_done(struct session *session);

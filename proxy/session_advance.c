@@ -154,6 +154,17 @@ static void advance_recheck(struct mover *mover, const struct match *match)
 		mover_recheck(mover, bytes_of(onto->database), bytes_of(onto->collection));
 }
 
+static void advance_pass_note(void *context, const struct mover_note *note)
+{
+	mover_note(context, note);
+}
+
+void session_cut_sequence(struct session *session)
+{
+	if (session->sequence)
+		sequence_cut(session->sequence, advance_pass_note, session->loop->service->mover);
+}
+
 /* The sequence is over: what it leaves for the mover is noted. */
 static void advance_end(struct session *session)
 {

@@ -65,6 +65,13 @@ void sequence_notes(const struct sequence *sequence,
 		sequence->notes(sequence, take, context);
 }
 
+void sequence_cut(struct sequence *sequence,
+		  void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	sequence->cut = true;
+	sequence_notes(sequence, take, context);
+}
+
 void sequence_free(struct sequence *sequence)
 {
 	if (!sequence)

@@ -11,7 +11,8 @@
  *   PAUSE      -> wait for `pause` milliseconds, then sequence_resume
  *   DONE       -> `output` to the client: over
  *
- * After SEND_LAST and DONE sequence_notes says what the mover should look at. */
+ * After SEND_LAST and DONE sequence_notes says what the mover should look at; before, after a
+ * connection is lost, sequence_cut does. */
 #pragma once
 
 #include "rules/match.h"
@@ -65,6 +66,7 @@ struct sequence {
 	bool begun;  /* something was sent: a transaction that the command starts has started */
 	bool failed; /* the answer has an error of ours */
 	bool ending; /* the client's transaction, for that error */
+	bool cut;    /* given up before its end: what was sent last is done or not */
 	struct buffer answer; /* meanwhile */
 	struct sequence_counts counts;
 };
@@ -79,6 +81,9 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input);
 void sequence_notes(const struct sequence *sequence,
 		    void (*take)(void *context, const struct mover_note *note), void *context);
+/* The same for what may have been done: nobody will resume it. */
+void sequence_cut(struct sequence *sequence,
+		  void (*take)(void *context, const struct mover_note *note), void *context);
 
 /* For the sequences themselves. In a client's transaction an error of ours ends it, as mongod's
  * errors do: what comes next is answered as behind any error. */

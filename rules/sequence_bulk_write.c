@@ -76,6 +76,8 @@ static void bulk_notes(const struct sequence *sequence,
 		find_bytes(bulk, &kept.at, &kept.note.operation_time);
 		take(context, &kept.note);
 	}
+	if (sequence->cut && bulk->child)
+		sequence_cut(bulk->child, take, context);
 }
 
 /* ---- a run ---- */

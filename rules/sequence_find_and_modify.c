@@ -390,7 +390,7 @@ static void modify_notes(const struct sequence *sequence,
 		(const struct sequence_modify *)(const void *)sequence;
 	struct mover_note note;
 
-	if (sequence->match.facts.answered && !modify->applied &&
+	if (sequence->match.facts.answered && !modify->applied && !sequence->cut &&
 	    !(modify->editing && modify->edit.folded))
 		return;
 	for (size_t i = 0; i < sequence->match.namespace->target_count; i++)

@@ -113,7 +113,7 @@ static void take_for_each(const struct sequence *sequence, struct mover_note *no
 	}
 }
 
-/* An edit that failed on its way may have folded its document back. */
+/* An edit that failed or was cut on its way may have folded its document back. */
 static void note_unfinished(const struct sequence *sequence, const struct mover_note *common,
 			    void (*take)(void *context, const struct mover_note *note),
 			    void *context)
@@ -121,7 +121,7 @@ static void note_unfinished(const struct sequence *sequence, const struct mover_
 	const struct sequence_write *write = const_write_of(sequence);
 	struct mover_note note = *common;
 
-	if (!write->editing || !write->edit.folded || write->edit.id.type == 0)
+	if (!write->editing || !(write->edit.folded || sequence->cut) || write->edit.id.type == 0)
 		return;
 	note.reason = MOVER_EDITED;
 	note.id_type = write->edit.id.type;
@@ -163,7 +163,7 @@ static void write_notes(const struct sequence *sequence,
 	notes_begin(&common, sequence, last_reply(write));
 	note_edits(sequence, &common, take, context);
 	note_unfinished(sequence, &common, take, context);
-	if ((sequence->match.facts.answered && !write->applied) ||
+	if ((sequence->match.facts.answered && !write->applied && !sequence->cut) ||
 	    !write_open_statements(sequence, &statements))
 		return;
 	while (statements_next(&statements, &document, &broken)) {

@@ -273,4 +273,12 @@ static inline size_t play_notes(struct play *play)
 	return play->note_count;
 }
 
+/* The same where a connection is lost now. */
+static inline size_t play_cut(struct play *play)
+{
+	play->note_count = 0;
+	sequence_cut(play->sequence, play_take_note, play);
+	return play->note_count;
+}
+
 #endif

@@ -84,6 +84,17 @@ Test(bulk_write, each_op_becomes_a_statement_of_the_older_command)
 	play_close(&play);
 }
 
+Test(bulk_write, what_is_cut_in_a_run_is_noted_with_the_runs_before)
+{
+	begin(BULK(INSERT_LONG(0, 2) ", " PUSH(0, 3) ", " DELETE(0, 4), ALL));
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	expect_run(BODY("update", "books", "shop"), "updates", "[" PUSHED(3) "]");
+	cr_assert_eq(play_notes(&play), 1);
+	cr_assert_eq(play_cut(&play), 2);
+	cr_assert_eq(play.notes[1].reason, MOVER_APPENDED);
+	play_close(&play);
+}
+
 Test(bulk_write, every_field_of_an_op_goes_with_it)
 {
 	begin(BULK("{'update': 0, 'filter': {'a': 1}, 'updateMods': {'$set': {'t': 1}}, 'multi': "

@@ -115,6 +115,26 @@ Test(edit, what_a_retryable_write_finds_gone_its_own_history_may_know)
 	play_close(&play);
 }
 
+/* From E1 to I2, which nobody answers. */
+static void begin_fold(void)
+{
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_expect_helper(&play, I2(""));
+}
+
+Test(edit, an_edit_cut_in_its_fold_tells_the_mover)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	begin_fold();
+	cr_assert_eq(play_notes(&play), 0, "nothing is known yet");
+	cr_assert_eq(play_cut(&play), 1, "%zu", play.note_count);
+	cr_assert_eq(play.notes[0].reason, MOVER_EDITED);
+	cr_assert(play.notes[0].unsettled);
+	play_close(&play);
+}
+
 Test(edit, a_document_that_is_whole_by_now_is_written_once_more)
 {
 	start(ONE);
@@ -642,6 +662,17 @@ Test(edit, a_transaction_starts_with_the_first_command_only)
 	play_expect_helper(&play, FIND("{'x': 1}", ", 'limit': 1", TRANSACTION));
 	play_reply(&play, FOUND("{'_id': 1}"));
 	play_expect_sent(&play, 0, BEFORE_IDS(STATEMENT(RESOLVED, ""), ", " TRANSACTION, "0"));
+	play_close(&play);
+}
+
+Test(edit, a_find_and_modify_cut_in_its_fold_tells_the_mover)
+{
+	play_command(&play, MODIFY("{'_id': 1}", ""), VERDICT_FIND_AND_MODIFY);
+	play_reply(&play, IMAGE("0", "null"));
+	begin_fold();
+	cr_assert_eq(play_cut(&play), 1, "%zu", play.note_count);
+	cr_assert_eq(play.notes[0].reason, MOVER_EDITED);
+	cr_assert(play.notes[0].unsettled);
 	play_close(&play);
 }
 

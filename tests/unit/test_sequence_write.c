@@ -134,6 +134,16 @@ Test(sequence_write, unacknowledged_writes_end_when_they_are_sent)
 
 /* ---- what the mover is told ---- */
 
+Test(sequence_write, a_write_cut_before_its_reply_may_have_been_done)
+{
+	play_command(&play, UPDATE(PUSH(1), ""), VERDICT_WRITE);
+	cr_assert_eq(play_notes(&play), 0, "nothing is known yet");
+	cr_assert_eq(play_cut(&play), 1);
+	cr_assert_eq(play.notes[0].reason, MOVER_APPENDED);
+	cr_assert(play.notes[0].unsettled);
+	play_close(&play);
+}
+
 struct noted {
 	const char *command;
 	size_t count;
