@@ -11,7 +11,7 @@ import threading
 import pymongo
 import pytest
 from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError
-from test_members import listeners, step_down
+from test_members import listeners
 
 from support.cluster import Cluster
 from support.process import wait_for
@@ -159,23 +159,6 @@ def spillway(cluster):
         yield made
 
 
-def primary_of(cluster):
-    """The member that says so; None while there is none."""
-    return next((member for member in cluster.members if member.running() and is_primary(member)), None)
-
-
-def is_primary(member):
-    with member.client() as client:
-        try:
-            return client.admin.command("hello")["isWritablePrimary"]
-        except AutoReconnect:
-            return False  # it closes its connections as it changes its state
-
-
-def first_is_primary(cluster):
-    wait_for(lambda: primary_of(cluster) is cluster.primary, "the first member to take over", 30, 0.05)
-
-
 def advance(editors, count=15):
     goals = [len(editor.done) + count for editor in editors]
     wait_for(lambda: all(len(editor.done) > goal or editor.failure for editor, goal in zip(editors, goals)), "edits")
@@ -196,7 +179,7 @@ def edits_during(cluster, spillway, faults, most_unknown):
         advance(editors)
         for editor in editors:
             editor.finish()
-        first_is_primary(cluster)
+        cluster.wait_for_first()
         for editor in editors:
             editor.require_kept(client.shop.books.find_one({"_id": editor.book}), most_unknown)
         with cluster.client() as direct:
@@ -204,21 +187,21 @@ def edits_during(cluster, spillway, faults, most_unknown):
 
 
 def test_the_primary_steps_down(cluster, spillway):
-    first_is_primary(cluster)
-    edits_during(cluster, spillway, [lambda: step_down(cluster, primary_of(cluster))] * 2, 2)
+    cluster.wait_for_first()
+    edits_during(cluster, spillway, [cluster.step_down] * 2, 2)
 
 
 def test_the_primary_is_killed(cluster, spillway):
     def kill():
         cluster.primary.kill()
-        wait_for(lambda: primary_of(cluster), "another primary", 30, 0.05)
+        cluster.wait_for_another(cluster.primary)
 
     def start():
         """It takes over again while edits go on."""
         cluster.primary.start()
-        first_is_primary(cluster)
+        cluster.wait_for_first()
 
-    first_is_primary(cluster)
+    cluster.wait_for_first()
     edits_during(cluster, spillway, [kill, start, kill, start], 4)
 
 
@@ -227,7 +210,7 @@ def test_spillway_is_killed(cluster, spillway):
         spillway.kill()
         spillway.start()
 
-    first_is_primary(cluster)
+    cluster.wait_for_first()
     edits_during(cluster, spillway, [restart] * 8, 8)
     moved = [name for name in spillway.metrics() if name.startswith("spillway_moved_elements_total")]
     assert spillway.metrics()[moved[0]] > 0

@@ -124,36 +124,20 @@ class Pusher(threading.Thread):
             number += 1
 
 
-def primary_of(cluster):
-    """The member that says so; None while there is none."""
-    for member in cluster.members:
-        with member.client() as client:
-            if client.admin.command("hello")["isWritablePrimary"]:
-                return member
-    return None
-
-
-def step_down(cluster, before):
-    with before.client() as client:
-        client.admin.command("replSetStepDown", 3, secondaryCatchUpPeriodSecs=2)
-    return wait_for(lambda: primary_of(cluster) not in (None, before) and primary_of(cluster), "a primary", 30, 0.05)
-
-
 def test_acknowledged_pushes_survive_a_new_primary(cluster, spillway):
     """Each is there once and in order; drivers send again what the old primary did not answer."""
     with pymongo.MongoClient(uri(spillway, slice(0, 3)), w="majority") as client:
         pushers = [Pusher(client, f"pusher {number}") for number in range(4)]
         for pusher in pushers:
             pusher.start()
-        primary = cluster.primary
         for _ in range(2):
             advance(pushers)
-            primary = step_down(cluster, primary)
+            cluster.step_down()
         advance(pushers)
         for pusher in pushers:
             pusher.stopping.set()
             pusher.join()
-        wait_for(lambda: primary_of(cluster) is cluster.primary, "the first member to take over", 30, 0.05)
+        cluster.wait_for_first()
         with cluster.client() as direct:
             wait_for(lambda: not verify(direct, RULE), "the tails to move")
         for pusher in pushers:

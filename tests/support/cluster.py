@@ -3,7 +3,7 @@
 import os
 
 import pymongo
-from pymongo.errors import PyMongoError
+from pymongo.errors import AutoReconnect, PyMongoError
 
 from support.process import Process, free_port, new_folder, remove_folder, wait_for
 
@@ -49,6 +49,13 @@ class Mongod(Process):
         """A PyMongo client straight to this one server."""
         options = {"serverSelectionTimeoutMS": 20000, **self.credentials, **options}
         return pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, **options)
+
+    def is_primary(self):
+        with self.client() as client:
+            try:
+                return client.admin.command("hello")["isWritablePrimary"]
+            except AutoReconnect:
+                return False  # it closes its connections as it changes its state
 
     def start(self):
         super().start()
@@ -135,6 +142,25 @@ class Cluster:
     @property
     def primary(self):
         return self.members[0]
+
+    def find_primary(self):
+        """The member that says so; None while there is none."""
+        return next((member for member in self.members if member.running() and member.is_primary()), None)
+
+    def wait_for_another(self, before):
+        return wait_for(lambda: self.find_primary() not in (None, before) and self.find_primary(),
+                        "another primary", 30, 0.05)
+
+    def wait_for_first(self):
+        """The first member takes over again, being preferred."""
+        wait_for(lambda: self.find_primary() is self.primary, "the first member to take over", 30, 0.05)
+
+    def step_down(self, seconds=3):
+        """The primary of now gives way; the new one, once there is one."""
+        before = wait_for(self.find_primary, "a primary", 30, 0.05)
+        with before.client() as client:
+            client.admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=2)
+        return self.wait_for_another(before)
 
     def client(self, **options):
         return self.primary.client(**options)
