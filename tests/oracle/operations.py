@@ -220,9 +220,7 @@ class Generator:
             labels.append("upsert")
         if self._chance(0.05):
             statement["hint"] = {"_id": 1}
-        # Under a collation a document can't be named exactly by an `_id` that is a document: refused.
-        exact_ids = not any(isinstance(known, dict) for known in self.ids.known)
-        if not self.strict and exact_ids and self._chance(0.1):
+        if not self.strict and self._chance(0.1):
             statement["collation"] = {"locale": "en", "strength": 1}
         return statement, labels, targets
 
