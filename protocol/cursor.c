@@ -215,6 +215,17 @@ static inline const uint8_t *skip_quickly(const struct cursor *cursor, size_t na
 	return value + length;
 }
 
+must_check bool cursor_length(const struct cursor *cursor, size_t *length)
+{
+	const uint8_t *nul = memchr(cursor->at, 0, (size_t)(cursor->end - cursor->at));
+	const struct value_shape *shape = &shapes[*cursor->at];
+
+	if (!nul || !shape->counted || cursor->end - nul < 5)
+		return false;
+	*length = (size_t)(nul + 1 - cursor->at) + shape->length + (uint32_t)load_int32(nul + 1);
+	return true;
+}
+
 must_check bool cursor_find(struct cursor *cursor, struct bytes name, struct element *element)
 {
 	struct element here;

@@ -57,6 +57,9 @@ must_check bool cursor_open(struct cursor *cursor, struct bytes document);
  * claim. */
 must_check bool cursor_open_prefix(struct cursor *cursor, struct bytes prefix, size_t limit);
 must_check enum cursor_step cursor_next(struct cursor *cursor, struct element *element);
+/* Where cursor_next says CURSOR_PARTIAL: how long the element claims to be, its type and name
+ * counted. False where its length is not there yet, or nowhere in front. */
+must_check bool cursor_length(const struct cursor *cursor, size_t *length);
 
 /* Goes on to the next element of this name; false where none comes before the end, the prefix's end
  * or what is broken. */

@@ -39,6 +39,8 @@ const char *error_name(enum error_code code)
 		return "IncompleteTransactionHistory";
 	case ERROR_CONVERSION_FAILURE:
 		return "ConversionFailure";
+	case ERROR_API_STRICT:
+		return "APIStrictError";
 	case ERROR_COLLECTION_UUID_MISMATCH:
 		return "CollectionUUIDMismatch";
 	case ERROR_TEMPORARILY_UNAVAILABLE:

@@ -11,6 +11,7 @@
 
 #define CONNECT_TIMEOUT_MS 3000
 #define SOCKET_TIMEOUT_MS 60000
+#define API_VERSION_REQUIRED 498870
 #define AGE_MAX_MS (12 * 60 * 60 * 1000)
 
 /* Exported for those who set a stream initiator of their own, but missing in the public headers:
@@ -103,8 +104,9 @@ static void take_write_error(struct link *link, struct bytes write_errors)
 		link->error.done = 0;
 }
 
-/* The server says that it does not take writes (any more), or that it is going away. */
-static bool not_primary(int64_t code)
+/* The server says that it does not take writes (any more), that it is going away, or that it wants
+ * to be spoken to otherwise. */
+static bool is_over(int64_t code)
 {
 	switch (code) {
 	case 91:    /* ShutdownInProgress */
@@ -114,6 +116,7 @@ static bool not_primary(int64_t code)
 	case 11602: /* InterruptedDueToReplStateChange */
 	case 13435: /* NotPrimaryNoSecondaryOk */
 	case 13436: /* NotPrimaryOrSecondary */
+	case API_VERSION_REQUIRED:
 		return true;
 	default:
 		return false;
@@ -143,7 +146,7 @@ static enum link_result judge_reply(struct link *link)
 		link->error.write_concern = true;
 	} else
 		return LINK_DONE;
-	return not_primary(link->error.code) ? LINK_LOST : LINK_REFUSED;
+	return is_over(link->error.code) ? LINK_LOST : LINK_REFUSED;
 }
 
 /* True where mongod answered, be it with an error. */
@@ -417,18 +420,32 @@ static void hello_done(struct link *link)
 			   !document_find(view_of(link->hello), "msg", &element);
 }
 
-/* Takes the uri over. */
-static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bson_error_t *error)
+/* `declares`: the Stable API's version, with each command. */
+static mongoc_client_t *client_new(const mongoc_uri_t *uri, bool declares, bson_error_t *error)
+{
+	mongoc_client_t *client = mongoc_client_new_from_uri_with_error(uri, error);
+	mongoc_server_api_t *version;
+
+	if (!client)
+		return NULL;
+	mongoc_client_set_appname(client, "spillway");
+	if (declares) {
+		version = mongoc_server_api_new(MONGOC_SERVER_API_V1);
+		require(mongoc_client_set_server_api(client, version, error));
+		mongoc_server_api_destroy(version);
+	}
+	return client;
+}
+
+static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomic_bool *stopping,
+			     bson_error_t *error)
 {
 	static atomic_uint_fast64_t serials;
-	struct link *link;
-	mongoc_client_t *client;
+	mongoc_client_t *client = client_new(uri, declares, error);
 	auto_buffer struct buffer hello = {0};
 	size_t start = writer_open(&hello);
+	struct link *link;
 
-	set_options(uri);
-	client = mongoc_client_new_from_uri_with_error(uri, error);
-	mongoc_uri_destroy(uri);
 	if (!client)
 		return NULL;
 	link = must_calloc(1, sizeof(*link));
@@ -436,7 +453,6 @@ static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bso
 	link->stopping = stopping;
 	link->serial = atomic_fetch_add(&serials, 1) + 1;
 	link->opened = bson_get_monotonic_time();
-	mongoc_client_set_appname(client, "spillway");
 	mongoc_client_set_stream_initiator(client, link_on_connect, link);
 	writer_int32(&hello, "hello", 1);
 	writer_close(&hello, start);
@@ -448,6 +464,20 @@ static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bso
 		       link->error.message);
 	link_free(link);
 	return NULL;
+}
+
+/* A server may be set to take no command without the version, its first one too. Others, of before
+ * mongod 5.0, take none with it: so it is told to those who ask. */
+static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bson_error_t *error)
+{
+	struct link *link;
+
+	set_options(uri);
+	link = link_try(uri, false, stopping, error);
+	if (!link && strstr(error->message, "apiVersion parameter is required"))
+		link = link_try(uri, true, stopping, error);
+	mongoc_uri_destroy(uri);
+	return link;
 }
 
 static void log_driver(mongoc_log_level_t level, const char *domain, const char *message,

@@ -174,41 +174,41 @@ enum request_step {
 };
 
 /* False where the frame can't be held: it is to be thrown away as it comes. */
-static bool request_has_memory(struct session *session, struct bytes bytes,
-			       const struct frame_header *header)
+static bool request_has_memory(struct session *session, const struct frame_header *header)
 {
-	bool more_to_come = header->opcode == OPCODE_MESSAGE &&
-			    bytes.length >= FRAME_HEADER_LENGTH + 4 &&
-			    (load_int32(bytes.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
-
 	if (header->length <= LOOP_READ_BUFFER ||
 	    !session_memory_short(session, (size_t)header->length))
 		return true;
 	session->request_left = (size_t)header->length;
-	session->request_shed = true;
-	session->shed_unanswered = more_to_come;
-	session->shed_request_id = header->request_id;
+	session->shed = skim_new();
 	return false;
 }
 
-/* The frame is gone; its sender is told, unless it wants no reply. Replies that are owed come
- * first, so then all that is left is to close. */
+/* The frame is gone; its sender is told, and its transaction ended. Of one that came compressed
+ * nothing is known: its sender may not be told that it can go on. */
 static void request_on_shed(struct session *session)
 {
-	auto_buffer struct buffer reply = {0};
+	auto_buffer struct buffer frame = {0};
+	struct packet packet;
+	struct match match = {
+		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+	bool known = skim_end(session->shed, &frame);
 
-	session->request_shed = false;
+	skim_free(session->shed);
+	session->shed = NULL;
 	metric_add(&session->loop->metrics->commands_refused, 1);
-	if (session->shed_unanswered)
-		return;
-	if (session->pending.count > 0) {
+	snprintf(match.message, sizeof(match.message),
+		 "Spillway has no memory left for this request (limits.memory); try again later");
+	packet_read(&packet, &frame);
+	if (known && command_parse(packet.message.body, &match.command)) {
+		request_start_sequence(session, &packet, &match);
+	} else {
+		log_info("session %llu: closed: no memory is left for a request (limits.memory) "
+			 "that came compressed",
+			 (unsigned long long)session->id);
 		session_close(session, SESSION_END_DONE);
-		return;
 	}
-	reply_error(
-		&reply, session->shed_request_id, ERROR_TEMPORARILY_UNAVAILABLE,
-		"Spillway has no memory left for this request (limits.memory); try again later");
-	stream_write(&session->client, buffer_view(&reply));
+	packet_fini(&packet);
 }
 
 /* Decides about the frame at the start of `bytes`. */
@@ -245,7 +245,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 		if (bytes.length >= *length)
 			return REQUEST_TAKE;
 		session->request_wanted = *length;
-		return request_has_memory(session, bytes, &header) ? REQUEST_WAIT : REQUEST_SHED;
+		return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
 	}
 	require(!"unreachable");
 }
@@ -291,6 +291,7 @@ static size_t request_keep(struct session *session, enum request_step step, stru
 		return 0;
 	}
 	gone = request_cut(session, bytes.length);
+	skim_take(session->shed, (struct bytes){bytes.data, gone});
 	if (session->request_left == 0)
 		request_on_shed(session);
 	return gone;
@@ -308,7 +309,7 @@ static size_t request_consume(struct session *session, struct bytes bytes, struc
 
 	while (at < bytes.length && session->state == SESSION_RELAYING) {
 		struct bytes rest = {bytes.data + at, bytes.length - at};
-		enum request_step step = session->request_shed ? REQUEST_SHED : REQUEST_CUT;
+		enum request_step step = session->shed ? REQUEST_SHED : REQUEST_CUT;
 
 		if (session->request_left == 0)
 			step = request_look(session, rest, &length);

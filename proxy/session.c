@@ -90,6 +90,7 @@ void session_free_if_gone(struct session *session)
 	buffer_fini(&session->request_held);
 	buffer_fini(&session->response_held);
 	pending_fini(&session->pending);
+	skim_free(session->shed);
 	sequence_free(session->sequence);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
 	claims_set(&loop->service->claims, &session->claim, 0, 0);

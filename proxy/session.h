@@ -10,6 +10,7 @@
 #include "proxy/loop.h"
 #include "proxy/pending.h"
 #include "proxy/stream.h"
+#include "protocol/skim.h"
 #include "rules/match.h"
 #include "rules/sequence.h"
 
@@ -54,10 +55,8 @@ struct session {
 	size_t response_wanted;
 	size_t accounted; /* of the above, the sequence and unsent replies, in the service's sum */
 	struct claim claim;
-	bool request_shed; /* the frame being cut is thrown away: no memory for it; answered with an
-			      error */
-	bool shed_unanswered; /* its sender wants no reply */
-	int32_t shed_request_id;
+	struct skim *shed; /* the frame being cut is thrown away, no memory for it: what its sender
+			      has to be told */
 	struct pending pending;
 	struct sequence *sequence;
 	int32_t next_request_id;

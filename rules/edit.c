@@ -361,9 +361,10 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 		edit->ids.length = edit->next = 0;
 	edit->listed = true;
 	if (!keep_ids(edit, &cursor))
-		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
-			      "under a collation, a document whose _id is a document can't be "
-			      "named exactly");
+		return refuse(
+			edit, ERROR_COMMAND_NOT_SUPPORTED,
+			"under a collation, a document whose _id holds a symbol, a text in an "
+			"array or a text that no path leads to can't be named exactly");
 	if (input->memory_short)
 		return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
 			      "no memory is left for the list of documents (limits.memory); try "

@@ -2,6 +2,7 @@
 #include "rules/edit.h"
 
 #include "protocol/writer.h"
+#include "rules/exact_id.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
@@ -45,57 +46,23 @@ static void add_filter(struct conjunction *open, struct bytes filter)
 	writer_document(open->out, next_name(open, name), filter);
 }
 
-static bool is_text(const struct element *id)
-{
-	return id->type == BSON_BYTE_STRING || id->type == BSON_BYTE_SYMBOL;
-}
-
-/* A regular expression knows no collation. */
-static bool fits_expression(const struct element *id)
-{
-	return id->type == BSON_BYTE_STRING && id->value.length < 8000 &&
-	       !memchr(id->value.data + 4, '\0', id->value.length - 5);
-}
-
 bool edit_can_pin(const struct edit *edit, const struct element *id)
 {
-	if (edit->write.collation.type == 0)
-		return true;
-	if (is_text(id))
-		return fits_expression(id);
-	return id->type != BSON_BYTE_DOCUMENT;
-}
-
-/* ^ and $ would mean lines; \E ends \Q, so each byte is escaped by itself. */
-static void write_exact_text(struct buffer *out, const struct element *id)
-{
-	size_t length = id->value.length - 5;
-	auto_buffer struct buffer text = {0};
-
-	buffer_append(&text, "\\A", 2);
-	for (size_t i = 0; i < length; i++) {
-		uint8_t letter = id->value.data[4 + i];
-		bool plain = letter >= 0x80 || (letter >= '0' && letter <= '9') ||
-			     (letter >= 'A' && letter <= 'Z') || (letter >= 'a' && letter <= 'z');
-
-		if (!plain)
-			buffer_append(&text, "\\", 1);
-		buffer_append(&text, &letter, 1);
-	}
-	buffer_append(&text, "\\z", 2);
-	writer_text(out, "$regex", buffer_view(&text));
+	return edit->write.collation.type == 0 || exact_id_possible(id);
 }
 
 static void add_pin(const struct edit *edit, struct conjunction *open)
 {
 	char name[12];
-	size_t pin = writer_open_document(open->out, next_name(open, name));
-	size_t value = writer_open_document(open->out, "_id");
+	size_t pin = writer_open_document(open->out, next_name(open, name)), value;
 
-	writer_renamed(open->out, "$eq", &edit->id);
-	if (edit->write.collation.type != 0 && is_text(&edit->id))
-		write_exact_text(open->out, &edit->id);
-	writer_close(open->out, value);
+	if (edit->write.collation.type != 0) {
+		exact_id_write(open->out, &edit->id);
+	} else {
+		value = writer_open_document(open->out, "_id");
+		writer_renamed(open->out, "$eq", &edit->id);
+		writer_close(open->out, value);
+	}
 	writer_close(open->out, pin);
 }
 

@@ -103,6 +103,7 @@ enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequ
 	writer_close(out, explained);
 	writer_string(out, "verbosity", "queryPlanner");
 	writer_string(out, "$db", edit->namespace->database);
+	sequence_write_api_fields(sequence);
 	sequence_send_command(sequence, body);
 	return EDIT_SEND;
 }

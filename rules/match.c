@@ -351,6 +351,17 @@ static void match_count(const struct matching *matching)
 	match_reassemble(matching->match, "a count that reads the ruled array", why);
 }
 
+/* It would run as an aggregate, which that version of the Stable API has. */
+static void refuse_beyond_version(struct match *match)
+{
+	match_refuse(match, match->namespace->targets[0].rule, "a distinct under apiStrict", "");
+	match->code = ERROR_API_STRICT;
+	snprintf(match->message, sizeof(match->message),
+		 "Provided apiStrict:true, but the command distinct is not in API Version 1. "
+		 "Information on supported commands and migrations in API Version 1 can be found "
+		 "at https://dochub.mongodb.org/core/manual-versioned-api");
+}
+
 static void match_distinct(const struct matching *matching)
 {
 	const struct element *query = &matching->command->fields[FIELD_QUERY];
@@ -372,7 +383,9 @@ static void match_distinct(const struct matching *matching)
 		return;
 	}
 	why = aggregate_unserved_key(key);
-	if (array)
+	if (array && element_truth(&matching->command->fields[FIELD_API_STRICT]))
+		refuse_beyond_version(match);
+	else if (array)
 		match_reassemble(match, "a distinct that reads the ruled array",
 				 why ? why : aggregate_unserved_filter(query));
 }

@@ -50,6 +50,13 @@ static void write_read_preference(struct sequence *sequence)
 	}
 }
 
+void sequence_write_api_fields(struct sequence *sequence)
+{
+	copy(sequence, FIELD_API_VERSION);
+	copy(sequence, FIELD_API_STRICT);
+	copy(sequence, FIELD_API_DEPRECATION);
+}
+
 void sequence_write_cursor_fields(struct sequence *sequence)
 {
 	copy(sequence, FIELD_LSID);
@@ -59,9 +66,7 @@ void sequence_write_cursor_fields(struct sequence *sequence)
 		if (!sequence->begun)
 			copy(sequence, FIELD_START_TRANSACTION);
 	}
-	copy(sequence, FIELD_API_VERSION);
-	copy(sequence, FIELD_API_STRICT);
-	copy(sequence, FIELD_API_DEPRECATION);
+	sequence_write_api_fields(sequence);
 	copy(sequence, FIELD_COMMENT);
 }
 

@@ -48,6 +48,9 @@ must_check bool sequence_next_move(struct sequence *sequence, const struct seque
 /* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
 int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
 
+/* Appends to the open body the Stable API fields: a server may require them, and refuses a cursor
+ * or a transaction that is gone on with under others. */
+void sequence_write_api_fields(struct sequence *sequence);
 /* Appends to the open body what every helper carries, getMore and killCursors too: lsid,
  * transaction fields, Stable API fields, comment. */
 void sequence_write_cursor_fields(struct sequence *sequence);

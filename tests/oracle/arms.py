@@ -7,7 +7,7 @@ import re
 import uuid
 
 from bson import Binary, Int64
-
+from oracle import bulk_writes
 from support import exact
 from support.wire import CHECKSUM_PRESENT, MORE_TO_COME, Connection
 
@@ -24,8 +24,9 @@ _TRANSACTION_TRIES = 100
 class Arm:
     """Sends operations over its connections; what they are answered is compared as bytes, or normalised."""
 
-    def __init__(self, name, ports):
+    def __init__(self, name, ports, direct):
         self.name = name
+        self.direct = direct  # to a mongod that knows no bulkWrite
         self.connections = [Connection(port) for port in ports]
         self.retryables = {}
         self.transactions_retried = 0
@@ -64,7 +65,18 @@ class Arm:
     # sending
 
     def _send(self, pairs, form, session=()):
-        pairs = pairs + exact.pairs_of([*session, ("$db", self.name)])
+        if pairs[0][0] != "bulkWrite":
+            return self._send_to(self.name, pairs, form, session)
+        if not self.direct:
+            return self._send_to("admin", bulk_writes.with_names(pairs, self.name), form, session)
+        plainly = {"connection": form["connection"]}
+
+        def send(command, number):
+            return self._send_to(self.name, command, plainly, _session_of_part(session, number))
+        return bulk_writes.one_by_one(send, pairs, any(name == "autocommit" for name, _ in session))
+
+    def _send_to(self, database, pairs, form, session):
+        pairs = pairs + exact.pairs_of([*session, ("$db", database)])
         sequences = ()
         if form.get("sequence"):
             field = form["sequence"]
@@ -196,9 +208,16 @@ def _new_session():
     return {"id": Binary(uuid.uuid4().bytes, 4)}
 
 
+def _session_of_part(session, number):
+    """Of a bulkWrite's ops the first starts the transaction; outside of one, each is a statement of its own."""
+    fields = [field for field in session if number == 0 or field[0] != "startTransaction"]
+    numbered = session and all(name != "autocommit" for name, _ in session)
+    return [*fields, ("stmtId", number)] if numbered else fields
+
+
 def _failed(reply):
     answer = reply.plain()
-    return answer["ok"] != 1.0 or "writeErrors" in answer
+    return answer["ok"] != 1.0 or "writeErrors" in answer or answer.get("nErrors", 0) > 0
 
 
 def _is_busy(reply):

@@ -220,9 +220,7 @@ class Generator:
             labels.append("upsert")
         if self._chance(0.05):
             statement["hint"] = {"_id": 1}
-        # Under a collation a document can't be named exactly by an `_id` that is a document: refused.
-        exact_ids = not any(isinstance(known, dict) for known in self.ids.known)
-        if not self.strict and exact_ids and self._chance(0.1):
+        if not self.strict and self._chance(0.1):
             statement["collation"] = {"locale": "en", "strength": 1}
         return statement, labels, targets
 
@@ -297,6 +295,32 @@ class Generator:
         if any("multi" in statement for statement, _, _ in made):
             return operation
         return self._as_retryable(operation)
+
+    def _op(self):
+        """An op of a bulkWrite, its labels and targets."""
+        choice = self.rng.random()
+        if choice < 0.15:
+            identifier = self.ids.one(self.rng)
+            return {"insert": 0, "document": self._document(identifier)}, ["insert_one"], [identifier]
+        if choice < 0.25:
+            query, targets, labels = self._write_filter()
+            return {"delete": 0, "filter": query or {"k": 3}, "multi": self._chance(0.3)}, [*labels, "delete_one"], targets
+        statement, labels, targets = self._statement()
+        names = {"q": "filter", "u": "updateMods"}
+        return {"update": 0, **{names.get(name, name): value for name, value in statement.items()}}, labels, targets
+
+    def bulk_write(self):
+        """mongod 8.0's; see bulk_writes.py."""
+        made = [self._op() for _ in range(self.rng.randrange(1, 6))]
+        targets = [target for _, _, some in made for target in some or []]
+        whole = all(some is not None for _, _, some in made)
+        arguments = [("ops", [op for op, _, _ in made]), ("nsInfo", [{"ns": self.layout.collection}]),
+                     ("ordered", self._chance(0.5)), ("errorsOnly", self._chance(0.3))]
+        operation = self._command("bulkWrite", arguments, ["bulk_write", *_labels_of(labels for _, labels, _ in made)],
+                                  targets if whole else None)
+        operation["command"][0] = ("bulkWrite", exact.value_of(1))
+        operation["form"]["sequence"] = "ops" if self._chance(0.5) else None
+        return operation if any(op.get("multi") for op, _, _ in made) else self._as_retryable(operation)
 
     def insert(self):
         count = self.rng.choice((1, 1, 2, 4))
@@ -576,18 +600,18 @@ _WEIGHTS = [
     (Generator.insert, 8), (Generator.delete, 5), (Generator.unacknowledged, 4),
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
-    (Generator.read_array, 16), (Generator.delay, 4),
+    (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
-    Generator.find_and_modify, Generator.delete,
+    Generator.find_and_modify, Generator.delete, Generator.bulk_write,
 ]
 
 
 # What every run must have covered in every layout, on ordinary and on spilled documents.
 EXPECTED_LABELS = [
     "push", "push_each", "push_mixed", "set_array", "set_same", "unset_array", "replace", "other", "multi", "upsert",
-    "bulk_ordered", "bulk_unordered", "sequence", "compressed", "retried", "insert_many", "delete_one",
+    "bulk_ordered", "bulk_unordered", "bulk_write", "sequence", "compressed", "retried", "insert_many", "delete_one",
     "delete_many", "unacknowledged", "fam_old", "fam_new", "transaction_commit", "transaction_abort",
     "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
@@ -599,7 +623,7 @@ EXPECTED_LABELS = [
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
 # What each kind of command must have had in it.
 EXPECTED_IN = {
-    "update": [*_CHANGES, "filter_array"], "bulk": [*_CHANGES, "filter_array"],
+    "update": [*_CHANGES, "filter_array"], "bulk": [*_CHANGES, "filter_array"], "bulkWrite": [*_CHANGES, "filter_array"],
     "findAndModify": [*_CHANGES, "filter_array"], "transaction": [*_CHANGES, "filter_array"],
     "w: 0": _CHANGES, "delete": ["filter_array"],
 }

@@ -78,7 +78,7 @@ class Identifiers:
         base = episode * 100
         kinds = [
             base + 1, f"s{base + 2}", ObjectId(b"\0\0" + base.to_bytes(4, "big") + b"\0" * 6),
-            {"e": base, "k": "x"}, float(base + 3), Decimal128(f"{base + 4}.0"), Int64(base + 5),
+            {"e": base, "k": "x"}, {"e": base, "k": "X"}, float(base + 3), Decimal128(f"{base + 4}.0"), Int64(base + 5),
             DatetimeMS(base + 6), Binary(b"id%d" % base, 0), base + 7, base + 8, f"S{base + 2}",
             Timestamp(base + 1, 1), {"e": base, "k": [1, 2]},
         ]

@@ -80,7 +80,7 @@ class World:
                 spillway.start()
         server = self.cluster.primary.port
         ports = [spillway.port for spillway in self.spillways] or [server, server]
-        self.arms = [Arm(PLAIN, [server, server]), Arm(RULED, ports)]
+        self.arms = [Arm(PLAIN, [server, server], True), Arm(RULED, ports, self.direct)]
 
     def failure(self):
         """What a Spillway that ended by itself said last; None while all run."""

@@ -144,7 +144,7 @@ class Twins:
         return [check(mains, batches, keeping)[0] for batches, keeping in zip(overflows, self.keepings[name])]
 
     def _stored(self, database, collection):
-        command = {"find": collection, "batchSize": 10000, "$db": database}
+        command = {"find": collection, "batchSize": 10000, "$db": database, "apiVersion": "1"}
         reply = exact.parse(self.direct.call(exact.document(command)).body)
         return [pairs for _, (_, pairs) in exact.get(reply, "cursor.firstBatch")[1]]
 

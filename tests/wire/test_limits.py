@@ -21,6 +21,7 @@ PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 HELLO = {"hello": 1, "$db": "admin"}
 UNAVAILABLE = 365
+LARGE = message({"insert": "books", "$db": "shop"}, [("documents", [{"buyers": ["x" * 1000] * 1500}])], 7)
 
 
 def works(client, server):
@@ -206,13 +207,46 @@ def test_a_ruled_request_there_is_no_memory_for_is_refused():
 
 
 def test_a_request_there_is_no_memory_for_waits_for_the_replies_before_it():
-    """Its refusal may not come before them; where it would, the session ends."""
     with Relay(RULES, {"limits": {"memory": "1MB", "handshake": "10m"}}) as relay:
         client, server = relay.connect()
         client.send(PING)
         server.frame()
-        writer = threading.Thread(target=client.send, args=(message(
-            {"insert": "books", "$db": "shop"}, [("documents", [{"buyers": ["x" * 1000] * 1500}])], 7),))
+        writer = threading.Thread(target=client.send, args=(LARGE,))
+        writer.start()
+        writer.join()
+        server.send(OK)
+        assert client.take(len(OK)) == OK
+        assert client.frame().plain()["code"] == UNAVAILABLE
+
+
+TRANSACTION = {"lsid": {"id": 1}, "txnNumber": 5, "autocommit": False, "apiVersion": "1"}
+
+
+def test_a_transaction_ends_with_a_request_there_is_no_memory_for():
+    """Where its fields stand does not matter; where the request was to start it, there is none."""
+    with Relay(RULES, {"limits": {"memory": "1MB", "handshake": "10m"}}) as relay:
+        client, server = relay.connect()
+        works(client, server)
+        documents = [{"_id": number, "buyers": ["x" * 1000] * 100} for number in range(20)]
+        insert = {"insert": "books", "$db": "shop"}
+        for request in (message({**insert, **TRANSACTION}, [("documents", documents)], 7),
+                        message({**insert, "documents": documents, **TRANSACTION}, (), 7)):
+            client.send(request)
+            asked = server.frame()
+            assert asked.plain() == {"abortTransaction": 1, "$db": "admin", **TRANSACTION, "writeConcern": {"w": 1}}
+            server.answer(asked, {"ok": 1.0})
+            assert client.frame().plain()["code"] == UNAVAILABLE
+        client.send(message({**insert, **TRANSACTION, "startTransaction": True}, [("documents", documents)], 7))
+        assert client.frame().plain()["code"] == UNAVAILABLE
+        works(client, server)
+
+
+def test_a_compressed_request_there_is_no_memory_for_ends_the_session():
+    """It may stand in a transaction, which nobody could end."""
+    with Relay(RULES, {"limits": {"memory": "1MB", "handshake": "10m"}}) as relay:
+        client, server = relay.connect()
+        works(client, server)
+        writer = threading.Thread(target=client.send, args=(frames.compressed(LARGE, "noop"),))
         writer.start()
         assert client.rest()[0] == b""
         writer.join()
