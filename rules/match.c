@@ -366,7 +366,7 @@ static void match_distinct(const struct matching *matching)
 	for (size_t i = 0; i < match->namespace->target_count; i++)
 		array = array ||
 			name_relate(key, match->namespace->targets[i].rule->array) != PATH_APART;
-	if (bytes_begin_with(key, "_spill") && (key.length == 6 || key.data[6] == '.')) {
+	if (name_is_state(key)) {
 		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
 			     "that name is Spillway's own");
 		return;

@@ -231,6 +231,8 @@ STATE = [
     {"insert": "books", "documents": [{"_id": 9, "_spill": {}}]},
     {"delete": "books", "deletes": [{"q": {"_spill": None}, "limit": 0}]},
     modify(update={"$rename": {"n": "_spill"}}),
+    {"insert": "books", "documents": [{"_id": 9, "n": 1, "_spill/0": 1}]}, update({"$set": {"_spill/3": 1}}), update({"_spill/9": 1}),
+    find(projection={"n": 1, "buyers": 1, "_spill/1": 1}), find({"_spill/": 1}), {"distinct": "books", "key": "_spill/0.a"},
 ]
 
 

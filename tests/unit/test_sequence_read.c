@@ -491,6 +491,7 @@ Test(sequence_read, documents_that_cannot_be_read_are_an_error)
 		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 134, "state can't be read"},
 		{"'firstBatch': [{'_id': 1, '_spill': {'gone': {'g': " G1 ", 'h': 1, 'n': 1}}}]",
 		 115, "a rule that the configuration no longer has"},
+		{"'firstBatch': [{'_id': 1, '_spill/7': 1}]", 115, "begins with '_spill/'"},
 		{"'firstBatch': [5]", 134, "state can't be read"},
 		{"'firstBatch': 5", 134, "state can't be read"},
 		{"'thirdBatch': []", 134, "state can't be read"},
