@@ -213,14 +213,14 @@ static void write_start(struct buffer *out, const struct rule *rule,
 	call_close(&choice);
 }
 
-static void write_join(struct buffer *out, const char *name, const struct target *target,
-		       const char *joined, const struct ruled_namespace *whole)
+void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
+			   const char *joined, struct bytes start)
 {
 	size_t stage = writer_open_document(out, name);
 	size_t join = writer_open_document(out, "$graphLookup");
 
 	writer_string(out, "from", target->overflow_collection);
-	write_start(out, target->rule, whole);
+	buffer_append(out, start.data, start.length);
 	writer_string(out, "connectFromField", NOWHERE);
 	writer_string(out, "connectToField", target->rule->overflow.link);
 	writer_int32(out, "maxDepth", 0);
@@ -229,13 +229,13 @@ static void write_join(struct buffer *out, const char *name, const struct target
 	writer_close(out, stage);
 }
 
-/* {batches: {$sortArray: {input: {$filter: {input: <joined>, cond: <g is ours>}}, sortBy: {p: 1}}}}
- */
-static void write_batches(struct buffer *out, const struct rule *rule, const char *joined)
+/* {$sortArray: {input: {$filter: {input: <joined>, cond: <g is ours>}}, sortBy: {p: 1}}} */
+void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
+			      const char *joined)
 {
 	auto_text generation = text_join("$_spill.", rule->key, ".g"),
 		  input = text_join("$", joined, "");
-	size_t batches = writer_open_document(out, "batches");
+	size_t batches = writer_open_document(out, name);
 	size_t sorted = writer_open_document(out, "$sortArray"), document, filter, by;
 	struct call condition;
 
@@ -313,7 +313,7 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 
 	outer = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
-	write_batches(out, rule, joined);
+	reassemble_write_batches(out, "batches", rule, joined);
 	writer_close(out, vars);
 	in = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
@@ -549,8 +549,10 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
 
 		/* The first join sees documents as they are stored. */
-		write_join(out, writer_index(name, (*place)++), target, joined.bytes,
-			   i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
+		write_start(&start, target->rule,
+			    i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
+		reassemble_write_join(out, writer_index(name, (*place)++), target, joined.bytes,
+				      buffer_view(&start));
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
@@ -561,6 +563,7 @@ void reassemble_write_guards(struct buffer *out, size_t *place,
 {
 	char name[12];
 
+		auto_buffer struct buffer start = {0};
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		auto_text count = text_join("$_spill.", namespace->targets[i].rule->key, ".n");
 		size_t stage = writer_open_document(out, writer_index(name, (*place)++));

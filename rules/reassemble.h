@@ -43,6 +43,13 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 /* An expression that raises the error; `count` is a path of the document. */
 void reassemble_add_death(struct call *call, const char *count);
 /* One that says that the document doesn't tell which element a positional projection means. */
+/* The stage that joins a target's overflow, in no order, as `joined`. `start`: its element
+ * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
+void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
+			   const char *joined, struct bytes start);
+/* Of what was joined, what is of the document's generation, in order. */
+void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
+			      const char *joined);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);

@@ -240,6 +240,7 @@ class Shop:
     """A spilled and an ordinary book behind Spillway, and what mongod holds of them."""
 
     def __init__(self, cluster, spillway):
+        self.server = cluster.primary
         self.client = cluster.client()
         self.spillway = spillway
         self.connection = Connection(spillway.port)
@@ -591,3 +592,26 @@ def test_a_join_that_meets_undefined(shop):
         for collection in ("books", "plain"):
             shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
         shop.fill()
+@pytest.fixture(scope="module")
+def smaller(shop):
+    """A connection to a Spillway whose batches are smaller than those that are stored."""
+    shop.fill()
+    rule = {**RULE, "threshold": 100, "overflow": {**RULE["overflow"], "batch": {"size": 1}}}
+    with Spillway([shop.server], [rule]) as spillway, Connection(spillway.port) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("window", [1, 4, 9, -1, -3, -9, [2, 1], [3, 2], [4, 1], [5, 9], [9, 1], [-2, 1], [-5, 2]])
+def test_a_window_in_batches_that_were_larger(shop, smaller, window):
+    for query in ({}, {"buyers": 5}):
+        command = find(query, sort={"_id": 1}, projection={"buyers": {"$slice": window}}, batchSize=1)
+        seen = []
+        for asked in (command, on_a_plain_collection(command)):
+            reply = smaller.call(exact.document({**asked, "$db": "shop"})).plain()
+            assert reply["ok"] == 1.0, reply
+            seen.append(reply["cursor"]["firstBatch"])
+            more = {"getMore": Int64(reply["cursor"]["id"]), "collection": asked["find"], "$db": "shop"}
+            seen[-1] += smaller.call(exact.document(more)).plain()["cursor"]["nextBatch"] if reply["cursor"]["id"] else []
+        assert seen[0] == seen[1]
+
+

@@ -103,10 +103,10 @@ Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
 Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 {
 	start(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}"));
-	expect_sent("$match $set $lookup $set $unset", NULL);
+	expect_sent("$match $set $lookup $graphLookup $set $set $unset", NULL);
 	play_close(&play);
 	start(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}"));
-	expect_sent("$sort $set $lookup $set $unset $project", NULL);
+	expect_sent("$sort $set $lookup $graphLookup $set $set $unset $project", NULL);
 	play_close(&play);
 	/* beside what reads the array, of the whole */
 	start(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"));
