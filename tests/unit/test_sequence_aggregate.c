@@ -182,6 +182,26 @@ Test(sequence_aggregate, a_distinct_has_values)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
+{
+	const char *command =
+		"{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, 'hint': {'y': "
+		"1}, '$db': 'shop'}";
+
+	start(command);
+	play_expect_helper(&play, "{'distinct': 'books', 'key': 'f.x', 'hint': {'y': 1}, '$db': "
+				  "'shop', 'query': {'_id': {'$in': []}}}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+	play_close(&play);
+	start(command);
+	play_reply(&play, "{'values': [], 'ok': 1.0}");
+	expect_sent("$match " WHOLE
+		    " $replaceWith $unwind $match $replaceWith $unwind $match $group $sort $group",
+		    NULL);
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_distinct_by_position)
 {
 	struct element stage;
