@@ -655,6 +655,8 @@ static void match_message(struct namespace_cache *cache, const struct packet *pa
 	}
 	matching.database = match->command.database;
 	match->facts.transaction = transaction_of(&match->command);
+	match->facts.reads_on = rule_set_count(matching.rules) > 0 &&
+				bytes_are(match->command.first.name, "getMore");
 	if (hello_is_command(match->command.first.name))
 		match->verdict = VERDICT_HELLO;
 	else if (rule_set_count(matching.rules) > 0)

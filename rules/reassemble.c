@@ -17,14 +17,14 @@
 #include <stdlib.h>
 
 #define RUN 32
-#define DEAD "spillway: the generation ended"
+#define DEAD REASSEMBLE_MARK "the generation ended"
 /* Told as it is by a getMore on a collection that no rule is about. */
 #define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
-#define UNCLEAR "spillway: a positional projection"
-#define UNSAFE "spillway: a merged document"
-#define MIXED "spillway: an included path"
-#define REPEATED "spillway: a repeated name"
-#define UNDEFINED "spillway: a joined undefined"
+#define UNCLEAR REASSEMBLE_MARK "a positional projection"
+#define UNSAFE REASSEMBLE_MARK "a merged document"
+#define MIXED REASSEMBLE_MARK "an included path"
+#define REPEATED REASSEMBLE_MARK "a repeated name"
+#define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -80,6 +80,20 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 			 "other fields, and read it by its _id, which gives it whole, or in parts "
 			 "($slice)"
 		       : NULL;
+}
+
+const char *reassemble_failure(struct bytes body, enum error_code *code)
+{
+	struct reply_summary summary;
+	const char *refusal;
+
+	if (!reply_summarise(body, &summary) || summary.code != ERROR_CONVERSION_FAILURE)
+		return NULL;
+	refusal = reassemble_refusal(body, &summary, code);
+	if (refusal || !reassemble_died(body, &summary))
+		return refusal;
+	*code = ERROR_READ_CONCERN_NOT_AVAILABLE_YET;
+	return "an array was rewritten while it was being read; try again";
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -547,6 +561,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
+		auto_buffer struct buffer start = {0};
 
 		/* The first join sees documents as they are stored. */
 		write_start(&start, target->rule,
@@ -563,7 +578,6 @@ void reassemble_write_guards(struct buffer *out, size_t *place,
 {
 	char name[12];
 
-		auto_buffer struct buffer start = {0};
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		auto_text count = text_join("$_spill.", namespace->targets[i].rule->key, ".n");
 		size_t stage = writer_open_document(out, writer_index(name, (*place)++));

@@ -203,13 +203,13 @@ static enum sequence_outcome refuse_document(struct sequence *sequence, enum mer
 		return fail_read(
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document is spilled under a rule that the configuration no longer has");
-	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			 "a document's state can't be read; run 'spillway verify'");
 	if (intake == MERGE_SPARE)
 		return fail_read(
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document has a field whose name begins with '_spill/', which is "
 			"Spillway's own; rename it, straight at mongod");
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			 "a document's state can't be read; run 'spillway verify'");
 }
 
 static bool batch_of(struct bytes cursor_document, struct element *batch)

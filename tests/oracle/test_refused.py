@@ -482,6 +482,52 @@ def test_the_state_named_by_a_client(shop, command):
     require_refusal(shop, command, "_spill")
 
 
+def test_a_spare_name_that_somebody_has_stored(shop):
+    """An inclusion brings it unasked; whether it was asked for can't be told."""
+    shop.client.shop.books.insert_one({"_id": 9, "n": 9, "_spill/0": 1, "buyers": [1]})
+    try:
+        require_refusal(shop, find({"_id": 9}, projection={"n": 1, "buyers": 1}), "_spill/")
+        assert shop.run(find({"_id": 9}, projection={"n": 1}))["cursor"]["firstBatch"] == [{"_id": 9, "n": 9}]
+    finally:
+        shop.client.shop.books.delete_one({"_id": 9})
+
+
+def test_a_hint_that_a_distinct_may_not_have(shop):
+    command = {"distinct": "books", "key": "buyers", "hint": {"_id": 1}}
+    for options in ({}, {"query": {"n": 1}}):
+        answers = [shop.run({**asked, **options}) for asked in (command, on_a_plain_collection(command))]
+        assert [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[:1]] == \
+            [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[1:]]
+
+
+@pytest.mark.parametrize("compressor", [None, "snappy"])
+def test_a_get_more_whose_join_meets_an_array_that_was_rewritten(shop, compressor):
+    """On a collection of no rule; the overflow goes, as if the array had been folded back."""
+    join = {"$lookup": {"from": "books", "localField": "n", "foreignField": "n", "as": "b",
+                        "pipeline": [{"$set": {"size": {"$size": "$buyers"}}}]}}
+    overflow = shop.client.shop.book_extras
+    shop.fill()
+    first = shop.run({**aggregate({"$sort": {"_id": -1}}, join, source="plain"), "cursor": {"batchSize": 1}})["cursor"]
+    assert first["firstBatch"][0]["b"][0]["size"] == 1
+    kept = list(overflow.find())
+    overflow.delete_many({})
+    try:
+        answer = shop.run({"getMore": Int64(first["id"]), "collection": "plain"}, compressor=compressor)
+        assert answer.get("codeName") == "ReadConcernMajorityNotAvailableYet", answer
+        assert "try again" in answer["errmsg"]
+        assert shop.run({"ping": 1}, compressor=compressor)["ok"] == 1.0
+    finally:
+        overflow.insert_many(kept)
+
+
+def test_a_get_more_that_fails_by_itself(shop):
+    shop.fill()
+    stages = {"$sort": {"_id": 1}}, {"$set": {"x": {"$divide": [6, {"$subtract": ["$n", 2]}]}}}
+    first = shop.run({**aggregate(*stages, source="plain"), "cursor": {"batchSize": 1}})["cursor"]
+    answer = shop.run({"getMore": Int64(first["id"]), "collection": "plain"})
+    assert answer["ok"] == 0.0 and "divide by zero" in answer["errmsg"], answer
+
+
 def on_a_plain_collection(command):
     return {name: "plain" if value == "books" else value for name, value in command.items()}
 
@@ -571,27 +617,6 @@ def test_a_name_that_stands_twice_hides_no_state(shop, repeated):
         assert counted == [1, 0]
 
 
-def lookup(source, foreign, field, **more):
-    return aggregate({"$match": {"n": 2}}, *([{"$set": {"size": {"$size": "$buyers"}}}] if source == "books" else []),
-                     {"$lookup": {"from": foreign, "localField": "none", "foreignField": field, "as": "b", **more}}, source=source)
-
-
-def test_a_join_that_meets_undefined(shop):
-    """mongod's plan decides whether it is equal to null."""
-    shop.fill()
-    for collection in ("books", "plain"):
-        assert shop.run({"insert": collection, "documents": [{"_id": 9, "m": exact.Raw(exact.UNDEFINED), "buyers": [1, 2, 3, exact.Raw(exact.UNDEFINED), 5]}]})["n"] == 1
-    wait_for(lambda: shop.client.shop.book_extras.count_documents({}) == 3 and not verify(shop.client, RULE), "rest")
-    try:
-        for source, foreign, field in (("plain", "books", "buyers"), ("books", "books", "m"), ("books", "plain", "m")):
-            require_refusal(shop, lookup(source, foreign, field), "undefined")
-            command = lookup(source, foreign, field, pipeline=[])
-            answers = [raw(shop, asked) for asked in (command, with_a_plain_collection(command))]
-            assert answers[0] == answers[1] and "_id: 9" in exact.show(answers[0])
-    finally:
-        for collection in ("books", "plain"):
-            shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
-        shop.fill()
 @pytest.fixture(scope="module")
 def smaller(shop):
     """A connection to a Spillway whose batches are smaller than those that are stored."""
@@ -615,3 +640,24 @@ def test_a_window_in_batches_that_were_larger(shop, smaller, window):
         assert seen[0] == seen[1]
 
 
+def lookup(source, foreign, field, **more):
+    return aggregate({"$match": {"n": 2}}, *([{"$set": {"size": {"$size": "$buyers"}}}] if source == "books" else []),
+                     {"$lookup": {"from": foreign, "localField": "none", "foreignField": field, "as": "b", **more}}, source=source)
+
+
+def test_a_join_that_meets_undefined(shop):
+    """mongod's plan decides whether it is equal to null."""
+    shop.fill()
+    for collection in ("books", "plain"):
+        assert shop.run({"insert": collection, "documents": [{"_id": 9, "m": exact.Raw(exact.UNDEFINED), "buyers": [1, 2, 3, exact.Raw(exact.UNDEFINED), 5]}]})["n"] == 1
+    wait_for(lambda: shop.client.shop.book_extras.count_documents({}) == 3 and not verify(shop.client, RULE), "rest")
+    try:
+        for source, foreign, field in (("plain", "books", "buyers"), ("books", "books", "m"), ("books", "plain", "m")):
+            require_refusal(shop, lookup(source, foreign, field), "undefined")
+            command = lookup(source, foreign, field, pipeline=[])
+            answers = [raw(shop, asked) for asked in (command, with_a_plain_collection(command))]
+            assert answers[0] == answers[1] and "_id: 9" in exact.show(answers[0])
+    finally:
+        for collection in ("books", "plain"):
+            shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
+        shop.fill()
