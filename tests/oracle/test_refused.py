@@ -121,6 +121,9 @@ READS = [
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
     (find({"buyers": 1}, min={"n": 1}, hint={"n": 1}), "min"),
+    (find({"buyers": 1}, max={"n": 1}, hint={"n": 1}), "max"),
+    (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
+    (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
 SERVED = [
