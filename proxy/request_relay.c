@@ -20,6 +20,11 @@ static void request_owe(struct session *session, int32_t request_id, enum pendin
 		     (struct pending_entry){request_id, (uint8_t)kind, facts->exhaust});
 }
 
+static enum pending_kind request_kind(const struct match_facts *facts)
+{
+	return facts->reads_on ? PENDING_GET_MORE : PENDING_FORWARD;
+}
+
 static void request_note_facts(struct session *session, const struct match_facts *facts)
 {
 	if (facts->transaction == MATCH_IN_TRANSACTION)
@@ -120,7 +125,8 @@ static void request_on_packet(struct session *session, struct packet *packet)
 		session_works(session);
 	switch (match.verdict) {
 	case VERDICT_FORWARD:
-		request_owe(session, packet->header.request_id, PENDING_FORWARD, &match.facts);
+		request_owe(session, packet->header.request_id, request_kind(&match.facts),
+			    &match.facts);
 		request_forward(session, buffer_view(&packet->raw));
 		break;
 	case VERDICT_HELLO:
@@ -234,7 +240,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 	case MATCH_FORWARD:
 		session_works(session);
 		session->request_left = *length;
-		request_owe(session, header.request_id, PENDING_FORWARD, &facts);
+		request_owe(session, header.request_id, request_kind(&facts), &facts);
 		request_note_facts(session, &facts);
 		metric_add(&session->loop->metrics->commands_forwarded, 1);
 		return REQUEST_CUT;

@@ -4,6 +4,9 @@
 
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "rules/reassemble.h"
+
+#define ERROR_LENGTH_MAX 4096
 
 static bool response_find_advertised(const void *context, struct bytes member,
 				     struct bytes *advertised)
@@ -55,6 +58,33 @@ static void response_on_hello(struct session *session, struct packet *packet)
 	}
 }
 
+/* A pipeline on a collection of no rule has met an array of one, and a stage of ours has failed. */
+static void response_on_get_more(struct session *session, struct packet *packet)
+{
+	auto_buffer struct buffer body = {0};
+	enum error_code code;
+	const char *failure = NULL;
+
+	if (packet->kind == PACKET_MESSAGE)
+		failure = reassemble_failure(packet->message.body, &code);
+	if (failure) {
+		reply_error_body(&body, code, failure, NULL);
+		response_write_message(session, packet, &body);
+	} else {
+		stream_write(&session->client, buffer_view(&packet->raw));
+	}
+}
+
+/* Errors are short; of those that are not packed it is quickly seen that they are not ours. */
+static bool response_passes(struct bytes bytes, const struct frame_header *header,
+			    enum frame_state state)
+{
+	return header->length > ERROR_LENGTH_MAX ||
+	       (state == FRAME_READY && header->opcode == OPCODE_MESSAGE &&
+		!memmem(bytes.data, (size_t)header->length, REASSEMBLE_MARK,
+			strlen(REASSEMBLE_MARK)));
+}
+
 /* Whether more replies follow this one unasked. `bytes` hold at least the flags. */
 static bool response_more_to_come(struct bytes bytes, const struct frame_header *header)
 {
@@ -84,6 +114,8 @@ static void response_take(struct session *session, struct bytes bytes,
 		session_close(session, SESSION_END_DONE);
 	else if (kind == PENDING_HELLO)
 		response_on_hello(session, &packet);
+	else if (kind == PENDING_GET_MORE)
+		response_on_get_more(session, &packet);
 	else
 		session_advance(session, &packet, false);
 	packet_fini(&packet);
@@ -114,6 +146,8 @@ static enum response_step response_look(struct session *session, struct bytes by
 		return RESPONSE_BREAK;
 	entry = pending_match(&session->pending, header->response_to);
 	*kind = entry ? (enum pending_kind)entry->kind : PENDING_FORWARD;
+	if (*kind == PENDING_GET_MORE && response_passes(bytes, header, state))
+		*kind = PENDING_FORWARD;
 	if (*kind != PENDING_FORWARD && state != FRAME_READY)
 		return response_wait(session, (size_t)header->length);
 	if (entry && entry->exhaust && state == FRAME_PARTIAL &&

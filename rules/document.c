@@ -32,7 +32,13 @@ bool document_is_outlier(struct bytes document, const struct ruled_namespace *na
 
 bool document_names_state(struct bytes document)
 {
-	struct element state;
+	struct cursor cursor;
+	struct element field;
 
-	return document_find(document, NAME_STATE, &state);
+	if (!cursor_open(&cursor, document))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (name_is_state(field.name))
+			return true;
+	return false;
 }

@@ -377,7 +377,7 @@ static void match_distinct(const struct matching *matching)
 	for (size_t i = 0; i < match->namespace->target_count; i++)
 		array = array ||
 			name_relate(key, match->namespace->targets[i].rule->array) != PATH_APART;
-	if (bytes_begin_with(key, "_spill") && (key.length == 6 || key.data[6] == '.')) {
+	if (name_is_state(key)) {
 		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
 			     "that name is Spillway's own");
 		return;
@@ -668,6 +668,8 @@ static void match_message(struct namespace_cache *cache, const struct packet *pa
 	}
 	matching.database = match->command.database;
 	match->facts.transaction = transaction_of(&match->command);
+	match->facts.reads_on = rule_set_count(matching.rules) > 0 &&
+				bytes_are(match->command.first.name, "getMore");
 	if (hello_is_command(match->command.first.name))
 		match->verdict = VERDICT_HELLO;
 	else if (rule_set_count(matching.rules) > 0)

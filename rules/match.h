@@ -24,6 +24,7 @@ enum match_transaction {
 struct match_facts {
 	bool answered; /* the server owes a reply */
 	bool exhaust;  /* which may announce more */
+	bool reads_on; /* a getMore, which a stage of ours in its pipeline may make fail */
 	enum match_transaction transaction;
 };
 

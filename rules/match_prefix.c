@@ -117,6 +117,7 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 		return MATCH_WHOLE;
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
+	facts->reads_on = rule_set_count(rules) > 0 && bytes_are(prefix.name, "getMore");
 	facts->transaction = transaction_of(bytes, prefix.name);
 	return MATCH_FORWARD;
 }

@@ -7,6 +7,7 @@
 #include "protocol/writer.h"
 #include "rules/hash.h"
 #include "rules/merge_array.h"
+#include "rules/names.h"
 
 #include <stdlib.h>
 
@@ -255,6 +256,7 @@ struct survey {
 	struct element id;    /* type 0: none */
 	struct element state; /* the same */
 	bool hidden;          /* something is to be taken out */
+	bool spare;           /* a spare name stands in it */
 	bool loses_id;
 };
 
@@ -273,6 +275,8 @@ static bool survey_document(const struct merge *merge, struct bytes document, st
 			survey->hidden = true;
 			if (survey->state.type == 0 && element_is(&element, STATE_FIELD))
 				survey->state = element;
+		} else if (name_is_spare(element.name)) {
+			survey->spare = true;
 		}
 	}
 	return step == CURSOR_END;
@@ -469,6 +473,8 @@ static enum merge_intake document_intake(struct merge *merge, struct bytes docum
 	*survey = (struct survey){0};
 	if (!survey_document(merge, document, survey))
 		return MERGE_BROKEN;
+	if (survey->spare)
+		return MERGE_SPARE;
 	if (survey->state.type == BSON_BYTE_DOCUMENT)
 		intake = states_intake(merge, document, survey->state.value, survey);
 	else if (survey->state.type != 0)

@@ -21,6 +21,7 @@ enum merge_intake {
 	MERGE_BROKEN,  /* not BSON, or a state that no Spillway writes */
 	MERGE_FOREIGN, /* spilled under a rule that this rule set doesn't have: must not be shown as
 			  if it were whole */
+	MERGE_SPARE,   /* it has a field that an inclusion may have brought unasked */
 	MERGE_BEYOND,  /* its window can't be told from what came: another way */
 };
 

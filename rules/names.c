@@ -69,7 +69,12 @@ bool name_is_state(struct bytes path)
 {
 	enum path_relation relation = path_relate(path, NAME_STATE);
 
-	return relation == PATH_SAME || relation == PATH_BELOW;
+	return relation == PATH_SAME || relation == PATH_BELOW || name_is_spare(path);
+}
+
+bool name_is_spare(struct bytes name)
+{
+	return bytes_begin_with(name, NAME_STATE "/");
 }
 
 void name_state_path(struct buffer *path, const struct rule *rule)

@@ -16,8 +16,11 @@
 enum path_relation name_relate(struct bytes path, const char *array);
 /* The first rule whose array the path is related to, else NULL. */
 const struct rule *name_rule(struct bytes path, const struct ruled_namespace *namespace);
-/* True for `_spill` and what lies in it. */
+/* True for `_spill`, what lies in it, and spare names. */
 bool name_is_state(struct bytes path);
+/* Names that begin with "_spill/": inclusions ask for some of them (projection_write), so that no
+ * document may have one. */
+bool name_is_spare(struct bytes name);
 
 /* Writes the path of the rule's own state, "_spill.<key>", with its NUL. */
 void name_state_path(struct buffer *path, const struct rule *rule);

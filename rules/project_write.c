@@ -438,13 +438,13 @@ static void write_array(struct call *call, const char *value, const struct slice
 /* One part of a path: what its value is called, and what is open around it. */
 struct level {
 	struct text value;
-	size_t document, let, vars, variable, map, merged;
-	struct call choice, merge;
+	size_t document, let, vars, variable, map, set, field;
+	struct call choice;
 };
 
 /* {$let: {vars: {m: {$map: {input: <array, or [value]>, as: "e", in: {$cond: [e is a document,
- * {$mergeObjects: [e, {... */
-static void open_level(struct buffer *out, struct level *level, const char *name)
+ * {$setField: {field: <next>, input: e, value: ... */
+static void open_level(struct buffer *out, struct level *level, const char *name, const char *next)
 {
 	const char *value = level->value.bytes;
 	struct call choice, test;
@@ -469,9 +469,10 @@ static void open_level(struct buffer *out, struct level *level, const char *name
 	call_unary(&test, "$type", "$$e");
 	call_text(&test, "object");
 	call_close(&test);
-	level->merge = call_call(&level->choice, "$mergeObjects");
-	call_text(&level->merge, "$$e");
-	level->merged = writer_open_document(out, writer_index(index, level->merge.place++));
+	level->set = writer_open_document(out, writer_index(index, level->choice.place++));
+	level->field = writer_open_document(out, "$setField");
+	writer_string(out, "field", next);
+	writer_string(out, "input", "$$e");
 }
 
 /* in: all of them for an array, the only one for a document, else the value itself */
@@ -480,8 +481,8 @@ static void close_level(struct buffer *out, struct level *level)
 	const char *value = level->value.bytes;
 	struct call choice, inner, test;
 
-	writer_close(out, level->merged);
-	call_close(&level->merge);
+	writer_close(out, level->field);
+	writer_close(out, level->set);
 	call_text(&level->choice, "$$e");
 	call_close(&level->choice);
 	writer_close(out, level->map);
@@ -524,20 +525,23 @@ static void write_leaf_value(struct buffer *out, const char *name, const char *v
 static void write_path(struct buffer *out, char *path, const struct slice *slice)
 {
 	struct level levels[PARTS_MAX];
-	const char *before = "$";
+	const char *before = "$", *name = path;
 	char *part = path, *dot;
 	size_t depth = 0;
 	struct text value;
 
 	while ((dot = strchr(part, '.')) && depth < PARTS_MAX) {
+		auto_free char *next = must_strndup(dot + 1, strcspn(dot + 1, "."));
+
 		*dot = '\0';
 		levels[depth].value = text_join(before, part, "");
-		open_level(out, &levels[depth++], part);
+		open_level(out, &levels[depth++], name, next);
 		before = "$$e.";
+		name = "value";
 		part = dot + 1;
 	}
 	value = text_join(before, part, "");
-	write_leaf_value(out, part, value.bytes, slice);
+	write_leaf_value(out, name, value.bytes, slice);
 	text_free(&value);
 	while (depth > 0)
 		close_level(out, &levels[--depth]);

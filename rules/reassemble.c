@@ -17,14 +17,14 @@
 #include <stdlib.h>
 
 #define RUN 32
-#define DEAD "spillway: the generation ended"
+#define DEAD REASSEMBLE_MARK "the generation ended"
 /* Told as it is by a getMore on a collection that no rule is about. */
 #define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
-#define UNCLEAR "spillway: a positional projection"
-#define UNSAFE "spillway: a merged document"
-#define MIXED "spillway: an included path"
-#define REPEATED "spillway: a repeated name"
-#define UNDEFINED "spillway: a joined undefined"
+#define UNCLEAR REASSEMBLE_MARK "a positional projection"
+#define UNSAFE REASSEMBLE_MARK "a merged document"
+#define MIXED REASSEMBLE_MARK "an included path"
+#define REPEATED REASSEMBLE_MARK "a repeated name"
+#define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -80,6 +80,20 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 			 "other fields, and read it by its _id, which gives it whole, or in parts "
 			 "($slice)"
 		       : NULL;
+}
+
+const char *reassemble_failure(struct bytes body, enum error_code *code)
+{
+	struct reply_summary summary;
+	const char *refusal;
+
+	if (!reply_summarise(body, &summary) || summary.code != ERROR_CONVERSION_FAILURE)
+		return NULL;
+	refusal = reassemble_refusal(body, &summary, code);
+	if (refusal || !reassemble_died(body, &summary))
+		return refusal;
+	*code = ERROR_READ_CONCERN_NOT_AVAILABLE_YET;
+	return "an array was rewritten while it was being read; try again";
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -213,14 +227,14 @@ static void write_start(struct buffer *out, const struct rule *rule,
 	call_close(&choice);
 }
 
-static void write_join(struct buffer *out, const char *name, const struct target *target,
-		       const char *joined, const struct ruled_namespace *whole)
+void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
+			   const char *joined, struct bytes start)
 {
 	size_t stage = writer_open_document(out, name);
 	size_t join = writer_open_document(out, "$graphLookup");
 
 	writer_string(out, "from", target->overflow_collection);
-	write_start(out, target->rule, whole);
+	buffer_append(out, start.data, start.length);
 	writer_string(out, "connectFromField", NOWHERE);
 	writer_string(out, "connectToField", target->rule->overflow.link);
 	writer_int32(out, "maxDepth", 0);
@@ -229,13 +243,13 @@ static void write_join(struct buffer *out, const char *name, const struct target
 	writer_close(out, stage);
 }
 
-/* {batches: {$sortArray: {input: {$filter: {input: <joined>, cond: <g is ours>}}, sortBy: {p: 1}}}}
- */
-static void write_batches(struct buffer *out, const struct rule *rule, const char *joined)
+/* {$sortArray: {input: {$filter: {input: <joined>, cond: <g is ours>}}, sortBy: {p: 1}}} */
+void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
+			      const char *joined)
 {
 	auto_text generation = text_join("$_spill.", rule->key, ".g"),
 		  input = text_join("$", joined, "");
-	size_t batches = writer_open_document(out, "batches");
+	size_t batches = writer_open_document(out, name);
 	size_t sorted = writer_open_document(out, "$sortArray"), document, filter, by;
 	struct call condition;
 
@@ -313,7 +327,7 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 
 	outer = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
-	write_batches(out, rule, joined);
+	reassemble_write_batches(out, "batches", rule, joined);
 	writer_close(out, vars);
 	in = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
@@ -547,10 +561,13 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
+		auto_buffer struct buffer start = {0};
 
 		/* The first join sees documents as they are stored. */
-		write_join(out, writer_index(name, (*place)++), target, joined.bytes,
-			   i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
+		write_start(&start, target->rule,
+			    i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
+		reassemble_write_join(out, writer_index(name, (*place)++), target, joined.bytes,
+				      buffer_view(&start));
 		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
 	}
 	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);

@@ -9,6 +9,9 @@
 #include "rules/call_writer.h"
 #include "rules/rules.h"
 
+/* What the errors of these stages begin with, somewhere in mongod's text. */
+#define REASSEMBLE_MARK "spillway: "
+
 /* False where the overflow lies in another database, or holds an element a document. */
 bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
@@ -40,6 +43,13 @@ struct runs {
 
 /* They as one array; null where one doesn't begin where those before it end. */
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
+/* The stage that joins a target's overflow, in no order, as `joined`. `start`: its element
+ * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
+void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
+			   const char *joined, struct bytes start);
+/* Of what was joined, what is of the document's generation, in order. */
+void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
+			      const char *joined);
 /* An expression that raises the error; `count` is a path of the document. */
 void reassemble_add_death(struct call *call, const char *count);
 /* One that says that the document doesn't tell which element a positional projection means. */
@@ -52,6 +62,9 @@ void reassemble_add_mixed(struct call *call);
 void reassemble_write_undefined(struct buffer *out, const char *name);
 /* A reply's error is that of an ended generation. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);
+/* What is to be said to a getMore that goes through on a collection of no rule, and the code, where
+ * the error is one of these; else NULL. */
+const char *reassemble_failure(struct bytes body, enum error_code *code);
 /* What is to be said of a reply's error, and its code, where it is another of these, or of a
  * document that can't be held whole; else NULL. */
 const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,

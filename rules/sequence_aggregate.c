@@ -3,6 +3,7 @@
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
 #include "rules/options.h"
+#include "rules/read_words.h"
 #include "rules/reassemble.h"
 #include "rules/sequence_inner.h"
 
@@ -13,6 +14,7 @@
 #define PROBES 4
 
 enum step {
+	STEP_TRIED, /* a distinct with options that not every mongod has */
 	STEP_ASKED,
 	STEP_KILLING, /* a cursor that is not needed */
 };
@@ -115,6 +117,36 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 		aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
 					   (need == AGGREGATE_NEEDS_DOCUMENTS &&
 					    !command_has(&match->command, FIELD_AUTOCOMMIT)));
+}
+
+static bool is_unsure(const struct sequence *sequence)
+{
+	const struct command *command = &sequence->match.command;
+
+	return bytes_are(command->first.name, "distinct") && command_has(command, FIELD_HINT);
+}
+
+/* An aggregate has a hint, and a distinct of mongod 6.0 has not: the client's command is tried on
+ * no documents. */
+static enum sequence_outcome try_command(struct sequence *sequence)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), query, none, list;
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, sequence->match.command.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!element_is(&field, "query"))
+			writer_element(out, &field);
+	query = writer_open_document(out, "query");
+	none = writer_open_document(out, "_id");
+	list = writer_open_array(out, "$in");
+	writer_close(out, list);
+	writer_close(out, none);
+	writer_close(out, query);
+	sequence->step = STEP_TRIED;
+	return sequence_send_command(sequence, body);
 }
 
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
@@ -220,64 +252,6 @@ static enum sequence_outcome fail(struct sequence *sequence, enum error_code cod
 	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
 		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
 	return sequence_fail(sequence, code, message, NULL);
-}
-
-/* ---- errors in the words of the client's own command ---- */
-
-static struct bytes behind(struct bytes text, const char *prefix)
-{
-	size_t length = strlen(prefix);
-
-	return (struct bytes){text.data + length, text.length - length};
-}
-
-/* What mongod says of an error that a document has caused. */
-static const char *executor_words(struct bytes command)
-{
-	if (bytes_are(command, "find"))
-		return "Executor error during find command :: caused by :: ";
-	if (bytes_are(command, "distinct"))
-		return "Executor error during distinct command :: caused by :: ";
-	return "";
-}
-
-static void write_error_text(struct buffer *out, struct bytes command, struct bytes text)
-{
-	static const char *const project = "Invalid $project :: caused by :: ";
-	static const char *const optimize = "Failed to optimize pipeline :: caused by :: ";
-	static const char *const executor =
-		"PlanExecutor error during aggregation :: caused by :: ";
-	auto_buffer struct buffer words = {0};
-
-	if (bytes_begin_with(text, executor)) {
-		const char *own = executor_words(command);
-
-		buffer_append(&words, own, strlen(own));
-		text = behind(text, executor);
-	} else if (bytes_begin_with(text, project)) {
-		text = behind(text, project);
-	} else if (bytes_begin_with(text, optimize)) {
-		text = behind(text, optimize);
-	}
-	buffer_append(&words, text.data, text.length);
-	writer_text(out, "errmsg", buffer_view(&words));
-}
-
-static enum sequence_outcome pass_error(struct sequence *sequence, struct packet *reply)
-{
-	struct bytes command = sequence->match.command.first.name, text;
-	struct buffer *out = &sequence->buffer;
-	struct cursor cursor;
-	struct element field;
-	size_t body = sequence_begin_reply(sequence, &reply->message);
-
-	require(cursor_open(&cursor, reply->message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_is(&field, "errmsg") && element_string(&field, &text))
-			write_error_text(out, command, text);
-		else
-			writer_element(out, &field);
-	return sequence_end_reply(sequence, body);
 }
 
 /* ---- hits in the overflow ---- */
@@ -434,7 +408,7 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return fail(sequence, code, refusal);
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
-		return pass_error(sequence, reply);
+		return read_words_pass(sequence, reply);
 	if (summary.ok && !explains(sequence) &&
 	    (bytes_are(sequence->match.command.first.name, "count") ||
 	     bytes_are(sequence->match.command.first.name, "distinct")))
@@ -442,11 +416,24 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	return sequence_pass(sequence, reply);
 }
 
+static enum sequence_outcome take_tried(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct reply_summary summary;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+		return sequence_pass(sequence, input->reply);
+	return begin(sequence, input);
+}
+
 static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 					      const struct sequence_input *input)
 {
 	if (!input->reply)
-		return begin(sequence, input);
+		return is_unsure(sequence) ? try_command(sequence) : begin(sequence, input);
+	if (sequence->step == STEP_TRIED)
+		return take_tried(sequence, input);
 	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
 }
 

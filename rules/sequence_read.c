@@ -5,6 +5,7 @@
 #include "rules/fetch.h"
 #include "rules/options.h"
 #include "rules/projection.h"
+#include "rules/read_words.h"
 #include "rules/reassemble.h"
 #include "rules/remainder.h"
 
@@ -34,6 +35,7 @@ struct sequence_read {
 	int64_t spent;            /* a remainder's that has said all; 0: none is open */
 	bool unwrapped;           /* documents came from a remainder */
 	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
+	bool aggregates;          /* the find has been written as an aggregate */
 	struct window *windows;   /* of a find that wants nothing else of its arrays, or NULL */
 	struct fetch fetch;
 	bool fetching;
@@ -201,6 +203,11 @@ static enum sequence_outcome refuse_document(struct sequence *sequence, enum mer
 		return fail_read(
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document is spilled under a rule that the configuration no longer has");
+	if (intake == MERGE_SPARE)
+		return fail_read(
+			sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			"a document has a field whose name begins with '_spill/', which is "
+			"Spillway's own; rename it, straight at mongod");
 	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 			 "a document's state can't be read; run 'spillway verify'");
 }
@@ -485,6 +492,7 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 	forget_reply(read);
 	body = sequence_begin_command(sequence);
 	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun, NULL);
+	read->aggregates = true;
 	sequence->step = READ_ASKED;
 	return sequence_send_command(sequence, body);
 }
@@ -714,6 +722,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);
+	if (!summary.ok && read->aggregates)
+		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);

@@ -1,11 +1,15 @@
 /* Writes the stages that cut a window out of an array, spilled or not.
  *
- *   $set      _spill./s, ./e    the window in the whole array's positions, of spilled documents
- *   $lookup   _spill./joined    the batches that overlap it, in order
- *   $set      f                 head, overflow and tail, each as far as it lies in the window
+ *   $set           _spill./s, ./e    the window in the whole array's positions, of spilled
+ *                                    documents
+ *   $lookup        _spill./joined    the batches that overlap it, in order
+ *   $graphLookup   _spill./all       where these begin too late: all there are
+ *   $set           _spill./joined    they, then
+ *   $set           f                 head, overflow and tail, each as far as it lies in the window
  *
  * A batch holds at most batch_size elements, so that position x lies in batch x / batch_size + 1 or
- * a later one: from there on batches are looked at, by the index on the link and the number. */
+ * a later one: from there on batches are looked at, by the index on the link and the number. Those
+ * that were stored under a larger batch_size are found by the second join. */
 #include "rules/window_write.h"
 
 #include "rules/call_writer.h"
@@ -13,6 +17,8 @@
 
 #define START "$_spill./s"
 #define END "$_spill./e"
+#define JOINED "_spill./joined"
+#define ALL "_spill./all"
 
 /* The paths of a rule's array and state, and of the array in a batch that came. */
 struct paths {
@@ -187,8 +193,92 @@ static void write_lookup(struct buffer *out, const char *name, const struct path
 	call_close(&end);
 	writer_close(out, let);
 	write_joined_pipeline(out, target->rule);
-	writer_string(out, "as", "_spill./joined");
+	writer_string(out, "as", JOINED);
 	writer_close(out, lookup);
+	writer_close(out, stage);
+}
+
+static void add_first(struct call *call)
+{
+	struct call first = call_call(call, "$arrayElemAt");
+
+	call_text(&first, "$" JOINED "._spill.p");
+	call_number(&first, 0);
+	call_close(&first);
+}
+
+/* The window takes some of the overflow: {$and: [{$gt: [e, h]}, {$lt: [s, {$add: [h, n]}]}]}. So it
+ * is of no ordinary document. */
+static void add_overlaps(struct call *call, const struct paths *paths)
+{
+	struct call test = call_call(call, "$gt"), sum;
+
+	call_text(&test, END);
+	call_text(&test, paths->head.bytes);
+	call_close(&test);
+	test = call_call(call, "$lt");
+	call_text(&test, START);
+	sum = call_call(&test, "$add");
+	call_text(&sum, paths->head.bytes);
+	call_text(&sum, paths->count.bytes);
+	call_close(&sum);
+	call_close(&test);
+}
+
+/* The first batch that came, if any did, begins behind where the window does. */
+static void add_late(struct call *call, const struct paths *paths)
+{
+	struct call test = call_call(call, "$gt"), first = call_call(&test, "$ifNull"), most,
+		    difference;
+
+	add_first(&first);
+	call_number(&first, INT32_MAX);
+	call_close(&first);
+	most = call_call(&test, "$max");
+	call_number(&most, 0);
+	difference = call_call(&most, "$subtract");
+	call_text(&difference, START);
+	call_text(&difference, paths->head.bytes);
+	call_close(&difference);
+	call_close(&most);
+	call_close(&test);
+}
+
+/* {$graphLookup: {startWith: {$cond: [<they begin too late>, ["$_id"], []]}, ...}} */
+static void write_all(struct buffer *out, const char *name, const struct paths *paths,
+		      const struct target *target)
+{
+	auto_buffer struct buffer start = {0};
+	struct call choice = call_open(&start, "startWith", "$cond"), all;
+	char index[12];
+	size_t ids;
+
+	all = call_call(&choice, "$and");
+	add_overlaps(&all, paths);
+	add_late(&all, paths);
+	call_close(&all);
+	ids = writer_open_array(&start, writer_index(index, choice.place++));
+	writer_string(&start, "0", "$_id");
+	writer_close(&start, ids);
+	call_nothing(&choice);
+	call_close(&choice);
+	reassemble_write_join(out, name, target, ALL, buffer_view(&start));
+}
+
+/* {$set: {"_spill./joined": {$cond: [{$eq: [<all>, []]}, <joined>, <all, in order>]}}} */
+static void write_chosen(struct buffer *out, const char *name, const struct rule *rule)
+{
+	size_t stage = writer_open_document(out, name), set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, JOINED, "$cond"), test = call_call(&choice, "$eq");
+	char index[12];
+
+	call_text(&test, "$" ALL);
+	call_nothing(&test);
+	call_close(&test);
+	call_text(&choice, "$" JOINED);
+	reassemble_write_batches(out, writer_index(index, choice.place++), rule, ALL);
+	call_close(&choice);
+	writer_close(out, set);
 	writer_close(out, stage);
 }
 
@@ -332,12 +422,9 @@ static void close_let(struct let *let)
 /* Where the first batch that came begins. */
 static void write_first(struct buffer *out)
 {
-	struct call choice = call_open(out, "p", "$ifNull"), first;
+	struct call choice = call_open(out, "p", "$ifNull");
 
-	first = call_call(&choice, "$arrayElemAt");
-	call_text(&first, "$_spill./joined._spill.p");
-	call_number(&first, 0);
-	call_close(&first);
+	add_first(&choice);
 	call_number(&choice, 0);
 	call_close(&choice);
 }
@@ -355,7 +442,7 @@ static void add_window(struct call *call, const struct paths *paths)
 	middle = open_let(out, "in");
 	reassemble_write_runs(
 		out, "runs",
-		&(struct runs){"$_spill./joined", "$$this._spill.p", paths->part.bytes, "$$p"});
+		&(struct runs){"$" JOINED, "$$this._spill.p", paths->part.bytes, "$$p"});
 	write_variables(out, paths);
 	close_vars(&middle);
 	inner = open_let(out, "in");
@@ -414,6 +501,8 @@ void window_write_stages(struct buffer *out, size_t *place, const struct window 
 
 	write_bounds(out, writer_index(name, (*place)++), &paths, window);
 	write_lookup(out, writer_index(name, (*place)++), &paths, window->target);
+	write_all(out, writer_index(name, (*place)++), &paths, window->target);
+	write_chosen(out, writer_index(name, (*place)++), window->target->rule);
 	write_array(out, writer_index(name, (*place)++), &paths, window);
 	paths_free(&paths);
 }

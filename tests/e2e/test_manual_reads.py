@@ -207,3 +207,34 @@ def test_distinct_values(ask, documents, key):
     """In their order, arrays among them too."""
     for options in ({}, {"query": {"list": {"$exists": True}}}, {"collation": {"locale": "en", "strength": 1}}):
         ask(documents, {"distinct": "books", "key": key, **options})
+
+
+def repeated():
+    """Names that stand twice, beside the arrays and in what they lie in."""
+    def document(*pairs):
+        return exact.DOCUMENT, exact.pairs_of(pairs)
+    return [
+        document(("_id", number), ("n", 1), ("kept", document(("x", 1), ("list", list(range(length))), ("x", "second"))),
+                 ("list", list(range(length))), ("n", "second"), ("other", [document(("y", 1), ("deep", [1, 2, 3]), ("y", 2))]))
+        for number, length in enumerate((0, 1, 2))
+    ]
+
+
+TWICE = [
+    {"find": "books"}, {"find": "books", "projection": {"kept.list": {"$slice": -2}}},
+    {"find": "books", "filter": {"list": {"$gte": 0}}, "projection": {"n": 1, "kept.list": {"$slice": [1, 5]}}},
+    {"find": "books", "filter": {"list": 0}, "projection": {"other.deep": {"$slice": 1}, "kept.list": {"$slice": 3}}},
+    {"find": "books", "filter": {"list": 0}, "projection": {"other.none": {"$slice": 1}, "kept.none": {"$slice": 3}}},
+    {"count": "books", "query": {"kept.list": 1, "kept.x": 1}}, {"count": "books", "query": {"kept.list": 1, "n": "second"}},
+]
+
+
+@pytest.mark.parametrize("command", TWICE, ids=str)
+def test_names_that_stand_twice(arms, command):
+    """In ordinary documents. Mongod would lose them where it puts others together: those are refused."""
+    if arms.data != repeated:
+        arms.fill(repeated())
+        arms.settle()
+        arms.data = repeated
+    replies = {arm.name: arm.call(command) for arm in arms.arms if arm.name != "rest0"}
+    arms.same(command, {name: exact.show_document(reply) for name, reply in replies.items()})

@@ -121,6 +121,9 @@ READS = [
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
     (find({"buyers": 1}, min={"n": 1}, hint={"n": 1}), "min"),
+    (find({"buyers": 1}, max={"n": 1}, hint={"n": 1}), "max"),
+    (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
+    (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
 SERVED = [
@@ -231,6 +234,8 @@ STATE = [
     {"insert": "books", "documents": [{"_id": 9, "_spill": {}}]},
     {"delete": "books", "deletes": [{"q": {"_spill": None}, "limit": 0}]},
     modify(update={"$rename": {"n": "_spill"}}),
+    {"insert": "books", "documents": [{"_id": 9, "n": 1, "_spill/0": 1}]}, update({"$set": {"_spill/3": 1}}), update({"_spill/9": 1}),
+    find(projection={"n": 1, "buyers": 1, "_spill/1": 1}), find({"_spill/": 1}), {"distinct": "books", "key": "_spill/0.a"},
 ]
 
 
@@ -238,6 +243,7 @@ class Shop:
     """A spilled and an ordinary book behind Spillway, and what mongod holds of them."""
 
     def __init__(self, cluster, spillway):
+        self.server = cluster.primary
         self.client = cluster.client()
         self.spillway = spillway
         self.connection = Connection(spillway.port)
@@ -479,6 +485,52 @@ def test_the_state_named_by_a_client(shop, command):
     require_refusal(shop, command, "_spill")
 
 
+def test_a_spare_name_that_somebody_has_stored(shop):
+    """An inclusion brings it unasked; whether it was asked for can't be told."""
+    shop.client.shop.books.insert_one({"_id": 9, "n": 9, "_spill/0": 1, "buyers": [1]})
+    try:
+        require_refusal(shop, find({"_id": 9}, projection={"n": 1, "buyers": 1}), "_spill/")
+        assert shop.run(find({"_id": 9}, projection={"n": 1}))["cursor"]["firstBatch"] == [{"_id": 9, "n": 9}]
+    finally:
+        shop.client.shop.books.delete_one({"_id": 9})
+
+
+def test_a_hint_that_a_distinct_may_not_have(shop):
+    command = {"distinct": "books", "key": "buyers", "hint": {"_id": 1}}
+    for options in ({}, {"query": {"n": 1}}):
+        answers = [shop.run({**asked, **options}) for asked in (command, on_a_plain_collection(command))]
+        assert [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[:1]] == \
+            [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[1:]]
+
+
+@pytest.mark.parametrize("compressor", [None, "snappy"])
+def test_a_get_more_whose_join_meets_an_array_that_was_rewritten(shop, compressor):
+    """On a collection of no rule; the overflow goes, as if the array had been folded back."""
+    join = {"$lookup": {"from": "books", "localField": "n", "foreignField": "n", "as": "b",
+                        "pipeline": [{"$set": {"size": {"$size": "$buyers"}}}]}}
+    overflow = shop.client.shop.book_extras
+    shop.fill()
+    first = shop.run({**aggregate({"$sort": {"_id": -1}}, join, source="plain"), "cursor": {"batchSize": 1}})["cursor"]
+    assert first["firstBatch"][0]["b"][0]["size"] == 1
+    kept = list(overflow.find())
+    overflow.delete_many({})
+    try:
+        answer = shop.run({"getMore": Int64(first["id"]), "collection": "plain"}, compressor=compressor)
+        assert answer.get("codeName") == "ReadConcernMajorityNotAvailableYet", answer
+        assert "try again" in answer["errmsg"]
+        assert shop.run({"ping": 1}, compressor=compressor)["ok"] == 1.0
+    finally:
+        overflow.insert_many(kept)
+
+
+def test_a_get_more_that_fails_by_itself(shop):
+    shop.fill()
+    stages = {"$sort": {"_id": 1}}, {"$set": {"x": {"$divide": [6, {"$subtract": ["$n", 2]}]}}}
+    first = shop.run({**aggregate(*stages, source="plain"), "cursor": {"batchSize": 1}})["cursor"]
+    answer = shop.run({"getMore": Int64(first["id"]), "collection": "plain"})
+    assert answer["ok"] == 0.0 and "divide by zero" in answer["errmsg"], answer
+
+
 def on_a_plain_collection(command):
     return {name: "plain" if value == "books" else value for name, value in command.items()}
 
@@ -566,6 +618,29 @@ def test_a_name_that_stands_twice_hides_no_state(shop, repeated):
     for collection in ("books", "plain"):
         counted = [shop.run({"count": collection, "query": query})["n"] for query in ({"n": 7, "buyers": 5}, {"n": 8, "buyers": 5})]
         assert counted == [1, 0]
+
+
+@pytest.fixture(scope="module")
+def smaller(shop):
+    """A connection to a Spillway whose batches are smaller than those that are stored."""
+    shop.fill()
+    rule = {**RULE, "threshold": 100, "overflow": {**RULE["overflow"], "batch": {"size": 1}}}
+    with Spillway([shop.server], [rule]) as spillway, Connection(spillway.port) as connection:
+        yield connection
+
+
+@pytest.mark.parametrize("window", [1, 4, 9, -1, -3, -9, [2, 1], [3, 2], [4, 1], [5, 9], [9, 1], [-2, 1], [-5, 2]])
+def test_a_window_in_batches_that_were_larger(shop, smaller, window):
+    for query in ({}, {"buyers": 5}):
+        command = find(query, sort={"_id": 1}, projection={"buyers": {"$slice": window}}, batchSize=1)
+        seen = []
+        for asked in (command, on_a_plain_collection(command)):
+            reply = smaller.call(exact.document({**asked, "$db": "shop"})).plain()
+            assert reply["ok"] == 1.0, reply
+            seen.append(reply["cursor"]["firstBatch"])
+            more = {"getMore": Int64(reply["cursor"]["id"]), "collection": asked["find"], "$db": "shop"}
+            seen[-1] += smaller.call(exact.document(more)).plain()["cursor"]["nextBatch"] if reply["cursor"]["id"] else []
+        assert seen[0] == seen[1]
 
 
 def lookup(source, foreign, field, **more):

@@ -103,10 +103,10 @@ Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
 Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 {
 	start(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}"));
-	expect_sent("$match $set $lookup $set $unset", NULL);
+	expect_sent("$match $set $lookup $graphLookup $set $set $unset", NULL);
 	play_close(&play);
 	start(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}"));
-	expect_sent("$sort $set $lookup $set $unset $project", NULL);
+	expect_sent("$sort $set $lookup $graphLookup $set $set $unset $project", NULL);
 	play_close(&play);
 	/* beside what reads the array, of the whole */
 	start(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"));
@@ -179,6 +179,26 @@ Test(sequence_aggregate, a_distinct_has_values)
 	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
 	play_reply(&play, CURSOR("", ""));
 	play_expect_answer(&play, "{'values': [], 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
+{
+	const char *command =
+		"{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, 'hint': {'y': "
+		"1}, '$db': 'shop'}";
+
+	start(command);
+	play_expect_helper(&play, "{'distinct': 'books', 'key': 'f.x', 'hint': {'y': 1}, '$db': "
+				  "'shop', 'query': {'_id': {'$in': []}}}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+	play_close(&play);
+	start(command);
+	play_reply(&play, "{'values': [], 'ok': 1.0}");
+	expect_sent("$match " WHOLE
+		    " $replaceWith $unwind $match $replaceWith $unwind $match $group $sort $group",
+		    NULL);
 	play_close(&play);
 }
 

@@ -491,6 +491,7 @@ Test(sequence_read, documents_that_cannot_be_read_are_an_error)
 		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 134, "state can't be read"},
 		{"'firstBatch': [{'_id': 1, '_spill': {'gone': {'g': " G1 ", 'h': 1, 'n': 1}}}]",
 		 115, "a rule that the configuration no longer has"},
+		{"'firstBatch': [{'_id': 1, '_spill/7': 1}]", 115, "begins with '_spill/'"},
 		{"'firstBatch': [5]", 134, "state can't be read"},
 		{"'firstBatch': 5", 134, "state can't be read"},
 		{"'thirdBatch': []", 134, "state can't be read"},
@@ -772,6 +773,14 @@ Test(sequence_read, what_a_get_more_would_have_to_cut_is_cut_by_the_server)
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': "
 				 "{'g': " G1 ", 'h': 3, 'n': 2}}}]"));
 	expect_aggregate();
+	/* its error is told as a find's */
+	play_reply(
+		&play,
+		"{'ok': 0.0, 'errmsg': 'PlanExecutor error during aggregation :: caused by :: no', "
+		"'code': 2, 'codeName': 'BadValue'}");
+	play_expect_answer(&play,
+			   "{'ok': 0.0, 'errmsg': 'Executor error during find command :: caused "
+			   "by :: no', 'code': 2, 'codeName': 'BadValue'}");
 	play_close(&play);
 }
 

@@ -93,6 +93,9 @@ static const struct writing writings[] = {
 	{"{'u': {'': 1, '$set': {'tags': 1}}}", UPDATE_REPLACE, ""},
 	{"{'u': {'x': {'_spill': 1}, 'big': true, 'ref': 1}}", UPDATE_REPLACE, ""},
 	{"{'u': {'x': 1, '_spill': {}}}", UPDATE_RESERVED, "_spill"},
+	{"{'u': {'x': 1, '_spill/0': {}}}", UPDATE_RESERVED, "_spill"},
+	{"{'u': {'$set': {'_spill/9.a': 1}}}", UPDATE_RESERVED, "_spill"},
+	{"{'u': {'$set': {'a._spill/9': 1, '_spilled/': 1}}}", UPDATE_PLAIN, ""},
 	/* pipelines */
 	{"{'u': []}", UPDATE_PLAIN, ""},
 	{"{'u': [{'$set': {'x': {'$add': ['$y', 1]}, 'a.c': '$x'}}, {'$unset': 'y'}]}",
