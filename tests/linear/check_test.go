@@ -66,6 +66,18 @@ func TestAnOperationWithoutAnAnswerMayHaveHappenedOrNot(t *testing.T) {
 	}
 }
 
+func TestAnOperationWithoutAnAnswerIsLeftOutOnlyWhereNothingPointsToIt(t *testing.T) {
+	unseen := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{4}}}
+	seen := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{3}}}
+	pull := Operation{Call: 20, Return: 30, Input: Input{Does: "pull", Values: []int64{1}}}
+	if left := likely(history(unseen, seen, pull, seeing(40, 1, 2, 3))); len(left) != 3 || left[1].Input.Values[0] != 3 {
+		t.Errorf("left: %v", left)
+	}
+	if violations(history(pull, seeing(40, 2))) != 0 {
+		t.Error("it may have happened all the same")
+	}
+}
+
 func TestWhatCannotHaveHappenedIsRejected(t *testing.T) {
 	push := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{3}},
 		Result: &Result{Matched: 1, Modified: 1}}
