@@ -104,31 +104,41 @@ func explained(operations []Operation, patience time.Duration) porcupine.CheckRe
 	return porcupine.CheckOperationsTimeout(documentModel, events(operations), patience)
 }
 
-// likely leaves out what got no answer, unless a value was seen that no other operation can have put in.
+// likely leaves out what got no answer, unless a value was seen more often than what was answered can have put it in.
 func likely(operations []Operation) []Operation {
-	explained, seen := map[int64]bool{}, map[int64]bool{}
+	explained, seen := map[int64]int{}, map[int64]int{}
 	for _, operation := range operations {
 		if operation.Result == nil {
 			continue
 		}
 		for _, value := range putIn(operation.Input) {
-			explained[value] = true
+			explained[value]++
 		}
-		for _, value := range operation.Result.List {
-			seen[value] = true
+		for value, times := range occurrences(operation.Result.List) {
+			if times > seen[value] {
+				seen[value] = times
+			}
 		}
 	}
 	var left []Operation
 	for _, operation := range operations {
 		needed := operation.Result != nil
 		for _, value := range putIn(operation.Input) {
-			needed = needed || seen[value] && !explained[value]
+			needed = needed || seen[value] > explained[value]
 		}
 		if needed {
 			left = append(left, operation)
 		}
 	}
 	return left
+}
+
+func occurrences(list []int64) map[int64]int {
+	times := map[int64]int{}
+	for _, value := range list {
+		times[value]++
+	}
+	return times
 }
 
 func events(operations []Operation) []porcupine.Operation {

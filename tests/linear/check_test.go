@@ -70,6 +70,10 @@ func TestAnOperationWithoutAnAnswerIsLeftOutOnlyWhereNothingPointsToIt(t *testin
 	unseen := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{4}}}
 	seen := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{3}}}
 	pull := Operation{Call: 20, Return: 30, Input: Input{Does: "pull", Values: []int64{1}}}
+	again := Operation{Call: 20, Return: 30, Input: Input{Does: "push", Values: []int64{2}}}
+	if left := likely(history(again, seeing(40, 1, 2, 2))); len(left) != 3 {
+		t.Errorf("left: %v", left)
+	}
 	if left := likely(history(unseen, seen, pull, seeing(40, 1, 2, 3))); len(left) != 3 || left[1].Input.Values[0] != 3 {
 		t.Errorf("left: %v", left)
 	}
