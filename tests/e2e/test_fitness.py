@@ -92,6 +92,20 @@ def test_a_namespace_that_is_unfit_at_the_start_ends_it(cluster, direct, make, w
     assert words in said and make.__name__ in said
 
 
+SLOW_MAJORITY = {"code": 64, "codeName": "WriteConcernFailed", "errmsg": "waiting for replication timed out"}
+
+
+@pytest.mark.parametrize("failure", [{"writeConcernError": SLOW_MAJORITY}, {"errorCode": 117}, {"errorCode": 112}])
+def test_what_passes_by_itself_says_nothing_of_the_namespace(cluster, direct, failure):
+    settings = {"failCommands": ["createIndexes"], "appName": "spillway", **failure}
+    direct.admin.command({"configureFailPoint": "failCommand", "mode": {"times": 2}, "data": settings})
+    with Spillway([cluster.primary], [rule("soon")]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        client.shop.soon.insert_one({"list": list(range(9))})
+        wait_for(lambda: direct.shop.soon.find_one()["list"] == [0, 1, 2], "the tail to move")
+        direct.drop_database("shop")
+
+
 def test_an_index_that_comes_later_closes_the_rule(cluster, direct):
     with Spillway([cluster.primary], [rule("late")]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
