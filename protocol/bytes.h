@@ -3,6 +3,7 @@
 
 #include "protocol/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* A view: never owns. It lives as long as the frame or buffer it looks into. */
@@ -22,14 +23,40 @@ struct buffer {
 	size_t capacity;
 };
 
+void buffer_grow(struct buffer *buffer, size_t more);
 /* Makes room for `more` bytes behind the used ones (at least doubling, so appending is linear). */
-void buffer_reserve(struct buffer *buffer, size_t more);
-void buffer_append(struct buffer *buffer, const void *data, size_t length);
+static inline void buffer_reserve(struct buffer *buffer, size_t more)
+{
+	if (more > buffer->capacity - buffer->length)
+		buffer_grow(buffer, more);
+}
+
+static inline void buffer_append(struct buffer *buffer, const void *data, size_t length)
+{
+	if (length == 0)
+		return;
+	buffer_reserve(buffer, length);
+	memcpy(buffer->data + buffer->length, data, length);
+	buffer->length += length;
+}
+
 /* Drops the first `length` bytes, keeping the memory. */
 void buffer_consume(struct buffer *buffer, size_t length);
-void buffer_fini(struct buffer *buffer);
+static inline void buffer_fini(struct buffer *buffer)
+{
+	if (buffer->capacity)
+		free(buffer->data);
+	*buffer = (struct buffer){0};
+}
+
 /* The content moves to the caller, the buffer is empty afterwards. */
-struct buffer buffer_steal(struct buffer *buffer);
+static inline struct buffer buffer_steal(struct buffer *buffer)
+{
+	struct buffer stolen = *buffer;
+
+	*buffer = (struct buffer){0};
+	return stolen;
+}
 
 static inline void auto_buffer_fini(struct buffer *buffer)
 {

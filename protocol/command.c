@@ -113,9 +113,9 @@ must_check bool command_parse(struct bytes body, struct command *command)
 	struct element element;
 	enum cursor_step step;
 
+	memset(command, 0, sizeof(*command));
 	if (!cursor_open(&cursor, body) || cursor_next(&cursor, &element) != CURSOR_ELEMENT)
 		return false;
-	memset(command, 0, sizeof(*command));
 	command->body = body;
 	command->first = element;
 	if (!element_string(&element, &command->collection))

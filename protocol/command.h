@@ -67,7 +67,7 @@ struct command {
 			   twice: nobody may guess which one counts */
 };
 
-/* False where the body's top level is broken. */
+/* False where the body's top level is broken: it holds no more than what came before. */
 must_check bool command_parse(struct bytes body, struct command *command);
 
 static inline bool command_has(const struct command *command, enum command_field field)

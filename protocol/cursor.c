@@ -106,7 +106,6 @@ static inline enum cursor_step take_value(struct cursor *cursor, struct element 
 	element->type = *start;
 	element->name = (struct bytes){start + 1, (size_t)(value - start - 2)};
 	element->value = (struct bytes){value, length};
-	element->raw = (struct bytes){start, (size_t)(value + length - start)};
 	return CURSOR_ELEMENT;
 }
 

@@ -29,13 +29,20 @@ enum bson_byte {
 	BSON_BYTE_MAX_KEY = 0x7f,
 };
 
-/* One element: views into the document. `raw` is the whole of it (type, name, NUL, value). */
+/* One element: views into the document. */
 struct element {
 	uint8_t type;
 	struct bytes name; /* without its NUL, which follows it in memory */
 	struct bytes value;
-	struct bytes raw;
 };
+
+/* The whole of an element that a cursor has found: type, name, NUL, value. */
+static inline struct bytes element_raw(const struct element *element)
+{
+	const uint8_t *start = element->name.data - 1;
+
+	return (struct bytes){start, (size_t)(element->value.data - start) + element->value.length};
+}
 
 enum cursor_step {
 	CURSOR_ELEMENT, /* an element whose own bounds are checked; nested content is not looked at

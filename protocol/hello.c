@@ -79,7 +79,7 @@ static bool edit_list(const struct element *element, judge_name judge, const voi
 	struct list_edit list = {judge, context, 0};
 	size_t start = out->length;
 
-	buffer_append(out, element->raw.data, element->raw.length - element->value.length);
+	buffer_append(out, element->name.data - 1, element->name.length + 2);
 	if (edit_document(element->value, edit_list_element, &list, out))
 		return true;
 	out->length = start;

@@ -111,9 +111,9 @@ static void append_query(struct bytes query, struct bytes command, struct buffer
 
 	(void)writer_open(out);
 	require(find_wrapper(query, &wrapper));
-	head = wrapper.raw.length - wrapper.value.length;
-	tail = 4 + wrapper.raw.length;
-	buffer_append(out, wrapper.raw.data, head);
+	head = wrapper.name.length + 2;
+	tail = 4 + head + wrapper.value.length;
+	buffer_append(out, wrapper.name.data - 1, head);
 	buffer_append(out, command.data, command.length);
 	buffer_append(out, query.data + tail, query.length - tail);
 	store_int32(out->data + start, (int32_t)(out->length - start));

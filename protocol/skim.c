@@ -105,8 +105,8 @@ static bool take_field(struct skim *skim)
 	case CURSOR_ELEMENT:
 		if (is_wanted(skim, &field))
 			writer_element(&skim->body, &field);
-		skim->skip = field.raw.length;
-		skim->left -= field.raw.length;
+		skim->skip = element_raw(&field).length;
+		skim->left -= element_raw(&field).length;
 		return true;
 	case CURSOR_PARTIAL:
 		return pass_long(skim, &cursor);

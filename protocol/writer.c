@@ -104,7 +104,9 @@ void writer_array(struct buffer *buffer, const char *name, struct bytes array)
 
 void writer_element(struct buffer *buffer, const struct element *element)
 {
-	buffer_append(buffer, element->raw.data, element->raw.length);
+	struct bytes raw = element_raw(element);
+
+	buffer_append(buffer, raw.data, raw.length);
 }
 
 void writer_renamed(struct buffer *buffer, const char *name, const struct element *element)

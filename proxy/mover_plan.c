@@ -71,9 +71,10 @@ static int64_t pass_over(struct cursor *cursor, int64_t most, size_t size)
 	for (count = 0; count < most; count++) {
 		struct cursor next = *cursor;
 
-		if (cursor_next(&next, &element) != CURSOR_ELEMENT || element.raw.length > size)
+		if (cursor_next(&next, &element) != CURSOR_ELEMENT ||
+		    element_raw(&element).length > size)
 			break;
-		size -= element.raw.length;
+		size -= element_raw(&element).length;
 		*cursor = next;
 	}
 	return count;
@@ -310,7 +311,8 @@ int64_t plan_take(struct cursor *tail, int64_t held, int64_t count, int64_t size
 
 	while (taken < count && cursor_next(&next, &element) == CURSOR_ELEMENT) {
 		writer_index(name, (size_t)(held + taken));
-		used += (int64_t)(element.raw.length - element.name.length + strlen(name));
+		used += (int64_t)(element_raw(&element).length - element.name.length +
+				  strlen(name));
 		if (used > size && held + taken > 0)
 			break;
 		writer_renamed(out, name, &element);

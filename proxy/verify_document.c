@@ -205,7 +205,7 @@ static void check_full(struct verify_document *verify, struct bytes array)
 	    !cursor_open(&cursor, array) || cursor_next(&cursor, &next) != CURSOR_ELEMENT)
 		return;
 	/* Its name may be a few digits longer where it would stand. */
-	if ((int64_t)(verify->last.length + next.raw.length) + 7 <=
+	if ((int64_t)(verify->last.length + element_raw(&next).length) + 7 <=
 	    verify->rule->overflow.batch_max_bytes)
 		add(verify, VERIFY_NOT_FULL, "batch %lld holds %lld", (long long)verify->number,
 		    (long long)verify->last_held);
@@ -232,7 +232,7 @@ static void note_first(struct verify_document *verify, struct bytes array)
 
 	if (!verify->first_size && cursor_open(&cursor, array) &&
 	    cursor_next(&cursor, &first) == CURSOR_ELEMENT)
-		verify->first_size = (int64_t)first.raw.length;
+		verify->first_size = (int64_t)element_raw(&first).length;
 }
 
 /* A batch of the document's own generation. */

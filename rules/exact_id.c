@@ -79,7 +79,7 @@ static bool is_named(struct bytes document, const struct element *field)
 	    memchr(field->name.data, '.', field->name.length) || !cursor_open(&cursor, document))
 		return false;
 	while (cursor_next(&cursor, &other) == CURSOR_ELEMENT)
-		if (other.raw.data != field->raw.data && bytes_equal(other.name, field->name))
+		if (other.name.data != field->name.data && bytes_equal(other.name, field->name))
 			return false;
 	return true;
 }

@@ -745,7 +745,11 @@ static void match_legacy_write(struct namespace_cache *cache, const struct packe
 static void match_kind(struct namespace_cache *cache, const struct packet *packet,
 		       const struct match_judge *judge, struct match *match)
 {
-	memset(match, 0, sizeof(*match));
+	/* What stands behind it is large, and set where it is needed. */
+	memset(match, 0, offsetof(struct match, message));
+	match->message[0] = '\0';
+	if (packet->kind != PACKET_MESSAGE)
+		match->command = (struct command){0};
 	match->verdict = VERDICT_FORWARD;
 	match->rule = "";
 	switch (packet->kind) {

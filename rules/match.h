@@ -53,16 +53,15 @@ struct match {
 	enum match_verdict verdict;
 	struct match_facts facts;
 	const struct ruled_namespace
-		*namespace; /* for the sequences; also set where a ruled namespace is forwarded */
-	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
-	bool touches_array;     /* writes to a ruled array (an unfit namespace refuses that) */
-	bool edits;             /* some statement needs a whole array: see edit.h */
-	bool wrong;             /* VERDICT_READ: its projection is one that mongod refuses */
-	bool windows;           /* VERDICT_READ: a find of nothing but windows of its arrays */
-	size_t stage;           /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
-				   MATCH_NO_STAGE: its own documents stay as they are */
-	bool changes_fitness;   /* createIndexes, collMod, create, drop, renameCollection on
-				   `namespace`; without one, dropDatabase */
+		*namespace;   /* for the sequences; also set where a ruled namespace is forwarded */
+	bool touches_array;   /* writes to a ruled array (an unfit namespace refuses that) */
+	bool edits;           /* some statement needs a whole array: see edit.h */
+	bool wrong;           /* VERDICT_READ: its projection is one that mongod refuses */
+	bool windows;         /* VERDICT_READ: a find of nothing but windows of its arrays */
+	size_t stage;         /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
+				 MATCH_NO_STAGE: its own documents stay as they are */
+	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
+				 `namespace`; without one, dropDatabase */
 	enum mover_tending tending;         /* before the client hears that it is done */
 	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
 					       `namespace` is what had the old one, or the same */
@@ -73,6 +72,7 @@ struct match {
 	const char *rule; /* its name, or "" */
 	char what[64];    /* operator or command */
 	char message[512];
+	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 };
 
 void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match);

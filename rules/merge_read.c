@@ -133,20 +133,15 @@ static void hide(struct merge *merge, const char *name)
 
 static void hide_names_of(struct merge *merge, const struct rule *rule)
 {
-	if (!rule->expose.flag)
-		hide(merge, rule->flag.field);
-	if (!rule->expose.reference)
-		hide(merge, rule->reference.field);
-	if (rule->expose.counters)
-		return;
-	hide(merge, rule->counters.documents);
-	if (!rule->counters.owned_by_app)
-		hide(merge, rule->counters.total);
+	struct name_hidden hidden = name_hidden(rule);
+
+	for (size_t i = 0; i < NAME_FIELDS; i++)
+		hide(merge, hidden.fields[i]);
 }
 
 struct merge *merge_new(const struct ruled_namespace *namespace)
 {
-	const size_t most = 1 + 4 * namespace->target_count;
+	const size_t most = 1 + NAME_FIELDS * namespace->target_count;
 	struct merge *merge = must_calloc(1, sizeof(*merge) + most * sizeof(struct bytes));
 
 	merge->namespace = namespace;
@@ -550,6 +545,49 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 			generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)
 				->from = 0;
 	return intake;
+}
+
+static bool is_ours(const struct ruled_namespace *namespace, struct bytes name)
+{
+	if (bytes_begin_with(name, STATE_FIELD))
+		return true;
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j] && bytes_are(name, hidden.fields[j]))
+				return true;
+	}
+	return false;
+}
+
+static bool document_untouched(const struct ruled_namespace *namespace, struct bytes document)
+{
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
+		if (is_ours(namespace, field.name))
+			return false;
+	return step == CURSOR_END;
+}
+
+bool merge_untouched(const struct ruled_namespace *namespace, struct bytes batch)
+{
+	struct cursor cursor;
+	struct element document;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, batch))
+		return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !document_untouched(namespace, document.value))
+			return false;
+	return step == CURSOR_END;
 }
 
 bool merge_clean(const struct merge *merge)
@@ -969,7 +1007,7 @@ static bool write_fields(const struct merge *merge, const struct entry *entry,
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
 		const struct gap *gap = gap_in(merge, entry, &element);
 		bool hidden = top && element_hidden(merge, entry, &element);
-		const uint8_t *end = hidden ? element.raw.data : element.value.data;
+		const uint8_t *end = hidden ? element.name.data - 1 : element.value.data;
 
 		if (!hidden && !gap)
 			continue;

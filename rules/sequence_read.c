@@ -219,6 +219,15 @@ static bool batch_of(struct bytes cursor_document, struct element *batch)
 	       batch->type == BSON_BYTE_ARRAY;
 }
 
+/* Most batches are. */
+static bool is_untouched(const struct sequence *sequence, struct bytes cursor_document)
+{
+	struct element batch;
+
+	return batch_of(cursor_document, &batch) &&
+	       merge_untouched(sequence->match.namespace, batch.value);
+}
+
 static void open_merge(struct sequence_read *read)
 {
 	fetch_init(&read->fetch, read->sequence.match.namespace);
@@ -726,6 +735,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
+	if (!read->windows && !sequence->match.wrong && is_untouched(sequence, summary.cursor))
+		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
 	read->cursor = summary.cursor;
 	if (!document_find(read->cursor, "id", &id) || !element_integer(&id, &read->cursor_id))
@@ -758,7 +769,7 @@ static bool same_id(struct bytes a, struct bytes b)
 	struct element first, second;
 
 	return document_find(a, "_id", &first) && document_find(b, "_id", &second) &&
-	       bytes_equal(first.raw, second.raw);
+	       bytes_equal(element_raw(&first), element_raw(&second));
 }
 
 /* What was read again takes the dead document's place; where it no longer matches, it is gone. */

@@ -29,11 +29,11 @@ static inline void require_elements_inside(struct bytes document)
 	if (!cursor_open(&cursor, document))
 		return;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
-		require(element.raw.data == at);
-		require_inside(element.raw, document);
-		require_inside(element.name, element.raw);
-		require_inside(element.value, element.raw);
-		at += element.raw.length;
+		require(element_raw(&element).data == at);
+		require_inside(element_raw(&element), document);
+		require_inside(element.name, element_raw(&element));
+		require_inside(element.value, element_raw(&element));
+		at += element_raw(&element).length;
 	}
 	require(step != CURSOR_PARTIAL);
 	require(step != CURSOR_END || at + 1 == document.data + document.length);

@@ -12,12 +12,12 @@ static void read_command(struct bytes body)
 
 	if (!command_parse(body, &command))
 		return;
-	require_inside(command.first.raw, body);
+	require_inside(element_raw(&command.first), body);
 	require_inside(command.collection, body);
 	require_inside(command.database, body);
 	for (size_t i = 0; i < FIELD_COUNT; i++)
 		if (command_has(&command, i))
-			require_inside(command.fields[i].raw, body);
+			require_inside(element_raw(&command.fields[i]), body);
 }
 
 static void read_reply(struct bytes body)

@@ -41,7 +41,7 @@ static bool keeps(struct bytes written, const struct element *client)
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
 		size_t length = client->value.length - 5;
 
-		if (bytes_equal(element.raw, client->raw))
+		if (bytes_equal(element_raw(&element), element_raw(client)))
 			return true;
 		if (bytes_equal(element.name, client->name) && element.type == client->type &&
 		    element.type == BSON_BYTE_DOCUMENT &&

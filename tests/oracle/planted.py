@@ -97,7 +97,7 @@ BUGS = [
         '	(void)match_get_more;\n	if (bytes_are(name, "getMore"))\n		return;\n	else if'),
     Bug("the state is shown", "rules", "	hide(merge, STATE_FIELD);\n", ""),
     Bug("the flag is shown", "rules",
-        "	if (!rule->expose.flag)\n		hide(merge, rule->flag.field);\n", ""),
+        "		hide(merge, hidden.fields[i]);\n", "		hide(merge, NULL);\n"),
     Bug("batches come in any order", "rules",
         "	writer_int32(out, order_of(rule), 1);\n", "	writer_int32(out, order_of(rule), -1);\n"),
     Bug("an inclusion forgets the state", "rules",

@@ -50,11 +50,11 @@ Test(cursor, every_type_is_read_with_its_own_length)
 		cr_assert_eq(element.type, every_type[i].type);
 		cr_assert(element_is(&element, every_type[i].name));
 		cr_assert_eq(element.value.length, every_type[i].length);
-		cr_assert_eq(element.raw.data, at);
+		cr_assert_eq(element_raw(&element).data, at);
 		cr_assert_eq(element.name.data, at + 1);
 		cr_assert_eq(element.value.data + element.value.length,
-			     element.raw.data + element.raw.length);
-		at += element.raw.length;
+			     element_raw(&element).data + element_raw(&element).length);
+		at += element_raw(&element).length;
 	}
 	cr_assert_eq(cursor_next(&cursor, &element), CURSOR_END);
 	cr_assert_eq(cursor_next(&cursor, &element), CURSOR_END, "the end stays the end");
@@ -72,7 +72,7 @@ static enum cursor_step walk_prefix(struct bytes prefix, size_t *count)
 	if (!cursor_open_prefix(&cursor, prefix, INT32_MAX))
 		return CURSOR_INVALID;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
-		cr_assert(inside(element.raw, prefix));
+		cr_assert(inside(element_raw(&element), prefix));
 		(*count)++;
 	}
 	return step;

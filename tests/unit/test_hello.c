@@ -179,7 +179,8 @@ static void without_addresses(struct bytes body, struct buffer *rest)
 	cr_assert(cursor_open(&cursor, body));
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
 		if (!is_address(&element))
-			buffer_append(rest, element.raw.data, element.raw.length);
+			buffer_append(rest, element_raw(&element).data,
+				      element_raw(&element).length);
 }
 
 static void assert_text(struct bytes body, const char *name, const char *expected)

@@ -216,6 +216,26 @@ Test(merge_read, the_state_and_names_that_a_rule_hides_are_taken_out)
 	merge_free(merge);
 }
 
+Test(merge_read, a_batch_in_which_nothing_is_ours_is_untouched)
+{
+	static const char *const untouched[] = {
+		"{}", "{'0': {'_id': 1, 'f': [1], 'a': {'f': [2]}}, '1': {}}",
+		"{'0': {'flag': true, 'seen_total': 1, 'sub': {'_spill': 1, 'total': 2}}}"};
+	static const char *const touched[] = {"{'0': {'_id': 1}, '1': {'x': 1, '_spill': {}}}",
+					      "{'0': {'_spill/0': 1}}",
+					      "{'0': {'has_extras': false}}",
+					      "{'0': {'total': 1}}",
+					      "{'0': {'documents': 1}}",
+					      "{'0': {'reference': 1}}",
+					      "{'0': {'_id': 1}, '1': 5}"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(untouched); i++)
+		cr_assert(merge_untouched(&books, bson(untouched[i])), "%s", untouched[i]);
+	for (size_t i = 0; i < ARRAY_LENGTH(touched); i++)
+		cr_assert_not(merge_untouched(&books, bson(touched[i])), "%s", touched[i]);
+	cr_assert_not(merge_untouched(&books, (struct bytes){0}));
+}
+
 Test(merge_read, names_that_a_rule_exposes_stay)
 {
 	const char *text = "{'_id': 1, 'flag': true, 'seen_total': 1, 'seen_documents': 2, "
