@@ -190,31 +190,42 @@ static bool request_has_memory(struct session *session, const struct frame_heade
 	return false;
 }
 
-/* The frame is gone; its sender is told, and its transaction ended. Of one that came compressed
- * nothing is known: its sender may not be told that it can go on. */
-static void request_on_shed(struct session *session)
+/* `frame` has what was kept of it. False where it can't be read. */
+static bool request_refuse_shed(struct session *session, struct buffer *frame)
 {
-	auto_buffer struct buffer frame = {0};
 	struct packet packet;
 	struct match match = {
 		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+	bool read;
+
+	snprintf(match.message, sizeof(match.message),
+		 "Spillway has no memory left for this request (limits.memory); try again later");
+	packet_read(&packet, frame);
+	read = command_parse(packet.message.body, &match.command);
+	if (read)
+		request_start_sequence(session, &packet, &match);
+	packet_fini(&packet);
+	return read;
+}
+
+/* The frame is gone; its sender is told, and its transaction ended. Where nothing is known of it,
+ * as when it came compressed, its sender may not be told that it can go on. */
+static void request_on_shed(struct session *session)
+{
+	auto_buffer struct buffer frame = {0};
 	bool known = skim_end(session->shed, &frame);
 
 	skim_free(session->shed);
 	session->shed = NULL;
 	metric_add(&session->loop->metrics->commands_refused, 1);
-	snprintf(match.message, sizeof(match.message),
-		 "Spillway has no memory left for this request (limits.memory); try again later");
-	packet_read(&packet, &frame);
-	if (known && command_parse(packet.message.body, &match.command)) {
-		request_start_sequence(session, &packet, &match);
-	} else {
-		log_info("session %llu: closed: no memory is left for a request (limits.memory) "
-			 "that came compressed",
+	if (known && session->refused) {
+		request_refuse_connection(session, &frame);
+	} else if (!known || !request_refuse_shed(session, &frame)) {
+		log_info("session %llu: closed: no memory is left for a request (limits.memory), "
+			 "and of what went by could not be told whether it ends a transaction",
 			 (unsigned long long)session->id);
 		session_close(session, SESSION_END_DONE);
 	}
-	packet_fini(&packet);
 }
 
 /* Decides about the frame at the start of `bytes`. */

@@ -216,7 +216,9 @@ static void advance_send(struct session *session, bool answered)
  * the first to come changed something. */
 static bool advance_is_orphan(const struct session *session)
 {
-	return command_has(&session->sequence->match.command, FIELD_TXN_NUMBER) &&
+	const struct command *command = &session->sequence->match.command;
+
+	return command_has(command, FIELD_TXN_NUMBER) && !command_has(command, FIELD_AUTOCOMMIT) &&
 	       stream_has_ended(&session->client);
 }
 

@@ -167,7 +167,7 @@ static enum edit_outcome search(struct edit *edit, struct sequence *sequence,
 	if (out_of_time(edit, sequence, input))
 		return EDIT_REFUSED;
 	edit->step = STEP_SEARCH;
-	edit->none = false;
+	edit->none = edit->listed = false; /* of a list that broke off nothing stays */
 	return edit_send_search(edit, sequence, input);
 }
 
@@ -347,6 +347,13 @@ static bool keep_ids(struct edit *edit, struct cursor *cursor)
 	return true;
 }
 
+static enum edit_outcome refuse_unnamed(struct edit *edit)
+{
+	return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+		      "under a collation, a document whose _id holds a symbol, a text in an "
+		      "array or a text that no path leads to can't be named exactly");
+}
+
 static enum edit_outcome take_search(struct edit *edit, struct sequence *sequence,
 				     const struct sequence_input *input, struct packet *reply)
 {
@@ -361,10 +368,7 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 		edit->ids.length = edit->next = 0;
 	edit->listed = true;
 	if (!keep_ids(edit, &cursor))
-		return refuse(
-			edit, ERROR_COMMAND_NOT_SUPPORTED,
-			"under a collation, a document whose _id holds a symbol, a text in an "
-			"array or a text that no path leads to can't be named exactly");
+		return refuse_unnamed(edit);
 	if (input->memory_short)
 		return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
 			      "no memory is left for the list of documents (limits.memory); try "
@@ -475,8 +479,9 @@ static bool sets_another(struct edit *edit, bool whatever)
 	return false;
 }
 
-/* The copy that `id` looks into from now on. */
-static void keep_document(struct edit *edit, struct bytes document)
+/* The copy that `id` looks into from now on. False where it can't be named: the `_id` may have
+ * changed its form since it was listed. */
+static bool keep_document(struct edit *edit, struct bytes document)
 {
 	struct buffer copy = {0};
 
@@ -484,6 +489,7 @@ static void keep_document(struct edit *edit, struct bytes document)
 	buffer_fini(&edit->kept);
 	edit->kept = copy;
 	require(document_find(buffer_view(&edit->kept), "_id", &edit->id));
+	return edit_can_pin(edit, &edit->id);
 }
 
 static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence,
@@ -539,7 +545,8 @@ static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 		return take_none(edit, sequence, input);
 	if (document.type != BSON_BYTE_DOCUMENT || !document_find(document.value, "_id", &id))
 		return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
-	keep_document(edit, document.value);
+	if (!keep_document(edit, document.value))
+		return refuse_unnamed(edit);
 	if (!state_stands(edit, document.value)) {
 		edit->upsert = false;
 		if (++edit->rounds >= ROUNDS_MAX)
@@ -579,15 +586,14 @@ static bool keep_settled(struct edit *edit, struct bytes document)
 		writer_int64(&kept, writer_index(name, i), all - moved);
 	}
 	writer_close(&kept, start);
-	keep_document(edit, buffer_view(&kept));
-	return true;
+	return keep_document(edit, buffer_view(&kept));
 }
 
 static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequence,
 				     const struct sequence_input *input, struct packet *reply)
 {
 	enum edit_outcome outcome;
-	struct element document;
+	struct element document, id;
 	struct cursor cursor;
 
 	if (generation_died(reply))
@@ -596,6 +602,8 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
 		return take_none(edit, sequence, input);
+	if (!document_find(document.value, "_id", &id) || !edit_can_pin(edit, &id))
+		return refuse_unnamed(edit);
 	if (edit->swaps && edit->rounds < SWAPS_MAX && document.type == BSON_BYTE_DOCUMENT &&
 	    keep_settled(edit, document.value))
 		return swap(edit);

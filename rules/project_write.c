@@ -442,7 +442,27 @@ struct level {
 	struct call choice;
 };
 
-/* {$let: {vars: {m: {$map: {input: <array, or [value]>, as: "e", in: {$cond: [e is a document,
+/* {$filter: {input: <array>, cond: {$ne: [{$type: "$$this"}, "missing"]}}}: what an inclusion in a
+ * stage before has left out of the array is a hole in it, of which $map would make null. */
+static void add_present(struct call *call, const char *array)
+{
+	struct buffer *out = call->out;
+	char index[12];
+	size_t part = writer_open_document(out, writer_index(index, call->place++));
+	size_t filter = writer_open_document(out, "$filter");
+	struct call test;
+
+	writer_string(out, "input", array);
+	test = call_open(out, "cond", "$ne");
+	call_unary(&test, "$type", "$$this");
+	call_text(&test, "missing");
+	call_close(&test);
+	writer_close(out, filter);
+	writer_close(out, part);
+}
+
+/* {$let: {vars: {m: {$map: {input: <present of the array, or [value]>, as: "e", in: {$cond: [e is a
+ * document,
  * {$setField: {field: <next>, input: e, value: ... */
 static void open_level(struct buffer *out, struct level *level, const char *name, const char *next)
 {
@@ -458,7 +478,7 @@ static void open_level(struct buffer *out, struct level *level, const char *name
 	level->map = writer_open_document(out, "$map");
 	choice = call_open(out, "input", "$cond");
 	call_unary(&choice, "$isArray", value);
-	call_text(&choice, value);
+	add_present(&choice, value);
 	list = writer_open_array(out, writer_index(index, choice.place++));
 	writer_string(out, "0", value);
 	writer_close(out, list);

@@ -238,3 +238,21 @@ def test_names_that_stand_twice(arms, command):
         arms.data = repeated
     replies = {arm.name: arm.call(command) for arm in arms.arms if arm.name != "rest0"}
     arms.same(command, {name: exact.show_document(reply) for name, reply in replies.items()})
+
+
+def mixed():
+    """Documents, what is none, and lists of both, beside one another."""
+    values = [1, [1, 2, 3], {"deep": [1, 2, 3], "z": 1}, {"deep": 5}, [{"deep": [1, 2]}, 7], {"deep": [{"deep": [1, 2]}, 7]}]
+    return [{"_id": number, "list": values[:number], "kept": {"list": values[:number]}, "other": values, "n": 1}
+            for number in range(len(values) + 1)]
+
+
+MIXED = [{"list.deep": {"$slice": 1}, "n": 1}, {"list.deep": {"$slice": -1}}, {"other.deep": {"$slice": 1}, "list": 1},
+         {"kept.list.deep": {"$slice": [1, 1]}, "kept.list.z": 1}, {"other.deep.deep": {"$slice": 1}, "kept.list": {"$slice": 2}}]
+
+
+@pytest.mark.parametrize("projection", MIXED, ids=str)
+@pytest.mark.parametrize("query", [{}, {"list": {"$exists": True}}, {"list.deep": 5}], ids=str)
+def test_windows_in_documents_among_others(ask, query, projection):
+    """What an inclusion leaves out of an array leaves no hole."""
+    ask(mixed, {"find": "books", "filter": query, "projection": projection, "sort": {"_id": 1}})

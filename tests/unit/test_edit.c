@@ -559,6 +559,34 @@ Test(edit, many_documents_are_written_one_by_one)
 	play_close(&play);
 }
 
+/* What the first list named is not edited twice. */
+Test(edit, a_list_that_broke_off_is_made_anew)
+{
+	start(MULTI);
+	play_reply(&play, CURSOR("{'_id': 1}", "88"));
+	play_reply(&play,
+		   "{'ok': 0.0, 'errmsg': 'Failed to parse objectId spillway: the generation "
+		   "ended 3 in $convert', 'code': 241, 'codeName': 'ConversionFailure'}");
+	expect_pause();
+	play_expect_helper(&play, FIND("{'x': 1}", "", NEAREST));
+	play_reply(&play, FOUND("{'_id': 1}, {'_id': 2}"));
+	play_reply(&play, RESULT(1));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(2));
+	play_close(&play);
+}
+
+/* A symbol equals a text, and no regular expression finds it. */
+Test(edit, an_id_that_can_no_longer_be_named_is_refused)
+{
+	start(UPDATE(STATEMENT("{'x': 1}", ", 'collation': {'locale': 'en', 'strength': 1}"), ""));
+	play_reply(&play, FOUND("{'_id': {'a': 'x'}}"));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND("{'_id': {'a': {'$symbol': 'x'}}, '_spill': " STATE "}"));
+	play_expect_error(&play, ERROR_COMMAND_NOT_SUPPORTED, "can't be named exactly");
+	play_close(&play);
+}
+
 Test(edit, an_error_among_many_is_all_that_the_answer_says)
 {
 	list_two();

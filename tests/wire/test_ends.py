@@ -208,9 +208,10 @@ def test_a_retryable_write_whose_client_has_gone_goes_no_further(session, how):
     assert received == b""
 
 
-def test_a_write_that_no_driver_repeats_goes_on_without_its_client(session):
+@pytest.mark.parametrize("fields", [{"txnNumber": None}, {"autocommit": False}])
+def test_a_write_that_no_driver_repeats_goes_on_without_its_client(session, fields):
     client, server = session
-    once = {name: value for name, value in PULL.items() if name != "txnNumber"}
+    once = {name: value for name, value in {**PULL, **fields}.items() if value is not None}
     client.send(message(once, (), 7))
     request = server.frame()
     client.close()

@@ -252,6 +252,16 @@ def test_a_compressed_request_there_is_no_memory_for_ends_the_session():
         writer.join()
 
 
+def test_a_large_request_on_one_connection_too_many_is_told_so_and_closed():
+    """There is no server connection on which its transaction could be ended."""
+    with Relay(RULES, {"limits": {"memory": "1MB", "connections": 1, "handshake": "10m"}}) as relay:
+        works(*relay.connect())
+        for fields in ({}, TRANSACTION):
+            documents = [{"buyers": ["x" * 1000] * 1500}]
+            request = message({"insert": "books", "$db": "shop", **fields}, [("documents", documents)], 5)
+            refused_connection(relay.client(), request)
+
+
 class Read:
     """A read of one spilled document, whose overflow comes part by part."""
 
