@@ -37,6 +37,8 @@ const char *error_name(enum error_code code)
 		return "ExceededMemoryLimit";
 	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
 		return "IncompleteTransactionHistory";
+	case ERROR_CANNOT_BUILD_INDEX_KEYS:
+		return "CannotBuildIndexKeys";
 	case ERROR_CONVERSION_FAILURE:
 		return "ConversionFailure";
 	case ERROR_API_STRICT:

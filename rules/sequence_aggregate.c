@@ -406,6 +406,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	refusal = reassemble_refusal(reply->message.body, &summary, &code);
 	if (refusal)
 		return fail(sequence, code, refusal);
+	if (summary.code == ERROR_CANNOT_BUILD_INDEX_KEYS &&
+	    bytes_are(sequence->match.command.first.name, "distinct"))
+		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			    "a distinct under a collation, of values that hold a symbol: these "
+			    "can't be sorted");
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return read_words_pass(sequence, reply);

@@ -548,7 +548,9 @@ class Generator:
         else:
             name, arguments, labels, form = self.reads.one(path)
         operation = self._command(name, arguments, labels, None, **form)
-        operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path)
+        # Under a collation mongod sorts no Symbol, and what a distinct stands for has to be sorted.
+        symbols = name == "distinct" and self.layout.collation is not None
+        operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path) or symbols
         return operation
 
     def delay(self):
