@@ -8,6 +8,7 @@
 #include "rules/hash.h"
 #include "rules/merge_array.h"
 #include "rules/names.h"
+#include "rules/overflow_document.h"
 
 #include <stdlib.h>
 
@@ -721,20 +722,21 @@ static void write_generations(struct merge *merge, struct buffer *out)
 	writer_close(out, condition);
 }
 
-/* By what a target's batches are in order. */
-static const char *order_of(const struct rule *rule)
-{
-	if (rule->overflow.layout == RULE_ELEMENTS)
-		return STATE_FIELD ".p";
-	return rule->overflow.batch_field ? rule->overflow.batch_field : STATE_FIELD ".i";
-}
-
 static void write_bound(struct buffer *out, const char *field, const char *verb, size_t bound)
 {
 	size_t condition = writer_open_document(out, field);
 
 	writer_int64(out, verb, (int64_t)bound);
 	writer_close(out, condition);
+}
+
+/* What an overflow document's order is, that may hold the element at this position: batches are
+ * numbered from 1. */
+static size_t least_order(const struct rule *rule, size_t position)
+{
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		return position;
+	return position / (size_t)rule->overflow.batch_size + 1;
 }
 
 /* The batches of one generation that overlap its windows. A batch holds at most batch_size
@@ -751,9 +753,7 @@ static void write_overlap(struct merge *merge, size_t target, struct generation 
 	writer_close(out, list);
 	writer_close(out, link);
 	writer_binary(out, STATE_FIELD ".g", (struct bytes){generation->id, GENERATION_SIZE});
-	if (rule->overflow.layout == RULE_BATCHES)
-		write_bound(out, order_of(rule), "$gte",
-			    generation->from / (size_t)rule->overflow.batch_size + 1);
+	write_bound(out, overflow_order_path(rule), "$gte", least_order(rule, generation->from));
 	write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
 	generation->asked = ASKED_BEFORE;
 }
@@ -805,7 +805,7 @@ void merge_write_sort(const struct merge *merge, size_t target, struct buffer *o
 	size_t sort = writer_open_document(out, name);
 
 	writer_int32(out, rule->overflow.link, 1);
-	writer_int32(out, order_of(rule), 1);
+	writer_int32(out, overflow_order_path(rule), 1);
 	writer_close(out, sort);
 }
 
@@ -874,26 +874,6 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 	return true;
 }
 
-/* An overflow document without our names, as the element that it is. */
-static bool write_element_document(const struct rule *rule, struct bytes document,
-				   struct buffer *out)
-{
-	size_t start = writer_open(out);
-	struct cursor cursor;
-	struct element element;
-	enum cursor_step step;
-
-	if (!cursor_open(&cursor, document))
-		return false;
-	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
-		if (!element_is(&element, ID_FIELD) && !element_is(&element, STATE_FIELD) &&
-		    !element_is(&element, rule->overflow.link))
-			writer_element(out, &element);
-	}
-	writer_close(out, start);
-	return step == CURSOR_END;
-}
-
 /* A gap that is being filled. */
 struct filling {
 	const struct rule *rule;
@@ -914,7 +894,7 @@ static bool fill_single(struct filling *filling, const struct part *part)
 		return true;
 	}
 	return array_writer_begin(&filling->array, BSON_BYTE_DOCUMENT) &&
-	       write_element_document(filling->rule, part->bytes, out);
+	       overflow_write_own(filling->rule, part->bytes, out);
 }
 
 /* Writes what this part has beyond the elements that are there already: positions that two parts

@@ -128,6 +128,73 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 	writer_close(out, document);
 }
 
+/* {$eq: [<their positions>, {$range: [first, {$add: [first, <how many>]}]}]} */
+static void add_runs_on(struct call *call, const char *input, const char *first)
+{
+	auto_text positions = text_join(input, "._spill.p", "");
+	struct call test = call_call(call, "$eq"), range, sum;
+
+	call_text(&test, positions.bytes);
+	range = call_call(&test, "$range");
+	if (first)
+		call_text(&range, first);
+	else
+		call_number(&range, 0);
+	sum = call_call(&range, "$add");
+	if (first)
+		call_text(&sum, first);
+	call_unary(&sum, "$size", input);
+	call_close(&sum);
+	call_close(&range);
+	call_close(&test);
+}
+
+/* {$unsetField: {field, input: {$unsetField: ... "$$this"}}}, which keeps the order of fields */
+static void add_less_ours(struct call *call, const struct rule *rule)
+{
+	const char *ours[] = {"_id", NAME_STATE, rule->overflow.link};
+	size_t documents[ARRAY_LENGTH(ours)], unsets[ARRAY_LENGTH(ours)], i;
+	struct buffer *out = call->out;
+	char name[12];
+
+	writer_index(name, call->place++);
+	for (i = 0; i < ARRAY_LENGTH(ours); i++) {
+		documents[i] = writer_open_document(out, i == 0 ? name : "input");
+		unsets[i] = writer_open_document(out, "$unsetField");
+		writer_string(out, "field", ours[i]);
+	}
+	writer_string(out, "input", "$$this");
+	while (i-- > 0) {
+		writer_close(out, unsets[i]);
+		writer_close(out, documents[i]);
+	}
+}
+
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first)
+{
+	struct call choice = call_open(out, name, "$cond"), inner, test;
+	size_t mapped, map;
+	char index[12];
+
+	add_runs_on(&choice, input, first);
+	mapped = writer_open_document(out, writer_index(index, choice.place++));
+	map = writer_open_document(out, "$map");
+	writer_string(out, "input", input);
+	inner = call_open(out, "in", "$cond");
+	test = call_call(&inner, "$eq");
+	call_unary(&test, "$type", "$$this._spill.v");
+	call_text(&test, "missing");
+	call_close(&test);
+	add_less_ours(&inner, rule);
+	call_text(&inner, "$$this._spill.v");
+	call_close(&inner);
+	writer_close(out, map);
+	writer_close(out, mapped);
+	call_null(&choice);
+	call_close(&choice);
+}
+
 /* Not a constant, which mongod would evaluate before it has seen any document. */
 static void write_error(struct buffer *out, const char *name, const char *says, const char *verb,
 			const char *path)
@@ -319,17 +386,11 @@ static void write_run_list(struct buffer *out, const struct rule *rule)
 	writer_close(out, runs);
 }
 
-/* {overflow: <what was joined, as one array; null where it doesn't run on>} */
-static void write_overflow(struct buffer *out, const struct rule *rule, const char *joined)
+static void write_all_runs(struct buffer *out, const struct rule *rule)
 {
 	static const struct runs runs = {"$$runs", "$$this.p", "$$this.a", NULL};
-	size_t overflow = writer_open_document(out, "overflow"), outer, inner, in, vars;
+	size_t in = writer_open_document(out, "in"), inner, vars;
 
-	outer = writer_open_document(out, "$let");
-	vars = writer_open_document(out, "vars");
-	reassemble_write_batches(out, "batches", rule, joined);
-	writer_close(out, vars);
-	in = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	write_run_list(out, rule);
@@ -337,6 +398,21 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 	reassemble_write_runs(out, "in", &runs);
 	writer_close(out, inner);
 	writer_close(out, in);
+}
+
+/* {overflow: <what was joined, as one array; null where it doesn't run on>} */
+static void write_overflow(struct buffer *out, const struct rule *rule, const char *joined)
+{
+	size_t overflow = writer_open_document(out, "overflow"), outer, vars;
+
+	outer = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	reassemble_write_batches(out, "batches", rule, joined);
+	writer_close(out, vars);
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		reassemble_write_elements(out, "in", rule, "$$batches", NULL);
+	else
+		write_all_runs(out, rule);
 	writer_close(out, outer);
 	writer_close(out, overflow);
 }
@@ -510,8 +586,7 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 
-		if (target->rule->overflow.layout != RULE_BATCHES ||
-		    strcmp(target->overflow_database, namespace->database) != 0)
+		if (strcmp(target->overflow_database, namespace->database) != 0)
 			return false;
 	}
 	return true;

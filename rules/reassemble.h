@@ -12,7 +12,7 @@
 /* What the errors of these stages begin with, somewhere in mongod's text. */
 #define REASSEMBLE_MARK "spillway: "
 
-/* False where the overflow lies in another database, or holds an element a document. */
+/* False where the overflow lies in another database. */
 bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
  * generation has ended meanwhile, or whose overflow doesn't run on, raises an error that
@@ -43,6 +43,9 @@ struct runs {
 
 /* They as one array; null where one doesn't begin where those before it end. */
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
+/* The same of overflow documents of one element each. */
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first);
 /* The stage that joins a target's overflow, in no order, as `joined`. `start`: its element
  * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
 void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
