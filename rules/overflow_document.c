@@ -12,8 +12,7 @@ const char *overflow_order_path(const struct rule *rule)
 	return rule->overflow.batch_field ? rule->overflow.batch_field : NAME_STATE ".i";
 }
 
-/* An element with such a name is kept whole. */
-static bool begins_with_ours(const struct rule *rule, const char *path)
+bool overflow_names_ours(const struct rule *rule, const char *path)
 {
 	const char *const ours[] = {"_id", NAME_STATE, rule->overflow.link};
 	size_t length = strcspn(path, ".");
@@ -31,7 +30,7 @@ must_check bool overflow_path(const struct rule *rule, const char *rest, struct 
 	} else {
 		if (*rest == '\0')
 			return false;
-		if (begins_with_ours(rule, ++rest))
+		if (overflow_names_ours(rule, ++rest))
 			buffer_append(out, NAME_STATE ".v.", strlen(NAME_STATE ".v."));
 	}
 	buffer_append(out, rest, strlen(rest) + 1);

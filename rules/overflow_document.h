@@ -17,6 +17,9 @@ const char *overflow_order_path(const struct rule *rule);
  * is what stands behind the array's own ("" or ".isbn"). False where they have no such. */
 must_check bool overflow_path(const struct rule *rule, const char *rest, struct buffer *out);
 
+/* Layout `elements`: the path's first name is one of ours, so that an element with it is kept
+ * whole. */
+bool overflow_names_ours(const struct rule *rule, const char *path);
 /* Layout `elements`: appends the element's own fields to the open overflow document, as far as they
  * can stand there. True where these are not all of it: it has to be kept whole, too. */
 bool overflow_write_fields(const struct rule *rule, const struct element *element,

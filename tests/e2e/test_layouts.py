@@ -141,7 +141,7 @@ class History:
 
 def test_random_histories(example, direct, books):
     history = History(books, example.layout)
-    for _ in range(4):
+    for _ in range(example.layout.rounds):
         for _ in range(60):
             history.step()
         check_stored(direct, example.layout, history.documents)  # the next ones meet arrays at rest

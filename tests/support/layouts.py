@@ -22,6 +22,7 @@ class Layout:
         self.array, self.extra, self.link = "customers_purchased", "customers_purchased_extra", "book_id"
         self.number, self.exposed = "_spill.i", False
         self.head = threshold  # elements that an outlier keeps
+        self.rounds = 4        # of a random history
 
     def item(self, number):
         """An element; no two are the same."""
@@ -88,6 +89,7 @@ class Comments(Layout):
         super().__init__("comments", "comments", "posts", "post_comments", 100, True)
         self.database, self.array, self.link = "blog", "comments", "post_id"
         self.flag, self.number, self.exposed, self.head = {"outlier": True}, "_spill.p", True, 0
+        self.rounds = 2
 
     def item(self, number):
         return {"author": f"user{number % 7}", "text": f"comment {number}",

@@ -356,7 +356,7 @@ Test(rules_file, what_only_batches_have)
 {
 	EXPECT({ELEMENTS(", array: b"), "7:51: 'array' goes with 'layout: batches'"},
 	       {ELEMENTS(", batch: { size: 5 }"), "7:51: 'batch' goes with 'layout: batches'"},
-	       {ELEMENTS(", created: c"), "7:51: 'created' goes with 'layout: batches'"},
+	       {ELEMENTS(", created: c"), "7:53: 'created' goes with 'layout: batches'"},
 	       {HEAD NAME NAMESPACE ARRAY THRESHOLD "    overflow: { layout: elements }\n",
 		"7:15: 'link' is missing here"});
 	ACCEPT(ELEMENTS(""), ELEMENTS(", indexes: [{ keys: { a: 1, b: -1 } }]"));
