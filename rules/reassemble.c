@@ -319,12 +319,12 @@ static void write_let(struct buffer *out, const struct rule *rule,
 	writer_close(out, let);
 }
 
-/* Of one document. A $graphLookup takes time by the square of what it finds: 9 s for 10^5 documents
- * of an element each, which a $lookup finds in one. */
+/* Of one document, in order. A $graphLookup takes time by the square of what it finds, and sorting
+ * that takes as long: seconds for 10^5 documents of an element each. */
 static void write_single_join(struct buffer *out, const char *name, const struct target *target,
 			      const char *joined, const struct ruled_namespace *whole)
 {
-	size_t stage = writer_open_document(out, name), inner, match;
+	size_t stage = writer_open_document(out, name), inner, match, sort;
 	size_t join = writer_open_document(out, "$lookup"), pipeline;
 	struct call test;
 
@@ -340,6 +340,11 @@ static void write_single_join(struct buffer *out, const char *name, const struct
 	call_text(&test, "$$g");
 	call_close(&test);
 	writer_close(out, match);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "1");
+	sort = writer_open_document(out, "$sort");
+	writer_int32(out, "_spill.p", 1);
+	writer_close(out, sort);
 	writer_close(out, inner);
 	writer_close(out, pipeline);
 	writer_string(out, "as", joined);
@@ -453,14 +458,24 @@ static void write_all_runs(struct buffer *out, const struct rule *rule)
 	writer_close(out, in);
 }
 
+/* What a join left in the document. */
+struct joined {
+	const char *path;
+	bool ready; /* the generation's own, in order */
+};
+
 /* {overflow: <what was joined, as one array; null where it doesn't run on>} */
-static void write_overflow(struct buffer *out, const struct rule *rule, const char *joined)
+static void write_overflow(struct buffer *out, const struct rule *rule, const struct joined *joined)
 {
+	auto_text input = text_join("$", joined->path, "");
 	size_t overflow = writer_open_document(out, "overflow"), outer, vars;
 
 	outer = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
-	reassemble_write_batches(out, "batches", rule, joined);
+	if (joined->ready)
+		writer_string(out, "batches", input.bytes);
+	else
+		reassemble_write_batches(out, "batches", rule, joined->path);
 	writer_close(out, vars);
 	if (rule->overflow.layout == RULE_ELEMENTS)
 		reassemble_write_elements(out, "in", rule, "$$batches", NULL);
@@ -525,7 +540,7 @@ static void add_whole(struct call *call, const char *array, const char *head, co
 
 /* {$let: {vars: {overflow: ...}, in: {$cond: [enough of it, whole, error]}}} */
 static void write_array(struct buffer *out, const char *name, const struct rule *rule,
-			const char *joined)
+			const struct joined *joined)
 {
 	auto_text array = text_join("$", rule->array, ""),
 		  head = text_join("$_spill.", rule->key, ".h"),
@@ -555,7 +570,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 }
 
 /* {a: {$mergeObjects: ["$a", {b: <array>}]}}: each part of the path stays at its place. */
-static void write_at_path(struct buffer *out, const struct rule *rule, const char *joined)
+static void write_at_path(struct buffer *out, const struct rule *rule, const struct joined *joined)
 {
 	size_t opened[2 * CURSOR_MAX_DEPTH], depth = 0;
 	const char *part = rule->array, *dot;
@@ -578,7 +593,7 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const cha
 
 /* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
-			  const char *joined)
+			  const struct joined *joined)
 {
 	auto_text count = text_join("$_spill.", rule->key, ".n");
 	size_t stage = writer_open_document(out, name), document;
@@ -689,21 +704,24 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
-		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
+		auto_text path = text_join(JOINED, ".", writer_index(number, i));
 		auto_buffer struct buffer start = {0};
 
 		/* The first join sees documents as they are stored. */
 		const struct ruled_namespace *whole =
 			i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL;
 
+		struct joined joined = {path.bytes,
+					single && target->rule->overflow.layout == RULE_ELEMENTS};
+
 		writer_index(name, (*place)++);
-		if (single && target->rule->overflow.layout == RULE_ELEMENTS) {
-			write_single_join(out, name, target, joined.bytes, whole);
+		if (joined.ready) {
+			write_single_join(out, name, target, joined.path, whole);
 		} else {
 			write_start(&start, target->rule, whole);
-			reassemble_write_join(out, name, target, joined.bytes, buffer_view(&start));
+			reassemble_write_join(out, name, target, joined.path, buffer_view(&start));
 		}
-		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
+		write_replace(out, writer_index(name, (*place)++), target->rule, &joined);
 	}
 	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
 }

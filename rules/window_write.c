@@ -461,9 +461,9 @@ static void write_joined_array(struct buffer *out, const struct paths *paths)
 	if (paths->rule->overflow.layout == RULE_ELEMENTS)
 		reassemble_write_elements(out, "runs", paths->rule, "$" JOINED, "$$p");
 	else
-		reassemble_write_runs(out, "runs",
-				      &(struct runs){"$" JOINED, "$$this._spill.p",
-						     paths->part.bytes, "$$p"});
+		reassemble_write_runs(
+			out, "runs",
+			&(struct runs){"$" JOINED, "$$this._spill.p", paths->part.bytes, "$$p"});
 }
 
 /* What came as one array, then the window or an error. */
