@@ -6,7 +6,7 @@
 #include <time.h>
 
 #define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
-#define INSERT_COUNT_MAX 1000
+#define INSERT_COUNT_MAX 5000
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 

@@ -1,6 +1,7 @@
 """The comments layout: the text's own query, elements that need more than their fields, and leaving it again."""
 
 import datetime
+import subprocess
 
 import pymongo
 import pytest
@@ -12,6 +13,7 @@ from support import exact
 from support.cluster import Cluster
 from support.layouts import COMMENTS, Example, check_stored, operate, verify
 from support.process import wait_for
+from support.spillway import program
 
 HIDDEN = ("expose: [flag, counters, reference]", "expose: []")
 FEW = ("threshold: 100", "threshold: 3")
@@ -103,6 +105,22 @@ def test_the_texts_query_on_the_overflow(direct, served):
         with pytest.raises(OperationFailure) as refusal:
             write()
         assert refusal.value.code == 115
+
+
+def test_indexes_of_the_array_are_indexes_of_its_documents(direct, served):
+    example, db = served()
+    db.posts.insert_one({"_id": 1, "comments": comments(200)})
+    rest(direct, 1, 200)
+    for keys in ("comments.author", "comments._id", "comments"):
+        db.posts.create_index(keys)
+    made = {name: list(index["key"])[0][0] for name, index in direct.post_comments.index_information().items()}
+    assert {name: key for name, key in made.items() if name.startswith("spillway:")} == {
+        "spillway:comments.author_1": "author", "spillway:comments._id_1": "_spill.v._id"}
+    said = subprocess.run([program(), "check", "--config", example.file], capture_output=True, text=True,
+                          timeout=60, check=False).stdout
+    assert "comments.author" not in said and "comments_1" not in said
+    db.posts.drop_indexes()
+    assert not any(name.startswith("spillway:") for name in direct.post_comments.index_information())
 
 
 ODD = [
