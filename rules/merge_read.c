@@ -730,18 +730,26 @@ static void write_bound(struct buffer *out, const char *field, const char *verb,
 	writer_close(out, condition);
 }
 
-/* What an overflow document's order is, that may hold the element at this position: batches are
- * numbered from 1. */
-static size_t least_order(const struct rule *rule, size_t position)
+/* A batch holds at most batch_size elements: position x lies in batch x / batch_size + 1 or a later
+ * one, and from there on the index leads. */
+static void write_bounds(struct buffer *out, const struct rule *rule,
+			 const struct generation *generation)
 {
-	if (rule->overflow.layout == RULE_ELEMENTS)
-		return position;
-	return position / (size_t)rule->overflow.batch_size + 1;
+	size_t condition;
+
+	if (rule->overflow.layout == RULE_BATCHES) {
+		write_bound(out, overflow_order_path(rule), "$gte",
+			    generation->from / (size_t)rule->overflow.batch_size + 1);
+		write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
+		return;
+	}
+	condition = writer_open_document(out, STATE_FIELD ".p");
+	writer_int64(out, "$gte", (int64_t)generation->from);
+	writer_int64(out, "$lt", (int64_t)generation->until);
+	writer_close(out, condition);
 }
 
-/* The batches of one generation that overlap its windows. A batch holds at most batch_size
- * elements: position x lies in batch x / batch_size + 1 or a later one, and from there on the index
- * leads. */
+/* The batches of one generation that overlap its windows. */
 static void write_overlap(struct merge *merge, size_t target, struct generation *generation,
 			  struct buffer *out)
 {
@@ -753,8 +761,7 @@ static void write_overlap(struct merge *merge, size_t target, struct generation 
 	writer_close(out, list);
 	writer_close(out, link);
 	writer_binary(out, STATE_FIELD ".g", (struct bytes){generation->id, GENERATION_SIZE});
-	write_bound(out, overflow_order_path(rule), "$gte", least_order(rule, generation->from));
-	write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
+	write_bounds(out, rule, generation);
 	generation->asked = ASKED_BEFORE;
 }
 
