@@ -233,7 +233,7 @@ static int64_t write_element(struct pass_state *pass, struct buffer *out, const 
 	bool whole;
 
 	if (cursor_next(&next, &element) != CURSOR_ELEMENT ||
-	    (*name != '0' && out->length + element.raw.length > INSERT_BYTES_MAX))
+	    (*name != '0' && out->length + element.value.length > INSERT_BYTES_MAX))
 		return 0;
 	document = writer_open_document(out, name);
 	writer_renamed(out, rule->overflow.link, &pass->plan.id);
