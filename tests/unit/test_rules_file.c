@@ -350,7 +350,7 @@ Test(rules_file, references)
 
 #define ELEMENTS(more) \
 	HEAD NAME NAMESPACE ARRAY THRESHOLD "    overflow: { link: a, layout: elements" more " }" \
-											     "\n"
+					    "\n"
 
 Test(rules_file, what_only_batches_have)
 {
