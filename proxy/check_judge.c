@@ -1,6 +1,8 @@
 /* Judges what servers told `spillway check`. */
 #include "proxy/check_judge.h"
 
+#include "rules/overflow_document.h"
+
 #include <ctype.h>
 #include <stdio.h>
 
@@ -93,6 +95,7 @@ must_check bool judge_wanted_index(const struct rule *rule, struct bytes keys, c
 	struct cursor cursor;
 	struct element element;
 	const char *rest = NULL;
+	auto_buffer struct buffer out = {0};
 	int64_t way;
 
 	if (!cursor_open(&cursor, keys))
@@ -103,11 +106,10 @@ must_check bool judge_wanted_index(const struct rule *rule, struct bytes keys, c
 	}
 	if (!rest)
 		return false;
-	if (rule->overflow.layout == RULE_BATCHES)
-		snprintf(path, size, "%s%s", rule->overflow.array, rest);
-	else
-		snprintf(path, size, "%s", *rest ? rest + 1 : "");
-	return *path != '\0';
+	if (!overflow_path(rule, rest, &out))
+		return false;
+	snprintf(path, size, "%s", (const char *)out.data);
+	return true;
 }
 
 bool judge_index_serves(const struct rule *rule, struct bytes keys, const char *path)

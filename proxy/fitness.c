@@ -7,6 +7,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/rule_record.h"
 #include "rules/overflow_indexes.h"
+#include "rules/overflow_document.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -169,7 +170,7 @@ static enum link_result run_here(struct checking *checking, bson_t *command, con
 static enum link_result make_batch_index(struct checking *checking)
 {
 	const struct rule *rule = checking->target->rule;
-	const char *batch = batch_path(rule);
+	const char *batch = overflow_order_path(rule);
 	auto_free char *name = bson_strdup_printf("%s_1_%s_1", rule->overflow.link, batch);
 	auto_buffer struct buffer command = {0};
 	size_t start = writer_open(&command), indexes, index, key;

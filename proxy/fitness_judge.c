@@ -2,6 +2,7 @@
 #include "proxy/fitness_judge.h"
 
 #include "rules/own_fields.h"
+#include "rules/overflow_document.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -307,7 +308,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 
 bool judge_is_batch_index(const struct rule *rule, struct bytes index)
 {
-	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
+	const char *batch = overflow_order_path(rule);
 	struct bytes keys, filter;
 	struct cursor cursor;
 	struct element link, number, more;

@@ -12,6 +12,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/verify_look.h"
 #include "rules/merge_array.h"
+#include "rules/overflow_document.h"
 #include "rules/own_fields.h"
 
 #include <bson/bson.h>
@@ -28,6 +29,7 @@ struct gathering {
 	const struct rule *rule;
 	struct plan plan;
 	struct buffer array;
+	struct buffer scratch;
 	struct array_writer writer;
 	int64_t length; /* elements so far */
 	size_t size;    /* of the document as it will be */
@@ -59,19 +61,19 @@ static void take_batch(void *context, struct bytes batch)
 {
 	struct gathering *gathering = context;
 	struct bytes generation = batch_generation(batch);
-	struct element array, place;
+	struct bytes array;
+	struct element place;
 	int64_t position;
 
 	if (gathering->broken || gathering->large || !generation.data ||
 	    !bytes_equal(generation, gathering->plan.generation) ||
 	    gathering->length >= gathering->plan.moved)
 		return;
-	if (!document_find_path(batch, gathering->rule->overflow.array, &array) ||
-	    array.type != BSON_BYTE_ARRAY || !document_find_path(batch, "_spill.p", &place) ||
-	    !element_integer(&place, &position))
+	if (!overflow_elements(gathering->rule, batch, &gathering->scratch, &array) ||
+	    !document_find_path(batch, "_spill.p", &place) || !element_integer(&place, &position))
 		gathering->broken = true;
 	else
-		gather_elements(gathering, array.value, position);
+		gather_elements(gathering, array, position);
 }
 
 /* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
@@ -270,6 +272,7 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 		*elements = *end == FOLD_DONE ? gathering.length : 0;
 	}
 	buffer_fini(&gathering.array);
+	buffer_fini(&gathering.scratch);
 	bson_free(image);
 	return result;
 }

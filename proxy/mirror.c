@@ -1,6 +1,8 @@
 /* Which indexes the overflow has because the main collection has them. */
 #include "proxy/mirror.h"
 
+#include "rules/overflow_document.h"
+
 static bool index_truth(struct bytes index, const char *option)
 {
 	struct element element;
@@ -8,16 +10,16 @@ static bool index_truth(struct bytes index, const char *option)
 	return document_find(index, option, &element) && element_truth(&element);
 }
 
-/* A key's field that looks into the array: written under the name that it has in the overflow. */
-static void write_key(const struct rule *rule, const struct element *field, struct buffer *out)
+/* A key's field that looks into the array: written under the name that it has in the overflow.
+ * False where it has none. */
+static bool write_key(const struct rule *rule, const struct element *field, struct buffer *out)
 {
-	size_t length = strlen(rule->array);
 	auto_buffer struct buffer name = {0};
 
-	buffer_append(&name, rule->overflow.array, strlen(rule->overflow.array));
-	/* With the NUL behind it. */
-	buffer_append(&name, field->name.data + length, field->name.length - length + 1);
+	if (!overflow_path(rule, (const char *)field->name.data + strlen(rule->array), &name))
+		return false;
 	writer_renamed(out, (const char *)name.data, field);
+	return true;
 }
 
 /* False where the index as a whole has no like. */
@@ -37,8 +39,7 @@ static bool write_keys(const struct rule *rule, struct bytes keys, struct buffer
 			continue;
 		if (!element_integer(&field, &way))
 			return false;
-		write_key(rule, &field, out);
-		found++;
+		found += write_key(rule, &field, out);
 	}
 	writer_close(out, start);
 	return found > 0;

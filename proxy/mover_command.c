@@ -15,11 +15,6 @@ const char *state_path(char *path, const struct rule *rule, const char *field)
 	return path;
 }
 
-const char *batch_path(const struct rule *rule)
-{
-	return rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
-}
-
 void command_read_concern(struct buffer *command, const struct link *link, uint64_t after)
 {
 	size_t concern = writer_open_document(command, "readConcern");

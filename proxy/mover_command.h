@@ -8,8 +8,6 @@
 /* `_spill.<key>` or `_spill.<key>.<field>`: a field of a document's state. */
 #define STATE_PATH_MAX 512
 const char *state_path(char *path, const struct rule *rule, const char *field);
-/* The field that holds a batch's number. */
-const char *batch_path(const struct rule *rule);
 
 /* majority, after the operation time (0: none); a standalone knows no operation times. */
 void command_read_concern(struct buffer *command, const struct link *link, uint64_t after);

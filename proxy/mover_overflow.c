@@ -1,11 +1,12 @@
 /* A round's commands on the overflow: M2 and M3. */
 #include "proxy/mover_pass.h"
+#include "rules/overflow_document.h"
 
 #include <bson/bson.h>
 #include <time.h>
 
 #define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
-#define INSERT_COUNT_MAX 1000
+#define INSERT_COUNT_MAX 5000
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 
@@ -32,10 +33,20 @@ must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool 
 			     &document, found);
 }
 
+/* Of an element's own document its place says all. */
+static void write_place_projection(struct buffer *out)
+{
+	size_t projection = writer_open_document(out, "projection");
+
+	writer_int32(out, "_id", 1);
+	writer_string(out, "position", "$_spill.p");
+	writer_close(out, projection);
+}
+
 static void write_batch_projection(struct pass_state *pass, struct buffer *out)
 {
 	auto_free char *array = bson_strdup_printf("$%s", pass->rule->overflow.array);
-	auto_free char *number = bson_strdup_printf("$%s", batch_path(pass->rule));
+	auto_free char *number = bson_strdup_printf("$%s", overflow_order_path(pass->rule));
 	bson_t *projection =
 		BCON_NEW("_id", BCON_INT32(1), "number", BCON_UTF8(number), "position",
 			 BCON_UTF8("$_spill.p"), "held", "{", "$size", BCON_UTF8(array), "}",
@@ -53,8 +64,15 @@ static bool take_integer(struct bytes document, const char *name, int64_t *value
 	return document_find(document, name, &element) && element_integer(&element, value);
 }
 
-static bool take_batch(struct bytes document, struct batch *batch)
+static bool take_batch(const struct rule *rule, struct bytes document, struct batch *batch)
 {
+	if (rule->overflow.layout == RULE_ELEMENTS) {
+		*batch = (struct batch){.held = 1};
+		if (!take_integer(document, "position", &batch->position))
+			return false;
+		batch->number = batch->position + 1;
+		return true;
+	}
 	return take_integer(document, "number", &batch->number) &&
 	       take_integer(document, "position", &batch->position) &&
 	       take_integer(document, "held", &batch->held) &&
@@ -77,9 +95,12 @@ static size_t open_batch_query(struct pass_state *pass, struct buffer *out, cons
 	writer_close(out, condition);
 	writer_close(out, filter);
 	sort = writer_open_document(out, "sort");
-	writer_int32(out, batch_path(pass->rule), order);
+	writer_int32(out, overflow_order_path(pass->rule), order);
 	writer_close(out, sort);
-	write_batch_projection(pass, out);
+	if (pass->rule->overflow.layout == RULE_ELEMENTS)
+		write_place_projection(out);
+	else
+		write_batch_projection(pass, out);
 	command_read_concern(out, pass->link, pass->round->operation_time);
 	return start;
 }
@@ -97,7 +118,7 @@ must_check enum link_result overflow_find_open(struct pass_state *pass, bool *fo
 	writer_close(&out, start);
 	result = link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
 			       &document, found);
-	if (result == LINK_DONE && *found && !take_batch(document, &pass->open))
+	if (result == LINK_DONE && *found && !take_batch(pass->rule, document, &pass->open))
 		return LINK_REFUSED;
 	return result;
 }
@@ -108,7 +129,7 @@ static void go_on_with(void *context, struct bytes document)
 	struct pass_state *pass = context;
 	struct batch batch;
 
-	if (take_batch(document, &batch) && batch.number == pass->open.number + 1 &&
+	if (take_batch(pass->rule, document, &batch) && batch.number == pass->open.number + 1 &&
 	    batch.position == pass->open.position + pass->open.held)
 		pass->open = batch;
 }
@@ -128,7 +149,7 @@ static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 	update = writer_open_document(&out, "0");
 	q = writer_open_document(&out, "q");
 	command_equal(&out, rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	writer_int64(&out, batch_path(rule), pass->open.number);
+	writer_int64(&out, overflow_order_path(rule), pass->open.number);
 	command_generation(&out, "_spill.g", pass->plan.generation);
 	condition = writer_open_document(&out, rule->overflow.array);
 	writer_int64(&out, "$size", pass->open.held);
@@ -200,6 +221,43 @@ static int64_t write_batch(struct pass_state *pass, struct buffer *out, const ch
 	return taken;
 }
 
+/* The same of the tail's next element, in a document of its own. Where others stand before it, none
+ * that might not fit beside them. */
+static int64_t write_element(struct pass_state *pass, struct buffer *out, const char *name,
+			     int64_t position)
+{
+	const struct rule *rule = pass->rule;
+	struct cursor next = pass->plan.tail;
+	struct element element;
+	size_t document, state;
+	bool whole;
+
+	if (cursor_next(&next, &element) != CURSOR_ELEMENT ||
+	    (*name != '0' && out->length + element.value.length > INSERT_BYTES_MAX))
+		return 0;
+	document = writer_open_document(out, name);
+	writer_renamed(out, rule->overflow.link, &pass->plan.id);
+	whole = overflow_write_fields(rule, &element, out);
+	state = writer_open_document(out, "_spill");
+	command_generation(out, "g", pass->plan.generation);
+	writer_int64(out, "p", position);
+	if (whole)
+		writer_renamed(out, "v", &element);
+	writer_close(out, state);
+	writer_close(out, document);
+	pass->plan.tail = next;
+	pass->open.number = position + 1;
+	return 1;
+}
+
+static int64_t write_next(struct pass_state *pass, struct buffer *out, const char *name,
+			  int64_t position)
+{
+	if (pass->rule->overflow.layout == RULE_ELEMENTS)
+		return write_element(pass, out, name, position);
+	return write_batch(pass, out, name, position);
+}
+
 /* Inserts the next batches, as many as one command may carry. What got in counts as stored, also
  * where one was refused. */
 static enum link_result insert_some(struct pass_state *pass)
@@ -214,7 +272,7 @@ static enum link_result insert_some(struct pass_state *pass)
 	writer_string(&out, "insert", pass->target->overflow_collection);
 	documents = writer_open_array(&out, "documents");
 	while (count < INSERT_COUNT_MAX && out.length < INSERT_BYTES_MAX) {
-		held[count] = write_batch(pass, &out, writer_index(name, count), position);
+		held[count] = write_next(pass, &out, writer_index(name, count), position);
 		if (held[count] == 0)
 			break;
 		position += held[count++];

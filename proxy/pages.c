@@ -2,6 +2,7 @@
 #include "proxy/pages.h"
 
 #include "proxy/mover_command.h"
+#include "rules/overflow_document.h"
 
 #include <stdlib.h>
 
@@ -134,7 +135,7 @@ static void take_link(void *context, struct bytes document)
 static enum link_result find_links(struct link_pages *pages)
 {
 	const struct mover_target *target = pages->target;
-	const char *link = target->rule->overflow.link, *batch = batch_path(target->rule);
+	const char *link = target->rule->overflow.link, *batch = overflow_order_path(target->rule);
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), document;
 

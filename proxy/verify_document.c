@@ -3,6 +3,7 @@
 
 #include "proxy/mover_command.h"
 #include "rules/own_fields.h"
+#include "rules/overflow_document.h"
 
 #include <stdio.h>
 
@@ -235,14 +236,25 @@ static void note_first(struct verify_document *verify, struct bytes array)
 		verify->first_size = (int64_t)element_raw(&first).length;
 }
 
+/* Documents of one element each are numbered by their places, from 0. */
+static bool take_number(const struct rule *rule, struct bytes batch, int64_t *number)
+{
+	struct element element;
+
+	if (!document_find_path(batch, overflow_order_path(rule), &element) ||
+	    !element_integer(&element, number))
+		return false;
+	*number += rule->overflow.layout == RULE_ELEMENTS;
+	return true;
+}
+
 /* A batch of the document's own generation. */
 static void check_batch(struct verify_document *verify, struct bytes batch, struct bytes array)
 {
 	int64_t number = 0, position = 0, held = count_elements(array);
 	struct element element;
 
-	if (!document_find_path(batch, batch_path(verify->rule), &element) ||
-	    !element_integer(&element, &number) ||
+	if (!take_number(verify->rule, batch, &number) ||
 	    !document_find_path(batch, "_spill.p", &element) ||
 	    !element_integer(&element, &position) || position < 0 || held < 0) {
 		add(verify, VERIFY_STATE, "a batch has no number or no place");
@@ -275,7 +287,7 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 void verify_document_batch(struct verify_document *verify, struct bytes batch)
 {
 	struct bytes generation = batch_generation(batch);
-	struct element array;
+	struct bytes array;
 
 	if (!generation.data) {
 		verify->foreign = true;
@@ -286,11 +298,10 @@ void verify_document_batch(struct verify_document *verify, struct bytes batch)
 		verify->garbage++;
 		if (batch_is_young(batch, verify->young_from))
 			verify->young++;
-	} else if (!document_find_path(batch, verify->rule->overflow.array, &array) ||
-		   array.type != BSON_BYTE_ARRAY) {
+	} else if (!overflow_elements(verify->rule, batch, &verify->scratch, &array)) {
 		add(verify, VERIFY_HOLE, "a batch has no array");
 	} else {
-		check_batch(verify, batch, array.value);
+		check_batch(verify, batch, array);
 	}
 }
 
@@ -428,4 +439,5 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 void verify_document_fini(struct verify_document *verify)
 {
 	buffer_fini(&verify->last);
+	buffer_fini(&verify->scratch);
 }

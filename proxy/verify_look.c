@@ -3,6 +3,7 @@
 
 #include "proxy/mover_command.h"
 #include "proxy/mover_look.h"
+#include "rules/overflow_document.h"
 
 #include <bson/bson.h>
 #include <time.h>
@@ -40,7 +41,7 @@ must_check enum link_result verify_read_overflow(struct job *job, const struct m
 	command_equal(&out, target->rule->overflow.link, link->type, link->value);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "sort");
-	writer_int32(&out, batch_path(target->rule), 1);
+	writer_int32(&out, overflow_order_path(target->rule), 1);
 	writer_close(&out, part);
 	command_read_concern(&out, job->link, link_time(job->link));
 	writer_close(&out, start);

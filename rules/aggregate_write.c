@@ -11,6 +11,7 @@
 #include "rules/names.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
+#include "rules/statements.h"
 #include "rules/unmixed.h"
 #include "rules/walk.h"
 #include "rules/window_write.h"
@@ -142,12 +143,21 @@ static void add_known(struct pipeline *pipeline)
 
 	if (probe->alone && probe->whole) {
 		reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-					use_of(pipeline->command));
+					use_of(pipeline->command), false);
 		return;
 	}
 	if (probe->whole)
 		reassemble_write_guards(pipeline->out, &pipeline->place, pipeline->namespace);
 	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+}
+
+static bool names_one(const struct pipeline *pipeline, const struct element *filter)
+{
+	struct element id;
+
+	return filter->type == BSON_BYTE_DOCUMENT &&
+	       statement_pinned_id(filter->value, command_has(pipeline->command, FIELD_COLLATION),
+				   &id);
 }
 
 /* Those of the command's documents that match its filter, whole. */
@@ -168,7 +178,7 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		return;
 	}
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				use_of(pipeline->command));
+				use_of(pipeline->command), names_one(pipeline, filter));
 	if (reads)
 		add_stage(pipeline, "$match", filter);
 }
@@ -360,17 +370,22 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 	struct foreign *foreign = &pipeline->foreign;
 	struct cursor stages;
 	struct element stage, match;
+	bool single = false;
 
 	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
 	for (size_t i = 0; cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++) {
-		if (i == at && stage.type == BSON_BYTE_DOCUMENT &&
-		    document_find(stage.value, "$match", &match) &&
-		    match.type == BSON_BYTE_DOCUMENT)
+		bool matches = stage.type == BSON_BYTE_DOCUMENT &&
+			       document_find(stage.value, "$match", &match) &&
+			       match.type == BSON_BYTE_DOCUMENT;
+
+		if (i == 0)
+			single = matches && names_one(pipeline, &match);
+		if (i == at && matches)
 			reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
 						    pipeline->namespace);
 		if (i == at)
 			reassemble_write_stages(pipeline->out, &pipeline->place,
-						pipeline->namespace, REASSEMBLE_WHOLE);
+						pipeline->namespace, REASSEMBLE_WHOLE, single);
 		foreign->whole = i >= at ? pipeline->namespace : NULL;
 		if (foreign->whole)
 			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,

@@ -195,18 +195,8 @@ static void print_indexes(struct buffer *out, struct bytes indexes)
 		print_index(out, index.value);
 }
 
-static void print_overflow(struct buffer *out, const struct rule *rule)
+static void print_batches(struct buffer *out, const struct rule *rule)
 {
-	const char *database = rule->overflow.database;
-	auto_buffer struct buffer collection = {0};
-
-	text_append(&collection, "%s%s%s", database ? database : "", database ? "." : "",
-		    rule->overflow.collection);
-	buffer_append(&collection, "", 1);
-	text_append(out, "    overflow:\n");
-	print_key(out, "      collection", (const char *)collection.data);
-	print_key(out, "      layout", "batches");
-	print_key(out, "      link", rule->overflow.link);
 	print_key(out, "      array", rule->overflow.array);
 	text_append(out, "      batch: { ");
 	if (rule->overflow.batch_field) {
@@ -218,6 +208,23 @@ static void print_overflow(struct buffer *out, const struct rule *rule)
 	print_size(out, ", max_bytes", rule->overflow.batch_max_bytes);
 	text_append(out, " }\n");
 	print_key(out, "      created", rule->overflow.created);
+}
+
+static void print_overflow(struct buffer *out, const struct rule *rule)
+{
+	bool batches = rule->overflow.layout == RULE_BATCHES;
+	const char *database = rule->overflow.database;
+	auto_buffer struct buffer collection = {0};
+
+	text_append(&collection, "%s%s%s", database ? database : "", database ? "." : "",
+		    rule->overflow.collection);
+	buffer_append(&collection, "", 1);
+	text_append(out, "    overflow:\n");
+	print_key(out, "      collection", (const char *)collection.data);
+	print_key(out, "      layout", batches ? "batches" : "elements");
+	print_key(out, "      link", rule->overflow.link);
+	if (batches)
+		print_batches(out, rule);
 	print_indexes(out, rule->overflow.indexes);
 }
 

@@ -482,7 +482,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	if (!pinned)
 		write_sort(edit, out, &place, true);
 	reassemble_write_stages(out, &place, edit->namespace,
-				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES);
+				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
+				pinned || edit->pinned);
 	write_stage(out, &place, "$match", &edit->write.filter);
 	if (!pinned)
 		write_sort(edit, out, &place, false);

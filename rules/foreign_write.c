@@ -144,7 +144,7 @@ static void write_no_undefined(struct buffer *out, size_t *place, struct bytes f
 
 static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
 {
-	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE);
+	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE, false);
 	if (join->foreign.length > 0)
 		write_join(out, place, join);
 }

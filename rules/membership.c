@@ -4,6 +4,8 @@
 #include "protocol/writer.h"
 #include "rules/changes.h"
 #include "rules/names.h"
+#include "rules/call_writer.h"
+#include "rules/overflow_document.h"
 #include "rules/reads.h"
 
 #include <stdio.h>
@@ -41,7 +43,6 @@ bool membership_overflow_path(struct bytes path, const struct rule *rule, struct
 	size_t array = strlen(rule->array);
 	struct bytes rest = {path.data + array, path.length - array};
 
-	buffer_append(out, rule->overflow.array, strlen(rule->overflow.array));
 	if (rest.length > 0 && (rest.length < 2 || rest.data[0] != '.'))
 		return false;
 	for (size_t i = 1; i < rest.length; i++) {
@@ -50,21 +51,82 @@ bool membership_overflow_path(struct bytes path, const struct rule *rule, struct
 		if (begins && (rest.data[i] == '$' || (rest.data[i] >= '0' && rest.data[i] <= '9')))
 			return false;
 	}
+	if (rule->overflow.layout == RULE_BATCHES)
+		buffer_append(out, rule->overflow.array, strlen(rule->overflow.array));
+	else if (rest.length > 0)
+		rest = (struct bytes){rest.data + 1, rest.length - 1};
 	buffer_append(out, rest.data, rest.length);
 	buffer_append(out, "", 1);
 	return true;
 }
 
-static void add_equality(struct membership *membership, const struct buffer *path,
+static void write_equality(struct buffer *out, const char *path, const struct element *value)
+{
+	size_t equal = writer_open_document(out, path);
+
+	writer_renamed(out, "$eq", value);
+	writer_close(out, equal);
+}
+
+static void add_equality(struct membership *membership, const char *path,
 			 const struct element *value)
 {
 	struct buffer *out = &membership->overflow;
 	size_t document = writer_open(out);
-	size_t equal = writer_open_document(out, (const char *)path->data);
 
-	writer_renamed(out, "$eq", value);
-	writer_close(out, equal);
+	write_equality(out, path, value);
 	writer_close(out, document);
+}
+
+/* Of an element that is kept whole: in an array, equality would find what filters don't. */
+static void add_whole_equality(struct membership *membership, const char *path,
+			       const struct element *value)
+{
+	static const char kept[] = NAME_STATE ".v";
+	struct buffer *out = &membership->overflow;
+	size_t document = writer_open(out), condition, other;
+
+	if (strcmp(path, kept) != 0)
+		write_equality(out, path, value);
+	condition = writer_open_document(out, kept);
+	if (strcmp(path, kept) == 0)
+		writer_renamed(out, "$eq", value);
+	other = writer_open_document(out, "$not");
+	writer_string(out, "$type", "array");
+	writer_close(out, other);
+	writer_close(out, condition);
+	writer_close(out, document);
+}
+
+/* Of one whose own fields are all of it. */
+static void add_own_equality(struct membership *membership, const char *path,
+			     const struct element *value)
+{
+	struct buffer *out = &membership->overflow;
+	size_t document = writer_open(out), condition;
+
+	write_equality(out, path, value);
+	condition = writer_open_document(out, NAME_STATE ".v");
+	writer_bool(out, "$exists", false);
+	writer_close(out, condition);
+	writer_close(out, document);
+}
+
+/* `path` as membership_overflow_path gives it. */
+static void add_value(struct membership *membership, const struct rule *rule, const char *path,
+		      const struct element *value)
+{
+	auto_text whole = text_join(NAME_STATE ".v.", path, "");
+
+	if (rule->overflow.layout == RULE_BATCHES) {
+		add_equality(membership, path, value);
+	} else if (*path == '\0') {
+		add_whole_equality(membership, NAME_STATE ".v", value);
+	} else {
+		if (!overflow_names_ours(rule, path))
+			add_own_equality(membership, path, value);
+		add_whole_equality(membership, whole.bytes, value);
+	}
 }
 
 /* {$ne: x} or {$nin: [x, ...]}, and nothing beside it. */
@@ -81,13 +143,13 @@ static bool add_condition(const struct element *condition, const struct rule *ru
 	    cursor_next(&cursor, &verb) != CURSOR_ELEMENT)
 		return false;
 	if (element_is(&verb, "$ne") && membership_is_scalar(&verb)) {
-		add_equality(membership, &path, &verb);
+		add_value(membership, rule, (const char *)path.data, &verb);
 	} else if (element_is(&verb, "$nin") && verb.type == BSON_BYTE_ARRAY &&
 		   cursor_open(&list, verb.value)) {
 		while (cursor_next(&list, &value) == CURSOR_ELEMENT) {
 			if (!membership_is_scalar(&value))
 				return false;
-			add_equality(membership, &path, &value);
+			add_value(membership, rule, (const char *)path.data, &value);
 		}
 	} else {
 		return false;
@@ -103,7 +165,7 @@ void membership_of_filter(struct bytes filter, const struct ruled_namespace *nam
 	struct element condition;
 
 	*membership = (struct membership){0};
-	if (rule->overflow.layout != RULE_BATCHES || !cursor_open(&cursor, filter))
+	if (!cursor_open(&cursor, filter))
 		return;
 	while (cursor_next(&cursor, &condition) == CURSOR_ELEMENT) {
 		enum path_relation relation = path_relate(condition.name, rule->array);
@@ -230,8 +292,7 @@ void membership_of_update(const struct element *update, const struct ruled_names
 	size_t touching = 0;
 
 	*membership = (struct membership){0};
-	if (rule->overflow.layout != RULE_BATCHES || update->type != BSON_BYTE_DOCUMENT ||
-	    !changes_open(&changes, update->value))
+	if (update->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, update->value))
 		return;
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
 		if (name_relate(change.path, rule->array) == PATH_APART)
@@ -243,7 +304,12 @@ void membership_of_update(const struct element *update, const struct ruled_names
 	}
 	if (touching != 1)
 		return;
-	add_element(membership, rule, &added);
+	if (rule->overflow.layout == RULE_BATCHES)
+		add_element(membership, rule, &added);
+	else if (membership_is_scalar(&added))
+		add_whole_equality(membership, NAME_STATE ".v", &added);
+	else
+		return; /* a document's own fields don't tell the order that they stand in */
 	write_update_without(membership, update, rule);
 	membership->known = true;
 }

@@ -24,6 +24,6 @@ void membership_fini(struct membership *membership);
 
 /* An element equals it, or doesn't: nothing that stands for several values or for none. */
 bool membership_is_scalar(const struct element *value);
-/* `path`, which is the array's or lies in it, as it is in an overflow document's array, with a NUL;
- * false where a number counts elements. */
+/* `path`, which is the array's or lies in it, as it is in an overflow document's array (or below
+ * it, where that is one element), with a NUL; false where a number counts elements. */
 bool membership_overflow_path(struct bytes path, const struct rule *rule, struct buffer *out);

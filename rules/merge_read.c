@@ -8,6 +8,7 @@
 #include "rules/hash.h"
 #include "rules/merge_array.h"
 #include "rules/names.h"
+#include "rules/overflow_document.h"
 
 #include <stdlib.h>
 
@@ -721,14 +722,6 @@ static void write_generations(struct merge *merge, struct buffer *out)
 	writer_close(out, condition);
 }
 
-/* By what a target's batches are in order. */
-static const char *order_of(const struct rule *rule)
-{
-	if (rule->overflow.layout == RULE_ELEMENTS)
-		return STATE_FIELD ".p";
-	return rule->overflow.batch_field ? rule->overflow.batch_field : STATE_FIELD ".i";
-}
-
 static void write_bound(struct buffer *out, const char *field, const char *verb, size_t bound)
 {
 	size_t condition = writer_open_document(out, field);
@@ -737,9 +730,26 @@ static void write_bound(struct buffer *out, const char *field, const char *verb,
 	writer_close(out, condition);
 }
 
-/* The batches of one generation that overlap its windows. A batch holds at most batch_size
- * elements: position x lies in batch x / batch_size + 1 or a later one, and from there on the index
- * leads. */
+/* A batch holds at most batch_size elements: position x lies in batch x / batch_size + 1 or a later
+ * one, and from there on the index leads. */
+static void write_bounds(struct buffer *out, const struct rule *rule,
+			 const struct generation *generation)
+{
+	size_t condition;
+
+	if (rule->overflow.layout == RULE_BATCHES) {
+		write_bound(out, overflow_order_path(rule), "$gte",
+			    generation->from / (size_t)rule->overflow.batch_size + 1);
+		write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
+		return;
+	}
+	condition = writer_open_document(out, STATE_FIELD ".p");
+	writer_int64(out, "$gte", (int64_t)generation->from);
+	writer_int64(out, "$lt", (int64_t)generation->until);
+	writer_close(out, condition);
+}
+
+/* The batches of one generation that overlap its windows. */
 static void write_overlap(struct merge *merge, size_t target, struct generation *generation,
 			  struct buffer *out)
 {
@@ -751,10 +761,7 @@ static void write_overlap(struct merge *merge, size_t target, struct generation 
 	writer_close(out, list);
 	writer_close(out, link);
 	writer_binary(out, STATE_FIELD ".g", (struct bytes){generation->id, GENERATION_SIZE});
-	if (rule->overflow.layout == RULE_BATCHES)
-		write_bound(out, order_of(rule), "$gte",
-			    generation->from / (size_t)rule->overflow.batch_size + 1);
-	write_bound(out, STATE_FIELD ".p", "$lt", generation->until);
+	write_bounds(out, rule, generation);
 	generation->asked = ASKED_BEFORE;
 }
 
@@ -805,7 +812,7 @@ void merge_write_sort(const struct merge *merge, size_t target, struct buffer *o
 	size_t sort = writer_open_document(out, name);
 
 	writer_int32(out, rule->overflow.link, 1);
-	writer_int32(out, order_of(rule), 1);
+	writer_int32(out, overflow_order_path(rule), 1);
 	writer_close(out, sort);
 }
 
@@ -874,26 +881,6 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 	return true;
 }
 
-/* An overflow document without our names, as the element that it is. */
-static bool write_element_document(const struct rule *rule, struct bytes document,
-				   struct buffer *out)
-{
-	size_t start = writer_open(out);
-	struct cursor cursor;
-	struct element element;
-	enum cursor_step step;
-
-	if (!cursor_open(&cursor, document))
-		return false;
-	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
-		if (!element_is(&element, ID_FIELD) && !element_is(&element, STATE_FIELD) &&
-		    !element_is(&element, rule->overflow.link))
-			writer_element(out, &element);
-	}
-	writer_close(out, start);
-	return step == CURSOR_END;
-}
-
 /* A gap that is being filled. */
 struct filling {
 	const struct rule *rule;
@@ -914,7 +901,7 @@ static bool fill_single(struct filling *filling, const struct part *part)
 		return true;
 	}
 	return array_writer_begin(&filling->array, BSON_BYTE_DOCUMENT) &&
-	       write_element_document(filling->rule, part->bytes, out);
+	       overflow_write_own(filling->rule, part->bytes, out);
 }
 
 /* Writes what this part has beyond the elements that are there already: positions that two parts

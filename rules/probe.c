@@ -140,7 +140,8 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	struct element verb;
 	enum worth worth;
 
-	if ((relation != PATH_SAME && relation != PATH_BELOW) ||
+	if (target->rule->overflow.layout != RULE_BATCHES ||
+	    (relation != PATH_SAME && relation != PATH_BELOW) ||
 	    !membership_overflow_path(conjunct->name, target->rule, &path))
 		return;
 	worth = worth_of_value(conjunct, &verb);

@@ -128,6 +128,73 @@ void reassemble_write_runs(struct buffer *out, const char *name, const struct ru
 	writer_close(out, document);
 }
 
+/* {$eq: [<their positions>, {$range: [first, {$add: [first, <how many>]}]}]} */
+static void add_runs_on(struct call *call, const char *input, const char *first)
+{
+	auto_text positions = text_join(input, "._spill.p", "");
+	struct call test = call_call(call, "$eq"), range, sum;
+
+	call_text(&test, positions.bytes);
+	range = call_call(&test, "$range");
+	if (first)
+		call_text(&range, first);
+	else
+		call_number(&range, 0);
+	sum = call_call(&range, "$add");
+	if (first)
+		call_text(&sum, first);
+	call_unary(&sum, "$size", input);
+	call_close(&sum);
+	call_close(&range);
+	call_close(&test);
+}
+
+/* {$unsetField: {field, input: {$unsetField: ... "$$this"}}}, which keeps the order of fields */
+static void add_less_ours(struct call *call, const struct rule *rule)
+{
+	const char *ours[] = {"_id", NAME_STATE, rule->overflow.link};
+	size_t documents[ARRAY_LENGTH(ours)], unsets[ARRAY_LENGTH(ours)], i;
+	struct buffer *out = call->out;
+	char name[12];
+
+	writer_index(name, call->place++);
+	for (i = 0; i < ARRAY_LENGTH(ours); i++) {
+		documents[i] = writer_open_document(out, i == 0 ? name : "input");
+		unsets[i] = writer_open_document(out, "$unsetField");
+		writer_string(out, "field", ours[i]);
+	}
+	writer_string(out, "input", "$$this");
+	while (i-- > 0) {
+		writer_close(out, unsets[i]);
+		writer_close(out, documents[i]);
+	}
+}
+
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first)
+{
+	struct call choice = call_open(out, name, "$cond"), inner, test;
+	size_t mapped, map;
+	char index[12];
+
+	add_runs_on(&choice, input, first);
+	mapped = writer_open_document(out, writer_index(index, choice.place++));
+	map = writer_open_document(out, "$map");
+	writer_string(out, "input", input);
+	inner = call_open(out, "in", "$cond");
+	test = call_call(&inner, "$eq");
+	call_unary(&test, "$type", "$$this._spill.v");
+	call_text(&test, "missing");
+	call_close(&test);
+	add_less_ours(&inner, rule);
+	call_text(&inner, "$$this._spill.v");
+	call_close(&inner);
+	writer_close(out, map);
+	writer_close(out, mapped);
+	call_null(&choice);
+	call_close(&choice);
+}
+
 /* Not a constant, which mongod would evaluate before it has seen any document. */
 static void write_error(struct buffer *out, const char *name, const char *says, const char *verb,
 			const char *path)
@@ -206,25 +273,83 @@ static void add_ids(struct call *choice, const char *count)
 	call_close(choice);
 }
 
-/* `whole`: where a document with a state would lose a field, instead an error. */
+/* Where a document with a state would lose a field, instead an error. */
+static void add_loss(struct call *choice, const struct ruled_namespace *whole)
+{
+	struct call both = call_call(choice, "$and");
+
+	call_text(&both, "$" NAME_STATE);
+	add_any_repeats(&both, whole);
+	call_close(&both);
+	add_error(choice, REPEATED " ", "$type", "$_id");
+}
+
 static void write_start(struct buffer *out, const struct rule *rule,
 			const struct ruled_namespace *whole)
 {
 	auto_text count = text_join("$_spill.", rule->key, ".n");
-	struct call choice = call_open(out, "startWith", "$cond"), inner, both;
+	struct call choice = call_open(out, "startWith", "$cond"), inner;
 
 	if (!whole) {
 		add_ids(&choice, count.bytes);
 		return;
 	}
-	both = call_call(&choice, "$and");
-	call_text(&both, "$" NAME_STATE);
-	add_any_repeats(&both, whole);
-	call_close(&both);
-	add_error(&choice, REPEATED " ", "$type", "$_id");
+	add_loss(&choice, whole);
 	inner = call_call(&choice, "$cond");
 	add_ids(&inner, count.bytes);
 	call_close(&choice);
+}
+
+/* {let: {g: <the document's generation>}} */
+static void write_let(struct buffer *out, const struct rule *rule,
+		      const struct ruled_namespace *whole)
+{
+	auto_text generation = text_join("$_spill.", rule->key, ".g");
+	size_t let = writer_open_document(out, "let");
+	struct call choice;
+
+	if (whole) {
+		choice = call_open(out, "g", "$cond");
+		add_loss(&choice, whole);
+		call_text(&choice, generation.bytes);
+		call_close(&choice);
+	} else {
+		writer_string(out, "g", generation.bytes);
+	}
+	writer_close(out, let);
+}
+
+/* Of one document, in order. A $graphLookup takes time by the square of what it finds, and sorting
+ * that takes as long: seconds for 10^5 documents of an element each. */
+static void write_single_join(struct buffer *out, const char *name, const struct target *target,
+			      const char *joined, const struct ruled_namespace *whole)
+{
+	size_t stage = writer_open_document(out, name), inner, match, sort;
+	size_t join = writer_open_document(out, "$lookup"), pipeline;
+	struct call test;
+
+	writer_string(out, "from", target->overflow_collection);
+	writer_string(out, "localField", "_id");
+	writer_string(out, "foreignField", target->rule->overflow.link);
+	write_let(out, target->rule, whole);
+	pipeline = writer_open_array(out, "pipeline");
+	inner = writer_open_document(out, "0");
+	match = writer_open_document(out, "$match");
+	test = call_open(out, "$expr", "$eq");
+	call_text(&test, "$_spill.g");
+	call_text(&test, "$$g");
+	call_close(&test);
+	writer_close(out, match);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "1");
+	sort = writer_open_document(out, "$sort");
+	writer_int32(out, "_spill.p", 1);
+	writer_close(out, sort);
+	writer_close(out, inner);
+	writer_close(out, pipeline);
+	writer_string(out, "as", joined);
+	writer_close(out, join);
+	writer_close(out, stage);
 }
 
 void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
@@ -319,17 +444,11 @@ static void write_run_list(struct buffer *out, const struct rule *rule)
 	writer_close(out, runs);
 }
 
-/* {overflow: <what was joined, as one array; null where it doesn't run on>} */
-static void write_overflow(struct buffer *out, const struct rule *rule, const char *joined)
+static void write_all_runs(struct buffer *out, const struct rule *rule)
 {
 	static const struct runs runs = {"$$runs", "$$this.p", "$$this.a", NULL};
-	size_t overflow = writer_open_document(out, "overflow"), outer, inner, in, vars;
+	size_t in = writer_open_document(out, "in"), inner, vars;
 
-	outer = writer_open_document(out, "$let");
-	vars = writer_open_document(out, "vars");
-	reassemble_write_batches(out, "batches", rule, joined);
-	writer_close(out, vars);
-	in = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	write_run_list(out, rule);
@@ -337,6 +456,31 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const ch
 	reassemble_write_runs(out, "in", &runs);
 	writer_close(out, inner);
 	writer_close(out, in);
+}
+
+/* What a join left in the document. */
+struct joined {
+	const char *path;
+	bool ready; /* the generation's own, in order */
+};
+
+/* {overflow: <what was joined, as one array; null where it doesn't run on>} */
+static void write_overflow(struct buffer *out, const struct rule *rule, const struct joined *joined)
+{
+	auto_text input = text_join("$", joined->path, "");
+	size_t overflow = writer_open_document(out, "overflow"), outer, vars;
+
+	outer = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	if (joined->ready)
+		writer_string(out, "batches", input.bytes);
+	else
+		reassemble_write_batches(out, "batches", rule, joined->path);
+	writer_close(out, vars);
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		reassemble_write_elements(out, "in", rule, "$$batches", NULL);
+	else
+		write_all_runs(out, rule);
 	writer_close(out, outer);
 	writer_close(out, overflow);
 }
@@ -396,7 +540,7 @@ static void add_whole(struct call *call, const char *array, const char *head, co
 
 /* {$let: {vars: {overflow: ...}, in: {$cond: [enough of it, whole, error]}}} */
 static void write_array(struct buffer *out, const char *name, const struct rule *rule,
-			const char *joined)
+			const struct joined *joined)
 {
 	auto_text array = text_join("$", rule->array, ""),
 		  head = text_join("$_spill.", rule->key, ".h"),
@@ -426,7 +570,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 }
 
 /* {a: {$mergeObjects: ["$a", {b: <array>}]}}: each part of the path stays at its place. */
-static void write_at_path(struct buffer *out, const struct rule *rule, const char *joined)
+static void write_at_path(struct buffer *out, const struct rule *rule, const struct joined *joined)
 {
 	size_t opened[2 * CURSOR_MAX_DEPTH], depth = 0;
 	const char *part = rule->array, *dot;
@@ -449,7 +593,7 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const cha
 
 /* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
-			  const char *joined)
+			  const struct joined *joined)
 {
 	auto_text count = text_join("$_spill.", rule->key, ".n");
 	size_t stage = writer_open_document(out, name), document;
@@ -510,8 +654,7 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
 
-		if (target->rule->overflow.layout != RULE_BATCHES ||
-		    strcmp(target->overflow_database, namespace->database) != 0)
+		if (strcmp(target->overflow_database, namespace->database) != 0)
 			return false;
 	}
 	return true;
@@ -554,21 +697,31 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, enum reassemble_use use)
+			     const struct ruled_namespace *namespace, enum reassemble_use use,
+			     bool single)
 {
 	char name[12], number[12];
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];
-		auto_text joined = text_join(JOINED, ".", writer_index(number, i));
+		auto_text path = text_join(JOINED, ".", writer_index(number, i));
 		auto_buffer struct buffer start = {0};
 
 		/* The first join sees documents as they are stored. */
-		write_start(&start, target->rule,
-			    i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL);
-		reassemble_write_join(out, writer_index(name, (*place)++), target, joined.bytes,
-				      buffer_view(&start));
-		write_replace(out, writer_index(name, (*place)++), target->rule, joined.bytes);
+		const struct ruled_namespace *whole =
+			i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL;
+
+		struct joined joined = {path.bytes,
+					single && target->rule->overflow.layout == RULE_ELEMENTS};
+
+		writer_index(name, (*place)++);
+		if (joined.ready) {
+			write_single_join(out, name, target, joined.path, whole);
+		} else {
+			write_start(&start, target->rule, whole);
+			reassemble_write_join(out, name, target, joined.path, buffer_view(&start));
+		}
+		write_replace(out, writer_index(name, (*place)++), target->rule, &joined);
 	}
 	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
 }

@@ -1,6 +1,7 @@
 /* Aggregation stages by which mongod puts whole documents together (protocol.md section 4):
  *
  *   {$graphLookup: ...}   a target's overflow; ordinary documents ask for none
+ *                         (a $lookup, where it is asked of one document with many)
  *   {$replaceWith: ...}   the array whole; documents without a state as they are, byte for byte
  *   {$unset: ...}         what clients don't see */
 #pragma once
@@ -12,18 +13,19 @@
 /* What the errors of these stages begin with, somewhere in mongod's text. */
 #define REASSEMBLE_MARK "spillway: "
 
-/* False where the overflow lies in another database, or holds an element a document. */
+/* False where the overflow lies in another database. */
 bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
  * generation has ended meanwhile, or whose overflow doesn't run on, raises an error that
- * reassemble_died knows. */
+ * reassemble_died knows. `single`: what comes is one document. */
 enum reassemble_use {
 	REASSEMBLE_WHOLE,  /* each field counts: one that mongod would lose raises an error */
 	REASSEMBLE_VALUES, /* of fields that stand twice the first one counts */
 	REASSEMBLE_STATE,  /* the same; `_spill` stays */
 };
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, enum reassemble_use use);
+			     const struct ruled_namespace *namespace, enum reassemble_use use,
+			     bool single);
 /* The stage before them: all documents that `filter` may match once they are whole, as few others
  * as can be told. */
 void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
@@ -43,6 +45,9 @@ struct runs {
 
 /* They as one array; null where one doesn't begin where those before it end. */
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
+/* The same of overflow documents of one element each. */
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first);
 /* The stage that joins a target's overflow, in no order, as `joined`. `start`: its element
  * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
 void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,

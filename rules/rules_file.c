@@ -382,8 +382,18 @@ static void read_layout(struct section *section, struct rule *rule)
 	if (setting_choice(section, "layout", layouts) != 1)
 		return;
 	rule->overflow.layout = RULE_ELEMENTS;
-	problem_add(section->problems, section_place(section, "layout"),
-		    "'layout: elements' is not served by this version of Spillway");
+}
+
+/* What only batches have. */
+static void refuse_batches(struct section *section, struct rule *rule)
+{
+	static const char *const keys[] = {"array", "batch", "created"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
+		if (section_find(section, keys[i]))
+			problem_add(section->problems, section_place(section, keys[i]),
+				    "'%s' goes with 'layout: batches'", keys[i]);
+	rule->overflow.batch_size = 1;
 }
 
 static void read_batch(struct section *section, struct rule *rule)
@@ -400,6 +410,14 @@ static void read_batch(struct section *section, struct rule *rule)
 	setting_count(&batch, "size", (struct range){1, 100000}, &rule->overflow.batch_size);
 	setting_size(&batch, "max_bytes", (struct range){1, 8 * MEGABYTE},
 		     &rule->overflow.batch_max_bytes);
+}
+
+static void read_batches(struct section *section, struct rule *rule)
+{
+	if (section_require(section, "array"))
+		setting_field(section, "array", &rule->overflow.array);
+	read_batch(section, rule);
+	setting_field(section, "created", &rule->overflow.created);
 }
 
 /* ---- Indexes. */
@@ -537,10 +555,10 @@ static void read_overflow(struct section *section, struct rule_draft *draft)
 	read_layout(&overflow, rule);
 	if (section_require(&overflow, "link"))
 		setting_field(&overflow, "link", &rule->overflow.link);
-	if (rule->overflow.layout == RULE_BATCHES && section_require(&overflow, "array"))
-		setting_field(&overflow, "array", &rule->overflow.array);
-	read_batch(&overflow, rule);
-	setting_field(&overflow, "created", &rule->overflow.created);
+	if (rule->overflow.layout == RULE_BATCHES)
+		read_batches(&overflow, rule);
+	else
+		refuse_batches(&overflow, rule);
 	read_indexes(&overflow, rule);
 	check_fields(&overflow, rule);
 }

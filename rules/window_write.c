@@ -9,10 +9,12 @@
  *
  * A batch holds at most batch_size elements, so that position x lies in batch x / batch_size + 1 or
  * a later one: from there on batches are looked at, by the index on the link and the number. Those
- * that were stored under a larger batch_size are found by the second join. */
+ * that were stored under a larger batch_size are found by the second join. Where each element has a
+ * document of its own, its position is what they are looked at by. */
 #include "rules/window_write.h"
 
 #include "rules/call_writer.h"
+#include "rules/overflow_document.h"
 #include "rules/reassemble.h"
 
 #define START "$_spill./s"
@@ -22,16 +24,20 @@
 
 /* The paths of a rule's array and state, and of the array in a batch that came. */
 struct paths {
+	const struct rule *rule;
 	struct text array, head, count, generation, part;
 };
 
 static struct paths paths_of(const struct rule *rule)
 {
-	return (struct paths){.array = text_join("$", rule->array, ""),
+	const char *part = rule->overflow.array; /* only batches have one */
+
+	return (struct paths){.rule = rule,
+			      .array = text_join("$", rule->array, ""),
 			      .head = text_join("$_spill.", rule->key, ".h"),
 			      .count = text_join("$_spill.", rule->key, ".n"),
 			      .generation = text_join("$_spill.", rule->key, ".g"),
-			      .part = text_join("$$this.", rule->overflow.array, "")};
+			      .part = text_join("$$this.", part ? part : "", "")};
 }
 
 static void paths_free(struct paths *paths)
@@ -117,26 +123,47 @@ static void write_bounds(struct buffer *out, const char *name, const struct path
 	writer_close(out, stage);
 }
 
-/* The least number of a batch that may hold the window's first element:
- * {$add: [1, {$floor: {$divide: [{$max: [0, {$subtract: [s, h]}]}, size]}}]} */
-static void write_least(struct buffer *out, const struct paths *paths, const struct rule *rule)
+/* Continues {$max: [0, {$subtract: [s, h]}]}: the window's first element in the overflow. */
+static void finish_position(struct call *most, const struct paths *paths)
 {
-	struct call sum = call_open(out, "least", "$add"), floor, divide, most, difference;
+	struct call difference;
+
+	call_number(most, 0);
+	difference = call_call(most, "$subtract");
+	call_text(&difference, START);
+	call_text(&difference, paths->head.bytes);
+	call_close(&difference);
+	call_close(most);
+}
+
+/* The least number of a batch that may hold that one:
+ * {$add: [1, {$floor: {$divide: [<position>, size]}}]} */
+static void write_least_batch(struct buffer *out, const struct paths *paths,
+			      const struct rule *rule)
+{
+	struct call sum = call_open(out, "least", "$add"), floor, divide, most;
 
 	call_number(&sum, 1);
 	floor = call_call(&sum, "$floor");
 	divide = call_call(&floor, "$divide");
 	most = call_call(&divide, "$max");
-	call_number(&most, 0);
-	difference = call_call(&most, "$subtract");
-	call_text(&difference, START);
-	call_text(&difference, paths->head.bytes);
-	call_close(&difference);
-	call_close(&most);
+	finish_position(&most, paths);
 	call_number(&divide, (int32_t)rule->overflow.batch_size);
 	call_close(&divide);
 	call_close(&floor);
 	call_close(&sum);
+}
+
+static void write_least(struct buffer *out, const struct paths *paths, const struct rule *rule)
+{
+	struct call most;
+
+	if (rule->overflow.layout != RULE_ELEMENTS) {
+		write_least_batch(out, paths, rule);
+		return;
+	}
+	most = call_open(out, "least", "$max");
+	finish_position(&most, paths);
 }
 
 static void write_compared(struct call *call, const char *verb, const char *field,
@@ -152,7 +179,7 @@ static void write_compared(struct call *call, const char *verb, const char *fiel
 /* The batches from the least number on that begin before the window ends. */
 static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 {
-	const char *batch = rule->overflow.batch_field ? rule->overflow.batch_field : "_spill.i";
+	const char *batch = overflow_order_path(rule);
 	auto_text number = text_join("$", batch, "");
 	size_t pipeline = writer_open_array(out, "pipeline"), stage, inner;
 	struct call all;
@@ -429,6 +456,16 @@ static void write_first(struct buffer *out)
 	call_close(&choice);
 }
 
+static void write_joined_array(struct buffer *out, const struct paths *paths)
+{
+	if (paths->rule->overflow.layout == RULE_ELEMENTS)
+		reassemble_write_elements(out, "runs", paths->rule, "$" JOINED, "$$p");
+	else
+		reassemble_write_runs(
+			out, "runs",
+			&(struct runs){"$" JOINED, "$$this._spill.p", paths->part.bytes, "$$p"});
+}
+
 /* What came as one array, then the window or an error. */
 static void add_window(struct call *call, const struct paths *paths)
 {
@@ -440,9 +477,7 @@ static void add_window(struct call *call, const struct paths *paths)
 	write_first(out);
 	close_vars(&outer);
 	middle = open_let(out, "in");
-	reassemble_write_runs(
-		out, "runs",
-		&(struct runs){"$" JOINED, "$$this._spill.p", paths->part.bytes, "$$p"});
+	write_joined_array(out, paths);
 	write_variables(out, paths);
 	close_vars(&middle);
 	inner = open_let(out, "in");

@@ -8,7 +8,7 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from support.cluster import Cluster
-from support.layouts import FOLLOWERS, LEGACY, MANUAL, Example, check_stored, verify, wait_for_layout
+from support.layouts import COMMENTS, FOLLOWERS, LEGACY, MANUAL, Example, check_stored, verify, wait_for_layout
 from support.process import wait_for
 from support.spillway import program
 
@@ -27,9 +27,9 @@ def client(cluster):
         yield made
 
 
-@pytest.fixture(scope="module", params=[MANUAL, LEGACY, FOLLOWERS], ids=lambda layout: layout.file.stem)
+@pytest.fixture(scope="module", params=[MANUAL, LEGACY, FOLLOWERS, COMMENTS], ids=lambda layout: layout.file.stem)
 def example(request, cluster, client):
-    for database in ("shop", "social"):  # what the other rule has spilled
+    for database in ("shop", "social", "blog"):  # what the other rule has spilled
         client.drop_database(database)
     with Example(cluster.primary, request.param) as made:
         yield made
@@ -62,7 +62,7 @@ class History:
 
     def customers(self, count):
         self.users += count
-        return [f"user{i}" for i in range(self.users - count, self.users)]
+        return [self.layout.item(i) for i in range(self.users - count, self.users)]
 
     def some(self):
         """Few or many: on both sides of the threshold, sometimes more than one batch."""
@@ -141,7 +141,7 @@ class History:
 
 def test_random_histories(example, direct, books):
     history = History(books, example.layout)
-    for _ in range(4):
+    for _ in range(example.layout.rounds):
         for _ in range(60):
             history.step()
         check_stored(direct, example.layout, history.documents)  # the next ones meet arrays at rest
@@ -154,7 +154,7 @@ def test_random_histories(example, direct, books):
 def test_the_files_are_good(example):
     ran = subprocess.run([program(), "check", "--config", example.layout.file], capture_output=True, text=True,
                          timeout=60, check=False)
-    assert f"array: {example.layout.extra}" in ran.stdout, ran.stderr  # the file is good: the rules follow, with their defaults
+    assert f"collection: {example.layout.overflow}" in ran.stdout, ran.stderr  # the file is good: the rules follow, with their defaults
 
 
 def long_and_short(books, direct, layout):

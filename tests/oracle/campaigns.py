@@ -5,7 +5,7 @@ import time
 
 from oracle import operations
 from oracle.episode import Coverage, Disagreement, Episode
-from oracle.layouts import all_layouts
+from oracle.layouts import OF_ELEMENTS, all_layouts
 from oracle.shrink import shrink
 from oracle.world import World
 from support.process import build_folder
@@ -18,9 +18,10 @@ class Failed(Exception):
 class Campaign:
     """A run: its seed, how far it got, what it covered."""
 
-    def __init__(self, seed, direct=False, shrinks=True, say=print):
+    def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False):
         self.seed = seed
         self.direct = direct
+        self.elements = elements
         self.shrinks = shrinks
         self.say = say
         self.coverage = Coverage()
@@ -32,7 +33,7 @@ class Campaign:
         self.say(f"oracle: seed {self.seed}")
         began = time.monotonic()
         number = first
-        with World(self.direct) as world:
+        with World(self.direct, self.elements) as world:
             while most_seconds is None or time.monotonic() - began < most_seconds:
                 if most_operations is not None and self.operations >= most_operations:
                     if not until_covered or not self.missing():
@@ -66,7 +67,7 @@ class Campaign:
         report(self.coverage, self.say)
 
     def missing(self):
-        return missing(self.coverage, self.operations)
+        return missing(self.coverage, self.operations, self.elements)
 
     def require_coverage(self):
         if too_little := self.missing():
@@ -83,7 +84,7 @@ def report(coverage, say=print):
         say(f"{label:32}{ordinary:9}{spilled:9}")
 
 
-def missing(coverage, made):
+def missing(coverage, made, elements=False):
     """Which operators were met too seldom on ordinary or spilled documents in so many operations.
 
     The more there are, the closer one looks: over all, in each layout and each kind of command, in each
@@ -91,7 +92,7 @@ def missing(coverage, made):
     """
     minimum = max(made // 50000, 1)
     found = coverage.missing(operations.EXPECTED_LABELS, None, None, minimum)
-    layouts = {layout.kind: layout for layout in all_layouts()} if made >= 40000 else {}
+    layouts = {layout.kind: layout for layout in all_layouts(elements)} if made >= 40000 else {}
     for kind, layout in layouts.items():
         found += coverage.missing(_expected_labels(layout), None, kind, minimum)
     kinds = operations.EXPECTED_IN if made >= 40000 else {}
@@ -117,9 +118,10 @@ def _line(operation):
 
 def replay(path):
     """Runs a case that was written down; the disagreement, None where there is none now."""
-    with World() as world:
-        with open(path) as file:
-            episode = Episode.from_json(json.load(file), world.layouts)
+    with open(path) as file:
+        case = json.load(file)
+    with World(elements=case["layout"].startswith(OF_ELEMENTS)) as world:
+        episode = Episode.from_json(case, world.layouts)
         try:
             episode.run(world)
         except Disagreement as disagreement:

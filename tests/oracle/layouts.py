@@ -1,6 +1,7 @@
 """The layouts that the oracle tries: ruled arrays and how their tails are kept, at each threshold."""
 
 THRESHOLDS = (0, 1, 2, 3, 5)
+OF_ELEMENTS = "each_"  # so begin the collections whose rules have one overflow document an element
 SETTLE = {"settle": "20ms", "gather": 3, "quiet": "20ms", "sweep": "1h"}
 
 
@@ -69,8 +70,19 @@ def _kinds():
     }
 
 
-def all_layouts():
+def _as_elements(rule):
+    """The rule with a document for each element. Elements of the generator have a field `x`, too."""
+    kept = {name: value for name, value in rule["overflow"].items() if name in ("collection", "link")}
+    link = "x" if kept["link"] == "main" else kept["link"]
+    return {**rule, "overflow": {**kept, "layout": "elements", "link": link, "indexes": [{"keys": {"y": 1}}]}}
+
+
+def all_layouts(elements=False):
+    kinds = _kinds()
+    if elements:
+        kinds = {f"{OF_ELEMENTS}{name}": ([_as_elements(rule) for rule in rules], *rest)
+                 for name, (rules, *rest) in kinds.items()}
     return [
         Layout(name, threshold, *parts)
-        for name, parts in _kinds().items() for threshold in THRESHOLDS
+        for name, parts in kinds.items() for threshold in THRESHOLDS
     ]

@@ -99,7 +99,7 @@ BUGS = [
     Bug("the flag is shown", "rules",
         "		hide(merge, hidden.fields[i]);\n", "		hide(merge, NULL);\n"),
     Bug("batches come in any order", "rules",
-        "	writer_int32(out, order_of(rule), 1);\n", "	writer_int32(out, order_of(rule), -1);\n"),
+        "	writer_int32(out, overflow_order_path(rule), 1);\n", "	writer_int32(out, overflow_order_path(rule), -1);\n"),
     Bug("an inclusion forgets the state", "rules",
         "	if (writing->returned == 0)\n		return;\n",
         "	if (writing->returned < 3)\n		return;\n"),

@@ -1,5 +1,7 @@
 """The oracle's share of every test run. Always the same seed: `campaign` draws new ones."""
 
+import pytest
+
 from oracle.campaigns import Campaign
 from support.process import build_folder
 
@@ -18,4 +20,10 @@ def test_plain_and_ruled_collections_cannot_be_told_apart():
 
 
 def test_the_oracle_finds_nothing_where_there_is_nothing():
-    Campaign(1, direct=True).run(most_operations=300)
+    Campaign(1, direct=True).run(most_operations=160)
+
+
+@pytest.mark.skipif(SANITIZED, reason="the same code in fewer operations")
+def test_documents_of_one_element():
+    """A little of each run; more by `run --elements`."""
+    Campaign(SEED, elements=True).run(most_operations=400)

@@ -23,11 +23,12 @@ class World:
     """Context manager: mongod, two Spillways that know nothing of each other, and the two arms.
 
     With `direct` the ruled arm too goes straight to mongod: the oracle must then find nothing.
+    With `elements` the overflow has one document an element.
     """
 
-    def __init__(self, direct=False):
+    def __init__(self, direct=False, elements=False):
         self.direct = direct
-        self.layouts = all_layouts()
+        self.layouts = all_layouts(elements)
         self.stack = contextlib.ExitStack()
         self.cluster = None
         self.spillways = []

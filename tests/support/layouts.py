@@ -21,8 +21,22 @@ class Layout:
         self.threshold, self.flag = threshold, {"has_extras": flag}
         self.array, self.extra, self.link = "customers_purchased", "customers_purchased_extra", "book_id"
         self.number, self.exposed = "_spill.i", False
+        self.head = threshold  # elements that an outlier keeps
+        self.rounds = 4        # of a random history
 
-    def outlier_fields(self, whole, batches):
+    def item(self, number):
+        """An element; no two are the same."""
+        return f"user{number}"
+
+    def take_array(self, document):
+        """The elements that an overflow document holds, which are taken out of it."""
+        return document.pop(self.extra)
+
+    def cut(self, tail):
+        """The tail as the overflow documents have it."""
+        return [tail[i:i + BATCH] for i in range(0, len(tail), BATCH)]
+
+    def outlier_fields(self, document, batches):
         """What the main document of an outlier has beside its array."""
         return self.flag
 
@@ -39,9 +53,8 @@ class Layout:
         whole = document.get(self.array)
         if not isinstance(whole, list) or len(whole) <= self.threshold:
             return document, []
-        tail = whole[self.threshold:]
-        batches = [tail[i:i + BATCH] for i in range(0, len(tail), BATCH)]
-        return {**document, self.array: whole[:self.threshold], **self.outlier_fields(whole, batches)}, batches
+        batches = self.cut(whole[self.head:])
+        return {**document, self.array: whole[:self.head], **self.outlier_fields(document, batches)}, batches
 
     def shown(self, document):
         """The document as Spillway gives it."""
@@ -58,8 +71,8 @@ class Followers(Layout):
         self.database, self.array, self.extra, self.link = "social", "followers", "followers", "userId"
         self.flag, self.number, self.exposed = {"hasOverflow": True}, "batchNumber", True
 
-    def outlier_fields(self, whole, batches):
-        return {"hasOverflow": True, "followerCount": len(whole), "overflowCount": len(batches)}
+    def outlier_fields(self, document, batches):
+        return {"hasOverflow": True, "followerCount": len(document[self.array]), "overflowCount": len(batches)}
 
     def batch_fields(self, number):
         return {"batchNumber": number}
@@ -69,10 +82,38 @@ class Followers(Layout):
         return random.choice([schema, {}, {"followerCount": float(count)}])
 
 
+class Comments(Layout):
+    """An array that is emptied, a document an element, a counter and a reference."""
+
+    def __init__(self):
+        super().__init__("comments", "comments", "posts", "post_comments", 100, True)
+        self.database, self.array, self.link = "blog", "comments", "post_id"
+        self.flag, self.number, self.exposed, self.head = {"outlier": True}, "_spill.p", True, 0
+        self.rounds = 2
+
+    def item(self, number):
+        return {"author": f"user{number % 7}", "text": f"comment {number}",
+                "created_at": datetime.datetime(2026, 4, 26) + datetime.timedelta(minutes=number * 7919 % 1440)}
+
+    def take_array(self, document):
+        own = {name: document.pop(name) for name in list(document) if name not in ("_id", "_spill", self.link)}
+        return [document["_spill"].pop("v", own)]
+
+    def cut(self, tail):
+        return [[each] for each in tail]
+
+    def outlier_fields(self, document, batches):
+        return {"outlier": True, "comment_count": len(document[self.array]), "comments_ref": f"{document['_id']}_comments"}
+
+    def fresh_fields(self, random, count):
+        return random.choice([{"comment_count": count}, {}])
+
+
 MANUAL = Layout("manual", "book-sales", "sales", "extra_sales", 50, True)
 LEGACY = Layout("legacy-books", "legacy-books", "books", "book_extras", 1000, "true")
 LEGACY.exposed = True
 FOLLOWERS = Followers()
+COMMENTS = Comments()
 
 
 class Example(Spillway):
@@ -110,7 +151,7 @@ def overflow_of(direct, layout, identifier):
     arrays, position = [], 0
     batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
     for number, batch in enumerate(batches, 1):
-        state, array = batch.pop("_spill"), batch.pop(layout.extra)
+        array, state = layout.take_array(batch), batch.pop("_spill")
         if layout is FOLLOWERS:
             assert isinstance(batch.pop("createdAt"), datetime.datetime)
         assert batch == {"_id": batch["_id"], layout.link: identifier, **layout.batch_fields(number)}
@@ -125,7 +166,7 @@ def parts(direct, layout, identifier):
     """What stands in mongod of one document: (main without `_spill`, overflow arrays)."""
     main = direct[layout.main].find_one({"_id": identifier}) or {}
     batches = direct[layout.overflow].find({layout.link: identifier}).sort(layout.number)
-    arrays = [batch[layout.extra] for batch in batches]
+    arrays = [layout.take_array(batch) for batch in batches]
     main.pop("_spill", None)
     return main, arrays
 
@@ -150,4 +191,4 @@ def check_stored(direct, layout, documents):
         assert (state is not None) == bool(batches)
         if state:
             assert list(state) == [layout.array]
-            assert (state[layout.array]["h"], state[layout.array]["n"]) == (layout.threshold, sum(map(len, batches)))
+            assert (state[layout.array]["h"], state[layout.array]["n"]) == (layout.head, sum(map(len, batches)))

@@ -47,8 +47,9 @@ class Keeping:
         self.overflow = overflow.get("collection", default).replace("{collection}", self.collection)
         self.link = overflow.get("link")
         self.part = overflow.get("array")
+        self.of_elements = overflow.get("layout") == "elements"  # one overflow document an element
         self.batch_field = batch.get("field")
-        self.batch_size = batch.get("size", 1000)
+        self.batch_size = 1 if self.of_elements else batch.get("size", 1000)
         self.batch_bytes = _bytes(batch.get("max_bytes", "256KB"))
 
     def written_names(self):
@@ -72,11 +73,15 @@ class Batch:
 
     def __init__(self, pairs, keeping):
         self.link = exact.get(pairs, keeping.link)
-        number = exact.get(pairs, keeping.batch_field or "_spill.i")
-        self.number = exact.plain(number) if number else None
         generation, position = exact.get(pairs, "_spill.g"), exact.get(pairs, "_spill.p")
         self.generation = generation
         self.position = exact.plain(position) if position else None
+        if keeping.of_elements:
+            self.number = self.position + 1 if position else None
+            self.elements = [_element(pairs, keeping)]
+            return
+        number = exact.get(pairs, keeping.batch_field or "_spill.i")
+        self.number = exact.plain(number) if number else None
         self.elements = _items(exact.get(pairs, keeping.part))
 
     def strange(self):
@@ -110,6 +115,13 @@ def _states(mains):
 
 def _items(value):
     return [item for _, item in value[1]] if value and value[0] == exact.ARRAY else []
+
+
+def _element(pairs, keeping):
+    """What a document of one element holds: what was kept whole, else its own fields."""
+    whole = exact.get(pairs, "_spill.v")
+    ours = ("_id", "_spill", keeping.link)
+    return whole or (exact.DOCUMENT, [pair for pair in pairs if pair[0] not in ours])
 
 
 def _repeats_a_name(value):

@@ -289,6 +289,22 @@ Test(config, every_default_is_printed)
 		     "      batch: { size: 1000, max_bytes: 256KB }\n");
 }
 
+Test(config, elements_are_printed_without_what_batches_have)
+{
+	struct config *config = good(
+		"listen: [{ address: 127.0.0.1:27117, server: 127.0.0.1:27017 }]\n"
+		"rules: [{ name: r, namespace: d.c, array: a, threshold: 5, overflow: { layout: "
+		"elements, link: of } }]\n",
+		&nothing);
+	auto_free char *printed = config_print(config);
+
+	cr_assert(strstr(printed, "      layout: elements\n      link: of\n"), "%s", printed);
+	cr_assert_not(strstr(printed, "batch"), "%s", printed);
+	config_free(config);
+	config = good(printed, &nothing);
+	config_free(config);
+}
+
 Test(config, everything_is_printed_as_it_was_read)
 {
 	static const char text[] =

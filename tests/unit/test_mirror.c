@@ -47,6 +47,39 @@ Test(mirror, what_looks_into_the_array_has_its_like)
 	made_free();
 }
 
+Test(mirror, elements_of_their_own_have_their_fields_on_the_top)
+{
+	static struct rule elements = {.array = (char *)"a.list",
+				       .overflow = {.layout = RULE_ELEMENTS, .link = (char *)"of"}};
+	static const char *const cases[][2] = {
+		{"{'key': {'a.list.b.c': -1, 'a.list': 1, 'a.list.of_x': 1}, 'name': 'x'}",
+		 "{'key': {'b.c': -1, 'of_x': 1}, 'name': 'spillway:x'}"},
+		{"{'key': {'a.list._id': 1}, 'name': 'x'}",
+		 "{'key': {'_spill.v._id': 1}, 'name': 'spillway:x'}"},
+		{"{'key': {'a.list.of.y': 1}, 'name': 'x'}",
+		 "{'key': {'_spill.v.of.y': 1}, 'name': 'spillway:x'}"},
+	};
+	struct buffer out = {0};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct element element;
+		size_t start;
+
+		out.length = 0;
+		start = writer_open(&out);
+		cr_assert(mirror_write(&elements, made_bson(cases[i][0]), "0", &out));
+		writer_close(&out, start);
+		cr_assert(document_find(buffer_view(&out), "0", &element));
+		made_expect(element.value, cases[i][1]);
+	}
+	out.length = 0;
+	cr_assert_not(mirror_write(&elements, made_bson("{'key': {'a.list': 1}, 'name': 'x'}"), "0",
+				   &out));
+	cr_assert_eq(out.length, 0);
+	buffer_fini(&out);
+	made_free();
+}
+
 Test(mirror, what_does_not_has_none)
 {
 	static const char *const cases[] = {

@@ -348,11 +348,18 @@ Test(rules_file, references)
 	       HEAD RULE "    reference: { field: a, format: '{_id}' }\n    expose: [reference]\n");
 }
 
-Test(rules_file, what_this_version_does_not_serve)
+#define ELEMENTS(more) \
+	HEAD NAME NAMESPACE ARRAY THRESHOLD "    overflow: { link: a, layout: elements" more " }" \
+					    "\n"
+
+Test(rules_file, what_only_batches_have)
 {
-	EXPECT({HEAD NAME NAMESPACE ARRAY THRESHOLD
-		"    overflow: { link: a, array: b, layout: elements }\n",
-		"7:44: 'layout: elements' is not served by this version of Spillway"});
+	EXPECT({ELEMENTS(", array: b"), "7:51: 'array' goes with 'layout: batches'"},
+	       {ELEMENTS(", batch: { size: 5 }"), "7:51: 'batch' goes with 'layout: batches'"},
+	       {ELEMENTS(", created: c"), "7:53: 'created' goes with 'layout: batches'"},
+	       {HEAD NAME NAMESPACE ARRAY THRESHOLD "    overflow: { layout: elements }\n",
+		"7:15: 'link' is missing here"});
+	ACCEPT(ELEMENTS(""), ELEMENTS(", indexes: [{ keys: { a: 1, b: -1 } }]"));
 }
 
 #define COLLECTION(name) HEAD RULE_OF("one", "shop.sales", "tags", "", "collection: " name ", ")
@@ -619,27 +626,30 @@ Test(rules_file, the_legacy_books_layout)
 	config_free(config);
 }
 
-Test(rules_file, the_comments_layout_is_refused_for_what_is_not_served)
+Test(rules_file, the_comments_layout)
 {
-	auto_free char *problems = NULL;
+	struct config *config =
+		good(HEAD "  - name: comments\n"
+			  "    namespace: blog.posts\n"
+			  "    array: comments\n"
+			  "    threshold: 100\n"
+			  "    when_outlier: empty\n"
+			  "    flag: { field: outlier, value: true }\n"
+			  "    counters: { total: comment_count }\n"
+			  "    reference: { field: comments_ref, format: '{_id}_comments' }\n"
+			  "    expose: [flag, counters, reference]\n"
+			  "    overflow:\n"
+			  "      collection: post_comments\n"
+			  "      layout: elements\n"
+			  "      link: post_id\n");
+	const struct rule *rule = only_rule(config);
 
-	cr_assert_null(parse(HEAD
-			     "  - name: comments\n"
-			     "    namespace: blog.posts\n"
-			     "    array: comments\n"
-			     "    threshold: 100\n"
-			     "    when_outlier: empty\n"
-			     "    flag: { field: outlier, value: true }\n"
-			     "    counters: { total: comment_count }\n"
-			     "    reference: { field: comments_ref, format: '{_id}_comments' }\n"
-			     "    expose: [flag, counters, reference]\n"
-			     "    overflow:\n"
-			     "      collection: post_comments\n"
-			     "      layout: elements\n"
-			     "      link: post_id\n",
-			     &problems));
-	cr_assert_str_eq(problems,
-			 "f:14:15: 'layout: elements' is not served by this version of Spillway\n");
+	cr_assert_eq(rule->when_outlier, RULE_EMPTY);
+	cr_assert_eq(rule->overflow.layout, RULE_ELEMENTS);
+	cr_assert_eq(rule->overflow.batch_size, 1);
+	cr_assert_null(rule->overflow.array);
+	cr_assert_str_eq(rule->reference.format, "{_id}_comments");
+	config_free(config);
 }
 
 Test(rules_file, indexes_become_bson)
