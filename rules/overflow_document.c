@@ -51,10 +51,12 @@ static bool is_zero_timestamp(const struct element *field)
 	return field->type == BSON_BYTE_TIMESTAMP && memcmp(field->value.data, zero, 8) == 0;
 }
 
-/* A name that mongod may take for something else than a field's, on the top level. */
+/* A name that mongod may take for something else than a field's, on the top level: a sort of an
+ * array by `_spill.p` finds a field of just this name first. */
 static bool is_special(const struct element *field)
 {
-	return field->name.length == 0 || field->name.data[0] == '$';
+	return field->name.length == 0 || field->name.data[0] == '$' ||
+	       memchr(field->name.data, '.', field->name.length);
 }
 
 bool overflow_write_fields(const struct rule *rule, const struct element *element,

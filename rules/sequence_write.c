@@ -9,14 +9,16 @@
 
 #include <stdlib.h>
 
+#define TOGETHER_MAX 100      /* edits in one command: where one misses, all are asked again */
 #define STATEMENTS_MAX 100000 /* of a command, as mongod */
 
 enum write_step {
 	WRITE_BEGIN,
-	WRITE_ASKED,  /* the client's command, or a run of its statements */
-	WRITE_EDITS,  /* what the edit sent */
-	WRITE_MOVED,  /* the mover, after mongod's refusal of a document for its size */
-	WRITE_PROBED, /* the whole command with filters that match nothing */
+	WRITE_ASKED,    /* the client's command, or a run of its statements */
+	WRITE_EDITS,    /* what the edit sent */
+	WRITE_TOGETHER, /* edits of several documents, as if all were whole */
+	WRITE_MOVED,    /* the mover, after mongod's refusal of a document for its size */
+	WRITE_PROBED,   /* the whole command with filters that match nothing */
 };
 
 struct sequence_write {
@@ -32,6 +34,9 @@ struct sequence_write {
 	int64_t time_left; /* milliseconds, for the rest of the command; -1: no limit */
 	bool *moved;       /* by statement: once is enough */
 	bool applied;
+	size_t together; /* edits in the command that was sent last */
+	size_t most;     /* edits that go together next */
+	size_t asked;    /* the first statement that has not been sent with others */
 	struct edit edit;
 	bool editing;
 	int64_t n, modified;  /* of the statements before the one being edited */
@@ -311,11 +316,14 @@ static bool is_ordered(const struct sequence *sequence)
 static enum sequence_outcome begin_edit(struct sequence *sequence,
 					const struct sequence_input *input,
 					const struct edit_write *edit);
+static size_t count_together(const struct sequence *sequence);
+static enum sequence_outcome send_together(struct sequence *sequence, size_t count);
 
 static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
 	struct edit_write edit;
+	size_t together;
 
 	if (find_movable(sequence)) {
 		sequence->step = WRITE_MOVED;
@@ -327,6 +335,9 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 	if (write->time_left == 0)
 		return sequence_refuse_write(sequence, ERROR_MAX_TIME_EXPIRED,
 					     "operation exceeded time limit");
+	together = count_together(sequence);
+	if (together > 1)
+		return send_together(sequence, together);
 	if (is_edit(sequence, write->documents[write->next], &edit))
 		return begin_edit(sequence, input, &edit);
 	return send_run(sequence);
@@ -343,6 +354,7 @@ static bool take_part(struct sequence *sequence, struct packet *reply,
 		      enum sequence_outcome *outcome)
 {
 	struct sequence_write *write = write_of(sequence);
+	size_t retried = write->result.retried.length;
 	struct reply_summary summary;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary)) {
@@ -353,8 +365,11 @@ static bool take_part(struct sequence *sequence, struct packet *reply,
 		*outcome = sequence_pass_relabelled(sequence, reply, NULL, wrong_label(sequence));
 		return false;
 	}
-	if (write_result_add(&write->result, reply, write->sent))
+	if (write_result_add(&write->result, reply, write->sent)) {
+		if (write->sent < write->asked) /* we have asked twice, not the client */
+			write->result.retried.length = retried;
 		return true;
+	}
 	*outcome = sequence_pass(sequence, reply);
 	return false;
 }
@@ -384,19 +399,29 @@ static void note_document(struct sequence_write *write, const struct element *id
 	writer_close(out, start);
 }
 
+static enum mover_reason reason_of(const struct edit *edit)
+{
+	if (edit->write.update.type == 0)
+		return MOVER_DELETED;
+	if (edit->sets)
+		return MOVER_CHANGED;
+	return edit->swapped ? MOVER_APPENDED : MOVER_EDITED;
+}
+
 /* Behind take_part: the reply is the last one. */
 static void note_edit(struct sequence_write *write)
 {
 	const struct edit *edit = &write->edit;
 	struct element id = edit->id;
-	enum mover_reason reason = edit->swapped ? MOVER_APPENDED : MOVER_EDITED;
+	enum mover_reason reason = reason_of(edit);
 
-	if (edit->write.update.type == 0)
-		reason = MOVER_DELETED;
-	else if (edit->sets)
-		reason = MOVER_CHANGED;
 	if (upserted_id(last_reply(write), &id) || id.type != 0)
 		note_document(write, &id, reason);
+}
+
+static void more_together(struct sequence_write *write)
+{
+	write->most = write->most > TOGETHER_MAX / 2 ? TOGETHER_MAX : 2 * write->most;
 }
 
 static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
@@ -408,6 +433,7 @@ static enum sequence_outcome end_edit(struct sequence *sequence, const struct se
 	edit_fini(&write->edit);
 	write->editing = false;
 	write->next++;
+	more_together(write);
 	return go_on(sequence, input);
 }
 
@@ -473,7 +499,7 @@ static enum sequence_outcome send_edit(struct sequence *sequence,
 					      .part = true,
 					      .time_left = sequence_time_left(sequence, input),
 					      .answered = true,
-					      .filter = buffer_view(&write->edit.filter),
+					      .filters = buffer_view(&write->edit.filter),
 					      .upsert = write->edit.upsert,
 					      .update = write->edit.update};
 
@@ -527,6 +553,138 @@ static enum sequence_outcome begin_edit(struct sequence *sequence,
 	edit_init(&write->edit, edit, sequence->match.namespace);
 	write->editing = true;
 	return edit_on(sequence, input, NULL);
+}
+
+/* ---- edits of several documents at once ----
+ *
+ * They go out together as if all arrays were whole. The reply has one `n`: where it is that of all,
+ * all are done. Else half of them are asked again, and so on, and history answers for those that
+ * are done. So only a retryable write's, and not in order: one that comes late must not find what
+ * follows it done. */
+
+static bool goes_together(const struct sequence *sequence, size_t index, struct element *id)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+	struct edit_write edit;
+
+	return is_edit(sequence, write->documents[index], &edit) && !edit.many && !edit.upsert &&
+	       edit.collation.type == 0 && statement_pinned_id(edit.filter.value, false, id);
+}
+
+/* Of one type: of numbers, others may be equal. */
+static bool is_another(const struct element *ids, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (ids[i].type != ids[count].type || bytes_equal(ids[i].value, ids[count].value))
+			return false;
+	return true;
+}
+
+/* Those that were sent before are not sent with others that were not: their answers differ. */
+static size_t most_together(const struct sequence_write *write)
+{
+	size_t left = (write->next < write->asked ? write->asked : write->count) - write->next;
+
+	return left < write->most ? left : write->most;
+}
+
+static size_t count_together(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+	struct element ids[TOGETHER_MAX];
+	size_t count = 0, most = most_together(write);
+
+	if (!sequence->match.edits || is_ordered(sequence) ||
+	    !command_has(&sequence->match.command, FIELD_TXN_NUMBER))
+		return 0;
+	while (count < most && goes_together(sequence, write->next + count, &ids[count]) &&
+	       is_another(ids, count))
+		count++;
+	return count;
+}
+
+static void init_edit(const struct sequence *sequence, size_t index, struct edit *edit)
+{
+	struct edit_write parsed;
+
+	require(is_edit(sequence, const_write_of(sequence)->documents[index], &parsed));
+	edit_init(edit, &parsed, sequence->match.namespace);
+	require(edit->pinned);
+}
+
+static enum sequence_outcome send_together(struct sequence *sequence, size_t count)
+{
+	struct sequence_write *write = write_of(sequence);
+	auto_buffer struct buffer filters = {0};
+	struct write_command command = {.documents = write->documents,
+					.count = write->count,
+					.selection = {write->next, count},
+					.part = true,
+					.time_left = write->time_left,
+					.answered = true};
+
+	for (size_t i = 0; i < count; i++) {
+		struct edit edit;
+
+		init_edit(sequence, write->next + i, &edit);
+		edit_write_filter(&edit);
+		buffer_append(&filters, edit.filter.data, edit.filter.length);
+		edit_fini(&edit);
+	}
+	command.filters = buffer_view(&filters);
+	write->together = count;
+	write->sent = write->next;
+	sequence->step = WRITE_TOGETHER;
+	write_command_make(sequence, &command);
+	return SEQUENCE_SEND;
+}
+
+static void note_together(struct sequence *sequence)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	for (size_t i = 0; i < write->together; i++) {
+		struct edit edit;
+
+		init_edit(sequence, write->next + i, &edit);
+		note_document(write, &edit.id, reason_of(&edit));
+		edit_fini(&edit);
+	}
+}
+
+/* What the client had sent before, history has told the first time. */
+static void take_apart(struct sequence_write *write, struct packet *reply)
+{
+	struct write_result result = {0};
+
+	if (write->next >= write->asked && write_result_add(&result, reply, 0)) {
+		buffer_append(&write->result.retried, result.retried.data, result.retried.length);
+		write->asked = write->next + write->together;
+	}
+	write_result_fini(&result);
+	write->most = write->together / 2;
+}
+
+static enum sequence_outcome take_together(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct packet *reply = input->reply;
+	struct reply_summary summary;
+	enum sequence_outcome outcome;
+
+	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	    summary.ok &&
+	    (summary.n != (int64_t)write->together || summary.write_errors.length > 0)) {
+		take_apart(write, reply);
+		return go_on(sequence, input);
+	}
+	if (!take_part(sequence, reply, &outcome))
+		return outcome;
+	note_together(sequence);
+	write->next += write->together;
+	more_together(write);
+	return go_on(sequence, input);
 }
 
 /* ---- the story ---- */
@@ -584,7 +742,7 @@ static enum sequence_outcome probe(struct sequence *sequence)
 					      .count = write->count,
 					      .selection = {0, write->count},
 					      .answered = true,
-					      .filter = {never, sizeof(never)}};
+					      .filters = {never, sizeof(never)}};
 
 	sequence->step = WRITE_PROBED;
 	write_command_make(sequence, &command);
@@ -691,6 +849,8 @@ static enum sequence_outcome write_resume(struct sequence *sequence,
 		return take_reply(sequence, input);
 	case WRITE_EDITS:
 		return edit_on(sequence, input, input->reply);
+	case WRITE_TOGETHER:
+		return take_together(sequence, input);
 	case WRITE_MOVED:
 		return take_moved(sequence, input);
 	case WRITE_PROBED:
@@ -724,6 +884,7 @@ struct sequence *sequence_write_new(void)
 {
 	struct sequence_write *write = must_calloc(1, sizeof(*write));
 
+	write->most = TOGETHER_MAX;
 	write->sequence.resume = write_resume;
 	write->sequence.notes = write_notes;
 	write->sequence.fini = write_fini;

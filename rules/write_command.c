@@ -27,19 +27,26 @@ bool write_statement_resets(const struct sequence *sequence, struct bytes docume
 	return update_classify(&statement->u, sequence->match.namespace).kind == UPDATE_WHOLE;
 }
 
+/* What a statement is sent as. */
+struct form {
+	const struct write_command *command;
+	struct bytes filter; /* empty: its own */
+	bool resets;
+};
+
 static bool statement_field(const struct sequence *sequence, struct buffer *out,
-			    const struct write_command *command, const struct element *field,
-			    bool resets)
+			    const struct form *form, const struct element *field)
 {
-	bool edited = command->filter.length > 0;
+	const struct write_command *command = form->command;
+	bool edited = form->filter.length > 0;
 
 	if (edited && element_is(field, "q") && field->type == BSON_BYTE_DOCUMENT)
-		writer_document(out, "q", command->filter);
+		writer_document(out, "q", form->filter);
 	else if (edited && element_is(field, "upsert") && field->type == BSON_BYTE_BOOL)
 		writer_bool(out, "upsert", command->upsert);
 	else if (edited && command->update.type != 0 && element_is(field, "u"))
 		writer_element(out, &command->update);
-	else if (resets && element_is(field, "u"))
+	else if (form->resets && element_is(field, "u"))
 		update_write_whole(out, "u", field, sequence->match.namespace, NULL);
 	else
 		return false;
@@ -47,26 +54,37 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 }
 
 /* Appends the statement's document. An edit's arrays have no state to reset. */
-static void write_statement(const struct sequence *sequence, struct buffer *out,
-			    const struct write_command *command, struct bytes document)
+static void write_statement(const struct sequence *sequence, struct buffer *out, struct form form,
+			    struct bytes document)
 {
-	bool edited = command->filter.length > 0, resets;
+	bool edited = form.filter.length > 0;
 	struct statement statement;
 	struct cursor cursor;
 	struct element field;
 	size_t start;
 
-	resets = !edited && write_statement_resets(sequence, document, &statement);
-	if (!resets && !edited) {
+	form.resets = !edited && write_statement_resets(sequence, document, &statement);
+	if (!form.resets && !edited) {
 		buffer_append(out, document.data, document.length);
 		return;
 	}
 	start = writer_open(out);
 	require(cursor_open(&cursor, document));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!statement_field(sequence, out, command, &field, resets))
+		if (!statement_field(sequence, out, &form, &field))
 			writer_element(out, &field);
 	writer_close(out, start);
+}
+
+/* Of the filters that are left the first; the last one stays. */
+static struct form next_form(const struct write_command *command, struct bytes *filters)
+{
+	struct form form = {.command = command};
+	struct bytes left = *filters;
+
+	if (message_next_document(&left, &form.filter) && left.length > 0)
+		*filters = left;
+	return form;
 }
 
 /* As mongod numbers the client's statement: `stmtIds` names it, or they count from `stmtId`. */
@@ -117,6 +135,7 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 			const struct write_command *command, const char *field)
 {
 	size_t array = writer_open_array(out, field), first = command->selection.first;
+	struct bytes filters = command->filters;
 	char name[12];
 
 	for (size_t i = first; i < selection_end(command); i++) {
@@ -124,7 +143,7 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 
 		buffer_append(out, &(uint8_t){BSON_BYTE_DOCUMENT}, 1);
 		buffer_append(out, key, strlen(key) + 1);
-		write_statement(sequence, out, command, command->documents[i]);
+		write_statement(sequence, out, next_form(command, &filters), command->documents[i]);
 	}
 	writer_close(out, array);
 }
@@ -227,9 +246,11 @@ static void write_sequences(const struct sequence *sequence, struct buffer *out,
 
 	for (size_t i = 0; i < message->sequence_count; i++) {
 		size_t start = message_begin_sequence(out, message->sequences[i].identifier);
+		struct bytes filters = command->filters;
 
 		for (size_t j = command->selection.first; j < selection_end(command); j++)
-			write_statement(sequence, out, command, command->documents[j]);
+			write_statement(sequence, out, next_form(command, &filters),
+					command->documents[j]);
 		message_end_sequence(out, start);
 	}
 }

@@ -18,8 +18,9 @@ struct write_command {
 	bool part;                  /* of the client's command: statement ids and time of its own */
 	int64_t time_left;          /* milliseconds; -1: no limit */
 	bool answered;              /* though the client wants no answer */
-	/* Of a command of one statement, an edit: what stands for its own. Empty: its own. */
-	struct bytes filter;
+	/* Of edits: what stands for their own, one behind the other, the last for all that follow.
+	 * Empty: their own. */
+	struct bytes filters;
 	bool upsert;
 	struct element update; /* type 0: its own */
 };

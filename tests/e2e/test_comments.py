@@ -126,8 +126,9 @@ def test_indexes_of_the_array_are_indexes_of_its_documents(direct, served):
 ODD = [
     5, None, "text", [], [1, {"a": 2}], {}, {"text": "plain"}, {"_id": ObjectId(), "text": "a subdocument of an ODM"},
     {"post_id": 7, "text": "the link's name"}, {"_spill": {"v": 1}, "text": "ours"}, {"at": Timestamp(0, 0), "text": "now"},
-    {"n": {"at": Timestamp(0, 0), "_id": 1}}, {"$set": {"x": 1}}, {"a.b": 1, "a": {"b": 2}}, {"": 1}, Timestamp(0, 0),
-    MinKey(), Regex("x", "i"), Code("f"), {"z": 1, "a": Int64(2), "m": 0.0}, {"text": "x" * 3_000_000, "_id": 1},
+    {"n": {"at": Timestamp(0, 0), "_id": 1}}, {"$set": {"x": 1}}, {"a.b": 1, "a": {"b": 2}}, {"_spill.p": 9}, {"": 1},
+    Timestamp(0, 0), MinKey(), Regex("x", "i"), Code("f"), {"z": 1, "a": Int64(2), "m": 0.0},
+    {"text": "x" * 3_000_000, "_id": 1},
 ]
 
 

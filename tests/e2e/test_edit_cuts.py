@@ -45,6 +45,8 @@ EDITS = {
     "found by the array": {"update": "@", "updates": [{"q": {"list": 7}, "u": {"$pull": {"list": {"$lt": 2}}}}]},
     "two at once": {"update": "@", "updates": [{"q": {"_id": "#"}, "u": {"$pop": {"list": 1}}},
                                                {"q": {"_id": "#"}, "u": {"$pop": {"list": 1}}}]},
+    "in no order, one of them nowhere": {"update": "@", "ordered": False, "updates": [
+        {"q": {"_id": "#"}, "u": {"$pop": {"list": 1}}}, {"q": {"_id": -1}, "u": {"$pop": {"list": 1}}}]},
     "findAndModify": {"findAndModify": "@", "query": {"_id": "#"}, "update": {"$pull": {"list": {"$gte": 6}}}, "new": True},
     "delete": {"delete": "@", "deletes": [{"q": {"_id": "#", "list": 7}, "limit": 1}]},
 }

@@ -48,9 +48,13 @@ BUGS = [
         "	return relation == PATH_SAME || relation == PATH_ABOVE;\n",
         "	return relation == PATH_SAME;\n"),
     Bug("a document sequence is sent as it is", "rules",
-        "			write_statement(sequence, out, command, command->documents[j]);\n		message_end_sequence",
+        "			write_statement(sequence, out, next_form(command, &filters),\n"
+        "					command->documents[j]);\n		message_end_sequence",
         "			buffer_append(out, command->documents[j].data, command->documents[j].length);\n"
         "		message_end_sequence"),
+    Bug("edits that went together are taken for done", "rules",
+        "	    (summary.n != (int64_t)write->together || summary.write_errors.length > 0)) {\n",
+        "	    summary.write_errors.length > 0) {\n"),
     Bug("findAndModify leaves the state", "rules",
         '	if (element_is(field, "update") && update_resets_state(sequence)) {\n', "	if (false) {\n"),
     Bug("an insert leaves no note", "rules",

@@ -627,6 +627,84 @@ Test(edit, runs_of_other_statements_go_out_together)
 	play_close(&play);
 }
 
+/* ---- edits of several documents at once ---- */
+
+#define UNORDERED ", 'ordered': false" SESSION
+#define E0_OF(id) STATEMENT(GUARDED("{'_id': " #id "}"), "")
+#define DONE(n, retried) \
+	"{'n': " #n ", 'retriedStmtIds': [" retried "], 'nModified': " #n ", 'ok': 1.0}"
+
+Test(edit, in_no_order_edits_of_several_documents_go_out_together)
+{
+	start(UPDATE(EDITED(1) ", " EDITED(2) ", " EDITED(3), UNORDERED));
+	play_expect_sent(&play, 0,
+			 BEFORE_IDS(E0_OF(1) ", " E0_OF(2) ", " E0_OF(3), UNORDERED, "0, 1, 2"));
+	play_reply(&play, DONE(3, "2"));
+	play_expect_answer(&play, DONE(3, "2"));
+	cr_assert_eq(play_notes(&play), 3, "%zu", play.note_count);
+	play_close(&play);
+}
+
+/* History answers for what is done; of that the client hears only what it had sent itself. */
+Test(edit, where_one_of_them_misses_they_are_asked_by_halves)
+{
+	start(UPDATE(EDITED(5) ", " EDITED(6) ", " EDITED(7) ", " EDITED(1), UNORDERED));
+	play_reply(&play, DONE(3, "1"));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(5) ", " E0_OF(6), UNORDERED, "0, 1"));
+	play_reply(&play, DONE(2, "0, 1"));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(7) ", " E0_OF(1), UNORDERED, "2, 3"));
+	play_reply(&play, DONE(1, "2"));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(7), UNORDERED, "2"));
+	play_reply(&play, DONE(1, "2"));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1), UNORDERED, "3"));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1), UNORDERED, "3"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, DONE(4, "1"));
+	play_close(&play);
+}
+
+Test(edit, an_error_among_them_is_met_by_the_edit_itself)
+{
+	start(UPDATE(EDITED(1) ", " EDITED(2), UNORDERED));
+	play_reply(&play, "{'n': 1, " ERROR_AT(1) "'nModified': 1, 'ok': 1.0}");
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1), UNORDERED, "0"));
+	play_reply(&play, DONE(1, "0"));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(2), UNORDERED, "1"));
+	play_reply(&play, FAILED);
+	play_expect_answer(&play, "{'n': 1, " ERROR_AT(1) "'nModified': 1, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(edit, what_has_an_order_or_no_history_goes_one_by_one)
+{
+	static const char *const commands[] = {
+		UPDATE(EDITED(1) ", " EDITED(2), SESSION),
+		UPDATE(EDITED(1) ", " EDITED(2), ", 'ordered': false"),
+		UPDATE(EDITED(1) ", " EDITED(1), UNORDERED),
+		UPDATE(EDITED(1) ", " EDITED(2.0), UNORDERED),
+		UPDATE(EDITED(1) ", " STATEMENT("{'x': 2}", ""), UNORDERED),
+		UPDATE(EDITED(1) ", " STATEMENT("{'_id': 2}", ", 'upsert': true"), UNORDERED),
+		UPDATE(EDITED(1) ", " EDITED(2),
+		       ", 'ordered': false, 'startTransaction': true, " TRANSACTION),
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		struct bytes updates;
+		struct element list, second;
+
+		start(commands[i]);
+		cr_assert_eq(play.outcome, SEQUENCE_SEND);
+		updates = play_message(&play).body;
+		cr_assert(document_find(updates, "updates", &list));
+		cr_assert_not(document_find(list.value, "1", &second), "%s", commands[i]);
+		play_close(&play);
+	}
+}
+
 Test(edit, an_ordered_command_stops_at_an_error_and_another_goes_on)
 {
 	start_mixed("");

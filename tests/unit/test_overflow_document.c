@@ -58,8 +58,8 @@ Test(overflow_document, a_document_is_its_fields)
 	comes_back("{'e': {'author': 'a', 'text': 't', 'n': {'_id': 1, 'post': 2}}}", false,
 		   "{'author': 'a', 'text': 't', 'n': {'_id': 1, 'post': 2}}");
 	comes_back("{'e': {}}", false, "{}");
-	comes_back("{'e': {'t': {'$timestamp': {'t': 0, 'i': 1}}, 'a.b': 1}}", false,
-		   "{'t': {'$timestamp': {'t': 0, 'i': 1}}, 'a.b': 1}");
+	comes_back("{'e': {'t': {'$timestamp': {'t': 0, 'i': 1}}, 'n': {'a.b': 1}}}", false,
+		   "{'t': {'$timestamp': {'t': 0, 'i': 1}}, 'n': {'a.b': 1}}");
 }
 
 Test(overflow_document, what_its_fields_would_not_give_back_is_kept_whole)
@@ -72,6 +72,7 @@ Test(overflow_document, what_its_fields_would_not_give_back_is_kept_whole)
 	comes_back("{'e': {'_spill': {'v': 2}, 'x': 1}}", true, "{'x': 1}");
 	comes_back("{'e': {'$a': 1, 'x': 1}}", true, "{'x': 1}");
 	comes_back("{'e': {'': 1, 'x': 1}}", true, "{'x': 1}");
+	comes_back("{'e': {'_spill.p': 1, 'x': 1}}", true, "{'x': 1}");
 	comes_back("{'e': {'x': 1, 't': {'$timestamp': {'t': 0, 'i': 0}}}}", true,
 		   "{'x': 1, 't': {'$timestamp': {'t': 0, 'i': 0}}}");
 }
