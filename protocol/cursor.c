@@ -227,7 +227,7 @@ must_check bool cursor_length(const struct cursor *cursor, size_t *length)
 
 must_check bool cursor_find(struct cursor *cursor, struct bytes name, struct element *element)
 {
-	struct element here;
+	struct element here = {0};
 
 	while (cursor->at < cursor->end) {
 		const uint8_t *next = skip_quickly(cursor, name.length);

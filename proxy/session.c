@@ -197,7 +197,8 @@ bool session_gives_up(const struct session *session)
 
 void session_hold(struct buffer *held, struct bytes bytes)
 {
-	if (held->data && bytes.data == held->data + held->length) /* read to where it stays */
+	if (held->length > 0 &&
+	    bytes.data == held->data + held->length) /* read to where it stays */
 		held->length += bytes.length;
 	else
 		buffer_append(held, bytes.data, bytes.length);

@@ -2,10 +2,12 @@
  *
  * As mongod does it: a number takes an array's element of that index, any other part goes through
  * an array's elements, but not through the arrays among them; what stands at the end is taken
- * apart. */
+ * apart. A field whose own name is what is left of the path it takes first: here an error, since no
+ * path leads to such a field. */
 #include "rules/distinct_write.h"
 
 #include "rules/call_writer.h"
+#include "rules/reassemble.h"
 
 #include <stdlib.h>
 
@@ -61,6 +63,38 @@ static void write_value(struct buffer *out, size_t *place, const char *path)
 	writer_close(out, stage);
 }
 
+/* {$match: {$expr: {$cond: [{$ne: [{$type: <the holder's field of this name, where the holder is a
+ * document>}, "missing"]}, <error>, 1]}}} */
+static void write_no_field(struct buffer *out, size_t *place, const char *name, const char *holder)
+{
+	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match");
+	struct call choice = call_open(out, "$expr", "$cond"), test = call_call(&choice, "$ne"),
+		    type = call_call(&test, "$type"), input, is_document;
+	char index[12];
+	size_t operand = writer_open_document(out, writer_index(index, type.place++)),
+	       field = writer_open_document(out, "$getField");
+
+	writer_string(out, "field", name);
+	input = call_open(out, "input", "$cond");
+	is_document = call_call(&input, "$eq");
+	call_unary(&is_document, "$type", holder);
+	call_text(&is_document, "object");
+	call_close(&is_document);
+	call_text(&input, holder);
+	call_text(&input, "$$REMOVE");
+	call_close(&input);
+	writer_close(out, field);
+	writer_close(out, operand);
+	call_close(&type);
+	call_text(&test, "missing");
+	call_close(&test);
+	reassemble_add_dotted(&choice);
+	call_number(&choice, 1);
+	call_close(&choice);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
 static bool is_number(const char *part)
 {
 	return strspn(part, "0123456789") == strlen(part);
@@ -88,19 +122,23 @@ static void write_index(struct buffer *out, size_t *place, const char *part, con
 	writer_close(out, stage);
 }
 
-static void write_part(struct buffer *out, size_t *place, const char *part, bool first)
+/* `left`: the path from this part on, where more follow. */
+static void write_part(struct buffer *out, size_t *place, const char *part, const char *left,
+		       bool first)
 {
 	auto_text path = text_join(first ? "$" : "$v.", part, "");
+	bool is_index = !first && is_number(part);
 
-	if (!first && is_number(part)) {
-		write_index(out, place, part, path.bytes);
-		return;
-	}
-	if (!first) {
+	if (!first && !is_index) {
 		write_unwind(out, place);
 		write_no_array(out, place);
 	}
-	write_value(out, place, path.bytes);
+	if (left)
+		write_no_field(out, place, left, first ? "$$ROOT" : "$v");
+	if (is_index)
+		write_index(out, place, part, path.bytes);
+	else
+		write_value(out, place, path.bytes);
 }
 
 /* {$match: {v: {$exists: true}}} */
@@ -144,14 +182,15 @@ static void write_ordered(struct buffer *out, size_t *place)
 void distinct_write(struct buffer *out, size_t *place, struct bytes key)
 {
 	auto_free char *path = must_strndup((const char *)key.data, key.length);
+	auto_free char *whole = must_strndup(path, key.length);
 	char *part = path, *dot;
 
 	while ((dot = strchr(part, '.'))) {
 		*dot = '\0';
-		write_part(out, place, part, part == path);
+		write_part(out, place, part, whole + (part - path), part == path);
 		part = dot + 1;
 	}
-	write_part(out, place, part, part == path);
+	write_part(out, place, part, NULL, part == path);
 	write_unwind(out, place);
 	write_there(out, place);
 	write_ordered(out, place);

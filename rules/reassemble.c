@@ -23,6 +23,7 @@
 #define UNCLEAR REASSEMBLE_MARK "a positional projection"
 #define UNSAFE REASSEMBLE_MARK "a merged document"
 #define MIXED REASSEMBLE_MARK "an included path"
+#define DOTTED REASSEMBLE_MARK "a dotted name"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
 #define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 /* No rule's key begins with a slash. */
@@ -63,6 +64,9 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
 		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
 		 "null instead"},
+		{DOTTED,
+		 "a distinct has met a field whose own name has a dot and is like its key, or the "
+		 "rest of it; mongod takes such a field first"},
 		{REPEATED,
 		 "a spilled document has a field name twice, and mongod would lose one of them "
 		 "when it puts the array together; read it by a filter that doesn't look into "
@@ -503,6 +507,11 @@ void reassemble_add_unsafe(struct call *call)
 void reassemble_add_mixed(struct call *call)
 {
 	add_error(call, MIXED " ", "$type", "$_id");
+}
+
+void reassemble_add_dotted(struct call *call)
+{
+	add_error(call, DOTTED " ", "$type", "$_id");
 }
 
 void reassemble_write_undefined(struct buffer *out, const char *name)

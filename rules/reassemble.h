@@ -61,6 +61,8 @@ void reassemble_add_death(struct call *call, const char *count);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
+/* One that says that a field's own name is that of a path. */
+void reassemble_add_dotted(struct call *call);
 /* One that says that what is included of an array hangs on mongod's plan. */
 void reassemble_add_mixed(struct call *call);
 /* Writes one that says that a document is joined by a field that is undefined. */

@@ -127,9 +127,9 @@ def allocations(scale):
     if scale.beside:
         counts["find, ruled"] = count(PinnedSpillway, collection=RULED)
     worst = max(counts["find"], counts["insert of 300 bytes"])
-    # One in a thousand is a timer's, not a message's.
+    # A few in a thousand are timers', not messages'; of two counts the first may have more of them.
     return [Row("heap allocations for a forwarded message", worst, at_most=0.001, bar="0",
-                least=0, detail=counts)]
+                least=-0.01, detail=counts)]
 
 
 def idle_memory(scale):

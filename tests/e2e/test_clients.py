@@ -10,7 +10,7 @@ from support.verify import verify
 
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "buyers", "threshold": 5, "settle": "20ms",
-    "gc_delay": "0s",
+    "gc_delay": "300ms",  # what is found and removed is put together after it has gone
     "overflow": {"collection": "more_buyers", "layout": "batches", "link": "book", "array": "more",
                  "batch": {"size": 4}},
 }

@@ -201,7 +201,7 @@ def test_a_pipeline(ask, name):
     ask(documents, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
 
 
-@pytest.mark.parametrize("key", ["list", "kept.list", "list.shop", "list.count", "kept.list.by"])
+@pytest.mark.parametrize("key", ["list", "kept.list", "list.shop", "list.count", "kept.list.by", "kept.list.by.name"])
 @pytest.mark.parametrize("documents", [words, shelves])
 def test_distinct_values(ask, documents, key):
     """In their order, arrays among them too."""

@@ -664,3 +664,16 @@ def test_a_join_that_meets_undefined(shop):
         for collection in ("books", "plain"):
             shop.run({"delete": collection, "deletes": [{"q": {"_id": 9}, "limit": 0}]})
         shop.fill()
+
+
+@pytest.mark.parametrize("document, key", [
+    ({"buyers": [{"a.b": 1}]}, "buyers.a.b"), ({"buyers": [{"c": {"a.b": 1}}] * 9}, "buyers.c.a.b"),
+    ({"buyers.a.b": 1, "buyers": [1] * 9}, "buyers.a.b"), ({"buyers": [[{"a.b": 1}]]}, "buyers.0.a.b"),
+], ids=str)
+def test_a_distinct_never_passes_over_a_dotted_name(shop, document, key):
+    """mongod takes such a field first, and no path of a pipeline leads to it."""
+    shop.client.shop.books.insert_one({"_id": 77, **document})
+    try:
+        require_refusal(shop, {"distinct": "books", "key": key, "query": {"_id": 77}}, "dot")
+    finally:
+        shop.client.shop.books.delete_one({"_id": 77})

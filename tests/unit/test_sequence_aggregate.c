@@ -171,7 +171,8 @@ Test(sequence_aggregate, a_distinct_has_values)
 {
 	start("{'distinct': 'books', 'key': 'f.x', 'query': {'y': 1}, '$db': 'shop'}");
 	expect_sent("$match " WHOLE
-		    " $replaceWith $unwind $match $replaceWith $unwind $match $group $sort $group",
+		    " $match $replaceWith $unwind $match $replaceWith $unwind $match $group $sort "
+		    "$group",
 		    NULL);
 	play_reply(&play, CURSOR("{'_id': null, 'values': [1, 'a']}", ""));
 	play_expect_answer(&play, "{'values': [1, 'a'], 'ok': 1.0}");
@@ -197,7 +198,8 @@ Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
 	start(command);
 	play_reply(&play, "{'values': [], 'ok': 1.0}");
 	expect_sent("$match " WHOLE
-		    " $replaceWith $unwind $match $replaceWith $unwind $match $group $sort $group",
+		    " $match $replaceWith $unwind $match $replaceWith $unwind $match $group $sort "
+		    "$group",
 		    NULL);
 	play_close(&play);
 }
@@ -208,11 +210,11 @@ Test(sequence_aggregate, a_distinct_by_position)
 
 	start("{'distinct': 'books', 'key': 'f.2.x', '$db': 'shop'}");
 	expect_sent(WHOLE
-		    " $replaceWith $replaceWith $unwind $match $replaceWith $unwind $match $group "
-		    "$sort $group",
+		    " $match $replaceWith $match $replaceWith $unwind $match $replaceWith $unwind "
+		    "$match $group $sort $group",
 		    NULL);
 	cr_assert(document_find(play_message(&play).body, "pipeline", &stage));
-	cr_assert(document_find(stage.value, "4", &stage));
+	cr_assert(document_find(stage.value, "6", &stage));
 	made_expect(stage.value, "{'$replaceWith': {'v': {'$cond': [{'$isArray': '$v'}, "
 				 "{'$arrayElemAt': ['$v', 2]}, '$v.2']}}}");
 	play_close(&play);

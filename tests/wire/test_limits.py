@@ -325,7 +325,7 @@ def test_where_memory_is_short_the_newest_reads_give_up():
 
 
 def test_a_read_that_alone_passes_the_limit_gives_up():
-    with Relay(RULES, {"limits": {"memory": "2MB", "handshake": "10m"}}) as relay:
+    with Relay(RULES, {"workers": 1, "limits": {"memory": "2MB", "handshake": "10m"}}) as relay:
         read = Read(relay, 1).begin()
         assert [read.give(900000) for _ in range(3)] == ["getMore"] * 3
         assert read.give(1000) == "killCursors"
