@@ -6,7 +6,7 @@ include_directories(${CMAKE_SOURCE_DIR})
 
 # CMake's own -O and -g are replaced: the presets name build types of ours.
 set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
-set(CMAKE_C_FLAGS_SANITIZE "-O1 -g")
+set(CMAKE_C_FLAGS_SANITIZE "-O1 -g1")
 
 if(SPILLWAY_SANITIZE)
 	add_compile_options(-fsanitize=${SPILLWAY_SANITIZE} -fno-sanitize-recover=all)

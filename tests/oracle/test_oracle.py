@@ -5,7 +5,7 @@ import pytest
 from oracle.campaigns import Campaign
 from support.process import build_folder
 
-SEED = 20261121
+SEED = 20261122
 # The sanitizers make the program slow, and see the same code in fewer operations.
 SANITIZED = build_folder().name == "asan"
 OPERATIONS = 400 if SANITIZED else 6000
