@@ -294,13 +294,22 @@ static struct room *room_at(struct mover_queue *queue, uint64_t hash, int64_t no
 	return room->hash == hash && room->until > now ? room : NULL;
 }
 
-/* True where the note needs no look: the document has room for what was appended. */
-static bool room_takes(struct mover_queue *queue, uint64_t hash, const struct mover_note *note,
-		       int64_t now)
+static bool is_taken(struct mover_queue *queue, const struct subject *subject)
 {
-	struct room *room = room_at(queue, hash, now);
+	const struct mover_work *work = table_find(queue, subject);
 
-	if (!room)
+	return work && work->taken;
+}
+
+/* True where the note needs no look: the document has room for what was appended. While it is being
+ * looked at, nobody knows whether the look sees what was appended, and the room that it will tell
+ * of is not yet known: it has to be looked at once more. */
+static bool room_takes(struct mover_queue *queue, const struct subject *subject,
+		       const struct mover_note *note, int64_t now)
+{
+	struct room *room = room_at(queue, subject->hash, now);
+
+	if (!room || is_taken(queue, subject))
 		return false;
 	if (note->reason != MOVER_APPENDED) {
 		room->until = 0;
@@ -387,7 +396,7 @@ enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target
 	struct mover_work *work = NULL;
 
 	pthread_mutex_lock(&queue->lock);
-	if (!note->id_type || !room_takes(queue, subject.hash, note, now)) {
+	if (!note->id_type || !room_takes(queue, &subject, note, now)) {
 		work = entry_of(queue, &subject, now);
 		noted = work ? MOVER_NOTE_KEPT : MOVER_NOTE_DROPPED;
 	}

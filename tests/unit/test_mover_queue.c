@@ -290,6 +290,25 @@ Test(mover_queue, appends_to_a_document_with_room_need_no_look)
 	mover_queue_free(queue);
 }
 
+/* The look may not see it, and tells of the room there was without it. */
+Test(mover_queue, what_is_appended_during_a_look_needs_another)
+{
+	struct mover_queue *queue = mover_queue_new();
+
+	append(queue, "a", 1, 0);
+	cr_assert_eq(take(queue, 1000), 1);
+	mover_queue_room(queue, works[0], 10, 1000);
+	settle(queue, 1, 1000);
+	append(queue, "a", 11, 1001);
+	cr_assert_eq(take(queue, 3000), 1);
+	append(queue, "a", 1, 3001);
+	mover_queue_room(queue, works[0], 5, 3002);
+	settle(queue, 1, 3002);
+	cr_assert_eq(mover_queue_count(queue), 1);
+	cr_assert_eq(take(queue, 6000), 1);
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, what_is_remembered_of_a_document_ends_with_any_other_write_and_with_time)
 {
 	struct mover_queue *queue = mover_queue_new();
