@@ -143,6 +143,16 @@ static void write_new_state(struct pass_state *pass, struct buffer *out)
 	writer_close(out, set);
 }
 
+/* An element that stands there only as long as the array is too long, as far as its length says:
+ * behind the threshold, or the last one where the array is too large. Of a rule that empties arrays
+ * the first one would say nothing. */
+static int64_t last_needed(const struct pass_state *pass)
+{
+	int64_t threshold = pass->rule->threshold, last = pass->plan.length - 1;
+
+	return last < threshold ? last : threshold;
+}
+
 /* M1: a generation is born, with nothing in it. */
 enum pass main_give_birth(struct pass_state *pass)
 {
@@ -162,7 +172,7 @@ enum pass main_give_birth(struct pass_state *pass)
 	condition = writer_open_document(&out, pass->rule->array);
 	writer_string(&out, "$type", "array");
 	writer_close(&out, condition);
-	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)pass->plan.head);
+	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)last_needed(pass));
 	command_exists(&out, path, true);
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
