@@ -22,3 +22,8 @@ void auto_free_memory(void *pointer_to_pointer);
 #define auto_free __attribute__((cleanup(auto_free_memory)))
 
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static inline size_t least(size_t one, size_t other)
+{
+	return one < other ? one : other;
+}

@@ -36,6 +36,12 @@ struct element {
 	struct bytes value;
 };
 
+/* What stands before the value of an element that a cursor has found: type, name, NUL. */
+static inline struct bytes element_head(const struct element *element)
+{
+	return (struct bytes){element->name.data - 1, element->name.length + 2};
+}
+
 /* The whole of an element that a cursor has found: type, name, NUL, value. */
 static inline struct bytes element_raw(const struct element *element)
 {

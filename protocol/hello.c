@@ -77,9 +77,10 @@ static bool edit_list(const struct element *element, judge_name judge, const voi
 		      struct buffer *out)
 {
 	struct list_edit list = {judge, context, 0};
+	struct bytes head = element_head(element);
 	size_t start = out->length;
 
-	buffer_append(out, element->name.data - 1, element->name.length + 2);
+	buffer_append(out, head.data, head.length);
 	if (edit_document(element->value, edit_list_element, &list, out))
 		return true;
 	out->length = start;

@@ -107,13 +107,14 @@ static void append_query(struct bytes query, struct bytes command, struct buffer
 {
 	size_t start = out->length;
 	struct element wrapper;
-	size_t head, tail;
+	struct bytes head;
+	size_t tail;
 
 	(void)writer_open(out);
 	require(find_wrapper(query, &wrapper));
-	head = wrapper.name.length + 2;
-	tail = 4 + head + wrapper.value.length;
-	buffer_append(out, wrapper.name.data - 1, head);
+	head = element_head(&wrapper);
+	tail = 4 + head.length + wrapper.value.length;
+	buffer_append(out, head.data, head.length);
 	buffer_append(out, command.data, command.length);
 	buffer_append(out, query.data + tail, query.length - tail);
 	store_int32(out->data + start, (int32_t)(out->length - start));

@@ -136,11 +136,6 @@ static bool take_unit(struct skim *skim)
 	require(!"a state without a name");
 }
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 static void take_units(struct skim *skim)
 {
 	while (skim->unit.length > 0 && take_unit(skim)) {

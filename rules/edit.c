@@ -167,7 +167,8 @@ static enum edit_outcome search(struct edit *edit, struct sequence *sequence,
 	if (out_of_time(edit, sequence, input))
 		return EDIT_REFUSED;
 	edit->step = STEP_SEARCH;
-	edit->none = edit->listed = false; /* of a list that broke off nothing stays */
+	edit->none = edit->listed = false;
+	edit->ids.length = edit->next = 0; /* of a list that broke off nothing stays */
 	return edit_send_search(edit, sequence, input);
 }
 
@@ -252,8 +253,6 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 
 static enum edit_outcome next_document(struct edit *edit);
 
-/* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
- * same in its own words. */
 /* mongod's text would quote a command that the client has not sent. */
 static enum edit_outcome refuse_unauthorized(struct edit *edit)
 {
@@ -262,6 +261,8 @@ static enum edit_outcome refuse_unauthorized(struct edit *edit)
 		      "array's overflow");
 }
 
+/* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
+ * same in its own words. */
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
 				   struct packet *reply)
 {
@@ -364,8 +365,6 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 		return pause_before_look(edit, sequence);
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
-	if (!edit->listed)
-		edit->ids.length = edit->next = 0;
 	edit->listed = true;
 	if (!keep_ids(edit, &cursor))
 		return refuse_unnamed(edit);

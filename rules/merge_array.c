@@ -42,11 +42,6 @@ static const uint8_t value_sizes[256] = {
 	[BSON_BYTE_DECIMAL] = 16,
 };
 
-static size_t least(size_t one, size_t other)
-{
-	return one < other ? one : other;
-}
-
 /* What type and name of elements in a row have in common: the type and the name's length. A loop
  * that only makes sure of it needs not find one name's end to get to the next element. */
 struct shape {

@@ -461,9 +461,8 @@ static void add_present(struct call *call, const char *array)
 	writer_close(out, part);
 }
 
-/* {$let: {vars: {m: {$map: {input: <present of the array, or [value]>, as: "e", in: {$cond: [e is a
- * document,
- * {$setField: {field: <next>, input: e, value: ... */
+/* {$let: {vars: {m: {$map: {input: <present of the array, or [value]>, as: "e", in: {$cond: [
+ * <e is a document>, {$setField: {field: <next>, input: e, value: ... */
 static void open_level(struct buffer *out, struct level *level, const char *name, const char *next)
 {
 	const char *value = level->value.bytes;

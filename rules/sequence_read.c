@@ -704,6 +704,20 @@ static void keep_snapshot(struct sequence_read *read)
 	read->fetch.read_concern = buffer_view(&concern); /* freed with the sequence */
 }
 
+/* An array was rewritten while the server put it together. */
+static enum sequence_outcome take_death(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	if (is_command(sequence, "find") &&
+	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
+	    ++read_of(sequence)->attempts < ATTEMPTS) {
+		sequence->counts.repeats++;
+		return ask_beyond(sequence, input);
+	}
+	return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			     "an array was rewritten while it was being read; try again", NULL);
+}
+
 static enum sequence_outcome take_main(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
@@ -718,16 +732,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	if (input->reply->kind != PACKET_MESSAGE ||
 	    !reply_summarise(input->reply->message.body, &summary))
 		return sequence_pass(sequence, input->reply);
-	if (reassemble_died(input->reply->message.body, &summary) && is_command(sequence, "find") &&
-	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
-	    ++read->attempts < ATTEMPTS) {
-		sequence->counts.repeats++;
-		return ask_beyond(sequence, input);
-	}
 	if (reassemble_died(input->reply->message.body, &summary))
-		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-				     "an array was rewritten while it was being read; try again",
-				     NULL);
+		return take_death(sequence, input);
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);

@@ -47,11 +47,6 @@ struct text_quote text_quote(struct bytes text)
 
 #define WORD_MAX 48 /* longer ones are compared by their beginning */
 
-static size_t least(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
 static bool same_letter(uint8_t a, char b)
 {
 	return tolower(a) == tolower((unsigned char)b);
