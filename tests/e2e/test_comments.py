@@ -3,7 +3,6 @@
 import datetime
 import subprocess
 
-import pymongo
 import pytest
 from bson import Code, Int64, MinKey, ObjectId, Regex, Timestamp
 from bson.raw_bson import RawBSONDocument
@@ -11,7 +10,7 @@ from pymongo.errors import OperationFailure
 
 from support import exact
 from support.cluster import Cluster
-from support.layouts import COMMENTS, Example, check_stored, operate, verify
+from support.layouts import COMMENTS, Example, check_stored, emptied, operate, serving, verify
 from support.process import wait_for
 from support.spillway import program
 
@@ -29,27 +28,14 @@ def cluster():
 
 @pytest.fixture
 def direct(cluster):
-    with cluster.client() as client:
-        client.drop_database("blog")
-        client.drop_database("spillway")
-        yield client.blog
+    with emptied(cluster, "blog") as database:
+        yield database
 
 
 @pytest.fixture
 def served(cluster, direct):
-    """Starts a Spillway with these changes to the example; gives it and the database through it."""
-    started = []
-
-    def start(*changes):
-        example = Example(cluster.primary, COMMENTS, *changes).__enter__()
-        through = pymongo.MongoClient("127.0.0.1", example.port, directConnection=True)
-        started.append((example, through))
-        return example, through.blog
-
-    yield start
-    for example, through in started:
-        through.close()
-        example.__exit__()
+    with serving(cluster, COMMENTS, "blog") as start:
+        yield start
 
 
 def comments(count, start=0):

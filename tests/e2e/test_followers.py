@@ -3,13 +3,12 @@
 import datetime
 import subprocess
 
-import pymongo
 import pytest
 from bson import Decimal128
 from pymongo.errors import OperationFailure
 
 from support.cluster import Cluster
-from support.layouts import FOLLOWERS, Example, check_stored, operate, overflow_of, parts, verify
+from support.layouts import FOLLOWERS, Example, check_stored, emptied, operate, overflow_of, parts, serving, verify
 from support.process import wait_for
 from support.spillway import program
 
@@ -28,27 +27,14 @@ def cluster():
 
 @pytest.fixture
 def direct(cluster):
-    with cluster.client() as client:
-        client.drop_database("social")
-        client.drop_database("spillway")
-        yield client.social
+    with emptied(cluster, "social") as database:
+        yield database
 
 
 @pytest.fixture
 def served(cluster, direct):
-    """Starts a Spillway with these changes to the example; gives it and the database through it."""
-    started = []
-
-    def start(*changes):
-        example = Example(cluster.primary, FOLLOWERS, *changes).__enter__()
-        through = pymongo.MongoClient("127.0.0.1", example.port, directConnection=True)
-        started.append((example, through))
-        return example, through.social
-
-    yield start
-    for example, through in started:
-        through.close()
-        example.__exit__()
+    with serving(cluster, FOLLOWERS, "social") as start:
+        yield start
 
 
 def ids(count, start=0):

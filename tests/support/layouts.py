@@ -1,8 +1,11 @@
 """The published layouts: what mongod must hold at rest, field by field, of a document as its application knows it."""
 
+import contextlib
 import datetime
 import pathlib
 import subprocess
+
+import pymongo
 
 from support.process import wait_for
 from support.spillway import Spillway, program
@@ -131,6 +134,27 @@ class Example(Spillway):
             text = text.replace(old, new)
         self.file.touch(mode=0o600)
         self.file.write_text(text)
+
+
+@contextlib.contextmanager
+def emptied(cluster, name):
+    """The database straight at mongod, and nothing is known of it."""
+    with cluster.client() as client:
+        client.drop_database(name)
+        client.drop_database("spillway")
+        yield client[name]
+
+
+@contextlib.contextmanager
+def serving(cluster, layout, name):
+    """Gives what starts a Spillway with changes to the example, and gives it and the database through it."""
+    with contextlib.ExitStack() as stack:
+        def start(*changes):
+            example = stack.enter_context(Example(cluster.primary, layout, *changes))
+            through = stack.enter_context(pymongo.MongoClient("127.0.0.1", example.port, directConnection=True))
+            return example, through[name]
+
+        yield start
 
 
 def operate(example, command, *options, code=0):
