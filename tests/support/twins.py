@@ -123,18 +123,23 @@ class Twins:
                 self.direct.command(arm.name, {"delete": name, "deletes": everything})
 
     def rest(self, names=None):
-        """Waits until the movers have nothing left to do, in these databases or in all."""
-        left = list(names or self.keepings)
+        """Waits until the movers have nothing left to do, in these databases or in all.
 
-        def at_rest():
-            left[:] = [name for name in left if any(self._findings(name))]
-            return not left
-        try:
-            wait_for(at_rest, "rest", 20, 0.008)
-        except TimeoutError:
-            found = {name: [str(findings) for findings in self._findings(name)] for name in left}
-            if any(found.values()):
-                raise AssertionError(f"not at rest: {found}") from None
+        However slow the machine is: it fails where nothing changes any more for as long as wait_for waits.
+        """
+        left = {name: None for name in names or self.keepings}
+
+        def moved_on():
+            found = {name: [str(findings) for findings in self._findings(name) if findings] for name in left}
+            changed = found != left
+            left.clear()
+            left.update({name: findings for name, findings in found.items() if findings})
+            return changed or not left
+        while left:
+            try:
+                wait_for(moved_on, "the movers", 20, 0.008)
+            except TimeoutError:
+                raise AssertionError(f"not at rest: {left}") from None
 
     def _findings(self, name):
         """What is wrong or not done yet in a database, by each of its rules."""
