@@ -8,7 +8,7 @@ from support.process import build_folder
 SEED = 20261122
 # The sanitizers make the program slow, and see the same code in fewer operations.
 SANITIZED = build_folder().name == "asan"
-OPERATIONS = 400 if SANITIZED else 6000
+OPERATIONS = 400 if SANITIZED else 20000
 
 
 def test_plain_and_ruled_collections_cannot_be_told_apart():
