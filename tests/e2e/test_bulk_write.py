@@ -52,7 +52,7 @@ class Ends:
             for database, connection in ((self.ruled, through), (self.plain, direct)):
                 connection.command(database, {"insert": name, "documents": documents})
         rules = [{**rule, "namespace": rule["namespace"].replace("shop_*", self.ruled)} for rule in RULES]
-        wait_for(lambda: not any(verify(client, rule) for rule in rules), "the tails to move", 20, 0.01)
+        wait_for(lambda: not any(verify(client, rule) for rule in rules), "the tails to move", pause=0.01)
 
     def bulk(self, ops, **fields):
         return self.through.command("admin", self.bulk_of(ops, **fields))

@@ -44,7 +44,7 @@ def comments(count, start=0):
 
 def rest(direct, identifier, count):
     wait_for(lambda: direct.posts.find_one({"_id": identifier}, {"comment_count": 1}).get("comment_count") == count,
-             f"{identifier} to rest", 20, 0.02)
+             f"{identifier} to rest", pause=0.02)
 
 
 def own_fields(document):

@@ -66,13 +66,13 @@ def live_and_die(cluster, direct, shim, at, verdict):
         pusher = crash.Pusher(spillway.port, crash.concern(cluster))
         pusher.start()
         wait_for(lambda: killer.struck() or not pusher.is_alive() and crash.at_rest(direct),
-                 "the fault, or rest", 60, 0.02)
+                 "the fault, or rest", pause=0.02)
         shim.restart()
         if killer.struck():
             spillway.kill()
             spillway.start()
         pusher.join()
-        by_id = wait_for(lambda: crash.at_rest(direct), f"rest after {at}", 60, 0.02)
+        by_id = wait_for(lambda: crash.at_rest(direct), f"rest after {at}", pause=0.02)
     crash.require_whole(by_id)
     pusher.require_kept(by_id.get("pushed", []))
     return killer.struck()

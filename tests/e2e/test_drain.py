@@ -162,7 +162,7 @@ def test_what_never_ends_is_cut_off_at_the_deadline(cluster, direct):
             session.start_transaction()
             client.shop.books.update_one({"_id": 1}, {"$push": {"list": 1}}, session=session)
             assert 0.4 < stop(spillway) < SOON
-    wait_for(lambda: not open_transactions(direct), "mongod to end the transaction", 10)
+    wait_for(lambda: not open_transactions(direct), "mongod to end the transaction")
     assert direct.shop.books.find_one({"_id": 1})["list"] == [0]
 
 

@@ -83,7 +83,7 @@ class Place:
             self.client.shop[collection].delete_many({})
             self.call(connection, {"insert": collection, "documents": [{"_id": "#", "n": 1, "list": LIST}]})
         spilled = {"_id": self.book, "_spill.list.n": 6}
-        wait_for(lambda: self.client.shop.books.count_documents(spilled) == 1, "the tail to move", 30, 0.005)
+        wait_for(lambda: self.client.shop.books.count_documents(spilled) == 1, "the tail to move", pause=0.005)
 
     def documents(self, connection, collection):
         return self.call(connection, {"find": collection})["cursor"]["firstBatch"]

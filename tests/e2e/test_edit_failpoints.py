@@ -120,7 +120,7 @@ class Failing(Place):
         same = {"update": "books", "updates": [{"q": {"_id": "#"}, "u": {"$set": {"list.0": found["list"][0]}}}]}
         assert self.call(self.other, same)["n"] == 1
         wait_for(lambda: self.client.shop.books.count_documents({"_id": self.book, "_spill.list": {"$exists": True}}),
-                 "the tail to move again", 30, 0.002)
+                 "the tail to move again", pause=0.002)
 
 
 @contextlib.contextmanager

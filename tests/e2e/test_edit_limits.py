@@ -54,7 +54,7 @@ class Place:
         def resting():
             findings = verify(self.direct, RULE)
             return not findings.corrupt and not findings.unfinished
-        wait_for(resting, "the tails to move", 60, 0.02)
+        wait_for(resting, "the tails to move", pause=0.02)
 
     def same(self, name, options, sequence, documents):
         """The reply of both ways to a command whose documents come as a sequence."""

@@ -104,7 +104,7 @@ class Shop(Failing):
 
     def rest(self):
         """Until the mover leaves the books alone: what it writes would conflict too."""
-        wait_for(self.resting, "the tails to move", 30, 0.002)
+        wait_for(self.resting, "the tails to move", pause=0.002)
 
     def resting(self):
         findings = verify(self.client, RULE)

@@ -143,5 +143,5 @@ def test_without_a_server_it_starts_and_waits(cluster, direct):
         wait_for(lambda: spillway.admin("/readyz")[0] == 503, "the start without a server")
         cluster.primary.start()
         cluster.wait_for_primary()
-        wait_for(spillway.ready, "the server to be found", 30, 0.05)
+        wait_for(spillway.ready, "the server to be found", pause=0.05)
         wait_for(lambda: direct.shop.patient.find_one()["list"] == [0, 1, 2], "the sweep")

@@ -46,7 +46,7 @@ def rest(direct, identifier, whole):
         main, batches = parts(direct, FOLLOWERS, identifier)
         return main["followers"] == whole[:1000] and [each for part in batches for each in part] == whole[1000:]
 
-    wait_for(rests, f"{identifier} to rest", 20, 0.02)
+    wait_for(rests, f"{identifier} to rest", pause=0.02)
 
 
 def main_of(direct, identifier):

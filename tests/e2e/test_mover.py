@@ -70,7 +70,7 @@ def settle(direct, *names):
     def rest():
         return not any(verify(direct, BY_NAME[name]) for name in names)
     try:
-        wait_for(rest, "rest", 30, 0.02)
+        wait_for(rest, "rest", pause=0.02)
     except TimeoutError:
         assert [str(verify(direct, BY_NAME[name])) for name in names] == [""] * len(names)
 

@@ -289,7 +289,7 @@ def wait_for_rest(direct):
         findings = verify(direct, RULE)
         return not findings.corrupt and not findings.unfinished
     try:
-        wait_for(at_rest, "rest", 60)
+        wait_for(at_rest, "rest")
     except TimeoutError:
         raise AssertionError(str(verify(direct, RULE))) from None
 
@@ -336,7 +336,7 @@ def grow_once(work, collection, step, session):
         except AutoReconnect:
             return False
         return True
-    wait_for(lambda: work.again("write", send), "a primary", 60)
+    wait_for(lambda: work.again("write", send), "a primary")
 
 
 def change_primaries(cluster, number):

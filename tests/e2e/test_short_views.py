@@ -107,9 +107,9 @@ def test_a_view_that_would_give_short_arrays_is_not_made(shop, direct, name):
 
 def test_a_view_that_somebody_makes_elsewhere_is_known_soon(shop, direct):
     direct.shop.create_collection("sudden", viewOn="books", pipeline=[])
-    wait_for(lambda: is_refused(shop.sudden), "the view to be known", 5)
+    wait_for(lambda: is_refused(shop.sudden), "the view to be known")
     shop.drop_collection("sudden")
-    wait_for(lambda: not is_refused(shop.sudden), "the view to be forgotten", 5)
+    wait_for(lambda: not is_refused(shop.sudden), "the view to be forgotten")
     shop.sudden.insert_one({"_id": 1})
     assert shop.sudden.find_one() == {"_id": 1}
     shop.sudden.drop()
@@ -125,8 +125,8 @@ def is_refused(collection):
 
 def test_such_a_view_can_be_mended_through_spillway(shop, direct):
     direct.shop.create_collection("mended", viewOn="books", pipeline=[])
-    wait_for(lambda: is_refused(shop.mended), "the view to be known", 5)
+    wait_for(lambda: is_refused(shop.mended), "the view to be known")
     shop.command("collMod", "mended", viewOn="books", pipeline=[{"$project": {"title": 1}}])
-    wait_for(lambda: not is_refused(shop.mended), "the change to be known", 5)
+    wait_for(lambda: not is_refused(shop.mended), "the change to be known")
     assert shop.mended.find_one() == {"_id": 1, "title": "t"}
     direct.shop.mended.drop()

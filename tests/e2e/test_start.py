@@ -136,7 +136,7 @@ def test_it_waits_for_a_server_that_comes_later(late):
         assert "not ready: " in text and late.primary.address in text
         wait_for(lambda: "no server answers yet" in spillway.said(), "it to be said")
         late.primary.start()
-        wait_for(spillway.ready, "Spillway to see the server", 10)
+        wait_for(spillway.ready, "Spillway to see the server")
         with connect(spillway) as client, late.client() as direct:
             client.shop.good.insert_one({"_id": 1, "list": list(range(10))})
             wait_for(lambda: len(direct.shop.good.find_one()["list"]) == 3, "the tail to move")
@@ -152,14 +152,14 @@ def test_a_server_that_comes_later_and_is_not_good(late):
     with NotReady([late.primary], [rule("unique"), rule("good")]) as spillway:
         wait_for(lambda: "no server answers yet" in spillway.said(), "the first look")
         late.primary.start()
-        wait_for(lambda: "can't hold" in spillway.said(), "the next look", 10)
+        wait_for(lambda: "can't hold" in spillway.said(), "the next look")
         status, text = spillway.admin("/readyz")
         assert status == 503
         assert "its unique index 'list_1'" in text
         with connect(spillway) as client, late.client() as direct:
             require_closed(client.shop)
             direct.shop.unique.drop_index("list_1")
-            wait_for(spillway.ready, "the third look", 10)
+            wait_for(spillway.ready, "the third look")
             client.shop.unique.update_one({"_id": 1}, {"$push": {"list": 1}}, upsert=True)
 
 
@@ -191,7 +191,7 @@ def test_an_index_that_comes_later(cluster, direct):
             books.create_index("list", unique=True)
         assert refused(books) is None
         direct.shop.later.create_index("list", unique=True)
-        reason = wait_for(lambda: refused(books), "pushes to be refused", 10)
+        reason = wait_for(lambda: refused(books), "pushes to be refused")
         for words in ("rule 'later'", "'shop.later'", "its unique index 'list_1'", CHANGE):
             assert words in reason
         samples = spillway.metrics()
@@ -201,7 +201,7 @@ def test_an_index_that_comes_later(cluster, direct):
         assert books.update_one({"_id": 1}, {"$set": {"title": "a"}}).modified_count == 1
         assert books.find_one({"_id": 1})["list"][:2] == [1, 2]
         direct.shop.later.drop_index("list_1")
-        wait_for(lambda: refused(books) is None, "pushes to be taken again", 10)
+        wait_for(lambda: refused(books) is None, "pushes to be taken again")
         assert spillway.metrics()["spillway_unfit_namespaces"] == 0
 
 

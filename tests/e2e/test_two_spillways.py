@@ -100,7 +100,7 @@ def restart_mongod(cluster):
 
 
 def require_all(direct, writers):
-    by_id = wait_for(lambda: crash.at_rest(direct), "rest", 60, 0.05)
+    by_id = wait_for(lambda: crash.at_rest(direct), "rest", pause=0.05)
     for writer in writers:
         writer.require_kept(by_id[writer.book])
 

@@ -59,7 +59,7 @@ class Mongod(Process):
 
     def start(self):
         super().start()
-        wait_for(self._answers, f"{self.name} to answer", 60, 0.05)
+        wait_for(self._answers, f"{self.name} to answer", pause=0.05)
 
     def _answers(self):
         self.require_running()
@@ -134,10 +134,10 @@ class Cluster:
     def wait_for_primary(self):
         """Until the first member is primary and the others are secondaries."""
         with self.members[0].client() as client:
-            wait_for(lambda: client.admin.command("hello")["isWritablePrimary"], "a primary", 60, 0.05)
+            wait_for(lambda: client.admin.command("hello")["isWritablePrimary"], "a primary", pause=0.05)
         for member in self.members[1:]:
             with member.client() as client:
-                wait_for(lambda: client.admin.command("hello")["secondary"], "a secondary", 60, 0.05)
+                wait_for(lambda: client.admin.command("hello")["secondary"], "a secondary", pause=0.05)
 
     @property
     def primary(self):
@@ -149,15 +149,15 @@ class Cluster:
 
     def wait_for_another(self, before):
         return wait_for(lambda: self.find_primary() not in (None, before) and self.find_primary(),
-                        "another primary", 30, 0.05)
+                        "another primary", pause=0.05)
 
     def wait_for_first(self):
         """The first member takes over again, being preferred."""
-        wait_for(lambda: self.find_primary() is self.primary, "the first member to take over", 30, 0.05)
+        wait_for(lambda: self.find_primary() is self.primary, "the first member to take over", pause=0.05)
 
     def step_down(self, seconds=3):
         """The primary of now gives way; the new one, once there is one."""
-        before = wait_for(self.find_primary, "a primary", 30, 0.05)
+        before = wait_for(self.find_primary, "a primary", pause=0.05)
         with before.client() as client:
             client.admin.command("replSetStepDown", seconds, secondaryCatchUpPeriodSecs=2)
         return self.wait_for_another(before)

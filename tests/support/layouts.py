@@ -198,7 +198,7 @@ def parts(direct, layout, identifier):
 def wait_for_layout(direct, layout, documents):
     for document in documents.values():
         wait_for(lambda: parts(direct, layout, document["_id"]) == layout.stored(document),
-                 f"{document['_id']} of {len(document.get(layout.array) or [])} to rest", 20, 0.02)
+                 f"{document['_id']} of {len(document.get(layout.array) or [])} to rest", pause=0.02)
 
 
 def check_stored(direct, layout, documents):

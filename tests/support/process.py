@@ -45,7 +45,7 @@ def free_port():
         return port
 
 
-def wait_for(condition, what, seconds=30, pause=0.005):
+def wait_for(condition, what, seconds=60, pause=0.005):
     """Polls until condition() is true and returns what it returned; fails after the deadline."""
     deadline = time.monotonic() + seconds
     while True:

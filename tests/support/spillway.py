@@ -95,7 +95,7 @@ class Spillway(Process):
         self.write_file()
         super().start()
         if ready:
-            wait_for(self.ready, f"{self.name} to be ready", 60, 0.02)
+            wait_for(self.ready, f"{self.name} to be ready", pause=0.02)
 
     def write_file(self):
         self.file.touch(mode=0o600)  # it may hold a password

@@ -419,9 +419,9 @@ def test_without_a_server_it_starts_and_is_ready_later():
     with relay.server:
         try:
             relay.spillway.start(ready=False)
-            wait_for(lambda: relay.spillway.admin("/readyz")[0] == 503, "the admin page", 60)
+            wait_for(lambda: relay.spillway.admin("/readyz")[0] == 503, "the admin page")
             assert relay.spillway.admin("/healthz")[0] == 200
             relay.server.replies["hello"] = lambda _: hello
-            wait_for(relay.spillway.ready, "Spillway to be ready", 60)
+            wait_for(relay.spillway.ready, "Spillway to be ready")
         finally:
             relay.spillway.__exit__()
