@@ -192,7 +192,7 @@ class Twins:
 def twins(ruled=tuple(RULED)):
     """A context in which the arms of these names are at work."""
     rules = {name: _rules(name, RULED[name]) for name in ruled}
-    with Cluster() as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
+    with Cluster(durable=False) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
         made = Twins(cluster, spillway, rules)
         try:
             yield made
