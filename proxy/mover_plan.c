@@ -239,6 +239,29 @@ static enum state find_state(const struct rule *rule, struct bytes document, str
 	return STATE_BROKEN;
 }
 
+/* As the rule would have it: false where the array is no BSON. */
+static bool measure_by_rule(struct plan *plan, const struct rule *rule)
+{
+	int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
+	size_t size = rule->max_bytes > EMPTY_ARRAY ? (size_t)rule->max_bytes - EMPTY_ARRAY : 0;
+
+	return measure(plan, most, size);
+}
+
+static bool within_bounds(const struct plan *plan, const struct rule *rule)
+{
+	return plan->length <= rule->threshold && plan->array.length <= (size_t)rule->max_bytes;
+}
+
+/* Between the look and the birth another array may have come, of which another head is to stay. */
+static bool born_wrong(const struct plan *plan, const struct rule *rule)
+{
+	struct plan fresh = *plan;
+
+	return plan->moved == 0 && measure_by_rule(&fresh, rule) &&
+	       (fresh.head != plan->head || within_bounds(&fresh, rule));
+}
+
 static struct plan plan_spilled(struct plan plan, const struct rule *rule, struct bytes document)
 {
 	const char *why;
@@ -247,10 +270,10 @@ static struct plan plan_spilled(struct plan plan, const struct rule *rule, struc
 	if (!measure(&plan, head, SIZE_MAX))
 		return with_reason(plan, PLAN_BROKEN, "the array is no BSON");
 	plan.head = head;
-	if (plan.length <= head) {
-		plan.kind = plan.moved == 0 ? PLAN_UNDO : PLAN_REST;
-		return plan;
-	}
+	if (born_wrong(&plan, rule))
+		return with_reason(plan, PLAN_UNDO, NULL);
+	if (plan.length <= head)
+		return with_reason(plan, PLAN_REST, NULL);
 	why = never_moved(rule, document, &plan);
 	return why ? with_reason(plan, PLAN_LEAVE, why) : with_reason(plan, PLAN_MOVE, NULL);
 }
@@ -258,13 +281,11 @@ static struct plan plan_spilled(struct plan plan, const struct rule *rule, struc
 static struct plan plan_unspilled(struct plan plan, const struct rule *rule, struct bytes document,
 				  enum state state)
 {
-	int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
-	size_t size = rule->max_bytes > EMPTY_ARRAY ? (size_t)rule->max_bytes - EMPTY_ARRAY : 0;
 	const char *why;
 
-	if (!measure(&plan, most, size))
+	if (!measure_by_rule(&plan, rule))
 		return with_reason(plan, PLAN_BROKEN, "the array is no BSON");
-	if (plan.length <= rule->threshold && plan.array.length <= (size_t)rule->max_bytes) {
+	if (within_bounds(&plan, rule)) {
 		plan.kind = state == STATE_EMPTY ? PLAN_TIDY : PLAN_REST;
 		return plan;
 	}

@@ -7,13 +7,13 @@
 #include "rules/rules.h"
 
 enum plan_kind {
-	PLAN_REST,  /* within its bounds, or no array to move */
-	PLAN_LEAVE, /* an outlier that must never be moved: `why` */
-	PLAN_BIRTH, /* an outlier without state: M1 */
-	PLAN_MOVE,  /* a tail beyond the head: M2 to M4 */
-	PLAN_UNDO, /* a generation that holds nothing, of an array within its bounds: its state goes
-		    */
-	PLAN_TIDY, /* `_spill: {}` is all that is left of the state: it goes */
+	PLAN_REST,   /* within its bounds, or no array to move */
+	PLAN_LEAVE,  /* an outlier that must never be moved: `why` */
+	PLAN_BIRTH,  /* an outlier without state: M1 */
+	PLAN_MOVE,   /* a tail beyond the head: M2 to M4 */
+	PLAN_UNDO,   /* a generation that holds nothing, of an array within its bounds, or with
+			another   head than the rule's: its state goes */
+	PLAN_TIDY,   /* `_spill: {}` is all that is left of the state: it goes */
 	PLAN_BROKEN, /* not a document that Spillway could have written: `why` */
 };
 

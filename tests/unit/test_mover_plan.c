@@ -136,6 +136,19 @@ Test(mover_plan, a_state_that_holds_nothing_is_taken_away)
 	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], '_spill': {'other': {}}}", PLAN_REST);
 }
 
+/* The array was set between the look and M1. */
+Test(mover_plan, a_state_born_of_another_array_is_taken_away)
+{
+	struct rule fat = rule;
+
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(0, 0) "}", PLAN_UNDO);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3], " STATE(0, 0) "}", PLAN_UNDO);
+	expect(&rule, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(0, 1) "}", PLAN_MOVE);
+	fat.max_bytes = 5 + 2 * 7;
+	expect(&fat, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(3, 0) "}", PLAN_UNDO);
+	expect(&fat, "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(2, 0) "}", PLAN_MOVE);
+}
+
 /* A pipeline update of such a document aborts mongod 6.0. */
 Test(mover_plan, a_document_in_which_a_name_stands_twice_is_left_alone)
 {
