@@ -226,8 +226,8 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	if (round.elements > 0)
 		atomic_store(&mover->metrics->mover_lag_microseconds,
 			     1000 * (mover_clock() - work->due_since));
-	/* Whoever ended the generation has looked before that; a transaction's end came later. */
-	if (round.stored_in_vain || work->unsettled)
+	/* Whoever ended the generation has looked before that. */
+	if (round.stored_in_vain)
 		mover_queue_look(mover->garbage, work->target, work->id_type, work->id,
 				 mover_clock());
 	tell(mover, work, &round, end);
@@ -692,8 +692,7 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 	}
 	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
 			      note->reason == MOVER_DELETED))
-		mover_queue_look(mover->garbage, target, note->id_type, note->id,
-				 now + GARBAGE_WINDOW_MS);
+		mover_queue_look_behind(mover->garbage, target, note, now, now + GARBAGE_WINDOW_MS);
 	if (note->reason == MOVER_SOMEWHERE)
 		mover_sweep_soon(mover, target);
 	else if (note->reason == MOVER_DELETED)

@@ -363,6 +363,14 @@ static uint64_t time_of(struct bytes operation_time)
 	return operation_time.length == 8 ? (uint64_t)load_int64(operation_time.data) : 0;
 }
 
+static void take_unsettled(struct mover_work *work, const struct mover_note *note, int64_t now)
+{
+	if (note->unsettled) {
+		work->unsettled = true;
+		work->unsettled_from = now;
+	}
+}
+
 static void merge_note(struct mover_queue *queue, struct mover_work *work,
 		       const struct mover_note *note, int64_t now)
 {
@@ -374,10 +382,7 @@ static void merge_note(struct mover_queue *queue, struct mover_work *work,
 	work->edited |= note->reason == MOVER_EDITED;
 	if (when > work->noted_time)
 		work->noted_time = when;
-	if (note->unsettled) {
-		work->unsettled = true;
-		work->unsettled_from = now;
-	}
+	take_unsettled(work, note, now);
 	if (work->taken) {
 		work->touched = true;
 		work->due = due_of(work, note, now);
@@ -435,21 +440,42 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 	return work != NULL;
 }
 
-void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
-		      struct bytes id, int64_t due)
+/* The entry, due by then; NULL where the queue is full. */
+static struct mover_work *look_by(struct mover_queue *queue, const struct subject *subject,
+				  int64_t due)
 {
-	struct subject subject = {.target = target, .type = id_type, .id = id};
-	struct mover_work *work;
+	struct mover_work *work = entry_of(queue, subject, due);
 
-	pthread_mutex_lock(&queue->lock);
-	subject.hash = work_hash(queue, target, id_type, id);
-	work = entry_of(queue, &subject, due);
 	if (work && work->taken) {
 		work->due = work->touched && work->due < due ? work->due : due;
 		work->touched = true;
 	} else if (work && (work->place == NOWHERE || due < work->due)) {
 		schedule(queue, work, due);
 	}
+	return work;
+}
+
+void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
+		      struct bytes id, int64_t due)
+{
+	struct subject subject = {.target = target, .type = id_type, .id = id};
+
+	pthread_mutex_lock(&queue->lock);
+	subject.hash = work_hash(queue, target, id_type, id);
+	look_by(queue, &subject, due);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void mover_queue_look_behind(struct mover_queue *queue, struct mover_target *target,
+			     const struct mover_note *note, int64_t now, int64_t due)
+{
+	struct subject subject = subject_of(queue, target, note);
+	struct mover_work *work;
+
+	pthread_mutex_lock(&queue->lock);
+	work = look_by(queue, &subject, due);
+	if (work)
+		take_unsettled(work, note, now);
 	pthread_mutex_unlock(&queue->lock);
 }
 

@@ -79,6 +79,9 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 /* As a note that says CHANGED, but due at `due`. */
 void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
 		      struct bytes id, int64_t due);
+/* The same for the document that a note names; what is unsettled is looked at several times. */
+void mover_queue_look_behind(struct mover_queue *queue, struct mover_target *target,
+			     const struct mover_note *note, int64_t now, int64_t due);
 
 /* Takes what is due: either one outlier, or one filter, or up to MOVER_TAKE_MAX documents of one
  * target of which nothing is known. 0 where nothing is due; `*next` is then when something will be

@@ -261,6 +261,25 @@ def test_a_push_in_a_transaction_is_found_after_its_commit(client, direct, clust
     assert client.shop.plain.find_one({"_id": "slow"})["list"] == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+def test_what_a_transaction_leaves_is_cleared_after_its_commit(client, direct, cluster, how):
+    if not cluster.replica_set:
+        return  # no transactions there
+    client.shop.plain.insert_one({"_id": how, "list": list(range(9))})
+    settle(direct, "plain")
+    with client.start_session() as session, session.start_transaction():
+        if how == "deleted":
+            client.shop.plain.delete_one({"_id": how}, session=session)
+        else:
+            client.shop.plain.update_one({"_id": how}, {"$set": {"list": []}}, session=session)
+        # Looked at meanwhile, and alive.
+        client.shop.plain.insert_one({"_id": f"{how} too", "list": list(range(9))})
+        settle(direct, "plain")
+        client.shop.plain.delete_one({"_id": f"{how} too"})
+        wait_for(lambda: not parts(direct, "plain_list_overflow", f"{how} too"), "another's garbage")
+    wait_for(lambda: not parts(direct, "plain_list_overflow", how), "its garbage")
+
+
 def test_identifiers_of_any_type(client, direct):
     identifiers = [None, 1.5, "text", {"a": 1, "b": [1]}, Binary(b"12", 4), bson.ObjectId(), True,
                    bson.Decimal128("3.10"), datetime.datetime(2020, 1, 1), bson.MinKey()]

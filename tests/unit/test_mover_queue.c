@@ -346,6 +346,24 @@ Test(mover_queue, what_is_remembered_of_a_document_ends_with_it)
 	mover_queue_free(queue);
 }
 
+Test(mover_queue, what_is_behind_an_unsettled_note_is_looked_at_again)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note gone = note_of(MOVER_DELETED, "a", 0);
+
+	mover_queue_look_behind(queue, &target, &gone, 0, 20);
+	cr_assert_eq(take(queue, 20), 1);
+	settle(queue, 1, 30);
+	cr_assert_eq(mover_queue_count(queue), 0);
+	gone.unsettled = true;
+	mover_queue_look_behind(queue, &target, &gone, 100, 120);
+	cr_assert_eq(take(queue, 120), 1);
+	settle(queue, 1, 130);
+	cr_assert_eq(take(queue, 1099), 0);
+	cr_assert_eq(take(queue, 1100), 1);
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, a_known_outlier_is_not_asked_about)
 {
 	struct mover_queue *queue = mover_queue_new();
