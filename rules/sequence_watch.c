@@ -2,7 +2,11 @@
  * asked whether all documents are whole; after a change the mover tends the overflow.
  *
  *   SOURCE_ASKED  find {_spill ...}                  some: refused
- *   SENT          the client's command               done: TEND for each rule, then the reply */
+ *   SENT          the client's command               done: TEND for each rule, then the reply
+ *
+ * A rename from one ruled name to another asks once more, since a tail may have moved in between:
+ *   TARGET_ASKED  find {_spill ...} by the new name  none: TEND
+ *   BACK          the rename the other way round     then an error; the overflow is left alone */
 #include "protocol/writer.h"
 #include "rules/match_inner.h"
 #include "rules/sequence_inner.h"
@@ -15,6 +19,8 @@ enum watch_step {
 	WATCH_BEGINS,
 	WATCH_SOURCE_ASKED,
 	WATCH_SENT,
+	WATCH_TARGET_ASKED,
+	WATCH_BACK,
 	WATCH_TENDED,
 };
 
@@ -31,15 +37,16 @@ static struct watch *watch_of(struct sequence *sequence)
 
 /* ---- renameCollection: is every document whole? ---- */
 
-static enum sequence_outcome ask_source(struct sequence *sequence,
-					const struct sequence_input *input)
+/* Asks the collection of this full name for a document that is not whole. */
+static enum sequence_outcome ask(struct sequence *sequence, const struct sequence_input *input,
+				 struct bytes full_name, enum watch_step step)
 {
 	struct bytes database, collection;
 	size_t body = sequence_begin_command(sequence), document, condition;
 	struct buffer *out = &sequence->buffer;
 	auto_free char *name = NULL;
 
-	require(match_split_name(sequence->match.command.collection, &database, &collection));
+	require(match_split_name(full_name, &database, &collection));
 	name = must_strndup((const char *)database.data, database.length);
 	writer_text(out, "find", collection);
 	document = writer_open_document(out, "filter");
@@ -54,7 +61,7 @@ static enum sequence_outcome ask_source(struct sequence *sequence,
 	writer_int32(out, "limit", 1);
 	writer_bool(out, "singleBatch", true);
 	sequence_write_read_fields(sequence, input, name, (struct bytes){0});
-	sequence->step = WATCH_SOURCE_ASKED;
+	sequence->step = step;
 	return sequence_send_command(sequence, body);
 }
 
@@ -134,16 +141,69 @@ static enum sequence_outcome tend_next(struct sequence *sequence)
 	return SEQUENCE_TEND;
 }
 
-static enum sequence_outcome take_reply(struct sequence *sequence, struct packet *reply)
+static struct bytes new_name(const struct sequence *sequence)
+{
+	struct bytes name;
+
+	require(element_string(&sequence->match.command.fields[FIELD_TO], &name));
+	return name;
+}
+
+static enum sequence_outcome take_reply(struct sequence *sequence,
+					const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
 
 	if (!match->namespace || match->tending == MOVER_TEND_NOTHING ||
-	    !has_changed(sequence, reply))
-		return sequence_pass(sequence, reply);
+	    !has_changed(sequence, input->reply))
+		return sequence_pass(sequence, input->reply);
+	watch_of(sequence)->reply = packet_steal(input->reply);
+	if (match->onto && match->onto != match->namespace)
+		return ask(sequence, input, new_name(sequence), WATCH_TARGET_ASKED);
 	watch_of(sequence)->renamed = match->onto != NULL;
-	watch_of(sequence)->reply = packet_steal(reply);
 	return tend_next(sequence);
+}
+
+static enum sequence_outcome rename_back(struct sequence *sequence)
+{
+	size_t body = sequence_begin_command(sequence);
+	struct buffer *out = &sequence->buffer;
+
+	writer_text(out, "renameCollection", new_name(sequence));
+	writer_text(out, "to", sequence->match.command.collection);
+	writer_string(out, "$db", "admin");
+	sequence_write_cursor_fields(sequence);
+	sequence->step = WATCH_BACK;
+	return sequence_send_command(sequence, body);
+}
+
+/* Whether it was whole can't be known where the reply says nothing: then it is taken for torn. */
+static enum sequence_outcome take_target(struct sequence *sequence, struct packet *reply)
+{
+	struct reply_summary summary;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
+	    !summary.ok || summary.cursor.length == 0 || found_some(summary.cursor))
+		return rename_back(sequence);
+	watch_of(sequence)->renamed = true;
+	return tend_next(sequence);
+}
+
+static enum sequence_outcome take_back(struct sequence *sequence, const struct packet *reply)
+{
+	struct reply_summary summary;
+	bool back = reply->kind == PACKET_MESSAGE &&
+		    reply_summarise(reply->message.body, &summary) && summary.ok;
+
+	return sequence_fail(
+		sequence, ERROR_COMMAND_NOT_SUPPORTED,
+		back ? "Spillway: parts of its documents' arrays went to the overflow while the "
+		       "collection was renamed: it has its old name again (a collection that had "
+		       "the new name and was to be dropped is dropped)"
+		     : "Spillway: parts of its documents' arrays went to the overflow while the "
+		       "collection was renamed, and it can't be given its old name: do that "
+		       "straight at the server, or they can't be read",
+		NULL);
 }
 
 static enum sequence_outcome watch_resume(struct sequence *sequence,
@@ -151,11 +211,18 @@ static enum sequence_outcome watch_resume(struct sequence *sequence,
 {
 	switch ((enum watch_step)sequence->step) {
 	case WATCH_BEGINS:
-		return sequence->match.onto ? ask_source(sequence, input) : send_client_s(sequence);
+		return sequence->match.onto
+			       ? ask(sequence, input, sequence->match.command.collection,
+				     WATCH_SOURCE_ASKED)
+			       : send_client_s(sequence);
 	case WATCH_SOURCE_ASKED:
 		return take_source(sequence, input->reply);
 	case WATCH_SENT:
-		return take_reply(sequence, input->reply);
+		return take_reply(sequence, input);
+	case WATCH_TARGET_ASKED:
+		return take_target(sequence, input->reply);
+	case WATCH_BACK:
+		return take_back(sequence, input->reply);
 	case WATCH_TENDED:
 		return tend_next(sequence);
 	}

@@ -1,5 +1,6 @@
 """drop, renameCollection and dropDatabase of ruled namespaces: the overflow goes along, what is alive stays."""
 
+import concurrent.futures
 import threading
 
 import pymongo
@@ -8,6 +9,7 @@ from pymongo.errors import OperationFailure
 
 from support.cluster import Cluster
 from support.process import wait_for
+from support.shim import Shim
 from support.spillway import Spillway
 
 LONG = list(range(40))
@@ -176,6 +178,27 @@ def test_a_rename_between_namespaces_of_one_rule(client, direct):
     spill(client.many.three, direct)
     refused(lambda: client.many.three.rename("four"), "'many'", "overflow", "stay behind")
     assert client.many.three.find_one()["list"] == LONG
+
+
+def test_a_rename_goes_back_where_a_tail_moves_meanwhile(cluster, direct):
+    """Between the look whether all is whole and the rename."""
+    looked = threading.Event()
+
+    def wait_for_the_move(request):
+        if request.name == "renameCollection" and not looked.is_set():
+            looked.set()
+            wait_for(lambda: direct.many.five.find_one({"list": LONG[:3]}), "the tail to move")
+
+    with Shim(cluster.primary.port, wait_for_the_move) as shim, Spillway([shim], [RULES[-1]]) as held, \
+            pymongo.MongoClient("127.0.0.1", held.port, directConnection=True) as client:
+        client.many.five.insert_one({"_id": 1, "list": []})
+        with concurrent.futures.ThreadPoolExecutor(1) as other:
+            renamed = other.submit(client.many.five.rename, "six")
+            looked.wait()
+            client.many.five.update_one({"_id": 1}, {"$push": {"list": {"$each": LONG}}})
+            refused(renamed.result, "old name")
+        assert client.many.five.find_one() == {"_id": 1, "list": LONG}
+        assert not client.many.six.find_one()
 
 
 def test_a_collection_may_be_renamed_onto_a_ruled_name(client, direct):

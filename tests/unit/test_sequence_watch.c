@@ -129,18 +129,44 @@ Test(sequence_watch, a_rename_whose_source_can_t_be_read_does_not_go_out)
 	play_close(&play);
 }
 
+#define WITHIN "{'renameCollection': 'tenant_1.posts', 'to': 'tenant_2.posts', '$db': 'admin'}"
+
 Test(sequence_watch, a_rename_within_one_pattern_tends_both_names)
 {
-	play_command(
-		&play,
-		"{'renameCollection': 'tenant_1.posts', 'to': 'tenant_2.posts', '$db': 'admin'}",
-		VERDICT_WATCH);
+	play_command(&play, WITHIN, VERDICT_WATCH);
 	play_reply(&play, FOUND(""));
 	play_reply(&play, "{'ok': 1.0}");
+	play_expect_helper(&play, "{'find': 'posts', 'filter': {'_spill': {'$exists': true, '$ne': "
+				  "{}}}, 'projection': {'_id': 1}, 'limit': 1, 'singleBatch': "
+				  "true, '$db': 'tenant_2', " NEAREST "}");
+	play_reply(&play, FOUND(""));
 	cr_assert(bytes_are(play.sequence->move.database, "tenant_1"));
 	play_tended(&play, "posts", "posts");
 	cr_assert(bytes_are(play.sequence->move.database, "tenant_2"));
 	play_tended(&play, "posts", "posts");
-	play_expect_passed(&play);
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert_eq(play_notes(&play), 1);
 	play_close(&play);
+}
+
+/* The overflow is not tended: what moved is there. */
+Test(sequence_watch, a_rename_during_which_a_tail_moved_goes_back)
+{
+	static const struct {
+		const char *reply, *said;
+	} cases[] = {{"{'ok': 1.0}", "its old name again"},
+		     {"{'ok': 0.0, 'errmsg': 'exists', 'code': 48}", "straight at the server"}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		play_command(&play, WITHIN, VERDICT_WATCH);
+		play_reply(&play, FOUND(""));
+		play_reply(&play, "{'ok': 1.0}");
+		play_reply(&play, FOUND("{'_id': 1}"));
+		play_expect_helper(&play, "{'renameCollection': 'tenant_2.posts', 'to': "
+					  "'tenant_1.posts', '$db': 'admin'}");
+		play_reply(&play, cases[i].reply);
+		play_expect_error(&play, 115, cases[i].said);
+		cr_assert_eq(play_notes(&play), 0);
+		play_close(&play);
+	}
 }
