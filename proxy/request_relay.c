@@ -400,8 +400,9 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 		session->request_wanted = 0;
 		used = request_consume(session, bytes, NULL);
 		if (used < bytes.length && session->state != SESSION_CLOSING)
-			buffer_append(&session->request_held, bytes.data + used,
-				      bytes.length - used);
+			session_keep(&session->request_held,
+				     (struct bytes){bytes.data + used, bytes.length - used},
+				     session->request_wanted);
 	}
 	session_update_reading(session);
 }

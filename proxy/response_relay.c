@@ -225,7 +225,9 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (used < bytes.length)
-		buffer_append(&session->response_held, bytes.data + used, bytes.length - used);
+		session_keep(&session->response_held,
+			     (struct bytes){bytes.data + used, bytes.length - used},
+			     session->response_wanted);
 	if (session->waiting && session->pending.count == 0) {
 		session->waiting = false;
 		session_advance(session, NULL, false);

@@ -198,6 +198,12 @@ bool session_gives_up(const struct session *session)
 	return session_memory_short(session, 0) && claims_give_up(&session->claim);
 }
 
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
+{
+	buffer_reserve(held, least(wanted, 2 * bytes.length));
+	buffer_append(held, bytes.data, bytes.length);
+}
+
 void session_hold(struct buffer *held, struct bytes bytes)
 {
 	if (held->length > 0 &&

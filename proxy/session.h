@@ -142,6 +142,10 @@ void session_free_if_gone(struct session *session);
  * be NULL). */
 struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner);
 
+/* Keeps the first bytes of a frame, `wanted` of which are awaited, with room for more: for as many
+ * again at most. */
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted);
+
 /* Adds bytes that were just read to those that wait; they may already stand there
  * (session_on_alloc). */
 void session_hold(struct buffer *held, struct bytes bytes);
