@@ -10,9 +10,9 @@
 
 /* What may stand in the command, once: with anything else the whole matcher has to look. */
 #define PLAIN_FIELDS \
-	(BIT(FIELD_DB) | BIT(FIELD_FILTER) | BIT(FIELD_LSID) | BIT(FIELD_CLUSTER_TIME) | \
-	 BIT(FIELD_READ_PREFERENCE) | BIT(FIELD_READ_CONCERN) | BIT(FIELD_MAX_TIME) | \
-	 BIT(FIELD_BATCH_SIZE) | BIT(FIELD_COLLATION) | BIT(FIELD_COMMENT) | \
+	(BIT(FIELD_DB) | BIT(FIELD_FILTER) | BIT(FIELD_SORT) | BIT(FIELD_LSID) | \
+	 BIT(FIELD_CLUSTER_TIME) | BIT(FIELD_READ_PREFERENCE) | BIT(FIELD_READ_CONCERN) | \
+	 BIT(FIELD_MAX_TIME) | BIT(FIELD_BATCH_SIZE) | BIT(FIELD_COLLATION) | BIT(FIELD_COMMENT) | \
 	 BIT(FIELD_API_VERSION) | BIT(FIELD_API_STRICT) | BIT(FIELD_API_DEPRECATION))
 
 _Static_assert(FIELD_COUNT <= 64, "a bit for each field");
@@ -20,7 +20,7 @@ _Static_assert(FIELD_COUNT <= 64, "a bit for each field");
 struct plain {
 	struct bytes collection;
 	struct bytes database;
-	struct bytes filter;
+	struct bytes filter, sort; /* without data where there is none */
 };
 
 /* False where nothing is to be told of the field without guessing. */
@@ -35,11 +35,10 @@ static bool take_field(const struct element *element, uint64_t *allowed, struct 
 	*allowed &= ~BIT(field);
 	if (field == FIELD_DB)
 		return element_string(element, &plain->database);
-	if (field == FIELD_FILTER && element->type != BSON_BYTE_DOCUMENT)
-		return false;
-	if (field == FIELD_FILTER)
-		plain->filter = element->value;
-	return true;
+	if (field != FIELD_FILTER && field != FIELD_SORT)
+		return true;
+	*(field == FIELD_SORT ? &plain->sort : &plain->filter) = element->value;
+	return element->type == BSON_BYTE_DOCUMENT;
 }
 
 static inline bool open_first(struct bytes document, struct cursor *cursor, struct element *first)
@@ -64,16 +63,21 @@ static bool read_command(struct bytes body, struct plain *plain)
 }
 
 /* A condition on `_id` alone is the most common of all, and no rule is on that. */
-static bool reads_no_array(struct bytes filter, const struct ruled_namespace *namespace)
+static bool is_of_id(struct bytes filter)
 {
 	struct cursor cursor;
 	struct element condition;
 
-	if (!filter.data ||
-	    (open_first(filter, &cursor, &condition) && element_is(&condition, "_id") &&
-	     cursor_next(&cursor, &condition) == CURSOR_END))
-		return true;
-	return reads_of_filter(filter, namespace).kind == READS_NOTHING;
+	return open_first(filter, &cursor, &condition) && element_is(&condition, "_id") &&
+	       cursor_next(&cursor, &condition) == CURSOR_END;
+}
+
+static bool reads_no_array(const struct plain *plain, const struct ruled_namespace *namespace)
+{
+	if (plain->filter.data && !is_of_id(plain->filter) &&
+	    reads_of_filter(plain->filter, namespace).kind != READS_NOTHING)
+		return false;
+	return !plain->sort.data || reads_of_keys(plain->sort, namespace).kind == READS_NOTHING;
 }
 
 must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,
@@ -88,7 +92,7 @@ must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,
 	    rule_set_short_view(namespace_cache_rules(cache), plain.database, plain.collection))
 		return false;
 	found = namespace_cache_find(cache, plain.database, plain.collection, &full);
-	if (!found || !reads_no_array(plain.filter, found))
+	if (!found || !reads_no_array(&plain, found))
 		return false;
 	*namespace = found;
 	return true;

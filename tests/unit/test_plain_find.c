@@ -40,6 +40,8 @@ Test(plain_find, what_says_nothing_of_an_array_is_plain)
 		"'shop'}",
 		"{'find': 'books', 'filter': {'$or': [{'a': 1}, {'b.f': 1}]}, '$db': 'shop'}",
 		"{'find': 'posts', 'filter': {'_id': 1}, '$db': 'tenant_1'}",
+		"{'find': 'books', 'sort': {'a': 1, '_id': -1, 'b.f': 1, '$natural': 1}, '$db': "
+		"'shop'}",
 		"{'find': 'books', 'skip': 1, 'maxTimeMS': 5, 'batchSize': 2, 'comment': 'f', "
 		"'collation': {'locale': 'de'}, 'readConcern': {}, 'apiVersion': '1', '$db': "
 		"'shop', "
@@ -74,7 +76,9 @@ Test(plain_find, what_needs_another_look_is_not)
 		"{'find': 'books', 'filter': {'$expr': {'$gt': [{'$size': '$f'}, 1]}}, '$db': "
 		"'shop'}",
 		"{'find': 'books', 'projection': {'a': 1}, '$db': 'shop'}",
-		"{'find': 'books', 'sort': {'f': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'sort': {'a': 1, 'f': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'sort': {'_spill.f.n': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'sort': 1, '$db': 'shop'}",
 		"{'find': 'books', 'hint': 'a_1', '$db': 'shop'}",
 		"{'find': 'books', 'let': {'a': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'min': {'a': 1}, '$db': 'shop'}",
