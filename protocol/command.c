@@ -80,7 +80,7 @@ __attribute__((constructor)) static void count_shorter(void)
 	}
 }
 
-static enum command_field field_of(struct bytes name)
+enum command_field command_field_of(struct bytes name)
 {
 	if (name.length == 0 || name.length > LONGEST_NAME)
 		return FIELD_COUNT;
@@ -99,7 +99,7 @@ static void take_field(struct command *command, const struct element *element)
 
 	if (bytes_equal(element->name, command->first.name))
 		command->duplicate = true;
-	field = field_of(element->name);
+	field = command_field_of(element->name);
 	if (field == FIELD_COUNT)
 		return;
 	if (command->fields[field].type != 0)

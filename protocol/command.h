@@ -67,6 +67,9 @@ struct command {
 			   twice: nobody may guess which one counts */
 };
 
+/* The field of this name; FIELD_COUNT where the program looks at none. */
+enum command_field command_field_of(struct bytes name);
+
 /* False where the body's top level is broken: it holds no more than what came before. */
 must_check bool command_parse(struct bytes body, struct command *command);
 

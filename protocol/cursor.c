@@ -29,8 +29,14 @@ must_check bool cursor_open_prefix(struct cursor *cursor, struct bytes prefix, s
 
 must_check bool cursor_open(struct cursor *cursor, struct bytes document)
 {
-	return cursor_open_prefix(cursor, document, document.length) &&
-	       cursor->end + 1 == document.data + document.length;
+	if (document.length < SHORTEST_DOCUMENT ||
+	    (size_t)load_int32(document.data) != document.length ||
+	    document.data[document.length - 1] != 0)
+		return false;
+	cursor->at = document.data + 4;
+	cursor->end = document.data + document.length - 1;
+	cursor->missing = 0;
+	return true;
 }
 
 /* What a type says of its value. A length is read and checked without asking which type it is. */
@@ -87,14 +93,11 @@ static const struct value_shape shapes[256] = {
 	[0x80 ... 0xfe] = UNUSUAL,
 };
 
-/* The bytes end before the element does: its value is `length` bytes long at least. */
-static __attribute__((noinline)) enum cursor_step cursor_shortage(const struct cursor *cursor,
-								  const uint8_t *value,
-								  size_t length)
+/* The bytes end before the element does: of its value, `length` bytes long at least, `there` are
+ * there. */
+static enum cursor_step cursor_shortage(const struct cursor *cursor, size_t there, size_t length)
 {
-	size_t left = (size_t)(cursor->end - value) + cursor->missing;
-
-	return length < left ? CURSOR_PARTIAL : CURSOR_INVALID;
+	return length < there + cursor->missing ? CURSOR_PARTIAL : CURSOR_INVALID;
 }
 
 static inline enum cursor_step take_value(struct cursor *cursor, struct element *element,
@@ -123,7 +126,7 @@ static __attribute__((noinline)) enum cursor_step take_unusual(struct cursor *cu
 	if (nul)
 		nul = memchr(nul + 1, 0, there - (size_t)(nul + 1 - value));
 	if (!nul)
-		return cursor_shortage(cursor, value, there);
+		return cursor_shortage(cursor, there, there);
 	return take_value(cursor, element, value, (size_t)(nul + 1 - value));
 }
 
@@ -137,11 +140,11 @@ static inline enum cursor_step take_named(struct cursor *cursor, struct element 
 	if (there >= 4)
 		length += (uint32_t)load_int32(value) & shape->counted;
 	else if (shape->counted)
-		return cursor_shortage(cursor, value, 4);
+		return cursor_shortage(cursor, there, 4);
 	if (length < shape->least)
 		return shape->counted ? CURSOR_INVALID : take_unusual(cursor, element, value);
 	if (length > there)
-		return cursor_shortage(cursor, value, length);
+		return cursor_shortage(cursor, there, length);
 	if (value[(ptrdiff_t)length - shape->nul] & shape->wrong)
 		return CURSOR_INVALID;
 	return take_value(cursor, element, value, length);
@@ -156,7 +159,7 @@ static __attribute__((noinline)) enum cursor_step take_long_named(struct cursor 
 	if (name < cursor->end)
 		nul = memchr(name, 0, (size_t)(cursor->end - name));
 	if (!nul)
-		return cursor_shortage(cursor, cursor->end, 0);
+		return cursor_shortage(cursor, 0, 0);
 	return take_named(cursor, element, nul + 1);
 }
 

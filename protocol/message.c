@@ -126,6 +126,16 @@ must_check bool message_parse(struct bytes frame, struct message *message)
 	return true;
 }
 
+must_check bool message_lone_body(struct bytes frame, struct bytes *body)
+{
+	if (frame.length <= BODY_START || load_int32(frame.data + 12) != OPCODE_MESSAGE ||
+	    load_int32(frame.data + FRAME_HEADER_LENGTH) != 0 ||
+	    frame.data[BODY_START] != SECTION_BODY)
+		return false;
+	*body = (struct bytes){frame.data + BODY_START + 1, frame.length - BODY_START - 1};
+	return true;
+}
+
 must_check bool message_next_document(struct bytes *documents, struct bytes *document)
 {
 	size_t length = document_length(*documents);

@@ -34,6 +34,10 @@ struct message {
  * is not known, unknown required flags, lengths that don't add up. The checksum is not verified. */
 must_check bool message_parse(struct bytes frame, struct message *message);
 
+/* The body of a whole OP_MSG frame that has nothing else: no flags, no sequence, no checksum. False
+ * of all others. Its length is for who opens it to check. */
+must_check bool message_lone_body(struct bytes frame, struct bytes *body);
+
 /* The documents of a sequence in turn: advances `documents`; false at its end. */
 must_check bool message_next_document(struct bytes *documents, struct bytes *document);
 

@@ -5,6 +5,9 @@
 #include "proxy/log.h"
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "rules/plain_find.h"
+
+#define FIND_LONGEST 4096 /* what is kept of one is in no sum of memory */
 
 static void request_forward(struct session *session, struct bytes bytes)
 {
@@ -228,6 +231,25 @@ static void request_on_shed(struct session *session)
 	}
 }
 
+/* A find that goes out as it came: only its bytes are kept, for the sequence that its reply may
+ * have to go through. */
+static bool request_send_find(struct session *session, struct bytes frame)
+{
+	struct session_find *find = &session->find;
+
+	if (session->refused || frame.length > FIND_LONGEST || session->pending.count > 0 ||
+	    !plain_find(session->loop->namespaces, frame, &find->namespace))
+		return false;
+	buffer_append(&find->request, frame.data, frame.length);
+	find->asked = uv_now(&session->loop->uv);
+	pending_push(&session->pending,
+		     (struct pending_entry){load_int32(frame.data + 4), PENDING_FIND, false});
+	session_set_state(session, SESSION_REWRITING);
+	session_works(session);
+	metric_add(&session->loop->metrics->commands_sequenced, 1);
+	return true;
+}
+
 /* Decides about the frame at the start of `bytes`. */
 static enum request_step request_look(struct session *session, struct bytes bytes, size_t *length)
 {
@@ -259,10 +281,14 @@ static enum request_step request_look(struct session *session, struct bytes byte
 		session->request_wanted = bytes.length + 1;
 		return REQUEST_WAIT;
 	case MATCH_WHOLE:
-		if (bytes.length >= *length)
+		if (bytes.length < *length) {
+			session->request_wanted = *length;
+			return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
+		}
+		if (!request_send_find(session, (struct bytes){bytes.data, *length}))
 			return REQUEST_TAKE;
-		session->request_wanted = *length;
-		return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
+		session->request_left = *length;
+		return REQUEST_CUT;
 	}
 	require(!"unreachable");
 }
@@ -374,8 +400,9 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 		session->request_wanted = 0;
 		used = request_consume(session, bytes, NULL);
 		if (used < bytes.length && session->state != SESSION_CLOSING)
-			buffer_append(&session->request_held, bytes.data + used,
-				      bytes.length - used);
+			session_keep(&session->request_held,
+				     (struct bytes){bytes.data + used, bytes.length - used},
+				     session->request_wanted);
 	}
 	session_update_reading(session);
 }

@@ -106,9 +106,13 @@ static void response_take(struct session *session, struct bytes bytes,
 			  const struct frame_header *header, enum pending_kind kind,
 			  struct buffer *owner)
 {
-	struct buffer frame = session_take_frame(bytes, (size_t)header->length, owner);
+	struct buffer frame;
 	struct packet packet;
 
+	if (kind == PENDING_FIND &&
+	    session_answer_find(session, (struct bytes){bytes.data, (size_t)header->length}))
+		return;
+	frame = session_take_frame(bytes, (size_t)header->length, owner);
 	packet_read(&packet, &frame);
 	if (packet.kind == PACKET_BROKEN)
 		session_close(session, SESSION_END_DONE);
@@ -116,6 +120,8 @@ static void response_take(struct session *session, struct bytes bytes,
 		response_on_hello(session, &packet);
 	else if (kind == PENDING_GET_MORE)
 		response_on_get_more(session, &packet);
+	else if (kind == PENDING_FIND)
+		session_advance_find(session, &packet);
 	else
 		session_advance(session, &packet, false);
 	packet_fini(&packet);
@@ -219,7 +225,9 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (used < bytes.length)
-		buffer_append(&session->response_held, bytes.data + used, bytes.length - used);
+		session_keep(&session->response_held,
+			     (struct bytes){bytes.data + used, bytes.length - used},
+			     session->response_wanted);
 	if (session->waiting && session->pending.count == 0) {
 		session->waiting = false;
 		session_advance(session, NULL, false);

@@ -91,6 +91,7 @@ void session_free_if_gone(struct session *session)
 	buffer_fini(&session->response_held);
 	pending_fini(&session->pending);
 	skim_free(session->shed);
+	buffer_fini(&session->find.request);
 	sequence_free(session->sequence);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
 	claims_set(&loop->service->claims, &session->claim, 0, 0);
@@ -171,6 +172,7 @@ void session_account(struct session *session)
 	size_t held = session->request_held.capacity + session->response_held.capacity +
 		      stream_backlog(&session->client);
 	int64_t sum;
+	bool reads;
 
 	if (session->sequence)
 		held += sequence_memory(session->sequence);
@@ -179,7 +181,8 @@ void session_account(struct session *session)
 	sum = (int64_t)held - (int64_t)session->accounted;
 	sum += atomic_fetch_add(&service->memory, sum);
 	session->accounted = held;
-	claims_set(&service->claims, &session->claim, session->sequence ? (int64_t)held : 0,
+	reads = session->sequence || session->find.request.length > 0;
+	claims_set(&service->claims, &session->claim, reads ? (int64_t)held : 0,
 		   sum - service->config->limits.memory);
 }
 
@@ -193,6 +196,12 @@ bool session_memory_short(const struct session *session, size_t more)
 bool session_gives_up(const struct session *session)
 {
 	return session_memory_short(session, 0) && claims_give_up(&session->claim);
+}
+
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
+{
+	buffer_reserve(held, least(wanted, 2 * bytes.length));
+	buffer_append(held, bytes.data, bytes.length);
 }
 
 void session_hold(struct buffer *held, struct bytes bytes)

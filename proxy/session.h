@@ -3,7 +3,7 @@
  *
  *   OPENING   -> the server connection is being made; nothing is read from the client
  *   RELAYING  -> requests and replies pass; those that need more are looked at
- *   REWRITING -> a sequence runs; the client's further requests wait
+ *   REWRITING -> a sequence runs, or may have to; the client's further requests wait
  *   CLOSING   -> both handles are being closed */
 #pragma once
 
@@ -24,6 +24,13 @@ enum session_state {
 enum session_end {
 	SESSION_END_DONE,  /* both sides have said all: close */
 	SESSION_END_RESET, /* the peer was reset: so is the other */
+};
+
+/* A find that went out as it came (plain_find.h), and what its reply may need. */
+struct session_find {
+	struct buffer request; /* empty where none is under way */
+	const struct ruled_namespace *namespace;
+	uint64_t asked; /* uv_now */
 };
 
 struct session {
@@ -59,6 +66,7 @@ struct session {
 			      has to be told */
 	struct pending pending;
 	struct sequence *sequence;
+	struct session_find find;
 	int32_t next_request_id;
 	bool waiting; /* the sequence waits for the replies that are owed before it */
 	bool pinned;  /* the resolver or the mover will call back: the session must stay */
@@ -117,6 +125,11 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 
 /* session_advance.c: drives the running sequence. `reply` may be NULL. */
 void session_advance(struct session *session, struct packet *reply, bool moved);
+/* The reply to session->find, a whole frame: goes to the client where nothing is to be put
+ * together; else false. */
+must_check bool session_answer_find(struct session *session, struct bytes reply);
+/* The same reply, of which a sequence has to make another. */
+void session_advance_find(struct session *session, struct packet *reply);
 /* The session closes: the mover is told what the running sequence, if any, may have done. */
 void session_cut_sequence(struct session *session);
 
@@ -128,6 +141,10 @@ void session_free_if_gone(struct session *session);
 /* Copies a whole frame out of `bytes`, or takes the buffer that holds just this frame (`owner` may
  * be NULL). */
 struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner);
+
+/* Keeps the first bytes of a frame, `wanted` of which are awaited, with room for more: for as many
+ * again at most. */
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted);
 
 /* Adds bytes that were just read to those that wait; they may already stand there
  * (session_on_alloc). */

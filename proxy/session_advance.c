@@ -2,6 +2,7 @@
 #include "proxy/session.h"
 
 #include "proxy/log.h"
+#include "rules/plain_find.h"
 
 #include <stdlib.h>
 
@@ -222,19 +223,10 @@ static bool advance_is_orphan(const struct session *session)
 	       stream_has_ended(&session->client);
 }
 
-void session_advance(struct session *session, struct packet *reply, bool moved)
+/* Does what the sequence wants next. */
+static void advance_by(struct session *session, enum sequence_outcome outcome, bool begins)
 {
-	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
-	bool begins;
-
-	if (!session->sequence)
-		return;
-	begins = session->sequence->next_request_id == 0;
-	if (begins)
-		session->sequence->next_request_id = session->next_request_id;
-	session_account(session);
-	input.memory_short = session_gives_up(session);
-	switch (sequence_resume(session->sequence, &input)) {
+	switch (outcome) {
 	case SEQUENCE_SEND:
 		if (!begins && advance_is_orphan(session))
 			session_close(session, SESSION_END_DONE);
@@ -259,4 +251,48 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		advance_end(session);
 		break;
 	}
+}
+
+void session_advance(struct session *session, struct packet *reply, bool moved)
+{
+	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
+	bool begins;
+
+	if (!session->sequence)
+		return;
+	begins = session->sequence->next_request_id == 0;
+	if (begins)
+		session->sequence->next_request_id = session->next_request_id;
+	session_account(session);
+	input.memory_short = session_gives_up(session);
+	advance_by(session, sequence_resume(session->sequence, &input), begins);
+}
+
+must_check bool session_answer_find(struct session *session, struct bytes reply)
+{
+	if (!plain_find_passes(session->find.namespace, reply))
+		return false;
+	buffer_fini(&session->find.request);
+	stream_write(&session->client, reply);
+	advance_relay(session);
+	return true;
+}
+
+/* What its first step wants to send has been sent. */
+void session_advance_find(struct session *session, struct packet *reply)
+{
+	struct sequence_input input = {.now = session->find.asked * 1000};
+	enum sequence_outcome outcome;
+	struct packet request;
+	struct match match;
+
+	packet_read(&request, &session->find.request);
+	match_packet(session->loop->namespaces, &request, &match);
+	session->sequence = sequence_new(&request, &match);
+	session->sequence->next_request_id = session->next_request_id;
+	outcome = sequence_resume(session->sequence, &input);
+	if (outcome == SEQUENCE_SEND)
+		session_advance(session, reply, false);
+	else /* it is refused by now */
+		advance_by(session, outcome, true);
 }

@@ -332,42 +332,64 @@ must_check bool array_writer_copy(struct array_writer *writer, struct cursor *fr
 	return true;
 }
 
-/* How long the value is at whose end a reader may look REACH bytes further; 0: left to cursor_next.
- */
+/* How long a value is that begins with its length, and at whose end a reader may look REACH bytes
+ * further; 0: left to cursor_next. */
 static inline size_t value_length(const uint8_t *value, uint8_t type, const uint8_t *last)
 {
-	const size_t size = value_sizes[type];
-	ptrdiff_t length = (ptrdiff_t)size - COUNTED;
+	ptrdiff_t length = (ptrdiff_t)value_sizes[type] - COUNTED + load_int32(value);
 
-	if (!(size & COUNTED))
-		return size;
-	length += load_int32(value);
 	if (length < 5 || length > last - value ||
 	    (value[length - 1] != 0 && type != BSON_BYTE_BINARY))
 		return 0;
 	return (size_t)length;
 }
 
-/* Passes over up to `most` elements like the first. */
-static size_t skip_alike(struct cursor *from, size_t most)
+/* Passes over up to `most` elements of fixed size that begin before `last`, or there. */
+static size_t skip_fixed(struct cursor *from, const struct shape *shape, const uint8_t *last,
+			 size_t most)
 {
-	const uint8_t *at = from->at, *last;
-	struct shape shape;
+	const size_t size = shape->head + value_sizes[shape_type(shape)];
+	const uint8_t *at = from->at;
 	size_t count = 0;
 
-	if (from->end - at < REACH || !shape_of(at, &shape))
-		return 0;
-	last = from->end - REACH;
-	while (count < most && at <= last && shape_fits(&shape, at)) {
-		size_t length = value_length(at + shape.head, shape_type(&shape), last);
+	most = least(most, (size_t)(last - at) / size + 1);
+	for (; count < most && shape_fits(shape, at); count++)
+		at += size;
+	from->at = at;
+	return count;
+}
 
+/* The same for elements whose values begin with their length. */
+static size_t skip_counted(struct cursor *from, const struct shape *shape, const uint8_t *last,
+			   size_t most)
+{
+	const uint8_t *at = from->at;
+	size_t count = 0, length;
+
+	for (; count < most && at <= last && shape_fits(shape, at); count++) {
+		length = value_length(at + shape->head, shape_type(shape), last);
 		if (length == 0)
 			break;
-		at += shape.head + length;
-		count++;
+		at += shape->head + length;
 	}
 	from->at = at;
 	return count;
+}
+
+/* Passes over up to `most` elements like the first. */
+static size_t skip_alike(struct cursor *from, size_t most)
+{
+	const uint8_t *last;
+	struct shape shape;
+	size_t size;
+
+	if (from->end - from->at < REACH || !shape_of(from->at, &shape))
+		return 0;
+	last = from->end - REACH;
+	size = value_sizes[shape_type(&shape)];
+	if (size == 0)
+		return 0;
+	return (size & COUNTED ? skip_counted : skip_fixed)(from, &shape, last, most);
 }
 
 must_check bool array_skip(struct cursor *from, size_t most, size_t *count)

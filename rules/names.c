@@ -59,7 +59,9 @@ const struct rule *name_rule(struct bytes path, const struct ruled_namespace *na
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
 
-		if (name_relate(path, rule->array) != PATH_APART)
+		/* Most paths differ in their first letter. */
+		if (path.length > 0 && path.data[0] == (uint8_t)rule->array[0] &&
+		    name_relate(path, rule->array) != PATH_APART)
 			return rule;
 	}
 	return NULL;
@@ -67,9 +69,10 @@ const struct rule *name_rule(struct bytes path, const struct ruled_namespace *na
 
 bool name_is_state(struct bytes path)
 {
-	enum path_relation relation = path_relate(path, NAME_STATE);
+	const size_t length = strlen(NAME_STATE);
 
-	return relation == PATH_SAME || relation == PATH_BELOW || name_is_spare(path);
+	return bytes_begin_with(path, NAME_STATE) &&
+	       (path.length == length || path.data[length] == '.' || path.data[length] == '/');
 }
 
 bool name_is_spare(struct bytes name)

@@ -96,6 +96,8 @@ BUGS = [
         "	call_text(&slice, array);\n	call_text(&slice, head);\n	call_close(&slice);\n	call_nothing(&choice);\n",
         "	call_text(&slice, array);\n	call_number(&slice, 1);\n	call_close(&slice);\n	call_nothing(&choice);\n"),
     # Reading
+    Bug("a find's reply passes without a look", "rules",
+        "batch.type == BSON_BYTE_ARRAY && merge_untouched(namespace, batch.value);", "batch.type == BSON_BYTE_ARRAY;"),
     Bug("a getMore is not merged", "rules",
         '	if (bytes_are(name, "getMore"))\n		match_get_more(matching);\n	else if',
         '	(void)match_get_more;\n	if (bytes_are(name, "getMore"))\n		return;\n	else if'),

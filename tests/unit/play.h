@@ -8,6 +8,7 @@
 #include "tests/unit/shop.h"
 
 #include "rules/overflow_indexes.h"
+#include "rules/plain_find.h"
 #include "rules/sequence.h"
 
 #define PLAY_ID 77       /* the client's request */
@@ -31,8 +32,9 @@ struct play {
 	uint64_t now; /* microseconds */
 	bool memory_short;
 	int32_t sent_id;
-	struct bytes request; /* the client's frame */
-	struct bytes reply;   /* the server's last */
+	struct bytes request;                /* the client's frame */
+	const struct ruled_namespace *plain; /* of a plain find without its reply, else NULL */
+	struct bytes reply;                  /* the server's last */
 	struct mover_note notes[PLAY_NOTES];
 	struct bytes indexes; /* of the books' overflow, as the movers tell them; or none */
 	size_t note_count;
@@ -50,6 +52,25 @@ static inline void play_resume(struct play *play, struct packet *reply, bool mov
 		play->sent_id = load_int32(play->sequence->output.data + 4);
 }
 
+/* The client's bytes go out as they came. */
+#define play_expect_forwarded(play) \
+	do { \
+		cr_assert_eq((play)->outcome, SEQUENCE_SEND, "%d", (play)->outcome); \
+		cr_assert(bytes_equal((play)->sequence->output, (play)->request)); \
+	} while (0)
+
+/* The server's last reply goes back as it came, but for the request that it answers. */
+#define play_expect_passed(play) \
+	do { \
+		struct bytes play_output = (play)->sequence->output; \
+		cr_assert_eq((play)->outcome, SEQUENCE_DONE, "%d", (play)->outcome); \
+		cr_assert_eq(load_int32(play_output.data + 8), PLAY_ID); \
+		cr_assert_eq(play_output.length, (play)->reply.length); \
+		cr_assert_eq(memcmp(play_output.data + 12, (play)->reply.data + 12, \
+				    play_output.length - 12), \
+			     0); \
+	} while (0)
+
 /* The client sends; the sequence must have the verdict that is expected. */
 static inline void play_request(struct play *play, struct made made, enum match_verdict verdict)
 {
@@ -66,6 +87,8 @@ static inline void play_request(struct play *play, struct made made, enum match_
 	made.id = PLAY_ID;
 	frame = made_frame(&made);
 	play->request = made_copy(buffer_view(&frame));
+	if (!plain_find(play->shop.cache, play->request, &play->plain))
+		play->plain = NULL;
 	packet = made_packet(frame);
 	match_packet(play->shop.cache, &packet, &match);
 	cr_assert_eq(match.verdict, verdict, "%s: %d: %s", made.body, match.verdict, match.message);
@@ -73,6 +96,10 @@ static inline void play_request(struct play *play, struct made made, enum match_
 	play->sequence->next_request_id = PLAY_OURS;
 	packet_fini(&packet);
 	play_resume(play, NULL, false);
+	if (play->plain) {
+		cr_assert_eq(verdict, VERDICT_READ);
+		play_expect_forwarded(play);
+	}
 }
 
 static inline void play_command(struct play *play, const char *json, enum match_verdict verdict)
@@ -102,6 +129,9 @@ static inline void play_reply_made(struct play *play, struct made made)
 	packet = made_packet(frame);
 	play_resume(play, &packet, false);
 	packet_fini(&packet);
+	if (play->plain && plain_find_passes(play->plain, play->reply))
+		play_expect_passed(play);
+	play->plain = NULL;
 }
 
 static inline void play_reply(struct play *play, const char *json)
@@ -208,25 +238,6 @@ static inline struct message play_message(const struct play *play)
 		cr_assert(bytes_equal(play_with_sequence.sequences[0].documents, \
 				      buffer_view(&play_wanted)), \
 			  "other documents than %s", json); \
-	} while (0)
-
-/* The client's bytes go out as they came. */
-#define play_expect_forwarded(play) \
-	do { \
-		cr_assert_eq((play)->outcome, SEQUENCE_SEND, "%d", (play)->outcome); \
-		cr_assert(bytes_equal((play)->sequence->output, (play)->request)); \
-	} while (0)
-
-/* The server's last reply goes back as it came, but for the request that it answers. */
-#define play_expect_passed(play) \
-	do { \
-		struct bytes play_output = (play)->sequence->output; \
-		cr_assert_eq((play)->outcome, SEQUENCE_DONE, "%d", (play)->outcome); \
-		cr_assert_eq(load_int32(play_output.data + 8), PLAY_ID); \
-		cr_assert_eq(play_output.length, (play)->reply.length); \
-		cr_assert_eq(memcmp(play_output.data + 12, (play)->reply.data + 12, \
-				    play_output.length - 12), \
-			     0); \
 	} while (0)
 
 #define play_expect_answer(play, json) \

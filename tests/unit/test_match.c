@@ -4,6 +4,7 @@
 #include "protocol/legacy.h"
 #include "protocol/writer.h"
 #include "rules/match.h"
+#include "rules/plain_find.h"
 
 /* Verdicts, as the tables write them. */
 static const char verdicts[] = {
@@ -31,9 +32,16 @@ static struct match match_made(const struct made *made)
 {
 	struct match match;
 
+	const struct ruled_namespace *plain;
+
 	packet_fini(&packet);
 	packet = made_packet(made_frame(made));
 	match_packet(shop.cache, &packet, &match);
+	if (plain_find(shop.cache, buffer_view(&packet.raw), &plain)) {
+		cr_expect_eq(match.verdict, VERDICT_READ, "%s", made->body);
+		cr_expect_eq(match.namespace, plain);
+		cr_expect_not(match.wrong || match.windows || match.touches_array);
+	}
 	return match;
 }
 
