@@ -180,7 +180,7 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
 				use_of(pipeline->command), names_one(pipeline, filter));
 	if (reads)
-		add_stage(pipeline, "$match", filter);
+		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
 }
 
 static int64_t magnitude(int64_t number)
@@ -364,6 +364,50 @@ static void add_distinct(struct pipeline *pipeline)
 	distinct_write(pipeline->out, &pipeline->place, key);
 }
 
+/* A $match with $expr, which some document may make fail: conditions are looked at in mongod's
+ * order. */
+static bool may_fail(const struct element *stage)
+{
+	struct cursor cursor;
+	struct element match, more;
+
+	return stage->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, stage->value) &&
+	       cursor_next(&cursor, &match) == CURSOR_ELEMENT && element_is(&match, "$match") &&
+	       match.type == BSON_BYTE_DOCUMENT && cursor_next(&cursor, &more) == CURSOR_END &&
+	       filter_has_expression(match.value);
+}
+
+static bool stage_matches(const struct element *stage, struct element *match)
+{
+	return stage->type == BSON_BYTE_DOCUMENT && document_find(stage->value, "$match", match) &&
+	       match->type == BSON_BYTE_DOCUMENT;
+}
+
+/* Documents are put together before this stage, number `at`. */
+static void put_together(struct pipeline *pipeline, const struct element *stage, size_t at,
+			 bool single)
+{
+	struct element match;
+
+	if (stage_matches(stage, &match) && (at == 0 || !may_fail(stage)))
+		reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
+					    pipeline->namespace);
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+				REASSEMBLE_WHOLE, single);
+}
+
+static void add_stage_of_client(struct pipeline *pipeline, size_t number, size_t at,
+				const struct element *stage)
+{
+	struct element match;
+
+	if (number == at && may_fail(stage) && stage_matches(stage, &match))
+		filter_write_match(pipeline->out, &pipeline->place, match.value,
+				   at > 0 ? FILTER_AT_LATER : FILTER_AT_START);
+	else
+		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place, stage);
+}
+
 /* The client's own stages; before number `at` documents are put together. */
 static void add_stages(struct pipeline *pipeline, size_t at)
 {
@@ -374,18 +418,10 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 
 	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
 	for (size_t i = 0; cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++) {
-		bool matches = stage.type == BSON_BYTE_DOCUMENT &&
-			       document_find(stage.value, "$match", &match) &&
-			       match.type == BSON_BYTE_DOCUMENT;
-
 		if (i == 0)
-			single = matches && names_one(pipeline, &match);
-		if (i == at && matches)
-			reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
-						    pipeline->namespace);
+			single = stage_matches(&stage, &match) && names_one(pipeline, &match);
 		if (i == at)
-			reassemble_write_stages(pipeline->out, &pipeline->place,
-						pipeline->namespace, REASSEMBLE_WHOLE, single);
+			put_together(pipeline, &stage, at, single);
 		foreign->whole = i >= at ? pipeline->namespace : NULL;
 		if (foreign->whole)
 			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
@@ -393,8 +429,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		if (foreign->united && foreign->united != foreign->whole)
 			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
 				      foreign->united);
-		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place,
-					&stage);
+		add_stage_of_client(pipeline, i, at, &stage);
 	}
 }
 

@@ -484,7 +484,7 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	reassemble_write_stages(out, &place, edit->namespace,
 				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
 				pinned || edit->pinned);
-	write_stage(out, &place, "$match", &edit->write.filter);
+	filter_write_match(out, &place, edit->write.filter.value, FILTER_AT_START);
 	if (!pinned)
 		write_sort(edit, out, &place, false);
 	if (!pinned && !edit->write.many)

@@ -192,3 +192,112 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 		split = (struct filter_split){.reads = true};
 	return split;
 }
+
+static bool is_lone_expression(const struct element *condition)
+{
+	struct cursor cursor;
+	struct element first, second;
+
+	return condition->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, condition->value) &&
+	       cursor_next(&cursor, &first) == CURSOR_ELEMENT && element_is(&first, "$expr") &&
+	       cursor_next(&cursor, &second) == CURSOR_END;
+}
+
+static void write_choices(struct buffer *out, size_t *place, struct bytes choices, bool expressions)
+{
+	struct cursor cursor;
+	struct element each;
+	char name[12];
+
+	if (!cursor_open(&cursor, choices))
+		return;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (is_lone_expression(&each) == expressions)
+			writer_renamed(out, writer_index(name, (*place)++), &each);
+}
+
+static void write_condition(struct buffer *out, const struct element *condition)
+{
+	size_t list, place = 0;
+
+	if (!element_is(condition, "$or") || condition->type != BSON_BYTE_ARRAY) {
+		writer_element(out, condition);
+		return;
+	}
+	list = writer_open_array(out, "$or");
+	write_choices(out, &place, condition->value, false);
+	write_choices(out, &place, condition->value, true);
+	writer_close(out, list);
+}
+
+static bool write_conditions(struct buffer *out, size_t *place, struct bytes filter,
+			     bool expressions)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step;
+	size_t document;
+	char name[12];
+
+	step = filter_first_conjunct(&walk, filter, &element);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &element)) {
+		if (element_is(&element, "$expr") != expressions)
+			continue;
+		document = writer_open_document(out, writer_index(name, (*place)++));
+		write_condition(out, &element);
+		writer_close(out, document);
+	}
+	return step == CURSOR_END;
+}
+
+/* $expr behind all else. False where the filter can't be gone through. */
+static bool write_sorted(struct buffer *out, const char *index, struct bytes filter)
+{
+	size_t place = 0, document = writer_open_document(out, index);
+	size_t all = writer_open_array(out, "$and");
+	bool whole = write_conditions(out, &place, filter, false) &&
+		     write_conditions(out, &place, filter, true);
+
+	writer_close(out, all);
+	writer_close(out, document);
+	return whole;
+}
+
+/* {"_spill./never": {$exists: true}} */
+static void write_never(struct buffer *out, const char *index)
+{
+	size_t document = writer_open_document(out, index);
+	size_t condition = writer_open_document(out, "_spill./never");
+
+	writer_bool(out, "$exists", true);
+	writer_close(out, condition);
+	writer_close(out, document);
+}
+
+/* mongod takes a conjunction apart, to look at what it can before other stages; a choice it leaves
+ * in one piece. */
+static void write_in_order(struct buffer *out, struct bytes filter, enum filter_at at)
+{
+	size_t match = writer_open_document(out, "$match"), choice = writer_open_array(out, "$or");
+	size_t mark = out->length;
+
+	if (at == FILTER_AT_LATER || !write_sorted(out, "0", filter)) {
+		out->length = mark;
+		writer_document(out, "0", filter);
+	}
+	write_never(out, "1");
+	writer_close(out, choice);
+	writer_close(out, match);
+}
+
+void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+
+	if (filter_has_expression(filter))
+		write_in_order(out, filter, at);
+	else
+		writer_document(out, "$match", filter);
+	writer_close(out, stage);
+}

@@ -30,3 +30,13 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 bool filter_fits_pipeline(struct bytes filter);
 /* $expr stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);
+
+enum filter_at {
+	FILTER_AT_START, /* what was a query, or the first stage, of the client's command */
+	FILTER_AT_LATER, /* behind other stages of the client's */
+};
+
+/* Appends a stage {$match: ...}, as element *place of the array that is open in `out`. Where $expr
+ * may fail on some document, conditions are looked at in mongod's order: a query's plan has $expr
+ * last; a later stage is taken as it is written. */
+void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at);
