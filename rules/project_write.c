@@ -2,6 +2,7 @@
 #include "rules/project_write.h"
 
 #include "rules/call_writer.h"
+#include "rules/collision.h"
 #include "rules/filter_split.h"
 #include "rules/leaves.h"
 #include "rules/names.h"
@@ -195,7 +196,7 @@ enum project_judgement project_judge(struct bytes projection, const struct eleme
 	if (step != CURSOR_END || judging.positions > 1 ||
 	    (judging.sees_document && judging.matches + judging.positions > 0))
 		judge(&judging, PROJECT_UNSERVED);
-	if (judging.positions > 0 && judging.matches > 0)
+	if ((judging.positions > 0 && judging.matches > 0) || collision_in(projection))
 		return PROJECT_WRONG;
 	return judging.judgement;
 }

@@ -151,6 +151,14 @@ SERVED = [
     find({"buyers": 5}, projection={"other": {"$slice": -1}}), find(projection={"buyers": {"$slice": 1 << 40}}),
     *(find(query, projection={"buyers": {"$slice": bad}})
       for query in ({}, {"buyers": 5}) for bad in ([1, 0], [1, -1], [1], [], "x", None, [1, 2, 3], ["a", 1], True)),
+    *(find({"buyers.name": "x"}, projection=projection) for projection in (
+        {"buyers.name": {"$slice": 1}, "buyers": {"$slice": 2}}, {"buyers": {"$slice": 2}, "buyers.name": {"$slice": 1}},
+        {"buyers.name": 1, "buyers": 1}, {"buyers": 1, "buyers.name": 1}, {"buyers": 0, "buyers.name": 0}, {"buyers.$": 1, "buyers": 1},
+        {"buyers.name": 1, "buyers.$": 1}, {"buyers": {"$elemMatch": ELEMENT}, "buyers.name": 1}, {"buyers.name": 1, "buyers": {"$elemMatch": ELEMENT}},
+        {"buyers": {"$size": "$buyers"}, "buyers.name": 1}, {"buyers": {"name": 1}, "buyers.name": {"$slice": 1}}, {"buyers.name.a": 1, "buyers.name": {"$first": "$buyers"}},
+        exact.value_of((exact.DOCUMENT, exact.pairs_of([("buyers", {"$slice": 1}), ("n", 1), ("buyers", {"$slice": 1})]))), {"n": {"x": 1}, "n.x": 1},
+    )),
+    find(projection={"buyers": {"$slice": 2}, "buyers.name": 0}), find(projection={"n.x": 0, "buyers": {"$slice": 1}, "n": 0}),
     find({"buyers": {"$gte": 1}}, sort={"$natural": -1}), find({"buyers": {"$gte": 1}}, sort={"$natural": 1}, limit=1),
     find({"buyers": {"$gte": 1}}, hint={"$natural": -1}), find({"buyers": {"$gte": 1}}, hint={"_id": 1}),
     *({"distinct": "books", "key": f"buyers.{part}"} for part in ("0", "5", "9", "1.name", "00", "4.x", "name.0")),
