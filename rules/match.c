@@ -498,6 +498,8 @@ static void match_on_collection(const struct matching *matching)
 	if ((!rule || rule->access == OVERFLOW_WRITE) &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
 		return;
+	if (match_refuse_loss(matching))
+		return;
 	if (rule && rule->access == OVERFLOW_QUERY &&
 	    match_refuse_short_view(matching, matching->database, matching->command->collection))
 		return;

@@ -233,6 +233,8 @@ OVERFLOW = [
     aggregate({"$out": "book_extras"}, source="plain"),
     aggregate({"$merge": "book_extras"}, source="plain"),
     {"drop": "book_extras"},
+    {"createIndexes": "book_extras", "indexes": [{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}]},
+    {"collMod": "book_extras", "index": {"name": "at", "expireAfterSeconds": 60}},
 ]
 STATE = [
     find({"_spill": {"$exists": True}}), find({"_spill.buyers.n": 1}),
