@@ -397,6 +397,18 @@ static void write_reply(struct sequence_read *read)
 	message_end(out, 0);
 }
 
+/* Conditions on an index, which has to be named beside them. */
+static void write_bounds(const struct command *command, struct buffer *out)
+{
+	static const enum command_field bounds[] = {FIELD_MIN, FIELD_MAX, FIELD_HINT};
+
+	if (!command_has(command, FIELD_MIN) && !command_has(command, FIELD_MAX))
+		return;
+	for (size_t i = 0; i < ARRAY_LENGTH(bounds); i++)
+		if (command_has(command, bounds[i]))
+			writer_element(out, &command->fields[bounds[i]]);
+}
+
 /* A document whose generation died is asked for again, with the client's own conditions and its
  * `_id`. */
 static void write_find_again(struct sequence *sequence, const struct element *id)
@@ -423,6 +435,7 @@ static void write_find_again(struct sequence *sequence, const struct element *id
 		writer_element(out, &command->fields[FIELD_LET]);
 	if (document_find(command->body, "showRecordId", &record_id))
 		writer_element(out, &record_id);
+	write_bounds(command, out);
 	writer_bool(out, "singleBatch", true);
 }
 
@@ -484,9 +497,12 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	const struct target *target = &match->namespace->targets[read->fetch.target];
 	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
+	const char *unserved = aggregate_unserved_find(&match->command, match->namespace);
 	enum sequence_outcome outcome;
 	size_t body;
 
+	if (unserved)
+		return fail_read(sequence, ERROR_COMMAND_NOT_SUPPORTED, unserved);
 	if (overflow != 0 || main != 0) {
 		*(overflow ? &read->fetch.cursor_id : &read->cursor_id) = 0;
 		outcome = overflow ? send_kill(sequence, target->overflow_database,

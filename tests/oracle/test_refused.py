@@ -124,6 +124,10 @@ READS = [
     (find({"buyers": 1}, max={"n": 1}, hint={"n": 1}), "max"),
     (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
     (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
+    (find({"n": 1}, returnKey=True), "returnKey"), (find({"n": 1}, returnKey=True, hint="_id_"), "returnKey"),
+    (find({"n": 1}, returnKey=True, hint={"buyers": 1}), "returnKey"),
+    (find(min={"_id": 0}, hint={"_id": 1}, projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
+    (find(showRecordId=True, projection={"buyers": {"$slice": 1}}, batchSize=1), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
 SERVED = [
@@ -176,6 +180,12 @@ SERVED = [
     aggregate({"$bucket": {"groupBy": {"$size": "$buyers"}, "boundaries": [0, 3, 9]}}),
     aggregate({"$redact": {"$cond": [{"$isArray": "$buyers"}, "$$KEEP", "$$PRUNE"]}}),
     aggregate({"$replaceRoot": {"newRoot": {"first": {"$first": "$buyers"}}}}),
+]
+# What the client's own find does, whose arrays are put together, or cut, behind it.
+NATIVE = [
+    *(find(**more, hint={"_id": 1}, limit=5) for bounds in ({"min": {"_id": 1}}, {"max": {"_id": 2}}, {"min": {"_id": 1}, "max": {"_id": 2}})
+      for more in ({**bounds}, {**bounds, "projection": {"buyers": {"$slice": -2}}}, {**bounds, "filter": {"n": 1}, "projection": {"buyers": 1}})),
+    find(showRecordId=True, limit=2, projection={"buyers": {"$slice": -2}}, sort={"_id": -1}), find({"_id": {"$lt": 9}}, returnKey=True, hint={"_id": 1}), find(returnKey=True, hint={"_id": 1}, projection={"buyers": 1}), find(returnKey=1),
 ]
 JOINED = [
     aggregate({"$lookup": {"from": "books", "localField": local, "foreignField": foreign, "as": "b", **pipeline}}, source=source)
@@ -345,7 +355,7 @@ def require_plain_answer(shop, command):
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("command", SERVED, ids=case_name)
+@pytest.mark.parametrize("command", SERVED + NATIVE, ids=case_name)
 def test_reads_of_every_kind_are_served(shop, command):
     require_plain_answer(shop, command)
 
