@@ -51,7 +51,8 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 {
 	static const char *const refusals[][2] = {
 		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
-			  "another condition of the filter has met an array"},
+			  "another condition of the filter has met an array, or not every "
+			  "condition means the same element"},
 		{UNSAFE,
 		 "$merge has met a document with a field '_spill', or one with the ruled array "
 		 "(or what goes with it) that would be merged field by field; use whenMatched: "

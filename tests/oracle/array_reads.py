@@ -33,7 +33,7 @@ class ArrayReads:
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
-                 self.window, self.window, self.element, self.element)
+                 self.window, self.window, self.element, self.element, self.collision)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -54,6 +54,18 @@ class ArrayReads:
         rng = self.rng
         slice_ = rng.choice((rng.randrange(-6, 7), [rng.randrange(-6, 7), rng.randrange(1, 5)], [rng.randrange(30), 50]))
         return {path: {"$slice": slice_}, **rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"_id": 1}))}
+
+    def collision(self, path):
+        """Paths in each other's way, which mongod refuses."""
+        rng = self.rng
+        forms = (1, 0, {"$slice": 1}, {"$elemMatch": {"x": 1}}, {"$literal": 2}, {"y": 1})
+        outer = rng.choice((path, path, path.partition(".")[0], "n"))
+        paths = [(outer, rng.choice(forms)), (f"{outer}.x", rng.choice(forms)), ("k", 1)]
+        rng.shuffle(paths)
+        arguments = [("projection", dict(paths))]
+        if rng.random() < 0.5:
+            arguments.append(("filter", self._condition(path)))
+        return "find", arguments, ["find_collision"], {}
 
     def window(self, path):
         arguments = [("projection", self._window(path))]
@@ -100,9 +112,10 @@ class ArrayReads:
             {path: rng.randrange(4)}, {path: {"$gte": rng.randrange(4)}}, {path: {"$in": [rng.randrange(4), "a", None]}},
             {path: {"$elemMatch": {"$gte": rng.randrange(3), "$lt": 9}}}, {path: {"$elemMatch": {"x": {"$exists": True}}}},
             {f"{path}.x": rng.randrange(4)}, {f"{path}.x": {"$gte": rng.randrange(3)}}, {f"{path}.y": None}, {path: None},
-            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}},
+            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}}, {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
+            {path: {"$gte": rng.randrange(4), "$lt": 9}}, {f"{path}.x": rng.randrange(3), f"{path}.y": {"$lte": 2}},
         ))
-        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}))}
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}))}
 
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {"$natural": -1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
