@@ -23,7 +23,14 @@ class ArrayReads:
         if rng.random() < 0.4:
             lookup["pipeline"] = inner
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
+        found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")), "connectFromField": rng.choice(("n", "_id")),
+                 "connectToField": rng.choice(("k", "n")), "as": "joined", "maxDepth": rng.randrange(3)}
+        if rng.random() < 0.4:
+            found["restrictSearchWithMatch"] = {"n": {"$gte": 1}}
+        # Which comes first of those that a $graphLookup found is chance.
+        ordered = {"$set": {"joined": {"$sortArray": {"input": "$joined", "sortBy": {"_id": 1}}}}}
         stages = rng.choice((
+            [{"$graphLookup": found}, ordered], [{"$graphLookup": {**found, "depthField": "deep"}}, ordered, {"$unwind": "$joined"}],
             [{"$lookup": lookup}], [{"$lookup": lookup}, {"$unwind": "$joined"}],
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],

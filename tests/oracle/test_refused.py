@@ -212,11 +212,28 @@ JOINED = [
     aggregate({"$lookup": {"from": "plain", "localField": "n", "foreignField": "n", "as": "a", "pipeline": [
         {"$lookup": {"from": "books", "localField": "buyers", "foreignField": "buyers", "as": "b"}}]}}, source="plain"),
     aggregate({"$lookup": {"from": "books", "localField": "n", "as": "b"}}, source="plain"),
+] + [
+    aggregate(*lead, {"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "next", "connectToField": "n", "as": "b", **more}},
+              {"$set": {more.get("as", "b"): {"$sortArray": {"input": "$" + more.get("as", "b"), "sortBy": {"_id": 1}}}}}, *rest, source=source)
+    for source in ("plain", "books")
+    for lead, more, rest in (
+        ([], {}, []), ([], {"connectFromField": "_id", "depthField": "d"}, [{"$unwind": "$b"}, {"$set": {"last": {"$last": "$b.buyers"}}}]),
+        ([{"$match": {"n": 2}}], {"startWith": [1, 2], "maxDepth": 0, "as": "n"}, []), ([], {"startWith": "$buyers", "restrictSearchWithMatch": {"n": 1}}, []),
+        ([{"$group": {"_id": 1}}], {"startWith": [1, 2]}, [{"$unset": "b.other"}]), ([], {"startWith": 9, "as": "buyers"}, []),
+    )
+] + [
+    aggregate({"$lookup": {"from": "plain", "pipeline": [{"$graphLookup": {
+        "from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b"}}], "as": "a"}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b", "odd": 1}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectToField": "n", "as": "b"}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b"}, "odd": 1}, source="plain"),
 ]
 AGGREGATES = [
     aggregate({"$lookup": {"from": "books", "pipeline": [{"$indexStats": {}}], "as": "b"}}, source="plain"),
-    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n",
-                                "connectToField": "n", "as": "b"}}, source="plain"),
+    *(aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b", **more}},
+                source="plain")
+      for more in ({"connectToField": "buyers"}, {"connectFromField": "buyers.name"}, {"restrictSearchWithMatch": {"buyers": 3}},
+                   {"depthField": "buyers"}, {"as": "b.c"}, {"connectToField": "_spill.buyers.n"}, {"restrictSearchWithMatch": {"$expr": "$$ROOT"}})),
     aggregate({"$facet": {"a": [{"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n",
                                                   "connectToField": "n", "as": "b"}}]}}, source="plain"),
     aggregate({"$facet": {"a": [{"$lookup": {"from": "books", "localField": "n", "foreignField": "buyers", "as": "b"}}]}}, source="plain"),

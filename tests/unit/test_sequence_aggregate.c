@@ -290,6 +290,26 @@ Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pi
 	play_close(&play);
 }
 
+Test(sequence_aggregate, what_a_graph_search_has_found_is_put_together)
+{
+	struct element stage;
+
+	start(FROM("{'$graphLookup': {'from': 'books', 'startWith': '$x', 'connectFromField': 'x', "
+		   "'connectToField': 'y', 'as': 'a'}}, {'$limit': 1}"));
+	expect_sent("$graphLookup $lookup $limit", NULL);
+	cr_assert(document_find(play_message(&play).body, "pipeline", &stage));
+	cr_assert(document_find_path(stage.value, "1", &stage));
+	cr_assert(document_find_path(stage.value, "$lookup.let", &stage));
+	made_expect(stage.value, "{'spillwayFound': '$a'}");
+	play_close(&play);
+	/* what is read of them comes behind it; the local documents are whole before */
+	start("{'aggregate': 'books', 'pipeline': [{'$graphLookup': {'from': 'books', 'startWith': "
+	      "'$f', 'connectFromField': 'x', 'connectToField': 'y', 'as': 'a'}}, {'$unwind': "
+	      "'$a.f'}], 'cursor': {}, '$db': 'shop'}");
+	expect_sent(WHOLE " $graphLookup $lookup $unwind", NULL);
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_join_on_the_array_is_asked_of_whole_documents)
 {
 	struct bytes body;
