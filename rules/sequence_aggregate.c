@@ -17,6 +17,7 @@ enum step {
 	STEP_TRIED, /* a distinct with options that not every mongod has */
 	STEP_ASKED,
 	STEP_KILLING, /* a cursor that is not needed */
+	STEP_WORDS,   /* the client's own command, explained */
 };
 
 struct sequence_aggregate {
@@ -24,6 +25,7 @@ struct sequence_aggregate {
 	struct command explained; /* of an explain */
 	struct probe probe;
 	struct buffer cursor; /* a reply's cursor without the hits behind its documents */
+	struct packet failed; /* an error that quotes the query */
 	uint64_t asked;
 	int attempts, probes;
 	bool probing;
@@ -411,6 +413,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			    "a distinct under a collation, of values that hold a symbol: these "
 			    "can't be sorted");
+	if (!summary.ok && read_words_wanted(sequence, reply)) {
+		aggregate_of(sequence)->failed = packet_steal(reply);
+		sequence->step = STEP_WORDS;
+		return read_words_ask(sequence);
+	}
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return read_words_pass(sequence, reply);
@@ -439,6 +446,8 @@ static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 		return is_unsure(sequence) ? try_command(sequence) : begin(sequence, input);
 	if (sequence->step == STEP_TRIED)
 		return take_tried(sequence, input);
+	if (sequence->step == STEP_WORDS)
+		return read_words_take(sequence, &aggregate_of(sequence)->failed, input->reply);
 	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
 }
 
@@ -446,6 +455,7 @@ static void aggregate_fini(struct sequence *sequence)
 {
 	probe_fini(&aggregate_of(sequence)->probe);
 	buffer_fini(&aggregate_of(sequence)->cursor);
+	packet_fini(&aggregate_of(sequence)->failed);
 }
 
 struct sequence *sequence_aggregate_new(void)

@@ -25,6 +25,7 @@ enum read_step {
 	READ_SPENT_ASKED,    /* such a cursor, closed behind its last document */
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
 	READ_BEYOND_ASKED,   /* the same, of a find that becomes an aggregate */
+	READ_WORDS_ASKED,    /* the client's own find, explained: it had failed otherwise written */
 };
 
 struct sequence_read {
@@ -753,6 +754,12 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);
+	if (!summary.ok && (read->aggregates || projection_needs_state(sequence)) &&
+	    read_words_wanted(sequence, input->reply)) {
+		read->main = packet_steal(input->reply);
+		sequence->step = READ_WORDS_ASKED;
+		return read_words_ask(sequence);
+	}
 	if (!summary.ok && read->aggregates)
 		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
@@ -853,6 +860,8 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return close_cursors(sequence);
 	case READ_BEYOND_ASKED:
 		return ask_beyond(sequence, input);
+	case READ_WORDS_ASKED:
+		return read_words_take(sequence, &read_of(sequence)->main, input->reply);
 	}
 	require(!"a step of another sequence");
 }

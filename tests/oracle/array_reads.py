@@ -40,7 +40,7 @@ class ArrayReads:
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
-                 self.window, self.window, self.element, self.element, self.collision)
+                 self.window, self.window, self.element, self.element)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -129,6 +129,8 @@ class ArrayReads:
 
     def find(self, path):
         rng = self.rng
+        if rng.random() < 0.1:
+            return self.collision(path)
         reads_filter = rng.random() < 0.7
         arguments, form = [], {}
         if reads_filter:
@@ -154,7 +156,7 @@ class ArrayReads:
         return "count", arguments, ["count_by_array"], {}
 
     def distinct(self, path):
-        if self.rng.random() < 0.6:
+        if self.rng.random() < 0.5:
             arguments = [("key", self.rng.choice((path, f"{path}.x", f"{path}.{self.rng.randrange(8)}", f"{path}.2.x", f"{path}.x.0"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
             return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]

@@ -528,6 +528,24 @@ def test_the_state_named_by_a_client(shop, command):
     require_refusal(shop, command, "_spill")
 
 
+# mongod's planner quotes the query in its errors.
+QUOTED = [
+    find({"buyers": 1}), find({"buyers": 1}, projection={"buyers.$": 1}, sort={"n": 1}), find({"n": 1}, projection={"buyers": {"$slice": -1}}, limit=1),
+    find({"n": 1}, projection={"buyers": 1}), find({"n": 1}, projection={"buyers": 0}), find({"n": 1}, projection={"n": 1}, sort={"buyers": 1}),
+    {"count": "books", "query": {"buyers": 1}}, aggregate({"$match": {"buyers": 1}}), aggregate({"$match": {"n": 1}}, {"$unwind": "$buyers"}),
+    find({"n": 1}, projection={"buyers": {"$slice": -1}}, limit=1, min={"n": 1}),
+    {"explain": find({"buyers": 1}, hint={"odd": 1}), "verbosity": "executionStats"},
+]
+
+
+@pytest.mark.parametrize("command", QUOTED, ids=case_name)
+def test_an_error_that_quotes_the_query_quotes_the_clients(shop, command):
+    command = command if "explain" in command else {**command, "hint": {"odd": 1}}
+    answers = [shop.run(asked) for asked in (command, with_a_plain_collection(command))]
+    answers = [(answer["code"], answer["errmsg"].replace("shop.books", "shop.plain")) for answer in answers]
+    assert answers[0] == answers[1] and "error processing query" in answers[0][1]
+
+
 def test_a_spare_name_that_somebody_has_stored(shop):
     """An inclusion brings it unasked; whether it was asked for can't be told."""
     shop.client.shop.books.insert_one({"_id": 9, "n": 9, "_spill/0": 1, "buyers": [1]})

@@ -153,6 +153,26 @@ Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
 	play_close(&play);
 }
 
+#define QUOTES(text) ERROR(2, "error processing query: ns=shop.booksTree: " text)
+
+Test(sequence_aggregate, an_error_that_quotes_the_query_is_told_of_the_clients_own)
+{
+	start(FIND(BY_ARRAY ", 'hint': 'x', 'lsid': {'id': 1}, 'maxTimeMS': 500"));
+	play_reply(&play, QUOTES("_spill exists"));
+	play_expect_helper(
+		&play, "{'explain': {'find': 'books', 'filter': {'f': {'$gt': 5}}, 'hint': 'x'}, "
+		       "'verbosity': 'queryPlanner', '$db': 'shop'}");
+	play_reply(&play, QUOTES("f $gt 5"));
+	play_expect_answer(&play, QUOTES("f $gt 5"));
+	play_close(&play);
+	/* an index has come meanwhile */
+	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, '$db': 'shop'}");
+	play_reply(&play, QUOTES("_spill exists"));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_answer(&play, QUOTES("_spill exists"));
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_count_is_a_number)
 {
 	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, 'limit': 3, '$db': 'shop'}");

@@ -570,6 +570,26 @@ Test(sequence_read, an_overflow_cursor_of_another_database_is_closed_there)
 	play_close(&play);
 }
 
+Test(sequence_read, an_error_that_quotes_another_projection_is_told_of_the_clients_own)
+{
+#define QUOTES(projection) \
+	"{'ok': 0.0, 'errmsg': 'error processing query: ns=shop.booksProj: " projection \
+	"', 'code': 2, 'codeName': 'BadValue'}"
+	play_command(&play, "{'find': 'books', 'projection': {'f': 0}, '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, QUOTES("f, _spill"));
+	play_expect_helper(&play, "{'explain': {'find': 'books', 'projection': {'f': 0}}, "
+				  "'verbosity': 'queryPlanner', '$db': 'shop'}");
+	play_reply(&play, QUOTES("f"));
+	play_expect_answer(&play, QUOTES("f"));
+	play_close(&play);
+	/* it is its own */
+	play_command(&play, FIND, VERDICT_READ);
+	play_reply(&play, QUOTES(""));
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 /* ---- windows ---- */
 
 #define LAST_TWO \
