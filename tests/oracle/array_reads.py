@@ -124,6 +124,11 @@ class ArrayReads:
         ))
         return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}))}
 
+    def _bounds(self):
+        """min and max of the index on _id; the wrong way round, mongod refuses them."""
+        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True)
+        return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")], self.rng.randrange(1, 3))
+
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {"$natural": -1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
 
@@ -139,6 +144,8 @@ class ArrayReads:
             arguments.append(("projection", self._projection(path)))
         if rng.random() < 0.4:
             arguments.append(("sort", self._sort(path)))
+        if rng.random() < 0.15 and "$natural" not in str(arguments):
+            arguments += [("hint", {"_id": 1}), *self._bounds()]
         if rng.random() < 0.3:
             arguments.append(("skip", rng.randrange(1, 3)))
         if rng.random() < 0.4:

@@ -122,13 +122,13 @@ READS = [
     (find(projection={"buyers": {"$elemMatch": {"$gt": 1}}, "all": "$$ROOT"}), "projection"),
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
-    (find({"buyers": 1}, min={"n": 1}, hint={"n": 1}), "min"),
-    (find({"buyers": 1}, max={"n": 1}, hint={"n": 1}), "max"),
+    (find({"buyers": 1}, min={"n": 1}, hint="n_1"), "min"), (find({"buyers": 1}, max={"n": 1}), "max"),
+    (find({"buyers": 1}, min={"n": 3}, hint={"_id": 1, "n": 1}), "min"), (find({"buyers": 1}, min={"n": 3}, max=5, hint={"n": 1}), "min"),
     (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
     (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"n": 1}, returnKey=True), "returnKey"), (find({"n": 1}, returnKey=True, hint="_id_"), "returnKey"),
     (find({"n": 1}, returnKey=True, hint={"buyers": 1}), "returnKey"),
-    (find(min={"_id": 0}, hint={"_id": 1}, projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
+    (find(min={"_id": 0}, hint="_id_", projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
     (find(showRecordId=True, projection={"buyers": {"$slice": 1}}, batchSize=1), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
@@ -186,6 +186,17 @@ SERVED = [
     aggregate({"$bucket": {"groupBy": {"$size": "$buyers"}, "boundaries": [0, 3, 9]}}),
     aggregate({"$redact": {"$cond": [{"$isArray": "$buyers"}, "$$KEEP", "$$PRUNE"]}}),
     aggregate({"$replaceRoot": {"newRoot": {"first": {"$first": "$buyers"}}}}),
+]
+# Between bounds of an index; `find` has none where they are wrong.
+BOUNDS = [
+    find(query, **bounds, **more)
+    for query, more in (({"buyers": {"$gte": 1}}, {}), ({"buyers": 3}, {"projection": {"buyers.$": 1}}), ({}, {"projection": {"n": {"$size": "$buyers"}}}),
+                        ({"n": {"$gt": 0}}, {"sort": {"buyers": -1}}), ({}, {"projection": {"buyers": {"$slice": 2}}, "batchSize": 1}))
+    for bounds in (
+        {"min": {"n": 1}, "hint": {"n": 1}}, {"min": {"n": 2}, "hint": {"n": 1}}, {"max": {"n": 2}, "hint": {"n": 1.0}}, {"max": {"n": "a"}, "hint": {"n": 1}},
+        {"min": {"n": 2, "_id": 1}, "max": {"n": 1, "_id": 9}, "hint": {"n": -1, "_id": 1}}, {"max": {"n": 1, "_id": 1}, "hint": {"n": -1, "_id": 1}},
+        {"min": {"x.y": None}, "hint": {"x.y": 1}}, {"max": {"x.y": None}, "hint": {"x.y": 1}}, {"min": {}, "max": {"n": 1.5}, "hint": {"n": 1}},
+        {"min": {"n": 3}, "max": {"n": 2}, "hint": {"n": 1}}, {"min": {"none": 3}, "hint": {"none": 1}})
 ]
 # What the client's own find does, whose arrays are put together, or cut, behind it.
 NATIVE = [
@@ -381,6 +392,28 @@ def require_plain_answer(shop, command):
 @pytest.mark.parametrize("command", SERVED + NATIVE, ids=case_name)
 def test_reads_of_every_kind_are_served(shop, command):
     require_plain_answer(shop, command)
+
+
+@pytest.fixture(scope="module")
+def indexed(shop):
+    for collection in ("books", "plain"):
+        for keys in ([("n", 1)], [("n", -1), ("_id", 1)], [("x.y", 1)], [("other", 1)]):
+            shop.client.shop[collection].create_index(keys)
+
+
+@pytest.mark.parametrize("command", BOUNDS, ids=str)
+def test_bounds_of_an_index(shop, indexed, command):
+    answers = [shop.run(asked) for asked in (command, with_a_plain_collection(command))]
+    if not answers[1]["ok"]:
+        wrong = [(answer.get("code"), answer.get("errmsg", "").replace("shop.books", "shop.plain")) for answer in answers]
+        assert wrong[0] == wrong[1]
+    else:
+        assert answers[0]["ok"], answers[0]
+        assert answers[0]["cursor"]["firstBatch"] == answers[1]["cursor"]["firstBatch"]
+
+
+def test_bounds_of_an_index_that_has_several_keys_of_a_document(shop, indexed):
+    require_refusal(shop, find({"buyers": {"$gte": 1}}, min={"other": 1}, hint={"other": 1}), "lie within them")
 
 
 @pytest.mark.parametrize("command", SERVED, ids=case_name)

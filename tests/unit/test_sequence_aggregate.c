@@ -153,6 +153,35 @@ Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, bounds_of_an_index_are_tried_and_then_a_condition)
+{
+	struct element first;
+
+	start(FIND(BY_ARRAY ", 'min': {'x': 5}, 'hint': {'x': -1}, 'batchSize': 0"));
+	play_expect_helper(&play, "{'find': 'books', 'min': {'x': 5}, 'hint': {'x': -1}, '$db': "
+				  "'shop', 'filter': {'_id': {'$in': []}}}");
+	play_reply(&play, CURSOR("", ""));
+	expect_sent("$match $match " WHOLE " $match", NULL);
+	cr_assert(document_find_path(play_message(&play).body, "pipeline", &first));
+	cr_assert(document_find(first.value, "0", &first));
+	cr_assert(document_find_path(first.value, "$match.$expr.$cond", &first));
+	cr_assert(document_find(first.value, "2", &first));
+	cr_assert(document_find(first.value, "$and", &first));
+	made_expect(
+		first.value,
+		"{'0': {'$cond': [{'$eq': [{'$cond': [{'$eq': [{'$type': '$x'}, 'missing']}, "
+		"null, '$x']}, {'$literal': 5}]}, true, {'$lt': [{'$cond': [{'$eq': [{'$type': "
+		"'$x'}, 'missing']}, null, '$x']}, {'$literal': 5}]}]}, '1': {'$cond': [{'$eq': "
+		"[{'$cond': [{'$eq': [{'$type': '$x'}, 'missing']}, null, '$x']}, {'$literal': "
+		"{'$minKey': 1}}]}, false, {'$gt': [{'$cond': [{'$eq': [{'$type': '$x'}, "
+		"'missing']}, null, '$x']}, {'$literal': {'$minKey': 1}}]}]}}");
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'max': {'x': 5}, 'hint': {'x': 1}"));
+	play_reply(&play, ERROR(51175, "the wrong way round"));
+	play_expect_answer(&play, ERROR(51175, "the wrong way round"));
+	play_close(&play);
+}
+
 #define QUOTES(text) ERROR(2, "error processing query: ns=shop.booksTree: " text)
 
 Test(sequence_aggregate, an_error_that_quotes_the_query_is_told_of_the_clients_own)
