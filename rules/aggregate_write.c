@@ -2,6 +2,7 @@
 #include "rules/aggregate_write.h"
 
 #include "protocol/writer.h"
+#include "rules/bounds_write.h"
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
@@ -62,15 +63,16 @@ const char *aggregate_unserved_find(const struct command *command,
 	if (options_of_find(command) == OPTIONS_UNSERVED)
 		return "decimal numbers of documents, ntoreturn and oplogReplay can't be had "
 		       "where arrays are put together";
-	if (command_has(command, FIELD_MIN) || command_has(command, FIELD_MAX))
-		return "min and max can't be had where arrays are put together";
+	if (!bounds_served(command))
+		return "min and max can't be had where arrays are put together, unless a hint "
+		       "spells out an index of paths, and they name just these";
 	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option) &&
 	    (natural_order(command) == 0 || command_has(command, FIELD_HINT)))
 		return "such a $natural sort can't be had where arrays are put together";
 	if (projection->type == BSON_BYTE_DOCUMENT &&
 	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
-		       "one condition on the array that single elements satisfy, and "
+		       "conditions on the array that single elements satisfy, and "
 		       "$elemMatch none beside it that sees the whole document";
 	return aggregate_unserved_filter(filter);
 }
@@ -323,6 +325,7 @@ static void add_find(struct pipeline *pipeline)
 	int64_t skip = options_number(command, "skip"), limit = find_limit(command);
 	bool windows = only_windows(pipeline);
 
+	bounds_write(pipeline->out, &pipeline->place, command);
 	if (!windows)
 		add_documents(pipeline, &command->fields[FIELD_FILTER]);
 	else if (command_has(command, FIELD_FILTER))
@@ -439,11 +442,13 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 static bool is_replaced(const struct element *field)
 {
 	static const char *const replaced[] = {
-		"find",      "count",    "distinct",    "aggregate",       "filter",
-		"query",     "sort",     "skip",        "limit",           "projection",
-		"batchSize", "pipeline", "singleBatch", "noCursorTimeout", "key",
-		"ntoreturn", "tailable", "awaitData",   "oplogReplay",     "allowPartialResults",
-		"returnKey", "fields",   "showRecordId"};
+		"find",        "count",           "distinct",     "aggregate",
+		"filter",      "query",           "sort",         "skip",
+		"limit",       "projection",      "batchSize",    "pipeline",
+		"singleBatch", "noCursorTimeout", "key",          "ntoreturn",
+		"tailable",    "awaitData",       "oplogReplay",  "allowPartialResults",
+		"returnKey",   "fields",          "showRecordId", "min",
+		"max"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(replaced); i++)
 		if (element_is(field, replaced[i]))

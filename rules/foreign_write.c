@@ -2,6 +2,7 @@
 #include "rules/foreign_write.h"
 
 #include "rules/filter_split.h"
+#include "rules/graph_write.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/reads.h"
@@ -405,6 +406,12 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 	if (pipeline->inner)
 		unmixed_write_inner(writing->out, &pipeline->place, stage, pipeline->cursor,
 				    pipeline->inner);
+	if (graph_write(writing->foreign, writing->out, &pipeline->place, stage,
+			in_facet(writing))) {
+		if (writing->foreign->why)
+			writing->depth = 0;
+		return;
+	}
 	if (stage->type == BSON_BYTE_DOCUMENT)
 		(void)push(writing, FRAME_STAGE, writer_index(name, pipeline->place++), stage);
 	else
@@ -589,5 +596,6 @@ void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t
 		write_guard(out, place, namespace, foreign_merge_mode(&verb));
 		foreign->served++;
 	}
-	foreign_write_stage(foreign, out, writer_index(name, (*place)++), stage);
+	if (!graph_write(foreign, out, place, stage, false))
+		foreign_write_stage(foreign, out, writer_index(name, (*place)++), stage);
 }

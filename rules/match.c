@@ -313,6 +313,23 @@ static bool takes_windows(const struct matching *matching)
 	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
 }
 
+/* What an index has of the array is what main has of it, and which index is taken only a hint
+ * tells. */
+static bool refuse_returned_keys(const struct matching *matching)
+{
+	const struct element *hint = &matching->command->fields[FIELD_HINT];
+	struct element option;
+
+	if (hint->type == BSON_BYTE_DOCUMENT ||
+	    !document_find(matching->command->body, "returnKey", &option) ||
+	    option.type != BSON_BYTE_BOOL || !element_truth(&option))
+		return false;
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+		     "a find with returnKey",
+		     "it needs a hint that spells out an index which has no ruled array in it");
+	return true;
+}
+
 static void match_find(const struct matching *matching)
 {
 	struct match *match = matching->match;
@@ -321,7 +338,8 @@ static void match_find(const struct matching *matching)
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
 	    judge_projection(matching, &cut) || judge_keys(matching, FIELD_SORT, "sort", &array) ||
 	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
-	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max"))
+	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max") ||
+	    refuse_returned_keys(matching))
 		return;
 	if ((array || cut) && options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
@@ -329,11 +347,10 @@ static void match_find(const struct matching *matching)
 	match->wrong = (array || cut) && projection_is_wrong(matching);
 	if ((!array && !cut) || match->wrong || finds_nothing(matching->command))
 		return;
-	match_reassemble(match, "a find that reads the ruled array",
-			 aggregate_unserved_find(matching->command, match->namespace));
-	match->windows = match->verdict == VERDICT_AGGREGATE && !array && takes_windows(matching);
-	if (match->windows)
-		match->verdict = VERDICT_READ;
+	match->windows = !array && takes_windows(matching) && reassemble_possible(match->namespace);
+	if (!match->windows)
+		match_reassemble(match, "a find that reads the ruled array",
+				 aggregate_unserved_find(matching->command, match->namespace));
 }
 
 static void match_count(const struct matching *matching)
@@ -497,6 +514,8 @@ static void match_on_collection(const struct matching *matching)
 
 	if ((!rule || rule->access == OVERFLOW_WRITE) &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
+		return;
+	if (match_refuse_loss(matching))
 		return;
 	if (rule && rule->access == OVERFLOW_QUERY &&
 	    match_refuse_short_view(matching, matching->database, matching->command->collection))

@@ -88,6 +88,62 @@ void match_create_indexes(const struct matching *matching)
 			return;
 }
 
+/* ---- what would lose documents of an overflow ---- */
+
+static bool index_expires(const struct element *indexes)
+{
+	struct cursor cursor;
+	struct element index, option;
+	bool found = false;
+
+	if (indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
+		return false;
+	while (!found && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		found = index.type == BSON_BYTE_DOCUMENT &&
+			document_find(index.value, "expireAfterSeconds", &option);
+	return found;
+}
+
+/* The option by which mongod would remove tails, or keep none; NULL: there is none. */
+static const char *losing_option(const struct command *command)
+{
+	static const char *const options[] = {"capped", "expireAfterSeconds", "timeseries",
+					      "viewOn"};
+	struct element option;
+
+	if (bytes_are(command->first.name, "createIndexes"))
+		return index_expires(&command->fields[FIELD_INDEXES]) ? "expireAfterSeconds" : NULL;
+	if (!bytes_are(command->first.name, "create"))
+		return NULL;
+	for (size_t i = 0; i < ARRAY_LENGTH(options); i++)
+		if (document_find(command->body, options[i], &option) &&
+		    (option.type != BSON_BYTE_BOOL || element_truth(&option)))
+			return options[i];
+	return NULL;
+}
+
+bool match_refuse_loss(const struct matching *matching)
+{
+	const char *option = losing_option(matching->command);
+	struct bytes name = matching->command->first.name;
+	struct match *match = matching->match;
+	struct bytes collection = matching->command->collection;
+	const struct rule *rule =
+		option ? rule_set_overflow(matching->rules, matching->database, collection) : NULL;
+	char what[320];
+
+	if (!rule)
+		return false;
+	snprintf(what, sizeof(what), "%.*s with %s on the overflow collection '%.*s.%.*s'",
+		 (int)name.length, (const char *)name.data, option, (int)matching->database.length,
+		 (const char *)matching->database.data, (int)collection.length,
+		 (const char *)collection.data);
+	match_refuse(match, rule, what, "it holds the tails of arrays, which would be lost");
+	snprintf(match->what, sizeof(match->what), "%.*s with %s", (int)name.length,
+		 (const char *)name.data, option);
+	return true;
+}
+
 void match_create(const struct matching *matching)
 {
 	const struct command *command = matching->command;

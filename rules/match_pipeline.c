@@ -37,6 +37,7 @@ static const struct stage_rule stage_rules[] = {
 static bool is_joined(const struct element *stage)
 {
 	return element_is(stage, "$lookup") || element_is(stage, "$unionWith") ||
+	       element_is(stage, "$graphLookup") ||
 	       (element_is(stage, "$merge") && foreign_merge_mode(stage) != MERGE_OTHER);
 }
 
@@ -329,7 +330,7 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 		return false;
 	matching->match->namespace = joined->namespace;
 	match_refuse(matching->match, joined->namespace->targets[0].rule,
-		     "a $lookup, $unionWith or $merge", foreign.why);
+		     "a $lookup, $graphLookup, $unionWith or $merge", foreign.why);
 	return true;
 }
 

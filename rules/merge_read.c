@@ -548,21 +548,39 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 	return intake;
 }
 
-static bool is_ours(const struct ruled_namespace *namespace, struct bytes name)
+/* Names that clients don't see, beside the state's. */
+struct hidden_names {
+	struct bytes names[4 * NAME_FIELDS];
+	size_t count;
+};
+
+/* False where they are too many: then what comes is looked at more closely. */
+static bool list_hidden(struct hidden_names *list, const struct ruled_namespace *namespace)
 {
-	if (bytes_begin_with(name, STATE_FIELD))
-		return true;
+	list->count = 0;
+	if (namespace->target_count * NAME_FIELDS > ARRAY_LENGTH(list->names))
+		return false;
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
 
 		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j] && bytes_are(name, hidden.fields[j]))
-				return true;
+			if (hidden.fields[j])
+				list->names[list->count++] = bytes_of(hidden.fields[j]);
 	}
+	return true;
+}
+
+static bool is_ours(const struct hidden_names *list, struct bytes name)
+{
+	if (bytes_begin_with(name, STATE_FIELD))
+		return true;
+	for (size_t i = 0; i < list->count; i++)
+		if (bytes_equal(name, list->names[i]))
+			return true;
 	return false;
 }
 
-static bool document_untouched(const struct ruled_namespace *namespace, struct bytes document)
+static bool document_untouched(const struct hidden_names *list, struct bytes document)
 {
 	struct cursor cursor;
 	struct element field;
@@ -571,22 +589,23 @@ static bool document_untouched(const struct ruled_namespace *namespace, struct b
 	if (!cursor_open(&cursor, document))
 		return false;
 	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
-		if (is_ours(namespace, field.name))
+		if (is_ours(list, field.name))
 			return false;
 	return step == CURSOR_END;
 }
 
 bool merge_untouched(const struct ruled_namespace *namespace, struct bytes batch)
 {
+	struct hidden_names hidden;
 	struct cursor cursor;
 	struct element document;
 	enum cursor_step step;
 
-	if (!cursor_open(&cursor, batch))
+	if (!list_hidden(&hidden, namespace) || !cursor_open(&cursor, batch))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
 		if (document.type != BSON_BYTE_DOCUMENT ||
-		    !document_untouched(namespace, document.value))
+		    !document_untouched(&hidden, document.value))
 			return false;
 	return step == CURSOR_END;
 }

@@ -46,24 +46,69 @@ static bool operator_single(const struct element *operation, bool on_array)
 	return false;
 }
 
-static bool condition_single(const struct element *condition, bool on_array)
+static bool add_condition(struct positional *positional,
+			  const struct positional_condition *condition)
 {
-	struct cursor cursor;
-	struct element operation, second;
+	if (positional->count == POSITIONAL_MOST)
+		return false;
+	positional->conditions[positional->count++] = *condition;
+	return true;
+}
 
-	if (condition->type != BSON_BYTE_DOCUMENT)
-		return is_single(condition);
-	if (!cursor_open(&cursor, condition->value))
+/* Each operator is a condition by itself. */
+static bool add_operators(struct positional *positional, const struct element *field, bool on_array)
+{
+	struct positional_condition condition = {.field = *field};
+	struct cursor cursor;
+	enum cursor_step step;
+
+	if (document_find(field->value, "$options", &condition.options) &&
+	    !document_find(field->value, "$regex", &condition.operation))
+		return false;
+	if (!cursor_open(&cursor, field->value))
+		return false;
+	while ((step = cursor_next(&cursor, &condition.operation)) == CURSOR_ELEMENT) {
+		if (element_is(&condition.operation, "$options"))
+			continue;
+		if (!operator_single(&condition.operation, on_array) ||
+		    !add_condition(positional, &condition))
+			return false;
+	}
+	return step == CURSOR_END;
+}
+
+static bool add_conditions(struct positional *positional, const struct element *field,
+			   bool on_array)
+{
+	struct positional_condition whole = {.field = *field};
+	struct cursor cursor;
+	struct element operation;
+
+	if (field->type != BSON_BYTE_DOCUMENT)
+		return is_single(field) && add_condition(positional, &whole);
+	if (!cursor_open(&cursor, field->value))
 		return false;
 	if (cursor_next(&cursor, &operation) != CURSOR_ELEMENT || operation.name.length == 0 ||
 	    operation.name.data[0] != '$')
-		return true; /* equality to a document */
-	if (!operator_single(&operation, on_array))
-		return false;
-	if (cursor_next(&cursor, &second) == CURSOR_END)
-		return true;
-	return element_is(&operation, "$regex") && element_is(&second, "$options") &&
-	       cursor_next(&cursor, &second) == CURSOR_END;
+		return add_condition(positional, &whole); /* equality to a document */
+	return add_operators(positional, field, on_array);
+}
+
+void positional_write_condition(struct buffer *out, const struct positional_condition *condition)
+{
+	auto_free char *name = must_strndup((const char *)condition->field.name.data,
+					    condition->field.name.length);
+	size_t start;
+
+	if (condition->operation.type == 0) {
+		writer_element(out, &condition->field);
+		return;
+	}
+	start = writer_open_document(out, name);
+	writer_element(out, &condition->operation);
+	if (element_is(&condition->operation, "$regex") && condition->options.type != 0)
+		writer_element(out, &condition->options);
+	writer_close(out, start);
 }
 
 /* ---- the filter's conditions ---- */
@@ -97,7 +142,7 @@ enum part {
 };
 
 static enum part part_of(const struct element *condition, struct bytes path,
-			 const struct ruled_namespace *namespace)
+			 const struct ruled_namespace *namespace, struct positional *positional)
 {
 	auto_free char *array = must_strndup((const char *)path.data, path.length);
 	enum path_relation relation = path_relate(condition->name, array);
@@ -107,8 +152,8 @@ static enum part part_of(const struct element *condition, struct bytes path,
 	if (!is_plain(condition->name))
 		return PART_UNCLEAR;
 	if (relation == PATH_SAME || relation == PATH_BELOW)
-		return condition_single(condition, relation == PATH_SAME) ? PART_SAYS
-									  : PART_UNCLEAR;
+		return add_conditions(positional, condition, relation == PATH_SAME) ? PART_SAYS
+										    : PART_UNCLEAR;
 	if (relation != PATH_APART || name_rule(condition->name, namespace))
 		return PART_UNCLEAR;
 	return PART_MAY;
@@ -128,22 +173,15 @@ bool positional_of(const struct element *filter, struct bytes path,
 	enum cursor_step step;
 	struct element condition;
 	struct walk walk;
-	size_t says = 0;
 
+	positional->count = 0;
 	if (!is_ruled(path, namespace) || filter->type != BSON_BYTE_DOCUMENT)
 		return false;
 	step = filter_first_conjunct(&walk, filter->value, &condition);
-	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition)) {
-		enum part part = part_of(&condition, path, namespace);
-
-		if (part == PART_UNCLEAR)
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition))
+		if (part_of(&condition, path, namespace, positional) == PART_UNCLEAR)
 			return false;
-		if (part == PART_SAYS) {
-			positional->condition = condition;
-			says++;
-		}
-	}
-	return step == CURSOR_END && says == 1;
+	return step == CURSOR_END && positional->count > 0;
 }
 
 /* ---- the stage ---- */
@@ -183,10 +221,24 @@ static void add_prefixes(struct call *call, const char *path)
 	call_close(&either);
 }
 
+/* {$ne: [<number by the first condition>, <by the other>]} */
+static void add_others_number(struct call *call, const char *found, size_t other)
+{
+	struct call differs = call_call(call, "$ne");
+	char index[12];
+	auto_text one = text_join("$", found, "0." POSITIONAL_NUMBER);
+	auto_text prefix = text_join("$", found, writer_index(index, other));
+	auto_text number = text_join(prefix.bytes, ".", POSITIONAL_NUMBER);
+
+	call_text(&differs, one.bytes);
+	call_text(&differs, number.bytes);
+	call_close(&differs);
+}
+
 /* What was found, or the error. */
 static void add_found(struct call *call, const char *path, const char *found)
 {
-	auto_text prefix = text_join("$", found, "."), array = text_join(prefix.bytes, path, "");
+	auto_text prefix = text_join("$", found, "0."), array = text_join(prefix.bytes, path, "");
 	struct call choice = call_call(call, "$ifNull");
 	struct call first = call_call(&choice, "$arrayElemAt");
 
@@ -198,7 +250,7 @@ static void add_found(struct call *call, const char *path, const char *found)
 }
 
 void positional_write(struct buffer *out, size_t *place, const struct element *filter,
-		      const char *path, const char *found)
+		      const char *path, const char *found, size_t count)
 {
 	auto_text field = text_join("$", path, "");
 	char name[12];
@@ -211,6 +263,8 @@ void positional_write(struct buffer *out, size_t *place, const struct element *f
 	either = call_call(&inner, "$or");
 	add_others(&either, filter, bytes_of(path));
 	add_prefixes(&either, path);
+	for (size_t i = 1; i < count; i++)
+		add_others_number(&either, found, i);
 	call_close(&either);
 	reassemble_add_unclear(&inner);
 	add_found(&inner, path, found);

@@ -2,6 +2,7 @@
 #include "rules/project_write.h"
 
 #include "rules/call_writer.h"
+#include "rules/collision.h"
 #include "rules/filter_split.h"
 #include "rules/leaves.h"
 #include "rules/names.h"
@@ -195,7 +196,7 @@ enum project_judgement project_judge(struct bytes projection, const struct eleme
 	if (step != CURSOR_END || judging.positions > 1 ||
 	    (judging.sees_document && judging.matches + judging.positions > 0))
 		judge(&judging, PROJECT_UNSERVED);
-	if (judging.positions > 0 && judging.matches > 0)
+	if ((judging.positions > 0 && judging.matches > 0) || collision_in(projection))
 		return PROJECT_WRONG;
 	return judging.judgement;
 }
@@ -239,13 +240,30 @@ static char *text_of(struct bytes bytes)
 	return must_strndup((const char *)bytes.data, bytes.length);
 }
 
-/* {a: {b: ["$$this"]}} for the path a.b */
-static void write_wrapped(struct buffer *out, const char *name, const char *path)
+/* "$$this"; of numbers, {$arrayElemAt: ["$$f", "$$this"]} */
+static void write_this(struct buffer *out, bool numbered)
+{
+	struct call element;
+
+	if (!numbered) {
+		writer_string(out, "0", "$$this");
+		return;
+	}
+	element = call_open(out, "0", "$arrayElemAt");
+	call_text(&element, "$$f");
+	call_text(&element, "$$this");
+	call_close(&element);
+}
+
+/* {a: {b: [element]}} for the path a.b, and beside it the element's number */
+static void write_wrapped(struct buffer *out, const char *path, bool numbered)
 {
 	size_t opened[PARTS_MAX + 1], depth = 0, list;
 	const char *part = path, *dot;
 
-	opened[depth++] = writer_open_document(out, name);
+	opened[depth++] = writer_open_document(out, "in");
+	if (numbered)
+		writer_string(out, POSITIONAL_NUMBER, "$$this");
 	while ((dot = strchr(part, '.'))) {
 		auto_free char *field = must_strndup(part, (size_t)(dot - part));
 
@@ -253,20 +271,33 @@ static void write_wrapped(struct buffer *out, const char *name, const char *path
 		part = dot + 1;
 	}
 	list = writer_open_array(out, part);
-	writer_string(out, "0", "$$this");
+	write_this(out, numbered);
 	writer_close(out, list);
 	while (depth > 0)
 		writer_close(out, opened[--depth]);
 }
 
-static void write_elements(struct buffer *out, const char *path)
+/* {$range: [0, {$size: "$$f"}]} */
+static void write_numbers(struct buffer *out)
+{
+	struct call range = call_open(out, "input", "$range");
+
+	call_number(&range, 0);
+	call_unary(&range, "$size", "$$f");
+	call_close(&range);
+}
+
+static void write_elements(struct buffer *out, const char *path, bool numbered)
 {
 	size_t stage = writer_open_document(out, "0");
 	size_t documents = writer_open_document(out, "$documents");
 	size_t map = writer_open_document(out, "$map");
 
-	writer_string(out, "input", "$$f");
-	write_wrapped(out, "in", path);
+	if (numbered)
+		write_numbers(out);
+	else
+		writer_string(out, "input", "$$f");
+	write_wrapped(out, path, numbered);
 	writer_close(out, map);
 	writer_close(out, documents);
 	writer_close(out, stage);
@@ -288,7 +319,8 @@ static void write_input(struct buffer *out, const char *path)
 
 /* The first element of the array at `path` that satisfies the condition, as {path: [element]}. */
 static void write_lookup(const struct projecting *projecting, const char *path,
-			 const struct element *condition, const char *as)
+			 const struct positional_condition *condition, const char *as,
+			 bool numbered)
 {
 	struct buffer *out = projecting->out;
 	size_t stage = open_stage(projecting), lookup, pipeline, inner, match;
@@ -296,10 +328,10 @@ static void write_lookup(const struct projecting *projecting, const char *path,
 	lookup = writer_open_document(out, "$lookup");
 	write_input(out, path);
 	pipeline = writer_open_array(out, "pipeline");
-	write_elements(out, path);
+	write_elements(out, path, numbered);
 	inner = writer_open_document(out, "1");
 	match = writer_open_document(out, "$match");
-	writer_element(out, condition);
+	positional_write_condition(out, condition);
 	writer_close(out, match);
 	writer_close(out, inner);
 	inner = writer_open_document(out, "2");
@@ -311,40 +343,53 @@ static void write_lookup(const struct projecting *projecting, const char *path,
 	writer_close(out, stage);
 }
 
-static struct text found_name(const char *prefix, size_t number)
+static struct text numbered_name(const char *prefix, const char *name, size_t number)
 {
-	char name[12];
+	char text[12];
 
-	return text_join(prefix, FOUND, writer_index(name, number));
+	return text_join(prefix, name, writer_index(text, number));
+}
+
+static void add_match_lookup(struct projecting *projecting, const struct leaf *leaf)
+{
+	struct positional_condition condition = {.field = leaf->value};
+	auto_text as = numbered_name("", FOUND, projecting->matches++);
+	auto_free char *path = text_of(leaf->path);
+
+	write_lookup(projecting, path, &condition, as.bytes, false);
+}
+
+static void add_positional_lookups(struct projecting *projecting, const struct leaf *leaf)
+{
+	struct bytes array = {leaf->path.data, leaf->path.length - 2};
+	auto_free char *path = text_of(array);
+	struct positional positional;
+
+	require(positional_of(projecting->filter, array, projecting->namespace, &positional));
+	for (size_t i = 0; i < positional.count; i++) {
+		auto_text as = numbered_name("", POSITION, i);
+
+		write_lookup(projecting, path, &positional.conditions[i], as.bytes,
+			     positional.count > 1);
+	}
+	positional_write(projecting->out, projecting->place, projecting->filter, path, POSITION,
+			 positional.count);
+	projecting->has_position = true;
 }
 
 static void add_lookup(struct projecting *projecting, const struct leaf *leaf)
 {
-	struct positional positional;
-	auto_free char *path = NULL;
-
-	if (leaf->kind == LEAF_MATCH) {
-		auto_text as = found_name("", projecting->matches++);
-
-		path = text_of(leaf->path);
-		write_lookup(projecting, path, &leaf->value, as.bytes);
-	} else if (is_positional(leaf)) {
-		struct bytes array = {leaf->path.data, leaf->path.length - 2};
-
-		require(positional_of(projecting->filter, array, projecting->namespace,
-				      &positional));
-		path = text_of(array);
-		write_lookup(projecting, path, &positional.condition, POSITION);
-		positional_write(projecting->out, projecting->place, projecting->filter, path,
-				 POSITION);
-		projecting->has_position = true;
-	}
+	if (leaf->kind == LEAF_MATCH)
+		add_match_lookup(projecting, leaf);
+	else if (is_positional(leaf))
+		add_positional_lookups(projecting, leaf);
 }
 
 /* {$ifNull: [{$arrayElemAt: ["$<found>.f", 0]}, "$$REMOVE"]} */
 static void write_match(const struct projecting *projecting, const char *path, size_t number)
 {
-	auto_text found = found_name("$", number), array = text_join(found.bytes, ".", path);
+	auto_text found = numbered_name("$", FOUND, number),
+		  array = text_join(found.bytes, ".", path);
 	struct call choice = call_open(projecting->out, path, "$ifNull");
 	struct call first = call_call(&choice, "$arrayElemAt");
 

@@ -22,6 +22,7 @@
 #define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 #define UNCLEAR REASSEMBLE_MARK "a positional projection"
 #define UNSAFE REASSEMBLE_MARK "a merged document"
+#define SEVERAL REASSEMBLE_MARK "several keys"
 #define MIXED REASSEMBLE_MARK "an included path"
 #define DOTTED REASSEMBLE_MARK "a dotted name"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
@@ -51,11 +52,15 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 {
 	static const char *const refusals[][2] = {
 		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
-			  "another condition of the filter has met an array"},
+			  "another condition of the filter has met an array, or not every "
+			  "condition means the same element"},
 		{UNSAFE,
 		 "$merge has met a document with a field '_spill', or one with the ruled array "
 		 "(or what goes with it) that would be merged field by field; use whenMatched: "
 		 "replace"},
+		{SEVERAL,
+		 "min or max beside what reads the ruled array, and a document has an array in the "
+		 "hinted index: which of its keys lie within them can't be told there"},
 		{MIXED,
 		 "a projection ($project) includes a path below the ruled array, which has "
 		 "elements that are no documents, beside a sort or other stages: what they see "
@@ -502,6 +507,11 @@ void reassemble_add_unclear(struct call *call)
 void reassemble_add_unsafe(struct call *call)
 {
 	add_error(call, UNSAFE " ", "$type", "$_id");
+}
+
+void reassemble_add_several(struct call *call)
+{
+	add_error(call, SEVERAL " ", "$type", "$_id");
 }
 
 void reassemble_add_mixed(struct call *call)

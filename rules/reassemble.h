@@ -61,6 +61,8 @@ void reassemble_add_death(struct call *call, const char *count);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
+/* One that says that an index has several keys of the document. */
+void reassemble_add_several(struct call *call);
 /* One that says that a field's own name is that of a path. */
 void reassemble_add_dotted(struct call *call);
 /* One that says that what is included of an array hangs on mongod's plan. */

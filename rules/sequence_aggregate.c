@@ -2,6 +2,7 @@
  * the client gets the reply of its own command. */
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
+#include "rules/bounds_write.h"
 #include "rules/options.h"
 #include "rules/read_words.h"
 #include "rules/reassemble.h"
@@ -14,9 +15,10 @@
 #define PROBES 4
 
 enum step {
-	STEP_TRIED, /* a distinct with options that not every mongod has */
+	STEP_TRIED, /* options that not every mongod, or no aggregate, has */
 	STEP_ASKED,
 	STEP_KILLING, /* a cursor that is not needed */
+	STEP_WORDS,   /* the client's own command, explained */
 };
 
 struct sequence_aggregate {
@@ -24,6 +26,7 @@ struct sequence_aggregate {
 	struct command explained; /* of an explain */
 	struct probe probe;
 	struct buffer cursor; /* a reply's cursor without the hits behind its documents */
+	struct packet failed; /* an error that quotes the query */
 	uint64_t asked;
 	int attempts, probes;
 	bool probing;
@@ -98,7 +101,7 @@ static void decide_to_probe(struct sequence *sequence)
 	}
 	filter = aggregate_filter(command);
 	aggregate->probing =
-		!bytes_are(command->first.name, "aggregate") &&
+		!bytes_are(command->first.name, "aggregate") && !bounds_given(command) &&
 		filter->type == BSON_BYTE_DOCUMENT && reads_primary(command) &&
 		aggregate_room(command) > 0 &&
 		probe_of_filter(filter->value, sequence->match.namespace, &aggregate->probe);
@@ -122,30 +125,42 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 static bool is_unsure(const struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
+	struct command explained;
 
-	return bytes_are(command->first.name, "distinct") && command_has(command, FIELD_HINT);
+	if (bytes_are(command->first.name, "distinct"))
+		return command_has(command, FIELD_HINT);
+	if (explains(sequence)) {
+		require(command_parse(command->first.value, &explained));
+		command = &explained;
+	}
+	return bytes_are(command->first.name, "find") && bounds_given(command);
 }
 
-/* An aggregate has a hint, and a distinct of mongod 6.0 has not: the client's command is tried on
- * no documents. */
+/* An aggregate has a hint, and a distinct of mongod 6.0 has not; it has no min and max, of which a
+ * find may say what mongod refuses. The client's command is tried on no documents. */
 static enum sequence_outcome try_command(struct sequence *sequence)
 {
+	const struct command *command = &sequence->match.command;
+	const char *filter = bytes_are(command->first.name, "find") ? "filter" : "query";
 	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), query, none, list;
+	size_t body, query, none, list;
 	struct cursor cursor;
 	struct element field;
 
-	require(cursor_open(&cursor, sequence->match.command.body));
+	sequence->step = STEP_TRIED;
+	if (explains(sequence))
+		return read_words_ask(sequence);
+	body = sequence_begin_command(sequence);
+	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, "query"))
+		if (!element_is(&field, filter) && !element_is(&field, "batchSize"))
 			writer_element(out, &field);
-	query = writer_open_document(out, "query");
+	query = writer_open_document(out, filter);
 	none = writer_open_document(out, "_id");
 	list = writer_open_array(out, "$in");
 	writer_close(out, list);
 	writer_close(out, none);
 	writer_close(out, query);
-	sequence->step = STEP_TRIED;
 	return sequence_send_command(sequence, body);
 }
 
@@ -372,6 +387,14 @@ static bool merges(const struct sequence *sequence)
 	return found;
 }
 
+/* The planner's errors quote the query. */
+static enum sequence_outcome ask_words(struct sequence *sequence, struct packet *reply)
+{
+	aggregate_of(sequence)->failed = packet_steal(reply);
+	sequence->step = STEP_WORDS;
+	return read_words_ask(sequence);
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -411,6 +434,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			    "a distinct under a collation, of values that hold a symbol: these "
 			    "can't be sorted");
+	if (!summary.ok && read_words_wanted(sequence, reply))
+		return ask_words(sequence, reply);
 	if (!summary.ok && !explains(sequence) &&
 	    !bytes_are(sequence->match.command.first.name, "aggregate"))
 		return read_words_pass(sequence, reply);
@@ -426,10 +451,12 @@ static enum sequence_outcome take_tried(struct sequence *sequence,
 {
 	struct reply_summary summary;
 
-	if (input->reply->kind != PACKET_MESSAGE ||
-	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
-		return sequence_pass(sequence, input->reply);
-	return begin(sequence, input);
+	if (input->reply->kind == PACKET_MESSAGE &&
+	    reply_summarise(input->reply->message.body, &summary) && summary.ok)
+		return begin(sequence, input);
+	return !explains(sequence) && read_words_wanted(sequence, input->reply)
+		       ? ask_words(sequence, input->reply)
+		       : sequence_pass(sequence, input->reply);
 }
 
 static enum sequence_outcome aggregate_resume(struct sequence *sequence,
@@ -439,6 +466,8 @@ static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 		return is_unsure(sequence) ? try_command(sequence) : begin(sequence, input);
 	if (sequence->step == STEP_TRIED)
 		return take_tried(sequence, input);
+	if (sequence->step == STEP_WORDS)
+		return read_words_take(sequence, &aggregate_of(sequence)->failed, input->reply);
 	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
 }
 
@@ -446,6 +475,7 @@ static void aggregate_fini(struct sequence *sequence)
 {
 	probe_fini(&aggregate_of(sequence)->probe);
 	buffer_fini(&aggregate_of(sequence)->cursor);
+	packet_fini(&aggregate_of(sequence)->failed);
 }
 
 struct sequence *sequence_aggregate_new(void)

@@ -25,6 +25,7 @@ enum read_step {
 	READ_SPENT_ASKED,    /* such a cursor, closed behind its last document */
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
 	READ_BEYOND_ASKED,   /* the same, of a find that becomes an aggregate */
+	READ_WORDS_ASKED,    /* the client's own find, explained: it had failed otherwise written */
 };
 
 struct sequence_read {
@@ -397,6 +398,18 @@ static void write_reply(struct sequence_read *read)
 	message_end(out, 0);
 }
 
+/* Conditions on an index, which has to be named beside them. */
+static void write_bounds(const struct command *command, struct buffer *out)
+{
+	static const enum command_field bounds[] = {FIELD_MIN, FIELD_MAX, FIELD_HINT};
+
+	if (!command_has(command, FIELD_MIN) && !command_has(command, FIELD_MAX))
+		return;
+	for (size_t i = 0; i < ARRAY_LENGTH(bounds); i++)
+		if (command_has(command, bounds[i]))
+			writer_element(out, &command->fields[bounds[i]]);
+}
+
 /* A document whose generation died is asked for again, with the client's own conditions and its
  * `_id`. */
 static void write_find_again(struct sequence *sequence, const struct element *id)
@@ -423,6 +436,7 @@ static void write_find_again(struct sequence *sequence, const struct element *id
 		writer_element(out, &command->fields[FIELD_LET]);
 	if (document_find(command->body, "showRecordId", &record_id))
 		writer_element(out, &record_id);
+	write_bounds(command, out);
 	writer_bool(out, "singleBatch", true);
 }
 
@@ -484,9 +498,12 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	const struct target *target = &match->namespace->targets[read->fetch.target];
 	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
+	const char *unserved = aggregate_unserved_find(&match->command, match->namespace);
 	enum sequence_outcome outcome;
 	size_t body;
 
+	if (unserved)
+		return fail_read(sequence, ERROR_COMMAND_NOT_SUPPORTED, unserved);
 	if (overflow != 0 || main != 0) {
 		*(overflow ? &read->fetch.cursor_id : &read->cursor_id) = 0;
 		outcome = overflow ? send_kill(sequence, target->overflow_database,
@@ -737,6 +754,12 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);
+	if (!summary.ok && (read->aggregates || projection_needs_state(sequence)) &&
+	    read_words_wanted(sequence, input->reply)) {
+		read->main = packet_steal(input->reply);
+		sequence->step = READ_WORDS_ASKED;
+		return read_words_ask(sequence);
+	}
 	if (!summary.ok && read->aggregates)
 		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
@@ -837,6 +860,8 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return close_cursors(sequence);
 	case READ_BEYOND_ASKED:
 		return ask_beyond(sequence, input);
+	case READ_WORDS_ASKED:
+		return read_words_take(sequence, &read_of(sequence)->main, input->reply);
 	}
 	require(!"a step of another sequence");
 }

@@ -23,7 +23,14 @@ class ArrayReads:
         if rng.random() < 0.4:
             lookup["pipeline"] = inner
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
+        found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")), "connectFromField": rng.choice(("n", "_id")),
+                 "connectToField": rng.choice(("k", "n")), "as": "joined", "maxDepth": rng.randrange(3)}
+        if rng.random() < 0.4:
+            found["restrictSearchWithMatch"] = {"n": {"$gte": 1}}
+        # Which comes first of those that a $graphLookup found is chance.
+        ordered = {"$set": {"joined": {"$sortArray": {"input": "$joined", "sortBy": {"_id": 1}}}}}
         stages = rng.choice((
+            [{"$graphLookup": found}, ordered], [{"$graphLookup": {**found, "depthField": "deep"}}, ordered, {"$unwind": "$joined"}],
             [{"$lookup": lookup}], [{"$lookup": lookup}, {"$unwind": "$joined"}],
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
@@ -54,6 +61,18 @@ class ArrayReads:
         rng = self.rng
         slice_ = rng.choice((rng.randrange(-6, 7), [rng.randrange(-6, 7), rng.randrange(1, 5)], [rng.randrange(30), 50]))
         return {path: {"$slice": slice_}, **rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"_id": 1}))}
+
+    def collision(self, path):
+        """Paths in each other's way, which mongod refuses."""
+        rng = self.rng
+        forms = (1, 0, {"$slice": 1}, {"$elemMatch": {"x": 1}}, {"$literal": 2}, {"y": 1})
+        outer = rng.choice((path, path, path.partition(".")[0], "n"))
+        paths = [(outer, rng.choice(forms)), (f"{outer}.x", rng.choice(forms)), ("k", 1)]
+        rng.shuffle(paths)
+        arguments = [("projection", dict(paths))]
+        if rng.random() < 0.5:
+            arguments.append(("filter", self._condition(path)))
+        return "find", arguments, ["find_collision"], {}
 
     def window(self, path):
         arguments = [("projection", self._window(path))]
@@ -100,15 +119,23 @@ class ArrayReads:
             {path: rng.randrange(4)}, {path: {"$gte": rng.randrange(4)}}, {path: {"$in": [rng.randrange(4), "a", None]}},
             {path: {"$elemMatch": {"$gte": rng.randrange(3), "$lt": 9}}}, {path: {"$elemMatch": {"x": {"$exists": True}}}},
             {f"{path}.x": rng.randrange(4)}, {f"{path}.x": {"$gte": rng.randrange(3)}}, {f"{path}.y": None}, {path: None},
-            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}},
+            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}}, {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
+            {path: {"$gte": rng.randrange(4), "$lt": 9}}, {f"{path}.x": rng.randrange(3), f"{path}.y": {"$lte": 2}},
         ))
-        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}))}
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}))}
+
+    def _bounds(self):
+        """min and max of the index on _id; the wrong way round, mongod refuses them."""
+        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True)
+        return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")], self.rng.randrange(1, 3))
 
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {"$natural": -1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
 
     def find(self, path):
         rng = self.rng
+        if rng.random() < 0.1:
+            return self.collision(path)
         reads_filter = rng.random() < 0.7
         arguments, form = [], {}
         if reads_filter:
@@ -117,6 +144,8 @@ class ArrayReads:
             arguments.append(("projection", self._projection(path)))
         if rng.random() < 0.4:
             arguments.append(("sort", self._sort(path)))
+        if rng.random() < 0.15 and "$natural" not in str(arguments):
+            arguments += [("hint", {"_id": 1}), *self._bounds()]
         if rng.random() < 0.3:
             arguments.append(("skip", rng.randrange(1, 3)))
         if rng.random() < 0.4:
@@ -134,7 +163,7 @@ class ArrayReads:
         return "count", arguments, ["count_by_array"], {}
 
     def distinct(self, path):
-        if self.rng.random() < 0.6:
+        if self.rng.random() < 0.5:
             arguments = [("key", self.rng.choice((path, f"{path}.x", f"{path}.{self.rng.randrange(8)}", f"{path}.2.x", f"{path}.x.0"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
             return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]

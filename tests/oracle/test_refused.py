@@ -113,17 +113,23 @@ FILTERED = [
 READS = [
     (find(min={"buyers": 1}, hint={"buyers": 1}), "min"),
     (find({"n": 1}, projection={"buyers.$": 1}), "projection"),
-    (find({"buyers": {"$gt": 1, "$lt": 4}}, projection={"buyers.$": 1}), "projection"),
+    (find({"buyers": {"$gt": 1, "$lt": 4}}, projection={"buyers.$": 1}), "same element"),
+    (find({"buyers": {"$gt": 1, "$ne": 9}}, projection={"buyers.$": 1}), "projection"),
+    (find({"buyers": {"$in": [3]}, "$and": [{"buyers": number} for number in range(9)]}, projection={"buyers.$": 1}), "projection"),
     (find({"buyers": 3}, projection={"other.$": 1}), "projection"),
     (find({"buyers": [1]}, projection={"buyers.$": 1}), "projection"),
     (find({"buyers": 3, "other": 1}, projection={"buyers.$": 1}), "another condition"),
     (find(projection={"buyers": {"$elemMatch": {"$gt": 1}}, "all": "$$ROOT"}), "projection"),
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
-    (find({"buyers": 1}, min={"n": 1}, hint={"n": 1}), "min"),
-    (find({"buyers": 1}, max={"n": 1}, hint={"n": 1}), "max"),
+    (find({"buyers": 1}, min={"n": 1}, hint="n_1"), "min"), (find({"buyers": 1}, max={"n": 1}), "max"),
+    (find({"buyers": 1}, min={"n": 3}, hint={"_id": 1, "n": 1}), "min"), (find({"buyers": 1}, min={"n": 3}, max=5, hint={"n": 1}), "min"),
     (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
     (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
+    (find({"n": 1}, returnKey=True), "returnKey"), (find({"n": 1}, returnKey=True, hint="_id_"), "returnKey"),
+    (find({"n": 1}, returnKey=True, hint={"buyers": 1}), "returnKey"),
+    (find(min={"_id": 0}, hint="_id_", projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
+    (find(showRecordId=True, projection={"buyers": {"$slice": 1}}, batchSize=1), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
 ]
 SERVED = [
@@ -144,6 +150,10 @@ SERVED = [
     find({"buyers": {"$elemMatch": ELEMENT}, "n": 1}, projection={"n": True, "buyers.$": True, "more": {"$add": ["$n", 1]}}),
     find({"buyers": {"$in": [6, 5]}}, projection={"buyers.$": 1, "other": {"$slice": 1}}, batchSize=2),
     find({"buyers": {"$gte": 2}, "_id": {"$lt": 9}}, projection={"buyers.$": 1}, sort={"buyers": 1}, skip=0),
+    *(find(query, projection={"buyers.$": 1}) for query in (
+        {"buyers": {"$gte": 5, "$mod": [5, 0]}}, {"buyers.name": "x", "buyers": {"$elemMatch": ELEMENT}}, {"$and": [{"buyers": 5}, {"buyers": {"$gt": 4}}]},
+        {"buyers.name": {"$gte": "a", "$options": "i", "$regex": "X"}}, {"buyers": {"$gt": 5, "$gte": 6, "$lt": 9, "$in": [6]}, "_id": 9},
+        {"buyers": {"$gt": 9, "$lt": 3}}, {"buyers": {"$gte": 6, "$in": [6, "a"]}, "n": {"$lt": 9, "$gt": 0}})),
     find({"$expr": True, "buyers": 1}, projection={"buyers.$": 1}), find({"buyers": 1}, projection={"buyers.$": 0}),
     find({"buyers": 1}, projection={"buyers.$": 1, "n": 0}), find({"buyers": 1}, projection={"buyers.$.x": 1}),
     find({"buyers": 1}, projection={"buyers.$": 1, "other": {"$elemMatch": {}}}),
@@ -151,6 +161,14 @@ SERVED = [
     find({"buyers": 5}, projection={"other": {"$slice": -1}}), find(projection={"buyers": {"$slice": 1 << 40}}),
     *(find(query, projection={"buyers": {"$slice": bad}})
       for query in ({}, {"buyers": 5}) for bad in ([1, 0], [1, -1], [1], [], "x", None, [1, 2, 3], ["a", 1], True)),
+    *(find({"buyers.name": "x"}, projection=projection) for projection in (
+        {"buyers.name": {"$slice": 1}, "buyers": {"$slice": 2}}, {"buyers": {"$slice": 2}, "buyers.name": {"$slice": 1}},
+        {"buyers.name": 1, "buyers": 1}, {"buyers": 1, "buyers.name": 1}, {"buyers": 0, "buyers.name": 0}, {"buyers.$": 1, "buyers": 1},
+        {"buyers.name": 1, "buyers.$": 1}, {"buyers": {"$elemMatch": ELEMENT}, "buyers.name": 1}, {"buyers.name": 1, "buyers": {"$elemMatch": ELEMENT}},
+        {"buyers": {"$size": "$buyers"}, "buyers.name": 1}, {"buyers": {"name": 1}, "buyers.name": {"$slice": 1}}, {"buyers.name.a": 1, "buyers.name": {"$first": "$buyers"}},
+        exact.value_of((exact.DOCUMENT, exact.pairs_of([("buyers", {"$slice": 1}), ("n", 1), ("buyers", {"$slice": 1})]))), {"n": {"x": 1}, "n.x": 1},
+    )),
+    find(projection={"buyers": {"$slice": 2}, "buyers.name": 0}), find(projection={"n.x": 0, "buyers": {"$slice": 1}, "n": 0}),
     find({"buyers": {"$gte": 1}}, sort={"$natural": -1}), find({"buyers": {"$gte": 1}}, sort={"$natural": 1}, limit=1),
     find({"buyers": {"$gte": 1}}, hint={"$natural": -1}), find({"buyers": {"$gte": 1}}, hint={"_id": 1}),
     *({"distinct": "books", "key": f"buyers.{part}"} for part in ("0", "5", "9", "1.name", "00", "4.x", "name.0")),
@@ -168,6 +186,23 @@ SERVED = [
     aggregate({"$bucket": {"groupBy": {"$size": "$buyers"}, "boundaries": [0, 3, 9]}}),
     aggregate({"$redact": {"$cond": [{"$isArray": "$buyers"}, "$$KEEP", "$$PRUNE"]}}),
     aggregate({"$replaceRoot": {"newRoot": {"first": {"$first": "$buyers"}}}}),
+]
+# Between bounds of an index; `find` has none where they are wrong.
+BOUNDS = [
+    find(query, **bounds, **more)
+    for query, more in (({"buyers": {"$gte": 1}}, {}), ({"buyers": 3}, {"projection": {"buyers.$": 1}}), ({}, {"projection": {"n": {"$size": "$buyers"}}}),
+                        ({"n": {"$gt": 0}}, {"sort": {"buyers": -1}}), ({}, {"projection": {"buyers": {"$slice": 2}}, "batchSize": 1}))
+    for bounds in (
+        {"min": {"n": 1}, "hint": {"n": 1}}, {"min": {"n": 2}, "hint": {"n": 1}}, {"max": {"n": 2}, "hint": {"n": 1.0}}, {"max": {"n": "a"}, "hint": {"n": 1}},
+        {"min": {"n": 2, "_id": 1}, "max": {"n": 1, "_id": 9}, "hint": {"n": -1, "_id": 1}}, {"max": {"n": 1, "_id": 1}, "hint": {"n": -1, "_id": 1}},
+        {"min": {"x.y": None}, "hint": {"x.y": 1}}, {"max": {"x.y": None}, "hint": {"x.y": 1}}, {"min": {}, "max": {"n": 1.5}, "hint": {"n": 1}},
+        {"min": {"n": 3}, "max": {"n": 2}, "hint": {"n": 1}}, {"min": {"none": 3}, "hint": {"none": 1}})
+]
+# What the client's own find does, whose arrays are put together, or cut, behind it.
+NATIVE = [
+    *(find(**more, hint={"_id": 1}, limit=5) for bounds in ({"min": {"_id": 1}}, {"max": {"_id": 2}}, {"min": {"_id": 1}, "max": {"_id": 2}})
+      for more in ({**bounds}, {**bounds, "projection": {"buyers": {"$slice": -2}}}, {**bounds, "filter": {"n": 1}, "projection": {"buyers": 1}})),
+    find(showRecordId=True, limit=2, projection={"buyers": {"$slice": -2}}, sort={"_id": -1}), find({"_id": {"$lt": 9}}, returnKey=True, hint={"_id": 1}), find(returnKey=True, hint={"_id": 1}, projection={"buyers": 1}), find(returnKey=1),
 ]
 JOINED = [
     aggregate({"$lookup": {"from": "books", "localField": local, "foreignField": foreign, "as": "b", **pipeline}}, source=source)
@@ -188,11 +223,28 @@ JOINED = [
     aggregate({"$lookup": {"from": "plain", "localField": "n", "foreignField": "n", "as": "a", "pipeline": [
         {"$lookup": {"from": "books", "localField": "buyers", "foreignField": "buyers", "as": "b"}}]}}, source="plain"),
     aggregate({"$lookup": {"from": "books", "localField": "n", "as": "b"}}, source="plain"),
+] + [
+    aggregate(*lead, {"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "next", "connectToField": "n", "as": "b", **more}},
+              {"$set": {more.get("as", "b"): {"$sortArray": {"input": "$" + more.get("as", "b"), "sortBy": {"_id": 1}}}}}, *rest, source=source)
+    for source in ("plain", "books")
+    for lead, more, rest in (
+        ([], {}, []), ([], {"connectFromField": "_id", "depthField": "d"}, [{"$unwind": "$b"}, {"$set": {"last": {"$last": "$b.buyers"}}}]),
+        ([{"$match": {"n": 2}}], {"startWith": [1, 2], "maxDepth": 0, "as": "n"}, []), ([], {"startWith": "$buyers", "restrictSearchWithMatch": {"n": 1}}, []),
+        ([{"$group": {"_id": 1}}], {"startWith": [1, 2]}, [{"$unset": "b.other"}]), ([], {"startWith": 9, "as": "buyers"}, []),
+    )
+] + [
+    aggregate({"$lookup": {"from": "plain", "pipeline": [{"$graphLookup": {
+        "from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b"}}], "as": "a"}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b", "odd": 1}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectToField": "n", "as": "b"}}, source="plain"),
+    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b"}, "odd": 1}, source="plain"),
 ]
 AGGREGATES = [
     aggregate({"$lookup": {"from": "books", "pipeline": [{"$indexStats": {}}], "as": "b"}}, source="plain"),
-    aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n",
-                                "connectToField": "n", "as": "b"}}, source="plain"),
+    *(aggregate({"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n", "connectToField": "n", "as": "b", **more}},
+                source="plain")
+      for more in ({"connectToField": "buyers"}, {"connectFromField": "buyers.name"}, {"restrictSearchWithMatch": {"buyers": 3}},
+                   {"depthField": "buyers"}, {"as": "b.c"}, {"connectToField": "_spill.buyers.n"}, {"restrictSearchWithMatch": {"$expr": "$$ROOT"}})),
     aggregate({"$facet": {"a": [{"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "n",
                                                   "connectToField": "n", "as": "b"}}]}}, source="plain"),
     aggregate({"$facet": {"a": [{"$lookup": {"from": "books", "localField": "n", "foreignField": "buyers", "as": "b"}}]}}, source="plain"),
@@ -225,6 +277,8 @@ OVERFLOW = [
     aggregate({"$out": "book_extras"}, source="plain"),
     aggregate({"$merge": "book_extras"}, source="plain"),
     {"drop": "book_extras"},
+    {"createIndexes": "book_extras", "indexes": [{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}]},
+    {"collMod": "book_extras", "index": {"name": "at", "expireAfterSeconds": 60}},
 ]
 STATE = [
     find({"_spill": {"$exists": True}}), find({"_spill.buyers.n": 1}),
@@ -335,9 +389,31 @@ def require_plain_answer(shop, command):
     assert seen[0] == seen[1]
 
 
-@pytest.mark.parametrize("command", SERVED, ids=case_name)
+@pytest.mark.parametrize("command", SERVED + NATIVE, ids=case_name)
 def test_reads_of_every_kind_are_served(shop, command):
     require_plain_answer(shop, command)
+
+
+@pytest.fixture(scope="module")
+def indexed(shop):
+    for collection in ("books", "plain"):
+        for keys in ([("n", 1)], [("n", -1), ("_id", 1)], [("x.y", 1)], [("other", 1)]):
+            shop.client.shop[collection].create_index(keys)
+
+
+@pytest.mark.parametrize("command", BOUNDS, ids=str)
+def test_bounds_of_an_index(shop, indexed, command):
+    answers = [shop.run(asked) for asked in (command, with_a_plain_collection(command))]
+    if not answers[1]["ok"]:
+        wrong = [(answer.get("code"), answer.get("errmsg", "").replace("shop.books", "shop.plain")) for answer in answers]
+        assert wrong[0] == wrong[1]
+    else:
+        assert answers[0]["ok"], answers[0]
+        assert answers[0]["cursor"]["firstBatch"] == answers[1]["cursor"]["firstBatch"]
+
+
+def test_bounds_of_an_index_that_has_several_keys_of_a_document(shop, indexed):
+    require_refusal(shop, find({"buyers": {"$gte": 1}}, min={"other": 1}, hint={"other": 1}), "lie within them")
 
 
 @pytest.mark.parametrize("command", SERVED, ids=case_name)
@@ -483,6 +559,24 @@ def test_a_write_to_the_overflow_collection(shop, command):
 @pytest.mark.parametrize("command", STATE, ids=case_name)
 def test_the_state_named_by_a_client(shop, command):
     require_refusal(shop, command, "_spill")
+
+
+# mongod's planner quotes the query in its errors.
+QUOTED = [
+    find({"buyers": 1}), find({"buyers": 1}, projection={"buyers.$": 1}, sort={"n": 1}), find({"n": 1}, projection={"buyers": {"$slice": -1}}, limit=1),
+    find({"n": 1}, projection={"buyers": 1}), find({"n": 1}, projection={"buyers": 0}), find({"n": 1}, projection={"n": 1}, sort={"buyers": 1}),
+    {"count": "books", "query": {"buyers": 1}}, aggregate({"$match": {"buyers": 1}}), aggregate({"$match": {"n": 1}}, {"$unwind": "$buyers"}),
+    find({"n": 1}, projection={"buyers": {"$slice": -1}}, limit=1, min={"n": 1}),
+    {"explain": find({"buyers": 1}, hint={"odd": 1}), "verbosity": "executionStats"},
+]
+
+
+@pytest.mark.parametrize("command", QUOTED, ids=case_name)
+def test_an_error_that_quotes_the_query_quotes_the_clients(shop, command):
+    command = command if "explain" in command else {**command, "hint": {"odd": 1}}
+    answers = [shop.run(asked) for asked in (command, with_a_plain_collection(command))]
+    answers = [(answer["code"], answer["errmsg"].replace("shop.books", "shop.plain")) for answer in answers]
+    assert answers[0] == answers[1] and "error processing query" in answers[0][1]
 
 
 def test_a_spare_name_that_somebody_has_stored(shop):

@@ -153,6 +153,55 @@ Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, bounds_of_an_index_are_tried_and_then_a_condition)
+{
+	struct element first;
+
+	start(FIND(BY_ARRAY ", 'min': {'x': 5}, 'hint': {'x': -1}, 'batchSize': 0"));
+	play_expect_helper(&play, "{'find': 'books', 'min': {'x': 5}, 'hint': {'x': -1}, '$db': "
+				  "'shop', 'filter': {'_id': {'$in': []}}}");
+	play_reply(&play, CURSOR("", ""));
+	expect_sent("$match $match " WHOLE " $match", NULL);
+	cr_assert(document_find_path(play_message(&play).body, "pipeline", &first));
+	cr_assert(document_find(first.value, "0", &first));
+	cr_assert(document_find_path(first.value, "$match.$expr.$cond", &first));
+	cr_assert(document_find(first.value, "2", &first));
+	cr_assert(document_find(first.value, "$and", &first));
+	made_expect(
+		first.value,
+		"{'0': {'$cond': [{'$eq': [{'$cond': [{'$eq': [{'$type': '$x'}, 'missing']}, "
+		"null, '$x']}, {'$literal': 5}]}, true, {'$lt': [{'$cond': [{'$eq': [{'$type': "
+		"'$x'}, 'missing']}, null, '$x']}, {'$literal': 5}]}]}, '1': {'$cond': [{'$eq': "
+		"[{'$cond': [{'$eq': [{'$type': '$x'}, 'missing']}, null, '$x']}, {'$literal': "
+		"{'$minKey': 1}}]}, false, {'$gt': [{'$cond': [{'$eq': [{'$type': '$x'}, "
+		"'missing']}, null, '$x']}, {'$literal': {'$minKey': 1}}]}]}}");
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'max': {'x': 5}, 'hint': {'x': 1}"));
+	play_reply(&play, ERROR(51175, "the wrong way round"));
+	play_expect_answer(&play, ERROR(51175, "the wrong way round"));
+	play_close(&play);
+}
+
+#define QUOTES(text) ERROR(2, "error processing query: ns=shop.booksTree: " text)
+
+Test(sequence_aggregate, an_error_that_quotes_the_query_is_told_of_the_clients_own)
+{
+	start(FIND(BY_ARRAY ", 'hint': 'x', 'lsid': {'id': 1}, 'maxTimeMS': 500"));
+	play_reply(&play, QUOTES("_spill exists"));
+	play_expect_helper(
+		&play, "{'explain': {'find': 'books', 'filter': {'f': {'$gt': 5}}, 'hint': 'x'}, "
+		       "'verbosity': 'queryPlanner', '$db': 'shop'}");
+	play_reply(&play, QUOTES("f $gt 5"));
+	play_expect_answer(&play, QUOTES("f $gt 5"));
+	play_close(&play);
+	/* an index has come meanwhile */
+	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, '$db': 'shop'}");
+	play_reply(&play, QUOTES("_spill exists"));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_answer(&play, QUOTES("_spill exists"));
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_count_is_a_number)
 {
 	start("{'count': 'books', 'query': {'f': {'$gt': 5}}, 'limit': 3, '$db': 'shop'}");
@@ -287,6 +336,26 @@ Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pi
 	play_close(&play);
 	start(FROM("{'$facet': {'b': [{'$limit': 1}, {'$unionWith': 'books'}]}}"));
 	expect_inside("$facet.b", "$limit $unionWith");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, what_a_graph_search_has_found_is_put_together)
+{
+	struct element stage;
+
+	start(FROM("{'$graphLookup': {'from': 'books', 'startWith': '$x', 'connectFromField': 'x', "
+		   "'connectToField': 'y', 'as': 'a'}}, {'$limit': 1}"));
+	expect_sent("$graphLookup $lookup $limit", NULL);
+	cr_assert(document_find(play_message(&play).body, "pipeline", &stage));
+	cr_assert(document_find_path(stage.value, "1", &stage));
+	cr_assert(document_find_path(stage.value, "$lookup.let", &stage));
+	made_expect(stage.value, "{'spillwayFound': '$a'}");
+	play_close(&play);
+	/* what is read of them comes behind it; the local documents are whole before */
+	start("{'aggregate': 'books', 'pipeline': [{'$graphLookup': {'from': 'books', 'startWith': "
+	      "'$f', 'connectFromField': 'x', 'connectToField': 'y', 'as': 'a'}}, {'$unwind': "
+	      "'$a.f'}], 'cursor': {}, '$db': 'shop'}");
+	expect_sent(WHOLE " $graphLookup $lookup $unwind", NULL);
 	play_close(&play);
 }
 

@@ -570,6 +570,26 @@ Test(sequence_read, an_overflow_cursor_of_another_database_is_closed_there)
 	play_close(&play);
 }
 
+Test(sequence_read, an_error_that_quotes_another_projection_is_told_of_the_clients_own)
+{
+#define QUOTES(projection) \
+	"{'ok': 0.0, 'errmsg': 'error processing query: ns=shop.booksProj: " projection \
+	"', 'code': 2, 'codeName': 'BadValue'}"
+	play_command(&play, "{'find': 'books', 'projection': {'f': 0}, '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, QUOTES("f, _spill"));
+	play_expect_helper(&play, "{'explain': {'find': 'books', 'projection': {'f': 0}}, "
+				  "'verbosity': 'queryPlanner', '$db': 'shop'}");
+	play_reply(&play, QUOTES("f"));
+	play_expect_answer(&play, QUOTES("f"));
+	play_close(&play);
+	/* it is its own */
+	play_command(&play, FIND, VERDICT_READ);
+	play_reply(&play, QUOTES(""));
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 /* ---- windows ---- */
 
 #define LAST_TWO \
@@ -784,6 +804,24 @@ Test(sequence_read, what_a_get_more_would_have_to_cut_is_cut_by_the_server)
 	play_close(&play);
 }
 
+Test(sequence_read, what_only_a_find_can_say_is_refused_where_it_cannot_cut)
+{
+	const char *find = "{'find': 'books', 'projection': {'f': {'$slice': -2}}, 'limit': 2, "
+			   "'showRecordId': true, '$db': 'shop'}";
+
+	play_command(&play, find, VERDICT_READ);
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3], '$recordId': 1}]"));
+	play_expect_answer(&play,
+			   CURSOR("'firstBatch': [{'_id': 7, 'f': [2, 3], '$recordId': 1}]"));
+	play_close(&play);
+	play_command(&play, find, VERDICT_READ);
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [1, 2, 3], '$recordId': 1}]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_error(&play, 115, "showRecordId");
+	play_close(&play);
+}
+
 Test(sequence_read, a_window_s_helpers_may_fail)
 {
 	start_window();
@@ -880,6 +918,19 @@ Test(sequence_read, it_is_read_again_by_the_client_s_own_conditions)
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7.0, 'f': []}, {'_id': 7, 'f': [8], "
 				 "'$recordId': 5}]"));
 	play_expect_answer(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [8], '$recordId': 5}]"));
+	play_close(&play);
+}
+
+Test(sequence_read, it_is_read_again_within_the_client_s_bounds)
+{
+#define BOUNDS "'min': {'x': 1}, 'max': {'x': 9}, 'hint': {'x': 1}"
+	start_find("{'find': 'books', 'hint': {'x': 1}, 'max': {'x': 9}, 'min': {'x': 1}, '$db': "
+		   "'shop'}");
+	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, "{'find': 'books', 'filter': {'$and': [{'_id': 7}]}, " BOUNDS
+				  ", 'singleBatch': true, '$db': 'shop', " NEAREST "}");
+	play_reply(&play, CURSOR("'firstBatch': []"));
+	play_expect_answer(&play, OPEN("'firstBatch': []"));
 	play_close(&play);
 }
 
