@@ -201,6 +201,30 @@ def test_a_pipeline(ask, name):
     ask(documents, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
 
 
+SHORT = {"$lt": [{"$size": "$list"}, 3]}  # fails where there is no array
+GUARDS = [
+    {"list": "red"}, {"list": {"$type": "array"}}, {"list.0": {"$exists": True}}, {"list": {"$size": 2}}, {"list": {"$all": ["red"]}},
+    {"list": {"$elemMatch": {"$gt": "q"}}}, {"list": {"$exists": True}}, {"count": {"$gt": 9}}, {"list": {"$ne": "x"}},
+    {"$or": [{"list": "blue"}, {"list": "plain"}]}, {"$nor": [{"list": "red"}, {"list": {"$exists": False}}]},
+]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_what_may_fail_is_looked_at_when_mongod_does(arms, ask, guard):
+    """A query's plan has $expr last; behind other stages a $match is taken as it is written."""
+    for query in ({**guard, "$expr": SHORT}, {"$expr": SHORT, **guard}, {"$and": [{"$expr": SHORT}, guard]},
+                  {"$or": [{"$expr": SHORT}, {"list": {"$exists": False}}, {"list": {"$type": 2}}]}):
+        ask(words, {"find": "books", "filter": query, "sort": {"_id": 1}})
+        ask(words, {"count": "books", "query": query})
+        ask(words, {"distinct": "books", "key": "item", "query": query})
+        ask(words, {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
+        ask(words, {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 9}, {"$match": query}], "cursor": {}})
+    for query in ({**guard, "$expr": SHORT}, {"$expr": SHORT, **guard}):
+        ask(words, {"update": "books", "updates": [{"q": {"_id": 3, **query}, "u": {"$set": {"seen": 1}}}]})
+        ask(words, {"update": "books", "updates": [{"q": query, "u": {"$push": {"list": "red"}}}]})
+    arms.data = None
+
+
 @pytest.mark.parametrize("key", ["list", "kept.list", "list.shop", "list.count", "kept.list.by", "kept.list.by.name"])
 @pytest.mark.parametrize("documents", [words, shelves])
 def test_distinct_values(ask, documents, key):
