@@ -30,8 +30,11 @@ void command_read_concern(struct buffer *command, const struct link *link, uint6
 
 void command_write_concern(struct buffer *command, const struct link *link)
 {
-	size_t concern = writer_open_document(command, "writeConcern");
+	size_t concern;
 
+	if (link_in_transaction(link))
+		return;
+	concern = writer_open_document(command, "writeConcern");
 	if (link_standalone(link)) {
 		writer_int32(command, "w", 1);
 		writer_bool(command, "j", true);

@@ -11,7 +11,7 @@ const char *state_path(char *path, const struct rule *rule, const char *field);
 
 /* majority, after the operation time (0: none); a standalone knows no operation times. */
 void command_read_concern(struct buffer *command, const struct link *link, uint64_t after);
-/* majority; on a standalone: in the journal. */
+/* majority; on a standalone: in the journal. Nothing in a transaction: the commit has it. */
 void command_write_concern(struct buffer *command, const struct link *link);
 /* {<name>: {$eq: <value>}}: also where the value is a document or null. */
 void command_equal(struct buffer *command, const char *name, uint8_t type, struct bytes value);

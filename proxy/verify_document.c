@@ -54,6 +54,17 @@ bool verify_document_has(const struct verify_document *verify, enum job_report_c
 	return false;
 }
 
+bool verify_document_wants_new_batches(const struct verify_document *verify)
+{
+	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
+						       VERIFY_NOT_FULL, VERIFY_FIELDS};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
+		if (verify_document_found(verify, findings[i]))
+			return true;
+	return false;
+}
+
 /* Where the finding's detail is to be written; the first of its kind says enough. */
 static char *detail_of(struct verify_document *verify, enum verify_finding finding)
 {
