@@ -307,9 +307,9 @@ static void give_reason(struct bytes record, char *reason, size_t size)
 		(void)!element_string(&element, &rule);
 	snprintf(reason, size,
 		 "the array '%.*s' of '%.*s' was spilled under rule '%.*s', which is gone: clients "
-		 "would see short arrays; bring the rule back, or fold all back with 'spillway "
-		 "undo' "
-		 "and the file that has it",
+		 "would see short arrays; bring the rule back (with 'access: read-only' where "
+		 "nothing is to be written or moved any more), or fold all back with 'spillway "
+		 "undo' and the file that has it",
 		 (int)array.length, (const char *)array.data, (int)namespace.length,
 		 (const char *)namespace.data, (int)rule.length, (const char *)rule.data);
 }

@@ -235,6 +235,14 @@ bool rule_set_in_database(const struct rule_set *set, struct bytes database)
 	return false;
 }
 
+const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes database)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->rules[i].read_only && part_matches(&set->mains[i].database, database))
+			return &set->rules[i];
+	return NULL;
+}
+
 const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes database,
 				     struct bytes collection)
 {

@@ -61,6 +61,50 @@ def test_a_rule_that_is_gone(cluster, shop):
     starts(cluster, [OTHER])
 
 
+WRITES = {
+    "insert": lambda db: db.books.insert_one({"_id": 7}),
+    "update": lambda db: db.books.update_one({"_id": 1}, {"$set": {"title": "new"}}),
+    "$push": lambda db: db.books.update_one({"_id": 1}, {"$push": {"list": 1}}),
+    "delete": lambda db: db.books.delete_one({"_id": 1}),
+    "findAndModify": lambda db: db.books.find_one_and_delete({"_id": 1}),
+    "bulkWrite": lambda db: db.client.admin.command({
+        "bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "shop.books"}]}),
+    "explain of an update": lambda db: db.command({
+        "explain": {"update": "books", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]}}),
+    "$merge": lambda db: list(db.plain.aggregate([{"$merge": {"into": "books", "whenMatched": "replace"}}])),
+    "$out": lambda db: list(db.plain.aggregate([{"$out": "books"}])),
+    "createIndexes": lambda db: db.books.create_index("title"),
+    "dropIndexes": lambda db: db.books.drop_index("title_1"),
+    "collMod": lambda db: db.command({"collMod": "books", "validationLevel": "off"}),
+    "drop": lambda db: db.books.drop(),
+    "dropDatabase": lambda db: db.client.drop_database("shop"),
+    "rename": lambda db: db.client.admin.command({"renameCollection": "shop.plain", "to": "shop.books"}),
+    "the overflow": lambda db: db.tails.delete_many({}),
+}
+
+
+def test_a_rule_that_may_only_be_read(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": list(range(7))})
+    shop.plain.insert_one({"_id": 1})
+    with Spillway([cluster.primary], [OTHER, {**EAGER, "access": "read-only", "sweep": "10ms"}]) as spillway:
+        before = shop.command("dbHash", collections=["books", "tails", "plain"])["md5"]
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            assert list(through.shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
+            assert through.shop.books.count_documents({"list": 8}) == 1
+            assert through.shop.books.find_one({}, {"list": {"$slice": -2}})["list"] == [7, 8]
+            for name, write in WRITES.items():
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    write(through.shop)
+                assert refused.value.code == 115, name
+                assert "read-only" in str(refused.value) or name in ("the overflow", "$out")
+            through.shop.others.insert_one({"_id": 1, "list": list(range(9))})
+            wait_for(lambda: "_spill" in shop.others.find_one(), "another rule to be at work")
+    assert shop.command("dbHash", collections=["books", "tails", "plain"])["md5"] == before
+    with Operator(cluster) as operator:
+        operator.run("undo", "--execute", code=0)
+    assert list(shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
+
+
 def test_another_layout(cluster, shop):
     assert "spilled under another layout" in refusal(cluster, [ANOTHER_PART])
     with Operator(cluster, [ANOTHER_PART]) as operator:
