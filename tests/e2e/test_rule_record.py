@@ -15,7 +15,7 @@ ANOTHER_PART = {**EAGER, "overflow": {**RULE["overflow"], "array": "another"}}
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster() as made:
+    with Cluster(durable=False) as made:
         yield made
 
 
@@ -128,19 +128,55 @@ def seen(spillway):
         return {each["_id"]: each["list"] for each in client.shop.books.find()}
 
 
-def test_a_lowered_threshold_moves_more_and_a_raised_one_leaves_what_is_spilled(cluster, shop):
-    arrays = {1: list(range(9)), 2: [0, 1, 2], 3: [0, 1], 4: [0, 1, 2, 3]}
-    shop.books.insert_many({"_id": i, "list": arrays[i]} for i in (2, 3))
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 2}]) as lowered:
-        wait_for(lambda: kept(shop) == {1: 3, 2: 2, 3: 2}, "what is too long now to be moved")
-        assert seen(lowered) == {i: arrays[i] for i in (1, 2, 3)}
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 5}]) as raised:
+def heads(shop):
+    return {each["_id"]: each["_spill"]["list"]["h"] for each in shop.books.find({"_spill": {"$exists": True}})}
+
+
+def rests(cluster, rule):
+    with Operator(cluster, [rule]) as operator:
+        return not operator.run("verify")["findings"]
+
+
+def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
+    arrays = {1: list(range(9)), 2: [0, 1, 2], 3: [0, 1], 4: [0, 1, 2, 3], 5: ["x" * 300, *range(20)]}
+    shop.books.insert_many({"_id": i, "list": arrays[i]} for i in (2, 3, 4, 5))
+    for threshold, expected in ((2, {1: 2, 2: 2, 4: 2, 5: 2}), (8, {1: 8, 5: 8}), (3, {1: 3, 4: 3, 5: 3})):
+        rule = {**EAGER, "threshold": threshold}
+        with Spillway([cluster.primary], [rule]) as spillway:
+            wait_for(lambda: heads(shop) == expected, f"a head of {threshold}")  # pylint: disable=cell-var-from-loop
+            assert seen(spillway) == arrays
+            wait_for(lambda: rests(cluster, rule), "rest")  # pylint: disable=cell-var-from-loop
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 8, "max_bytes": 300}]) as fat:
+        shop.books.insert_one({"_id": 6, "list": ["y" * 120] * 10})
+        arrays[6] = ["y" * 120] * 10
+        with pymongo.MongoClient("127.0.0.1", fat.port, directConnection=True) as client:
+            client.shop.books.update_one({"_id": 6}, {"$set": {"list.0": "z" * 120}})
+            arrays[6][0] = "z" * 120
+        wait_for(lambda: heads(shop) == {1: 8, 5: 3, 6: 2}, "two fat elements to stay")
+        assert seen(fat) == arrays
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 8, "max_bytes": 300}]) as again:
+        wait_for(lambda: again.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+        assert again.metrics()["spillway_spills_total"] == 0, "it has the head that the rule gives it"
+        assert heads(shop) == {1: 8, 5: 3, 6: 2}
+
+
+def test_a_threshold_that_changes_under_traffic(cluster, shop):
+    arrays = {i: list(range(12)) for i in range(40)}
+    shop.books.delete_many({})
+    shop.books.insert_many({"_id": i, "list": array} for i, array in arrays.items())
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]) as raised:
         with pymongo.MongoClient("127.0.0.1", raised.port, directConnection=True) as client:
-            client.shop.books.insert_one({"_id": 4, "list": arrays[4]})
-            client.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
-        wait_for(lambda: shop.books.find_one({"_id": 1})["_spill"]["list"]["n"] == 7, "the push to be moved")
-        assert kept(shop) == {1: 3, 2: 2, 3: 2, 4: 4}
-        assert seen(raised) == {**arrays, 1: list(range(10))}
+            for number in range(10**6):
+                i = number % len(arrays)
+                update = {"$push": {"list": number}} if number % 3 else {"$set": {"list.7": number}}
+                client.shop.books.update_one({"_id": i}, update)
+                arrays[i] = [*arrays[i], number] if number % 3 else [*arrays[i][:7], number, *arrays[i][8:]]
+                assert client.shop.books.find_one({"_id": i})["list"] == arrays[i]
+                if i == 0 and set(heads(shop).values()) == {6}:
+                    break
+        assert seen(raised) == arrays
 
 
 def test_undo_and_migrate_bring_what_is_spilled_to_a_raised_threshold(cluster, shop):
