@@ -369,10 +369,11 @@ must_check enum link_result main_adopt(struct pass_state *pass, const struct ele
 	auto_buffer struct buffer out = {0};
 	struct open_update open;
 	char path[STATE_PATH_MAX];
+	const char *state = state_path(path, pass->rule, NULL);
 	size_t condition;
 
 	open_update(pass, &out, &open);
-	command_exists(&out, state_path(path, pass->rule, NULL), false);
+	command_exists(&out, state, false);
 	condition = writer_open_document(&out, pass->rule->array);
 	writer_int64(&out, "$size", pass->plan.head);
 	writer_close(&out, condition);

@@ -57,10 +57,13 @@ def operating(cluster, account):
 
 
 def test_without_the_record_all_but_resume_works(cluster, shop):
+    shop.books.insert_one({"_id": "split", "list": [0, 1, 2], "outlier": True})
+    shop.tails.insert_one({"book": "split", "part": [3, 4]})
     with operating(cluster, "no record") as operator:
-        assert operator.run("migrate", "--execute", code=0)["documents"] == 5
-        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 5
-        assert operator.run("undo", "--execute", code=0)["documents"] == 5
+        done = operator.run("migrate", "--execute", code=0)
+        assert (done["documents"], done["adopted"]) == (5, 1)
+        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 6
+        assert operator.run("undo", "--execute", code=0)["documents"] == 6
     assert shop.list_collection_names() == ["books"]
 
 
