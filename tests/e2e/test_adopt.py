@@ -202,6 +202,18 @@ def test_a_standalone_adopts_nothing():
         assert "_spill" not in client.shop.books.find_one({"_id": 1})
 
 
+def test_an_application_that_goes_on_splitting(cluster, operator, shop):
+    split(shop, 1, list(range(12)))
+    operator.run("migrate", "--execute", code=0)
+    break_batch(shop, 1, {"$push": {"part": "lost"}}, number=3)
+    with Spillway([cluster.primary], [{**NUMBERED, "settle": "10ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            client.shop.books.update_one({"_id": 1}, {"$push": {"list": "acknowledged"}})
+            wait_for(lambda: spillway.metrics()["spillway_documents_left_alone_total"] > 0, "the mover to see it")
+            assert client.shop.books.find_one({"_id": 1})["list"] == [*range(12), "acknowledged"]
+    assert ("V4", "corrupt") in found(operator.run("verify", code=1))
+
+
 def check_nothing_is_half_done(shop):
     for book in shop.tails.distinct("book", {"_spill": {"$exists": True}}):
         assert "_spill" in shop.books.find_one({"_id": book})
@@ -305,7 +317,7 @@ def test_under_traffic(cluster, operator, shop):
 def published(layout, identifier, whole_array):
     """What the text's application stores of an outlier; the flag of the other type."""
     head, tail = whole_array[:layout.threshold], whole_array[layout.threshold:]
-    fields = layout.outlier_fields(whole_array, [tail[i:i + 1000] for i in range(0, len(tail), 1000)])
+    fields = layout.outlier_fields({layout.array: whole_array}, [tail[i:i + 1000] for i in range(0, len(tail), 1000)])
     numbered = layout is FOLLOWERS
     batches = [{layout.link: identifier, **({"batchNumber": number, "createdAt": NOW} if numbered else {}),
                 layout.extra: tail[i:i + 1000]} for number, i in enumerate(range(0, len(tail), 1000), 1)]
