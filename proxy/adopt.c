@@ -3,6 +3,7 @@
 
 #include "proxy/adopt_judge.h"
 #include "proxy/fold.h"
+#include "proxy/mover_command.h"
 #include "proxy/mover_pass.h"
 #include "proxy/mover_queue.h"
 #include "proxy/verify_look.h"
@@ -15,12 +16,19 @@
 #define PATIENCE_MS 75000
 #define PAUSE_FIRST_MS 10
 #define PAUSE_MOST_MS 1000
+#define DOCUMENT_MAX (16 << 20)
 
 static const struct job_report_kind refused = {"split by hand", REPORT_UNFINISHED,
 					       "it is not adopted: it stays as it is"};
 static const struct job_report_kind orphan = {
 	"no document", REPORT_UNFINISHED,
 	"overflow made by hand, and there is no document that it is linked to: it stays"};
+static const struct job_report_kind large = {
+	"large", REPORT_LEFT,
+	"more than 16 MB together: it is read whole, but no edit and no undo can fold it back"};
+static const struct job_report_kind restless = {
+	"not at rest", REPORT_UNFINISHED,
+	"adopted, but its batches are not what the rule would make"};
 static const struct job_report_kind broken = {"corrupt", REPORT_CORRUPT,
 					      "'spillway verify' says more"};
 
@@ -75,6 +83,40 @@ static enum link_result look_at_orphan(struct job *job, const struct mover_targe
 }
 
 /* The transaction. */
+
+static enum link_result count_overflow(struct job *job, const struct mover_target *target,
+				       const struct element *link, int64_t *count)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), part;
+
+	writer_string(&out, "find", target->overflow_collection);
+	part = writer_open_document(&out, "filter");
+	command_equal(&out, target->rule->overflow.link, link->type, link->value);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 1);
+	writer_close(&out, part);
+	writer_close(&out, start);
+	*count = 0;
+	return link_find(job->link, target->overflow_database, buffer_view(&out), count_batch,
+			 count);
+}
+
+/* In the transaction's snapshot all is as it was judged. What changes of it from there on is a
+ * write conflict; only an overflow document that is new then is not. */
+static enum link_result look_inside(struct job *job, const struct mover_target *target,
+				    const struct adopt_split *split, bool *held)
+{
+	int64_t count = 0;
+	bool changed = true;
+	enum link_result result = look_again(job, target, &split->plan.id, split, &changed);
+
+	if (result == LINK_DONE && !changed)
+		result = count_overflow(job, target, &split->plan.id, &count);
+	*held = result == LINK_DONE && !changed && count == split->count;
+	return result;
+}
 
 /* What a batch must still be, so that its elements have their place. */
 static void write_batch_guard(struct buffer *out, const struct adopt_split *split,
@@ -151,16 +193,26 @@ static enum link_result mark_batches(struct pass_state *pass, const struct adopt
 	return result;
 }
 
-static enum link_result mark_all(struct pass_state *pass, const struct adopt_split *split,
-				 bool *held)
+static enum link_result mark_all(struct job *job, struct pass_state *pass,
+				 const struct adopt_split *split, bool *held)
 {
-	enum link_result result = mark_batches(pass, split, held);
+	enum link_result result = look_inside(job, pass->target, split, held);
 
+	if (result == LINK_DONE && *held)
+		result = mark_batches(pass, split, held);
 	if (result != LINK_DONE || !*held)
 		return result;
 	result = main_adopt(pass, split->flag.type ? &split->flag : NULL);
 	*held = result == LINK_DONE && link_reply(pass->link)->n == 1;
 	return result;
+}
+
+/* Where only the majority is late it is done: a read of the majority waits for it. */
+static enum link_result commit(struct job *job)
+{
+	enum link_result result = link_commit(job->link);
+
+	return result == LINK_REFUSED && link_error(job->link)->write_concern ? LINK_DONE : result;
 }
 
 /* `taken` is false where something was not as it had been read. */
@@ -183,9 +235,9 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 	pass.plan.head = split->plan.length;
 	pass.plan.moved = split->elements;
 	if (result == LINK_DONE)
-		result = mark_all(&pass, split, taken);
+		result = mark_all(job, &pass, split, taken);
 	if (result == LINK_DONE && *taken)
-		result = link_commit(job->link);
+		result = commit(job);
 	link_abort(job->link);
 	*taken = *taken && result == LINK_DONE;
 	return result;
@@ -193,7 +245,30 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 
 /* Behind it. */
 
-/* A head or batches of another size than the rule's: the array goes back and is moved anew. */
+static void note_fold(struct job *job, const struct mover_target *target, const struct element *id,
+		      enum fold end)
+{
+	struct migrating *migrating = job->context;
+
+	switch (end) {
+	case FOLD_DONE:
+		atomic_store(&migrating->folded_at, mover_clock());
+		return;
+	case FOLD_TOO_LARGE:
+		report(job, target, &restless, id, "it is too large to be folded back");
+		return;
+	case FOLD_BUSY:
+		report(job, target, &restless, id, "it changed each time; 'verify' can repair it");
+		return;
+	case FOLD_BROKEN:
+		report(job, target, &broken, id, "elements of it are missing");
+		return;
+	}
+	require(!"an end without a name");
+}
+
+/* Batches of another size than the rule's: the array goes back, and is moved anew with all that is
+ * too long. */
 static enum link_result bring_to_rest(struct job *job, struct mover_target *target,
 				      const struct element *id)
 {
@@ -206,35 +281,86 @@ static enum link_result bring_to_rest(struct job *job, struct mover_target *targ
 
 	if (result == LINK_DONE && verify_document_has(&verify, REPORT_CORRUPT)) {
 		report(job, target, &broken, id, verify.found[0].detail);
+	} else if (result == LINK_DONE && verify.foreign) {
+		report(job, target, &refused, id,
+		       "adopted, but overflow documents came meanwhile: they don't count");
 	} else if (result == LINK_DONE && verify_document_wants_new_batches(&verify)) {
 		result = fold_document(job, target, id, true, &end, &elements);
-		if (result == LINK_DONE && end == FOLD_DONE)
-			result = job_move(job, target, id);
+		if (result == LINK_DONE)
+			note_fold(job, target, id, end);
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
 	return result;
 }
 
-static void count_adopted(struct job *job, const struct adopt_split *split)
+static void count_adopted(struct job *job, const struct mover_target *target,
+			  const struct adopt_split *split)
 {
 	job->documents++;
 	job->elements += split->elements;
 	job_report_count(&job->report, "adopted", 1);
 	job_report_count(&job->report, "adopted elements", split->elements);
+	if (split->bytes > DOCUMENT_MAX)
+		report(job, target, &large, &split->plan.id, NULL);
 }
 
 static enum link_result finish(struct job *job, struct mover_target *target,
 			       const struct adopt_split *split)
 {
 	struct migrating *migrating = job->context;
-	enum link_result result = LINK_DONE;
+	enum link_result result;
 
-	count_adopted(job, split);
-	if (migrating->adopts)
-		result = bring_to_rest(job, target, &split->plan.id);
-	return result == LINK_DONE && migrating->adopts ? throttle_wait(&migrating->throttle, job)
-							: result;
+	count_adopted(job, target, split);
+	result = bring_to_rest(job, target, &split->plan.id);
+	if (result == LINK_REFUSED) {
+		report(job, target, &restless, &split->plan.id, link_error(job->link)->message);
+		result = LINK_DONE;
+	}
+	return result == LINK_DONE ? throttle_wait(&migrating->throttle, job) : result;
+}
+
+static enum link_result list_refused(struct job *job, struct mover_target *target,
+				     const struct adopt_split *split, bool *again)
+{
+	enum link_result result = look_again(job, target, &split->plan.id, split, again);
+
+	if (result == LINK_DONE && !*again)
+		report(job, target, &refused, &split->plan.id, split->why);
+	return result;
+}
+
+/* It may go another way when it is tried again. */
+static bool will_pass(const struct link_error *error)
+{
+	switch (error->code) {
+	case 24:  /* LockTimeout */
+	case 50:  /* MaxTimeMSExpired */
+	case 112: /* WriteConflict */
+	case 246: /* SnapshotUnavailable */
+	case 251: /* NoSuchTransaction: it was aborted */
+	case 262: /* ExceededTimeLimit */
+	case 290: /* TransactionExceededLifetimeLimitSeconds */
+		return true;
+	default:
+		return error->write_concern;
+	}
+}
+
+static enum link_result execute(struct job *job, struct mover_target *target,
+				const struct adopt_split *split, bool *again, char *why)
+{
+	bool taken;
+	enum link_result result = take_over(job, target, split, &taken);
+
+	*again = result == LINK_DONE && !taken;
+	if (result != LINK_REFUSED)
+		return result == LINK_DONE && taken ? finish(job, target, split) : result;
+	*again = will_pass(link_error(job->link));
+	snprintf(why, ADOPT_WHY_SIZE, "%.190s", link_error(job->link)->message);
+	if (!*again)
+		report(job, target, &refused, &split->plan.id, why);
+	return LINK_DONE;
 }
 
 /* One look at a document, and what follows. `again`: it, or its overflow, has changed meanwhile, or
@@ -243,9 +369,6 @@ static enum link_result adopt_split(struct job *job, struct mover_target *target
 				    struct adopt_split *split, bool *again, char *why)
 {
 	const struct migrating *migrating = job->context;
-	const struct element *id = &split->plan.id;
-	enum link_result result = LINK_DONE;
-	bool taken = !migrating->adopts;
 
 	if (split->count == 0)
 		return LINK_DONE;
@@ -253,20 +376,13 @@ static enum link_result adopt_split(struct job *job, struct mover_target *target
 		snprintf(split->why, ADOPT_WHY_SIZE,
 			 "adoption needs transactions, which a standalone has not: make the server "
 			 "a replica set, be it of one member");
-	if (split->why[0]) {
-		result = look_again(job, target, id, split, again);
-		if (result == LINK_DONE && !*again)
-			report(job, target, &refused, id, split->why);
-		return result;
-	}
-	if (!taken)
-		result = take_over(job, target, split, &taken);
-	*again = !taken;
-	if (result == LINK_REFUSED) {
-		snprintf(why, ADOPT_WHY_SIZE, "%.190s", link_error(job->link)->message);
-		return LINK_DONE;
-	}
-	return result == LINK_DONE && taken ? finish(job, target, split) : result;
+	if (split->why[0])
+		return list_refused(job, target, split, again);
+	if (migrating->adopts)
+		return execute(job, target, split, again, why);
+	if (!job->options.execute)
+		count_adopted(job, target, split);
+	return LINK_DONE;
 }
 
 static enum link_result adopt_once(struct job *job, struct mover_target *target,
@@ -325,8 +441,8 @@ static enum link_result find_links(struct job *job, const struct mover_target *t
 {
 	auto_free char *link = bson_strdup_printf("$%s", target->rule->overflow.link);
 	auto_buffer struct buffer out = {0};
-	bson_t *rest = BCON_NEW("pipeline", "[", "{", "$match", "{", "_spill.g", "{", "$exists",
-				BCON_BOOL(false), "}", "}", "}", "{", "$group", "{", "_id",
+	bson_t *rest = BCON_NEW("pipeline", "[", "{", "$match", "{", "_spill.g", "{", "$not", "{",
+				"$type", "binData", "}", "}", "}", "}", "{", "$group", "{", "_id",
 				BCON_UTF8(link), "}", "}", "]", "collation", "{", "locale",
 				BCON_UTF8("simple"), "}", "allowDiskUse", BCON_BOOL(true), "cursor",
 				"{", "}");

@@ -39,16 +39,20 @@ static bool has_state(const struct rule *rule, struct bytes main)
 	return document_find_path(main, state_path(path, rule, NULL), &state);
 }
 
+/* Neither more nor fewer than a move would leave there: else elements have come or gone since it was
+ * split. Fat elements alone leave fewer. */
 static void judge_length(struct adopt_split *split)
 {
 	const struct rule *rule = split->rule;
+	const struct plan *plan = &split->plan;
 	int64_t most = rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
+	bool fat = (int64_t)plan->array.length + split->first_size > rule->max_bytes;
 
-	if (split->plan.length > most)
+	if (plan->length > most || (plan->length < most && !fat))
 		refuse(split,
-		       "the document holds %lld elements, the rule leaves it %lld: whether the "
-		       "others came before or behind the overflow can't be told",
-		       (long long)split->plan.length, (long long)most);
+		       "the document holds %lld elements, the rule leaves it %lld: whether some "
+		       "came or went since it was split can't be told",
+		       (long long)plan->length, (long long)most);
 }
 
 static void judge_main(struct adopt_split *split)
@@ -69,7 +73,6 @@ static void judge_main(struct adopt_split *split)
 	never = plan_never_moved(rule, split->main, &split->plan);
 	if (never)
 		refuse(split, "%s", never);
-	judge_length(split);
 	if (rule->flag.field && !adopt_flag_stands(rule, split->main, &split->flag))
 		refuse(split,
 		       "its flag does not stand: the overflow may be copies of what it holds");
@@ -78,6 +81,8 @@ static void judge_main(struct adopt_split *split)
 void adopt_split_init(struct adopt_split *split, const struct rule *rule, struct bytes main)
 {
 	*split = (struct adopt_split){.rule = rule, .main = main, .plan = plan_make(rule, main)};
+	split->bytes = (int64_t)main.length;
+	adopt_copies_init(&split->copies, split->plan.array);
 	judge_main(split);
 }
 
@@ -128,7 +133,7 @@ static bool take_fields(struct adopt_split *split, struct bytes batch, struct fi
 }
 
 /* -1: it is none. */
-static int64_t count_elements(const struct element *array)
+static int64_t count_elements(struct adopt_split *split, const struct element *array)
 {
 	struct cursor cursor;
 	struct element element;
@@ -138,7 +143,10 @@ static int64_t count_elements(const struct element *array)
 	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
 		return -1;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT)
-		count++;
+		if (count++ == 0 && split->first_size == 0)
+			split->first_size = (int64_t)element_raw(&element).length;
+	adopt_copies_add(&split->copies, array->value);
+	split->bytes += (int64_t)array->value.length;
 	return step == CURSOR_END ? count : -1;
 }
 
@@ -201,7 +209,7 @@ void adopt_split_batch(struct adopt_split *split, struct bytes batch)
 	}
 	if (!split->why[0] && take_fields(split, batch, &fields)) {
 		link = &fields.all[FIELD_LINK];
-		held = count_elements(&fields.all[FIELD_ARRAY]);
+		held = count_elements(split, &fields.all[FIELD_ARRAY]);
 		if (link->type != id->type || !bytes_equal(link->value, id->value))
 			refuse(split,
 			       "an overflow document's '%s' is equal to its _id, but of "
@@ -224,9 +232,24 @@ static void judge_counter(struct adopt_split *split, const char *name, int64_t c
 
 	if (!name || split->why[0] || !document_find_path(split->main, name, &element))
 		return;
-	if (!element_integer(&element, &value) || value != counted)
+	split->counted = element_integer(&element, &value) && value == counted;
+	if (!split->counted)
 		refuse(split, "'%s' is not %lld, which is what is there: something may be missing",
 		       name, (long long)counted);
+}
+
+/* Nothing may speak against the overflow being the array's rest, and something must speak for it. */
+static void judge_copies(struct adopt_split *split)
+{
+	if (adopt_copies_found(&split->copies))
+		refuse(split, "the overflow begins or ends with the elements that the document "
+			      "holds: they are copies");
+	if (!split->rule->flag.field && !split->counted)
+		refuse(split, "the rule names no flag, and the document has no counter: nothing "
+			      "tells that the overflow belongs to its array");
+	if (split->bytes > ADOPT_BYTES_MAX)
+		refuse(split, "it comes to %lld bytes: no reply could carry it whole",
+		       (long long)split->bytes);
 }
 
 void adopt_split_end(struct adopt_split *split)
@@ -235,11 +258,15 @@ void adopt_split_end(struct adopt_split *split)
 		return;
 	if (split->others > 0)
 		refuse(split, "overflow documents of Spillway's stand beside those made by hand");
+	if (!split->why[0])
+		judge_length(split);
 	judge_counter(split, split->rule->counters.total, split->plan.length + split->elements);
 	judge_counter(split, split->rule->counters.documents, split->count);
+	judge_copies(split);
 }
 
 void adopt_split_fini(struct adopt_split *split)
 {
 	buffer_fini(&split->batches);
+	adopt_copies_fini(&split->copies);
 }

@@ -5,10 +5,12 @@
  * those of batch 1, 2, 3, and where nothing says that some are missing or stand twice. */
 #pragma once
 
+#include "proxy/adopt_copies.h"
 #include "proxy/mover_plan.h"
 
 #define ADOPT_WHY_SIZE 200
 #define ADOPT_BATCHES_MAX 10000 /* of one transaction */
+#define ADOPT_BYTES_MAX 47000000 /* a reply carries 48,000,000 */
 
 struct adopt_split {
 	const struct rule *rule;
@@ -19,6 +21,10 @@ struct adopt_split {
 	int64_t count;
 	int64_t elements;         /* that they hold together */
 	int64_t others;           /* documents beside them that have a `_spill` */
+	int64_t bytes;            /* of all arrays */
+	int64_t first_size;       /* bytes of the overflow's first element */
+	bool counted;             /* a counter of the application's agrees */
+	struct adopt_copies copies;
 	char why[ADOPT_WHY_SIZE]; /* it may not be; empty: it may */
 };
 

@@ -235,6 +235,19 @@ static void write_filter(struct buffer *out, const char *name, const struct rule
 	writer_close(out, filter);
 }
 
+/* Adopted arrays that went back are moved anew, wherever a run before this one stopped, and when
+ * nobody reads their overflow any more. */
+static bool await_folded(struct job *job, const struct mover_target *target, struct job_walk *walk)
+{
+	struct migrating *migrating = job->context;
+	int64_t folded_at = atomic_exchange(&migrating->folded_at, 0);
+
+	if (folded_at == 0)
+		return true;
+	place_fini(&walk->from);
+	return job_pause(folded_at + target->rule->gc_delay_ms - mover_clock());
+}
+
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
 {
 	struct migrating *migrating = job->context;
@@ -256,6 +269,10 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	if (result != LINK_DONE || !fit) {
 		place_fini(&walk.from);
 		return result;
+	}
+	if (!await_folded(job, target, &walk)) {
+		place_fini(&walk.from);
+		return LINK_LOST;
 	}
 	result = job_walk(job, target, &walk);
 	return result == LINK_DONE ? keep_place(job, target, NULL) : result;

@@ -19,5 +19,7 @@ void command_generation(struct buffer *command, const char *name, struct bytes g
 /* The command is for the overflow collection that was judged, and no other of its name. */
 void command_overflow_uuid(struct buffer *command, const struct mover_target *target);
 void command_exists(struct buffer *command, const char *name, bool exists);
+/* A condition for overflow documents that no mover wrote: they name no generation. */
+void command_foreign(struct buffer *command);
 /* The later of the two times. */
 uint64_t time_after(const struct link *link, uint64_t time);

@@ -10,7 +10,7 @@
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 
-/* Splits that somebody made by hand, or restored, have no `_spill`. */
+/* Splits that somebody made by hand, or restored, have no `_spill` of ours. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found)
 {
 	auto_buffer struct buffer out = {0};
@@ -20,7 +20,7 @@ must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool 
 	writer_string(&out, "find", pass->target->overflow_collection);
 	filter = writer_open_document(&out, "filter");
 	command_equal(&out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	command_exists(&out, "_spill", false);
+	command_foreign(&out);
 	writer_close(&out, filter);
 	projection = writer_open_document(&out, "projection");
 	writer_int32(&out, "_id", 1);

@@ -98,12 +98,17 @@ def test_documents_split_by_hand_come_whole_and_in_order(cluster, operator, shop
 
 
 def test_other_sizes_are_brought_to_the_rule_s(cluster, operator, shop):
+    fat = [["x" * 300] * 2, *range(9)]
     split(shop, "half full", list(range(20)), size=2)
-    split(shop, "short head", list(range(20)), kept=1)
-    operator.run("migrate", "--execute", code=0)
-    assert whole(cluster, NUMBERED) == {"half full": list(range(20)), "short head": list(range(20))}
-    assert operator.run("verify", "--repair", "--execute", code=0)["spilled"] == 2
-    assert [each["part"] for each in shop.tails.find({"book": "short head"}).sort("number")][0] == [3, 4, 5, 6]
+    split(shop, "fat", fat, kept=1)
+    report = operator.run("migrate", "--execute", code=1)
+    assert (report["adopted"], list(details(report, "split by hand"))) == (1, ["fat"])
+    assert whole(cluster, NUMBERED) == {"half full": list(range(20)), "fat": fat[:1]}
+    assert [each["part"] for each in shop.tails.find({"book": "half full"}).sort("number")][0] == [3, 4, 5, 6]
+    with Operator(cluster, [{**NUMBERED, "max_bytes": 600}]) as narrow:
+        assert narrow.run("migrate", "--execute", code=0)["adopted"] == 1
+        assert narrow.run("verify", code=0)["spilled"] == 2
+    assert whole(cluster, NUMBERED) == {"half full": list(range(20)), "fat": fat}
 
 
 def break_batch(shop, identifier, update, number=2):
@@ -120,6 +125,7 @@ AMBIGUOUS = {
     "holds 5 elements": lambda shop, i: break_batch(shop, i, {"$push": {"part": 1}}),
     "field 'also'": lambda shop, i: break_batch(shop, i, {"$set": {"also": 1}}),
     "field '_spill'": lambda shop, i: break_batch(shop, i, {"$set": {"_spill": {"p": 1}}}),
+    "a field '_spill'": lambda shop, i: shop.tails.update_many({"book": i}, {"$set": {"_spill": {"g": "odd"}}}),
     "of another type": lambda shop, i: break_batch(shop, i, {"$set": {"book": float(i)}}),
     "of Spillway's stand beside": lambda shop, i: shop.tails.insert_one(
         {"book": i, "number": 9, "part": [1], "_spill": {"g": generation(), "p": 0}}),
@@ -127,6 +133,10 @@ AMBIGUOUS = {
         {"_id": i}, {"$set": {"_spill": {"list": {"g": generation(), "h": 3, "n": 0}}, "list": [0, 1, 2]}}),
     "'list'": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"list": "none"}}),
     "leaves it 3": lambda shop, i: shop.books.update_one({"_id": i}, {"$push": {"list": 3}}),
+    "holds 2 elements, the rule leaves it 3": lambda shop, i: shop.books.update_one({"_id": i}, {"$pop": {"list": 1}}),
+    "begins or ends with": lambda shop, i: break_batch(shop, i, {"$set": {"part": [0, 1, 2, 9]}}, number=1),
+    "or ends with": lambda shop, i: (break_batch(shop, i, {"$set": {"part": [9, 9, 2, 1]}}),
+                                     break_batch(shop, i, {"$set": {"part": [0]}}, number=3)),
     "flag does not stand": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"outlier": 1}}),
     "'total' is not 12": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"total": 11}}),
     "'parts' is not 3": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"parts": 2}}),
@@ -185,6 +195,7 @@ def test_one_number_twice_or_none_at_all(cluster, operator, shop):
     assert snapshot(shop.client) == before
     report = operator.run("migrate", "--execute", code=1)
     assert found(report) == {("unfit", "unfinished"): 1, ("split by hand", "unfinished"): 1}
+    assert report["adopted"] == 0
     assert snapshot(shop.client)["shop"]["books"] == before["shop"]["books"], "no index, no adoption"
     shop.tails.update_many({}, {"$unset": {"number": 1, "made": 1}})
     with Operator(cluster) as without:
@@ -200,6 +211,48 @@ def test_a_standalone_adopts_nothing():
         assert (report["adopted"], report["documents"]) == (0, 1)
         assert "transactions" in details(report, "split by hand")[1]
         assert "_spill" not in client.shop.books.find_one({"_id": 1})
+
+
+def adopt_slowly(shop, operator, meanwhile):
+    """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code."""
+    data = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway",
+            "blockConnection": True, "blockTimeMS": 300}
+    before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": 1}, data=data)["count"]
+    migrate = operator.start("migrate", "--execute")
+    shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=10000)
+    meanwhile()
+    shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
+    migrate.communicate(timeout=30)
+    return migrate.returncode
+
+
+def test_overflow_that_comes_while_a_document_is_adopted(cluster, shop):
+    split(shop, 1, list(range(11)), total=11, parts=2)
+    with Operator(cluster, [COUNTED]) as operator:
+        assert adopt_slowly(shop, operator, lambda: (
+            shop.tails.insert_one({"book": 1, "number": 3, "part": [11, 12]}),
+            shop.books.update_one({"_id": 1}, {"$inc": {"total": 2, "parts": 1}}))) == 0
+        assert whole(cluster, COUNTED) == {1: list(range(13))}
+        split(shop, 2, list(range(11)), total=11, parts=2)
+        assert adopt_slowly(shop, operator, lambda: shop.tails.insert_one({"book": 2, "number": 3, "part": [11, 12]})) == 1
+        assert found(operator.run("verify", code=1)) == {("foreign", "unfinished"): 1}
+    assert whole(cluster, COUNTED)[2] == list(range(11))
+
+
+def test_a_server_that_will_not_have_it(operator, shop):
+    split(shop, 1, list(range(9)))
+    shop.command("collMod", "books", validator={"title": {"$type": "string"}})
+    assert "failed validation" in details(operator.run("migrate", "--execute", code=1), "split by hand")[1]
+    shop.command("collMod", "books", validator={})
+
+
+def test_neither_flag_nor_counter(cluster, shop):
+    bare = {name: value for name, value in COUNTED.items() if name != "flag"}
+    split(shop, 1, list(range(9)))
+    split(shop, 2, list(range(9)), total=9)
+    with Operator(cluster, [bare]) as operator:
+        why = details(operator.run("migrate", "--execute", code=1), "split by hand")
+    assert list(why) == [1] and "nothing tells" in why[1]
 
 
 def test_an_application_that_goes_on_splitting(cluster, operator, shop):
@@ -246,14 +299,14 @@ def test_killed_anywhere(cluster, operator, shop):
 FAILURES = {
     "the connection breaks": ({"closeConnection": True}, 3, 0),
     "it was aborted": ({"errorCode": 251}, 0, 1),
-    "the majority is late": ({"writeConcernError": {"code": 64, "errmsg": "late"}}, 0, 0),
+    "the majority is late": ({"writeConcernError": {"code": 64, "errmsg": "late"}}, 0, 1),
 }
 
 
 @pytest.mark.parametrize("name", FAILURES)
 def test_a_commit_that_fails(cluster, operator, shop, name):
     failure, code, adopted = FAILURES[name]
-    split(shop, 1, list(range(20)))
+    split(shop, 1, list(range(20)), size=4 if adopted == 0 else 3)
     shop.client.admin.command("configureFailPoint", "failCommand", mode={"times": 1},
                               data={"failCommands": ["commitTransaction"], "appName": "spillway", **failure})
     assert operator.run("migrate", "--execute", code=code)["adopted"] == adopted
