@@ -441,11 +441,11 @@ static enum link_result find_links(struct job *job, const struct mover_target *t
 {
 	auto_free char *link = bson_strdup_printf("$%s", target->rule->overflow.link);
 	auto_buffer struct buffer out = {0};
-	bson_t *rest = BCON_NEW("pipeline", "[", "{", "$match", "{", "_spill.g", "{", "$not", "{",
-				"$type", "binData", "}", "}", "}", "}", "{", "$group", "{", "_id",
-				BCON_UTF8(link), "}", "}", "]", "collation", "{", "locale",
-				BCON_UTF8("simple"), "}", "allowDiskUse", BCON_BOOL(true), "cursor",
-				"{", "}");
+	bson_t *rest =
+		BCON_NEW("pipeline", "[", "{", "$match", "{", "_spill.g", "{", "$not", "{", "$type",
+			 "binData", "}", "}", "}", "}", "{", "$group", "{", "_id", BCON_UTF8(link),
+			 "}", "}", "]", "collation", "{", "locale", BCON_UTF8("simple"), "}",
+			 "allowDiskUse", BCON_BOOL(true), "cursor", "{", "}");
 	struct bytes fields = {bson_get_data(rest), rest->len};
 	struct cursor cursor;
 	struct element element;

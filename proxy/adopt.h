@@ -13,8 +13,9 @@
 /* What migrate keeps: a job's context. */
 struct migrating {
 	struct throttle throttle;
-	_Atomic int64_t folded_at; /* when an adopted array went back last, to be moved anew; 0: none */
-	bool adopts;               /* else it only says what it would adopt, and what not */
+	_Atomic int64_t
+		folded_at; /* when an adopted array went back last, to be moved anew; 0: none */
+	bool adopts;       /* else it only says what it would adopt, and what not */
 };
 
 /* All that the target's overflow tells of; what can't be taken over is listed. */

@@ -1,5 +1,5 @@
-/* Whether what a document keeps stands in its overflow a second time, as its first or last elements: an
- * application that keeps a few at hand beside all of them, and no split. */
+/* Whether what a document keeps stands in its overflow a second time, as its first or last
+ * elements: an application that keeps a few at hand beside all of them, and no split. */
 #pragma once
 
 #include "protocol/bytes.h"

@@ -39,8 +39,8 @@ static bool has_state(const struct rule *rule, struct bytes main)
 	return document_find_path(main, state_path(path, rule, NULL), &state);
 }
 
-/* Neither more nor fewer than a move would leave there: else elements have come or gone since it was
- * split. Fat elements alone leave fewer. */
+/* Neither more nor fewer than a move would leave there: else elements have come or gone since it
+ * was split. Fat elements alone leave fewer. */
 static void judge_length(struct adopt_split *split)
 {
 	const struct rule *rule = split->rule;
@@ -238,7 +238,8 @@ static void judge_counter(struct adopt_split *split, const char *name, int64_t c
 		       name, (long long)counted);
 }
 
-/* Nothing may speak against the overflow being the array's rest, and something must speak for it. */
+/* Nothing may speak against the overflow being the array's rest, and something must speak for it.
+ */
 static void judge_copies(struct adopt_split *split)
 {
 	if (adopt_copies_found(&split->copies))

@@ -9,7 +9,7 @@
 #include "proxy/mover_plan.h"
 
 #define ADOPT_WHY_SIZE 200
-#define ADOPT_BATCHES_MAX 10000 /* of one transaction */
+#define ADOPT_BATCHES_MAX 10000  /* of one transaction */
 #define ADOPT_BYTES_MAX 47000000 /* a reply carries 48,000,000 */
 
 struct adopt_split {
@@ -19,11 +19,11 @@ struct adopt_split {
 	struct element flag;   /* of the document; type 0 where the rule has none */
 	struct buffer batches; /* documents {_id, number, held}, in their order */
 	int64_t count;
-	int64_t elements;         /* that they hold together */
-	int64_t others;           /* documents beside them that have a `_spill` */
-	int64_t bytes;            /* of all arrays */
-	int64_t first_size;       /* bytes of the overflow's first element */
-	bool counted;             /* a counter of the application's agrees */
+	int64_t elements;   /* that they hold together */
+	int64_t others;     /* documents beside them that have a `_spill` */
+	int64_t bytes;      /* of all arrays */
+	int64_t first_size; /* bytes of the overflow's first element */
+	bool counted;       /* a counter of the application's agrees */
 	struct adopt_copies copies;
 	char why[ADOPT_WHY_SIZE]; /* it may not be; empty: it may */
 };

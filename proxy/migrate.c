@@ -17,6 +17,7 @@
 #define HELPERS 7
 #define MOVES 8            /* of one document that is edited again and again */
 #define QUIET_MOST_MS 5000 /* between them */
+#define READ_ONLY "a rule on it is read-only ('access'): nothing is moved"
 
 static const char usage[] =
 	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
@@ -259,6 +260,10 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	bool fit = true;
 
 	begin_counts(job);
+	if (target->read_only) {
+		report_document(job, target, &unfit, NULL, READ_ONLY);
+		return LINK_DONE;
+	}
 	if (job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);
 	if (result == LINK_DONE && fit && job->options.execute)

@@ -30,6 +30,7 @@ struct mover_target {
 	char *overflow_database;
 	char *overflow_collection;
 	struct overflow_indexes *overflow_indexes; /* the rule set's */
+	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
 	_Atomic(enum fitness) fitness;
 	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
 	_Atomic int64_t judged_at;  /* monotonic milliseconds */

@@ -30,12 +30,14 @@ void refit_write_candidates(struct buffer *out, const char *name, const struct r
 must_check enum link_result refit_wanted(struct link *link, const struct mover_target *target,
 					 bool *wanted)
 {
+	const struct rule *rule = target->rule;
 	enum rule_record record = RULE_RECORD_NONE;
 	struct place place = {0};
 	enum link_result result = LINK_DONE;
 
 	*wanted = false;
-	if (target->rule->overflow.layout != RULE_BATCHES)
+	if (rule->overflow.layout != RULE_BATCHES || rule->expose.flag || rule->expose.counters ||
+	    rule->expose.reference)
 		return LINK_DONE;
 	result = rule_record_read(link, target, &record, &place);
 	place_fini(&place);

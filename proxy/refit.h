@@ -8,7 +8,8 @@
 
 /* Appends as field `name` the filter for documents whose head may not be what the rule says. */
 void refit_write_candidates(struct buffer *out, const char *name, const struct rule *rule);
-/* False where it isn't known how, or another Spillway has been given other limits since. */
+/* False where it isn't known how, where clients would see the rule's fields go for as long as the
+ * arrays are whole, or where another Spillway has been given other limits since. */
 must_check enum link_result refit_wanted(struct link *link, const struct mover_target *target,
 					 bool *wanted);
 enum refit {

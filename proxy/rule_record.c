@@ -373,7 +373,7 @@ must_check enum link_result rule_record_hold(struct link *link, const struct mov
 			result = judge_other(link, record, reason, size);
 		bson_free(body);
 	}
-	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME)
+	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME && !target->read_only)
 		result = write_record(link, target);
 	if (result == LINK_REFUSED && !atomic_exchange(&warned, true))
 		log_warning("what rules move is not recorded, so that a rule that is taken away is "

@@ -18,6 +18,7 @@
 #define PAGE_SLOW_MS 100
 #define RESTS 3
 #define REST_MOST_MS 2000
+#define REFIT_AT_ONCE 100 /* arrays that are whole until their old overflow may go */
 
 struct sweeping {
 	struct mover *mover;
@@ -26,7 +27,7 @@ struct sweeping {
 	int32_t page;
 	int64_t began;
 	size_t found;
-	size_t refitted, busy;
+	size_t refitted, busy, refused;
 };
 
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
@@ -61,13 +62,36 @@ static void keep_id(void *context, struct bytes document)
 	buffer_append(context, document.data, document.length);
 }
 
-/* One after the other, with the same rests: each is read and written whole. */
-static enum link_result refit_page(struct sweeping *sweeping, const struct buffer *ids)
+/* What the server refuses is that document's matter. */
+static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
 {
 	struct mover *mover = sweeping->mover;
 	struct mover_target *target = sweeping->target;
-	enum link_result result = LINK_DONE;
 	enum refit end;
+	enum link_result result = refit_document(sweeping->link, target, id, &end);
+
+	if (result == LINK_REFUSED && sweeping->refused++ == 0)
+		log_warning("mover: '%s.%s': a document that was spilled under another threshold "
+			    "stays as it is: %s",
+			    target->database, target->collection,
+			    link_error(sweeping->link)->message);
+	if (result != LINK_DONE)
+		return result == LINK_REFUSED ? LINK_DONE : result;
+	sweeping->busy += end == REFIT_BUSY;
+	if (end != REFIT_FOLDED)
+		return LINK_DONE;
+	mover_queue_look(mover->rounds, target, id->type, id->value, mover_clock());
+	mover_queue_look(mover->garbage, target, id->type, id->value, mover_clock());
+	if (++sweeping->refitted % REFIT_AT_ONCE == 0)
+		mover_pause(mover, target->rule->gc_delay_ms);
+	rest(sweeping);
+	return LINK_DONE;
+}
+
+/* One after the other, with the same rests: each is read and written whole. */
+static enum link_result refit_page(struct sweeping *sweeping, const struct buffer *ids)
+{
+	enum link_result result = LINK_DONE;
 
 	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
 		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
@@ -75,14 +99,7 @@ static enum link_result refit_page(struct sweeping *sweeping, const struct buffe
 
 		at += document.length;
 		require(document_find(document, "_id", &id));
-		result = refit_document(sweeping->link, target, &id, &end);
-		sweeping->busy += result == LINK_DONE && end == REFIT_BUSY;
-		if (result != LINK_DONE || end != REFIT_FOLDED)
-			continue;
-		sweeping->refitted++;
-		mover_queue_look(mover->rounds, target, id.type, id.value, mover_clock());
-		mover_queue_look(mover->garbage, target, id.type, id.value, mover_clock());
-		rest(sweeping);
+		result = refit_one(sweeping, &id);
 	}
 	return result;
 }
@@ -158,13 +175,13 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
-	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, mover_clock(), 0, 0, 0};
+	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, mover_clock(), 0, 0, 0, 0};
 	enum link_result result = sweep_main(&sweeping);
 
-	if (result == LINK_DONE && !atomic_load(&target->refitted))
-		result = refit_all(&sweeping);
 	if (result == LINK_DONE)
 		result = sweep_orphans(&sweeping);
+	if (result == LINK_DONE && !atomic_load(&target->refitted))
+		result = refit_all(&sweeping);
 	if (result == LINK_REFUSED)
 		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);

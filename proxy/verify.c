@@ -427,6 +427,12 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 	verifying->unfit = false;
 	if (!repairs(job))
 		return LINK_DONE;
+	if (target->read_only) {
+		verifying->unfit = true;
+		job_report_add(&job->report, &unfit, name, NULL,
+			       "a rule on it is read-only ('access')");
+		return LINK_DONE;
+	}
 	if (fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
 		return LINK_LOST;
 	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),

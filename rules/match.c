@@ -505,14 +505,20 @@ bool match_refuse_read_only(const struct matching *matching,
 	return false;
 }
 
-/* The overflow goes with it. */
+/* The overflow goes with it: all of it, of collections that are there no more. */
 static void match_drop_database(const struct matching *matching)
 {
 	const struct rule *rule = rule_set_read_only(matching->rules, matching->database);
 
 	match_watch(matching);
-	if (rule)
+	if (rule) {
 		match_refuse(matching->match, rule, "dropDatabase", READ_ONLY);
+		return;
+	}
+	rule = rule_set_overflow_alone(matching->rules, matching->database);
+	if (rule)
+		match_refuse(matching->match, rule, "dropDatabase",
+			     "the rule's overflow is there, of collections in another database");
 }
 
 static bool refuse_write(const struct matching *matching, const struct command_rule *rule)

@@ -152,6 +152,11 @@ struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes dat
 bool rule_set_in_database(const struct rule_set *set, struct bytes database);
 /* One that is read-only and may be on collections of this database, else NULL. */
 const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes database);
+/* Whether one of the namespace's rules is. */
+bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
+			    struct bytes collection);
+/* One whose overflow lives in this database while its collections may be in another, else NULL. */
+const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database);
 
 /* How two dotted paths lie to each other. */
 enum path_relation {

@@ -4,7 +4,7 @@ import pymongo
 import pytest
 
 from support.cluster import Cluster
-from support.operate import RULE, Operator
+from support.operate import RULE, Operator, generation
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -105,6 +105,47 @@ def test_a_rule_that_may_only_be_read(cluster, shop):
     assert list(shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
 
 
+ELSEWHERE = {**EAGER, "name": "long", "namespace": "shop.long", "overflow": {**RULE["overflow"], "collection": "extra.tails"}}
+SECOND = {**OTHER, "namespace": "shop.long", "array": "second", "flag": {"field": "long", "value": True}}
+
+
+def test_under_a_rule_that_may_only_be_read_nothing_is_made_or_moved(cluster, shop):
+    shop.client.drop_database("extra")
+    shop.long.create_index("list")
+    document = {"_id": 2, "list": list(range(9)), "second": list(range(9))}
+    shop.long.insert_one(document)
+    before = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    reading = {**ELSEWHERE, "access": "read-only", "sweep": "10ms"}
+    with Spillway([cluster.primary], [EAGER, reading, {**SECOND, "sweep": "10ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            assert through.shop.long.find_one() == document
+            with pytest.raises(pymongo.errors.OperationFailure, match="read-only"):
+                through.shop.long.update_one({"_id": 2}, {"$push": {"second": 1}})
+            through.shop.books.insert_one({"_id": 2, "list": list(range(9))})
+            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}), "another collection's to be moved")
+    with Operator(cluster, [reading]) as operator:
+        for command in (("migrate",), ("migrate", "--execute"), ("verify", "--repair", "--execute")):
+            report = operator.run(*command, code=1)
+            assert "read-only" in report["findings"][0]["examples"][0]["detail"], command
+    assert shop.long.find_one() == document
+    after = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    assert after == before
+
+
+def test_a_database_that_holds_only_overflow_is_not_dropped(cluster, shop):
+    shop.client.drop_database("extra")
+    with Operator(cluster, [ELSEWHERE]) as operator:
+        shop.long.insert_one({"_id": 1, "list": list(range(9))})
+        operator.run("migrate", "--execute", code=0)
+    for access in ("full", "read-only"):
+        with Spillway([cluster.primary], [EAGER, {**ELSEWHERE, "access": access}]) as spillway:
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    through.drop_database("extra")
+                assert refused.value.code == 115
+                assert through.shop.long.find_one()["list"] == list(range(9))
+
+
 def test_another_layout(cluster, shop):
     assert "spilled under another layout" in refusal(cluster, [ANOTHER_PART])
     with Operator(cluster, [ANOTHER_PART]) as operator:
@@ -158,6 +199,25 @@ def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
         wait_for(lambda: again.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
         assert again.metrics()["spillway_spills_total"] == 0, "it has the head that the rule gives it"
         assert heads(shop) == {1: 8, 5: 3, 6: 2}
+
+
+def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})} for i in range(2, 6))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    shop.command("collMod", "books", validator={"title": {"$type": "string"}})
+    shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(), "p": 0, "i": 1}, "part": [1]})
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]):
+        wait_for(lambda: heads(shop) == {1: 3, 2: 6, 3: 3, 4: 6, 5: 6}, "the others to be brought to it")
+        wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
+
+
+def test_what_clients_see_stays_under_another_threshold(cluster, shop):
+    rule = {**EAGER, "threshold": 5, "expose": ["flag"]}
+    with Spillway([cluster.primary], [rule]) as spillway:
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+        assert seen(spillway) == {1: list(range(9))}
+    assert heads(shop) == {1: 3}
 
 
 def test_a_threshold_that_changes_under_traffic(cluster, shop):
