@@ -111,6 +111,36 @@ def test_other_sizes_are_brought_to_the_rule_s(cluster, operator, shop):
     assert whole(cluster, NUMBERED) == {"half full": list(range(20)), "fat": fat}
 
 
+def test_what_goes_back_waits_for_its_readers(cluster, shop):
+    split(shop, 1, list(range(20)), size=2)
+    rule = {**NUMBERED, "gc_delay": "1s"}
+    with Operator(cluster, [rule]) as operator:
+        migrate = operator.start("migrate", "--execute")
+        wait_for(lambda: len(shop.books.find_one()["list"]) == 20, "the array to go back", 30, 0.001)
+        assert [len(each["part"]) for each in shop.tails.find()] == [2] * 8 + [1], "a reader may still want them"
+        assert migrate.wait(30) == 0
+    assert [each["part"][0] for each in shop.tails.find().sort("number")] == [3, 7, 11, 15, 19]
+
+
+def test_what_is_too_large_is_said(cluster, shop):
+    shop.books.insert_one({"_id": 1, "list": [1, 2, 3], "outlier": True})
+    shop.tails.insert_many({"book": 1, "number": number, "part": [number, "x" * (3 << 20)]} for number in range(1, 7))
+    rule = {**NUMBERED, "overflow": {**NUMBERED["overflow"], "batch": {"field": "number", "size": 4, "max_bytes": "8MB"}}}
+    with Operator(cluster, [rule]) as operator:
+        report = operator.run("migrate", "--execute", code=1)
+    assert report["adopted"] == 1
+    assert found(report) == {("large", "left as it is"): 1, ("not at rest", "unfinished"): 1}
+    assert len(whole(cluster, rule)[1]) == 15
+
+
+def test_documents_of_one_element_each_are_not_adopted(cluster, shop):
+    shop.books.insert_one({"_id": 1, "list": [{"n": 0}, {"n": 1}, {"n": 2}], "outlier": True})
+    shop.tails.insert_many({"book": 1, "n": n} for n in (3, 4))
+    elements = {**RULE, "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
+    with Operator(cluster, [elements]) as operator:
+        assert "only the layout 'batches'" in details(operator.run("migrate", code=1), "split by hand")[1]
+
+
 def break_batch(shop, identifier, update, number=2):
     assert shop.tails.update_one({"book": identifier, "number": number}, update).modified_count == 1
 
