@@ -277,6 +277,8 @@ static enum link_result try_rights(struct checking *checking)
 					   BCON_NEW("find", BCON_UTF8(collection), "filter", "{",
 						    "_id", "{", "$in", "[", "]", "}", "}"),
 					   "read");
+	if (checking->target->read_only)
+		return result;
 	if (result == LINK_DONE)
 		result = run_here(checking,
 				  BCON_NEW("update", BCON_UTF8(collection), "updates", "[", "{",
@@ -324,18 +326,25 @@ static enum link_result note_uuid(struct checking *checking)
 	return result;
 }
 
+static enum link_result make_indexes(struct checking *checking)
+{
+	enum link_result result = make_batch_index(checking);
+
+	if (result == LINK_DONE && checking->fit)
+		result = note_uuid(checking);
+	if (result == LINK_DONE && checking->fit)
+		result = make_rule_indexes(checking);
+	return result;
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	enum link_result result = look_at_collection(checking);
 
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
-	if (result == LINK_DONE && checking->fit)
-		result = make_batch_index(checking);
-	if (result == LINK_DONE && checking->fit)
-		result = note_uuid(checking);
-	if (result == LINK_DONE && checking->fit)
-		result = make_rule_indexes(checking);
+	if (result == LINK_DONE && checking->fit && !checking->target->read_only)
+		result = make_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
 		result = try_rights(checking);
 	return result;
@@ -492,16 +501,17 @@ static void tell(struct mirroring *mirroring)
 {
 	auto_buffer struct buffer now = {0};
 	size_t list = writer_open(&now), count = 0;
+	bool read_only = mirroring->target->read_only; /* then it has those that it had */
 	struct cursor cursor;
 	struct element index;
 	char name[12];
 
 	require(cursor_open(&cursor, buffer_view(&mirroring->wanted)));
-	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+	while (!read_only && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
 		writer_document(&now, writer_index(name, count++), index.value);
 	require(cursor_open(&cursor, buffer_view(&mirroring->there)));
 	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
-		if (!mirror_is_ours(index.value))
+		if (read_only || !mirror_is_ours(index.value))
 			writer_document(&now, writer_index(name, count++), index.value);
 	writer_close(&now, list);
 	overflow_indexes_take(mirroring->target->overflow_indexes, buffer_view(&now));
@@ -549,9 +559,9 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 				      &mirroring);
 	writer_close(&mirroring.wanted, wanted);
 	writer_close(&mirroring.there, there);
-	if (result == LINK_DONE)
+	if (result == LINK_DONE && !target->read_only)
 		result = drop_others(&mirroring);
-	if (result == LINK_DONE)
+	if (result == LINK_DONE && !target->read_only)
 		result = make_missing(&mirroring);
 	if (result == LINK_DONE)
 		tell(&mirroring);

@@ -275,6 +275,16 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 	return result;
 }
 
+must_check enum link_result job_list(struct job *job, struct mover_target *target, job_each each,
+				     const struct buffer *ids, size_t helpers)
+{
+	struct hands *hands = hands_new(job, helpers);
+	enum link_result result = hands_work(hands, target, each, ids, show_progress);
+
+	hands_free(hands);
+	return result;
+}
+
 must_check enum link_result job_read(struct job *job, const struct mover_target *target,
 				     const struct element *id, uint8_t **image,
 				     struct bytes *document)

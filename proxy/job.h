@@ -91,6 +91,10 @@ struct job_walk {
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk);
 
+/* Calls `each` with every `_id` of a list: documents {_id}, one behind the other. */
+must_check enum link_result job_list(struct job *job, struct mover_target *target, job_each each,
+				     const struct buffer *ids, size_t helpers);
+
 /* Reads one document, majority, no earlier than what this link did. `image` is the caller's to free
  * with bson_free; NULL where there is none. */
 must_check enum link_result job_read(struct job *job, const struct mover_target *target,

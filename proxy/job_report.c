@@ -30,17 +30,33 @@ static struct job_report_entry *entry_of(struct job_report *report,
 	return entry;
 }
 
-void job_report_add(struct job_report *report, const struct job_report_kind *kind,
-		    const char *namespace, const struct element *id, const char *detail)
+size_t job_report_examples(const struct job_report_entry *entry)
 {
-	struct job_report_entry *entry = entry_of(report, kind);
-	struct job_report_example *example;
+	int64_t most = entry->listed ? REPORT_LISTED : REPORT_EXAMPLES;
+
+	return (size_t)(entry->count < most ? entry->count : most);
+}
+
+/* Counts one more; the place for its example, NULL where there are enough. */
+static struct job_report_example *add_example(struct job_report_entry *entry)
+{
+	size_t before = job_report_examples(entry), now;
+
+	entry->count++;
+	now = job_report_examples(entry);
+	if (now == before)
+		return NULL;
+	entry->examples = must_realloc(entry->examples, now * sizeof(*entry->examples));
+	entry->examples[before] = (struct job_report_example){0};
+	return &entry->examples[before];
+}
+
+static void fill_example(struct job_report_example *example, const char *namespace,
+			 const struct element *id, const char *detail)
+{
 	struct buffer out = {0};
 	size_t start;
 
-	if (entry->count++ >= REPORT_EXAMPLES)
-		return;
-	example = &entry->examples[entry->count - 1];
 	example->namespace = must_strndup(namespace, strlen(namespace));
 	if (detail)
 		example->detail = must_strndup(detail, strlen(detail));
@@ -50,6 +66,22 @@ void job_report_add(struct job_report *report, const struct job_report_kind *kin
 	writer_renamed(&out, "_id", id);
 	writer_close(&out, start);
 	example->id = buffer_view(&out); /* the example's from now on */
+}
+
+void job_report_add(struct job_report *report, const struct job_report_kind *kind,
+		    const char *namespace, const struct element *id, const char *detail)
+{
+	struct job_report_example *example = add_example(entry_of(report, kind));
+
+	if (example)
+		fill_example(example, namespace, id, detail);
+}
+
+void job_report_list(struct job_report *report, const struct job_report_kind *kind,
+		     const char *namespace, const struct element *id, const char *detail)
+{
+	entry_of(report, kind)->listed = true;
+	job_report_add(report, kind, namespace, id, detail);
 }
 
 void job_report_count(struct job_report *report, const char *name, int64_t amount)
@@ -103,13 +135,15 @@ static void print_text(const struct job_report *report, const char *command, con
 	printf("\n");
 	for (size_t i = 0; i < report->entry_count; i++) {
 		const struct job_report_entry *entry = &report->entries[i];
+		size_t examples = job_report_examples(entry);
 
 		printf("%s, %s, %lld: %s\n", entry->kind->code, class_names[entry->kind->class],
 		       (long long)entry->count, entry->kind->what);
-		for (int64_t k = 0; k < entry->count && k < REPORT_EXAMPLES; k++)
+		for (size_t k = 0; k < examples; k++)
 			print_example(&entry->examples[k]);
-		if (entry->count > REPORT_EXAMPLES)
-			printf("    and %lld more\n", (long long)entry->count - REPORT_EXAMPLES);
+		if (entry->count > (int64_t)examples)
+			printf("    and %lld more\n",
+			       (long long)entry->count - (long long)examples);
 	}
 }
 
@@ -137,7 +171,7 @@ static void write_entry(struct buffer *out, const char *name, const struct job_r
 	writer_string(out, "what", entry->kind->what);
 	writer_int64(out, "count", entry->count);
 	examples = writer_open_array(out, "examples");
-	for (size_t i = 0; i < REPORT_EXAMPLES && (int64_t)i < entry->count; i++)
+	for (size_t i = 0; i < job_report_examples(entry); i++)
 		write_example(out, writer_index(index, i), &entry->examples[i]);
 	writer_close(out, examples);
 	writer_close(out, item);
@@ -184,17 +218,19 @@ static void free_example(struct job_report_example *example)
 /* As many examples as there is room for change hands. */
 static void merge_entry(struct job_report_entry *entry, const struct job_report_entry *other)
 {
-	int64_t free_from = entry->count;
+	size_t kept = job_report_examples(other);
 
-	for (int64_t k = 0; k < REPORT_EXAMPLES && k < other->count; k++) {
-		struct job_report_example example = other->examples[k];
+	entry->listed = other->listed;
+	for (size_t k = 0; k < kept; k++) {
+		struct job_report_example *example = add_example(entry);
 
-		if (free_from < REPORT_EXAMPLES)
-			entry->examples[free_from++] = example;
+		if (example)
+			*example = other->examples[k];
 		else
-			free_example(&example);
+			free_example(&other->examples[k]);
 	}
-	entry->count += other->count;
+	entry->count += other->count - (int64_t)kept;
+	free(other->examples);
 }
 
 void job_report_merge(struct job_report *report, struct job_report *other)
@@ -209,8 +245,10 @@ void job_report_merge(struct job_report *report, struct job_report *other)
 
 void job_report_fini(struct job_report *report)
 {
-	for (size_t i = 0; i < report->entry_count; i++)
-		for (size_t k = 0; k < REPORT_EXAMPLES; k++)
+	for (size_t i = 0; i < report->entry_count; i++) {
+		for (size_t k = 0; k < job_report_examples(&report->entries[i]); k++)
 			free_example(&report->entries[i].examples[k]);
+		free(report->entries[i].examples);
+	}
 	free(report->entries);
 }

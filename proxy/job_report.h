@@ -5,6 +5,7 @@
 #include "protocol/cursor.h"
 
 #define REPORT_EXAMPLES 5
+#define REPORT_LISTED 10000 /* examples of a kind that is listed */
 
 /* How bad a finding is. */
 enum job_report_class {
@@ -29,7 +30,8 @@ struct job_report_example {
 struct job_report_entry {
 	const struct job_report_kind *kind;
 	int64_t count;
-	struct job_report_example examples[REPORT_EXAMPLES];
+	struct job_report_example *examples; /* as many as job_report_examples says */
+	bool listed;
 };
 
 struct job_report_count {
@@ -44,9 +46,15 @@ struct job_report {
 	size_t count_count;
 };
 
+/* How many of the counted are kept as examples. */
+size_t job_report_examples(const struct job_report_entry *entry);
+
 /* `id`: NULL where it is about the whole collection; `detail`: NULL where the kind says all. */
 void job_report_add(struct job_report *report, const struct job_report_kind *kind,
 		    const char *namespace, const struct element *id, const char *detail);
+/* The same for a kind of which each document is to be named, not just the first few. */
+void job_report_list(struct job_report *report, const struct job_report_kind *kind,
+		     const char *namespace, const struct element *id, const char *detail);
 /* Adds to what is counted under this name, which is in capitals nowhere and has no underscore. */
 void job_report_count(struct job_report *report, const char *name, int64_t amount);
 int64_t job_report_counted(const struct job_report *report, const char *name);

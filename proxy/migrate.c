@@ -2,11 +2,12 @@
  * applications keep working through Spillway. */
 #include "proxy/migrate.h"
 
+#include "proxy/adopt.h"
+#include "proxy/adopt_judge.h"
 #include "proxy/fitness.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_look.h"
 #include "proxy/rule_record.h"
-#include "proxy/throttle.h"
 #include "proxy/verify_look.h"
 
 #include <bson/bson.h>
@@ -16,12 +17,14 @@
 #define HELPERS 7
 #define MOVES 8            /* of one document that is edited again and again */
 #define QUIET_MOST_MS 5000 /* between them */
+#define READ_ONLY "a rule on it is read-only ('access'): nothing is moved"
 
 static const char usage[] =
 	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
 	"[--max-lag S] [--json]\n"
-	"  Moves the tails of arrays that are longer than the rule allows. Writes nothing without "
-	"--execute.\n"
+	"  Moves the tails of arrays that are longer than the rule allows, and adopts documents "
+	"that\n"
+	"  were split by hand in the rule's layout. Writes nothing without --execute.\n"
 	"  Applications may go on, as long as they go through Spillway.\n"
 	"  --resume     goes on behind the last page of a run that was interrupted\n"
 	"  --rate N     no more than N documents a second, one at a time (else eight)\n"
@@ -31,9 +34,8 @@ static const char usage[] =
 
 static const struct job_report_kind never_moved = {"never moved", REPORT_UNFINISHED,
 						   "Spillway leaves it as it is"};
-static const struct job_report_kind foreign = {
-	"split by hand", REPORT_UNFINISHED,
-	"it has overflow that Spillway did not write: it stays"};
+static const struct job_report_kind flagged = {"flag", REPORT_UNFINISHED,
+					       "the flag stands, but there is no overflow"};
 static const struct job_report_kind broken = {"corrupt", REPORT_CORRUPT,
 					      "'spillway verify' says more: it stays"};
 static const struct job_report_kind failed = {"not moved", REPORT_UNFINISHED,
@@ -72,11 +74,22 @@ static bool judge(struct job *job, const struct mover_target *target, const stru
 		report_document(job, target, &broken, id, verify->found[0].detail);
 	else if (verify_document_found(verify, VERIFY_NEVER_MOVED))
 		report_document(job, target, &never_moved, id, verify->plan.why);
-	else if (verify->foreign)
-		report_document(job, target, &foreign, id, NULL);
 	else if (verify->plan.kind != PLAN_REST)
-		return true;
+		return !verify->foreign; /* what was not adopted is listed */
 	return false;
+}
+
+/* An application's flag for overflow that is gone. */
+static void judge_flag(struct job *job, const struct mover_target *target, const struct element *id,
+		       const struct verify_document *verify, struct bytes main)
+{
+	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
+	struct element flag;
+
+	if (verify->plan.kind == PLAN_REST && verify->judged && !verify->plan.generation.data &&
+	    !verify->foreign && verify->garbage == 0 &&
+	    adopt_flag_stands(target->rule, main, &flag))
+		job_report_list(&job->report, &flagged, name, id, NULL);
 }
 
 /* Behind the move: nothing may be corrupt, and no tail may be left; what was pushed since waits for
@@ -103,7 +116,7 @@ static enum link_result check_moved(struct job *job, struct mover_target *target
 
 static enum link_result move(struct job *job, struct mover_target *target, const struct element *id)
 {
-	struct throttle *throttle = job->context;
+	struct migrating *migrating = job->context;
 	enum link_result result = LINK_DONE;
 	int64_t quiet = target->rule->quiet_ms;
 	bool back = true;
@@ -117,7 +130,7 @@ static enum link_result move(struct job *job, struct mover_target *target, const
 	}
 	if (result == LINK_DONE && back)
 		report_document(job, target, &failed, id, NULL);
-	return result == LINK_DONE ? throttle_wait(throttle, job) : result;
+	return result == LINK_DONE ? throttle_wait(&migrating->throttle, job) : result;
 }
 
 static enum link_result migrate_document(struct job *job, struct mover_target *target,
@@ -132,6 +145,8 @@ static enum link_result migrate_document(struct job *job, struct mover_target *t
 	if (moves) {
 		job->documents++;
 		count_outlier(job, &verify);
+	} else if (result == LINK_DONE && image) {
+		judge_flag(job, target, id, &verify, main);
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
@@ -182,25 +197,87 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 	return LINK_DONE;
 }
 
+static void begin_counts(struct job *job)
+{
+	static const char *const names[] = {"documents", "elements", "bytes", "adopted",
+					    "adopted elements"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		job_report_count(&job->report, names[i], 0);
+}
+
+static void write_flagged(struct buffer *out, const char *name, const struct rule *rule)
+{
+	char path[STATE_PATH_MAX];
+	size_t filter = writer_open_document(out, name), condition, in;
+
+	condition = writer_open_document(out, rule->flag.field);
+	in = writer_open_array(out, "$in");
+	writer_renamed(
+		out, "0",
+		&(struct element){.type = rule->flag.value.type, .value = rule->flag.value.value});
+	writer_bool(out, "1", true);
+	writer_string(out, "2", "true");
+	writer_close(out, in);
+	writer_close(out, condition);
+	command_exists(out, state_path(path, rule, NULL), false);
+	writer_close(out, filter);
+}
+
+/* Outliers, and what an application calls one. */
+static void write_filter(struct buffer *out, const char *name, const struct rule *rule)
+{
+	size_t filter = writer_open_document(out, name), either = writer_open_array(out, "$or");
+
+	look_write_candidates(out, "0", rule);
+	if (rule->flag.field)
+		write_flagged(out, "1", rule);
+	writer_close(out, either);
+	writer_close(out, filter);
+}
+
+/* Adopted arrays that went back are moved anew, wherever a run before this one stopped, and when
+ * nobody reads their overflow any more. */
+static bool await_folded(struct job *job, const struct mover_target *target, struct job_walk *walk)
+{
+	struct migrating *migrating = job->context;
+	int64_t folded_at = atomic_exchange(&migrating->folded_at, 0);
+
+	if (folded_at == 0)
+		return true;
+	place_fini(&walk->from);
+	return job_pause(folded_at + target->rule->gc_delay_ms - mover_clock());
+}
+
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
 {
-	struct job_walk walk = {.filter = look_write_candidates,
+	struct migrating *migrating = job->context;
+	struct job_walk walk = {.filter = write_filter,
 				.each = migrate_document,
 				.page = keep_place,
 				.helpers = job->options.rate ? 0 : HELPERS};
 	enum link_result result = LINK_DONE;
 	bool fit = true;
 
-	job_report_count(&job->report, "documents", 0);
-	job_report_count(&job->report, "elements", 0);
-	job_report_count(&job->report, "bytes", 0);
+	begin_counts(job);
+	if (target->read_only) {
+		report_document(job, target, &unfit, NULL, READ_ONLY);
+		return LINK_DONE;
+	}
 	if (job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);
 	if (result == LINK_DONE && fit && job->options.execute)
 		result = prepare(job, target, &fit);
+	migrating->adopts = fit && job->options.execute;
+	if (result == LINK_DONE)
+		result = adopt_all(job, target, walk.helpers);
 	if (result != LINK_DONE || !fit) {
 		place_fini(&walk.from);
 		return result;
+	}
+	if (!await_folded(job, target, &walk)) {
+		place_fini(&walk.from);
+		return LINK_LOST;
 	}
 	result = job_walk(job, target, &walk);
 	return result == LINK_DONE ? keep_place(job, target, NULL) : result;
@@ -214,7 +291,7 @@ int migrate_main(int count, char **arguments)
 		.options = OPTION_EXECUTE | OPTION_RESUME | OPTION_RATE | OPTION_LAG,
 		.work = migrate_target,
 	};
-	struct throttle throttle = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct migrating migrating = {.throttle = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
-	return job_main(&command, &throttle, count, arguments);
+	return job_main(&command, &migrating, count, arguments);
 }

@@ -539,7 +539,7 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	if (target->sweep_due > began)
 		return;
 	target->sweep_due = INT64_MAX;
-	if (first && period == 0)
+	if ((first && period == 0) || target->read_only)
 		return; /* off */
 	result = mover_judge(mover, link, target, !first);
 	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
@@ -690,6 +690,8 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 		drop_note(mover);
 		return false;
 	}
+	if (target->read_only)
+		return false;
 	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
 			      note->reason == MOVER_DELETED))
 		mover_queue_look_behind(mover->garbage, target, note, now, now + GARBAGE_WINDOW_MS);
@@ -711,7 +713,7 @@ void mover_move_now(struct mover *mover, const struct mover_note *note,
 		target_get(mover->targets, note->rule, note->database, note->collection);
 	struct mover_waiter *waiter;
 
-	if (!target || !note->id_type) {
+	if (!target || !note->id_type || target->read_only) {
 		done(context, false);
 		return;
 	}

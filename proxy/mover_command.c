@@ -17,8 +17,11 @@ const char *state_path(char *path, const struct rule *rule, const char *field)
 
 void command_read_concern(struct buffer *command, const struct link *link, uint64_t after)
 {
-	size_t concern = writer_open_document(command, "readConcern");
+	size_t concern;
 
+	if (link_in_transaction(link))
+		return;
+	concern = writer_open_document(command, "readConcern");
 	writer_string(command, "level", "majority");
 	if (after && !link_standalone(link))
 		writer_renamed(
@@ -30,8 +33,11 @@ void command_read_concern(struct buffer *command, const struct link *link, uint6
 
 void command_write_concern(struct buffer *command, const struct link *link)
 {
-	size_t concern = writer_open_document(command, "writeConcern");
+	size_t concern;
 
+	if (link_in_transaction(link))
+		return;
+	concern = writer_open_document(command, "writeConcern");
 	if (link_standalone(link)) {
 		writer_int32(command, "w", 1);
 		writer_bool(command, "j", true);
@@ -75,6 +81,16 @@ void command_exists(struct buffer *command, const char *name, bool exists)
 	size_t condition = writer_open_document(command, name);
 
 	writer_bool(command, "$exists", exists);
+	writer_close(command, condition);
+}
+
+void command_foreign(struct buffer *command)
+{
+	size_t condition = writer_open_document(command, "_spill.g");
+	size_t other = writer_open_document(command, "$not");
+
+	writer_string(command, "$type", "binData");
+	writer_close(command, other);
 	writer_close(command, condition);
 }
 

@@ -12,6 +12,7 @@
 #define CONNECT_TIMEOUT_MS 3000
 #define SOCKET_TIMEOUT_MS 60000
 #define API_VERSION_REQUIRED 498870
+#define COMMIT_TIMEOUT_MS 10000
 #define AGE_MAX_MS (12 * 60 * 60 * 1000)
 
 /* Exported for those who set a stream initiator of their own, but missing in the public headers:
@@ -22,6 +23,7 @@ mongoc_stream_t *mongoc_client_default_stream_initiator(const mongoc_uri_t *uri,
 
 struct link {
 	mongoc_client_t *client;
+	mongoc_client_session_t *session; /* of a transaction that is open */
 	const atomic_bool *stopping;
 	uint64_t serial;
 	int64_t opened; /* monotonic microseconds */
@@ -165,12 +167,50 @@ static int64_t unanswered_code(const bson_error_t *error)
 		       : 0;
 }
 
+static void forget_reply(struct link *link)
+{
+	bson_free(link->body);
+	link->body = NULL;
+	link->reply = (struct reply_summary){.n = -1};
+}
+
+/* Takes the reply over. */
+static enum link_result take_reply(struct link *link, bson_t *reply, const bson_error_t *error)
+{
+	uint32_t length;
+	enum link_result result;
+
+	link->body = bson_destroy_with_steal(reply, true, &length);
+	if (was_answered(link->body)) {
+		result = judge_reply(link);
+	} else {
+		link_fail(link, unanswered_code(error), error->message);
+		result = LINK_LOST;
+	}
+	link->dead = result == LINK_LOST;
+	return result;
+}
+
+static void send_command(struct link *link, const char *database, const bson_t *command,
+			 bson_t *reply, bson_error_t *error)
+{
+	bson_t options = BSON_INITIALIZER;
+
+	if (!link->session)
+		(void)mongoc_client_command_simple(link->client, database, command, NULL, reply,
+						   error);
+	else if (mongoc_client_session_append(link->session, &options, error))
+		(void)mongoc_client_command_with_opts(link->client, database, command, NULL,
+						      &options, reply, error);
+	else
+		bson_init(reply);
+	bson_destroy(&options);
+}
+
 must_check enum link_result link_run(struct link *link, const char *database, struct bytes command)
 {
 	bson_t sent, reply;
 	bson_error_t error = {0};
-	uint32_t length;
-	enum link_result result;
 
 	if (link->dead)
 		return LINK_LOST;
@@ -179,19 +219,75 @@ must_check enum link_result link_run(struct link *link, const char *database, st
 		return LINK_LOST;
 	}
 	require(bson_init_static(&sent, command.data, command.length));
-	bson_free(link->body);
-	link->body = NULL;
-	link->reply = (struct reply_summary){.n = -1};
-	(void)mongoc_client_command_simple(link->client, database, &sent, NULL, &reply, &error);
-	link->body = bson_destroy_with_steal(&reply, true, &length);
-	if (was_answered(link->body)) {
-		result = judge_reply(link);
-	} else {
-		link_fail(link, unanswered_code(&error), error.message);
-		result = LINK_LOST;
+	forget_reply(link);
+	send_command(link, database, &sent, &reply, &error);
+	return take_reply(link, &reply, &error);
+}
+
+static mongoc_transaction_opt_t *transaction_options(void)
+{
+	mongoc_transaction_opt_t *options = mongoc_transaction_opts_new();
+	mongoc_read_concern_t *read = mongoc_read_concern_new();
+	mongoc_write_concern_t *write = mongoc_write_concern_new();
+
+	mongoc_read_concern_set_level(read, MONGOC_READ_CONCERN_LEVEL_SNAPSHOT);
+	mongoc_write_concern_set_wmajority(write, COMMIT_TIMEOUT_MS);
+	mongoc_transaction_opts_set_read_concern(options, read);
+	mongoc_transaction_opts_set_write_concern(options, write);
+	mongoc_read_concern_destroy(read);
+	mongoc_write_concern_destroy(write);
+	return options;
+}
+
+must_check enum link_result link_begin(struct link *link)
+{
+	mongoc_transaction_opt_t *options;
+	bson_error_t error = {0};
+
+	if (link->dead)
+		return LINK_LOST;
+	require(!link->session);
+	link->session = mongoc_client_start_session(link->client, NULL, &error);
+	options = transaction_options();
+	if (!link->session ||
+	    !mongoc_client_session_start_transaction(link->session, options, &error)) {
+		link_fail(link, 0, error.message);
+		link->dead = true;
 	}
-	link->dead = result == LINK_LOST;
+	mongoc_transaction_opts_destroy(options);
+	return link->dead ? LINK_LOST : LINK_DONE;
+}
+
+static void end_session(struct link *link)
+{
+	mongoc_client_session_destroy(link->session);
+	link->session = NULL;
+}
+
+must_check enum link_result link_commit(struct link *link)
+{
+	bson_error_t error = {0};
+	bson_t reply;
+	enum link_result result;
+
+	if (link->dead)
+		return LINK_LOST;
+	forget_reply(link);
+	(void)mongoc_client_session_commit_transaction(link->session, &reply, &error);
+	result = take_reply(link, &reply, &error);
+	end_session(link);
 	return result;
+}
+
+void link_abort(struct link *link)
+{
+	if (link->session)
+		end_session(link); /* which aborts what is open */
+}
+
+bool link_in_transaction(const struct link *link)
+{
+	return link->session;
 }
 
 struct bytes link_body(const struct link *link)
@@ -347,6 +443,7 @@ void link_free(struct link *link)
 {
 	if (!link)
 		return;
+	link_abort(link);
 	/* Forgets the sessions, so that nothing is said to a server that may not answer. */
 	mongoc_client_reset(link->client);
 	mongoc_client_destroy(link->client);

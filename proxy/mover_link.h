@@ -56,6 +56,14 @@ uint64_t link_serial(const struct link *link);
 /* Sends the command (a BSON document without `$db`) and waits for the answer. Errors are also what
  * stands in `writeErrors` and `writeConcernError`. */
 must_check enum link_result link_run(struct link *link, const char *database, struct bytes command);
+/* A transaction: what link_run sends from now on becomes visible at once, by link_commit, or never.
+ * Snapshot reads; the writes' concern is majority. Not on a standalone. Only link_abort may follow
+ * a command that was refused; where the outcome of a commit is not known, the link is dead. */
+must_check enum link_result link_begin(struct link *link);
+must_check enum link_result link_commit(struct link *link);
+void link_abort(struct link *link);
+bool link_in_transaction(const struct link *link);
+
 /* Of the last command; views until the next one. */
 struct bytes link_body(const struct link *link);
 /* The same, the caller's to free with bson_free. */

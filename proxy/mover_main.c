@@ -349,6 +349,42 @@ static enum link_result send_cut(struct pass_state *pass)
 	return send_update(pass, &out, &open);
 }
 
+/* The state as M1 and M4 leave it, and the rule's fields. */
+static void write_adopted(struct pass_state *pass, struct buffer *out)
+{
+	size_t stage = writer_open_document(out, "0"), set = writer_open_document(out, "$set");
+	char path[STATE_PATH_MAX];
+
+	command_generation(out, state_path(path, pass->rule, "g"), pass->plan.generation);
+	writer_int64(out, state_path(path, pass->rule, "h"), pass->plan.head);
+	writer_int64(out, state_path(path, pass->rule, "n"), pass->plan.moved);
+	writer_string(out, state_path(path, pass->rule, "t"), "$$NOW");
+	write_fields(pass, out);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
+
+must_check enum link_result main_adopt(struct pass_state *pass, const struct element *flag)
+{
+	auto_buffer struct buffer out = {0};
+	struct open_update open;
+	char path[STATE_PATH_MAX];
+	const char *state = state_path(path, pass->rule, NULL);
+	size_t condition;
+
+	open_update(pass, &out, &open);
+	command_exists(&out, state, false);
+	condition = writer_open_document(&out, pass->rule->array);
+	writer_int64(&out, "$size", pass->plan.head);
+	writer_close(&out, condition);
+	if (flag)
+		command_equal(&out, pass->rule->flag.field, flag->type, flag->value);
+	writer_close(&out, open.q);
+	open.u = writer_open_array(&out, "u");
+	write_adopted(pass, &out);
+	return send_update(pass, &out, &open);
+}
+
 enum pass main_cut(struct pass_state *pass)
 {
 	enum link_result result = send_cut(pass);

@@ -10,7 +10,7 @@
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 
-/* Splits that somebody made by hand, or restored, have no `_spill`. */
+/* Splits that somebody made by hand, or restored, have no `_spill` of ours. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found)
 {
 	auto_buffer struct buffer out = {0};
@@ -20,7 +20,7 @@ must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool 
 	writer_string(&out, "find", pass->target->overflow_collection);
 	filter = writer_open_document(&out, "filter");
 	command_equal(&out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	command_exists(&out, "_spill", false);
+	command_foreign(&out);
 	writer_close(&out, filter);
 	projection = writer_open_document(&out, "projection");
 	writer_int32(&out, "_id", 1);
@@ -79,10 +79,7 @@ static bool take_batch(const struct rule *rule, struct bytes document, struct ba
 	       take_integer(document, "size", &batch->size);
 }
 
-/* Finds batches of this generation whose position lies so to `position`, in this order (1 or -1).
- */
-static size_t open_batch_query(struct pass_state *pass, struct buffer *out, const char *operator,
-			       int64_t position, int32_t order)
+static void write_open_query(struct pass_state *pass, struct buffer *out)
 {
 	size_t start = writer_open(out), filter, condition, sort;
 
@@ -91,47 +88,35 @@ static size_t open_batch_query(struct pass_state *pass, struct buffer *out, cons
 	command_equal(out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
 	command_generation(out, "_spill.g", pass->plan.generation);
 	condition = writer_open_document(out, "_spill.p");
-	writer_int64(out, operator, position);
+	writer_int64(out, "$lte", pass->plan.moved);
 	writer_close(out, condition);
 	writer_close(out, filter);
 	sort = writer_open_document(out, "sort");
-	writer_int32(out, overflow_order_path(pass->rule), order);
+	writer_int32(out, overflow_order_path(pass->rule), -1);
 	writer_close(out, sort);
 	if (pass->rule->overflow.layout == RULE_ELEMENTS)
 		write_place_projection(out);
 	else
 		write_batch_projection(pass, out);
+	writer_int32(out, "limit", 1);
+	writer_bool(out, "singleBatch", true);
 	command_read_concern(out, pass->link, pass->round->operation_time);
-	return start;
+	writer_close(out, start);
 }
 
 /* M2: the open batch, the last that begins at or before n. */
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = open_batch_query(pass, &out, "$lte", pass->plan.moved, -1);
 	struct bytes document;
 	enum link_result result;
 
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	writer_close(&out, start);
+	write_open_query(pass, &out);
 	result = link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
 			       &document, found);
 	if (result == LINK_DONE && *found && !take_batch(pass->rule, document, &pass->open))
 		return LINK_REFUSED;
 	return result;
-}
-
-/* Adds a batch to the row if it goes on where the last one ended. */
-static void go_on_with(void *context, struct bytes document)
-{
-	struct pass_state *pass = context;
-	struct batch batch;
-
-	if (take_batch(pass->rule, document, &batch) && batch.number == pass->open.number + 1 &&
-	    batch.position == pass->open.position + pass->open.held)
-		pass->open = batch;
 }
 
 /* M2 b: the open batch has room. `*filled` is false where it had none for the next element. */
@@ -341,19 +326,113 @@ enum pass overflow_store(struct pass_state *pass, bool found)
 	return store_rest(pass);
 }
 
+/* What is stored beyond n, beside the document's own elements behind its head. */
+struct linking {
+	struct pass_state *pass;
+	struct cursor tail; /* at the element for position n + stored */
+	struct buffer scratch;
+	bool begun;
+	bool ended; /* the row, or the image: others may have stored what was pushed since */
+	bool differs;
+};
+
+/* Whole documents of this generation, from the open batch on. */
+static void write_stored_query(struct pass_state *pass, struct buffer *out)
+{
+	size_t start = writer_open(out), part, condition;
+
+	writer_string(out, "find", pass->target->overflow_collection);
+	part = writer_open_document(out, "filter");
+	command_equal(out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
+	command_generation(out, "_spill.g", pass->plan.generation);
+	condition = writer_open_document(out, "_spill.p");
+	writer_int64(out, "$gte", pass->open.position);
+	writer_close(out, condition);
+	writer_close(out, part);
+	part = writer_open_document(out, "sort");
+	writer_int32(out, overflow_order_path(pass->rule), 1);
+	writer_close(out, part);
+	command_read_concern(out, pass->link, pass->round->operation_time);
+	writer_close(out, start);
+}
+
+static bool take_place(const struct rule *rule, struct bytes document, struct batch *batch)
+{
+	struct element number, position;
+
+	if (!document_find_path(document, overflow_order_path(rule), &number) ||
+	    !document_find_path(document, "_spill.p", &position) ||
+	    !element_integer(&number, &batch->number) ||
+	    !element_integer(&position, &batch->position))
+		return false;
+	batch->number += rule->overflow.layout == RULE_ELEMENTS;
+	return true;
+}
+
+/* Goes on while they are the same. */
+static void compare_stored(struct linking *linking, struct cursor stored)
+{
+	struct element element, own;
+
+	while (!linking->ended && cursor_next(&stored, &element) == CURSOR_ELEMENT) {
+		struct cursor next = linking->tail;
+
+		linking->ended = cursor_next(&next, &own) != CURSOR_ELEMENT;
+		if (linking->ended)
+			return;
+		linking->differs =
+			own.type != element.type || !bytes_equal(own.value, element.value);
+		linking->ended = linking->differs;
+		if (linking->differs)
+			return;
+		linking->tail = next;
+		linking->pass->stored++;
+	}
+}
+
+/* Adds a batch to the row if it goes on where the last one ended. */
+static void link_batch(void *context, struct bytes document)
+{
+	struct linking *linking = context;
+	struct pass_state *pass = linking->pass;
+	int64_t end = pass->plan.moved + pass->stored, number = pass->open.number + linking->begun;
+	struct cursor stored;
+	struct element before;
+	struct batch batch = {0};
+	struct bytes array;
+
+	linking->ended = linking->ended || !take_place(pass->rule, document, &batch) ||
+			 !overflow_elements(pass->rule, document, &linking->scratch, &array) ||
+			 batch.number != number || !cursor_open(&stored, array) ||
+			 batch.position != (linking->begun ? end : pass->open.position);
+	for (int64_t i = batch.position; !linking->ended && i < end; i++)
+		linking->ended = cursor_next(&stored, &before) != CURSOR_ELEMENT;
+	if (linking->ended)
+		return;
+	linking->begun = true;
+	end = pass->stored;
+	compare_stored(linking, stored);
+	if (pass->stored > end)
+		pass->open.number = batch.number;
+}
+
 /* M2 a: stored by someone, not linked yet. More batches may follow the open one, from a mover that
- * died before its M4. */
+ * died before its M4. Only what is the document's own is cut from it: whatever else stands there
+ * was written by somebody who is no mover. */
 enum pass overflow_link_stored(struct pass_state *pass)
 {
+	struct linking linking = {.pass = pass, .tail = pass->plan.tail};
 	auto_buffer struct buffer out = {0};
-	size_t start = open_batch_query(pass, &out, "$gt", pass->plan.moved, 1);
 	enum link_result result;
 
-	writer_close(&out, start);
+	write_stored_query(pass, &out);
 	result = link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
-			   go_on_with, pass);
+			   link_batch, &linking);
+	buffer_fini(&linking.scratch);
 	if (result != LINK_DONE)
 		return pass_failed(pass, "M2", result);
-	pass->stored = pass->open.position + pass->open.held - pass->plan.moved;
-	return main_cut(pass);
+	if (linking.differs)
+		return pass_leaves(pass, "its overflow holds elements that are not the document's: "
+					 "somebody else writes there");
+	return pass->stored > 0 ? main_cut(pass) : pass_ended(pass, ROUND_RETRY);
 }

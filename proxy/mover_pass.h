@@ -51,6 +51,11 @@ enum pass main_give_birth(struct pass_state *pass);                         /* M
 enum pass main_cut(struct pass_state *pass);                                /* M4 */
 enum pass main_undo(struct pass_state *pass);
 enum pass main_tidy(struct pass_state *pass);
+/* A generation that is born whole: the plan's head is all that the array holds, and `moved`
+ * elements are in batches of the plan's generation, of which `open` is the last. Inside a
+ * transaction; `n` of the link's reply is 1 where the array has still so many elements and no
+ * state, and the flag's field is what it was (NULL: not there, or the rule has none). */
+must_check enum link_result main_adopt(struct pass_state *pass, const struct element *flag);
 
 /* Commands on the overflow: mover_overflow.c. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found);

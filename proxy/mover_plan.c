@@ -161,8 +161,8 @@ static const char *field_mistake(struct bytes document, const char *name, enum o
 /* A pipeline update aborts mongod 6.0 where a name that it writes stands twice, or where it puts
  * one document in the place of another and a name stands twice in one of them: such a document is
  * left alone. So is one whose `_id` mongod would rewrite when it is stored as a link. */
-static const char *never_moved(const struct rule *rule, struct bytes document,
-			       const struct plan *plan)
+const char *plan_never_moved(const struct rule *rule, struct bytes document,
+			     const struct plan *plan)
 {
 	static const uint8_t nothing[8];
 	const char *mistake = NULL;
@@ -274,7 +274,7 @@ static struct plan plan_spilled(struct plan plan, const struct rule *rule, struc
 		return with_reason(plan, PLAN_UNDO, NULL);
 	if (plan.length <= head)
 		return with_reason(plan, PLAN_REST, NULL);
-	why = never_moved(rule, document, &plan);
+	why = plan_never_moved(rule, document, &plan);
 	return why ? with_reason(plan, PLAN_LEAVE, why) : with_reason(plan, PLAN_MOVE, NULL);
 }
 
@@ -289,7 +289,7 @@ static struct plan plan_unspilled(struct plan plan, const struct rule *rule, str
 		plan.kind = state == STATE_EMPTY ? PLAN_TIDY : PLAN_REST;
 		return plan;
 	}
-	why = never_moved(rule, document, &plan);
+	why = plan_never_moved(rule, document, &plan);
 	return why ? with_reason(plan, PLAN_LEAVE, why) : with_reason(plan, PLAN_BIRTH, NULL);
 }
 

@@ -31,6 +31,10 @@ struct plan {
 };
 
 struct plan plan_make(const struct rule *rule, struct bytes document);
+/* Why the document must never be moved, whatever its length; NULL: it may. `plan` is of a document
+ * with an array. */
+const char *plan_never_moved(const struct rule *rule, struct bytes document,
+			     const struct plan *plan);
 
 /* Takes as many of the next elements as a batch has room for that holds `held`: at most `count`
  * elements and `size` bytes of them as they will stand there; but one at least where it holds none.

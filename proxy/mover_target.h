@@ -30,6 +30,7 @@ struct mover_target {
 	char *overflow_database;
 	char *overflow_collection;
 	struct overflow_indexes *overflow_indexes; /* the rule set's */
+	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
 	_Atomic(enum fitness) fitness;
 	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
 	_Atomic int64_t judged_at;  /* monotonic milliseconds */
@@ -47,6 +48,7 @@ struct mover_target {
 	atomic_bool recheck;         /* its fitness may have changed */
 	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged; /* that documents are left alone: one line a target */
+	atomic_bool refitted;    /* what was spilled under another threshold was looked for */
 };
 
 struct target_set;

@@ -307,9 +307,9 @@ static void give_reason(struct bytes record, char *reason, size_t size)
 		(void)!element_string(&element, &rule);
 	snprintf(reason, size,
 		 "the array '%.*s' of '%.*s' was spilled under rule '%.*s', which is gone: clients "
-		 "would see short arrays; bring the rule back, or fold all back with 'spillway "
-		 "undo' "
-		 "and the file that has it",
+		 "would see short arrays; bring the rule back (with 'access: read-only' where "
+		 "nothing is to be written or moved any more), or fold all back with 'spillway "
+		 "undo' and the file that has it",
 		 (int)array.length, (const char *)array.data, (int)namespace.length,
 		 (const char *)namespace.data, (int)rule.length, (const char *)rule.data);
 }
@@ -373,7 +373,7 @@ must_check enum link_result rule_record_hold(struct link *link, const struct mov
 			result = judge_other(link, record, reason, size);
 		bson_free(body);
 	}
-	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME)
+	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME && !target->read_only)
 		result = write_record(link, target);
 	if (result == LINK_REFUSED && !atomic_exchange(&warned, true))
 		log_warning("what rules move is not recorded, so that a rule that is taken away is "

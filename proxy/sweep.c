@@ -8,6 +8,7 @@
 #include "proxy/mover_look.h"
 #include "proxy/namespaces.h"
 #include "proxy/pages.h"
+#include "proxy/refit.h"
 #include "rules/glob.h"
 
 #define PAGE_FIRST 500
@@ -17,6 +18,7 @@
 #define PAGE_SLOW_MS 100
 #define RESTS 3
 #define REST_MOST_MS 2000
+#define REFIT_AT_ONCE 100 /* arrays that are whole until their old overflow may go */
 
 struct sweeping {
 	struct mover *mover;
@@ -25,6 +27,7 @@ struct sweeping {
 	int32_t page;
 	int64_t began;
 	size_t found;
+	size_t refitted, busy, refused;
 };
 
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
@@ -52,6 +55,80 @@ static void take_outlier(void *context, struct bytes document)
 	if (document_find(document, "_id", &id))
 		mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value,
 				 mover_clock());
+}
+
+static void keep_id(void *context, struct bytes document)
+{
+	buffer_append(context, document.data, document.length);
+}
+
+/* What the server refuses is that document's matter. */
+static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
+{
+	struct mover *mover = sweeping->mover;
+	struct mover_target *target = sweeping->target;
+	enum refit end;
+	enum link_result result = refit_document(sweeping->link, target, id, &end);
+
+	if (result == LINK_REFUSED && sweeping->refused++ == 0)
+		log_warning("mover: '%s.%s': a document that was spilled under another threshold "
+			    "stays as it is: %s",
+			    target->database, target->collection,
+			    link_error(sweeping->link)->message);
+	if (result != LINK_DONE)
+		return result == LINK_REFUSED ? LINK_DONE : result;
+	sweeping->busy += end == REFIT_BUSY;
+	if (end != REFIT_FOLDED)
+		return LINK_DONE;
+	mover_queue_look(mover->rounds, target, id->type, id->value, mover_clock());
+	mover_queue_look(mover->garbage, target, id->type, id->value, mover_clock());
+	if (++sweeping->refitted % REFIT_AT_ONCE == 0)
+		mover_pause(mover, target->rule->gc_delay_ms);
+	rest(sweeping);
+	return LINK_DONE;
+}
+
+/* One after the other, with the same rests: each is read and written whole. */
+static enum link_result refit_page(struct sweeping *sweeping, const struct buffer *ids)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
+		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
+		struct element id;
+
+		at += document.length;
+		require(document_find(document, "_id", &id));
+		result = refit_one(sweeping, &id);
+	}
+	return result;
+}
+
+/* Once, behind the start: a rule is not changed while it is served. Those that were busy are left
+ * to the next sweep. */
+static enum link_result refit_all(struct sweeping *sweeping)
+{
+	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
+	bool wanted;
+	enum link_result result = refit_wanted(sweeping->link, sweeping->target, &wanted);
+
+	while (wanted && result == LINK_DONE && !pages.ended) {
+		auto_buffer struct buffer ids = {0};
+
+		pages.size = sweeping->page;
+		result = id_pages_next(&pages, refit_write_candidates, keep_id, &ids);
+		if (result == LINK_DONE)
+			result = refit_page(sweeping, &ids);
+		rest(sweeping);
+	}
+	id_pages_fini(&pages);
+	if (sweeping->refitted > 0)
+		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
+			 "are brought to the rule's",
+			 sweeping->target->database, sweeping->target->collection,
+			 sweeping->refitted);
+	atomic_store(&sweeping->target->refitted, result == LINK_DONE && sweeping->busy == 0);
+	return result;
 }
 
 static enum link_result sweep_main(struct sweeping *sweeping)
@@ -98,11 +175,13 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
-	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, mover_clock(), 0};
+	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, mover_clock(), 0, 0, 0, 0};
 	enum link_result result = sweep_main(&sweeping);
 
 	if (result == LINK_DONE)
 		result = sweep_orphans(&sweeping);
+	if (result == LINK_DONE && !atomic_load(&target->refitted))
+		result = refit_all(&sweeping);
 	if (result == LINK_REFUSED)
 		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);

@@ -268,6 +268,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	job_report_count(&job->report, "documents", 0);
 	job_report_count(&job->report, "elements", 0);
 	undoing->second = false;
+	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);
 	if (result != LINK_DONE || !job->options.execute)
 		return result;

@@ -204,19 +204,6 @@ static void keep_garbage(struct verifying *verifying, const struct element *link
 	verifying->garbage_since = mover_clock();
 }
 
-/* Batches that are numbered or filled in another way than the rule's, or counted wrongly: the array
- * goes back and is moved anew, which changes nothing in its value. */
-static bool wants_new_batches(const struct verify_document *verify)
-{
-	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
-						       VERIFY_NOT_FULL, VERIFY_FIELDS};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
-		if (verify_document_found(verify, findings[i]))
-			return true;
-	return false;
-}
-
 static enum link_result mend(struct job *job, struct mover_target *target,
 			     const struct verify_document *verify, struct bytes main)
 {
@@ -230,7 +217,7 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 		keep_garbage(job->context, id);
 	if (verify_document_found(verify, VERIFY_FLAG))
 		result = mend_flag(job, target, verify, main);
-	if (result == LINK_DONE && wants_new_batches(verify)) {
+	if (result == LINK_DONE && verify_document_wants_new_batches(verify)) {
 		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE && end == FOLD_DONE)
 			result = job_move(job, target, id);
@@ -440,6 +427,12 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 	verifying->unfit = false;
 	if (!repairs(job))
 		return LINK_DONE;
+	if (target->read_only) {
+		verifying->unfit = true;
+		job_report_add(&job->report, &unfit, name, NULL,
+			       "a rule on it is read-only ('access')");
+		return LINK_DONE;
+	}
 	if (fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
 		return LINK_LOST;
 	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),

@@ -34,6 +34,8 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_NEVER_MOVED] = {"never moved", REPORT_LEFT,
 				"outliers that Spillway leaves as they are"},
 	[VERIFY_FOREIGN] = {"foreign", REPORT_LEFT, "overflow that Spillway did not write"},
+	[VERIFY_BESIDE] = {"foreign", REPORT_UNFINISHED,
+			   "overflow that Spillway did not write stands beside its own"},
 	[VERIFY_BUSY] = {"busy", REPORT_LEFT,
 			 "documents that changed each time they were looked at"},
 };
@@ -50,6 +52,17 @@ bool verify_document_has(const struct verify_document *verify, enum job_report_c
 {
 	for (size_t i = 0; i < verify->count; i++)
 		if (verify_kinds[verify->found[i].finding].class == class)
+			return true;
+	return false;
+}
+
+bool verify_document_wants_new_batches(const struct verify_document *verify)
+{
+	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
+						       VERIFY_NOT_FULL, VERIFY_FIELDS};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
+		if (verify_document_found(verify, findings[i]))
 			return true;
 	return false;
 }
@@ -428,7 +441,8 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 	if (verify->garbage > verify->young)
 		add(verify, VERIFY_GARBAGE, "%lld batches", (long long)verify->garbage);
 	if (verify->foreign)
-		add(verify, VERIFY_FOREIGN, "the document is left as it is");
+		add(verify, spilled ? VERIFY_BESIDE : VERIFY_FOREIGN, "%s",
+		    spilled ? "it doesn't count" : "the document is left as it is");
 	check_work(verify);
 	if (verify->plan.generation.data) {
 		check_overflow(verify);

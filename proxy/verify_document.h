@@ -24,6 +24,7 @@ enum verify_finding {
 	VERIFY_INDEX,
 	VERIFY_NEVER_MOVED,
 	VERIFY_FOREIGN,
+	VERIFY_BESIDE,
 	VERIFY_BUSY,
 	VERIFY_FINDINGS,
 };
@@ -69,6 +70,9 @@ void verify_document_fini(struct verify_document *verify);
 /* True when one of the findings is of this class. */
 bool verify_document_has(const struct verify_document *verify, enum job_report_class class);
 bool verify_document_found(const struct verify_document *verify, enum verify_finding finding);
+/* Batches that are numbered or filled in another way than the rule's, or counted wrongly: the array
+ * goes back and is moved anew, which changes nothing in its value. */
+bool verify_document_wants_new_batches(const struct verify_document *verify);
 
 /* A batch's generation, or an empty view where Spillway did not write it. */
 struct bytes batch_generation(struct bytes batch);

@@ -100,7 +100,7 @@ static void print_bounds(struct buffer *out, const struct rule *rule)
 		text_append(out, "\n    sweep: off");
 	else
 		print_duration(out, "\n    sweep", rule->sweep_ms);
-	text_append(out, "\n");
+	text_append(out, "\n    access: %s\n", rule->read_only ? "read-only" : "full");
 }
 
 static void print_flag(struct buffer *out, const struct rule *rule)

@@ -439,36 +439,37 @@ struct command_rule {
 	const char *name;
 	void (*match)(const struct matching *matching);
 	enum overflow_access access;
+	bool writes;
 };
 
 /* Commands whose first value is a collection of $db. What is not here is refused on a ruled
  * namespace. */
 static const struct command_rule command_rules[] = {
-	{"find", match_find, OVERFLOW_QUERY},
-	{"insert", match_insert, OVERFLOW_WRITE},
-	{"update", match_update, OVERFLOW_WRITE},
-	{"delete", match_delete, OVERFLOW_WRITE},
-	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE},
-	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE},
-	{"count", match_count, OVERFLOW_QUERY},
-	{"distinct", match_distinct, OVERFLOW_QUERY},
-	{"killCursors", match_pass, OVERFLOW_READ},
-	{"listIndexes", match_pass, OVERFLOW_READ},
-	{"createIndexes", match_create_indexes, OVERFLOW_READ},
-	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE},
-	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE},
-	{"collMod", match_watch, OVERFLOW_WRITE},
-	{"create", match_create, OVERFLOW_READ},
-	{"drop", match_drop, OVERFLOW_WRITE},
-	{"collStats", match_pass, OVERFLOW_READ},
-	{"collstats", match_pass, OVERFLOW_READ},
-	{"validate", match_pass, OVERFLOW_READ},
-	{"compact", match_pass, OVERFLOW_READ},
-	{"reIndex", match_pass, OVERFLOW_READ},
-	{"planCacheClear", match_pass, OVERFLOW_READ},
-	{"planCacheClearFilters", match_pass, OVERFLOW_READ},
-	{"planCacheListFilters", match_pass, OVERFLOW_READ},
-	{"planCacheSetFilter", match_pass, OVERFLOW_READ},
+	{"find", match_find, OVERFLOW_QUERY, false},
+	{"insert", match_insert, OVERFLOW_WRITE, true},
+	{"update", match_update, OVERFLOW_WRITE, true},
+	{"delete", match_delete, OVERFLOW_WRITE, true},
+	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE, true},
+	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE, true},
+	{"count", match_count, OVERFLOW_QUERY, false},
+	{"distinct", match_distinct, OVERFLOW_QUERY, false},
+	{"killCursors", match_pass, OVERFLOW_READ, false},
+	{"listIndexes", match_pass, OVERFLOW_READ, false},
+	{"createIndexes", match_create_indexes, OVERFLOW_READ, true},
+	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
+	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
+	{"collMod", match_watch, OVERFLOW_WRITE, true},
+	{"create", match_create, OVERFLOW_READ, true},
+	{"drop", match_drop, OVERFLOW_WRITE, true},
+	{"collStats", match_pass, OVERFLOW_READ, false},
+	{"collstats", match_pass, OVERFLOW_READ, false},
+	{"validate", match_pass, OVERFLOW_READ, false},
+	{"compact", match_pass, OVERFLOW_READ, false},
+	{"reIndex", match_pass, OVERFLOW_READ, false},
+	{"planCacheClear", match_pass, OVERFLOW_READ, false},
+	{"planCacheClearFilters", match_pass, OVERFLOW_READ, false},
+	{"planCacheListFilters", match_pass, OVERFLOW_READ, false},
+	{"planCacheSetFilter", match_pass, OVERFLOW_READ, false},
 };
 
 static const struct command_rule *rule_of_command(struct bytes name)
@@ -507,6 +508,42 @@ static bool names_no_collection(struct bytes name)
 	return false;
 }
 
+#define READ_ONLY "the rule is read-only ('access')"
+
+bool match_refuse_read_only(const struct matching *matching,
+			    const struct ruled_namespace *namespace, const char *what)
+{
+	for (size_t i = 0; namespace && i < namespace->target_count; i++)
+		if (namespace->targets[i].rule->read_only) {
+			matching->match->namespace = namespace;
+			match_refuse(matching->match, namespace->targets[i].rule, what, READ_ONLY);
+			return true;
+		}
+	return false;
+}
+
+/* The overflow goes with it: all of it, of collections that are there no more. */
+static void match_drop_database(const struct matching *matching)
+{
+	const struct rule *rule = rule_set_read_only(matching->rules, matching->database);
+
+	match_watch(matching);
+	if (rule) {
+		match_refuse(matching->match, rule, "dropDatabase", READ_ONLY);
+		return;
+	}
+	rule = rule_set_overflow_alone(matching->rules, matching->database);
+	if (rule)
+		match_refuse(matching->match, rule, "dropDatabase",
+			     "the rule's overflow is there, of collections in another database");
+}
+
+static bool refuse_write(const struct matching *matching, const struct command_rule *rule)
+{
+	return rule && rule->writes &&
+	       match_refuse_read_only(matching, matching->match->namespace, rule->name);
+}
+
 static void match_on_collection(const struct matching *matching)
 {
 	const struct command_rule *rule = rule_of_command(matching->command->first.name);
@@ -531,6 +568,8 @@ static void match_on_collection(const struct matching *matching)
 		return;
 	if (matching->command->duplicate)
 		match_refuse_broken(match, "command");
+	else if (refuse_write(matching, rule))
+		return;
 	else if (rule)
 		rule->match(matching);
 	else
@@ -646,7 +685,7 @@ static void match_command(const struct matching *matching)
 	else if (bytes_are(name, "explain"))
 		match_explain(matching);
 	else if (bytes_are(name, "dropDatabase"))
-		match_watch(matching); /* the overflow's indexes may go with it */
+		match_drop_database(matching);
 	else if (bytes_are(name, "renameCollection"))
 		match_rename(matching);
 	else if (bytes_are(name, "bulkWrite"))

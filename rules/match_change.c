@@ -213,6 +213,9 @@ void match_rename(const struct matching *matching)
 		return;
 	from = rename_end(matching, command->collection);
 	onto = rename_end(matching, to);
+	if (match_refuse_read_only(matching, from, "renameCollection") ||
+	    match_refuse_read_only(matching, onto, "renameCollection"))
+		return;
 	if (match->verdict == VERDICT_REFUSE || (!from && !onto))
 		return;
 	match->namespace = from ? from : onto;

@@ -71,6 +71,9 @@ bool match_refuse_loss(const struct matching *matching);
 bool match_refuse_view(const struct matching *matching);
 /* Forwarded, and looked at again after it. */
 void match_watch(const struct matching *matching);
+/* A namespace under a read-only rule is not written: true where the match is refused. */
+bool match_refuse_read_only(const struct matching *matching,
+			    const struct ruled_namespace *namespace, const char *what);
 
 /* match_bulk_write.c */
 void match_bulk_write(const struct matching *matching);

@@ -59,6 +59,9 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 		    rule_set_overflow(matching->rules, database, collection))
 			continue;
 		namespace = match_find_namespace(matching, database, collection);
+		if (rule->access == STAGE_WRITES &&
+		    match_refuse_read_only(matching, namespace, rule->name))
+			return true;
 		if (joined && namespace && is_joined(stage)) {
 			joined->writes = joined->writes || rule->access == STAGE_WRITES;
 			joined->count++;

@@ -235,6 +235,35 @@ bool rule_set_in_database(const struct rule_set *set, struct bytes database)
 	return false;
 }
 
+const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes database)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->rules[i].read_only && part_matches(&set->mains[i].database, database))
+			return &set->rules[i];
+	return NULL;
+}
+
+bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
+			    struct bytes collection)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->rules[i].read_only && place_matches(&set->mains[i], database, collection))
+			return true;
+	return false;
+}
+
+const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database)
+{
+	for (size_t i = 0; i < set->count; i++) {
+		const struct rule *rule = &set->rules[i];
+
+		if (rule->overflow.database && bytes_are(database, rule->overflow.database) &&
+		    strcmp(rule->overflow.database, rule->database) != 0)
+			return rule;
+	}
+	return NULL;
+}
+
 const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes database,
 				     struct bytes collection)
 {

@@ -44,6 +44,7 @@ struct rule {
 	int64_t quiet_ms;
 	int64_t gc_delay_ms;
 	int64_t sweep_ms; /* 0: off */
+	bool read_only;   /* what is spilled is read whole; nothing is written or moved */
 	struct {
 		char *field; /* NULL: the rule has no flag */
 		struct rule_value value;
@@ -149,6 +150,13 @@ struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes dat
 					  struct bytes collection);
 /* Whether any rule may be on collections of this database. */
 bool rule_set_in_database(const struct rule_set *set, struct bytes database);
+/* One that is read-only and may be on collections of this database, else NULL. */
+const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes database);
+/* Whether one of the namespace's rules is. */
+bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
+			    struct bytes collection);
+/* One whose overflow lives in this database while its collections may be in another, else NULL. */
+const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database);
 
 /* How two dotted paths lie to each other. */
 enum path_relation {

@@ -150,6 +150,7 @@ static void read_array(struct section *section, struct rule_draft *draft)
 static void read_bounds(struct section *section, struct rule *rule)
 {
 	static const char *const outliers[] = {"keep", "empty", NULL};
+	static const char *const accesses[] = {"full", "read-only", NULL};
 
 	rule->max_bytes = MEGABYTE;
 	rule->settle_ms = 1000;
@@ -171,6 +172,7 @@ static void read_bounds(struct section *section, struct rule *rule)
 		rule->sweep_ms = 0;
 	else
 		setting_duration(section, "sweep", (struct range){1, 720 * HOUR}, &rule->sweep_ms);
+	rule->read_only = setting_choice(section, "access", accesses) == 1;
 }
 
 /* ---- The flag, counters, reference, and what of them clients see. */
@@ -591,7 +593,7 @@ static void read_rule(struct rule_draft *draft, const struct yaml_node *node,
 	static const char *const keys[] = {
 		"name",     "namespace", "array",        "threshold", "max_bytes", "settle",
 		"gather",   "quiet",     "when_outlier", "gc_delay",  "sweep",     "flag",
-		"counters", "reference", "expose",       "overflow",  NULL};
+		"counters", "reference", "expose",       "overflow",  "access",    NULL};
 	struct section section;
 
 	draft->at = node->at;

@@ -2,9 +2,10 @@
 
 import contextlib
 
+import pymongo
 import pytest
 
-from support.cluster import Cluster
+from support.cluster import ADMINISTRATOR, Cluster
 from support.operate import RULE, Operator
 from support.spillway import Spillway
 
@@ -23,6 +24,7 @@ def accounts():
         "no record": [*common, privilege("shop", "tails", ALL)],
         "no drop": [*common, privilege("shop", "tails", ALL[:-1]), privilege("spillway", "rules", ALL)],
         "no removal": [*common, privilege("shop", "tails", [each for each in ALL if each != "remove"])],
+        "reader": [privilege("shop", "", ["find", "listIndexes", "listCollections"]), privilege("spillway", "rules", ["find"])],
         "other": [privilege("shop", "others", ALL), privilege("shop", "more", ALL), *common[1:],
                   privilege("spillway", "rules", ALL)],
     }
@@ -57,10 +59,13 @@ def operating(cluster, account):
 
 
 def test_without_the_record_all_but_resume_works(cluster, shop):
+    shop.books.insert_one({"_id": "split", "list": [0, 1, 2], "outlier": True})
+    shop.tails.insert_one({"book": "split", "part": [3, 4]})
     with operating(cluster, "no record") as operator:
-        assert operator.run("migrate", "--execute", code=0)["documents"] == 5
-        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 5
-        assert operator.run("undo", "--execute", code=0)["documents"] == 5
+        done = operator.run("migrate", "--execute", code=0)
+        assert (done["documents"], done["adopted"]) == (5, 1)
+        assert shop.books.count_documents({"_spill": {"$exists": True}}) == 6
+        assert operator.run("undo", "--execute", code=0)["documents"] == 6
     assert shop.list_collection_names() == ["books"]
 
 
@@ -93,3 +98,13 @@ def test_a_rule_that_is_gone_and_its_overflow_out_of_reach(cluster, shop):
         assert "spilled under rule 'books', which is gone" in spillway.refuses_to_start()
     finally:
         spillway.__exit__()
+
+
+def test_a_rule_that_may_only_be_read_needs_no_rights_to_write(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        operator.run("migrate", "--execute", code=0)
+    before = shop.client.shop.command("dbHash")["md5"], shop.client.spillway.command("dbHash")["md5"]
+    with Spillway([cluster.primary], [{**RULE, "access": "read-only"}], {"upstream": upstream(cluster, "reader")}) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **ADMINISTRATOR) as through:
+            assert [each["list"] for each in through.shop.books.find()] == [list(range(9))] * 5
+    assert (shop.client.shop.command("dbHash")["md5"], shop.client.spillway.command("dbHash")["md5"]) == before

@@ -4,7 +4,7 @@ import pymongo
 import pytest
 
 from support.cluster import Cluster
-from support.operate import RULE, Operator
+from support.operate import RULE, Operator, generation
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -15,7 +15,7 @@ ANOTHER_PART = {**EAGER, "overflow": {**RULE["overflow"], "array": "another"}}
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster() as made:
+    with Cluster(durable=False) as made:
         yield made
 
 
@@ -61,6 +61,91 @@ def test_a_rule_that_is_gone(cluster, shop):
     starts(cluster, [OTHER])
 
 
+WRITES = {
+    "insert": lambda db: db.books.insert_one({"_id": 7}),
+    "update": lambda db: db.books.update_one({"_id": 1}, {"$set": {"title": "new"}}),
+    "$push": lambda db: db.books.update_one({"_id": 1}, {"$push": {"list": 1}}),
+    "delete": lambda db: db.books.delete_one({"_id": 1}),
+    "findAndModify": lambda db: db.books.find_one_and_delete({"_id": 1}),
+    "bulkWrite": lambda db: db.client.admin.command({
+        "bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "shop.books"}]}),
+    "explain of an update": lambda db: db.command({
+        "explain": {"update": "books", "updates": [{"q": {}, "u": {"$set": {"a": 1}}}]}}),
+    "$merge": lambda db: list(db.plain.aggregate([{"$merge": {"into": "books", "whenMatched": "replace"}}])),
+    "$out": lambda db: list(db.plain.aggregate([{"$out": "books"}])),
+    "createIndexes": lambda db: db.books.create_index("title"),
+    "dropIndexes": lambda db: db.books.drop_index("title_1"),
+    "collMod": lambda db: db.command({"collMod": "books", "validationLevel": "off"}),
+    "drop": lambda db: db.books.drop(),
+    "dropDatabase": lambda db: db.client.drop_database("shop"),
+    "rename": lambda db: db.client.admin.command({"renameCollection": "shop.plain", "to": "shop.books"}),
+    "the overflow": lambda db: db.tails.delete_many({}),
+}
+
+
+def test_a_rule_that_may_only_be_read(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": list(range(7))})
+    shop.plain.insert_one({"_id": 1})
+    with Spillway([cluster.primary], [OTHER, {**EAGER, "access": "read-only", "sweep": "10ms"}]) as spillway:
+        before = shop.command("dbHash", collections=["books", "tails", "plain"])["md5"]
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            assert list(through.shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
+            assert through.shop.books.count_documents({"list": 8}) == 1
+            assert through.shop.books.find_one({}, {"list": {"$slice": -2}})["list"] == [7, 8]
+            for name, write in WRITES.items():
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    write(through.shop)
+                assert refused.value.code == 115, name
+                assert "read-only" in str(refused.value) or name in ("the overflow", "$out")
+            through.shop.others.insert_one({"_id": 1, "list": list(range(9))})
+            wait_for(lambda: "_spill" in shop.others.find_one(), "another rule to be at work")
+    assert shop.command("dbHash", collections=["books", "tails", "plain"])["md5"] == before
+    with Operator(cluster) as operator:
+        operator.run("undo", "--execute", code=0)
+    assert list(shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
+
+
+ELSEWHERE = {**EAGER, "name": "long", "namespace": "shop.long", "overflow": {**RULE["overflow"], "collection": "extra.tails"}}
+SECOND = {**OTHER, "namespace": "shop.long", "array": "second", "flag": {"field": "long", "value": True}}
+
+
+def test_under_a_rule_that_may_only_be_read_nothing_is_made_or_moved(cluster, shop):
+    shop.client.drop_database("extra")
+    shop.long.create_index("list")
+    document = {"_id": 2, "list": list(range(9)), "second": list(range(9))}
+    shop.long.insert_one(document)
+    before = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    reading = {**ELSEWHERE, "access": "read-only", "sweep": "10ms"}
+    with Spillway([cluster.primary], [EAGER, reading, {**SECOND, "sweep": "10ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            assert through.shop.long.find_one() == document
+            with pytest.raises(pymongo.errors.OperationFailure, match="read-only"):
+                through.shop.long.update_one({"_id": 2}, {"$push": {"second": 1}})
+            through.shop.books.insert_one({"_id": 2, "list": list(range(9))})
+            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}), "another collection's to be moved")
+    with Operator(cluster, [reading]) as operator:
+        for command in (("migrate",), ("migrate", "--execute"), ("verify", "--repair", "--execute")):
+            report = operator.run(*command, code=1)
+            assert "read-only" in report["findings"][0]["examples"][0]["detail"], command
+    assert shop.long.find_one() == document
+    after = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    assert after == before
+
+
+def test_a_database_that_holds_only_overflow_is_not_dropped(cluster, shop):
+    shop.client.drop_database("extra")
+    with Operator(cluster, [ELSEWHERE]) as operator:
+        shop.long.insert_one({"_id": 1, "list": list(range(9))})
+        operator.run("migrate", "--execute", code=0)
+    for access in ("full", "read-only"):
+        with Spillway([cluster.primary], [EAGER, {**ELSEWHERE, "access": access}]) as spillway:
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+                with pytest.raises(pymongo.errors.OperationFailure) as refused:
+                    through.drop_database("extra")
+                assert refused.value.code == 115
+                assert through.shop.long.find_one()["list"] == list(range(9))
+
+
 def test_another_layout(cluster, shop):
     assert "spilled under another layout" in refusal(cluster, [ANOTHER_PART])
     with Operator(cluster, [ANOTHER_PART]) as operator:
@@ -84,19 +169,74 @@ def seen(spillway):
         return {each["_id"]: each["list"] for each in client.shop.books.find()}
 
 
-def test_a_lowered_threshold_moves_more_and_a_raised_one_leaves_what_is_spilled(cluster, shop):
-    arrays = {1: list(range(9)), 2: [0, 1, 2], 3: [0, 1], 4: [0, 1, 2, 3]}
-    shop.books.insert_many({"_id": i, "list": arrays[i]} for i in (2, 3))
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 2}]) as lowered:
-        wait_for(lambda: kept(shop) == {1: 3, 2: 2, 3: 2}, "what is too long now to be moved")
-        assert seen(lowered) == {i: arrays[i] for i in (1, 2, 3)}
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 5}]) as raised:
+def heads(shop):
+    return {each["_id"]: each["_spill"]["list"]["h"] for each in shop.books.find({"_spill": {"$exists": True}})}
+
+
+def rests(cluster, rule):
+    with Operator(cluster, [rule]) as operator:
+        return not operator.run("verify")["findings"]
+
+
+def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
+    arrays = {1: list(range(9)), 2: [0, 1, 2], 3: [0, 1], 4: [0, 1, 2, 3], 5: ["x" * 300, *range(20)]}
+    shop.books.insert_many({"_id": i, "list": arrays[i]} for i in (2, 3, 4, 5))
+    for threshold, expected in ((2, {1: 2, 2: 2, 4: 2, 5: 2}), (8, {1: 8, 5: 8}), (3, {1: 3, 4: 3, 5: 3})):
+        rule = {**EAGER, "threshold": threshold}
+        with Spillway([cluster.primary], [rule]) as spillway:
+            wait_for(lambda: heads(shop) == expected, f"a head of {threshold}")  # pylint: disable=cell-var-from-loop
+            assert seen(spillway) == arrays
+            wait_for(lambda: rests(cluster, rule), "rest")  # pylint: disable=cell-var-from-loop
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 8, "max_bytes": 300}]) as fat:
+        shop.books.insert_one({"_id": 6, "list": ["y" * 120] * 10})
+        arrays[6] = ["y" * 120] * 10
+        with pymongo.MongoClient("127.0.0.1", fat.port, directConnection=True) as client:
+            client.shop.books.update_one({"_id": 6}, {"$set": {"list.0": "z" * 120}})
+            arrays[6][0] = "z" * 120
+        wait_for(lambda: heads(shop) == {1: 8, 5: 3, 6: 2}, "two fat elements to stay")
+        assert seen(fat) == arrays
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 8, "max_bytes": 300}]) as again:
+        wait_for(lambda: again.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+        assert again.metrics()["spillway_spills_total"] == 0, "it has the head that the rule gives it"
+        assert heads(shop) == {1: 8, 5: 3, 6: 2}
+
+
+def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})} for i in range(2, 6))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    shop.command("collMod", "books", validator={"title": {"$type": "string"}})
+    shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(), "p": 0, "i": 1}, "part": [1]})
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]):
+        wait_for(lambda: heads(shop) == {1: 3, 2: 6, 3: 3, 4: 6, 5: 6}, "the others to be brought to it")
+        wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
+
+
+def test_what_clients_see_stays_under_another_threshold(cluster, shop):
+    rule = {**EAGER, "threshold": 5, "expose": ["flag"]}
+    with Spillway([cluster.primary], [rule]) as spillway:
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+        assert seen(spillway) == {1: list(range(9))}
+    assert heads(shop) == {1: 3}
+
+
+def test_a_threshold_that_changes_under_traffic(cluster, shop):
+    arrays = {i: list(range(12)) for i in range(40)}
+    shop.books.delete_many({})
+    shop.books.insert_many({"_id": i, "list": array} for i, array in arrays.items())
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]) as raised:
         with pymongo.MongoClient("127.0.0.1", raised.port, directConnection=True) as client:
-            client.shop.books.insert_one({"_id": 4, "list": arrays[4]})
-            client.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
-        wait_for(lambda: shop.books.find_one({"_id": 1})["_spill"]["list"]["n"] == 7, "the push to be moved")
-        assert kept(shop) == {1: 3, 2: 2, 3: 2, 4: 4}
-        assert seen(raised) == {**arrays, 1: list(range(10))}
+            for number in range(10**6):
+                i = number % len(arrays)
+                update = {"$push": {"list": number}} if number % 3 else {"$set": {"list.7": number}}
+                client.shop.books.update_one({"_id": i}, update)
+                arrays[i] = [*arrays[i], number] if number % 3 else [*arrays[i][:7], number, *arrays[i][8:]]
+                assert client.shop.books.find_one({"_id": i})["list"] == arrays[i]
+                if i == 0 and set(heads(shop).values()) == {6}:
+                    break
+        assert seen(raised) == arrays
 
 
 def test_undo_and_migrate_bring_what_is_spilled_to_a_raised_threshold(cluster, shop):

@@ -1,0 +1,22 @@
+/* Documents that were spilled under another threshold: the array goes back, and is moved out again
+ * as any other that is too long. Its value does not change by it. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "proxy/mover_link.h"
+#include "proxy/mover_target.h"
+
+/* Appends as field `name` the filter for documents whose head may not be what the rule says. */
+void refit_write_candidates(struct buffer *out, const char *name, const struct rule *rule);
+/* False where it isn't known how, where clients would see the rule's fields go for as long as the
+ * arrays are whole, or where another Spillway has been given other limits since. */
+must_check enum link_result refit_wanted(struct link *link, const struct mover_target *target,
+					 bool *wanted);
+enum refit {
+	REFIT_RESTS,  /* its head is what the rule says, or it has to stay as it is (16 MB) */
+	REFIT_FOLDED, /* the array is whole in it: the mover moves what is too long */
+	REFIT_BUSY,   /* it changed each time */
+};
+/* Folds one back, if its head is another than a move would leave it now. */
+must_check enum link_result refit_document(struct link *link, struct mover_target *target,
+					   const struct element *id, enum refit *end);

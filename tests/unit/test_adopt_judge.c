@@ -1,0 +1,74 @@
+/* proxy/adopt_judge.c and adopt_copies.c: what an application split by hand, and what only looks
+ * like it. */
+#include "proxy/adopt_judge.h"
+
+#include "tests/unit/unit.h"
+
+#include <bson/bson.h>
+
+static const struct rule rule = {
+	.array = (char *)"f",
+	.key = (char *)"f",
+	.threshold = 2,
+	.max_bytes = 1 << 20,
+	.when_outlier = RULE_KEEP,
+	.flag = {.field = (char *)"out",
+		 .value = {.type = BSON_BYTE_BOOL, .value = {(const uint8_t *)"\1", 1}}},
+	.overflow = {.link = (char *)"l",
+		     .array = (char *)"a",
+		     .batch_field = (char *)"i",
+		     .batch_size = 1000},
+};
+
+static struct bytes view(const bson_t *document)
+{
+	return (struct bytes){bson_get_data(document), document->len};
+}
+
+/* {_id: 1, f: [0, 1], out: true} and these as its overflow, in batches of two. The reason against
+ * it, or an empty text. */
+static const char *judge(const int *elements, size_t count, size_t text)
+{
+	static char why[ADOPT_WHY_SIZE];
+	struct adopt_split split;
+	bson_t *main = BCON_NEW("_id", BCON_INT32(1), "f", "[", BCON_INT32(0), BCON_INT32(1), "]",
+				"out", BCON_BOOL(true));
+	char *long_text = bson_malloc0(text + 1);
+
+	memset(long_text, 'x', text);
+	adopt_split_init(&split, &rule, view(main));
+	for (size_t i = 0; i < count; i += 2) {
+		bson_t *batch =
+			BCON_NEW("_id", BCON_INT32((int)i), "l", BCON_INT32(1), "i",
+				 BCON_INT32((int)i / 2 + 1), "a", "[", BCON_INT32(elements[i]),
+				 BCON_INT32(elements[i + 1]), BCON_UTF8(long_text), "]");
+
+		adopt_split_batch(&split, view(batch));
+		bson_destroy(batch);
+	}
+	adopt_split_end(&split);
+	memcpy(why, split.why, sizeof(why));
+	adopt_split_fini(&split);
+	bson_destroy(main);
+	bson_free(long_text);
+	return why;
+}
+
+Test(adopt_judge, what_goes_on_behind_the_document_is_adopted)
+{
+	cr_assert_str_eq(judge((int[]){2, 3, 0, 1}, 4, 0), "");
+}
+
+Test(adopt_judge, copies_of_the_first_are_refused_in_either_order)
+{
+	cr_assert(strstr(judge((int[]){0, 1, 2, 3}, 4, 0), "copies"));
+	cr_assert(strstr(judge((int[]){1, 0, 2, 3}, 4, 0), "copies"));
+}
+
+Test(adopt_judge, what_no_reply_could_carry_is_refused)
+{
+	int elements[100] = {[0] = 7};
+
+	cr_assert_str_eq(judge(elements, 40, 1 << 20), "");
+	cr_assert(strstr(judge(elements, 100, 1 << 20), "no reply could carry it"));
+}
