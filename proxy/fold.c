@@ -33,6 +33,7 @@ struct gathering {
 	struct array_writer writer;
 	int64_t length; /* elements so far */
 	size_t size;    /* of the document as it will be */
+	size_t most;    /* that it may be */
 	bool writes;
 	bool broken; /* a hole, or what is no batch */
 	bool large;
@@ -49,7 +50,8 @@ static void gather_elements(struct gathering *gathering, struct bytes array, int
 		gathering->broken = true;
 		return;
 	}
-	gathering->large = gathering->array.length + array.length + gathering->size > DOCUMENT_MAX;
+	gathering->large =
+		gathering->array.length + array.length + gathering->size > gathering->most;
 	if (gathering->large)
 		return;
 	if (!array_writer_copy(&gathering->writer, &cursor, most, &count))
@@ -258,7 +260,9 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 				  const struct element *id, bool writes, enum fold *end,
 				  int64_t *elements)
 {
-	struct gathering gathering = {.rule = target->rule, .writes = writes};
+	struct gathering gathering = {.rule = target->rule,
+				      .most = job->fold_most ? job->fold_most : DOCUMENT_MAX,
+				      .writes = writes};
 	struct element states;
 	struct bytes main;
 	uint8_t *image = NULL;

@@ -40,6 +40,7 @@ struct job {
 	struct job_options options;
 	struct config *config;
 	const struct rule *rule;
+	size_t fold_most; /* bytes of a document that is folded; 0: what the server takes */
 	struct target_set *targets;
 	struct metrics *metrics; /* what the mover's code counts */
 	struct link *link;

@@ -8,6 +8,8 @@
 
 #include <bson/bson.h>
 
+#define FOLD_MOST (8 << 20) /* pushes to what is folded must have room until its tail has gone */
+
 static int64_t head_of(const struct rule *rule)
 {
 	return rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
@@ -102,7 +104,7 @@ static enum link_result judge_head(struct link *link, const struct mover_target 
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end)
 {
-	struct job job = {.link = link, .rule = target->rule};
+	struct job job = {.link = link, .rule = target->rule, .fold_most = FOLD_MOST};
 	struct bytes main;
 	uint8_t *image = NULL;
 	int64_t elements;

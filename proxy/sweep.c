@@ -82,10 +82,14 @@ static enum link_result refit_one(struct sweeping *sweeping, const struct elemen
 		return LINK_DONE;
 	mover_queue_look(mover->rounds, target, id->type, id->value, mover_clock());
 	mover_queue_look(mover->garbage, target, id->type, id->value, mover_clock());
-	if (++sweeping->refitted % REFIT_AT_ONCE == 0)
-		mover_pause(mover, target->rule->gc_delay_ms);
+	sweeping->refitted++;
 	rest(sweeping);
 	return LINK_DONE;
+}
+
+static bool has_portion(const struct sweeping *sweeping)
+{
+	return sweeping->refitted == REFIT_AT_ONCE;
 }
 
 /* One after the other, with the same rests: each is read and written whole. */
@@ -93,7 +97,7 @@ static enum link_result refit_page(struct sweeping *sweeping, const struct buffe
 {
 	enum link_result result = LINK_DONE;
 
-	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
+	for (size_t at = 0; result == LINK_DONE && at < ids->length && !has_portion(sweeping);) {
 		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
 		struct element id;
 
@@ -104,15 +108,15 @@ static enum link_result refit_page(struct sweeping *sweeping, const struct buffe
 	return result;
 }
 
-/* Once, behind the start: a rule is not changed while it is served. Those that were busy are left
- * to the next sweep. */
+/* Once, behind the start: a rule is not changed while it is served. A portion at a time, so that
+ * other collections are swept meanwhile; those that were busy are left to the next sweep. */
 static enum link_result refit_all(struct sweeping *sweeping)
 {
 	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
 	bool wanted;
 	enum link_result result = refit_wanted(sweeping->link, sweeping->target, &wanted);
 
-	while (wanted && result == LINK_DONE && !pages.ended) {
+	while (wanted && result == LINK_DONE && !pages.ended && !has_portion(sweeping)) {
 		auto_buffer struct buffer ids = {0};
 
 		pages.size = sweeping->page;
@@ -127,7 +131,8 @@ static enum link_result refit_all(struct sweeping *sweeping)
 			 "are brought to the rule's",
 			 sweeping->target->database, sweeping->target->collection,
 			 sweeping->refitted);
-	atomic_store(&sweeping->target->refitted, result == LINK_DONE && sweeping->busy == 0);
+	atomic_store(&sweeping->target->refitted,
+		     result == LINK_DONE && sweeping->busy == 0 && !has_portion(sweeping));
 	return result;
 }
 
@@ -175,13 +180,17 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
-	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, mover_clock(), 0, 0, 0, 0};
+	int64_t began = mover_clock(), delay = target->rule->gc_delay_ms, took;
+	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0};
 	enum link_result result = sweep_main(&sweeping);
 
 	if (result == LINK_DONE)
 		result = sweep_orphans(&sweeping);
 	if (result == LINK_DONE && !atomic_load(&target->refitted))
 		result = refit_all(&sweeping);
+	took = mover_clock() - began;
+	if (has_portion(&sweeping))
+		target->sweep_due = mover_clock() + (delay > 20 * took ? delay : 20 * took);
 	if (result == LINK_REFUSED)
 		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);
