@@ -12,22 +12,41 @@ static uint64_t hash_element(const struct element *element)
 	return hash_bytes(element->value, element->type);
 }
 
+static int compare(const void *one, const void *other)
+{
+	const uint64_t *a = one, *b = other;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static void sort_and_unite(struct adopt_copies *copies)
+{
+	size_t kept = 0;
+
+	qsort(copies->kept, copies->count, sizeof(*copies->kept), compare);
+	for (size_t i = 0; i < copies->count; i++)
+		if (kept == 0 || copies->kept[kept - 1] != copies->kept[i])
+			copies->kept[kept++] = copies->kept[i];
+	copies->count = copies->missing = kept;
+}
+
 void adopt_copies_init(struct adopt_copies *copies, struct bytes array)
 {
 	struct cursor cursor;
 	struct element element;
 	size_t at = 0;
 
-	*copies = (struct adopt_copies){.first = true, .first_back = true};
+	*copies = (struct adopt_copies){0};
 	if (!cursor_open(&cursor, array))
 		return;
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
 		copies->count++;
 	copies->kept = must_calloc(copies->count + 1, sizeof(*copies->kept));
-	copies->last = must_calloc(copies->count + 1, sizeof(*copies->last));
+	copies->met = must_calloc(copies->count + 1, 1);
 	require(cursor_open(&cursor, array));
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
 		copies->kept[at++] = hash_element(&element);
+	sort_and_unite(copies);
 }
 
 void adopt_copies_add(struct adopt_copies *copies, struct bytes array)
@@ -35,37 +54,27 @@ void adopt_copies_add(struct adopt_copies *copies, struct bytes array)
 	struct cursor cursor;
 	struct element element;
 
-	if (copies->count == 0 || !cursor_open(&cursor, array))
+	if (copies->missing == 0 || !cursor_open(&cursor, array))
 		return;
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
 		uint64_t hash = hash_element(&element);
+		const uint64_t *same =
+			bsearch(&hash, copies->kept, copies->count, sizeof(*copies->kept), compare);
 
-		if (copies->seen < copies->count) {
-			copies->first = copies->first && copies->kept[copies->seen] == hash;
-			copies->first_back = copies->first_back &&
-					     copies->kept[copies->count - 1 - copies->seen] == hash;
+		if (same && !copies->met[same - copies->kept]) {
+			copies->met[same - copies->kept] = 1;
+			copies->missing--;
 		}
-		copies->last[copies->seen++ % copies->count] = hash;
 	}
 }
 
 bool adopt_copies_found(const struct adopt_copies *copies)
 {
-	bool last = true, last_back = true;
-
-	if (copies->count == 0 || copies->seen < copies->count)
-		return false;
-	for (size_t i = 0; i < copies->count; i++) {
-		uint64_t hash = copies->last[(copies->seen + i) % copies->count];
-
-		last = last && copies->kept[i] == hash;
-		last_back = last_back && copies->kept[copies->count - 1 - i] == hash;
-	}
-	return copies->first || copies->first_back || last || last_back;
+	return copies->count > 0 && copies->missing == 0;
 }
 
 void adopt_copies_fini(struct adopt_copies *copies)
 {
 	free(copies->kept);
-	free(copies->last);
+	free(copies->met);
 }

@@ -242,9 +242,9 @@ static void judge_counter(struct adopt_split *split, const char *name, int64_t c
  */
 static void judge_copies(struct adopt_split *split)
 {
-	if (adopt_copies_found(&split->copies))
-		refuse(split, "the overflow begins or ends with the elements that the document "
-			      "holds: they are copies");
+	if (!split->totalled && adopt_copies_found(&split->copies))
+		refuse(split, "all elements that the document holds stand in the overflow, too: "
+			      "they are copies");
 	if (!split->rule->flag.field && !split->counted)
 		refuse(split, "the rule names no flag, and the document has no counter: nothing "
 			      "tells that the overflow belongs to its array");
@@ -262,6 +262,7 @@ void adopt_split_end(struct adopt_split *split)
 	if (!split->why[0])
 		judge_length(split);
 	judge_counter(split, split->rule->counters.total, split->plan.length + split->elements);
+	split->totalled = split->counted;
 	judge_counter(split, split->rule->counters.documents, split->count);
 	judge_copies(split);
 }

@@ -24,6 +24,7 @@ struct adopt_split {
 	int64_t bytes;      /* of all arrays */
 	int64_t first_size; /* bytes of the overflow's first element */
 	bool counted;       /* a counter of the application's agrees */
+	bool totalled;      /* the counter of elements does */
 	struct adopt_copies copies;
 	char why[ADOPT_WHY_SIZE]; /* it may not be; empty: it may */
 };
