@@ -65,7 +65,7 @@ static void request_start_sequence(struct session *session, struct packet *packe
 {
 	session->sequence = sequence_new(packet, match);
 	session_set_state(session, SESSION_REWRITING);
-	session->waiting = session->pending.count > 0;
+	session->waiting = session->pending.count > 0 || session->response_left > 0;
 	if (!session->waiting)
 		session_advance(session, NULL, false);
 }

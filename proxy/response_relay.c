@@ -228,7 +228,7 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 		session_keep(&session->response_held,
 			     (struct bytes){bytes.data + used, bytes.length - used},
 			     session->response_wanted);
-	if (session->waiting && session->pending.count == 0) {
+	if (session->waiting && session->pending.count == 0 && session->response_left == 0) {
 		session->waiting = false;
 		session_advance(session, NULL, false);
 	}

@@ -104,7 +104,7 @@ must_check bool plain_find_passes(const struct ruled_namespace *namespace, struc
 	struct element cursor, batch;
 	struct cursor rest;
 
-	/* mongod writes first what is looked for here. */
+	/* mongod writes first what is looked for here, but for collections that are not there. */
 	return message_lone_body(frame, &body) && open_first(body, &rest, &cursor) &&
 	       element_is(&cursor, "cursor") && cursor.type == BSON_BYTE_DOCUMENT &&
 	       open_first(cursor.value, &rest, &batch) && element_is(&batch, "firstBatch") &&
