@@ -95,7 +95,8 @@ OPERATIONS = {
     "distinct": ({"distinct": "books", "key": "buyers.$"}, "distinct"),
     "aggregate": ({"aggregate": "books", "pipeline": [{"$search": {}}], "cursor": {}}, "$search"),
     "lookup": ({"aggregate": "plain", "pipeline": [
-        {"$graphLookup": {"from": "books", "as": "x"}}], "cursor": {}}, "$graphLookup"),
+        {"$graphLookup": {"from": "books", "startWith": "$x", "connectFromField": "buyers.id", "connectToField": "_id",
+                          "as": "x"}}], "cursor": {}}, "$graphLookup"),
     "explain": ({"explain": {"find": "books", "filter": {"$where": "this.buyers"}}}, "$where"),
     "mapReduce": ({"mapReduce": "books", "map": "f", "reduce": "f", "out": "x"}, "mapReduce"),
     "rename": ({"renameCollection": "shop.books", "to": "shop.x", "$db": "admin"}, "renameCollection"),
