@@ -77,7 +77,7 @@ BUGS = [
         "	if (found)\n		require(document_find(buffer_view(&edit->membership.without)",
         "	if (false)\n		require(document_find(buffer_view(&edit->membership.without)"),
     Bug("the filter is not judged on the whole document", "rules",
-        '	write_stage(out, &place, "$match", &edit->write.filter);\n', ""),
+        "	filter_write_match(out, &place, edit->write.filter.value, FILTER_AT_START);\n", ""),
     Bug("an edit of many stops at the first", "rules",
         "	edit->listed = edit->write.many;\n", "	edit->listed = false;\n"),
     Bug("an edit never inserts", "rules",
