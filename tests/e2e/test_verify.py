@@ -232,6 +232,7 @@ def test_batches_of_a_number_that_is_written_otherwise_are_not_garbage(cluster, 
     shop.tails.delete_many({})
     spill(shop, 1.0, list(range(12)))
     shop.books.update_one({}, {"$unset": {"outlier": 1}})
+    shop.client.drop_database("spillway")  # a record of the rule with a flag
     shop.tails.update_many({"book": 1.0}, {"$set": {"book": 1}})
     for batch_of_it in list(shop.tails.find({"book": 1})):
         shop.tails.delete_one({"_id": batch_of_it["_id"]})
@@ -241,6 +242,7 @@ def test_batches_of_a_number_that_is_written_otherwise_are_not_garbage(cluster, 
         report = operator.run("verify", "--repair", "--execute", code=0)
         assert (report["findings"], report.get("cleared", 0)) == ([], 0)
     assert shop.tails.count_documents({"book": 1}) == 3
+    shop.client.drop_database("spillway")
 
 
 def test_links_that_fit_into_no_command_together(operator, shop):
