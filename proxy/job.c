@@ -22,6 +22,7 @@
 #define SHOW_TERMINAL_MS 200
 #define SHOW_LINE_MS 10000
 #define MOVE_TRIES 30
+#define REFUSED_TRIES 8 /* of these, where the server refuses */
 #define PAUSE_MOST_MS 2000
 
 static atomic_bool stopping;
@@ -307,14 +308,23 @@ must_check enum link_result job_read(struct job *job, const struct mover_target 
 	return result;
 }
 
+static void note_end(const struct job *job, struct job_moved *moved, const struct round *round,
+		     enum round_end end)
+{
+	moved->rests = end == ROUND_REST;
+	snprintf(moved->refused, sizeof(moved->refused), "%s",
+		 round->refused ? link_error(job->link)->message : "");
+}
+
 must_check enum link_result job_move(struct job *job, struct mover_target *target,
-				     const struct element *id)
+				     const struct element *id, struct job_moved *moved)
 {
 	struct round round;
 	enum round_end end;
 	int64_t pause = 10;
 
-	for (int tries = 0; tries < MOVE_TRIES; tries++) {
+	*moved = (struct job_moved){0};
+	for (int tries = 0, refused = 0; tries < MOVE_TRIES && refused < REFUSED_TRIES; tries++) {
 		enum link_result result = LINK_DONE;
 
 		round = (struct round){.link = job->link,
@@ -328,15 +338,17 @@ must_check enum link_result job_move(struct job *job, struct mover_target *targe
 		job->elements += round.elements;
 		if (end == ROUND_LOST)
 			return LINK_LOST;
+		note_end(job, moved, &round, end);
 		if (end == ROUND_REST || end == ROUND_LEFT)
 			return LINK_DONE;
+		refused += round.refused;
 		if (end == ROUND_GARBAGE)
 			result = gc_clear(job->link, target, id, job->metrics);
 		if (result == LINK_LOST || !job_pause(pause))
 			return LINK_LOST;
 		pause = 2 * pause < PAUSE_MOST_MS ? 2 * pause : PAUSE_MOST_MS;
 	}
-	return LINK_DONE; /* whoever verifies it sees it */
+	return LINK_DONE;
 }
 
 /* The whole of a command. */

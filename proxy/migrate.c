@@ -55,15 +55,24 @@ static void report_document(struct job *job, const struct mover_target *target,
 	job_report_add(&job->report, kind, name, id, detail);
 }
 
-static void count_outlier(struct job *job, const struct verify_document *verify)
+/* What is to be moved of a document. */
+struct outlier {
+	int64_t elements, bytes;
+};
+
+static struct outlier measure(const struct plan *plan)
 {
-	const struct plan *plan = &verify->plan;
 	int64_t waiting = plan->length > plan->head ? plan->length - plan->head : 0;
 
+	return (struct outlier){waiting,
+				waiting ? (int64_t)plan->array.length * waiting / plan->length : 0};
+}
+
+static void count_outlier(struct job *job, const struct outlier *outlier)
+{
 	job_report_count(&job->report, "documents", 1);
-	job_report_count(&job->report, "elements", waiting);
-	job_report_count(&job->report, "bytes",
-			 waiting ? (int64_t)plan->array.length * waiting / plan->length : 0);
+	job_report_count(&job->report, "elements", outlier->elements);
+	job_report_count(&job->report, "bytes", outlier->bytes);
 }
 
 /* What it was found to be, before anything is done. True: there is something to move. */
@@ -114,22 +123,26 @@ static enum link_result check_moved(struct job *job, struct mover_target *target
 	return result;
 }
 
-static enum link_result move(struct job *job, struct mover_target *target, const struct element *id)
+static enum link_result move(struct job *job, struct mover_target *target, const struct element *id,
+			     const struct outlier *outlier)
 {
 	struct migrating *migrating = job->context;
 	enum link_result result = LINK_DONE;
 	int64_t quiet = target->rule->quiet_ms;
+	struct job_moved moved = {.rests = true};
 	bool back = true;
 
-	for (int i = 0; result == LINK_DONE && back && i < MOVES; i++) {
+	for (int i = 0; result == LINK_DONE && moved.rests && back && i < MOVES; i++) {
 		if (i > 0 && !job_pause(quiet < QUIET_MOST_MS ? quiet : QUIET_MOST_MS))
 			return LINK_LOST;
-		result = job_move(job, target, id);
+		result = job_move(job, target, id, &moved);
 		if (result == LINK_DONE)
 			result = check_moved(job, target, id, &back);
 	}
-	if (result == LINK_DONE && back)
-		report_document(job, target, &failed, id, NULL);
+	if (result == LINK_DONE && (back || !moved.rests))
+		report_document(job, target, &failed, id, *moved.refused ? moved.refused : NULL);
+	else if (result == LINK_DONE)
+		count_outlier(job, outlier);
 	return result == LINK_DONE ? throttle_wait(&migrating->throttle, job) : result;
 }
 
@@ -141,16 +154,21 @@ static enum link_result migrate_document(struct job *job, struct mover_target *t
 	uint8_t *image;
 	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 	bool moves = result == LINK_DONE && image && judge(job, target, id, &verify);
+	struct outlier outlier = {0};
 
 	if (moves) {
 		job->documents++;
-		count_outlier(job, &verify);
+		outlier = measure(&verify.plan);
 	} else if (result == LINK_DONE && image) {
 		judge_flag(job, target, id, &verify, main);
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
-	return moves && job->options.execute ? move(job, target, id) : result;
+	if (moves && job->options.execute)
+		return move(job, target, id, &outlier);
+	if (moves)
+		count_outlier(job, &outlier);
+	return result;
 }
 
 static enum link_result keep_place(struct job *job, struct mover_target *target,

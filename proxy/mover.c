@@ -25,6 +25,7 @@
 #define NAMES_MS 5000        /* how often it asks servers that have not said their name */
 #define DEMAND_TRIES 5       /* rounds before somebody who waits is told that nothing moved */
 #define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
+#define LOOK_BYTES (8 << 20) /* of links in it */
 #define SWEEP_SOON_MS 1000
 #define SWEEP_AGAIN_MS \
 	10000 /* from a sweep to the next that is asked for, or 20 times as long as it took */
@@ -483,16 +484,34 @@ static void look_at_views(struct keeper *keeper)
 		mover_pause(mover, CONNECT_PAUSE_MS);
 }
 
+/* How many of these go into one command: as many as their links leave room for. */
+static size_t fill_look(struct mover_work **works, size_t count)
+{
+	size_t filled = 1;
+
+	for (size_t size = works[0]->id.length; filled < count; filled++) {
+		size += works[filled]->id.length;
+		if (size > LOOK_BYTES)
+			break;
+	}
+	return filled;
+}
+
 static void look_for_garbage(struct keeper *keeper, struct mover_work **works, size_t count)
 {
 	struct mover *mover = keeper->mover;
 	bson_error_t error;
+	size_t filled;
 
 	if (!mover_connect(mover, &keeper->link, &error)) {
 		give_back(mover->garbage, works, count, MOVER_ABSENT);
 		mover_pause(mover, CONNECT_PAUSE_MS);
-	} else if (gc_look(mover->gc, keeper->link, works, count) == LINK_REFUSED) {
-		metric_add_shared(&mover->metrics->move_errors, 1);
+		return;
+	}
+	for (; count > 0; works += filled, count -= filled) {
+		filled = fill_look(works, count);
+		if (gc_look(mover->gc, keeper->link, works, filled) == LINK_REFUSED)
+			metric_add_shared(&mover->metrics->move_errors, 1);
 	}
 }
 

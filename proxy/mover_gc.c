@@ -379,12 +379,14 @@ static enum link_result find_page(struct page *page, struct link *link)
 	return link_find(link, target->overflow_database, buffer_view(&out), take_page, page);
 }
 
-/* A document that is there: its count of dead generations becomes 0. */
+/* A document that is there: its count of dead generations becomes 0. What its state names is alive
+ * also where its `_id` is written in another way than the link. */
 static void take_present(void *context, struct bytes document)
 {
 	struct looking *looking = context;
 	struct element id;
 
+	take_main(context, document);
 	if (!document_find(document, "_id", &id))
 		return;
 	for (struct dead *dead = looking->found; dead; dead = dead->next)
@@ -421,7 +423,9 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 
 	*more = page.count == PAGE_MAX;
 	if (result == LINK_DONE && looking->found)
-		result = find_mains(looking, link, "_id", take_present);
+		result = find_mains(looking, link, "_spill", take_present);
+	for (struct dead *dead = looking->found; dead; dead = dead->next)
+		keep_dead(dead, looking);
 	if (result == LINK_DONE)
 		leave_present(mover, looking);
 	if (result == LINK_DONE && looking->found)
@@ -435,6 +439,7 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 					  (int64_t)dead->count);
 		dead_free(dead);
 	}
+	free(looking->alive);
 	return result;
 }
 

@@ -23,6 +23,7 @@ enum pass pass_failed(struct pass_state *pass, const char *step, enum link_resul
 		return pass_ended(pass, ROUND_LOST);
 	if (link_error(pass->link)->code == ERROR_COLLECTION_UUID_MISMATCH)
 		atomic_store(&pass->target->judged_at, MOVER_NEVER);
+	pass->round->refused = true;
 	metric_add_shared(&pass->round->metrics->move_errors, 1);
 	log_debug("mover: '%s.%s': %s refused: %s", pass->target->database,
 		  pass->target->collection, step, link_error(pass->link)->message);

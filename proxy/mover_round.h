@@ -27,6 +27,7 @@ struct round {
 	int64_t elements; /* out: moved */
 	int64_t length;   /* out: elements of the array, all together, when it was read last */
 	bool spilled;     /* out: the document has state */
+	bool refused;     /* out: the server said no */
 	bool stored_in_vain; /* out: no cut followed; what is stored may be a dead generation's */
 };
 

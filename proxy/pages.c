@@ -7,6 +7,8 @@
 #include <stdlib.h>
 
 #define LINKS_PAGE 2000
+#define SPELLINGS 4           /* of a number, which stand among each other in the index */
+#define LINKS_BYTES (8 << 20) /* a page's links stand in one command */
 
 void place_set(struct place *place, uint8_t type, struct bytes value)
 {
@@ -103,12 +105,23 @@ void id_pages_fini(struct id_pages *pages)
 
 /* The overflow. */
 
-static void reset(struct link_pages *pages)
+/* A last link that goes on behind the page is counted further by the next one. */
+static void begin_page(struct link_pages *pages)
 {
+	struct linked *first = &pages->all[0];
+
 	for (size_t i = 0; i < pages->count; i++)
 		place_fini(&pages->all[i].link);
 	pages->count = 0;
+	pages->bytes = 0;
 	pages->documents = 0;
+	pages->full = false;
+	if (!pages->open.link.type)
+		return;
+	*first = pages->open;
+	pages->open = (struct linked){0};
+	pages->count = 1;
+	pages->bytes = first->link.value.length;
 }
 
 static bool is_link(const struct linked *linked, const struct element *link)
@@ -116,19 +129,59 @@ static bool is_link(const struct linked *linked, const struct element *link)
 	return linked->link.type == link->type && bytes_equal(linked->link.value, link->value);
 }
 
+static bool is_place(const struct place *place, const struct element *value)
+{
+	return place->type == value->type && bytes_equal(place->value, value->value);
+}
+
+/* One of the last links; NULL: a new one. */
+static struct linked *find_linked(struct link_pages *pages, const struct element *link)
+{
+	for (size_t i = 1; i <= SPELLINGS && i <= pages->count; i++)
+		if (is_link(&pages->all[pages->count - i], link))
+			return &pages->all[pages->count - i];
+	return NULL;
+}
+
+/* False: the page is full. */
+static bool count_batch(struct link_pages *pages, const struct element *link)
+{
+	struct linked *linked = find_linked(pages, link);
+
+	if (!linked) {
+		if (pages->count > 0 && pages->bytes + link->value.length > LINKS_BYTES)
+			return false;
+		pages->bytes += link->value.length;
+		linked = &pages->all[pages->count++];
+		*linked = (struct linked){.moved = -1};
+		place_set(&linked->link, link->type, link->value);
+	}
+	linked->batches++;
+	return true;
+}
+
+/* In the index what is not there is null. A page begins with the document that the one before ended
+ * with, if that is there still. */
 static void take_link(void *context, struct bytes document)
 {
 	struct link_pages *pages = context;
-	struct element link;
+	struct element link = {.type = BSON_BYTE_NULL}, number = link;
+	bool linked = document_find(document, pages->target->rule->overflow.link, &link);
+	bool counted;
 
 	pages->documents++;
-	if (!document_find(document, pages->target->rule->overflow.link, &link))
+	if (!document_find_path(document, overflow_order_path(pages->target->rule), &number))
+		number = (struct element){.type = BSON_BYTE_NULL};
+	counted = pages->documents == 1 && is_place(&pages->from, &link) &&
+		  is_place(&pages->number, &number);
+	if (pages->full || counted)
 		return;
-	if (pages->count == 0 || !is_link(&pages->all[pages->count - 1], &link)) {
-		pages->all[pages->count] = (struct linked){.moved = -1};
-		place_set(&pages->all[pages->count++].link, link.type, link.value);
+	if (linked && !count_batch(pages, &link)) {
+		pages->full = true;
+		return;
 	}
-	pages->all[pages->count - 1].batches++;
+	place_set(&pages->from, link.type, link.value);
+	place_set(&pages->number, number.type, number.value);
 }
 
 /* The next page of link values, from the index alone. */
@@ -143,6 +196,7 @@ static enum link_result find_links(struct link_pages *pages)
 	document = writer_open_document(&out, "projection");
 	writer_int32(&out, "_id", 0);
 	writer_int32(&out, link, 1);
+	writer_int32(&out, batch, 1);
 	writer_close(&out, document);
 	document = writer_open_document(&out, "hint");
 	writer_int32(&out, link, 1);
@@ -154,8 +208,8 @@ static enum link_result find_links(struct link_pages *pages)
 			&out, link,
 			&(struct element){.type = pages->from.type, .value = pages->from.value});
 		writer_renamed(&out, batch,
-			       &(struct element){.type = pages->after ? BSON_BYTE_MAX_KEY
-								      : BSON_BYTE_MIN_KEY});
+			       &(struct element){.type = pages->number.type,
+						 .value = pages->number.value});
 		writer_close(&out, document);
 	}
 	writer_int32(&out, "limit", LINKS_PAGE);
@@ -205,18 +259,11 @@ static enum link_result find_owners(struct link_pages *pages)
 	return link_find(pages->link, target->database, buffer_view(&out), take_owner, pages);
 }
 
-/* The page's last link may go on behind it: it is counted by the next page, unless it fills this
- * one alone. */
-static void cut_last(struct link_pages *pages)
+/* The page's last link may go on behind it. */
+static void keep_open(struct link_pages *pages)
 {
-	struct linked *end = &pages->all[pages->count - 1];
-
-	place_set(&pages->from, end->link.type, end->link.value);
-	pages->after = pages->count == 1;
-	if (pages->after)
-		end->more = true;
-	else
-		place_fini(&pages->all[--pages->count].link);
+	if (!pages->ended && !pages->full && pages->count > 0)
+		pages->open = pages->all[--pages->count];
 }
 
 must_check enum link_result link_pages_next(struct link_pages *pages)
@@ -224,22 +271,22 @@ must_check enum link_result link_pages_next(struct link_pages *pages)
 	enum link_result result;
 
 	if (!pages->all)
-		pages->all = must_calloc(LINKS_PAGE, sizeof(*pages->all));
-	reset(pages);
+		pages->all = must_calloc(LINKS_PAGE + 1, sizeof(*pages->all));
+	begin_page(pages);
 	result = find_links(pages);
 	if (result != LINK_DONE)
 		return result;
-	pages->ended = pages->documents < LINKS_PAGE;
-	if (pages->count == 0)
-		return LINK_DONE;
-	if (!pages->ended)
-		cut_last(pages);
-	return find_owners(pages);
+	pages->ended = !pages->full && pages->documents < LINKS_PAGE;
+	keep_open(pages);
+	return pages->count > 0 ? find_owners(pages) : LINK_DONE;
 }
 
 void link_pages_fini(struct link_pages *pages)
 {
-	reset(pages);
+	for (size_t i = 0; i < pages->count; i++)
+		place_fini(&pages->all[i].link);
+	place_fini(&pages->open.link);
 	place_fini(&pages->from);
+	place_fini(&pages->number);
 	free(pages->all);
 }

@@ -32,23 +32,25 @@ must_check enum link_result id_pages_next(struct id_pages *pages, page_filter fi
 					  link_document each, void *context);
 void id_pages_fini(struct id_pages *pages);
 
-/* One link value of a page of the overflow. */
+/* One link value of the overflow, by its bytes: 1 and 1.0 are two. */
 struct linked {
 	struct place link;
 	int64_t batches; /* how many it has */
-	int64_t moved;   /* n of its main document's state; -1: it has no state, or is not there */
-	bool more;       /* it has more batches than were counted */
+	int64_t moved;   /* n of the state of the document with this very `_id`; -1: none */
 };
 
-/* Overflow documents, with their main documents. The caller sets the first two. */
+/* Overflow documents, with their main documents. The caller sets the first two. A link is on the
+ * page that its last document is on. */
 struct link_pages {
 	struct link *link;
 	const struct mover_target *target;
 	struct linked *all; /* the page */
 	size_t count;
+	size_t bytes; /* of its links */
 	int64_t documents;
-	struct place from;
-	bool after; /* the next page begins behind `from`, not at its first batch */
+	struct linked open;        /* the last link looked at, which may go on; type 0: none */
+	struct place from, number; /* link and number of the last document looked at */
+	bool full;                 /* of links */
 	bool ended;
 };
 must_check enum link_result link_pages_next(struct link_pages *pages);

@@ -156,8 +156,7 @@ static void nominate(struct sweeping *sweeping, const struct linked *linked)
 {
 	int64_t size = sweeping->target->rule->overflow.batch_size;
 
-	if (linked->more || linked->moved < 0 ||
-	    linked->batches > (linked->moved + size - 1) / size)
+	if (linked->moved < 0 || linked->batches > (linked->moved + size - 1) / size)
 		mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
 				 linked->link.value, mover_clock());
 }

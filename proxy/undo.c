@@ -31,6 +31,8 @@ static const struct job_report_kind too_large = {"too large", REPORT_UNFINISHED,
 static const struct job_report_kind corrupt = {
 	"corrupt", REPORT_CORRUPT,
 	"elements are missing or differ: it stays; 'spillway verify' says more"};
+static const struct job_report_kind refused = {"refused", REPORT_UNFINISHED,
+					       "the server refuses to write it: it stays"};
 static const struct job_report_kind busy = {"busy", REPORT_UNFINISHED,
 					    "it changed each time: run the command again"};
 static const struct job_report_kind again = {
@@ -48,6 +50,7 @@ static const struct job_report_kind kept = {"kept", REPORT_LEFT,
 
 struct undoing {
 	int64_t last_fold; /* when; 0: none */
+	bool refused;      /* some documents stayed */
 	bool second;       /* the walk that looks for what was moved again */
 };
 
@@ -70,6 +73,14 @@ static void report_document(struct job *job, const struct mover_target *target,
 	job_report_add(&job->report, kind, name, id, detail);
 }
 
+/* A refusal that is this document's own, such as a validator's. */
+static bool is_refused(const struct job *job, enum link_result result)
+{
+	const struct link_error *error = link_error(job->link);
+
+	return result == LINK_REFUSED && !error->write_concern && error->code != ERROR_UNAUTHORIZED;
+}
+
 /* The second walk only looks. */
 static enum link_result fold_sound(struct job *job, struct mover_target *target,
 				   const struct element *id, bool spilled)
@@ -80,10 +91,16 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	int64_t elements;
 	enum link_result result = fold_document(job, target, id, writes, &end, &elements);
 
+	if (is_refused(job, result)) {
+		undoing->refused = true;
+		report_document(job, target, &refused, id, link_error(job->link)->message);
+		return LINK_DONE;
+	}
 	if (result != LINK_DONE)
 		return result;
 	if (undoing->second) {
-		if (end == FOLD_DONE && spilled)
+		/* Those that were refused are there, too; they have been told. */
+		if (end == FOLD_DONE && spilled && !undoing->refused)
 			report_document(job, target, &again, id, NULL);
 		return LINK_DONE;
 	}
@@ -268,6 +285,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	job_report_count(&job->report, "documents", 0);
 	job_report_count(&job->report, "elements", 0);
 	undoing->second = false;
+	undoing->refused = false;
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);
 	if (result != LINK_DONE || !job->options.execute)

@@ -209,10 +209,10 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 {
 	const struct element *id = &verify->plan.id;
 	enum link_result result = LINK_DONE;
+	struct job_moved moved; /* the second look tells */
 	enum fold end;
 	int64_t elements;
 
-	job->documents++;
 	if (verify_document_found(verify, VERIFY_GARBAGE))
 		keep_garbage(job->context, id);
 	if (verify_document_found(verify, VERIFY_FLAG))
@@ -220,12 +220,12 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 	if (result == LINK_DONE && verify_document_wants_new_batches(verify)) {
 		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE && end == FOLD_DONE)
-			result = job_move(job, target, id);
+			result = job_move(job, target, id, &moved);
 		return result;
 	}
 	if (result == LINK_DONE && (verify_document_found(verify, VERIFY_NOT_MOVED) ||
 				    verify_document_found(verify, VERIFY_NOT_LINKED)))
-		result = job_move(job, target, id);
+		result = job_move(job, target, id, &moved);
 	return result;
 }
 
@@ -278,6 +278,8 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 	} else if (result == LINK_DONE && image) {
 		count_document(job, &verify);
 		report_document(job, target, id, &verify);
+		if (last && !corrupt && !verify_document_has(&verify, REPORT_UNFINISHED))
+			job->documents++;
 		if (corrupt)
 			result = export_both(job, target, id, main);
 	}
@@ -337,6 +339,12 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 	return LINK_DONE;
 }
 
+/* Numbers are equal to the overflow, too, however they are written; texts only byte by byte. */
+static bool is_overflow_of(const struct element *id, const struct element *link)
+{
+	return id->type != BSON_BYTE_STRING || bytes_equal(id->value, link->value);
+}
+
 /* The walk over documents judges the overflow of those it finds: the ones that look ordinary it
  * doesn't. */
 static enum link_result verify_orphan(struct job *job, struct mover_target *target,
@@ -347,8 +355,9 @@ static enum link_result verify_orphan(struct job *job, struct mover_target *targ
 	struct bytes main;
 	uint8_t *image;
 	enum link_result result = verify_look(job, target, &link, &verify, &image, &main);
-	bool judged = result == LINK_DONE && image &&
-		      (verify.plan.kind != PLAN_REST || flag_stands(target->rule, main));
+	bool judged = result == LINK_DONE && image && is_overflow_of(&verify.plan.id, &link) &&
+		      (verify.plan.kind != PLAN_REST || verify.plan.generation.data ||
+		       flag_stands(target->rule, main));
 
 	verify_document_fini(&verify);
 	bson_free(image);
@@ -469,6 +478,7 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 	struct buffer *garbage = &verifying->garbage;
 	enum link_result result = LINK_DONE;
 	struct element link;
+	int64_t before;
 
 	if (garbage->length > 0 &&
 	    !job_pause(verifying->garbage_since + target->rule->gc_delay_ms - mover_clock()))
@@ -478,8 +488,10 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 
 		at += each.length;
 		require(document_find(each, "_id", &link));
+		before = atomic_load(&job->metrics->generations_collected);
 		result = gc_clear(job->link, target, &link, job->metrics);
-		job_report_count(&job->report, "cleared", 1);
+		if (atomic_load(&job->metrics->generations_collected) > before)
+			job_report_count(&job->report, "cleared", 1);
 	}
 	garbage->length = 0;
 	return result;
@@ -507,6 +519,18 @@ static enum link_result finish(struct job *job)
 	return LINK_DONE;
 }
 
+/* False: not all of it was written. */
+static bool close_export(struct verifying *verifying)
+{
+	bool written = !verifying->exported || !ferror(verifying->exported);
+
+	if (verifying->exported && fclose(verifying->exported) != 0)
+		written = false;
+	if (!written)
+		fprintf(stderr, "spillway: what is corrupt could not all be written\n");
+	return written;
+}
+
 int verify_main(int count, char **arguments)
 {
 	static const struct job_command command = {
@@ -519,11 +543,6 @@ int verify_main(int count, char **arguments)
 	struct verifying verifying = {0};
 	int code = job_main(&command, &verifying, count, arguments);
 
-	if (verifying.exported && fclose(verifying.exported) != 0) {
-		fprintf(stderr, "spillway: what is corrupt could not be written: %s\n",
-			strerror(errno));
-		code = JOB_FINDINGS;
-	}
 	buffer_fini(&verifying.garbage);
-	return code;
+	return close_export(&verifying) ? code : JOB_FINDINGS;
 }

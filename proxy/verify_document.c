@@ -36,7 +36,7 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_FOREIGN] = {"foreign", REPORT_LEFT, "overflow that Spillway did not write"},
 	[VERIFY_BESIDE] = {"foreign", REPORT_UNFINISHED,
 			   "overflow that Spillway did not write stands beside its own"},
-	[VERIFY_BUSY] = {"busy", REPORT_LEFT,
+	[VERIFY_BUSY] = {"busy", REPORT_UNFINISHED,
 			 "documents that changed each time they were looked at"},
 };
 

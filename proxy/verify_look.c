@@ -4,6 +4,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_look.h"
 #include "rules/overflow_document.h"
+#include "rules/own_fields.h"
 
 #include <bson/bson.h>
 #include <time.h>
@@ -53,6 +54,29 @@ static void take_batch(void *context, struct bytes batch)
 	verify_document_batch(context, batch);
 }
 
+static bool same_value(struct bytes one, struct bytes other, const char *path)
+{
+	struct element first, second;
+	bool found = document_find_path(one, path, &first);
+
+	if (found != document_find_path(other, path, &second))
+		return false;
+	return !found || (first.type == second.type && bytes_equal(first.value, second.value));
+}
+
+/* In all that is judged: an application may write other fields as often as it likes. */
+static bool same_document(const struct rule *rule, struct bytes one, struct bytes other)
+{
+	bool same = same_value(one, other, "_spill") && same_value(one, other, rule->array);
+
+	for (enum own_field field = OWN_FLAG; same && field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		same = !name || same_value(one, other, name);
+	}
+	return same && (!rule->flag.field || same_value(one, other, rule->flag.field));
+}
+
 /* The document, its overflow, and the document once more: all of one moment where the two are the
  * same. */
 static enum link_result look_once(struct job *job, const struct mover_target *target,
@@ -73,7 +97,7 @@ static enum link_result look_once(struct job *job, const struct mover_target *ta
 	if (verify->count == 0)
 		return LINK_DONE;
 	result = job_read(job, target, id, &image, &again);
-	*changed = result == LINK_DONE && (!image || !bytes_equal(again, main));
+	*changed = result == LINK_DONE && (!image || !same_document(target->rule, main, again));
 	bson_free(image);
 	return result;
 }

@@ -91,6 +91,18 @@ def test_a_collection_that_the_rule_cannot_hold_on(operator, shop):
     assert shop.list_collection_names() == ["books"]
 
 
+def test_a_tail_that_the_server_refuses_to_cut_is_not_moved(operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(20))})
+    operator.run("migrate", "--execute", code=0)
+    shop.books.update_one({"_id": 1}, {"$push": {"list": {"$each": list(range(20, 30))}}})
+    shop.command("collMod", "books", validator={"allowed": True})
+    report = operator.run("migrate", "--execute", code=1)
+    assert (found(report), report["documents"], report["elements"]) == ({("not moved", "unfinished"): 1}, 0, 0)
+    assert "validation" in report["findings"][0]["examples"][0]["detail"]
+    shop.command("collMod", "books", validator={})
+    assert operator.run("migrate", "--execute", code=0)["documents"] == 1
+
+
 def test_another_layout_is_refused(cluster, operator, shop):
     shop.books.insert_one({"_id": 1, "list": [1, 2, 3, 4]})
     operator.run("migrate", "--execute", code=0)

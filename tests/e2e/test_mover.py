@@ -316,3 +316,22 @@ def test_namespaces_of_patterns_are_swept(cluster, direct):
     with Spillway([cluster.primary], [*RULES, rule("swept"), pattern]):
         for tenant in ("tenant_a", "tenant_b"):
             wait_for(lambda: direct[tenant].posts.find_one()["list"] == [0, 1, 2], tenant)
+
+
+def test_a_sweep_reads_no_overflow_that_is_in_order(cluster, direct):
+    """Its walk reads the index; a link with more elements than a page holds is counted over pages."""
+    posts = {**rule("posts"), "sweep": "100ms", "overflow": {"layout": "elements", "link": "post"}}
+    pattern = {**rule("x"), "name": "tenants", "namespace": "tenant_*.posts"}
+    shop, of_overflow = direct.shop, {"ns": "shop.posts_list_overflow", "op": "query"}
+    with Spillway([cluster.primary], [*RULES, rule("swept"), pattern, posts]):
+        shop.posts.insert_many([{"_id": 1, "list": list(range(5003))}, {"_id": 2, "list": list(range(9))}])
+        wait_for(lambda: shop.posts.count_documents({"_spill.list.n": {"$gt": 0}}) == 2 and not verify(direct, posts),
+                 "rest")
+        shop.command("profile", 2)
+        wait_for(lambda: shop.system.profile.count_documents(of_overflow) >= 6, "looks at garbage to be done with")
+        before = shop.system.profile.count_documents(of_overflow)
+        wait_for(lambda: shop.system.profile.count_documents(of_overflow) >= before + 9, "sweeps")
+        shop.command("profile", 0)
+    later = list(shop.system.profile.find(of_overflow).sort("ts", 1))[before:]
+    assert {each["docsExamined"] for each in later} == {0}
+    shop.system.profile.drop()

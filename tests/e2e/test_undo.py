@@ -115,6 +115,21 @@ def test_too_large_corrupt_and_foreign_stay(operator, shop):
     assert shop.tails.distinct("book") == ["large", "somebody", "torn"]
 
 
+def test_what_the_server_refuses_stays_and_is_named(operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9)), "allowed": i != 2} for i in range(5))
+    operator.run("migrate", "--execute", code=0)
+    shop.command("collMod", "books", validator={"allowed": True})
+    before = shop.books.find_one({"_id": 2})
+    report = operator.run("undo", "--execute", code=1)
+    assert found(report) == {("refused", "unfinished"): 1}
+    assert "validation" in report["findings"][0]["examples"][0]["detail"]
+    assert (report["findings"][0]["examples"][0]["_id"], report["documents"]) == (2, 4)
+    assert shop.books.find_one({"_id": 2}) == before
+    assert shop.tails.distinct("book") == [2]
+    shop.command("collMod", "books", validator={})
+    assert operator.run("undo", "--execute", code=0)["findings"] == []
+
+
 def test_a_spillway_that_moves_them_out_again_is_told(cluster, operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(20))} for i in range(30))
     eager = {**FLAGGED, "settle": "10ms", "quiet": "10ms"}

@@ -1,7 +1,9 @@
 """`spillway verify`: every finding provoked and told apart, and what --repair mends of it."""
 
 import re
+import resource
 import subprocess
+import threading
 
 import bson
 import pytest
@@ -194,6 +196,121 @@ def test_many_pages_and_examples(operator, shop):
     assert found(report) == {("V7", "unfinished"): 35}
     assert [example["_id"] for example in report["findings"][0]["examples"]] == [0, 100, 200, 300, 400]
     assert operator.run("verify", "--repair", "--execute", code=0)["mended"] == 35
+
+
+ELEMENTS = {**RULE, "namespace": "shop.posts", "overflow": {"layout": "elements", "collection": "comments", "link": "post"}}
+
+
+def elements(link, number, positions):
+    return [{"_id": ObjectId(), "post": link, "_spill": {"g": generation(number), "p": i, "v": i}} for i in positions]
+
+
+def test_links_that_are_equal_but_not_the_same_bytes(cluster, shop):
+    """A pipeline update may write `_id` 1 as 1.0: a page of the overflow's walk ends between the two."""
+    shop.posts.drop()
+    shop.comments.drop()
+    shop.comments.create_index([("post", 1), ("_spill.p", 1)], unique=True)
+    shop.posts.insert_one({"_id": 1.0, "list": [0, 1, 2], "_spill": {"list": {"g": generation(1), "h": 3, "n": 1000}},
+                           "outlier": True})
+    stored = elements(1.0, 1, range(0, 1000, 2)) + elements(1, 1, range(1, 1000, 2))
+    garbage = elements(1, 2, range(1000, 3000)) + elements(2, 3, range(3)) + elements(3, 3, range(2000))
+    for each in garbage:
+        each["_id"] = ObjectId(OLD.binary[:4] + each["_id"].binary[4:])
+    shop.comments.insert_many(stored + garbage)
+    with Operator(cluster, [ELEMENTS]) as operator:
+        report = operator.run("verify", code=1, timeout=30)
+        assert found(report) == {("V3", "garbage"): 3}
+        assert {each["_id"] for finding in report["findings"] for each in finding["examples"]} == {1, 2, 3}
+        assert operator.run("verify", "--repair", "--execute", code=0, timeout=30)["cleared"] == 3
+        assert shop.comments.count_documents({}) == 1000
+        assert operator.run("undo", "--execute", code=0, timeout=30)["elements"] == 1000
+    assert "comments" not in shop.list_collection_names()
+
+
+def test_batches_of_a_number_that_is_written_otherwise_are_not_garbage(cluster, shop):
+    shop.books.delete_many({})
+    shop.tails.delete_many({})
+    spill(shop, 1.0, list(range(12)))
+    shop.books.update_one({}, {"$unset": {"outlier": 1}})
+    shop.client.drop_database("spillway")  # a record of the rule with a flag
+    shop.tails.update_many({"book": 1.0}, {"$set": {"book": 1}})
+    for batch_of_it in list(shop.tails.find({"book": 1})):
+        shop.tails.delete_one({"_id": batch_of_it["_id"]})
+        shop.tails.insert_one({**batch_of_it, "_id": ObjectId(OLD.binary[:4] + batch_of_it["_id"].binary[4:])})
+    with Operator(cluster, [{name: value for name, value in RULE.items() if name != "flag"}]) as operator:
+        assert operator.run("verify", code=0)["findings"] == []
+        report = operator.run("verify", "--repair", "--execute", code=0)
+        assert (report["findings"], report.get("cleared", 0)) == ([], 0)
+    assert shop.tails.count_documents({"book": 1}) == 3
+    shop.client.drop_database("spillway")
+
+
+def test_links_that_fit_into_no_command_together(operator, shop):
+    for i in range(20):
+        dead(shop, ObjectId(OLD.binary[:11] + bytes([i])), f"{i:02d}" + "x" * 1_000_000)
+    assert found(operator.run("verify", code=1)) == {("V3", "garbage"): 20}
+    assert operator.run("verify", "--repair", "--execute", code=0)["cleared"] == 20
+    assert shop.tails.distinct("book") == ["at rest"]
+
+
+def test_orphans_of_a_text_that_another_equals_under_a_collation(operator, shop):
+    shop.books.drop()
+    shop.create_collection("books", collation={"locale": "en", "strength": 2})
+    shop.books.insert_one({"_id": "A", "list": [1], "outlier": True})
+    dead(shop, OLD, "a")
+    assert ("V3", "garbage") in found(operator.run("verify", code=1))
+    shop.books.drop()
+
+
+class Hot(threading.Thread):
+    """Writes this document all the time."""
+
+    def __init__(self, cluster, update):
+        super().__init__()
+        self.cluster, self.update, self.begun, self.stopped = cluster, update, threading.Event(), threading.Event()
+
+    def run(self):
+        with self.cluster.client() as client:
+            while not self.stopped.is_set():
+                client.shop.books.update_one({"_id": "x"}, self.update)
+                self.begun.set()
+
+    def __enter__(self):
+        self.start()
+        self.begun.wait()
+
+    def __exit__(self, *_):
+        self.stopped.set()
+        self.join()
+
+
+def test_a_document_that_is_written_all_the_time(cluster, operator, shop):
+    spill(shop, "x", list(range(12)))
+    shop.tails.delete_one(batch(shop, 2))
+    for i in range(3):  # so that a look takes a while
+        shop.tails.insert_one({"book": "x", "part": ["x" * 4_000_000], "_spill": {"g": generation(9), "p": 0, "i": 9 + i}})
+    with Hot(cluster, {"$inc": {"views": 1}}):
+        assert ("V1", "corrupt") in found(operator.run("verify", code=1)), "other fields are not judged"
+    with Hot(cluster, {"$inc": {"list.0": 1}}):
+        operator.run("verify", code=1)  # busy, or seen at rest: never passed over
+
+
+def test_an_export_that_the_disk_has_no_room_for(operator, shop):
+    spill(shop, "x", ["x" * 10_000] * 12)
+    shop.tails.delete_one(batch(shop, 2))
+    called = subprocess.run(operator.command("verify", "--repair", "--execute", "--export", operator.folder / "cut.bson"),
+                            capture_output=True, text=True, check=False, restore_signals=False,  # SIGXFSZ stays ignored
+                            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+    assert (called.returncode, "could not all be written" in called.stderr) == (1, True), called.stderr
+
+
+def test_what_the_server_refuses_is_not_mended(operator, shop):
+    spill(shop, "x", list(range(12)))
+    shop.books.update_one({"_id": "x"}, {"$unset": {"outlier": 1}})
+    shop.command("collMod", "books", validator={"allowed": True})
+    report = operator.run("verify", "--repair", "--execute", code=1)
+    shop.command("collMod", "books", validator={})
+    assert (found(report), report["mended"]) == ({("V2", "unfinished"): 1}, 0)
 
 
 def test_how_it_is_called(operator):
