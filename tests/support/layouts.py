@@ -138,8 +138,8 @@ class Example(Spillway):
 
 @contextlib.contextmanager
 def emptied(cluster, name):
-    """The database straight at mongod, and nothing is known of it."""
-    with cluster.client() as client:
+    """The database straight at mongod, and nothing is known of it. It is read as the operator's commands read it."""
+    with cluster.client(readConcernLevel="majority") as client:
         client.drop_database(name)
         client.drop_database("spillway")
         yield client[name]
