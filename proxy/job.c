@@ -8,6 +8,7 @@
 #include "proxy/mover_gc.h"
 #include "proxy/mover_round.h"
 #include "proxy/namespaces.h"
+#include "proxy/rule_record.h"
 #include "rules/glob.h"
 
 #include <bson/bson.h>
@@ -181,13 +182,23 @@ static int connect_to_server(struct job *job)
 	return JOB_NO_SERVER;
 }
 
-static enum link_result find_targets(struct job *job)
+static enum link_result find_of_pattern(struct job *job, bool recorded)
+{
+	struct rule_set *rules = job->config->rules;
+	enum link_result result = namespaces_find(job->link, job->targets, rules, job->rule, false);
+
+	if (result == LINK_DONE && recorded)
+		result = rule_record_find_targets(job->link, job->targets, rules, job->rule);
+	return result;
+}
+
+static enum link_result find_targets(struct job *job, bool recorded)
 {
 	const struct rule *rule = job->rule;
 
 	job->targets = target_set_new(job->config->rules);
 	if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
-		return namespaces_find(job->link, job->targets, job->config->rules, rule, false);
+		return find_of_pattern(job, recorded);
 	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));
 	return LINK_DONE;
@@ -356,7 +367,7 @@ must_check enum link_result job_move(struct job *job, struct mover_target *targe
 static enum link_result work(struct job *job, const struct job_command *command)
 {
 	struct mover_target *target;
-	enum link_result result = find_targets(job);
+	enum link_result result = find_targets(job, command->recorded);
 
 	for (size_t i = 0; result == LINK_DONE && (target = target_at(job->targets, i)); i++)
 		result = command->work(job, target);

@@ -60,6 +60,7 @@ struct job_command {
 	const char *name;
 	const char *usage;
 	unsigned options;
+	bool recorded; /* also on namespaces of a pattern that are recorded, but gone */
 	/* On each namespace under the rule. */
 	enum link_result (*work)(struct job *job, struct mover_target *target);
 	/* Once, behind that; NULL: nothing. */

@@ -286,6 +286,8 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		result = find_place(job, target, &walk.from, &fit);
 	if (result == LINK_DONE && fit && job->options.execute)
 		result = prepare(job, target, &fit);
+	if (result == LINK_DONE && fit && !job->options.resume)
+		result = keep_place(job, target, NULL); /* of a run before */
 	migrating->adopts = fit && job->options.execute;
 	if (result == LINK_DONE)
 		result = adopt_all(job, target, walk.helpers);

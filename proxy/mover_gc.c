@@ -4,6 +4,8 @@
  * the same link: a server that crashed in between may have forgotten that a generation died. */
 #include "proxy/mover_gc.h"
 
+#include "proxy/rule_record.h"
+
 #include <stdlib.h>
 
 #define WAITING_MAX 100000
@@ -19,6 +21,7 @@ struct dead {
 	struct bytes link; /* owned */
 	uint8_t (*generations)[16];
 	size_t count;
+	bool present; /* the document is there */
 };
 
 struct gc {
@@ -61,6 +64,7 @@ struct looking {
 	struct dead *found; /* one a link value, newest first */
 	uint8_t (*alive)[16];
 	size_t alive_count;
+	bool unreadable; /* a state on this page: nobody knows what is alive */
 };
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
@@ -122,17 +126,50 @@ static void take_overflow(void *context, struct bytes document)
 	memcpy(dead->generations[dead->count++], generation, 16);
 }
 
+/* The document's entry, or NULL: its `_id` may equal the link and be written otherwise. */
+static struct dead *entry_of(struct looking *looking, struct bytes document)
+{
+	struct element id;
+	struct dead *dead = looking->found;
+
+	if (!document_find(document, "_id", &id))
+		return NULL;
+	while (dead && !(dead->type == id.type && bytes_equal(dead->link, id.value)))
+		dead = dead->next;
+	return dead;
+}
+
+/* What can't be read may refer to any generation. */
+static void keep_all(struct looking *looking, struct dead *dead)
+{
+	if (dead)
+		dead->count = 0;
+	else
+		looking->unreadable = true;
+}
+
 static void take_main(void *context, struct bytes document)
 {
 	struct looking *looking = context;
+	struct dead *dead = entry_of(looking, document);
 	const uint8_t *generation;
 	struct element state;
-	struct bytes all;
+	struct bytes all, own;
 
-	if (!document_find(document, "_spill", &state) || !element_document(&state, &all) ||
-	    !document_find(all, looking->target->rule->key, &state) ||
-	    !generation_at(state.value, "g", &generation))
+	if (dead)
+		dead->present = true;
+	if (!document_find(document, "_spill", &state))
 		return;
+	if (!element_document(&state, &all)) {
+		keep_all(looking, dead);
+		return;
+	}
+	if (!document_find(all, looking->target->rule->key, &state))
+		return;
+	if (!element_document(&state, &own) || !generation_at(own, "g", &generation)) {
+		keep_all(looking, dead);
+		return;
+	}
 	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
 	memcpy(looking->alive[looking->alive_count++], generation, 16);
 }
@@ -199,16 +236,31 @@ static enum link_result find_mains(struct looking *looking, struct link *link, c
 	return link_find(link, looking->target->database, buffer_view(&out), take, looking);
 }
 
+static enum link_result ask_owner(struct link *link, struct mover_target *target)
+{
+	char reason[320];
+
+	return target->owner == OWNER_UNKNOWN
+		       ? rule_record_own(link, target, reason, sizeof(reason))
+		       : LINK_DONE;
+}
+
 /* The generations that are alive. */
 static enum link_result find_alive(struct looking *looking, struct link *link)
 {
-	return find_mains(looking, link, "_spill", take_main);
+	enum link_result result = ask_owner(link, looking->target);
+
+	return result == LINK_DONE ? find_mains(looking, link, "_spill", take_main) : result;
 }
 
+/* Where nobody knows whose the overflow is, only what a present document has left goes. */
 static void keep_dead(struct dead *dead, const struct looking *looking)
 {
+	enum overflow_owner owner = looking->target->owner;
 	size_t kept = 0;
 
+	if (looking->unreadable || !(owner == OWNER_THIS || (owner == OWNER_OPEN && dead->present)))
+		dead->count = 0;
 	for (size_t i = 0; i < dead->count; i++) {
 		if (!holds(looking->alive, looking->alive_count, dead->generations[i]))
 			memmove(dead->generations[kept++], dead->generations[i], 16);
@@ -419,8 +471,12 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 {
 	struct page page = {.looking = {.target = target}, .place = place};
 	struct looking *looking = &page.looking;
-	enum link_result result = find_page(&page, link);
+	enum link_result result = ask_owner(link, target);
 
+	*more = false;
+	if (result != LINK_DONE || target->owner != OWNER_THIS)
+		return result; /* not known to be the rule's: it stays */
+	result = find_page(&page, link);
 	*more = page.count == PAGE_MAX;
 	if (result == LINK_DONE && looking->found)
 		result = find_mains(looking, link, "_spill", take_present);
@@ -448,7 +504,7 @@ static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t 
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
-	if (link && link_serial(link) == dead->serial)
+	if (link && link_serial(link) == dead->serial && dead->target->owner != OWNER_OTHER)
 		result = remove_dead(link, dead);
 	if (result == LINK_DONE) {
 		metric_add_shared(&mover->metrics->generations_collected, (int64_t)dead->count);

@@ -14,6 +14,14 @@ enum fitness {
 	FITNESS_UNFIT, /* `reason` says why */
 };
 
+/* Whose overflow documents are, by what is recorded (rule_record.h). */
+enum overflow_owner {
+	OWNER_UNKNOWN, /* not asked yet */
+	OWNER_THIS,    /* this rule's on this namespace */
+	OWNER_OPEN,    /* no record says it, or none may be read */
+	OWNER_OTHER,   /* recorded as another collection's or array's */
+};
+
 /* One of the longest arrays that rounds have met. */
 struct target_long {
 	uint8_t *id; /* the value of _id; owned; NULL: no such */
@@ -32,6 +40,7 @@ struct mover_target {
 	struct overflow_indexes *overflow_indexes; /* the rule set's */
 	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
 	_Atomic(enum fitness) fitness;
+	_Atomic(enum overflow_owner) owner;
 	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
 	_Atomic int64_t judged_at;  /* monotonic milliseconds */
 	atomic_bool main_changed;   /* since then, perhaps */

@@ -3,6 +3,7 @@
 
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
+#include "proxy/neighbours.h"
 #include "rules/own_fields.h"
 
 #include <bson/bson.h>
@@ -314,6 +315,46 @@ static void give_reason(struct bytes record, char *reason, size_t size)
 		 (const char *)namespace.data, (int)rule.length, (const char *)rule.data);
 }
 
+struct finding {
+	struct namespace_cache *namespaces;
+	struct target_set *targets;
+	const struct rule *rule;
+};
+
+static void take_target(void *context, struct bytes record)
+{
+	struct finding *finding = context;
+	const struct ruled_namespace *ruled;
+	struct bytes namespace, array, database, collection;
+	struct element element;
+	bool full;
+
+	if (!document_find_path(record, "_id.array", &element) ||
+	    !element_string(&element, &array) || !bytes_are(array, finding->rule->array) ||
+	    !document_find_path(record, "_id.namespace", &element) ||
+	    !element_string(&element, &namespace) || !split(namespace, &database, &collection))
+		return;
+	ruled = namespace_cache_find(finding->namespaces, database, collection, &full);
+	for (size_t i = 0; ruled && i < ruled->target_count; i++)
+		if (ruled->targets[i].rule == finding->rule)
+			(void)!target_get(finding->targets, finding->rule, database, collection);
+}
+
+must_check enum link_result rule_record_find_targets(struct link *link, struct target_set *targets,
+						     struct rule_set *rules,
+						     const struct rule *rule)
+{
+	struct finding finding = {namespace_cache_new(rules), targets, rule};
+	bson_t *command = BCON_NEW("find", BCON_UTF8(RULE_RECORD_COLLECTION));
+	enum link_result result = link_find(link, RULE_RECORD_DATABASE,
+					    (struct bytes){bson_get_data(command), command->len},
+					    take_target, &finding);
+
+	bson_destroy(command);
+	namespace_cache_free(finding.namespaces);
+	return result == LINK_REFUSED ? LINK_DONE : result; /* then nothing is recorded */
+}
+
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
 						  char *reason, size_t size)
 {
@@ -355,30 +396,287 @@ static enum link_result judge_other(struct link *link, struct bytes record, char
 	return result;
 }
 
-must_check enum link_result rule_record_hold(struct link *link, const struct mover_target *target,
-					     char *reason, size_t size)
+/* Whose the overflow is. */
+
+struct owners {
+	struct buffer key;   /* {_id}: this target's */
+	struct bytes name;   /* the overflow's */
+	struct buffer other; /* a record of another's that names it; empty: none */
+	bool own;            /* this target's record names it */
+	bool readable;       /* the records are */
+};
+
+static void take_owner(void *context, struct bytes record)
+{
+	struct owners *owners = context;
+	struct element id, mine, overflow;
+	struct bytes name;
+
+	if (!document_find_path(record, "layout.overflow", &overflow) ||
+	    !element_string(&overflow, &name) || !bytes_equal(name, owners->name))
+		return;
+	require(document_find(buffer_view(&owners->key), "_id", &mine));
+	if (document_find(record, "_id", &id) && id.type == mine.type &&
+	    bytes_equal(id.value, mine.value))
+		owners->own = true;
+	else if (owners->other.length == 0)
+		buffer_append(&owners->other, record.data, record.length);
+}
+
+/* LINK_REFUSED: the records may not be read. */
+static enum link_result find_owners(struct link *link, const struct mover_target *target,
+				    struct owners *owners)
+{
+	auto_free char *name =
+		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&owners->key), filter;
+
+	write_key(&owners->key, target);
+	writer_close(&owners->key, start);
+	owners->name = bytes_of(name);
+	start = writer_open(&out);
+	writer_string(&out, "find", RULE_RECORD_COLLECTION);
+	filter = writer_open_document(&out, "filter");
+	writer_string(&out, "layout.overflow", name);
+	writer_close(&out, filter);
+	command_read_concern(&out, link, link_time(link));
+	writer_close(&out, start);
+	return link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners);
+}
+
+static void owners_fini(struct owners *owners)
+{
+	buffer_fini(&owners->key);
+	buffer_fini(&owners->other);
+}
+
+static void say_other(const struct mover_target *target, struct bytes record, const char *remedy,
+		      char *reason, size_t size)
+{
+	struct element element;
+	struct bytes namespace = {0}, array = {0};
+
+	if (document_find_path(record, "_id.namespace", &element))
+		(void)!element_string(&element, &namespace);
+	if (document_find_path(record, "_id.array", &element))
+		(void)!element_string(&element, &array);
+	snprintf(reason, size,
+		 "its overflow '%.40s.%.60s' is recorded as that of the array '%.*s' of '%.*s'%s",
+		 target->overflow_database, target->overflow_collection,
+		 array.length < 40 ? (int)array.length : 40, (const char *)array.data,
+		 namespace.length < 70 ? (int)namespace.length : 70, (const char *)namespace.data,
+		 remedy);
+}
+
+static enum link_result main_exists(struct link *link, const struct mover_target *target,
+				    bool *found)
+{
+	bson_t *command =
+		BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", "{", "$eq",
+			 BCON_UTF8(target->collection), "}", "}", "nameOnly", BCON_BOOL(true));
+	enum link_result result;
+
+	*found = false;
+	result = link_find(link, target->database,
+			   (struct bytes){bson_get_data(command), command->len}, see_document,
+			   found);
+	bson_destroy(command);
+	return result;
+}
+
+/* Nothing is recorded: overflow that lies there beside no main collection may be anybody's. */
+static enum link_result judge_unrecorded(struct link *link, struct mover_target *target)
+{
+	auto_buffer struct buffer now = {0};
+	size_t start = writer_open(&now);
+	bool there, overflow = false;
+	enum link_result result = main_exists(link, target, &there);
+
+	write_layout(&now, target);
+	writer_close(&now, start);
+	if (result == LINK_DONE && !there)
+		result = find_overflow(link, buffer_view(&now), &overflow);
+	if (result == LINK_DONE)
+		atomic_store(&target->owner, overflow ? OWNER_OPEN : OWNER_THIS);
+	return result;
+}
+
+/* Of an empty overflow another's record takes nothing away. */
+static enum link_result judge_recorded_other(struct link *link, struct mover_target *target,
+					     const struct owners *owners, char *reason, size_t size)
+{
+	bool overflow = false;
+	enum link_result result = find_overflow(link, buffer_view(&owners->other), &overflow);
+
+	if (result != LINK_DONE)
+		return result;
+	atomic_store(&target->owner, overflow ? OWNER_OTHER : OWNER_OPEN);
+	if (overflow)
+		say_other(target, buffer_view(&owners->other),
+			  ", whose elements would be taken for garbage: correct the namespace, the "
+			  "array or the overflow in the file",
+			  reason, size);
+	return LINK_DONE;
+}
+
+static void warn_of_rights(struct link *link)
 {
 	static atomic_bool warned;
-	struct bytes record;
+
+	if (!atomic_exchange(&warned, true))
+		log_warning(
+			"what rules move is not recorded, so that a rule that is taken away is "
+			"not missed, and overflow of documents that are gone is not collected: "
+			"give the upstream account the role readWrite on the database '%s' (%s)",
+			RULE_RECORD_DATABASE, link_error(link)->message);
+}
+
+static enum link_result judge_owner(struct link *link, struct mover_target *target,
+				    struct owners *owners, char *reason, size_t size)
+{
+	enum link_result result = find_owners(link, target, owners);
+
+	reason[0] = '\0';
+	if (result == LINK_REFUSED) {
+		warn_of_rights(link);
+		atomic_store(&target->owner, OWNER_OPEN);
+		return LINK_DONE;
+	}
+	if (result != LINK_DONE)
+		return result;
+	owners->readable = true;
+	if (owners->other.length > 0)
+		return judge_recorded_other(link, target, owners, reason, size);
+	atomic_store(&target->owner, owners->own ? OWNER_THIS : OWNER_OPEN);
+	return LINK_DONE;
+}
+
+must_check enum link_result rule_record_own(struct link *link, struct mover_target *target,
+					    char *reason, size_t size)
+{
+	struct owners owners = {0};
+	enum link_result result = judge_owner(link, target, &owners, reason, size);
+
+	owners_fini(&owners);
+	return result;
+}
+
+must_check enum link_result rule_record_collects(struct link *link, struct mover_target *target,
+						 bool *collects)
+{
+	*collects = false;
+	return target->owner == OWNER_THIS ? main_exists(link, target, collects) : LINK_DONE;
+}
+
+/* An empty overflow that another's record names: a rule that was edited before it moved anything,
+ * or one that another Spillway is about to fill. */
+static enum link_result take_over(struct link *link, struct mover_target *target,
+				  const struct owners *owners, char *reason, size_t size)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), deletes, statement, q;
+	struct element id;
+	bool others;
+	enum link_result result = neighbours_find(link, &others);
+
+	if (result != LINK_DONE)
+		return result;
+	if (others || !document_find(buffer_view(&owners->other), "_id", &id)) {
+		say_other(
+			target, buffer_view(&owners->other),
+			"; it is empty, but another Spillway is connected or that can't be asked: "
+			"stop it, or name another overflow",
+			reason, size);
+		return LINK_DONE;
+	}
+	writer_string(&out, "delete", RULE_RECORD_COLLECTION);
+	deletes = writer_open_array(&out, "deletes");
+	statement = writer_open_document(&out, "0");
+	q = writer_open_document(&out, "q");
+	command_equal(&out, "_id", id.type, id.value);
+	writer_close(&out, q);
+	writer_int32(&out, "limit", 1);
+	writer_close(&out, statement);
+	writer_close(&out, deletes);
+	command_write_concern(&out, link);
+	writer_close(&out, start);
+	result = link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
+	if (result == LINK_DONE)
+		atomic_store(&target->owner, OWNER_THIS);
+	return result;
+}
+
+/* Two that began at the same time both see the other's record: neither holds. */
+static enum link_result look_again(struct link *link, struct mover_target *target, char *reason,
+				   size_t size)
+{
+	struct owners owners = {0};
+	enum link_result result = find_owners(link, target, &owners);
+
+	if (result == LINK_DONE && owners.other.length > 0) {
+		say_other(target, buffer_view(&owners.other), ", just now", reason, size);
+		atomic_store(&target->owner, OWNER_OTHER);
+		result = rule_record_remove(link, target);
+	}
+	owners_fini(&owners);
+	return result;
+}
+
+/* Nobody else's documents lie in the overflow. `reason` where they may. */
+static enum link_result hold_overflow(struct link *link, struct mover_target *target, char *reason,
+				      size_t size)
+{
+	struct owners owners = {0};
+	enum link_result result = judge_owner(link, target, &owners, reason, size);
+
+	if (result == LINK_DONE && !reason[0] && owners.other.length > 0)
+		result = take_over(link, target, &owners, reason, size);
+	else if (result == LINK_DONE && !reason[0] && owners.readable && !owners.own)
+		result = judge_unrecorded(link, target);
+	if (result == LINK_DONE && reason[0])
+		atomic_store(&target->owner, OWNER_OTHER);
+	owners_fini(&owners);
+	return result;
+}
+
+/* As it is now; what nobody knows to be the rule's is not claimed by a record. */
+static enum link_result record(struct link *link, struct mover_target *target,
+			       enum rule_record compared, char *reason, size_t size)
+{
+	enum link_result result = hold_overflow(link, target, reason, size);
+
+	if (result != LINK_DONE || reason[0] || compared == RULE_RECORD_SAME ||
+	    target->owner != OWNER_THIS)
+		return result;
+	result = write_record(link, target);
+	return result == LINK_DONE && compared == RULE_RECORD_NONE
+		       ? look_again(link, target, reason, size)
+		       : result;
+}
+
+must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
+					     char *reason, size_t size)
+{
+	struct bytes document;
 	uint8_t *body = NULL;
 	enum rule_record compared = RULE_RECORD_NONE;
 	bool found;
-	enum link_result result = find_record(link, target, &record, &found);
+	enum link_result result = find_record(link, target, &document, &found);
 
 	reason[0] = '\0';
 	if (result == LINK_DONE && found) {
 		body = link_steal_body(link);
-		compared = compare(record, target);
+		compared = compare(document, target);
 		if (compared == RULE_RECORD_OTHER)
-			result = judge_other(link, record, reason, size);
+			result = judge_other(link, document, reason, size);
 		bson_free(body);
 	}
-	if (result == LINK_DONE && !reason[0] && compared != RULE_RECORD_SAME && !target->read_only)
-		result = write_record(link, target);
-	if (result == LINK_REFUSED && !atomic_exchange(&warned, true))
-		log_warning("what rules move is not recorded, so that a rule that is taken away is "
-			    "not missed: give the upstream account the role readWrite on the "
-			    "database '%s' (%s)",
-			    RULE_RECORD_DATABASE, link_error(link)->message);
-	return result == LINK_REFUSED ? LINK_DONE : result;
+	if (result == LINK_DONE && !reason[0] && !target->read_only)
+		result = record(link, target, compared, reason, size);
+	if (result != LINK_REFUSED)
+		return result;
+	warn_of_rights(link);
+	atomic_store(&target->owner, OWNER_OPEN);
+	return LINK_DONE;
 }

@@ -15,10 +15,19 @@
 #define RULE_RECORD_COLLECTION "rules"
 
 /* Compares the rule with what is recorded, and records it as it is now. `reason` is empty, or says
- * why it can't hold: documents are spilled under another layout. An account that has no rights on
- * the database is warned of. */
-must_check enum link_result rule_record_hold(struct link *link, const struct mover_target *target,
+ * why it can't hold: documents are spilled under another layout, or the overflow is another's. An
+ * account that has no rights on the database is warned of. */
+must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
 					     char *reason, size_t size);
+
+/* Asks the records whose the overflow is, and notes it in the target; `reason` says where it is
+ * another's. */
+must_check enum link_result rule_record_own(struct link *link, struct mover_target *target,
+					    char *reason, size_t size);
+/* May what no document refers to be collected? Only where the overflow is known to be this rule's,
+ * and the main collection is there: what a client drops is tended at once. */
+must_check enum link_result rule_record_collects(struct link *link, struct mover_target *target,
+						 bool *collects);
 
 enum rule_record {
 	RULE_RECORD_NONE,
@@ -36,6 +45,10 @@ must_check enum link_result rule_record_place(struct link *link, const struct mo
 must_check enum link_result rule_record_remove(struct link *link,
 					       const struct mover_target *target);
 
+/* Makes targets of the rule's namespaces that are recorded, be their collections there or not. */
+must_check enum link_result rule_record_find_targets(struct link *link, struct target_set *targets,
+						     struct rule_set *rules,
+						     const struct rule *rule);
 /* Looks for overflow of rules that are gone. `reason` is empty where there is none. */
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
 						  char *reason, size_t size);

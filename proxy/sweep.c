@@ -9,6 +9,7 @@
 #include "proxy/namespaces.h"
 #include "proxy/pages.h"
 #include "proxy/refit.h"
+#include "proxy/rule_record.h"
 #include "rules/glob.h"
 
 #define PAGE_FIRST 500
@@ -164,8 +165,11 @@ static void nominate(struct sweeping *sweeping, const struct linked *linked)
 static enum link_result sweep_orphans(struct sweeping *sweeping)
 {
 	struct link_pages pages = {.link = sweeping->link, .target = sweeping->target};
-	enum link_result result;
+	bool collects;
+	enum link_result result = rule_record_collects(sweeping->link, sweeping->target, &collects);
 
+	if (result != LINK_DONE || !collects)
+		return result;
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)

@@ -6,6 +6,7 @@
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
+#include "proxy/neighbours.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
 
@@ -40,16 +41,26 @@ static const struct job_report_kind again = {
 	"a Spillway moves documents out again: stop it, or raise "
 	"its threshold, then run the command again"};
 static const struct job_report_kind foreign = {
-	"foreign", REPORT_LEFT, "the overflow has documents that Spillway did not write"};
-static const struct job_report_kind kept = {"kept", REPORT_LEFT,
-					    "the empty overflow collection: another Spillway is "
-					    "connected, or that can't be asked; drop it "
-					    "when all are stopped"};
+	"foreign", REPORT_UNFINISHED,
+	"the overflow has documents that Spillway did not write, or that came just now: look at "
+	"them, or run the command again"};
+static const struct job_report_kind kept = {"kept", REPORT_UNFINISHED,
+					    "the empty overflow collection and the rule's record: "
+					    "another Spillway is connected, or that can't be "
+					    "asked; run the command again when all are stopped"};
+static const struct job_report_kind others = {
+	"another's", REPORT_UNFINISHED, "the rule in the file is not the one that moved documents"};
+static const struct job_report_kind unowned = {
+	"not known", REPORT_UNFINISHED,
+	"the overflow is not recorded as this rule's: nothing of it is removed; correct the rule's "
+	"namespace, or let the account read the database 'spillway'"};
 
 #define NAMESPACE_NOT_FOUND 26
 
 struct undoing {
 	int64_t last_fold; /* when; 0: none */
+	bool proven;       /* a tail that came back lay in the target's overflow */
+	bool dropped;      /* the target's overflow is gone */
 	bool refused;      /* some documents stayed */
 	bool second;       /* the walk that looks for what was moved again */
 };
@@ -113,6 +124,7 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	if (end != FOLD_DONE)
 		return LINK_DONE;
 	undoing->last_fold = mover_clock();
+	undoing->proven |= elements > 0;
 	job->documents++;
 	job->elements += elements;
 	job_report_count(&job->report, "documents", spilled ? 1 : 0);
@@ -203,26 +215,6 @@ static enum link_result find_any(struct job *job, const struct mover_target *tar
 	return result;
 }
 
-/* A mover that has just stored a batch would link it although it is gone: nothing is dropped while
- * one may be at work. This link is the one that asks. */
-static enum link_result find_other_spillway(struct job *job, bool *found)
-{
-	bson_t *command = BCON_NEW(
-		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
-		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "}", "}", "{", "$match", "{",
-		"appName", BCON_UTF8("spillway"), "command.pipeline.0.$currentOp", "{", "$exists",
-		BCON_BOOL(false), "}", "}", "}", "]", "cursor", "{", "}");
-	enum link_result result =
-		link_find(job->link, "admin", (struct bytes){bson_get_data(command), command->len},
-			  see_document, found);
-
-	bson_destroy(command);
-	if (result != LINK_REFUSED)
-		return result;
-	*found = true; /* nobody knows */
-	return LINK_DONE;
-}
-
 static enum link_result drop_overflow(struct job *job, const struct mover_target *target)
 {
 	auto_buffer struct buffer out = {0};
@@ -242,58 +234,94 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 {
 	auto_free char *name =
 		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
-	bool documents = false, others = false;
-	enum link_result result = find_other_spillway(job, &others);
+	struct undoing *undoing = job->context;
+	bool documents = false, connected;
+	enum link_result result = neighbours_find(job->link, &connected);
 
 	if (result == LINK_DONE)
 		result = find_any(job, target, &documents);
 	if (result == LINK_DONE && documents) {
-		if (!job_report_found(&job->report))
+		if (target->owner != OWNER_THIS)
+			job_report_add(&job->report, &unowned, name, NULL, NULL);
+		else if (!job_report_found(&job->report))
 			job_report_add(&job->report, &foreign, name, NULL, NULL);
 		return LINK_DONE;
 	}
-	/* Before and behind: one may have stored something and be gone, or be back. */
-	if (result == LINK_DONE && !others)
-		result = find_other_spillway(job, &others);
+	/* A mover that has just stored a batch would link it although it is gone: nothing is
+	 * dropped while one may be at work. Before and behind: one may have stored something and be
+	 * gone, or be back. */
+	if (result == LINK_DONE && !connected)
+		result = neighbours_find(job->link, &connected);
 	if (result != LINK_DONE)
 		return result;
-	if (!others)
+	if (!connected) {
+		undoing->dropped = true;
 		return drop_overflow(job, target);
+	}
 	job_report_add(&job->report, &kept, name, NULL, NULL);
 	return LINK_DONE;
 }
 
-static enum link_result forget_rule(struct job *job, const struct mover_target *target)
+/* An account that has no rights there has recorded nothing. */
+static enum link_result unless_unauthorized(const struct job *job, enum link_result result)
 {
-	enum link_result result;
-
-	if (job_report_found(&job->report))
-		return LINK_DONE;
-	result = rule_record_remove(job->link, target);
-	/* An account that has no rights there has recorded nothing. */
 	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
 		       ? LINK_DONE
 		       : result;
+}
+
+static enum link_result forget_rule(struct job *job, const struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+
+	return undoing->dropped ? unless_unauthorized(job, rule_record_remove(job->link, target))
+				: LINK_DONE;
+}
+
+/* Nothing is written where the overflow is another's. `may`: it is not. */
+static enum link_result begin(struct job *job, struct mover_target *target, bool *may)
+{
+	char reason[320];
+	enum link_result result = rule_record_own(job->link, target, reason, sizeof(reason));
+
+	*may = result == LINK_DONE && !reason[0];
+	if (result == LINK_DONE && reason[0])
+		report_document(job, target, &others, NULL, reason);
+	if (!*may || !job->options.execute)
+		return result;
+	/* What was done before a stop is done no more. */
+	return unless_unauthorized(job, rule_record_place(job->link, target, NULL));
+}
+
+/* Its index is what the overflow is walked by. */
+static enum link_result clear(struct job *job, struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+
+	if (undoing->proven && target->owner == OWNER_OPEN)
+		atomic_store(&target->owner, OWNER_THIS);
+	return result == LINK_DONE && target->owner == OWNER_THIS ? clear_overflow(job, target)
+								  : result;
 }
 
 static enum link_result undo_target(struct job *job, struct mover_target *target)
 {
 	const struct job_walk walk = {.filter = write_filter, .each = undo_document};
 	struct undoing *undoing = job->context;
-	enum link_result result;
+	bool may;
+	enum link_result result = begin(job, target, &may);
 
 	job_report_count(&job->report, "documents", 0);
 	job_report_count(&job->report, "elements", 0);
-	undoing->second = false;
-	undoing->refused = false;
+	if (result != LINK_DONE || !may)
+		return result;
+	undoing->second = undoing->proven = undoing->dropped = undoing->refused = false;
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);
 	if (result != LINK_DONE || !job->options.execute)
 		return result;
-	/* Its index is what the overflow is walked by. */
-	result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
-	if (result == LINK_DONE)
-		result = clear_overflow(job, target);
+	result = clear(job, target);
 	undoing->second = true;
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);
@@ -308,6 +336,7 @@ int undo_main(int count, char **arguments)
 		.name = "undo",
 		.usage = usage,
 		.options = OPTION_EXECUTE,
+		.recorded = true,
 		.work = undo_target,
 	};
 	struct undoing undoing = {0};

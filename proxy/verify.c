@@ -7,6 +7,7 @@
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
+#include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
 
 #include <bson/bson.h>
@@ -40,6 +41,7 @@ struct verifying {
 	FILE *exported;
 	struct buffer garbage; /* {_id: link} of documents with dead generations */
 	int64_t garbage_since; /* the last of them was found */
+	bool collects;         /* overflow without a document may go */
 	bool unfit;            /* nothing is mended where the rule can't hold */
 };
 
@@ -330,7 +332,7 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 	}
 	if (orphans.dead == 0)
 		return LINK_DONE;
-	if (repairs(job)) {
+	if (repairs(job) && ((const struct verifying *)job->context)->collects) {
 		keep_garbage(job->context, link);
 		return LINK_DONE;
 	}
@@ -433,7 +435,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 	auto_free char *name = main_name(target);
 	char reason[sizeof(target->reason)];
 
-	verifying->unfit = false;
+	verifying->unfit = verifying->collects = false;
 	if (!repairs(job))
 		return LINK_DONE;
 	if (target->read_only) {
@@ -446,9 +448,11 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 		return LINK_LOST;
 	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),
 					bytes_of(target->collection), reason, sizeof(reason));
-	if (verifying->unfit)
+	if (verifying->unfit) {
 		job_report_add(&job->report, &unfit, name, NULL, reason);
-	return LINK_DONE;
+		return LINK_DONE;
+	}
+	return rule_record_collects(job->link, target, &verifying->collects);
 }
 
 /* `batch`: the unique index is there, or no overflow yet. */

@@ -7,6 +7,7 @@ import pytest
 
 from support.cluster import ADMINISTRATOR, Cluster
 from support.operate import RULE, Operator
+from support.process import wait_for
 from support.spillway import Spillway
 
 ALL = ["find", "insert", "update", "remove", "listIndexes", "createIndex", "dropIndex", "dropCollection"]
@@ -24,6 +25,7 @@ def accounts():
         "no record": [*common, privilege("shop", "tails", ALL)],
         "no drop": [*common, privilege("shop", "tails", ALL[:-1]), privilege("spillway", "rules", ALL)],
         "no removal": [*common, privilege("shop", "tails", [each for each in ALL if each != "remove"])],
+        "astray": [*common, privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
         "reader": [privilege("shop", "", ["find", "listIndexes", "listCollections"]), privilege("spillway", "rules", ["find"])],
         "other": [privilege("shop", "others", ALL), privilege("shop", "more", ALL), *common[1:],
                   privilege("spillway", "rules", ALL)],
@@ -67,6 +69,21 @@ def test_without_the_record_all_but_resume_works(cluster, shop):
         assert shop.books.count_documents({"_spill": {"$exists": True}}) == 6
         assert operator.run("undo", "--execute", code=0)["documents"] == 6
     assert shop.list_collection_names() == ["books"]
+
+
+def test_without_the_record_no_orphans_are_collected(cluster, shop):
+    with operating(cluster, "no record") as operator:
+        operator.run("migrate", "--execute", code=0)
+    before = shop.command("dbHash", collections=["tails"])["md5"]
+    shop.others.insert_one({"_id": 1, "list": [0]})
+    wrong = {**RULE, "namespace": "shop.others", "sweep": "100ms"}
+    with Spillway([cluster.primary], [wrong], {"upstream": upstream(cluster, "astray")}) as spillway:
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 2, "two sweeps")
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **ADMINISTRATOR) as through:
+            through.shop.others.delete_one({"_id": 1})
+            through.shop.others.drop()
+        assert "overflow of documents that are gone is not collected" in spillway.said()
+    assert shop.command("dbHash", collections=["tails"])["md5"] == before
 
 
 def test_an_overflow_that_may_not_be_dropped_is_said(cluster, shop):

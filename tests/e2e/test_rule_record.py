@@ -154,6 +154,20 @@ def test_another_layout(cluster, shop):
     assert shop.books.find_one({"_id": 1})["list"] == [0, 1, 2]
 
 
+FILMS = {**EAGER, "name": "films", "namespace": "shop.films"}
+
+
+def test_two_files_and_one_overflow(cluster, shop):
+    assert "is recorded as that of the array 'list' of 'shop.books'" in refusal(cluster, [FILMS])
+    with Operator(cluster) as operator:
+        operator.run("undo", "--execute", code=0)
+    shop.books.drop()
+    with Spillway([cluster.primary], [EAGER]):
+        assert "another Spillway is connected" in refusal(cluster, [FILMS]), "it is empty, but not for long"
+    starts(cluster, [FILMS])  # a rule that was edited before it moved anything
+    assert [each["_id"]["namespace"] for each in shop.client.spillway.rules.find()] == ["shop.films"]
+
+
 def test_other_limits(cluster, shop):
     starts(cluster, [{**EAGER, "threshold": 5}])
     assert shop.client.spillway.rules.find_one()["limits"]["threshold"] == 5

@@ -4,6 +4,7 @@ import signal
 
 import pymongo
 import pytest
+from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
@@ -154,13 +155,91 @@ def test_a_spillway_with_a_raised_threshold_may_go_on(cluster, operator, shop):
     with Spillway([cluster.primary], [raised]) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
             through.shop.books.update_one({"_id": 1}, {"$push": {"list": 20}})
-            report = operator.run("undo", "--execute", code=0)
-            assert found(report) == {("kept", "left as it is"): 1}
+            report = operator.run("undo", "--execute", code=1)
+            assert found(report) == {("kept", "unfinished"): 1}
+            assert shop.client.spillway.rules.count_documents({}) == 1, "it may move documents out again"
             through.shop.books.update_one({"_id": 1}, {"$push": {"list": 21}})
     assert shop.books.find_one({"_id": 1}) == {"_id": 1, "list": list(range(22))}
     assert shop.books.count_documents({"_spill": {"$exists": True}}) == 0
     assert operator.run("undo", "--execute", code=0)["findings"] == []
     assert shop.list_collection_names() == ["books"]
+
+
+ASTRAY = [{"namespace": "shop.book"}, {"namespace": "shop.others"}, {"array": "part"}]
+
+
+@pytest.mark.parametrize("wrong", ASTRAY)
+@pytest.mark.parametrize("command", ["undo", "verify"])
+def test_a_file_that_is_wrong_removes_nothing(cluster, operator, shop, wrong, command):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(3))
+    shop.others.insert_one({"_id": 1, "list": []})
+    operator.run("migrate", "--execute", code=0)
+    before = snapshot(shop)
+    with Operator(cluster, [{**FLAGGED, **wrong}]) as astray:
+        report = astray.run(command, *(["--repair"] if command == "verify" else []), "--execute", code=1)
+    assert "recorded as that of the array 'list' of 'shop.books'" in report["findings"][0]["examples"][0]["detail"]
+    assert {name: snapshot(shop)[name] for name in before} == before
+    operator.run("verify", code=0)
+
+
+def test_a_collection_that_somebody_dropped(cluster, operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(3))
+    operator.run("migrate", "--execute", code=0)
+    records = list(shop.client.spillway.rules.find())
+    shop.tails.insert_one({"_id": ObjectId("5" * 24), "book": "old", "part": [1], "_spill": {"g": generation(), "p": 0, "i": 1}})
+    shop.books.drop()
+    shop.client.drop_database("spillway")
+    left = shop.command("dbHash", collections=["tails"])["md5"]
+    assert found(operator.run("undo", "--execute", code=1)) == {("not known", "unfinished"): 1}
+    for recorded in (False, True):
+        if recorded:
+            shop.client.spillway.rules.insert_many(records)
+        assert found(operator.run("verify", "--repair", "--execute", code=1)) == {("V3", "garbage"): 1}
+        assert shop.command("dbHash", collections=["tails"])["md5"] == left
+    operator.run("undo", "--execute", code=0)
+    assert "tails" not in shop.list_collection_names()
+    assert shop.client.spillway.rules.count_documents({}) == 0
+
+
+def test_collections_of_a_pattern_that_somebody_dropped(cluster, shop):
+    pattern = {**FLAGGED, "namespace": "shop.b*", "overflow": {**FLAGGED["overflow"], "collection": "{collection}_tails"}}
+    with Operator(cluster, [pattern]) as of_pattern:
+        for name in ("books", "brooks"):
+            shop[name].insert_one({"_id": 1, "list": list(range(9))})
+        of_pattern.run("migrate", "--execute", code=0)
+        shop.brooks.drop()
+        of_pattern.run("undo", "--execute", code=0)
+    assert shop.list_collection_names() == ["books"]
+    assert shop.client.spillway.rules.count_documents({}) == 0
+
+
+def test_a_state_that_cannot_be_read_keeps_its_overflow(operator, shop):
+    for identifier, state in enumerate(({"h": 3, "n": 9}, "x", {"h": 3, "g": 5}, {}, None)):
+        spill(shop, identifier, list(range(12)))
+        shop.books.update_one({"_id": identifier}, {"$set": {"_spill.list": state} if state is not None else {"_spill": 7}})
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    report = operator.run("undo", "--execute", code=1)
+    assert ("corrupt", "corrupt") in found(report)
+    assert shop.tails.count_documents({}) == 15
+
+
+def test_a_place_where_migrate_stopped_is_forgotten(operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(5))
+    operator.run("migrate", "--execute", code=0)
+    limits = shop.client.spillway.rules.find_one()["limits"]
+    stopped = {"$set": {"checkpoint": {"from": 4, "limits": limits}}}
+    shop.client.spillway.rules.update_one({}, stopped)
+    shop.tails.delete_one({"book": 0})  # corrupt: the record stays
+    operator.run("undo", "--execute", code=1)
+    assert "checkpoint" not in shop.client.spillway.rules.find_one()
+    shop.client.spillway.rules.update_one({}, stopped)
+    operator.run("migrate", "--execute", "--resume")
+    assert not shop.books.find_one({"_id": 1}).get("_spill"), "it was told to go on behind that"
+    shop.client.spillway.rules.update_one({}, stopped)
+    operator.run("migrate", "--execute")
+    assert "checkpoint" not in shop.client.spillway.rules.find_one()
+    operator.run("migrate", "--execute", "--resume")
+    assert shop.books.count_documents({"_spill": {"$exists": True}}) == 5
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
