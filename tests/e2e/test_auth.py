@@ -57,6 +57,8 @@ def cluster():
             direct.admin.command(ON_BOOKS)
             for name, roles in USERS.items():
                 direct.admin.command("createUser", name, pwd=password(name), roles=roles)
+            direct.admin.command("createUser", "keeper", pwd=password("keeper"),
+                                 roles=[*USERS["writer"], {"role": "readWrite", "db": "spillway"}])
             for mechanism in MECHANISMS:
                 direct.admin.command("createUser", mechanism, pwd=password(mechanism), mechanisms=[mechanism],
                                      roles=USERS["writer"])
@@ -84,7 +86,7 @@ def start(cluster):
 
 @pytest.fixture(scope="module")
 def spillway(cluster, start):
-    made = start({"uri": uri("writer", cluster.primary.address)})
+    made = start({"uri": uri("keeper", cluster.primary.address)})
     made.start()
     return made
 
