@@ -19,6 +19,7 @@ class Layout:
         self.masked = masked
         self.collation = collation
         self.keeps_garbage = any(rule["gc_delay"] != "0s" for rule in rules)
+        self.keeps_images = all(rule["gc_delay"] != "0s" for rule in rules)
         self._rules = rules
 
     @property

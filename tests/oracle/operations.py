@@ -388,7 +388,7 @@ class Generator:
         # Such an image is of a generation that ends with the command: gc_delay keeps its batches.
         dies = ending or not label.startswith(("push", "other"))
         new = self._chance(0.5) and not ending
-        if dies and not new and not self.layout.keeps_garbage:
+        if dies and not new and not self.layout.keeps_images:
             return self.update()
         if new:
             arguments.append(("new", True))
@@ -396,7 +396,7 @@ class Generator:
         labels = ["fam_new" if new else "fam_old", label, *filtered]
         operation = self._command(name, arguments, labels, targets)
         operation["kind"] = "findAndModify"
-        return self._as_retryable(operation, self.layout.keeps_garbage or not dies)
+        return self._as_retryable(operation, self.layout.keeps_images or not dies)
 
     def _modify_arguments(self, arguments):
         more = {}
