@@ -485,123 +485,20 @@ static enum link_result main_exists(struct link *link, const struct mover_target
 	return result;
 }
 
-#define PROOFS 100
-
-/* Overflow documents, and whether a main document refers to one of them. */
-struct proof {
-	const struct mover_target *target;
-	struct buffer links; /* elements of an array that is open */
-	uint8_t generations[PROOFS][16];
-	size_t count;
-	bool found;
-};
-
-static bool take_generation(struct bytes document, const char *path, const uint8_t **generation)
-{
-	struct element element;
-
-	if (!document_find_path(document, path, &element) || element.type != BSON_BYTE_BINARY ||
-	    element.value.length != 4 + 1 + 16)
-		return false;
-	*generation = element.value.data + 5;
-	return true;
-}
-
-static void take_link(void *context, struct bytes document)
-{
-	struct proof *proof = context;
-	const uint8_t *generation;
-	struct element link;
-	char name[12];
-
-	if (proof->count == PROOFS || !take_generation(document, "_spill.g", &generation) ||
-	    !document_find(document, proof->target->rule->overflow.link, &link))
-		return;
-	writer_renamed(&proof->links, writer_index(name, proof->count), &link);
-	memcpy(proof->generations[proof->count++], generation, 16);
-}
-
-static void take_referrer(void *context, struct bytes document)
-{
-	struct proof *proof = context;
-	const uint8_t *generation;
-	struct element all, state;
-
-	/* The key is one name, whatever stands in it. */
-	if (!document_find(document, "_spill", &all) || all.type != BSON_BYTE_DOCUMENT ||
-	    !document_find(all.value, proof->target->rule->key, &state) ||
-	    state.type != BSON_BYTE_DOCUMENT || !take_generation(state.value, "g", &generation))
-		return;
-	for (size_t i = 0; i < proof->count; i++)
-		if (memcmp(proof->generations[i], generation, 16) == 0)
-			proof->found = true;
-}
-
-static enum link_result find_links(struct link *link, struct proof *proof)
-{
-	const struct mover_target *target = proof->target;
-	bson_t *command =
-		BCON_NEW("find", BCON_UTF8(target->overflow_collection), "filter", "{", "_spill",
-			 "{", "$exists", BCON_BOOL(true), "}", "}", "projection", "{",
-			 BCON_UTF8(target->rule->overflow.link), BCON_INT32(1), "_spill.g",
-			 BCON_INT32(1), "}", "limit", BCON_INT32(PROOFS));
-	enum link_result result =
-		link_find(link, target->overflow_database,
-			  (struct bytes){bson_get_data(command), command->len}, take_link, proof);
-
-	bson_destroy(command);
-	return result;
-}
-
-static enum link_result find_referrers(struct link *link, struct proof *proof)
-{
-	const struct mover_target *target = proof->target;
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, condition;
-
-	writer_string(&out, "find", target->collection);
-	filter = writer_open_document(&out, "filter");
-	condition = writer_open_document(&out, "_id");
-	writer_array(&out, "$in", buffer_view(&proof->links));
-	writer_close(&out, condition);
-	writer_close(&out, filter);
-	filter = writer_open_document(&out, "projection");
-	writer_int32(&out, "_spill", 1);
-	writer_close(&out, filter);
-	writer_close(&out, start);
-	return link_find(link, target->database, buffer_view(&out), take_referrer, proof);
-}
-
-/* A document of this namespace refers to what lies there. */
-static enum link_result prove(struct link *link, const struct mover_target *target, bool *proved)
-{
-	struct proof proof = {.target = target};
-	size_t start = writer_open(&proof.links);
-	enum link_result result = find_links(link, &proof);
-
-	writer_close(&proof.links, start);
-	if (result == LINK_DONE && proof.count > 0)
-		result = find_referrers(link, &proof);
-	*proved = proof.found;
-	buffer_fini(&proof.links);
-	return result;
-}
-
-/* Nothing is recorded: what lies in the overflow may be anybody's. */
+/* Nothing is recorded: overflow that lies there beside no main collection may be anybody's. */
 static enum link_result judge_unrecorded(struct link *link, struct mover_target *target)
 {
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
-	bool overflow = false, proved = false;
-	enum link_result result;
+	bool there, overflow = false;
+	enum link_result result = main_exists(link, target, &there);
 
 	write_layout(&now, target);
 	writer_close(&now, start);
-	result = find_overflow(link, buffer_view(&now), &overflow);
-	if (result == LINK_DONE && overflow)
-		result = prove(link, target, &proved);
+	if (result == LINK_DONE && !there)
+		result = find_overflow(link, buffer_view(&now), &overflow);
 	if (result == LINK_DONE)
-		atomic_store(&target->owner, !overflow || proved ? OWNER_THIS : OWNER_OPEN);
+		atomic_store(&target->owner, overflow ? OWNER_OPEN : OWNER_THIS);
 	return result;
 }
 

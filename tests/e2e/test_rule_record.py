@@ -168,24 +168,6 @@ def test_two_files_and_one_overflow(cluster, shop):
     assert [each["_id"]["namespace"] for each in shop.client.spillway.rules.find()] == ["shop.films"]
 
 
-def test_overflow_that_no_record_names(cluster, shop):
-    """Restored without the records: a document that refers to it proves whose it is."""
-    def sweeps(rules):
-        shop.client.drop_database("spillway")
-        with Spillway([cluster.primary], [{**rule, "gc_delay": "0s", "sweep": "100ms"} for rule in rules]) as spillway:
-            wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 3, "sweeps")
-
-    stored = list(shop.tails.find())
-    shop.films.insert_one({"_id": 1, "list": [0]})
-    sweeps([FILMS])
-    assert list(shop.tails.find()) == stored and not shop.client.spillway.rules.find_one()
-    sweeps([EAGER])
-    assert list(shop.tails.find()) == stored and shop.client.spillway.rules.find_one()["_id"]["namespace"] == "shop.books"
-    shop.books.delete_one({"_id": 1})
-    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "0s", "sweep": "100ms"}]):
-        wait_for(lambda: not shop.tails.find_one(), "what nobody refers to to go")
-
-
 def test_other_limits(cluster, shop):
     starts(cluster, [{**EAGER, "threshold": 5}])
     assert shop.client.spillway.rules.find_one()["limits"]["threshold"] == 5
