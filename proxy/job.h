@@ -102,10 +102,11 @@ must_check enum link_result job_list(struct job *job, struct mover_target *targe
 must_check enum link_result job_read(struct job *job, const struct mover_target *target,
 				     const struct element *id, uint8_t **image,
 				     struct bytes *document);
-/* Moves its tail by the mover's own round, again until it is at rest or is to be left. */
 struct job_moved {
 	bool rests;
 	char refused[512]; /* the server's words; empty: it didn't refuse */
 };
+
+/* Moves its tail by the mover's own round, again until it is at rest or is to be left. */
 must_check enum link_result job_move(struct job *job, struct mover_target *target,
 				     const struct element *id, struct job_moved *moved);

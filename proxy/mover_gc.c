@@ -87,14 +87,21 @@ static bool holds(uint8_t (*generations)[16], size_t count, const uint8_t *gener
 	return false;
 }
 
-static struct dead *entry_for(struct looking *looking, const struct element *link)
+/* Or NULL. Replies come by link, mostly. */
+static struct dead *find_entry(const struct looking *looking, const struct element *link)
 {
 	struct dead *dead = looking->found;
-	uint8_t *copy;
 
-	/* Replies come by link, mostly. */
 	while (dead && !(dead->type == link->type && bytes_equal(dead->link, link->value)))
 		dead = dead->next;
+	return dead;
+}
+
+static struct dead *entry_for(struct looking *looking, const struct element *link)
+{
+	struct dead *dead = find_entry(looking, link);
+	uint8_t *copy;
+
 	if (dead)
 		return dead;
 	dead = must_calloc(1, sizeof(*dead));
@@ -130,13 +137,8 @@ static void take_overflow(void *context, struct bytes document)
 static struct dead *entry_of(struct looking *looking, struct bytes document)
 {
 	struct element id;
-	struct dead *dead = looking->found;
 
-	if (!document_find(document, "_id", &id))
-		return NULL;
-	while (dead && !(dead->type == id.type && bytes_equal(dead->link, id.value)))
-		dead = dead->next;
-	return dead;
+	return document_find(document, "_id", &id) ? find_entry(looking, &id) : NULL;
 }
 
 /* What can't be read may refer to any generation. */
@@ -435,15 +437,11 @@ static enum link_result find_page(struct page *page, struct link *link)
  * also where its `_id` is written in another way than the link. */
 static void take_present(void *context, struct bytes document)
 {
-	struct looking *looking = context;
-	struct element id;
+	struct dead *dead = entry_of(context, document);
 
 	take_main(context, document);
-	if (!document_find(document, "_id", &id))
-		return;
-	for (struct dead *dead = looking->found; dead; dead = dead->next)
-		if (dead->type == id.type && bytes_equal(dead->link, id.value))
-			dead->count = 0;
+	if (dead)
+		dead->count = 0;
 }
 
 /* Leaves those whose documents are gone. */

@@ -196,23 +196,32 @@ must_check enum link_result rule_record_place(struct link *link, const struct mo
 	return send_update(link, target, &update, false);
 }
 
-must_check enum link_result rule_record_remove(struct link *link, const struct mover_target *target)
+/* The record with this key, {_id}. */
+static enum link_result remove_record(struct link *link, struct bytes key)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), deletes, statement, q;
+	size_t start = writer_open(&out), deletes, statement;
 
 	writer_string(&out, "delete", RULE_RECORD_COLLECTION);
 	deletes = writer_open_array(&out, "deletes");
 	statement = writer_open_document(&out, "0");
-	q = writer_open_document(&out, "q");
-	write_key(&out, target);
-	writer_close(&out, q);
+	writer_document(&out, "q", key);
 	writer_int32(&out, "limit", 1);
 	writer_close(&out, statement);
 	writer_close(&out, deletes);
 	command_write_concern(&out, link);
 	writer_close(&out, start);
 	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
+}
+
+must_check enum link_result rule_record_remove(struct link *link, const struct mover_target *target)
+{
+	auto_buffer struct buffer key = {0};
+	size_t start = writer_open(&key);
+
+	write_key(&key, target);
+	writer_close(&key, start);
+	return remove_record(link, buffer_view(&key));
 }
 
 /* Rules that are gone. */
@@ -574,8 +583,8 @@ must_check enum link_result rule_record_collects(struct link *link, struct mover
 static enum link_result take_over(struct link *link, struct mover_target *target,
 				  const struct owners *owners, char *reason, size_t size)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), deletes, statement, q;
+	auto_buffer struct buffer key = {0};
+	size_t start = writer_open(&key);
 	struct element id;
 	bool others;
 	enum link_result result = neighbours_find(link, &others);
@@ -590,18 +599,9 @@ static enum link_result take_over(struct link *link, struct mover_target *target
 			reason, size);
 		return LINK_DONE;
 	}
-	writer_string(&out, "delete", RULE_RECORD_COLLECTION);
-	deletes = writer_open_array(&out, "deletes");
-	statement = writer_open_document(&out, "0");
-	q = writer_open_document(&out, "q");
-	command_equal(&out, "_id", id.type, id.value);
-	writer_close(&out, q);
-	writer_int32(&out, "limit", 1);
-	writer_close(&out, statement);
-	writer_close(&out, deletes);
-	command_write_concern(&out, link);
-	writer_close(&out, start);
-	result = link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
+	writer_element(&key, &id);
+	writer_close(&key, start);
+	result = remove_record(link, buffer_view(&key));
 	if (result == LINK_DONE)
 		atomic_store(&target->owner, OWNER_THIS);
 	return result;
