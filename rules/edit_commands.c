@@ -429,7 +429,7 @@ static void write_match(const struct edit *edit, struct buffer *out, size_t *pla
 		add_rest(edit, &open, FILTER_REST_ALL);
 	} else if (edit->raises) {
 		/* mongod judges many documents here before it needs the second */
-		add_rest(edit, &open, FILTER_REST_QUIET);
+		add_rest(edit, &open, filter_rest_before_expression(edit->write.filter.value));
 		add_always(&open);
 	} else {
 		add_candidates(edit, &open);

@@ -100,10 +100,11 @@ static void take_conjunct(struct buffer *out, size_t *place, const struct elemen
 	writer_close(out, document);
 	written = (struct bytes){out->data + document, out->length - document};
 	if (reads_of_filter(written, namespace).kind == READS_NOTHING) {
-		if (wanted == FILTER_REST_QUIET && filter_has_expression(written))
-			out->length = mark;
-		else
+		if (wanted == FILTER_REST_ALL || element_is(conjunct, "_id") ||
+		    (wanted == FILTER_REST_QUIET && !filter_has_expression(written)))
 			++*place;
+		else
+			out->length = mark;
 		return;
 	}
 	out->length = mark;
@@ -174,6 +175,27 @@ enum cursor_step filter_first_conjunct(struct walk *walk, struct bytes filter,
 	walk_start(walk);
 	return walk_into(walk, BSON_BYTE_DOCUMENT, filter) ? filter_next_conjunct(walk, conjunct)
 							   : CURSOR_INVALID;
+}
+
+/* A plan by the index of _id: mongod looks at the other conditions by their paths' order, and that
+ * of $expr is empty. A plan that scans has it last. */
+static bool names_id(struct bytes filter)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step;
+
+	step = filter_first_conjunct(&walk, filter, &element);
+	while (step == CURSOR_ELEMENT && !element_is(&element, "_id"))
+		step = filter_next_conjunct(&walk, &element);
+	return step == CURSOR_ELEMENT;
+}
+
+enum filter_rest filter_rest_before_expression(struct bytes filter)
+{
+	if (!filter_has_expression(filter))
+		return FILTER_REST_ALL;
+	return names_id(filter) ? FILTER_REST_ID : FILTER_REST_QUIET;
 }
 
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
@@ -250,13 +272,14 @@ static bool write_conditions(struct buffer *out, size_t *place, struct bytes fil
 	return step == CURSOR_END;
 }
 
-/* $expr behind all else. False where the filter can't be gone through. */
+/* In the order of a query's plan. False where the filter can't be gone through. */
 static bool write_sorted(struct buffer *out, const char *index, struct bytes filter)
 {
 	size_t place = 0, document = writer_open_document(out, index);
 	size_t all = writer_open_array(out, "$and");
-	bool whole = write_conditions(out, &place, filter, false) &&
-		     write_conditions(out, &place, filter, true);
+	bool first = names_id(filter);
+	bool whole = write_conditions(out, &place, filter, first) &&
+		     write_conditions(out, &place, filter, !first);
 
 	writer_close(out, all);
 	writer_close(out, document);

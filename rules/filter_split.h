@@ -19,7 +19,13 @@ struct filter_split {
 enum filter_rest {
 	FILTER_REST_ALL,
 	FILTER_REST_QUIET, /* without $expr: some document could make it fail */
+	FILTER_REST_ID,    /* those on _id alone */
 };
+
+/* What mongod looks at before an $expr of the filter: with a condition on _id its plan goes by that
+ * index and has $expr first; otherwise $expr comes last. Other indexes and hints may lead to
+ * another order: then mongod alone answers with an error, for a document that does not match. */
+enum filter_rest filter_rest_before_expression(struct bytes filter);
 
 /* Appends the conjuncts that don't read arrays of the namespace, one document each, to the array
  * that is open in `out`, as elements from *place on. Top-level $and's are taken apart, too. */
@@ -37,6 +43,6 @@ enum filter_at {
 };
 
 /* Appends a stage {$match: ...}, as element *place of the array that is open in `out`. Where $expr
- * may fail on some document, conditions are looked at in mongod's order: a query's plan has $expr
- * last; a later stage is taken as it is written. */
+ * may fail on some document, conditions are looked at in mongod's order: that of a query's plan, or
+ * as a later stage is written. */
 void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at);

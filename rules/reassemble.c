@@ -706,7 +706,7 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 	size_t list = writer_open_array(out, "$and"), conjunct = 0, last;
 
 	filter_split_write(out, &conjunct, filter, namespace,
-			   filter_has_expression(filter) ? FILTER_REST_QUIET : FILTER_REST_ALL);
+			   filter_rest_before_expression(filter));
 	last = writer_open_document(out, writer_index(name, conjunct));
 	write_filter_or_state(out, filter);
 	writer_close(out, last);

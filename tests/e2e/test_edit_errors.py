@@ -42,6 +42,7 @@ FILTERS = [
     {"_id": 1, "list": {"$mod": [0, 1]}}, {"list": {"$all": 3}}, {"_id": {"$bad": 1}}, {"_id": {"$in": [Regex("a")], "$x": 2}},
     {"_id": 1, "list.0": {"$options": "i"}}, {"list": {"$geoWithin": {"$x": 1}}}, {"list": {"$nin": [{"$bad": 1}]}},
     {"_id": 1, "list": {"$elemMatch": {"$where": "1"}}}, {"_id": 1, "$expr": {"$gt": ["$$x", "$list"]}},
+    {"n": 77, "_id": {"$in": [1, 2]}, "$expr": {"$gt": [{"$size": "$n"}, {"$size": "$list"}]}},
 ]
 HINTED = [{"_id": 1}, {"n": 1}, {"list": 5}, {"_id": 1, "list": 5}, {"_id": 77}, {"n": 77}, {"_id": 1, "list": {"$ne": 9}},
           {"list": {"$not": {"$elemMatch": {"$gt": 7}}}, "$or": [{"n": 1}, {"list": {"$size": 8}}]}]
