@@ -122,13 +122,18 @@ enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
 				  const struct sequence_input *input);
 enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);
+/* `_id` can be named exactly under the write's collation. */
+bool edit_can_pin(const struct edit *edit, const struct element *id);
+/* What was read of an array's state; false where it has none. */
+must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
+
+/* ---- edit_fold.c: how it folds arrays back ---- */
+
+/* E1's document as a merge takes it that is to return nothing but the overflow -> edit->empty. */
+void edit_write_empty(struct edit *edit);
 /* I2, with what the fetch has brought. False where the generation has died meanwhile. */
 must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
 				const struct sequence_input *input);
-/* E1's document as a merge takes it that is to return nothing but the overflow -> edit->empty. */
-void edit_write_empty(struct edit *edit);
-/* `_id` can be named exactly under the write's collation. */
-bool edit_can_pin(const struct edit *edit, const struct element *id);
 
 /* ---- edit_words.c: errors that quote the filter ---- */
 

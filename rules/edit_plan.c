@@ -66,6 +66,14 @@ static bool cuts_image(const struct edit_write *write, const struct ruled_namesp
 	       projection_classify(write->fields.value, namespace).kind == PROJECTION_REFUSE;
 }
 
+/* mongod cuts or computes the image, of whole arrays: all that are in it. */
+static bool in_cut_image(const struct edit_write *write, const struct ruled_namespace *namespace,
+			 const struct ruled_namespace *one)
+{
+	return cuts_image(write, namespace) &&
+	       projection_classify(write->fields.value, one).kind != PROJECTION_FORWARD;
+}
+
 static enum update_kind kind_of(const struct edit_write *write,
 				const struct ruled_namespace *namespace)
 {
@@ -181,7 +189,8 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		kind = kind_of(write, &one);
 		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
 				     (kind == UPDATE_REPLACE && write->counted) ||
-				     filter_reads(write, &one) || cuts_image(write, &one);
+				     filter_reads(write, &one) ||
+				     in_cut_image(write, namespace, &one);
 		edit->all = edit->all && edit->concerned[i];
 	}
 	edit->pinned =

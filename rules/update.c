@@ -117,8 +117,8 @@ static bool judge_change(const struct change *change, const struct rule *rule,
 	touched->below += exact == PATH_BELOW;
 	if (covers && (set || on_insert) && sets_long_array(change, rule))
 		touched->update.long_array = true;
-	if (on_insert)
-		return true; /* there is no array then, nor a state */
+	if (on_insert && !memmem(change->path.data, change->path.length, ".$", 2))
+		return true; /* there is no array then, nor a state; but $[] is always looked up */
 	if (exact == PATH_SAME && bytes_are(change->verb, "$push"))
 		return judge_push(&change->value, rule, &touched->update);
 	update_note(&touched->update,

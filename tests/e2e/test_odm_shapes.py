@@ -192,7 +192,28 @@ APPLICATIONS = {
         update({"$set": {"kept.list.$[m].text": "none"}}, {"kept.list.text": Regex("^part [67]")}, multi=True,
                arrayFilters=[{"m.text": Regex("[67]$")}])]),
 }
-LIBRARIES = {"Mongoose": MONGOOSE_OLD, "Doctrine": DOCTRINE, "NodeBB": NODEBB, "ODM": ODMS, "application": APPLICATIONS}
+IN_ONE_PARENT = [book(kept={"list": parts(*SEVEN), "more": SEVEN})]
+CUT = {"list": {"$slice": 1}}
+SEVERAL_ARRAYS = {
+    "all set at once": (IN_ONE_PARENT, [
+        update({"$set": {"kept": {"list": parts(*SEVEN), "more": [1, 2, 3, 4, 5, 6, 8]}}}),
+        update([{"$set": {"n": {"$size": "$kept.list"}, "m": {"$size": "$kept.more"}}}])]),
+    "edited at once": (IN_ONE_PARENT, [
+        update({"$pull": {"kept.list": {"_id": 3}, "kept.more": 7, "list": 7}}),
+        modify({"$set": {"kept.list.0.text": "a", "kept.more.5": "b"}})]),
+    "one by the other": (IN_ONE_PARENT, [
+        update({"$set": {"n": 1}}, {"_id": 1, "kept.list._id": 7, "kept.more": 7}),
+        update({"$pop": {"kept.more": 1}}, {"_id": 1, "kept.list._id": 7})]),
+    "their parent renamed": (IN_ONE_PARENT, [update({"$rename": {"kept": "left"}})]),
+    "an image cut in one": (IN_ONE_PARENT, [
+        modify({"$set": {"n": 1}}, fields=CUT), modify({"$set": {"n": 2}}, fields={**CUT, "kept.more": 1}, new=True),
+        modify({"$set": {"n": 3}}, fields={"kept": 1, "size": {"$size": "$list"}, "_id": 0}),
+        {"findAndModify": "books", "query": ONE, "remove": True, "fields": {**CUT, "kept.more": 1}}]),
+    "$setOnInsert of what is in one": (IN_ONE_PARENT, [
+        update({"$setOnInsert": {"list.$[].$[]": 1}}), update({"$setOnInsert": {"kept.list.3.text.$[]": 1}})]),
+}
+LIBRARIES = {"Mongoose": MONGOOSE_OLD, "Doctrine": DOCTRINE, "NodeBB": NODEBB, "ODM": ODMS, "application": APPLICATIONS,
+             "several arrays": SEVERAL_ARRAYS}
 SHAPES = {f"{library}: {name}": shape for library, shapes in LIBRARIES.items() for name, shape in shapes.items()}
 
 

@@ -1,6 +1,6 @@
 """The same commands on a plain collection directly and on ruled ones through Spillway, side by side.
 
-Every arm has a database of its own with a collection `books`, in which `list` and `kept.list` are
+Every arm has a database of its own with a collection `books`, in which `list`, `kept.list` and `kept.more` are
 ruled. In an arm that is `settled` the movers have done their work before each command comes.
 """
 
@@ -14,7 +14,7 @@ from support.verify import Keeping, check
 from support.wire import Connection
 
 COLLECTION = "books"
-ARRAYS = ("list", "kept.list")
+ARRAYS = ("list", "kept.list", "kept.more")
 PLAIN = "plain"
 # Names of one length, so that replies can be made equal byte for byte.
 RULED = {"soon2": 2, "rest0": 0, "rest2": 2}
@@ -28,7 +28,7 @@ def _rules(database, threshold):
     return [
         {"name": f"{database}-{array}", "namespace": f"{database}.{COLLECTION}", "array": array,
          "threshold": threshold, "settle": wait, "gather": 3, "quiet": wait, "gc_delay": "0s",
-         "flag": {"field": "has_" + array.partition(".")[0], "value": True},
+         "flag": {"field": "has_" + array.replace(".", "_"), "value": True},
          "overflow": {"layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
         for array in ARRAYS
     ]
