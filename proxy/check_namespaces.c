@@ -2,7 +2,7 @@
 #include "proxy/check_inner.h"
 
 #include "proxy/check_judge.h"
-#include "proxy/fitness_judge.h"
+#include "rules/fitness_judge.h"
 #include "rules/glob.h"
 
 #include <bson/bson.h>

@@ -1,7 +1,7 @@
 /* Checks on the server whether a rule can hold on a namespace, and makes the overflow's indexes. */
 #include "proxy/fitness.h"
 
-#include "proxy/fitness_judge.h"
+#include "rules/fitness_judge.h"
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"

@@ -3,7 +3,7 @@
 #include "proxy/verify.h"
 
 #include "proxy/fitness.h"
-#include "proxy/fitness_judge.h"
+#include "rules/fitness_judge.h"
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"

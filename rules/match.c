@@ -360,7 +360,8 @@ static void match_count(const struct matching *matching)
 
 	if (judge_filter(matching, FIELD_QUERY, &array) ||
 	    judge_keys(matching, FIELD_HINT, "hint", &array) || !array ||
-	    options_of_count(matching->command) == OPTIONS_WRONG)
+	    options_of_count(matching->command) == OPTIONS_WRONG ||
+	    command_has(matching->command, FIELD_AUTOCOMMIT)) /* no transaction takes a count */
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED
 		      ? "a decimal or huge number can't be had where arrays are put together"
@@ -458,7 +459,7 @@ static const struct command_rule command_rules[] = {
 	{"createIndexes", match_create_indexes, OVERFLOW_READ, true},
 	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
 	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
-	{"collMod", match_watch, OVERFLOW_WRITE, true},
+	{"collMod", match_coll_mod, OVERFLOW_WRITE, true},
 	{"create", match_create, OVERFLOW_READ, true},
 	{"drop", match_drop, OVERFLOW_WRITE, true},
 	{"collStats", match_pass, OVERFLOW_READ, false},

@@ -3,6 +3,7 @@
 
 #include "protocol/packet.h"
 #include "protocol/writer.h"
+#include "rules/fitness_judge.h"
 
 #include <stdio.h>
 
@@ -144,6 +145,30 @@ bool match_refuse_loss(const struct matching *matching)
 	return true;
 }
 
+/* Until the namespace is judged anew, writes would pass it as if it saw whole arrays. */
+static void refuse_validator(const struct matching *matching)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+	struct bytes name = matching->command->first.name;
+	char what[16], reason[320];
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (judge_validator(rule, matching->command->body, reason, sizeof(reason)))
+			continue;
+		snprintf(what, sizeof(what), "%.*s", (int)name.length, (const char *)name.data);
+		match_refuse(matching->match, rule, what, reason);
+		return;
+	}
+}
+
+void match_coll_mod(const struct matching *matching)
+{
+	match_watch(matching);
+	refuse_validator(matching);
+}
+
 void match_create(const struct matching *matching)
 {
 	const struct command *command = matching->command;
@@ -160,6 +185,8 @@ void match_create(const struct matching *matching)
 		 element_truth(&command->fields[FIELD_CAPPED]))
 		match_refuse(matching->match, rule, "create as capped",
 			     "a rule needs an ordinary collection");
+	else
+		refuse_validator(matching);
 }
 
 /* Which indexes a name or `*` means only the server knows. */

@@ -61,6 +61,7 @@ void match_find_and_modify(const struct matching *matching);
 /* match_change.c: what changes collections, indexes and views. */
 void match_create_indexes(const struct matching *matching);
 void match_drop_indexes(const struct matching *matching);
+void match_coll_mod(const struct matching *matching);
 void match_create(const struct matching *matching);
 void match_drop(const struct matching *matching);
 void match_rename(const struct matching *matching);

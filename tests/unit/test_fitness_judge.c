@@ -1,7 +1,7 @@
-/* Tests proxy/fitness_judge.c: where a rule can't hold. */
+/* Tests rules/fitness_judge.c: where a rule can't hold. */
 #include "tests/unit/unit.h"
 
-#include "proxy/fitness_judge.h"
+#include "rules/fitness_judge.h"
 
 #include <bson/bson.h>
 

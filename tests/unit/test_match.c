@@ -194,6 +194,7 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'filter': {}, 'filter': {'x': 1}}", 'X'},
 		{"{'count': '@', 'query': {'x': 1}}", '-'},
 		{"{'count': '@', 'query': {'f.1': 1}}", 'a'},
+		{"{'count': '@', 'query': {'f.1': 1}, 'autocommit': false}", '-'},
 		{"{'count': '@', 'hint': {'f': 1}}", 'a'},
 		{"{'distinct': '@', 'key': 'x', 'query': {'f': 1}}", 'a'},
 		{"{'distinct': '@', 'key': 'f'}", 'a'},
@@ -397,6 +398,11 @@ Test(match, what_changes_a_collection_is_watched_or_refused)
 		{"{'create': '@', 'timeseries': {'timeField': 't'}}", 'X'},
 		{"{'create': '@', 'capped': true, 'size': 1}", 'X'},
 		{"{'create': '@', 'capped': false}", 's'},
+		{"{'create': '@', 'validator': {'x': {'$exists': true}}}", 's'},
+		{"{'create': '@', 'validator': {'f': {'$size': 3}}}", 'X'},
+		{"{'collMod': '@', 'validator': {'f': {'$size': 3}}}", 'X'},
+		{"{'collMod': '@', 'validator': {'_spill': {'$exists': false}}}", 'X'},
+		{"{'collMod': '@', 'validator': {'f.3': 1}, 'validationAction': 'warn'}", 's'},
 	};
 
 	EXPECT_BOOKS(cases);
@@ -620,6 +626,9 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "createIndexes with expireAfterSeconds",
 		 "createIndexes with expireAfterSeconds on the overflow collection "
 		 "'shop.books_more': it holds the tails of arrays, which would be lost"},
+		{"{'collMod': 'books', 'validator': {'f': {'$size': 3}}}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "collMod",
+		 "collMod: its validator looks at 'f', of which it would see a part only"},
 		{"{'find': 'books', 'returnKey': true}", ERROR_COMMAND_NOT_SUPPORTED, "books",
 		 "a find with returnKey", "needs a hint that spells out an index"},
 		{"{'find': 'books', 'filter': {}, 'filter': {}}", ERROR_FAILED_TO_PARSE, "books",

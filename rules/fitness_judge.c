@@ -1,5 +1,5 @@
 /* Where a rule can't hold, judged by what listCollections and listIndexes say. */
-#include "proxy/fitness_judge.h"
+#include "rules/fitness_judge.h"
 
 #include "rules/own_fields.h"
 #include "rules/overflow_document.h"
@@ -164,13 +164,14 @@ static bool judge_fields(const struct rule *rule, struct bytes validator, char *
 	return true;
 }
 
-static bool judge_validator(const struct rule *rule, struct bytes entry, char *reason, size_t size)
+must_check bool judge_validator(const struct rule *rule, struct bytes options, char *reason,
+				size_t size)
 {
 	struct bytes validator;
 
-	if (!document_at(entry, "options.validator", &validator) ||
-	    text_at(entry, "options.validationAction", "warn") ||
-	    text_at(entry, "options.validationLevel", "off"))
+	if (!document_at(options, "validator", &validator) ||
+	    text_at(options, "validationAction", "warn") ||
+	    text_at(options, "validationLevel", "off"))
 		return true;
 	if (names_path(validator, rule->array))
 		return refuse(reason, size,
@@ -195,7 +196,10 @@ static bool judge_kind(struct bytes entry, char *reason, size_t size)
 must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
 				      size_t size)
 {
-	return judge_kind(entry, reason, size) && judge_validator(rule, entry, reason, size);
+	struct bytes options;
+
+	return judge_kind(entry, reason, size) && (!document_at(entry, "options", &options) ||
+						   judge_validator(rule, options, reason, size));
 }
 
 must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size)

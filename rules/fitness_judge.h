@@ -11,6 +11,9 @@
 must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
 				      size_t size);
 must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size);
+/* What a collection's options, or a create or collMod, say of its validator. */
+must_check bool judge_validator(const struct rule *rule, struct bytes options, char *reason,
+				size_t size);
 /* A document of listIndexes. */
 must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
 				 size_t size);
