@@ -127,21 +127,6 @@ static bool write_pushes(const struct edit *edit, struct buffer *out, struct byt
 	return true;
 }
 
-/* Two rules may share a flag; a path must not stand twice in an update. */
-static bool flag_stands(const struct edit *edit, size_t before, const char *flag)
-{
-	struct element state;
-
-	for (size_t i = 0; i < before; i++) {
-		const struct rule *rule = edit->namespace->targets[i].rule;
-
-		if (edit->concerned[i] && edit_state_of(edit, i, &state) && rule->flag.field &&
-		    strcmp(rule->flag.field, flag) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* A field of the rule's as it was before: restored where the application had it, else taken away.
  */
 static void write_field(const struct edit *edit, size_t target, enum own_field field,
@@ -152,8 +137,7 @@ static void write_field(const struct edit *edit, size_t target, enum own_field f
 	struct element state, value;
 	enum own_field_end end;
 
-	if (!name || !edit_state_of(edit, target, &state) ||
-	    (field == OWN_FLAG && flag_stands(edit, target, name)))
+	if (!name || !edit_state_of(edit, target, &state))
 		return;
 	end = own_field_end(rule, field, &state, &value);
 	if (end == OWN_FIELD_RETURNS && restored)

@@ -273,23 +273,6 @@ static bool client_names(struct bytes projection, const char *path)
 	return found;
 }
 
-/* Two rules may share a field; a path must not stand twice. */
-static bool is_hidden_before(const struct ruled_namespace *namespace, size_t target, size_t field,
-			     const char *path)
-{
-	for (size_t i = 0; i <= target; i++) {
-		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
-		size_t end = i < target ? NAME_FIELDS : field;
-
-		for (size_t j = 0; j < end; j++) {
-			if (hidden.fields[j] &&
-			    path_relate(bytes_of(path), hidden.fields[j]) != PATH_APART)
-				return true;
-		}
-	}
-	return false;
-}
-
 static void exclude_hidden(struct buffer *out, const struct writing *writing, size_t target)
 {
 	struct name_hidden hidden = name_hidden(writing->namespace->targets[target].rule);
@@ -297,8 +280,7 @@ static void exclude_hidden(struct buffer *out, const struct writing *writing, si
 	for (size_t i = 0; i < NAME_FIELDS; i++) {
 		const char *field = hidden.fields[i];
 
-		if (field && !client_names(writing->projection, field) &&
-		    !is_hidden_before(writing->namespace, target, i, field))
+		if (field && !client_names(writing->projection, field))
 			writer_int32(out, field, 0);
 	}
 }

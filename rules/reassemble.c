@@ -634,20 +634,6 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	writer_close(out, stage);
 }
 
-/* Two rules may share a hidden field; a path must not stand twice. */
-static bool is_listed(const struct ruled_namespace *namespace, size_t rules, size_t fields,
-		      const char *field)
-{
-	for (size_t i = 0; i <= rules; i++) {
-		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
-
-		for (size_t j = 0; j < (i < rules ? NAME_FIELDS : fields); j++)
-			if (hidden.fields[j] && strcmp(hidden.fields[j], field) == 0)
-				return true;
-	}
-	return false;
-}
-
 void reassemble_write_unset(struct buffer *out, size_t *stage_place,
 			    const struct ruled_namespace *namespace, bool keep_state)
 {
@@ -661,7 +647,7 @@ void reassemble_write_unset(struct buffer *out, size_t *stage_place,
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
 
 		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j] && !is_listed(namespace, i, j, hidden.fields[j]))
+			if (hidden.fields[j])
 				writer_string(out, writer_index(index, place++), hidden.fields[j]);
 	}
 	writer_close(out, list);

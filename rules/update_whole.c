@@ -156,32 +156,13 @@ static void add_state_reset(struct resets *resets, const struct rule *rule)
 	writer_int32(&resets->unset, (const char *)path.data, 1);
 }
 
-/* Two rules may share a flag; a path must not stand twice. */
-static bool flag_is_reset(const struct element *u, const struct ruled_namespace *namespace,
-			  size_t before, const char *flag)
-{
-	for (size_t i = 0; i < before; i++) {
-		const struct rule *rule = namespace->targets[i].rule;
-
-		if (rule->flag.field &&
-		    path_relate(bytes_of(flag), rule->flag.field) != PATH_APART &&
-		    sets_whole(u, rule))
-			return true;
-	}
-	return false;
-}
-
 static void collect_field_resets(struct resets *resets, const struct element *u,
-				 const struct ruled_namespace *namespace, size_t target,
-				 const struct element *states)
+				 const struct rule *rule, const struct element *states)
 {
-	const struct rule *rule = namespace->targets[target].rule;
-
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 
-		if (name && !client_names(u, name) &&
-		    (field != OWN_FLAG || !flag_is_reset(u, namespace, target, name)))
+		if (name && !client_names(u, name))
 			add_field_reset(resets, rule, field, states);
 	}
 }
@@ -195,7 +176,7 @@ static void collect_resets(struct resets *resets, const struct element *u,
 		if (!sets_whole(u, rule))
 			continue;
 		add_state_reset(resets, rule);
-		collect_field_resets(resets, u, namespace, i, states);
+		collect_field_resets(resets, u, rule, states);
 	}
 }
 

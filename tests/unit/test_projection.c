@@ -212,19 +212,6 @@ Test(projection, it_is_written_so_that_the_reply_can_be_merged_and_stripped)
 		check_rewriting(rewritings[i].namespace, rewritings[i].from, rewritings[i].to);
 }
 
-Test(projection, a_name_of_two_rules_is_excluded_once)
-{
-	struct rule first = ruled_tags, second = ruled_path;
-	struct target targets[] = {{.rule = &first}, {.rule = &second}};
-	struct ruled_namespace namespace = {.target_count = 2, .targets = targets};
-
-	second.flag = first.flag;
-	second.expose.flag = false;
-	check_rewriting(&namespace, "{'tags': 0, 'a': 0}",
-			"{'p': {'tags': 0, 'a': 0, '_spill': 0, 'big': 0, 'ref': 0,"
-			" 'count.parts': 0, 'count.tags': 0}}");
-}
-
 /* {x: {x: {...}}} around {tags: 1}. */
 static enum projection_kind kind_of_nested(size_t depth)
 {

@@ -368,18 +368,6 @@ Test(update, counters_that_spillway_keeps_are_reserved)
 	}
 }
 
-Test(update, a_flag_of_two_rules_is_reset_once)
-{
-	struct rule first = ruled_tags, second = ruled_path;
-	struct target targets[] = {{.rule = &first}, {.rule = &second}};
-	struct ruled_namespace namespace = {.target_count = 2, .targets = targets};
-
-	second.flag = first.flag;
-	check_rewriting(&namespace, "{'u': {'$set': {'tags': [], 'a.b': []}}}",
-			"{'w': {'$set': {'tags': [], 'a.b': []},"
-			" '$unset': {'_spill.tags': 1, 'big': 1, '_spill.a/b': 1}}}");
-}
-
 Test(update, broken_updates_are_found_out_at_each_level)
 {
 	static const struct element broken[] = {
