@@ -177,6 +177,7 @@ static enum edit_outcome look(struct edit *edit, struct sequence *sequence,
 {
 	if (out_of_time(edit, sequence, input))
 		return EDIT_REFUSED;
+	edit->bare = false;
 	if (edit->id.type == 0)
 		return search(edit, sequence, input);
 	edit->step = STEP_LOOK;
@@ -325,7 +326,7 @@ static enum edit_outcome next_document(struct edit *edit)
 	left.length = (size_t)load_int32(left.data);
 	edit->next += left.length;
 	edit->rounds = edit->listed ? 0 : edit->rounds;
-	edit->upsert = edit->none = false;
+	edit->upsert = edit->none = edit->bare = false;
 	require(cursor_open(&cursor, left) && cursor_next(&cursor, &element) == CURSOR_ELEMENT);
 	edit->id = element;
 	return write_now(edit);
@@ -719,6 +720,7 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	if (summary.n == 0)
 		return pause_before_look(edit, sequence);
 	edit->folded = true;
+	edit->bare = edit->names_own;
 	edit->upsert = false;
 	return write_now(edit);
 }

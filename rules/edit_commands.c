@@ -115,13 +115,36 @@ static void add_always(struct conjunction *open)
 	writer_close(open->out, writer_open_document(open->out, next_name(open, name)));
 }
 
+/* Without what it says of fields that went with the fold. */
+static void add_bare_filter(const struct edit *edit, struct conjunction *open)
+{
+	struct walk walk;
+	struct element conjunct;
+	enum cursor_step step;
+	char name[12];
+
+	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct)) {
+		size_t document;
+
+		if (edit_is_own(edit, conjunct.name))
+			continue;
+		document = writer_open_document(open->out, next_name(open, name));
+		writer_element(open->out, &conjunct);
+		writer_close(open->out, document);
+	}
+}
+
 void edit_write_filter(struct edit *edit)
 {
 	struct conjunction open;
 
 	edit->filter.length = 0;
 	open = open_conjunction(&edit->filter, NULL);
-	add_filter(&open, edit->write.filter.value);
+	if (edit->bare && !edit->none)
+		add_bare_filter(edit, &open);
+	else
+		add_filter(&open, edit->write.filter.value);
 	if (edit->none && !edit->upsert)
 		add_never(&open);
 	else if (!edit->pinned && !edit->none)

@@ -3,6 +3,8 @@
 
 #include "rules/changes.h"
 #include "rules/filter_split.h"
+#include "rules/names.h"
+#include "rules/own_fields.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
 #include "rules/statements.h"
@@ -133,10 +135,74 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 		.alone;
 }
 
+/* ---- fields that go with the fold ---- */
+
+static bool is_own(struct bytes path, const struct rule *rule)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		if (name && path_relate(path, name) != PATH_APART)
+			return true;
+	}
+	return false;
+}
+
+bool edit_is_own(const struct edit *edit, struct bytes path)
+{
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && is_own(path, edit->namespace->targets[i].rule))
+			return true;
+	return false;
+}
+
+static bool filter_names_own(const struct edit *edit)
+{
+	struct walk walk;
+	struct element conjunct;
+	enum cursor_step step;
+
+	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
+	while (step == CURSOR_ELEMENT && !edit_is_own(edit, conjunct.name))
+		step = filter_next_conjunct(&walk, &conjunct);
+	return step == CURSOR_ELEMENT;
+}
+
+static bool own_occurs(struct bytes document, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++)
+		for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+			const char *name = own_field_name(namespace->targets[i].rule, field);
+
+			if (name && name_occurs(document, name))
+				return true;
+		}
+	return false;
+}
+
+/* In $or, $nor or $expr, where it can't be left out of a write alone. */
+static bool joins_own(struct bytes filter, const struct ruled_namespace *namespace)
+{
+	struct walk walk;
+	struct element conjunct;
+	enum cursor_step step;
+	struct bytes joint;
+
+	step = filter_first_conjunct(&walk, filter, &conjunct);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct))
+		if (bytes_begin_with(conjunct.name, "$") && element_document(&conjunct, &joint) &&
+		    own_occurs(joint, namespace))
+			return true;
+	return false;
+}
+
 const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	struct element id;
 
+	if (joins_own(write->filter.value, namespace))
+		return "a filter of a write that needs the array whole may not name the rule's "
+		       "flag, counters or reference inside $or, $nor or $expr";
 	if (!filter_reads(write, namespace))
 		return NULL;
 	if (!reassemble_possible(namespace))
@@ -196,6 +262,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	edit->pinned =
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
+	edit->names_own = filter_names_own(edit);
 	edit->raises = filter_has_expression(write->filter.value);
 	edit->sets = !edit->reads && !cuts_image(write, namespace) &&
 		     may_change_nothing(write, namespace);

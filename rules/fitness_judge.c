@@ -1,13 +1,12 @@
 /* Where a rule can't hold, judged by what listCollections and listIndexes say. */
 #include "rules/fitness_judge.h"
 
+#include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/overflow_document.h"
 
 #include <stdarg.h>
 #include <stdio.h>
-
-#define DEPTH_MAX 64
 
 static bool refuse(char *reason, size_t size, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -48,35 +47,6 @@ static bool document_at(struct bytes document, const char *path, struct bytes *f
 	struct element element;
 
 	return document_find_path(document, path, &element) && element_document(&element, found);
-}
-
-/* Whether some name at any depth, or some "$path" in an expression, touches the path. */
-static bool names_path(struct bytes document, const char *path)
-{
-	struct cursor levels[DEPTH_MAX];
-	struct element element;
-	struct bytes text;
-	size_t depth = 0;
-
-	if (!cursor_open(&levels[0], document))
-		return true;
-	for (;;) {
-		enum cursor_step step = cursor_next(&levels[depth], &element);
-
-		if (step == CURSOR_END && depth-- == 0)
-			return false;
-		if (step == CURSOR_END)
-			continue;
-		if (step != CURSOR_ELEMENT || touches(element.name, path))
-			return true;
-		if (element_string(&element, &text) && text.length > 1 && text.data[0] == '$' &&
-		    touches((struct bytes){text.data + 1, text.length - 1}, path))
-			return true;
-		if (!element_document(&element, &text))
-			continue;
-		if (++depth == DEPTH_MAX || !cursor_open(&levels[depth], text))
-			return true;
-	}
 }
 
 /* What $jsonSchema calls the type. */
@@ -133,13 +103,13 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 	struct element more;
 
 	if (!document_at(validator, "$jsonSchema", &schema))
-		return !names_path(validator, name);
+		return !name_occurs(validator, name);
 	if (document_at(schema, "properties", &properties) && document_at(properties, name, &own))
 		return allows_type(own, type);
 	if (document_find(schema, "additionalProperties", &more) &&
 	    (more.type != BSON_BYTE_BOOL || !element_truth(&more)))
 		return false;
-	return !names_path(validator, name);
+	return !name_occurs(validator, name);
 }
 
 /* A counter is an int until it passes 31 bits. */
@@ -173,7 +143,7 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, c
 	    text_at(options, "validationAction", "warn") ||
 	    text_at(options, "validationLevel", "off"))
 		return true;
-	if (names_path(validator, rule->array))
+	if (name_occurs(validator, rule->array))
 		return refuse(reason, size,
 			      "its validator looks at '%s', of which it would see a part only",
 			      rule->array);
@@ -269,9 +239,9 @@ static const char *own_unique_field(const struct rule *rule, struct bytes index)
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 
-		if (name && (names_path(keys, name) ||
+		if (name && (name_occurs(keys, name) ||
 			     (document_at(index, "partialFilterExpression", &filter) &&
-			      names_path(filter, name))))
+			      name_occurs(filter, name))))
 			return name;
 	}
 	return NULL;
@@ -293,7 +263,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 		over = over || keys_touch(weights, rule->array);
 	if (truth_at(index, "unique") &&
 	    (over || (document_at(index, "partialFilterExpression", &filter) &&
-		      names_path(filter, rule->array))))
+		      name_occurs(filter, rule->array))))
 		why = "unique";
 	else if (over && document_find(index, "expireAfterSeconds", &element))
 		why = "TTL";

@@ -3,6 +3,8 @@
 
 #include "rules/own_fields.h"
 
+#define OCCURS_DEPTH 64
+
 /* The path's part that begins at `at`; `at` goes behind it and its dot. */
 static struct bytes next_part(struct bytes path, size_t *at)
 {
@@ -84,6 +86,34 @@ void name_state_path(struct buffer *path, const struct rule *rule)
 {
 	buffer_append(path, NAME_STATE ".", strlen(NAME_STATE "."));
 	buffer_append(path, rule->key, strlen(rule->key) + 1);
+}
+
+bool name_occurs(struct bytes document, const char *path)
+{
+	struct cursor levels[OCCURS_DEPTH];
+	struct element element;
+	struct bytes text;
+	size_t depth = 0;
+
+	if (!cursor_open(&levels[0], document))
+		return true;
+	for (;;) {
+		enum cursor_step step = cursor_next(&levels[depth], &element);
+
+		if (step == CURSOR_END && depth-- == 0)
+			return false;
+		if (step == CURSOR_END)
+			continue;
+		if (step != CURSOR_ELEMENT || path_relate(element.name, path) != PATH_APART)
+			return true;
+		if (element_string(&element, &text) && text.length > 1 && text.data[0] == '$' &&
+		    path_relate((struct bytes){text.data + 1, text.length - 1}, path) != PATH_APART)
+			return true;
+		if (!element_document(&element, &text))
+			continue;
+		if (++depth == OCCURS_DEPTH || !cursor_open(&levels[depth], text))
+			return true;
+	}
 }
 
 struct name_hidden name_hidden(const struct rule *rule)

@@ -16,6 +16,9 @@
 enum path_relation name_relate(struct bytes path, const char *array);
 /* The first rule whose array the path is related to, else NULL. */
 const struct rule *name_rule(struct bytes path, const struct ruled_namespace *namespace);
+/* Some name at any depth of the document, or some "$path" in an expression, is related to the path;
+ * also where that can't be told. */
+bool name_occurs(struct bytes document, const char *path);
 /* True for `_spill`, what lies in it, and spare names. */
 bool name_is_state(struct bytes path);
 /* Names that begin with "_spill/": inclusions ask for some of them (projection_write), so that no

@@ -179,6 +179,22 @@ def test_queries_that_know_the_flag(example, direct, books):
     verify(example)
 
 
+def test_edits_that_know_the_flag(example, direct, books):
+    """The array goes back for them, and the flag with it: what they say of it counts before."""
+    layout, knows = example.layout, example.layout.flag
+    whole = long_and_short(books, direct, layout)
+    assert books.update_one({"_id": "long", **knows}, {"$pull": {layout.array: whole[-1]}}).modified_count == 1
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: whole[:-1]}})
+    assert books.update_many({"$and": [knows]}, {"$set": {f"{layout.array}.1": "one"}}).modified_count == 1
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [0, "one", *whole[2:-1]]}})
+    assert books.update_one({"_id": "short", **knows}, {"$pull": {layout.array: 1}}).matched_count == 0
+    assert refused(lambda: books.update_one({"$or": [knows]}, {"$pop": {layout.array: 1}})).code == 115
+    assert books.find_one_and_update(knows, {"$pop": {layout.array: 1}}, {layout.array: {"$slice": -1}},
+                                     return_document=True)[layout.array] == whole[-3:-2]
+    wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [0, "one", *whole[2:-2]]}})
+    verify(example)
+
+
 def test_writes_of_the_flag(example, direct, books):
     """Where it is shown, an application may set what stands there; where it is hidden, that is refused."""
     layout, mark = example.layout, {"$set": example.layout.flag}
