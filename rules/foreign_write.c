@@ -561,6 +561,30 @@ static void add_names_of_rule(struct call *call, const struct rule *rule)
 			add_named(call, own_field_name(rule, field));
 }
 
+/* Some name has a dot: a merge of fields takes it for a path, into an array or a state perhaps. */
+static void add_dotted(struct call *call)
+{
+	struct buffer *out = call->out;
+	struct call any = call_call(call, "$anyElementTrue"), reaches, position;
+	char name[12];
+	size_t operand = writer_open_document(out, writer_index(name, any.place++));
+	size_t map = writer_open_document(out, "$map"), input;
+
+	input = writer_open_document(out, "input");
+	writer_string(out, "$objectToArray", "$$ROOT");
+	writer_close(out, input);
+	reaches = call_open(out, "in", "$gte");
+	position = call_call(&reaches, "$indexOfBytes");
+	call_text(&position, "$$this.k");
+	call_text(&position, ".");
+	call_close(&position);
+	call_number(&reaches, 0);
+	call_close(&reaches);
+	writer_close(out, map);
+	writer_close(out, operand);
+	call_close(&any);
+}
+
 static void write_guard(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
 			enum merge_mode mode)
 {
@@ -569,6 +593,8 @@ static void write_guard(struct buffer *out, size_t *place, const struct ruled_na
 
 	either = call_call(&choice, "$or");
 	add_named(&either, NAME_STATE);
+	if (mode == MERGE_FIELDS)
+		add_dotted(&either);
 	for (size_t i = 0; mode == MERGE_FIELDS && i < namespace->target_count; i++)
 		add_names_of_rule(&either, namespace->targets[i].rule);
 	call_close(&either);

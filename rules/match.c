@@ -84,6 +84,10 @@ bool match_judge_reads(struct match *match, const struct reads *reads, const cha
 
 void match_reassemble(struct match *match, const char *what, const char *why)
 {
+	if (!why && (reads_plan(&match->command.fields[FIELD_PROJECTION]) ||
+		     reads_plan(&match->command.fields[FIELD_PIPELINE])))
+		why = "a {$meta: \"recordId\"} or \"indexKey\" is not known of arrays that are put "
+		      "together";
 	if (!why && !reassemble_possible(match->namespace))
 		why = "it reads an array whose overflow lies in another database, or holds an "
 		      "element a document, which this version of Spillway can't put together";
@@ -353,6 +357,19 @@ static void match_find(const struct matching *matching)
 				 aggregate_unserved_find(matching->command, match->namespace));
 }
 
+/* No transaction takes a count, and no snapshot: mongod says so. */
+static bool count_is_wrong(const struct command *command)
+{
+	struct element level;
+	struct bytes word;
+
+	return options_of_count(command) == OPTIONS_WRONG ||
+	       command_has(command, FIELD_AUTOCOMMIT) ||
+	       (command->fields[FIELD_READ_CONCERN].type == BSON_BYTE_DOCUMENT &&
+		document_find(command->fields[FIELD_READ_CONCERN].value, "level", &level) &&
+		element_string(&level, &word) && bytes_are(word, "snapshot"));
+}
+
 static void match_count(const struct matching *matching)
 {
 	const char *why;
@@ -360,8 +377,7 @@ static void match_count(const struct matching *matching)
 
 	if (judge_filter(matching, FIELD_QUERY, &array) ||
 	    judge_keys(matching, FIELD_HINT, "hint", &array) || !array ||
-	    options_of_count(matching->command) == OPTIONS_WRONG ||
-	    command_has(matching->command, FIELD_AUTOCOMMIT)) /* no transaction takes a count */
+	    count_is_wrong(matching->command))
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED
 		      ? "a decimal or huge number can't be had where arrays are put together"

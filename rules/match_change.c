@@ -28,50 +28,61 @@ static bool key_special(struct bytes key)
 	return false;
 }
 
-/* A partial filter matters where it says for which documents something happens. */
-static void index_add_filter(const struct match *match, struct bytes index, struct reads *reads)
+/* Of what says which documents the index has. */
+static struct reads reads_of_choice(const struct match *match, struct bytes index)
 {
-	struct element option, filter;
+	struct element filter;
 
-	if (reads->kind != READS_NOTHING ||
-	    !document_find(index, "partialFilterExpression", &filter) ||
+	if (!document_find(index, "partialFilterExpression", &filter) ||
 	    filter.type != BSON_BYTE_DOCUMENT)
-		return;
-	if (document_find(index, "expireAfterSeconds", &option) ||
-	    (document_find(index, "unique", &option) && element_truth(&option)))
-		*reads = reads_of_filter(filter.value, match->namespace);
+		return (struct reads){.kind = READS_NOTHING};
+	return reads_of_filter(filter.value, match->namespace);
+}
+
+static void refuse_index(struct match *match, const struct rule *rule, struct bytes index,
+			 bool special, bool chooses)
+{
+	struct element option;
+
+	if (document_find(index, "unique", &option) && element_truth(&option))
+		match_refuse(match, rule, "a unique index on the ruled array",
+			     "it can't be enforced across main and overflow documents");
+	else if (document_find(index, "expireAfterSeconds", &option))
+		match_refuse(
+			match, rule, "a TTL index on the ruled array",
+			"it would judge the part of the array that is left in the main document");
+	else if (special)
+		match_refuse(match, rule, "a text or geo index over the ruled array",
+			     "it would see only the part of the array that is left in the main "
+			     "document");
+	else if (chooses)
+		match_refuse(match, rule, "a partial index by the ruled array",
+			     "it would have the documents that match by the part of the array that "
+			     "is left in them");
 }
 
 static bool index_unfit(const struct matching *matching, struct bytes index)
 {
 	struct match *match = matching->match;
-	struct element key, option;
-	struct reads reads;
+	struct element key;
+	struct reads reads, choice;
 	bool special;
 
 	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT)
 		return false;
 	special = key_special(key.value);
 	reads = reads_of_keys(key.value, match->namespace);
+	choice = reads_of_choice(match, index);
 	if (special && memmem(key.value.data, key.value.length, "$**", 3))
 		reads.kind = READS_ARRAY;
-	index_add_filter(match, index, &reads);
+	if (reads.kind == READS_NOTHING)
+		reads = choice;
 	if (reads.kind == READS_NOTHING)
 		return false;
 	if (reads.kind != READS_ARRAY)
 		return match_refuse_reads(match, &reads, "index");
 	match->tending = MOVER_TEND_INDEXES;
-	if (document_find(index, "unique", &option) && element_truth(&option))
-		match_refuse(match, reads.rule, "a unique index on the ruled array",
-			     "it can't be enforced across main and overflow documents");
-	else if (document_find(index, "expireAfterSeconds", &option))
-		match_refuse(
-			match, reads.rule, "a TTL index on the ruled array",
-			"it would judge the part of the array that is left in the main document");
-	else if (special)
-		match_refuse(match, reads.rule, "a text or geo index over the ruled array",
-			     "it would see only the part of the array that is left in the main "
-			     "document");
+	refuse_index(match, reads.rule, index, special, choice.kind == READS_ARRAY);
 	return match->verdict == VERDICT_REFUSE;
 }
 

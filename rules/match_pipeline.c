@@ -5,6 +5,7 @@
 #include "rules/aggregate_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
+#include "rules/names.h"
 #include "rules/projection.h"
 
 #include <stdio.h>
@@ -184,9 +185,9 @@ static enum stage_kind classify_project(const struct matching *matching,
 static bool is_source(const struct element *stage)
 {
 	static const char *const sources[] = {
-		"$changeStream",      "$geoNear",    "$search",       "$searchMeta",
-		"$vectorSearch",      "$currentOp",  "$listSessions", "$listLocalSessions",
-		"$listSearchIndexes", "$queryStats", "$documents",    "$backupCursor",
+		"$changeStream", "$search",       "$searchMeta",        "$vectorSearch",
+		"$currentOp",    "$listSessions", "$listLocalSessions", "$listSearchIndexes",
+		"$queryStats",   "$documents",    "$backupCursor",
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(sources); i++)
@@ -195,12 +196,34 @@ static bool is_source(const struct element *stage)
 	return false;
 }
 
-static enum stage_kind classify_source(const struct matching *matching, const struct element *stage)
+/* Of $geoNear: a filter, names of fields to read or to write, and expressions. */
+static enum stage_kind classify_near_option(const struct matching *matching,
+					    const struct element *option)
 {
-	enum stage_kind kind = STAGE_OTHER;
+	static const char *const names[] = {"distanceField", "includeLocs", "key"};
+	const struct ruled_namespace *namespace = matching->match->namespace;
+	struct bytes name;
 
-	if (element_is(stage, "$geoNear"))
-		kind = classify_expression(matching, stage, STAGE_KEEPS);
+	if (element_is(option, "query"))
+		return classify_match(matching, option);
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (element_is(option, names[i]) && element_string(option, &name) &&
+		    (name_rule(name, namespace) || name_is_state(name) ||
+		     name_find_reserved(name, namespace)))
+			return STAGE_OTHER;
+	return classify_expression(matching, option, STAGE_KEEPS);
+}
+
+static enum stage_kind classify_near(const struct matching *matching, const struct element *stage)
+{
+	enum stage_kind kind = STAGE_KEEPS;
+	struct cursor cursor;
+	struct element option;
+
+	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value))
+		return STAGE_KEEPS;
+	while (kind == STAGE_KEEPS && cursor_next(&cursor, &option) == CURSOR_ELEMENT)
+		kind = classify_near_option(matching, &option);
 	return kind == STAGE_OTHER ? STAGE_SOURCE : kind;
 }
 
@@ -220,7 +243,9 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 	if (element_is(stage, "$count") || element_is(stage, "$collStats") ||
 	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats"))
 		return STAGE_DROPS;
-	return is_source(stage) ? classify_source(matching, stage) : STAGE_OTHER;
+	if (element_is(stage, "$geoNear"))
+		return classify_near(matching, stage);
+	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 
 /* A change stream passes as it is where it looks up no documents: those would come with short

@@ -2,6 +2,7 @@
 #include "rules/reads.h"
 
 #include "rules/names.h"
+#include "rules/walk.h"
 
 #include <stdio.h>
 
@@ -94,4 +95,25 @@ struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *name
 	if (step != CURSOR_END)
 		reads_note_broken(&reads);
 	return reads;
+}
+
+bool reads_plan(const struct element *field)
+{
+	struct walk walk;
+	struct element element;
+	struct bytes word;
+	enum cursor_step step;
+
+	if (field->type != BSON_BYTE_DOCUMENT && field->type != BSON_BYTE_ARRAY)
+		return false;
+	step = walk_first(&walk, field->type, field->value, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (element_is(&element, "$meta") && element_string(&element, &word) &&
+		    (bytes_are(word, "recordId") || bytes_are(word, "indexKey")))
+			return true;
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+	}
+	return false;
 }

@@ -61,3 +61,5 @@ void reads_join(struct reads *reads, const struct reads *other);
 /* The same questions of updates and projections. */
 #include "rules/projection.h"
 #include "rules/update.h"
+/* {$meta: "recordId"} or "indexKey" stands in it, at any depth: what only a plan knows. */
+bool reads_plan(const struct element *field);

@@ -55,7 +55,8 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 			  "another condition of the filter has met an array, or not every "
 			  "condition means the same element"},
 		{UNSAFE,
-		 "$merge has met a document with a field '_spill', or one with the ruled array "
+		 "$merge has met a document with a field '_spill' or a dot in a name, or one with "
+		 "the ruled array "
 		 "(or what goes with it) that would be merged field by field; use whenMatched: "
 		 "replace"},
 		{SEVERAL,

@@ -252,6 +252,8 @@ static enum sequence_outcome answer_value(struct sequence *sequence, struct pack
 		write_count(out, document);
 	else
 		write_values(out, document);
+	if (document_find(cursor_document, "atClusterTime", &field)) /* a snapshot's */
+		writer_element(out, &field);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, "cursor"))

@@ -268,6 +268,7 @@ MERGES = [
 UNMERGED = [
     [{"$merge": "books"}], [{"$merge": {"into": "books", "whenMatched": "merge", "whenNotMatched": "fail"}}],
     [{"$project": {"_spill": "$n"}}, {"$merge": {"into": "books", "whenMatched": "replace"}}],
+    [{"$replaceWith": {"$setField": {"field": "buyers.1", "input": {"_id": "$_id"}, "value": 9}}}, {"$merge": "books"}],
 ]
 OVERFLOW = [
     {"insert": "book_extras", "documents": [{"book": 1, "more": [1]}]},
