@@ -208,7 +208,8 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 	if (result != LINK_DONE)
 		return result;
 	*fit = !target_unfit(job->targets, bytes_of(target->database), bytes_of(target->collection),
-			     reason, sizeof(reason));
+			     reason, sizeof(reason)) &&
+	       !rule_record_open(target, reason, sizeof(reason));
 	if (*fit)
 		return fitness_mirror(job->link, target);
 	report_document(job, target, &unfit, NULL, reason);

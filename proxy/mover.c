@@ -257,7 +257,7 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 
 	if (result != LINK_DONE) {
 		give_back(mover->rounds, works, count, MOVER_ABSENT);
-	} else if (target->fitness == FITNESS_UNFIT) {
+	} else if (target->fitness == FITNESS_UNFIT || target->owner == OWNER_OPEN) {
 		give_back(mover->rounds, works, count, MOVER_SETTLED);
 	} else if (!works[0]->id_type) {
 		result = look_for_filter(mover, link, works[0]);

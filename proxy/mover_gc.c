@@ -255,13 +255,19 @@ static enum link_result find_alive(struct looking *looking, struct link *link)
 	return result == LINK_DONE ? find_mains(looking, link, "_spill", take_main) : result;
 }
 
-/* Where nobody knows whose the overflow is, only what a present document has left goes. */
+/* Where it is only likely whose the overflow is, what a present document has left goes. */
+static bool may_go(const struct dead *dead)
+{
+	enum overflow_owner owner = dead->target->owner;
+
+	return owner == OWNER_THIS || (owner == OWNER_LIKELY && dead->present);
+}
+
 static void keep_dead(struct dead *dead, const struct looking *looking)
 {
-	enum overflow_owner owner = looking->target->owner;
 	size_t kept = 0;
 
-	if (looking->unreadable || !(owner == OWNER_THIS || (owner == OWNER_OPEN && dead->present)))
+	if (looking->unreadable || !may_go(dead))
 		dead->count = 0;
 	for (size_t i = 0; i < dead->count; i++) {
 		if (!holds(looking->alive, looking->alive_count, dead->generations[i]))
@@ -502,7 +508,7 @@ static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t 
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
-	if (link && link_serial(link) == dead->serial && dead->target->owner != OWNER_OTHER)
+	if (link && link_serial(link) == dead->serial && may_go(dead))
 		result = remove_dead(link, dead);
 	if (result == LINK_DONE) {
 		metric_add_shared(&mover->metrics->generations_collected, (int64_t)dead->count);

@@ -14,12 +14,13 @@ enum fitness {
 	FITNESS_UNFIT, /* `reason` says why */
 };
 
-/* Whose overflow documents are, by what is recorded (rule_record.h). */
+/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_record.h). */
 enum overflow_owner {
 	OWNER_UNKNOWN, /* not asked yet */
 	OWNER_THIS,    /* this rule's on this namespace */
-	OWNER_OPEN,    /* no record says it, or none may be read */
-	OWNER_OTHER,   /* recorded as another collection's or array's */
+	OWNER_LIKELY,  /* not recorded: it is empty, or documents here refer to it */
+	OWNER_OPEN,    /* nobody knows: nothing is moved there and nothing of it removed */
+	OWNER_OTHER,   /* another collection's or array's */
 };
 
 /* One of the longest arrays that rounds have met. */

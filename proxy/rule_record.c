@@ -4,6 +4,7 @@
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
 #include "proxy/neighbours.h"
+#include "proxy/referrers.h"
 #include "rules/own_fields.h"
 
 #include <bson/bson.h>
@@ -364,26 +365,99 @@ must_check enum link_result rule_record_find_targets(struct link *link, struct t
 	return result == LINK_REFUSED ? LINK_DONE : result; /* then nothing is recorded */
 }
 
+/* The rule's array was edited: the file has another for the same overflow. */
+static bool is_edited(struct gone *gone, struct bytes record)
+{
+	const struct ruled_namespace *ruled;
+	struct bytes namespace, overflow, database, collection;
+	struct element element;
+	bool full;
+
+	if (!document_find_path(record, "_id.namespace", &element) ||
+	    !element_string(&element, &namespace) || !split(namespace, &database, &collection) ||
+	    !document_find_path(record, "layout.overflow", &element) ||
+	    !element_string(&element, &overflow))
+		return false;
+	ruled = namespace_cache_find(gone->namespaces, database, collection, &full);
+	for (size_t i = 0; ruled && i < ruled->target_count; i++) {
+		auto_free char *name =
+			bson_strdup_printf("%s.%s", ruled->targets[i].overflow_database,
+					   ruled->targets[i].overflow_collection);
+		if (bytes_are(overflow, name))
+			return true;
+	}
+	return false;
+}
+
+/* One that can't be removed stays, and is told where it is in the way. */
+static enum link_result remove_named(struct link *link, struct bytes record)
+{
+	auto_buffer struct buffer key = {0};
+	size_t start = writer_open(&key);
+	struct element id;
+
+	if (!document_find(record, "_id", &id))
+		return LINK_DONE;
+	writer_element(&key, &id);
+	writer_close(&key, start);
+	return remove_record(link, buffer_view(&key));
+}
+
+/* Of a rule that was edited before it moved anything: asked here, before this Spillway has other
+ * links, which can't be told from another's. */
+static enum link_result remove_edited(struct link *link, struct buffer *edited)
+{
+	bool others = false;
+	enum link_result result = edited->length > 0 ? neighbours_find(link, &others) : LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && !others && at < edited->length;) {
+		struct bytes record = {edited->data + at, (size_t)load_int32(edited->data + at)};
+
+		at += record.length;
+		result = remove_named(link, record);
+		if (result == LINK_REFUSED)
+			return LINK_DONE;
+	}
+	return result;
+}
+
+/* `edited` gets those that nothing lies under. */
+static enum link_result judge_gone(struct link *link, struct gone *gone, struct buffer *edited,
+				   char *reason, size_t size)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && !reason[0] && at < gone->records.length;) {
+		struct bytes record = {gone->records.data + at,
+				       (size_t)load_int32(gone->records.data + at)};
+		bool found = false;
+
+		require(record.length > 0);
+		at += record.length;
+		result = find_overflow(link, record, &found);
+		if (result == LINK_DONE && found)
+			give_reason(record, reason, size);
+		else if (result == LINK_DONE && is_edited(gone, record))
+			buffer_append(edited, record.data, record.length);
+	}
+	return result;
+}
+
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
 						  char *reason, size_t size)
 {
 	struct gone gone = {.namespaces = namespace_cache_new(rules)};
+	auto_buffer struct buffer edited = {0};
 	bson_t *command = BCON_NEW("find", BCON_UTF8(RULE_RECORD_COLLECTION));
 	enum link_result result =
 		link_find(link, RULE_RECORD_DATABASE,
 			  (struct bytes){bson_get_data(command), command->len}, take_record, &gone);
 
 	reason[0] = '\0';
-	for (size_t at = 0; result == LINK_DONE && !reason[0] && at < gone.records.length;) {
-		struct bytes record = {gone.records.data + at,
-				       (size_t)load_int32(gone.records.data + at)};
-		bool found = false;
-
-		at += record.length;
-		result = find_overflow(link, record, &found);
-		if (result == LINK_DONE && found)
-			give_reason(record, reason, size);
-	}
+	if (result == LINK_DONE)
+		result = judge_gone(link, &gone, &edited, reason, size);
+	if (result == LINK_DONE && !reason[0])
+		result = remove_edited(link, &edited);
 	bson_destroy(command);
 	buffer_fini(&gone.records);
 	namespace_cache_free(gone.namespaces);
@@ -408,11 +482,12 @@ static enum link_result judge_other(struct link *link, struct bytes record, char
 /* Whose the overflow is. */
 
 struct owners {
-	struct buffer key;   /* {_id}: this target's */
-	struct bytes name;   /* the overflow's */
-	struct buffer other; /* a record of another's that names it; empty: none */
-	bool own;            /* this target's record names it */
-	bool readable;       /* the records are */
+	struct buffer key;         /* {_id}: this target's */
+	struct bytes name;         /* the overflow's */
+	struct buffer other;       /* a record of another's that names it; empty: none */
+	bool own;                  /* this target's record names it */
+	bool readable;             /* the records are */
+	enum overflow_owner owner; /* what follows */
 };
 
 static void take_owner(void *context, struct bytes record)
@@ -494,39 +569,43 @@ static enum link_result main_exists(struct link *link, const struct mover_target
 	return result;
 }
 
-/* Nothing is recorded: overflow that lies there beside no main collection may be anybody's. */
-static enum link_result judge_unrecorded(struct link *link, struct mover_target *target)
+/* Nothing is recorded, or may be read: then documents tell, whose states name what lies there. What
+ * no document refers to may be anybody's: one that is being restored, too. */
+static enum link_result judge_unrecorded(struct link *link, const struct mover_target *target,
+					 struct owners *owners, char *reason, size_t size)
 {
-	auto_buffer struct buffer now = {0};
-	size_t start = writer_open(&now);
-	bool there, overflow = false;
-	enum link_result result = main_exists(link, target, &there);
+	enum referrers found;
+	char other[100];
+	enum link_result result;
 
-	write_layout(&now, target);
-	writer_close(&now, start);
-	if (result == LINK_DONE && !there)
-		result = find_overflow(link, buffer_view(&now), &overflow);
-	if (result == LINK_DONE)
-		atomic_store(&target->owner, overflow ? OWNER_OPEN : OWNER_THIS);
+	owners->owner = OWNER_LIKELY;
+	if (target->owner == OWNER_THIS || target->owner == OWNER_LIKELY)
+		return LINK_DONE; /* it was known before; somebody took the record away */
+	result = referrers_find(link, target, &found, other, sizeof(other));
+	if (found == REFERRERS_UNKNOWN)
+		owners->owner = OWNER_OPEN;
+	if (result == LINK_DONE && found == REFERRERS_OTHER)
+		snprintf(reason, size,
+			 "documents of '%.60s' refer to its overflow '%.40s.%.50s', and no record "
+			 "says that this is the rule's: correct the namespace, the array or the "
+			 "overflow in the file",
+			 other, target->overflow_database, target->overflow_collection);
 	return result;
 }
 
 /* Of an empty overflow another's record takes nothing away. */
-static enum link_result judge_recorded_other(struct link *link, struct mover_target *target,
+static enum link_result judge_recorded_other(struct link *link, const struct mover_target *target,
 					     const struct owners *owners, char *reason, size_t size)
 {
 	bool overflow = false;
 	enum link_result result = find_overflow(link, buffer_view(&owners->other), &overflow);
 
-	if (result != LINK_DONE)
-		return result;
-	atomic_store(&target->owner, overflow ? OWNER_OTHER : OWNER_OPEN);
-	if (overflow)
+	if (result == LINK_DONE && overflow)
 		say_other(target, buffer_view(&owners->other),
 			  ", whose elements would be taken for garbage: correct the namespace, the "
 			  "array or the overflow in the file",
 			  reason, size);
-	return LINK_DONE;
+	return result;
 }
 
 static void warn_of_rights(struct link *link)
@@ -541,33 +620,70 @@ static void warn_of_rights(struct link *link)
 			RULE_RECORD_DATABASE, link_error(link)->message);
 }
 
-static enum link_result judge_owner(struct link *link, struct mover_target *target,
+static enum link_result judge_owner(struct link *link, const struct mover_target *target,
 				    struct owners *owners, char *reason, size_t size)
 {
 	enum link_result result = find_owners(link, target, owners);
 
 	reason[0] = '\0';
-	if (result == LINK_REFUSED) {
+	owners->readable = result == LINK_DONE;
+	owners->owner = owners->own ? OWNER_THIS : OWNER_OPEN;
+	if (result == LINK_REFUSED)
 		warn_of_rights(link);
-		atomic_store(&target->owner, OWNER_OPEN);
-		return LINK_DONE;
-	}
-	if (result != LINK_DONE)
+	if (result == LINK_LOST)
 		return result;
-	owners->readable = true;
 	if (owners->other.length > 0)
 		return judge_recorded_other(link, target, owners, reason, size);
-	atomic_store(&target->owner, owners->own ? OWNER_THIS : OWNER_OPEN);
-	return LINK_DONE;
+	return owners->own ? LINK_DONE : judge_unrecorded(link, target, owners, reason, size);
 }
 
 must_check enum link_result rule_record_own(struct link *link, struct mover_target *target,
 					    char *reason, size_t size)
 {
 	struct owners owners = {0};
+	enum overflow_owner before = target->owner;
 	enum link_result result = judge_owner(link, target, &owners, reason, size);
 
+	/* Another thread may have recorded it meanwhile. */
+	if (result == LINK_DONE)
+		(void)atomic_compare_exchange_strong(&target->owner, &before,
+						     reason[0] ? OWNER_OTHER : owners.owner);
 	owners_fini(&owners);
+	return result;
+}
+
+bool rule_record_open(const struct mover_target *target, char *reason, size_t size)
+{
+	if (target->owner != OWNER_OPEN)
+		return false;
+	snprintf(reason, size,
+		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' refers to, "
+		 "and no record says whose it is: nothing is moved there, and nothing of it "
+		 "removed; correct the file, or remove what nobody needs",
+		 target->overflow_database, target->overflow_collection, target->database,
+		 target->collection);
+	return true;
+}
+
+must_check enum link_result rule_record_renamed(struct link *link,
+						const struct mover_target *target, char *reason,
+						size_t size)
+{
+	enum referrers found = REFERRERS_EMPTY;
+	char other[100];
+	bool there;
+	enum link_result result = main_exists(link, target, &there);
+
+	reason[0] = '\0';
+	if (result == LINK_REFUSED)
+		return LINK_DONE;
+	if (result == LINK_DONE && !there)
+		result = referrers_find(link, target, &found, other, sizeof(other));
+	if (result == LINK_DONE && found == REFERRERS_OTHER)
+		snprintf(reason, size,
+			 "the collection is gone, and documents of '%.80s' refer to its overflow: "
+			 "give it its name back, or remove the overflow where nobody needs it",
+			 other);
 	return result;
 }
 
@@ -580,79 +696,111 @@ must_check enum link_result rule_record_collects(struct link *link, struct mover
 
 /* An empty overflow that another's record names: a rule that was edited before it moved anything,
  * or one that another Spillway is about to fill. */
-static enum link_result take_over(struct link *link, struct mover_target *target,
-				  const struct owners *owners, char *reason, size_t size)
+static enum link_result take_over(struct link *link, const struct mover_target *target,
+				  struct owners *owners, char *reason, size_t size)
 {
-	auto_buffer struct buffer key = {0};
-	size_t start = writer_open(&key);
-	struct element id;
 	bool others;
 	enum link_result result = neighbours_find(link, &others);
 
-	if (result != LINK_DONE)
+	if (result == LINK_DONE && !others)
+		result = remove_named(link, buffer_view(&owners->other));
+	owners->owner = OWNER_LIKELY;
+	if (result == LINK_LOST || (result == LINK_DONE && !others))
 		return result;
-	if (others || !document_find(buffer_view(&owners->other), "_id", &id)) {
-		say_other(
-			target, buffer_view(&owners->other),
-			"; it is empty, but another Spillway is connected or that can't be asked: "
-			"stop it, or name another overflow",
-			reason, size);
-		return LINK_DONE;
-	}
-	writer_element(&key, &id);
-	writer_close(&key, start);
-	result = remove_record(link, buffer_view(&key));
-	if (result == LINK_DONE)
-		atomic_store(&target->owner, OWNER_THIS);
-	return result;
+	say_other(target, buffer_view(&owners->other),
+		  others ? "; it is empty, but another Spillway is connected or that can't be "
+			   "asked: stop it, or name another overflow"
+			 : "; it is empty, but the account may not remove that record",
+		  reason, size);
+	return LINK_DONE;
 }
 
 /* Two that began at the same time both see the other's record: neither holds. */
-static enum link_result look_again(struct link *link, struct mover_target *target, char *reason,
-				   size_t size)
+static enum link_result look_again(struct link *link, const struct mover_target *target,
+				   char *reason, size_t size)
 {
 	struct owners owners = {0};
 	enum link_result result = find_owners(link, target, &owners);
 
 	if (result == LINK_DONE && owners.other.length > 0) {
 		say_other(target, buffer_view(&owners.other), ", just now", reason, size);
-		atomic_store(&target->owner, OWNER_OTHER);
 		result = rule_record_remove(link, target);
 	}
 	owners_fini(&owners);
 	return result;
 }
 
-/* Nobody else's documents lie in the overflow. `reason` where they may. */
-static enum link_result hold_overflow(struct link *link, struct mover_target *target, char *reason,
-				      size_t size)
+/* What finds an overflow's records. Once; on a replica set no secondary that is down is waited for.
+ */
+static enum link_result make_index(struct link *link)
+{
+	static atomic_bool made;
+	bson_t *command;
+	enum link_result result;
+
+	if (atomic_load(&made))
+		return LINK_DONE;
+	command = BCON_NEW("createIndexes", BCON_UTF8(RULE_RECORD_COLLECTION), "indexes", "[", "{",
+			   "key", "{", "layout.overflow", BCON_INT32(1), "}", "name",
+			   BCON_UTF8("layout.overflow_1"), "}", "]");
+	if (!link_standalone(link))
+		BCON_APPEND(command, "commitQuorum", BCON_INT32(1));
+	result = link_run(link, RULE_RECORD_DATABASE,
+			  (struct bytes){bson_get_data(command), command->len});
+	bson_destroy(command);
+	atomic_store(&made, result != LINK_LOST);
+	return result;
+}
+
+/* As it is now; what nobody knows to be the rule's is not claimed by a record. */
+static enum link_result write_down(struct link *link, const struct mover_target *target,
+				   enum rule_record compared, struct owners *owners, char *reason,
+				   size_t size)
+{
+	bool known = owners->owner == OWNER_THIS;
+	enum link_result result = LINK_DONE;
+
+	if (!owners->readable || owners->owner == OWNER_OPEN)
+		return LINK_DONE;
+	if (!known || compared != RULE_RECORD_SAME)
+		result = write_record(link, target);
+	if (result == LINK_REFUSED)
+		warn_of_rights(link);
+	if (result == LINK_DONE)
+		owners->owner = OWNER_THIS;
+	if (result == LINK_DONE && compared == RULE_RECORD_NONE)
+		result = look_again(link, target, reason, size);
+	if (result == LINK_DONE && !reason[0])
+		result = make_index(link);
+	return result;
+}
+
+static void tell_open(struct mover_target *target)
+{
+	char reason[sizeof(target->reason)];
+
+	if (rule_record_open(target, reason, sizeof(reason)) &&
+	    !atomic_exchange(&target->left_logged, true))
+		log_warning("mover: %s", reason);
+}
+
+/* Nobody else's documents lie in the overflow, and the record says whose it is. `reason` where they
+ * may. */
+static enum link_result record(struct link *link, struct mover_target *target,
+			       enum rule_record compared, char *reason, size_t size)
 {
 	struct owners owners = {0};
 	enum link_result result = judge_owner(link, target, &owners, reason, size);
 
 	if (result == LINK_DONE && !reason[0] && owners.other.length > 0)
 		result = take_over(link, target, &owners, reason, size);
-	else if (result == LINK_DONE && !reason[0] && owners.readable && !owners.own)
-		result = judge_unrecorded(link, target);
-	if (result == LINK_DONE && reason[0])
-		atomic_store(&target->owner, OWNER_OTHER);
+	if (result == LINK_DONE && !reason[0])
+		result = write_down(link, target, compared, &owners, reason, size);
+	if (result != LINK_LOST)
+		atomic_store(&target->owner, reason[0] ? OWNER_OTHER : owners.owner);
+	tell_open(target);
 	owners_fini(&owners);
-	return result;
-}
-
-/* As it is now; what nobody knows to be the rule's is not claimed by a record. */
-static enum link_result record(struct link *link, struct mover_target *target,
-			       enum rule_record compared, char *reason, size_t size)
-{
-	enum link_result result = hold_overflow(link, target, reason, size);
-
-	if (result != LINK_DONE || reason[0] || compared == RULE_RECORD_SAME ||
-	    target->owner != OWNER_THIS)
-		return result;
-	result = write_record(link, target);
-	return result == LINK_DONE && compared == RULE_RECORD_NONE
-		       ? look_again(link, target, reason, size)
-		       : result;
+	return result == LINK_LOST ? result : LINK_DONE;
 }
 
 must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
@@ -665,6 +813,11 @@ must_check enum link_result rule_record_hold(struct link *link, struct mover_tar
 	enum link_result result = find_record(link, target, &document, &found);
 
 	reason[0] = '\0';
+	if (result == LINK_REFUSED) {
+		warn_of_rights(link);
+		result = LINK_DONE;
+		found = false;
+	}
 	if (result == LINK_DONE && found) {
 		body = link_steal_body(link);
 		compared = compare(document, target);
@@ -674,9 +827,5 @@ must_check enum link_result rule_record_hold(struct link *link, struct mover_tar
 	}
 	if (result == LINK_DONE && !reason[0] && !target->read_only)
 		result = record(link, target, compared, reason, size);
-	if (result != LINK_REFUSED)
-		return result;
-	warn_of_rights(link);
-	atomic_store(&target->owner, OWNER_OPEN);
-	return LINK_DONE;
+	return result;
 }

@@ -20,10 +20,17 @@
 must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
 					     char *reason, size_t size);
 
-/* Asks the records whose the overflow is, and notes it in the target; `reason` says where it is
- * another's. */
+/* Asks the records whose the overflow is, then documents, and notes it in the target; `reason` says
+ * where it is another's. */
 must_check enum link_result rule_record_own(struct link *link, struct mover_target *target,
 					    char *reason, size_t size);
+/* Nobody knows whose: nothing may be moved there; `reason` says so. */
+bool rule_record_open(const struct mover_target *target, char *reason, size_t size);
+/* The main collection is missing, and another's documents refer to the overflow; `reason` names it.
+ */
+must_check enum link_result rule_record_renamed(struct link *link,
+						const struct mover_target *target, char *reason,
+						size_t size);
 /* May what no document refers to be collected? Only where the overflow is known to be this rule's,
  * and the main collection is there: what a client drops is tended at once. */
 must_check enum link_result rule_record_collects(struct link *link, struct mover_target *target,
@@ -49,6 +56,8 @@ must_check enum link_result rule_record_remove(struct link *link,
 must_check enum link_result rule_record_find_targets(struct link *link, struct target_set *targets,
 						     struct rule_set *rules,
 						     const struct rule *rule);
-/* Looks for overflow of rules that are gone. `reason` is empty where there is none. */
+/* Looks for overflow of rules that are gone. `reason` is empty where there is none. Records of a
+ * rule whose array was edited before it moved anything are removed, unless another Spillway is
+ * connected. */
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
 						  char *reason, size_t size);

@@ -63,6 +63,7 @@ struct undoing {
 	bool dropped;      /* the target's overflow is gone */
 	bool refused;      /* some documents stayed */
 	bool second;       /* the walk that looks for what was moved again */
+	bool connected;    /* another Spillway is: nothing is dropped in this run */
 };
 
 /* Every document with a state; those of other rules alone come along. */
@@ -230,13 +231,21 @@ static enum link_result drop_overflow(struct job *job, const struct mover_target
 	return result;
 }
 
+/* Once one is seen no further namespace waits for its end. */
+static enum link_result look_for_others(struct job *job)
+{
+	struct undoing *undoing = job->context;
+
+	return undoing->connected ? LINK_DONE : neighbours_find(job->link, &undoing->connected);
+}
+
 static enum link_result finish_overflow(struct job *job, const struct mover_target *target)
 {
 	auto_free char *name =
 		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
 	struct undoing *undoing = job->context;
-	bool documents = false, connected;
-	enum link_result result = neighbours_find(job->link, &connected);
+	bool documents = false;
+	enum link_result result = look_for_others(job);
 
 	if (result == LINK_DONE)
 		result = find_any(job, target, &documents);
@@ -250,11 +259,11 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 	/* A mover that has just stored a batch would link it although it is gone: nothing is
 	 * dropped while one may be at work. Before and behind: one may have stored something and be
 	 * gone, or be back. */
-	if (result == LINK_DONE && !connected)
-		result = neighbours_find(job->link, &connected);
+	if (result == LINK_DONE)
+		result = look_for_others(job);
 	if (result != LINK_DONE)
 		return result;
-	if (!connected) {
+	if (!undoing->connected) {
 		undoing->dropped = true;
 		return drop_overflow(job, target);
 	}
@@ -284,6 +293,8 @@ static enum link_result begin(struct job *job, struct mover_target *target, bool
 	char reason[320];
 	enum link_result result = rule_record_own(job->link, target, reason, sizeof(reason));
 
+	if (result == LINK_DONE && !reason[0])
+		result = rule_record_renamed(job->link, target, reason, sizeof(reason));
 	*may = result == LINK_DONE && !reason[0];
 	if (result == LINK_DONE && reason[0])
 		report_document(job, target, &others, NULL, reason);
@@ -299,7 +310,7 @@ static enum link_result clear(struct job *job, struct mover_target *target)
 	const struct undoing *undoing = job->context;
 	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
 
-	if (undoing->proven && target->owner == OWNER_OPEN)
+	if (undoing->proven && target->owner != OWNER_OTHER)
 		atomic_store(&target->owner, OWNER_THIS);
 	return result == LINK_DONE && target->owner == OWNER_THIS ? clear_overflow(job, target)
 								  : result;

@@ -447,7 +447,8 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 	if (fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH) == LINK_LOST)
 		return LINK_LOST;
 	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),
-					bytes_of(target->collection), reason, sizeof(reason));
+					bytes_of(target->collection), reason, sizeof(reason)) ||
+			   rule_record_open(target, reason, sizeof(reason));
 	if (verifying->unfit) {
 		job_report_add(&job->report, &unfit, name, NULL, reason);
 		return LINK_DONE;

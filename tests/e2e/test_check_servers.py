@@ -256,6 +256,7 @@ def test_the_role_that_is_printed_is_enough(guarded):
         with guarded.client() as administrator:
             wait_for(lambda: "_spill" in administrator.shop.books.find_one(), "a move")
             assert administrator.spillway.rules.count_documents({}) == 2
+            assert "layout.overflow_1" in administrator.spillway.rules.index_information()
         spillway.stop(20)
         for command in ("migrate", "verify", "undo"):
             execute = ["--execute"] if command != "verify" else []

@@ -35,7 +35,7 @@ def test_what_is_removed_was_found_on_the_same_connection():
             return True
 
         def hook(request):
-            looked = request.name == "find" and request.get("projection._spill")
+            looked = crash.step_of(request) == ("garbage", "find", "books", "all")
             return close_after if looked and not restarts else None
 
         crash.seed(direct)

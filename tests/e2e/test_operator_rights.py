@@ -25,6 +25,8 @@ def accounts():
         "no record": [*common, privilege("shop", "tails", ALL)],
         "no drop": [*common, privilege("shop", "tails", ALL[:-1]), privilege("spillway", "rules", ALL)],
         "no removal": [*common, privilege("shop", "tails", [each for each in ALL if each != "remove"])],
+        "blind": [*common[1:], privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
+        "records read": [*common, privilege("shop", "tails", ALL), privilege("spillway", "rules", ["find"])],
         "astray": [*common, privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
         "reader": [privilege("shop", "", ["find", "listIndexes", "listCollections"]), privilege("spillway", "rules", ["find"])],
         "other": [privilege("shop", "others", ALL), privilege("shop", "more", ALL), *common[1:],
@@ -71,19 +73,52 @@ def test_without_the_record_all_but_resume_works(cluster, shop):
     assert shop.list_collection_names() == ["books"]
 
 
-def test_without_the_record_no_orphans_are_collected(cluster, shop):
+WRONG = {**RULE, "namespace": "shop.others", "sweep": "100ms", "settle": "5ms", "quiet": "5ms"}
+
+
+def sweep_twice(spillway):
+    before = spillway.metrics()["spillway_sweeps_total"]
+    wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= before + 2, "two sweeps")
+
+
+def test_without_the_record_nothing_of_anothers_is_collected(cluster, shop):
+    """The rule's own collection has documents with the same _ids; the other's may not be read."""
     with operating(cluster, "no record") as operator:
         operator.run("migrate", "--execute", code=0)
     before = shop.command("dbHash", collections=["tails"])["md5"]
-    shop.others.insert_one({"_id": 1, "list": [0]})
-    wrong = {**RULE, "namespace": "shop.others", "sweep": "100ms"}
-    with Spillway([cluster.primary], [wrong], {"upstream": upstream(cluster, "astray")}) as spillway:
-        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 2, "two sweeps")
+    shop.others.insert_many({"_id": i, "list": [0]} for i in (1, 2))
+    with Spillway([cluster.primary], [WRONG], {"upstream": upstream(cluster, "blind")}) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **ADMINISTRATOR) as through:
+            through.shop.others.update_one({"_id": 2}, {"$push": {"list": {"$each": list(range(9))}}})
+            sweep_twice(spillway)
+            wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 0, "the mover to rest")
+            assert through.shop.others.find_one({"_id": 2})["list"] == [0, *range(9)]
             through.shop.others.delete_one({"_id": 1})
+            sweep_twice(spillway)
             through.shop.others.drop()
         assert "overflow of documents that are gone is not collected" in spillway.said()
+        assert "nothing is moved there" in spillway.said()
     assert shop.command("dbHash", collections=["tails"])["md5"] == before
+
+
+def test_without_the_record_documents_of_another_refuse_the_rule(cluster, shop):
+    with operating(cluster, "no record") as operator:
+        operator.run("migrate", "--execute", code=0)
+    spillway = Spillway([cluster.primary], [WRONG], {"upstream": upstream(cluster, "astray")})
+    try:
+        assert "documents of 'shop.books' refer to its overflow 'shop.tails'" in spillway.refuses_to_start()
+    finally:
+        spillway.__exit__()
+
+
+def test_a_record_that_may_not_be_changed_says_whose_the_overflow_is(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        operator.run("migrate", "--execute", code=0)
+    shop.books.delete_one({"_id": 3})
+    changed = {**RULE, "threshold": 4, "sweep": "100ms"}
+    with Spillway([cluster.primary], [changed], {"upstream": upstream(cluster, "records read")}):
+        wait_for(lambda: not shop.tails.find_one({"book": 3}), "the orphans to go")
+    assert shop.client.spillway.rules.find_one()["limits"]["threshold"] == 3
 
 
 def test_an_overflow_that_may_not_be_dropped_is_said(cluster, shop):

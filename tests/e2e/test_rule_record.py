@@ -50,6 +50,8 @@ def test_what_is_recorded(shop):
         "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
         "layout": {"overflow": "shop.tails", "kind": "batches", "link": "book", "array": "part", "flag": "outlier"},
         "limits": {"threshold": 3, "max_bytes": 1024**2, "when_outlier": "keep", "size": 4, "batch_bytes": 256 * 1024}}
+    asked = shop.client.spillway.rules.find({"layout.overflow": "shop.tails"}).explain()
+    assert asked["queryPlanner"]["winningPlan"]["inputStage"]["stage"] == "IXSCAN", "each namespace asks so"
 
 
 def test_a_rule_that_is_gone(cluster, shop):
@@ -166,6 +168,67 @@ def test_two_files_and_one_overflow(cluster, shop):
         assert "another Spillway is connected" in refusal(cluster, [FILMS]), "it is empty, but not for long"
     starts(cluster, [FILMS])  # a rule that was edited before it moved anything
     assert [each["_id"]["namespace"] for each in shop.client.spillway.rules.find()] == ["shop.films"]
+
+
+PATTERN = {**EAGER, "namespace": "shop.b*", "sweep": "50ms", "overflow": {**RULE["overflow"], "collection": "{collection}_tails"}}
+
+
+def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop):
+    shop.client.drop_database("shop")
+    names = ["b0", "b1", "b2"]
+    records = shop.client.spillway.rules
+    for name in names:
+        shop[name].insert_one({"_id": 1, "items": [1, 2]})
+    with Spillway([cluster.primary], [{**PATTERN, "array": "item"}]):
+        wait_for(lambda: records.count_documents({"_id.array": "item"}) == 3, "records")
+    records.insert_one({"_id": {"namespace": "shop.others", "array": "item"}, "layout": {"overflow": "shop.others_tails"}})
+    with Spillway([cluster.primary], [{**PATTERN, "array": "items"}]) as edited:
+        with pymongo.MongoClient("127.0.0.1", edited.port, directConnection=True) as through:
+            for name in names:
+                through.shop[name].update_one({"_id": 1}, {"$push": {"items": {"$each": [3, 4, 5]}}})
+                wait_for(lambda: "_spill" in shop[name].find_one(), "a move")  # pylint: disable=cell-var-from-loop
+        assert edited.metrics()["spillway_unfit_namespaces"] == 0
+    assert [each["_id"]["namespace"] for each in records.find({"_id.array": "item"})] == ["shop.others"], "of no rule in the file"
+    assert "under rule 'books', which is gone" in refusal(cluster, [{**PATTERN, "array": "item"}]), "it has moved something now"
+
+
+def sweeps(cluster, rule):
+    with Spillway([cluster.primary], [{**rule, "gc_delay": "0s", "sweep": "50ms"}]) as spillway:
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 3, "sweeps")
+        return spillway.said()
+
+
+def test_overflow_that_no_record_names(cluster, shop):
+    """Restored without the records: documents that refer to it prove whose it is."""
+    shop.films.insert_one({"_id": 1, "list": list(range(9))})
+    shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(9), "p": 0, "i": 1}, "part": [1]})
+    stored = list(shop.tails.find())
+    records = shop.client.spillway.rules
+    records.drop()
+    for wrong in (FILMS, {**EAGER, "array": "other"}):
+        assert "documents of 'shop.books' refer to its overflow 'shop.tails'" in refusal(cluster, [wrong])
+    shop.client.admin.command("renameCollection", "shop.books", to="elsewhere.books", dropTarget=True)
+    assert "no record says whose it is: nothing is moved there" in sweeps(cluster, FILMS)
+    with Operator(cluster, [FILMS]) as wrong:
+        for command in (("migrate", "--execute"), ("verify", "--repair", "--execute"), ("undo", "--execute")):
+            wrong.run(*command, code=1)
+    assert list(shop.tails.find()) == stored and "_spill" not in shop.films.find_one() and not records.find_one()
+    shop.client.admin.command("renameCollection", "elsewhere.books", to="shop.books")
+    sweeps(cluster, EAGER)
+    assert [each["_id"]["namespace"] for each in records.find()] == ["shop.books"]
+    assert [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to goes again"
+
+
+def test_a_record_that_goes_while_it_is_served(cluster, shop):
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            shop.client.drop_database("spillway")
+            through.shop.books.drop()  # all is judged again
+            shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(9), "p": 0, "i": 1}, "part": [1]})
+            through.shop.books.insert_one({"_id": 2, "list": list(range(9))})
+            wait_for(lambda: "_spill" in shop.books.find_one(), "a move")
+            wait_for(lambda: not shop.tails.find_one({"book": "gone"}), "the orphan to go")
+    assert shop.client.spillway.rules.find_one()["_id"]["namespace"] == "shop.books"
 
 
 def test_other_limits(cluster, shop):

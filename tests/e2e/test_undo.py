@@ -194,16 +194,47 @@ def test_a_collection_that_somebody_dropped(cluster, operator, shop):
     for recorded in (False, True):
         if recorded:
             shop.client.spillway.rules.insert_many(records)
-        assert found(operator.run("verify", "--repair", "--execute", code=1)) == {("V3", "garbage"): 1}
+        unknown = [] if recorded else [("unfit", "unfinished")]
+        assert list(found(operator.run("verify", "--repair", "--execute", code=1))) == [*unknown, ("V3", "garbage")]
         assert shop.command("dbHash", collections=["tails"])["md5"] == left
     operator.run("undo", "--execute", code=0)
     assert "tails" not in shop.list_collection_names()
     assert shop.client.spillway.rules.count_documents({}) == 0
 
 
+@pytest.mark.parametrize("recorded", [True, False])
+def test_a_collection_that_somebody_renamed(operator, shop, recorded):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(3))
+    operator.run("migrate", "--execute", code=0)
+    if not recorded:
+        shop.client.drop_database("spillway")
+    shop.books.rename("archive")
+    stored = list(shop.tails.find())
+    report = operator.run("undo", "--execute", code=1)
+    assert "documents of 'shop.archive' refer to its overflow" in report["findings"][0]["examples"][0]["detail"]
+    assert list(shop.tails.find()) == stored
+    shop.archive.rename("books")
+    assert operator.run("undo", "--execute", code=0)["documents"] == 3
+    assert shop.list_collection_names() == ["books"]
+
+
+PATTERN = {**FLAGGED, "namespace": "shop.b*", "overflow": {**FLAGGED["overflow"], "collection": "{collection}_tails"}}
+
+
+def test_another_spillway_is_waited_for_once(cluster, shop):
+    names = [f"b{i}" for i in range(4)]
+    for name in names:
+        shop[name].insert_one({"_id": 1, "list": list(range(9))})
+    with Operator(cluster, [PATTERN]) as of_pattern, Spillway([cluster.primary], [{**PATTERN, "threshold": 100}]):
+        of_pattern.run("migrate", "--execute", code=0)
+        before = shop.command("serverStatus")["metrics"]["aggStageCounters"]["$currentOp"]
+        assert found(of_pattern.run("undo", "--execute", code=1)) == {("kept", "unfinished"): 4}
+        asked = shop.command("serverStatus")["metrics"]["aggStageCounters"]["$currentOp"] - before
+    assert 1 < asked <= 17, "sixteen times for all of them, not for each"
+
+
 def test_collections_of_a_pattern_that_somebody_dropped(cluster, shop):
-    pattern = {**FLAGGED, "namespace": "shop.b*", "overflow": {**FLAGGED["overflow"], "collection": "{collection}_tails"}}
-    with Operator(cluster, [pattern]) as of_pattern:
+    with Operator(cluster, [PATTERN]) as of_pattern:
         for name in ("books", "brooks"):
             shop[name].insert_one({"_id": 1, "list": list(range(9))})
         of_pattern.run("migrate", "--execute", code=0)

@@ -194,8 +194,8 @@ def step_of(request):
     about, kind = None, None
     if request.name == "find":
         about = _one(request)
-        if about is None and request.get("projection._spill"):
-            about = "garbage"
+        if about is None and request.get("projection._spill") and not request.get("filter._spill"):
+            about = "garbage"  # with a filter it asks at the start who refers to the overflow
         elif about is None and request.get("filter.book.$in"):
             about = "garbage"
         kind = "last" if request.get("limit") else "all"
