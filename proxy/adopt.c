@@ -226,7 +226,8 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 				  .rule = target->rule,
 				  .target = target,
 				  .plan = split->plan,
-				  .open = {.number = split->count}};
+				  .open = {.number = split->count},
+				  .adopted = true};
 	enum link_result result = link_begin(job->link);
 
 	*taken = false;

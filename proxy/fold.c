@@ -78,17 +78,34 @@ static void take_batch(void *context, struct bytes batch)
 		gather_elements(gathering, array, position);
 }
 
+/* The document stays as it is then, with a total that nobody else has kept. */
+static bool is_counted(const struct job *job, const struct element *state)
+{
+	return job->leaves && own_total_is_kept(job->rule, state);
+}
+
+static void write_count(struct buffer *out, const char *name, const struct gathering *gathering)
+{
+	int64_t count = gathering->plan.length + gathering->length;
+
+	if (count <= INT32_MAX)
+		writer_int32(out, name, (int32_t)count);
+	else
+		writer_int64(out, name, count);
+}
+
 /* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
  */
-static void write_fields(const struct rule *rule, struct buffer *out, const struct element *state,
+static void write_fields(const struct job *job, struct buffer *out, const struct element *state,
 			 enum own_field_end wanted)
 {
 	struct element value;
 
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-		const char *name = own_field_name(rule, field);
+		const char *name = own_field_name(job->rule, field);
 
-		if (!name || own_field_end(rule, field, state, &value) != wanted)
+		if (!name || own_field_end(job->rule, field, state, &value) != wanted ||
+		    (field == OWN_TOTAL && is_counted(job, state)))
 			continue;
 		if (wanted == OWN_FIELD_RETURNS)
 			writer_renamed(out, name, &value);
@@ -97,12 +114,14 @@ static void write_fields(const struct rule *rule, struct buffer *out, const stru
 	}
 }
 
-static void write_returning(const struct rule *rule, struct buffer *out,
-			    const struct element *state)
+static void write_returning(const struct job *job, struct buffer *out,
+			    const struct gathering *gathering, const struct element *state)
 {
 	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
 
-	write_fields(rule, out, state, OWN_FIELD_RETURNS);
+	write_fields(job, out, state, OWN_FIELD_RETURNS);
+	if (is_counted(job, state))
+		write_count(out, own_field_name(job->rule, OWN_TOTAL), gathering);
 	if (out->length == empty)
 		out->length = before;
 	else
@@ -141,11 +160,28 @@ static void write_changes(const struct job *job, struct buffer *out,
 
 	write_push(gathering, out);
 	require(document_find(states, job->rule->key, &state));
-	write_returning(job->rule, out, &state);
+	write_returning(job, out, gathering, &state);
 	unset = writer_open_document(out, "$unset");
 	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
-	write_fields(job->rule, out, &state, OWN_FIELD_GOES);
+	write_fields(job, out, &state, OWN_FIELD_GOES);
 	writer_close(out, unset);
+}
+
+/* The whole state as it was; where elements are counted, as many in the document, too. */
+static void write_guard(const struct job *job, struct buffer *out,
+			const struct gathering *gathering, const struct element *states)
+{
+	struct element state;
+	size_t condition;
+
+	command_equal(out, "_id", gathering->plan.id.type, gathering->plan.id.value);
+	command_equal(out, "_spill", states->type, states->value);
+	require(document_find(states->value, job->rule->key, &state));
+	if (!is_counted(job, &state))
+		return;
+	condition = writer_open_document(out, job->rule->array);
+	writer_int64(out, "$size", gathering->plan.length);
+	writer_close(out, condition);
 }
 
 /* I2. `folded`: the guard held. */
@@ -161,8 +197,7 @@ static enum link_result put_back(struct job *job, struct mover_target *target,
 	updates = writer_open_array(&out, "updates");
 	update = writer_open_document(&out, "0");
 	part = writer_open_document(&out, "q");
-	command_equal(&out, "_id", gathering->plan.id.type, gathering->plan.id.value);
-	command_equal(&out, "_spill", states->type, states->value);
+	write_guard(job, &out, gathering, states);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
 	write_changes(job, &out, gathering, states->value);

@@ -54,6 +54,7 @@ struct job {
 	int64_t told; /* when progress was shown last */
 	int64_t lag;  /* of the slowest secondary, milliseconds; -1: not known */
 	bool shown;   /* a line of progress stands on the terminal */
+	bool leaves;  /* what is folded is left for good */
 };
 
 struct job_command {

@@ -242,6 +242,31 @@ static void write_flag(struct pass_state *pass, struct buffer *out)
 	writer_close(out, literal);
 }
 
+static void write_total_kept(struct buffer *out, const char *value)
+{
+	bson_t *kept = BCON_NEW("$cond", "[", "{", "$eq", "[", "{", "$type", BCON_UTF8(value), "}",
+				BCON_UTF8("missing"), "]", "}", BCON_UTF8("$$REMOVE"),
+				BCON_BOOL(true), "]");
+
+	writer_document(out, OWN_TOTAL_KEPT, (struct bytes){bson_get_data(kept), kept->len});
+	bson_destroy(kept);
+}
+
+/* Of a document that was split by hand, total and reference belong to the split: the one would grow
+ * old in the state, the other name nothing when the array is whole. */
+static void write_one_before(struct pass_state *pass, struct buffer *out, enum own_field field)
+{
+	const char *name = own_field_name(pass->rule, field);
+	auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
+
+	if (!name || (pass->adopted && field == OWN_REFERENCE))
+		return;
+	if (pass->adopted && field == OWN_TOTAL)
+		write_total_kept(out, value);
+	else
+		writer_string(out, own_field_key(field), value);
+}
+
 /* What stood there before this generation's first M4, so that folding back restores it. */
 static void write_before(struct pass_state *pass, struct buffer *out)
 {
@@ -253,13 +278,8 @@ static void write_before(struct pass_state *pass, struct buffer *out)
 	list = writer_open_array(out, "$ifNull");
 	writer_string(out, "0", state);
 	before = writer_open_document(out, "1");
-	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++) {
-		const char *name = own_field_name(pass->rule, each);
-		auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
-
-		if (name)
-			writer_string(out, own_field_key(each), value);
-	}
+	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++)
+		write_one_before(pass, out, each);
 	writer_close(out, before);
 	writer_close(out, list);
 	writer_close(out, field);

@@ -98,6 +98,15 @@ enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 	return OWN_FIELD_RETURNS;
 }
 
+bool own_total_is_kept(const struct rule *rule, const struct element *state)
+{
+	struct element before, kept;
+
+	return own_field_name(rule, OWN_TOTAL) && state->type == BSON_BYTE_DOCUMENT &&
+	       document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT &&
+	       document_find(before.value, OWN_TOTAL_KEPT, &kept);
+}
+
 bool own_field_may_be(enum own_field field, uint8_t type)
 {
 	switch (type) {

@@ -284,6 +284,31 @@ def test_neither_flag_nor_counter(cluster, shop):
     assert list(why) == [1] and "nothing tells" in why[1]
 
 
+def test_a_count_that_was_adopted_is_right_afterwards(cluster, shop):
+    """Whatever was pushed meanwhile; who writes the array anew gets a document without one."""
+    rule = {**COUNTED, "settle": "10ms", "reference": {"field": "ref", "format": "{_id}_tails"}}
+    for i in ("rests", "pushed", "waits", "edited"):
+        split(shop, i, list(range(12)), total=12.0, parts=Int64(3), ref=f"{i}_tails")
+    split(shop, "none", list(range(12)))
+    with Operator(cluster, [rule]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        with Spillway([cluster.primary], [{**rule, "sweep": "off"}]) as spillway:
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+                client.shop.books.update_one({"_id": "pushed"}, {"$push": {"list": {"$each": [12, 13]}}})
+                client.shop.books.update_one({"_id": "edited"}, {"$pull": {"list": 5}})
+                for i, total in (("pushed", 14), ("edited", 11)):
+                    wait_for(lambda: (shop.books.find_one({"_id": i}).get("total"),  # pylint: disable=cell-var-from-loop
+                                      len(shop.books.find_one({"_id": i})["list"])) == (total, 3), f"{i} to rest")  # pylint: disable=cell-var-from-loop
+        shop.books.update_one({"_id": "waits"}, {"$push": {"list": 12}})
+        operator.run("undo", "--execute", code=0)
+    whole_arrays = {"rests": list(range(12)), "pushed": list(range(14)), "waits": list(range(13)),
+                    "edited": [0, 1, 2, 3, 4, *range(6, 12)], "none": list(range(12))}
+    counts = {"rests": {"total": 12}, "pushed": {"total": 14}, "waits": {"total": 13}}
+    assert list(shop.books.find().sort("_id")) == [
+        {"_id": i, "list": array, "last": 1, **counts.get(i, {}), **({} if i == "none" else {"parts": 0})}
+        for i, array in sorted(whole_arrays.items())]
+
+
 def test_an_application_that_goes_on_splitting(cluster, operator, shop):
     split(shop, 1, list(range(12)))
     operator.run("migrate", "--execute", code=0)
