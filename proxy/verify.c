@@ -397,7 +397,8 @@ static void take_index(void *context, struct bytes index)
 	struct cursor cursor;
 	uint64_t bit = 1;
 
-	if (judge_is_batch_index(indexes->rule, index))
+	if (judge_is_batch_index(indexes->rule, index) ||
+	    judge_is_place_index(indexes->rule, index))
 		indexes->batch = true;
 	if (wanted.length == 0 || !document_find(index, "key", &keys))
 		return;

@@ -384,7 +384,7 @@ static bool ends_with(struct bytes text, struct bytes end)
 }
 
 /* What stands between the two parts is looked at where `_id` is a text itself. */
-static bool is_reference(const struct rule *rule, const struct element *id, struct bytes text)
+bool is_reference(const struct rule *rule, const struct element *id, struct bytes text)
 {
 	struct bytes head = own_reference_head(rule), tail = own_reference_tail(rule), own;
 
