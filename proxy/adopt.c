@@ -315,6 +315,7 @@ static void note_fold(struct job *job, const struct mover_target *target, const 
 
 	switch (end) {
 	case FOLD_DONE:
+	case FOLD_RESTS:
 		atomic_store(&migrating->folded_at, mover_clock());
 		return;
 	case FOLD_TOO_LARGE:
@@ -348,6 +349,7 @@ static enum link_result bring_to_rest(struct job *job, struct mover_target *targ
 		report(job, target, &refused, id,
 		       "adopted, but overflow documents came meanwhile: they don't count");
 	} else if (result == LINK_DONE && verify_document_wants_new_batches(&verify)) {
+		job->purpose = FOLD_ANEW;
 		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE)
 			note_fold(job, target, id, end);

@@ -93,21 +93,36 @@ static enum link_result send_update(struct pass_state *pass, struct buffer *out,
 	return pass_run(pass, pass->target->database, out, open->command);
 }
 
+static void write_ends(struct pass_state *pass, struct buffer *out, enum own_field_end wanted)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		own_field_write(out, pass->rule, field, &pass->plan.state, wanted);
+}
+
 /* The state goes where nothing is in it: as folding back an empty overflow. */
 enum pass main_undo(struct pass_state *pass)
 {
 	auto_buffer struct buffer out = {0};
 	struct open_update open;
 	char path[STATE_PATH_MAX];
-	size_t unset;
+	size_t part, before, empty;
 
 	open_update(pass, &out, &open);
 	guard_generation(pass, &out);
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
-	unset = writer_open_document(&out, "$unset");
+	before = out.length;
+	part = writer_open_document(&out, "$set");
+	empty = out.length;
+	write_ends(pass, &out, OWN_FIELD_RETURNS);
+	if (out.length == empty)
+		out.length = before;
+	else
+		writer_close(&out, part);
+	part = writer_open_document(&out, "$unset");
 	writer_string(&out, state_path(path, pass->rule, NULL), "");
-	writer_close(&out, unset);
+	write_ends(pass, &out, OWN_FIELD_GOES);
+	writer_close(&out, part);
 	return pass_guarded(pass, "undo", send_update(pass, &out, &open), PASS_AGAIN);
 }
 

@@ -7,7 +7,7 @@
  * was adopted, which is Spillway's to keep from then on. */
 #pragma once
 
-#include "protocol/cursor.h"
+#include "protocol/writer.h"
 #include "rules/rules.h"
 
 enum own_field {
@@ -35,6 +35,11 @@ enum own_field_end {
 enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 				 const struct element *state, struct element *value);
 
+/* Appends the field, if this is what becomes of it: with its value where it returns, else empty. */
+void own_field_write(struct buffer *out, const struct rule *rule, enum own_field field,
+		     const struct element *state, enum own_field_end wanted);
+/* Nothing has been moved yet, but the fields stand: they did so before, in another generation. */
+bool own_fields_stand_already(const struct element *state);
 /* The total belongs to the document, and is Spillway's to keep. */
 bool own_total_is_kept(const struct rule *rule, const struct element *state);
 
