@@ -433,7 +433,8 @@ def comment(number, **more):
 def split_elements(shop, identifier, count, ids=None, **main):
     """As the text does it: nothing stays, and each element is a document. They are written in another order."""
     ids = ids or [id_at(1000 + number // 3, zlib.crc32(str(identifier).encode()), number) for number in range(count)]
-    shop.books.insert_one({"_id": identifier, "list": [], "outlier": True, "total": count, "ref": f"{identifier}_tails", **main})
+    fields = {"total": count, "ref": f"{identifier}_tails", **main}
+    shop.books.insert_one({"_id": identifier, "list": [], "outlier": True, **fields})
     documents = [{"_id": ids[number], "book": identifier, **comment(number)} for number in range(count)]
     shop.tails.insert_many(sorted(documents, key=lambda each: each["text"]))
 
@@ -522,6 +523,21 @@ def work_beside_what_is_left(cluster, shop):
         shop.tails.insert_one({"book": "new", "_spill": {"g": generation(), "p": 7}})
     plan = str(shop.tails.find({"book": "new", "_spill.g": generation(), "_spill.p": {"$lte": 5}}).sort("_spill.p", -1).explain())
     assert "'indexName': 'book_1__spill.p_1'" in plan and "'stage': 'SORT'" not in plan
+
+
+def test_more_documents_without_a_place_than_a_page_has(cluster, shop):
+    for i in ("gone", "left"):
+        split_elements(shop, i, 2002, [id_at(1000, zlib.crc32(i.encode()), number * 3000) for number in range(2002)], total=7)
+    shop.books.delete_one({"_id": "gone"})
+    shop.books.insert_one({"_id": "out", "list": [comment(n) for n in range(9)]})
+    with Operator(cluster, [ELEMENTS]) as operator:
+        report = operator.run("migrate", "--execute", code=1)
+        assert (report["documents"], list(details(report, "no document"))) == (1, ["gone"])
+        assert set(details(operator.run("verify", code=0), "foreign")) == {"gone", "left"}
+    shop.tails.insert_one({"book": "zero", "_spill": {"g": generation(), "p": 0}})
+    with Spillway([cluster.primary], [{**ELEMENTS, "sweep": "200ms"}]):
+        wait_for(lambda: shop.tails.count_documents({"book": "zero"}) == 0, "the sweep to come to the last link")
+    assert shop.tails.count_documents({"_spill": {"$exists": False}}) == 4004
 
 
 def test_the_order_that_a_field_tells(cluster, shop):
