@@ -17,6 +17,7 @@
 #define PAUSE_FIRST_MS 10
 #define PAUSE_MOST_MS 1000
 #define DOCUMENT_MAX (16 << 20)
+#define UPDATES_MAX 500 /* of documents of one element, in one command */
 
 static const struct job_report_kind refused = {"split by hand", REPORT_UNFINISHED,
 					       "it is not adopted: it stays as it is"};
@@ -53,6 +54,22 @@ static void count_batch(void *context, struct bytes batch)
 	*(int64_t *)context += batch_generation(batch).data ? 0 : 1;
 }
 
+/* The overflow as it is in the transaction. */
+struct again {
+	int64_t count;
+	uint64_t seal;
+};
+
+static void take_again(void *context, struct bytes batch)
+{
+	struct again *again = context;
+
+	if (batch_generation(batch).data)
+		return;
+	again->count++;
+	again->seal += adopt_seal(batch);
+}
+
 /* Whether the document is still what was judged. */
 static enum link_result look_again(struct job *job, const struct mover_target *target,
 				   const struct element *id, const struct adopt_split *split,
@@ -84,8 +101,10 @@ static enum link_result look_at_orphan(struct job *job, const struct mover_targe
 
 /* The transaction. */
 
-static enum link_result count_overflow(struct job *job, const struct mover_target *target,
-				       const struct element *link, int64_t *count)
+/* What batches must still be is said when they are written; of elements nothing but all their bytes
+ * says it. */
+static enum link_result read_again(struct job *job, const struct mover_target *target,
+				   const struct element *link, struct again *again)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), part;
@@ -94,13 +113,14 @@ static enum link_result count_overflow(struct job *job, const struct mover_targe
 	part = writer_open_document(&out, "filter");
 	command_equal(&out, target->rule->overflow.link, link->type, link->value);
 	writer_close(&out, part);
-	part = writer_open_document(&out, "projection");
-	writer_int32(&out, "_id", 1);
-	writer_close(&out, part);
+	if (target->rule->overflow.layout == RULE_BATCHES) {
+		part = writer_open_document(&out, "projection");
+		writer_int32(&out, "_id", 1);
+		writer_close(&out, part);
+	}
 	writer_close(&out, start);
-	*count = 0;
-	return link_find(job->link, target->overflow_database, buffer_view(&out), count_batch,
-			 count);
+	return link_find(job->link, target->overflow_database, buffer_view(&out), take_again,
+			 again);
 }
 
 /* In the transaction's snapshot all is as it was judged. What changes of it from there on is a
@@ -108,13 +128,14 @@ static enum link_result count_overflow(struct job *job, const struct mover_targe
 static enum link_result look_inside(struct job *job, const struct mover_target *target,
 				    const struct adopt_split *split, bool *held)
 {
-	int64_t count = 0;
+	struct again again = {0};
 	bool changed = true;
 	enum link_result result = look_again(job, target, &split->plan.id, split, &changed);
 
 	if (result == LINK_DONE && !changed)
-		result = count_overflow(job, target, &split->plan.id, &count);
-	*held = result == LINK_DONE && !changed && count == split->count;
+		result = read_again(job, target, &split->plan.id, &again);
+	*held = result == LINK_DONE && !changed && again.count == split->count &&
+		(target->rule->overflow.layout == RULE_BATCHES || again.seal == split->seal);
 	return result;
 }
 
@@ -138,6 +159,7 @@ static void write_batch_guard(struct buffer *out, const struct adopt_split *spli
 	writer_close(out, q);
 }
 
+/* `number`: 0 for a document of one element. */
 static void write_batch_state(struct buffer *out, const struct pass_state *pass, int64_t position,
 			      int32_t number)
 {
@@ -146,7 +168,7 @@ static void write_batch_state(struct buffer *out, const struct pass_state *pass,
 	state = writer_open_document(out, "_spill");
 	command_generation(out, "g", pass->plan.generation);
 	writer_int64(out, "p", position);
-	if (!pass->rule->overflow.batch_field)
+	if (number > 0 && !pass->rule->overflow.batch_field)
 		writer_int32(out, "i", number);
 	writer_close(out, state);
 	writer_close(out, set);
@@ -177,19 +199,59 @@ static void write_batch_updates(struct buffer *out, const struct pass_state *pas
 	writer_close(out, updates);
 }
 
+/* What they hold was looked at in the transaction. By `_id` alone mongod finds them without making
+ * plans. */
+static int64_t write_element_updates(struct buffer *out, const struct pass_state *pass,
+				     const struct adopt_split *split, int64_t from)
+{
+	size_t updates = writer_open_array(out, "updates"), update, q;
+	int64_t count = 0;
+	char name[12];
+
+	while (count < UPDATES_MAX && from + count < split->count) {
+		const struct adopt_place *place =
+			adopt_order_at(&split->order, (size_t)(from + count));
+
+		update = writer_open_document(out, writer_index(name, (size_t)count));
+		q = writer_open_document(out, "q");
+		command_equal(out, "_id", BSON_BYTE_OBJECT_ID,
+			      (struct bytes){place->id, sizeof(place->id)});
+		writer_close(out, q);
+		write_batch_state(out, pass, from + count++, 0);
+		writer_close(out, update);
+	}
+	writer_close(out, updates);
+	return count;
+}
+
+/* All batches, or documents of one element from place `from` on, as many as one command takes. */
+static int64_t write_updates(struct buffer *out, const struct pass_state *pass,
+			     const struct adopt_split *split, int64_t from)
+{
+	if (pass->rule->overflow.layout == RULE_ELEMENTS)
+		return write_element_updates(out, pass, split, from);
+	write_batch_updates(out, pass, split);
+	return split->count;
+}
+
 /* `held`: every batch is what it was. */
 static enum link_result mark_batches(struct pass_state *pass, const struct adopt_split *split,
 				     bool *held)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
-	enum link_result result;
+	enum link_result result = LINK_DONE;
+	int64_t count;
 
-	writer_string(&out, "update", pass->target->overflow_collection);
-	write_batch_updates(&out, pass, split);
-	writer_close(&out, start);
-	result = link_run(pass->link, pass->target->overflow_database, buffer_view(&out));
-	*held = result == LINK_DONE && link_reply(pass->link)->n == split->count;
+	*held = true;
+	for (int64_t from = 0; result == LINK_DONE && *held && from < split->count; from += count) {
+		auto_buffer struct buffer out = {0};
+		size_t start = writer_open(&out);
+
+		writer_string(&out, "update", pass->target->overflow_collection);
+		count = write_updates(&out, pass, split, from);
+		writer_close(&out, start);
+		result = link_run(pass->link, pass->target->overflow_database, buffer_view(&out));
+		*held = result == LINK_DONE && link_reply(pass->link)->n == count;
+	}
 	return result;
 }
 
@@ -226,7 +288,8 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 				  .rule = target->rule,
 				  .target = target,
 				  .plan = split->plan,
-				  .open = {.number = split->count}};
+				  .open = {.number = split->count},
+				  .adopted = true};
 	enum link_result result = link_begin(job->link);
 
 	*taken = false;
@@ -252,6 +315,7 @@ static void note_fold(struct job *job, const struct mover_target *target, const 
 
 	switch (end) {
 	case FOLD_DONE:
+	case FOLD_RESTS:
 		atomic_store(&migrating->folded_at, mover_clock());
 		return;
 	case FOLD_TOO_LARGE:
@@ -285,6 +349,7 @@ static enum link_result bring_to_rest(struct job *job, struct mover_target *targ
 		report(job, target, &refused, id,
 		       "adopted, but overflow documents came meanwhile: they don't count");
 	} else if (result == LINK_DONE && verify_document_wants_new_batches(&verify)) {
+		job->purpose = FOLD_ANEW;
 		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE)
 			note_fold(job, target, id, end);
@@ -372,6 +437,10 @@ static enum link_result adopt_split(struct job *job, struct mover_target *target
 
 	if (split->count == 0)
 		return LINK_DONE;
+	if (!split->why[0] && migrating->own_ids)
+		snprintf(split->why, ADOPT_WHY_SIZE,
+			 "other arrays hold elements that have an _id of their own: those of its "
+			 "overflow documents may be theirs, and would be lost");
 	if (!split->why[0] && link_standalone(job->link))
 		snprintf(split->why, ADOPT_WHY_SIZE,
 			 "adoption needs transactions, which a standalone has not: make the server "
@@ -464,11 +533,34 @@ static enum link_result find_links(struct job *job, const struct mover_target *t
 	return result;
 }
 
+/* Where the application gives its elements an `_id`, that of an overflow document may be one. */
+static enum link_result find_own_ids(struct job *job, const struct mover_target *target)
+{
+	struct migrating *migrating = job->context;
+	auto_free char *path = bson_strdup_printf("%s._id", target->rule->array);
+	bson_t *command = BCON_NEW("find", BCON_UTF8(target->collection), "filter", "{",
+				   BCON_UTF8(path), "{", "$exists", BCON_BOOL(true), "}", "}",
+				   "projection", "{", "_id", BCON_INT32(1), "}", "limit",
+				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
+	struct bytes document;
+	enum link_result result = link_find_one(
+		job->link, target->database, (struct bytes){bson_get_data(command), command->len},
+		&document, &migrating->own_ids);
+
+	bson_destroy(command);
+	return result;
+}
+
 must_check enum link_result adopt_all(struct job *job, struct mover_target *target, size_t helpers)
 {
+	struct migrating *migrating = job->context;
 	auto_buffer struct buffer links = {0};
 	enum link_result result = find_links(job, target, &links);
 
+	migrating->own_ids = false;
+	if (result == LINK_DONE && links.length > 0 &&
+	    target->rule->overflow.layout == RULE_ELEMENTS)
+		result = find_own_ids(job, target);
 	return result == LINK_DONE && links.length > 0
 		       ? job_list(job, target, adopt_document, &links, helpers)
 		       : result;

@@ -16,6 +16,7 @@ struct migrating {
 	_Atomic int64_t
 		folded_at; /* when an adopted array went back last, to be moved anew; 0: none */
 	bool adopts;       /* else it only says what it would adopt, and what not */
+	bool own_ids;      /* the target's arrays hold elements with an `_id` */
 };
 
 /* All that the target's overflow tells of; what can't be taken over is listed. */

@@ -1,9 +1,12 @@
 /* A document that was split by hand, beside its overflow: may it be taken over as it is? */
 #include "proxy/adopt_judge.h"
 
-#include "protocol/writer.h"
+#include "protocol/repeats.h"
 #include "proxy/mover_command.h"
 #include "proxy/verify_document.h"
+#include "rules/hash.h"
+#include "rules/overflow_document.h"
+#include "rules/own_fields.h"
 
 #include <stdio.h>
 
@@ -55,13 +58,25 @@ static void judge_length(struct adopt_split *split)
 		       (long long)plan->length, (long long)most);
 }
 
+/* Its overflow may be called otherwise. */
+static void judge_reference(struct adopt_split *split)
+{
+	const char *name = own_field_name(split->rule, OWN_REFERENCE);
+	struct element element;
+	struct bytes text;
+
+	if (name && document_find_path(split->main, name, &element) &&
+	    own_reference_has_text(&split->plan.id) &&
+	    (!element_string(&element, &text) || !is_reference(split->rule, &split->plan.id, text)))
+		refuse(split, "'%s' is not what the rule says: its elements may stand elsewhere",
+		       name);
+}
+
 static void judge_main(struct adopt_split *split)
 {
 	const struct rule *rule = split->rule;
 	const char *never = NULL;
 
-	if (rule->overflow.layout != RULE_BATCHES)
-		refuse(split, "only the layout 'batches' is adopted");
 	if (has_state(rule, split->main))
 		refuse(split, "the document has a state of Spillway's");
 	if (split->plan.kind == PLAN_LEAVE || split->plan.kind == PLAN_BROKEN)
@@ -76,12 +91,14 @@ static void judge_main(struct adopt_split *split)
 	if (rule->flag.field && !adopt_flag_stands(rule, split->main, &split->flag))
 		refuse(split,
 		       "its flag does not stand: the overflow may be copies of what it holds");
+	judge_reference(split);
 }
 
 void adopt_split_init(struct adopt_split *split, const struct rule *rule, struct bytes main)
 {
 	*split = (struct adopt_split){.rule = rule, .main = main, .plan = plan_make(rule, main)};
 	split->bytes = (int64_t)main.length;
+	split->order.by_time = rule->overflow.created;
 	adopt_copies_init(&split->copies, split->plan.array);
 	judge_main(split);
 }
@@ -197,31 +214,118 @@ static void keep_batch(struct adopt_split *split, const struct fields *fields, i
 	split->elements += held;
 }
 
-void adopt_split_batch(struct adopt_split *split, struct bytes batch)
+static void judge_link(struct adopt_split *split, const struct element *link)
 {
-	const struct element *link, *id = &split->plan.id;
+	const struct element *id = &split->plan.id;
+
+	if (link->type != id->type || !bytes_equal(link->value, id->value))
+		refuse(split,
+		       "an overflow document's '%s' is equal to its _id, but of another type",
+		       split->rule->overflow.link);
+}
+
+static void take_whole_batch(struct adopt_split *split, struct bytes batch)
+{
 	struct fields fields = {0};
 	int64_t held;
+
+	if (!take_fields(split, batch, &fields))
+		return;
+	held = count_elements(split, &fields.all[FIELD_ARRAY]);
+	judge_link(split, &fields.all[FIELD_LINK]);
+	judge_number(split, &fields.all[FIELD_NUMBER]);
+	judge_array(split, held);
+	if (!split->why[0])
+		keep_batch(split, &fields, held);
+}
+
+/* Whether an element can be read from its fields as they stand: Spillway would have to keep others
+ * whole beside them. */
+static void judge_fields(struct adopt_split *split, struct bytes batch,
+			 const struct element *element)
+{
+	auto_buffer struct buffer fields = {0};
+
+	if (overflow_write_fields(split->rule, element, &fields))
+		refuse(split, "an overflow document has a field without a name, with a '.' or a "
+			      "'$' in front, or a Timestamp(0, 0)");
+	else if (document_repeats_name(batch, false))
+		refuse(split, "a name stands twice in an overflow document");
+}
+
+/* Where it stood. Its `_id` is the overflow document's own, as in those that Spillway writes: one
+ * that an application made up says something that would be lost. */
+static bool take_place(struct adopt_split *split, struct bytes batch, struct adopt_place *place)
+{
+	const char *created = split->rule->overflow.created;
+	struct element id, time;
+
+	if (!document_find(batch, "_id", &id) || id.type != BSON_BYTE_OBJECT_ID) {
+		refuse(split, "an overflow document's _id is no ObjectId: it is the application's "
+			      "own, and would be lost");
+		return false;
+	}
+	memcpy(place->id, id.value.data, sizeof(place->id));
+	if (!created)
+		return true;
+	if (!document_find(batch, created, &time) || time.type != BSON_BYTE_DATE) {
+		refuse(split, "an overflow document has no time '%s'", created);
+		return false;
+	}
+	place->time = load_int64(time.value.data);
+	return true;
+}
+
+/* A document of one element: all but its `_id` and link is the element. */
+static void take_element(struct adopt_split *split, struct bytes batch)
+{
+	struct element link = {0}, state, element;
+	struct adopt_place place = {0};
+	struct bytes array;
+	struct cursor cursor;
+
+	if (document_find(batch, "_spill", &state)) {
+		refuse(split, "an overflow document has a field '_spill'");
+		return;
+	}
+	if (!overflow_elements(split->rule, batch, &split->scratch, &array) ||
+	    !cursor_open(&cursor, array) || cursor_next(&cursor, &element) != CURSOR_ELEMENT) {
+		refuse(split, "an overflow document is no BSON");
+		return;
+	}
+	(void)!document_find(batch, split->rule->overflow.link, &link);
+	judge_link(split, &link);
+	judge_fields(split, batch, &element);
+	if (!take_place(split, batch, &place))
+		return;
+	place.size = (int32_t)element_raw(&element).length;
+	adopt_order_add(&split->order, &place);
+	adopt_copies_add(&split->copies, array);
+	split->bytes += (int64_t)element.value.length;
+	split->elements++;
+}
+
+uint64_t adopt_seal(struct bytes batch)
+{
+	return hash_bytes(batch, 0);
+}
+
+void adopt_split_batch(struct adopt_split *split, struct bytes batch)
+{
+	bool elements = split->rule->overflow.layout == RULE_ELEMENTS;
+	int most = elements ? ADOPT_ELEMENTS_MAX : ADOPT_BATCHES_MAX;
 
 	if (batch_generation(batch).data) {
 		split->others++;
 		return;
 	}
-	if (!split->why[0] && take_fields(split, batch, &fields)) {
-		link = &fields.all[FIELD_LINK];
-		held = count_elements(split, &fields.all[FIELD_ARRAY]);
-		if (link->type != id->type || !bytes_equal(link->value, id->value))
-			refuse(split,
-			       "an overflow document's '%s' is equal to its _id, but of "
-			       "another type",
-			       split->rule->overflow.link);
-		judge_number(split, &fields.all[FIELD_NUMBER]);
-		judge_array(split, held);
-		if (!split->why[0])
-			keep_batch(split, &fields, held);
-	}
-	if (++split->count > ADOPT_BATCHES_MAX)
-		refuse(split, "it has more than %d overflow documents", ADOPT_BATCHES_MAX);
+	split->seal += adopt_seal(batch);
+	if (!split->why[0] && elements)
+		take_element(split, batch);
+	else if (!split->why[0])
+		take_whole_batch(split, batch);
+	if (++split->count > most)
+		refuse(split, "it has more than %d overflow documents", most);
 }
 
 /* The application's own count, where there is one. */
@@ -253,12 +357,24 @@ static void judge_copies(struct adopt_split *split)
 		       (long long)split->bytes);
 }
 
+/* Of documents of one element each. */
+static void judge_order(struct adopt_split *split)
+{
+	const char *doubt = adopt_order_find(&split->order);
+
+	if (doubt)
+		refuse(split, "%s", doubt);
+	if (adopt_order_count(&split->order) > 0)
+		split->first_size = adopt_order_at(&split->order, 0)->size;
+}
+
 void adopt_split_end(struct adopt_split *split)
 {
 	if (split->count == 0)
 		return;
 	if (split->others > 0)
 		refuse(split, "overflow documents of Spillway's stand beside those made by hand");
+	judge_order(split);
 	if (!split->why[0])
 		judge_length(split);
 	judge_counter(split, split->rule->counters.total, split->plan.length + split->elements);
@@ -270,5 +386,7 @@ void adopt_split_end(struct adopt_split *split)
 void adopt_split_fini(struct adopt_split *split)
 {
 	buffer_fini(&split->batches);
+	buffer_fini(&split->scratch);
+	adopt_order_fini(&split->order);
 	adopt_copies_fini(&split->copies);
 }

@@ -15,6 +15,8 @@
 
 #define NAMESPACE_NOT_FOUND 26
 #define INDEX_NOT_FOUND 27
+#define INDEX_OPTIONS_CONFLICT 85
+#define INDEX_KEY_SPECS_CONFLICT 86
 #define WIRE_VERSION_6_0 17 /* from it on commands can name a collection's UUID */
 
 /* One check under way. Documents of a reply are judged as they come; the first reason stands. */
@@ -26,6 +28,7 @@ struct checking {
 	char *batch_index; /* the name of the unique index that is there; NULL: none */
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
+	bool apart;        /* its places are unique by an index of their own */
 	char reason[320];
 };
 
@@ -138,6 +141,7 @@ static void judge_index(void *context, struct bytes index)
 		return;
 	if (checking->overflow && judge_is_batch_index(rule, index))
 		keep_name(checking, index);
+	checking->apart |= checking->overflow && judge_is_place_index(rule, index);
 	checking->fit = checking->overflow ? judge_overflow_index(rule, index, checking->reason,
 								  sizeof(checking->reason))
 					   : judge_main_index(rule, index, checking->reason,
@@ -165,32 +169,92 @@ static enum link_result run_here(struct checking *checking, bson_t *command, con
 	return refused(checking, result, what);
 }
 
+/* What an index of the overflow's is to be: {<first>: 1, <second>: 1}. */
+struct making {
+	const char *first, *second;
+	const char *name; /* NULL: as mongosh would call it */
+	bool unique;
+	bool places; /* of documents that have a place */
+};
+
+static void write_index(struct buffer *out, const char *at, const struct making *making)
+{
+	auto_free char *name = bson_strdup_printf("%s_1_%s_1", making->first, making->second);
+	size_t index = writer_open_document(out, at), part, condition;
+
+	part = writer_open_document(out, "key");
+	writer_int32(out, making->first, 1);
+	writer_int32(out, making->second, 1);
+	writer_close(out, part);
+	writer_string(out, "name", making->name ? making->name : name);
+	if (making->unique)
+		writer_bool(out, "unique", true);
+	if (making->places) {
+		part = writer_open_document(out, "partialFilterExpression");
+		condition = writer_open_document(out, making->first);
+		writer_bool(out, "$exists", true);
+		writer_close(out, condition);
+		writer_close(out, part);
+	}
+	writer_close(out, index);
+}
+
+static enum link_result run_making(struct checking *checking, const struct making *makings,
+				   size_t count)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command), indexes;
+	char name[12];
+
+	writer_string(&command, "createIndexes", collection_of(checking));
+	indexes = writer_open_array(&command, "indexes");
+	for (size_t i = 0; i < count; i++)
+		write_index(&command, writer_index(name, i), &makings[i]);
+	writer_close(&command, indexes);
+	command_write_concern(&command, checking->link);
+	writer_close(&command, start);
+	return link_run(checking->link, database_of(checking), buffer_view(&command));
+}
+
+/* Documents of one element each that were made by hand have no place: to a unique index of all
+ * documents they are all the same. Then those with a place have one of their own, and what finds
+ * them by their links has one that is not unique. */
+static enum link_result make_place_indexes(struct checking *checking)
+{
+	const char *link = checking->target->rule->overflow.link;
+	const char *place = overflow_order_path(checking->target->rule);
+	const struct making makings[] = {
+		{.first = link, .second = place},
+		{.first = place, .second = link, .unique = true, .places = true},
+	};
+
+	checking->apart = true;
+	return run_making(checking, makings, ARRAY_LENGTH(makings));
+}
+
+static bool stands_in_the_way(const struct link_error *error)
+{
+	return error->code == ERROR_DUPLICATE_KEY || error->code == INDEX_OPTIONS_CONFLICT ||
+	       error->code == INDEX_KEY_SPECS_CONFLICT;
+}
+
 /* Also where the index is there: another's that a crash or a new primary could take back is
  * acknowledged by this, too. */
 static enum link_result make_batch_index(struct checking *checking)
 {
 	const struct rule *rule = checking->target->rule;
-	const char *batch = overflow_order_path(rule);
-	auto_free char *name = bson_strdup_printf("%s_1_%s_1", rule->overflow.link, batch);
-	auto_buffer struct buffer command = {0};
-	size_t start = writer_open(&command), indexes, index, key;
+	const struct making making = {.first = rule->overflow.link,
+				      .second = overflow_order_path(rule),
+				      .name = checking->batch_index,
+				      .unique = true};
+	enum link_result result = LINK_REFUSED;
 
-	writer_string(&command, "createIndexes", collection_of(checking));
-	indexes = writer_open_array(&command, "indexes");
-	index = writer_open_document(&command, "0");
-	key = writer_open_document(&command, "key");
-	writer_int32(&command, rule->overflow.link, 1);
-	writer_int32(&command, batch, 1);
-	writer_close(&command, key);
-	writer_string(&command, "name", checking->batch_index ? checking->batch_index : name);
-	writer_bool(&command, "unique", true);
-	writer_close(&command, index);
-	writer_close(&command, indexes);
-	command_write_concern(&command, checking->link);
-	writer_close(&command, start);
-	return refused(checking,
-		       link_run(checking->link, database_of(checking), buffer_view(&command)),
-		       "make the unique index of link and batch on");
+	if (!checking->apart || checking->batch_index)
+		result = run_making(checking, &making, 1);
+	if (result == LINK_REFUSED && rule->overflow.layout == RULE_ELEMENTS &&
+	    (checking->apart || stands_in_the_way(link_error(checking->link))))
+		result = make_place_indexes(checking);
+	return refused(checking, result, "make the unique index of link and batch on");
 }
 
 /* The index's name as mongosh would make it: a_1_b_-1. */

@@ -3,7 +3,8 @@
  *   I0  the document: no state, nothing to do
  *   I1  its batches, put together
  *   I2  one update, guarded by the whole state: the elements go back behind the head, and all that
- *       Spillway added goes away
+ *       Spillway added goes away; or, where the array is to move out again, the next generation
+ *       comes, with nothing in it, and what was added stays (as I2 and M1 in one)
  *
  * The array's value does not change by it, so whoever reads or pushes meanwhile is none the wiser.
  */
@@ -27,6 +28,7 @@
 /* The overflow as it comes. */
 struct gathering {
 	const struct rule *rule;
+	struct bytes main;
 	struct plan plan;
 	struct buffer array;
 	struct buffer scratch;
@@ -34,8 +36,10 @@ struct gathering {
 	int64_t length; /* elements so far */
 	size_t size;    /* of the document as it will be */
 	size_t most;    /* that it may be */
+	int64_t head;   /* of the generation that follows; -1: none does */
 	bool writes;
-	bool broken; /* a hole, or what is no batch */
+	bool foreign; /* overflow that Spillway did not write stands beside its own */
+	bool broken;  /* a hole, or what is no batch */
 	bool large;
 };
 
@@ -67,6 +71,7 @@ static void take_batch(void *context, struct bytes batch)
 	struct element place;
 	int64_t position;
 
+	gathering->foreign |= !generation.data;
 	if (gathering->broken || gathering->large || !generation.data ||
 	    !bytes_equal(generation, gathering->plan.generation) ||
 	    gathering->length >= gathering->plan.moved)
@@ -78,31 +83,40 @@ static void take_batch(void *context, struct bytes batch)
 		gather_elements(gathering, array, position);
 }
 
-/* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
- */
-static void write_fields(const struct rule *rule, struct buffer *out, const struct element *state,
-			 enum own_field_end wanted)
+/* The document stays as it is then, with a total that nobody else has kept. */
+static bool is_counted(const struct job *job, const struct element *state)
 {
-	struct element value;
-
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-		const char *name = own_field_name(rule, field);
-
-		if (!name || own_field_end(rule, field, state, &value) != wanted)
-			continue;
-		if (wanted == OWN_FIELD_RETURNS)
-			writer_renamed(out, name, &value);
-		else
-			writer_string(out, name, "");
-	}
+	return job->purpose == FOLD_LEAVES && own_total_is_kept(job->rule, state);
 }
 
-static void write_returning(const struct rule *rule, struct buffer *out,
-			    const struct element *state)
+static void write_count(struct buffer *out, const char *name, const struct gathering *gathering)
+{
+	int64_t count = gathering->plan.length + gathering->length;
+
+	if (count <= INT32_MAX)
+		writer_int32(out, name, (int32_t)count);
+	else
+		writer_int64(out, name, count);
+}
+
+/* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
+ */
+static void write_fields(const struct job *job, struct buffer *out, const struct element *state,
+			 enum own_field_end wanted)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		if (field != OWN_TOTAL || !is_counted(job, state))
+			own_field_write(out, job->rule, field, state, wanted);
+}
+
+static void write_returning(const struct job *job, struct buffer *out,
+			    const struct gathering *gathering, const struct element *state)
 {
 	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
 
-	write_fields(rule, out, state, OWN_FIELD_RETURNS);
+	write_fields(job, out, state, OWN_FIELD_RETURNS);
+	if (is_counted(job, state))
+		write_count(out, own_field_name(job->rule, OWN_TOTAL), gathering);
 	if (out->length == empty)
 		out->length = before;
 	else
@@ -132,6 +146,28 @@ static bool is_alone(struct bytes states)
 	       cursor_next(&cursor, &each) == CURSOR_END;
 }
 
+/* It remembers what the one before it did. */
+static void write_next_state(const struct job *job, struct buffer *out,
+			     const struct gathering *gathering, const struct element *before)
+{
+	size_t set = writer_open_document(out, "$set"), state;
+	char path[STATE_PATH_MAX];
+	uint8_t generation[16];
+	struct element kept;
+
+	arc4random_buf(generation, sizeof(generation));
+	state = writer_open_document(out, state_path(path, job->rule, NULL));
+	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
+	writer_int64(out, "h", gathering->head);
+	writer_int64(out, "n", 0);
+	if (document_find(before->value, "a", &kept))
+		writer_element(out, &kept);
+	if (document_find(before->value, "b", &kept))
+		writer_element(out, &kept);
+	writer_close(out, state);
+	writer_close(out, set);
+}
+
 static void write_changes(const struct job *job, struct buffer *out,
 			  const struct gathering *gathering, struct bytes states)
 {
@@ -141,11 +177,32 @@ static void write_changes(const struct job *job, struct buffer *out,
 
 	write_push(gathering, out);
 	require(document_find(states, job->rule->key, &state));
-	write_returning(job->rule, out, &state);
+	if (gathering->head >= 0) {
+		write_next_state(job, out, gathering, &state);
+		return;
+	}
+	write_returning(job, out, gathering, &state);
 	unset = writer_open_document(out, "$unset");
 	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
-	write_fields(job->rule, out, &state, OWN_FIELD_GOES);
+	write_fields(job, out, &state, OWN_FIELD_GOES);
 	writer_close(out, unset);
+}
+
+/* The whole state as it was; where elements are counted, as many in the document, too. */
+static void write_guard(const struct job *job, struct buffer *out,
+			const struct gathering *gathering, const struct element *states)
+{
+	struct element state;
+	size_t condition;
+
+	command_equal(out, "_id", gathering->plan.id.type, gathering->plan.id.value);
+	command_equal(out, "_spill", states->type, states->value);
+	require(document_find(states->value, job->rule->key, &state));
+	if (!is_counted(job, &state))
+		return;
+	condition = writer_open_document(out, job->rule->array);
+	writer_int64(out, "$size", gathering->plan.length);
+	writer_close(out, condition);
 }
 
 /* I2. `folded`: the guard held. */
@@ -161,8 +218,7 @@ static enum link_result put_back(struct job *job, struct mover_target *target,
 	updates = writer_open_array(&out, "updates");
 	update = writer_open_document(&out, "0");
 	part = writer_open_document(&out, "q");
-	command_equal(&out, "_id", gathering->plan.id.type, gathering->plan.id.value);
-	command_equal(&out, "_spill", states->type, states->value);
+	write_guard(job, &out, gathering, states);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
 	write_changes(job, &out, gathering, states->value);
@@ -202,6 +258,45 @@ static enum link_result take_empty_state(struct job *job, struct mover_target *t
 	return link_run(job->link, target->database, buffer_view(&out));
 }
 
+/* The array as it will stand in the document. */
+static bool write_whole(const struct gathering *gathering, struct buffer *out)
+{
+	struct array_writer writer;
+	struct cursor own, overflow;
+	size_t count;
+	bool written;
+
+	array_writer_open(&writer, out);
+	written = cursor_open(&own, gathering->plan.array) &&
+		  cursor_open(&overflow, buffer_view(&gathering->array)) &&
+		  array_writer_copy(&writer, &own, (size_t)gathering->plan.head, &count) &&
+		  array_writer_copy(&writer, &overflow, ARRAY_WRITER_MAX, &count) &&
+		  array_writer_copy(&writer, &own, ARRAY_WRITER_MAX, &count);
+	array_writer_close(&writer);
+	return written;
+}
+
+/* Of the generation that follows. */
+static void find_head(const struct job *job, struct gathering *gathering)
+{
+	auto_buffer struct buffer whole = {0};
+	struct plan fresh = gathering->plan;
+
+	if (job->purpose < FOLD_ANEW || gathering->foreign || gathering->plan.moved == 0 ||
+	    !write_whole(gathering, &whole))
+		return;
+	fresh.array = buffer_view(&whole);
+	if (plan_measure(gathering->rule, &fresh) &&
+	    !plan_never_moved(gathering->rule, gathering->main, &fresh))
+		gathering->head = fresh.head;
+}
+
+static bool rests(const struct job *job, const struct gathering *gathering)
+{
+	return job->purpose == FOLD_ANOTHER &&
+	       (gathering->foreign || gathering->head == gathering->plan.head);
+}
+
 /* I1 and I2 on an image whose state can be read. False: once more. */
 static enum link_result fold_image(struct job *job, struct mover_target *target,
 				   struct gathering *gathering, const struct element *states,
@@ -223,6 +318,11 @@ static enum link_result fold_image(struct job *job, struct mover_target *target,
 	/* Too few: the generation has just died. */
 	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
 		return LINK_DONE;
+	find_head(job, gathering);
+	if (rests(job, gathering)) {
+		*end = FOLD_RESTS;
+		return LINK_DONE;
+	}
 	if (gathering->writes)
 		result = put_back(job, target, gathering, states, &folded);
 	else
@@ -262,6 +362,7 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 {
 	struct gathering gathering = {.rule = target->rule,
 				      .most = job->fold_most ? job->fold_most : DOCUMENT_MAX,
+				      .head = -1,
 				      .writes = writes};
 	struct element states;
 	struct bytes main;
@@ -271,6 +372,7 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 	*end = FOLD_DONE;
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
 		gathering.plan = plan_make(target->rule, main);
+		gathering.main = main;
 		gathering.size = main.length;
 		result = fold_states(job, target, &gathering, &states, end);
 		*elements = *end == FOLD_DONE ? gathering.length : 0;

@@ -36,11 +36,20 @@ struct job_options {
 	bool json;
 };
 
+/* What becomes of an array that is folded back. */
+enum fold_purpose {
+	FOLD_BACK,    /* it may be moved out again */
+	FOLD_LEAVES,  /* it is left for good */
+	FOLD_ANEW,    /* it is moved out again, if a move would */
+	FOLD_ANOTHER, /* the same, but only where a move would leave another head than it has */
+};
+
 struct job {
 	struct job_options options;
 	struct config *config;
 	const struct rule *rule;
 	size_t fold_most; /* bytes of a document that is folded; 0: what the server takes */
+	enum fold_purpose purpose;
 	struct target_set *targets;
 	struct metrics *metrics; /* what the mover's code counts */
 	struct link *link;

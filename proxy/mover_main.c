@@ -93,21 +93,36 @@ static enum link_result send_update(struct pass_state *pass, struct buffer *out,
 	return pass_run(pass, pass->target->database, out, open->command);
 }
 
+static void write_ends(struct pass_state *pass, struct buffer *out, enum own_field_end wanted)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		own_field_write(out, pass->rule, field, &pass->plan.state, wanted);
+}
+
 /* The state goes where nothing is in it: as folding back an empty overflow. */
 enum pass main_undo(struct pass_state *pass)
 {
 	auto_buffer struct buffer out = {0};
 	struct open_update open;
 	char path[STATE_PATH_MAX];
-	size_t unset;
+	size_t part, before, empty;
 
 	open_update(pass, &out, &open);
 	guard_generation(pass, &out);
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
-	unset = writer_open_document(&out, "$unset");
+	before = out.length;
+	part = writer_open_document(&out, "$set");
+	empty = out.length;
+	write_ends(pass, &out, OWN_FIELD_RETURNS);
+	if (out.length == empty)
+		out.length = before;
+	else
+		writer_close(&out, part);
+	part = writer_open_document(&out, "$unset");
 	writer_string(&out, state_path(path, pass->rule, NULL), "");
-	writer_close(&out, unset);
+	write_ends(pass, &out, OWN_FIELD_GOES);
+	writer_close(&out, part);
 	return pass_guarded(pass, "undo", send_update(pass, &out, &open), PASS_AGAIN);
 }
 
@@ -242,6 +257,31 @@ static void write_flag(struct pass_state *pass, struct buffer *out)
 	writer_close(out, literal);
 }
 
+static void write_total_kept(struct buffer *out, const char *value)
+{
+	bson_t *kept = BCON_NEW("$cond", "[", "{", "$eq", "[", "{", "$type", BCON_UTF8(value), "}",
+				BCON_UTF8("missing"), "]", "}", BCON_UTF8("$$REMOVE"),
+				BCON_BOOL(true), "]");
+
+	writer_document(out, OWN_TOTAL_KEPT, (struct bytes){bson_get_data(kept), kept->len});
+	bson_destroy(kept);
+}
+
+/* Of a document that was split by hand, total and reference belong to the split: the one would grow
+ * old in the state, the other name nothing when the array is whole. */
+static void write_one_before(struct pass_state *pass, struct buffer *out, enum own_field field)
+{
+	const char *name = own_field_name(pass->rule, field);
+	auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
+
+	if (!name || (pass->adopted && field == OWN_REFERENCE))
+		return;
+	if (pass->adopted && field == OWN_TOTAL)
+		write_total_kept(out, value);
+	else
+		writer_string(out, own_field_key(field), value);
+}
+
 /* What stood there before this generation's first M4, so that folding back restores it. */
 static void write_before(struct pass_state *pass, struct buffer *out)
 {
@@ -253,13 +293,8 @@ static void write_before(struct pass_state *pass, struct buffer *out)
 	list = writer_open_array(out, "$ifNull");
 	writer_string(out, "0", state);
 	before = writer_open_document(out, "1");
-	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++) {
-		const char *name = own_field_name(pass->rule, each);
-		auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
-
-		if (name)
-			writer_string(out, own_field_key(each), value);
-	}
+	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++)
+		write_one_before(pass, out, each);
 	writer_close(out, before);
 	writer_close(out, list);
 	writer_close(out, field);

@@ -29,6 +29,7 @@ struct pass_state {
 	struct batch open; /* the last batch that is there; its number is how many there are */
 	int64_t stored;    /* k: elements stored in a row from position n */
 	enum round_end end;
+	bool adopted; /* it was split by hand */
 };
 
 /* How a pass ends that does not end well. */

@@ -199,6 +199,7 @@ static bool take_state(struct plan *plan, const struct element *state)
 	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
 		return false;
 	plan->generation = (struct bytes){generation.value.data + 5, 16};
+	plan->state = *state;
 	return take_integer(state->value, "h", &plan->head) &&
 	       take_integer(state->value, "n", &plan->moved);
 }
@@ -251,6 +252,11 @@ static bool measure_by_rule(struct plan *plan, const struct rule *rule)
 static bool within_bounds(const struct plan *plan, const struct rule *rule)
 {
 	return plan->length <= rule->threshold && plan->array.length <= (size_t)rule->max_bytes;
+}
+
+bool plan_measure(const struct rule *rule, struct plan *plan)
+{
+	return measure_by_rule(plan, rule) && !within_bounds(plan, rule);
 }
 
 /* Between the look and the birth another array may have come, of which another head is to stay. */

@@ -27,10 +27,14 @@ struct plan {
 	int64_t moved;           /* n */
 	int64_t length;          /* elements of f */
 	struct bytes array;      /* f */
+	struct element state;    /* S; type 0: none */
 	struct cursor tail;      /* of f, at element h */
 };
 
 struct plan plan_make(const struct rule *rule, struct bytes document);
+/* Its array is too long: head, length and tail are then what a move would make of it, had it no
+ * state. */
+bool plan_measure(const struct rule *rule, struct plan *plan);
 /* Why the document must never be moved, whatever its length; NULL: it may. `plan` is of a document
  * with an array. */
 const char *plan_never_moved(const struct rule *rule, struct bytes document,

@@ -266,6 +266,17 @@ static void keep_open(struct link_pages *pages)
 		pages->open = pages->all[--pages->count];
 }
 
+/* Documents that nobody gave a number are all of one place, however many they are: the next page
+ * begins behind them, with the least of all numbers. */
+static void pass_unnumbered(struct link_pages *pages)
+{
+	static const uint8_t not_a_number[8] = {0, 0, 0, 0, 0, 0, 0xf8, 0x7f};
+
+	if (pages->number.type == BSON_BYTE_NULL)
+		place_set(&pages->number, BSON_BYTE_DOUBLE,
+			  (struct bytes){not_a_number, sizeof(not_a_number)});
+}
+
 must_check enum link_result link_pages_next(struct link_pages *pages)
 {
 	enum link_result result;
@@ -277,6 +288,8 @@ must_check enum link_result link_pages_next(struct link_pages *pages)
 	if (result != LINK_DONE)
 		return result;
 	pages->ended = !pages->full && pages->documents < LINKS_PAGE;
+	if (pages->documents == LINKS_PAGE && !pages->full)
+		pass_unnumbered(pages);
 	keep_open(pages);
 	return pages->count > 0 ? find_owners(pages) : LINK_DONE;
 }

@@ -5,6 +5,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_plan.h"
 #include "proxy/rule_record.h"
+#include "rules/overflow_document.h"
 
 #include <bson/bson.h>
 
@@ -15,32 +16,40 @@ static int64_t head_of(const struct rule *rule)
 	return rule->when_outlier == RULE_EMPTY ? 0 : rule->threshold;
 }
 
+/* Of an emptied array another head says nothing: one that would be ordinary now is short. */
 void refit_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
 {
 	char path[STATE_PATH_MAX];
-	size_t filter = writer_open_document(out, name), condition;
+	size_t filter = writer_open_document(out, name), either, each, condition;
 
 	condition = writer_open_document(out, state_path(path, rule, "n"));
 	writer_int32(out, "$gt", 0);
 	writer_close(out, condition);
+	either = writer_open_array(out, "$or");
+	each = writer_open_document(out, "0");
 	condition = writer_open_document(out, state_path(path, rule, "h"));
 	writer_int64(out, "$ne", head_of(rule));
 	writer_close(out, condition);
+	writer_close(out, each);
+	if (rule->when_outlier == RULE_EMPTY) {
+		each = writer_open_document(out, "1");
+		condition = writer_open_document(out, state_path(path, rule, "n"));
+		writer_int64(out, "$lte", rule->threshold);
+		writer_close(out, condition);
+		writer_close(out, each);
+	}
+	writer_close(out, either);
 	writer_close(out, filter);
 }
 
 must_check enum link_result refit_wanted(struct link *link, const struct mover_target *target,
 					 bool *wanted)
 {
-	const struct rule *rule = target->rule;
 	enum rule_record record = RULE_RECORD_NONE;
 	struct place place = {0};
 	enum link_result result = LINK_DONE;
 
 	*wanted = false;
-	if (rule->overflow.layout != RULE_BATCHES || rule->expose.flag || rule->expose.counters ||
-	    rule->expose.reference)
-		return LINK_DONE;
 	result = rule_record_read(link, target, &record, &place);
 	place_fini(&place);
 	/* An account without rights there records nothing, and nobody else's limits either. */
@@ -54,11 +63,10 @@ static enum link_result measure_next(struct link *link, const struct mover_targe
 				     const struct plan *plan, size_t *size)
 {
 	const struct rule *rule = target->rule;
-	bson_t *projection = BCON_NEW(rule->overflow.array, "{", "$slice", BCON_INT32(1), "}");
-	auto_buffer struct buffer out = {0};
+	auto_buffer struct buffer out = {0}, scratch = {0};
 	size_t start = writer_open(&out), filter;
-	struct element array, first;
-	struct bytes document;
+	struct element first;
+	struct bytes document, array;
 	struct cursor cursor;
 	bool found = false;
 	enum link_result result;
@@ -69,42 +77,45 @@ static enum link_result measure_next(struct link *link, const struct mover_targe
 	command_generation(&out, "_spill.g", plan->generation);
 	writer_int64(&out, "_spill.p", 0);
 	writer_close(&out, filter);
-	writer_document(&out, "projection",
-			(struct bytes){bson_get_data(projection), projection->len});
 	writer_int32(&out, "limit", 1);
 	writer_bool(&out, "singleBatch", true);
 	writer_close(&out, start);
-	bson_destroy(projection);
 	result = link_find_one(link, target->overflow_database, buffer_view(&out), &document,
 			       &found);
 	*size = 0;
-	if (result == LINK_DONE && found && document_find(document, rule->overflow.array, &array) &&
-	    cursor_open(&cursor, array.value) && cursor_next(&cursor, &first) == CURSOR_ELEMENT)
+	if (result == LINK_DONE && found && overflow_elements(rule, document, &scratch, &array) &&
+	    cursor_open(&cursor, array) && cursor_next(&cursor, &first) == CURSOR_ELEMENT)
 		*size = element_raw(&first).length;
 	return result;
 }
 
-/* Fat elements alone leave fewer in the document than the rule says. */
+/* Fat elements alone leave fewer in the document than the rule says. `other`: it is worth reading
+ * the whole array, which tells. */
 static enum link_result judge_head(struct link *link, const struct mover_target *target,
 				   const struct plan *plan, bool *other)
 {
-	int64_t most = head_of(target->rule), bytes;
+	const struct rule *rule = target->rule;
+	int64_t most = head_of(rule), bytes;
 	size_t next;
 	enum link_result result;
 
-	*other = plan->head != most && plan->length >= plan->head;
-	if (!*other || plan->head > most)
+	*other = plan->length >= plan->head &&
+		 (plan->head != most || plan->moved + plan->length <= rule->threshold);
+	if (!*other || plan->head >= most)
 		return LINK_DONE;
 	result = measure_next(link, target, plan, &next);
 	bytes = plan->tail.at - plan->array.data + 1 + (int64_t)next;
-	*other = next > 0 && bytes <= target->rule->max_bytes;
+	*other = next > 0 && bytes <= rule->max_bytes;
 	return result;
 }
 
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end)
 {
-	struct job job = {.link = link, .rule = target->rule, .fold_most = FOLD_MOST};
+	struct job job = {.link = link,
+			  .rule = target->rule,
+			  .fold_most = FOLD_MOST,
+			  .purpose = FOLD_ANOTHER};
 	struct bytes main;
 	uint8_t *image = NULL;
 	int64_t elements;

@@ -328,6 +328,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	if (result != LINK_DONE || !may)
 		return result;
 	undoing->second = undoing->proven = undoing->dropped = undoing->refused = false;
+	job->purpose = FOLD_LEAVES;
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);
 	if (result != LINK_DONE || !job->options.execute)

@@ -9,6 +9,7 @@
 #include "proxy/mover_gc.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
+#include "rules/own_fields.h"
 
 #include <bson/bson.h>
 #include <errno.h>
@@ -179,7 +180,8 @@ static enum link_result mend_flag(struct job *job, struct mover_target *target,
 	size_t start = writer_open(&out), updates, update, part;
 	struct element flag;
 	bool missing = !document_find_path(main, target->rule->flag.field, &flag);
-	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
+	bool stands = verify->plan.generation.data &&
+		      (verify->plan.moved > 0 || own_fields_stand_already(&verify->plan.state));
 
 	writer_string(&out, "update", target->collection);
 	updates = writer_open_array(&out, "updates");
@@ -188,7 +190,7 @@ static enum link_result mend_flag(struct job *job, struct mover_target *target,
 	write_flag_guard(&out, target->rule, verify);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
-	write_flag_change(&out, target->rule, spilled, missing);
+	write_flag_change(&out, target->rule, stands, missing);
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
@@ -220,6 +222,7 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 	if (verify_document_found(verify, VERIFY_FLAG))
 		result = mend_flag(job, target, verify, main);
 	if (result == LINK_DONE && verify_document_wants_new_batches(verify)) {
+		job->purpose = FOLD_ANEW;
 		result = fold_document(job, target, id, true, &end, &elements);
 		if (result == LINK_DONE && end == FOLD_DONE)
 			result = job_move(job, target, id, &moved);
@@ -397,7 +400,8 @@ static void take_index(void *context, struct bytes index)
 	struct cursor cursor;
 	uint64_t bit = 1;
 
-	if (judge_is_batch_index(indexes->rule, index))
+	if (judge_is_batch_index(indexes->rule, index) ||
+	    judge_is_place_index(indexes->rule, index))
 		indexes->batch = true;
 	if (wanted.length == 0 || !document_find(index, "key", &keys))
 		return;

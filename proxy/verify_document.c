@@ -384,7 +384,7 @@ static bool ends_with(struct bytes text, struct bytes end)
 }
 
 /* What stands between the two parts is looked at where `_id` is a text itself. */
-static bool is_reference(const struct rule *rule, const struct element *id, struct bytes text)
+bool is_reference(const struct rule *rule, const struct element *id, struct bytes text)
 {
 	struct bytes head = own_reference_head(rule), tail = own_reference_tail(rule), own;
 
@@ -433,11 +433,13 @@ static void check_overflow(struct verify_document *verify)
 void verify_document_end(struct verify_document *verify, struct bytes main)
 {
 	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
+	bool stands = spilled || (verify->plan.generation.data &&
+				  own_fields_stand_already(&verify->plan.state));
 
 	/* A split that somebody made by hand has the flag for its own overflow. */
 	if (verify->rule->flag.field && verify->judged && (spilled || !verify->foreign) &&
-	    flag_stands(verify->rule, main) != spilled)
-		add(verify, VERIFY_FLAG, "%s", spilled ? "it does not stand" : "it stands");
+	    flag_stands(verify->rule, main) != stands)
+		add(verify, VERIFY_FLAG, "%s", stands ? "it does not stand" : "it stands");
 	if (verify->garbage > verify->young)
 		add(verify, VERIFY_GARBAGE, "%lld batches", (long long)verify->garbage);
 	if (verify->foreign)

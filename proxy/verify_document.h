@@ -78,5 +78,8 @@ bool verify_document_wants_new_batches(const struct verify_document *verify);
 struct bytes batch_generation(struct bytes batch);
 /* Stored at this time or later (seconds), as its ObjectId says. */
 bool batch_is_young(struct bytes batch, int64_t young_from);
+/* The text is what the rule calls the overflow of the document with this `_id`, which has a text.
+ */
+bool is_reference(const struct rule *rule, const struct element *id, struct bytes text);
 /* The flag has the value that an outlier has. */
 bool flag_stands(const struct rule *rule, struct bytes main);

@@ -207,7 +207,6 @@ static void print_batches(struct buffer *out, const struct rule *rule)
 	text_append(out, "size: %" PRId64, rule->overflow.batch_size);
 	print_size(out, ", max_bytes", rule->overflow.batch_max_bytes);
 	text_append(out, " }\n");
-	print_key(out, "      created", rule->overflow.created);
 }
 
 static void print_overflow(struct buffer *out, const struct rule *rule)
@@ -225,6 +224,7 @@ static void print_overflow(struct buffer *out, const struct rule *rule)
 	print_key(out, "      link", rule->overflow.link);
 	if (batches)
 		print_batches(out, rule);
+	print_key(out, "      created", rule->overflow.created);
 	print_indexes(out, rule->overflow.indexes);
 }
 

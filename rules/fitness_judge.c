@@ -280,18 +280,40 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 		      (int)name.length, (const char *)name.data, rule->array);
 }
 
-bool judge_is_batch_index(const struct rule *rule, struct bytes index)
+static bool is_unique_over(struct bytes index, const char *first, const char *second)
 {
-	const char *batch = overflow_order_path(rule);
-	struct bytes keys, filter;
+	struct bytes keys;
 	struct cursor cursor;
-	struct element link, number, more;
+	struct element one, other, more;
 
 	return truth_at(index, "unique") && document_at(index, "key", &keys) &&
-	       !document_at(index, "partialFilterExpression", &filter) &&
-	       cursor_open(&cursor, keys) && cursor_next(&cursor, &link) == CURSOR_ELEMENT &&
-	       element_is(&link, rule->overflow.link) &&
-	       cursor_next(&cursor, &number) == CURSOR_ELEMENT && element_is(&number, batch) &&
+	       cursor_open(&cursor, keys) && cursor_next(&cursor, &one) == CURSOR_ELEMENT &&
+	       element_is(&one, first) && cursor_next(&cursor, &other) == CURSOR_ELEMENT &&
+	       element_is(&other, second) && cursor_next(&cursor, &more) == CURSOR_END;
+}
+
+bool judge_is_batch_index(const struct rule *rule, struct bytes index)
+{
+	struct bytes filter;
+
+	return is_unique_over(index, rule->overflow.link, overflow_order_path(rule)) &&
+	       !document_at(index, "partialFilterExpression", &filter);
+}
+
+bool judge_is_place_index(const struct rule *rule, struct bytes index)
+{
+	const char *place = overflow_order_path(rule);
+	struct bytes filter, condition;
+	struct cursor cursor;
+	struct element only, more;
+
+	return rule->overflow.layout == RULE_ELEMENTS &&
+	       is_unique_over(index, place, rule->overflow.link) &&
+	       document_at(index, "partialFilterExpression", &filter) &&
+	       cursor_open(&cursor, filter) && cursor_next(&cursor, &only) == CURSOR_ELEMENT &&
+	       element_is(&only, place) && cursor_next(&cursor, &more) == CURSOR_END &&
+	       element_document(&only, &condition) && truth_at(condition, "$exists") &&
+	       cursor_open(&cursor, condition) && cursor_next(&cursor, &only) == CURSOR_ELEMENT &&
 	       cursor_next(&cursor, &more) == CURSOR_END;
 }
 
@@ -304,7 +326,8 @@ must_check bool judge_overflow_index(const struct rule *rule, struct bytes index
 	if (document_find(index, "expireAfterSeconds", &element))
 		return refuse(reason, size, "its TTL index '%.*s' would take elements away",
 			      (int)name.length, (const char *)name.data);
-	if (truth_at(index, "unique") && !judge_is_batch_index(rule, index))
+	if (truth_at(index, "unique") && !judge_is_batch_index(rule, index) &&
+	    !judge_is_place_index(rule, index))
 		return refuse(reason, size, "its unique index '%.*s' could refuse elements",
 			      (int)name.length, (const char *)name.data);
 	return true;

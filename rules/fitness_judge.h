@@ -22,3 +22,6 @@ must_check bool judge_overflow_index(const struct rule *rule, struct bytes index
 
 /* True for the unique index {<link>: 1, <batch>: 1} that every overflow collection has to have. */
 bool judge_is_batch_index(const struct rule *rule, struct bytes index);
+/* True for the unique index that stands for it where documents of one element each were made by
+ * hand: {_spill.p: 1, <link>: 1} of those that have a place. */
+bool judge_is_place_index(const struct rule *rule, struct bytes index);

@@ -59,12 +59,20 @@ static bool holds_nothing(const struct element *state)
 	       count == 0;
 }
 
+bool own_fields_stand_already(const struct element *state)
+{
+	struct element added;
+
+	return state->type == BSON_BYTE_DOCUMENT && holds_nothing(state) &&
+	       document_find(state->value, "a", &added);
+}
+
 static enum own_field_end flag_end(const struct rule *rule, const struct element *state,
 				   struct element *value)
 {
 	const struct rule_value *otherwise = &rule->flag.otherwise;
 
-	if (holds_nothing(state))
+	if (holds_nothing(state) && !own_fields_stand_already(state))
 		return OWN_FIELD_STAYS;
 	if (otherwise->type == 0 || flag_was_added(state, rule->flag.field))
 		return OWN_FIELD_GOES;
@@ -96,6 +104,29 @@ enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 	if (field == OWN_DOCUMENTS)
 		count_no_documents(value);
 	return OWN_FIELD_RETURNS;
+}
+
+void own_field_write(struct buffer *out, const struct rule *rule, enum own_field field,
+		     const struct element *state, enum own_field_end wanted)
+{
+	const char *name = own_field_name(rule, field);
+	struct element value;
+
+	if (!name || own_field_end(rule, field, state, &value) != wanted)
+		return;
+	if (wanted == OWN_FIELD_RETURNS)
+		writer_renamed(out, name, &value);
+	else
+		writer_string(out, name, "");
+}
+
+bool own_total_is_kept(const struct rule *rule, const struct element *state)
+{
+	struct element before, kept;
+
+	return own_field_name(rule, OWN_TOTAL) && state->type == BSON_BYTE_DOCUMENT &&
+	       document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT &&
+	       document_find(before.value, OWN_TOTAL_KEPT, &kept);
 }
 
 bool own_field_may_be(enum own_field field, uint8_t type)

@@ -3,10 +3,11 @@
  *
  * The array's state remembers what stood there before the first elements moved: `a` names the flag
  * where there was none, `b` holds what counters and reference were: {t: <total>, d: <documents>, r:
- * <reference>}, each where the document had it. */
+ * <reference>}, each where the document had it. {c: true} in the place of t: it had a total when it
+ * was adopted, which is Spillway's to keep from then on. */
 #pragma once
 
-#include "protocol/cursor.h"
+#include "protocol/writer.h"
 #include "rules/rules.h"
 
 enum own_field {
@@ -21,6 +22,7 @@ enum own_field {
 const char *own_field_name(const struct rule *rule, enum own_field field);
 /* Its name in the state's `b`; not for the flag. */
 const char *own_field_key(enum own_field field);
+#define OWN_TOTAL_KEPT "c" /* in `b`, too */
 /* True where what becomes of the rule's fields is told by the state alone. */
 bool own_fields_need_state(const struct rule *rule);
 
@@ -32,6 +34,14 @@ enum own_field_end {
 /* What becomes of a field that has a name when the array goes back. */
 enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 				 const struct element *state, struct element *value);
+
+/* Appends the field, if this is what becomes of it: with its value where it returns, else empty. */
+void own_field_write(struct buffer *out, const struct rule *rule, enum own_field field,
+		     const struct element *state, enum own_field_end wanted);
+/* Nothing has been moved yet, but the fields stand: they did so before, in another generation. */
+bool own_fields_stand_already(const struct element *state);
+/* The total belongs to the document, and is Spillway's to keep. */
+bool own_total_is_kept(const struct rule *rule, const struct element *state);
 
 /* Types that a field of ours may have had before: others are not a counter's, or a reference's, and
  * such a document is never moved. Any for the flag. */

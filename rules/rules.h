@@ -72,7 +72,8 @@ struct rule {
 		char *batch_field; /* NULL: the number is kept in `_spill.i` */
 		int64_t batch_size;
 		int64_t batch_max_bytes;
-		char *created;        /* NULL: none */
+		char *created;        /* NULL: none; layout elements: the elements' own
+					 field that tells their order on adoption */
 		struct bytes indexes; /* BSON array of {keys: {...}, ...} as the file gives them;
 					 empty where none; owned */
 	} overflow;

@@ -389,7 +389,7 @@ static void read_layout(struct section *section, struct rule *rule)
 /* What only batches have. */
 static void refuse_batches(struct section *section, struct rule *rule)
 {
-	static const char *const keys[] = {"array", "batch", "created"};
+	static const char *const keys[] = {"array", "batch"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(keys); i++)
 		if (section_find(section, keys[i]))
@@ -419,7 +419,6 @@ static void read_batches(struct section *section, struct rule *rule)
 	if (section_require(section, "array"))
 		setting_field(section, "array", &rule->overflow.array);
 	read_batch(section, rule);
-	setting_field(section, "created", &rule->overflow.created);
 }
 
 /* ---- Indexes. */
@@ -561,6 +560,7 @@ static void read_overflow(struct section *section, struct rule_draft *draft)
 		read_batches(&overflow, rule);
 	else
 		refuse_batches(&overflow, rule);
+	setting_field(&overflow, "created", &rule->overflow.created);
 	read_indexes(&overflow, rule);
 	check_fields(&overflow, rule);
 }

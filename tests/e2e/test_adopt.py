@@ -2,14 +2,16 @@
 
 import datetime
 import threading
+import zlib
 
 import pymongo
 import pytest
-from bson import Int64
+from bson import Int64, ObjectId
 from bson.raw_bson import RawBSONDocument
 
+from support import exact
 from support.cluster import Cluster
-from support.layouts import FOLLOWERS, LEGACY, MANUAL, Example, operate, overflow_of, parts
+from support.layouts import COMMENTS, FOLLOWERS, LEGACY, MANUAL, Example, operate, overflow_of, parts
 from support.layouts import verify as verify_example
 from support.operate import RULE, Operator, found, generation
 from support.process import wait_for
@@ -133,14 +135,6 @@ def test_what_is_too_large_is_said(cluster, shop):
     assert len(whole(cluster, rule)[1]) == 15
 
 
-def test_documents_of_one_element_each_are_not_adopted(cluster, shop):
-    shop.books.insert_one({"_id": 1, "list": [{"n": 0}, {"n": 1}, {"n": 2}], "outlier": True})
-    shop.tails.insert_many({"book": 1, "n": n} for n in (3, 4))
-    elements = {**RULE, "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
-    with Operator(cluster, [elements]) as operator:
-        assert "only the layout 'batches'" in details(operator.run("migrate", code=1), "split by hand")[1]
-
-
 def break_batch(shop, identifier, update, number=2):
     assert shop.tails.update_one({"book": identifier, "number": number}, update).modified_count == 1
 
@@ -244,9 +238,9 @@ def test_a_standalone_adopts_nothing():
         assert "_spill" not in client.shop.books.find_one({"_id": 1})
 
 
-def adopt_slowly(shop, operator, meanwhile):
+def adopt_slowly(shop, operator, meanwhile, namespace="shop.books"):
     """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code."""
-    data = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway",
+    data = {"failCommands": ["update"], "namespace": namespace, "appName": "spillway",
             "blockConnection": True, "blockTimeMS": 300}
     before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": 1}, data=data)["count"]
     migrate = operator.start("migrate", "--execute")
@@ -286,6 +280,32 @@ def test_neither_flag_nor_counter(cluster, shop):
     assert list(why) == [1] and "nothing tells" in why[1]
 
 
+def test_a_count_that_was_adopted_is_right_afterwards(cluster, shop):
+    """Whatever was pushed meanwhile; who writes the array anew gets a document without one."""
+    rule = {**COUNTED, "settle": "10ms", "reference": {"field": "ref", "format": "{_id}_tails"}}
+    for i in ("rests", "pushed", "waits", "edited"):
+        split(shop, i, list(range(12)), total=12.0, parts=Int64(3), ref=f"{i}_tails")
+    split(shop, "none", list(range(12)))
+    split(shop, "anew", list(range(12)), size=2, total=12, parts=5)
+    with Operator(cluster, [rule]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        with Spillway([cluster.primary], [{**rule, "sweep": "off"}]) as spillway:
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+                client.shop.books.update_one({"_id": "pushed"}, {"$push": {"list": {"$each": [12, 13]}}})
+                client.shop.books.update_one({"_id": "edited"}, {"$pull": {"list": 5}})
+                for i, total in (("pushed", 14), ("edited", 11)):
+                    wait_for(lambda: (shop.books.find_one({"_id": i}).get("total"),  # pylint: disable=cell-var-from-loop
+                                      len(shop.books.find_one({"_id": i})["list"])) == (total, 3), f"{i} to rest")  # pylint: disable=cell-var-from-loop
+        shop.books.update_one({"_id": "waits"}, {"$push": {"list": 12}})
+        operator.run("undo", "--execute", code=0)
+    whole_arrays = {"anew": list(range(12)), "rests": list(range(12)), "pushed": list(range(14)), "waits": list(range(13)),
+                    "edited": [0, 1, 2, 3, 4, *range(6, 12)], "none": list(range(12))}
+    counts = {"anew": {"total": 12}, "rests": {"total": 12}, "pushed": {"total": 14}, "waits": {"total": 13}}
+    assert list(shop.books.find().sort("_id")) == [
+        {"_id": i, "list": array, "last": 1, **counts.get(i, {}), **({} if i == "none" else {"parts": 0})}
+        for i, array in sorted(whole_arrays.items())]
+
+
 def test_an_application_that_goes_on_splitting(cluster, operator, shop):
     split(shop, 1, list(range(12)))
     operator.run("migrate", "--execute", code=0)
@@ -317,7 +337,7 @@ def test_killed_anywhere(cluster, operator, shop):
         migrate.communicate()
         check_nothing_is_half_done(shop)
     rest = shop.books.count_documents({"_spill": {"$exists": False}})
-    assert 0 < rest < len(arrays)
+    assert rest < len(arrays)
     assert operator.run("migrate", "--execute", "--resume", code=0)["adopted"] <= rest
     assert whole(cluster, NUMBERED) == arrays
     assert not verify(shop.client, NUMBERED)
@@ -396,6 +416,201 @@ def test_under_traffic(cluster, operator, shop):
             assert {each["_id"]: each["list"] for each in client.shop.books.find()} == arrays
     assert operator.run("verify", "--repair", "--execute", code=0)["findings"] == []
     assert operator.run("verify", code=0)["spilled"] == len(arrays)
+
+
+ELEMENTS = {**RULE, "when_outlier": "empty", "counters": {"total": "total"}, "settle": "10ms",
+            "reference": {"field": "ref", "format": "{_id}_tails"},
+            "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
+TIMED = {**ELEMENTS, "overflow": {**ELEMENTS["overflow"], "created": "at"}}
+
+
+def id_at(second, process=1, counter=0):
+    return ObjectId(second.to_bytes(4, "big") + process.to_bytes(5, "big") + counter.to_bytes(3, "big"))
+
+
+def comment(number, **more):
+    return {"author": f"user{number % 7}", "text": f"comment {number}", "at": NOW + datetime.timedelta(seconds=number), **more}
+
+
+def split_elements(shop, identifier, count, ids=None, **main):
+    """As the text does it: nothing stays, and each element is a document. They are written in another order."""
+    ids = ids or [id_at(1000 + number // 3, zlib.crc32(str(identifier).encode()), number) for number in range(count)]
+    fields = {"total": count, "ref": f"{identifier}_tails", **main}
+    shop.books.insert_one({"_id": identifier, "list": [], "outlier": True, **fields})
+    documents = [{"_id": ids[number], "book": identifier, **comment(number)} for number in range(count)]
+    shop.tails.insert_many(sorted(documents, key=lambda each: each["text"]))
+
+
+def test_elements_in_documents_of_their_own(cluster, shop):
+    for i, count in (("a", 1), ("b", 50), (7, 502)):
+        split_elements(shop, i, count, title="x")
+    arrays = {i: [comment(n) for n in range(count)] for i, count in (("a", 1), ("b", 50), (7, 502))}
+    shop.books.insert_one({"_id": "long", "list": [comment(n) for n in range(9)]})
+    arrays["long"] = [comment(n) for n in range(9)]
+    before, stored = snapshot(shop.client), raw_tails(shop)
+    with Operator(cluster, [ELEMENTS]) as operator:
+        plan = operator.run("migrate", code=0)
+        assert snapshot(shop.client) == before, "a plan writes nothing"
+        assert (plan["adopted"], plan["adopted elements"], plan["documents"]) == (3, 553, 1)
+        assert {**operator.run("migrate", "--execute", code=0), "executed": False} == plan
+        assert raw_tails(shop).items() >= stored.items()
+        assert operator.run("verify", code=0)["spilled"] == 4
+        assert whole(cluster, ELEMENTS) == arrays
+        operator.run("undo", "--execute", code=0)
+    assert shop.list_collection_names() == ["books"]
+    assert {each.pop("_id"): each for each in shop.books.find()} == {
+        i: {"list": array, **({} if i == "long" else {"total": len(array), "title": "x"})} for i, array in arrays.items()}
+
+
+def break_element(shop, identifier, update, number=1):
+    shop.tails.update_one({"book": identifier, "text": f"comment {number}"}, update)
+
+
+def renew(shop, identifier, identity, number=1):
+    one = shop.tails.find_one_and_delete({"book": identifier, "text": f"comment {number}"})
+    shop.tails.insert_one({**one, "_id": identity})
+
+
+UNCLEAR = {
+    "one second and of two processes": lambda shop, i: renew(shop, i, id_at(1000, 2, 9)),
+    "one second and": lambda shop, i: renew(shop, i, id_at(1000, 1, 0xffffff)),
+    "_id is no ObjectId": lambda shop, i: renew(shop, i, f"comment of {i}"),
+    "of another type": lambda shop, i: break_element(shop, i, {"$set": {"book": float(i)}}),
+    "field '_spill'": lambda shop, i: break_element(shop, i, {"$set": {"_spill": {"p": 1}}}),
+    "a Timestamp(0, 0)": lambda shop, i: shop.tails.insert_one(RawBSONDocument(exact.document(
+        [("_id", ObjectId()), ("book", i), ("a.b", 1)]))),
+    "stands twice": lambda shop, i: shop.tails.insert_one(RawBSONDocument(exact.document(
+        [("_id", ObjectId()), ("book", i), ("d", 1), ("d", 2)]))),
+    "beside those": lambda shop, i: break_element(shop, i, {"$set": {"_spill": {"g": generation(), "p": 0}}}),
+    "leaves it 0": lambda shop, i: shop.books.update_one({"_id": i}, {"$push": {"list": 1}}),
+    "flag does not stand": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"outlier": False}}),
+    "'total' is not 6": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"total": 7}}),
+    "'ref' is not what the rule says": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"ref": "elsewhere"}}),
+}
+
+
+def test_elements_whose_order_or_content_is_unclear(cluster, shop):
+    for i, break_it in enumerate(UNCLEAR.values()):
+        split_elements(shop, i, 6, [id_at(1000, 1, number + 0x10000 * i) for number in range(6)])
+        break_it(shop, i)
+    split_elements(shop, "good", 6)
+    before, others = snapshot(shop.client), all_but(shop, "good")
+    with Operator(cluster, [ELEMENTS]) as operator:
+        listed = details(operator.run("migrate", code=1), "split by hand")
+        assert snapshot(shop.client) == before
+        assert sorted(listed) == list(range(len(UNCLEAR)))
+        for i, why in enumerate(UNCLEAR):
+            assert why in listed[i], (why, listed[i])
+        report = operator.run("migrate", "--execute", code=1)
+        assert (report["adopted"], details(report, "split by hand")) == (1, listed)
+        assert all_but(shop, "good") == others
+        work_beside_what_is_left(cluster, shop)
+        for i in listed:
+            shop.books.delete_one({"_id": i})
+            shop.tails.delete_many({"book": i})
+        assert operator.run("verify", code=0)["spilled"] == 2
+
+
+def work_beside_what_is_left(cluster, shop):
+    """Two documents without a place do no harm to those that have one, and no place is taken twice."""
+    with Spillway([cluster.primary], [ELEMENTS]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            client.shop.books.insert_one({"_id": "new", "list": [comment(n) for n in range(300)]})
+            client.shop.books.update_one({"_id": "good"}, {"$push": {"list": comment(6)}})
+            for i, count in (("new", 300), ("good", 7)):
+                wait_for(lambda: shop.tails.count_documents({"book": i, "_spill.p": {"$gte": 0}}) == count, f"{i} to rest")  # pylint: disable=cell-var-from-loop
+                assert client.shop.books.find_one({"_id": i})["list"] == [comment(n) for n in range(count)]
+            assert list(client.shop.books.aggregate([{"$match": {"list.text": "comment 6"}}, {"$count": "n"}])) == [{"n": 2}]
+    with pytest.raises(pymongo.errors.DuplicateKeyError):
+        shop.tails.insert_one({"book": "new", "_spill": {"g": generation(), "p": 7}})
+    plan = str(shop.tails.find({"book": "new", "_spill.g": generation(), "_spill.p": {"$lte": 5}}).sort("_spill.p", -1).explain())
+    assert "'indexName': 'book_1__spill.p_1'" in plan and "'stage': 'SORT'" not in plan
+
+
+def test_more_documents_without_a_place_than_a_page_has(cluster, shop):
+    for i in ("gone", "left"):
+        split_elements(shop, i, 2002, [id_at(1000, zlib.crc32(i.encode()), number * 3000) for number in range(2002)], total=7)
+    shop.books.delete_one({"_id": "gone"})
+    shop.books.insert_one({"_id": "out", "list": [comment(n) for n in range(9)]})
+    with Operator(cluster, [ELEMENTS]) as operator:
+        report = operator.run("migrate", "--execute", code=1)
+        assert (report["documents"], list(details(report, "no document"))) == (1, ["gone"])
+        assert set(details(operator.run("verify", code=0), "foreign")) == {"gone", "left"}
+    shop.tails.insert_one({"book": "zero", "_spill": {"g": generation(), "p": 0}})
+    with Spillway([cluster.primary], [{**ELEMENTS, "sweep": "200ms"}]):
+        wait_for(lambda: shop.tails.count_documents({"book": "zero"}) == 0, "the sweep to come to the last link")
+    assert shop.tails.count_documents({"_spill": {"$exists": False}}) == 4004
+
+
+def test_the_order_that_a_field_tells(cluster, shop):
+    split_elements(shop, "back", 9, [id_at(1000 - number) for number in range(9)])
+    split_elements(shop, "twice", 9)
+    break_element(shop, "twice", {"$set": {"at": NOW}})
+    split_elements(shop, "none", 9)
+    break_element(shop, "none", {"$unset": {"at": 1}})
+    with Operator(cluster, [TIMED]) as operator:
+        listed = details(operator.run("migrate", "--execute", code=1), "split by hand")
+    assert sorted(listed) == ["none", "twice"] and "are of one time" in listed["twice"] and "no time 'at'" in listed["none"]
+    assert whole(cluster, TIMED)["back"] == [comment(n) for n in range(9)]
+
+
+def test_arrays_whose_elements_have_an_id(cluster, shop):
+    split_elements(shop, 1, 9)
+    shop.books.insert_one({"_id": 2, "list": [comment(0, _id=ObjectId())]})
+    with Operator(cluster, [ELEMENTS]) as operator:
+        assert "have an _id of their own" in details(operator.run("migrate", code=1), "split by hand")[1]
+
+
+def test_an_element_that_changes_while_it_is_adopted(cluster, shop):
+    split_elements(shop, 1, 9)
+    with Operator(cluster, [ELEMENTS]) as operator:
+        assert adopt_slowly(shop, operator, lambda: break_element(shop, 1, {"$set": {"_spill": 1}}), "shop.tails") == 1
+        assert "field '_spill'" in details(operator.run("migrate", code=1), "split by hand")[1]
+    assert "_spill" not in shop.books.find_one()
+
+
+def test_elements_and_a_kill_anywhere(cluster, shop):
+    for i in range(60):
+        split_elements(shop, i, 1 + i, [id_at(1000 + i, i, number) for number in range(1 + i)])
+    with Operator(cluster, [ELEMENTS]) as operator:
+        for share in (0.1, 0.5):
+            migrate = operator.start("migrate", "--execute", "--resume")
+            wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) > share * 60, "some to be adopted", 30, 0.001)  # pylint: disable=cell-var-from-loop
+            migrate.kill()
+            migrate.communicate()
+            check_nothing_is_half_done(shop)
+        operator.run("migrate", "--execute", "--resume", code=0)
+        assert operator.run("verify", code=0)["spilled"] == 60
+    assert whole(cluster, ELEMENTS) == {i: [comment(n) for n in range(1 + i)] for i in range(60)}
+
+
+def test_the_published_comments(cluster):
+    """As the text's application stores them; its own query on the overflow goes on by its index."""
+    with cluster.client() as client:
+        for name in ("blog", "spillway"):
+            client.drop_database(name)
+        arrays = {f"post{i}": [COMMENTS.item(n) for n in range(100 + 60 * i)] for i in range(1, 4)}
+        for i, array in arrays.items():
+            fields = COMMENTS.outlier_fields({"_id": i, "comments": array}, [])
+            client.blog.posts.insert_one({"_id": i, "title": "viral", "comments": [], **fields})
+            client.blog.post_comments.insert_many({"post_id": i, **each} for each in array)
+        client.blog.post_comments.create_index([("post_id", 1), ("created_at", -1)])
+        newest = list(client.blog.post_comments.find({"post_id": "post2"}).sort("created_at", -1).limit(20))
+        with Example(cluster.primary, COMMENTS) as example:
+            operate(example, "migrate", "--execute")
+            verify_example(example)
+            for i, array in arrays.items():
+                assert parts(client.blog, COMMENTS, i) == COMMENTS.stored({"_id": i, "title": "viral", "comments": array})
+            with pymongo.MongoClient("127.0.0.1", example.port, directConnection=True) as through:
+                assert {each["_id"]: each["comments"] for each in through.blog.posts.find()} == arrays
+                query = through.blog.post_comments.find({"post_id": "post2"}).sort("created_at", -1).limit(20)
+                assert [each["_id"] for each in query] == [each["_id"] for each in newest]
+                plan = str(query.explain()["queryPlanner"]["winningPlan"])
+                assert "post_id_1_created_at_-1" in plan and "SORT" not in plan
+            example.stop()
+            operate(example, "undo", "--execute")
+        assert list(client.blog.posts.find()) == [
+            {"_id": i, "title": "viral", "comments": array, "comment_count": len(array)} for i, array in arrays.items()]
 
 
 def published(layout, identifier, whole_array):

@@ -289,12 +289,70 @@ def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
         wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
 
 
-def test_what_clients_see_stays_under_another_threshold(cluster, shop):
-    rule = {**EAGER, "threshold": 5, "expose": ["flag"]}
-    with Spillway([cluster.primary], [rule]) as spillway:
-        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
-        assert seen(spillway) == {1: list(range(9))}
-    assert heads(shop) == {1: 3}
+SHOWN = {**EAGER, "counters": {"total": "total", "documents": "parts"}, "expose": ["flag", "counters"]}
+SINGLE = {**SHOWN, "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
+
+
+def filled(cluster, shop, rule, arrays):
+    shop.client.spillway.rules.delete_many({})
+    shop.tails.drop()
+    shop.books.delete_many({})
+    shop.books.insert_many({"_id": i, "list": array} for i, array in arrays.items())
+    with Operator(cluster, [rule]) as before:
+        before.run("migrate", "--execute", code=0)
+
+
+def shows(shop, head, total):
+    """Whether document 1 has this head, and its elements are out; until then it is an outlier to everybody who looks."""
+    document = shop.books.find_one({"_id": 1})
+    assert (document["outlier"], document["total"]) == (True, total)
+    return document["_spill"]["list"]["h"] == head and document["_spill"]["list"]["n"] == total - head
+
+
+@pytest.mark.parametrize("rule", [SHOWN, SINGLE], ids=["batches", "elements"])
+def test_what_clients_see_stays_under_another_threshold(cluster, shop, rule):
+    filled(cluster, shop, rule, {1: list(range(9)), 2: list(range(4))})
+    for threshold in (6, 2):
+        with Spillway([cluster.primary], [{**rule, "threshold": threshold, "gc_delay": "200ms"}]) as spillway:
+            wait_for(lambda: shows(shop, threshold, 9), f"a head of {threshold}", pause=0)  # pylint: disable=cell-var-from-loop
+            assert seen(spillway) == {1: list(range(9)), 2: list(range(4))}
+            wait_for(lambda: rests(cluster, {**rule, "threshold": threshold}), "rest")  # pylint: disable=cell-var-from-loop
+            if threshold == 6:
+                assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": list(range(4))}
+    assert shop.books.find_one({"_id": 1}, {"parts": 1})["parts"] == (2 if rule is SHOWN else 7)
+
+
+def test_an_outlier_whose_next_generation_holds_nothing_yet(cluster, shop):
+    """A sweep has brought its array back, and its old overflow may still be read: everything may happen to it now."""
+    filled(cluster, shop, SHOWN, {i: list(range(9)) for i in range(1, 5)})
+    between = {**SHOWN, "threshold": 5, "gc_delay": "60s"}
+    shop.books.update_one({"_id": 4}, {"$push": {"list": 9}})
+    with Spillway([cluster.primary], [between]) as spillway:
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 0, "outlier": True, "total": {"$gte": 9}}) == 4, "all to be whole")
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            client.shop.books.update_one({"_id": 1}, {"$set": {"list.7": "edited"}})
+            client.shop.books.update_one({"_id": 2}, {"$push": {"list": 9}})
+            client.shop.books.update_one({"_id": 3}, {"$set": {"list": [1]}})
+            assert [each["list"] for each in client.shop.books.find()] == [
+                [*range(7), "edited", 8], list(range(10)), [1], list(range(10))]
+    assert shop.books.find_one({"_id": 1}, {"_spill": 0}) == {"_id": 1, "list": [*range(7), "edited", 8]}
+    assert shop.books.find_one({"_id": 3}, {"_spill": 0}) == {"_id": 3, "list": [1]}
+    with Operator(cluster, [between]) as operator:
+        assert not any(each["code"] == "V2" for each in operator.run("verify", code=1)["findings"])
+    with Spillway([cluster.primary], [{**SHOWN, "threshold": 20}]):
+        wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) == 0, "none to be an outlier")
+    for i in (2, 4):
+        assert shop.books.find_one({"_id": i}) == {"_id": i, "list": list(range(10))}
+
+
+def test_an_emptied_array_that_is_ordinary_now(cluster, shop):
+    emptied = {**SINGLE, "when_outlier": "empty"}
+    filled(cluster, shop, emptied, {1: list(range(9)), 2: list(range(30)), 3: ["x" * 100] * 5})
+    assert heads(shop) == {1: 0, 2: 0, 3: 0}
+    with Spillway([cluster.primary], [{**emptied, "threshold": 20, "max_bytes": 400}]):
+        wait_for(lambda: heads(shop) == {2: 0, 3: 0}, "the short one to come back")
+    assert shop.books.find_one({"_id": 1}) == {"_id": 1, "list": list(range(9))}
+    assert shop.tails.count_documents({"book": {"$gt": 1}}) == 35
 
 
 def test_a_threshold_that_changes_under_traffic(cluster, shop):

@@ -73,3 +73,41 @@ Test(adopt_judge, what_no_reply_could_carry_is_refused)
 	cr_assert_str_eq(judge(elements, 40, 1 << 20), "");
 	cr_assert(strstr(judge(elements, 100, 1 << 20), "no reply could carry it"));
 }
+
+/* Seconds, process and counter of ObjectIds; the fields' times. The doubt, or an empty text. */
+static const char *doubt(const int (*ids)[4], size_t count, bool by_time)
+{
+	struct adopt_order order = {.by_time = by_time};
+	const char *found;
+
+	for (size_t i = 0; i < count; i++) {
+		struct adopt_place place = {.time = by_time ? ids[i][3] : 0,
+					    .id = {0, 0, 0, (uint8_t)ids[i][0], 0, 0, 0, 0,
+						   (uint8_t)ids[i][1], (uint8_t)(ids[i][2] >> 16),
+						   (uint8_t)(ids[i][2] >> 8), (uint8_t)ids[i][2]}};
+
+		adopt_order_add(&order, &place);
+	}
+	found = adopt_order_find(&order);
+	for (size_t i = 1; !found && by_time && i < count; i++)
+		cr_assert_lt(adopt_order_at(&order, i - 1)->time, adopt_order_at(&order, i)->time);
+	adopt_order_fini(&order);
+	return found ? found : "";
+}
+
+Test(adopt_judge, an_order_that_the_ids_tell)
+{
+	cr_assert_str_eq(doubt(NULL, 0, false), "");
+	cr_assert_str_eq(doubt((int[][4]){{2, 1, 7}, {1, 9, 3}, {2, 1, 9}, {3, 4, 0}}, 4, false),
+			 "");
+	cr_assert(strstr(doubt((int[][4]){{1, 1, 7}, {1, 2, 8}}, 2, false), "of two processes"));
+	cr_assert(strstr(doubt((int[][4]){{1, 1, 0xffffff}, {1, 1, 0}}, 2, false), "one second"));
+}
+
+Test(adopt_judge, an_order_that_a_field_tells)
+{
+	cr_assert_str_eq(doubt((int[][4]){{1, 1, 1, 30}, {1, 2, 1, 10}, {9, 1, 1, 20}}, 3, true),
+			 "");
+	cr_assert(strstr(doubt((int[][4]){{1, 1, 1, 30}, {2, 1, 1, 10}, {3, 1, 1, 30}}, 3, true),
+			 "of one time"));
+}

@@ -229,3 +229,39 @@ Test(fitness, the_batch_index_is_known_by_its_key)
 	cr_assert_not(is_batch_index("{'key': {'book': 1, 'number': 1}, 'unique': true, "
 				     "'partialFilterExpression': {'x': 1}}"));
 }
+
+static bool is_place_index(const char *json, enum rule_layout layout)
+{
+	bson_t *built = parse(json);
+	struct rule other = rule;
+	bool is;
+
+	other.overflow.layout = layout;
+	is = judge_is_place_index(&other, (struct bytes){bson_get_data(built), built->len});
+	bson_destroy(built);
+	return is;
+}
+
+#define PLACES "'unique': true, 'partialFilterExpression': {'_spill.p': "
+
+Test(fitness, the_index_of_places_is_known_by_what_it_is_over)
+{
+	cr_assert(is_place_index("{'key': {'_spill.p': 1, 'book': 1}, " PLACES
+				 "{'$exists': true}}}",
+				 RULE_ELEMENTS));
+	cr_assert_not(is_place_index(
+		"{'key': {'_spill.p': 1, 'book': 1}, " PLACES "{'$exists': true}}}", RULE_BATCHES));
+	cr_assert_not(is_place_index("{'key': {'book': 1, '_spill.p': 1}, " PLACES
+				     "{'$exists': true}}}",
+				     RULE_ELEMENTS));
+	cr_assert_not(is_place_index("{'key': {'_spill.p': 1, 'book': 1}, 'unique': true}",
+				     RULE_ELEMENTS));
+	cr_assert_not(is_place_index("{'key': {'_spill.p': 1, 'book': 1}, " PLACES "{'$gt': 5}}}",
+				     RULE_ELEMENTS));
+	cr_assert_not(is_place_index("{'key': {'_spill.p': 1, 'book': 1}, " PLACES
+				     "{'$exists': true}, 'x': 1}}",
+				     RULE_ELEMENTS));
+	cr_assert_not(is_place_index("{'key': {'_spill.p': 1, 'book': 1}, " PLACES
+				     "{'$exists': true, '$lt': 9}}}",
+				     RULE_ELEMENTS));
+}

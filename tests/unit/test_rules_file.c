@@ -359,10 +359,11 @@ Test(rules_file, what_only_batches_have)
 {
 	EXPECT({ELEMENTS(", array: b"), "7:51: 'array' goes with 'layout: batches'"},
 	       {ELEMENTS(", batch: { size: 5 }"), "7:51: 'batch' goes with 'layout: batches'"},
-	       {ELEMENTS(", created: c"), "7:53: 'created' goes with 'layout: batches'"},
+	       {ELEMENTS(", created: a"), "7:53: 'link' and 'created' are the same field, 'a'"},
 	       {HEAD NAME NAMESPACE ARRAY THRESHOLD "    overflow: { layout: elements }\n",
 		"7:15: 'link' is missing here"});
-	ACCEPT(ELEMENTS(""), ELEMENTS(", indexes: [{ keys: { a: 1, b: -1 } }]"));
+	ACCEPT(ELEMENTS(""), ELEMENTS(", created: c"),
+	       ELEMENTS(", indexes: [{ keys: { a: 1, b: -1 } }]"));
 }
 
 #define COLLECTION(name) HEAD RULE_OF("one", "shop.sales", "tags", "", "collection: " name ", ")
