@@ -60,6 +60,7 @@ struct gap {
 	struct window_cut cut; /* what becomes of it; `until` - `first` elements fill the gap */
 	size_t there;          /* elements that take `size` bytes */
 	size_t size;
+	bool numbered; /* these are named as they will be in the whole array */
 	size_t target;
 	const uint8_t *id; /* NULL: nothing fills it */
 	size_t generation;
@@ -327,16 +328,20 @@ static size_t target_of_key(const struct merge *merge, struct bytes key)
 	return NONE;
 }
 
-/* `size`: of the first `least` elements. */
-static bool array_has(struct bytes array, int64_t least, size_t *size)
+/* The array keeps its first `head` elements; false where it has fewer. */
+static bool gap_keep(struct gap *gap, size_t head)
 {
 	struct cursor cursor;
-	size_t count;
+	size_t numbered, count;
 
-	if (!cursor_open(&cursor, array) || !array_skip(&cursor, (size_t)least, &count) ||
-	    count != (size_t)least)
+	if (!cursor_open(&cursor, gap->array))
 		return false;
-	*size = (size_t)(cursor.at - array.data) - 4;
+	numbered = array_skip_numbered(&cursor, head);
+	if (!array_skip(&cursor, head - numbered, &count) || numbered + count != head)
+		return false;
+	gap->there = gap->cut.head = head;
+	gap->size = (size_t)(cursor.at - gap->array.data) - 4;
+	gap->numbered = numbered == head;
 	return true;
 }
 
@@ -391,10 +396,9 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 		intake = MERGE_BEYOND;
 	} else if (merge->windows) {
 		intake = gap_cut(merge, state, &gap);
-	} else if (array_has(array.value, state->head, &gap.size)) {
-		gap.there = (size_t)state->head;
-		gap.cut = (struct window_cut){
-			.head = gap.there, .until = (size_t)state->count, .tail = SIZE_MAX};
+	} else if (gap_keep(&gap, (size_t)state->head)) {
+		gap.cut.until = (size_t)state->count;
+		gap.cut.tail = SIZE_MAX;
 	} else {
 		intake = MERGE_BROKEN;
 	}
@@ -955,6 +959,20 @@ static bool write_overflow(const struct merge *merge, const struct gap *gap,
 	return filling->done == filling->wanted;
 }
 
+/* What stands before the gap. */
+static bool write_head(struct array_writer *array, struct cursor *own, const struct gap *gap)
+{
+	size_t count;
+
+	if (gap->numbered) {
+		array_writer_append(array, (struct bytes){own->at, gap->size}, gap->there);
+		own->at += gap->size;
+		return true;
+	}
+	return array_skip(own, gap->cut.skip, &count) &&
+	       array_writer_copy(array, own, gap->cut.head, &count);
+}
+
 static bool write_array(const struct merge *merge, const struct gap *gap, struct buffer *out)
 {
 	struct filling filling = {.rule = merge->namespace->targets[gap->target].rule,
@@ -966,9 +984,8 @@ static bool write_array(const struct merge *merge, const struct gap *gap, struct
 	if (!cursor_open(&own, gap->array))
 		return false;
 	array_writer_open(&filling.array, out);
-	if (!array_skip(&own, gap->cut.skip, &count) ||
-	    !array_writer_copy(&filling.array, &own, gap->cut.head, &count) ||
-	    !write_overflow(merge, gap, &filling) || !array_skip(&own, gap->cut.pass, &count) ||
+	if (!write_head(&filling.array, &own, gap) || !write_overflow(merge, gap, &filling) ||
+	    !array_skip(&own, gap->cut.pass, &count) ||
 	    !array_writer_copy(&filling.array, &own, gap->cut.tail, &count))
 		return false;
 	array_writer_close(&filling.array);
