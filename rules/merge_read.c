@@ -625,16 +625,18 @@ static size_t gap_wants(const struct gap *gap)
 	return gap->cut.until - gap->cut.first;
 }
 
+/* How large what fills it will be. */
+static double gap_guess(const struct gap *gap)
+{
+	return gap->there > 0 ? (double)gap_wants(gap) * (double)gap->size / (double)gap->there : 0;
+}
+
 static double entry_guess(const struct merge *merge, const struct entry *entry)
 {
 	double size = (double)entry->document.length;
 
-	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
-		const struct gap *gap = gap_at(merge, i);
-
-		if (gap->there > 0)
-			size += (double)gap_wants(gap) * (double)gap->size / (double)gap->there;
-	}
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
+		size += gap_guess(gap_at(merge, i));
 	return size;
 }
 
@@ -688,18 +690,30 @@ bool merge_wants(const struct merge *merge, size_t target)
 	return false;
 }
 
+static bool gap_is_wanted(const struct merge *merge, const struct gap *gap, size_t target)
+{
+	return gap->id && gap->target == target &&
+	       generation_wanted(generation_at(merge, gap->generation), target);
+}
+
 size_t merge_wanted_elements(const struct merge *merge, size_t target)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < gap_count(merge); i++) {
-		const struct gap *gap = gap_at(merge, i);
-
-		if (gap->id && gap->target == target &&
-		    generation_wanted(generation_at(merge, gap->generation), target))
-			count += gap_wants(gap);
-	}
+	for (size_t i = 0; i < gap_count(merge); i++)
+		if (gap_is_wanted(merge, gap_at(merge, i), target))
+			count += gap_wants(gap_at(merge, i));
 	return count;
+}
+
+double merge_wanted_bytes(const struct merge *merge, size_t target)
+{
+	double bytes = 0;
+
+	for (size_t i = 0; i < gap_count(merge); i++)
+		if (gap_is_wanted(merge, gap_at(merge, i), target))
+			bytes += gap_guess(gap_at(merge, i));
+	return bytes;
 }
 
 /* {$in: [...]} of the links of generations that are wanted: these are being asked for then. */
