@@ -12,8 +12,9 @@
 #define WATERMARK 65536 /* above this backlog the other side is not read */
 #define KEEPALIVE_SECONDS 60
 #define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
-#define LEAST_ROOM (LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
-					   */
+#define LEAST_ROOM \
+	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
+				*/
 
 static _Atomic uint64_t last_id;
 
@@ -345,6 +346,8 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 	struct stream *stream = (struct stream *)(void *)handle;
 	struct bytes bytes = {(const uint8_t *)buffer->base, (size_t)length};
 
+	if (session->response_held.length == 0 && length <= 0)
+		buffer_fini(&session->response_held); /* room that was made for nothing */
 	if (session->state == SESSION_CLOSING || length == 0)
 		return;
 	if (length < 0)
