@@ -5,8 +5,12 @@
 
 static void write_head(struct buffer *buffer, uint8_t type, const char *name)
 {
-	buffer_append(buffer, &type, 1);
-	buffer_append(buffer, name, strlen(name) + 1);
+	size_t length = strlen(name) + 1;
+
+	buffer_reserve(buffer, 1 + length);
+	buffer->data[buffer->length] = type;
+	memcpy(buffer->data + buffer->length + 1, name, length);
+	buffer->length += 1 + length;
 }
 
 static void write_int32(struct buffer *buffer, int32_t value)

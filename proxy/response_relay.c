@@ -214,7 +214,7 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	auto_buffer struct buffer held = {0};
 	size_t used;
 
-	if (session->response_held.length > 0) {
+	if (session->response_held.length > 0 || bytes.data == session->response_held.data) {
 		session_hold(&session->response_held, bytes);
 		if (session->response_held.length < session->response_wanted)
 			return;
@@ -224,7 +224,9 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	used = response_consume(session, bytes, &held);
 	if (session->state == SESSION_CLOSING)
 		return;
-	if (used < bytes.length)
+	if (used == 0 && held.length > 0)
+		session->response_held = buffer_steal(&held);
+	else if (used < bytes.length)
 		session_keep(&session->response_held,
 			     (struct bytes){bytes.data + used, bytes.length - used},
 			     session->response_wanted);

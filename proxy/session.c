@@ -11,6 +11,10 @@
 
 #define WATERMARK 65536 /* above this backlog the other side is not read */
 #define KEEPALIVE_SECONDS 60
+#define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
+#define LEAST_ROOM \
+	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
+				*/
 
 static _Atomic uint64_t last_id;
 
@@ -206,8 +210,7 @@ void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
 
 void session_hold(struct buffer *held, struct bytes bytes)
 {
-	if (held->length > 0 &&
-	    bytes.data == held->data + held->length) /* read to where it stays */
+	if (held->data && bytes.data == held->data + held->length) /* read to where it stays */
 		held->length += bytes.length;
 	else
 		buffer_append(held, bytes.data, bytes.length);
@@ -255,13 +258,27 @@ void session_on_drained(struct session *session)
 		session_close_if_idle(session);
 }
 
+/* A reply that is taken to be large is read to where it stays from its first byte on. */
+static bool session_alloc_reply(struct session *session, uv_buf_t *room)
+{
+	struct buffer *held = &session->response_held;
+
+	if (!session->sequence || !session->sequence->expects_much || held->length > 0 ||
+	    session->response_left > 0)
+		return false;
+	session->response_wanted = 0;
+	buffer_reserve(held, REPLY_ROOM);
+	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
+	return true;
+}
+
 /* While a large frame is awaited, its bytes are read to where they stay. Room is made as bytes
  * come, never by the claimed length alone: at most as much again as is there. */
 static bool session_alloc_held(struct buffer *held, size_t wanted, uv_buf_t *room)
 {
 	size_t missing = wanted > held->length ? wanted - held->length : 0;
 
-	if (held->length < LOOP_READ_BUFFER || missing < LOOP_READ_BUFFER)
+	if (held->length < LOOP_READ_BUFFER || missing < LEAST_ROOM)
 		return false;
 	buffer_reserve(held, missing < held->length ? missing : held->length);
 	*room = uv_buf_init((char *)held->data + held->length,
@@ -275,6 +292,8 @@ void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 	bool from_server = (void *)handle == (void *)&session->server.tcp;
 
 	(void)suggested;
+	if (from_server && session_alloc_reply(session, buffer))
+		return;
 	if (from_server
 		    ? session_alloc_held(&session->response_held, session->response_wanted, buffer)
 		    : session_alloc_held(&session->request_held, session->request_wanted, buffer))
@@ -327,6 +346,8 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 	struct stream *stream = (struct stream *)(void *)handle;
 	struct bytes bytes = {(const uint8_t *)buffer->base, (size_t)length};
 
+	if (session->response_held.length == 0 && length <= 0)
+		buffer_fini(&session->response_held); /* room that was made for nothing */
 	if (session->state == SESSION_CLOSING || length == 0)
 		return;
 	if (length < 0)

@@ -290,6 +290,7 @@ void session_advance_find(struct session *session, struct packet *reply)
 	match_packet(session->loop->namespaces, &request, &match);
 	session->sequence = sequence_new(&request, &match);
 	session->sequence->next_request_id = session->next_request_id;
+	session->sequence->touched = true;
 	outcome = sequence_resume(session->sequence, &input);
 	if (outcome == SEQUENCE_SEND)
 		session_advance(session, reply, false);

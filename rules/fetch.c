@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define MANY_ELEMENTS 20000
+#define MANY_BYTES 20000
 
 void fetch_init(struct fetch *fetch, const struct ruled_namespace *namespace)
 {
@@ -77,6 +78,7 @@ static void write_query(struct fetch *fetch, struct sequence *sequence,
 	const struct target *target = &fetch->namespace->targets[fetch->target];
 	struct buffer *out = &sequence->buffer;
 	bool many = merge_wanted_elements(fetch->merge, fetch->target) > MANY_ELEMENTS;
+	bool much = merge_wanted_bytes(fetch->merge, fetch->target) > MANY_BYTES;
 	size_t body = sequence_begin_command(sequence);
 
 	writer_string(out, "find", target->overflow_collection);
@@ -87,6 +89,7 @@ static void write_query(struct fetch *fetch, struct sequence *sequence,
 	writer_int32(out, "batchSize", many ? 1 : INT32_MAX);
 	sequence_write_read_fields(sequence, input, target->overflow_database, fetch->read_concern);
 	sequence_send_command(sequence, body);
+	sequence->expects_much = much && !many;
 	sequence->counts.fetches++;
 }
 
@@ -101,6 +104,7 @@ static void write_get_more(struct fetch *fetch, struct sequence *sequence)
 	writer_string(out, "$db", target->overflow_database);
 	sequence_write_cursor_fields(sequence);
 	sequence_send_command(sequence, body);
+	sequence->expects_much = true;
 }
 
 static enum fetch_outcome ask(struct fetch *fetch, struct sequence *sequence,

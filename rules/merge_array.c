@@ -1,7 +1,7 @@
 /* Writes elements of several BSON arrays behind one another as one array, numbered anew.
  *
- * A merged array may have a million elements. So those of the usual types are copied by two small
- * loops that call nothing, each over elements of one type whose new names differ in the last digit
+ * A merged array may have a million elements. So those of the usual types are copied by small loops
+ * that call nothing, each over elements of one type whose new names differ in the last two digits
  * alone. All else (rare types, long names, an array's last bytes, whatever is broken) is left to
  * cursor_next. */
 #include "rules/merge_array.h"
@@ -10,18 +10,21 @@
 
 /* Elements between two looks at the room in the buffer. */
 #define RUN_LENGTH 512
-/* What is loaded and stored at once for a name and its NUL. */
-#define NAME_SIZE 8
+/* What is loaded and stored at once for a type, a name of up to six digits and its NUL. */
+#define WORD_SIZE 8
 /* The same for a value of fixed size, none of which takes more. */
 #define FIXED_SIZE 16
-/* Type, name, NUL, value: an element of fixed size that the loops take is shorter by a few bytes
- * than two to the power of this. */
-#define FIXED_REACH_SHIFT 5
 /* The same for any other value; up to two of them take no call. */
 #define PIECE 64
-/* So many bytes before an array's end, an element can be read without a look at the end: type,
- * name, the value's length, and a piece of what comes before. */
-#define REACH (1 + NAME_SIZE + 4 + PIECE)
+/* So many bytes before an array's end, an element can be copied without a look at the end: of fixed
+ * size, or any other. */
+#define FIXED_REACH (WORD_SIZE + FIXED_SIZE)
+#define COUNTED_REACH (WORD_SIZE + PIECE)
+/* The same where nothing is copied: type, name and the value's length are read. */
+#define NUMBERED_REACH (WORD_SIZE + 4)
+/* What is copied before it is looked at: so much at first, twice as much each time it was good. */
+#define AHEAD_FIRST 512
+#define AHEAD_MOST 16384
 
 #define COUNTED \
 	0x40 /* the value begins with its length; the low digits: what that doesn't count \
@@ -42,23 +45,48 @@ static const uint8_t value_sizes[256] = {
 	[BSON_BYTE_DECIMAL] = 16,
 };
 
+/* The first `size` (not 0) bytes of a word. */
+static inline uint64_t word_mask(size_t size)
+{
+	return UINT64_MAX >> 8 * (WORD_SIZE - size);
+}
+
+static inline uint64_t load_word(const uint8_t *at)
+{
+	return (uint64_t)load_int64(at);
+}
+
 /* What type and name of elements in a row have in common: the type and the name's length. A loop
  * that only makes sure of it needs not find one name's end to get to the next element. */
 struct shape {
-	uint64_t mask;   /* of the first eight bytes; of a digit only that it is like one */
-	uint64_t common; /* what they are under it */
-	size_t head;     /* bytes before the value */
+	uint64_t mask;    /* of the first eight bytes; of a digit only that it is like one */
+	uint64_t common;  /* what they are under it */
+	size_t head;      /* bytes before the value */
+	size_t size;      /* value_sizes of the type */
+	size_t uncounted; /* of a value that begins with its length, what that doesn't count */
 };
 
-/* False where the name's NUL is not among the first eight bytes. */
-static inline bool shape_of(const uint8_t *at, struct shape *shape)
+/* What the type alone says. False for rare ones, and where the array is nearly at its end. */
+static bool shape_begin(const uint8_t *at, const uint8_t *end, struct shape *shape)
 {
+	if (end - at < WORD_SIZE)
+		return false;
+	shape->size = value_sizes[*at];
+	shape->uncounted = shape->size & ~(size_t)COUNTED;
+	return shape->size > 0;
+}
+
+/* False also where the name's NUL is not among the first eight bytes. */
+static bool shape_of(const uint8_t *at, const uint8_t *end, struct shape *shape)
+{
+	if (!shape_begin(at, end, shape))
+		return false;
 	shape->mask = 0xff;
-	for (size_t i = 1; i < sizeof(shape->mask); i++) {
+	for (size_t i = 1; i < WORD_SIZE; i++) {
 		/* Where the higher half is not 0, the whole is not. */
 		shape->mask |= (uint64_t)(at[i] >> 4 ? 0xf0 : 0xff) << 8 * i;
 		if (at[i] == 0) {
-			shape->common = (uint64_t)load_int64(at) & shape->mask;
+			shape->common = load_word(at) & shape->mask;
 			shape->head = i + 1;
 			return true;
 		}
@@ -66,9 +94,9 @@ static inline bool shape_of(const uint8_t *at, struct shape *shape)
 	return false;
 }
 
-static inline bool shape_fits(const struct shape *shape, const uint8_t *at)
+static inline bool shape_fits(const struct shape *shape, uint64_t word)
 {
-	return ((uint64_t)load_int64(at) & shape->mask) == shape->common;
+	return (word & shape->mask) == shape->common;
 }
 
 static inline uint8_t shape_type(const struct shape *shape)
@@ -76,7 +104,32 @@ static inline uint8_t shape_type(const struct shape *shape)
 	return (uint8_t)shape->common;
 }
 
-static inline size_t name_size(struct array_name name)
+/* Of the elements in so many bytes, how many of fixed size can be read without a look at the end.
+ */
+static inline size_t shape_reach(const struct shape *shape, ptrdiff_t bytes)
+{
+	if (bytes < FIXED_REACH)
+		return 0;
+	return (size_t)(bytes - FIXED_REACH) / (shape->head + shape->size) + 1;
+}
+
+/* The end of a value that begins with its length; NULL where it is behind `last`, or where only
+ * cursor_next can tell. */
+static inline const uint8_t *shape_end(const struct shape *shape, const uint8_t *value,
+				       const uint8_t *last)
+{
+	/* What claims to be negative is beyond every end. No string, document or binary data takes
+	 * fewer than five bytes. */
+	size_t size = (uint32_t)load_int32(value) + shape->uncounted;
+
+	if (size < 5 || (ptrdiff_t)size > last - value ||
+	    (value[size - 1] != 0 && shape_type(shape) != BSON_BYTE_BINARY))
+		return NULL;
+	return value + size;
+}
+
+/* With type and NUL. */
+static inline size_t name_head(struct array_name name)
 {
 	return name.shift / 8 + 2;
 }
@@ -88,8 +141,8 @@ static struct array_name name_carry(struct array_name name)
 
 	while ((name.text >> at & 0xff) > '9') {
 		name.text -= (uint64_t)10 << at;
-		if (at == 0) { /* all were nines: a one comes before the zeros */
-			name.text = name.text << 8 | '1';
+		if (at == 8) { /* all were nines: a one comes before the zeros */
+			name.text = name.text << 8 | '1' << 8;
 			name.shift += 8;
 			break;
 		}
@@ -99,17 +152,34 @@ static struct array_name name_carry(struct array_name name)
 	return name;
 }
 
+static struct array_name name_of(size_t number)
+{
+	struct array_name name = {('0' + number % 10) << 8, 8};
+
+	for (number /= 10; number > 0; number /= 10) {
+		name.text = name.text << 8 | ('0' + number % 10) << 8;
+		name.shift += 8;
+	}
+	return name;
+}
+
+static struct bytes name_digits(const struct array_name *name)
+{
+	return (struct bytes){(const uint8_t *)&name->text + 1, name_head(*name) - 2};
+}
+
 /* A copy that is under way. */
 struct run {
 	const uint8_t *at, *end; /* of the array that is read */
 	uint8_t *to;
+	size_t ahead;     /* so many bytes from `at` on stand at `to` already */
+	size_t ahead_due; /* how many there may be */
 	struct array_name name;
 };
 
 /* What the loops take to be the same for all their elements. */
 struct stride {
 	struct shape shape;
-	size_t size; /* value_sizes of the type */
 	size_t head; /* bytes before the value as it is written */
 	/* From one name to the next. */
 	uint64_t unit;  /* a one at the last digit's place */
@@ -118,19 +188,18 @@ struct stride {
 	uint64_t carry; /* takes ten from the last digit and adds one to the tens */
 };
 
-static bool stride_of(const struct run *run, struct stride *stride)
+/* False for names of seven digits. */
+static bool stride_names(struct stride *stride, struct array_name name)
 {
-	const uint64_t unit = (uint64_t)1 << run->name.shift, ten = unit >> 8;
+	const uint64_t unit = (uint64_t)1 << name.shift;
+	const uint64_t ten = name.shift > 8 ? unit >> 8 : 0;
 
-	if (run->end - run->at < REACH || !shape_of(run->at, &stride->shape))
-		return false;
-	stride->size = value_sizes[shape_type(&stride->shape)];
-	stride->head = 1 + name_size(run->name);
+	stride->head = name_head(name);
 	stride->unit = unit;
 	stride->tens = ten * 0xff;
 	stride->nine = ten * '9';
 	stride->carry = ten - 10 * unit;
-	return stride->size > 0;
+	return stride->head <= WORD_SIZE;
 }
 
 /* How far a loop goes. */
@@ -146,8 +215,13 @@ static struct quota quota_of(struct array_name name, size_t most)
 	return (struct quota){steps, most - steps};
 }
 
-/* Goes on to the next ten names. False where there are none to write, or where more than the tens
- * change: the last digit is left behind 9 then. */
+static inline size_t quota_rest(struct quota quota)
+{
+	return quota.steps + quota.left;
+}
+
+/* Goes on to the next ten names. False where there are none, or where more than the tens change:
+ * the last digit is left behind 9 then. */
 static inline bool quota_refill(struct quota *quota, const struct stride *stride, uint64_t *name)
 {
 	if (quota->left == 0 || (*name & stride->tens) == stride->nine)
@@ -163,25 +237,25 @@ static __attribute__((noinline)) size_t copy_fixed(struct run *run, const struct
 						   size_t most)
 {
 	const struct stride same = *stride;
+	const uint8_t type = shape_type(&same.shape);
 	const uint8_t *at = run->at;
 	uint8_t *to = run->to;
-	uint64_t name = run->name.text;
+	uint64_t name = run->name.text | type;
 	struct quota quota = quota_of(run->name, most);
 
-	while (shape_fits(&same.shape, at)) {
-		*to = shape_type(&same.shape);
-		memcpy(to + 1, &name, NAME_SIZE);
+	while (shape_fits(&same.shape, load_word(at))) {
+		memcpy(to, &name, WORD_SIZE);
 		memcpy(to + same.head, at + same.shape.head, FIXED_SIZE);
-		to += same.head + same.size;
-		at += same.shape.head + same.size;
+		to += same.head + same.shape.size;
+		at += same.shape.head + same.shape.size;
 		name += same.unit;
 		if (--quota.steps == 0 && !quota_refill(&quota, &same, &name))
 			break;
 	}
 	run->at = at;
 	run->to = to;
-	run->name.text = name;
-	return most - quota.left - quota.steps;
+	run->name.text = name - type;
+	return most - quota_rest(quota);
 }
 
 static inline void copy_value(uint8_t *to, const uint8_t *from, size_t length)
@@ -200,41 +274,97 @@ static __attribute__((noinline)) size_t copy_counted(struct run *run, const stru
 						     size_t most)
 {
 	const struct stride same = *stride;
-	const ptrdiff_t uncounted = (ptrdiff_t)same.size - COUNTED;
-	const uint8_t *last = run->end - REACH; /* where an element may begin */
-	const uint8_t *at = run->at;
+	const uint8_t type = shape_type(&same.shape);
+	const uint8_t *last = run->end - COUNTED_REACH; /* where an element may begin */
+	const uint8_t *at = run->at, *value, *next;
 	uint8_t *to = run->to;
-	uint64_t name = run->name.text;
+	uint64_t name = run->name.text | type;
 	struct quota quota = quota_of(run->name, most);
 
-	while (shape_fits(&same.shape, at)) {
-		const uint8_t *value = at + same.shape.head;
-		ptrdiff_t size = load_int32(value) + uncounted;
-
-		/* No string, document or binary data takes fewer than five bytes. */
-		if (size < 5 || size > last - value)
+	while (shape_fits(&same.shape, load_word(at))) {
+		value = at + same.shape.head;
+		next = shape_end(&same.shape, value, last);
+		if (!next)
 			break;
-		if (value[size - 1] != 0 && shape_type(&same.shape) != BSON_BYTE_BINARY)
-			break;
-		*to = shape_type(&same.shape);
-		memcpy(to + 1, &name, NAME_SIZE);
-		copy_value(to + same.head, value, (size_t)size);
-		to += same.head + (size_t)size;
-		at = value + size;
+		memcpy(to, &name, WORD_SIZE);
+		copy_value(to + same.head, value, (size_t)(next - value));
+		to += same.head + (size_t)(next - value);
+		at = next;
 		name += same.unit;
 		if (--quota.steps == 0 && !quota_refill(&quota, &same, &name))
 			break;
 	}
 	run->at = at;
 	run->to = to;
-	run->name.text = name;
-	return most - quota.left - quota.steps;
+	run->name.text = name - type;
+	return most - quota_rest(quota);
 }
 
-/* So many elements of fixed size can be read without a look at the array's end. */
-static size_t fixed_within_reach(const struct run *run)
+/* The same where the new names are as long as the old ones, and of two digits at least: what was
+ * copied ahead is numbered where it stands. */
+static __attribute__((noinline)) size_t number_ahead(struct run *run, const struct stride *stride,
+						     size_t most)
 {
-	return (size_t)(run->end - run->at) >> FIXED_REACH_SHIFT;
+	const struct stride same = *stride;
+	const uint8_t type = shape_type(&same.shape);
+	const uint8_t *last = run->to + run->ahead - NUMBERED_REACH, *next;
+	uint8_t *to = run->to, *value;
+	uint64_t name = run->name.text | type;
+	struct quota quota = quota_of(run->name, most);
+	int32_t length;
+
+	while (shape_fits(&same.shape, load_word(to))) {
+		value = to + same.head;
+		next = shape_end(&same.shape, value, last);
+		if (!next)
+			break;
+		/* The name's store takes some of the length along. */
+		length = load_int32(value);
+		memcpy(to, &name, WORD_SIZE);
+		store_int32(value, length);
+		to += next - to;
+		name += same.unit;
+		if (--quota.steps == 0 && !quota_refill(&quota, &same, &name))
+			break;
+	}
+	run->at += to - run->to;
+	run->ahead -= (size_t)(to - run->to);
+	run->to = to;
+	run->name.text = name - type;
+	return most - quota_rest(quota);
+}
+
+/* Copies what comes next as it is; more each time, as long as that does good. */
+static void copy_ahead(struct run *run)
+{
+	size_t wanted = least((size_t)(run->end - run->at), run->ahead_due);
+
+	if (2 * run->ahead >= wanted)
+		return;
+	memcpy(run->to + run->ahead, run->at + run->ahead, wanted - run->ahead);
+	run->ahead = wanted;
+	run->ahead_due = least(2 * run->ahead_due, AHEAD_MOST);
+}
+
+/* Copies up to `most` elements that are like `stride` says, by the loop that does it best. */
+static size_t copy_stride(struct run *run, const struct stride *stride, size_t most)
+{
+	size_t count = 0;
+
+	if (!(stride->shape.size & COUNTED)) {
+		most = least(most, shape_reach(&stride->shape, run->end - run->at));
+		run->ahead = 0;
+		return most > 0 ? copy_fixed(run, stride, most) : 0;
+	}
+	if (stride->head == stride->shape.head && stride->head >= WORD_SIZE - 4) {
+		copy_ahead(run);
+		count = run->ahead < NUMBERED_REACH ? 0 : number_ahead(run, stride, most);
+	}
+	if (count > 0 || run->end - run->at < COUNTED_REACH)
+		return count;
+	run->ahead = 0;
+	run->ahead_due = AHEAD_FIRST;
+	return copy_counted(run, stride, most);
 }
 
 /* Copies up to `most` elements like the first whose new names are of one length. */
@@ -244,22 +374,19 @@ static size_t copy_alike(struct run *run, size_t most)
 	struct stride stride;
 	size_t left = most, count;
 
-	if (!stride_of(run, &stride))
+	if (!stride_names(&stride, run->name) || !shape_of(run->at, run->end, &stride.shape))
 		return 0;
 	do {
-		if (stride.size & COUNTED)
-			count = copy_counted(run, &stride, left);
-		else
-			count = copy_fixed(run, &stride, least(left, fixed_within_reach(run)));
+		count = copy_stride(run, &stride, left);
 		run->name = name_carry(run->name);
 		left -= count;
-	} while (left > 0 && count > 0 && run->name.shift == shift && fixed_within_reach(run) > 0);
+	} while (left > 0 && count > 0 && run->name.shift == shift);
 	return most - left;
 }
 
 void array_writer_open(struct array_writer *writer, struct buffer *out)
 {
-	*writer = (struct array_writer){out, writer_open(out), 0, {'0', 0}};
+	*writer = (struct array_writer){out, writer_open(out), 0, name_of(0)};
 }
 
 void array_writer_close(struct array_writer *writer)
@@ -269,21 +396,35 @@ void array_writer_close(struct array_writer *writer)
 
 must_check bool array_writer_begin(struct array_writer *writer, uint8_t type)
 {
+	/* Of seven digits, the last byte of the first takes one, and the NUL is in the other. */
+	const uint64_t head[2] = {writer->name.text | type, 0};
+
 	if (writer->count == ARRAY_WRITER_MAX)
 		return false;
-	buffer_append(writer->out, &type, 1);
-	buffer_append(writer->out, &writer->name.text, name_size(writer->name));
+	buffer_append(writer->out, head, name_head(writer->name));
 	writer->name.text += (uint64_t)1 << writer->name.shift;
 	writer->name = name_carry(writer->name);
 	writer->count++;
 	return true;
 }
 
+void array_writer_append(struct array_writer *writer, struct bytes elements, size_t count)
+{
+	require(writer->count == 0 && count <= ARRAY_WRITER_MAX);
+	buffer_append(writer->out, elements.data, elements.length);
+	writer->name = name_of(count);
+	writer->count = count;
+}
+
 /* Copies elements up to one that takes a closer look. There is room for `most` of them. */
 static size_t copy_run(struct array_writer *writer, struct cursor *from, size_t most)
 {
 	struct buffer *out = writer->out;
-	struct run run = {from->at, from->end, out->data + out->length, writer->name};
+	struct run run = {.at = from->at,
+			  .end = from->end,
+			  .to = out->data + out->length,
+			  .ahead_due = AHEAD_FIRST,
+			  .name = writer->name};
 	size_t count, left = most;
 
 	do {
@@ -322,7 +463,7 @@ must_check bool array_writer_copy(struct array_writer *writer, struct cursor *fr
 
 		run = least(run, ARRAY_WRITER_MAX - writer->count);
 		buffer_reserve(writer->out,
-			       (size_t)(from->end - from->at) + run * NAME_SIZE + PIECE);
+			       (size_t)(from->end - from->at) + run * WORD_SIZE + PIECE);
 		if (run == 0 || copy_run(writer, from, run) < run)
 			step = copy_rare(writer, from);
 	}
@@ -332,75 +473,77 @@ must_check bool array_writer_copy(struct array_writer *writer, struct cursor *fr
 	return true;
 }
 
-/* How long a value is that begins with its length, and at whose end a reader may look REACH bytes
- * further; 0: left to cursor_next. */
-static inline size_t value_length(const uint8_t *value, uint8_t type, const uint8_t *last)
+/* Passes over elements whose types and names are as the stride's shape has the first; of one name
+ * to the next it goes by `unit`. There are elements enough before the end. */
+static size_t skip_fixed(struct cursor *from, const struct stride *stride, struct quota quota)
 {
-	ptrdiff_t length = (ptrdiff_t)value_sizes[type] - COUNTED + load_int32(value);
-
-	if (length < 5 || length > last - value ||
-	    (value[length - 1] != 0 && type != BSON_BYTE_BINARY))
-		return 0;
-	return (size_t)length;
-}
-
-/* Passes over up to `most` elements of fixed size that begin before `last`, or there. */
-static size_t skip_fixed(struct cursor *from, const struct shape *shape, const uint8_t *last,
-			 size_t most)
-{
-	const size_t size = shape->head + value_sizes[shape_type(shape)];
+	const struct stride same = *stride;
+	const size_t most = quota_rest(quota);
 	const uint8_t *at = from->at;
-	size_t count = 0;
+	uint64_t common = same.shape.common;
 
-	most = least(most, (size_t)(last - at) / size + 1);
-	for (; count < most && shape_fits(shape, at); count++)
-		at += size;
-	from->at = at;
-	return count;
-}
-
-/* The same for elements whose values begin with their length. */
-static size_t skip_counted(struct cursor *from, const struct shape *shape, const uint8_t *last,
-			   size_t most)
-{
-	const uint8_t *at = from->at;
-	size_t count = 0, length;
-
-	for (; count < most && at <= last && shape_fits(shape, at); count++) {
-		length = value_length(at + shape->head, shape_type(shape), last);
-		if (length == 0)
+	while ((load_word(at) & same.shape.mask) == common) {
+		at += same.shape.head + same.shape.size;
+		common += same.unit;
+		if (--quota.steps == 0 && !quota_refill(&quota, &same, &common))
 			break;
-		at += shape->head + length;
 	}
 	from->at = at;
-	return count;
+	return most - quota_rest(quota);
 }
 
-/* Passes over up to `most` elements like the first. */
-static size_t skip_alike(struct cursor *from, size_t most)
+/* The same where the values begin with their length. */
+static size_t skip_counted(struct cursor *from, const struct stride *stride, struct quota quota)
 {
-	const uint8_t *last;
-	struct shape shape;
-	size_t size;
+	const struct stride same = *stride;
+	const size_t most = quota_rest(quota);
+	const uint8_t *last = from->end - NUMBERED_REACH; /* where an element may begin */
+	const uint8_t *at = from->at;
+	uint64_t common = same.shape.common;
 
-	if (from->end - from->at < REACH || !shape_of(from->at, &shape))
+	while ((load_word(at) & same.shape.mask) == common) {
+		const uint8_t *next = shape_end(&same.shape, at + same.shape.head, last);
+
+		if (!next)
+			break;
+		at = next;
+		common += same.unit;
+		if (--quota.steps == 0 && !quota_refill(&quota, &same, &common))
+			break;
+	}
+	from->at = at;
+	return most - quota_rest(quota);
+}
+
+/* Passes over up to `most` elements like the first; where the stride has names, they are looked at.
+ */
+static size_t skip_stride(struct cursor *from, const struct stride *stride,
+			  const struct array_name *name, size_t most)
+{
+	bool counted = stride->shape.size & COUNTED;
+
+	if (counted && from->end - from->at < NUMBERED_REACH)
 		return 0;
-	last = from->end - REACH;
-	size = value_sizes[shape_type(&shape)];
-	if (size == 0)
+	if (!counted)
+		most = least(most, shape_reach(&stride->shape, from->end - from->at));
+	if (most == 0)
 		return 0;
-	return (size & COUNTED ? skip_counted : skip_fixed)(from, &shape, last, most);
+	return (counted ? skip_counted : skip_fixed)(
+		from, stride, name ? quota_of(*name, most) : (struct quota){most, 0});
 }
 
 must_check bool array_skip(struct cursor *from, size_t most, size_t *count)
 {
+	struct stride stride = {0};
 	struct element element;
 	size_t done = 0, alike;
 
 	while (done < most) {
 		enum cursor_step step = CURSOR_ELEMENT;
 
-		alike = skip_alike(from, most - done);
+		alike = shape_of(from->at, from->end, &stride.shape)
+				? skip_stride(from, &stride, NULL, most - done)
+				: 0;
 		done += alike;
 		if (alike == 0 && (step = cursor_next(from, &element)) == CURSOR_ELEMENT)
 			done++;
@@ -411,4 +554,40 @@ must_check bool array_skip(struct cursor *from, size_t most, size_t *count)
 	}
 	*count = done;
 	return true;
+}
+
+/* Passes over the next element if this is its name. */
+static bool skip_named(struct cursor *from, struct array_name name)
+{
+	struct cursor next = *from;
+	struct element element;
+
+	if (cursor_next(&next, &element) != CURSOR_ELEMENT ||
+	    !bytes_equal(element.name, name_digits(&name)))
+		return false;
+	*from = next;
+	return true;
+}
+
+size_t array_skip_numbered(struct cursor *from, size_t most)
+{
+	struct stride stride;
+	size_t done = 0, alike;
+
+	for (; done < most; done += alike) {
+		struct array_name name = name_of(done);
+
+		alike = 0;
+		if (shape_begin(from->at, from->end, &stride.shape) &&
+		    stride_names(&stride, name)) {
+			stride.shape.head = stride.head;
+			stride.shape.mask = word_mask(stride.head);
+			stride.shape.common = name.text | *from->at;
+			alike = skip_stride(from, &stride, &name, most - done);
+		}
+		if (alike == 0 && !skip_named(from, name))
+			break;
+		alike += alike == 0;
+	}
+	return done;
 }

@@ -8,8 +8,8 @@
  * for an element with a name of seven digits). */
 #define ARRAY_WRITER_MAX 10000000
 
-/* An element's name as it stands in memory: up to seven digits, then zeros, so that one store of
- * eight bytes writes the name and its NUL. */
+/* An element's name as it stands in memory: a zero where the type will be, up to seven digits, then
+ * zeros, so that one store of eight bytes writes type, name and (of up to six digits) NUL. */
 struct array_name {
 	uint64_t text;
 	unsigned shift; /* to the last digit */
@@ -35,6 +35,13 @@ must_check bool array_writer_copy(struct array_writer *writer, struct cursor *fr
  * ARRAY_WRITER_MAX elements. */
 must_check bool array_writer_begin(struct array_writer *writer, uint8_t type);
 
+/* Begins with `count` elements as they are: they are named as they have to be. Nothing has been
+ * written before. */
+void array_writer_append(struct array_writer *writer, struct bytes elements, size_t count);
+
 /* Passes over up to `most` elements; `count`: how many there were. False where the array is broken
  * before them. */
 must_check bool array_skip(struct cursor *from, size_t most, size_t *count);
+/* Passes over up to `most` elements as long as they are named "0", "1", ... as in an array that
+ * array_writer wrote; how many there were. */
+size_t array_skip_numbered(struct cursor *from, size_t most);

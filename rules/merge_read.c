@@ -60,6 +60,7 @@ struct gap {
 	struct window_cut cut; /* what becomes of it; `until` - `first` elements fill the gap */
 	size_t there;          /* elements that take `size` bytes */
 	size_t size;
+	bool numbered; /* these are named as they will be in the whole array */
 	size_t target;
 	const uint8_t *id; /* NULL: nothing fills it */
 	size_t generation;
@@ -327,16 +328,20 @@ static size_t target_of_key(const struct merge *merge, struct bytes key)
 	return NONE;
 }
 
-/* `size`: of the first `least` elements. */
-static bool array_has(struct bytes array, int64_t least, size_t *size)
+/* The array keeps its first `head` elements; false where it has fewer. */
+static bool gap_keep(struct gap *gap, size_t head)
 {
 	struct cursor cursor;
-	size_t count;
+	size_t numbered, count;
 
-	if (!cursor_open(&cursor, array) || !array_skip(&cursor, (size_t)least, &count) ||
-	    count != (size_t)least)
+	if (!cursor_open(&cursor, gap->array))
 		return false;
-	*size = (size_t)(cursor.at - array.data) - 4;
+	numbered = array_skip_numbered(&cursor, head);
+	if (!array_skip(&cursor, head - numbered, &count) || numbered + count != head)
+		return false;
+	gap->there = gap->cut.head = head;
+	gap->size = (size_t)(cursor.at - gap->array.data) - 4;
+	gap->numbered = numbered == head;
 	return true;
 }
 
@@ -391,10 +396,9 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 		intake = MERGE_BEYOND;
 	} else if (merge->windows) {
 		intake = gap_cut(merge, state, &gap);
-	} else if (array_has(array.value, state->head, &gap.size)) {
-		gap.there = (size_t)state->head;
-		gap.cut = (struct window_cut){
-			.head = gap.there, .until = (size_t)state->count, .tail = SIZE_MAX};
+	} else if (gap_keep(&gap, (size_t)state->head)) {
+		gap.cut.until = (size_t)state->count;
+		gap.cut.tail = SIZE_MAX;
 	} else {
 		intake = MERGE_BROKEN;
 	}
@@ -621,16 +625,18 @@ static size_t gap_wants(const struct gap *gap)
 	return gap->cut.until - gap->cut.first;
 }
 
+/* How large what fills it will be. */
+static double gap_guess(const struct gap *gap)
+{
+	return gap->there > 0 ? (double)gap_wants(gap) * (double)gap->size / (double)gap->there : 0;
+}
+
 static double entry_guess(const struct merge *merge, const struct entry *entry)
 {
 	double size = (double)entry->document.length;
 
-	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++) {
-		const struct gap *gap = gap_at(merge, i);
-
-		if (gap->there > 0)
-			size += (double)gap_wants(gap) * (double)gap->size / (double)gap->there;
-	}
+	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
+		size += gap_guess(gap_at(merge, i));
 	return size;
 }
 
@@ -684,18 +690,30 @@ bool merge_wants(const struct merge *merge, size_t target)
 	return false;
 }
 
+static bool gap_is_wanted(const struct merge *merge, const struct gap *gap, size_t target)
+{
+	return gap->id && gap->target == target &&
+	       generation_wanted(generation_at(merge, gap->generation), target);
+}
+
 size_t merge_wanted_elements(const struct merge *merge, size_t target)
 {
 	size_t count = 0;
 
-	for (size_t i = 0; i < gap_count(merge); i++) {
-		const struct gap *gap = gap_at(merge, i);
-
-		if (gap->id && gap->target == target &&
-		    generation_wanted(generation_at(merge, gap->generation), target))
-			count += gap_wants(gap);
-	}
+	for (size_t i = 0; i < gap_count(merge); i++)
+		if (gap_is_wanted(merge, gap_at(merge, i), target))
+			count += gap_wants(gap_at(merge, i));
 	return count;
+}
+
+double merge_wanted_bytes(const struct merge *merge, size_t target)
+{
+	double bytes = 0;
+
+	for (size_t i = 0; i < gap_count(merge); i++)
+		if (gap_is_wanted(merge, gap_at(merge, i), target))
+			bytes += gap_guess(gap_at(merge, i));
+	return bytes;
 }
 
 /* {$in: [...]} of the links of generations that are wanted: these are being asked for then. */
@@ -955,6 +973,20 @@ static bool write_overflow(const struct merge *merge, const struct gap *gap,
 	return filling->done == filling->wanted;
 }
 
+/* What stands before the gap. */
+static bool write_head(struct array_writer *array, struct cursor *own, const struct gap *gap)
+{
+	size_t count;
+
+	if (gap->numbered) {
+		array_writer_append(array, (struct bytes){own->at, gap->size}, gap->there);
+		own->at += gap->size;
+		return true;
+	}
+	return array_skip(own, gap->cut.skip, &count) &&
+	       array_writer_copy(array, own, gap->cut.head, &count);
+}
+
 static bool write_array(const struct merge *merge, const struct gap *gap, struct buffer *out)
 {
 	struct filling filling = {.rule = merge->namespace->targets[gap->target].rule,
@@ -966,9 +998,8 @@ static bool write_array(const struct merge *merge, const struct gap *gap, struct
 	if (!cursor_open(&own, gap->array))
 		return false;
 	array_writer_open(&filling.array, out);
-	if (!array_skip(&own, gap->cut.skip, &count) ||
-	    !array_writer_copy(&filling.array, &own, gap->cut.head, &count) ||
-	    !write_overflow(merge, gap, &filling) || !array_skip(&own, gap->cut.pass, &count) ||
+	if (!write_head(&filling.array, &own, gap) || !write_overflow(merge, gap, &filling) ||
+	    !array_skip(&own, gap->cut.pass, &count) ||
 	    !array_writer_copy(&filling.array, &own, gap->cut.tail, &count))
 		return false;
 	array_writer_close(&filling.array);

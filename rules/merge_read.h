@@ -50,6 +50,8 @@ size_t merge_half(const struct merge *merge);
 bool merge_wants(const struct merge *merge, size_t target);
 /* How many elements are wanted of this target, roughly: what is asked for together. */
 size_t merge_wanted_elements(const struct merge *merge, size_t target);
+/* How many bytes these take, as the elements that are left let guess. */
+double merge_wanted_bytes(const struct merge *merge, size_t target);
 /* Appends the filter document {<link>: {$in: [...]}, "_spill.g": {$in: [...]}} as field `name` of
  * the open document in `out`, and takes these documents as asked for. No filter asks for more than
  * some 8 MB of links: merge_wants tells whether another is needed. */

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#define COMMAND_USUAL 500 /* bytes that most commands of ours don't pass */
+
 /* Where the command was to start the transaction and nothing was sent, there is none. */
 static bool ends_transaction(const struct sequence *sequence)
 {
@@ -208,6 +210,8 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 size_t sequence_begin_command(struct sequence *sequence)
 {
 	sequence->buffer.length = 0;
+	sequence->expects_much = false;
+	buffer_reserve(&sequence->buffer, COMMAND_USUAL);
 	message_begin(&sequence->buffer, sequence->next_request_id++, 0, 0);
 	message_begin_body(&sequence->buffer);
 	return writer_open(&sequence->buffer);

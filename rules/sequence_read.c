@@ -630,7 +630,8 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 		return ask_beyond(sequence, input);
 	sequence->counts.merged = (int64_t)merge_spilled_count(read->fetch.merge);
 	read->answer = buffer_steal(&sequence->buffer);
-	if (!is_single_batch(sequence)) /* of such a find, mongod leaves out as much */
+	/* Of a find of a single batch, mongod leaves out as much. */
+	if (read->cut < read->batch_count && !is_single_batch(sequence))
 		list_rest(read);
 	return finish(sequence, input);
 }
@@ -764,7 +765,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
-	if (!read->windows && !sequence->match.wrong && is_untouched(sequence, summary.cursor))
+	if (!sequence->touched && !read->windows && !sequence->match.wrong &&
+	    is_untouched(sequence, summary.cursor))
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
 	read->cursor = summary.cursor;

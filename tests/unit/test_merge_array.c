@@ -169,11 +169,83 @@ Test(merge_array, names_carry_at_every_power_of_ten)
 	check_run(BSON_BYTE_STRING, 20, 220, 99890);
 }
 
+/* An array whose elements, all but the `odd` one, are named by their numbers. */
+static void put_numbers(struct buffer *out, uint8_t type, size_t size, size_t count, size_t odd)
+{
+	size_t start = writer_open(out);
+
+	for (size_t i = 0; i < count; i++) {
+		if (i == odd)
+			put_element(out, "x", type, size);
+		else
+			put_numbered(out, i, type, size + i % 7);
+	}
+	writer_close(out, start);
+}
+
+/* Array behind array, at numbers as long as the ones they have: as overflow comes in batches. */
+Test(merge_array, batches_are_numbered_on_from_one_to_the_next)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(types); i++) {
+		auto_buffer struct buffer source = {0}, expected = {0}, out = {0};
+		size_t wanted = writer_open(&expected), size = 40 * (i % 5);
+		struct array_writer writer;
+		struct bytes array;
+
+		put_numbers(&source, types[i], size, 600, SIZE_MAX);
+		array = exact(&source);
+		array_writer_open(&writer, &out);
+		for (size_t batch = 0; batch < 4; batch++) {
+			cr_assert_eq(copy(&writer, array, 0, SIZE_MAX), 600);
+			for (size_t k = 0; k < 600; k++)
+				put_numbered(&expected, 600 * batch + k, types[i], size + k % 7);
+		}
+		array_writer_close(&writer);
+		writer_close(&expected, wanted);
+		cr_assert(bytes_equal(buffer_view(&out), buffer_view(&expected)));
+		free((void *)array.data);
+	}
+}
+
+/* How many elements of the array are named by their numbers. */
+static void check_numbered(uint8_t type, size_t size, size_t count, size_t odd)
+{
+	auto_buffer struct buffer source = {0}, out = {0};
+	size_t numbered = least(count, odd);
+	struct array_writer writer;
+	struct bytes array;
+	struct cursor cursor;
+
+	put_numbers(&source, type, size, count, odd);
+	array = exact(&source);
+	cr_assert(cursor_open(&cursor, array));
+	cr_assert_eq(array_skip_numbered(&cursor, count), numbered, "type %d odd %zu", type, odd);
+	array_writer_open(&writer, &out);
+	array_writer_append(&writer,
+			    (struct bytes){array.data + 4, (size_t)(cursor.at - array.data) - 4},
+			    numbered);
+	cr_assert(array_writer_begin(&writer, BSON_BYTE_NULL));
+	source.length = (size_t)(cursor.at - array.data);
+	put_numbered(&source, numbered, BSON_BYTE_NULL, 0);
+	cr_assert_eq(out.length, source.length);
+	cr_assert_arr_eq(out.data + 4, source.data + 4, out.length - 4);
+	free((void *)array.data);
+}
+
+Test(merge_array, elements_are_passed_over_as_long_as_names_are_their_numbers)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(types); i++)
+		for (size_t odd = 0; odd < 250; odd++)
+			check_numbered(types[i], i, 230, odd);
+	check_numbered(BSON_BYTE_INT32, 0, 1000100, SIZE_MAX);
+	check_numbered(BSON_BYTE_STRING, 0, 1000100, 1000050);
+}
+
 static void set_number(struct array_writer *writer, const char *digits)
 {
 	writer->count = strtoul(digits, NULL, 10);
-	writer->name = (struct array_name){0, (unsigned)(8 * (strlen(digits) - 1))};
-	memcpy(&writer->name.text, digits, strlen(digits));
+	writer->name = (struct array_name){0, (unsigned)(8 * strlen(digits))};
+	memcpy((char *)&writer->name.text + 1, digits, strlen(digits));
 }
 
 Test(merge_array, numbers_end_where_no_message_could_hold_the_array)
@@ -190,7 +262,10 @@ Test(merge_array, numbers_end_where_no_message_could_hold_the_array)
 	set_number(&writer, "999995");
 	cr_assert_eq(copy(&writer, buffer_view(&source), 0, SIZE_MAX), 100);
 	cr_assert_eq(writer.count, 1000095);
-	cr_assert_arr_eq(&writer.name.text, "1000095", 8);
+	cr_assert_arr_eq(&writer.name.text,
+			 "\0"
+			 "1000095",
+			 8);
 	set_number(&writer, "9999901");
 	cr_assert_eq(copy(&writer, buffer_view(&source), 1, SIZE_MAX), 99);
 	cr_assert_eq(writer.count, ARRAY_WRITER_MAX);
@@ -284,6 +359,8 @@ static bool check_agreement(struct bytes array)
 	array_writer_open(&writer, &out);
 	cr_assert_eq(array_writer_copy(&writer, &cursor, SIZE_MAX, &count), sound);
 	cr_assert_eq(count, walked);
+	cr_assert(cursor_open(&cursor, array));
+	cr_assert_leq(array_skip_numbered(&cursor, SIZE_MAX), sound ? walked : SIZE_MAX);
 	return sound;
 }
 

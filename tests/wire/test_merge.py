@@ -541,3 +541,21 @@ def test_all_of_it_byte_by_byte(session, apart):
     request, _ = helper(server, "find", "extra")
     send(server, message(found([batch(1, 0, [2, 3])]), (), 51, request.request_id))
     check(client.frame(), found([whole(1, [1, 2, 3, 4])]))
+
+
+@pytest.mark.parametrize("ends", [(), (1,), (15, 16), (17, 30_000), (66_000,), (140_000, 150_000), (-1,)])
+@pytest.mark.parametrize("stray", [b"", message({"ok": 1.0}, (), 40, 12345)], ids=("alone", "behind another"))
+def test_a_large_overflow_comes_in_any_pieces(session, ends, stray):
+    """What is taken to be large is read to where it stays, wherever its bytes are cut."""
+    client, server = session
+    head, tail = ["a" * 1000] * 3, [chr(97 + i % 26) * 1000 for i in range(200)]
+    client.send(message(FIND, (), 7))
+    server.answer(server.frame(), found([spilled(1, head, [], len(tail))]))
+    request, _ = helper(server, "find", "extra")
+    reply = stray + message(found([batch(1, 0, tail)]), (), 51, request.request_id)
+    places = [0, *(end % len(reply) for end in ends), len(reply)]
+    send_apart(server.socket, [reply[first:last] for first, last in zip(places, places[1:])])
+    assert client.take(len(stray)) == stray
+    check(client.frame(), found([whole(1, head + tail)]))
+    client.send(PING)
+    assert server.frame().raw == PING
