@@ -8,6 +8,7 @@
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/unmixed.h"
+#include "rules/walk.h"
 
 #include <stdlib.h>
 
@@ -34,6 +35,7 @@ struct frame {
 	struct bytes field;                      /* `foreign`, or what else is joined by */
 	bool has_pipeline, has_let;
 	bool lacks_fields; /* of a join: mongod says what is wrong with it */
+	bool apart;        /* each local document's run of the pipeline stands by itself */
 };
 
 struct writing {
@@ -150,6 +152,21 @@ static void write_documents(struct buffer *out, size_t *place, const struct fram
 		write_join(out, place, join);
 }
 
+/* {$match: {$expr: {$gte: [<the local document>, MinKey]}}}: all, by a variable. */
+static void write_apart(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match");
+	size_t condition = writer_open_document(out, "$expr"), list;
+
+	list = writer_open_array(out, "$gte");
+	writer_string(out, "0", "$$" OUTER);
+	writer_renamed(out, "1", &(struct element){.type = BSON_BYTE_MIN_KEY});
+	writer_close(out, list);
+	writer_close(out, condition);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
 static void write_let(struct buffer *out, const struct element *let)
 {
 	size_t document = writer_open_document(out, "let");
@@ -238,6 +255,36 @@ static bool in_facet(const struct writing *writing)
 	return false;
 }
 
+static bool holds_limit(struct bytes pipeline)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step;
+
+	step = walk_first(&walk, BSON_BYTE_ARRAY, pipeline, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (element_is(&element, "$limit"))
+			return true;
+		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
+		    !walk_into(&walk, element.type, element.value))
+			return false;
+	}
+	return false;
+}
+
+/* mongod keeps what the front of a pipeline gives as long as no variable has a part in it, and
+ * starts over, behind what it has, where a $limit ends one run before all was seen. So our stages,
+ * in front, must not be kept. */
+static bool runs_apart(const struct frame *join, struct bytes document)
+{
+	struct element let, pipeline;
+
+	return (join->foreign.length > 0 ||
+		(document_find(document, "let", &let) && let.type == BSON_BYTE_DOCUMENT)) &&
+	       document_find(document, "pipeline", &pipeline) && pipeline.type == BSON_BYTE_ARRAY &&
+	       holds_limit(pipeline.value);
+}
+
 static void begin_join(struct writing *writing, const struct element *verb, const char *from)
 {
 	struct element name;
@@ -261,6 +308,7 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 		give_up(writing, "a field of the stage stands twice");
 	else
 		take_fields(join, verb->value);
+	join->apart = element_is(verb, "$lookup") && runs_apart(join, verb->value);
 	if (join->foreign.length > 0 && in_facet(writing))
 		give_up(writing, "in a $facet mongod has no collection of one document, by which a "
 				 "join on the array is asked");
@@ -317,11 +365,13 @@ static void take_join_field(struct writing *writing, struct frame *join,
 		pipeline->namespace = pipeline->inner = join->namespace;
 		pipeline->local = join->local;
 		pipeline->foreign = join->foreign;
+		pipeline->apart = join->apart;
 		return;
 	}
 	if (whole && (element_is(field, "localField") || element_is(field, "foreignField")))
 		return;
-	if (whole && element_is(field, "let") && field->type == BSON_BYTE_DOCUMENT) {
+	if ((whole || join->apart) && element_is(field, "let") &&
+	    field->type == BSON_BYTE_DOCUMENT) {
 		join->has_let = true;
 		write_let(writing->out, field);
 		return;
@@ -386,8 +436,10 @@ static void write_before(struct writing *writing, struct frame *pipeline,
 		return;
 	}
 	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&
-	    !filter_has_expression(verb.value))
+	    (pipeline->foreign.length == 0 || !filter_has_expression(verb.value)))
 		return;
+	if (pipeline->apart)
+		write_apart(writing->out, &pipeline->place);
 	if (matches)
 		reassemble_write_candidates(writing->out, &pipeline->place, verb.value,
 					    pipeline->namespace);

@@ -43,7 +43,7 @@ BUGS = [
     Bug("setting the array leaves its state", "rules",
         "		add_state_reset(resets, rule);\n", ""),
     Bug("setting the array leaves the flag", "rules",
-        "		if (name && !client_names(u, name) &&\n", "		if (name && field != OWN_FLAG && !client_names(u, name) &&\n"),
+        "		if (name && !client_names(u, name))\n", "		if (name && field != OWN_FLAG && !client_names(u, name))\n"),
     Bug("setting a parent is not seen", "rules",
         "	return relation == PATH_SAME || relation == PATH_ABOVE;\n",
         "	return relation == PATH_SAME;\n"),

@@ -598,6 +598,23 @@ def test_a_hint_that_a_distinct_may_not_have(shop):
             [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[1:]]
 
 
+@pytest.mark.parametrize("first", [[], [{"$match": {"buyers": {"$exists": False}}}]])
+def test_a_join_that_is_left_early_is_gone_through_anew(shop, first):
+    """Of what mongod keeps of a pipeline for the next document: a $limit must not spoil it."""
+    pipeline = [*first, {"$match": {"$expr": {"$eq": ["$n", "$$turn"]}}}, {"$limit": 3}]
+    stages = ({"$match": {"_id": 1}}, {"$set": {"turn": [1, 2, 0, 1, 2, 0]}}, {"$unwind": "$turn"},
+              {"$lookup": {"from": "books", "let": {"turn": "$turn"}, "pipeline": pipeline, "as": "b"}})
+    for name in ("books", "plain"):
+        shop.client.shop[name].delete_many({})
+        shop.client.shop[name].insert_many({"_id": number, "n": number % 3} for number in range(1, 9))
+    try:
+        for source in ("books", "plain"):
+            batch = shop.run(aggregate(*stages, source=source))["cursor"]["firstBatch"]
+            assert [[each["_id"] for each in found["b"]] for found in batch] == 2 * [[1, 4, 7], [2, 5, 8], [3, 6]]
+    finally:
+        shop.fill()
+
+
 @pytest.mark.parametrize("compressor", [None, "snappy"])
 def test_a_get_more_whose_join_meets_an_array_that_was_rewritten(shop, compressor):
     """On a collection of no rule; the overflow goes, as if the array had been folded back."""
