@@ -4,6 +4,7 @@
 
 #include "protocol/writer.h"
 #include "proxy/analyze_report.h"
+#include "proxy/config_file.h"
 #include "proxy/find_arrays.h"
 #include "rules/text.h"
 
@@ -544,8 +545,11 @@ static int tell(struct analyze *analyze)
 
 static int run(struct analyze *analyze)
 {
-	if (!connect_to(analyze)) {
-		fprintf(stderr, "spillway: the URI is no good: %s\n", analyze->error.message);
+	auto_free char *mistake = config_uri_mistake(analyze->uri);
+
+	if (mistake || !connect_to(analyze)) {
+		fprintf(stderr, "spillway: the URI is no good: %s\n",
+			mistake ? mistake : analyze->error.message);
 		return 2;
 	}
 	if (isatty(STDERR_FILENO))

@@ -137,12 +137,13 @@ static void check_uri(const struct reader *reader, struct place at, const char *
 
 	if (!uri)
 		return;
+	mistake = uri_mistake(uri);
+	if (!mistake && reader->world->uri_mistake)
+		mistake = reader->world->uri_mistake(uri);
 	if (strncmp(uri, "mongodb://", 10) != 0 && strncmp(uri, "mongodb+srv://", 14) != 0) {
 		problem_add(reader->file.problems, at, "%s must begin with mongodb://", what);
 		return;
 	}
-	if (reader->world->uri_mistake)
-		mistake = reader->world->uri_mistake(uri);
 	if (mistake)
 		problem_add(reader->file.problems, at, "%s is not right: %s", what, mistake);
 }

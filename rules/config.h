@@ -44,7 +44,8 @@ struct config_world {
 	 * (freed by the caller) says why. `name` is the configuration file's, whose folder a
 	 * relative path starts from. */
 	char *(*read_uri_file)(const char *name, const char *path, char **mistake);
-	/* What is wrong with a URI, freed by the caller; NULL: nothing. */
+	/* What else than uri_mistake (rules/uri.h) sees is wrong with a URI, freed by the caller;
+	 * NULL: nothing. */
 	char *(*uri_mistake)(const char *uri);
 };
 

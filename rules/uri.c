@@ -1,4 +1,4 @@
-/* Finds what is secret in a MongoDB connection string. */
+/* Looks at a MongoDB connection string: what is secret in it, and what is wrong with it. */
 #include "rules/uri.h"
 
 #include "rules/text.h"
@@ -6,6 +6,9 @@
 #include <strings.h>
 
 static const char mask[] = "***";
+static const char *const secret_options[] = {"tlsCertificateKeyFilePassword",
+					     "sslClientCertificateKeyPassword",
+					     "authMechanismProperties", "proxyPassword"};
 
 /* Up to where a user and a password reach: the last '@' of the authority, or NULL. */
 static const char *credentials_end(const char *authority)
@@ -20,12 +23,9 @@ static const char *credentials_end(const char *authority)
 
 static bool is_secret_option(const char *option, size_t length)
 {
-	static const char *const secrets[] = {"tlsCertificateKeyFilePassword",
-					      "sslClientCertificateKeyPassword",
-					      "authMechanismProperties", "proxyPassword"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(secrets); i++) {
-		if (length == strlen(secrets[i]) && strncasecmp(option, secrets[i], length) == 0)
+	for (size_t i = 0; i < ARRAY_LENGTH(secret_options); i++) {
+		if (length == strlen(secret_options[i]) &&
+		    strncasecmp(option, secret_options[i], length) == 0)
 			return true;
 	}
 	return false;
@@ -74,4 +74,44 @@ bool uri_has_secret(const char *uri)
 	auto_free char *masked = uri_masked(uri);
 
 	return strcmp(masked, uri) != 0;
+}
+
+#define PERCENT_ENCODE \
+	"percent-encode the user name and password ('@' is %40, ':' is %3A, '/' is %2F, '?' is " \
+	"%3F)"
+
+/* Whatever stands before an '@' may be a password, so nothing of the URI is repeated. */
+static const char *credentials_mistake(const char *authority)
+{
+	size_t length = strcspn(authority, "/?");
+	const char *at = strchr(authority, '@'), *colon;
+
+	if (!at)
+		return NULL;
+	if (at >= authority + length || strchr(at + 1, '@'))
+		return "it may have one '@', before the hosts: " PERCENT_ENCODE;
+	colon = memchr(authority, ':', (size_t)(at - authority));
+	if (colon && memchr(colon + 1, ':', (size_t)(at - colon) - 1))
+		return "a ':' in the password is not escaped: " PERCENT_ENCODE;
+	return NULL;
+}
+
+char *uri_mistake(const char *uri)
+{
+	const char *scheme = strstr(uri, "://");
+	const char *credentials = credentials_mistake(scheme ? scheme + 3 : uri);
+
+	return credentials ? must_strndup(credentials, strlen(credentials)) : NULL;
+}
+
+const char *uri_driver_mistake(const char *message)
+{
+	static const char *const quoting[] = {"username \"", "password \""};
+	bool secret = false;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(quoting); i++)
+		secret = secret || strcasestr(message, quoting[i]);
+	for (size_t i = 0; i < ARRAY_LENGTH(secret_options); i++)
+		secret = secret || strcasestr(message, secret_options[i]);
+	return secret ? "something secret in it can't be read: " PERCENT_ENCODE : message;
 }

@@ -217,8 +217,20 @@ Test(config, an_upstream_account_that_cannot_be)
 	bad(LISTEN RULES "upstream: { uri_file: secret }\n", NULL,
 	    "f:5:23: 'uri_file' cannot be read here\n");
 	bad(LISTEN RULES, &world, "f:1:1: $SPILLWAY_UPSTREAM_URI is not right: it is bad\n");
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://ann:hunter@2@h/' }\n", &world,
+	    "f:5:18: 'uri' is not right: it may have one '@', before the hosts: percent-encode the "
+	    "user name and password ('@' is %40, ':' is %3A, '/' is %2F, '?' is %3F)\n");
 	bad(LISTEN RULES "upstream: mongodb://h\n", &world,
 	    "f:5:11: keys with values must stand here: uri, ...\n");
+}
+
+Test(config, a_password_in_a_wrong_place_is_not_repeated)
+{
+	bad("listen: [{ address: 'mongodb://ann:hunter2@h/', server: 'b:1', advertise: 'c:1' }]\n"
+	    "rules: []\n",
+	    &nothing,
+	    "f:1:21: 'address' must be host:port or [IPv6]:port, the port from 1 to 65535, not "
+	    "'h/'\n");
 }
 
 Test(config, a_password_that_others_may_read_is_refused)
