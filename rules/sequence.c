@@ -148,6 +148,7 @@ enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code c
 				    const char *message, const char *label)
 {
 	sequence->failed = true;
+	sequence->error = code;
 	sequence->output = (struct bytes){0};
 	if (wants_reply(sequence)) {
 		auto_free char *words = text_valid(message);
