@@ -11,6 +11,7 @@
 #include "proxy/rule_record.h"
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
+#include "proxy/mover_warn.h"
 #include "proxy/sweep.h"
 #include "rules/glob.h"
 
@@ -23,6 +24,7 @@
 #define KEEP_MS 1000         /* how often the keeper tries again what did not work */
 #define JUDGED_MS 60000      /* for how long a judgement holds: others may change the collection */
 #define NAMES_MS 5000        /* how often it asks servers that have not said their name */
+#define REFUSED_TRIES 2      /* rounds before what a server refuses is told */
 #define DEMAND_TRIES 5       /* rounds before somebody who waits is told that nothing moved */
 #define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
 #define LOOK_BYTES (8 << 20) /* of links in it */
@@ -216,6 +218,9 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	struct round round;
 	enum round_end end = round_of(mover, link, work, &round);
 
+	/* Once or twice somebody may only have been there at the same time. */
+	if (round.refused && work->tries >= REFUSED_TRIES)
+		mover_warn(mover->warnings, work->target, link_error(link));
 	if (end == ROUND_GARBAGE && mover_queue_demanded(mover->rounds, work) &&
 	    gc_clear(link, work->target,
 		     &(struct element){.type = work->id_type, .value = work->id},
@@ -267,6 +272,7 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 		run_round(mover, link, works[0]);
 	} else if (look_at_documents(mover, link, works, count) == LINK_REFUSED) {
 		metric_add_shared(&mover->metrics->move_errors, 1);
+		mover_warn(mover->warnings, target, link_error(link));
 	}
 }
 
@@ -655,6 +661,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	mover->garbage = mover_queue_new();
 	mover->names = member_names_new(config);
 	mover->gc = gc_new(mover);
+	mover->warnings = mover_warnings_new();
 	mover->tended = tend_list_new();
 	mover->views = views_look_new();
 	pthread_mutex_init(&mover->lock, NULL);
@@ -683,6 +690,7 @@ void mover_stop(struct mover *mover)
 	mover_queue_free(mover->rounds);
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);
+	mover_warnings_free(mover->warnings);
 	tend_list_free(mover->tended);
 	views_look_free(mover->views);
 	member_names_free(mover->names);

@@ -12,6 +12,7 @@ struct member_names;
 struct gc;
 struct tend_list;
 struct views_look;
+struct mover_warnings;
 
 struct mover {
 	const struct config *config;
@@ -23,6 +24,7 @@ struct mover {
 	struct gc *gc;
 	struct tend_list *tended;
 	struct views_look *views;
+	struct mover_warnings *warnings;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */

@@ -205,6 +205,21 @@ def test_an_index_that_comes_later(cluster, direct):
         assert spillway.metrics()["spillway_unfit_namespaces"] == 0
 
 
+def test_what_the_server_keeps_refusing_the_mover_is_told_once(cluster, direct):
+    direct.drop_database("shop")  # other rules have moved arrays in it
+    with Spillway([cluster.primary], [rule("stuck")]) as spillway, connect(spillway) as client:
+        direct.shop.command("collMod", "stuck_list_overflow", validator={"part": {"$exists": False}})
+        client.shop.stuck.insert_many([{"_id": number, "list": list(range(10))} for number in range(3)])
+        wait_for(lambda: "tails don't move" in spillway.said(), "it to be said")
+        errors = spillway.metrics()["spillway_move_errors_total"]
+        wait_for(lambda: spillway.metrics()["spillway_move_errors_total"] > errors + 3, "more of them")
+        (line,) = (line for line in spillway.said().splitlines() if "tails don't move" in line)
+        assert " warning mover: 'shop.stuck': rule 'stuck': tails don't move: code 121: Document failed" in line
+        assert "(0 more like it since the last line); a validator is in the way" in line
+        direct.shop.command("collMod", "stuck_list_overflow", validator={})
+        wait_for(lambda: len(direct.shop.stuck.find_one({"_id": 2})["list"]) == 3, "the tails to move")
+
+
 def test_a_namespace_of_a_pattern_that_appears_later_is_served(cluster, direct):
     """Its overflow's unique index is there before the first batch."""
     direct.drop_database("shop")  # other rules have moved arrays in it
