@@ -134,18 +134,17 @@ static void check_uri(const struct reader *reader, struct place at, const char *
 {
 	const char *uri = reader->config->upstream_uri;
 	auto_free char *mistake = NULL;
+	const char *hosts;
 
 	if (!uri)
 		return;
+	hosts = uri_hosts_mistake(uri);
 	mistake = uri_mistake(uri);
-	if (!mistake && reader->world->uri_mistake)
+	if (!mistake && !hosts && reader->world->uri_mistake)
 		mistake = reader->world->uri_mistake(uri);
-	if (strncmp(uri, "mongodb://", 10) != 0 && strncmp(uri, "mongodb+srv://", 14) != 0) {
-		problem_add(reader->file.problems, at, "%s must begin with mongodb://", what);
-		return;
-	}
-	if (mistake)
-		problem_add(reader->file.problems, at, "%s is not right: %s", what, mistake);
+	if (mistake || hosts)
+		problem_add(reader->file.problems, at, "%s is not right: %s", what,
+			    mistake ? mistake : hosts);
 }
 
 static void read_uri_file(struct reader *reader, const struct section *upstream)

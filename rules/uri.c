@@ -96,12 +96,127 @@ static const char *credentials_mistake(const char *authority)
 	return NULL;
 }
 
+/* Those of mongo-c-driver 1.23: it passes over others without a word, a misspelt `tls` too. */
+static const char *const known_options[] = {
+	"tls", /* before 'ssl', which is as near to much */
+	"appName",
+	"authMechanism",
+	"authMechanismProperties",
+	"authSource",
+	"canonicalizeHostname",
+	"compressors",
+	"connectTimeoutMS",
+	"directConnection",
+	"gssapiServiceName",
+	"heartbeatFrequencyMS",
+	"journal",
+	"loadBalanced",
+	"localThresholdMS",
+	"maxIdleTimeMS",
+	"maxPoolSize",
+	"maxStalenessSeconds",
+	"minPoolSize",
+	"readConcernLevel",
+	"readPreference",
+	"readPreferenceTags",
+	"replicaSet",
+	"retryReads",
+	"retryWrites",
+	"safe",
+	"serverSelectionTimeoutMS",
+	"serverSelectionTryOnce",
+	"slaveOk",
+	"socketCheckIntervalMS",
+	"socketTimeoutMS",
+	"srvMaxHosts",
+	"srvServiceName",
+	"ssl",
+	"sslAllowInvalidCertificates",
+	"sslAllowInvalidHostnames",
+	"sslCertificateAuthorityFile",
+	"sslClientCertificateKeyFile",
+	"sslClientCertificateKeyPassword",
+	"tlsAllowInvalidCertificates",
+	"tlsAllowInvalidHostnames",
+	"tlsCAFile",
+	"tlsCertificateKeyFile",
+	"tlsCertificateKeyFilePassword",
+	"tlsDisableCertificateRevocationCheck",
+	"tlsDisableOCSPEndpointCheck",
+	"tlsInsecure",
+	"w",
+	"waitQueueMultiple",
+	"waitQueueTimeoutMS",
+	"wTimeoutMS",
+	"zlibCompressionLevel",
+	NULL,
+};
+
+static bool is_known_option(struct bytes name)
+{
+	for (const char *const *known = known_options; *known; known++)
+		if (strlen(*known) == name.length &&
+		    strncasecmp(*known, (const char *)name.data, name.length) == 0)
+			return true;
+	return false;
+}
+
+static bool has_secret_option(const char *options)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(secret_options); i++)
+		if (strcasestr(options, secret_options[i]))
+			return true;
+	return false;
+}
+
+/* Of the options, as they stand behind the '?'. What follows a secret may be a part of it. */
+static char *options_mistake(const char *options)
+{
+	auto_buffer struct buffer out = {0};
+
+	for (const char *at = options; *at; at += strspn(at, "&")) {
+		struct bytes name = {(const uint8_t *)at, strcspn(at, "=&")};
+
+		at += strcspn(at, "&");
+		if (is_known_option(name))
+			continue;
+		if (has_secret_option(options))
+			text_append(&out, "an option is not known ('&' in a value is %%26)");
+		else
+			text_append(&out, "the option '%s' is not known; did you mean '%s'?",
+				    text_quote(name).text, text_nearest(name, known_options));
+		return text_steal(&out);
+	}
+	return NULL;
+}
+
 char *uri_mistake(const char *uri)
 {
 	const char *scheme = strstr(uri, "://");
 	const char *credentials = credentials_mistake(scheme ? scheme + 3 : uri);
+	const char *options = strchr(uri, '?');
 
-	return credentials ? must_strndup(credentials, strlen(credentials)) : NULL;
+	if (credentials)
+		return must_strndup(credentials, strlen(credentials));
+	return options ? options_mistake(options + 1) : NULL;
+}
+
+const char *uri_hosts_mistake(const char *uri)
+{
+	const char *scheme = strstr(uri, "://");
+	const char *authority = scheme ? scheme + 3 : uri;
+	const char *end = authority + strcspn(authority, "/?");
+	const char *at = credentials_end(authority);
+	const char *hosts = at ? at + 1 : authority;
+
+	if (strncmp(uri, "mongodb+srv://", 14) == 0)
+		return "mongodb+srv:// is not understood here: name the servers, as in "
+		       "mongodb://HOST:PORT,HOST:PORT/";
+	if (strncmp(uri, "mongodb://", 10) != 0)
+		return "it must begin with mongodb://";
+	if (hosts == end || memchr(hosts, '%', (size_t)(end - hosts)))
+		return "servers must stand in it as HOST:PORT; Unix sockets can't be used here";
+	return NULL;
 }
 
 const char *uri_driver_mistake(const char *message)

@@ -208,7 +208,7 @@ Test(config, an_upstream_account_that_cannot_be)
 	bad(LISTEN RULES "upstream: { uri: a, uri_file: b }\n", &world,
 	    "f:5:31: 'uri' and 'uri_file' are given; only one can hold\n");
 	bad(LISTEN RULES "upstream: { uri: 'http://h:1' }\n", &world,
-	    "f:5:18: 'uri' must begin with mongodb://\n");
+	    "f:5:18: 'uri' is not right: it must begin with mongodb://\n");
 	bad(LISTEN RULES "upstream: { uri: mongodb://bad }\n", &world,
 	    "f:5:18: 'uri' is not right: it is bad\n");
 	bad(LISTEN RULES "upstream: { uri: }\n", &world, "f:5:13: 'uri' has no value\n");
@@ -222,6 +222,21 @@ Test(config, an_upstream_account_that_cannot_be)
 	    "user name and password ('@' is %40, ':' is %3A, '/' is %2F, '?' is %3F)\n");
 	bad(LISTEN RULES "upstream: mongodb://h\n", &world,
 	    "f:5:11: keys with values must stand here: uri, ...\n");
+}
+
+Test(config, servers_that_the_mover_can_not_reach)
+{
+	static const char socket[] = "f:5:18: 'uri' is not right: servers must stand in it as "
+				     "HOST:PORT; Unix sockets can't be used here\n";
+
+	bad(LISTEN RULES "upstream: { uri: 'mongodb+srv://db.example.org/' }\n", &nothing,
+	    "f:5:18: 'uri' is not right: mongodb+srv:// is not understood here: name the servers, "
+	    "as in mongodb://HOST:PORT,HOST:PORT/\n");
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://%2Ftmp%2Fmongodb-1.sock/' }\n", &nothing,
+	    socket);
+	bad(LISTEN RULES "upstream: { uri: 'mongodb:///tmp/mongodb-1.sock' }\n", &nothing, socket);
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://h/?tsl=true' }\n", &nothing,
+	    "f:5:18: 'uri' is not right: the option 'tsl' is not known; did you mean 'tls'?\n");
 }
 
 Test(config, a_password_in_a_wrong_place_is_not_repeated)

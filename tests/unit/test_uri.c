@@ -67,10 +67,28 @@ Test(uri, an_unescaped_password_is_refused_without_showing_it)
 	expect_mistake("mongodb://ann@x:hun/?ter2@h/", one);
 	expect_mistake("mongodb://ann:hun:ter2@h/", colon);
 	expect_mistake("mongodb://ann::hunter2@h/", colon);
-	expect_no_mistake("mongodb://ann:hun%40t%3Aer2@h:1,[::1]:2/x?y=z");
+	expect_no_mistake("mongodb://ann:hun%40t%3Aer2@h:1,[::1]:2/x?w=1");
 	expect_no_mistake("mongodb://ann@h");
+	expect_no_mistake("mongodb://h/x?TLS=true&authsource=a&tlsCAFile=b");
 	expect_no_mistake("mongodb://ann:@h");
 	expect_no_mistake("mongodb://[::1]:27017,h:2/?appName=a:b");
+}
+
+Test(uri, an_option_that_is_not_known_is_refused)
+{
+	static const char *const uris[][2] = {
+		{"mongodb://h/?tsl=true", "the option 'tsl' is not known; did you mean 'tls'?"},
+		{"mongodb://h/?tls=true&authSorce=a",
+		 "the option 'authSorce' is not known; did you mean 'authSource'?"},
+		{"mongodb://h/?tls=true&tlsCertificateKeyFilePassword=hun&ter2",
+		 "an option is not known ('&' in a value is %26)"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(uris); i++) {
+		auto_free char *mistake = uri_mistake(uris[i][0]);
+
+		cr_assert_str_eq(mistake, uris[i][1]);
+	}
 }
 
 Test(uri, the_drivers_words_are_taken_but_for_those_that_quote_secrets)
