@@ -98,7 +98,6 @@ static const char *credentials_mistake(const char *authority)
 
 /* Those of mongo-c-driver 1.23: it passes over others without a word, a misspelt `tls` too. */
 static const char *const known_options[] = {
-	"tls", /* before 'ssl', which is as near to much */
 	"appName",
 	"authMechanism",
 	"authMechanismProperties",
@@ -136,6 +135,7 @@ static const char *const known_options[] = {
 	"sslCertificateAuthorityFile",
 	"sslClientCertificateKeyFile",
 	"sslClientCertificateKeyPassword",
+	"tls",
 	"tlsAllowInvalidCertificates",
 	"tlsAllowInvalidHostnames",
 	"tlsCAFile",

@@ -235,8 +235,8 @@ Test(config, servers_that_the_mover_can_not_reach)
 	bad(LISTEN RULES "upstream: { uri: 'mongodb://%2Ftmp%2Fmongodb-1.sock/' }\n", &nothing,
 	    socket);
 	bad(LISTEN RULES "upstream: { uri: 'mongodb:///tmp/mongodb-1.sock' }\n", &nothing, socket);
-	bad(LISTEN RULES "upstream: { uri: 'mongodb://h/?tsl=true' }\n", &nothing,
-	    "f:5:18: 'uri' is not right: the option 'tsl' is not known; did you mean 'tls'?\n");
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://h/?tlss=true' }\n", &nothing,
+	    "f:5:18: 'uri' is not right: the option 'tlss' is not known; did you mean 'tls'?\n");
 }
 
 Test(config, a_password_in_a_wrong_place_is_not_repeated)

@@ -77,7 +77,7 @@ Test(uri, an_unescaped_password_is_refused_without_showing_it)
 Test(uri, an_option_that_is_not_known_is_refused)
 {
 	static const char *const uris[][2] = {
-		{"mongodb://h/?tsl=true", "the option 'tsl' is not known; did you mean 'tls'?"},
+		{"mongodb://h/?tlss=true", "the option 'tlss' is not known; did you mean 'tls'?"},
 		{"mongodb://h/?tls=true&authSorce=a",
 		 "the option 'authSorce' is not known; did you mean 'authSource'?"},
 		{"mongodb://h/?tls=true&tlsCertificateKeyFilePassword=hun&ter2",
