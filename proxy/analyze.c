@@ -560,15 +560,6 @@ static int run(struct analyze *analyze)
 	return is_unreachable(&analyze->error) ? 3 : 1;
 }
 
-static void ignore_driver_log(mongoc_log_level_t level, const char *domain, const char *message,
-			      void *context)
-{
-	(void)level;
-	(void)domain;
-	(void)message;
-	(void)context;
-}
-
 int analyze_main(int count, char **arguments)
 {
 	struct analyze analyze = {.sample = SAMPLE_UNSET};
@@ -577,7 +568,6 @@ int analyze_main(int count, char **arguments)
 	if (code >= 0)
 		return code;
 	mongoc_init();
-	mongoc_log_set_handler(ignore_driver_log, NULL);
 	analyze.report.namespace = must_strndup(analyze.namespace, strlen(analyze.namespace));
 	code = run(&analyze);
 	analyze_report_fini(&analyze.report);

@@ -577,15 +577,6 @@ static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bso
 	return link;
 }
 
-static void log_driver(mongoc_log_level_t level, const char *domain, const char *message,
-		       void *context)
-{
-	(void)domain;
-	(void)context;
-	if (level <= MONGOC_LOG_LEVEL_WARNING)
-		log_debug("mongo-c-driver: %s", message);
-}
-
 static void driver_end(void)
 {
 	mongoc_cleanup();
@@ -594,7 +585,6 @@ static void driver_end(void)
 static void driver_start(void)
 {
 	mongoc_init();
-	mongoc_log_set_handler(log_driver, NULL);
 	atexit(driver_end);
 }
 

@@ -397,6 +397,14 @@ def test_a_bad_file_ends_the_start_with_2(more):
     assert "spillway.yaml:" in said and line
 
 
+@pytest.mark.parametrize("uri", ["mongodb://ann:a%zz@127.0.0.1:1/", "mongodb://:1/"])
+def test_the_driver_says_nothing_by_itself(uri):
+    code, said = ends_at_once(Relay(RULES, {"upstream": {"uri": uri}}))
+    assert code == 2 and "mongoc" not in said
+    (line,) = said.splitlines()
+    assert "spillway.yaml:" in line and "'uri' is not right: " in line and "zz" not in line
+
+
 def test_a_bad_rule_ends_the_start_with_2_before_anything_listens():
     relay = Relay([{**BOOKS, "threshold": -1}])
     code, said = ends_at_once(relay)
