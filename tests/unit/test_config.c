@@ -111,7 +111,7 @@ Test(config, workers_limits_and_log)
 	    "f:5:24: 'connections' must be a whole number from 1 to 1000000, not '0'\n"
 	    "f:5:38: 'handshake' must be from 1ms to 1h, not '0s'\n"
 	    "f:5:49: 'drain' must be from 1ms to 24h, not '0s'\n"
-	    "f:5:61: 'memory' must be from 1B to 1024GB, not '0'\n");
+	    "f:5:61: 'memory' must be from 1MB to 1024GB, not '0'\n");
 	bad(LISTEN RULES "log: { level: trace, format: xml }\n", &nothing,
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
@@ -184,6 +184,7 @@ static void expect_uri(const char *upstream, const struct config_world *world, c
 
 Test(config, the_upstream_account_comes_from_the_file_then_the_environment_then_listen)
 {
+	const struct config_world empty = {.upstream_uri = ""};
 	const struct config_world environment = {.upstream_uri = "mongodb://env/",
 						 .read_uri_file = read_secret};
 	struct config *config;
@@ -192,6 +193,7 @@ Test(config, the_upstream_account_comes_from_the_file_then_the_environment_then_
 	expect_uri("upstream: { uri_file: secret }\n", &environment, "mongodb://ann:pass@h/");
 	expect_uri("upstream: {}\n", &environment, "mongodb://env/");
 	expect_uri("", &environment, "mongodb://env/");
+	expect_uri("", &empty, "mongodb://127.0.0.1:2/");
 	config = good("listen:\n  - { address: a:1, server: b:1 }\n"
 		      "  - { address: a:2, server: '[::1]:2' }\n" RULES,
 		      &nothing);
@@ -347,7 +349,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"  uri: \"mongodb://ann@db1,db2/?replicaSet=rs\"\n"
 		"admin: 127.0.0.1:9117\n"
 		"workers: 3\n"
-		"limits: { connections: 5, handshake: 1500ms, drain: 90s, memory: 1000B }\n"
+		"limits: { connections: 5, handshake: 1500ms, drain: 90s, memory: 2000KB }\n"
 		"log: { level: warning, format: json }\n"
 		"rules:\n"
 		"  - name: true\n"
