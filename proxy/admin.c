@@ -98,7 +98,7 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 		return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	if (strcmp(url, "/healthz") == 0)
 		return respond_text(connection, MHD_HTTP_OK, "ok\n");
-	if (strcmp(url, "/readyz") == 0 && mover_ready(admin->status.mover))
+	if (strcmp(url, "/readyz") == 0 && mover_serves(admin->status.mover))
 		return respond_text(connection, MHD_HTTP_OK, "ready\n");
 	if (strcmp(url, "/readyz") == 0)
 		return respond_not_ready(connection, admin->status.mover);

@@ -1,4 +1,5 @@
-/* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps. */
+/* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps, one watches
+ * whether servers answer. */
 #include "proxy/mover.h"
 
 #include "proxy/fitness.h"
@@ -23,6 +24,8 @@
 #define CONNECT_PAUSE_MS 200
 #define KEEP_MS 1000         /* how often the keeper tries again what did not work */
 #define JUDGED_MS 60000      /* for how long a judgement holds: others may change the collection */
+#define WATCH_MS 1000        /* how often a server is asked whether it is there */
+#define SILENCE_MS 6000      /* for how long none may answer before we are not ready */
 #define NAMES_MS 5000        /* how often it asks servers that have not said their name */
 #define REFUSED_TRIES 2      /* rounds before what a server refuses is told */
 #define DEMAND_TRIES 5       /* rounds before somebody who waits is told that nothing moved */
@@ -441,6 +444,7 @@ static void check_until_good(struct keeper *keeper)
 	check = check_servers(keeper, reason, sizeof(reason));
 	keep_check(mover, check, reason);
 	if (check == MOVER_CHECK_GOOD) {
+		atomic_store(&mover->answered_at, mover_clock());
 		atomic_store(&mover->ready, true);
 		wake_sweeper(mover);
 	}
@@ -642,6 +646,31 @@ static void *run_sweeper(void *context)
 	return NULL;
 }
 
+/* The watcher. */
+
+/* A link of its own: the others may be waiting for something that takes its time. */
+static void *run_watcher(void *context)
+{
+	struct mover *mover = context;
+	struct link *link = NULL;
+	bson_error_t error;
+
+	while (!atomic_load(&mover->stopping)) {
+		mover_pause(mover, WATCH_MS);
+		/* Before, the keeper asks, and may ask whether another Spillway is connected. */
+		if (!atomic_load(&mover->ready))
+			continue;
+		if (!link || link_hello_again(link) == LINK_LOST) {
+			link_free(link);
+			link = link_open_any(mover->config->upstream_uri, &mover->stopping, &error);
+		}
+		if (link)
+			atomic_store(&mover->answered_at, mover_clock());
+	}
+	link_free(link);
+	return NULL;
+}
+
 /* What the rest of the program calls. */
 
 static void start_thread(struct mover *mover, void *(*run)(void *))
@@ -671,6 +700,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	pthread_cond_init(&mover->changed, &clock);
 	pthread_condattr_destroy(&clock);
 	start_thread(mover, run_keeper);
+	start_thread(mover, run_watcher);
 	start_thread(mover, run_sweeper);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, run_rounds);
@@ -770,6 +800,11 @@ bool mover_ready(const struct mover *mover)
 	return atomic_load(&mover->ready);
 }
 
+bool mover_serves(const struct mover *mover)
+{
+	return mover_ready(mover) && mover_clock() < atomic_load(&mover->answered_at) + SILENCE_MS;
+}
+
 enum mover_check mover_first_check(struct mover *mover)
 {
 	enum mover_check check;
@@ -784,6 +819,10 @@ enum mover_check mover_first_check(struct mover *mover)
 
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
 {
+	if (mover_ready(mover)) {
+		snprintf(reason, size, "no server has answered for %d seconds", SILENCE_MS / 1000);
+		return;
+	}
 	pthread_mutex_lock(&mover->lock);
 	snprintf(reason, size, "%s", mover->check_reason);
 	pthread_mutex_unlock(&mover->lock);

@@ -34,11 +34,12 @@ struct mover {
 	char check_reason[1024];
 	bool sweep_news; /* a sweep may be due earlier than was thought */
 
+	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
 	atomic_bool ready;
 	atomic_bool recheck_due; /* some target's `recheck` is set */
 	atomic_bool listing_logged;
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
-	pthread_t threads[4];
+	pthread_t threads[5];
 	size_t thread_count;
 };
 

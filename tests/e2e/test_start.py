@@ -1,5 +1,6 @@
 """Starts that can't be good end with the reason and what to do; what turns up later is refused, or served."""
 
+import signal
 import socket
 
 import pymongo
@@ -141,6 +142,19 @@ def test_it_waits_for_a_server_that_comes_later(late):
             client.shop.good.insert_one({"_id": 1, "list": list(range(10))})
             wait_for(lambda: len(direct.shop.good.find_one()["list"]) == 3, "the tail to move")
             assert client.shop.good.find_one()["list"] == list(range(10))
+
+
+def test_it_is_not_ready_while_no_server_answers(late):
+    late.primary.start()
+    with Spillway([late.primary], [rule("good")]) as spillway:
+        late.primary.process.send_signal(signal.SIGSTOP)
+        try:
+            text = wait_for(lambda: spillway.admin("/readyz")[1] if not spillway.ready() else "", "it to be seen")
+            assert text == "not ready: no server has answered for 6 seconds\n"
+            assert spillway.admin("/healthz")[0] == 200
+        finally:
+            late.primary.process.send_signal(signal.SIGCONT)
+        wait_for(spillway.ready, "the server to be seen again")
 
 
 def test_a_server_that_comes_later_and_is_not_good(late):
