@@ -3,6 +3,7 @@
 #include "proxy/admin.h"
 
 #include "proxy/address.h"
+#include "proxy/listener.h"
 #include "proxy/log.h"
 #include "proxy/metrics.h"
 #include "proxy/status.h"
@@ -17,6 +18,12 @@ struct admin {
 	struct status status;
 };
 
+/* Who is slow, or says nothing, may not keep a probe of /healthz out for long; nor may all that one
+ * address has. */
+#define CONNECTIONS_MAX 500u
+#define CONNECTIONS_OF_ADDRESS 250u
+#define IDLE_SECONDS 5u
+
 static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
 			       const void *text, size_t length)
 {
@@ -26,6 +33,8 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
 
 	MHD_add_response_header(response, "Content-Type", type);
 	MHD_add_response_header(response, "Cache-Control", "no-store");
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		MHD_add_response_header(response, "Allow", "GET, HEAD");
 	MHD_add_response_header(response, "Content-Security-Policy",
 				"default-src 'none'; style-src 'unsafe-inline'");
 	result = MHD_queue_response(connection, status, response);
@@ -89,7 +98,7 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 		return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	if (strcmp(url, "/healthz") == 0)
 		return respond_text(connection, MHD_HTTP_OK, "ok\n");
-	if (strcmp(url, "/readyz") == 0 && mover_ready(admin->status.mover))
+	if (strcmp(url, "/readyz") == 0 && mover_serves(admin->status.mover))
 		return respond_text(connection, MHD_HTTP_OK, "ready\n");
 	if (strcmp(url, "/readyz") == 0)
 		return respond_not_ready(connection, admin->status.mover);
@@ -104,23 +113,28 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 must_check bool admin_start(struct admin **admin, const struct config *config, struct mover *mover)
 {
 	struct sockaddr_storage address = {0};
-	unsigned flags = MHD_USE_INTERNAL_POLLING_THREAD;
+	/* Not select: it knows no descriptor beyond 1,023. */
+	unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD;
 	struct admin *made;
+	char reason[256] = "cannot be resolved";
 
 	*admin = NULL;
 	if (!config->admin)
 		return true;
-	if (!address_resolve_now(config->admin, &address)) {
-		log_error("cannot resolve the admin address '%s'", config->admin);
+	if (!listener_probe(config->admin, reason, sizeof(reason)) ||
+	    !address_resolve_now(config->admin, &address)) {
+		log_error("the admin address: %s", reason);
 		return false;
 	}
 	if (address.ss_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
 	made = must_calloc(1, sizeof(*made));
 	made->status = (struct status){config, mover, bson_get_monotonic_time()};
-	made->daemon = MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, made,
-					MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT,
-					50u, MHD_OPTION_CONNECTION_TIMEOUT, 30u, MHD_OPTION_END);
+	made->daemon =
+		MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, made, MHD_OPTION_SOCK_ADDR,
+				 &address, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+				 MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
+				 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
 	if (made->daemon) {
 		*admin = made;
 		return true;

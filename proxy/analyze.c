@@ -4,6 +4,7 @@
 
 #include "protocol/writer.h"
 #include "proxy/analyze_report.h"
+#include "proxy/config_file.h"
 #include "proxy/find_arrays.h"
 #include "rules/text.h"
 
@@ -544,8 +545,11 @@ static int tell(struct analyze *analyze)
 
 static int run(struct analyze *analyze)
 {
-	if (!connect_to(analyze)) {
-		fprintf(stderr, "spillway: the URI is no good: %s\n", analyze->error.message);
+	auto_free char *mistake = config_uri_mistake(analyze->uri);
+
+	if (mistake || !connect_to(analyze)) {
+		fprintf(stderr, "spillway: the URI is no good: %s\n",
+			mistake ? mistake : analyze->error.message);
 		return 2;
 	}
 	if (isatty(STDERR_FILENO))
@@ -556,15 +560,6 @@ static int run(struct analyze *analyze)
 	return is_unreachable(&analyze->error) ? 3 : 1;
 }
 
-static void ignore_driver_log(mongoc_log_level_t level, const char *domain, const char *message,
-			      void *context)
-{
-	(void)level;
-	(void)domain;
-	(void)message;
-	(void)context;
-}
-
 int analyze_main(int count, char **arguments)
 {
 	struct analyze analyze = {.sample = SAMPLE_UNSET};
@@ -573,7 +568,6 @@ int analyze_main(int count, char **arguments)
 	if (code >= 0)
 		return code;
 	mongoc_init();
-	mongoc_log_set_handler(ignore_driver_log, NULL);
 	analyze.report.namespace = must_strndup(analyze.namespace, strlen(analyze.namespace));
 	code = run(&analyze);
 	analyze_report_fini(&analyze.report);

@@ -95,13 +95,20 @@ static char *read_uri_file(const char *name, const char *path, char **mistake)
 	return uri;
 }
 
-static char *uri_mistake(const char *uri)
+static char *driver_mistake(const char *uri)
 {
 	bson_error_t error;
 	mongoc_uri_t *parsed = mongoc_uri_new_with_error(uri, &error);
 
 	mongoc_uri_destroy(parsed);
-	return parsed ? NULL : mistake_new(error.message, "");
+	return parsed ? NULL : mistake_new(uri_driver_mistake(error.message), "");
+}
+
+char *config_uri_mistake(const char *uri)
+{
+	char *mistake = uri_mistake(uri);
+
+	return mistake ? mistake : driver_mistake(uri);
 }
 
 struct config *config_load(const char *path, char **problems)
@@ -109,7 +116,7 @@ struct config *config_load(const char *path, char **problems)
 	struct config_world world = {
 		.upstream_uri = getenv("SPILLWAY_UPSTREAM_URI"),
 		.read_uri_file = read_uri_file,
-		.uri_mistake = uri_mistake,
+		.uri_mistake = driver_mistake,
 	};
 	auto_buffer struct buffer content = {0}, line = {0};
 	auto_free char *mistake = read_file(path, &content, &world.others_may_read);

@@ -7,3 +7,6 @@
 /* As config_parse (rules/config.h). Problems are also: a file that can't be read, or is larger than
  * 1 MB. A relative `uri_file` starts from the configuration's folder. */
 struct config *config_load(const char *path, char **problems);
+
+/* What is wrong with a URI, freed by the caller; NULL: nothing. Without any part of a password. */
+char *config_uri_mistake(const char *uri);

@@ -1,6 +1,8 @@
 /* The program's log on standard error, one line a call, whole lines whatever the thread. */
 #include "proxy/log.h"
 
+#include "rules/text.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -54,6 +56,7 @@ static void write_line(enum config_log_level level, const char *format, va_list 
 {
 	char text[LINE_MAX_LENGTH], escaped[2 * LINE_MAX_LENGTH], line[3 * LINE_MAX_LENGTH],
 		when[32];
+	auto_free char *valid = NULL;
 	struct timespec now;
 	struct tm parts;
 	int length;
@@ -61,7 +64,8 @@ static void write_line(enum config_log_level level, const char *format, va_list 
 	if (level > threshold)
 		return;
 	vsnprintf(text, sizeof(text), format, arguments);
-	escape(escaped, sizeof(escaped), text);
+	valid = text_valid(text);
+	escape(escaped, sizeof(escaped), valid);
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &parts);
 	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);

@@ -2,18 +2,41 @@
 #include "protocol/base.h"
 #include "proxy/analyze.h"
 #include "proxy/check.h"
+#include "proxy/log.h"
 #include "proxy/migrate.h"
 #include "proxy/serve.h"
 #include "proxy/undo.h"
 #include "proxy/verify.h"
+#include "rules/uri.h"
 
 #include <getopt.h>
+#include <mongoc/mongoc.h>
 #include <stdio.h>
 #include <string.h>
 
 #ifndef SPILLWAY_VERSION
 #define SPILLWAY_VERSION "0.1.0"
 #endif
+
+/* What it says of URIs may quote them, and its own format is not the log's. */
+static void log_driver(mongoc_log_level_t level, const char *domain, const char *message,
+		       void *context)
+{
+	(void)domain;
+	(void)context;
+	if (level <= MONGOC_LOG_LEVEL_WARNING)
+		log_debug("mongo-c-driver: %s", uri_driver_mistake(message));
+}
+
+static void take_driver_log(void)
+{
+	mongoc_log_set_handler(log_driver, NULL);
+}
+
+/* The driver has something to say as soon as it is loaded, long before main: what stands in this
+ * section runs before the libraries begin. */
+static void (*const before_libraries)(void)
+	__attribute__((section(".preinit_array"), used)) = take_driver_log;
 
 static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"

@@ -1,6 +1,8 @@
 /* Counters and gauges, summed over all blocks when somebody asks. */
 #include "proxy/metrics.h"
 
+#include "rules/text.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -120,6 +122,28 @@ static void print_metric(struct buffer *out, const char *type, const char *name,
 		   (long long)sum_at(offset));
 }
 
+/* A label's value: rules' names are a file's text. */
+static void print_label(struct buffer *out, const char *text)
+{
+	auto_free char *valid = text_valid(text);
+
+	for (const char *at = valid; *at; at++)
+		text_append(out,
+			    *at == '\n'                 ? "\\n"
+			    : *at == '"' || *at == '\\' ? "\\%c"
+							: "%c",
+			    *at);
+}
+
+static void print_refusal(struct buffer *out, const struct refusal *refusal)
+{
+	print_line(out, "spillway_refusals_total{rule=\"");
+	print_label(out, refusal->rule);
+	print_line(out, "\",operator=\"");
+	print_label(out, refusal->what);
+	print_line(out, "\"} %lld\n", (long long)refusal->count);
+}
+
 void metrics_print(struct buffer *out)
 {
 	pthread_mutex_lock(&lock);
@@ -130,7 +154,6 @@ void metrics_print(struct buffer *out)
 	print_line(out, "# HELP spillway_refusals_total Requests refused, by rule and operator.\n"
 			"# TYPE spillway_refusals_total counter\n");
 	for (size_t i = 0; i < refusal_count; i++)
-		print_line(out, "spillway_refusals_total{rule=\"%s\",operator=\"%s\"} %lld\n",
-			   refusals[i].rule, refusals[i].what, (long long)refusals[i].count);
+		print_refusal(out, &refusals[i]);
 	pthread_mutex_unlock(&lock);
 }

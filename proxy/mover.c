@@ -1,4 +1,5 @@
-/* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps. */
+/* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps, one watches
+ * whether servers answer. */
 #include "proxy/mover.h"
 
 #include "proxy/fitness.h"
@@ -11,6 +12,7 @@
 #include "proxy/rule_record.h"
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
+#include "proxy/mover_warn.h"
 #include "proxy/sweep.h"
 #include "rules/glob.h"
 
@@ -22,7 +24,10 @@
 #define CONNECT_PAUSE_MS 200
 #define KEEP_MS 1000         /* how often the keeper tries again what did not work */
 #define JUDGED_MS 60000      /* for how long a judgement holds: others may change the collection */
+#define WATCH_MS 1000        /* how often a server is asked whether it is there */
+#define SILENCE_MS 6000      /* for how long none may answer before we are not ready */
 #define NAMES_MS 5000        /* how often it asks servers that have not said their name */
+#define REFUSED_TRIES 2      /* rounds before what a server refuses is told */
 #define DEMAND_TRIES 5       /* rounds before somebody who waits is told that nothing moved */
 #define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
 #define LOOK_BYTES (8 << 20) /* of links in it */
@@ -216,6 +221,9 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	struct round round;
 	enum round_end end = round_of(mover, link, work, &round);
 
+	/* Once or twice somebody may only have been there at the same time. */
+	if (round.refused && work->tries >= REFUSED_TRIES)
+		mover_warn(mover->warnings, work->target, link_error(link));
 	if (end == ROUND_GARBAGE && mover_queue_demanded(mover->rounds, work) &&
 	    gc_clear(link, work->target,
 		     &(struct element){.type = work->id_type, .value = work->id},
@@ -267,6 +275,7 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 		run_round(mover, link, works[0]);
 	} else if (look_at_documents(mover, link, works, count) == LINK_REFUSED) {
 		metric_add_shared(&mover->metrics->move_errors, 1);
+		mover_warn(mover->warnings, target, link_error(link));
 	}
 }
 
@@ -435,6 +444,7 @@ static void check_until_good(struct keeper *keeper)
 	check = check_servers(keeper, reason, sizeof(reason));
 	keep_check(mover, check, reason);
 	if (check == MOVER_CHECK_GOOD) {
+		atomic_store(&mover->answered_at, mover_clock());
 		atomic_store(&mover->ready, true);
 		wake_sweeper(mover);
 	}
@@ -636,6 +646,31 @@ static void *run_sweeper(void *context)
 	return NULL;
 }
 
+/* The watcher. */
+
+/* A link of its own: the others may be waiting for something that takes its time. */
+static void *run_watcher(void *context)
+{
+	struct mover *mover = context;
+	struct link *link = NULL;
+	bson_error_t error;
+
+	while (!atomic_load(&mover->stopping)) {
+		mover_pause(mover, WATCH_MS);
+		/* Before, the keeper asks, and may ask whether another Spillway is connected. */
+		if (!atomic_load(&mover->ready))
+			continue;
+		if (!link || link_hello_again(link) == LINK_LOST) {
+			link_free(link);
+			link = link_open_any(mover->config->upstream_uri, &mover->stopping, &error);
+		}
+		if (link)
+			atomic_store(&mover->answered_at, mover_clock());
+	}
+	link_free(link);
+	return NULL;
+}
+
 /* What the rest of the program calls. */
 
 static void start_thread(struct mover *mover, void *(*run)(void *))
@@ -655,6 +690,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	mover->garbage = mover_queue_new();
 	mover->names = member_names_new(config);
 	mover->gc = gc_new(mover);
+	mover->warnings = mover_warnings_new();
 	mover->tended = tend_list_new();
 	mover->views = views_look_new();
 	pthread_mutex_init(&mover->lock, NULL);
@@ -664,6 +700,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	pthread_cond_init(&mover->changed, &clock);
 	pthread_condattr_destroy(&clock);
 	start_thread(mover, run_keeper);
+	start_thread(mover, run_watcher);
 	start_thread(mover, run_sweeper);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, run_rounds);
@@ -683,6 +720,7 @@ void mover_stop(struct mover *mover)
 	mover_queue_free(mover->rounds);
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);
+	mover_warnings_free(mover->warnings);
 	tend_list_free(mover->tended);
 	views_look_free(mover->views);
 	member_names_free(mover->names);
@@ -762,6 +800,11 @@ bool mover_ready(const struct mover *mover)
 	return atomic_load(&mover->ready);
 }
 
+bool mover_serves(const struct mover *mover)
+{
+	return mover_ready(mover) && mover_clock() < atomic_load(&mover->answered_at) + SILENCE_MS;
+}
+
 enum mover_check mover_first_check(struct mover *mover)
 {
 	enum mover_check check;
@@ -776,6 +819,10 @@ enum mover_check mover_first_check(struct mover *mover)
 
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
 {
+	if (mover_ready(mover)) {
+		snprintf(reason, size, "no server has answered for %d seconds", SILENCE_MS / 1000);
+		return;
+	}
 	pthread_mutex_lock(&mover->lock);
 	snprintf(reason, size, "%s", mover->check_reason);
 	pthread_mutex_unlock(&mover->lock);

@@ -46,6 +46,9 @@ enum mover_check mover_first_check(struct mover *mover);
 
 /* True once every exact namespace's rule has been checked and its overflow's index made. */
 bool mover_ready(const struct mover *mover);
+/* The same, and some server has answered in the last seconds: for those who choose where to
+ * connect. A request is tried all the same. */
+bool mover_serves(const struct mover *mover);
 /* Why not, if the last look said it. */
 void mover_not_ready(struct mover *mover, char *reason, size_t size);
 

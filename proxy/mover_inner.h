@@ -12,6 +12,7 @@ struct member_names;
 struct gc;
 struct tend_list;
 struct views_look;
+struct mover_warnings;
 
 struct mover {
 	const struct config *config;
@@ -23,6 +24,7 @@ struct mover {
 	struct gc *gc;
 	struct tend_list *tended;
 	struct views_look *views;
+	struct mover_warnings *warnings;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -32,11 +34,12 @@ struct mover {
 	char check_reason[1024];
 	bool sweep_news; /* a sweep may be due earlier than was thought */
 
+	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
 	atomic_bool ready;
 	atomic_bool recheck_due; /* some target's `recheck` is set */
 	atomic_bool listing_logged;
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
-	pthread_t threads[4];
+	pthread_t threads[5];
 	size_t thread_count;
 };
 

@@ -500,7 +500,6 @@ static void set_options(mongoc_uri_t *uri)
 	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, CONNECT_TIMEOUT_MS);
 	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS,
 				       CONNECT_TIMEOUT_MS);
-	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, SOCKET_TIMEOUT_MS);
 	/* 1.23.1 locks itself up for ever where a regular check fails on a stream and no other may
 	 * be made (_mongoc_topology_scanner_cb sets the node up again with the topology's lock
 	 * held). So no check is ever due in a link's life; each command is one anyway. */
@@ -565,25 +564,18 @@ static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomi
 
 /* A server may be set to take no command without the version, its first one too. Others, of before
  * mongod 5.0, take none with it: so it is told to those who ask. */
-static struct link *link_new(mongoc_uri_t *uri, const atomic_bool *stopping, bson_error_t *error)
+static struct link *link_new(mongoc_uri_t *uri, int32_t answer_ms, const atomic_bool *stopping,
+			     bson_error_t *error)
 {
 	struct link *link;
 
 	set_options(uri);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, answer_ms);
 	link = link_try(uri, false, stopping, error);
 	if (!link && strstr(error->message, "apiVersion parameter is required"))
 		link = link_try(uri, true, stopping, error);
 	mongoc_uri_destroy(uri);
 	return link;
-}
-
-static void log_driver(mongoc_log_level_t level, const char *domain, const char *message,
-		       void *context)
-{
-	(void)domain;
-	(void)context;
-	if (level <= MONGOC_LOG_LEVEL_WARNING)
-		log_debug("mongo-c-driver: %s", message);
 }
 
 static void driver_end(void)
@@ -594,7 +586,6 @@ static void driver_end(void)
 static void driver_start(void)
 {
 	mongoc_init();
-	mongoc_log_set_handler(log_driver, NULL);
 	atexit(driver_end);
 }
 
@@ -620,7 +611,7 @@ must_check struct link *link_open_server(const char *text, const char *host,
 	auto_free char *one = text_for_host(text, host);
 	mongoc_uri_t *uri = parse_uri(one, error);
 
-	return uri ? link_new(uri, stopping, error) : NULL;
+	return uri ? link_new(uri, SOCKET_TIMEOUT_MS, stopping, error) : NULL;
 }
 
 static struct link *link_open_host(const char *text, const char *host, const atomic_bool *stopping,
@@ -653,14 +644,49 @@ must_check struct link *link_open(const char *text, const atomic_bool *stopping,
 	return link;
 }
 
+static struct link *link_open_bare(const mongoc_uri_t *uri, const char *host, int32_t answer_ms,
+				   const atomic_bool *stopping, bson_error_t *error)
+{
+	mongoc_uri_t *bare = bare_uri(uri, host, error);
+
+	return bare ? link_new(bare, answer_ms, stopping, error) : NULL;
+}
+
 must_check struct link *link_open_member(const char *text, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error)
 {
-	mongoc_uri_t *uri = parse_uri(text, error), *bare;
+	mongoc_uri_t *uri = parse_uri(text, error);
+	struct link *link;
 
 	if (!uri)
 		return NULL;
-	bare = bare_uri(uri, host, error);
+	link = link_open_bare(uri, host, SOCKET_TIMEOUT_MS, stopping, error);
 	mongoc_uri_destroy(uri);
-	return bare ? link_new(bare, stopping, error) : NULL;
+	return link;
+}
+
+must_check struct link *link_open_any(const char *text, const atomic_bool *stopping,
+				      bson_error_t *error)
+{
+	mongoc_uri_t *uri = parse_uri(text, error);
+	const mongoc_host_list_t *host;
+	struct link *link = NULL;
+
+	if (!uri)
+		return NULL;
+	for (host = mongoc_uri_get_hosts(uri); host && !link; host = host->next)
+		link = link_open_bare(uri, host->host_and_port, CONNECT_TIMEOUT_MS, stopping,
+				      error);
+	mongoc_uri_destroy(uri);
+	return link;
+}
+
+must_check enum link_result link_hello_again(struct link *link)
+{
+	auto_buffer struct buffer hello = {0};
+	size_t start = writer_open(&hello);
+
+	writer_int32(&hello, "hello", 1);
+	writer_close(&hello, start);
+	return link_run(link, "admin", buffer_view(&hello));
 }

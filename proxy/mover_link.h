@@ -39,6 +39,11 @@ must_check struct link *link_open_member(const char *uri, const char *host,
 /* The same with the uri's credentials. */
 must_check struct link *link_open_server(const char *uri, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error);
+/* To whichever of the uri's hosts answers first, without credentials, and which is given a few
+ * seconds only for each answer: to see whether servers are there. */
+must_check struct link *link_open_any(const char *uri, const atomic_bool *stopping,
+				      bson_error_t *error);
+must_check enum link_result link_hello_again(struct link *link);
 void link_free(struct link *link);
 
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */

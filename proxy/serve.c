@@ -110,14 +110,24 @@ static void free_loops(struct server *server)
 	free(server->threads);
 }
 
+/* Signals that end us. Under nohup a lost terminal does not. */
+static void set_signals(sigset_t *set)
+{
+	struct sigaction hangup;
+
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
+		sigaddset(set, SIGHUP);
+}
+
 static void await_signal(void)
 {
 	sigset_t set;
 	int number;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	set_signals(&set);
 	while (sigwait(&set, &number) != 0)
 		;
 	log_info("signal %d: draining", number);
@@ -136,9 +146,7 @@ static void block_signals(void)
 {
 	sigset_t set;
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	set_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 }

@@ -4,6 +4,7 @@
 #include "proxy/log.h"
 #include "rules/plain_find.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define HEAVY_PAUSE_MS 250 /* two moves or so; no longer, since the mover may have no majority */
@@ -136,6 +137,23 @@ static void advance_count(struct session *session)
 		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);
 }
 
+/* An error of ours that was found on the way is answered. (What the match refuses is counted as it
+ * comes.) */
+static void advance_count_refusal(struct session *session)
+{
+	const struct sequence *sequence = session->sequence;
+	const struct match *match = &sequence->match;
+	struct bytes name = match->command.first.name;
+	char what[64];
+
+	if (!sequence->error || match->verdict == VERDICT_REFUSE)
+		return;
+	snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
+		 error_name(sequence->error));
+	metric_add(&session->loop->metrics->commands_refused, 1);
+	metrics_refused(match->namespace ? match->namespace->targets[0].rule->name : "", what);
+}
+
 /* A collection may have changed, or be another one now. */
 static void advance_recheck(struct mover *mover, const struct match *match)
 {
@@ -247,6 +265,7 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		advance_pause(session, session->sequence->pause);
 		break;
 	case SEQUENCE_DONE:
+		advance_count_refusal(session);
 		advance_answer(session);
 		advance_end(session);
 		break;

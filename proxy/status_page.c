@@ -62,7 +62,7 @@ static void show_head(struct buffer *out, const struct status *status)
 		text_append(out, "%" PRId64 " d ", seconds / 86400);
 	text_append(out, "%" PRId64 " h %" PRId64 " min %" PRId64 " s; ", seconds / 3600 % 24,
 		    seconds / 60 % 60, seconds % 60);
-	if (mover_ready(status->mover)) {
+	if (mover_serves(status->mover)) {
 		text_append(out, "<span class=\"good\">ready</span></p>\n");
 		return;
 	}

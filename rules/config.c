@@ -14,6 +14,7 @@
 #define WORKERS_MAX 256
 #define HOUR ((int64_t)3600 * 1000)
 #define GIGABYTE ((int64_t)1024 * 1024 * 1024)
+#define MEMORY_LEAST ((int64_t)1024 * 1024) /* below, one ordinary batch is too much for a read */
 
 struct reader {
 	struct section file;
@@ -134,17 +135,17 @@ static void check_uri(const struct reader *reader, struct place at, const char *
 {
 	const char *uri = reader->config->upstream_uri;
 	auto_free char *mistake = NULL;
+	const char *hosts;
 
 	if (!uri)
 		return;
-	if (strncmp(uri, "mongodb://", 10) != 0 && strncmp(uri, "mongodb+srv://", 14) != 0) {
-		problem_add(reader->file.problems, at, "%s must begin with mongodb://", what);
-		return;
-	}
-	if (reader->world->uri_mistake)
+	hosts = uri_hosts_mistake(uri);
+	mistake = uri_mistake(uri);
+	if (!mistake && !hosts && reader->world->uri_mistake)
 		mistake = reader->world->uri_mistake(uri);
-	if (mistake)
-		problem_add(reader->file.problems, at, "%s is not right: %s", what, mistake);
+	if (mistake || hosts)
+		problem_add(reader->file.problems, at, "%s is not right: %s", what,
+			    mistake ? mistake : hosts);
 }
 
 static void read_uri_file(struct reader *reader, const struct section *upstream)
@@ -184,7 +185,8 @@ static void read_upstream(struct reader *reader)
 {
 	static const char *const keys[] = {"uri", "uri_file", NULL};
 	const struct yaml_node *node = section_find(&reader->file, "upstream");
-	const char *environment = reader->world->upstream_uri;
+	const char *given = reader->world->upstream_uri;
+	const char *environment = given && *given ? given : NULL;
 	struct section upstream = {reader->file.problems, NULL};
 	bool uri, file;
 
@@ -262,7 +264,8 @@ static void read_limits(struct reader *reader)
 	setting_duration(&limits, "handshake", (struct range){1, HOUR},
 			 &config->limits.handshake_ms);
 	setting_duration(&limits, "drain", (struct range){1, 24 * HOUR}, &config->limits.drain_ms);
-	setting_size(&limits, "memory", (struct range){1, 1024 * GIGABYTE}, &config->limits.memory);
+	setting_size(&limits, "memory", (struct range){MEMORY_LEAST, 1024 * GIGABYTE},
+		     &config->limits.memory);
 }
 
 static void read_log(struct reader *reader)

@@ -38,13 +38,14 @@ struct config {
 /* What reading a configuration needs of the world around it, which this floor does not touch
  * (proxy/config_file.h does). All zeros: no environment, no other files, no judge of URIs. */
 struct config_world {
-	const char *upstream_uri; /* $SPILLWAY_UPSTREAM_URI; NULL: not set */
+	const char *upstream_uri; /* $SPILLWAY_UPSTREAM_URI; NULL or empty: not set */
 	bool others_may_read;     /* others than its owner may read the configuration file */
 	/* What `uri_file` holds, without the end of its line; freed by the caller. NULL: *mistake
 	 * (freed by the caller) says why. `name` is the configuration file's, whose folder a
 	 * relative path starts from. */
 	char *(*read_uri_file)(const char *name, const char *path, char **mistake);
-	/* What is wrong with a URI, freed by the caller; NULL: nothing. */
+	/* What else than uri_mistake (rules/uri.h) sees is wrong with a URI, freed by the caller;
+	 * NULL: nothing. */
 	char *(*uri_mistake)(const char *uri);
 };
 

@@ -11,6 +11,7 @@
 #include "rules/project_write.h"
 #include "rules/projection.h"
 #include "rules/reassemble.h"
+#include "rules/text.h"
 #include "rules/window.h"
 
 #include <stdio.h>
@@ -58,7 +59,7 @@ bool match_refuse_reads(struct match *match, const struct reads *reads, const ch
 			 reads->rule ? reads->rule->array : "the ruled array", reads->what);
 		match_refuse(match, reads->rule ? reads->rule : match->namespace->targets[0].rule,
 			     what, "not supported by this version of Spillway");
-		set_what(match, reads->what);
+		set_what(match, role); /* an operator's name may be any text of the client's */
 		return true;
 	case READS_RESERVED:
 		snprintf(what, sizeof(what), "a %s that names %s", role, reads->what);
@@ -109,6 +110,59 @@ const struct ruled_namespace *match_find_namespace(const struct matching *matchi
 	return found;
 }
 
+#define UNKNOWN_COMMAND "an unknown command"
+
+/* What a refusal of this command is counted as: never a text that a client is free to choose. */
+static const char *command_known(struct bytes name)
+{
+	static const char *const commands[] = {
+		"aggregate",
+		"applyOps",
+		"bulkWrite",
+		"cloneCollectionAsCapped",
+		"collMod",
+		"compact",
+		"convertToCapped",
+		"create",
+		"createIndexes",
+		"createSearchIndexes",
+		"delete",
+		"deleteIndexes",
+		"drop",
+		"dropIndexes",
+		"dropSearchIndex",
+		"explain",
+		"findAndModify",
+		"findandmodify",
+		"group",
+		"insert",
+		"listSearchIndexes",
+		"mapReduce",
+		"mapreduce",
+		"moveChunk",
+		"reIndex",
+		"renameCollection",
+		"reshardCollection",
+		"shardCollection",
+		"update",
+		"updateSearchIndex",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+		if (bytes_are(name, commands[i]))
+			return commands[i];
+	return UNKNOWN_COMMAND;
+}
+
+/* By its name where that can be read in a line. */
+static struct text_quote command_shown(struct bytes name)
+{
+	for (size_t i = 0; i < name.length; i++)
+		if (i == 40 || name.data[i] <= ' ' || name.data[i] >= 0x7f)
+			return text_quote(bytes_of(UNKNOWN_COMMAND));
+	return text_quote(name.length ? name : bytes_of(UNKNOWN_COMMAND));
+}
+
 bool match_refuse_overflow(const struct matching *matching, struct bytes database,
 			   struct bytes collection)
 {
@@ -118,14 +172,12 @@ bool match_refuse_overflow(const struct matching *matching, struct bytes databas
 
 	if (!rule)
 		return false;
-	snprintf(what, sizeof(what), "%.*s on the overflow collection '%.*s.%.*s'",
-		 (int)name.length, (const char *)name.data, (int)database.length,
-		 (const char *)database.data, (int)collection.length,
-		 (const char *)collection.data);
+	snprintf(what, sizeof(what), "%s on the overflow collection '%.*s.%.*s'",
+		 command_shown(name).text, (int)database.length, (const char *)database.data,
+		 (int)collection.length, (const char *)collection.data);
 	match_refuse(matching->match, rule, what,
 		     "it holds the tails of arrays and is written by Spillway alone");
-	snprintf(matching->match->what, sizeof(matching->match->what), "%.*s", (int)name.length,
-		 (const char *)name.data);
+	set_what(matching->match, command_known(name));
 	return true;
 }
 
@@ -436,12 +488,12 @@ static void match_pass(const struct matching *matching)
 
 static void match_unsupported(const struct matching *matching)
 {
-	char what[64];
+	struct bytes name = matching->command->first.name;
 
-	snprintf(what, sizeof(what), "%.*s", (int)matching->command->first.name.length,
-		 (const char *)matching->command->first.name.data);
-	match_refuse(matching->match, matching->match->namespace->targets[0].rule, what,
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+		     command_shown(name).text,
 		     "not supported by this version of Spillway on a ruled namespace");
+	set_what(matching->match, command_known(name));
 }
 
 /* ---- commands by name ---- */

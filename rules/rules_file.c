@@ -460,8 +460,19 @@ static bool write_index_kind(struct buffer *out, const struct yaml_node *key)
 	return false;
 }
 
+/* mongod would refuse each batch: such an index holds no arrays. */
+static bool hashes_array(const struct yaml_node *key, const char *array)
+{
+	size_t length = array ? strlen(array) : 0;
+
+	return array && key->next->kind == YAML_SCALAR && bytes_are(key->next->text, "hashed") &&
+	       bytes_begin_with(key->text, array) &&
+	       (key->text.length == length || key->text.data[length] == '.');
+}
+
+/* `array`: what the overflow's array is called, or NULL. */
 static void write_index_keys(struct problems *problems, const struct yaml_node *keys,
-			     struct buffer *out)
+			     const char *array, struct buffer *out)
 {
 	if (keys->kind != YAML_MAPPING || keys->count == 0 || keys->count > 2 * INDEX_FIELDS_MAX) {
 		problem_add(problems, keys->at, "'keys' must be 1 to %d fields with 1 or -1",
@@ -474,6 +485,11 @@ static void write_index_keys(struct problems *problems, const struct yaml_node *
 		if (mistake)
 			problem_add(problems, key->at, "the index's field '%s' %s",
 				    text_quote(key->text).text, mistake);
+		else if (hashes_array(key, array))
+			problem_add(problems, key->next->at,
+				    "the index's field '%s' can't be hashed: it is the overflow's "
+				    "array, which such an index can't hold",
+				    text_quote(key->text).text);
 		else if (!write_index_kind(out, key))
 			problem_add(problems, key->next->at,
 				    "the index's field '%s' must be 1, -1, text, 2d, 2dsphere or "
@@ -482,8 +498,8 @@ static void write_index_keys(struct problems *problems, const struct yaml_node *
 	}
 }
 
-static void write_index(struct problems *problems, const struct yaml_node *node, struct buffer *out,
-			size_t index)
+static void write_index(struct problems *problems, const struct yaml_node *node, const char *array,
+			struct buffer *out, size_t index)
 {
 	static const char *const names[] = {"keys", NULL};
 	const struct yaml_node *keys;
@@ -498,7 +514,7 @@ static void write_index(struct problems *problems, const struct yaml_node *node,
 		return;
 	start = writer_open_document(out, writer_index(name, index));
 	keys_start = writer_open_document(out, "keys");
-	write_index_keys(problems, keys, out);
+	write_index_keys(problems, keys, array, out);
 	writer_close(out, keys_start);
 	writer_close(out, start);
 }
@@ -513,7 +529,7 @@ static void read_indexes(struct section *section, struct rule *rule)
 		return;
 	start = writer_open(&out);
 	for (const struct yaml_node *item = list->first; item; item = item->next)
-		write_index(section->problems, item, &out, index++);
+		write_index(section->problems, item, rule->overflow.array, &out, index++);
 	writer_close(&out, start);
 	rule->overflow.indexes.length = out.length;
 	rule->overflow.indexes.data = buffer_steal(&out).data;

@@ -4,6 +4,7 @@
 
 #include "protocol/writer.h"
 #include "rules/sequence_inner.h"
+#include "rules/text.h"
 
 #include <stdlib.h>
 
@@ -147,9 +148,12 @@ enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code c
 				    const char *message, const char *label)
 {
 	sequence->failed = true;
+	sequence->error = code;
 	sequence->output = (struct bytes){0};
 	if (wants_reply(sequence)) {
-		write_error(sequence, code, message, label);
+		auto_free char *words = text_valid(message);
+
+		write_error(sequence, code, words, label);
 		sequence->output = buffer_view(&sequence->buffer);
 	}
 	return SEQUENCE_DONE;

@@ -69,7 +69,8 @@ struct sequence {
 	bool failed; /* the answer has an error of ours */
 	bool ending; /* the client's transaction, for that error */
 	bool cut;    /* given up before its end: what was sent last is done or not */
-	struct buffer answer; /* meanwhile */
+	enum error_code error; /* of ours, that the answer has; 0: none */
+	struct buffer answer;  /* meanwhile */
 	struct sequence_counts counts;
 };
 

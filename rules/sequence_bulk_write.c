@@ -92,6 +92,8 @@ static void end_child(struct sequence *sequence)
 	sequence->counts.repeats += counts->repeats;
 	sequence->counts.fetches += counts->fetches;
 	sequence->counts.fetch_microseconds += counts->fetch_microseconds;
+	if (bulk->child->error)
+		sequence->error = bulk->child->error;
 	sequence_free(bulk->child);
 	bulk->child = NULL;
 }

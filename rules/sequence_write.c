@@ -467,6 +467,7 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 		return sequence_refuse_write(sequence, edit->code, edit->message);
 	write_result_add_error(&write->result, write->sent, edit->code, bytes_of(edit->message));
 	sequence->failed = true;
+	sequence->error = edit->code;
 	forget_counts(write);
 	return end_edit(sequence, input);
 }

@@ -189,16 +189,20 @@ static bool is_address(const char *text)
 void setting_address(const struct section *section, const char *key, char **address)
 {
 	const struct yaml_node *value = find_text(section, key);
+	const char *text, *at;
 
 	if (!value)
 		return;
-	if (is_address((const char *)value->text.data))
+	text = (const char *)value->text.data;
+	/* Somebody may put a URI here, with a password. */
+	at = strstr(text, "://") ? strrchr(text, '@') : NULL;
+	if (is_address(text))
 		store(address, value);
 	else
 		problem_add(
 			section->problems, value->at,
 			"'%s' must be host:port or [IPv6]:port, the port from 1 to 65535, not '%s'",
-			key, text_quote(value->text).text);
+			key, text_quote(bytes_of(at ? at + 1 : text)).text);
 }
 
 /* ---- Numbers. */

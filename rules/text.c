@@ -127,3 +127,14 @@ size_t text_valid_length(struct bytes text)
 	}
 	return at;
 }
+
+char *text_valid(const char *text)
+{
+	size_t length = strlen(text), at = 0;
+	char *valid = must_strndup(text, length);
+
+	while ((at += text_valid_length((struct bytes){(uint8_t *)valid + at, length - at})) <
+	       length)
+		valid[at] = '?';
+	return valid;
+}

@@ -21,3 +21,6 @@ const char *text_nearest(struct bytes word, const char *const *words);
 
 /* Where the first byte stands that is no UTF-8 (RFC 3629); the length where all is well. */
 size_t text_valid_length(struct bytes text);
+
+/* The text with '?' for each byte that is no UTF-8; freed by the caller. */
+char *text_valid(const char *text);

@@ -1,4 +1,4 @@
-/* What is secret in a MongoDB connection string. */
+/* What is secret in a MongoDB connection string, and what is wrong with it. */
 #pragma once
 
 #include "protocol/bytes.h"
@@ -6,3 +6,12 @@
 /* The URI with "***" for the password and for what else in it is secret; freed by the caller. */
 char *uri_masked(const char *uri);
 bool uri_has_secret(const char *uri);
+
+/* What is wrong with the URI, freed by the caller; NULL: nothing that is seen here. No part of it
+ * is repeated that could be one of a password. */
+char *uri_mistake(const char *uri);
+/* The same for servers that the driver could take, but the mover can't; a constant. */
+const char *uri_hosts_mistake(const char *uri);
+/* What mongo-c-driver says of a URI, or other words where it may quote what is secret. A view of
+ * `message`, or a constant. */
+const char *uri_driver_mistake(const char *message);

@@ -160,6 +160,14 @@ def test_bad_usage_is_told(cluster, arguments, code, said):
     assert (run.returncode, said in run.stderr) == (code, True), run.stderr
 
 
+@pytest.mark.parametrize("password", ["hunter:2", "hunter@2", "hunter/2"])
+def test_no_part_of_a_password_is_shown(password):
+    run = subprocess.run([program(), "analyze", f"mongodb://ann:{password}@127.0.0.1:1/", "shop.a"],
+                         capture_output=True, text=True, timeout=20)
+    assert run.returncode == 2 and "percent-encode the user name and password" in run.stderr
+    assert "hunter" not in run.stderr and "2@" not in run.stderr
+
+
 def test_where_it_can_not_look_it_says_so(cluster, shop):
     assert analyze(cluster, "shop.a", address=f"127.0.0.1:{free_port()}").returncode == 3
     shop.create_collection("view", viewOn="a", pipeline=[])

@@ -1,5 +1,6 @@
 """Starts that can't be good end with the reason and what to do; what turns up later is refused, or served."""
 
+import signal
 import socket
 
 import pymongo
@@ -143,6 +144,19 @@ def test_it_waits_for_a_server_that_comes_later(late):
             assert client.shop.good.find_one()["list"] == list(range(10))
 
 
+def test_it_is_not_ready_while_no_server_answers(late):
+    late.primary.start()
+    with Spillway([late.primary], [rule("good")]) as spillway:
+        late.primary.process.send_signal(signal.SIGSTOP)
+        try:
+            text = wait_for(lambda: spillway.admin("/readyz")[1] if not spillway.ready() else "", "it to be seen")
+            assert text == "not ready: no server has answered for 6 seconds\n"
+            assert spillway.admin("/healthz")[0] == 200
+        finally:
+            late.primary.process.send_signal(signal.SIGCONT)
+        wait_for(spillway.ready, "the server to be seen again")
+
+
 def test_a_server_that_comes_later_and_is_not_good(late):
     """Nothing is written to a ruled array before all is well."""
     late.primary.start()
@@ -203,6 +217,21 @@ def test_an_index_that_comes_later(cluster, direct):
         direct.shop.later.drop_index("list_1")
         wait_for(lambda: refused(books) is None, "pushes to be taken again")
         assert spillway.metrics()["spillway_unfit_namespaces"] == 0
+
+
+def test_what_the_server_keeps_refusing_the_mover_is_told_once(cluster, direct):
+    direct.drop_database("shop")  # other rules have moved arrays in it
+    with Spillway([cluster.primary], [rule("stuck")]) as spillway, connect(spillway) as client:
+        direct.shop.command("collMod", "stuck_list_overflow", validator={"part": {"$exists": False}})
+        client.shop.stuck.insert_many([{"_id": number, "list": list(range(10))} for number in range(3)])
+        wait_for(lambda: "tails don't move" in spillway.said(), "it to be said")
+        errors = spillway.metrics()["spillway_move_errors_total"]
+        wait_for(lambda: spillway.metrics()["spillway_move_errors_total"] > errors + 3, "more of them")
+        (line,) = (line for line in spillway.said().splitlines() if "tails don't move" in line)
+        assert " warning mover: 'shop.stuck': rule 'stuck': tails don't move: code 121: Document failed" in line
+        assert "(0 more like it since the last line); a validator is in the way" in line
+        direct.shop.command("collMod", "stuck_list_overflow", validator={})
+        wait_for(lambda: len(direct.shop.stuck.find_one({"_id": 2})["list"]) == 3, "the tails to move")
 
 
 def test_a_namespace_of_a_pattern_that_appears_later_is_served(cluster, direct):

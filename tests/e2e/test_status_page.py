@@ -136,6 +136,19 @@ def test_the_rules_as_json(spillway):
     assert space["longest"][:2] == [{"_id": NASTY, "elements": 40}, {"_id": "long", "elements": 30}]
 
 
+def test_what_is_refused_on_the_way_is_counted_too(spillway):
+    counter = 'spillway_refusals_total{rule="books",operator="find: CommandNotSupported"}'
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        before = spillway.metrics()
+        with pytest.raises(OperationFailure, match="has elements that are no documents") as refused:
+            list(client.shop.books.find({}, {"list.x": 1}).sort("list.x", 1))
+        assert refused.value.code == 115
+    after = spillway.metrics()
+    assert after[counter] == before.get(counter, 0) + 1
+    assert after["spillway_commands_refused_total"] == before["spillway_commands_refused_total"] + 1
+    assert any("find: CommandNotSupported" in row for row in page(spillway).rows("Refusals"))
+
+
 def test_its_own_connections_are_those_the_server_sees(cluster, spillway):
     stages = [{"$currentOp": {"allUsers": True, "idleConnections": True}}, {"$match": {"appName": "spillway"}}]
     with cluster.client() as direct:

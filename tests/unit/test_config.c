@@ -111,7 +111,7 @@ Test(config, workers_limits_and_log)
 	    "f:5:24: 'connections' must be a whole number from 1 to 1000000, not '0'\n"
 	    "f:5:38: 'handshake' must be from 1ms to 1h, not '0s'\n"
 	    "f:5:49: 'drain' must be from 1ms to 24h, not '0s'\n"
-	    "f:5:61: 'memory' must be from 1B to 1024GB, not '0'\n");
+	    "f:5:61: 'memory' must be from 1MB to 1024GB, not '0'\n");
 	bad(LISTEN RULES "log: { level: trace, format: xml }\n", &nothing,
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
@@ -184,6 +184,7 @@ static void expect_uri(const char *upstream, const struct config_world *world, c
 
 Test(config, the_upstream_account_comes_from_the_file_then_the_environment_then_listen)
 {
+	const struct config_world empty = {.upstream_uri = ""};
 	const struct config_world environment = {.upstream_uri = "mongodb://env/",
 						 .read_uri_file = read_secret};
 	struct config *config;
@@ -192,6 +193,7 @@ Test(config, the_upstream_account_comes_from_the_file_then_the_environment_then_
 	expect_uri("upstream: { uri_file: secret }\n", &environment, "mongodb://ann:pass@h/");
 	expect_uri("upstream: {}\n", &environment, "mongodb://env/");
 	expect_uri("", &environment, "mongodb://env/");
+	expect_uri("", &empty, "mongodb://127.0.0.1:2/");
 	config = good("listen:\n  - { address: a:1, server: b:1 }\n"
 		      "  - { address: a:2, server: '[::1]:2' }\n" RULES,
 		      &nothing);
@@ -208,7 +210,7 @@ Test(config, an_upstream_account_that_cannot_be)
 	bad(LISTEN RULES "upstream: { uri: a, uri_file: b }\n", &world,
 	    "f:5:31: 'uri' and 'uri_file' are given; only one can hold\n");
 	bad(LISTEN RULES "upstream: { uri: 'http://h:1' }\n", &world,
-	    "f:5:18: 'uri' must begin with mongodb://\n");
+	    "f:5:18: 'uri' is not right: it must begin with mongodb://\n");
 	bad(LISTEN RULES "upstream: { uri: mongodb://bad }\n", &world,
 	    "f:5:18: 'uri' is not right: it is bad\n");
 	bad(LISTEN RULES "upstream: { uri: }\n", &world, "f:5:13: 'uri' has no value\n");
@@ -217,8 +219,35 @@ Test(config, an_upstream_account_that_cannot_be)
 	bad(LISTEN RULES "upstream: { uri_file: secret }\n", NULL,
 	    "f:5:23: 'uri_file' cannot be read here\n");
 	bad(LISTEN RULES, &world, "f:1:1: $SPILLWAY_UPSTREAM_URI is not right: it is bad\n");
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://ann:hunter@2@h/' }\n", &world,
+	    "f:5:18: 'uri' is not right: it may have one '@', before the hosts: percent-encode the "
+	    "user name and password ('@' is %40, ':' is %3A, '/' is %2F, '?' is %3F)\n");
 	bad(LISTEN RULES "upstream: mongodb://h\n", &world,
 	    "f:5:11: keys with values must stand here: uri, ...\n");
+}
+
+Test(config, servers_that_the_mover_can_not_reach)
+{
+	static const char socket[] = "f:5:18: 'uri' is not right: servers must stand in it as "
+				     "HOST:PORT; Unix sockets can't be used here\n";
+
+	bad(LISTEN RULES "upstream: { uri: 'mongodb+srv://db.example.org/' }\n", &nothing,
+	    "f:5:18: 'uri' is not right: mongodb+srv:// is not understood here: name the servers, "
+	    "as in mongodb://HOST:PORT,HOST:PORT/\n");
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://%2Ftmp%2Fmongodb-1.sock/' }\n", &nothing,
+	    socket);
+	bad(LISTEN RULES "upstream: { uri: 'mongodb:///tmp/mongodb-1.sock' }\n", &nothing, socket);
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://h/?tlss=true' }\n", &nothing,
+	    "f:5:18: 'uri' is not right: the option 'tlss' is not known; did you mean 'tls'?\n");
+}
+
+Test(config, a_password_in_a_wrong_place_is_not_repeated)
+{
+	bad("listen: [{ address: 'mongodb://ann:hunter2@h/', server: 'b:1', advertise: 'c:1' }]\n"
+	    "rules: []\n",
+	    &nothing,
+	    "f:1:21: 'address' must be host:port or [IPv6]:port, the port from 1 to 65535, not "
+	    "'h/'\n");
 }
 
 Test(config, a_password_that_others_may_read_is_refused)
@@ -320,7 +349,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"  uri: \"mongodb://ann@db1,db2/?replicaSet=rs\"\n"
 		"admin: 127.0.0.1:9117\n"
 		"workers: 3\n"
-		"limits: { connections: 5, handshake: 1500ms, drain: 90s, memory: 1000B }\n"
+		"limits: { connections: 5, handshake: 1500ms, drain: 90s, memory: 2000KB }\n"
 		"log: { level: warning, format: json }\n"
 		"rules:\n"
 		"  - name: true\n"

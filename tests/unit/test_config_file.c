@@ -150,5 +150,12 @@ Test(config_file, a_uri_that_the_driver_does_not_take_is_refused_without_showing
 	cr_assert_null(config_load(path, &problems));
 	cr_assert_not_null(strstr(problems, ":3:18: 'uri' is not right: "));
 	cr_assert_null(strstr(problems, "zzss"));
+	free(problems);
+	put(&folder, "conf", HEAD, 0600);
+	setenv("SPILLWAY_UPSTREAM_URI", "mongodb://ann:hunter:2@h/", 1);
+	cr_assert_null(config_load(path, &problems));
+	cr_assert_not_null(strstr(problems, ":1:1: $SPILLWAY_UPSTREAM_URI is not right: a ':' in "
+					    "the password is not escaped"));
+	cr_assert_null(strstr(problems, "hunter"));
 	close_folder(&folder);
 }

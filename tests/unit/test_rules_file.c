@@ -482,9 +482,13 @@ Test(rules_file, indexes)
 	       {INDEXES_OF("[{ keys: { $a: 1 } }]"), "11:27: the index's field '$a' begins with"},
 	       {INDEXES_OF("[{ keys: { a: 1, a: -1 } }]"),
 		"11:33: the index's field 'a' stands here a second time"},
+	       {INDEXES_OF("[{ keys: { b: hashed } }]"),
+		"11:30: the index's field 'b' can't be hashed: it is the overflow's array"},
+	       {INDEXES_OF("[{ keys: { a: 1, b.c: hashed } }]"),
+		"11:38: the index's field 'b.c' can't be hashed"},
 	       {INDEXES_OF("[{ keys: { '': 1 } }]"), "11:27: the index's field '' is no field's"});
 	ACCEPT(INDEXES_OF("[]"), INDEXES_OF("[{ keys: { a: 1, b.c: -1, d: text } }, { keys: { e: "
-					    "2dsphere } }]"));
+					    "2dsphere } }, { keys: { bc: hashed } }]"));
 }
 
 Test(rules_file, all_mistakes_are_reported_in_the_order_of_the_file)

@@ -70,3 +70,18 @@ Test(text, utf8_is_known)
 	cr_assert_eq(valid("\377"), 0);
 	cr_assert_eq(text_valid_length((struct bytes){(const uint8_t *)"a\0b", 3}), 3);
 }
+
+Test(text, what_is_no_utf8_is_replaced)
+{
+	static const char *const texts[][2] = {{"", ""},
+					       {"caf\xc3\xa9 x", "caf\xc3\xa9 x"},
+					       {"zz\xff\xfe", "zz??"},
+					       {"cut\xc3", "cut?"},
+					       {"\xed\xa0\x80y", "???y"}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+		auto_free char *valid = text_valid(texts[i][0]);
+
+		cr_assert_str_eq(valid, texts[i][1]);
+	}
+}

@@ -196,8 +196,9 @@ def test_a_session_that_is_still_connecting_ends(relay):
     ends_well(relay)
 
 
-def test_an_interrupt_drains_too(relay):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_an_interrupt_drains_too(relay, number):
     client, server = relay.connect()
-    relay.spillway.process.send_signal(signal.SIGINT)
+    relay.spillway.process.send_signal(number)
     gone(client, server)
     ends_well(relay)

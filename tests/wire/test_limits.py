@@ -1,5 +1,7 @@
 """Limits: connections, descriptors, memory, the handshake's deadline; what keeps serve from starting."""
 
+import contextlib
+import http.client
 import os
 import pathlib
 import resource
@@ -384,7 +386,25 @@ def test_an_admin_address_in_use_ends_the_start():
     relay = Relay(RULES)
     with socket.create_server(("127.0.0.1", relay.spillway.admin_port)):
         code, said = ends_at_once(relay)
-    assert code == 1 and str(relay.spillway.admin_port) in said
+    address = f"127.0.0.1:{relay.spillway.admin_port}"
+    assert code == 1 and f"the admin address: cannot listen on '{address}': Address already in use" in said
+
+
+def test_connections_that_say_nothing_keep_nobody_from_the_admin_address():
+    with Relay(RULES) as relay, contextlib.ExitStack() as stack:
+        for _ in range(200):
+            idle = stack.enter_context(socket.create_connection(("127.0.0.1", relay.spillway.admin_port)))
+            idle.sendall(b"GET / HT")
+        assert relay.spillway.admin("/healthz")[0] == 200
+
+
+def test_the_admin_address_says_what_it_takes():
+    with Relay(RULES) as relay:
+        connection = http.client.HTTPConnection("127.0.0.1", relay.spillway.admin_port, timeout=10)
+        connection.request("POST", "/healthz")
+        reply = connection.getresponse()
+        assert (reply.status, reply.getheader("Allow")) == (405, "GET, HEAD")
+        connection.close()
 
 
 @pytest.mark.parametrize("more", [
@@ -395,6 +415,14 @@ def test_a_bad_file_ends_the_start_with_2(more):
     assert code == 2
     line = next(number for number, text in enumerate(yaml(more).splitlines(), 1) if text.strip())
     assert "spillway.yaml:" in said and line
+
+
+@pytest.mark.parametrize("uri", ["mongodb://ann:a%zz@127.0.0.1:1/", "mongodb://:1/"])
+def test_the_driver_says_nothing_by_itself(uri):
+    code, said = ends_at_once(Relay(RULES, {"upstream": {"uri": uri}}))
+    assert code == 2 and "mongoc" not in said
+    (line,) = said.splitlines()
+    assert "spillway.yaml:" in line and "'uri' is not right: " in line and "zz" not in line
 
 
 def test_a_bad_rule_ends_the_start_with_2_before_anything_listens():

@@ -300,3 +300,42 @@ def test_refusals_are_counted_by_rule_and_operator(relay, session):
     samples = relay.spillway.metrics()
     assert samples["spillway_commands_refused_total"] >= 1
     assert any('rule="book-sales"' in name and value >= 1 for name, value in samples.items())
+
+
+FORGED = b'x"} 1\nspillway_spills_total 99999\nspillway_refusals_total{rule="y",operator="z'
+
+
+@pytest.mark.parametrize("name", [FORGED, b"zz\xff\xfe", b"junk1", b"a" * 100])
+@pytest.mark.parametrize("collection", ["books", "extra"])
+def test_no_text_of_a_clients_becomes_a_label(relay, session, name, collection):
+    client, _ = session
+    known = "spillway_refusals_total{rule=\"book-sales\",operator=\"an unknown command\"}"
+    before = relay.spillway.metrics()
+    plain = message({"NAME": collection, "$db": "shop"}, (), 9)
+    request = plain.replace(b"NAME", name)
+    body = client.ask(struct.pack("<i", len(request)) + request[4:21]
+                      + struct.pack("<i", len(request) - 21) + request[25:]).plain()
+    assert body["code"] == NOT_SUPPORTED
+    assert ("junk1" in body["errmsg"]) == (name == b"junk1")
+    assert ("an unknown command" in body["errmsg"]) == (name != b"junk1")
+    after = relay.spillway.metrics()
+    assert after[known] == before.get(known, 0) + 1
+    assert after["spillway_spills_total"] == before["spillway_spills_total"]
+    assert set(after) - set(before) <= {known}
+
+
+def test_an_operator_of_a_clients_becomes_no_label(relay, session):
+    client, _ = session
+    find = {"find": "books", "let": {"a": {"$junk1": "$buyers"}}, "$db": "shop"}
+    assert "$junk1" in client.ask(message(find, (), 9)).plain()["errmsg"]
+    samples = relay.spillway.metrics()
+    assert samples['spillway_refusals_total{rule="book-sales",operator="let"}'] >= 1
+    assert not any("junk" in name for name in samples)
+
+
+@pytest.mark.parametrize("letters", [150, 151])
+def test_a_name_that_is_cut_is_still_utf8(session, letters):
+    client, _ = session
+    database = "tenant_" + "x" * (letters % 2) + "\u00e9" * letters
+    errmsg = client.ask(message({"drop": "posts_comments_overflow", "$db": database}, (), 9)).plain()["errmsg"]
+    assert "drop on the overflow collection 'tenant_" in errmsg and "overflow'" not in errmsg
