@@ -37,5 +37,10 @@ struct check_target {
 	const char *overflow_database;
 	const char *overflow_collection;
 };
+/* What its documents were spilled under, by what is recorded; false where serve can't hold the rule
+ * because of that. */
+must_check bool check_record(struct check *check, const struct check_target *target);
+/* Rules that are gone from the file while something is spilled under them. */
+void check_gone_rules(struct check *check);
 /* The documents of one: never moved, or near 16 MB. */
 void check_documents(struct check *check, const struct check_target *target);

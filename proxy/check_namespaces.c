@@ -17,6 +17,7 @@ struct looking {
 	const struct copies *collections; /* listCollections of the main collection's database */
 	struct copies indexes;
 	struct copies overflow_indexes;
+	bool held; /* by what is recorded of its documents */
 };
 
 static bool text_at(struct bytes document, const char *path, struct bytes *text)
@@ -119,10 +120,31 @@ static void judge_indexes(struct looking *looking)
 				  "drop the index, or make one that leaves the array out: what it "
 				  "promises can't be kept over two collections");
 	}
-	for (size_t i = 0; i < looking->overflow_indexes.count; i++) {
+	/* Indexes of another layout, whose tails are there, stay. */
+	for (size_t i = 0; looking->held && i < looking->overflow_indexes.count; i++) {
 		if (!judge_overflow_index(looking->target->rule, looking->overflow_indexes.list[i],
 					  reason, sizeof(reason)))
 			add_unfit(looking, "index", true, reason, "drop the index");
+	}
+}
+
+static void judge_unique_index(struct looking *looking)
+{
+	const struct copies *indexes = &looking->overflow_indexes;
+	struct bytes name;
+
+	for (size_t i = 0; looking->held && i < indexes->count; i++) {
+		auto_free char *reason = NULL;
+
+		if (!judge_index_blocks(looking->target->rule, indexes->list[i]) ||
+		    !text_at(indexes->list[i], "name", &name))
+			continue;
+		reason = bson_strdup_printf("its index '%.*s' stands where a unique one of link "
+					    "and batch, neither sparse nor partial and without a "
+					    "collation, has to be",
+					    (int)name.length, (const char *)name.data);
+		add_unfit(looking, "index", true, reason,
+			  "drop the index: serve makes the one it needs");
 	}
 }
 
@@ -260,6 +282,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	struct looking looking = {.check = check, .target = target, .collections = collections};
 	struct copies overflow = {0};
 
+	looking.held = check_record(check, target);
 	list_collections(check, target->overflow_database, &overflow);
 	list_indexes(check, target->namespace->database, target->namespace->collection,
 		     &looking.indexes);
@@ -267,6 +290,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 		     &looking.overflow_indexes);
 	judge_collections(&looking, &overflow);
 	judge_indexes(&looking);
+	judge_unique_index(&looking);
 	compare_indexes(&looking);
 	look_for_views(&looking);
 	check_documents(check, target);
@@ -374,6 +398,7 @@ void check_namespaces(struct check *check)
 	struct namespace_cache *namespaces = namespace_cache_new(rules);
 	struct databases databases = {0};
 
+	check_gone_rules(check);
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 

@@ -95,6 +95,13 @@ IN_THE_WAY = {
     "tailed": (("index", "could refuse elements"),
                lambda shop: shop.tailed_list_overflow.create_index("part", unique=True),
                lambda shop: shop.tailed_list_overflow.drop_index("part_1")),
+    "taken": (("index", "stands where a unique one"),
+              lambda shop: shop.taken_list_overflow.create_index([("main", 1), ("_spill.i", 1)]),
+              lambda shop: shop.taken_list_overflow.drop_index("main_1__spill.i_1")),
+    "sparse": (("index", "stands where a unique one"),
+               lambda shop: shop.sparse_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
+                                                                   sparse=True, name="mine"),
+               lambda shop: shop.sparse_list_overflow.drop_index("mine")),
     "seen": (("view", "'shop.over' reads 'seen'"),
              lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
              lambda shop: shop.over.drop()),
@@ -133,6 +140,45 @@ def test_an_index_that_the_rule_asks_for_is_not_missed(cluster, shop):
     shop.wanted.create_index("list")
     assert kinds(findings(cluster.members, rule("wanted"))) == ["overflow-index"]
     assert findings(cluster.members, rule("wanted", overflow={"indexes": [{"keys": {"part": 1}}]})) == []
+
+
+def test_the_published_index_of_link_and_number_is_the_one_that_is_there_anyway(cluster, shop):
+    ruled = rule("numbered", settle="10ms", overflow={"batch": {"field": "n"}, "indexes": [{"keys": {"main": 1, "n": 1}}]})
+    assert findings(cluster.members, ruled) == []
+    shop.numbered.insert_one({"_id": 1, "list": list(range(9))})
+    with Spillway(cluster.members, [ruled]):  # which starts, and moves
+        wait_for(lambda: "_spill" in shop.numbered.find_one(), "a move")
+    assert shop.numbered_list_overflow.index_information()["main_1_n_1"]["unique"]
+    shop.client.drop_database("spillway")
+
+
+def operate(name, spillway, ruled):
+    return subprocess.run([program(), name, "--config", spillway.file, "--rule", ruled, "--execute"],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_is_spilled_under_another_rule_is_found_as_serve_finds_it(cluster, shop):
+    ruled = rule("spilled", gc_delay="0s")
+    shop.spilled.insert_one({"_id": 1, "list": list(range(9))})
+    with configured(cluster.members, ruled) as spillway:
+        assert operate("migrate", spillway, "spilled").returncode == 0
+        assert look(spillway)["findings"] == []
+    flag = {"field": "more", "value": True}
+    others = [rule("posts"), rule("spilled", overflow={"link": "other"}), rule("spilled", overflow={"array": "tail"}),
+              rule("spilled", flag=flag), rule("posts", overflow={"collection": "spilled_list_overflow"})]
+    for other in others:
+        found = findings(cluster.members, other)
+        assert "record" in kinds(found), other
+        # The unique index that the tails are found by is never called too much.
+        assert "index" not in kinds(found), found
+        with configured(cluster.members, other) as spillway:
+            said = spillway.refuses_to_start()
+        if other["overflow"]["link"] == "main":  # else serve begins with the index
+            assert any(finding["remedy"] in said or finding["what"].removeprefix("it ") in said for finding in found), (found, said)
+            assert "take the rule out" not in said
+    with configured(cluster.members, ruled) as spillway:
+        assert operate("undo", spillway, "spilled").returncode == 0
+    assert findings(cluster.members, others[1]) == []
 
 
 def test_a_pattern_is_looked_at_on_what_it_matches(cluster, shop):
