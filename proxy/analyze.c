@@ -127,6 +127,8 @@ static int read_arguments(struct analyze *analyze, int count, char **arguments)
 		return bad_usage("NAMESPACE is database.collection");
 	if (analyze->array && (!*analyze->array || *analyze->array == '$'))
 		return bad_usage("ARRAY is a path of names");
+	if (analyze->array && !bson_utf8_validate(analyze->array, strlen(analyze->array), false))
+		return bad_usage("ARRAY is not UTF-8");
 	return -1;
 }
 
@@ -154,7 +156,11 @@ static void write_json(struct buffer *out, const char *name, const char *path, c
 
 	/* The path is the user's: as a JSON string's content. */
 	for (; *path; path++)
-		text_append(&quoted, *path == '"' || *path == '\\' ? "\\%c" : "%c", *path);
+		text_append(&quoted,
+			    *path > 0 && *path < ' '        ? "\\u%04x"
+			    : *path == '"' || *path == '\\' ? "\\%c"
+							    : "%c",
+			    *path);
 	buffer_append(&quoted, "", 1);
 	for (; *format; format++)
 		text_append(&text, *format == '@' ? "%s" : "%.1s",

@@ -54,7 +54,7 @@ static void print_text(const struct check *check, const char *trouble)
 	auto_buffer struct buffer out = {0};
 
 	if (trouble && check->findings.count == 0) {
-		fprintf(stderr, "only the file was checked: no server answers: %s\n", trouble);
+		fprintf(stderr, "only the file was checked: %s\n", trouble);
 		return;
 	}
 	findings_text(&out, &check->findings);
@@ -63,10 +63,25 @@ static void print_text(const struct check *check, const char *trouble)
 		fprintf(stderr, "the server was lost meanwhile: %s\n", trouble);
 }
 
+/* Why there is no server, or none any more. */
+static void write_trouble(const struct check *check, const bson_error_t *error, char *trouble,
+			  size_t size)
+{
+	if (check->link)
+		snprintf(trouble, size, "%s", link_error(check->link)->message);
+	else if (error->code == LINK_AUTHENTICATION_FAILED)
+		snprintf(trouble, size,
+			 "the upstream account can't sign in (%s): look at its user and password "
+			 "in upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
+			 error->message);
+	else
+		snprintf(trouble, size, "no server answers: %s", error->message);
+}
+
 static int run(struct check *check, bool json)
 {
 	bson_error_t error = {0};
-	char trouble[512] = "";
+	char trouble[1024] = "";
 	bool lost;
 
 	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
@@ -74,8 +89,7 @@ static int run(struct check *check, bool json)
 		look(check);
 	lost = !check->link || !link_alive(check->link);
 	if (lost)
-		snprintf(trouble, sizeof(trouble), "%s",
-			 check->link ? link_error(check->link)->message : error.message);
+		write_trouble(check, &error, trouble, sizeof(trouble));
 	(json ? print_json : print_text)(check, lost ? trouble : NULL);
 	link_free(check->link);
 	if (lost)

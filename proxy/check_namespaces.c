@@ -264,8 +264,9 @@ static void note_reference(struct check *check, const struct rule *rule)
 	if (rule->reference.field && rule->expose.reference)
 		findings_note(
 			&check->findings, "exposed", rule->name,
-			bson_strdup_printf("the reference '%s' is shown to applications: one that "
-					   "follows it itself would have these elements twice",
+			bson_strdup_printf("the reference '%s' is shown to applications, but names "
+					   "no collection: one that follows it itself would find "
+					   "nothing",
 					   rule->reference.field));
 }
 
@@ -350,46 +351,15 @@ static void look_at_database(struct check *check, struct namespace_cache *namesp
 	copies_fini(&collections);
 }
 
-/* Names of databases, each once. */
-struct databases {
-	char **names;
-	size_t count;
-};
-
-static void add_database(struct databases *databases, struct bytes name)
-{
-	for (size_t i = 0; i < databases->count; i++) {
-		if (bytes_are(name, databases->names[i]))
-			return;
-	}
-	databases->names =
-		must_realloc(databases->names, (databases->count + 1) * sizeof(*databases->names));
-	databases->names[databases->count++] = must_strndup((const char *)name.data, name.length);
-}
-
 static void add_matching(struct check *check, struct databases *databases, const char *pattern)
 {
-	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
-	enum link_result result = link_run(check->link, "admin",
-					   (struct bytes){bson_get_data(command), command->len});
-	struct element list, each;
-	struct bytes documents, document, name;
-	struct cursor cursor;
-
-	bson_destroy(command);
-	if (result == LINK_REFUSED)
-		findings_note(
+	if (databases_match(check->link, databases, pattern) == LINK_REFUSED)
+		findings_add(
 			&check->findings, "unseen", NULL,
 			bson_strdup_printf("which databases '%s' matches could not be seen: %s",
-					   pattern, link_error(check->link)->message));
-	if (result != LINK_DONE || !document_find(link_body(check->link), "databases", &list) ||
-	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
-		return;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
-		if (element_document(&each, &document) && text_at(document, "name", &name) &&
-		    glob_match(bytes_of(pattern), name))
-			add_database(databases, name);
-	}
+					   pattern, link_error(check->link)->message),
+			bson_strdup("give the upstream account the action listDatabases on the "
+				    "cluster"));
 }
 
 void check_namespaces(struct check *check)
@@ -406,12 +376,10 @@ void check_namespaces(struct check *check)
 		if (glob_is(bytes_of(rule->database)))
 			add_matching(check, &databases, rule->database);
 		else
-			add_database(&databases, bytes_of(rule->database));
+			databases_add(&databases, bytes_of(rule->database));
 	}
-	for (size_t i = 0; i < databases.count; i++) {
+	for (size_t i = 0; i < databases.count; i++)
 		look_at_database(check, namespaces, databases.names[i]);
-		free(databases.names[i]);
-	}
-	free(databases.names);
+	databases_fini(&databases);
 	namespace_cache_free(namespaces);
 }

@@ -25,7 +25,7 @@ static const char usage[] =
 	"       spillway verify --config FILE --rule NAME [--repair [--execute]]    compare what "
 	"is stored with the rule\n"
 	"       spillway undo --config FILE --rule NAME [--execute]    fold everything back\n"
-	"       spillway --version | --help\n"
+	"       spillway --version | --help, also behind a command\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect, 4 "
 	"interrupted\n";
 
@@ -33,6 +33,29 @@ static int bad_usage(const char *what)
 {
 	fprintf(stderr, "spillway: %s\n%s", what, usage);
 	return 2;
+}
+
+static int print_version(void)
+{
+	puts("spillway " SPILLWAY_VERSION);
+	return 0;
+}
+
+static bool asks_version(int count, char **arguments)
+{
+	for (int i = 2; i < count; i++)
+		if (strcmp(arguments[i], "--version") == 0)
+			return true;
+	return false;
+}
+
+/* A report that was not written whole is no success. */
+static int end(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	fprintf(stderr, "spillway: what was to be printed could not be written\n");
+	return code ? code : 1;
 }
 
 /* A command that takes nothing but the file. */
@@ -81,16 +104,16 @@ int main(int count, char **arguments)
 {
 	if (count < 2)
 		return bad_usage("a command is missing");
-	if (strcmp(arguments[1], "--version") == 0) {
-		puts("spillway " SPILLWAY_VERSION);
-		return 0;
-	}
+	if (strcmp(arguments[1], "--version") == 0)
+		return end(print_version());
 	if (strcmp(arguments[1], "--help") == 0) {
 		fputs(usage, stdout);
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
 		if (strcmp(arguments[1], commands[i].name) == 0)
-			return commands[i].run(count - 1, arguments + 1);
+			return end(asks_version(count, arguments)
+					   ? print_version()
+					   : commands[i].run(count - 1, arguments + 1));
 	return bad_usage("no such command");
 }
