@@ -37,7 +37,7 @@ static const char usage[] =
 	"             than 20,000,000 documents or 8 GB are sampled by 50,000\n"
 	"  --svg      write the histograms to this file\n"
 	"exit codes: 0 looked at, 1 the server refused or the file can't be written, 2 bad usage,\n"
-	"            3 cannot connect\n";
+	"            3 cannot connect, 4 interrupted\n";
 
 struct analyze {
 	const char *uri;

@@ -17,7 +17,8 @@ static const char usage[] =
 	"  Prints what is wrong with the file; or every rule with its defaults, and then what the\n"
 	"  servers say: rights, versions, indexes, validators, views, documents, clients that go\n"
 	"  around Spillway. Reads only. Each finding says what to do.\n"
-	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect\n";
+	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect,\n"
+	"            4 interrupted\n";
 
 static int bad_usage(const char *what)
 {

@@ -195,6 +195,38 @@ static void compare_indexes(struct looking *looking)
 	}
 }
 
+static bool is_wildcard(struct bytes index, struct bytes *name)
+{
+	struct element keys, key;
+	struct cursor cursor;
+
+	return text_at(index, "name", name) && document_find(index, "key", &keys) &&
+	       keys.type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, keys.value) &&
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "$**");
+}
+
+/* They have no like on the overflow. */
+static void note_wildcards(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	struct bytes name;
+
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++)
+		if (is_wildcard(looking->overflow_indexes.list[i], &name))
+			return;
+	for (size_t i = 0; i < looking->indexes.count; i++)
+		if (is_wildcard(looking->indexes.list[i], &name))
+			findings_note(
+				&looking->check->findings, "overflow-index", target->rule->name,
+				bson_strdup_printf(
+					"'%s.%s' has the wildcard index '%.*s', and '%s.%s' none: "
+					"filters on elements that have moved are slow where the "
+					"rule's indexes do not name their fields",
+					target->namespace->database, target->namespace->collection,
+					(int)name.length, (const char *)name.data,
+					target->overflow_database, target->overflow_collection));
+}
+
 /* Views over the collection, and views over these. */
 static void look_for_views(struct looking *looking)
 {
@@ -293,6 +325,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	judge_indexes(&looking);
 	judge_unique_index(&looking);
 	compare_indexes(&looking);
+	note_wildcards(&looking);
 	look_for_views(&looking);
 	check_documents(check, target);
 	copies_fini(&looking.indexes);

@@ -445,6 +445,28 @@ static void judge(struct target_set *set, struct mover_target *target,
 	target_judge(set, target, FITNESS_UNFIT, reason);
 }
 
+/* An overflow that can't be this rule's may be another layout's, with its index: then that is the
+ * reason. */
+static enum link_result ask_record(struct checking *checking)
+{
+	const struct mover_target *target = checking->target;
+	struct mover_target asked = {.rule = target->rule,
+				     .database = target->database,
+				     .collection = target->collection,
+				     .overflow_database = target->overflow_database,
+				     .overflow_collection = target->overflow_collection,
+				     .read_only = true};
+	char reason[sizeof(checking->reason)];
+	enum link_result result = rule_record_hold(checking->link, &asked, reason, sizeof(reason));
+
+	if (result != LINK_DONE || !reason[0])
+		return result;
+	memcpy(checking->reason, reason, sizeof(reason));
+	checking->recorded = true;
+	checking->overflow = false;
+	return LINK_DONE;
+}
+
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
 					  struct mover_target *target, enum fitness_extent extent)
 {
@@ -460,6 +482,8 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 		checking.fit = !checking.reason[0];
 		checking.recorded = !checking.fit;
 		checking.overflow = false;
+	} else if (result == LINK_DONE && checking.overflow && !checking.rights) {
+		result = ask_record(&checking);
 	}
 	free(checking.batch_index);
 	if (result == LINK_LOST)

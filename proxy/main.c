@@ -8,12 +8,16 @@
 #include "proxy/verify.h"
 
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef SPILLWAY_VERSION
 #define SPILLWAY_VERSION "0.1.0"
 #endif
+
+#define INTERRUPTED 4
 
 static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
@@ -91,13 +95,37 @@ static int serve_main(int count, char **arguments)
 	return run_with_file(serve_run, count, arguments);
 }
 
+/* Of commands that write nothing: Ctrl-C ends them at once. */
+static void end_interrupted(int number)
+{
+	static const char said[] = "spillway: interrupted\n";
+
+	(void)number;
+	(void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+	_exit(INTERRUPTED);
+}
+
+static int check_or_leave(int count, char **arguments)
+{
+	signal(SIGINT, end_interrupted);
+	signal(SIGTERM, end_interrupted);
+	return check_main(count, arguments);
+}
+
+static int analyze_or_leave(int count, char **arguments)
+{
+	signal(SIGINT, end_interrupted);
+	signal(SIGTERM, end_interrupted);
+	return analyze_main(count, arguments);
+}
+
 /* Each is given its own name and what follows it. */
 static const struct command {
 	const char *name;
 	int (*run)(int count, char **arguments);
 } commands[] = {
-	{"serve", serve_main},     {"check", check_main},   {"analyze", analyze_main},
-	{"migrate", migrate_main}, {"verify", verify_main}, {"undo", undo_main},
+	{"serve", serve_main},     {"check", check_or_leave}, {"analyze", analyze_or_leave},
+	{"migrate", migrate_main}, {"verify", verify_main},   {"undo", undo_main},
 };
 
 int main(int count, char **arguments)

@@ -2,6 +2,8 @@
 
 import json
 import random
+import signal
+import socket
 import subprocess
 import xml.etree.ElementTree
 
@@ -94,6 +96,23 @@ def test_where_there_is_no_array_no_bytes_are_told(cluster, shop):
     shop.bare.insert_one({"title": "x"})
     said = analyze(cluster, "shop.bare").stdout
     assert "shop.bare: 1 document;" in said and "no array was found" in said and "in all" not in said
+
+
+@pytest.mark.parametrize("name", ["analyze", "check"])
+def test_ctrl_c_ends_it_as_interrupted(name, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        file = tmp_path / "spillway.yaml"
+        file.touch(mode=0o600)
+        file.write_text(f"listen: [{{address: '127.0.0.1:1024', server: '{address}'}}]\nrules: []\n")
+        arguments = [f"mongodb://{address}/", "shop.heavy"] if name == "analyze" else ["--config", file]
+        with subprocess.Popen([program(), name, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as asking:
+            connection, _ = silent.accept()
+            asking.send_signal(signal.SIGINT)
+            said = asking.communicate(timeout=20)[1]
+            connection.close()
+    assert asking.returncode == 4 and b"interrupted" in said
 
 
 def test_it_suggests_the_lowest_threshold_with_few_outliers(cluster, shop):
