@@ -161,8 +161,10 @@ bool judge_index_blocks(const struct rule *rule, struct bytes index)
 	if (judge_is_batch_index(rule, index))
 		return !same || truth_in(index, "sparse") ||
 		       document_find(index, "collation", &element);
-	/* Other unique ones may not be there at all: judge_overflow_index. */
-	return !truth_in(index, "unique") && has_unique_name(rule, index);
+	/* Other unique ones may not be there at all: judge_overflow_index. Documents of one element
+	 * that were made by hand have no places that could be unique. */
+	return rule->overflow.layout == RULE_BATCHES && !truth_in(index, "unique") &&
+	       has_unique_name(rule, index);
 }
 
 static bool names_collection(const struct element *element, const char *collection)

@@ -25,11 +25,11 @@ struct checking {
 	struct mover_target *target;
 	bool overflow; /* what is looked at: the main collection or the overflow */
 	bool fit;
+	bool recorded;     /* what is recorded stands in the way: the reason says what to do */
 	char *batch_index; /* the name of the unique index that is there; NULL: none */
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
-	bool recorded;     /* what is recorded stands in the way: the reason says what to do */
 	char reason[320];
 };
 

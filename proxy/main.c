@@ -17,8 +17,6 @@
 #define SPILLWAY_VERSION "0.1.0"
 #endif
 
-#define INTERRUPTED 4
-
 static const char usage[] =
 	"usage: spillway serve --config FILE    run the proxy\n"
 	"       spillway check --config FILE    what is wrong with the file and the servers\n"
@@ -94,6 +92,8 @@ static int serve_main(int count, char **arguments)
 {
 	return run_with_file(serve_run, count, arguments);
 }
+
+#define INTERRUPTED 4
 
 /* Of commands that write nothing: Ctrl-C ends them at once. */
 static void end_interrupted(int number)
