@@ -38,7 +38,7 @@ static const char usage[] =
 	"             than 20,000,000 documents or 8 GB are sampled by 50,000\n"
 	"  --svg      write the histograms to this file\n"
 	"exit codes: 0 looked at, 1 the server refused or the file can't be written, 2 bad usage,\n"
-	"            3 cannot connect\n";
+	"            3 cannot connect, 4 interrupted\n";
 
 struct analyze {
 	const char *uri;
@@ -128,6 +128,8 @@ static int read_arguments(struct analyze *analyze, int count, char **arguments)
 		return bad_usage("NAMESPACE is database.collection");
 	if (analyze->array && (!*analyze->array || *analyze->array == '$'))
 		return bad_usage("ARRAY is a path of names");
+	if (analyze->array && !bson_utf8_validate(analyze->array, strlen(analyze->array), false))
+		return bad_usage("ARRAY is not UTF-8");
 	return -1;
 }
 
@@ -155,7 +157,11 @@ static void write_json(struct buffer *out, const char *name, const char *path, c
 
 	/* The path is the user's: as a JSON string's content. */
 	for (; *path; path++)
-		text_append(&quoted, *path == '"' || *path == '\\' ? "\\%c" : "%c", *path);
+		text_append(&quoted,
+			    *path > 0 && *path < ' '        ? "\\u%04x"
+			    : *path == '"' || *path == '\\' ? "\\%c"
+							    : "%c",
+			    *path);
 	buffer_append(&quoted, "", 1);
 	for (; *format; format++)
 		text_append(&text, *format == '@' ? "%s" : "%.1s",

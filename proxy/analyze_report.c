@@ -72,15 +72,18 @@ static void text_head(struct buffer *out, const struct analyze_report *report)
 {
 	char one[TEXT_MAX], two[TEXT_MAX], three[TEXT_MAX];
 
-	text_append(out, "%s: %s documents", report->namespace, number(one, report->documents));
+	text_append(out, "%s: %s document%s", report->namespace, number(one, report->documents),
+		    report->documents == 1 ? "" : "s");
 	if (report_is_sample(report))
 		text_append(out, "; looked at %s of them, drawn at random,",
 			    number(two, report->looked_at));
 	else
 		text_append(out, "; looked at all of them");
 	text_append(out, " in %.1f s\n", report->seconds);
-	text_append(out, "%s in all%s, the largest document %s\n", size(one, report->bytes),
-		    report_is_sample(report) ? " looked at" : "", size(two, report->largest));
+	if (report->array_count > 0)
+		text_append(out, "%s in all%s, the largest document %s\n", size(one, report->bytes),
+			    report_is_sample(report) ? " looked at" : "",
+			    size(two, report->largest));
 	if (report->spilled > 0)
 		text_append(out,
 			    "%s documents are already split by Spillway: ask through its address "

@@ -17,7 +17,8 @@ static const char usage[] =
 	"  Prints what is wrong with the file; or every rule with its defaults, and then what the\n"
 	"  servers say: rights, versions, indexes, validators, views, documents, clients that go\n"
 	"  around Spillway. Reads only. Each finding says what to do.\n"
-	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect\n";
+	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect,\n"
+	"            4 interrupted\n";
 
 static int bad_usage(const char *what)
 {
@@ -54,7 +55,7 @@ static void print_text(const struct check *check, const char *trouble)
 	auto_buffer struct buffer out = {0};
 
 	if (trouble && check->findings.count == 0) {
-		fprintf(stderr, "only the file was checked: no server answers: %s\n", trouble);
+		fprintf(stderr, "only the file was checked: %s\n", trouble);
 		return;
 	}
 	findings_text(&out, &check->findings);
@@ -63,10 +64,25 @@ static void print_text(const struct check *check, const char *trouble)
 		fprintf(stderr, "the server was lost meanwhile: %s\n", trouble);
 }
 
+/* Why there is no server, or none any more. */
+static void write_trouble(const struct check *check, const bson_error_t *error, char *trouble,
+			  size_t size)
+{
+	if (check->link)
+		snprintf(trouble, size, "%s", link_error(check->link)->message);
+	else if (error->code == LINK_AUTHENTICATION_FAILED)
+		snprintf(trouble, size,
+			 "the upstream account can't sign in (%s): look at its user and password "
+			 "in upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
+			 error->message);
+	else
+		snprintf(trouble, size, "no server answers: %s", error->message);
+}
+
 static int run(struct check *check, bool json)
 {
 	bson_error_t error = {0};
-	char trouble[512] = "";
+	char trouble[1024] = "";
 	bool lost;
 
 	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
@@ -74,8 +90,7 @@ static int run(struct check *check, bool json)
 		look(check);
 	lost = !check->link || !link_alive(check->link);
 	if (lost)
-		snprintf(trouble, sizeof(trouble), "%s",
-			 check->link ? link_error(check->link)->message : error.message);
+		write_trouble(check, &error, trouble, sizeof(trouble));
 	(json ? print_json : print_text)(check, lost ? trouble : NULL);
 	link_free(check->link);
 	if (lost)

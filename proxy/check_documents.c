@@ -60,10 +60,12 @@ static void take_foreign(void *context, struct bytes document)
 	append_where(&what, target->overflow_database, target->overflow_collection,
 		     target->rule->overflow.link, &link);
 	text_append(&what, " has overflow that Spillway did not write: the document it belongs to "
-			   "is never moved");
+			   "is not moved as it is");
 	findings_add(&looking->check->findings, "foreign-overflow", target->rule->name,
 		     text_steal(&what),
-		     bson_strdup("put the elements back into their document and delete this one"));
+		     bson_strdup("run 'spillway migrate', which adopts what was split by hand in "
+				 "the rule's layout, and lists what it can't: of these put the "
+				 "elements back into their document and delete this one"));
 }
 
 static void take_large(void *context, struct bytes document)

@@ -23,6 +23,17 @@ void copies_fini(struct copies *copies);
 must_check enum link_result check_collect(struct link *link, const char *database,
 					  const bson_t *command, struct copies *copies);
 
+/* Names of databases, each once. All zeros is an empty list. */
+struct databases {
+	char **names;
+	size_t count;
+};
+void databases_add(struct databases *databases, struct bytes name);
+void databases_fini(struct databases *databases);
+/* Adds those that the pattern matches. Refused is who may not ask. */
+must_check enum link_result databases_match(struct link *link, struct databases *databases,
+					    const char *pattern);
+
 /* The parts, in the order in which they are looked at. Each only reads, and finds nothing more once
  * the link is lost. */
 void check_servers(struct check *check);    /* versions, members, sharding */
@@ -37,5 +48,10 @@ struct check_target {
 	const char *overflow_database;
 	const char *overflow_collection;
 };
+/* What its documents were spilled under, by what is recorded; false where serve can't hold the rule
+ * because of that. */
+must_check bool check_record(struct check *check, const struct check_target *target);
+/* Rules that are gone from the file while something is spilled under them. */
+void check_gone_rules(struct check *check);
 /* The documents of one: never moved, or near 16 MB. */
 void check_documents(struct check *check, const struct check_target *target);

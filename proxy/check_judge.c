@@ -1,6 +1,7 @@
 /* Judges what servers told `spillway check`. */
 #include "proxy/check_judge.h"
 
+#include "rules/fitness_judge.h"
 #include "rules/overflow_document.h"
 
 #include <ctype.h>
@@ -139,6 +140,31 @@ bool judge_rule_has_index(const struct rule *rule, const char *path)
 			return true;
 	}
 	return false;
+}
+
+/* What serve calls it, where none has its keys. */
+static bool has_unique_name(const struct rule *rule, struct bytes index)
+{
+	char name[700];
+	struct bytes found;
+
+	snprintf(name, sizeof(name), "%s_1_%s_1", rule->overflow.link, overflow_order_path(rule));
+	return text_in(index, "name", &found) && bytes_are(found, name);
+}
+
+bool judge_index_blocks(const struct rule *rule, struct bytes index)
+{
+	struct element element;
+	bool same = document_find(index, "key", &element) &&
+		    overflow_is_unique_key(rule, element.value);
+
+	if (judge_is_batch_index(rule, index))
+		return !same || truth_in(index, "sparse") ||
+		       document_find(index, "collation", &element);
+	/* Other unique ones may not be there at all: judge_overflow_index. Documents of one element
+	 * that were made by hand have no places that could be unique. */
+	return rule->overflow.layout == RULE_BATCHES && !truth_in(index, "unique") &&
+	       has_unique_name(rule, index);
 }
 
 static bool names_collection(const struct element *element, const char *collection)

@@ -20,6 +20,9 @@ bool judge_index_serves(const struct rule *rule, struct bytes keys, const char *
 /* The rule's own `indexes` have such a one: serve makes it. */
 bool judge_rule_has_index(const struct rule *rule, const char *path);
 
+/* An index of the overflow stands where serve's unique one has to be, and is another. */
+bool judge_index_blocks(const struct rule *rule, struct bytes index);
+
 /* The view (an entry of listCollections) is over this collection, or joins it. */
 bool judge_view_reads(struct bytes entry, const char *collection);
 

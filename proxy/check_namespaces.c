@@ -17,6 +17,7 @@ struct looking {
 	const struct copies *collections; /* listCollections of the main collection's database */
 	struct copies indexes;
 	struct copies overflow_indexes;
+	bool held; /* by what is recorded of its documents */
 };
 
 static bool text_at(struct bytes document, const char *path, struct bytes *text)
@@ -119,10 +120,31 @@ static void judge_indexes(struct looking *looking)
 				  "drop the index, or make one that leaves the array out: what it "
 				  "promises can't be kept over two collections");
 	}
-	for (size_t i = 0; i < looking->overflow_indexes.count; i++) {
+	/* Indexes of another layout, whose tails are there, stay. */
+	for (size_t i = 0; looking->held && i < looking->overflow_indexes.count; i++) {
 		if (!judge_overflow_index(looking->target->rule, looking->overflow_indexes.list[i],
 					  reason, sizeof(reason)))
 			add_unfit(looking, "index", true, reason, "drop the index");
+	}
+}
+
+static void judge_unique_index(struct looking *looking)
+{
+	const struct copies *indexes = &looking->overflow_indexes;
+	struct bytes name;
+
+	for (size_t i = 0; looking->held && i < indexes->count; i++) {
+		auto_free char *reason = NULL;
+
+		if (!judge_index_blocks(looking->target->rule, indexes->list[i]) ||
+		    !text_at(indexes->list[i], "name", &name))
+			continue;
+		reason = bson_strdup_printf("its index '%.*s' stands where a unique one of link "
+					    "and batch, neither sparse nor partial and without a "
+					    "collation, has to be",
+					    (int)name.length, (const char *)name.data);
+		add_unfit(looking, "index", true, reason,
+			  "drop the index: serve makes the one it needs");
 	}
 }
 
@@ -171,6 +193,38 @@ static void compare_indexes(struct looking *looking)
 				     "[ { keys: { \"%s\": 1 } } ]",
 				     path));
 	}
+}
+
+static bool is_wildcard(struct bytes index, struct bytes *name)
+{
+	struct element keys, key;
+	struct cursor cursor;
+
+	return text_at(index, "name", name) && document_find(index, "key", &keys) &&
+	       keys.type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, keys.value) &&
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "$**");
+}
+
+/* They have no like on the overflow. */
+static void note_wildcards(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	struct bytes name;
+
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++)
+		if (is_wildcard(looking->overflow_indexes.list[i], &name))
+			return;
+	for (size_t i = 0; i < looking->indexes.count; i++)
+		if (is_wildcard(looking->indexes.list[i], &name))
+			findings_note(
+				&looking->check->findings, "overflow-index", target->rule->name,
+				bson_strdup_printf(
+					"'%s.%s' has the wildcard index '%.*s', and '%s.%s' none: "
+					"filters on elements that have moved are slow where the "
+					"rule's indexes do not name their fields",
+					target->namespace->database, target->namespace->collection,
+					(int)name.length, (const char *)name.data,
+					target->overflow_database, target->overflow_collection));
 }
 
 /* Views over the collection, and views over these. */
@@ -242,8 +296,9 @@ static void note_reference(struct check *check, const struct rule *rule)
 	if (rule->reference.field && rule->expose.reference)
 		findings_note(
 			&check->findings, "exposed", rule->name,
-			bson_strdup_printf("the reference '%s' is shown to applications: one that "
-					   "follows it itself would have these elements twice",
+			bson_strdup_printf("the reference '%s' is shown to applications, but names "
+					   "no collection: one that follows it itself would find "
+					   "nothing",
 					   rule->reference.field));
 }
 
@@ -260,6 +315,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	struct looking looking = {.check = check, .target = target, .collections = collections};
 	struct copies overflow = {0};
 
+	looking.held = check_record(check, target);
 	list_collections(check, target->overflow_database, &overflow);
 	list_indexes(check, target->namespace->database, target->namespace->collection,
 		     &looking.indexes);
@@ -267,7 +323,9 @@ static void look_at_target(struct check *check, const struct check_target *targe
 		     &looking.overflow_indexes);
 	judge_collections(&looking, &overflow);
 	judge_indexes(&looking);
+	judge_unique_index(&looking);
 	compare_indexes(&looking);
+	note_wildcards(&looking);
 	look_for_views(&looking);
 	check_documents(check, target);
 	copies_fini(&looking.indexes);
@@ -326,46 +384,15 @@ static void look_at_database(struct check *check, struct namespace_cache *namesp
 	copies_fini(&collections);
 }
 
-/* Names of databases, each once. */
-struct databases {
-	char **names;
-	size_t count;
-};
-
-static void add_database(struct databases *databases, struct bytes name)
-{
-	for (size_t i = 0; i < databases->count; i++) {
-		if (bytes_are(name, databases->names[i]))
-			return;
-	}
-	databases->names =
-		must_realloc(databases->names, (databases->count + 1) * sizeof(*databases->names));
-	databases->names[databases->count++] = must_strndup((const char *)name.data, name.length);
-}
-
 static void add_matching(struct check *check, struct databases *databases, const char *pattern)
 {
-	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
-	enum link_result result = link_run(check->link, "admin",
-					   (struct bytes){bson_get_data(command), command->len});
-	struct element list, each;
-	struct bytes documents, document, name;
-	struct cursor cursor;
-
-	bson_destroy(command);
-	if (result == LINK_REFUSED)
-		findings_note(
+	if (databases_match(check->link, databases, pattern) == LINK_REFUSED)
+		findings_add(
 			&check->findings, "unseen", NULL,
 			bson_strdup_printf("which databases '%s' matches could not be seen: %s",
-					   pattern, link_error(check->link)->message));
-	if (result != LINK_DONE || !document_find(link_body(check->link), "databases", &list) ||
-	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
-		return;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
-		if (element_document(&each, &document) && text_at(document, "name", &name) &&
-		    glob_match(bytes_of(pattern), name))
-			add_database(databases, name);
-	}
+					   pattern, link_error(check->link)->message),
+			bson_strdup("give the upstream account the action listDatabases on the "
+				    "cluster"));
 }
 
 void check_namespaces(struct check *check)
@@ -374,6 +401,7 @@ void check_namespaces(struct check *check)
 	struct namespace_cache *namespaces = namespace_cache_new(rules);
 	struct databases databases = {0};
 
+	check_gone_rules(check);
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 
@@ -381,12 +409,10 @@ void check_namespaces(struct check *check)
 		if (glob_is(bytes_of(rule->database)))
 			add_matching(check, &databases, rule->database);
 		else
-			add_database(&databases, bytes_of(rule->database));
+			databases_add(&databases, bytes_of(rule->database));
 	}
-	for (size_t i = 0; i < databases.count; i++) {
+	for (size_t i = 0; i < databases.count; i++)
 		look_at_database(check, namespaces, databases.names[i]);
-		free(databases.names[i]);
-	}
-	free(databases.names);
+	databases_fini(&databases);
 	namespace_cache_free(namespaces);
 }

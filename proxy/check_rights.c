@@ -8,6 +8,7 @@
 #include "rules/glob.h"
 #include "rules/text.h"
 
+#include <bson/bson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,7 +21,14 @@ static const char *const on_record[] = {"find", "insert", "update", "remove", NU
 static const char *const for_record[] = {"find", "insert", "update", "remove", "createIndex", NULL};
 static const char *const on_database[] = {"listCollections", NULL};
 static const char *const on_cluster[] = {"listDatabases", NULL};
-static const char *const on_operations[] = {"inprog", NULL}; /* which Spillways are connected */
+/* Which Spillways are connected, and how far secondaries are behind. */
+static const char *const on_operations[] = {"inprog", "replSetGetStatus", NULL};
+
+/* No database is called so: only a right on all takes it in. */
+#define ANY_DATABASE "*"
+
+#define ROLE "spillway"
+#define GRANT "[{role: '" ROLE "', db: 'admin'}]"
 
 /* What a resource of the role is called: patterns can't be, so it takes in all that they may match.
  */
@@ -84,14 +92,23 @@ static void write_rule_privileges(struct buffer *out, size_t *index, const struc
 		write_privilege(out, index, NULL, on_cluster);
 }
 
-/* As mongosh takes it. */
-static char *role_text(const struct rule_set *rules, const char *user)
-{
-	auto_buffer struct buffer out = {0}, text = {0};
-	size_t start = writer_open(&out), array, index = 0;
-	char *json;
+struct rights {
+	struct check *check;
+	struct bytes privileges;
+	char *user;
+	char *database;        /* the user's */
+	bool has_role;         /* ours */
+	struct buffer missing; /* "update on 'shop.sales'; ..." */
+};
 
-	writer_string(&out, "role", "spillway");
+/* {role, privileges, roles}, or {privileges, roles} of one that is there. */
+static char *write_role(const struct rule_set *rules, bool there)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), array, index = 0;
+
+	if (!there)
+		writer_string(&out, "role", ROLE);
 	array = writer_open_array(&out, "privileges");
 	for (size_t i = 0; i < rule_set_count(rules); i++)
 		write_rule_privileges(&out, &index, rule_set_at(rules, i));
@@ -101,23 +118,47 @@ static char *role_text(const struct rule_set *rules, const char *user)
 	array = writer_open_array(&out, "roles");
 	writer_close(&out, array);
 	writer_close(&out, start);
-	json = json_text(buffer_view(&out));
-	text_append(&text,
-		    "in mongosh, as an administrator: db.getSiblingDB('admin').createRole(%s); "
-		    "then give it to %s: db.grantRolesToUser('%s', [{role: 'spillway', db: "
-		    "'admin'}])",
-		    json, *user ? "the account" : "an account and name that in upstream.uri",
-		    *user ? user : "NAME");
+	return json_text(buffer_view(&out));
+}
+
+/* Who may not see roles is told to make one. */
+static bool role_exists(struct link *link)
+{
+	bson_t *command =
+		BCON_NEW("rolesInfo", "{", "role", BCON_UTF8(ROLE), "db", BCON_UTF8("admin"), "}");
+	enum link_result result =
+		link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	struct element roles, first;
+	struct bytes list;
+	struct cursor cursor;
+
+	bson_destroy(command);
+	return result == LINK_DONE && document_find(link_body(link), "roles", &roles) &&
+	       element_document(&roles, &list) && cursor_open(&cursor, list) &&
+	       cursor_next(&cursor, &first) == CURSOR_ELEMENT;
+}
+
+/* As mongosh takes it. `rights`: of the account, if there is one. */
+static char *role_text(const struct check *check, const struct rights *rights)
+{
+	bool there = role_exists(check->link) || (rights && rights->has_role);
+	auto_buffer struct buffer text = {0};
+	char *json = write_role(check->config->rules, there);
+
+	text_append(&text, "in mongosh, as an administrator: db.getSiblingDB('admin').%s%s);",
+		    there ? "updateRole('" ROLE "', " : "createRole(", json);
+	if (!rights)
+		text_append(&text,
+			    " then give it to an account and name that in upstream.uri: "
+			    "db.getSiblingDB('DATABASE').grantRolesToUser('NAME', " GRANT ")");
+	else if (!rights->has_role)
+		text_append(&text,
+			    " then give it to the account: "
+			    "db.getSiblingDB('%s').grantRolesToUser('%s', " GRANT ")",
+			    rights->database, rights->user);
 	bson_free(json);
 	return text_steal(&text);
 }
-
-struct rights {
-	struct check *check;
-	struct bytes privileges;
-	char *user;
-	struct buffer missing; /* "update on 'shop.sales'; ..." */
-};
 
 static void look_for(struct rights *rights, const struct resource *resource,
 		     const char *const *actions)
@@ -141,25 +182,54 @@ static void look_for(struct rights *rights, const struct resource *resource,
 	else if (any && *collection)
 		text_append(&rights->missing, " on '%s.%s'", database, collection);
 	else if (any)
-		text_append(&rights->missing, " on database '%s'", *database ? database : "*");
+		text_append(&rights->missing, " on database '%s'", database);
 }
 
-static void look_at_rule(struct rights *rights, const struct rule *rule)
+/* The rule on this one database, or on any. */
+static void look_at_database(struct rights *rights, const struct rule *rule, const char *database)
 {
-	struct resource main = resource_of(rule->database, rule->collection);
-	struct resource overflow = resource_of(overflow_database(rule), rule->overflow.collection);
-	struct resource databases[2] = {main, overflow};
+	struct resource main = resource_of("", rule->collection);
+	struct resource overflow = resource_of("", rule->overflow.collection);
+	struct resource databases[2];
+	const char *there = rule->overflow.database ? rule->overflow.database : database;
 
+	snprintf(main.database, sizeof(main.database), "%s", database);
+	snprintf(overflow.database, sizeof(overflow.database), "%s", there);
+	databases[0] = main;
+	databases[1] = overflow;
 	databases[0].collection[0] = databases[1].collection[0] = '\0';
-	if (!*main.database) { /* what it matches is not known: rights on all databases */
-		look_for(rights, NULL, on_cluster);
-		return;
-	}
 	look_for(rights, &main, on_main);
 	look_for(rights, &overflow, on_overflow);
 	look_for(rights, &databases[0], on_database);
 	if (strcmp(databases[0].database, databases[1].database) != 0)
 		look_for(rights, &databases[1], on_database);
+}
+
+/* Who has no rights on any database may have them on those that are there. */
+static void look_at_pattern(struct rights *rights, const struct rule *rule)
+{
+	struct databases databases = {0};
+	size_t before;
+
+	look_for(rights, NULL, on_cluster);
+	before = rights->missing.length;
+	look_at_database(rights, rule, ANY_DATABASE);
+	if (rights->missing.length == before)
+		return;
+	if (databases_match(rights->check->link, &databases, rule->database) == LINK_DONE &&
+	    databases.count > 0)
+		rights->missing.length = before;
+	for (size_t i = 0; i < databases.count; i++)
+		look_at_database(rights, rule, databases.names[i]);
+	databases_fini(&databases);
+}
+
+static void look_at_rule(struct rights *rights, const struct rule *rule)
+{
+	if (glob_is(bytes_of(rule->database)))
+		look_at_pattern(rights, rule);
+	else
+		look_at_database(rights, rule, rule->database);
 }
 
 static void tell_missing(struct rights *rights)
@@ -177,7 +247,7 @@ static void tell_missing(struct rights *rights)
 	findings_add(&rights->check->findings, "rights", NULL,
 		     bson_strdup_printf("the upstream account '%s' lacks rights: %s", rights->user,
 					missing),
-		     role_text(rules, rights->user));
+		     role_text(rights->check, rights));
 	free(missing);
 }
 
@@ -198,37 +268,77 @@ static void try_without_account(struct check *check)
 		findings_add(&check->findings, "rights", NULL,
 			     bson_strdup("the servers ask for an account, but upstream.uri names "
 					 "none"),
-			     role_text(check->config->rules, ""));
+			     role_text(check, NULL));
 }
 
-void check_rights(struct check *check)
+static char *copy_text(struct bytes document, const char *name)
+{
+	struct element element;
+	struct bytes text = {0};
+
+	if (document_find(document, name, &element))
+		(void)!element_string(&element, &text);
+	return must_strndup((const char *)text.data, text.length);
+}
+
+static bool has_role(struct bytes status)
+{
+	struct element element;
+	struct bytes roles, role, text;
+	struct cursor cursor;
+
+	if (!document_find_path(status, "authInfo.authenticatedUserRoles", &element) ||
+	    !element_document(&element, &roles) || !cursor_open(&cursor, roles))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		if (element_document(&element, &role) && document_find(role, "role", &element) &&
+		    element_string(&element, &text) && bytes_are(text, ROLE) &&
+		    document_find(role, "db", &element) && element_string(&element, &text) &&
+		    bytes_are(text, "admin"))
+			return true;
+	return false;
+}
+
+/* By what connectionStatus says. */
+static void look_at_account(struct check *check, struct bytes status)
 {
 	struct rights rights = {.check = check};
 	struct element element, user;
-	struct bytes users, first, name;
+	struct bytes users, first;
 	struct cursor cursor;
-	bson_t *command =
-		BCON_NEW("connectionStatus", BCON_INT32(1), "showPrivileges", BCON_BOOL(true));
-	enum link_result result = link_run(check->link, "admin",
-					   (struct bytes){bson_get_data(command), command->len});
 
-	bson_destroy(command);
-	if (result != LINK_DONE ||
-	    !document_find_path(link_body(check->link), "authInfo.authenticatedUsers", &element) ||
+	if (!document_find_path(status, "authInfo.authenticatedUsers", &element) ||
 	    !element_document(&element, &users) || !cursor_open(&cursor, users))
 		return;
 	if (cursor_next(&cursor, &user) != CURSOR_ELEMENT) {
 		try_without_account(check);
 		return;
 	}
-	if (!element_document(&user, &first) || !document_find(first, "user", &user) ||
-	    !element_string(&user, &name) ||
-	    !document_find_path(link_body(check->link), "authInfo.authenticatedUserPrivileges",
-				&element) ||
+	if (!element_document(&user, &first) ||
+	    !document_find_path(status, "authInfo.authenticatedUserPrivileges", &element) ||
 	    !element_document(&element, &rights.privileges))
 		return;
-	rights.user = must_strndup((const char *)name.data, name.length);
+	rights.user = copy_text(first, "user");
+	rights.database = copy_text(first, "db");
+	rights.has_role = has_role(status);
 	tell_missing(&rights);
 	free(rights.user);
+	free(rights.database);
 	buffer_fini(&rights.missing);
+}
+
+void check_rights(struct check *check)
+{
+	bson_t *command =
+		BCON_NEW("connectionStatus", BCON_INT32(1), "showPrivileges", BCON_BOOL(true));
+	enum link_result result = link_run(check->link, "admin",
+					   (struct bytes){bson_get_data(command), command->len});
+	uint8_t *status;
+
+	bson_destroy(command);
+	if (result != LINK_DONE)
+		return;
+	status = link_steal_body(check->link); /* other commands follow */
+	look_at_account(check, (struct bytes){status, (size_t)load_int32(status)});
+	bson_free(status);
 }

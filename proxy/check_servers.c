@@ -3,7 +3,9 @@
 
 #include "protocol/writer.h"
 #include "proxy/member_names.h"
+#include "rules/glob.h"
 
+#include <bson/bson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,6 +39,47 @@ must_check enum link_result check_collect(struct link *link, const char *databas
 	struct bytes view = {bson_get_data(command), command->len};
 
 	return link_find(link, database, view, copy_document, copies);
+}
+
+void databases_add(struct databases *databases, struct bytes name)
+{
+	for (size_t i = 0; i < databases->count; i++) {
+		if (bytes_are(name, databases->names[i]))
+			return;
+	}
+	databases->names =
+		must_realloc(databases->names, (databases->count + 1) * sizeof(*databases->names));
+	databases->names[databases->count++] = must_strndup((const char *)name.data, name.length);
+}
+
+void databases_fini(struct databases *databases)
+{
+	for (size_t i = 0; i < databases->count; i++)
+		free(databases->names[i]);
+	free(databases->names);
+	*databases = (struct databases){0};
+}
+
+must_check enum link_result databases_match(struct link *link, struct databases *databases,
+					    const char *pattern)
+{
+	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
+	enum link_result result =
+		link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	struct element list, each, element;
+	struct bytes documents, document, name;
+	struct cursor cursor;
+
+	bson_destroy(command);
+	if (result != LINK_DONE || !document_find(link_body(link), "databases", &list) ||
+	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
+		return result;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_document(&each, &document) &&
+		    document_find(document, "name", &element) && element_string(&element, &name) &&
+		    glob_match(bytes_of(pattern), name))
+			databases_add(databases, name);
+	return result;
 }
 
 static enum link_result run_number(struct link *link, const char *name)

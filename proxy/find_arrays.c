@@ -1,6 +1,7 @@
 /* Finds the arrays of some documents: the paths that lead to them. */
 #include "proxy/find_arrays.h"
 
+#include <bson/bson.h>
 #include <stdlib.h>
 
 #define DEPTH_MAX 8
@@ -18,7 +19,8 @@ struct walk {
 static bool is_askable(struct bytes name)
 {
 	return name.length > 0 && name.data[0] != '$' && !memchr(name.data, '.', name.length) &&
-	       !bytes_are(name, "_spill");
+	       !bytes_are(name, "_spill") &&
+	       bson_utf8_validate((const char *)name.data, name.length, false);
 }
 
 /* The path of this element; 0 where it would be too long. */

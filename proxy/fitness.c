@@ -25,6 +25,7 @@ struct checking {
 	struct mover_target *target;
 	bool overflow; /* what is looked at: the main collection or the overflow */
 	bool fit;
+	bool recorded;     /* what is recorded stands in the way: the reason says what to do */
 	char *batch_index; /* the name of the unique index that is there; NULL: none */
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
@@ -313,7 +314,8 @@ static enum link_result make_rule_indexes(struct checking *checking)
 		return LINK_DONE;
 	require(cursor_open(&cursor, wanted));
 	while (result == LINK_DONE && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
-		if (element_document(&element, &index) && document_find(index, "keys", &keys))
+		if (element_document(&element, &index) && document_find(index, "keys", &keys) &&
+		    !overflow_is_unique_key(checking->target->rule, keys.value))
 			result = make_index(checking, keys.value);
 	}
 	return result;
@@ -416,13 +418,15 @@ static enum link_result check_overflow(struct checking *checking)
 
 static void write_remedy(const struct checking *checking, char *remedy, size_t size)
 {
-	if (checking->rights)
+	if (checking->recorded)
+		remedy[0] = '\0';
+	else if (checking->rights)
 		snprintf(remedy, size,
-			 "give it the role readWrite on the database '%.64s', or name another "
+			 "; give it the role readWrite on the database '%.64s', or name another "
 			 "account (upstream.uri)",
 			 database_of(checking));
 	else
-		snprintf(remedy, size, "change that, or take the rule out of the file");
+		snprintf(remedy, size, "; change that, or take the rule out of the file");
 }
 
 static void judge(struct target_set *set, struct mover_target *target,
@@ -435,10 +439,32 @@ static void judge(struct target_set *set, struct mover_target *target,
 		return;
 	}
 	write_remedy(checking, remedy, sizeof(remedy));
-	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.300s; %s",
+	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.300s%s",
 		 target->rule->name, database_of(checking), collection_of(checking),
 		 checking->reason, remedy);
 	target_judge(set, target, FITNESS_UNFIT, reason);
+}
+
+/* An overflow that can't be this rule's may be another layout's, with its index: then that is the
+ * reason. */
+static enum link_result ask_record(struct checking *checking)
+{
+	const struct mover_target *target = checking->target;
+	struct mover_target asked = {.rule = target->rule,
+				     .database = target->database,
+				     .collection = target->collection,
+				     .overflow_database = target->overflow_database,
+				     .overflow_collection = target->overflow_collection,
+				     .read_only = true};
+	char reason[sizeof(checking->reason)];
+	enum link_result result = rule_record_hold(checking->link, &asked, reason, sizeof(reason));
+
+	if (result != LINK_DONE || !reason[0])
+		return result;
+	memcpy(checking->reason, reason, sizeof(reason));
+	checking->recorded = true;
+	checking->overflow = false;
+	return LINK_DONE;
 }
 
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
@@ -454,7 +480,10 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
 		result = rule_record_hold(link, target, checking.reason, sizeof(checking.reason));
 		checking.fit = !checking.reason[0];
+		checking.recorded = !checking.fit;
 		checking.overflow = false;
+	} else if (result == LINK_DONE && checking.overflow && !checking.rights) {
+		result = ask_record(&checking);
 	}
 	free(checking.batch_index);
 	if (result == LINK_LOST)

@@ -141,7 +141,8 @@ must_check enum link_result hands_work(struct hands *hands, struct mover_target 
 		start(hands, &hands->helpers[i], &page);
 	while (result == LINK_DONE && take_next(&page, &id)) {
 		result = each(hands->job, target, &id);
-		show(hands->job);
+		if (result == LINK_DONE)
+			show(hands->job);
 	}
 	if (result != LINK_DONE)
 		fail(&page);

@@ -9,9 +9,11 @@
 #include "proxy/mover_round.h"
 #include "proxy/namespaces.h"
 #include "proxy/rule_record.h"
+#include "proxy/throttle.h"
 #include "rules/glob.h"
 
 #include <bson/bson.h>
+#include <errno.h>
 #include <getopt.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,9 +24,11 @@
 #define PAGE_SIZE 1000
 #define SHOW_TERMINAL_MS 200
 #define SHOW_LINE_MS 10000
+#define SHOW_WAIT_MS 1000 /* a shorter one is not worth a line */
 #define MOVE_TRIES 30
 #define REFUSED_TRIES 8 /* of these, where the server refuses */
 #define PAUSE_MOST_MS 2000
+#define NUMBER_MOST 1000000000 /* of an option */
 
 static atomic_bool stopping;
 
@@ -60,8 +64,9 @@ static bool read_number(const char *text, int64_t *number)
 {
 	char *end;
 
+	errno = 0;
 	*number = strtoll(text, &end, 10);
-	return *end == '\0' && end != text && *number > 0;
+	return errno == 0 && *end == '\0' && end != text && *number > 0 && *number <= NUMBER_MOST;
 }
 
 enum option_letter { LETTER_CONFIG = 1, LETTER_RULE, LETTER_JSON, LETTER_HELP, LETTER_FIRST };
@@ -130,7 +135,7 @@ static int read_options(const struct job_command *command, struct job_options *o
 			 !(command->options & 1U << (letter - LETTER_FIRST)))
 			return bad_usage(command, "unknown option, or one without its value");
 		else if (!take_option(options, 1U << (letter - LETTER_FIRST), optarg))
-			return bad_usage(command, "a number above 0 is wanted");
+			return bad_usage(command, "a number from 1 to 1000000000 is wanted");
 	}
 	if (optind < count)
 		return bad_usage(command, "too many arguments");
@@ -138,6 +143,8 @@ static int read_options(const struct job_command *command, struct job_options *o
 		return bad_usage(command, "--config FILE and --rule NAME are both needed");
 	if (command->options & OPTION_REPAIR && options->execute && !options->repair)
 		return bad_usage(command, "--execute goes with --repair");
+	if (options->export && !options->execute)
+		return bad_usage(command, "--export goes with --repair --execute");
 	if (options->resume && !options->execute)
 		return bad_usage(command, "--resume goes with --execute");
 	return GO_ON;
@@ -166,9 +173,28 @@ static int load(struct job *job)
 	return JOB_USAGE;
 }
 
+/* The report. */
+
+static void print_report(const struct job *job, const struct job_command *command, enum job_end end,
+			 const char *error)
+{
+	const struct job_options *options = &job->options;
+	bool repairs = !(command->options & OPTION_REPAIR) || options->repair;
+
+	job_report_print(&job->report, &(struct job_report_head){
+					       .command = command->name,
+					       .rule = job->rule->name,
+					       .end = end,
+					       .error = error,
+					       .executed = options->execute,
+					       .plan = !options->execute && repairs,
+					       .json = options->json,
+				       });
+}
+
 /* The server. */
 
-static int connect_to_server(struct job *job)
+static int connect_to_server(struct job *job, const struct job_command *command)
 {
 	bson_error_t error = {0};
 
@@ -178,6 +204,8 @@ static int connect_to_server(struct job *job)
 	job->link = link_open(job->config->upstream_uri, &stopping, &error);
 	if (job->link)
 		return GO_ON;
+	if (job->options.json)
+		print_report(job, command, JOB_END_LOST, error.message);
 	fprintf(stderr, "spillway: no server can be used: %s\n", error.message);
 	return JOB_NO_SERVER;
 }
@@ -206,11 +234,32 @@ static enum link_result find_targets(struct job *job, bool recorded)
 
 /* Progress. */
 
+/* For those who look: nothing depends on it. */
+static void ask_lag(struct job *job)
+{
+	if (!job->options.lag_ms && !job->lag_hidden)
+		job->lag_hidden = lag_ask(job) == LINK_REFUSED;
+}
+
 static void clear_line(struct job *job)
 {
 	if (job->shown)
 		fputs("\r\033[K", stderr);
 	job->shown = false;
+}
+
+must_check bool job_await_readers(struct job *job, const struct mover_target *target, int64_t since)
+{
+	int64_t left = since + target->rule->gc_delay_ms - mover_clock();
+
+	if (left >= SHOW_WAIT_MS) {
+		clear_line(job);
+		fprintf(stderr,
+			"waiting %lld s: what was folded back may still be read from the overflow "
+			"until then (gc_delay)\n",
+			(long long)(left + 999) / 1000);
+	}
+	return job_pause(left);
 }
 
 static void show_progress(struct job *job)
@@ -221,6 +270,7 @@ static void show_progress(struct job *job)
 	if (now - job->told < (terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
 		return;
 	job->told = now;
+	ask_lag(job);
 	clear_line(job);
 	fprintf(stderr,
 		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
@@ -247,6 +297,7 @@ static enum link_result count_documents(struct job *job, const struct mover_targ
 	writer_string(&out, "count", target->collection);
 	writer_close(&out, start);
 	result = link_run(job->link, target->database, buffer_view(&out));
+	job->began = mover_clock();
 	job->looked = 0;
 	if (result != LINK_DONE || !document_find(link_body(job->link), "n", &count) ||
 	    !element_integer(&count, &job->total))
@@ -277,10 +328,14 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 		result = id_pages_next(&pages, walk->filter, keep_id, &ids);
 		if (result == LINK_DONE)
 			result = hands_work(hands, target, walk->each, &ids, show_progress);
+		/* A page ends behind so many documents, and the last one with the collection. */
 		job->looked += PAGE_SIZE;
+		if (pages.ended || job->looked > job->total)
+			job->looked = job->total;
 		if (result == LINK_DONE && !pages.ended && walk->page)
 			result = walk->page(job, target, &pages.from);
-		show_progress(job);
+		if (result == LINK_DONE)
+			show_progress(job);
 	}
 	id_pages_fini(&pages);
 	hands_free(hands);
@@ -379,20 +434,22 @@ static enum link_result work(struct job *job, const struct job_command *command)
 
 static int outcome(struct job *job, const struct job_command *command, enum link_result result)
 {
-	const struct link_error *error = link_error(job->link);
+	const char *error = link_error(job->link)->message;
 
-	job_report_print(&job->report, command->name, job->rule->name, job->options.execute,
-			 job->options.json);
-	if (result == LINK_DONE)
+	if (result == LINK_DONE) {
+		print_report(job, command, JOB_END_DONE, NULL);
 		return job_report_found(&job->report) ? JOB_FINDINGS : JOB_GOOD;
+	}
 	if (atomic_load(&stopping)) {
+		print_report(job, command, JOB_END_INTERRUPTED, NULL);
 		fprintf(stderr,
 			"spillway: interrupted; what was done is whole, and the command can "
 			"be run again\n");
 		return JOB_INTERRUPTED;
 	}
+	print_report(job, command, result == LINK_LOST ? JOB_END_LOST : JOB_END_REFUSED, error);
 	fprintf(stderr, "spillway: %s: %s\n",
-		result == LINK_LOST ? "the server is lost" : "the server refuses", error->message);
+		result == LINK_LOST ? "the server is lost" : "the server refuses", error);
 	return result == LINK_LOST ? JOB_NO_SERVER : JOB_FINDINGS;
 }
 
@@ -405,7 +462,7 @@ int job_main(const struct job_command *command, void *context, int count, char *
 	if (code == GO_ON)
 		code = load(&job);
 	if (code == GO_ON)
-		code = connect_to_server(&job);
+		code = connect_to_server(&job, command);
 	if (code == GO_ON) {
 		job.metrics = metrics_new();
 		code = outcome(&job, command, work(&job, command));

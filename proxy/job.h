@@ -60,9 +60,10 @@ struct job {
 	int64_t documents;        /* worked on */
 	int64_t elements;
 	int64_t began;
-	int64_t told; /* when progress was shown last */
-	int64_t lag;  /* of the slowest secondary, milliseconds; -1: not known */
-	bool shown;   /* a line of progress stands on the terminal */
+	int64_t told;    /* when progress was shown last */
+	int64_t lag;     /* of the slowest secondary, milliseconds; -1: not known */
+	bool shown;      /* a line of progress stands on the terminal */
+	bool lag_hidden; /* the account may not ask for it */
 };
 
 struct job_command {
@@ -83,6 +84,10 @@ int job_main(const struct job_command *command, void *context, int count, char *
 const atomic_bool *job_stopping(void);
 /* Sleeps; false where it was interrupted. */
 must_check bool job_pause(int64_t milliseconds);
+/* Until nobody reads any more what lay in the overflow at `since`; says so where that takes time.
+ * False where it was interrupted. */
+must_check bool job_await_readers(struct job *job, const struct mover_target *target,
+				  int64_t since);
 
 /* Calls `each` with every document's `_id` that the filter finds on the target, in the order of
  * `_id` where there are no helpers; these have a `job` of their own each, and share what `context`

@@ -126,9 +126,18 @@ static void print_example(const struct job_report_example *example)
 	printf(example->detail ? ": %s\n" : "\n", example->detail);
 }
 
-static void print_text(const struct job_report *report, const char *command, const char *rule)
+static const char *const end_names[] = {
+	[JOB_END_DONE] = "done",
+	[JOB_END_REFUSED] = "refused",
+	[JOB_END_LOST] = "lost",
+	[JOB_END_INTERRUPTED] = "interrupted",
+};
+
+static void print_text(const struct job_report *report, const struct job_report_head *head)
 {
-	printf("%s of rule '%s':", command, rule);
+	printf("%s of rule '%s'%s%s:", head->command, head->rule,
+	       head->plan ? " (a plan: nothing was written, --execute does it)" : "",
+	       head->end == JOB_END_DONE ? "" : " (not all of it: it ended early)");
 	for (size_t i = 0; i < report->count_count; i++)
 		printf("%s %s %lld", i ? "," : "", report->counts[i].name,
 		       (long long)report->counts[i].value);
@@ -177,16 +186,18 @@ static void write_entry(struct buffer *out, const char *name, const struct job_r
 	writer_close(out, item);
 }
 
-static void print_json(const struct job_report *report, const char *command, const char *rule,
-		       bool executed)
+static void print_json(const struct job_report *report, const struct job_report_head *head)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), findings;
 	char index[12], *text;
 
-	writer_string(&out, "command", command);
-	json_write_text(&out, "rule", rule);
-	writer_bool(&out, "executed", executed);
+	writer_string(&out, "command", head->command);
+	json_write_text(&out, "rule", head->rule);
+	writer_bool(&out, "executed", head->executed);
+	writer_string(&out, "ended", end_names[head->end]);
+	if (head->error)
+		json_write_text(&out, "error", head->error);
 	for (size_t i = 0; i < report->count_count; i++)
 		writer_int64(&out, report->counts[i].name, report->counts[i].value);
 	findings = writer_open_array(&out, "findings");
@@ -199,13 +210,12 @@ static void print_json(const struct job_report *report, const char *command, con
 	bson_free(text);
 }
 
-void job_report_print(const struct job_report *report, const char *command, const char *rule,
-		      bool executed, bool json)
+void job_report_print(const struct job_report *report, const struct job_report_head *head)
 {
-	if (json)
-		print_json(report, command, rule, executed);
+	if (head->json)
+		print_json(report, head);
 	else
-		print_text(report, command, rule);
+		print_text(report, head);
 }
 
 static void free_example(struct job_report_example *example)

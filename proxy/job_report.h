@@ -62,6 +62,21 @@ int64_t job_report_counted(const struct job_report *report, const char *name);
 void job_report_merge(struct job_report *report, struct job_report *other);
 /* True when something is more than left alone. */
 bool job_report_found(const struct job_report *report);
-void job_report_print(const struct job_report *report, const char *command, const char *rule,
-		      bool executed, bool json);
+
+/* What the report is of, and how that ended. */
+enum job_end {
+	JOB_END_DONE,
+	JOB_END_REFUSED, /* the server refused something */
+	JOB_END_LOST,
+	JOB_END_INTERRUPTED,
+};
+struct job_report_head {
+	const char *command, *rule;
+	const char *error; /* the words, where it is not done */
+	enum job_end end;
+	bool executed;
+	bool plan; /* --execute would write what is counted */
+	bool json;
+};
+void job_report_print(const struct job_report *report, const struct job_report_head *head);
 void job_report_fini(struct job_report *report);

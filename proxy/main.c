@@ -11,8 +11,10 @@
 
 #include <getopt.h>
 #include <mongoc/mongoc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef SPILLWAY_VERSION
 #define SPILLWAY_VERSION "0.1.0"
@@ -48,7 +50,7 @@ static const char usage[] =
 	"       spillway verify --config FILE --rule NAME [--repair [--execute]]    compare what "
 	"is stored with the rule\n"
 	"       spillway undo --config FILE --rule NAME [--execute]    fold everything back\n"
-	"       spillway --version | --help\n"
+	"       spillway --version | --help, also behind a command\n"
 	"exit codes: 0 ok, 1 findings or cannot start, 2 bad usage or file, 3 cannot connect, 4 "
 	"interrupted\n";
 
@@ -56,6 +58,29 @@ static int bad_usage(const char *what)
 {
 	fprintf(stderr, "spillway: %s\n%s", what, usage);
 	return 2;
+}
+
+static int print_version(void)
+{
+	puts("spillway " SPILLWAY_VERSION);
+	return 0;
+}
+
+static bool asks_version(int count, char **arguments)
+{
+	for (int i = 2; i < count; i++)
+		if (strcmp(arguments[i], "--version") == 0)
+			return true;
+	return false;
+}
+
+/* A report that was not written whole is no success. */
+static int end(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	fprintf(stderr, "spillway: what was to be printed could not be written\n");
+	return code ? code : 1;
 }
 
 /* A command that takes nothing but the file. */
@@ -91,29 +116,55 @@ static int serve_main(int count, char **arguments)
 	return run_with_file(serve_run, count, arguments);
 }
 
+#define INTERRUPTED 4
+
+/* Of commands that write nothing: Ctrl-C ends them at once. */
+static void end_interrupted(int number)
+{
+	static const char said[] = "spillway: interrupted\n";
+
+	(void)number;
+	(void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+	_exit(INTERRUPTED);
+}
+
+static int check_or_leave(int count, char **arguments)
+{
+	signal(SIGINT, end_interrupted);
+	signal(SIGTERM, end_interrupted);
+	return check_main(count, arguments);
+}
+
+static int analyze_or_leave(int count, char **arguments)
+{
+	signal(SIGINT, end_interrupted);
+	signal(SIGTERM, end_interrupted);
+	return analyze_main(count, arguments);
+}
+
 /* Each is given its own name and what follows it. */
 static const struct command {
 	const char *name;
 	int (*run)(int count, char **arguments);
 } commands[] = {
-	{"serve", serve_main},     {"check", check_main},   {"analyze", analyze_main},
-	{"migrate", migrate_main}, {"verify", verify_main}, {"undo", undo_main},
+	{"serve", serve_main},     {"check", check_or_leave}, {"analyze", analyze_or_leave},
+	{"migrate", migrate_main}, {"verify", verify_main},   {"undo", undo_main},
 };
 
 int main(int count, char **arguments)
 {
 	if (count < 2)
 		return bad_usage("a command is missing");
-	if (strcmp(arguments[1], "--version") == 0) {
-		puts("spillway " SPILLWAY_VERSION);
-		return 0;
-	}
+	if (strcmp(arguments[1], "--version") == 0)
+		return end(print_version());
 	if (strcmp(arguments[1], "--help") == 0) {
 		fputs(usage, stdout);
 		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
 		if (strcmp(arguments[1], commands[i].name) == 0)
-			return commands[i].run(count - 1, arguments + 1);
+			return end(asks_version(count, arguments)
+					   ? print_version()
+					   : commands[i].run(count - 1, arguments + 1));
 	return bad_usage("no such command");
 }

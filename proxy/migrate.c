@@ -265,7 +265,7 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	if (folded_at == 0)
 		return true;
 	place_fini(&walk->from);
-	return job_pause(folded_at + target->rule->gc_delay_ms - mover_clock());
+	return job_await_readers(job, target, folded_at);
 }
 
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
@@ -283,7 +283,10 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		report_document(job, target, &unfit, NULL, READ_ONLY);
 		return LINK_DONE;
 	}
-	if (job->options.resume)
+	if (job->options
+		    .lag_ms) /* an account that may not ask is told so before anything is done */
+		result = lag_ask(job);
+	if (result == LINK_DONE && job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);
 	if (result == LINK_DONE && fit && job->options.execute)
 		result = prepare(job, target, &fit);

@@ -210,7 +210,9 @@ void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
 
 void session_hold(struct buffer *held, struct bytes bytes)
 {
-	if (held->data && bytes.data == held->data + held->length) /* read to where it stays */
+	bool stays = held->capacity > 0 && bytes.data == held->data + held->length;
+
+	if (stays) /* it was read there */
 		held->length += bytes.length;
 	else
 		buffer_append(held, bytes.data, bytes.length);

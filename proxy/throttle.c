@@ -41,7 +41,7 @@ static int64_t lag_of(struct bytes members)
 	return last == INT64_MAX ? 0 : first - last;
 }
 
-static enum link_result ask_lag(struct job *job)
+must_check enum link_result lag_ask(struct job *job)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
@@ -67,7 +67,7 @@ static enum link_result wait_for_secondaries(struct throttle *throttle, struct j
 	if (!job->options.lag_ms || mover_clock() < throttle->asked + ASK_MS)
 		return LINK_DONE;
 	while (result == LINK_DONE) {
-		result = ask_lag(job);
+		result = lag_ask(job);
 		throttle->asked = mover_clock();
 		if (result != LINK_DONE || job->lag <= job->options.lag_ms)
 			return result;

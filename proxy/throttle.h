@@ -5,6 +5,9 @@
 
 #include <pthread.h>
 
+/* Asks how far the slowest secondary is behind, for `job->lag`. A standalone has none. */
+must_check enum link_result lag_ask(struct job *job);
+
 struct throttle {
 	pthread_mutex_t lock;
 	int64_t began;

@@ -26,7 +26,7 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_TOO_LONG] = {"V6", REPORT_UNFINISHED, "a batch is longer than the rule says"},
 	[VERIFY_NOT_MOVED] = {"V7", REPORT_UNFINISHED, "the tail has not been moved yet"},
 	[VERIFY_NOT_LINKED] = {"V7", REPORT_UNFINISHED,
-			       "batches hold more than what counts as overflow"},
+			       "batches hold another number of elements than counts as overflow"},
 	[VERIFY_HEAD] = {"V7", REPORT_UNFINISHED,
 			 "the document keeps another number of elements than the rule says"},
 	[VERIFY_NOT_FULL] = {"V7", REPORT_UNFINISHED, "a batch before the last one is not full"},

@@ -12,6 +12,22 @@ const char *overflow_order_path(const struct rule *rule)
 	return rule->overflow.batch_field ? rule->overflow.batch_field : NAME_STATE ".i";
 }
 
+bool overflow_is_unique_key(const struct rule *rule, struct bytes keys)
+{
+	const char *const names[] = {rule->overflow.link, overflow_order_path(rule)};
+	struct cursor cursor;
+	struct element element;
+	int64_t way;
+
+	if (!cursor_open(&cursor, keys))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (cursor_next(&cursor, &element) != CURSOR_ELEMENT ||
+		    !element_is(&element, names[i]) || !element_integer(&element, &way) || way != 1)
+			return false;
+	return cursor_next(&cursor, &element) == CURSOR_END;
+}
+
 bool overflow_names_ours(const struct rule *rule, const char *path)
 {
 	const char *const ours[] = {"_id", NAME_STATE, rule->overflow.link};

@@ -12,6 +12,9 @@
 
 /* The field that overflow documents with one link are in order by. */
 const char *overflow_order_path(const struct rule *rule);
+/* These are the keys, in their order, of the unique index that every overflow has: {<link>: 1,
+ * <order>: 1}. */
+bool overflow_is_unique_key(const struct rule *rule, struct bytes keys);
 
 /* Appends the path, with its NUL, by which overflow documents have what lies in the array: `rest`
  * is what stands behind the array's own ("" or ".isbn"). False where they have no such. */

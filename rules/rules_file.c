@@ -431,6 +431,9 @@ static const char *index_key_mistake(const struct yaml_node *keys, const struct 
 		return "is no field's name";
 	if (key->text.data[0] == '$')
 		return "begins with '$'";
+	if (key->text.data[0] == '.' || key->text.data[key->text.length - 1] == '.' ||
+	    memmem(key->text.data, key->text.length, "..", 2))
+		return "has an empty part";
 	for (const struct yaml_node *before = keys->first; before != key;
 	     before = before->next->next) {
 		if (bytes_equal(before->text, key->text))

@@ -2,10 +2,14 @@
 
 import json
 import random
+import signal
+import socket
 import subprocess
 import xml.etree.ElementTree
 
+import bson
 import pytest
+from bson.raw_bson import RawBSONDocument
 
 from support.cluster import Cluster
 from support.process import free_port
@@ -73,6 +77,42 @@ def test_what_it_counts_is_what_is_there(cluster, shop):
                                                    "most": {"$max": {"$bsonSize": "$$ROOT"}}}}]))
     assert (found["bytes"], found["largest_document"]) == (sizes[0]["all"], sizes[0]["most"])
     assert array["bytes"]["p50"] <= array["bytes"]["p99"] <= array["bytes"]["max"] < found["largest_document"]
+
+
+def test_names_that_are_hard_to_write(cluster, shop):
+    shop.odd.drop()
+    shop.odd.insert_many([{"tab\tbell\x07": [1, 2]}, {'quote"\\': {"\x1f": [1]}}])
+    shop.odd.insert_one(RawBSONDocument(bson.encode({"latin": [1]}).replace(b"latin", b"lat\xedn")))
+    arrays = [array["array"] for array in report(cluster, "shop.odd")["arrays"]]
+    assert arrays == ["tab\tbell\x07", 'quote"\\.\x1f']
+    (array,) = report(cluster, "shop.odd", "tab\tbell\x07")["arrays"]
+    assert array["elements"]["all"] == 2
+    run = analyze(cluster, "shop.odd", b"lat\xedn")
+    assert run.returncode == 2 and "UTF-8" in run.stderr
+
+
+def test_where_there_is_no_array_no_bytes_are_told(cluster, shop):
+    shop.bare.drop()
+    shop.bare.insert_one({"title": "x"})
+    said = analyze(cluster, "shop.bare").stdout
+    assert "shop.bare: 1 document;" in said and "no array was found" in said and "in all" not in said
+
+
+@pytest.mark.parametrize("name", ["analyze", "check"])
+def test_ctrl_c_ends_it_as_interrupted(name, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(20)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        file = tmp_path / "spillway.yaml"
+        file.touch(mode=0o600)
+        file.write_text(f"listen: [{{address: '127.0.0.1:1024', server: '{address}'}}]\nrules: []\n")
+        arguments = [f"mongodb://{address}/", "shop.heavy"] if name == "analyze" else ["--config", file]
+        with subprocess.Popen([program(), name, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as asking:
+            connection, _ = silent.accept()
+            asking.send_signal(signal.SIGINT)
+            said = asking.communicate(timeout=20)[1]
+            connection.close()
+    assert asking.returncode == 4 and b"interrupted" in said
 
 
 def test_it_suggests_the_lowest_threshold_with_few_outliers(cluster, shop):

@@ -95,6 +95,13 @@ IN_THE_WAY = {
     "tailed": (("index", "could refuse elements"),
                lambda shop: shop.tailed_list_overflow.create_index("part", unique=True),
                lambda shop: shop.tailed_list_overflow.drop_index("part_1")),
+    "taken": (("index", "stands where a unique one"),
+              lambda shop: shop.taken_list_overflow.create_index([("main", 1), ("_spill.i", 1)]),
+              lambda shop: shop.taken_list_overflow.drop_index("main_1__spill.i_1")),
+    "sparse": (("index", "stands where a unique one"),
+               lambda shop: shop.sparse_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
+                                                                   sparse=True, name="mine"),
+               lambda shop: shop.sparse_list_overflow.drop_index("mine")),
     "seen": (("view", "'shop.over' reads 'seen'"),
              lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
              lambda shop: shop.over.drop()),
@@ -133,6 +140,48 @@ def test_an_index_that_the_rule_asks_for_is_not_missed(cluster, shop):
     shop.wanted.create_index("list")
     assert kinds(findings(cluster.members, rule("wanted"))) == ["overflow-index"]
     assert findings(cluster.members, rule("wanted", overflow={"indexes": [{"keys": {"part": 1}}]})) == []
+    shop.wild.create_index("$**")
+    with configured(cluster.members, rule("wild")) as spillway:
+        said = look(spillway)
+    assert said["findings"] == [] and any("the wildcard index '$**_1'" in note["what"] for note in said["notes"])
+
+
+def test_the_published_index_of_link_and_number_is_the_one_that_is_there_anyway(cluster, shop):
+    ruled = rule("numbered", settle="10ms", overflow={"batch": {"field": "n"}, "indexes": [{"keys": {"main": 1, "n": 1}}]})
+    assert findings(cluster.members, ruled) == []
+    shop.numbered.insert_one({"_id": 1, "list": list(range(9))})
+    with Spillway(cluster.members, [ruled]):  # which starts, and moves
+        wait_for(lambda: "_spill" in shop.numbered.find_one(), "a move")
+    assert shop.numbered_list_overflow.index_information()["main_1_n_1"]["unique"]
+    shop.client.drop_database("spillway")
+
+
+def operate(name, spillway, ruled):
+    return subprocess.run([program(), name, "--config", spillway.file, "--rule", ruled, "--execute"],
+                          capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_what_is_spilled_under_another_rule_is_found_as_serve_finds_it(cluster, shop):
+    ruled = rule("spilled", gc_delay="0s")
+    shop.spilled.insert_one({"_id": 1, "list": list(range(9))})
+    with configured(cluster.members, ruled) as spillway:
+        assert operate("migrate", spillway, "spilled").returncode == 0
+        assert look(spillway)["findings"] == []
+    flag = {"field": "more", "value": True}
+    others = [rule("posts"), rule("spilled", overflow={"link": "other"}), rule("spilled", overflow={"array": "tail"}),
+              rule("spilled", flag=flag), rule("posts", overflow={"collection": "spilled_list_overflow"})]
+    for other in others:
+        found = findings(cluster.members, other)
+        assert "record" in kinds(found), other
+        # The unique index that the tails are found by is never called too much.
+        assert "index" not in kinds(found), found
+        with configured(cluster.members, other) as spillway:
+            said = spillway.refuses_to_start()
+        assert any(finding["remedy"] in said or finding["what"].removeprefix("it ") in said for finding in found), (found, said)
+        assert "take the rule out" not in said
+    with configured(cluster.members, ruled) as spillway:
+        assert operate("undo", spillway, "spilled").returncode == 0
+    assert findings(cluster.members, others[1]) == []
 
 
 def test_a_pattern_is_looked_at_on_what_it_matches(cluster, shop):
@@ -147,6 +196,10 @@ def test_what_is_shown_to_applications_is_noted(cluster):
     with configured(cluster.members, ruled) as spillway:
         said = look(spillway)
     assert said["findings"] == [] and "exposed" in kinds(said["notes"])
+    ruled = rule("books", reference={"field": "ref", "format": "{_id}_list"}, expose=["reference"])
+    with configured(cluster.members, ruled) as spillway:
+        (note,) = [note for note in look(spillway)["notes"] if note["kind"] == "exposed"]
+    assert "names no collection" in note["what"] and "find nothing" in note["what"]
 
 
 # The servers as such.
@@ -242,13 +295,20 @@ def test_the_role_that_is_printed_is_enough(guarded):
         assert finding["kind"] == "rights"
         for words in ("update on 'shop.books'", "createIndex, dropIndex, dropCollection on 'other.posts'",
                       "listCollections on database 'blog'", "insert, update, remove on 'spillway.rules'",
-                      "inprog on the cluster"):
+                      "inprog, replSetGetStatus on the cluster"):
             assert words in finding["what"]
         role = json.loads(re.search(r"createRole\((.*?)\);", finding["remedy"])[1])
         administrator.admin.command("createRole", role["role"], privileges=role["privileges"], roles=role["roles"])
         administrator.admin.command("grantRolesToUser", "mover", roles=["spillway"])
         administrator.admin.command("revokeRolesFromUser", "mover", roles=[{"role": "read", "db": "shop"}])
         administrator.shop.books.insert_one({"_id": 1, "list": list(range(9))})
+        assert "db.getSiblingDB('admin').grantRolesToUser('mover'" in finding["remedy"]
+        # Another rule: the role is there already, and the account has it.
+        (finding,) = findings([guarded.primary], *rules, rule("new", "news.items"), upstream=upstream)
+        assert "updateRole('spillway', {" in finding["remedy"] and "grantRolesToUser" not in finding["remedy"]
+        role = json.loads(re.search(r"updateRole\('spillway', (.*?)\);", finding["remedy"])[1])
+        administrator.admin.command("updateRole", "spillway", **role)
+        assert findings([guarded.primary], *rules, rule("new", "news.items"), upstream=upstream) == []
     with configured([guarded.primary], *rules, upstream=upstream) as spillway:
         said = look(spillway)
         assert said["findings"] == []
@@ -259,7 +319,7 @@ def test_the_role_that_is_printed_is_enough(guarded):
             assert "layout.overflow_1" in administrator.spillway.rules.index_information()
         spillway.stop(20)
         for command in ("migrate", "verify", "undo"):
-            execute = ["--execute"] if command != "verify" else []
+            execute = {"migrate": ["--execute", "--max-lag", "5"], "undo": ["--execute"]}.get(command, [])
             run = subprocess.run([program(), command, "--config", spillway.file, "--rule", "books", *execute],
                                  capture_output=True, text=True, timeout=60, check=False)
             assert run.returncode == 0, run.stderr
@@ -267,6 +327,42 @@ def test_the_role_that_is_printed_is_enough(guarded):
             assert administrator.shop.list_collection_names() == ["books"]
             assert administrator.shop.books.find_one() == {"_id": 1, "list": list(range(9))}
             assert administrator.spillway.rules.distinct("rule") == ["posts"]
+
+
+def test_a_pattern_needs_rights_on_what_it_matches(guarded):
+    ruled = rule("posts", "tenant_*.posts", overflow={"collection": "tails"})
+    actions = {"posts": ["find", "update", "listIndexes"], "": ["listCollections"],
+               "tails": ["find", "insert", "update", "remove", "listIndexes", "createIndex", "dropIndex",
+                                       "dropCollection"]}
+    common = [{"resource": {"cluster": True}, "actions": ["listDatabases", "inprog", "replSetGetStatus"]},
+              {"resource": {"db": "spillway", "collection": "rules"}, "actions": ["find", "insert", "update", "remove"]}]
+    upstream = {"uri": f"mongodb://tenant:secret@{guarded.primary.address}/?authSource=tenants"}
+    with guarded.client() as administrator:
+        administrator.drop_database("spillway")
+        for name in ("tenant_1", "tenant_2"):
+            administrator[name].posts.insert_one({"list": [1]})
+        administrator.admin.command("createRole", "tenants", privileges=common, roles=[])
+        administrator.tenants.command("createUser", "tenant", pwd="secret", roles=[{"role": "tenants", "db": "admin"}])
+        found = findings([guarded.primary], ruled, upstream=upstream)
+        assert kinds(found) == ["rights"], found
+        (finding,) = found
+        assert "update, listIndexes on 'tenant_1.posts'" in finding["what"] and "'tenant_2.posts'" in finding["what"]
+        assert "db.getSiblingDB('tenants').grantRolesToUser('tenant'" in finding["remedy"]
+        for databases in ((), ("tenant_1",), ("tenant_1", "tenant_2"), ("",)):
+            given = [{"resource": {"db": database, "collection": collection}, "actions": each}
+                     for database in databases for collection, each in actions.items()]
+            administrator.admin.command("updateRole", "tenants", privileges=common + given)
+            found = kinds(findings([guarded.primary], ruled, upstream=upstream))
+            assert ("rights" in found) == (len(databases) < 2 and "" not in databases), databases
+        for name in ("tenant_1", "tenant_2"):
+            administrator.drop_database(name)
+
+
+def test_a_wrong_password_is_called_that(guarded):
+    upstream = {"uri": f"mongodb://administrator:wrong@{guarded.primary.address}/?authSource=admin"}
+    with configured([guarded.primary], rule(), upstream=upstream) as spillway:
+        run = check(spillway)
+    assert run.returncode == 3 and "look at its user and password" in run.stderr and "no server" not in run.stderr
 
 
 def test_a_missing_account_is_found(guarded):

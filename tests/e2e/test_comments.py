@@ -14,7 +14,7 @@ from support.layouts import COMMENTS, Example, check_stored, emptied, operate, s
 from support.process import wait_for
 from support.spillway import program
 
-HIDDEN = ("expose: [flag, counters, reference]", "expose: []")
+HIDDEN = ("expose: [counters]", "expose: []")
 FEW = ("threshold: 100", "threshold: 3")
 NO_DELAY = ("settle: 10ms", "settle: 0s")
 NEWEST = [("created_at", -1)]
@@ -60,8 +60,8 @@ def get_comments(db, post_id):
     return post["comments"]
 
 
-def test_the_texts_code_with_the_flag_hidden(direct, served):
-    example, db = served(HIDDEN)
+def test_the_texts_code_with_the_example_as_it_is(direct, served):
+    example, db = served()
     whole = comments(250)
     db.posts.insert_one({"_id": "post002", "title": "viral", "comments": whole[:2], "comment_count": 2})
     db.posts.update_one({"_id": "post002"}, {"$push": {"comments": {"$each": whole[2:]}}})

@@ -1,6 +1,12 @@
 """`spillway migrate`: the outliers that are there already, moved while applications go on."""
 
+import contextlib
+import json
+import os
+import pty
+import re
 import signal
+import subprocess
 import threading
 
 import pymongo
@@ -11,8 +17,8 @@ from bson.raw_bson import RawBSONDocument
 from support import outliers
 from support.cluster import Cluster
 from support.operate import RULE, Operator, found
-from support.process import wait_for
-from support.spillway import Spillway
+from support.process import free_port, wait_for
+from support.spillway import Spillway, program
 from support.verify import verify
 
 
@@ -66,6 +72,71 @@ def test_a_plan_writes_nothing_and_tells_what_is_done(cluster, operator, shop):
     assert operator.run("verify", code=0)["spilled"] == done["documents"]
     assert operator.run("migrate", "--execute", code=0)["documents"] == 0
     assert whole(cluster, RULE) == original
+
+
+def text(operator, name, *options):
+    return subprocess.run(operator.command(name, *options), capture_output=True, text=True, timeout=60, check=False).stdout
+
+
+def test_the_text_of_a_plan_says_that_it_is_one(operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    plan = "nothing was written, --execute does it"
+    assert plan in text(operator, "migrate") and plan not in text(operator, "migrate", "--execute")
+    assert plan not in text(operator, "verify") and plan in text(operator, "verify", "--repair")
+    assert plan in text(operator, "undo") and plan not in text(operator, "undo", "--execute")
+
+
+def test_how_it_ended_is_in_the_report(cluster, operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(50))
+    assert operator.run("migrate", code=0)["ended"] == "done"
+    migrate = operator.start_command([*operator.command("migrate", "--execute", "--json"), "--rate", "10"])
+    wait_for(lambda: shop.books.find_one({"_spill": {"$exists": True}}), "a move")
+    migrate.send_signal(signal.SIGINT)
+    assert json.loads(migrate.communicate()[0])["ended"] == "interrupted" and migrate.returncode == 4
+    nowhere = {"upstream": {"uri": f"mongodb://127.0.0.1:{free_port()}/?serverSelectionTimeoutMS=500"}}
+    with Operator(cluster, **nowhere) as lost:
+        report = lost.run("verify", code=3)
+    assert report["ended"] == "lost" and report["error"] and report["findings"] == []
+
+
+def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    with Operator(cluster, [{**RULE, "gc_delay": "1500ms"}]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        ours, its = pty.openpty()
+        undo = subprocess.Popen(operator.command("undo", "--execute"), stdout=subprocess.DEVNULL, stderr=its)
+        os.close(its)
+        said = b""
+        with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
+            while more := terminal.read(4096):
+                said += more
+        assert undo.wait(60) == 0
+    assert b"waiting 2 s" in said and b"(gc_delay)" in said
+    shown = re.findall(rb"(\d+) of about (\d+) documents looked at", said)
+    assert shown and all(int(looked) <= int(total) == 1 for looked, total in shown)
+    assert b"lag 0 ms" in said
+
+
+@pytest.mark.parametrize("options", [["migrate", "--rate", "99999999999999999999"], ["migrate", "--max-lag", "9223372036854775807"],
+                                     ["migrate", "--rate", "0"], ["verify", "--export", "file"],
+                                     ["verify", "--repair", "--export", "file"]])
+def test_what_can_not_be_meant_is_bad_usage(operator, options):
+    run = subprocess.run(operator.command(*options), capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 2 and "spillway" in run.stderr and not run.stdout
+
+
+@pytest.mark.parametrize("name", ["serve", "check", "analyze", "migrate", "verify", "undo"])
+def test_each_command_tells_its_version_and_its_usage(name):
+    version = subprocess.run([program(), name, "--version"], capture_output=True, text=True, check=True).stdout
+    assert re.fullmatch(r"spillway \d+\.\d+\.\d+\n", version)
+    assert "usage: spillway" in subprocess.run([program(), name, "--help"], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_report_that_can_not_be_written_is_no_success(operator, shop):
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        for options in ([], ["--json"]):
+            run = subprocess.run(operator.command("verify", *options), stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+            assert run.returncode == 1 and b"could not be written" in run.stderr
 
 
 def test_what_stays_is_listed(operator, shop):

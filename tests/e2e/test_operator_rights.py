@@ -141,6 +141,14 @@ def test_an_overflow_that_may_not_be_emptied_is_said(cluster, shop):
     assert shop.tails.estimated_document_count() == 10
 
 
+def test_who_may_not_ask_for_the_lag_is_told_before_anything_moves(cluster, shop):
+    with operating(cluster, "no drop") as operator:
+        report = operator.run("migrate", "--execute", "--max-lag", "5", code=1)
+        assert report["ended"] == "refused" and "not authorized" in report["error"]
+        assert report["documents"] == 0 and shop.list_collection_names() == ["books"]
+        assert operator.run("migrate", "--execute", code=0)["documents"] == 5
+
+
 def test_a_rule_that_is_gone_and_its_overflow_out_of_reach(cluster, shop):
     with operating(cluster, "no drop") as operator:
         operator.run("migrate", "--execute", code=0)

@@ -98,6 +98,11 @@ class Comments(Layout):
         return {"author": f"user{number % 7}", "text": f"comment {number}",
                 "created_at": datetime.datetime(2026, 4, 26) + datetime.timedelta(minutes=number * 7919 % 1440)}
 
+    def shown(self, document):
+        """The flag and the reference are hidden."""
+        fields = super().shown(document)
+        return {name: value for name, value in fields.items() if name in document or name == "comment_count"}
+
     def take_array(self, document):
         own = {name: document.pop(name) for name in list(document) if name not in ("_id", "_spill", self.link)}
         return [document["_spill"].pop("v", own)]

@@ -186,3 +186,26 @@ Test(findings, problems_come_before_notes)
 	bson_free(json);
 	findings_fini(&findings);
 }
+
+static bool blocks(const char *index)
+{
+	bson_t *built = parse(index);
+	bool result = judge_index_blocks(&rule, view(built));
+
+	bson_destroy(built);
+	return result;
+}
+
+Test(check_judge, what_stands_where_the_unique_index_has_to_be)
+{
+	cr_assert_not(blocks("{'key': {'book': 1, '_spill.i': 1}, 'name': 'a', 'unique': true}"));
+	cr_assert(blocks("{'key': {'book': 1, '_spill.i': 1}, 'name': 'a', 'unique': true, "
+			 "'sparse': true}"));
+	cr_assert(blocks("{'key': {'book': 1, '_spill.i': 1}, 'name': 'a', 'unique': true, "
+			 "'collation': {'locale': 'de'}}"));
+	cr_assert(blocks("{'key': {'book': -1, '_spill.i': 1}, 'name': 'a', 'unique': true}"));
+	cr_assert(blocks("{'key': {'book': 1, '_spill.i': 1}, 'name': 'book_1__spill.i_1'}"));
+	cr_assert(blocks("{'key': {'other': 1}, 'name': 'book_1__spill.i_1'}"));
+	cr_assert_not(blocks("{'key': {'book': 1, '_spill.i': 1}, 'name': 'another'}"));
+	cr_assert_not(blocks("{'key': {'book': 1}, 'name': 'book_1'}"));
+}

@@ -480,6 +480,8 @@ Test(rules_file, indexes)
 	       {INDEXES_OF("[{ keys: { a: 2 } }]"), "11:30: the index's field 'a' must be 1, -1,"},
 	       {INDEXES_OF("[{ keys: { a: '1' } }]"), "11:30: the index's field 'a' must be 1,"},
 	       {INDEXES_OF("[{ keys: { $a: 1 } }]"), "11:27: the index's field '$a' begins with"},
+	       {INDEXES_OF("[{ keys: { a..b: 1 } }]"),
+		"11:27: the index's field 'a..b' has an empty part"},
 	       {INDEXES_OF("[{ keys: { a: 1, a: -1 } }]"),
 		"11:33: the index's field 'a' stands here a second time"},
 	       {INDEXES_OF("[{ keys: { b: hashed } }]"),

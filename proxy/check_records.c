@@ -1,0 +1,58 @@
+/* What documents were spilled under before, as serve asks it: rules that are gone, other layouts,
+ * overflow that is another's. */
+#include "proxy/check_inner.h"
+
+#include "proxy/rule_record.h"
+
+#include <bson/bson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The last part of a reason that has several says what to do. */
+static void add_reason(struct check *check, const char *rule, const char *what, const char *reason)
+{
+	const char *last = NULL, *remedy = "correct the file: serve does not start with it";
+
+	for (const char *part = strstr(reason, "; "); part; part = strstr(part + 1, "; "))
+		last = part;
+	findings_add(&check->findings, "record", rule,
+		     bson_strdup_printf("%s%.*s", what,
+					(int)(last ? (size_t)(last - reason) : strlen(reason)),
+					reason),
+		     bson_strdup(last ? last + strlen("; ") : remedy));
+}
+
+void check_gone_rules(struct check *check)
+{
+	char reason[900] = "";
+
+	if (rule_record_find_gone(check->link, check->config->rules, reason, sizeof(reason)) ==
+		    LINK_DONE &&
+	    reason[0])
+		add_reason(check, NULL, "", reason);
+}
+
+must_check bool check_record(struct check *check, const struct check_target *target)
+{
+	struct target_set *targets = target_set_new(check->config->rules);
+	struct mover_target *asked =
+		target_get(targets, target->rule, bytes_of(target->namespace->database),
+			   bytes_of(target->namespace->collection));
+	auto_free char *what =
+		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
+				   target->namespace->collection);
+	bool writes = asked && !asked->read_only;
+	char reason[900] = "";
+	enum link_result result = LINK_DONE;
+
+	if (asked) {
+		asked->read_only = true; /* compared, and not recorded */
+		result = rule_record_hold(check->link, asked, reason, sizeof(reason));
+	}
+	if (result == LINK_DONE && writes && !reason[0])
+		result = rule_record_own(check->link, asked, reason, sizeof(reason));
+	target_set_free(targets);
+	if (result == LINK_DONE && reason[0])
+		add_reason(check, target->rule->name, what, reason);
+	return result == LINK_DONE && !reason[0];
+}
