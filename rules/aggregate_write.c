@@ -175,6 +175,9 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 					    pipeline->namespace);
 	else if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
+	if (reads && filter_has_expression(filter->value) &&
+	    reads_by_id(&pipeline->command->fields[FIELD_SORT])) /* whose error comes first */
+		add_stage(pipeline, "$sort", &pipeline->command->fields[FIELD_SORT]);
 	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
 		add_known(pipeline);
 		return;

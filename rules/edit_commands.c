@@ -6,6 +6,7 @@
 #include "rules/filter_split.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
+#include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/update.h"
 
@@ -472,12 +473,7 @@ static bool sorts_naturally(const struct edit *edit)
  * are not judged. */
 static bool sorts_first(const struct edit *edit)
 {
-	struct cursor cursor;
-	struct element key;
-
-	return edit->raises && cursor_open(&cursor, edit->write.sort.value) &&
-	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "_id") &&
-	       cursor_next(&cursor, &key) == CURSOR_END;
+	return edit->raises && reads_by_id(&edit->write.sort);
 }
 
 static void write_sort(const struct edit *edit, struct buffer *out, size_t *place, bool first)

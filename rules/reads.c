@@ -117,3 +117,13 @@ bool reads_plan(const struct element *field)
 	}
 	return false;
 }
+
+bool reads_by_id(const struct element *keys)
+{
+	struct cursor cursor;
+	struct element key;
+
+	return keys->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, keys->value) &&
+	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "_id") &&
+	       cursor_next(&cursor, &key) == CURSOR_END;
+}

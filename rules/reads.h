@@ -63,3 +63,5 @@ void reads_join(struct reads *reads, const struct reads *other);
 #include "rules/update.h"
 /* {$meta: "recordId"} or "indexKey" stands in it, at any depth: what only a plan knows. */
 bool reads_plan(const struct element *field);
+/* Keys of a sort: `_id` alone. */
+bool reads_by_id(const struct element *keys);

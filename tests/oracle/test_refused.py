@@ -598,6 +598,18 @@ def test_a_hint_that_a_distinct_may_not_have(shop):
             [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[1:]]
 
 
+def test_the_error_of_the_first_document_by_id(shop):
+    wrong = find({"$expr": {"$lt": [{"$size": "$buyers"}, 5]}}, sort={"_id": 1})
+    for name in ("books", "plain"):
+        shop.client.shop[name].delete_many({})
+        shop.client.shop[name].insert_many([{"_id": 2}, {"_id": 1, "buyers": "text"}])
+    try:
+        answers = [shop.run(asked) for asked in (wrong, on_a_plain_collection(wrong))]
+        assert answers[0]["errmsg"] == answers[1]["errmsg"] and answers[0]["code"] == answers[1]["code"] == 17124
+    finally:
+        shop.fill()
+
+
 @pytest.mark.parametrize("first", [[], [{"$match": {"buyers": {"$exists": False}}}]])
 def test_a_join_that_is_left_early_is_gone_through_anew(shop, first):
     """Of what mongod keeps of a pipeline for the next document: a $limit must not spoil it."""
