@@ -168,6 +168,22 @@ static int64_t last_needed(const struct pass_state *pass)
 	return last < threshold ? last : threshold;
 }
 
+/* A path means elements of arrays, too: {"a.f": {$type: "array"}} matches {a: [{f: []}]}. */
+static void guard_parents(const struct pass_state *pass, struct buffer *out)
+{
+	const char *array = pass->rule->array, *dot = strchr(array, '.');
+
+	for (; dot; dot = strchr(dot + 1, '.')) {
+		auto_free char *parent = must_strndup(array, (size_t)(dot - array));
+		size_t condition = writer_open_document(out, parent);
+		size_t not = writer_open_document(out, "$not");
+
+		writer_string(out, "$type", "array");
+		writer_close(out, not );
+		writer_close(out, condition);
+	}
+}
+
 /* M1: a generation is born, with nothing in it. */
 enum pass main_give_birth(struct pass_state *pass)
 {
@@ -189,6 +205,7 @@ enum pass main_give_birth(struct pass_state *pass)
 	writer_close(&out, condition);
 	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)last_needed(pass));
 	command_exists(&out, path, true);
+	guard_parents(pass, &out);
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
 	write_new_state(pass, &out);

@@ -135,6 +135,23 @@ def test_a_dotted_path(client, direct):
     assert client.shop.deep.find_one({"_id": 1})["a"] == {"x": 1, "b": {"list": [1, 2], "y": 2}}
 
 
+def test_a_parent_that_becomes_an_array_meanwhile(client, direct):
+    """Between the mover's look and its first write: the path then leads through an array, and means no ruled one."""
+    data = {"failCommands": ["update"], "namespace": "shop.deep", "appName": "spillway", "blockConnection": True, "blockTimeMS": 500}
+    before = direct.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=data)["count"]
+    client.shop.deep.insert_one({"_id": 3, "a": {"b": {"list": [1, 2]}}})
+    direct.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=60000)
+    direct.shop.command("profile", 2)
+    direct.shop.deep.replace_one({"_id": 3}, {"a": [{"b": {"list": [1, 2]}}]})
+    written, first = direct.shop["system.profile"], {"ns": "shop.deep", "op": "update", "appName": "spillway"}
+    wait_for(lambda: written.count_documents(first), "the mover's write")
+    direct.shop.command("profile", 0)
+    assert written.distinct("nModified", first) == [0]
+    written.drop()
+    settle(direct, "deep")
+    assert stored(direct, "deep", 3) == {"_id": 3, "a": [{"b": {"list": [1, 2]}}]}
+
+
 def test_fat_elements_move_before_there_are_many(client, direct):
     elements = [os.urandom(1000) for _ in range(20)] + [os.urandom(9000), b"small"]
     client.shop.fat.insert_one({"_id": 1, "list": elements[:15]})
