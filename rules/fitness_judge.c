@@ -96,6 +96,26 @@ static bool allows_type(struct bytes schema, uint8_t type)
 	return true;
 }
 
+/* It tells how many fields there are, or may mean any by a pattern: those of ours, too. */
+static bool counts_fields(struct bytes schema)
+{
+	static const char *const counting[] = {"maxProperties", "minProperties",
+					       "patternProperties"};
+	static const char *const joining[] = {"allOf", "anyOf", "oneOf", "not"};
+	struct element element;
+	struct bytes parts;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(counting); i++) {
+		if (document_find(schema, counting[i], &element))
+			return true;
+		for (size_t j = 0; j < ARRAY_LENGTH(joining); j++)
+			if (document_at(schema, joining[j], &parts) &&
+			    name_occurs(parts, counting[i]))
+				return true;
+	}
+	return false;
+}
+
 /* Whether documents may have a field of ours, of this type, under the validator. */
 static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 {
@@ -104,6 +124,8 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 
 	if (!document_at(validator, "$jsonSchema", &schema))
 		return !name_occurs(validator, name);
+	if (counts_fields(schema))
+		return false;
 	if (document_at(schema, "properties", &properties) && document_at(properties, name, &own))
 		return allows_type(own, type);
 	if (document_find(schema, "additionalProperties", &more) &&

@@ -99,6 +99,11 @@ Test(fitness, a_validator_that_looks_at_the_array_refuses)
 
 Test(fitness, a_validator_that_refuses_our_names_refuses)
 {
+	refused(MAIN, VALIDATOR("{'$jsonSchema': {'maxProperties': 5}}"), "_spill");
+	refused(MAIN, VALIDATOR("{'$jsonSchema': {'not': {'minProperties': 5}}}"), "_spill");
+	refused(MAIN, VALIDATOR("{'$jsonSchema': {'allOf': [{'patternProperties': {}}]}}"),
+		"_spill");
+	fits(MAIN, VALIDATOR("{'$jsonSchema': {'properties': {'x': {'maxProperties': 5}}}}"));
 	refused(MAIN, VALIDATOR("{'$jsonSchema': {'additionalProperties': false}}"), "_spill");
 	refused(MAIN,
 		VALIDATOR("{'$jsonSchema': {'properties': {'_spill': {}}, 'additionalProperties': "
