@@ -24,10 +24,11 @@ static void add_reason(struct check *check, const char *rule, const char *what, 
 
 void check_gone_rules(struct check *check)
 {
+	auto_buffer struct buffer edited = {0}; /* serve removes these */
 	char reason[900] = "";
 
-	if (rule_record_find_gone(check->link, check->config->rules, reason, sizeof(reason)) ==
-		    LINK_DONE &&
+	if (rule_record_find_gone(check->link, check->config->rules, &edited, reason,
+				  sizeof(reason)) == LINK_DONE &&
 	    reason[0])
 		add_reason(check, NULL, "", reason);
 }

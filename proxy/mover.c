@@ -374,6 +374,22 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 	return MOVER_CHECK_GOOD;
 }
 
+/* What was spilled under rules that are not in the file. */
+static enum mover_check check_gone(struct keeper *keeper, char *reason, size_t size)
+{
+	auto_buffer struct buffer edited = {0};
+	enum link_result result = rule_record_find_gone(keeper->link, keeper->mover->config->rules,
+							&edited, reason, size);
+
+	if (result == LINK_DONE && !reason[0])
+		result = rule_record_remove_edited(keeper->link, buffer_view(&edited));
+	if (result == LINK_LOST) {
+		snprintf(reason, size, "%s", link_error(keeper->link)->message);
+		return MOVER_CHECK_NO_SERVER;
+	}
+	return reason[0] ? MOVER_CHECK_BAD : MOVER_CHECK_GOOD;
+}
+
 static enum mover_check check_servers(struct keeper *keeper, char *reason, size_t size)
 {
 	struct mover *mover = keeper->mover;
@@ -394,14 +410,10 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 		return MOVER_CHECK_BAD;
 	}
 	check = check_rules(keeper, reason, size);
+	if (check == MOVER_CHECK_GOOD)
+		check = check_gone(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
-	if (rule_record_find_gone(keeper->link, mover->config->rules, reason, size) == LINK_LOST) {
-		snprintf(reason, size, "%s", link_error(keeper->link)->message);
-		return MOVER_CHECK_NO_SERVER;
-	}
-	if (reason[0])
-		return MOVER_CHECK_BAD;
 	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;

@@ -403,15 +403,13 @@ static enum link_result remove_named(struct link *link, struct bytes record)
 	return remove_record(link, buffer_view(&key));
 }
 
-/* Of a rule that was edited before it moved anything: asked here, before this Spillway has other
- * links, which can't be told from another's. */
-static enum link_result remove_edited(struct link *link, struct buffer *edited)
+must_check enum link_result rule_record_remove_edited(struct link *link, struct bytes edited)
 {
 	bool others = false;
-	enum link_result result = edited->length > 0 ? neighbours_find(link, &others) : LINK_DONE;
+	enum link_result result = edited.length > 0 ? neighbours_find(link, &others) : LINK_DONE;
 
-	for (size_t at = 0; result == LINK_DONE && !others && at < edited->length;) {
-		struct bytes record = {edited->data + at, (size_t)load_int32(edited->data + at)};
+	for (size_t at = 0; result == LINK_DONE && !others && at < edited.length;) {
+		struct bytes record = {edited.data + at, (size_t)load_int32(edited.data + at)};
 
 		at += record.length;
 		result = remove_named(link, record);
@@ -444,10 +442,9 @@ static enum link_result judge_gone(struct link *link, struct gone *gone, struct 
 }
 
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
-						  char *reason, size_t size)
+						  struct buffer *edited, char *reason, size_t size)
 {
 	struct gone gone = {.namespaces = namespace_cache_new(rules)};
-	auto_buffer struct buffer edited = {0};
 	bson_t *command = BCON_NEW("find", BCON_UTF8(RULE_RECORD_COLLECTION));
 	enum link_result result =
 		link_find(link, RULE_RECORD_DATABASE,
@@ -455,9 +452,7 @@ must_check enum link_result rule_record_find_gone(struct link *link, struct rule
 
 	reason[0] = '\0';
 	if (result == LINK_DONE)
-		result = judge_gone(link, &gone, &edited, reason, size);
-	if (result == LINK_DONE && !reason[0])
-		result = remove_edited(link, &edited);
+		result = judge_gone(link, &gone, edited, reason, size);
 	bson_destroy(command);
 	buffer_fini(&gone.records);
 	namespace_cache_free(gone.namespaces);

@@ -56,8 +56,10 @@ must_check enum link_result rule_record_remove(struct link *link,
 must_check enum link_result rule_record_find_targets(struct link *link, struct target_set *targets,
 						     struct rule_set *rules,
 						     const struct rule *rule);
-/* Looks for overflow of rules that are gone. `reason` is empty where there is none. Records of a
- * rule whose array was edited before it moved anything are removed, unless another Spillway is
- * connected. */
+/* Looks for overflow of rules that are gone. `reason` is empty where there is none. `edited` gets
+ * the records, one behind the other, of rules whose array was edited before they moved anything. */
 must_check enum link_result rule_record_find_gone(struct link *link, struct rule_set *rules,
-						  char *reason, size_t size);
+						  struct buffer *edited, char *reason, size_t size);
+/* Removes these, unless another Spillway is connected: asked before this one has other links, which
+ * can't be told from another's. */
+must_check enum link_result rule_record_remove_edited(struct link *link, struct bytes edited);

@@ -1,12 +1,14 @@
 """spillway.rules: serve does not start where documents are spilled under a rule that is gone, or has another layout."""
 
+import subprocess
+
 import pymongo
 import pytest
 
 from support.cluster import Cluster
 from support.operate import RULE, Operator, generation
 from support.process import wait_for
-from support.spillway import Spillway
+from support.spillway import Spillway, program
 
 EAGER = {**RULE, "settle": "10ms"}
 OTHER = {**EAGER, "name": "others", "namespace": "shop.others", "overflow": {**RULE["overflow"], "collection": "more"}}
@@ -182,6 +184,10 @@ def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop
     with Spillway([cluster.primary], [{**PATTERN, "array": "item"}]):
         wait_for(lambda: records.count_documents({"_id.array": "item"}) == 3, "records")
     records.insert_one({"_id": {"namespace": "shop.others", "array": "item"}, "layout": {"overflow": "shop.others_tails"}})
+    before = list(records.find())
+    with Operator(cluster, [{**PATTERN, "array": "items"}]) as operator:
+        subprocess.run([program(), "check", "--config", operator.file], capture_output=True, timeout=60, check=False)
+    assert list(records.find()) == before, "check only reads"
     with Spillway([cluster.primary], [{**PATTERN, "array": "items"}]) as edited:
         with pymongo.MongoClient("127.0.0.1", edited.port, directConnection=True) as through:
             for name in names:
