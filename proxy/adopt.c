@@ -542,10 +542,8 @@ static enum link_result find_own_ids(struct job *job, const struct mover_target 
 				   BCON_UTF8(path), "{", "$exists", BCON_BOOL(true), "}", "}",
 				   "projection", "{", "_id", BCON_INT32(1), "}", "limit",
 				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-	struct bytes document;
-	enum link_result result = link_find_one(
-		job->link, target->database, (struct bytes){bson_get_data(command), command->len},
-		&document, &migrating->own_ids);
+	enum link_result result =
+		link_find_any(job->link, target->database, command, &migrating->own_ids);
 
 	bson_destroy(command);
 	return result;

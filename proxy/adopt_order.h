@@ -2,8 +2,7 @@
  * that the rule names, or by their `_id`, which drivers make of seconds, process and a counter. */
 #pragma once
 
-#include "protocol/writer.h"
-#include "protocol/cursor.h"
+#include "protocol/bytes.h"
 
 /* Of one overflow document. */
 struct adopt_place {

@@ -70,12 +70,7 @@ static void write_trouble(const struct check *check, const bson_error_t *error, 
 {
 	if (check->link)
 		snprintf(trouble, size, "%s", link_error(check->link)->message);
-	else if (error->code == LINK_AUTHENTICATION_FAILED)
-		snprintf(trouble, size,
-			 "the upstream account can't sign in (%s): look at its user and password "
-			 "in upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
-			 error->message);
-	else
+	else if (!link_sign_in_failed(error, trouble, size))
 		snprintf(trouble, size, "no server answers: %s", error->message);
 }
 

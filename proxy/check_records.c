@@ -42,15 +42,12 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 	auto_free char *what =
 		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
 				   target->namespace->collection);
-	bool writes = asked && !asked->read_only;
 	char reason[900] = "";
 	enum link_result result = LINK_DONE;
 
-	if (asked) {
-		asked->read_only = true; /* compared, and not recorded */
-		result = rule_record_hold(check->link, asked, reason, sizeof(reason));
-	}
-	if (result == LINK_DONE && writes && !reason[0])
+	if (asked)
+		result = rule_record_compare(check->link, asked, reason, sizeof(reason));
+	if (result == LINK_DONE && asked && !asked->read_only && !reason[0])
 		result = rule_record_own(check->link, asked, reason, sizeof(reason));
 	target_set_free(targets);
 	if (result == LINK_DONE && reason[0])

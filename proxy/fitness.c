@@ -1,11 +1,11 @@
 /* Checks on the server whether a rule can hold on a namespace, and makes the overflow's indexes. */
 #include "proxy/fitness.h"
 
-#include "rules/fitness_judge.h"
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
 #include "proxy/rule_record.h"
+#include "rules/fitness_judge.h"
 #include "rules/overflow_indexes.h"
 #include "rules/overflow_document.h"
 
@@ -449,15 +449,9 @@ static void judge(struct target_set *set, struct mover_target *target,
  * reason. */
 static enum link_result ask_record(struct checking *checking)
 {
-	const struct mover_target *target = checking->target;
-	struct mover_target asked = {.rule = target->rule,
-				     .database = target->database,
-				     .collection = target->collection,
-				     .overflow_database = target->overflow_database,
-				     .overflow_collection = target->overflow_collection,
-				     .read_only = true};
 	char reason[sizeof(checking->reason)];
-	enum link_result result = rule_record_hold(checking->link, &asked, reason, sizeof(reason));
+	enum link_result result =
+		rule_record_compare(checking->link, checking->target, reason, sizeof(reason));
 
 	if (result != LINK_DONE || !reason[0])
 		return result;

@@ -174,15 +174,10 @@ static enum link_result migrate_document(struct job *job, struct mover_target *t
 static enum link_result keep_place(struct job *job, struct mover_target *target,
 				   const struct place *place)
 {
-	enum link_result result;
-
 	if (!job->options.execute)
 		return LINK_DONE;
-	result = rule_record_place(job->link, target, place);
 	/* An account that has no rights there has recorded nothing: --resume would say so. */
-	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
-		       ? LINK_DONE
-		       : result;
+	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, place));
 }
 
 /* Where an interrupted run stopped. `fit`: this one may go on there. */
@@ -283,8 +278,8 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		report_document(job, target, &unfit, NULL, READ_ONLY);
 		return LINK_DONE;
 	}
-	if (job->options
-		    .lag_ms) /* an account that may not ask is told so before anything is done */
+	/* An account that may not ask is told so before anything is done. */
+	if (job->options.lag_ms)
 		result = lag_ask(job);
 	if (result == LINK_DONE && job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);

@@ -399,15 +399,10 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 
 	learn_names(keeper);
 	if (!mover_connect(mover, &keeper->link, &error)) {
-		if (error.code != LINK_AUTHENTICATION_FAILED) {
-			snprintf(reason, size, "%s", error.message);
-			return MOVER_CHECK_NO_SERVER;
-		}
-		snprintf(reason, size,
-			 "the upstream account can't sign in (%s): look at its user and password "
-			 "in upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
-			 error.message);
-		return MOVER_CHECK_BAD;
+		if (link_sign_in_failed(&error, reason, size))
+			return MOVER_CHECK_BAD;
+		snprintf(reason, size, "%s", error.message);
+		return MOVER_CHECK_NO_SERVER;
 	}
 	check = check_rules(keeper, reason, size);
 	if (check == MOVER_CHECK_GOOD)
@@ -672,7 +667,7 @@ static void *run_watcher(void *context)
 		/* Before, the keeper asks, and may ask whether another Spillway is connected. */
 		if (!atomic_load(&mover->ready))
 			continue;
-		if (!link || link_hello_again(link) == LINK_LOST) {
+		if (!link || link_ask_hello(link) == LINK_LOST) {
 			link_free(link);
 			link = link_open_any(mover->config->upstream_uri, &mover->stopping, &error);
 		}

@@ -439,6 +439,15 @@ must_check enum link_result link_find_one(struct link *link, const char *databas
 	return result;
 }
 
+must_check enum link_result link_find_any(struct link *link, const char *database,
+					  const bson_t *command, bool *found)
+{
+	struct bytes document;
+
+	return link_find_one(link, database, (struct bytes){bson_get_data(command), command->len},
+			     &document, found);
+}
+
 void link_free(struct link *link)
 {
 	if (!link)
@@ -533,13 +542,21 @@ static mongoc_client_t *client_new(const mongoc_uri_t *uri, bool declares, bson_
 	return client;
 }
 
+must_check enum link_result link_ask_hello(struct link *link)
+{
+	auto_buffer struct buffer hello = {0};
+	size_t start = writer_open(&hello);
+
+	writer_int32(&hello, "hello", 1);
+	writer_close(&hello, start);
+	return link_run(link, "admin", buffer_view(&hello));
+}
+
 static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomic_bool *stopping,
 			     bson_error_t *error)
 {
 	static atomic_uint_fast64_t serials;
 	mongoc_client_t *client = client_new(uri, declares, error);
-	auto_buffer struct buffer hello = {0};
-	size_t start = writer_open(&hello);
 	struct link *link;
 
 	if (!client)
@@ -550,9 +567,7 @@ static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomi
 	link->serial = atomic_fetch_add(&serials, 1) + 1;
 	link->opened = bson_get_monotonic_time();
 	mongoc_client_set_stream_initiator(client, link_on_connect, link);
-	writer_int32(&hello, "hello", 1);
-	writer_close(&hello, start);
-	if (link_run(link, "admin", buffer_view(&hello)) == LINK_DONE) {
+	if (link_ask_hello(link) == LINK_DONE) {
 		hello_done(link);
 		return link;
 	}
@@ -626,8 +641,29 @@ static struct link *link_open_host(const char *text, const char *host, const ato
 	return NULL;
 }
 
-must_check struct link *link_open(const char *text, const atomic_bool *stopping,
-				  bson_error_t *error)
+bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size)
+{
+	if (error->code != LINK_AUTHENTICATION_FAILED)
+		return false;
+	snprintf(reason, size,
+		 "the upstream account can't sign in (%s): look at its user and password in "
+		 "upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI",
+		 error->message);
+	return true;
+}
+
+enum link_result link_unless_unauthorized(const struct link *link, enum link_result result)
+{
+	return result == LINK_REFUSED && link->error.code == ERROR_UNAUTHORIZED ? LINK_DONE
+										: result;
+}
+
+typedef struct link *link_opener(const char *text, const char *host, const atomic_bool *stopping,
+				 bson_error_t *error);
+
+/* To the first of the uri's hosts that can be opened so. */
+static struct link *open_first(const char *text, link_opener *open, const atomic_bool *stopping,
+			       bson_error_t *error)
 {
 	mongoc_uri_t *uri = parse_uri(text, error);
 	const mongoc_host_list_t *host;
@@ -635,58 +671,44 @@ must_check struct link *link_open(const char *text, const atomic_bool *stopping,
 
 	if (!uri)
 		return NULL;
-	if (!mongoc_uri_get_hosts(uri))
-		bson_set_error(error, MONGOC_ERROR_SERVER_SELECTION, 0,
-			       "the upstream uri names no server (mongodb+srv is not understood)");
 	for (host = mongoc_uri_get_hosts(uri); host && !link; host = host->next)
-		link = link_open_host(text, host->host_and_port, stopping, error);
+		link = open(text, host->host_and_port, stopping, error);
 	mongoc_uri_destroy(uri);
 	return link;
 }
 
-static struct link *link_open_bare(const mongoc_uri_t *uri, const char *host, int32_t answer_ms,
-				   const atomic_bool *stopping, bson_error_t *error)
+must_check struct link *link_open(const char *text, const atomic_bool *stopping,
+				  bson_error_t *error)
 {
-	mongoc_uri_t *bare = bare_uri(uri, host, error);
+	return open_first(text, link_open_host, stopping, error);
+}
 
+static struct link *open_bare(const char *text, const char *host, int32_t answer_ms,
+			      const atomic_bool *stopping, bson_error_t *error)
+{
+	mongoc_uri_t *uri = parse_uri(text, error), *bare;
+
+	if (!uri)
+		return NULL;
+	bare = bare_uri(uri, host, error);
+	mongoc_uri_destroy(uri);
 	return bare ? link_new(bare, answer_ms, stopping, error) : NULL;
 }
 
 must_check struct link *link_open_member(const char *text, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error)
 {
-	mongoc_uri_t *uri = parse_uri(text, error);
-	struct link *link;
+	return open_bare(text, host, SOCKET_TIMEOUT_MS, stopping, error);
+}
 
-	if (!uri)
-		return NULL;
-	link = link_open_bare(uri, host, SOCKET_TIMEOUT_MS, stopping, error);
-	mongoc_uri_destroy(uri);
-	return link;
+static struct link *open_impatient(const char *text, const char *host, const atomic_bool *stopping,
+				   bson_error_t *error)
+{
+	return open_bare(text, host, CONNECT_TIMEOUT_MS, stopping, error);
 }
 
 must_check struct link *link_open_any(const char *text, const atomic_bool *stopping,
 				      bson_error_t *error)
 {
-	mongoc_uri_t *uri = parse_uri(text, error);
-	const mongoc_host_list_t *host;
-	struct link *link = NULL;
-
-	if (!uri)
-		return NULL;
-	for (host = mongoc_uri_get_hosts(uri); host && !link; host = host->next)
-		link = link_open_bare(uri, host->host_and_port, CONNECT_TIMEOUT_MS, stopping,
-				      error);
-	mongoc_uri_destroy(uri);
-	return link;
-}
-
-must_check enum link_result link_hello_again(struct link *link)
-{
-	auto_buffer struct buffer hello = {0};
-	size_t start = writer_open(&hello);
-
-	writer_int32(&hello, "hello", 1);
-	writer_close(&hello, start);
-	return link_run(link, "admin", buffer_view(&hello));
+	return open_first(text, open_impatient, stopping, error);
 }

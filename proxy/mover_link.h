@@ -43,7 +43,12 @@ must_check struct link *link_open_server(const char *uri, const char *host,
  * seconds only for each answer: to see whether servers are there. */
 must_check struct link *link_open_any(const char *uri, const atomic_bool *stopping,
 				      bson_error_t *error);
-must_check enum link_result link_hello_again(struct link *link);
+must_check enum link_result link_ask_hello(struct link *link);
+/* Why no link could be opened: the account can't sign in; `reason` says what to do. */
+bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size);
+/* Done, where the account had no rights for it: nothing is there that it could have to do with. */
+must_check enum link_result link_unless_unauthorized(const struct link *link,
+						     enum link_result result);
 void link_free(struct link *link);
 
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */
@@ -86,3 +91,6 @@ must_check enum link_result link_find(struct link *link, const char *database, s
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,
 					  bool *found);
+/* Whether there is one. */
+must_check enum link_result link_find_any(struct link *link, const char *database,
+					  const bson_t *command, bool *found);

@@ -7,12 +7,6 @@
 #define TRIES 15
 #define PAUSE_MS 100
 
-static void see_document(void *context, struct bytes document)
-{
-	(void)document;
-	*(bool *)context = true;
-}
-
 /* A session that a killed one left open, in a transaction, is not a connection. */
 static enum link_result look(struct link *link, bool *found)
 {
@@ -22,11 +16,8 @@ static enum link_result look(struct link *link, bool *found)
 			 "idleSessions", BCON_BOOL(false), "}", "}", "{", "$match", "{", "appName",
 			 BCON_UTF8("spillway"), "command.pipeline.0.$currentOp", "{", "$exists",
 			 BCON_BOOL(false), "}", "}", "}", "]", "cursor", "{", "}");
-	enum link_result result;
+	enum link_result result = link_find_any(link, "admin", command, found);
 
-	*found = false;
-	result = link_find(link, "admin", (struct bytes){bson_get_data(command), command->len},
-			   see_document, found);
 	bson_destroy(command);
 	return result;
 }

@@ -25,12 +25,6 @@ struct asking {
 	bool other; /* somebody does by another */
 };
 
-static void see_document(void *context, struct bytes document)
-{
-	(void)document;
-	*(bool *)context = true;
-}
-
 static struct bytes view_of(const bson_t *document)
 {
 	return (struct bytes){bson_get_data(document), document->len};
@@ -53,8 +47,8 @@ static enum link_result find_any(struct asking *asking, bool *any)
 	bson_t *command = BCON_NEW("find", BCON_UTF8(asking->target->overflow_collection), "filter",
 				   "{", "_spill.g", "{", "$type", BCON_UTF8("binData"), "}", "}",
 				   "limit", BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-	enum link_result result = link_find(asking->link, asking->target->overflow_database,
-					    view_of(command), see_document, any);
+	enum link_result result =
+		link_find_any(asking->link, asking->target->overflow_database, command, any);
 
 	bson_destroy(command);
 	if (result != LINK_REFUSED)

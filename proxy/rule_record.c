@@ -272,12 +272,6 @@ static void take_record(void *context, struct bytes record)
 		buffer_append(&gone->records, record.data, record.length);
 }
 
-static void see_document(void *context, struct bytes document)
-{
-	(void)document;
-	*(bool *)context = true;
-}
-
 /* Where overflow is left, or can't be looked at, documents are spilled. */
 static enum link_result find_overflow(struct link *link, struct bytes record, bool *found)
 {
@@ -295,9 +289,7 @@ static enum link_result find_overflow(struct link *link, struct bytes record, bo
 	command = BCON_NEW("find", BCON_UTF8(collection_name), "filter", "{", "_spill", "{",
 			   "$exists", BCON_BOOL(true), "}", "}", "limit", BCON_INT32(1),
 			   "singleBatch", BCON_BOOL(true));
-	result =
-		link_find(link, database_name, (struct bytes){bson_get_data(command), command->len},
-			  see_document, found);
+	result = link_find_any(link, database_name, command, found);
 	bson_destroy(command);
 	if (result != LINK_REFUSED)
 		return result;
@@ -554,12 +546,8 @@ static enum link_result main_exists(struct link *link, const struct mover_target
 	bson_t *command =
 		BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", "{", "$eq",
 			 BCON_UTF8(target->collection), "}", "}", "nameOnly", BCON_BOOL(true));
-	enum link_result result;
+	enum link_result result = link_find_any(link, target->database, command, found);
 
-	*found = false;
-	result = link_find(link, target->database,
-			   (struct bytes){bson_get_data(command), command->len}, see_document,
-			   found);
 	bson_destroy(command);
 	return result;
 }
@@ -798,28 +786,45 @@ static enum link_result record(struct link *link, struct mover_target *target,
 	return result == LINK_LOST ? result : LINK_DONE;
 }
 
-must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
-					     char *reason, size_t size)
+static enum link_result compare_record(struct link *link, const struct mover_target *target,
+				       enum rule_record *compared, char *reason, size_t size)
 {
 	struct bytes document;
 	uint8_t *body = NULL;
-	enum rule_record compared = RULE_RECORD_NONE;
 	bool found;
 	enum link_result result = find_record(link, target, &document, &found);
 
+	*compared = RULE_RECORD_NONE;
 	reason[0] = '\0';
 	if (result == LINK_REFUSED) {
 		warn_of_rights(link);
-		result = LINK_DONE;
-		found = false;
+		return LINK_DONE;
 	}
-	if (result == LINK_DONE && found) {
-		body = link_steal_body(link);
-		compared = compare(document, target);
-		if (compared == RULE_RECORD_OTHER)
-			result = judge_other(link, document, reason, size);
-		bson_free(body);
-	}
+	if (result != LINK_DONE || !found)
+		return result;
+	body = link_steal_body(link);
+	*compared = compare(document, target);
+	if (*compared == RULE_RECORD_OTHER)
+		result = judge_other(link, document, reason, size);
+	bson_free(body);
+	return result;
+}
+
+must_check enum link_result rule_record_compare(struct link *link,
+						const struct mover_target *target, char *reason,
+						size_t size)
+{
+	enum rule_record compared;
+
+	return compare_record(link, target, &compared, reason, size);
+}
+
+must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
+					     char *reason, size_t size)
+{
+	enum rule_record compared;
+	enum link_result result = compare_record(link, target, &compared, reason, size);
+
 	if (result == LINK_DONE && !reason[0] && !target->read_only)
 		result = record(link, target, compared, reason, size);
 	return result;

@@ -19,6 +19,10 @@
  * account that has no rights on the database is warned of. */
 must_check enum link_result rule_record_hold(struct link *link, struct mover_target *target,
 					     char *reason, size_t size);
+/* The same without recording it, nor asking whose the overflow is. */
+must_check enum link_result rule_record_compare(struct link *link,
+						const struct mover_target *target, char *reason,
+						size_t size);
 
 /* Asks the records whose the overflow is, then documents, and notes it in the target; `reason` says
  * where it is another's. */

@@ -197,19 +197,12 @@ static enum link_result clear_overflow(struct job *job, struct mover_target *tar
 	return result;
 }
 
-static void see_document(void *context, struct bytes document)
-{
-	(void)document;
-	*(bool *)context = true;
-}
-
 static enum link_result find_any(struct job *job, const struct mover_target *target, bool *found)
 {
 	bson_t *command = BCON_NEW("find", BCON_UTF8(target->overflow_collection), "limit",
 				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-	enum link_result result = link_find(job->link, target->overflow_database,
-					    (struct bytes){bson_get_data(command), command->len},
-					    see_document, found);
+	enum link_result result =
+		link_find_any(job->link, target->overflow_database, command, found);
 
 	bson_destroy(command);
 	return result;
@@ -270,20 +263,13 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 	return LINK_DONE;
 }
 
-/* An account that has no rights there has recorded nothing. */
-static enum link_result unless_unauthorized(const struct job *job, enum link_result result)
-{
-	return result == LINK_REFUSED && link_error(job->link)->code == ERROR_UNAUTHORIZED
-		       ? LINK_DONE
-		       : result;
-}
-
 static enum link_result forget_rule(struct job *job, const struct mover_target *target)
 {
 	const struct undoing *undoing = job->context;
 
-	return undoing->dropped ? unless_unauthorized(job, rule_record_remove(job->link, target))
-				: LINK_DONE;
+	return undoing->dropped
+		       ? link_unless_unauthorized(job->link, rule_record_remove(job->link, target))
+		       : LINK_DONE;
 }
 
 /* Nothing is written where the overflow is another's. `may`: it is not. */
@@ -300,7 +286,7 @@ static enum link_result begin(struct job *job, struct mover_target *target, bool
 	if (!*may || !job->options.execute)
 		return result;
 	/* What was done before a stop is done no more. */
-	return unless_unauthorized(job, rule_record_place(job->link, target, NULL));
+	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, NULL));
 }
 
 /* Its index is what the overflow is walked by. */

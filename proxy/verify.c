@@ -3,12 +3,12 @@
 #include "proxy/verify.h"
 
 #include "proxy/fitness.h"
-#include "rules/fitness_judge.h"
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
+#include "rules/fitness_judge.h"
 #include "rules/own_fields.h"
 
 #include <bson/bson.h>
