@@ -69,8 +69,7 @@ static bool expression_alone(const struct element *expression,
 		if (!text_alone(&element, namespace) || element_is(&element, "$literal") ||
 		    element_is(&element, "$rand") || element_is(&element, "$meta"))
 			return false;
-		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
+		if (!walk_within(&walk, &element))
 			return false;
 	}
 	return step == CURSOR_END;
@@ -145,8 +144,7 @@ bool filter_fits_pipeline(struct bytes filter)
 		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 			if (element_is(&element, others[i]))
 				return false;
-		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
+		if (!walk_within(&walk, &element))
 			return false;
 		step = walk_next(&walk, &element);
 	}

@@ -265,8 +265,7 @@ static bool holds_limit(struct bytes pipeline)
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		if (element_is(&element, "$limit"))
 			return true;
-		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
+		if (!walk_within(&walk, &element))
 			return false;
 	}
 	return false;

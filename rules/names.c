@@ -2,8 +2,7 @@
 #include "rules/names.h"
 
 #include "rules/own_fields.h"
-
-#define OCCURS_DEPTH 64
+#include "rules/walk.h"
 
 /* The path's part that begins at `at`; `at` goes behind it and its dot. */
 static struct bytes next_part(struct bytes path, size_t *at)
@@ -90,30 +89,21 @@ void name_state_path(struct buffer *path, const struct rule *rule)
 
 bool name_occurs(struct bytes document, const char *path)
 {
-	struct cursor levels[OCCURS_DEPTH];
+	struct walk walk;
 	struct element element;
 	struct bytes text;
-	size_t depth = 0;
+	enum cursor_step step = walk_first(&walk, BSON_BYTE_DOCUMENT, document, &element);
 
-	if (!cursor_open(&levels[0], document))
-		return true;
-	for (;;) {
-		enum cursor_step step = cursor_next(&levels[depth], &element);
-
-		if (step == CURSOR_END && depth-- == 0)
-			return false;
-		if (step == CURSOR_END)
-			continue;
-		if (step != CURSOR_ELEMENT || path_relate(element.name, path) != PATH_APART)
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (path_relate(element.name, path) != PATH_APART)
 			return true;
 		if (element_string(&element, &text) && text.length > 1 && text.data[0] == '$' &&
 		    path_relate((struct bytes){text.data + 1, text.length - 1}, path) != PATH_APART)
 			return true;
-		if (!element_document(&element, &text))
-			continue;
-		if (++depth == OCCURS_DEPTH || !cursor_open(&levels[depth], text))
+		if (!walk_within(&walk, &element))
 			return true;
 	}
+	return step != CURSOR_END;
 }
 
 struct name_hidden name_hidden(const struct rule *rule)

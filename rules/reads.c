@@ -111,8 +111,7 @@ bool reads_plan(const struct element *field)
 		if (element_is(&element, "$meta") && element_string(&element, &word) &&
 		    (bytes_are(word, "recordId") || bytes_are(word, "indexKey")))
 			return true;
-		if ((element.type == BSON_BYTE_DOCUMENT || element.type == BSON_BYTE_ARRAY) &&
-		    !walk_into(&walk, element.type, element.value))
+		if (!walk_within(&walk, &element))
 			return false;
 	}
 	return false;

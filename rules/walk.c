@@ -12,6 +12,13 @@ must_check bool walk_into(struct walk *walk, uint8_t type, struct bytes document
 	return true;
 }
 
+must_check bool walk_within(struct walk *walk, const struct element *element)
+{
+	struct bytes document;
+
+	return !element_document(element, &document) || walk_into(walk, element->type, document);
+}
+
 must_check enum cursor_step walk_next(struct walk *walk, struct element *element)
 {
 	while (walk->depth > 0) {

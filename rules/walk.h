@@ -21,6 +21,9 @@ static inline void walk_start(struct walk *walk)
  * than any that mongod takes. */
 must_check bool walk_into(struct walk *walk, uint8_t type, struct bytes document);
 
+/* The same where the element is a document or an array; else there is nothing to go into. */
+must_check bool walk_within(struct walk *walk, const struct element *element);
+
 /* Begins with a document or array, and takes its first element. CURSOR_INVALID where it is not
  * BSON. */
 must_check enum cursor_step walk_first(struct walk *walk, uint8_t type, struct bytes document,
