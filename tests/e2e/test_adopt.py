@@ -37,14 +37,6 @@ def operator(cluster):
         yield made
 
 
-@pytest.fixture
-def shop(cluster):
-    with cluster.client() as client:
-        client.drop_database("shop")
-        client.drop_database("spillway")
-        yield client.shop
-
-
 def split(shop, identifier, elements, size=4, kept=3, **main):
     """A document as an application splits it: its first elements, and numbered overflow documents."""
     shop.books.insert_one({"_id": identifier, "list": elements[:kept], "outlier": True, "last": 1, **main})

@@ -11,17 +11,10 @@ import bson
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from support.cluster import Cluster
 from support.process import free_port
 from support.spillway import program
 
 CANDIDATES = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ from pymongo.errors import OperationFailure
 
 from support.cluster import Cluster
 from support.process import wait_for
-from support.spillway import Spillway
 
 LONG = [{"isbn": number, "by": {"name": f"N{number}"}} for number in range(40)]
 OVERFLOW = "books_list_overflow"
@@ -26,24 +25,6 @@ def cluster():
     with Cluster() as made:
         with made.client() as direct:
             direct.shop.early.create_index("list.isbn")
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spillway(cluster):
-    with Spillway([cluster.primary], RULES) as made:
-        yield made
-
-
-@pytest.fixture
-def client(spillway):
-    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as made:
-        yield made
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as made:
         yield made
 
 

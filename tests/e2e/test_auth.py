@@ -106,12 +106,6 @@ def sign_in():
 
 
 @pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
-
-
-@pytest.fixture
 def books(spillway, direct):
     """An ordinary document and one whose tail has moved."""
     direct.shop.books.delete_many({})

@@ -9,9 +9,7 @@ import pytest
 from bson import Binary, Int64
 
 from support import exact
-from support.cluster import Cluster
 from support.process import wait_for
-from support.spillway import Spillway
 from support.verify import verify
 from support.wire import MORE_TO_COME, Connection
 
@@ -24,18 +22,6 @@ RULES = [
 ]
 FREE = ("$clusterTime", "operationTime", "opTime", "electionId")
 NUMBERS = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spillway(cluster):
-    with Spillway([cluster.primary], RULES) as made:
-        yield made
 
 
 class Ends:

@@ -6,10 +6,8 @@ import urllib.request
 
 import bson
 import pymongo
-import pytest
 from bson.raw_bson import RawBSONDocument
 
-from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway, program
 
@@ -22,12 +20,6 @@ def twice(name, first, second, **fields):
     """A document in which a top-level name stands twice."""
     body = bson.encode(fields)[4:-1] + bson.encode({name: first})[4:-1] + bson.encode({name: second})[4:-1]
     return RawBSONDocument((len(body) + 5).to_bytes(4, "little") + body + b"\0")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 def metric(spillway, name):

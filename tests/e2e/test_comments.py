@@ -9,7 +9,6 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
 from support import exact
-from support.cluster import Cluster
 from support.layouts import COMMENTS, Example, check_stored, emptied, operate, serving, verify
 from support.process import wait_for
 from support.spillway import program
@@ -18,12 +17,6 @@ HIDDEN = ("expose: [counters]", "expose: []")
 FEW = ("threshold: 100", "threshold: 3")
 NO_DELAY = ("settle: 10ms", "settle: 0s")
 NEWEST = [("created_at", -1)]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture

@@ -20,12 +20,6 @@ def cluster(request):
 
 
 @pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
-
-
-@pytest.fixture
 def shim(cluster):
     with Shim(cluster.primary.port) as made:
         yield made

@@ -8,7 +8,6 @@ import pymongo
 import pytest
 from pymongo.errors import PyMongoError
 
-from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
@@ -20,12 +19,6 @@ RULE = {
 }
 DRAIN = 20
 SOON = 5  # seconds: nobody keeps a drain waiting who has nothing under way
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture

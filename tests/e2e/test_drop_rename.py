@@ -7,7 +7,6 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
-from support.cluster import Cluster
 from support.process import wait_for
 from support.shim import Shim
 from support.spillway import Spillway
@@ -25,24 +24,6 @@ RULES = [
     rule("books", "shop.books"), rule("apart", "shop.apart", collection="elsewhere.apart_parts"),
     rule("tenants", "tenant_*.posts"), rule("many", "many.*"),
 ]
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spillway(cluster):
-    with Spillway([cluster.primary], RULES) as made:
-        yield made
-
-
-@pytest.fixture
-def client(spillway):
-    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as made:
-        yield made
 
 
 @pytest.fixture

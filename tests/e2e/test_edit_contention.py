@@ -4,10 +4,8 @@ import random
 import threading
 
 import pymongo
-import pytest
 from pymongo.errors import OperationFailure
 
-from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
@@ -82,12 +80,6 @@ class Editor(threading.Thread):
         old = self.rng.choice(self.mine)
         assert books.update_one({"_id": 1, "list": old}, {"$set": {"list.$": name}}).modified_count == 1
         self.mine[self.mine.index(old)] = name
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 def test_no_effect_is_lost_doubled_or_reordered(cluster):

@@ -18,18 +18,6 @@ def rule(collection, **options):
             **options, "overflow": overflow}
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
-
-
 @contextlib.contextmanager
 def stopped(spillway):
     """One that is started by the test itself, and gone after it."""

@@ -7,7 +7,6 @@ import pytest
 from bson import Decimal128
 from pymongo.errors import OperationFailure
 
-from support.cluster import Cluster
 from support.layouts import FOLLOWERS, Example, check_stored, emptied, operate, overflow_of, parts, serving, verify
 from support.process import wait_for
 from support.spillway import program
@@ -17,12 +16,6 @@ HIDDEN = ("expose: [flag, counters]", "expose: []")
 NO_DELAY = ("settle: 10ms", "settle: 0s")
 REFERENCE = ("    expose:", '    reference: { field: ref, format: "{_id}_followers" }\n    expose:')
 THRESHOLD = 1000
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture

@@ -7,18 +7,11 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
-from support.cluster import Cluster
 from support.layouts import COMMENTS, FOLLOWERS, LEGACY, MANUAL, Example, check_stored, verify, wait_for_layout
 from support.process import wait_for
 from support.spillway import program
 
 SEED = 6
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -15,31 +15,10 @@ from bson import encode
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
-from support.cluster import Cluster
 from support.operate import RULE, Operator, found
 from support.process import free_port, wait_for
 from support.spillway import Spillway, program
 from support.verify import verify
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def operator(cluster):
-    with Operator(cluster) as made:
-        yield made
-
-
-@pytest.fixture
-def shop(cluster):
-    with cluster.client() as client:
-        client.drop_database("shop")
-        client.drop_database("spillway")
-        yield client.shop
 
 
 def snapshot(client):

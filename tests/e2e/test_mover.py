@@ -6,7 +6,6 @@ import random
 import struct
 
 import bson
-import pymongo
 import pytest
 from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
@@ -44,24 +43,6 @@ BY_NAME = {each["name"]: each for each in RULES}
 @pytest.fixture(scope="module", params=[1, 0], ids=["replica set", "standalone"])
 def cluster(request):
     with Cluster(request.param) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spillway(cluster):
-    with Spillway([cluster.primary], RULES) as made:
-        yield made
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
-
-
-@pytest.fixture
-def client(spillway):
-    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as made:
         yield made
 
 

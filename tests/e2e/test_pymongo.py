@@ -30,12 +30,6 @@ SPILLED = list(range(40))
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def spillway(cluster):
     with Spillway([cluster.primary], [BOOKS, FAT, LONG]) as made:
         yield made
@@ -53,12 +47,6 @@ def connect(spillway):
     yield new_client
     for client in made:
         client.close()
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

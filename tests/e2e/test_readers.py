@@ -230,12 +230,6 @@ def look(work, collections, what):
         yield
 
 
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
 @pytest.fixture
 def spillways(cluster):
     """Two, each in front of all members."""
@@ -251,12 +245,6 @@ def busy(spillways):
                 for spillway in spillways]
         yield [[stack.enter_context(pymongo.MongoClient(uri, w=1, appName=name)).shop.busy for uri in uris]
                for name in (WRITER, READER)]
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pymongo.errors import OperationFailure
 
 from support.cluster import Cluster
 from support.process import wait_for
-from support.spillway import Spillway
 
 LONG = list(range(40))
 RULES = [{"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "5ms",
@@ -38,18 +37,6 @@ def cluster():
             direct.shop.create_collection("joined", viewOn="plain", pipeline=[
                 {"$lookup": {"from": "books", "localField": "x", "foreignField": "_id", "as": "books"}}])
             direct.shop.plain.insert_one({"_id": 1, "x": 1})
-        yield made
-
-
-@pytest.fixture(scope="module")
-def spillway(cluster):
-    with Spillway([cluster.primary], RULES) as made:
-        yield made
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as made:
         yield made
 
 

@@ -23,12 +23,6 @@ def rule(name, namespace=None, **options):
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def direct(cluster):
     with cluster.client() as client:
         yield client

@@ -9,7 +9,6 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
-from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -61,12 +60,6 @@ class Page(html.parser.HTMLParser):
 
     def value(self, title, what):
         return next(row[1] for row in self.rows(title) if row[0] == what)
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

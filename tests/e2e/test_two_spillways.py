@@ -10,23 +10,10 @@ import pytest
 from pymongo.errors import PyMongoError
 
 from support import crash
-from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 
 WRITERS, PUSHES, BOOKS = 4, 150, 2
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture
-def direct(cluster):
-    with cluster.client() as client:
-        yield client
 
 
 class Writer(threading.Thread):

@@ -8,7 +8,6 @@ from bson import ObjectId
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
-from support.cluster import Cluster
 from support.operate import RULE, Operator, found, generation, spill
 from support.process import wait_for
 from support.spillway import Spillway
@@ -17,23 +16,9 @@ FLAGGED = {**RULE, "flag": {"field": "outlier", "value": True, "otherwise": Fals
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def operator(cluster):
     with Operator(cluster, [FLAGGED]) as made:
         yield made
-
-
-@pytest.fixture
-def shop(cluster):
-    with cluster.client() as client:
-        client.drop_database("shop")
-        client.drop_database("spillway")
-        yield client.shop
 
 
 def snapshot(shop):

@@ -10,24 +10,11 @@ import pytest
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
-from support.cluster import Cluster
 from support.operate import RULE, Operator, found, generation, spill
 from support.spillway import program
 from support.verify import verify
 
 OLD = ObjectId("500000000000000000000000")
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with Cluster() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def operator(cluster):
-    with Operator(cluster) as made:
-        yield made
 
 
 @pytest.fixture

@@ -55,12 +55,6 @@ def at_rest(collection):
 
 
 @pytest.fixture
-def direct(cluster):
-    with cluster.client() as made:
-        yield made
-
-
-@pytest.fixture
 def shop(spillway):
     with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as made:
         yield made.shop
