@@ -41,7 +41,7 @@ class Arm:
         if does == "command":
             return self._run_command(operation)
         if does == "again":
-            return self._run_again(operation["of"])
+            return self._run_again(operation["of"], operation.get("elsewhere", True))
         if does == "transaction":
             return self._run_transaction(operation)
         raise ValueError(does)
@@ -101,12 +101,13 @@ class Arm:
             replies += self._send_and_drain(operation["command"], form, session)
         return replies
 
-    def _run_again(self, number):
+    def _run_again(self, number, elsewhere):
         if number not in self.retryables:
             return []
         operation, session = self.retryables[number]
-        # A retry may come over another connection: through the other Spillway.
-        form = dict(operation["form"], connection=1 - operation["form"]["connection"])
+        form = dict(operation["form"])
+        if elsewhere:
+            form["connection"] = 1 - form["connection"]
         return self._send_and_drain(operation["command"], form, session)
 
     def _send_and_drain(self, command, form, session):

@@ -10,6 +10,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
     steps, end  of a transaction: its commands and "commit" or "abort"
     may_refuse  true where the documents decide whether Spillway can tell: 115 is as good an answer
     of          of "again": the number of the retryable command that is sent once more
+    elsewhere   of "again": through the other Spillway
     slows, by   of "delay": which of the movers' commands mongod takes its time with, the next time one
                 comes, and milliseconds
 """
@@ -415,8 +416,8 @@ class Generator:
         """A retryable command once more, later than a driver would."""
         if not self.retryables:
             return self.update()
-        return {"does": "again", "of": self.rng.choice(self.retryables), "labels": ["retried_late"],
-                "kind": "again", "targets": None}
+        return {"does": "again", "of": self.rng.choice(self.retryables), "elsewhere": not self.strict,
+                "labels": ["retried_late"], "kind": "again", "targets": None}
 
     def transaction(self):
         steps = []
