@@ -301,7 +301,7 @@ static struct plan plan_unspilled(struct plan plan, const struct rule *rule, str
 
 struct plan plan_make(const struct rule *rule, struct bytes document)
 {
-	struct plan plan = {.kind = PLAN_REST};
+	struct plan plan = {.kind = PLAN_REST, .size = document.length};
 	struct element array, state;
 	enum plan_path found;
 	enum state standing = find_state(rule, document, &state);

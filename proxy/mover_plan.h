@@ -26,6 +26,7 @@ struct plan {
 	int64_t head;            /* h */
 	int64_t moved;           /* n */
 	int64_t length;          /* elements of f */
+	size_t size;             /* of the document, in bytes */
 	struct bytes array;      /* f */
 	struct element state;    /* S; type 0: none */
 	struct cursor tail;      /* of f, at element h */

@@ -18,6 +18,12 @@ RULES = [
      "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}}
     for name in ("books", "restored")
 ]
+# What moves make of its documents is small, and what they change is much.
+RULES.append({
+    "name": "small", "namespace": "shop.small", "array": "list", "threshold": 3, "when_outlier": "empty", "settle": "5ms",
+    "flag": {"field": "more", "value": True}, "counters": {"total": "total", "documents": "documents"},
+    "reference": {"field": "reference", "format": "{_id}_more"},
+    "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}})
 ODD = [None, 1.5, float("nan"), "é", {"b": 1, "a": [2, {}]}, [], [1, [2]], b"\0", ObjectId(), Int64(5), Regex("a", "i"),
        Decimal128("1.10"), Timestamp(3, 4), True, {"": 0}]
 DOCUMENTS = [
@@ -131,6 +137,14 @@ def test_a_plain_change_stream_passes(shop, direct):
         kinds = {next(iter(stream.next()["updateDescription"]["updatedFields"])).partition(".")[0] for _ in range(2)}
         assert "_spill" in kinds  # moves are seen, by marks of their own
     shop.books.delete_one({"_id": "new"})
+
+
+def test_no_move_is_seen_as_a_replacement_by_a_short_document(shop, direct):
+    with shop.small.watch() as stream:
+        shop.small.insert_many([{"_id": i, "list": list(range(4 + i)), **({"t": "t" * i} if i else {})} for i in range(20)])
+        wait_for(lambda: direct.shop.small.count_documents({"_spill.list.n": {"$gt": 0}}) == 20, "tails to move")
+        kinds = [stream.next()["operationType"] for _ in range(3 * 20)]
+    assert kinds.count("insert") == 20 and kinds.count("update") == 40
 
 
 @pytest.mark.parametrize("options", [
