@@ -6,7 +6,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/rule_record.h"
 #include "rules/fitness_judge.h"
-#include "rules/overflow_indexes.h"
+#include "rules/known_indexes.h"
 #include "rules/overflow_document.h"
 
 #include <bson/bson.h>
@@ -495,7 +495,8 @@ struct mirroring {
 	struct mover_target *target;
 	struct buffer wanted; /* an array of indexes: those of the main collection over the array */
 	struct buffer there;  /* an array of indexes: the overflow's */
-	size_t wanted_count, there_count;
+	struct buffer main;   /* an array of indexes: the main collection's */
+	size_t wanted_count, there_count, main_count;
 };
 
 static void take_main_index(void *context, struct bytes index)
@@ -503,6 +504,7 @@ static void take_main_index(void *context, struct bytes index)
 	struct mirroring *mirroring = context;
 	char name[12];
 
+	writer_document(&mirroring->main, writer_index(name, mirroring->main_count++), index);
 	if (mirror_write(mirroring->target->rule, index,
 			 writer_index(name, mirroring->wanted_count), &mirroring->wanted))
 		mirroring->wanted_count++;
@@ -601,7 +603,7 @@ static void tell(struct mirroring *mirroring)
 		if (read_only || !mirror_is_ours(index.value))
 			writer_document(&now, writer_index(name, count++), index.value);
 	writer_close(&now, list);
-	overflow_indexes_take(mirroring->target->overflow_indexes, buffer_view(&now));
+	known_indexes_take(mirroring->target->overflow_indexes, buffer_view(&now));
 }
 
 /* First what is too many, whose names may be wanted again. */
@@ -635,6 +637,7 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 {
 	struct mirroring mirroring = {.link = link, .target = target};
 	size_t wanted = writer_open(&mirroring.wanted), there = writer_open(&mirroring.there);
+	size_t main = writer_open(&mirroring.main);
 	/* The overflow's first: what another Spillway makes there its main collection has already.
 	 */
 	enum link_result result =
@@ -646,6 +649,9 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 				      &mirroring);
 	writer_close(&mirroring.wanted, wanted);
 	writer_close(&mirroring.there, there);
+	writer_close(&mirroring.main, main);
+	if (result == LINK_DONE)
+		known_indexes_take(target->indexes, buffer_view(&mirroring.main));
 	if (result == LINK_DONE && !target->read_only)
 		result = drop_others(&mirroring);
 	if (result == LINK_DONE && !target->read_only)
@@ -654,5 +660,6 @@ must_check enum link_result fitness_mirror(struct link *link, struct mover_targe
 		tell(&mirroring);
 	buffer_fini(&mirroring.wanted);
 	buffer_fini(&mirroring.there);
+	buffer_fini(&mirroring.main);
 	return result;
 }

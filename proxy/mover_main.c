@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 /* mongod notes an update by a pipeline as a replacement, by a document that lacks its tail, where
- * that is shorter than what has changed: change streams would show it. What a first M4 changes comes
- * to less than this beside what it leaves. */
+ * that is shorter than what has changed: change streams would show it. What a first M4 changes
+ * comes to less than this beside what it leaves. */
 #define SMALL_DOCUMENT 512
 #define PADDING 192
 

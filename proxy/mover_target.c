@@ -104,6 +104,7 @@ static struct mover_target *target_new(struct rule_set *rules, const struct rule
 					     : must_strndup(target->database, database.length);
 	target->overflow_collection = rule_overflow_collection(rule, collection);
 	target->read_only = rule_set_may_only_read(rules, database, collection);
+	target->indexes = rule_set_indexes(rules, database, collection);
 	target->overflow_indexes = rule_set_indexes(rules, bytes_of(target->overflow_database),
 						    bytes_of(target->overflow_collection));
 	return target;

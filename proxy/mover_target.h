@@ -38,7 +38,8 @@ struct mover_target {
 	char *collection;
 	char *overflow_database;
 	char *overflow_collection;
-	struct overflow_indexes *overflow_indexes; /* the rule set's */
+	struct known_indexes *indexes;          /* the rule set's; of the main collection */
+	struct known_indexes *overflow_indexes; /* and of this */
 	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
 	_Atomic(enum fitness) fitness;
 	_Atomic(enum overflow_owner) owner;

@@ -4,6 +4,8 @@
 #include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/overflow_document.h"
+#include "rules/reads.h"
+#include "rules/walk.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -134,6 +136,25 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 	return !name_occurs(validator, name);
 }
 
+/* It judges documents by all that they have, whatever that is called. */
+static bool looks_at_all(const struct rule *rule, struct bytes validator)
+{
+	struct target target = {.rule = rule};
+	const struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
+	struct walk walk;
+	struct element element;
+	enum cursor_step step = walk_first(&walk, BSON_BYTE_DOCUMENT, validator, &element);
+
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (element_is(&element, "$where") ||
+		    (element_is(&element, "$expr") && reads_whole_document(&element, &namespace)))
+			return true;
+		if (!walk_within(&walk, &element))
+			return true;
+	}
+	return step != CURSOR_END;
+}
+
 /* A counter is an int until it passes 31 bits. */
 static bool judge_fields(const struct rule *rule, struct bytes validator, char *reason, size_t size)
 {
@@ -169,6 +190,10 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, c
 		return refuse(reason, size,
 			      "its validator looks at '%s', of which it would see a part only",
 			      rule->array);
+	if (looks_at_all(rule, validator))
+		return refuse(reason, size,
+			      "its validator looks at whole documents, of which it would see a "
+			      "part only");
 	if (!allows_field(validator, "_spill", BSON_BYTE_DOCUMENT))
 		return refuse(reason, size, "its validator refuses the field '_spill'");
 	return judge_fields(rule, validator, reason, size);
@@ -251,12 +276,17 @@ static struct bytes name_of(struct bytes index)
 	return bytes_of("?");
 }
 
+bool judge_is_unique(struct bytes index)
+{
+	return truth_at(index, "unique") || truth_at(index, "prepareUnique");
+}
+
 /* A field of the rule's that a unique index is about: what stands in it changes as tails move. */
 static const char *own_unique_field(const struct rule *rule, struct bytes index)
 {
 	struct bytes keys, filter;
 
-	if (!truth_at(index, "unique") || !document_at(index, "key", &keys))
+	if (!judge_is_unique(index) || !document_at(index, "key", &keys))
 		return NULL;
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
@@ -283,7 +313,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 	kind = special_kind(keys);
 	if (document_at(index, "weights", &weights))
 		over = over || keys_touch(weights, rule->array);
-	if (truth_at(index, "unique") &&
+	if (judge_is_unique(index) &&
 	    (over || (document_at(index, "partialFilterExpression", &filter) &&
 		      name_occurs(filter, rule->array))))
 		why = "unique";
@@ -348,7 +378,7 @@ must_check bool judge_overflow_index(const struct rule *rule, struct bytes index
 	if (document_find(index, "expireAfterSeconds", &element))
 		return refuse(reason, size, "its TTL index '%.*s' would take elements away",
 			      (int)name.length, (const char *)name.data);
-	if (truth_at(index, "unique") && !judge_is_batch_index(rule, index) &&
+	if (judge_is_unique(index) && !judge_is_batch_index(rule, index) &&
 	    !judge_is_place_index(rule, index))
 		return refuse(reason, size, "its unique index '%.*s' could refuse elements",
 			      (int)name.length, (const char *)name.data);

@@ -20,6 +20,8 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
 				     size_t size);
 
+/* True also where it is only for new writes. */
+bool judge_is_unique(struct bytes index);
 /* True for the unique index {<link>: 1, <batch>: 1} that every overflow collection has to have. */
 bool judge_is_batch_index(const struct rule *rule, struct bytes index);
 /* True for the unique index that stands for it where documents of one element each were made by

@@ -5,6 +5,7 @@
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
 #include "rules/aggregate_write.h"
+#include "rules/known_indexes.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
 #include "rules/options.h"
@@ -286,6 +287,27 @@ bool match_refuse_keys(const struct matching *matching, const struct element *ke
 	return match_refuse_reads(matching->match, &reads, role);
 }
 
+static bool is_sparse_over_array(const void *context, struct bytes index)
+{
+	struct element key, sparse;
+
+	return document_find(index, "sparse", &sparse) && element_truth(&sparse) &&
+	       document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(key.value, context).kind == READS_ARRAY;
+}
+
+bool match_refuse_hint(struct match *match, const struct element *hint)
+{
+	const struct ruled_namespace *namespace = match->namespace;
+
+	if (!known_indexes_any(namespace->indexes, hint, is_sparse_over_array, namespace))
+		return false;
+	match_refuse(match, namespace->targets[0].rule,
+		     "a hint of a sparse index over the ruled array",
+		     "it lacks documents whose elements with these fields are in the overflow");
+	return true;
+}
+
 bool match_refuse_projection(const struct matching *matching, enum command_field field)
 {
 	const struct element *element = &matching->command->fields[field];
@@ -319,6 +341,12 @@ bool match_refuse_projection(const struct matching *matching, enum command_field
 		return true;
 	}
 	return true;
+}
+
+static bool judge_hint(const struct matching *matching, bool *array)
+{
+	return match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) ||
+	       judge_keys(matching, FIELD_HINT, "hint", array);
 }
 
 static bool refuse_keys(const struct matching *matching, enum command_field field, const char *role)
@@ -393,9 +421,8 @@ static void match_find(const struct matching *matching)
 
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
 	    judge_projection(matching, &cut) || judge_keys(matching, FIELD_SORT, "sort", &array) ||
-	    judge_keys(matching, FIELD_HINT, "hint", &array) ||
-	    refuse_keys(matching, FIELD_MIN, "min") || refuse_keys(matching, FIELD_MAX, "max") ||
-	    refuse_returned_keys(matching))
+	    judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
+	    refuse_keys(matching, FIELD_MAX, "max") || refuse_returned_keys(matching))
 		return;
 	if ((array || cut) && options_of_find(matching->command) == OPTIONS_WRONG)
 		return; /* mongod says what is wrong */
@@ -427,8 +454,7 @@ static void match_count(const struct matching *matching)
 	const char *why;
 	bool array = false;
 
-	if (judge_filter(matching, FIELD_QUERY, &array) ||
-	    judge_keys(matching, FIELD_HINT, "hint", &array) || !array ||
+	if (judge_filter(matching, FIELD_QUERY, &array) || judge_hint(matching, &array) || !array ||
 	    count_is_wrong(matching->command))
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED

@@ -4,6 +4,7 @@
 #include "protocol/packet.h"
 #include "protocol/writer.h"
 #include "rules/fitness_judge.h"
+#include "rules/known_indexes.h"
 
 #include <stdio.h>
 
@@ -44,7 +45,7 @@ static void refuse_index(struct match *match, const struct rule *rule, struct by
 {
 	struct element option;
 
-	if (document_find(index, "unique", &option) && element_truth(&option))
+	if (judge_is_unique(index))
 		match_refuse(match, rule, "a unique index on the ruled array",
 			     "it can't be enforced across main and overflow documents");
 	else if (document_find(index, "expireAfterSeconds", &option))
@@ -174,10 +175,36 @@ static void refuse_validator(const struct matching *matching)
 	}
 }
 
+static bool is_over_array(const void *context, struct bytes index)
+{
+	struct element key;
+
+	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(key.value, context).kind == READS_ARRAY;
+}
+
+/* What collMod makes of an index that is there; it is named by its name or its keys. */
+static void refuse_new_options(const struct matching *matching)
+{
+	struct match *match = matching->match;
+	const struct ruled_namespace *namespace = match->namespace;
+	struct element index, named;
+
+	if (!document_find(matching->command->body, "index", &index) ||
+	    index.type != BSON_BYTE_DOCUMENT ||
+	    (!document_find(index.value, "name", &named) &&
+	     !document_find(index.value, "keyPattern", &named)))
+		return;
+	if (known_indexes_any(namespace->indexes, &named, is_over_array, namespace))
+		refuse_index(match, namespace->targets[0].rule, index.value, false, false);
+}
+
 void match_coll_mod(const struct matching *matching)
 {
 	match_watch(matching);
-	refuse_validator(matching);
+	refuse_new_options(matching);
+	if (matching->match->verdict != VERDICT_REFUSE)
+		refuse_validator(matching);
 }
 
 void match_create(const struct matching *matching)

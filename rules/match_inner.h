@@ -29,6 +29,10 @@ void match_refuse_broken(struct match *match, const char *what);
 /* A sort, hint, min or max; a hint may be a name. */
 bool match_refuse_keys(const struct matching *matching, const struct element *keys,
 		       const char *role);
+/* An index that has no entries of what is in the overflow, and so lacks documents: true when it
+ * did.
+ */
+bool match_refuse_hint(struct match *match, const struct element *hint);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);
 /* The command's `let`. */
 bool match_refuse_let(const struct matching *matching);

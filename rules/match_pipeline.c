@@ -367,6 +367,7 @@ static void match_own_stages(const struct matching *matching, struct bytes pipel
 	struct cursor stages;
 
 	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
+	    !match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) &&
 	    !match_refuse_keys(matching, &matching->command->fields[FIELD_HINT], "hint"))
 		match_stages(matching, &stages);
 }

@@ -67,7 +67,8 @@ static bool judge_statement_reads(struct match *match, const struct statement *s
 		if (judge_reads(match, &reads, "filter"))
 			return true;
 	}
-	return judge_keys(match, &statement->hint, "hint") ||
+	return match_refuse_hint(match, &statement->hint) ||
+	       judge_keys(match, &statement->hint, "hint") ||
 	       judge_keys(match, &statement->sort, "sort");
 }
 

@@ -4,7 +4,7 @@
 #include "rules/filter_split.h"
 #include "rules/membership.h"
 #include "rules/names.h"
-#include "rules/overflow_indexes.h"
+#include "rules/known_indexes.h"
 #include "rules/reads.h"
 
 /* How much of a collection a condition is likely to meet. */
@@ -129,7 +129,7 @@ static bool has_index(const struct target *target, const char *path)
 	struct bytes named = target->rule->overflow.indexes;
 
 	return (named.length > 0 && indexes_begin_with(named, "keys", path)) ||
-	       overflow_indexes_serve(target->overflow_indexes, path);
+	       known_indexes_serve(target->overflow_indexes, path);
 }
 
 static void judge_on(struct question *question, const struct element *conjunct,

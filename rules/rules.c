@@ -4,7 +4,7 @@
 
 #include "rules/glob.h"
 #include "rules/hash.h"
-#include "rules/overflow_indexes.h"
+#include "rules/known_indexes.h"
 #include "rules/views.h"
 
 #include <stdatomic.h>
@@ -221,8 +221,8 @@ const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes 
 	return views_find(set->views, database, collection);
 }
 
-struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
-					  struct bytes collection)
+struct known_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
+				       struct bytes collection)
 {
 	return index_book_find(&set->indexes, database, collection);
 }
@@ -361,6 +361,7 @@ static struct ruled_namespace *ruled_namespace_new(struct rule_set *set, struct 
 
 	ruled->database = text_of(database);
 	ruled->collection = text_of(collection);
+	ruled->indexes = rule_set_indexes(set, database, collection);
 	ruled->targets = must_calloc(set->count, sizeof(*ruled->targets));
 	for (size_t i = 0; i < set->count; i++) {
 		const struct rule *rule = &set->rules[i];

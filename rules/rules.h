@@ -85,7 +85,7 @@ struct target {
 	const struct rule *rule;
 	char *overflow_database;
 	char *overflow_collection;
-	struct overflow_indexes *overflow_indexes; /* the set's; NULL: nothing will be known */
+	struct known_indexes *overflow_indexes; /* the set's; NULL: nothing will be known */
 };
 
 /* A concrete namespace under at least one rule. Lives as long as the cache that it came from. */
@@ -94,6 +94,7 @@ struct ruled_namespace {
 	char *collection;
 	size_t target_count;
 	struct target *targets;
+	struct known_indexes *indexes; /* as in a target */
 };
 
 struct rule_set;
@@ -145,10 +146,10 @@ void rule_set_take_views(struct rule_set *set, const struct short_view *views, s
 /* The rule whose array would come out of this view short; NULL where it is none of those. */
 const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
 				       struct bytes collection);
-/* What is known of an overflow collection's indexes (overflow_indexes.h); lives as long as the set.
+/* What is known of a collection's indexes (known_indexes.h); lives as long as the set.
  */
-struct overflow_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
-					  struct bytes collection);
+struct known_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
+				       struct bytes collection);
 /* Whether any rule may be on collections of this database. */
 bool rule_set_in_database(const struct rule_set *set, struct bytes database);
 /* One that is read-only and may be on collections of this database, else NULL. */

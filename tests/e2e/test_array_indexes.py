@@ -115,6 +115,7 @@ REFUSED = {
     "TTL": ({"key": {"list.at": 1}, "expireAfterSeconds": 5}, "TTL"),
     "TTL where": ({"key": {"at": 1}, "expireAfterSeconds": 5, "partialFilterExpression": {"list": {"$exists": True}}},
                   "TTL"),
+    "unique to be": ({"key": {"list.isbn": 1}, "prepareUnique": True}, "unique"),
     "text": ({"key": {"list.by": "text"}}, "text"),
     "text of all": ({"key": {"$**": "text"}}, "text"),
     "geo": ({"key": {"list.at": "2dsphere"}}, "geo"),
@@ -128,6 +129,48 @@ def test_an_index_that_needs_the_whole_array_is_refused(books, case):
         books.database.command("createIndexes", "books", indexes=[{**index, "name": "x"}])
     assert caught.value.code == 115 and word in caught.value.details["errmsg"]
     assert keys(books) == {}
+
+
+NEW_OPTIONS = {"TTL": {"expireAfterSeconds": 5}, "unique": {"prepareUnique": True}}
+
+
+@pytest.mark.parametrize("word", NEW_OPTIONS)
+@pytest.mark.parametrize("named", [{"name": "x"}, {"keyPattern": {"list.at": 1}}], ids=str)
+def test_no_index_is_made_one_that_needs_the_whole_array(books, named, word):
+    books.create_index("list.at", name="x")
+    books.create_index("at", name="y", expireAfterSeconds=9)
+    with pytest.raises(OperationFailure) as caught:
+        books.database.command("collMod", "books", index={**named, **NEW_OPTIONS[word]})
+    assert caught.value.code == 115 and word in caught.value.details["errmsg"]
+    books.database.command("collMod", "books", index={"name": "y", "expireAfterSeconds": 99})
+    books.database.command("collMod", "books", index={**named, "hidden": True})
+    assert books.index_information()["y"]["expireAfterSeconds"] == 99
+
+
+HINTED = {
+    "find": lambda books, hint: list(books.find({"list.isbn": 39}, hint=hint)),
+    "find of other fields": lambda books, hint: list(books.find({}, {"_id": 1}, hint=hint)),
+    "count": lambda books, hint: books.count_documents({"n": 1}, hint=hint),
+    "aggregate": lambda books, hint: list(books.aggregate([{"$match": {"n": 1}}], hint=hint)),
+    "update": lambda books, hint: books.update_many({"list.isbn": 39}, {"$set": {"n": 2}}, hint=hint),
+    "delete": lambda books, hint: books.delete_many({"list.isbn": 39}, hint=hint),
+    "findAndModify": lambda books, hint: books.find_one_and_delete({"n": 1}, hint=hint),
+    "explain": lambda books, hint: books.find({"n": 1}, hint=hint).explain(),
+}
+
+
+@pytest.mark.parametrize("command", HINTED)
+def test_a_hint_of_an_index_that_lacks_what_moved_is_refused(books, direct, command):
+    books.insert_one({"_id": 1, "n": 1, "list": LONG})
+    wait_for(lambda: direct.shop.books.count_documents({"list": LONG[:3]}) == 1, "the tail to move")
+    books.create_index("list.late", name="s", sparse=True)
+    for hint in ("s", {"list.late": 1}):
+        with pytest.raises(OperationFailure) as caught:
+            HINTED[command](books, hint)
+        assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
+    books.create_index("n", sparse=True)
+    assert [found["_id"] for found in books.find({"n": 1}, hint="n_1")] == [1]
+    assert books.count_documents({"list.isbn": 39}) == 1
 
 
 def test_long_arrays_are_moved_read_and_found_beneath_them(books, direct):

@@ -7,7 +7,7 @@
 
 #include "tests/unit/shop.h"
 
-#include "rules/overflow_indexes.h"
+#include "rules/known_indexes.h"
 #include "rules/plain_find.h"
 #include "rules/sequence.h"
 
@@ -80,9 +80,9 @@ static inline void play_request(struct play *play, struct made made, enum match_
 
 	play->shop = shop_open();
 	if (play->indexes.length > 0)
-		overflow_indexes_take(rule_set_indexes(play->shop.config->rules, bytes_of("shop"),
-						       bytes_of("books_more")),
-				      play->indexes);
+		known_indexes_take(rule_set_indexes(play->shop.config->rules, bytes_of("shop"),
+						    bytes_of("books_more")),
+				   play->indexes);
 	play->now = 1000000;
 	made.id = PLAY_ID;
 	frame = made_frame(&made);

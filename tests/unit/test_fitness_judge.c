@@ -92,6 +92,11 @@ Test(fitness, a_validator_that_looks_at_the_array_refuses)
 	refused(MAIN, VALIDATOR("{'$expr': {'$lt': [{'$size': '$a.list'}, 10]}}"), "a.list");
 	refused(MAIN, VALIDATOR("{'$jsonSchema': {'properties': {'a': {'bsonType': 'object'}}}}"),
 		"a.list");
+	refused(MAIN, VALIDATOR("{'$expr': {'$lte': [{'$bsonSize': '$$ROOT'}, 200]}}"), "whole");
+	refused(MAIN,
+		VALIDATOR("{'$and': [{'$expr': {'$lt': [{'$size': {'$objectToArray': "
+			  "'$$CURRENT'}}, 3]}}]}"),
+		"whole");
 	fits(MAIN, VALIDATOR("{'title': {'$ne': 'none'}}"));
 	fits(MAIN, VALIDATOR("{'$expr': {'$lt': ['$year', '$age']}}"));
 	fits(MAIN, VALIDATOR("{'$jsonSchema': {'required': ['title']}}"));

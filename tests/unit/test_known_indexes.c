@@ -1,8 +1,8 @@
-/* Tests rules/overflow_indexes.c: one place for what all threads know. What it is asked for, the
+/* Tests rules/known_indexes.c: one place for what all threads know. What it is asked for, the
  * tests of the probe have. */
 #include "tests/unit/wire_make.h"
 
-#include "rules/overflow_indexes.h"
+#include "rules/known_indexes.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@
 
 static struct index_book book;
 
-static struct overflow_indexes *find(size_t number)
+static struct known_indexes *find(size_t number)
 {
 	char name[24];
 
@@ -18,37 +18,36 @@ static struct overflow_indexes *find(size_t number)
 	return index_book_find(&book, bytes_of("shop"), bytes_of(name));
 }
 
-Test(overflow_indexes, each_collection_has_its_own)
+Test(known_indexes, each_collection_has_its_own)
 {
-	static struct overflow_indexes *found[NAMESPACES];
+	static struct known_indexes *found[NAMESPACES];
 
 	index_book_init(&book, 5);
 	for (size_t i = 0; i < NAMESPACES; i++)
 		found[i] = find(i);
-	overflow_indexes_take(found[7], made_bson("{'0': {'key': {'a': 1}}}"));
+	known_indexes_take(found[7], made_bson("{'0': {'key': {'a': 1}}}"));
 	for (size_t i = 0; i < NAMESPACES; i++) {
 		cr_assert_eq(find(i), found[i]);
-		cr_assert_eq(overflow_indexes_serve(found[i], "a"), i == 7);
+		cr_assert_eq(known_indexes_serve(found[i], "a"), i == 7);
 	}
 	cr_assert_neq(index_book_find(&book, bytes_of("else"), bytes_of("c7")), found[7]);
-	cr_assert_not(overflow_indexes_serve(NULL, "a"));
+	cr_assert_not(known_indexes_serve(NULL, "a"));
 	index_book_fini(&book);
 	made_free();
 }
 
-Test(overflow_indexes, the_last_word_counts)
+Test(known_indexes, the_last_word_counts)
 {
-	struct overflow_indexes *indexes;
+	struct known_indexes *indexes;
 
 	index_book_init(&book, 5);
 	indexes = find(1);
-	overflow_indexes_take(indexes,
-			      made_bson("{'0': {'key': {'a': 1}}, '1': {'key': {'b': 1}}}"));
-	overflow_indexes_take(indexes, made_bson("{'0': {'key': {'b': 1}}}"));
-	cr_assert(overflow_indexes_serve(indexes, "b"));
-	cr_assert_not(overflow_indexes_serve(indexes, "a"));
-	overflow_indexes_take(indexes, made_bson("{}"));
-	cr_assert_not(overflow_indexes_serve(indexes, "b"));
+	known_indexes_take(indexes, made_bson("{'0': {'key': {'a': 1}}, '1': {'key': {'b': 1}}}"));
+	known_indexes_take(indexes, made_bson("{'0': {'key': {'b': 1}}}"));
+	cr_assert(known_indexes_serve(indexes, "b"));
+	cr_assert_not(known_indexes_serve(indexes, "a"));
+	known_indexes_take(indexes, made_bson("{}"));
+	cr_assert_not(known_indexes_serve(indexes, "b"));
 	index_book_fini(&book);
 	made_free();
 }
@@ -63,22 +62,22 @@ static void *talk(void *context)
 	const struct chatter *chatter = context;
 
 	for (size_t i = 0; i < 20000; i++)
-		overflow_indexes_take(find(i % 3), chatter->word);
+		known_indexes_take(find(i % 3), chatter->word);
 	return NULL;
 }
 
-Test(overflow_indexes, threads_tell_and_ask_at_once)
+Test(known_indexes, threads_tell_and_ask_at_once)
 {
 	struct chatter chatters[2] = {{.word = made_bson("{'0': {'key': {'a': 1, 'b': 1}}}")},
 				      {.word = made_bson("{'0': {'key': {'a': 1}}}")}};
 
 	index_book_init(&book, 5);
 	for (size_t i = 0; i < 3; i++)
-		overflow_indexes_take(find(i), chatters[0].word);
+		known_indexes_take(find(i), chatters[0].word);
 	for (size_t i = 0; i < ARRAY_LENGTH(chatters); i++)
 		cr_assert_eq(pthread_create(&chatters[i].thread, NULL, talk, &chatters[i]), 0);
 	for (size_t i = 0; i < 20000; i++)
-		cr_assert(overflow_indexes_serve(
+		cr_assert(known_indexes_serve(
 			index_book_find(&book, bytes_of("shop"), bytes_of("c1")), "a"));
 	for (size_t i = 0; i < ARRAY_LENGTH(chatters); i++)
 		cr_assert_eq(pthread_join(chatters[i].thread, NULL), 0);

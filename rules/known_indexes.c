@@ -1,5 +1,5 @@
-/* Keeps what is known of the indexes on overflow collections. */
-#include "rules/overflow_indexes.h"
+/* Keeps what is known of the indexes on ruled and overflow collections. */
+#include "rules/known_indexes.h"
 
 #include "protocol/writer.h"
 #include "rules/hash.h"
@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-struct overflow_indexes {
-	struct overflow_indexes *next; /* in its row */
+struct known_indexes {
+	struct known_indexes *next; /* in its row */
 	char *database;
 	char *collection;
 	pthread_mutex_t lock;
@@ -23,7 +23,7 @@ void index_book_init(struct index_book *book, uint64_t key)
 
 void index_book_fini(struct index_book *book)
 {
-	struct overflow_indexes *indexes, *next;
+	struct known_indexes *indexes, *next;
 
 	for (size_t i = 0; i < INDEX_BOOK_ROWS; i++)
 		for (indexes = book->rows[i]; indexes; indexes = next) {
@@ -37,9 +37,9 @@ void index_book_fini(struct index_book *book)
 	pthread_mutex_destroy(&book->lock);
 }
 
-static struct overflow_indexes *indexes_new(struct bytes database, struct bytes collection)
+static struct known_indexes *indexes_new(struct bytes database, struct bytes collection)
 {
-	struct overflow_indexes *indexes = must_calloc(1, sizeof(*indexes));
+	struct known_indexes *indexes = must_calloc(1, sizeof(*indexes));
 
 	indexes->database = must_strndup((const char *)database.data, database.length);
 	indexes->collection = must_strndup((const char *)collection.data, collection.length);
@@ -47,11 +47,11 @@ static struct overflow_indexes *indexes_new(struct bytes database, struct bytes 
 	return indexes;
 }
 
-struct overflow_indexes *index_book_find(struct index_book *book, struct bytes database,
-					 struct bytes collection)
+struct known_indexes *index_book_find(struct index_book *book, struct bytes database,
+				      struct bytes collection)
 {
 	uint64_t hash = hash_bytes(database, hash_bytes(collection, book->key));
-	struct overflow_indexes **row = &book->rows[hash % INDEX_BOOK_ROWS], *found;
+	struct known_indexes **row = &book->rows[hash % INDEX_BOOK_ROWS], *found;
 
 	pthread_mutex_lock(&book->lock);
 	for (found = *row; found; found = found->next)
@@ -67,7 +67,7 @@ struct overflow_indexes *index_book_find(struct index_book *book, struct bytes d
 	return found;
 }
 
-void overflow_indexes_take(struct overflow_indexes *indexes, struct bytes now)
+void known_indexes_take(struct known_indexes *indexes, struct bytes now)
 {
 	pthread_mutex_lock(&indexes->lock);
 	indexes->now.length = 0;
@@ -75,7 +75,7 @@ void overflow_indexes_take(struct overflow_indexes *indexes, struct bytes now)
 	pthread_mutex_unlock(&indexes->lock);
 }
 
-bool overflow_indexes_serve(struct overflow_indexes *indexes, const char *path)
+bool known_indexes_serve(struct known_indexes *indexes, const char *path)
 {
 	bool serve;
 
@@ -86,6 +86,50 @@ bool overflow_indexes_serve(struct overflow_indexes *indexes, const char *path)
 		indexes_begin_with(buffer_view(&indexes->now), "key", path);
 	pthread_mutex_unlock(&indexes->lock);
 	return serve;
+}
+
+/* By keys whatever their directions: there are no more than a few that have the same. */
+static bool same_names(struct bytes one, struct bytes other)
+{
+	struct cursor first, second;
+	struct element left, right;
+
+	if (!cursor_open(&first, one) || !cursor_open(&second, other))
+		return false;
+	while (cursor_next(&first, &left) == CURSOR_ELEMENT)
+		if (cursor_next(&second, &right) != CURSOR_ELEMENT ||
+		    !bytes_equal(left.name, right.name))
+			return false;
+	return cursor_next(&second, &right) == CURSOR_END;
+}
+
+static bool is_meant(struct bytes index, const struct element *hint)
+{
+	struct element name, key;
+
+	if (hint->type == BSON_BYTE_STRING)
+		return document_find(index, "name", &name) && name.type == hint->type &&
+		       bytes_equal(name.value, hint->value);
+	return hint->type == BSON_BYTE_DOCUMENT && document_find(index, "key", &key) &&
+	       key.type == BSON_BYTE_DOCUMENT && same_names(key.value, hint->value);
+}
+
+bool known_indexes_any(struct known_indexes *indexes, const struct element *hint,
+		       bool (*judge)(const void *context, struct bytes index), const void *context)
+{
+	struct cursor cursor;
+	struct element index;
+	bool any = false;
+
+	if (!indexes)
+		return false;
+	pthread_mutex_lock(&indexes->lock);
+	if (indexes->now.length > 0 && cursor_open(&cursor, buffer_view(&indexes->now)))
+		while (!any && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+			any = index.type == BSON_BYTE_DOCUMENT && is_meant(index.value, hint) &&
+			      judge(context, index.value);
+	pthread_mutex_unlock(&indexes->lock);
+	return any;
 }
 
 /* `a.$**` has all that is below a. */

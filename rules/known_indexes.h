@@ -1,0 +1,41 @@
+/* What is known of the indexes on ruled and overflow collections, which come and go: those of the
+ * overflow tell what a question to it costs, and no more; those of the ruled collection what a
+ * hint means.
+ *
+ * Any thread tells, any thread asks. What is known of one collection lives as long as the book. */
+#pragma once
+
+#include "protocol/cursor.h"
+
+#include <pthread.h>
+
+#define INDEX_BOOK_ROWS 1024
+
+struct known_indexes;
+
+struct index_book {
+	pthread_mutex_t lock;
+	uint64_t key;
+	struct known_indexes *rows[INDEX_BOOK_ROWS]; /* by the names' hash */
+};
+
+/* `key`: a secret, for the hash. */
+void index_book_init(struct index_book *book, uint64_t key);
+void index_book_fini(struct index_book *book);
+/* Made at the first call; nothing is known then. */
+struct known_indexes *index_book_find(struct index_book *book, struct bytes database,
+				      struct bytes collection);
+
+/* Those that are there now: an array, as listIndexes gives them; copied. */
+void known_indexes_take(struct known_indexes *indexes, struct bytes now);
+/* Whether an index that is there begins with the path. `indexes` may be NULL. */
+bool known_indexes_serve(struct known_indexes *indexes, const char *path);
+
+/* Whether `judge` says so of an index that a hint, or a collMod, means by its name or its keys.
+ * `indexes` may be NULL. */
+bool known_indexes_any(struct known_indexes *indexes, const struct element *hint,
+		       bool (*judge)(const void *context, struct bytes index), const void *context);
+
+/* Whether one of these indexes, an array, begins with the path, and has all documents. `keys`: what
+ * its key is called. */
+bool indexes_begin_with(struct bytes indexes, const char *keys, const char *path);
