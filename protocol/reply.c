@@ -2,7 +2,6 @@
  * level. */
 #include "protocol/reply.h"
 
-#include "protocol/cursor.h"
 #include "protocol/message.h"
 #include "protocol/writer.h"
 
@@ -132,4 +131,25 @@ must_check bool reply_summarise(struct bytes body, struct reply_summary *summary
 		return false;
 	*summary = found;
 	return true;
+}
+
+struct reply_cursor reply_read_cursor(struct bytes document)
+{
+	struct reply_cursor found = {0};
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, document))
+		return found;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
+		if (element_is(&field, "id"))
+			found.id = field;
+		else if (element_is(&field, "atClusterTime"))
+			found.time = field;
+		else if ((element_is(&field, "firstBatch") || element_is(&field, "nextBatch")) &&
+			 field.type == BSON_BYTE_ARRAY)
+			found.batch = field.value;
+	}
+	return step == CURSOR_END ? found : (struct reply_cursor){0};
 }

@@ -1,7 +1,7 @@
 /* The bodies of replies that Spillway makes itself: native errors, never a made-up success. */
 #pragma once
 
-#include "protocol/bytes.h"
+#include "protocol/cursor.h"
 
 /* MongoDB's own codes (error_codes.err) that Spillway uses. */
 enum error_code {
@@ -55,3 +55,13 @@ struct reply_summary {
 };
 
 must_check bool reply_summarise(struct bytes body, struct reply_summary *summary);
+
+/* What a reply's cursor document says: views into it. */
+struct reply_cursor {
+	struct bytes batch;  /* the first or the next; without data where there is none */
+	struct element id;   /* type 0: none */
+	struct element time; /* atClusterTime, of a snapshot; the same */
+};
+
+/* All empty where the document can't be read. */
+struct reply_cursor reply_read_cursor(struct bytes document);

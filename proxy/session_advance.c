@@ -301,18 +301,12 @@ must_check bool session_answer_find(struct session *session, struct bytes reply)
 void session_advance_find(struct session *session, struct packet *reply)
 {
 	struct sequence_input input = {.now = session->find.asked * 1000};
-	enum sequence_outcome outcome;
 	struct packet request;
-	struct match match;
 
 	packet_read(&request, &session->find.request);
-	match_packet(session->loop->namespaces, &request, &match);
-	session->sequence = sequence_new(&request, &match);
+	session->sequence = sequence_new_plain_find(&request, session->find.namespace);
 	session->sequence->next_request_id = session->next_request_id;
 	session->sequence->touched = true;
-	outcome = sequence_resume(session->sequence, &input);
-	if (outcome == SEQUENCE_SEND)
-		session_advance(session, reply, false);
-	else /* it is refused by now */
-		advance_by(session, outcome, true);
+	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
+	session_advance(session, reply, false);
 }

@@ -290,7 +290,7 @@ static bool open_batch(struct edit *edit, const struct sequence *sequence, struc
 		       struct cursor *cursor, enum edit_outcome *outcome)
 {
 	struct reply_summary summary;
-	struct element batch, id;
+	struct reply_cursor read;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
 	    !summary.ok) {
@@ -298,12 +298,9 @@ static bool open_batch(struct edit *edit, const struct sequence *sequence, struc
 		return false;
 	}
 	*outcome = refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
-	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
-	    !element_integer(&id, &edit->cursor_id))
-		return false;
-	return (document_find(summary.cursor, "firstBatch", &batch) ||
-		document_find(summary.cursor, "nextBatch", &batch)) &&
-	       batch.type == BSON_BYTE_ARRAY && cursor_open(cursor, batch.value);
+	read = reply_read_cursor(summary.cursor);
+	return element_integer(&read.id, &edit->cursor_id) && read.batch.data &&
+	       cursor_open(cursor, read.batch);
 }
 
 static bool generation_died(const struct packet *reply)

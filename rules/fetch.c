@@ -35,20 +35,17 @@ static void keep(struct fetch *fetch, struct packet *reply)
 	fetch->kept[fetch->kept_count++] = packet_steal(reply);
 }
 
-static bool take_documents(struct fetch *fetch, struct bytes cursor_document)
+static bool take_documents(struct fetch *fetch, struct bytes batch)
 {
-	struct element batch;
+	struct element document;
 	struct cursor cursor;
 	enum cursor_step step;
 
-	if (!document_find(cursor_document, "firstBatch", &batch) &&
-	    !document_find(cursor_document, "nextBatch", &batch))
+	if (!batch.data || !cursor_open(&cursor, batch))
 		return false;
-	if (batch.type != BSON_BYTE_ARRAY || !cursor_open(&cursor, batch.value))
-		return false;
-	while ((step = cursor_next(&cursor, &batch)) == CURSOR_ELEMENT)
-		if (batch.type != BSON_BYTE_DOCUMENT ||
-		    !merge_add_overflow(fetch->merge, fetch->target, batch.value))
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !merge_add_overflow(fetch->merge, fetch->target, document.value))
 			return false;
 	return step == CURSOR_END;
 }
@@ -56,7 +53,7 @@ static bool take_documents(struct fetch *fetch, struct bytes cursor_document)
 static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
 {
 	struct reply_summary summary;
-	struct element id;
+	struct reply_cursor cursor;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return FETCH_BROKEN;
@@ -66,8 +63,8 @@ static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
 		return FETCH_FAILED;
 	}
 	keep(fetch, reply);
-	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
-	    !element_integer(&id, &fetch->cursor_id) || !take_documents(fetch, summary.cursor))
+	cursor = reply_read_cursor(summary.cursor);
+	if (!element_integer(&cursor.id, &fetch->cursor_id) || !take_documents(fetch, cursor.batch))
 		return FETCH_BROKEN;
 	return FETCH_COMPLETE;
 }

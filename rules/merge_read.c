@@ -23,6 +23,7 @@
 #define DOCUMENT_LIMIT (1 << 30)
 
 #define NONE SIZE_MAX /* the index of nothing */
+#define FEW_GENERATIONS 8
 
 enum part_form {
 	PART_ARRAY,    /* `bytes` is an array of elements */
@@ -79,7 +80,8 @@ struct merge {
 	const struct ruled_namespace *namespace;
 	const struct window *windows;                    /* NULL: arrays are wanted whole */
 	struct buffer entries, gaps, generations, parts; /* lists of the above */
-	size_t *slots; /* generations by a hash of their id: open addressing, at most half full */
+	size_t *slots; /* many generations, by a hash of their id: open addressing, at most half
+			  full */
 	size_t slot_mask;
 	uint64_t key;
 	size_t changed_count, spilled_count;
@@ -179,30 +181,39 @@ static bool merge_hides(const struct merge *merge, struct bytes name)
 	return false;
 }
 
+static bool generation_is(const struct generation *generation, const uint8_t *id, size_t target)
+{
+	return generation->target == target && !memcmp(generation->id, id, GENERATION_SIZE);
+}
+
 /* The slot of this generation, or the empty one where it would go. There is at least one. */
 static size_t *slot_of(const struct merge *merge, const uint8_t *id, size_t target)
 {
 	size_t at = hash_bytes((struct bytes){id, GENERATION_SIZE}, merge->key) & merge->slot_mask;
 
-	for (;; at = (at + 1) & merge->slot_mask) {
-		const struct generation *generation;
-
-		if (merge->slots[at] == NONE)
-			return &merge->slots[at];
-		generation = generation_at(merge, merge->slots[at]);
-		if (generation->target == target && !memcmp(generation->id, id, GENERATION_SIZE))
-			return &merge->slots[at];
-	}
+	while (merge->slots[at] != NONE &&
+	       !generation_is(generation_at(merge, merge->slots[at]), id, target))
+		at = (at + 1) & merge->slot_mask;
+	return &merge->slots[at];
 }
 
-/* Makes the table so large that one more is no more than half of it. */
-static void slots_grow(struct merge *merge)
+/* Its index, or NONE. */
+static size_t generation_find(const struct merge *merge, const uint8_t *id, size_t target)
+{
+	if (merge->slots)
+		return *slot_of(merge, id, target);
+	for (size_t i = 0; i < generation_count(merge); i++)
+		if (generation_is(generation_at(merge, i), id, target))
+			return i;
+	return NONE;
+}
+
+/* A table for twice as many as there are. */
+static void slots_make(struct merge *merge)
 {
 	size_t count = generation_count(merge), size = 16;
 
-	if (merge->slots && 2 * (count + 1) <= merge->slot_mask + 1)
-		return;
-	while (size < 4 * (count + 1))
+	while (size < 4 * count)
 		size *= 2;
 	if (!merge->slots)
 		merge->key = (uint64_t)arc4random() << 32 | arc4random();
@@ -217,6 +228,20 @@ static void slots_grow(struct merge *merge)
 	}
 }
 
+/* The last generation is new. A few are found without a table. */
+static void slots_add(struct merge *merge)
+{
+	size_t count = generation_count(merge);
+	const struct generation *generation = generation_at(merge, count - 1);
+
+	if (count <= FEW_GENERATIONS)
+		return;
+	if (!merge->slots || 2 * count > merge->slot_mask + 1)
+		slots_make(merge);
+	else
+		*slot_of(merge, generation->id, generation->target) = count - 1;
+}
+
 static void generation_empty(struct generation *generation)
 {
 	generation->asked = ASKED_NOT;
@@ -228,24 +253,23 @@ static void generation_empty(struct generation *generation)
 static size_t generation_use(struct merge *merge, const struct gap *gap, const struct element *link)
 {
 	struct generation *generation;
-	size_t *slot;
+	size_t at = generation_find(merge, gap->id, gap->target);
 
-	slots_grow(merge);
-	slot = slot_of(merge, gap->id, gap->target);
-	if (*slot == NONE) {
-		*slot = generation_count(merge);
+	if (at == NONE) {
+		at = generation_count(merge);
 		generation = list_add(&merge->generations, sizeof(*generation));
 		memcpy(generation->id, gap->id, GENERATION_SIZE);
 		generation->target = gap->target;
+		slots_add(merge);
 	}
-	generation = generation_at(merge, *slot);
+	generation = generation_at(merge, at);
 	if (generation->users++ == 0 || gap->cut.first < generation->from)
 		generation->from = gap->cut.first;
 	if (generation->users == 1 || gap->cut.until > generation->until)
 		generation->until = gap->cut.until;
 	generation->link = *link;
 	generation_empty(generation);
-	return *slot;
+	return at;
 }
 
 /* What a document's top level says. */
@@ -297,14 +321,19 @@ static bool element_generation(const struct element *element, const uint8_t **id
 
 static bool state_read(const struct element *field, struct state *state)
 {
-	struct element id, head, count;
+	struct element part;
+	struct cursor cursor;
+	enum cursor_step step;
 
-	if (field->type != BSON_BYTE_DOCUMENT)
+	*state = (struct state){NULL, -1, -1};
+	if (field->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, field->value))
 		return false;
-	return document_find(field->value, "n", &count) && element_integer(&count, &state->count) &&
-	       document_find(field->value, "h", &head) && element_integer(&head, &state->head) &&
-	       document_find(field->value, "g", &id) && element_generation(&id, &state->id) &&
-	       state->head >= 0 && state->count >= 0;
+	while ((step = cursor_next(&cursor, &part)) == CURSOR_ELEMENT)
+		if ((element_is(&part, "g") && !element_generation(&part, &state->id)) ||
+		    (element_is(&part, "h") && !element_integer(&part, &state->head)) ||
+		    (element_is(&part, "n") && !element_integer(&part, &state->count)))
+			return false;
+	return step == CURSOR_END && state->id && state->head >= 0 && state->count >= 0;
 }
 
 /* Of a rule that isn't ours: as long as nothing has been taken out, the document is whole. */
@@ -854,41 +883,61 @@ void merge_write_sort(const struct merge *merge, size_t target, struct buffer *o
 }
 
 /* What `_spill` of an overflow document says. */
-static bool part_state(struct bytes document, const uint8_t **id, struct part *part)
+static bool part_state(const struct element *state, const uint8_t **id, struct part *part)
 {
-	struct element state, field;
-	int64_t position;
+	int64_t position = -1;
+	struct element field;
+	struct cursor cursor;
+	enum cursor_step step;
 
-	if (!document_find(document, STATE_FIELD, &state) || state.type != BSON_BYTE_DOCUMENT)
+	*id = NULL;
+	if (state->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, state->value))
 		return false;
-	if (!document_find(state.value, "g", &field) || !element_generation(&field, id))
-		return false;
-	if (!document_find(state.value, "p", &field) || !element_integer(&field, &position) ||
-	    position < 0)
-		return false;
-	part->position = (size_t)position;
-	if (document_find(state.value, "v", &field)) {
-		part->form = PART_VALUE;
-		part->type = field.type;
-		part->bytes = field.value;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
+		if ((element_is(&field, "g") && !element_generation(&field, id)) ||
+		    (element_is(&field, "p") && !element_integer(&field, &position)))
+			return false;
+		if (element_is(&field, "v")) {
+			part->form = PART_VALUE;
+			part->type = field.type;
+			part->bytes = field.value;
+		}
 	}
-	return true;
+	part->position = (size_t)position;
+	return step == CURSOR_END && *id && position >= 0;
+}
+
+/* A batch: its state and its elements. */
+static bool batch_read(const struct rule *rule, struct bytes document, struct element *state,
+		       struct element *elements)
+{
+	const struct bytes array = bytes_of(rule->overflow.array);
+	struct element field;
+	struct cursor cursor;
+	enum cursor_step step;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
+		if (bytes_equal(field.name, array))
+			*elements = field;
+		else if (element_is(&field, STATE_FIELD))
+			*state = field;
+	return step == CURSOR_END && elements->type == BSON_BYTE_ARRAY;
 }
 
 static bool part_read(const struct rule *rule, struct bytes document, const uint8_t **id,
 		      struct part *part)
 {
-	struct element array;
+	struct element state = {0}, elements = {0};
 
 	*part = (struct part){.form = PART_DOCUMENT, .bytes = document, .next = NONE};
-	if (!part_state(document, id, part))
-		return false;
 	if (rule->overflow.layout == RULE_ELEMENTS)
-		return true;
-	if (!document_find(document, rule->overflow.array, &array) || array.type != BSON_BYTE_ARRAY)
+		return document_find(document, STATE_FIELD, &state) && part_state(&state, id, part);
+	if (!batch_read(rule, document, &state, &elements) || !part_state(&state, id, part))
 		return false;
 	part->form = PART_ARRAY;
-	part->bytes = array.value;
+	part->bytes = elements.value;
 	return true;
 }
 
@@ -902,9 +951,10 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 
 	if (!part_read(rule, document, &id, &part))
 		return false;
-	if (!merge->slots || *slot_of(merge, id, target) == NONE)
+	at = generation_find(merge, id, target);
+	if (at == NONE)
 		return true;
-	generation = generation_at(merge, *slot_of(merge, id, target));
+	generation = generation_at(merge, at);
 	if (generation->asked != ASKED_BEFORE)
 		return true;
 	at = LIST_COUNT(merge->parts, struct part);

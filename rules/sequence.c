@@ -277,3 +277,18 @@ struct sequence *sequence_new(struct packet *request, const struct match *match)
 	sequence->match = *match;
 	return sequence;
 }
+
+struct sequence *sequence_new_plain_find(struct packet *request,
+					 const struct ruled_namespace *namespace)
+{
+	struct sequence *sequence = sequence_read_new();
+	struct match *match = &sequence->match;
+
+	sequence->request = packet_steal(request);
+	match->verdict = VERDICT_READ;
+	match->facts.answered = true;
+	match->namespace = namespace;
+	match->rule = "";
+	require(command_parse(sequence->request.message.body, &match->command));
+	return sequence;
+}

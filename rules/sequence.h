@@ -77,6 +77,9 @@ struct sequence {
 /* For the verdicts READ, WRITE, FIND_AND_MODIFY, BULK_WRITE, EXPLAIN, WATCH and REFUSE. Takes the
  * packet over; the namespace must outlive the sequence. */
 struct sequence *sequence_new(struct packet *request, const struct match *match);
+/* The same for a find of which plain_find was true, with the namespace it told. */
+struct sequence *sequence_new_plain_find(struct packet *request,
+					 const struct ruled_namespace *namespace);
 void sequence_free(struct sequence *sequence);
 /* What it holds, in bytes, roughly. */
 size_t sequence_memory(const struct sequence *sequence);

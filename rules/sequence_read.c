@@ -32,6 +32,7 @@ struct sequence_read {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct packet main;       /* the reply to the client's command */
 	struct bytes cursor;      /* its cursor document */
+	struct bytes batch;       /* and the documents in that */
 	int64_t cursor_id;        /* where the client goes on; 0: nowhere */
 	int64_t spent;            /* a remainder's that has said all; 0: none is open */
 	bool unwrapped;           /* documents came from a remainder */
@@ -213,22 +214,6 @@ static enum sequence_outcome refuse_document(struct sequence *sequence, enum mer
 			 "a document's state can't be read; run 'spillway verify'");
 }
 
-static bool batch_of(struct bytes cursor_document, struct element *batch)
-{
-	return (document_find(cursor_document, "firstBatch", batch) ||
-		document_find(cursor_document, "nextBatch", batch)) &&
-	       batch->type == BSON_BYTE_ARRAY;
-}
-
-/* Most batches are. */
-static bool is_untouched(const struct sequence *sequence, struct bytes cursor_document)
-{
-	struct element batch;
-
-	return batch_of(cursor_document, &batch) &&
-	       merge_untouched(sequence->match.namespace, batch.value);
-}
-
 static void open_merge(struct sequence_read *read)
 {
 	fetch_init(&read->fetch, read->sequence.match.namespace);
@@ -248,7 +233,7 @@ static enum merge_intake take_batch(struct sequence_read *read, size_t most)
 	bool last;
 
 	read->batch_count = 0;
-	if (!batch_of(read->cursor, &document) || !cursor_open(&cursor, document.value))
+	if (!read->batch.data || !cursor_open(&cursor, read->batch))
 		return MERGE_BROKEN;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
 		struct bytes image = document.value;
@@ -274,8 +259,7 @@ static void follow(struct sequence_read *read)
 	int64_t then;
 	bool last = false;
 
-	if (!read->unwrapped || !batch_of(read->cursor, &document) ||
-	    !cursor_open(&cursor, document.value))
+	if (!read->unwrapped || !cursor_open(&cursor, read->batch))
 		return;
 	while (!last && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
 		(void)!remainder_read(document.value, &image, &last, &then);
@@ -288,10 +272,7 @@ static void follow(struct sequence_read *read)
 /* The most bytes that a reply may have before the end of its batch. */
 static size_t batch_limit(const struct sequence_read *read)
 {
-	struct element batch;
-
-	require(batch_of(read->cursor, &batch));
-	return FRAME_MAX_LENGTH - (read->main.message.body.length - batch.value.length) - 256;
+	return FRAME_MAX_LENGTH - (read->main.message.body.length - read->batch.length) - 256;
 }
 
 static void write_batch(struct sequence_read *read, const struct element *field)
@@ -541,7 +522,7 @@ static void list_rest(struct sequence_read *read)
 	bool last;
 
 	read->rest.length = 0;
-	require(batch_of(read->cursor, &document) && cursor_open(&cursor, document.value));
+	require(cursor_open(&cursor, read->batch));
 	for (size_t i = 0; cursor_next(&cursor, &document) == CURSOR_ELEMENT; i++) {
 		struct bytes image = document.value;
 
@@ -604,15 +585,15 @@ static enum sequence_outcome take_rest(struct sequence *sequence,
 {
 	struct sequence_read *read = read_of(sequence);
 	struct reply_summary summary;
-	struct element id;
+	struct reply_cursor cursor;
 
 	if (input->reply->kind != PACKET_MESSAGE ||
 	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok) {
 		sequence_pass(sequence, input->reply);
 		return fail_with_output(sequence);
 	}
-	if (summary.cursor.length == 0 || !document_find(summary.cursor, "id", &id) ||
-	    !element_integer(&id, &read->cursor_id))
+	cursor = reply_read_cursor(summary.cursor);
+	if (!element_integer(&cursor.id, &read->cursor_id))
 		return refuse_document(sequence, MERGE_BROKEN);
 	return finish(sequence, input);
 }
@@ -707,17 +688,16 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 }
 
 /* A snapshot read's helpers read the same snapshot. */
-static void keep_snapshot(struct sequence_read *read)
+static void keep_snapshot(struct sequence_read *read, const struct element *time)
 {
 	struct buffer concern = {0};
-	struct element time;
 	size_t start;
 
-	if (!document_find(read->cursor, "atClusterTime", &time))
+	if (time->type == 0)
 		return;
 	start = writer_open(&concern);
 	writer_string(&concern, "level", "snapshot");
-	writer_element(&concern, &time);
+	writer_element(&concern, time);
 	writer_close(&concern, start);
 	read->fetch.read_concern = buffer_view(&concern); /* freed with the sequence */
 }
@@ -745,7 +725,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	enum error_code code;
 	const char *refusal;
 	size_t count, fitting;
-	struct element id;
+	struct reply_cursor cursor;
 
 	if (input->reply->kind != PACKET_MESSAGE ||
 	    !reply_summarise(input->reply->message.body, &summary))
@@ -765,12 +745,15 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return read_words_pass(sequence, input->reply);
 	if (!summary.ok || summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
-	if (!sequence->touched && !read->windows && !sequence->match.wrong &&
-	    is_untouched(sequence, summary.cursor))
+	cursor = reply_read_cursor(summary.cursor);
+	/* Most batches are untouched. */
+	if (!sequence->touched && !read->windows && !sequence->match.wrong && cursor.batch.data &&
+	    merge_untouched(sequence->match.namespace, cursor.batch))
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
 	read->cursor = summary.cursor;
-	if (!document_find(read->cursor, "id", &id) || !element_integer(&id, &read->cursor_id))
+	read->batch = cursor.batch;
+	if (!element_integer(&cursor.id, &read->cursor_id))
 		read->cursor_id = 0;
 	open_merge(read);
 	if (sequence->match.wrong)
@@ -784,7 +767,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return refuse_document(sequence, intake);
 	if (merge_clean(read->fetch.merge) && !read->unwrapped)
 		return sequence_pass(sequence, &read->main);
-	keep_snapshot(read);
+	keep_snapshot(read, &cursor.time);
 	count = merge_document_count(read->fetch.merge);
 	fitting = merge_fitting(read->fetch.merge, FRAME_MAX_LENGTH);
 	if (fitting < count && read->windows)
@@ -812,6 +795,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	struct reply_summary summary;
 	struct element document;
 	struct cursor cursor;
+	struct bytes batch;
 	enum merge_intake intake = MERGE_TAKEN;
 	bool found = false;
 
@@ -822,7 +806,8 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	}
 	read->again = must_realloc(read->again, (read->again_count + 1) * sizeof(*read->again));
 	read->again[read->again_count++] = packet_steal(input->reply);
-	if (!batch_of(summary.cursor, &document) || !cursor_open(&cursor, document.value))
+	batch = reply_read_cursor(summary.cursor).batch;
+	if (!batch.data || !cursor_open(&cursor, batch))
 		return refuse_document(sequence, MERGE_BROKEN);
 	while (!found && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
 		found = same_id(document.value, merge_document(merge, read->dead));

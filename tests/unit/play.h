@@ -92,7 +92,8 @@ static inline void play_request(struct play *play, struct made made, enum match_
 	packet = made_packet(frame);
 	match_packet(play->shop.cache, &packet, &match);
 	cr_assert_eq(match.verdict, verdict, "%s: %d: %s", made.body, match.verdict, match.message);
-	play->sequence = sequence_new(&packet, &match);
+	play->sequence = play->plain ? sequence_new_plain_find(&packet, play->plain)
+				     : sequence_new(&packet, &match);
 	play->sequence->next_request_id = PLAY_OURS;
 	packet_fini(&packet);
 	play_resume(play, NULL, false);

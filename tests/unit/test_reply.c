@@ -133,3 +133,48 @@ Test(reply, a_broken_reply_is_not_summed_up)
 	cr_assert_eq(prefixes_taken(body, sums_up), 0);
 	cr_assert_gt(changes_taken(body, sums_up), 0);
 }
+
+Test(reply, a_cursor_tells_its_batch_its_id_and_its_time)
+{
+	auto_buffer struct buffer body = {0};
+	const char *const names[] = {"firstBatch", "nextBatch"};
+	struct reply_cursor cursor;
+	int64_t id;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		size_t start;
+
+		body.length = 0;
+		start = writer_open(&body);
+		writer_array(&body, names[i], LITERAL("\5\0\0\0\0"));
+		writer_int64(&body, "id", 5);
+		writer_string(&body, "ns", "shop.books");
+		writer_int32(&body, "atClusterTime", 7);
+		writer_close(&body, start);
+		cursor = reply_read_cursor(buffer_view(&body));
+		assert_bytes(cursor.batch, LITERAL("\5\0\0\0\0"));
+		cr_assert(element_integer(&cursor.id, &id));
+		cr_assert_eq(id, 5);
+		cr_assert(element_is(&cursor.time, "atClusterTime"));
+	}
+}
+
+Test(reply, a_cursor_that_cannot_be_read_tells_nothing)
+{
+	auto_buffer struct buffer body = {0};
+	struct reply_cursor cursor = reply_read_cursor((struct bytes){0});
+	size_t start = writer_open(&body);
+
+	cr_assert_null(cursor.batch.data);
+	writer_int64(&body, "id", 5);
+	writer_document(&body, "firstBatch", LITERAL("\5\0\0\0\0"));
+	writer_close(&body, start);
+	cursor = reply_read_cursor(buffer_view(&body));
+	cr_assert_null(cursor.batch.data);
+	cr_assert_eq(cursor.id.type, BSON_BYTE_INT64);
+	cr_assert_eq(cursor.time.type, 0);
+	body.data[start + 4 + 4 + 8] = 0x55; /* the second element's type: there is none such */
+	cursor = reply_read_cursor(buffer_view(&body));
+	cr_assert_null(cursor.batch.data);
+	cr_assert_eq(cursor.id.type, 0);
+}
