@@ -168,20 +168,19 @@ static bool filter_names_own(const struct edit *edit)
 	return step == CURSOR_ELEMENT;
 }
 
-static bool own_occurs(struct bytes document, const struct ruled_namespace *namespace)
+static bool own_occurs(struct bytes document, const struct rule *rule)
 {
-	for (size_t i = 0; i < namespace->target_count; i++)
-		for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-			const char *name = own_field_name(namespace->targets[i].rule, field);
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
 
-			if (name && name_occurs(document, name))
-				return true;
-		}
+		if (name && name_occurs(document, name))
+			return true;
+	}
 	return false;
 }
 
 /* In $or, $nor or $expr, where it can't be left out of a write alone. */
-static bool joins_own(struct bytes filter, const struct ruled_namespace *namespace)
+static bool joins_own(struct bytes filter, const struct rule *rule)
 {
 	struct walk walk;
 	struct element conjunct;
@@ -191,18 +190,35 @@ static bool joins_own(struct bytes filter, const struct ruled_namespace *namespa
 	step = filter_first_conjunct(&walk, filter, &conjunct);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct))
 		if (bytes_begin_with(conjunct.name, "$") && element_document(&conjunct, &joint) &&
-		    own_occurs(joint, namespace))
+		    own_occurs(joint, rule))
 			return true;
 	return false;
+}
+
+/* The target's array has to be whole. */
+static bool is_concerned(const struct edit_write *write, const struct ruled_namespace *namespace,
+			 size_t target)
+{
+	struct ruled_namespace one = *namespace;
+	enum update_kind kind;
+
+	one.targets = &namespace->targets[target];
+	one.target_count = 1;
+	kind = kind_of(write, &one);
+	return kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
+	       (kind == UPDATE_REPLACE && write->counted) || filter_reads(write, &one) ||
+	       in_cut_image(write, namespace, &one);
 }
 
 const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	struct element id;
 
-	if (joins_own(write->filter.value, namespace))
-		return "a filter of a write that needs the array whole may not name the rule's "
-		       "flag, counters or reference inside $or, $nor or $expr";
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (joins_own(write->filter.value, namespace->targets[i].rule) &&
+		    is_concerned(write, namespace, i))
+			return "a filter of a write that needs the array whole may not name the "
+			       "rule's flag, counters or reference inside $or, $nor or $expr";
 	if (!filter_reads(write, namespace))
 		return NULL;
 	if (!reassemble_possible(namespace))
@@ -247,16 +263,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	*edit = (struct edit){.write = *write, .namespace = namespace, .all = true};
 	edit->concerned = must_calloc(namespace->target_count, sizeof(*edit->concerned));
 	for (size_t i = 0; i < namespace->target_count; i++) {
-		struct ruled_namespace one = *namespace;
-		enum update_kind kind;
-
-		one.targets = &namespace->targets[i];
-		one.target_count = 1;
-		kind = kind_of(write, &one);
-		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
-				     (kind == UPDATE_REPLACE && write->counted) ||
-				     filter_reads(write, &one) ||
-				     in_cut_image(write, namespace, &one);
+		edit->concerned[i] = is_concerned(write, namespace, i);
 		edit->all = edit->all && edit->concerned[i];
 	}
 	edit->pinned =

@@ -231,6 +231,23 @@ Test(edit, four_lost_rounds_are_a_write_conflict)
 	play_close(&play);
 }
 
+/* ---- a filter by fields that go with the fold ---- */
+
+#define SHOWN(q, u) "{'update': 'shown', 'updates': [{'q': " q ", 'u': " u "}], '$db': 'shop'}"
+
+Test(edit, the_flag_of_an_array_that_may_stay_away_may_be_named_anywhere)
+{
+	start(SHOWN("{'_id': 1, '$or': [{'wide': true}, {'n': 1}]}", EDIT));
+	play_expect_sent(&play, 0,
+			 SHOWN("{'$and': [{'_id': 1, '$or': [{'wide': true}, {'n': 1}]}, "
+			       "{'_spill.f': {'$exists': false}}]}",
+			       EDIT));
+	play_close(&play);
+	start(SHOWN("{'_id': 1, '$or': [{'long': true}, {'n': 1}]}", EDIT));
+	play_expect_error(&play, 115, "inside $or, $nor or $expr");
+	play_close(&play);
+}
+
 Test(edit, an_array_too_large_for_its_document_is_refused)
 {
 	static const char *const replies[] = {
