@@ -137,37 +137,6 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 
 /* ---- fields that go with the fold ---- */
 
-static bool is_own(struct bytes path, const struct rule *rule)
-{
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-		const char *name = own_field_name(rule, field);
-
-		if (name && path_relate(path, name) != PATH_APART)
-			return true;
-	}
-	return false;
-}
-
-bool edit_is_own(const struct edit *edit, struct bytes path)
-{
-	for (size_t i = 0; i < edit->namespace->target_count; i++)
-		if (edit->concerned[i] && is_own(path, edit->namespace->targets[i].rule))
-			return true;
-	return false;
-}
-
-static bool filter_names_own(const struct edit *edit)
-{
-	struct walk walk;
-	struct element conjunct;
-	enum cursor_step step;
-
-	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
-	while (step == CURSOR_ELEMENT && !edit_is_own(edit, conjunct.name))
-		step = filter_next_conjunct(&walk, &conjunct);
-	return step == CURSOR_ELEMENT;
-}
-
 static bool own_occurs(struct bytes document, const struct rule *rule)
 {
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
@@ -269,7 +238,6 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	edit->pinned =
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
-	edit->names_own = filter_names_own(edit);
 	edit->raises = filter_has_expression(write->filter.value);
 	edit->sets = !edit->reads && !cuts_image(write, namespace) &&
 		     may_change_nothing(write, namespace);
