@@ -106,13 +106,17 @@ bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *n
 		filter_reads(write, namespace) || cuts_image(write, namespace));
 }
 
-/* Some path has a `$` of its own: what it stands for is told by the filter's conditions on arrays.
- */
-static bool is_positional(const struct element *update)
+/* Some path of the update has a `$` of its own, or one of the image ends in it: what it stands for
+ * is told by the filter's conditions on arrays. */
+static bool is_positional(const struct edit_write *write)
 {
+	const struct element *update = &write->update, *fields = &write->fields;
 	struct changes changes;
 	struct change change;
 
+	if (fields->type == BSON_BYTE_DOCUMENT &&
+	    memmem(fields->value.data, fields->value.length, ".$", sizeof(".$")))
+		return true;
 	if (update->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, update->value))
 		return false;
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
@@ -243,7 +247,7 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 		     may_change_nothing(write, namespace);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
-		      !is_positional(&write->update) && !cuts_image(write, namespace) &&
+		      !is_positional(write) && !cuts_image(write, namespace) &&
 		      reads_alone(write, namespace);
 	find_membership(edit);
 }

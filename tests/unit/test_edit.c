@@ -805,6 +805,20 @@ Test(edit, find_and_modify_folds_back_and_answers_with_its_image)
 	play_close(&play);
 }
 
+/* A check-and-set would leave out the condition that says where the image is cut. */
+Test(edit, an_image_cut_at_the_matched_place_needs_the_array_whole)
+{
+	play_command(&play,
+		     "{'findAndModify': 'books', 'query': {'_id': 1, 'f': 4}, 'remove': true, "
+		     "'fields': {'notes.$': 1}, '$db': 'shop'}",
+		     VERDICT_FIND_AND_MODIFY);
+	play_reply(&play, IMAGE("0", "null"));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND("{'_id': 1, '_spill': " STATE ", '0': 5}")); /* it matches */
+	play_expect_helper(&play, FETCH(NEAREST));
+	play_close(&play);
+}
+
 Test(edit, find_and_modify_finds_the_first_of_its_sort)
 {
 	play_command(&play, MODIFY("{'x': 1}", ", 'sort': {'x': -1}"), VERDICT_FIND_AND_MODIFY);
