@@ -32,14 +32,24 @@ bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *w
 	return true;
 }
 
+/* mongod takes null for nothing. */
+static struct element field_of(const struct command *command, enum command_field field)
+{
+	struct element element = command->fields[field];
+
+	if (element.type == BSON_BYTE_NULL || element.type == BSON_BYTE_UNDEFINED)
+		element = (struct element){0};
+	return element;
+}
+
 struct edit_write edit_of_command(const struct command *command)
 {
 	static const uint8_t empty[] = {5, 0, 0, 0, 0};
-	struct edit_write write = {.filter = command->fields[FIELD_QUERY],
-				   .collation = command->fields[FIELD_COLLATION],
+	struct edit_write write = {.filter = field_of(command, FIELD_QUERY),
+				   .collation = field_of(command, FIELD_COLLATION),
 				   .hint = command->fields[FIELD_HINT],
-				   .sort = command->fields[FIELD_SORT],
-				   .fields = command->fields[FIELD_FIELDS],
+				   .sort = field_of(command, FIELD_SORT),
+				   .fields = field_of(command, FIELD_FIELDS),
 				   .upsert = element_truth(&command->fields[FIELD_UPSERT])};
 
 	if (!element_truth(&command->fields[FIELD_REMOVE]))
@@ -183,9 +193,26 @@ static bool is_concerned(const struct edit_write *write, const struct ruled_name
 	       in_cut_image(write, namespace, &one);
 }
 
+/* mongod goes by the first, where the filter holds nothing else. */
+static bool names_id_twice(struct bytes filter)
+{
+	struct cursor cursor;
+	struct element element;
+	size_t count = 0;
+
+	if (!cursor_open(&cursor, filter))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		count += element_is(&element, "_id");
+	return count > 1;
+}
+
 const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	struct element id;
+
+	if (names_id_twice(write->filter.value))
+		return "a filter of a write that needs the array whole may not name _id twice";
 
 	for (size_t i = 0; i < namespace->target_count; i++)
 		if (joins_own(write->filter.value, namespace->targets[i].rule) &&

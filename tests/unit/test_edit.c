@@ -231,6 +231,13 @@ Test(edit, four_lost_rounds_are_a_write_conflict)
 	play_close(&play);
 }
 
+Test(edit, a_filter_with_two_ids_is_refused)
+{
+	start(UPDATE(STATEMENT("{'_id': 1, '_id': 2}", ""), ""));
+	play_expect_error(&play, 115, "may not name _id twice");
+	play_close(&play);
+}
+
 /* ---- a filter by fields that go with the fold ---- */
 
 #define SHOWN(q, u) "{'update': 'shown', 'updates': [{'q': " q ", 'u': " u "}], '$db': 'shop'}"
@@ -802,6 +809,14 @@ Test(edit, find_and_modify_folds_back_and_answers_with_its_image)
 	play_reply(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
 	play_expect_answer(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
 	expect_note(MOVER_EDITED);
+	play_close(&play);
+}
+
+Test(edit, a_query_of_null_is_none)
+{
+	play_command(&play, MODIFY("null", ", 'sort': null, 'collation': null, 'fields': null"),
+		     VERDICT_FIND_AND_MODIFY);
+	play_expect_helper(&play, FIND("{}", ", 'limit': 1", NEAREST));
 	play_close(&play);
 }
 
