@@ -37,6 +37,7 @@ void edit_fini(struct edit *edit)
 	buffer_fini(&edit->ids);
 	buffer_fini(&edit->kept);
 	buffer_fini(&edit->empty);
+	buffer_fini(&edit->bare);
 	buffer_fini(&edit->filter);
 	buffer_fini(&edit->whole);
 	packet_fini(&edit->reply);
@@ -46,8 +47,9 @@ void edit_fini(struct edit *edit)
 
 size_t edit_memory(const struct edit *edit)
 {
-	return edit->ids.capacity + edit->kept.capacity + edit->filter.capacity +
-	       edit->reply.raw.capacity + (edit->fetching ? edit->fetch.kept_bytes : 0);
+	return edit->ids.capacity + edit->kept.capacity + edit->bare.capacity +
+	       edit->filter.capacity + edit->reply.raw.capacity +
+	       (edit->fetching ? edit->fetch.kept_bytes : 0);
 }
 
 struct bytes edit_cause(const struct edit *edit)
@@ -169,6 +171,7 @@ static enum edit_outcome search(struct edit *edit, struct sequence *sequence,
 	edit->step = STEP_SEARCH;
 	edit->none = edit->listed = false;
 	edit->ids.length = edit->next = 0; /* of a list that broke off nothing stays */
+	edit->bare.length = 0;
 	return edit_send_search(edit, sequence, input);
 }
 
@@ -177,7 +180,6 @@ static enum edit_outcome look(struct edit *edit, struct sequence *sequence,
 {
 	if (out_of_time(edit, sequence, input))
 		return EDIT_REFUSED;
-	edit->bare = false;
 	if (edit->id.type == 0)
 		return search(edit, sequence, input);
 	edit->step = STEP_LOOK;
@@ -323,7 +325,8 @@ static enum edit_outcome next_document(struct edit *edit)
 	left.length = (size_t)load_int32(left.data);
 	edit->next += left.length;
 	edit->rounds = edit->listed ? 0 : edit->rounds;
-	edit->upsert = edit->none = edit->bare = false;
+	edit->upsert = edit->none = false;
+	edit->bare.length = 0;
 	require(cursor_open(&cursor, left) && cursor_next(&cursor, &element) == CURSOR_ELEMENT);
 	edit->id = element;
 	return write_now(edit);
@@ -717,7 +720,7 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	if (summary.n == 0)
 		return pause_before_look(edit, sequence);
 	edit->folded = true;
-	edit->bare = edit->names_own;
+	edit_write_bare(edit);
 	edit->upsert = false;
 	return write_now(edit);
 }

@@ -63,6 +63,9 @@ struct edit {
 	struct buffer kept;           /* E1's document */
 	struct buffer empty;          /* the same, as a merge takes it */
 	struct fetch fetch;
+	struct buffer bare;    /* behind a fold of the document at work: the client's filter less
+				  what it says of fields that went with it, which has been answered.
+				  Empty: none did */
 	struct buffer filter;  /* EDIT_WRITE */
 	struct buffer whole;   /* {u}: the update with what resets states */
 	struct element update; /* EDIT_WRITE: instead of the client's; type 0: the client's */
@@ -72,25 +75,22 @@ struct edit {
 	enum error_code code;  /* EDIT_REFUSED */
 	int step;
 	int rounds;
-	bool all;       /* every target is concerned */
-	bool reads;     /* the filter, sort or hint reads one of them */
-	bool names_own; /* and some field of the rule's beside it */
-	bool raises;    /* a document may make the filter fail: the ones before it count */
-	bool settles;   /* mongod can judge the filter in a pipeline */
-	bool swaps;     /* exact check-and-set is possible: the update only appends, and what the
-			   filter reads of arrays stands by itself */
-	bool sets;   /* arrays as a whole, and reads none: right as it is where the one that stands
-			has another length */
-	bool pinned; /* the client's filter names the document */
-	bool listed; /* there are many documents, and `ids` has them */
-	bool asks;   /* the first write, in a transaction, only asks for mongod's answer */
-	bool none;   /* nothing matches: the write is sent to be answered */
+	bool all;     /* every target is concerned */
+	bool reads;   /* the filter, sort or hint reads one of them */
+	bool raises;  /* a document may make the filter fail: the ones before it count */
+	bool settles; /* mongod can judge the filter in a pipeline */
+	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
+			 filter reads of arrays stands by itself */
+	bool sets;    /* arrays as a whole, and reads none: right as it is where the one that stands
+			 has another length */
+	bool pinned;  /* the client's filter names the document */
+	bool listed;  /* there are many documents, and `ids` has them */
+	bool asks;    /* the first write, in a transaction, only asks for mongod's answer */
+	bool none;    /* nothing matches: the write is sent to be answered */
 	bool fetching;
 	bool upsert;  /* EDIT_WRITE */
 	bool more;    /* EDIT_DONE: of many documents, others follow */
 	bool folded;  /* some document's array was folded back */
-	bool bare;    /* that of the document at work: the rule's fields have gone with it, and what
-			 the filter says of them has been answered */
 	bool swapped; /* the last write was a check-and-set */
 };
 
@@ -127,8 +127,8 @@ enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);
 /* `_id` can be named exactly under the write's collation. */
 bool edit_can_pin(const struct edit *edit, const struct element *id);
-/* The path is related to a field that goes with the fold. */
-bool edit_is_own(const struct edit *edit, struct bytes path);
+/* edit->bare, when what was read has been folded back. */
+void edit_write_bare(struct edit *edit);
 /* What was read of an array's state; false where it has none. */
 must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
 

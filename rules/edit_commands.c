@@ -116,24 +116,59 @@ static void add_always(struct conjunction *open)
 	writer_close(open->out, writer_open_document(open->out, next_name(open, name)));
 }
 
-/* Without what it says of fields that went with the fold. */
-static void add_bare_filter(const struct edit *edit, struct conjunction *open)
+/* The client's filter, or what is left of it behind a fold. */
+static struct bytes filter_left(const struct edit *edit)
 {
-	struct walk walk;
+	return edit->bare.length > 0 ? buffer_view(&edit->bare) : edit->write.filter.value;
+}
+
+/* The path is, or leads into, a field of the rule's that the fold takes away or sets back. */
+static bool goes_with_fold(struct bytes path, const struct rule *rule, const struct element *state)
+{
+	struct element value;
+
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		if (name && path_relate(path, name) != PATH_APART &&
+		    own_field_end(rule, field, state, &value) != OWN_FIELD_STAYS)
+			return true;
+	}
+	return false;
+}
+
+static bool went_with_fold(const struct edit *edit, struct bytes path)
+{
+	struct element state;
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && edit_state_of(edit, i, &state) &&
+		    goes_with_fold(path, edit->namespace->targets[i].rule, &state))
+			return true;
+	return false;
+}
+
+void edit_write_bare(struct edit *edit)
+{
+	auto_buffer struct buffer left = {0};
+	size_t document = writer_open(&left);
 	struct element conjunct;
 	enum cursor_step step;
-	char name[12];
+	struct walk walk;
+	bool less = false;
 
-	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
+	step = filter_first_conjunct(&walk, filter_left(edit), &conjunct);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct)) {
-		size_t document;
-
-		if (edit_is_own(edit, conjunct.name))
-			continue;
-		document = writer_open_document(open->out, next_name(open, name));
-		writer_element(open->out, &conjunct);
-		writer_close(open->out, document);
+		if (went_with_fold(edit, conjunct.name))
+			less = true;
+		else
+			writer_element(&left, &conjunct);
 	}
+	writer_close(&left, document);
+	if (!less)
+		return;
+	edit->bare.length = 0;
+	buffer_append(&edit->bare, left.data, left.length);
 }
 
 void edit_write_filter(struct edit *edit)
@@ -142,10 +177,9 @@ void edit_write_filter(struct edit *edit)
 
 	edit->filter.length = 0;
 	open = open_conjunction(&edit->filter, NULL);
-	if (edit->bare && !edit->none)
-		add_bare_filter(edit, &open);
-	else
-		add_filter(&open, edit->write.filter.value);
+	/* What is inserted has all that the filter says. */
+	add_filter(&open,
+		   edit->none || edit->upsert ? edit->write.filter.value : filter_left(edit));
 	if (edit->none && !edit->upsert)
 		add_never(&open);
 	else if (!edit->pinned && !edit->none)
@@ -156,8 +190,7 @@ void edit_write_filter(struct edit *edit)
 
 static void add_rest(const struct edit *edit, struct conjunction *open, enum filter_rest wanted)
 {
-	filter_split_write(open->out, &open->place, edit->write.filter.value, edit->namespace,
-			   wanted);
+	filter_split_write(open->out, &open->place, filter_left(edit), edit->namespace, wanted);
 }
 
 /* The same generation, and as much of it linked: S.g and S.n. */
@@ -223,7 +256,7 @@ void edit_write_probed(struct edit *edit)
 
 	edit->filter.length = 0;
 	open = open_conjunction(&edit->filter, NULL);
-	add_filter(&open, edit->write.filter.value);
+	add_filter(&open, filter_left(edit));
 	add_pin(edit, &open);
 	unchanged = writer_open_document(open.out, next_name(&open, name));
 	write_state(edit, open.out, rule);
@@ -270,7 +303,7 @@ void edit_write_whole(struct edit *edit)
 
 	edit->filter.length = 0;
 	open = open_conjunction(&edit->filter, NULL);
-	add_filter(&open, edit->write.filter.value);
+	add_filter(&open, filter_left(edit));
 	add_pin(edit, &open);
 	unchanged = writer_open_document(open.out, next_name(&open, name));
 	require(document_find(buffer_view(&edit->kept), writer_index(name, edit->target), &length));
@@ -295,7 +328,7 @@ static void add_filter_or_state(const struct edit *edit, struct conjunction *ope
 	size_t either = writer_open_document(open->out, next_name(open, name)), place = 0;
 	size_t list = writer_open_array(open->out, "$or"), branch;
 
-	writer_document(open->out, writer_index(name, place++), edit->write.filter.value);
+	writer_document(open->out, writer_index(name, place++), filter_left(edit));
 	for (size_t i = 0; i < (edit->all ? 1 : edit->namespace->target_count); i++) {
 		if (!edit->concerned[i])
 			continue;
@@ -315,7 +348,7 @@ static void add_filter_or_state(const struct edit *edit, struct conjunction *ope
 static void add_candidates(const struct edit *edit, struct conjunction *open)
 {
 	if (!edit->reads || edit->membership.known) {
-		add_filter(open, edit->write.filter.value);
+		add_filter(open, filter_left(edit));
 		return;
 	}
 	add_rest(edit, open, FILTER_REST_ALL);
@@ -451,7 +484,7 @@ static void write_match(const struct edit *edit, struct buffer *out, size_t *pla
 		add_rest(edit, &open, FILTER_REST_ALL);
 	} else if (edit->raises) {
 		/* mongod judges many documents here before it needs the second */
-		add_rest(edit, &open, filter_rest_before_expression(edit->write.filter.value));
+		add_rest(edit, &open, filter_rest_before_expression(filter_left(edit)));
 		add_always(&open);
 	} else {
 		add_candidates(edit, &open);
@@ -501,7 +534,7 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	reassemble_write_stages(out, &place, edit->namespace,
 				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
 				pinned || edit->pinned);
-	filter_write_match(out, &place, edit->write.filter.value, FILTER_AT_START);
+	filter_write_match(out, &place, filter_left(edit), FILTER_AT_START);
 	if (!pinned)
 		write_sort(edit, out, &place, false);
 	if (!pinned && !edit->write.many)

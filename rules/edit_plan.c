@@ -32,14 +32,24 @@ bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *w
 	return true;
 }
 
+/* mongod takes null for nothing. */
+static struct element field_of(const struct command *command, enum command_field field)
+{
+	struct element element = command->fields[field];
+
+	if (element.type == BSON_BYTE_NULL || element.type == BSON_BYTE_UNDEFINED)
+		element = (struct element){0};
+	return element;
+}
+
 struct edit_write edit_of_command(const struct command *command)
 {
 	static const uint8_t empty[] = {5, 0, 0, 0, 0};
-	struct edit_write write = {.filter = command->fields[FIELD_QUERY],
-				   .collation = command->fields[FIELD_COLLATION],
+	struct edit_write write = {.filter = field_of(command, FIELD_QUERY),
+				   .collation = field_of(command, FIELD_COLLATION),
 				   .hint = command->fields[FIELD_HINT],
-				   .sort = command->fields[FIELD_SORT],
-				   .fields = command->fields[FIELD_FIELDS],
+				   .sort = field_of(command, FIELD_SORT),
+				   .fields = field_of(command, FIELD_FIELDS),
 				   .upsert = element_truth(&command->fields[FIELD_UPSERT])};
 
 	if (!element_truth(&command->fields[FIELD_REMOVE]))
@@ -106,13 +116,17 @@ bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *n
 		filter_reads(write, namespace) || cuts_image(write, namespace));
 }
 
-/* Some path has a `$` of its own: what it stands for is told by the filter's conditions on arrays.
- */
-static bool is_positional(const struct element *update)
+/* Some path of the update has a `$` of its own, or one of the image ends in it: what it stands for
+ * is told by the filter's conditions on arrays. */
+static bool is_positional(const struct edit_write *write)
 {
+	const struct element *update = &write->update, *fields = &write->fields;
 	struct changes changes;
 	struct change change;
 
+	if (fields->type == BSON_BYTE_DOCUMENT &&
+	    memmem(fields->value.data, fields->value.length, ".$", sizeof(".$")))
+		return true;
 	if (update->type != BSON_BYTE_DOCUMENT || !changes_open(&changes, update->value))
 		return false;
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
@@ -137,51 +151,19 @@ static bool reads_alone(const struct edit_write *write, const struct ruled_names
 
 /* ---- fields that go with the fold ---- */
 
-static bool is_own(struct bytes path, const struct rule *rule)
+static bool own_occurs(struct bytes document, const struct rule *rule)
 {
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 
-		if (name && path_relate(path, name) != PATH_APART)
+		if (name && name_occurs(document, name))
 			return true;
 	}
 	return false;
 }
 
-bool edit_is_own(const struct edit *edit, struct bytes path)
-{
-	for (size_t i = 0; i < edit->namespace->target_count; i++)
-		if (edit->concerned[i] && is_own(path, edit->namespace->targets[i].rule))
-			return true;
-	return false;
-}
-
-static bool filter_names_own(const struct edit *edit)
-{
-	struct walk walk;
-	struct element conjunct;
-	enum cursor_step step;
-
-	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
-	while (step == CURSOR_ELEMENT && !edit_is_own(edit, conjunct.name))
-		step = filter_next_conjunct(&walk, &conjunct);
-	return step == CURSOR_ELEMENT;
-}
-
-static bool own_occurs(struct bytes document, const struct ruled_namespace *namespace)
-{
-	for (size_t i = 0; i < namespace->target_count; i++)
-		for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-			const char *name = own_field_name(namespace->targets[i].rule, field);
-
-			if (name && name_occurs(document, name))
-				return true;
-		}
-	return false;
-}
-
 /* In $or, $nor or $expr, where it can't be left out of a write alone. */
-static bool joins_own(struct bytes filter, const struct ruled_namespace *namespace)
+static bool joins_own(struct bytes filter, const struct rule *rule)
 {
 	struct walk walk;
 	struct element conjunct;
@@ -191,18 +173,52 @@ static bool joins_own(struct bytes filter, const struct ruled_namespace *namespa
 	step = filter_first_conjunct(&walk, filter, &conjunct);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct))
 		if (bytes_begin_with(conjunct.name, "$") && element_document(&conjunct, &joint) &&
-		    own_occurs(joint, namespace))
+		    own_occurs(joint, rule))
 			return true;
 	return false;
+}
+
+/* The target's array has to be whole. */
+static bool is_concerned(const struct edit_write *write, const struct ruled_namespace *namespace,
+			 size_t target)
+{
+	struct ruled_namespace one = *namespace;
+	enum update_kind kind;
+
+	one.targets = &namespace->targets[target];
+	one.target_count = 1;
+	kind = kind_of(write, &one);
+	return kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
+	       (kind == UPDATE_REPLACE && write->counted) || filter_reads(write, &one) ||
+	       in_cut_image(write, namespace, &one);
+}
+
+/* mongod goes by the first, where the filter holds nothing else. */
+static bool names_id_twice(struct bytes filter)
+{
+	struct cursor cursor;
+	struct element element;
+	size_t count = 0;
+
+	if (!cursor_open(&cursor, filter))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		count += element_is(&element, "_id");
+	return count > 1;
 }
 
 const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	struct element id;
 
-	if (joins_own(write->filter.value, namespace))
-		return "a filter of a write that needs the array whole may not name the rule's "
-		       "flag, counters or reference inside $or, $nor or $expr";
+	if (names_id_twice(write->filter.value))
+		return "a filter of a write that needs the array whole may not name _id twice";
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (joins_own(write->filter.value, namespace->targets[i].rule) &&
+		    is_concerned(write, namespace, i))
+			return "a filter of a write that needs the array whole may not name the "
+			       "rule's flag, counters or reference inside $or, $nor or $expr";
 	if (!filter_reads(write, namespace))
 		return NULL;
 	if (!reassemble_possible(namespace))
@@ -247,28 +263,18 @@ void edit_init(struct edit *edit, const struct edit_write *write,
 	*edit = (struct edit){.write = *write, .namespace = namespace, .all = true};
 	edit->concerned = must_calloc(namespace->target_count, sizeof(*edit->concerned));
 	for (size_t i = 0; i < namespace->target_count; i++) {
-		struct ruled_namespace one = *namespace;
-		enum update_kind kind;
-
-		one.targets = &namespace->targets[i];
-		one.target_count = 1;
-		kind = kind_of(write, &one);
-		edit->concerned[i] = kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
-				     (kind == UPDATE_REPLACE && write->counted) ||
-				     filter_reads(write, &one) ||
-				     in_cut_image(write, namespace, &one);
+		edit->concerned[i] = is_concerned(write, namespace, i);
 		edit->all = edit->all && edit->concerned[i];
 	}
 	edit->pinned =
 		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
 	edit->reads = filter_reads(write, namespace);
-	edit->names_own = filter_names_own(edit);
 	edit->raises = filter_has_expression(write->filter.value);
 	edit->sets = !edit->reads && !cuts_image(write, namespace) &&
 		     may_change_nothing(write, namespace);
 	edit->settles = filter_fits_pipeline(write->filter.value);
 	edit->swaps = edit->reads && edit->settles && kind_of(write, namespace) == UPDATE_PLAIN &&
-		      !is_positional(&write->update) && !cuts_image(write, namespace) &&
+		      !is_positional(write) && !cuts_image(write, namespace) &&
 		      reads_alone(write, namespace);
 	find_membership(edit);
 }

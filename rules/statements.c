@@ -1,6 +1,8 @@
 /* The statements of a write command, and what each one is. */
 #include "rules/statements.h"
 
+#include "protocol/writer.h"
+
 static const char *sequence_name(enum command_field field)
 {
 	switch (field) {
@@ -43,6 +45,7 @@ must_check bool statements_next(struct statements *statements, struct bytes *sta
 				bool *broken)
 {
 	struct element element;
+	char name[12];
 
 	*broken = false;
 	if (statements->in_sequence)
@@ -51,7 +54,9 @@ must_check bool statements_next(struct statements *statements, struct bytes *sta
 	case CURSOR_END:
 		return false;
 	case CURSOR_ELEMENT:
-		if (element.type == BSON_BYTE_DOCUMENT) {
+		/* mongod takes an array's elements by their names here, and refuses others. */
+		if (element.type == BSON_BYTE_DOCUMENT &&
+		    element_is(&element, writer_index(name, statements->next++))) {
 			*statement = element.value;
 			return true;
 		}

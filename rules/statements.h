@@ -13,6 +13,7 @@ struct statements {
 	size_t sequence;        /* its number */
 	struct bytes documents; /* in_sequence: one behind the other */
 	struct cursor cursor;   /* else */
+	size_t next;            /* else: the number that the next one has to have for a name */
 };
 
 /* `field`: FIELD_DOCUMENTS, FIELD_UPDATES or FIELD_DELETES; a bulkWrite's FIELD_OPS or

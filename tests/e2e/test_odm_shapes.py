@@ -209,6 +209,10 @@ SEVERAL_ARRAYS = {
         modify({"$set": {"n": 1}}, fields=CUT), modify({"$set": {"n": 2}}, fields={**CUT, "kept.more": 1}, new=True),
         modify({"$set": {"n": 3}}, fields={"kept": 1, "size": {"$size": "$list"}, "_id": 0}),
         {"findAndModify": "books", "query": ONE, "remove": True, "fields": {**CUT, "kept.more": 1}}]),
+    "an image cut where another array matched": ([book(notes=parts(*SEVEN))], [
+        modify({"$set": {"n": 1}}, {"_id": 1, "list": 6}, fields={"notes.$": 1}),
+        modify({"$push": {"list": 8}}, {"list": {"$gt": 4}}, fields={"notes.$": 1, "_id": 0}, sort={"n": 1}),
+        {"findAndModify": "books", "query": {"_id": 1, "kept.list._id": 7}, "remove": True, "fields": {"notes.$": 1}}]),
     "$setOnInsert of what is in one": (IN_ONE_PARENT, [
         update({"$setOnInsert": {"list.$[].$[]": 1}}), update({"$setOnInsert": {"kept.list.3.text.$[]": 1}})]),
 }

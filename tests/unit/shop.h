@@ -9,7 +9,8 @@
 #include "rules/config.h"
 
 /* shop.books and shop.marked have one rule (the latter a flag with an `otherwise`), shop.pairs two
- * (one overflow in another database), tenant_*.posts a pattern. */
+ * (one overflow in another database), shop.shown two that show their flags, tenant_*.posts a
+ * pattern. */
 #define SHOP_RULES \
 	"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n" \
 	"rules:\n" \
@@ -36,6 +37,20 @@
 	"    threshold: 2\n" \
 	"    flag: { field: has_extras, value: 'yes', otherwise: 'no' }\n" \
 	"    overflow: { collection: marked_more, link: book, array: more }\n" \
+	"  - name: long\n" \
+	"    namespace: shop.shown\n" \
+	"    array: f\n" \
+	"    threshold: 2\n" \
+	"    flag: { field: long, value: true }\n" \
+	"    expose: [flag]\n" \
+	"    overflow: { collection: shown_more, link: of, array: more }\n" \
+	"  - name: wide\n" \
+	"    namespace: shop.shown\n" \
+	"    array: g\n" \
+	"    threshold: 2\n" \
+	"    flag: { field: wide, value: true }\n" \
+	"    expose: [flag]\n" \
+	"    overflow: { collection: shown_wide, link: of, array: more }\n" \
 	"  - name: posts\n" \
 	"    namespace: tenant_*.posts\n" \
 	"    array: likes\n" \

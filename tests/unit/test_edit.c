@@ -231,6 +231,77 @@ Test(edit, four_lost_rounds_are_a_write_conflict)
 	play_close(&play);
 }
 
+Test(edit, a_filter_with_two_ids_is_refused)
+{
+	start(UPDATE(STATEMENT("{'_id': 1, '_id': 2}", ""), ""));
+	play_expect_error(&play, 115, "may not name _id twice");
+	play_close(&play);
+}
+
+/* ---- a filter by fields that go with the fold ---- */
+
+#define SHOWN(q, u) "{'update': 'shown', 'updates': [{'q': " q ", 'u': " u "}], '$db': 'shop'}"
+#define LONG_OR_WIDE "{'_id': 1, 'long': true, 'wide': true}"
+#define BOTH_EDIT "{'$set': {'f.0': 9, 'g.0': 9}}"
+#define SHOWN_E1(q) \
+	"{'find': 'shown', 'filter': " LOOK(q) ", 'projection': {'_id': 1, '_spill': 1}, " \
+					       "'limit': 1, '$db': 'shop', " NEAREST "}"
+#define BORN "{'_id': 1, '_spill': {'f': {'g': " G2 ", 'h': 2, 'n': 0}}}"
+
+/* E1 finds array `f` alone spilled; it goes back. */
+static void fold_shown(void)
+{
+	play_expect_helper(&play, SHOWN_E1(LONG_OR_WIDE));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, "{'cursor': {'firstBatch': [{'of': 1, '_spill': {'g': " G1
+			  ", 'p': 0, 'i': 1}, 'more': [3, 4, 5]}], 'id': {'$numberLong': '0'}, "
+			  "'ns': 'shop.shown_more'}, 'ok': 1.0}");
+	play_reply(&play, RESULT(1));
+}
+
+Test(edit, what_is_said_of_a_flag_that_went_with_the_fold_is_left_out)
+{
+	start(SHOWN(LONG_OR_WIDE, BOTH_EDIT));
+	play_reply(&play, RESULT(0));
+	fold_shown();
+	/* the other array had no state: its flag has not changed */
+	play_expect_sent(&play, 0, SHOWN(GUARDED("{'_id': 1, 'wide': true}"), BOTH_EDIT));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(1));
+	play_close(&play);
+}
+
+Test(edit, it_stays_left_out_where_another_mover_came_behind_the_fold)
+{
+	start(SHOWN(LONG_OR_WIDE, BOTH_EDIT));
+	play_reply(&play, RESULT(0));
+	fold_shown();
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, SHOWN_E1("{'_id': 1, 'wide': true}"));
+	play_reply(&play, FOUND(BORN));
+	play_expect_helper(&play,
+			   "{'update': 'shown', 'updates': [{'q': {'_id': 1, '_spill': "
+			   "{'$eq': {'f': {'g': " G2 ", 'h': 2, 'n': 0}}}}, 'u': {'$push': "
+			   "{'f': {'$each': [], '$position': 2}}, '$unset': {'_spill': 1}}}], "
+			   "'$db': 'shop'}");
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, SHOWN(GUARDED("{'_id': 1, 'wide': true}"), BOTH_EDIT));
+	play_close(&play);
+}
+
+Test(edit, the_flag_of_an_array_that_may_stay_away_may_be_named_anywhere)
+{
+	start(SHOWN("{'_id': 1, '$or': [{'wide': true}, {'n': 1}]}", EDIT));
+	play_expect_sent(&play, 0,
+			 SHOWN("{'$and': [{'_id': 1, '$or': [{'wide': true}, {'n': 1}]}, "
+			       "{'_spill.f': {'$exists': false}}]}",
+			       EDIT));
+	play_close(&play);
+	start(SHOWN("{'_id': 1, '$or': [{'long': true}, {'n': 1}]}", EDIT));
+	play_expect_error(&play, 115, "inside $or, $nor or $expr");
+	play_close(&play);
+}
+
 Test(edit, an_array_too_large_for_its_document_is_refused)
 {
 	static const char *const replies[] = {
@@ -738,6 +809,28 @@ Test(edit, find_and_modify_folds_back_and_answers_with_its_image)
 	play_reply(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
 	play_expect_answer(&play, IMAGE("1", "{'_id': 1, 'f': [1, 2, 3, 4, 5]}"));
 	expect_note(MOVER_EDITED);
+	play_close(&play);
+}
+
+Test(edit, a_query_of_null_is_none)
+{
+	play_command(&play, MODIFY("null", ", 'sort': null, 'collation': null, 'fields': null"),
+		     VERDICT_FIND_AND_MODIFY);
+	play_expect_helper(&play, FIND("{}", ", 'limit': 1", NEAREST));
+	play_close(&play);
+}
+
+/* A check-and-set would leave out the condition that says where the image is cut. */
+Test(edit, an_image_cut_at_the_matched_place_needs_the_array_whole)
+{
+	play_command(&play,
+		     "{'findAndModify': 'books', 'query': {'_id': 1, 'f': 4}, 'remove': true, "
+		     "'fields': {'notes.$': 1}, '$db': 'shop'}",
+		     VERDICT_FIND_AND_MODIFY);
+	play_reply(&play, IMAGE("0", "null"));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND("{'_id': 1, '_spill': " STATE ", '0': 5}")); /* it matches */
+	play_expect_helper(&play, FETCH(NEAREST));
 	play_close(&play);
 }
 

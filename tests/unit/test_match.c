@@ -665,6 +665,29 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 	close_shop();
 }
 
+/* As mongod does; a command that is sent on in parts would hide it. */
+Test(match, statements_under_other_names_than_their_numbers_are_refused)
+{
+	struct buffer frame = made_frame(
+		&(struct made){.body = "{'update': 'books', 'updates': [{'q': {'_id': 1}, 'u': "
+				       "{'$pop': {'f': 1}}}], '$db': 'shop'}"});
+	uint8_t *first = memmem(frame.data, frame.length,
+				"\x03"
+				"0",
+				sizeof("\x03"
+				       "0"));
+	struct match match;
+
+	cr_assert(first);
+	first[1] = '7';
+	shop = shop_open();
+	packet = made_packet(frame);
+	match_packet(shop.cache, &packet, &match);
+	cr_expect_eq(match.verdict, VERDICT_REFUSE, "%d", match.verdict);
+	cr_expect_eq(match.code, ERROR_FAILED_TO_PARSE);
+	close_shop();
+}
+
 Test(match, the_relay_is_told_what_it_has_to_know)
 {
 	struct match match;
