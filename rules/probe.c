@@ -225,12 +225,10 @@ static void write_named(struct buffer *out, const char *name, const struct probe
 	writer_close(out, named);
 }
 
-void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+void probe_write_conditions(struct buffer *out, struct bytes filter,
 			    const struct ruled_namespace *namespace, const struct probe *probe)
 {
 	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	size_t match = writer_open_document(out, "$match");
 	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either;
 
 	filter_split_write(out, &conjunct, filter, namespace, FILTER_REST_ALL);
@@ -246,6 +244,16 @@ void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filt
 		writer_close(out, last);
 	}
 	writer_close(out, list);
+}
+
+void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
+			    const struct ruled_namespace *namespace, const struct probe *probe)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
+	size_t match = writer_open_document(out, "$match");
+
+	probe_write_conditions(out, filter, namespace, probe);
 	writer_close(out, match);
 	writer_close(out, stage);
 }

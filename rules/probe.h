@@ -31,7 +31,10 @@ must_check bool probe_of_filter(struct bytes filter, const struct ruled_namespac
 				struct probe *probe);
 void probe_fini(struct probe *probe);
 
-/* Appends the first stage: the documents of main that are concerned. */
+/* Appends what tells the documents of main that are concerned: {$and: [...]}'s field. */
+void probe_write_conditions(struct buffer *out, struct bytes filter,
+			    const struct ruled_namespace *namespace, const struct probe *probe);
+/* The same as the first stage. */
 void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
 			    const struct ruled_namespace *namespace, const struct probe *probe);
 /* Appends the last stage: the hits in the overflow, documents that begin with `_spill`. */

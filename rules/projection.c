@@ -120,6 +120,26 @@ bool projection_inclusive(struct bytes projection)
 	return shape_inclusive(&shape);
 }
 
+static bool names_field(const struct leaf *leaf)
+{
+	return (leaf->kind == LEAF_INCLUDED || leaf->kind == LEAF_EXCLUDED) &&
+	       !memchr(leaf->path.data, '$', leaf->path.length);
+}
+
+bool projection_names_fields(struct bytes projection)
+{
+	struct leaves leaves;
+	struct leaf leaf;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (leaves_open(&leaves, projection))
+		while ((step = leaves_next(&leaves, &leaf)) == CURSOR_ELEMENT)
+			if (!names_field(&leaf))
+				break;
+	leaves_close(&leaves);
+	return step == CURSOR_END;
+}
+
 /* The gravest that was found, the first of these. */
 static void note(struct projection *found, enum projection_kind kind, const struct rule *rule,
 		 struct bytes what, const char *otherwise)

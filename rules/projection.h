@@ -39,6 +39,9 @@ bool projection_keeps_id(struct bytes projection);
 /* As find decides it. */
 bool projection_inclusive(struct bytes projection);
 
+/* Nothing but fields by their paths: no expression, operator or position. */
+bool projection_names_fields(struct bytes projection);
+
 /* A projection of kind INCLUDE or EXCLUDE -> appended to `out` as field `name` so that what comes
  * back can be merged and stripped:
  * INCLUDE: plus `_spill: 1` (of several rules only the states of the arrays that are returned),

@@ -205,6 +205,11 @@ def test_an_index_has_finds_ask_the_overflow_first(client, direct):
     assert set(plans(explained, "indexName")) >= {name, f"spillway:{name}"}
     [found] = asked.find(query)
     assert found == {"_id": 90, "even": True, "list": [{"isbn": 9000 + n} for n in range(40)]}
+    direct.shop.command("profile", 1, filter={"command.comment": "by its tail"})
+    assert list(asked.find({"list.isbn": 9035, "even": True}, {"even": 1}, comment="by its tail")) == [{"_id": 90, "even": True}]
+    direct.shop.command("profile", 0)
+    assert [next(iter(entry["command"])) for entry in direct.shop["system.profile"].find()] == ["aggregate", "find"]
+    assert list(asked.find({"list.isbn": 9035, "even": False}, {"even": 1})) == []
     asked.drop_index(name)
     assert "$unionWith" not in str(asked.find(query).explain())
     assert asked.distinct("_id", query) == [90]

@@ -72,7 +72,7 @@ Test(probe, main_is_asked_first_and_the_overflow_behind_it)
 Test(probe, hits_are_named_until_all_have_been)
 {
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
-	cr_assert_str_eq(sent(), "$match $unset $limit $project $unionWith");
+	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
 	play_reply(&play, CURSOR(HIT(7, G1) "," HIT(8, G2), 0));
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7, 8]}, "
 			  "'_spill.f.g': {'$in': [" G1 ", " G2 "]}}]}]}}");
@@ -89,9 +89,9 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 {
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR(HIT(7, G1) "," HIT(7, G2), 0));
-	cr_assert_str_eq(sent(), "$match $unset $limit $project");
-	expect_stage("0", "{'$match': {'$and': [{'_id': {'$in': [7, 7]}, '_spill.f.g': {'$in': [" G1
-			  ", " G2 "]}}]}}");
+	made_expect(play_message(&play).body,
+		    FIND("'filter': {'$and': [{'_id': {'$in': [7, 7]}, '_spill.f.g': {'$in': [" G1
+			 ", " G2 "]}}]}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR("{'_id': 7, 'x': 1}", 0));
 	play_expect_answer(&play, CURSOR("{'_id': 7, 'x': 1}", 0));
 	play_close(&play);
@@ -99,7 +99,7 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
 	play_reply(&play, CURSOR("", 0));
-	cr_assert_str_eq(sent(), "$match $unset $limit $project $unionWith");
+	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}, "
 			  "'_spill.f.g': {'$in': [" G1 "]}}]}]}}");
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
@@ -108,11 +108,11 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	/* not alone: main had one, or documents are skipped */
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR("{'_id': 1}, " HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), "$match $unset $limit $project $unionWith");
+	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}, 'skip': 1"));
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), "$match $unset $skip $limit $project $unionWith");
+	cr_assert_str_eq(sent(), "$match $skip $limit $project $unionWith");
 	play_close(&play);
 	/* put together where it is returned whole */
 	start(FIND("'filter': {'f': 5}"));
@@ -121,6 +121,35 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	play_reply(&play, CURSOR("{'_id': 7, 'f': [5]}", 0));
 	play_expect_answer(&play, CURSOR("{'_id': 7, 'f': [5]}", 0));
 	play_close(&play);
+}
+
+Test(probe, the_one_hit_is_found_by_the_clients_own_find_where_it_names_fields)
+{
+	static const char *const others[] = {
+		FIND("'filter': {'f': 5}, 'projection': {'x': {'$add': ['$y', 1]}}"),
+		FIND("'filter': {'f': 5}, 'projection': {'y': {'$elemMatch': {'z': 1}}}"),
+		FIND("'filter': {'f': 5}, 'projection': {'x': 1}, 'sort': {'y': 1}"),
+	};
+
+	start(FIND("'filter': {'f': 5}, 'projection': {'x': true, '_id': 0}, 'limit': 2, "
+		   "'readConcern': {'level': 'local'}, 'txnNumber': {'$numberLong': '3'}, "
+		   "'startTransaction': true, 'autocommit': false, 'collation': {'locale': 'de'}"));
+	play_reply(&play, CURSOR(HIT(7, G1), 0));
+	made_expect(play_message(&play).body,
+		    FIND("'filter': {'$and': [{'_id': {'$in': [7]}, '_spill.f.g': "
+			 "{'$in': [" G1 "]}}]}, 'projection': {'x': true, '_id': 0}, 'limit': 2, "
+			 "'txnNumber': {'$numberLong': '3'}, 'autocommit': false, "
+			 "'collation': {'locale': 'de'}"));
+	play_reply(&play, CURSOR("{'x': 1}", 0));
+	play_expect_answer(&play, CURSOR("{'x': 1}", 0));
+	play_close(&play);
+	for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
+		start(others[i]);
+		cr_assert(strstr(sent(), "$unset"), "%s", others[i]);
+		play_reply(&play, CURSOR(HIT(7, G1), 0));
+		cr_assert(strstr(sent(), "$unset"), "%s", others[i]);
+		play_close(&play);
+	}
 }
 
 Test(probe, hits_that_never_end_are_left_to_the_dear_way)
