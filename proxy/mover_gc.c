@@ -65,6 +65,7 @@ struct looking {
 	uint8_t (*alive)[16];
 	size_t alive_count;
 	bool unreadable; /* a state on this page: nobody knows what is alive */
+	bool latest;     /* main as it is now, be it majority committed or not */
 };
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
@@ -233,7 +234,8 @@ static enum link_result find_mains(struct looking *looking, struct link *link, c
 	writer_close(&out, condition);
 	writer_close(&out, filter);
 	write_projection(&out, field, NULL);
-	command_read_concern(&out, link, time_after(link, 0));
+	if (!looking->latest)
+		command_read_concern(&out, link, time_after(link, 0));
 	writer_close(&out, start);
 	return link_find(link, looking->target->database, buffer_view(&out), take, looking);
 }
@@ -503,12 +505,28 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 	return result;
 }
 
+/* Where G1 saw no document it may have come since, by a restore that is behind its overflow's. */
+static enum link_result judge_again(struct link *link, struct dead *dead)
+{
+	struct looking looking = {.target = dead->target, .found = dead, .latest = true};
+	enum link_result result = LINK_DONE;
+
+	if (!dead->present) {
+		result = find_alive(&looking, link);
+		keep_dead(dead, &looking);
+	}
+	free(looking.alive);
+	return result;
+}
+
 static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t now)
 {
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
 	if (link && link_serial(link) == dead->serial && may_go(dead))
+		result = judge_again(link, dead);
+	if (result == LINK_DONE && dead->count > 0)
 		result = remove_dead(link, dead);
 	if (result == LINK_DONE) {
 		metric_add_shared(&mover->metrics->generations_collected, (int64_t)dead->count);
@@ -527,6 +545,7 @@ int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now)
 
 		gc->waiting = dead->next;
 		gc->count--;
+		dead->next = NULL;
 		finish(gc, link, dead, now);
 	}
 	return gc->waiting ? gc->waiting->due : INT64_MAX;

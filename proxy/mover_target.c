@@ -42,6 +42,7 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
+		free(set->targets[i]->absent.links);
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
 			free(set->targets[i]->longest[l].id);
 		free(set->targets[i]);

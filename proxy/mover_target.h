@@ -32,6 +32,13 @@ struct target_long {
 };
 #define TARGET_LONG_COUNT 5
 
+/* Link values of the overflow without a main document, as a sweep found them. The sweeper's. */
+struct target_absent {
+	uint64_t *links; /* their hashes, sorted; owned */
+	size_t count;
+	int64_t since; /* monotonic milliseconds; 0: no sweep has looked yet */
+};
+
 struct mover_target {
 	const struct rule *rule;
 	char *database;
@@ -56,7 +63,8 @@ struct mover_target {
 	_Atomic int64_t elements;    /* moved since the start */
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
-	atomic_bool recheck;         /* its fitness may have changed */
+	struct target_absent absent;
+	atomic_bool recheck;     /* its fitness may have changed */
 	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged; /* that documents are left alone: one line a target */
 	atomic_bool refitted;    /* what was spilled under another threshold was looked for */

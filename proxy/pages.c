@@ -153,7 +153,7 @@ static bool count_batch(struct link_pages *pages, const struct element *link)
 			return false;
 		pages->bytes += link->value.length;
 		linked = &pages->all[pages->count++];
-		*linked = (struct linked){.moved = -1};
+		*linked = (struct linked){.moved = LINKED_NO_DOCUMENT};
 		place_set(&linked->link, link->type, link->value);
 	}
 	linked->batches++;
@@ -222,11 +222,12 @@ static void take_owner(void *context, struct bytes document)
 {
 	struct link_pages *pages = context;
 	struct element id, number;
-	int64_t moved = 0;
+	int64_t moved;
 
-	if (!document_find(document, "_id", &id) || !document_find(document, "moved", &number) ||
-	    !element_integer(&number, &moved))
+	if (!document_find(document, "_id", &id))
 		return;
+	if (!document_find(document, "moved", &number) || !element_integer(&number, &moved))
+		moved = LINKED_NO_STATE;
 	for (size_t i = 0; i < pages->count; i++)
 		if (is_link(&pages->all[i], &id))
 			pages->all[i].moved = moved;

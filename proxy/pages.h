@@ -32,11 +32,14 @@ must_check enum link_result id_pages_next(struct id_pages *pages, page_filter fi
 					  link_document each, void *context);
 void id_pages_fini(struct id_pages *pages);
 
+#define LINKED_NO_STATE (-1)
+#define LINKED_NO_DOCUMENT (-2)
+
 /* One link value of the overflow, by its bytes: 1 and 1.0 are two. */
 struct linked {
 	struct place link;
 	int64_t batches; /* how many it has */
-	int64_t moved;   /* n of the state of the document with this very `_id`; -1: none */
+	int64_t moved;   /* n of the state of the document with this very `_id`, or one of these */
 };
 
 /* Overflow documents, with their main documents. The caller sets the first two. A link is on the

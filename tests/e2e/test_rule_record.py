@@ -200,7 +200,7 @@ def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop
 
 def sweeps(cluster, rule):
     with Spillway([cluster.primary], [{**rule, "gc_delay": "0s", "sweep": "50ms"}]) as spillway:
-        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 3, "sweeps")
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 5, "sweeps")
         return spillway.said()
 
 
@@ -235,6 +235,40 @@ def test_a_record_that_goes_while_it_is_served(cluster, shop):
             wait_for(lambda: "_spill" in shop.books.find_one(), "a move")
             wait_for(lambda: not shop.tails.find_one({"book": "gone"}), "the orphan to go")
     assert shop.client.spillway.rules.find_one()["_id"]["namespace"] == "shop.books"
+
+
+def test_a_restore_that_brings_the_overflow_first(cluster, shop):
+    """And its main documents much later, while Spillway runs: only what no sweep's period brings back is garbage."""
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(2, 5))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    books = list(shop.books.find())
+    shop.books.delete_many({})
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "700ms"}]) as spillway:
+        sweeps_so_far = lambda: spillway.metrics()["spillway_sweeps_total"]
+        for number, book in enumerate(books[:3], 1):
+            wait_for(lambda: sweeps_so_far() >= number, "a sweep")  # pylint: disable=cell-var-from-loop
+            shop.books.insert_one(book)
+        wait_for(lambda: not shop.tails.find_one({"book": 4}), "what never came back to go")
+        assert seen(spillway) == {i: list(range(9)) for i in range(1, 4)}
+
+
+def test_a_document_that_is_restored_just_before_its_overflow_goes(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": list(range(9))})
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    book = shop.books.find_one({"_id": 1})
+    looks = {"ns": "shop.books", "op": "query", "command.filter._id.$in": 1}
+    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "1s", "sweep": "off"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            shop.command("profile", 2)
+            through.shop.books.delete_one({"_id": 1})
+            wait_for(lambda: shop.system.profile.find_one(looks), "a look at the document")
+            shop.books.insert_one(book)
+            through.shop.books.delete_one({"_id": 2})
+            wait_for(lambda: not shop.tails.find_one({"book": 2}), "what is gone to go")
+            shop.command("profile", 0)
+        assert seen(spillway) == {1: list(range(9))}
 
 
 def test_other_limits(cluster, shop):
@@ -290,7 +324,7 @@ def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
         before.run("migrate", "--execute", code=0)
     shop.command("collMod", "books", validator={"title": {"$type": "string"}})
     shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(), "p": 0, "i": 1}, "part": [1]})
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]):
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "200ms"}]):
         wait_for(lambda: heads(shop) == {1: 3, 2: 6, 3: 3, 4: 6, 5: 6}, "the others to be brought to it")
         wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
 
