@@ -281,7 +281,7 @@ static enum link_result commit(struct job *job)
 static enum link_result take_over(struct job *job, struct mover_target *target,
 				  const struct adopt_split *split, bool *taken)
 {
-	uint8_t generation[16];
+	uint8_t generation[GENERATION_BYTES];
 	struct round round = {.link = job->link, .target = target, .metrics = job->metrics};
 	struct pass_state pass = {.round = &round,
 				  .link = job->link,
@@ -293,7 +293,7 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 	enum link_result result = link_begin(job->link);
 
 	*taken = false;
-	arc4random_buf(generation, sizeof(generation));
+	target_new_generation(target, generation);
 	pass.plan.generation = (struct bytes){generation, sizeof(generation)};
 	pass.plan.head = split->plan.length;
 	pass.plan.moved = split->elements;

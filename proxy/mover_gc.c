@@ -4,6 +4,7 @@
  * the same link: a server that crashed in between may have forgotten that a generation died. */
 #include "proxy/mover_gc.h"
 
+#include "proxy/referrers.h"
 #include "proxy/rule_record.h"
 
 #include <stdlib.h>
@@ -151,6 +152,12 @@ static void keep_all(struct looking *looking, struct dead *dead)
 		looking->unreadable = true;
 }
 
+static void keep_alive(struct looking *looking, const uint8_t *generation)
+{
+	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
+	memcpy(looking->alive[looking->alive_count++], generation, 16);
+}
+
 static void take_main(void *context, struct bytes document)
 {
 	struct looking *looking = context;
@@ -173,8 +180,7 @@ static void take_main(void *context, struct bytes document)
 		keep_all(looking, dead);
 		return;
 	}
-	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
-	memcpy(looking->alive[looking->alive_count++], generation, 16);
+	keep_alive(looking, generation);
 }
 
 static size_t open_in(struct buffer *out, const char *name, size_t *condition)
@@ -216,20 +222,27 @@ static enum link_result find_generations(struct looking *looking, struct link *l
 			 looking);
 }
 
+static void write_links(const struct looking *looking, struct buffer *out)
+{
+	char name[12];
+	size_t i = 0;
+
+	for (const struct dead *dead = looking->found; dead; dead = dead->next)
+		writer_renamed(out, writer_index(name, i++),
+			       &(struct element){.type = dead->type, .value = dead->link});
+}
+
 /* G1, no earlier than G0: these fields of the main documents. */
 static enum link_result find_mains(struct looking *looking, struct link *link, const char *field,
 				   link_document take)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, condition, in, i = 0;
-	char name[12];
+	size_t start = writer_open(&out), filter, condition, in;
 
 	writer_string(&out, "find", looking->target->collection);
 	filter = writer_open_document(&out, "filter");
 	in = open_in(&out, "_id", &condition);
-	for (struct dead *dead = looking->found; dead; dead = dead->next)
-		writer_renamed(&out, writer_index(name, i++),
-			       &(struct element){.type = dead->type, .value = dead->link});
+	write_links(looking, &out);
 	writer_close(&out, in);
 	writer_close(&out, condition);
 	writer_close(&out, filter);
@@ -249,20 +262,67 @@ static enum link_result ask_owner(struct link *link, struct mover_target *target
 		       : LINK_DONE;
 }
 
-/* The generations that are alive. */
-static enum link_result find_alive(struct looking *looking, struct link *link)
-{
-	enum link_result result = ask_owner(link, looking->target);
-
-	return result == LINK_DONE ? find_mains(looking, link, "_spill", take_main) : result;
-}
-
 /* Where it is only likely whose the overflow is, what a present document has left goes. */
 static bool may_go(const struct dead *dead)
 {
 	enum overflow_owner owner = dead->target->owner;
 
-	return owner == OWNER_THIS || (owner == OWNER_LIKELY && dead->present);
+	return owner_is_known(owner) || (owner == OWNER_LIKELY && dead->present);
+}
+
+static bool some_go(const struct looking *looking)
+{
+	for (const struct dead *dead = looking->found; dead; dead = dead->next)
+		for (size_t i = 0; may_go(dead) && i < dead->count; i++)
+			if (!holds(looking->alive, looking->alive_count, dead->generations[i]))
+				return true;
+	return false;
+}
+
+/* Whatever any state of a document names. */
+static void take_referrer(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	const uint8_t *generation;
+	struct element all, state;
+	struct cursor cursor;
+	struct bytes states, own;
+
+	if (!document_find(document, "_spill", &all) || !element_document(&all, &states) ||
+	    !cursor_open(&cursor, states))
+		return;
+	while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
+		if (element_document(&state, &own) && generation_at(own, "g", &generation))
+			keep_alive(looking, generation);
+}
+
+/* Nothing but a sample says whose the overflow is: who refers to the very generations that would
+ * go? */
+static enum link_result find_referrers(struct looking *looking, struct link *link)
+{
+	auto_buffer struct buffer links = {0};
+	size_t start = writer_open(&links);
+	enum link_result result;
+	bool all;
+
+	write_links(looking, &links);
+	writer_close(&links, start);
+	result = referrers_each(link, looking->target, buffer_view(&links), take_referrer, looking,
+				&all);
+	looking->unreadable |= !all;
+	return result;
+}
+
+/* The generations that are alive. */
+static enum link_result find_alive(struct looking *looking, struct link *link, link_document take)
+{
+	enum link_result result = ask_owner(link, looking->target);
+
+	if (result == LINK_DONE)
+		result = find_mains(looking, link, "_spill", take);
+	if (result == LINK_DONE && looking->target->owner != OWNER_THIS && some_go(looking))
+		result = find_referrers(looking, link);
+	return result;
 }
 
 static void keep_dead(struct dead *dead, const struct looking *looking)
@@ -308,7 +368,7 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 	result = find_generations(&looking, link, links, count);
 	free(links);
 	if (result == LINK_DONE && looking.found)
-		result = find_alive(&looking, link);
+		result = find_alive(&looking, link, take_main);
 	while (looking.found) {
 		struct dead *dead = looking.found;
 
@@ -377,7 +437,7 @@ must_check enum link_result gc_clear(struct link *link, struct mover_target *tar
 	enum link_result result = find_generations(&looking, link, id, 1);
 
 	if (result == LINK_DONE && looking.found)
-		result = find_alive(&looking, link);
+		result = find_alive(&looking, link, take_main);
 	while (looking.found) {
 		struct dead *dead = looking.found;
 
@@ -480,12 +540,12 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 	enum link_result result = ask_owner(link, target);
 
 	*more = false;
-	if (result != LINK_DONE || target->owner != OWNER_THIS)
+	if (result != LINK_DONE || !owner_is_known(target->owner))
 		return result; /* not known to be the rule's: it stays */
 	result = find_page(&page, link);
 	*more = page.count == PAGE_MAX;
 	if (result == LINK_DONE && looking->found)
-		result = find_mains(looking, link, "_spill", take_present);
+		result = find_alive(looking, link, take_present);
 	for (struct dead *dead = looking->found; dead; dead = dead->next)
 		keep_dead(dead, looking);
 	if (result == LINK_DONE)
@@ -512,7 +572,7 @@ static enum link_result judge_again(struct link *link, struct dead *dead)
 	enum link_result result = LINK_DONE;
 
 	if (!dead->present) {
-		result = find_alive(&looking, link);
+		result = find_alive(&looking, link, take_main);
 		keep_dead(dead, &looking);
 	}
 	free(looking.alive);

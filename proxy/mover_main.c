@@ -163,11 +163,11 @@ static bool is_small_when_cut(const struct plan *plan)
 
 static void write_new_state(struct pass_state *pass, struct buffer *out)
 {
-	uint8_t generation[16];
+	uint8_t generation[GENERATION_BYTES];
 	char path[STATE_PATH_MAX];
 	size_t set = writer_open_document(out, "$set"), state;
 
-	arc4random_buf(generation, sizeof(generation));
+	target_new_generation(pass->target, generation);
 	state = writer_open_document(out, state_path(path, pass->rule, NULL));
 	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
 	writer_int64(out, "h", pass->plan.head);

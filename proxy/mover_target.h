@@ -18,10 +18,17 @@ enum fitness {
 enum overflow_owner {
 	OWNER_UNKNOWN, /* not asked yet */
 	OWNER_THIS,    /* this rule's on this namespace */
+	OWNER_CLAIMED, /* recorded as such, because documents here refer to a sample of it */
 	OWNER_LIKELY,  /* not recorded: it is empty, or documents here refer to it */
 	OWNER_OPEN,    /* nobody knows: nothing is moved there and nothing of it removed */
 	OWNER_OTHER,   /* another collection's or array's */
 };
+
+/* What no document refers to may be collected. */
+static inline bool owner_is_known(enum overflow_owner owner)
+{
+	return owner == OWNER_THIS || owner == OWNER_CLAIMED;
+}
 
 /* One of the longest arrays that rounds have met. */
 struct target_long {
@@ -81,6 +88,12 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 				struct bytes database, struct bytes collection);
 /* The target number `index` of all met so far; NULL behind the last. */
 struct mover_target *target_at(struct target_set *set, size_t index);
+
+/* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
+#define GENERATION_BYTES 16
+void target_new_generation(const struct mover_target *target, uint8_t *generation);
+/* It was born for this array. (One that is older than this name is nobody's.) */
+bool target_named(const struct mover_target *target, const uint8_t *generation);
 
 void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
 		  const char *reason);

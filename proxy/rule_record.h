@@ -2,8 +2,11 @@
  * `spillway`, one document for an array of a collection:
  *
  *   {_id: {namespace, array}, format: 1, rule, layout: {overflow, kind, link, array, batch, flag},
- *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits}}
+ *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits},
+ *    claimed?: "sample"}
  *
+ * `claimed`: documents told whose the overflow is, for a sample of it: who refers to what is to be
+ * collected is asked each time.
  * The layout must stay what it is as long as anything is spilled; the limits may change. */
 #pragma once
 

@@ -17,7 +17,7 @@ ANOTHER_PART = {**EAGER, "overflow": {**RULE["overflow"], "array": "another"}}
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster(durable=False) as made:
+    with Cluster(durable=False, options=["--setParameter", "enableTestCommands=1"]) as made:
         yield made
 
 
@@ -223,6 +223,66 @@ def test_overflow_that_no_record_names(cluster, shop):
     sweeps(cluster, EAGER)
     assert [each["_id"]["namespace"] for each in records.find()] == ["shop.books"]
     assert [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to goes again"
+
+
+def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
+    """A few tails in thousands are in no sample: before anything goes, who refers to just that is asked."""
+    records = shop.client.spillway.rules
+    records.update_one({}, {"$set": {"claimed": "sample"}})
+    for i, (link, number) in enumerate((("x", 1), (1, 9), ("gone", 1)), 7):
+        shop.tails.insert_one({"book": link, "_spill": {"g": generation(i), "p": 0, "i": number}, "part": [3, 4]})
+        if link != "gone":
+            shop.others.insert_one({"_id": link, "list": [0], "_spill": {"list": {"g": generation(i), "h": 1, "n": 2}}})
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
+        wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "what nobody refers to to go")
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 6}) and shop.tails.count_documents({"book": 1}) == 3,
+                 "the edited one's old tail to go, and to be moved again")
+        assert seen(spillway) == {1: [*range(5), "edited", 6, 7, 8]}
+    assert [each["_spill"]["g"] for each in shop.tails.find({"part": [3, 4]}).sort("_spill.g")] == [b"\x07" * 16, b"\x08" * 16]
+    assert records.find_one()["claimed"] == "sample"
+
+
+@pytest.mark.parametrize("how", ["edit", "delete", "refit"])
+def test_overflow_that_nobody_refers_to_any_more(cluster, shop, how):
+    """And no record: its generations tell for which array they were born."""
+    records = shop.client.spillway.rules
+    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "60s", "threshold": 6 if how == "refit" else 3}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            if how == "edit":
+                through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
+            elif how == "delete":
+                through.shop.books.delete_one({"_id": 1})
+            wait_for(lambda: not shop.books.find_one({"_spill.list.n": 6}), "the generation to end")
+    records.delete_many({})
+    with Spillway([cluster.primary], [EAGER]):
+        shop.books.insert_one({"_id": 2, "list": list(range(9))})
+        with Operator(cluster) as operator:
+            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}) or operator.run("migrate", "--execute"), "a move")
+        assert shop.books.find_one({"_id": 2})["list"] == [0, 1, 2]
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]):
+        assert records.find_one()["claimed"] == "sample", "a document refers to it now"
+        wait_for(lambda: shop.tails.count_documents({"book": 1}) in (0, 2) and rests(cluster, EAGER), "the old ones to go")
+
+
+def test_a_large_overflow_that_was_split_by_hand(cluster, shop):
+    """A few of Spillway's among many, without a record; or nobody can tell in time whether there are any."""
+    records = shop.client.spillway.rules
+    shop.tails.insert_many({"book": f"hand{i}", "part": [1], "_spill": {"i": 1}} for i in range(20000))
+    records.delete_many({})
+    starts(cluster, [EAGER])
+    assert records.find_one()["claimed"] == "sample"
+    records.delete_many({})
+    slow = {"failCommands": ["find"], "errorCode": 50, "namespace": "shop.tails"}
+    shop.tails.delete_many({"book": 1})
+    shop.books.delete_many({})
+    shop.client.admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": slow})
+    try:
+        starts(cluster, [EAGER])
+    finally:
+        shop.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert records.find_one()["claimed"] == "sample"
 
 
 def test_a_record_that_goes_while_it_is_served(cluster, shop):
