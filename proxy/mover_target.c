@@ -43,6 +43,7 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
 		free(set->targets[i]->absent.links);
+		free((void *)set->targets[i]->refit_from.value.data);
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
 			free(set->targets[i]->longest[l].id);
 		free(set->targets[i]);

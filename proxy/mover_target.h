@@ -46,6 +46,12 @@ struct target_absent {
 	int64_t since; /* monotonic milliseconds; 0: no sweep has looked yet */
 };
 
+/* A copied value: where a page of a walk ended. All zeros: the start. */
+struct place {
+	uint8_t type;
+	struct bytes value; /* owned */
+};
+
 struct mover_target {
 	const struct rule *rule;
 	char *database;
@@ -71,6 +77,7 @@ struct mover_target {
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
 	struct target_absent absent;
+	struct place refit_from; /* the sweeper's: a portion of what is refitted ended here */
 	atomic_bool recheck;     /* its fitness may have changed */
 	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged; /* that documents are left alone: one line a target */

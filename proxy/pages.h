@@ -8,11 +8,6 @@
 #include "proxy/mover_link.h"
 #include "proxy/mover_target.h"
 
-/* A copied value: where a page ended. All zeros: the start. */
-struct place {
-	uint8_t type;
-	struct bytes value; /* owned */
-};
 void place_set(struct place *place, uint8_t type, struct bytes value);
 void place_fini(struct place *place);
 

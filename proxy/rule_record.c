@@ -77,21 +77,19 @@ static bool same_part(struct bytes record, const char *path, const struct buffer
 	       bytes_equal(was.value, is.value);
 }
 
-static enum rule_record compare(struct bytes record, const struct mover_target *target)
+/* `limits`: the path of those that are compared. */
+static enum rule_record compare(struct bytes record, const struct mover_target *target,
+				const char *limits)
 {
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
-	struct element place;
-	bool stopped = document_find_path(record, "checkpoint.limits", &place);
 
 	write_layout(&now, target);
 	write_limits(&now, target->rule);
 	writer_close(&now, start);
 	if (!same_part(record, "layout", &now, "layout"))
 		return RULE_RECORD_OTHER;
-	return same_part(record, stopped ? "checkpoint.limits" : "limits", &now, "limits")
-		       ? RULE_RECORD_SAME
-		       : RULE_RECORD_LIMITS;
+	return same_part(record, limits, &now, "limits") ? RULE_RECORD_SAME : RULE_RECORD_LIMITS;
 }
 
 /* Hands the record over, which is a view until the link's next command. */
@@ -117,15 +115,16 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 					     enum rule_record *record, struct place *place)
 {
 	struct bytes document;
-	struct element from;
-	bool found;
+	struct element from, limits;
+	bool found, stopped;
 	enum link_result result = find_record(link, target, &document, &found);
 
 	*record = RULE_RECORD_NONE;
 	if (result != LINK_DONE || !found)
 		return result;
-	*record = compare(document, target);
-	if (document_find_path(document, "checkpoint.from", &from))
+	stopped = place && document_find_path(document, "checkpoint.limits", &limits);
+	*record = compare(document, target, stopped ? "checkpoint.limits" : "limits");
+	if (place && document_find_path(document, "checkpoint.from", &from))
 		place_set(place, from.type, from.value);
 	return LINK_DONE;
 }
@@ -607,12 +606,12 @@ static void warn_of_rights(struct link *link)
 	static atomic_bool warned;
 
 	if (!atomic_exchange(&warned, true))
-		log_warning(
-			"what rules move is not recorded, so that a rule that is taken away is "
-			"not missed, overflow of documents that are gone is not collected, and "
-			"after a start nothing is moved where the overflow holds but what an "
-			"older version left there: give the upstream account the role readWrite on the database '%s' (%s)",
-			RULE_RECORD_DATABASE, link_error(link)->message);
+		log_warning("what rules move is not recorded, so that a rule that is taken away is "
+			    "not missed, overflow of documents that are gone is not collected, and "
+			    "after a start nothing is moved where the overflow holds but what an "
+			    "older version left there: give the upstream account the role "
+			    "readWrite on the database '%s' (%s)",
+			    RULE_RECORD_DATABASE, link_error(link)->message);
 }
 
 static enum link_result judge_owner(struct link *link, const struct mover_target *target,
@@ -655,7 +654,8 @@ bool rule_record_open(const struct mover_target *target, char *reason, size_t si
 		return false;
 	snprintf(reason, size,
 		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' is seen to "
-		 "refer to, and no record says whose it is: nothing is moved there, and nothing of it "
+		 "refer to, and no record says whose it is: nothing is moved there, and nothing of "
+		 "it "
 		 "removed; correct the file, or remove what nobody needs",
 		 target->overflow_database, target->overflow_collection, target->database,
 		 target->collection);
@@ -817,7 +817,7 @@ static enum link_result compare_record(struct link *link, const struct mover_tar
 	if (result != LINK_DONE || !found)
 		return result;
 	body = link_steal_body(link);
-	*compared = compare(document, target);
+	*compared = compare(document, target, "limits");
 	if (*compared == RULE_RECORD_OTHER)
 		result = judge_other(link, document, reason, size);
 	bson_free(body);

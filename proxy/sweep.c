@@ -100,47 +100,60 @@ static bool has_portion(const struct sweeping *sweeping)
 	return sweeping->refitted == REFIT_AT_ONCE;
 }
 
-/* One after the other, with the same rests: each is read and written whole. */
-static enum link_result refit_page(struct sweeping *sweeping, const struct buffer *ids)
+/* One after the other, with the same rests: each is read and written whole. Where a portion ends on
+ * the page the next one begins there. */
+static enum link_result refit_page(struct sweeping *sweeping, struct id_pages *pages,
+				   const struct buffer *ids)
 {
 	enum link_result result = LINK_DONE;
 
-	for (size_t at = 0; result == LINK_DONE && at < ids->length && !has_portion(sweeping);) {
+	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
 		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
 		struct element id;
 
 		at += document.length;
 		require(document_find(document, "_id", &id));
+		if (has_portion(sweeping)) {
+			place_set(&pages->from, id.type, id.value);
+			pages->ended = false;
+			break;
+		}
 		result = refit_one(sweeping, &id);
 	}
 	return result;
 }
 
 /* Once, behind the start: a rule is not changed while it is served. A portion at a time, so that
- * other collections are swept meanwhile; those that were busy are left to the next sweep. */
+ * other collections are swept meanwhile; a walk from the first document to the last that leaves
+ * none ends it. */
 static enum link_result refit_all(struct sweeping *sweeping)
 {
-	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
-	bool wanted;
-	enum link_result result = refit_wanted(sweeping->link, sweeping->target, &wanted);
+	struct mover_target *target = sweeping->target;
+	struct id_pages pages = {
+		.link = sweeping->link, .target = target, .from = target->refit_from};
+	bool wanted, whole = pages.from.type == 0;
+	enum link_result result = refit_wanted(sweeping->link, target, &wanted);
 
+	target->refit_from = (struct place){0};
 	while (wanted && result == LINK_DONE && !pages.ended && !has_portion(sweeping)) {
 		auto_buffer struct buffer ids = {0};
 
 		pages.size = sweeping->page;
 		result = id_pages_next(&pages, refit_write_candidates, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = refit_page(sweeping, &ids);
+			result = refit_page(sweeping, &pages, &ids);
 		rest(sweeping);
 	}
-	id_pages_fini(&pages);
+	if (result == LINK_DONE && !pages.ended)
+		target->refit_from = pages.from;
+	else
+		id_pages_fini(&pages);
 	if (sweeping->refitted > 0)
 		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
 			 "are brought to the rule's",
-			 sweeping->target->database, sweeping->target->collection,
-			 sweeping->refitted);
-	atomic_store(&sweeping->target->refitted,
-		     result == LINK_DONE && sweeping->busy == 0 && !has_portion(sweeping));
+			 target->database, target->collection, sweeping->refitted);
+	atomic_store(&target->refitted,
+		     result == LINK_DONE && wanted && whole && pages.ended && sweeping->busy == 0);
 	return result;
 }
 

@@ -378,6 +378,23 @@ def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
         assert heads(shop) == {1: 8, 5: 3, 6: 2}
 
 
+def test_what_keeps_no_document_from_another_threshold(cluster, shop):
+    """A migrate that was interrupted under the old limits; another Spillway that still had them at the first sweep."""
+    records = shop.client.spillway.rules
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(2, 121))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    limits = records.find_one()["limits"]
+    records.update_one({}, {"$set": {"checkpoint": {"from": 1, "limits": limits}}})
+    sixes = {i: 6 for i in range(1, 121)}
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "500ms"}]) as spillway:
+        mine = records.find_one()["limits"]
+        records.update_one({}, {"$set": {"limits": limits}})
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 2, "sweeps")
+        records.update_one({}, {"$set": {"limits": mine}})
+        wait_for(lambda: heads(shop) == sixes, "all of them")
+
+
 def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})} for i in range(2, 6))
     with Operator(cluster) as before:
