@@ -351,7 +351,7 @@ static enum link_result fold_states(struct job *job, struct mover_target *target
 	if (states->type == BSON_BYTE_DOCUMENT &&
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
-	if (gathering->plan.generation.data)
+	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
 		return fold_image(job, target, gathering, states, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;

@@ -462,6 +462,20 @@ def test_an_outlier_whose_next_generation_holds_nothing_yet(cluster, shop):
         assert shop.books.find_one({"_id": i}) == {"_id": i, "list": list(range(10))}
 
 
+def test_a_birth_that_another_threshold_undoes_keeps_the_total(cluster, shop):
+    """Of two Spillways the one folds back what is too short for it, and the other's move takes that birth away again."""
+    born = {"g": generation(), "h": 6, "n": 0, "a": ["outlier"], "b": {"c": True}}
+    filled(cluster, shop, SHOWN, {1: [0]})
+    with Spillway([cluster.primary], [SHOWN]) as spillway:
+        shop.books.insert_one({"_id": 2, "list": [0, 1], "outlier": True, "total": 9, "_spill": {"list": born}})
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.update_one({"_id": 2}, {"$push": {"list": 2}})
+        wait_for(lambda: "_spill" not in shop.books.find_one({"_id": 2}), "the birth to be undone")
+    total = shop.books.find_one({"_id": 2})["total"]
+    assert total in (2, 3), "what it had when the birth was undone, before the push or behind it"
+    assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": [0, 1, 2], "total": total}
+
+
 def test_an_emptied_array_that_is_ordinary_now(cluster, shop):
     emptied = {**SINGLE, "when_outlier": "empty"}
     filled(cluster, shop, emptied, {1: list(range(9)), 2: list(range(30)), 3: ["x" * 100] * 5})
