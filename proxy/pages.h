@@ -18,11 +18,12 @@ struct id_pages {
 	int64_t size;      /* of the next page */
 	struct place from; /* the next page begins here */
 	bool ended;
+	bool overflow; /* the overflow's documents instead, with their links */
 };
 
 /* Writes the filter for what is wanted as field `name`. */
 typedef void (*page_filter)(struct buffer *out, const char *name, const struct rule *rule);
-/* Hands over the `_id` of each wanted document of the next page, as {_id}. */
+/* Hands over the `_id` of each wanted document of the next page, as {_id}, or {_id, <link>}. */
 must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
 					  link_document each, void *context);
 void id_pages_fini(struct id_pages *pages);
