@@ -272,11 +272,12 @@ static bool may_go(const struct dead *dead)
 
 static bool some_go(const struct looking *looking)
 {
+	bool none = true;
+
 	for (const struct dead *dead = looking->found; dead; dead = dead->next)
-		for (size_t i = 0; may_go(dead) && i < dead->count; i++)
-			if (!holds(looking->alive, looking->alive_count, dead->generations[i]))
-				return true;
-	return false;
+		for (size_t i = 0; none && may_go(dead) && i < dead->count; i++)
+			none = holds(looking->alive, looking->alive_count, dead->generations[i]);
+	return !none;
 }
 
 /* Whatever any state of a document names. */
