@@ -6,7 +6,9 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_pass.h"
 #include "proxy/mover_queue.h"
+#include "proxy/pages.h"
 #include "proxy/verify_look.h"
+#include "rules/hash.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -18,6 +20,7 @@
 #define PAUSE_MOST_MS 1000
 #define DOCUMENT_MAX (16 << 20)
 #define UPDATES_MAX 500 /* of documents of one element, in one command */
+#define LINKS_PAGE 1000
 
 static const struct job_report_kind refused = {"split by hand", REPORT_UNFINISHED,
 					       "it is not adopted: it stays as it is"};
@@ -281,7 +284,7 @@ static enum link_result commit(struct job *job)
 static enum link_result take_over(struct job *job, struct mover_target *target,
 				  const struct adopt_split *split, bool *taken)
 {
-	uint8_t generation[16];
+	uint8_t generation[GENERATION_BYTES];
 	struct round round = {.link = job->link, .target = target, .metrics = job->metrics};
 	struct pass_state pass = {.round = &round,
 				  .link = job->link,
@@ -293,7 +296,7 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 	enum link_result result = link_begin(job->link);
 
 	*taken = false;
-	arc4random_buf(generation, sizeof(generation));
+	target_new_generation(target, generation);
 	pass.plan.generation = (struct bytes){generation, sizeof(generation)};
 	pass.plan.head = split->plan.length;
 	pass.plan.moved = split->elements;
@@ -499,67 +502,169 @@ static enum link_result adopt_document(struct job *job, struct mover_target *tar
 
 /* Which documents there are. */
 
-static void keep_link(void *context, struct bytes document)
+/* Links, each once: slots are places in `all` + 1, found by the hash of type and value. */
+struct found_links {
+	struct buffer all; /* {_id: link}, one behind the other */
+	const char *field;
+	size_t *slots;
+	size_t mask, count;
+};
+
+/* Numbers that are equal are one link; `whole` has room for it. */
+static struct element one_of_equals(const struct element *link, int64_t *whole)
 {
-	buffer_append(context, document.data, document.length);
+	double number;
+
+	if (link->type == BSON_BYTE_INT32)
+		*whole = load_int32(link->value.data);
+	else if (link->type == BSON_BYTE_INT64)
+		*whole = load_int64(link->value.data);
+	else if (link->type != BSON_BYTE_DOUBLE)
+		return *link;
+	else {
+		memcpy(&number, link->value.data, sizeof(number));
+		if (!(number > -9e15 && number < 9e15) || number != (double)(int64_t)number)
+			return *link;
+		*whole = (int64_t)number;
+	}
+	return (struct element){.type = BSON_BYTE_INT64, .value = {(const uint8_t *)whole, 8}};
 }
 
-/* The links of all overflow documents that Spillway did not write, as {_id: link}. */
-static enum link_result find_links(struct job *job, const struct mover_target *target,
-				   struct buffer *links)
+static struct bytes found_at(const struct found_links *links, size_t place)
 {
-	auto_free char *link = bson_strdup_printf("$%s", target->rule->overflow.link);
-	auto_buffer struct buffer out = {0};
-	bson_t *rest =
-		BCON_NEW("pipeline", "[", "{", "$match", "{", "_spill.g", "{", "$not", "{", "$type",
-			 "binData", "}", "}", "}", "}", "{", "$group", "{", "_id", BCON_UTF8(link),
-			 "}", "}", "]", "collation", "{", "locale", BCON_UTF8("simple"), "}",
-			 "allowDiskUse", BCON_BOOL(true), "cursor", "{", "}");
-	struct bytes fields = {bson_get_data(rest), rest->len};
-	struct cursor cursor;
-	struct element element;
-	size_t start = writer_open(&out);
-	enum link_result result;
+	const uint8_t *at = links->all.data + place;
 
-	writer_string(&out, "aggregate", target->overflow_collection);
-	require(cursor_open(&cursor, fields));
-	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
-		writer_element(&out, &element);
-	command_read_concern(&out, job->link, link_time(job->link));
-	writer_close(&out, start);
-	result = link_find(job->link, target->overflow_database, buffer_view(&out), keep_link,
-			   links);
-	bson_destroy(rest);
+	return (struct bytes){at, (size_t)load_int32(at)};
+}
+
+/* The slot that has it, or that is free for it. */
+static size_t *slot_of(const struct found_links *links, const struct element *link)
+{
+	size_t at = hash_bytes(link->value, link->type);
+
+	for (;; at++) {
+		size_t *slot = &links->slots[at & links->mask];
+		struct element there, same;
+		int64_t whole;
+
+		if (*slot == 0)
+			return slot;
+		require(document_find(found_at(links, *slot - 1), "_id", &there));
+		same = one_of_equals(&there, &whole);
+		if (same.type == link->type && bytes_equal(same.value, link->value))
+			return slot;
+	}
+}
+
+static void make_room(struct found_links *links)
+{
+	size_t *before = links->slots, count = before ? links->mask + 1 : 0;
+	struct element link, same;
+	int64_t whole;
+
+	if (2 * links->count < count)
+		return;
+	links->mask = count ? 2 * count - 1 : 1023;
+	links->slots = must_calloc(links->mask + 1, sizeof(*links->slots));
+	for (size_t i = 0; i < count; i++) {
+		if (before[i] == 0)
+			continue;
+		require(document_find(found_at(links, before[i] - 1), "_id", &link));
+		same = one_of_equals(&link, &whole);
+		*slot_of(links, &same) = before[i];
+	}
+	free(before);
+}
+
+static void keep_link(void *context, struct bytes document)
+{
+	struct found_links *links = context;
+	struct element link = {.type = BSON_BYTE_NULL}, same;
+	size_t *slot, start;
+	int64_t whole;
+
+	(void)!document_find(document, links->field, &link);
+	make_room(links);
+	same = one_of_equals(&link, &whole);
+	slot = slot_of(links, &same);
+	if (*slot)
+		return;
+	*slot = links->all.length + 1;
+	links->count++;
+	start = writer_open(&links->all);
+	writer_renamed(&links->all, "_id", &link);
+	writer_close(&links->all, start);
+}
+
+static void write_by_hand(struct buffer *out, const char *name, const struct rule *rule)
+{
+	size_t filter = writer_open_document(out, name);
+	size_t condition = writer_open_document(out, "_spill.g");
+	size_t not = writer_open_document(out, "$not");
+
+	(void)rule;
+	writer_string(out, "$type", "binData");
+	writer_close(out, not );
+	writer_close(out, condition);
+	writer_close(out, filter);
+}
+
+/* The links of all overflow documents that Spillway did not write. Page by page: no index has them,
+ * and a link does not wait for long. */
+static enum link_result find_links(struct job *job, const struct mover_target *target,
+				   struct found_links *links)
+{
+	struct id_pages pages = {
+		.link = job->link, .target = target, .size = LINKS_PAGE, .overflow = true};
+	enum link_result result = LINK_DONE;
+
+	while (result == LINK_DONE && !pages.ended)
+		result = id_pages_next(&pages, write_by_hand, keep_link, links);
+	id_pages_fini(&pages);
 	return result;
+}
+
+static void write_own_ids(struct buffer *out, const char *name, const struct rule *rule)
+{
+	auto_free char *path = bson_strdup_printf("%s._id", rule->array);
+	size_t filter = writer_open_document(out, name);
+
+	command_exists(out, path, true);
+	writer_close(out, filter);
+}
+
+static void take_own_id(void *context, struct bytes document)
+{
+	(void)document;
+	*(bool *)context = true;
 }
 
 /* Where the application gives its elements an `_id`, that of an overflow document may be one. */
 static enum link_result find_own_ids(struct job *job, const struct mover_target *target)
 {
 	struct migrating *migrating = job->context;
-	auto_free char *path = bson_strdup_printf("%s._id", target->rule->array);
-	bson_t *command = BCON_NEW("find", BCON_UTF8(target->collection), "filter", "{",
-				   BCON_UTF8(path), "{", "$exists", BCON_BOOL(true), "}", "}",
-				   "projection", "{", "_id", BCON_INT32(1), "}", "limit",
-				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-	enum link_result result =
-		link_find_any(job->link, target->database, command, &migrating->own_ids);
+	struct id_pages pages = {.link = job->link, .target = target, .size = LINKS_PAGE};
+	enum link_result result = LINK_DONE;
 
-	bson_destroy(command);
+	while (result == LINK_DONE && !pages.ended && !migrating->own_ids)
+		result = id_pages_next(&pages, write_own_ids, take_own_id, &migrating->own_ids);
+	id_pages_fini(&pages);
 	return result;
 }
 
 must_check enum link_result adopt_all(struct job *job, struct mover_target *target, size_t helpers)
 {
 	struct migrating *migrating = job->context;
-	auto_buffer struct buffer links = {0};
+	struct found_links links = {.field = target->rule->overflow.link};
 	enum link_result result = find_links(job, target, &links);
 
 	migrating->own_ids = false;
-	if (result == LINK_DONE && links.length > 0 &&
+	if (result == LINK_DONE && links.count > 0 &&
 	    target->rule->overflow.layout == RULE_ELEMENTS)
 		result = find_own_ids(job, target);
-	return result == LINK_DONE && links.length > 0
-		       ? job_list(job, target, adopt_document, &links, helpers)
-		       : result;
+	if (result == LINK_DONE && links.count > 0)
+		result = job_list(job, target, adopt_document, &links.all, helpers);
+	free(links.slots);
+	buffer_fini(&links.all);
+	return result;
 }

@@ -357,13 +357,37 @@ static void judge_copies(struct adopt_split *split)
 		       (long long)split->bytes);
 }
 
+/* The time of the last element that the document holds itself, where it has one. */
+static bool last_time(const struct adopt_split *split, int64_t *time)
+{
+	struct element element, last = {0}, created;
+	struct cursor cursor;
+	struct bytes document;
+
+	if (!cursor_open(&cursor, split->plan.array))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		last = element;
+	if (!element_document(&last, &document) ||
+	    !document_find(document, split->rule->overflow.created, &created) ||
+	    created.type != BSON_BYTE_DATE)
+		return false;
+	*time = load_int64(created.value.data);
+	return true;
+}
+
 /* Of documents of one element each. */
 static void judge_order(struct adopt_split *split)
 {
 	const char *doubt = adopt_order_find(&split->order);
+	int64_t time;
 
 	if (doubt)
 		refuse(split, "%s", doubt);
+	if (split->order.by_time && adopt_order_count(&split->order) > 0 &&
+	    last_time(split, &time) && time > adopt_order_at(&split->order, 0)->time)
+		refuse(split, "the document's own elements would come first, and its last one is "
+			      "later than the overflow's first: it seems to keep the newest");
 	if (adopt_order_count(&split->order) > 0)
 		split->first_size = adopt_order_at(&split->order, 0)->size;
 }

@@ -147,16 +147,16 @@ static bool is_alone(struct bytes states)
 }
 
 /* It remembers what the one before it did. */
-static void write_next_state(const struct job *job, struct buffer *out,
+static void write_next_state(struct buffer *out, const struct mover_target *target,
 			     const struct gathering *gathering, const struct element *before)
 {
 	size_t set = writer_open_document(out, "$set"), state;
 	char path[STATE_PATH_MAX];
-	uint8_t generation[16];
+	uint8_t generation[GENERATION_BYTES];
 	struct element kept;
 
-	arc4random_buf(generation, sizeof(generation));
-	state = writer_open_document(out, state_path(path, job->rule, NULL));
+	target_new_generation(target, generation);
+	state = writer_open_document(out, state_path(path, target->rule, NULL));
 	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
 	writer_int64(out, "h", gathering->head);
 	writer_int64(out, "n", 0);
@@ -168,8 +168,9 @@ static void write_next_state(const struct job *job, struct buffer *out,
 	writer_close(out, set);
 }
 
-static void write_changes(const struct job *job, struct buffer *out,
-			  const struct gathering *gathering, struct bytes states)
+static void write_changes(const struct job *job, const struct mover_target *target,
+			  struct buffer *out, const struct gathering *gathering,
+			  struct bytes states)
 {
 	char path[STATE_PATH_MAX];
 	struct element state;
@@ -178,7 +179,7 @@ static void write_changes(const struct job *job, struct buffer *out,
 	write_push(gathering, out);
 	require(document_find(states, job->rule->key, &state));
 	if (gathering->head >= 0) {
-		write_next_state(job, out, gathering, &state);
+		write_next_state(out, target, gathering, &state);
 		return;
 	}
 	write_returning(job, out, gathering, &state);
@@ -221,7 +222,7 @@ static enum link_result put_back(struct job *job, struct mover_target *target,
 	write_guard(job, &out, gathering, states);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
-	write_changes(job, &out, gathering, states->value);
+	write_changes(job, target, &out, gathering, states->value);
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
@@ -350,7 +351,7 @@ static enum link_result fold_states(struct job *job, struct mover_target *target
 	if (states->type == BSON_BYTE_DOCUMENT &&
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
-	if (gathering->plan.generation.data)
+	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
 		return fold_image(job, target, gathering, states, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;

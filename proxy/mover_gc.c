@@ -4,6 +4,7 @@
  * the same link: a server that crashed in between may have forgotten that a generation died. */
 #include "proxy/mover_gc.h"
 
+#include "proxy/referrers.h"
 #include "proxy/rule_record.h"
 
 #include <stdlib.h>
@@ -65,6 +66,7 @@ struct looking {
 	uint8_t (*alive)[16];
 	size_t alive_count;
 	bool unreadable; /* a state on this page: nobody knows what is alive */
+	bool latest;     /* main as it is now, be it majority committed or not */
 };
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
@@ -150,6 +152,12 @@ static void keep_all(struct looking *looking, struct dead *dead)
 		looking->unreadable = true;
 }
 
+static void keep_alive(struct looking *looking, const uint8_t *generation)
+{
+	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
+	memcpy(looking->alive[looking->alive_count++], generation, 16);
+}
+
 static void take_main(void *context, struct bytes document)
 {
 	struct looking *looking = context;
@@ -172,8 +180,7 @@ static void take_main(void *context, struct bytes document)
 		keep_all(looking, dead);
 		return;
 	}
-	looking->alive = must_realloc(looking->alive, (looking->alive_count + 1) * 16);
-	memcpy(looking->alive[looking->alive_count++], generation, 16);
+	keep_alive(looking, generation);
 }
 
 static size_t open_in(struct buffer *out, const char *name, size_t *condition)
@@ -215,25 +222,33 @@ static enum link_result find_generations(struct looking *looking, struct link *l
 			 looking);
 }
 
+static void write_links(const struct looking *looking, struct buffer *out)
+{
+	char name[12];
+	size_t i = 0;
+
+	for (const struct dead *dead = looking->found; dead; dead = dead->next)
+		writer_renamed(out, writer_index(name, i++),
+			       &(struct element){.type = dead->type, .value = dead->link});
+}
+
 /* G1, no earlier than G0: these fields of the main documents. */
 static enum link_result find_mains(struct looking *looking, struct link *link, const char *field,
 				   link_document take)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, condition, in, i = 0;
-	char name[12];
+	size_t start = writer_open(&out), filter, condition, in;
 
 	writer_string(&out, "find", looking->target->collection);
 	filter = writer_open_document(&out, "filter");
 	in = open_in(&out, "_id", &condition);
-	for (struct dead *dead = looking->found; dead; dead = dead->next)
-		writer_renamed(&out, writer_index(name, i++),
-			       &(struct element){.type = dead->type, .value = dead->link});
+	write_links(looking, &out);
 	writer_close(&out, in);
 	writer_close(&out, condition);
 	writer_close(&out, filter);
 	write_projection(&out, field, NULL);
-	command_read_concern(&out, link, time_after(link, 0));
+	if (!looking->latest)
+		command_read_concern(&out, link, time_after(link, 0));
 	writer_close(&out, start);
 	return link_find(link, looking->target->database, buffer_view(&out), take, looking);
 }
@@ -247,20 +262,68 @@ static enum link_result ask_owner(struct link *link, struct mover_target *target
 		       : LINK_DONE;
 }
 
-/* The generations that are alive. */
-static enum link_result find_alive(struct looking *looking, struct link *link)
-{
-	enum link_result result = ask_owner(link, looking->target);
-
-	return result == LINK_DONE ? find_mains(looking, link, "_spill", take_main) : result;
-}
-
 /* Where it is only likely whose the overflow is, what a present document has left goes. */
 static bool may_go(const struct dead *dead)
 {
 	enum overflow_owner owner = dead->target->owner;
 
-	return owner == OWNER_THIS || (owner == OWNER_LIKELY && dead->present);
+	return owner_is_known(owner) || (owner == OWNER_LIKELY && dead->present);
+}
+
+static bool some_go(const struct looking *looking)
+{
+	bool none = true;
+
+	for (const struct dead *dead = looking->found; dead; dead = dead->next)
+		for (size_t i = 0; none && may_go(dead) && i < dead->count; i++)
+			none = holds(looking->alive, looking->alive_count, dead->generations[i]);
+	return !none;
+}
+
+/* Whatever any state of a document names. */
+static void take_referrer(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	const uint8_t *generation;
+	struct element all, state;
+	struct cursor cursor;
+	struct bytes states, own;
+
+	if (!document_find(document, "_spill", &all) || !element_document(&all, &states) ||
+	    !cursor_open(&cursor, states))
+		return;
+	while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
+		if (element_document(&state, &own) && generation_at(own, "g", &generation))
+			keep_alive(looking, generation);
+}
+
+/* Nothing but a sample says whose the overflow is: who refers to the very generations that would
+ * go? */
+static enum link_result find_referrers(struct looking *looking, struct link *link)
+{
+	auto_buffer struct buffer links = {0};
+	size_t start = writer_open(&links);
+	enum link_result result;
+	bool all;
+
+	write_links(looking, &links);
+	writer_close(&links, start);
+	result = referrers_each(link, looking->target, buffer_view(&links), take_referrer, looking,
+				&all);
+	looking->unreadable |= !all;
+	return result;
+}
+
+/* The generations that are alive. */
+static enum link_result find_alive(struct looking *looking, struct link *link, link_document take)
+{
+	enum link_result result = ask_owner(link, looking->target);
+
+	if (result == LINK_DONE)
+		result = find_mains(looking, link, "_spill", take);
+	if (result == LINK_DONE && looking->target->owner != OWNER_THIS && some_go(looking))
+		result = find_referrers(looking, link);
+	return result;
 }
 
 static void keep_dead(struct dead *dead, const struct looking *looking)
@@ -306,7 +369,7 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 	result = find_generations(&looking, link, links, count);
 	free(links);
 	if (result == LINK_DONE && looking.found)
-		result = find_alive(&looking, link);
+		result = find_alive(&looking, link, take_main);
 	while (looking.found) {
 		struct dead *dead = looking.found;
 
@@ -375,7 +438,7 @@ must_check enum link_result gc_clear(struct link *link, struct mover_target *tar
 	enum link_result result = find_generations(&looking, link, id, 1);
 
 	if (result == LINK_DONE && looking.found)
-		result = find_alive(&looking, link);
+		result = find_alive(&looking, link, take_main);
 	while (looking.found) {
 		struct dead *dead = looking.found;
 
@@ -478,12 +541,12 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 	enum link_result result = ask_owner(link, target);
 
 	*more = false;
-	if (result != LINK_DONE || target->owner != OWNER_THIS)
+	if (result != LINK_DONE || !owner_is_known(target->owner))
 		return result; /* not known to be the rule's: it stays */
 	result = find_page(&page, link);
 	*more = page.count == PAGE_MAX;
 	if (result == LINK_DONE && looking->found)
-		result = find_mains(looking, link, "_spill", take_present);
+		result = find_alive(looking, link, take_present);
 	for (struct dead *dead = looking->found; dead; dead = dead->next)
 		keep_dead(dead, looking);
 	if (result == LINK_DONE)
@@ -503,12 +566,28 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 	return result;
 }
 
+/* Where G1 saw no document it may have come since, by a restore that is behind its overflow's. */
+static enum link_result judge_again(struct link *link, struct dead *dead)
+{
+	struct looking looking = {.target = dead->target, .found = dead, .latest = true};
+	enum link_result result = LINK_DONE;
+
+	if (!dead->present) {
+		result = find_alive(&looking, link, take_main);
+		keep_dead(dead, &looking);
+	}
+	free(looking.alive);
+	return result;
+}
+
 static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t now)
 {
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
 	if (link && link_serial(link) == dead->serial && may_go(dead))
+		result = judge_again(link, dead);
+	if (result == LINK_DONE && dead->count > 0)
 		result = remove_dead(link, dead);
 	if (result == LINK_DONE) {
 		metric_add_shared(&mover->metrics->generations_collected, (int64_t)dead->count);
@@ -527,6 +606,7 @@ int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now)
 
 		gc->waiting = dead->next;
 		gc->count--;
+		dead->next = NULL;
 		finish(gc, link, dead, now);
 	}
 	return gc->waiting ? gc->waiting->due : INT64_MAX;

@@ -101,8 +101,30 @@ static enum link_result send_update(struct pass_state *pass, struct buffer *out,
 
 static void write_ends(struct pass_state *pass, struct buffer *out, enum own_field_end wanted)
 {
+	bool kept = own_total_is_kept(pass->rule, &pass->plan.state);
+
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		own_field_write(out, pass->rule, field, &pass->plan.state, wanted);
+		if (field != OWN_TOTAL || !kept)
+			own_field_write(out, pass->rule, field, &pass->plan.state, wanted);
+}
+
+/* The document's own total is right for just this array. */
+static void guard_total(struct pass_state *pass, struct buffer *out)
+{
+	size_t condition;
+
+	if (!own_total_is_kept(pass->rule, &pass->plan.state))
+		return;
+	condition = writer_open_document(out, pass->rule->array);
+	writer_int64(out, "$size", pass->plan.length);
+	writer_close(out, condition);
+}
+
+static void write_kept_total(struct pass_state *pass, struct buffer *out)
+{
+	if (own_total_is_kept(pass->rule, &pass->plan.state))
+		writer_int32(out, own_field_name(pass->rule, OWN_TOTAL),
+			     (int32_t)pass->plan.length);
 }
 
 /* The state goes where nothing is in it: as folding back an empty overflow. */
@@ -115,12 +137,14 @@ enum pass main_undo(struct pass_state *pass)
 
 	open_update(pass, &out, &open);
 	guard_generation(pass, &out);
+	guard_total(pass, &out);
 	writer_close(&out, open.q);
 	open.u = writer_open_document(&out, "u");
 	before = out.length;
 	part = writer_open_document(&out, "$set");
 	empty = out.length;
 	write_ends(pass, &out, OWN_FIELD_RETURNS);
+	write_kept_total(pass, &out);
 	if (out.length == empty)
 		out.length = before;
 	else
@@ -163,11 +187,11 @@ static bool is_small_when_cut(const struct plan *plan)
 
 static void write_new_state(struct pass_state *pass, struct buffer *out)
 {
-	uint8_t generation[16];
+	uint8_t generation[GENERATION_BYTES];
 	char path[STATE_PATH_MAX];
 	size_t set = writer_open_document(out, "$set"), state;
 
-	arc4random_buf(generation, sizeof(generation));
+	target_new_generation(pass->target, generation);
 	state = writer_open_document(out, state_path(path, pass->rule, NULL));
 	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
 	writer_int64(out, "h", pass->plan.head);

@@ -42,6 +42,8 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
+		free(set->targets[i]->absent.links);
+		free((void *)set->targets[i]->refit_from.value.data);
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
 			free(set->targets[i]->longest[l].id);
 		free(set->targets[i]);
@@ -108,6 +110,30 @@ static struct mover_target *target_new(struct rule_set *rules, const struct rule
 	target->overflow_indexes = rule_set_indexes(rules, bytes_of(target->overflow_database),
 						    bytes_of(target->overflow_collection));
 	return target;
+}
+
+/* What was stored has it: it stays as it is. */
+static uint64_t target_name(const struct mover_target *target)
+{
+	uint64_t hash = hash_bytes(bytes_of(target->database), 1);
+
+	hash = hash_bytes(bytes_of(target->collection), hash);
+	return hash_bytes(bytes_of(target->rule->array), hash);
+}
+
+void target_new_generation(const struct mover_target *target, uint8_t *generation)
+{
+	uint64_t name = target_name(target);
+
+	memcpy(generation, &name, sizeof(name));
+	arc4random_buf(generation + sizeof(name), GENERATION_BYTES - sizeof(name));
+}
+
+bool target_named(const struct mover_target *target, const uint8_t *generation)
+{
+	uint64_t name = target_name(target);
+
+	return memcmp(generation, &name, sizeof(name)) == 0;
 }
 
 struct mover_target *target_get(struct target_set *set, const struct rule *rule,

@@ -18,10 +18,17 @@ enum fitness {
 enum overflow_owner {
 	OWNER_UNKNOWN, /* not asked yet */
 	OWNER_THIS,    /* this rule's on this namespace */
+	OWNER_CLAIMED, /* recorded as such, because documents here refer to a sample of it */
 	OWNER_LIKELY,  /* not recorded: it is empty, or documents here refer to it */
 	OWNER_OPEN,    /* nobody knows: nothing is moved there and nothing of it removed */
 	OWNER_OTHER,   /* another collection's or array's */
 };
+
+/* What no document refers to may be collected. */
+static inline bool owner_is_known(enum overflow_owner owner)
+{
+	return owner == OWNER_THIS || owner == OWNER_CLAIMED;
+}
 
 /* One of the longest arrays that rounds have met. */
 struct target_long {
@@ -31,6 +38,19 @@ struct target_long {
 	uint8_t id_type;
 };
 #define TARGET_LONG_COUNT 5
+
+/* Link values of the overflow without a main document, as a sweep found them. The sweeper's. */
+struct target_absent {
+	uint64_t *links; /* their hashes, sorted; owned */
+	size_t count;
+	int64_t since; /* monotonic milliseconds; 0: no sweep has looked yet */
+};
+
+/* A copied value: where a page of a walk ended. All zeros: the start. */
+struct place {
+	uint8_t type;
+	struct bytes value; /* owned */
+};
 
 struct mover_target {
 	const struct rule *rule;
@@ -56,7 +76,9 @@ struct mover_target {
 	_Atomic int64_t elements;    /* moved since the start */
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
-	atomic_bool recheck;         /* its fitness may have changed */
+	struct target_absent absent;
+	struct place refit_from; /* the sweeper's: a portion of what is refitted ended here */
+	atomic_bool recheck;     /* its fitness may have changed */
 	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged; /* that documents are left alone: one line a target */
 	atomic_bool refitted;    /* what was spilled under another threshold was looked for */
@@ -73,6 +95,12 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 				struct bytes database, struct bytes collection);
 /* The target number `index` of all met so far; NULL behind the last. */
 struct mover_target *target_at(struct target_set *set, size_t index);
+
+/* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
+#define GENERATION_BYTES 16
+void target_new_generation(const struct mover_target *target, uint8_t *generation);
+/* It was born for this array. (One that is older than this name is nobody's.) */
+bool target_named(const struct mover_target *target, const uint8_t *generation);
 
 void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
 		  const char *reason);

@@ -39,11 +39,23 @@ static void write_bound(struct buffer *out, const char *name, const struct place
 	writer_close(out, bound);
 }
 
-static void write_by_id(struct buffer *out)
+static const char *collection_of(const struct id_pages *pages)
+{
+	return pages->overflow ? pages->target->overflow_collection : pages->target->collection;
+}
+
+static const char *database_of(const struct id_pages *pages)
+{
+	return pages->overflow ? pages->target->overflow_database : pages->target->database;
+}
+
+static void write_by_id(const struct id_pages *pages, struct buffer *out)
 {
 	size_t document = writer_open_document(out, "projection");
 
 	writer_int32(out, "_id", 1);
+	if (pages->overflow)
+		writer_int32(out, pages->target->rule->overflow.link, 1);
 	writer_close(out, document);
 	document = writer_open_document(out, "hint");
 	writer_int32(out, "_id", 1);
@@ -60,14 +72,14 @@ static enum link_result find_page_end(struct id_pages *pages, struct place *to)
 	bool found = false;
 	enum link_result result;
 
-	writer_string(&out, "find", pages->target->collection);
-	write_by_id(&out);
+	writer_string(&out, "find", collection_of(pages));
+	write_by_id(pages, &out);
 	write_bound(&out, "min", &pages->from);
 	writer_int64(&out, "skip", pages->size);
 	writer_int32(&out, "limit", 1);
 	writer_bool(&out, "singleBatch", true);
 	writer_close(&out, start);
-	result = link_find_one(pages->link, pages->target->database, buffer_view(&out), &document,
+	result = link_find_one(pages->link, database_of(pages), buffer_view(&out), &document,
 			       &found);
 	if (result == LINK_DONE && found && document_find(document, "_id", &id))
 		place_set(to, id.type, id.value);
@@ -85,13 +97,13 @@ must_check enum link_result id_pages_next(struct id_pages *pages, page_filter fi
 	if (result != LINK_DONE)
 		return result;
 	start = writer_open(&out);
-	writer_string(&out, "find", pages->target->collection);
+	writer_string(&out, "find", collection_of(pages));
 	filter(&out, "filter", pages->target->rule);
-	write_by_id(&out);
+	write_by_id(pages, &out);
 	write_bound(&out, "min", &pages->from);
 	write_bound(&out, "max", &to);
 	writer_close(&out, start);
-	result = link_find(pages->link, pages->target->database, buffer_view(&out), each, context);
+	result = link_find(pages->link, database_of(pages), buffer_view(&out), each, context);
 	pages->ended = to.type == 0;
 	place_fini(&pages->from);
 	pages->from = to;
@@ -153,7 +165,7 @@ static bool count_batch(struct link_pages *pages, const struct element *link)
 			return false;
 		pages->bytes += link->value.length;
 		linked = &pages->all[pages->count++];
-		*linked = (struct linked){.moved = -1};
+		*linked = (struct linked){.moved = LINKED_NO_DOCUMENT};
 		place_set(&linked->link, link->type, link->value);
 	}
 	linked->batches++;
@@ -222,11 +234,12 @@ static void take_owner(void *context, struct bytes document)
 {
 	struct link_pages *pages = context;
 	struct element id, number;
-	int64_t moved = 0;
+	int64_t moved;
 
-	if (!document_find(document, "_id", &id) || !document_find(document, "moved", &number) ||
-	    !element_integer(&number, &moved))
+	if (!document_find(document, "_id", &id))
 		return;
+	if (!document_find(document, "moved", &number) || !element_integer(&number, &moved))
+		moved = LINKED_NO_STATE;
 	for (size_t i = 0; i < pages->count; i++)
 		if (is_link(&pages->all[i], &id))
 			pages->all[i].moved = moved;

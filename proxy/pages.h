@@ -8,11 +8,6 @@
 #include "proxy/mover_link.h"
 #include "proxy/mover_target.h"
 
-/* A copied value: where a page ended. All zeros: the start. */
-struct place {
-	uint8_t type;
-	struct bytes value; /* owned */
-};
 void place_set(struct place *place, uint8_t type, struct bytes value);
 void place_fini(struct place *place);
 
@@ -23,20 +18,24 @@ struct id_pages {
 	int64_t size;      /* of the next page */
 	struct place from; /* the next page begins here */
 	bool ended;
+	bool overflow; /* the overflow's documents instead, with their links */
 };
 
 /* Writes the filter for what is wanted as field `name`. */
 typedef void (*page_filter)(struct buffer *out, const char *name, const struct rule *rule);
-/* Hands over the `_id` of each wanted document of the next page, as {_id}. */
+/* Hands over the `_id` of each wanted document of the next page, as {_id}, or {_id, <link>}. */
 must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
 					  link_document each, void *context);
 void id_pages_fini(struct id_pages *pages);
+
+#define LINKED_NO_STATE (-1)
+#define LINKED_NO_DOCUMENT (-2)
 
 /* One link value of the overflow, by its bytes: 1 and 1.0 are two. */
 struct linked {
 	struct place link;
 	int64_t batches; /* how many it has */
-	int64_t moved;   /* n of the state of the document with this very `_id`; -1: none */
+	int64_t moved;   /* n of the state of the document with this very `_id`, or one of these */
 };
 
 /* Overflow documents, with their main documents. The caller sets the first two. A link is on the

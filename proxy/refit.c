@@ -46,12 +46,8 @@ must_check enum link_result refit_wanted(struct link *link, const struct mover_t
 					 bool *wanted)
 {
 	enum rule_record record = RULE_RECORD_NONE;
-	struct place place = {0};
-	enum link_result result = LINK_DONE;
+	enum link_result result = rule_record_read(link, target, &record, NULL);
 
-	*wanted = false;
-	result = rule_record_read(link, target, &record, &place);
-	place_fini(&place);
 	/* An account without rights there records nothing, and nobody else's limits either. */
 	*wanted =
 		result == LINK_REFUSED || record == RULE_RECORD_SAME || record == RULE_RECORD_NONE;

@@ -77,21 +77,19 @@ static bool same_part(struct bytes record, const char *path, const struct buffer
 	       bytes_equal(was.value, is.value);
 }
 
-static enum rule_record compare(struct bytes record, const struct mover_target *target)
+/* `limits`: the path of those that are compared. */
+static enum rule_record compare(struct bytes record, const struct mover_target *target,
+				const char *limits)
 {
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
-	struct element place;
-	bool stopped = document_find_path(record, "checkpoint.limits", &place);
 
 	write_layout(&now, target);
 	write_limits(&now, target->rule);
 	writer_close(&now, start);
 	if (!same_part(record, "layout", &now, "layout"))
 		return RULE_RECORD_OTHER;
-	return same_part(record, stopped ? "checkpoint.limits" : "limits", &now, "limits")
-		       ? RULE_RECORD_SAME
-		       : RULE_RECORD_LIMITS;
+	return same_part(record, limits, &now, "limits") ? RULE_RECORD_SAME : RULE_RECORD_LIMITS;
 }
 
 /* Hands the record over, which is a view until the link's next command. */
@@ -117,15 +115,16 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 					     enum rule_record *record, struct place *place)
 {
 	struct bytes document;
-	struct element from;
-	bool found;
+	struct element from, limits;
+	bool found, stopped;
 	enum link_result result = find_record(link, target, &document, &found);
 
 	*record = RULE_RECORD_NONE;
 	if (result != LINK_DONE || !found)
 		return result;
-	*record = compare(document, target);
-	if (document_find_path(document, "checkpoint.from", &from))
+	stopped = place && document_find_path(document, "checkpoint.limits", &limits);
+	*record = compare(document, target, stopped ? "checkpoint.limits" : "limits");
+	if (place && document_find_path(document, "checkpoint.from", &from))
 		place_set(place, from.type, from.value);
 	return LINK_DONE;
 }
@@ -154,7 +153,8 @@ static enum link_result send_update(struct link *link, const struct mover_target
 	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
 }
 
-static enum link_result write_record(struct link *link, const struct mover_target *target)
+static enum link_result write_record(struct link *link, const struct mover_target *target,
+				     bool sampled)
 {
 	auto_buffer struct buffer update = {0};
 	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
@@ -165,6 +165,8 @@ static enum link_result write_record(struct link *link, const struct mover_targe
 	writer_string(&update, "rule", target->rule->name);
 	write_layout(&update, target);
 	write_limits(&update, target->rule);
+	if (sampled)
+		writer_string(&update, "claimed", "sample");
 	writer_close(&update, set);
 	writer_close(&update, u);
 	writer_close(&update, start);
@@ -473,6 +475,8 @@ struct owners {
 	struct bytes name;         /* the overflow's */
 	struct buffer other;       /* a record of another's that names it; empty: none */
 	bool own;                  /* this target's record names it */
+	bool sampled;              /* by what a sample of documents said, then or now */
+	bool unsure;               /* nothing is recorded of it */
 	bool readable;             /* the records are */
 	enum overflow_owner owner; /* what follows */
 };
@@ -480,7 +484,7 @@ struct owners {
 static void take_owner(void *context, struct bytes record)
 {
 	struct owners *owners = context;
-	struct element id, mine, overflow;
+	struct element id, mine, overflow, claimed;
 	struct bytes name;
 
 	if (!document_find_path(record, "layout.overflow", &overflow) ||
@@ -488,10 +492,12 @@ static void take_owner(void *context, struct bytes record)
 		return;
 	require(document_find(buffer_view(&owners->key), "_id", &mine));
 	if (document_find(record, "_id", &id) && id.type == mine.type &&
-	    bytes_equal(id.value, mine.value))
+	    bytes_equal(id.value, mine.value)) {
 		owners->own = true;
-	else if (owners->other.length == 0)
+		owners->sampled = document_find(record, "claimed", &claimed);
+	} else if (owners->other.length == 0) {
 		buffer_append(&owners->other, record.data, record.length);
+	}
 }
 
 /* LINK_REFUSED: the records may not be read. */
@@ -557,16 +563,20 @@ static enum link_result main_exists(struct link *link, const struct mover_target
 static enum link_result judge_unrecorded(struct link *link, const struct mover_target *target,
 					 struct owners *owners, char *reason, size_t size)
 {
+	enum overflow_owner before = target->owner;
 	enum referrers found;
 	char other[100];
 	enum link_result result;
 
 	owners->owner = OWNER_LIKELY;
-	if (target->owner == OWNER_THIS || target->owner == OWNER_LIKELY)
+	owners->sampled = before != OWNER_THIS;
+	if (owner_is_known(before) || (before == OWNER_LIKELY && !owners->readable))
 		return LINK_DONE; /* it was known before; somebody took the record away */
 	result = referrers_find(link, target, &found, other, sizeof(other));
-	if (found == REFERRERS_UNKNOWN)
+	if (found == REFERRERS_UNKNOWN && before != OWNER_LIKELY)
 		owners->owner = OWNER_OPEN;
+	owners->sampled = found != REFERRERS_EMPTY;
+	owners->unsure = found == REFERRERS_UNKNOWN || found == REFERRERS_NAMED;
 	if (result == LINK_DONE && found == REFERRERS_OTHER)
 		snprintf(reason, size,
 			 "documents of '%.60s' refer to its overflow '%.40s.%.50s', and no record "
@@ -596,11 +606,12 @@ static void warn_of_rights(struct link *link)
 	static atomic_bool warned;
 
 	if (!atomic_exchange(&warned, true))
-		log_warning(
-			"what rules move is not recorded, so that a rule that is taken away is "
-			"not missed, and overflow of documents that are gone is not collected: "
-			"give the upstream account the role readWrite on the database '%s' (%s)",
-			RULE_RECORD_DATABASE, link_error(link)->message);
+		log_warning("what rules move is not recorded, so that a rule that is taken away is "
+			    "not missed, overflow of documents that are gone is not collected, and "
+			    "after a start nothing is moved where the overflow holds but what an "
+			    "older version left there: give the upstream account the role "
+			    "readWrite on the database '%s' (%s)",
+			    RULE_RECORD_DATABASE, link_error(link)->message);
 }
 
 static enum link_result judge_owner(struct link *link, const struct mover_target *target,
@@ -610,7 +621,9 @@ static enum link_result judge_owner(struct link *link, const struct mover_target
 
 	reason[0] = '\0';
 	owners->readable = result == LINK_DONE;
-	owners->owner = owners->own ? OWNER_THIS : OWNER_OPEN;
+	owners->owner = OWNER_OPEN;
+	if (owners->own)
+		owners->owner = owners->sampled ? OWNER_CLAIMED : OWNER_THIS;
 	if (result == LINK_REFUSED)
 		warn_of_rights(link);
 	if (result == LINK_LOST)
@@ -640,8 +653,9 @@ bool rule_record_open(const struct mover_target *target, char *reason, size_t si
 	if (target->owner != OWNER_OPEN)
 		return false;
 	snprintf(reason, size,
-		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' refers to, "
-		 "and no record says whose it is: nothing is moved there, and nothing of it "
+		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' is seen to "
+		 "refer to, and no record says whose it is: nothing is moved there, and nothing of "
+		 "it "
 		 "removed; correct the file, or remove what nobody needs",
 		 target->overflow_database, target->overflow_collection, target->database,
 		 target->collection);
@@ -674,7 +688,7 @@ must_check enum link_result rule_record_collects(struct link *link, struct mover
 						 bool *collects)
 {
 	*collects = false;
-	return target->owner == OWNER_THIS ? main_exists(link, target, collects) : LINK_DONE;
+	return owner_is_known(target->owner) ? main_exists(link, target, collects) : LINK_DONE;
 }
 
 /* An empty overflow that another's record names: a rule that was edited before it moved anything,
@@ -740,17 +754,17 @@ static enum link_result write_down(struct link *link, const struct mover_target 
 				   enum rule_record compared, struct owners *owners, char *reason,
 				   size_t size)
 {
-	bool known = owners->owner == OWNER_THIS;
+	bool known = owner_is_known(owners->owner);
 	enum link_result result = LINK_DONE;
 
-	if (!owners->readable || owners->owner == OWNER_OPEN)
+	if (!owners->readable || owners->owner == OWNER_OPEN || owners->unsure)
 		return LINK_DONE;
 	if (!known || compared != RULE_RECORD_SAME)
-		result = write_record(link, target);
+		result = write_record(link, target, owners->sampled);
 	if (result == LINK_REFUSED)
 		warn_of_rights(link);
 	if (result == LINK_DONE)
-		owners->owner = OWNER_THIS;
+		owners->owner = owners->sampled ? OWNER_CLAIMED : OWNER_THIS;
 	if (result == LINK_DONE && compared == RULE_RECORD_NONE)
 		result = look_again(link, target, reason, size);
 	if (result == LINK_DONE && !reason[0])
@@ -803,7 +817,7 @@ static enum link_result compare_record(struct link *link, const struct mover_tar
 	if (result != LINK_DONE || !found)
 		return result;
 	body = link_steal_body(link);
-	*compared = compare(document, target);
+	*compared = compare(document, target, "limits");
 	if (*compared == RULE_RECORD_OTHER)
 		result = judge_other(link, document, reason, size);
 	bson_free(body);

@@ -2,8 +2,11 @@
  * `spillway`, one document for an array of a collection:
  *
  *   {_id: {namespace, array}, format: 1, rule, layout: {overflow, kind, link, array, batch, flag},
- *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits}}
+ *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits},
+ *    claimed?: "sample"}
  *
+ * `claimed`: documents told whose the overflow is, for a sample of it: who refers to what is to be
+ * collected is asked each time.
  * The layout must stay what it is as long as anything is spilled; the limits may change. */
 #pragma once
 
@@ -43,10 +46,11 @@ must_check enum link_result rule_record_collects(struct link *link, struct mover
 enum rule_record {
 	RULE_RECORD_NONE,
 	RULE_RECORD_SAME,
-	RULE_RECORD_LIMITS, /* the same layout; other limits, now or when a migrate stopped */
+	RULE_RECORD_LIMITS, /* the same layout, other limits */
 	RULE_RECORD_OTHER,  /* another layout */
 };
-/* The same without writing; `place`: where a migrate stopped, if one did. */
+/* The same without writing. `place`: where a migrate stopped, if one did, and then it is the limits
+ * of that moment that are compared. NULL: those that are recorded now are. */
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
 					     enum rule_record *record, struct place *place);
 /* A migrate has done all before the place; NULL: all. */

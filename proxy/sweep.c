@@ -11,6 +11,9 @@
 #include "proxy/refit.h"
 #include "proxy/rule_record.h"
 #include "rules/glob.h"
+#include "rules/hash.h"
+
+#include <stdlib.h>
 
 #define PAGE_FIRST 500
 #define PAGE_LEAST 10
@@ -20,6 +23,10 @@
 #define RESTS 3
 #define REST_MOST_MS 2000
 #define REFIT_AT_ONCE 100 /* arrays that are whole until their old overflow may go */
+
+#define ABSENT_MOST (1 << 20)    /* links without a document that are remembered */
+#define ORPHANS_BYTES (16 << 20) /* of those that go in one sweep */
+#define ABSENT_MS 3600000        /* where there is no period */
 
 struct sweeping {
 	struct mover *mover;
@@ -93,47 +100,60 @@ static bool has_portion(const struct sweeping *sweeping)
 	return sweeping->refitted == REFIT_AT_ONCE;
 }
 
-/* One after the other, with the same rests: each is read and written whole. */
-static enum link_result refit_page(struct sweeping *sweeping, const struct buffer *ids)
+/* One after the other, with the same rests: each is read and written whole. Where a portion ends on
+ * the page the next one begins there. */
+static enum link_result refit_page(struct sweeping *sweeping, struct id_pages *pages,
+				   const struct buffer *ids)
 {
 	enum link_result result = LINK_DONE;
 
-	for (size_t at = 0; result == LINK_DONE && at < ids->length && !has_portion(sweeping);) {
+	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
 		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
 		struct element id;
 
 		at += document.length;
 		require(document_find(document, "_id", &id));
+		if (has_portion(sweeping)) {
+			place_set(&pages->from, id.type, id.value);
+			pages->ended = false;
+			break;
+		}
 		result = refit_one(sweeping, &id);
 	}
 	return result;
 }
 
 /* Once, behind the start: a rule is not changed while it is served. A portion at a time, so that
- * other collections are swept meanwhile; those that were busy are left to the next sweep. */
+ * other collections are swept meanwhile; a walk from the first document to the last that leaves
+ * none ends it. */
 static enum link_result refit_all(struct sweeping *sweeping)
 {
-	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
-	bool wanted;
-	enum link_result result = refit_wanted(sweeping->link, sweeping->target, &wanted);
+	struct mover_target *target = sweeping->target;
+	struct id_pages pages = {
+		.link = sweeping->link, .target = target, .from = target->refit_from};
+	bool wanted, whole = pages.from.type == 0;
+	enum link_result result = refit_wanted(sweeping->link, target, &wanted);
 
+	target->refit_from = (struct place){0};
 	while (wanted && result == LINK_DONE && !pages.ended && !has_portion(sweeping)) {
 		auto_buffer struct buffer ids = {0};
 
 		pages.size = sweeping->page;
 		result = id_pages_next(&pages, refit_write_candidates, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = refit_page(sweeping, &ids);
+			result = refit_page(sweeping, &pages, &ids);
 		rest(sweeping);
 	}
-	id_pages_fini(&pages);
+	if (result == LINK_DONE && !pages.ended)
+		target->refit_from = pages.from;
+	else
+		id_pages_fini(&pages);
 	if (sweeping->refitted > 0)
 		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
 			 "are brought to the rule's",
-			 sweeping->target->database, sweeping->target->collection,
-			 sweeping->refitted);
-	atomic_store(&sweeping->target->refitted,
-		     result == LINK_DONE && sweeping->busy == 0 && !has_portion(sweeping));
+			 target->database, target->collection, sweeping->refitted);
+	atomic_store(&target->refitted,
+		     result == LINK_DONE && wanted && whole && pages.ended && sweeping->busy == 0);
 	return result;
 }
 
@@ -151,31 +171,129 @@ static enum link_result sweep_main(struct sweeping *sweeping)
 	return result;
 }
 
+/* Overflow whose main document is missing. A restore may be about to bring that, in hours: it goes
+ * where the sweep a period before missed it, too, and no document that was missed has come since.
+ */
+struct missing {
+	struct sweeping *sweeping;
+	struct target_absent now;
+	struct buffer orphans; /* {_id: link} of those that were missed before */
+	bool due;              /* the last sweep is a period ago */
+	bool returned;         /* a document that was missed is there, with a state */
+};
+
+static int64_t absent_period(const struct mover_target *target)
+{
+	int64_t period = target->rule->sweep_ms > 0 ? target->rule->sweep_ms : ABSENT_MS;
+
+	return period - period / 8; /* sweeps don't begin to the millisecond */
+}
+
+static int compare_hashes(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+static bool was_absent(const struct missing *missing, uint64_t hash)
+{
+	const struct target_absent *absent = &missing->sweeping->target->absent;
+
+	return absent->count > 0 &&
+	       bsearch(&hash, absent->links, absent->count, sizeof(*absent->links), compare_hashes);
+}
+
+static void take_absent(struct missing *missing, const struct linked *linked, uint64_t hash)
+{
+	struct target_absent *now = &missing->now;
+	const struct element link = {.type = linked->link.type, .value = linked->link.value};
+	size_t start;
+
+	if (now->count == ABSENT_MOST)
+		return;
+	if ((now->count & (now->count - 1)) == 0)
+		now->links = must_realloc(now->links, (2 * now->count + 1) * sizeof(*now->links));
+	now->links[now->count++] = hash;
+	if (!missing->due || !was_absent(missing, hash) || missing->orphans.length > ORPHANS_BYTES)
+		return;
+	start = writer_open(&missing->orphans);
+	writer_renamed(&missing->orphans, "_id", &link);
+	writer_close(&missing->orphans, start);
+}
+
 /* A main document accounts for as many batches as its n needs, each full. Who looks for garbage
  * decides; these are only worth a look. */
-static void nominate(struct sweeping *sweeping, const struct linked *linked)
+static void nominate(struct missing *missing, const struct linked *linked)
 {
+	struct sweeping *sweeping = missing->sweeping;
 	int64_t size = sweeping->target->rule->overflow.batch_size;
+	uint64_t hash = hash_bytes(linked->link.value, linked->link.type);
 
+	if (linked->moved == LINKED_NO_DOCUMENT) {
+		take_absent(missing, linked, hash);
+		return;
+	}
+	missing->returned |= linked->moved >= 0 && was_absent(missing, hash);
 	if (linked->moved < 0 || linked->batches > (linked->moved + size - 1) / size)
 		mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
 				 linked->link.value, mover_clock());
 }
 
+static void nominate_orphans(const struct missing *missing)
+{
+	const struct buffer *orphans = &missing->orphans;
+	struct element id;
+
+	for (size_t at = 0; at < orphans->length;) {
+		struct bytes each = {orphans->data + at, (size_t)load_int32(orphans->data + at)};
+
+		at += each.length;
+		require(document_find(each, "_id", &id));
+		mover_queue_look(missing->sweeping->mover->garbage, missing->sweeping->target,
+				 id.type, id.value, mover_clock());
+	}
+}
+
+/* All of the overflow has been looked through. */
+static void judge_missing(struct missing *missing, int64_t began)
+{
+	struct target_absent *absent = &missing->sweeping->target->absent;
+	struct target_absent before = *absent;
+
+	if (missing->due && !missing->returned)
+		nominate_orphans(missing);
+	if (missing->due || absent->since == 0) {
+		*absent = missing->now;
+		missing->now = before;
+		if (absent->count > 0)
+			qsort(absent->links, absent->count, sizeof(*absent->links), compare_hashes);
+	}
+	if (missing->due || missing->returned || absent->since == 0)
+		absent->since = began;
+}
+
 static enum link_result sweep_orphans(struct sweeping *sweeping)
 {
 	struct link_pages pages = {.link = sweeping->link, .target = sweeping->target};
+	struct missing missing = {.sweeping = sweeping};
+	int64_t began = mover_clock(), since = sweeping->target->absent.since;
 	bool collects;
 	enum link_result result = rule_record_collects(sweeping->link, sweeping->target, &collects);
 
 	if (result != LINK_DONE || !collects)
 		return result;
+	missing.due = since > 0 && began >= since + absent_period(sweeping->target);
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
-			nominate(sweeping, &pages.all[i]);
+			nominate(&missing, &pages.all[i]);
 		rest(sweeping);
 	} while (result == LINK_DONE && !pages.ended);
+	if (result == LINK_DONE)
+		judge_missing(&missing, began);
+	free(missing.now.links);
+	buffer_fini(&missing.orphans);
 	link_pages_fini(&pages);
 	return result;
 }

@@ -242,7 +242,7 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 	if (result == LINK_DONE)
 		result = find_any(job, target, &documents);
 	if (result == LINK_DONE && documents) {
-		if (target->owner != OWNER_THIS)
+		if (!owner_is_known(target->owner))
 			job_report_add(&job->report, &unowned, name, NULL, NULL);
 		else if (!job_report_found(&job->report))
 			job_report_add(&job->report, &foreign, name, NULL, NULL);
@@ -295,10 +295,10 @@ static enum link_result clear(struct job *job, struct mover_target *target)
 	const struct undoing *undoing = job->context;
 	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
 
-	if (undoing->proven && target->owner != OWNER_OTHER)
-		atomic_store(&target->owner, OWNER_THIS);
-	return result == LINK_DONE && target->owner == OWNER_THIS ? clear_overflow(job, target)
-								  : result;
+	if (undoing->proven && target->owner != OWNER_OTHER && !owner_is_known(target->owner))
+		atomic_store(&target->owner, OWNER_CLAIMED);
+	return result == LINK_DONE && owner_is_known(target->owner) ? clear_overflow(job, target)
+								    : result;
 }
 
 static enum link_result undo_target(struct job *job, struct mover_target *target)

@@ -549,6 +549,15 @@ def test_the_order_that_a_field_tells(cluster, shop):
     assert whole(cluster, TIMED)["back"] == [comment(n) for n in range(9)]
 
 
+def test_a_document_that_keeps_the_newest(cluster, shop):
+    for i, own, others in (("newest", (6, 7, 8), range(6)), ("oldest", range(3), range(3, 9))):
+        shop.books.insert_one({"_id": i, "list": [comment(n) for n in own], "outlier": True})
+        shop.tails.insert_many({"_id": id_at(1000 + own[0], 1, number), "book": i, **comment(n)} for number, n in enumerate(others))
+    with Operator(cluster, [{**TIMED, "when_outlier": "keep"}]) as operator:
+        listed = details(operator.run("migrate", code=1), "split by hand")
+    assert list(listed) == ["newest"] and "seems to keep the newest" in listed["newest"]
+
+
 def test_arrays_whose_elements_have_an_id(cluster, shop):
     split_elements(shop, 1, 9)
     shop.books.insert_one({"_id": 2, "list": [comment(0, _id=ObjectId())]})

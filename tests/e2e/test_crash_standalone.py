@@ -42,8 +42,9 @@ def test_what_is_removed_was_found_on_the_same_connection():
         # A round that waits for garbage would use the connection meanwhile.
         direct.shop.books.delete_one({"_id": "edited"})
         direct.shop.more_books.delete_many({"book": "edited"})
+        direct.shop.more_books.insert_one(crash.batch("gone", 1, 0, [200, 201], crash.generation()))
         shim.restart(hook)
-        with crash.behind(cluster, shim, gc_delay="4s"):
+        with crash.behind(cluster, shim, gc_delay="4s", sweep="300ms"):
             by_id = wait_for(lambda: crash.resting(direct), "rest", 100, 0.1)
             restarts[0].join()
         crash.require_pinned(shim.requests)

@@ -17,7 +17,7 @@ ANOTHER_PART = {**EAGER, "overflow": {**RULE["overflow"], "array": "another"}}
 
 @pytest.fixture(scope="module")
 def cluster():
-    with Cluster(durable=False) as made:
+    with Cluster(durable=False, options=["--setParameter", "enableTestCommands=1"]) as made:
         yield made
 
 
@@ -200,7 +200,7 @@ def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop
 
 def sweeps(cluster, rule):
     with Spillway([cluster.primary], [{**rule, "gc_delay": "0s", "sweep": "50ms"}]) as spillway:
-        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 3, "sweeps")
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 5, "sweeps")
         return spillway.said()
 
 
@@ -225,6 +225,66 @@ def test_overflow_that_no_record_names(cluster, shop):
     assert [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to goes again"
 
 
+def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
+    """A few tails in thousands are in no sample: before anything goes, who refers to just that is asked."""
+    records = shop.client.spillway.rules
+    records.update_one({}, {"$set": {"claimed": "sample"}})
+    for i, (link, number) in enumerate((("x", 1), (1, 9), ("gone", 1)), 7):
+        shop.tails.insert_one({"book": link, "_spill": {"g": generation(i), "p": 0, "i": number}, "part": [3, 4]})
+        if link != "gone":
+            shop.others.insert_one({"_id": link, "list": [0], "_spill": {"list": {"g": generation(i), "h": 1, "n": 2}}})
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
+        wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "what nobody refers to to go")
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 6}) and shop.tails.count_documents({"book": 1}) == 3,
+                 "the edited one's old tail to go, and to be moved again")
+        assert seen(spillway) == {1: [*range(5), "edited", 6, 7, 8]}
+    assert [each["_spill"]["g"] for each in shop.tails.find({"part": [3, 4]}).sort("_spill.g")] == [b"\x07" * 16, b"\x08" * 16]
+    assert records.find_one()["claimed"] == "sample"
+
+
+@pytest.mark.parametrize("how", ["edit", "delete", "refit"])
+def test_overflow_that_nobody_refers_to_any_more(cluster, shop, how):
+    """And no record: its generations tell for which array they were born."""
+    records = shop.client.spillway.rules
+    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "60s", "threshold": 6 if how == "refit" else 3}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            if how == "edit":
+                through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
+            elif how == "delete":
+                through.shop.books.delete_one({"_id": 1})
+            wait_for(lambda: not shop.books.find_one({"_spill.list.n": 6}), "the generation to end")
+    records.delete_many({})
+    with Spillway([cluster.primary], [EAGER]):
+        shop.books.insert_one({"_id": 2, "list": list(range(9))})
+        with Operator(cluster) as operator:
+            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}) or operator.run("migrate", "--execute"), "a move")
+        assert shop.books.find_one({"_id": 2})["list"] == [0, 1, 2]
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]):
+        assert records.find_one()["claimed"] == "sample", "a document refers to it now"
+        wait_for(lambda: shop.tails.count_documents({"book": 1}) in (0, 2) and rests(cluster, EAGER), "the old ones to go")
+
+
+def test_a_large_overflow_that_was_split_by_hand(cluster, shop):
+    """A few of Spillway's among many, without a record; or nobody can tell in time whether there are any."""
+    records = shop.client.spillway.rules
+    shop.tails.insert_many({"book": f"hand{i}", "part": [1], "_spill": {"i": 1}} for i in range(20000))
+    records.delete_many({})
+    starts(cluster, [EAGER])
+    assert records.find_one()["claimed"] == "sample"
+    records.delete_many({})
+    slow = {"failCommands": ["find"], "errorCode": 50, "namespace": "shop.tails"}
+    shop.tails.delete_many({"book": 1})
+    shop.books.delete_many({})
+    shop.client.admin.command({"configureFailPoint": "failCommand", "mode": {"skip": 1}, "data": slow})
+    try:
+        starts(cluster, [EAGER])
+    finally:
+        shop.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert records.find_one()["claimed"] == "sample"
+
+
 def test_a_record_that_goes_while_it_is_served(cluster, shop):
     with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
@@ -235,6 +295,40 @@ def test_a_record_that_goes_while_it_is_served(cluster, shop):
             wait_for(lambda: "_spill" in shop.books.find_one(), "a move")
             wait_for(lambda: not shop.tails.find_one({"book": "gone"}), "the orphan to go")
     assert shop.client.spillway.rules.find_one()["_id"]["namespace"] == "shop.books"
+
+
+def test_a_restore_that_brings_the_overflow_first(cluster, shop):
+    """And its main documents much later, while Spillway runs: only what no sweep's period brings back is garbage."""
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(2, 4))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    books = list(shop.books.find())
+    shop.books.delete_many({})
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "2s"}]) as spillway:
+        sweeps_so_far = lambda: spillway.metrics()["spillway_sweeps_total"]
+        for number, book in enumerate(books[:2], 1):
+            wait_for(lambda: sweeps_so_far() >= number, "a sweep")  # pylint: disable=cell-var-from-loop
+            shop.books.insert_one(book)
+        wait_for(lambda: not shop.tails.find_one({"book": 3}), "what never came back to go")
+        assert seen(spillway) == {i: list(range(9)) for i in range(1, 3)}
+
+
+def test_a_document_that_is_restored_just_before_its_overflow_goes(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": list(range(9))})
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    book = shop.books.find_one({"_id": 1})
+    looks = {"ns": "shop.books", "op": "query", "command.filter._id.$in": 1}
+    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "1s", "sweep": "off"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            shop.command("profile", 2)
+            through.shop.books.delete_one({"_id": 1})
+            wait_for(lambda: shop.system.profile.find_one(looks), "a look at the document")
+            shop.books.insert_one(book)
+            through.shop.books.delete_one({"_id": 2})
+            wait_for(lambda: not shop.tails.find_one({"book": 2}), "what is gone to go")
+            shop.command("profile", 0)
+        assert seen(spillway) == {1: list(range(9))}
 
 
 def test_other_limits(cluster, shop):
@@ -284,13 +378,30 @@ def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
         assert heads(shop) == {1: 8, 5: 3, 6: 2}
 
 
+def test_what_keeps_no_document_from_another_threshold(cluster, shop):
+    """A migrate that was interrupted under the old limits; another Spillway that still had them at the first sweep."""
+    records = shop.client.spillway.rules
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(2, 121))
+    with Operator(cluster) as before:
+        before.run("migrate", "--execute", code=0)
+    limits = records.find_one()["limits"]
+    records.update_one({}, {"$set": {"checkpoint": {"from": 1, "limits": limits}}})
+    sixes = {i: 6 for i in range(1, 121)}
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "500ms"}]) as spillway:
+        mine = records.find_one()["limits"]
+        records.update_one({}, {"$set": {"limits": limits}})
+        wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 2, "sweeps")
+        records.update_one({}, {"$set": {"limits": mine}})
+        wait_for(lambda: heads(shop) == sixes, "all of them")
+
+
 def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})} for i in range(2, 6))
     with Operator(cluster) as before:
         before.run("migrate", "--execute", code=0)
     shop.command("collMod", "books", validator={"title": {"$type": "string"}})
     shop.tails.insert_one({"book": "gone", "_spill": {"g": generation(), "p": 0, "i": 1}, "part": [1]})
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]):
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "200ms"}]):
         wait_for(lambda: heads(shop) == {1: 3, 2: 6, 3: 3, 4: 6, 5: 6}, "the others to be brought to it")
         wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
 
@@ -349,6 +460,20 @@ def test_an_outlier_whose_next_generation_holds_nothing_yet(cluster, shop):
         wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) == 0, "none to be an outlier")
     for i in (2, 4):
         assert shop.books.find_one({"_id": i}) == {"_id": i, "list": list(range(10))}
+
+
+def test_a_birth_that_another_threshold_undoes_keeps_the_total(cluster, shop):
+    """Of two Spillways the one folds back what is too short for it, and the other's move takes that birth away again."""
+    born = {"g": generation(), "h": 6, "n": 0, "a": ["outlier"], "b": {"c": True}}
+    filled(cluster, shop, SHOWN, {1: [0]})
+    with Spillway([cluster.primary], [SHOWN]) as spillway:
+        shop.books.insert_one({"_id": 2, "list": [0, 1], "outlier": True, "total": 9, "_spill": {"list": born}})
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.update_one({"_id": 2}, {"$push": {"list": 2}})
+        wait_for(lambda: "_spill" not in shop.books.find_one({"_id": 2}), "the birth to be undone")
+    total = shop.books.find_one({"_id": 2})["total"]
+    assert total in (2, 3), "what it had when the birth was undone, before the push or behind it"
+    assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": [0, 1, 2], "total": total}
 
 
 def test_an_emptied_array_that_is_ordinary_now(cluster, shop):

@@ -40,18 +40,17 @@ def spilled(book, head, tail, moved, of):
 
 
 def seed(client):
-    """Every case at once: not moved yet, an open batch, batches without their cut, garbage in the way, orphans."""
+    """Every case at once: not moved yet, an open batch, batches without their cut, garbage in the way."""
     # In the journal: a crash must not take the beginning away.
     database = client.get_database("shop", write_concern=WriteConcern(w=1, j=True))
     mains, overflow = database.books, database.more_books
     mains.delete_many({})
     overflow.delete_many({})
-    grown, stored, dead, orphan = (generation() for _ in range(4))
+    grown, stored, dead = (generation() for _ in range(3))
     overflow.insert_many([
         batch("grown", 1, 0, [2, 3, 4], grown), batch("grown", 2, 3, [5], grown),
         batch("stored", 1, 0, [2, 3, 4], stored), batch("stored", 2, 3, [5, 6, 7], stored),
         batch("edited", 1, 0, [100, 101, 102], dead), batch("edited", 2, 3, [103], dead),
-        batch("gone", 1, 0, [200, 201], orphan),
     ])
     mains.insert_many([
         {"_id": "born", "list": list(range(10))},

@@ -46,6 +46,27 @@ Test(mover_target, a_rule_on_a_namespace_is_one_target)
 	rule_set_unref(rules);
 }
 
+/* Stored generations name their array so: this may not change. */
+Test(mover_target, a_generation_says_for_which_array_it_was_born)
+{
+	static const uint8_t of_first[8] = {0xd5, 0xce, 0xdf, 0x64, 0x90, 0xdb, 0xaf, 0x63};
+	struct rule_set *rules = two_rules();
+	struct target_set *set = target_set_new(rules);
+	struct mover_target *first = get(set, rule_set_at(rules, 0), "shop1");
+	uint8_t generation[GENERATION_BYTES], next[GENERATION_BYTES];
+
+	target_new_generation(first, generation);
+	target_new_generation(first, next);
+	cr_assert_arr_eq(generation, of_first, 8);
+	cr_assert_arr_eq(next, of_first, 8);
+	cr_assert_arr_neq(next + 8, generation + 8, 8);
+	cr_assert(target_named(first, generation));
+	cr_assert_not(target_named(get(set, rule_set_at(rules, 1), "shop1"), generation));
+	cr_assert_not(target_named(get(set, rule_set_at(rules, 0), "shop2"), generation));
+	target_set_free(set);
+	rule_set_unref(rules);
+}
+
 Test(mover_target, many_are_found_again)
 {
 	struct rule_set *rules = two_rules();
