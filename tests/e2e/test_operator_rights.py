@@ -44,12 +44,9 @@ def cluster():
 
 
 @pytest.fixture
-def shop(cluster):
-    with cluster.client() as client:
-        client.drop_database("shop")
-        client.drop_database("spillway")
-        client.shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(5))
-        yield client.shop
+def shop(shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(5))
+    return shop
 
 
 def upstream(cluster, account):

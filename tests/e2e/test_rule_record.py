@@ -22,15 +22,12 @@ def cluster():
 
 
 @pytest.fixture
-def shop(cluster):
+def shop(cluster, shop):
     """One document that a Spillway has moved."""
-    with cluster.client() as client:
-        client.drop_database("shop")
-        client.drop_database("spillway")
-        client.shop.books.insert_one({"_id": 1, "list": list(range(9))})
-        with Spillway([cluster.primary], [EAGER]):
-            wait_for(lambda: "outlier" in client.shop.books.find_one({"_id": 1}), "a move")
-        yield client.shop
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    with Spillway([cluster.primary], [EAGER]):
+        wait_for(lambda: "outlier" in shop.books.find_one({"_id": 1}), "a move")
+    return shop
 
 
 def refusal(cluster, rules):
