@@ -248,18 +248,22 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 
-/* A change stream passes as it is where it looks up no documents: those would come with short
- * arrays. */
-static bool change_stream_plain(const struct element *stage)
+static bool is_usual(struct bytes options, const char *name, const char *usual)
 {
 	struct element option;
 	struct bytes value;
 
-	if (stage->type != BSON_BYTE_DOCUMENT ||
-	    document_find(stage->value, "fullDocumentBeforeChange", &option))
-		return false;
-	return !document_find(stage->value, "fullDocument", &option) ||
-	       (element_string(&option, &value) && bytes_are(value, "default"));
+	return !document_find(options, name, &option) || option.type == BSON_BYTE_NULL ||
+	       (element_string(&option, &value) && bytes_are(value, usual));
+}
+
+/* A change stream passes as it is where it looks up no documents: those would come with short
+ * arrays. */
+static bool change_stream_plain(const struct element *stage)
+{
+	return stage->type == BSON_BYTE_DOCUMENT &&
+	       is_usual(stage->value, "fullDocumentBeforeChange", "off") &&
+	       is_usual(stage->value, "fullDocument", "default");
 }
 
 static void refuse_other_stage(const struct matching *matching, const struct element *stage)

@@ -159,6 +159,12 @@ def test_a_change_stream_that_looks_documents_up_is_refused(shop, options, whole
     assert caught.value.code == 115 and "$changeStream" in caught.value.details["errmsg"]
 
 
+@pytest.mark.parametrize("options", [{"fullDocument": "default", "fullDocumentBeforeChange": "off"}, {"fullDocument": None}], ids=str)
+def test_a_change_stream_may_say_that_it_looks_nothing_up(shop, options):
+    opened = shop.command("aggregate", "books", pipeline=[{"$changeStream": options}], cursor={})
+    shop.command("killCursors", "books", cursors=[opened["cursor"]["id"]])
+
+
 def test_other_change_streams_may_look_documents_up(shop):
     for watched in (shop.plain, shop.client.other):
         with watched.watch(full_document="updateLookup"):
