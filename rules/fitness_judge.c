@@ -4,7 +4,6 @@
 #include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/overflow_document.h"
-#include "rules/reads.h"
 #include "rules/walk.h"
 
 #include <stdarg.h>
@@ -136,18 +135,27 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 	return !name_occurs(validator, name);
 }
 
-/* It judges documents by all that they have, whatever that is called. */
-static bool looks_at_all(const struct rule *rule, struct bytes validator)
+/* A document as a whole: "$$ROOT", "$$CURRENT". */
+static bool is_whole_document(const struct element *element)
 {
-	struct target target = {.rule = rule};
-	const struct ruled_namespace namespace = {.target_count = 1, .targets = &target};
+	struct bytes text;
+
+	return element_string(element, &text) &&
+	       (bytes_begin_with(text, "$$ROOT") || bytes_begin_with(text, "$$CURRENT"));
+}
+
+/* It judges documents by all that they have, whatever that is called. By their size it may: that is
+ * a fence for what is stored. */
+static bool looks_at_all(struct bytes validator)
+{
 	struct walk walk;
 	struct element element;
 	enum cursor_step step = walk_first(&walk, BSON_BYTE_DOCUMENT, validator, &element);
 
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		if (element_is(&element, "$where") ||
-		    (element_is(&element, "$expr") && reads_whole_document(&element, &namespace)))
+		if (element_is(&element, "$where") || element_is(&element, "$function"))
+			return true;
+		if (is_whole_document(&element) && !element_is(&element, "$bsonSize"))
 			return true;
 		if (!walk_within(&walk, &element))
 			return true;
@@ -190,7 +198,7 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, c
 		return refuse(reason, size,
 			      "its validator looks at '%s', of which it would see a part only",
 			      rule->array);
-	if (looks_at_all(rule, validator))
+	if (looks_at_all(validator))
 		return refuse(reason, size,
 			      "its validator looks at whole documents, of which it would see a "
 			      "part only");

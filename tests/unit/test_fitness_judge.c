@@ -92,7 +92,7 @@ Test(fitness, a_validator_that_looks_at_the_array_refuses)
 	refused(MAIN, VALIDATOR("{'$expr': {'$lt': [{'$size': '$a.list'}, 10]}}"), "a.list");
 	refused(MAIN, VALIDATOR("{'$jsonSchema': {'properties': {'a': {'bsonType': 'object'}}}}"),
 		"a.list");
-	refused(MAIN, VALIDATOR("{'$expr': {'$lte': [{'$bsonSize': '$$ROOT'}, 200]}}"), "whole");
+	fits(MAIN, VALIDATOR("{'$expr': {'$lte': [{'$bsonSize': '$$ROOT'}, 200]}}"));
 	refused(MAIN,
 		VALIDATOR("{'$and': [{'$expr': {'$lt': [{'$size': {'$objectToArray': "
 			  "'$$CURRENT'}}, 3]}}]}"),
