@@ -270,14 +270,31 @@ static bool may_go(const struct dead *dead)
 	return owner_is_known(owner) || (owner == OWNER_LIKELY && dead->present);
 }
 
-static bool some_go(const struct looking *looking)
+/* Nothing but a sample says whose the overflow is. What was born for this very array, and left by a
+ * document that is there, needs no other proof. */
+static bool needs_proof(const struct dead *dead, const uint8_t *generation)
+{
+	return dead->target->owner != OWNER_THIS && may_go(dead) &&
+	       !(dead->present && target_named(dead->target, generation));
+}
+
+static bool some_need_proof(const struct looking *looking)
 {
 	bool none = true;
 
 	for (const struct dead *dead = looking->found; dead; dead = dead->next)
-		for (size_t i = 0; none && may_go(dead) && i < dead->count; i++)
-			none = holds(looking->alive, looking->alive_count, dead->generations[i]);
+		for (size_t i = 0; none && i < dead->count; i++)
+			none = !needs_proof(dead, dead->generations[i]) ||
+			       holds(looking->alive, looking->alive_count, dead->generations[i]);
 	return !none;
+}
+
+/* Not all could be asked: what has no document here may be that of one that couldn't. */
+static void keep_absent(const struct looking *looking)
+{
+	for (struct dead *dead = looking->found; dead; dead = dead->next)
+		if (!dead->present)
+			dead->count = 0;
 }
 
 /* Whatever any state of a document names. */
@@ -297,8 +314,7 @@ static void take_referrer(void *context, struct bytes document)
 			keep_alive(looking, generation);
 }
 
-/* Nothing but a sample says whose the overflow is: who refers to the very generations that would
- * go? */
+/* Who refers to the very generations that would go? */
 static enum link_result find_referrers(struct looking *looking, struct link *link)
 {
 	auto_buffer struct buffer links = {0};
@@ -310,7 +326,8 @@ static enum link_result find_referrers(struct looking *looking, struct link *lin
 	writer_close(&links, start);
 	result = referrers_each(link, looking->target, buffer_view(&links), take_referrer, looking,
 				&all);
-	looking->unreadable |= !all;
+	if (!all)
+		keep_absent(looking);
 	return result;
 }
 
@@ -321,7 +338,7 @@ static enum link_result find_alive(struct looking *looking, struct link *link, l
 
 	if (result == LINK_DONE)
 		result = find_mains(looking, link, "_spill", take);
-	if (result == LINK_DONE && looking->target->owner != OWNER_THIS && some_go(looking))
+	if (result == LINK_DONE && some_need_proof(looking))
 		result = find_referrers(looking, link);
 	return result;
 }

@@ -91,6 +91,6 @@ must_check enum link_result link_find(struct link *link, const char *database, s
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,
 					  bool *found);
-/* Whether there is one. */
+/* Whether there is one; told where it is done. */
 must_check enum link_result link_find_any(struct link *link, const char *database,
 					  const bson_t *command, bool *found);

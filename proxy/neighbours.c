@@ -10,12 +10,12 @@
 /* A session that a killed one left open, in a transaction, is not a connection. */
 static enum link_result look(struct link *link, bool *found)
 {
-	bson_t *command =
-		BCON_NEW("aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{",
-			 "allUsers", BCON_BOOL(true), "idleConnections", BCON_BOOL(true),
-			 "idleSessions", BCON_BOOL(false), "}", "}", "{", "$match", "{", "appName",
-			 BCON_UTF8("spillway"), "command.pipeline.0.$currentOp", "{", "$exists",
-			 BCON_BOOL(false), "}", "}", "}", "]", "cursor", "{", "}");
+	bson_t *command = BCON_NEW(
+		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
+		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "idleSessions",
+		BCON_BOOL(false), "}", "}", "{", "$match", "{", "appName", BCON_UTF8("spillway"),
+		"command.pipeline.0.$currentOp", "{", "$exists", BCON_BOOL(false), "}", "}", "}",
+		"{", "$limit", BCON_INT32(1), "}", "]", "cursor", "{", "}");
 	enum link_result result = link_find_any(link, "admin", command, found);
 
 	bson_destroy(command);

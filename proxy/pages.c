@@ -233,16 +233,20 @@ static enum link_result find_links(struct link_pages *pages)
 static void take_owner(void *context, struct bytes document)
 {
 	struct link_pages *pages = context;
-	struct element id, number;
-	int64_t moved;
+	struct element id, number, time = {0};
+	int64_t moved, at = 0;
 
 	if (!document_find(document, "_id", &id))
 		return;
 	if (!document_find(document, "moved", &number) || !element_integer(&number, &moved))
 		moved = LINKED_NO_STATE;
+	if (document_find(document, "at", &time) && time.type == BSON_BYTE_DATE)
+		at = load_int64(time.value.data);
 	for (size_t i = 0; i < pages->count; i++)
-		if (is_link(&pages->all[i], &id))
+		if (is_link(&pages->all[i], &id)) {
 			pages->all[i].moved = moved;
+			pages->all[i].time = at;
+		}
 }
 
 static enum link_result find_owners(struct link_pages *pages)
@@ -267,6 +271,8 @@ static enum link_result find_owners(struct link_pages *pages)
 	writer_int32(&out, "_id", 1);
 	state_path(path + 1, target->rule, "n");
 	writer_string(&out, "moved", path);
+	state_path(path + 1, target->rule, "t");
+	writer_string(&out, "at", path);
 	writer_close(&out, projection);
 	writer_close(&out, start);
 	return link_find(pages->link, target->database, buffer_view(&out), take_owner, pages);

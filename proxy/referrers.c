@@ -223,6 +223,7 @@ static enum link_result ask_database(struct asking *asking, const char *database
 
 		at += entry.length;
 		if (!document_find(entry, "name", &element) || !element_string(&element, &name) ||
+		    bytes_begin_with(name, "system.") ||
 		    (bytes_are(name, asking->target->collection) &&
 		     strcmp(database, asking->target->database) == 0))
 			continue;

@@ -14,6 +14,7 @@
 #include "rules/hash.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #define PAGE_FIRST 500
 #define PAGE_LEAST 10
@@ -178,9 +179,18 @@ struct missing {
 	struct sweeping *sweeping;
 	struct target_absent now;
 	struct buffer orphans; /* {_id: link} of those that were missed before */
-	bool due;              /* the last sweep is a period ago */
-	bool returned;         /* a document that was missed is there, with a state */
+	int64_t last;          /* when that sweep was: milliseconds since 1970 */
+	bool due;              /* it is a period ago */
+	bool returned;         /* a document that was missed is there, as it was before that */
 };
+
+static int64_t wall_clock(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
 
 static int64_t absent_period(const struct mover_target *target)
 {
@@ -234,7 +244,9 @@ static void nominate(struct missing *missing, const struct linked *linked)
 		take_absent(missing, linked, hash);
 		return;
 	}
-	missing->returned |= linked->moved >= 0 && was_absent(missing, hash);
+	/* One that was made anew since under the same `_id` was not restored. */
+	missing->returned |=
+		linked->moved > 0 && linked->time <= missing->last && was_absent(missing, hash);
 	if (linked->moved < 0 || linked->batches > (linked->moved + size - 1) / size)
 		mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
 				 linked->link.value, mover_clock());
@@ -255,6 +267,15 @@ static void nominate_orphans(const struct missing *missing)
 	}
 }
 
+/* Where sweeps are off one that was asked for needs a second. */
+static void look_again(struct mover_target *target, int64_t since)
+{
+	int64_t due = since + absent_period(target);
+
+	if (due < target->sweep_due)
+		target->sweep_due = due;
+}
+
 /* All of the overflow has been looked through. */
 static void judge_missing(struct missing *missing, int64_t began)
 {
@@ -271,6 +292,8 @@ static void judge_missing(struct missing *missing, int64_t began)
 	}
 	if (missing->due || missing->returned || absent->since == 0)
 		absent->since = began;
+	if (missing->sweeping->target->rule->sweep_ms == 0 && absent->count > 0)
+		look_again(missing->sweeping->target, absent->since);
 }
 
 static enum link_result sweep_orphans(struct sweeping *sweeping)
@@ -284,6 +307,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 	if (result != LINK_DONE || !collects)
 		return result;
 	missing.due = since > 0 && began >= since + absent_period(sweeping->target);
+	missing.last = wall_clock() - (began - since);
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)

@@ -524,7 +524,7 @@ static bool is_said(const struct command *command, const struct element *field, 
 
 /* The client's own find, of the one document that is named: costs mongod less than an aggregate. */
 static void write_find(struct buffer *out, const struct command *command, const struct match *match,
-		       bool begun, const struct probe *probe)
+		       const struct probe *probe)
 {
 	struct cursor cursor;
 	struct element field;
@@ -532,8 +532,6 @@ static void write_find(struct buffer *out, const struct command *command, const 
 
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (is_said(command, &field, begun))
-			continue;
 		if (!element_is(&field, "filter")) {
 			writer_element(out, &field);
 			continue;
@@ -558,7 +556,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 	struct element field;
 
 	if (probe && probe->alone && shows_names_only(command, probe)) {
-		write_find(out, command, match, begun, probe);
+		write_find(out, command, match, probe);
 		return;
 	}
 	writer_renamed(out, "aggregate", &command->first);

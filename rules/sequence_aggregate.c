@@ -89,6 +89,7 @@ static bool reads_primary(const struct command *command)
 	       bytes_are(text, "primary") || bytes_are(text, "primaryPreferred");
 }
 
+/* No transaction takes the stage by which the overflow is asked. */
 static void decide_to_probe(struct sequence *sequence)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
@@ -103,11 +104,10 @@ static void decide_to_probe(struct sequence *sequence)
 	aggregate->probing =
 		!bytes_are(command->first.name, "aggregate") && !bounds_given(command) &&
 		filter->type == BSON_BYTE_DOCUMENT && reads_primary(command) &&
-		aggregate_room(command) > 0 &&
+		!command_has(command, FIELD_AUTOCOMMIT) && aggregate_room(command) > 0 &&
 		probe_of_filter(filter->value, sequence->match.namespace, &aggregate->probe);
 }
 
-/* Asked lightly first: an error would end a transaction. */
 static void decide_to_ask_lightly(struct sequence *sequence)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
@@ -116,10 +116,8 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 		explains(sequence) ? &aggregate->explained : &match->command, match->namespace);
 
 	aggregate->probe.whole = need != AGGREGATE_NEEDS_NOTHING;
-	aggregate->probe.light =
-		aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
-					   (need == AGGREGATE_NEEDS_DOCUMENTS &&
-					    !command_has(&match->command, FIELD_AUTOCOMMIT)));
+	aggregate->probe.light = aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
+							    need == AGGREGATE_NEEDS_DOCUMENTS);
 }
 
 static bool is_unsure(const struct sequence *sequence)

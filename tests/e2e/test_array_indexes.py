@@ -169,6 +169,8 @@ def test_a_hint_of_an_index_that_lacks_what_moved_is_refused(books, direct, comm
             HINTED[command](books, hint)
         assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
     books.create_index("n", sparse=True)
+    books.create_index("list", name="whole", sparse=True)
+    assert [found["_id"] for found in books.find({}, hint="whole")] == [1]
     assert [found["_id"] for found in books.find({"n": 1}, hint="n_1")] == [1]
     assert books.count_documents({"list.isbn": 39}) == 1
 
@@ -213,6 +215,26 @@ def test_an_index_has_finds_ask_the_overflow_first(client, direct):
     asked.drop_index(name)
     assert "$unionWith" not in str(asked.find(query).explain())
     assert asked.distinct("_id", query) == [90]
+
+
+IN_TRANSACTIONS = [{"list.isbn": 5039}, {"list.isbn": {"$gte": 5030}, "_id": {"$lt": 60}}, {"list": {"$elemMatch": {"isbn": 5001}}}]
+
+
+@pytest.mark.parametrize("query", IN_TRANSACTIONS, ids=str)
+def test_an_element_is_found_in_a_transaction(client, direct, query):
+    asked, main = client.shop.asked, direct.shop.asked
+    asked.drop()
+    asked.insert_many([{"_id": i, "list": [{"isbn": 100 * i + n} for n in range(40)]} for i in range(40, 70)])
+    wait_for(lambda: main.count_documents({"_spill.list.n": 37}) == 30, "tails to move")
+    asked.create_index("list.isbn")
+    expected = list(asked.find(query, sort=[("_id", 1)]))
+    assert expected
+    with client.start_session() as session, session.start_transaction():
+        assert list(asked.find(query, sort=[("_id", 1)], session=session)) == expected
+        assert [found["_id"] for found in asked.find(query, {"_id": 1}, session=session)] == [found["_id"] for found in expected]
+        asked.update_one({"_id": 50}, {"$push": {"list": {"isbn": 5039, "new": True}}}, session=session)
+        assert asked.distinct("_id", query, session=session) == [found["_id"] for found in expected]
+    assert asked.find_one({"_id": 50})["list"][-1]["new"]
 
 
 def test_indexes_that_are_there_at_the_start_have_their_likes(direct):
