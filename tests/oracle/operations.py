@@ -554,6 +554,13 @@ class Generator:
         operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path) or symbols
         return operation
 
+    def find_by_array(self):
+        """A find that needs arrays whole, and whose reply is compared as it is."""
+        operation = self.read_array()
+        command = operation["command"]
+        plain = command[0][0] == "find" and exact.get(command, "limit") is None and not operation.get("may_refuse")
+        return operation if plain else self.find()
+
     def delay(self):
         """Movers meet each other where one of them comes late."""
         slows = self.rng.choice(("update", "update", "insert", "find", "delete"))
@@ -607,7 +614,7 @@ _WEIGHTS = [
 ]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
-    Generator.find_and_modify, Generator.delete, Generator.bulk_write,
+    Generator.find_by_array, Generator.find_by_array, Generator.find_and_modify, Generator.delete, Generator.bulk_write,
 ]
 
 
