@@ -170,6 +170,6 @@ def test_what_can_not_hold_is_shown(cluster):
             pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
         direct.shop.late_1.create_index("list", unique=True)
         client.shop.late_1.insert_one({"list": [1] * 9})
-        wait_for(lambda: rules(made)[0]["namespaces"][0]["fitness"] == "unfit", "the rule to be closed")
+        wait_for(lambda: [each["fitness"] for each in rules(made)[0]["namespaces"]] == ["unfit"], "the rule to be closed")
         (row,) = (row for row in page(made).rows("Rules") if "late_1" in row[0])
         assert "can't hold" in row[0] and "unique" in row[0]
