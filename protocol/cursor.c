@@ -261,6 +261,13 @@ must_check bool document_find(struct bytes document, const char *name, struct el
 	return find_named(document, bytes_of(name), element);
 }
 
+bool document_truth(struct bytes document, const char *name)
+{
+	struct element element;
+
+	return document_find(document, name, &element) && element_truth(&element);
+}
+
 must_check bool document_find_path(struct bytes document, const char *path, struct element *element)
 {
 	const char *dot;

@@ -81,6 +81,8 @@ must_check bool cursor_find(struct cursor *cursor, struct bytes name, struct ele
 /* Finds the first element of this name on the top level; false also where the document is broken
  * before it. */
 must_check bool document_find(struct bytes document, const char *name, struct element *element);
+/* It is there, and element_truth. */
+bool document_truth(struct bytes document, const char *name);
 /* Like document_find along a dotted path through documents (not arrays). */
 must_check bool document_find_path(struct bytes document, const char *path,
 				   struct element *element);

@@ -16,22 +16,15 @@ static bool text_in(struct bytes document, const char *name, struct bytes *text)
 	return document_find(document, name, &element) && element_string(&element, text);
 }
 
-static bool truth_in(struct bytes document, const char *name)
-{
-	struct element element;
-
-	return document_find(document, name, &element) && element_truth(&element);
-}
-
 /* Whether a privilege's resource takes this one in. Wildcards don't reach system collections. */
 static bool covers(struct bytes resource, const char *database, const char *collection)
 {
 	struct bytes on_database, on_collection;
 
-	if (truth_in(resource, "anyResource"))
+	if (document_truth(resource, "anyResource"))
 		return true;
 	if (!*database)
-		return truth_in(resource, "cluster");
+		return document_truth(resource, "cluster");
 	if (!text_in(resource, "db", &on_database) ||
 	    !text_in(resource, "collection", &on_collection))
 		return false;
@@ -159,11 +152,11 @@ bool judge_index_blocks(const struct rule *rule, struct bytes index)
 		    overflow_is_unique_key(rule, element.value);
 
 	if (judge_is_batch_index(rule, index))
-		return !same || truth_in(index, "sparse") ||
+		return !same || document_truth(index, "sparse") ||
 		       document_find(index, "collation", &element);
 	/* Other unique ones may not be there at all: judge_overflow_index. Documents of one element
 	 * that were made by hand have no places that could be unique. */
-	return rule->overflow.layout == RULE_BATCHES && !truth_in(index, "unique") &&
+	return rule->overflow.layout == RULE_BATCHES && !document_truth(index, "unique") &&
 	       has_unique_name(rule, index);
 }
 

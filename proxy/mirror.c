@@ -3,13 +3,6 @@
 
 #include "rules/overflow_document.h"
 
-static bool index_truth(struct bytes index, const char *option)
-{
-	struct element element;
-
-	return document_find(index, option, &element) && element_truth(&element);
-}
-
 /* A key's field that looks into the array: written under the name that it has in the overflow.
  * False where it has none. */
 static bool write_key(const struct rule *rule, const struct element *field, struct buffer *out)
@@ -62,9 +55,9 @@ must_check bool mirror_write(const struct rule *rule, struct bytes index, const 
 	buffer_append(&own, MIRROR_NAME, strlen(MIRROR_NAME));
 	buffer_append(&own, text.data, text.length);
 	writer_text(out, "name", buffer_view(&own));
-	if (index_truth(index, "sparse"))
+	if (document_truth(index, "sparse"))
 		writer_bool(out, "sparse", true);
-	if (index_truth(index, "hidden"))
+	if (document_truth(index, "hidden"))
 		writer_bool(out, "hidden", true);
 	if (document_find(index, "collation", &option))
 		writer_element(out, &option);
@@ -104,8 +97,8 @@ bool mirror_same(struct bytes one, struct bytes other)
 
 	return document_find(one, "key", &keys) && document_find(other, "key", &others) &&
 	       same_keys(keys.value, others.value) &&
-	       index_truth(one, "sparse") == index_truth(other, "sparse") &&
-	       index_truth(one, "hidden") == index_truth(other, "hidden") &&
+	       document_truth(one, "sparse") == document_truth(other, "sparse") &&
+	       document_truth(one, "hidden") == document_truth(other, "hidden") &&
 	       same_option(one, other, "collation") &&
 	       same_option(one, other, "partialFilterExpression");
 }

@@ -123,14 +123,14 @@ static void take_answer(void *context, struct bytes document)
 	const struct rule *rule = asking->target->rule;
 	struct mover_queue *queue = asking->mover->rounds;
 	int64_t length = integer_at(document, "length"), head = integer_at(document, "head");
-	struct element id, empty;
+	struct element id;
 	struct mover_work *work;
 	int64_t room;
 	bool outlier, tidy;
 
 	if (!document_find(document, "_id", &id))
 		return;
-	tidy = document_find(document, "empty", &empty) && element_truth(&empty);
+	tidy = document_truth(document, "empty");
 	room = room_of(rule, length, integer_at(document, "size") - WRAPPED_ARRAY);
 	outlier = tidy || integer_at(document, "moved") == 0 ||
 		  (length >= 0 && (head >= 0 ? length > head : room < 0));

@@ -1,9 +1,9 @@
 /* A round's commands on the overflow: M2 and M3. */
 #include "proxy/mover_pass.h"
+#include "proxy/mover_queue.h"
 #include "rules/overflow_document.h"
 
 #include <bson/bson.h>
-#include <time.h>
 
 #define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
 #define INSERT_COUNT_MAX 5000
@@ -162,11 +162,8 @@ static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 
 static void write_now(struct buffer *out, const char *name)
 {
-	struct timespec now;
-	int64_t milliseconds;
+	int64_t milliseconds = mover_wall_clock();
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	milliseconds = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	writer_renamed(out, name,
 		       &(struct element){.type = BSON_BYTE_DATE,
 					 .value = {(const uint8_t *)&milliseconds, 8}});

@@ -44,12 +44,22 @@ struct mover_queue {
 	bool woken;
 };
 
-int64_t mover_clock(void)
+static int64_t milliseconds_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t mover_clock(void)
+{
+	return milliseconds_of(CLOCK_MONOTONIC);
+}
+
+int64_t mover_wall_clock(void)
+{
+	return milliseconds_of(CLOCK_REALTIME);
 }
 
 struct mover_queue *mover_queue_new(void)

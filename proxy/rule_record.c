@@ -655,8 +655,7 @@ bool rule_record_open(const struct mover_target *target, char *reason, size_t si
 	snprintf(reason, size,
 		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' is seen to "
 		 "refer to, and no record says whose it is: nothing is moved there, and nothing of "
-		 "it "
-		 "removed; correct the file, or remove what nobody needs",
+		 "it removed; correct the file, or remove what nobody needs",
 		 target->overflow_database, target->overflow_collection, target->database,
 		 target->collection);
 	return true;

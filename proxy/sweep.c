@@ -14,7 +14,6 @@
 #include "rules/hash.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #define PAGE_FIRST 500
 #define PAGE_LEAST 10
@@ -184,14 +183,6 @@ struct missing {
 	bool returned;         /* a document that was missed is there, as it was before that */
 };
 
-static int64_t wall_clock(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int64_t absent_period(const struct mover_target *target)
 {
 	int64_t period = target->rule->sweep_ms > 0 ? target->rule->sweep_ms : ABSENT_MS;
@@ -307,7 +298,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 	if (result != LINK_DONE || !collects)
 		return result;
 	missing.due = since > 0 && began >= since + absent_period(sweeping->target);
-	missing.last = wall_clock() - (began - since);
+	missing.last = mover_wall_clock() - (began - since);
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)

@@ -57,7 +57,7 @@ const char *aggregate_unserved_find(const struct command *command,
 	struct element option;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
-		if (document_find(command->body, others[i], &option) && element_truth(&option))
+		if (document_truth(command->body, others[i]))
 			return "showRecordId, returnKey and tailable can't be had where arrays are "
 			       "put together";
 	if (options_of_find(command) == OPTIONS_UNSERVED)

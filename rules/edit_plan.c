@@ -213,7 +213,6 @@ const char *edit_unserved(const struct edit_write *write, const struct ruled_nam
 
 	if (names_id_twice(write->filter.value))
 		return "a filter of a write that needs the array whole may not name _id twice";
-
 	for (size_t i = 0; i < namespace->target_count; i++)
 		if (joins_own(write->filter.value, namespace->targets[i].rule) &&
 		    is_concerned(write, namespace, i))

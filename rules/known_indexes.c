@@ -152,7 +152,7 @@ static bool is_whole(struct bytes index)
 	struct element option;
 
 	return !document_find(index, "partialFilterExpression", &option) &&
-	       !(document_find(index, "hidden", &option) && element_truth(&option));
+	       !document_truth(index, "hidden");
 }
 
 bool indexes_begin_with(struct bytes indexes, const char *keys, const char *path)

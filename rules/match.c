@@ -287,30 +287,35 @@ bool match_refuse_keys(const struct matching *matching, const struct element *ke
 	return match_refuse_reads(matching->match, &reads, role);
 }
 
-/* Of an index whose keys name the array itself no document is missing that has it. */
-static bool names_array(struct bytes keys, const struct ruled_namespace *namespace)
+bool match_index_reads_array(const void *context, struct bytes index)
 {
 	struct element key;
 
-	return namespace->target_count == 1 &&
-	       document_find(keys, namespace->targets[0].rule->array, &key);
+	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(key.value, context).kind == READS_ARRAY;
+}
+
+/* Of an index whose keys name the array itself no document is missing that has it. */
+static bool names_array(struct bytes index, const struct ruled_namespace *namespace)
+{
+	struct element keys, key;
+
+	return namespace->target_count == 1 && document_find(index, "key", &keys) &&
+	       document_find(keys.value, namespace->targets[0].rule->array, &key);
 }
 
 static bool is_sparse_over_array(const void *context, struct bytes index)
 {
-	struct element key, sparse;
-
-	return document_find(index, "sparse", &sparse) && element_truth(&sparse) &&
-	       document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
-	       reads_of_keys(key.value, context).kind == READS_ARRAY &&
-	       !names_array(key.value, context);
+	return document_truth(index, "sparse") && match_index_reads_array(context, index) &&
+	       !names_array(index, context);
 }
 
 bool match_refuse_hint(struct match *match, const struct element *hint)
 {
 	const struct ruled_namespace *namespace = match->namespace;
 
-	if (!known_indexes_any(namespace->indexes, hint, is_sparse_over_array, namespace))
+	if (hint->type == 0 ||
+	    !known_indexes_any(namespace->indexes, hint, is_sparse_over_array, namespace))
 		return false;
 	match_refuse(match, namespace->targets[0].rule,
 		     "a hint of a sparse index over the ruled array",

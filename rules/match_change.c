@@ -175,14 +175,6 @@ static void refuse_validator(const struct matching *matching)
 	}
 }
 
-static bool is_over_array(const void *context, struct bytes index)
-{
-	struct element key;
-
-	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
-	       reads_of_keys(key.value, context).kind == READS_ARRAY;
-}
-
 /* What collMod makes of an index that is there; it is named by its name or its keys. */
 static void refuse_new_options(const struct matching *matching)
 {
@@ -195,7 +187,7 @@ static void refuse_new_options(const struct matching *matching)
 	    (!document_find(index.value, "name", &named) &&
 	     !document_find(index.value, "keyPattern", &named)))
 		return;
-	if (known_indexes_any(namespace->indexes, &named, is_over_array, namespace))
+	if (known_indexes_any(namespace->indexes, &named, match_index_reads_array, namespace))
 		refuse_index(match, namespace->targets[0].rule, index.value, false, false);
 }
 

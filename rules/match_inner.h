@@ -29,10 +29,11 @@ void match_refuse_broken(struct match *match, const char *what);
 /* A sort, hint, min or max; a hint may be a name. */
 bool match_refuse_keys(const struct matching *matching, const struct element *keys,
 		       const char *role);
-/* An index that has no entries of what is in the overflow, and so lacks documents: true when it
- * did.
- */
+/* Refuses an index that has no entries of what is in the overflow, and so lacks documents. True
+ * when it did. */
 bool match_refuse_hint(struct match *match, const struct element *hint);
+/* Of a ruled collection's index: its keys look into an array. `context`: the namespace. */
+bool match_index_reads_array(const void *context, struct bytes index);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);
 /* The command's `let`. */
 bool match_refuse_let(const struct matching *matching);

@@ -116,8 +116,7 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 		explains(sequence) ? &aggregate->explained : &match->command, match->namespace);
 
 	aggregate->probe.whole = need != AGGREGATE_NEEDS_NOTHING;
-	aggregate->probe.light = aggregate->probe.exact && (need == AGGREGATE_NEEDS_NOTHING ||
-							    need == AGGREGATE_NEEDS_DOCUMENTS);
+	aggregate->probe.light = aggregate->probe.exact && need != AGGREGATE_NEEDS_ORDER;
 }
 
 static bool is_unsure(const struct sequence *sequence)
