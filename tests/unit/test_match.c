@@ -304,7 +304,7 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("5"), '-'},
 		{"{'aggregate': '@', 'pipeline': 5}", '-'},
 		{"{'aggregate': '@', 'pipeline': [], 'let': {'a': '$f'}}", 'X'},
-		{"{'aggregate': '@', 'pipeline': [], 'hint': {'f': 1}}", 'X'},
+		{"{'aggregate': '@', 'pipeline': [], 'hint': {'f': 1}}", 'r'},
 		{"{'aggregate': '@', 'pipeline': [], 'pipeline': []}", 'X'},
 	};
 
