@@ -57,7 +57,7 @@ static enum verdict judge_threshold(const struct distribution *distribution,
 	return VERDICT_PAYS;
 }
 
-struct advice advice_make(const struct distribution *distribution)
+static struct advice judge(const struct distribution *distribution)
 {
 	struct advice advice = {0};
 	int64_t least = least_threshold(distribution);
@@ -81,12 +81,37 @@ struct advice advice_make(const struct distribution *distribution)
 	return advice;
 }
 
+/* Of all documents: those without an array, too. */
+static void estimate_outliers(struct advice *advice, const struct distribution *distribution)
+{
+	struct above above = distribution_above(distribution, least_threshold(distribution));
+
+	advice->outliers.found = above.documents;
+	advice->outliers.between =
+		share_interval(above.documents, distribution->arrays + distribution->missing +
+							distribution->other);
+}
+
+struct advice advice_make(const struct distribution *distribution, bool sampled)
+{
+	struct advice advice = judge(distribution);
+
+	if (!sampled || advice.verdict == VERDICT_PAYS ||
+	    (advice.verdict == VERDICT_TOO_MANY &&
+	     share_interval(advice.above.documents, distribution->arrays).low > OUTLIERS_MOST))
+		return advice;
+	advice.verdict = VERDICT_OPEN;
+	estimate_outliers(&advice, distribution);
+	return advice;
+}
+
 const char *advice_word(enum verdict verdict)
 {
 	static const char *const words[] = {
 		[VERDICT_PAYS] = "pays",       [VERDICT_NOTHING] = "no arrays",
 		[VERDICT_SMALL] = "too small", [VERDICT_UNIFORM] = "uniform",
 		[VERDICT_SLIGHT] = "slight",   [VERDICT_TOO_MANY] = "too many outliers",
+		[VERDICT_OPEN] = "open",
 	};
 
 	return words[verdict];
@@ -106,6 +131,9 @@ const char *advice_sentence(enum verdict verdict)
 				     "would be outliers; another schema suits them better",
 		[VERDICT_SLIGHT] = "the pattern does not pay: outliers are few and hardly longer; "
 				   "less than 5% of the elements would move",
+		[VERDICT_OPEN] = "a sample does not tell whether the pattern pays: the few "
+				 "documents that it is for may not be in it (name a larger one, "
+				 "--sample N)",
 	};
 
 	return sentences[verdict];

@@ -11,15 +11,22 @@ enum verdict {
 	VERDICT_UNIFORM,  /* all are about as long */
 	VERDICT_TOO_MANY, /* wherever the threshold lies, too many documents are beyond it */
 	VERDICT_SLIGHT,   /* what stands beyond is next to nothing */
+	VERDICT_OPEN,     /* a sample does not tell: outliers are what it may have missed */
 };
 
 struct advice {
 	enum verdict verdict;
 	int64_t threshold;  /* where it pays; else the one that comes nearest, or 0 */
 	struct above above; /* that threshold */
+	struct {
+		int64_t found;           /* in the sample, beyond any threshold worth having */
+		struct interval between; /* the share of all documents that they stand for */
+	} outliers;                      /* of VERDICT_OPEN */
 };
 
-struct advice advice_make(const struct distribution *distribution);
+/* `sampled`: the distribution is of documents drawn at random. Of these it says that the pattern
+ * does not pay only where too many are outliers, with the sample's error allowed for. */
+struct advice advice_make(const struct distribution *distribution, bool sampled);
 /* The verdict as one word for programs, and as sentences for people. */
 const char *advice_word(enum verdict verdict);
 const char *advice_sentence(enum verdict verdict);

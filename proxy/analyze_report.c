@@ -128,7 +128,8 @@ static void text_candidates(struct buffer *out, const struct analyze_report *rep
 {
 	char documents[TEXT_MAX], threshold[TEXT_MAX];
 
-	if (distribution_above(distribution, advice_candidates[0]).documents == 0)
+	if (distribution_above(distribution, advice_candidates[0]).documents == 0 &&
+	    !report_is_sample(report))
 		return;
 	text_append(out, "  threshold  documents above           %s elements beyond it\n",
 		    report_is_sample(report) ? "       (19 of 20)  " : "");
@@ -136,7 +137,7 @@ static void text_candidates(struct buffer *out, const struct analyze_report *rep
 		struct above above = distribution_above(distribution, *each);
 		struct interval interval = share_interval(above.documents, distribution->arrays);
 
-		if (above.documents == 0)
+		if (above.documents == 0 && !report_is_sample(report))
 			break;
 		text_append(out, "  %9s  %15s  %7.3f%%", number(threshold, *each),
 			    number(documents, above.documents),
@@ -145,6 +146,8 @@ static void text_candidates(struct buffer *out, const struct analyze_report *rep
 			text_append(out, "  (%.3f%%-%.3f%%)", 100 * interval.low,
 				    100 * interval.high);
 		text_append(out, "  %8.1f%%\n", percent(above.elements, distribution->elements));
+		if (above.documents == 0)
+			break; /* the error of a sample that has none beyond it was told */
 	}
 }
 
@@ -174,12 +177,29 @@ static void text_histogram(struct buffer *out, const struct distribution *distri
 	}
 }
 
+static void text_open(struct buffer *out, const struct advice *advice)
+{
+	if (advice->outliers.found == 0)
+		text_append(out,
+			    "  no outliers in the sample; up to %.3f%% of the documents may be "
+			    "some\n",
+			    100 * advice->outliers.between.high);
+	else
+		text_append(out,
+			    "  %lld outliers in the sample; %.3f%% to %.3f%% of the documents may "
+			    "be some\n",
+			    (long long)advice->outliers.found, 100 * advice->outliers.between.low,
+			    100 * advice->outliers.between.high);
+}
+
 static void text_advice(struct buffer *out, const struct report_array *array)
 {
 	const struct distribution *distribution = &array->distribution;
 	const struct advice *advice = &array->advice;
 	char threshold[TEXT_MAX], documents[TEXT_MAX];
 
+	if (advice->verdict == VERDICT_OPEN)
+		text_open(out, advice);
 	text_append(out, "  %s\n", advice_sentence(advice->verdict));
 	if (advice->verdict != VERDICT_PAYS)
 		return;
@@ -313,7 +333,10 @@ static void json_array(struct buffer *out, const char *name, const struct analyz
 	json_percentiles(out, report, distribution);
 	json_candidates(out, report, distribution);
 	json_histogram(out, distribution);
-	writer_bool(out, "pays", advice->verdict == VERDICT_PAYS);
+	if (advice->verdict == VERDICT_OPEN)
+		json_interval(out, "outliers_share_between", advice->outliers.between);
+	else
+		writer_bool(out, "pays", advice->verdict == VERDICT_PAYS);
 	writer_string(out, "verdict", advice_word(advice->verdict));
 	writer_string(out, "reason", advice_sentence(advice->verdict));
 	if (advice->verdict == VERDICT_PAYS)
@@ -334,7 +357,7 @@ void analyze_report_json(struct buffer *out, const struct analyze_report *report
 	writer_int64(&document, "bytes", report->bytes);
 	writer_int64(&document, "largest_document", report->largest);
 	writer_int64(&document, "already_split", report->spilled);
-	writer_double(&document, "seconds", report->seconds);
+	writer_int64(&document, "milliseconds", (int64_t)(report->seconds * 1000));
 	arrays = writer_open_array(&document, "arrays");
 	for (size_t i = 0; i < report->array_count; i++)
 		json_array(&document, writer_index(name, i), report, &report->arrays[i]);

@@ -9,7 +9,7 @@ struct some {
 	int64_t length;
 };
 
-static struct advice advise(const struct some *some, int64_t element)
+static struct advice advise_on(const struct some *some, int64_t element, bool sampled)
 {
 	struct distribution distribution = {0};
 	struct advice advice;
@@ -23,9 +23,14 @@ static struct advice advise(const struct some *some, int64_t element)
 				 0);
 	}
 	distribution_finish(&distribution);
-	advice = advice_make(&distribution);
+	advice = advice_make(&distribution, sampled);
 	distribution_fini(&distribution);
 	return advice;
+}
+
+static struct advice advise(const struct some *some, int64_t element)
+{
+	return advise_on(some, element, false);
 }
 
 #define SOME(...) \
@@ -98,9 +103,30 @@ Test(advice, no_array_no_advice)
 
 Test(advice, every_verdict_has_its_words)
 {
-	for (enum verdict verdict = VERDICT_PAYS; verdict <= VERDICT_SLIGHT; verdict++) {
+	for (enum verdict verdict = VERDICT_PAYS; verdict <= VERDICT_OPEN; verdict++) {
 		cr_assert(*advice_word(verdict));
 		cr_assert_eq(strstr(advice_sentence(verdict), "does not pay") == NULL,
-			     verdict == VERDICT_PAYS);
+			     verdict == VERDICT_PAYS || verdict == VERDICT_OPEN);
 	}
+}
+
+Test(advice, a_sample_without_outliers_leaves_it_open)
+{
+	struct advice advice = advise_on(SOME({1000, 3}), 8, true);
+
+	cr_assert_eq(advice.verdict, VERDICT_OPEN);
+	cr_assert_eq(advice.outliers.found, 0);
+	cr_assert_float_eq(advice.outliers.between.high, 0.0038, 0.0001);
+	cr_assert_eq(advise_on(SOME({0}), 8, true).verdict, VERDICT_OPEN);
+	cr_assert_eq(advise_on(SOME({500, 1000}, {500, 1400}), 8, true).verdict, VERDICT_OPEN);
+	advice = advise_on(SOME({1000, 40}, {5, 210}), 8, true); /* slight, where that is all */
+	cr_assert_eq(advice.verdict, VERDICT_OPEN);
+	cr_assert_eq(advice.outliers.found, 5);
+}
+
+Test(advice, a_sample_tells_what_is_beyond_its_error)
+{
+	cr_assert_eq(advise_on(SOME({990, 10}, {10, 10000}), 8, true).verdict, VERDICT_PAYS);
+	cr_assert_eq(advise_on(SOME({900, 10}, {100, 4000}), 8, true).verdict, VERDICT_TOO_MANY);
+	cr_assert_eq(advise_on(SOME({94, 10}, {6, 4000}), 8, true).verdict, VERDICT_OPEN);
 }

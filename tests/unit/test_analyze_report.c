@@ -21,7 +21,8 @@ static struct analyze_report make(const char *path, int64_t documents)
 	distribution_add(&report.arrays[0].distribution, &usual, 7);
 	distribution_add(&report.arrays[0].distribution, &odd, 17);
 	distribution_finish(&report.arrays[0].distribution);
-	report.arrays[0].advice = advice_make(&report.arrays[0].distribution);
+	report.arrays[0].advice = advice_make(&report.arrays[0].distribution,
+					       documents > 1000);
 	return report;
 }
 
@@ -63,6 +64,28 @@ Test(analyze_report, a_sample_says_that_it_is_one)
 	expect(text, "p99.9 10,000  max"); /* no interval where there is none */
 	expect(text, "p99 10 (10-10,000)");
 	expect(text, "1.000%  (0.544%-1.831%)");
+	analyze_report_fini(&report);
+}
+
+Test(analyze_report, a_sample_without_outliers_gives_no_verdict)
+{
+	struct analyze_report report = {.documents = 20000, .looked_at = 1000, .array_count = 1};
+	struct distribution_row usual = {3, 1000, 1000 * 32, 32};
+
+	report.namespace = must_strndup("shop.books", 10);
+	report.arrays = must_calloc(1, sizeof(*report.arrays));
+	report.arrays[0].path = must_strndup("list", 4);
+	distribution_add(&report.arrays[0].distribution, &usual, 5);
+	distribution_finish(&report.arrays[0].distribution);
+	report.arrays[0].advice = advice_make(&report.arrays[0].distribution, true);
+	auto_free char *text = print(&report, analyze_report_text);
+	auto_free char *json = print(&report, analyze_report_json);
+
+	expect(text, "no outliers in the sample; up to 0.383% of the documents may be some");
+	expect(text, "          5                0    0.000%  (0.000%-0.383%)");
+	expect(json, "\"outliers_share_between\" : [ 0.0, 0.0038");
+	cr_assert_null(strstr(text, "does not pay"));
+	cr_assert_null(strstr(json, "\"pays\""));
 	analyze_report_fini(&report);
 }
 
