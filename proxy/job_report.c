@@ -104,10 +104,15 @@ int64_t job_report_counted(const struct job_report *report, const char *name)
 	return 0;
 }
 
+static bool is_note(const struct job_report_entry *entry)
+{
+	return entry->kind->class == REPORT_LEFT;
+}
+
 bool job_report_found(const struct job_report *report)
 {
 	for (size_t i = 0; i < report->entry_count; i++)
-		if (report->entries[i].kind->class != REPORT_LEFT)
+		if (!is_note(&report->entries[i]))
 			return true;
 	return false;
 }
@@ -146,8 +151,8 @@ static void print_text(const struct job_report *report, const struct job_report_
 		const struct job_report_entry *entry = &report->entries[i];
 		size_t examples = job_report_examples(entry);
 
-		printf("%s, %s, %lld: %s\n", entry->kind->code, class_names[entry->kind->class],
-		       (long long)entry->count, entry->kind->what);
+		printf("%s%s, %s, %lld: %s\n", is_note(entry) ? "note: " : "", entry->kind->code,
+		       class_names[entry->kind->class], (long long)entry->count, entry->kind->what);
 		for (size_t k = 0; k < examples; k++)
 			print_example(&entry->examples[k]);
 		if (entry->count > (int64_t)examples)
@@ -186,11 +191,24 @@ static void write_entry(struct buffer *out, const char *name, const struct job_r
 	writer_close(out, item);
 }
 
+/* Notes are told beside the findings. */
+static void write_entries(struct buffer *out, const char *name, const struct job_report *report,
+			  bool notes)
+{
+	size_t array = writer_open_array(out, name), count = 0;
+	char index[12];
+
+	for (size_t i = 0; i < report->entry_count; i++)
+		if (is_note(&report->entries[i]) == notes)
+			write_entry(out, writer_index(index, count++), &report->entries[i]);
+	writer_close(out, array);
+}
+
 static void print_json(const struct job_report *report, const struct job_report_head *head)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), findings;
-	char index[12], *text;
+	size_t start = writer_open(&out);
+	char *text;
 
 	writer_string(&out, "command", head->command);
 	json_write_text(&out, "rule", head->rule);
@@ -200,10 +218,8 @@ static void print_json(const struct job_report *report, const struct job_report_
 		json_write_text(&out, "error", head->error);
 	for (size_t i = 0; i < report->count_count; i++)
 		writer_int64(&out, report->counts[i].name, report->counts[i].value);
-	findings = writer_open_array(&out, "findings");
-	for (size_t i = 0; i < report->entry_count; i++)
-		write_entry(&out, writer_index(index, i), &report->entries[i]);
-	writer_close(&out, findings);
+	write_entries(&out, "findings", report, false);
+	write_entries(&out, "notes", report, true);
 	writer_close(&out, start);
 	text = json_text(buffer_view(&out));
 	puts(text);

@@ -12,7 +12,7 @@ enum job_report_class {
 	REPORT_CORRUPT,    /* elements are lost, or can't be told */
 	REPORT_UNFINISHED, /* work that is not done yet */
 	REPORT_GARBAGE,    /* overflow documents that nobody needs any more */
-	REPORT_LEFT,       /* left as it is, by rule: no finding */
+	REPORT_LEFT,       /* left as it is, by rule: a note, no finding */
 };
 
 struct job_report_kind {

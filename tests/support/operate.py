@@ -52,9 +52,9 @@ class Operator:
 
 
 def found(report):
-    """{(code, class): count} of a report."""
+    """{(code, class): count} of a report, its notes among them."""
     counts = {}
-    for finding in report["findings"]:
+    for finding in report["findings"] + report["notes"]:
         key = finding["code"], finding["class"]
         counts[key] = counts.get(key, 0) + finding["count"]
     return counts
