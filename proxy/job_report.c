@@ -188,6 +188,8 @@ static void write_entry(struct buffer *out, const char *name, const struct job_r
 	for (size_t i = 0; i < job_report_examples(entry); i++)
 		write_example(out, writer_index(index, i), &entry->examples[i]);
 	writer_close(out, examples);
+	if (entry->count > (int64_t)job_report_examples(entry))
+		writer_int64(out, "more", entry->count - (int64_t)job_report_examples(entry));
 	writer_close(out, item);
 }
 

@@ -52,9 +52,13 @@ size_t job_report_examples(const struct job_report_entry *entry);
 /* `id`: NULL where it is about the whole collection; `detail`: NULL where the kind says all. */
 void job_report_add(struct job_report *report, const struct job_report_kind *kind,
 		    const char *namespace, const struct element *id, const char *detail);
-/* The same for a kind of which each document is to be named, not just the first few. */
+/* The same for a kind of which each document is to be named, not just the first few; but no more
+ * than REPORT_LISTED of them, and how many more there are. */
 void job_report_list(struct job_report *report, const struct job_report_kind *kind,
 		     const char *namespace, const struct element *id, const char *detail);
+typedef void (*job_report_add_to)(struct job_report *report, const struct job_report_kind *kind,
+				  const char *namespace, const struct element *id,
+				  const char *detail);
 /* Adds to what is counted under this name, which is in capitals nowhere and has no underscore. */
 void job_report_count(struct job_report *report, const char *name, int64_t amount);
 int64_t job_report_counted(const struct job_report *report, const char *name);

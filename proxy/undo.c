@@ -82,7 +82,7 @@ static void report_document(struct job *job, const struct mover_target *target,
 {
 	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
 
-	job_report_add(&job->report, kind, name, id, detail);
+	job_report_list(&job->report, kind, name, id, detail);
 }
 
 /* A refusal that is this document's own, such as a validator's. */

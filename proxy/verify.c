@@ -244,12 +244,14 @@ static void report_document(struct job *job, const struct mover_target *target,
 
 	for (size_t i = 0; i < verify->count; i++) {
 		const char *detail = verify->found[i].detail;
+		const struct job_report_kind *kind = &verify_kinds[verify->found[i].finding];
+		job_report_add_to add;
 
 		if (verify->found[i].finding == VERIFY_GARBAGE && repairs(job) &&
 		    !verify_document_has(verify, REPORT_CORRUPT))
 			continue; /* it goes at the end */
-		job_report_add(&job->report, &verify_kinds[verify->found[i].finding], name, id,
-			       *detail ? detail : NULL);
+		add = kind->class == REPORT_CORRUPT ? job_report_list : job_report_add;
+		add(&job->report, kind, name, id, *detail ? detail : NULL);
 	}
 }
 

@@ -160,7 +160,7 @@ AMBIGUOUS = {
 
 def details(report, code):
     """{_id: detail} of all documents that are listed."""
-    listed = [each for finding in report["findings"] if finding["code"] == code for each in finding["examples"]]
+    listed = [each for finding in report["findings"] + report["notes"] if finding["code"] == code for each in finding["examples"]]
     return {each["_id"]: each.get("detail") for each in listed}
 
 

@@ -148,6 +148,17 @@ def test_too_large_corrupt_and_foreign_stay(operator, shop):
     assert shop.tails.distinct("book") == ["large", "somebody", "torn"]
 
 
+def test_all_that_stays_is_listed(operator, shop):
+    for i in range(12):
+        spill(shop, i, list(range(12)))
+    shop.tails.delete_many({"_spill.i": 2})
+    for command in ("undo", "verify"):
+        report = operator.run(command, code=1)
+        torn = [finding for finding in report["findings"] if finding["class"] == "corrupt"]
+        assert torn and all(len(finding["examples"]) == finding["count"] for finding in torn)
+        assert {each["_id"] for each in torn[0]["examples"]} == set(range(12)) and "more" not in torn[0]
+
+
 def test_what_the_server_refuses_stays_and_is_named(operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9)), "allowed": i != 2} for i in range(5))
     operator.run("migrate", "--execute", code=0)
