@@ -136,6 +136,8 @@ int check_main(int count, char **arguments)
 		}
 		if (option != 'c' && option != 'j')
 			return bad_usage("unknown option, or --config without a file");
+		if (option == 'c' && config)
+			return bad_usage("--config is given once");
 		if (option == 'c')
 			config = optarg;
 		else

@@ -125,6 +125,9 @@ static int read_options(const struct job_command *command, struct job_options *o
 			fputs(command->usage, stdout);
 			return JOB_GOOD;
 		}
+		if ((letter == LETTER_CONFIG && options->config) ||
+		    (letter == LETTER_RULE && options->rule))
+			return bad_usage(command, "--config and --rule are given once");
 		if (letter == LETTER_CONFIG)
 			options->config = optarg;
 		else if (letter == LETTER_RULE)
@@ -200,6 +203,8 @@ static int connect_to_server(struct job *job, const struct job_command *command)
 
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
+	if (signal(SIGHUP, on_signal) == SIG_IGN) /* nohup's */
+		signal(SIGHUP, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	job->link = link_open(job->config->upstream_uri, &stopping, &error);
 	if (job->link)

@@ -102,6 +102,8 @@ static int run_with_file(int (*run)(const char *config_path), int count, char **
 		}
 		if (option != 'c')
 			return bad_usage("unknown option, or --config without a file");
+		if (config)
+			return bad_usage("--config is given once");
 		config = optarg;
 	}
 	if (optind < count)
@@ -128,17 +130,23 @@ static void end_interrupted(int number)
 	_exit(INTERRUPTED);
 }
 
-static int check_or_leave(int count, char **arguments)
+static void leave_at_signals(void)
 {
 	signal(SIGINT, end_interrupted);
 	signal(SIGTERM, end_interrupted);
+	if (signal(SIGHUP, end_interrupted) == SIG_IGN) /* nohup's */
+		signal(SIGHUP, SIG_IGN);
+}
+
+static int check_or_leave(int count, char **arguments)
+{
+	leave_at_signals();
 	return check_main(count, arguments);
 }
 
 static int analyze_or_leave(int count, char **arguments)
 {
-	signal(SIGINT, end_interrupted);
-	signal(SIGTERM, end_interrupted);
+	leave_at_signals();
 	return analyze_main(count, arguments);
 }
 

@@ -91,8 +91,9 @@ def test_where_there_is_no_array_no_bytes_are_told(cluster, shop):
     assert "shop.bare: 1 document;" in said and "no array was found" in said and "in all" not in said
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("name", ["analyze", "check"])
-def test_ctrl_c_ends_it_as_interrupted(name, tmp_path):
+def test_ctrl_c_ends_it_as_interrupted(name, number, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         silent.settimeout(20)
         address = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -102,7 +103,7 @@ def test_ctrl_c_ends_it_as_interrupted(name, tmp_path):
         arguments = [f"mongodb://{address}/", "shop.heavy"] if name == "analyze" else ["--config", file]
         with subprocess.Popen([program(), name, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as asking:
             connection, _ = silent.accept()
-            asking.send_signal(signal.SIGINT)
+            asking.send_signal(number)
             said = asking.communicate(timeout=20)[1]
             connection.close()
     assert asking.returncode == 4 and b"interrupted" in said

@@ -70,7 +70,7 @@ def test_how_it_ended_is_in_the_report(cluster, operator, shop):
     assert operator.run("migrate", code=0)["ended"] == "done"
     migrate = operator.start_command([*operator.command("migrate", "--execute", "--json"), "--rate", "10"])
     wait_for(lambda: shop.books.find_one({"_spill": {"$exists": True}}), "a move")
-    migrate.send_signal(signal.SIGINT)
+    migrate.send_signal(signal.SIGHUP)
     assert json.loads(migrate.communicate()[0])["ended"] == "interrupted" and migrate.returncode == 4
     nowhere = {"upstream": {"uri": f"mongodb://127.0.0.1:{free_port()}/?serverSelectionTimeoutMS=500"}}
     with Operator(cluster, **nowhere) as lost:
@@ -98,7 +98,8 @@ def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop
 
 @pytest.mark.parametrize("options", [["migrate", "--rate", "99999999999999999999"], ["migrate", "--max-lag", "9223372036854775807"],
                                      ["migrate", "--rate", "0"], ["verify", "--export", "file"],
-                                     ["verify", "--repair", "--export", "file"]])
+                                     ["verify", "--repair", "--export", "file"], ["undo", "--config", "other.yaml"],
+                                     ["migrate", "--rule", "other"]])
 def test_what_can_not_be_meant_is_bad_usage(operator, options):
     run = subprocess.run(operator.command(*options), capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 2 and "spillway" in run.stderr and not run.stdout
