@@ -156,7 +156,7 @@ static enum stage_kind classify_sort(const struct matching *matching, const stru
 
 	if (stage->type != BSON_BYTE_DOCUMENT)
 		return STAGE_KEEPS;
-	reads = reads_of_keys(stage->value, matching->match->namespace);
+	reads = reads_of_sort(stage->value, matching->match->namespace);
 	return kind_of_reads(matching, &reads, "$sort", STAGE_KEEPS);
 }
 
