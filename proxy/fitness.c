@@ -30,7 +30,7 @@ struct checking {
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
-	char reason[320];
+	char reason[600];
 };
 
 static const char *database_of(const struct checking *checking)
@@ -439,9 +439,9 @@ static void judge(struct target_set *set, struct mover_target *target,
 		return;
 	}
 	write_remedy(checking, remedy, sizeof(remedy));
-	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.300s%s",
+	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.*s%s",
 		 target->rule->name, database_of(checking), collection_of(checking),
-		 checking->reason, remedy);
+		 checking->recorded ? 550 : 300, checking->reason, remedy);
 	target_judge(set, target, FITNESS_UNFIT, reason);
 }
 

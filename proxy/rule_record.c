@@ -6,8 +6,11 @@
 #include "proxy/neighbours.h"
 #include "proxy/referrers.h"
 #include "rules/own_fields.h"
+#include "rules/rule_write.h"
+#include "rules/text.h"
 
 #include <bson/bson.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -66,30 +69,135 @@ static void write_limits(struct buffer *out, const struct rule *rule)
 	writer_close(out, limits);
 }
 
+static void write_resolved(struct buffer *out, const struct rule *rule)
+{
+	size_t resolved = writer_open_document(out, "resolved");
+
+	rule_write(out, rule);
+	writer_close(out, resolved);
+}
+
+static void write_hash(struct buffer *out, const struct mover_target *target)
+{
+	static const char digits[] = "0123456789abcdef";
+	const struct rule *rule = target->rule;
+	auto_buffer struct buffer stored = {0};
+	size_t start = writer_open(&stored);
+	uint8_t hash[EVP_MAX_MD_SIZE];
+	char text[2 * sizeof(hash) + 1] = "";
+	unsigned length;
+
+	write_layout(&stored, target);
+	write_limits(&stored, rule);
+	rule_write_own_fields(&stored, rule);
+	if (rule->overflow.created)
+		writer_string(&stored, "created", rule->overflow.created);
+	writer_close(&stored, start);
+	require(EVP_Digest(stored.data, stored.length, hash, &length, EVP_sha256(), NULL) == 1);
+	for (size_t i = 0; i < length; i++) {
+		text[2 * i] = digits[hash[i] >> 4];
+		text[2 * i + 1] = digits[hash[i] & 15];
+	}
+	writer_string(out, "hash", text);
+}
+
+/* All that a record says of the rule. */
+static void write_rule(struct buffer *out, const struct mover_target *target)
+{
+	writer_string(out, "rule", target->rule->name);
+	write_layout(out, target);
+	write_limits(out, target->rule);
+	write_resolved(out, target->rule);
+	write_hash(out, target);
+}
+
 /* True where what the record has at `path` is what the rule would write now. */
-static bool same_part(struct bytes record, const char *path, const struct buffer *now,
-		      const char *name)
+static bool same_part(struct bytes record, const char *path, struct bytes now, const char *name)
 {
 	struct element was, is;
 
-	return document_find_path(record, path, &was) &&
-	       document_find(buffer_view(now), name, &is) && was.type == is.type &&
-	       bytes_equal(was.value, is.value);
+	return document_find_path(record, path, &was) && document_find(now, name, &is) &&
+	       was.type == is.type && bytes_equal(was.value, is.value);
 }
 
 /* `limits`: the path of those that are compared. */
 static enum rule_record compare(struct bytes record, const struct mover_target *target,
 				const char *limits)
 {
+	auto_buffer struct buffer written = {0};
+	size_t start = writer_open(&written);
+	struct bytes now;
+
+	write_rule(&written, target);
+	writer_close(&written, start);
+	now = buffer_view(&written);
+	if (!same_part(record, "layout", now, "layout"))
+		return RULE_RECORD_OTHER;
+	if (!same_part(record, limits, now, "limits"))
+		return RULE_RECORD_LIMITS;
+	if (!same_part(record, "rule", now, "rule") ||
+	    !same_part(record, "resolved", now, "resolved") ||
+	    !same_part(record, "hash", now, "hash"))
+		return RULE_RECORD_OLDER;
+	return RULE_RECORD_SAME;
+}
+
+/* No data: it is not there. */
+static struct bytes layout_text(struct bytes record, const char *path)
+{
+	struct bytes text = {0};
+	struct element element;
+
+	if (document_find_path(record, path, &element))
+		(void)!element_string(&element, &text);
+	return text;
+}
+
+static void append_text(struct buffer *out, const char *words, struct bytes text)
+{
+	if (text.data)
+		text_append(out, " %s '%s'", words, text_quote(text).text);
+	else
+		text_append(out, " %s not set", words);
+}
+
+/* Says in what the layouts differ, by the configuration file's keys. */
+static void tell_difference(struct buffer *out, struct bytes record,
+			    const struct mover_target *target)
+{
+	static const struct {
+		const char *path; /* in a record */
+		const char *key;  /* in the file */
+	} parts[] = {
+		{"layout.overflow", "overflow.collection"},
+		{"layout.kind", "overflow.layout"},
+		{"layout.link", "overflow.link"},
+		{"layout.array", "overflow.array"},
+		{"layout.batch", "overflow.batch.field"},
+		{"layout.flag", "flag.field"},
+		{"layout.total", "counters.total"},
+		{"layout.documents", "counters.documents"},
+		{"layout.reference", "reference.field"},
+		{"layout.format", "reference.format"},
+	};
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
+	const char *before = ":";
 
 	write_layout(&now, target);
-	write_limits(&now, target->rule);
 	writer_close(&now, start);
-	if (!same_part(record, "layout", &now, "layout"))
-		return RULE_RECORD_OTHER;
-	return same_part(record, limits, &now, "limits") ? RULE_RECORD_SAME : RULE_RECORD_LIMITS;
+	for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
+		struct bytes was = layout_text(record, parts[i].path);
+		struct bytes is = layout_text(buffer_view(&now), parts[i].path);
+
+		if (bytes_equal(was, is))
+			continue;
+		text_append(out, "%s '%s'", before, parts[i].key);
+		append_text(out, "was", was);
+		append_text(out, "and is", is);
+		text_append(out, " in the file");
+		before = ",";
+	}
 }
 
 /* Hands the record over, which is a view until the link's next command. */
@@ -162,9 +270,7 @@ static enum link_result write_record(struct link *link, const struct mover_targe
 	enum link_result result;
 
 	writer_int32(&update, "format", FORMAT);
-	writer_string(&update, "rule", target->rule->name);
-	write_layout(&update, target);
-	write_limits(&update, target->rule);
+	write_rule(&update, target);
 	if (sampled)
 		writer_string(&update, "claimed", "sample");
 	writer_close(&update, set);
@@ -299,10 +405,26 @@ static enum link_result find_overflow(struct link *link, struct bytes record, bo
 	return LINK_DONE;
 }
 
-static void give_reason(struct bytes record, char *reason, size_t size)
+/* The file's rule of this name, if it has one: it was edited. */
+static void tell_edited(struct rule_set *rules, struct bytes name, char *text, size_t size)
+{
+	text[0] = '\0';
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+
+		if (bytes_are(name, rule->name))
+			snprintf(text, size,
+				 " (the file's rule '%s' is on the array '%s' of '%.64s.%.200s')",
+				 rule->name, text_quote(bytes_of(rule->array)).text, rule->database,
+				 rule->collection);
+	}
+}
+
+static void give_reason(struct rule_set *rules, struct bytes record, char *reason, size_t size)
 {
 	struct element element;
 	struct bytes namespace = {0}, array = {0}, rule = {0};
+	char edited[512];
 
 	if (document_find_path(record, "_id.namespace", &element))
 		(void)!element_string(&element, &namespace);
@@ -310,13 +432,14 @@ static void give_reason(struct bytes record, char *reason, size_t size)
 		(void)!element_string(&element, &array);
 	if (document_find(record, "rule", &element))
 		(void)!element_string(&element, &rule);
+	tell_edited(rules, rule, edited, sizeof(edited));
 	snprintf(reason, size,
-		 "the array '%.*s' of '%.*s' was spilled under rule '%.*s', which is gone: clients "
+		 "the array '%s' of '%.*s' was spilled under rule '%s', which is gone%s: clients "
 		 "would see short arrays; bring the rule back (with 'access: read-only' where "
 		 "nothing is to be written or moved any more), or fold all back with 'spillway "
 		 "undo' and the file that has it",
-		 (int)array.length, (const char *)array.data, (int)namespace.length,
-		 (const char *)namespace.data, (int)rule.length, (const char *)rule.data);
+		 text_quote(array).text, (int)namespace.length, (const char *)namespace.data,
+		 text_quote(rule).text, edited);
 }
 
 struct finding {
@@ -428,7 +551,7 @@ static enum link_result judge_gone(struct link *link, struct gone *gone, struct 
 		at += record.length;
 		result = find_overflow(link, record, &found);
 		if (result == LINK_DONE && found)
-			give_reason(record, reason, size);
+			give_reason(namespace_cache_rules(gone->namespaces), record, reason, size);
 		else if (result == LINK_DONE && is_edited(gone, record))
 			buffer_append(edited, record.data, record.length);
 	}
@@ -454,17 +577,20 @@ must_check enum link_result rule_record_find_gone(struct link *link, struct rule
 }
 
 /* Another layout: is anything left of it? */
-static enum link_result judge_other(struct link *link, struct bytes record, char *reason,
-				    size_t size)
+static enum link_result judge_other(struct link *link, const struct mover_target *target,
+				    struct bytes record, char *reason, size_t size)
 {
+	auto_buffer struct buffer difference = {0};
 	bool found = false;
 	enum link_result result = find_overflow(link, record, &found);
 
+	tell_difference(&difference, record, target);
 	if (result == LINK_DONE && found)
 		snprintf(reason, size,
-			 "its documents were spilled under another layout of the overflow; bring "
-			 "that "
-			 "back, or fold them back with 'spillway undo' and the file that has it");
+			 "its documents were spilled under another layout%.*s; bring that back, or "
+			 "fold them back with 'spillway undo' and the file that has it",
+			 difference.length < 400 ? (int)difference.length : 400,
+			 (const char *)difference.data);
 	return result;
 }
 
@@ -818,7 +944,7 @@ static enum link_result compare_record(struct link *link, const struct mover_tar
 	body = link_steal_body(link);
 	*compared = compare(document, target, "limits");
 	if (*compared == RULE_RECORD_OTHER)
-		result = judge_other(link, document, reason, size);
+		result = judge_other(link, target, document, reason, size);
 	bson_free(body);
 	return result;
 }

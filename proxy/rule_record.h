@@ -1,10 +1,24 @@
 /* What a collection's documents were spilled under: the collection `rules` of the database
  * `spillway`, one document for an array of a collection:
  *
- *   {_id: {namespace, array}, format: 1, rule, layout: {overflow, kind, link, array, batch, flag},
- *    limits: {threshold, max_bytes, when_outlier, size, batch_bytes}, checkpoint?: {from, limits},
- *    claimed?: "sample"}
+ *   _id: {namespace, array}
+ *   format: 1
+ *   rule: <its name>
+ *   layout: {overflow, kind, link, array?, batch?, flag?, total?, ...}
+ *   limits: {threshold, max_bytes, when_outlier, size, batch_bytes}
+ *   resolved: {name, namespace, array, threshold, ...}
+ *   hash: <text>
+ *   checkpoint?: {from, limits}
+ *   claimed?: "sample"
  *
+ * `_id` is one concrete namespace, also of a rule with a pattern.
+ * `resolved`: the rule as the file has it, with its defaults filled in (rules/rule_write.h).
+ * `hash`: the SHA-256, in hexadecimal digits, of one BSON document that holds what decides how
+ * documents are stored: layout, limits, then flag, counters and reference of `resolved`, and
+ * `created`, its overflow's. Names, times, access, expose and the overflow's indexes are not in it.
+ * Records of versions before these two were have neither: they are added when the rule is next held
+ * against its record. A version that does not know them leaves them as they are; so layout and
+ * limits are what is compared.
  * `claimed`: documents told whose the overflow is, for a sample of it: who refers to what is to be
  * collected is asked each time.
  * The layout must stay what it is as long as anything is spilled; the limits may change. */
@@ -46,6 +60,7 @@ must_check enum link_result rule_record_collects(struct link *link, struct mover
 enum rule_record {
 	RULE_RECORD_NONE,
 	RULE_RECORD_SAME,
+	RULE_RECORD_OLDER,  /* the same layout and limits; the rest is not, or not there */
 	RULE_RECORD_LIMITS, /* the same layout, other limits */
 	RULE_RECORD_OTHER,  /* another layout */
 };

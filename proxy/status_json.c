@@ -3,6 +3,7 @@
 
 #include "proxy/json_text.h"
 #include "proxy/mover_target.h"
+#include "rules/rule_write.h"
 #include "rules/text.h"
 
 #include <arpa/inet.h>
@@ -77,40 +78,12 @@ static void write_targets(struct buffer *out, const struct status *status, const
 	writer_close(out, array);
 }
 
-static void write_counters(struct buffer *out, const struct rule *rule)
-{
-	size_t counters;
-
-	if (!rule->counters.total && !rule->counters.documents)
-		return;
-	counters = writer_open_document(out, "counters");
-	if (rule->counters.total)
-		writer_string(out, "total", rule->counters.total);
-	if (rule->counters.documents)
-		writer_string(out, "documents", rule->counters.documents);
-	writer_string(out, "owner", rule->counters.owned_by_app ? "app" : "spillway");
-	writer_close(out, counters);
-}
-
 static void write_rule(struct buffer *out, const char *name, const struct status *status,
 		       const struct rule *rule)
 {
-	auto_free char *namespace = bson_strdup_printf("%s.%s", rule->database, rule->collection);
 	size_t document = writer_open_document(out, name);
 
-	writer_string(out, "name", rule->name);
-	writer_string(out, "namespace", namespace);
-	writer_string(out, "array", rule->array);
-	writer_int64(out, "threshold", rule->threshold);
-	writer_int64(out, "max_bytes", rule->max_bytes);
-	writer_string(out, "when_outlier", rule->when_outlier == RULE_KEEP ? "keep" : "empty");
-	writer_string(out, "layout",
-		      rule->overflow.layout == RULE_BATCHES ? "batches" : "elements");
-	if (rule->flag.field)
-		writer_string(out, "flag", rule->flag.field);
-	write_counters(out, rule);
-	if (rule->reference.field)
-		writer_string(out, "reference", rule->reference.field);
+	rule_write(out, rule);
 	write_targets(out, status, rule);
 	writer_close(out, document);
 }
