@@ -840,6 +840,11 @@ must_check bool mover_view(struct mover *mover, size_t index, struct target_view
 	return target_view(mover->targets, index, view);
 }
 
+size_t mover_view_count(struct mover *mover)
+{
+	return target_count(mover->targets);
+}
+
 bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,
 		 size_t size)
 {

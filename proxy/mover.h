@@ -55,6 +55,7 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size);
 /* The rule on a namespace number `index` of all that have been met (proxy/mover_target.h), freed
  * with target_view_fini; false behind the last. */
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);
+size_t mover_view_count(struct mover *mover);
 
 /* Where a rule can't hold on a namespace (protocol.md section 8): copies the reason into `reason`
  * and returns true. Cheap where no namespace is unfit. */
