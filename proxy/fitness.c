@@ -4,6 +4,7 @@
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
+#include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "rules/fitness_judge.h"
 #include "rules/known_indexes.h"
@@ -450,8 +451,9 @@ static void judge(struct target_set *set, struct mover_target *target,
 static enum link_result ask_record(struct checking *checking)
 {
 	char reason[sizeof(checking->reason)];
-	enum link_result result =
-		rule_record_compare(checking->link, checking->target, reason, sizeof(reason));
+	enum rule_record compared;
+	enum link_result result = rule_record_compare(checking->link, checking->target, &compared,
+						      reason, sizeof(reason));
 
 	if (result != LINK_DONE || !reason[0])
 		return result;
@@ -472,7 +474,7 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 		result = check_overflow(&checking);
 	}
 	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
-		result = rule_record_hold(link, target, checking.reason, sizeof(checking.reason));
+		result = rule_owner_hold(link, target, checking.reason, sizeof(checking.reason));
 		checking.fit = !checking.reason[0];
 		checking.recorded = !checking.fit;
 		checking.overflow = false;

@@ -3,13 +3,13 @@
 #include "proxy/mover.h"
 
 #include "proxy/fitness.h"
+#include "proxy/gone_rules.h"
 #include "proxy/log.h"
 #include "proxy/member_names.h"
 #include "proxy/mover_gc.h"
 #include "proxy/mover_inner.h"
 #include "proxy/mover_look.h"
 #include "proxy/mover_round.h"
-#include "proxy/rule_record.h"
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
@@ -378,11 +378,11 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 static enum mover_check check_gone(struct keeper *keeper, char *reason, size_t size)
 {
 	auto_buffer struct buffer edited = {0};
-	enum link_result result = rule_record_find_gone(keeper->link, keeper->mover->config->rules,
-							&edited, reason, size);
+	enum link_result result =
+		gone_rules_find(keeper->link, keeper->mover->config->rules, &edited, reason, size);
 
 	if (result == LINK_DONE && !reason[0])
-		result = rule_record_remove_edited(keeper->link, buffer_view(&edited));
+		result = gone_rules_remove_edited(keeper->link, buffer_view(&edited));
 	if (result == LINK_LOST) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;

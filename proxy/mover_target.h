@@ -14,7 +14,7 @@ enum fitness {
 	FITNESS_UNFIT, /* `reason` says why */
 };
 
-/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_record.h). */
+/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_owner.h). */
 enum overflow_owner {
 	OWNER_UNKNOWN, /* not asked yet */
 	OWNER_THIS,    /* this rule's on this namespace */

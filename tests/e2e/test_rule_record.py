@@ -235,7 +235,8 @@ def test_another_layout(cluster, shop):
                   "'overflow.layout' was 'batches' and is 'elements' in the file, ",
                   "; bring that back, or fold them back with 'spillway undo' and the file that has it"):
         assert words in said, said
-    assert ("'overflow.array' was 'part' and is not set in the file, 'counters.total' was not set and is 'total' in the file, "
+    assert ("'overflow.array' was 'part' and is not set in the file, 'counters.total' with 'owner: spillway' was not set "
+            "and is 'total' in the file, "
             "'counters.documents' was not set and is 'parts' in the file; bring" in refusal(cluster, [SINGLE]))
 
 
