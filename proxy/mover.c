@@ -435,7 +435,7 @@ static void keep_check(struct mover *mover, enum mover_check check, const char *
 	pthread_mutex_unlock(&mover->lock);
 	if (news && check == MOVER_CHECK_BAD)
 		log_error("%s", reason);
-	else if (news && check == MOVER_CHECK_NO_SERVER)
+	else if (news && check == MOVER_CHECK_NO_SERVER && !atomic_load(&mover->stopping))
 		log_warning("no server answers yet; trying on: %s", reason);
 }
 
@@ -812,16 +812,21 @@ bool mover_serves(const struct mover *mover)
 	return mover_ready(mover) && mover_clock() < atomic_load(&mover->answered_at) + SILENCE_MS;
 }
 
-enum mover_check mover_first_check(struct mover *mover)
+must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
+				  enum mover_check *check)
 {
-	enum mover_check check;
+	int64_t until = mover_clock() + milliseconds;
+	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+	bool checked;
 
 	pthread_mutex_lock(&mover->lock);
-	while (!mover->checked)
-		pthread_cond_wait(&mover->changed, &mover->lock);
-	check = mover->check;
+	while (!mover->checked && mover_clock() < until)
+		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
+	checked = mover->checked;
+	if (checked)
+		*check = mover->check;
 	pthread_mutex_unlock(&mover->lock);
-	return check;
+	return checked;
 }
 
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
