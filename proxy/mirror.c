@@ -1,6 +1,7 @@
 /* Which indexes the overflow has because the main collection has them. */
 #include "proxy/mirror.h"
 
+#include "rules/known_indexes.h"
 #include "rules/overflow_document.h"
 
 /* A key's field that looks into the array: written under the name that it has in the overflow.
@@ -75,28 +76,12 @@ static bool same_option(struct bytes one, struct bytes other, const char *option
 	return !has || bytes_equal(first.value, second.value);
 }
 
-static bool same_keys(struct bytes one, struct bytes other)
-{
-	struct cursor first, second;
-	struct element left, right;
-	int64_t way, back;
-
-	if (!cursor_open(&first, one) || !cursor_open(&second, other))
-		return false;
-	while (cursor_next(&first, &left) == CURSOR_ELEMENT)
-		if (cursor_next(&second, &right) != CURSOR_ELEMENT ||
-		    !bytes_equal(left.name, right.name) || !element_integer(&left, &way) ||
-		    !element_integer(&right, &back) || (way < 0) != (back < 0))
-			return false;
-	return cursor_next(&second, &right) == CURSOR_END;
-}
-
 bool mirror_same(struct bytes one, struct bytes other)
 {
 	struct element keys, others;
 
 	return document_find(one, "key", &keys) && document_find(other, "key", &others) &&
-	       same_keys(keys.value, others.value) &&
+	       index_keys_same(keys.value, others.value) &&
 	       document_truth(one, "sparse") == document_truth(other, "sparse") &&
 	       document_truth(one, "hidden") == document_truth(other, "hidden") &&
 	       same_option(one, other, "collation") &&

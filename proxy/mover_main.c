@@ -13,7 +13,7 @@
  * that is shorter than what has changed: change streams would show it. What a first M4 changes
  * comes to less than this beside what it leaves. */
 #define SMALL_DOCUMENT 512
-#define PADDING 192
+#define PADDING 224
 
 /* Readers count on a cut not being older than this; and a client's transaction may hold the
  * document for long. */
@@ -328,15 +328,41 @@ static void write_total_kept(struct buffer *out, const char *value)
 	bson_destroy(kept);
 }
 
-/* Of a document that was split by hand, total and reference belong to the split: the one would grow
- * old in the state, the other name nothing when the array is whole. */
+/* What was there, unless it was what we write: then `otherwise` is what returns. */
+static void write_flag_before(struct pass_state *pass, struct buffer *out)
+{
+	const struct rule_value *value = &pass->rule->flag.value;
+	auto_free char *flag = bson_strdup_printf("$%s", pass->rule->flag.field);
+	size_t field = writer_open_document(out, own_field_key(OWN_FLAG));
+	size_t parts = writer_open_array(out, "$cond"), same = writer_open_document(out, "0");
+	size_t both = writer_open_array(out, "$eq"), literal;
+
+	writer_string(out, "0", flag);
+	literal = writer_open_document(out, "1");
+	writer_renamed(out, "$literal",
+		       &(struct element){.type = value->type, .value = value->value});
+	writer_close(out, literal);
+	writer_close(out, both);
+	writer_close(out, same);
+	writer_string(out, "1", "$$REMOVE");
+	writer_string(out, "2", flag);
+	writer_close(out, parts);
+	writer_close(out, field);
+}
+
+/* Of a document that was split by hand, flag, total and reference belong to the split: the second
+ * would grow old in the state, the others mean nothing when the array is whole. */
 static void write_one_before(struct pass_state *pass, struct buffer *out, enum own_field field)
 {
 	const char *name = own_field_name(pass->rule, field);
 	auto_free char *value = bson_strdup_printf("$%s", name ? name : "");
 
-	if (!name || (pass->adopted && field == OWN_REFERENCE))
+	if (!name || (pass->adopted && (field == OWN_REFERENCE || field == OWN_FLAG)))
 		return;
+	if (field == OWN_FLAG) {
+		write_flag_before(pass, out);
+		return;
+	}
 	if (pass->adopted && field == OWN_TOTAL)
 		write_total_kept(out, value);
 	else
@@ -354,7 +380,7 @@ static void write_before(struct pass_state *pass, struct buffer *out)
 	list = writer_open_array(out, "$ifNull");
 	writer_string(out, "0", state);
 	before = writer_open_document(out, "1");
-	for (enum own_field each = OWN_TOTAL; each < OWN_FIELDS; each++)
+	for (enum own_field each = OWN_FLAG; each < OWN_FIELDS; each++)
 		write_one_before(pass, out, each);
 	writer_close(out, before);
 	writer_close(out, list);
@@ -412,7 +438,7 @@ static void write_fields(struct pass_state *pass, struct buffer *out)
 		write_added(pass, out);
 		write_flag(pass, out);
 	}
-	if (total || documents || reference)
+	if (rule->flag.field || total || documents || reference)
 		write_before(pass, out);
 	if (total)
 		write_total(pass, out);

@@ -60,10 +60,9 @@ static void request_forward_hello(struct session *session, struct packet *packet
 	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
 }
 
-static void request_start_sequence(struct session *session, struct packet *packet,
-				   struct match *match)
+static void request_start_sequence(struct session *session, struct sequence *sequence)
 {
-	session->sequence = sequence_new(packet, match);
+	session->sequence = sequence;
 	session_set_state(session, SESSION_REWRITING);
 	session->waiting = session->pending.count > 0 || session->response_left > 0;
 	if (!session->waiting)
@@ -103,7 +102,8 @@ static void request_check_fitness(void *context, struct match *match)
 	struct mover *mover = context;
 	char reason[400];
 
-	if (!match->namespace || !match->touches_array || match->verdict == VERDICT_REFUSE)
+	if (!match->namespace || !(match->touches_array || match->asks_indexes) ||
+	    match->verdict == VERDICT_REFUSE)
 		return;
 	if (mover_unfit(mover, bytes_of(match->namespace->database),
 			bytes_of(match->namespace->collection), reason, sizeof(reason))) {
@@ -115,25 +115,22 @@ static void request_check_fitness(void *context, struct match *match)
 	}
 }
 
-/* A whole frame that had to be read. */
-static void request_on_packet(struct session *session, struct packet *packet)
+/* Does what the match says. */
+static void request_by_match(struct session *session, struct packet *packet,
+			     const struct match *match)
 {
-	const struct match_judge judge = {request_check_fitness, session->loop->service->mover};
-	struct match match;
-
-	match_packet_judged(session->loop->namespaces, packet, &judge, &match);
-	request_note_facts(session, &match.facts);
-	request_count(session, &match);
-	if (match.verdict != VERDICT_HELLO)
+	request_note_facts(session, &match->facts);
+	request_count(session, match);
+	if (match->verdict != VERDICT_HELLO)
 		session_works(session);
-	switch (match.verdict) {
+	switch (match->verdict) {
 	case VERDICT_FORWARD:
-		request_owe(session, packet->header.request_id, request_kind(&match.facts),
-			    &match.facts);
+		request_owe(session, packet->header.request_id, request_kind(&match->facts),
+			    &match->facts);
 		request_forward(session, buffer_view(&packet->raw));
 		break;
 	case VERDICT_HELLO:
-		request_owe(session, packet->header.request_id, PENDING_HELLO, &match.facts);
+		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
 		request_forward_hello(session, packet);
 		break;
 	case VERDICT_READ:
@@ -144,7 +141,7 @@ static void request_on_packet(struct session *session, struct packet *packet)
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_REFUSE:
-		request_start_sequence(session, packet, &match);
+		request_start_sequence(session, sequence_new(packet, match));
 		break;
 	case VERDICT_CLOSE:
 		log_info("session %llu: closed: a request of opcode %d that can't be read, or "
@@ -154,6 +151,36 @@ static void request_on_packet(struct session *session, struct packet *packet)
 		break;
 	}
 	packet_fini(packet);
+}
+
+static void request_match(struct session *session, struct packet *packet, struct match *match)
+{
+	const struct match_judge judge = {request_check_fitness, session->loop->service->mover};
+
+	match_packet_judged(session->loop->namespaces, packet, &judge, match);
+}
+
+/* A whole frame that had to be read. */
+static void request_on_packet(struct session *session, struct packet *packet)
+{
+	struct match match;
+
+	request_match(session, packet, &match);
+	if (match.asks_indexes && match.verdict != VERDICT_REFUSE) {
+		session_works(session);
+		request_start_sequence(session, sequence_new_ask(packet, &match));
+	} else {
+		request_by_match(session, packet, &match);
+	}
+}
+
+/* An index that is still not known is not there: mongod says so. */
+void request_again(struct session *session, struct packet *packet)
+{
+	struct match match;
+
+	request_match(session, packet, &match);
+	request_by_match(session, packet, &match);
 }
 
 /* Over the limit: the first request is answered with an error, and that is all. */
@@ -169,7 +196,7 @@ static void request_refuse_connection(struct session *session, struct buffer *fr
 		 (long long)session->loop->service->config->limits.connections);
 	packet_read(&packet, frame);
 	metric_add(&session->loop->metrics->connections_refused, 1);
-	request_start_sequence(session, &packet, &match);
+	request_start_sequence(session, sequence_new(&packet, &match));
 	packet_fini(&packet);
 	session_close(session, SESSION_END_DONE);
 }
@@ -206,7 +233,7 @@ static bool request_refuse_shed(struct session *session, struct buffer *frame)
 	packet_read(&packet, frame);
 	read = command_parse(packet.message.body, &match.command);
 	if (read)
-		request_start_sequence(session, &packet, &match);
+		request_start_sequence(session, sequence_new(&packet, &match));
 	packet_fini(&packet);
 	return read;
 }

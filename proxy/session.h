@@ -119,6 +119,8 @@ void session_pass_ends(struct session *session);
 
 /* request_relay.c and response_relay.c */
 void request_on_bytes(struct session *session, struct bytes bytes);
+/* A request whose sequence said AGAIN; takes it over. */
+void request_again(struct session *session, struct packet *packet);
 /* Looks again at what waits, after a sequence or a reply. */
 void request_continue(struct session *session);
 void response_on_bytes(struct session *session, struct bytes bytes);

@@ -241,6 +241,21 @@ static bool advance_is_orphan(const struct session *session)
 	       stream_has_ended(&session->client);
 }
 
+/* What it had to know is known now. */
+static void advance_again(struct session *session)
+{
+	struct sequence *sequence = session->sequence;
+	struct packet request = packet_steal(&sequence->request);
+
+	session->next_request_id = sequence->next_request_id;
+	session->sequence = NULL;
+	sequence_free(sequence);
+	session_set_state(session, SESSION_RELAYING);
+	request_again(session, &request);
+	request_continue(session);
+	session_pass_ends(session);
+}
+
 /* Does what the sequence wants next. */
 static void advance_by(struct session *session, enum sequence_outcome outcome, bool begins)
 {
@@ -263,6 +278,9 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		break;
 	case SEQUENCE_PAUSE:
 		advance_pause(session, session->sequence->pause);
+		break;
+	case SEQUENCE_AGAIN:
+		advance_again(session);
 		break;
 	case SEQUENCE_DONE:
 		advance_count_refusal(session);

@@ -273,12 +273,16 @@ static enum link_result forget_rule(struct job *job, const struct mover_target *
 		       : LINK_DONE;
 }
 
-/* Nothing is written where the overflow is another's. `may`: it is not. */
+/* Nothing is written where the overflow is another's, or what was moved is not to be read by the
+ * rule in the file. `may`: neither is. */
 static enum link_result begin(struct job *job, struct mover_target *target, bool *may)
 {
-	char reason[320];
+	char reason[600];
+	enum rule_record compared;
 	enum link_result result = rule_owner_ask(job->link, target, reason, sizeof(reason));
 
+	if (result == LINK_DONE && !reason[0])
+		result = rule_record_compare(job->link, target, &compared, reason, sizeof(reason));
 	if (result == LINK_DONE && !reason[0])
 		result = rule_owner_renamed(job->link, target, reason, sizeof(reason));
 	*may = result == LINK_DONE && !reason[0];

@@ -42,6 +42,7 @@ struct verifying {
 	FILE *exported;
 	struct buffer garbage; /* {_id: link} of documents with dead generations */
 	int64_t garbage_since; /* the last of them was found */
+	struct buffer corrupt; /* the generations of corrupt documents */
 	bool collects;         /* overflow without a document may go */
 	bool unfit;            /* nothing is mended where the rule can't hold */
 };
@@ -263,6 +264,21 @@ static void count_document(struct job *job, const struct verify_document *verify
 	job->elements += verify->plan.moved;
 }
 
+static void keep_corrupt(struct verifying *verifying, struct bytes generation)
+{
+	if (generation.length == GENERATION_BYTES)
+		buffer_append(&verifying->corrupt, generation.data, generation.length);
+}
+
+static bool is_of_corrupt(const struct verifying *verifying, struct bytes generation)
+{
+	for (size_t at = 0; at < verifying->corrupt.length; at += GENERATION_BYTES)
+		if (bytes_equal(generation,
+				(struct bytes){verifying->corrupt.data + at, GENERATION_BYTES}))
+			return true;
+	return false;
+}
+
 static enum link_result look_at_document(struct job *job, struct mover_target *target,
 					 const struct element *id, bool last)
 {
@@ -285,8 +301,10 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 		report_document(job, target, id, &verify);
 		if (last && !corrupt && !verify_document_has(&verify, REPORT_UNFINISHED))
 			job->documents++;
-		if (corrupt)
+		if (corrupt) {
+			keep_corrupt(job->context, verify.plan.generation);
 			result = export_both(job, target, id, main);
+		}
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
@@ -480,6 +498,35 @@ static enum link_result verify_indexes(struct job *job, struct mover_target *tar
 	return result;
 }
 
+struct astray {
+	const struct verifying *verifying;
+	int64_t count;
+};
+
+static void take_astray(void *context, struct bytes batch)
+{
+	struct astray *astray = context;
+
+	astray->count += is_of_corrupt(astray->verifying, batch_generation(batch));
+}
+
+/* Not where a part of it is what a corrupt document lacks. */
+static enum link_result clear_link(struct job *job, struct mover_target *target,
+				   const struct element *link)
+{
+	struct astray astray = {.verifying = job->context};
+	auto_free char *name = overflow_name(target);
+	enum link_result result = verify_read_overflow(job, target, link, take_astray, &astray);
+	char detail[64];
+
+	if (result != LINK_DONE || astray.count == 0)
+		return result == LINK_DONE ? gc_clear(job->link, target, link, job->metrics)
+					   : result;
+	snprintf(detail, sizeof(detail), "%lld batches", (long long)astray.count);
+	job_report_add(&job->report, &verify_kinds[VERIFY_ASTRAY], name, link, detail);
+	return LINK_DONE;
+}
+
 /* Garbage goes when whoever still reads it has had time to. */
 static enum link_result clear_garbage(struct job *job, struct mover_target *target)
 {
@@ -498,7 +545,7 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 		at += each.length;
 		require(document_find(each, "_id", &link));
 		before = atomic_load(&job->metrics->generations_collected);
-		result = gc_clear(job->link, target, &link, job->metrics);
+		result = clear_link(job, target, &link);
 		if (atomic_load(&job->metrics->generations_collected) > before)
 			job_report_count(&job->report, "cleared", 1);
 	}
@@ -553,5 +600,6 @@ int verify_main(int count, char **arguments)
 	int code = job_main(&command, &verifying, count, arguments);
 
 	buffer_fini(&verifying.garbage);
+	buffer_fini(&verifying.corrupt);
 	return close_export(&verifying) ? code : JOB_FINDINGS;
 }

@@ -19,6 +19,8 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 			   "a counter or the reference is not what the overflow says"},
 	[VERIFY_GARBAGE] = {"V3", REPORT_GARBAGE, "overflow of an array that was replaced"},
 	[VERIFY_ORPHANS] = {"V3", REPORT_GARBAGE, "overflow without a document that it belongs to"},
+	[VERIFY_ASTRAY] = {"V1", REPORT_CORRUPT,
+			   "overflow of a corrupt document that is linked to another: it stays"},
 	[VERIFY_TAIL] = {"V4", REPORT_CORRUPT,
 			 "stored elements that don't count yet differ from the document's"},
 	[VERIFY_OVERLAP] = {"V5", REPORT_CORRUPT, "batches hold different elements for one place"},

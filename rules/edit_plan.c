@@ -16,7 +16,6 @@
 bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *write)
 {
 	struct statement statement;
-	int64_t limit;
 
 	if (!statement_parse(document, &statement))
 		return false;
@@ -27,9 +26,8 @@ bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *w
 				     .sort = statement.sort,
 				     .upsert = element_truth(&statement.upsert)};
 	write->counted = !deletes;
-	write->many = deletes ? element_integer(&statement.limit, &limit) && limit == 0
-			      : element_truth(&statement.multi);
-	return true;
+	write->many = element_truth(&statement.multi);
+	return !deletes || statement_limit(&statement.limit, &write->many);
 }
 
 /* mongod takes null for nothing. */
@@ -37,7 +35,7 @@ static struct element field_of(const struct command *command, enum command_field
 {
 	struct element element = command->fields[field];
 
-	if (element.type == BSON_BYTE_NULL || element.type == BSON_BYTE_UNDEFINED)
+	if (statement_is_nothing(&element))
 		element = (struct element){0};
 	return element;
 }

@@ -88,19 +88,28 @@ bool known_indexes_serve(struct known_indexes *indexes, const char *path)
 	return serve;
 }
 
-/* By keys whatever their directions: there are no more than a few that have the same. */
-static bool same_names(struct bytes one, struct bytes other)
+/* Of numbers those that are no integers are in doubt: the same. */
+static bool same_kind(const struct element *one, const struct element *other)
+{
+	int64_t way, back;
+
+	if (one->type == BSON_BYTE_STRING || other->type == BSON_BYTE_STRING)
+		return one->type == other->type && bytes_equal(one->value, other->value);
+	return !element_integer(one, &way) || !element_integer(other, &back) || way == back;
+}
+
+bool index_keys_same(struct bytes one, struct bytes other)
 {
 	struct cursor first, second;
 	struct element left, right;
+	bool same = true;
 
 	if (!cursor_open(&first, one) || !cursor_open(&second, other))
 		return false;
-	while (cursor_next(&first, &left) == CURSOR_ELEMENT)
-		if (cursor_next(&second, &right) != CURSOR_ELEMENT ||
-		    !bytes_equal(left.name, right.name))
-			return false;
-	return cursor_next(&second, &right) == CURSOR_END;
+	while (same && cursor_next(&first, &left) == CURSOR_ELEMENT)
+		same = cursor_next(&second, &right) == CURSOR_ELEMENT &&
+		       bytes_equal(left.name, right.name) && same_kind(&left, &right);
+	return same && cursor_next(&second, &right) == CURSOR_END;
 }
 
 static bool is_meant(struct bytes index, const struct element *hint)
@@ -111,25 +120,36 @@ static bool is_meant(struct bytes index, const struct element *hint)
 		return document_find(index, "name", &name) && name.type == hint->type &&
 		       bytes_equal(name.value, hint->value);
 	return hint->type == BSON_BYTE_DOCUMENT && document_find(index, "key", &key) &&
-	       key.type == BSON_BYTE_DOCUMENT && same_names(key.value, hint->value);
+	       key.type == BSON_BYTE_DOCUMENT && index_keys_same(key.value, hint->value);
 }
 
-bool known_indexes_any(struct known_indexes *indexes, const struct element *hint,
-		       bool (*judge)(const void *context, struct bytes index), const void *context)
+static enum index_meant judge_one(struct bytes index, const struct element *hint,
+				  bool (*judge)(const void *context, struct bytes index),
+				  const void *context)
 {
+	if (!is_meant(index, hint))
+		return INDEX_NOT_KNOWN;
+	return judge(context, index) ? INDEX_MEANT_SO : INDEX_MEANT;
+}
+
+enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct element *hint,
+				     bool (*judge)(const void *context, struct bytes index),
+				     const void *context)
+{
+	enum index_meant meant = INDEX_NOT_KNOWN, one;
 	struct cursor cursor;
 	struct element index;
-	bool any = false;
 
 	if (!indexes)
-		return false;
+		return meant;
 	pthread_mutex_lock(&indexes->lock);
 	if (indexes->now.length > 0 && cursor_open(&cursor, buffer_view(&indexes->now)))
-		while (!any && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
-			any = index.type == BSON_BYTE_DOCUMENT && is_meant(index.value, hint) &&
-			      judge(context, index.value);
+		while (cursor_next(&cursor, &index) == CURSOR_ELEMENT) {
+			one = judge_one(index.value, hint, judge, context);
+			meant = one > meant ? one : meant;
+		}
 	pthread_mutex_unlock(&indexes->lock);
-	return any;
+	return meant;
 }
 
 /* `a.$**` has all that is below a. */

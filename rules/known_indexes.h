@@ -31,10 +31,19 @@ void known_indexes_take(struct known_indexes *indexes, struct bytes now);
 /* Whether an index that is there begins with the path. `indexes` may be NULL. */
 bool known_indexes_serve(struct known_indexes *indexes, const char *path);
 
-/* Whether `judge` says so of an index that a hint, or a collMod, means by its name or its keys.
- * `indexes` may be NULL. */
-bool known_indexes_any(struct known_indexes *indexes, const struct element *hint,
-		       bool (*judge)(const void *context, struct bytes index), const void *context);
+enum index_meant {
+	INDEX_NOT_KNOWN, /* no index that is known is meant: it may have been made elsewhere */
+	INDEX_MEANT,
+	INDEX_MEANT_SO, /* and `judge` says so */
+};
+
+/* What is known of an index that a hint, or a collMod, means by its name or its keys. `indexes` may
+ * be NULL. */
+enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct element *hint,
+				     bool (*judge)(const void *context, struct bytes index),
+				     const void *context);
+/* As mongod compares the keys of a hint with an index's. */
+bool index_keys_same(struct bytes one, struct bytes other);
 
 /* Whether one of these indexes, an array, begins with the path, and has all documents. `keys`: what
  * its key is called. */

@@ -310,14 +310,33 @@ static bool is_sparse_over_array(const void *context, struct bytes index)
 	       !names_array(index, context);
 }
 
-bool match_refuse_hint(struct match *match, const struct element *hint)
+/* Keys tell themselves that they don't look into the array. */
+static bool may_mean_array(const struct element *hint, const struct ruled_namespace *namespace)
+{
+	if (hint->type == BSON_BYTE_DOCUMENT)
+		return reads_of_keys(hint->value, namespace).kind == READS_ARRAY;
+	return hint->type == BSON_BYTE_STRING;
+}
+
+enum index_meant match_judge_index(struct match *match, const struct element *meant,
+				   bool (*judge)(const void *context, struct bytes index))
 {
 	const struct ruled_namespace *namespace = match->namespace;
+	enum index_meant known;
 
-	if (hint->type == 0 ||
-	    !known_indexes_any(namespace->indexes, hint, is_sparse_over_array, namespace))
+	if (!may_mean_array(meant, namespace))
+		return INDEX_MEANT;
+	known = known_indexes_judge(namespace->indexes, meant, judge, namespace);
+	if (known == INDEX_NOT_KNOWN)
+		match->asks_indexes = namespace;
+	return known;
+}
+
+bool match_refuse_hint(struct match *match, const struct element *hint)
+{
+	if (match_judge_index(match, hint, is_sparse_over_array) != INDEX_MEANT_SO)
 		return false;
-	match_refuse(match, namespace->targets[0].rule,
+	match_refuse(match, match->namespace->targets[0].rule,
 		     "a hint of a sparse index over the ruled array",
 		     "it lacks documents whose elements with these fields are in the overflow");
 	return true;
@@ -358,7 +377,7 @@ bool match_refuse_projection(const struct matching *matching, enum command_field
 	return true;
 }
 
-static bool judge_hint(const struct matching *matching, bool *array)
+bool match_judge_hint(const struct matching *matching, bool *array)
 {
 	return match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) ||
 	       judge_keys(matching, FIELD_HINT, "hint", array);
@@ -436,7 +455,7 @@ static void match_find(const struct matching *matching)
 
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
 	    judge_projection(matching, &cut) || judge_keys(matching, FIELD_SORT, "sort", &array) ||
-	    judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
+	    match_judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
 	    refuse_keys(matching, FIELD_MAX, "max") || refuse_returned_keys(matching))
 		return;
 	if ((array || cut) && options_of_find(matching->command) == OPTIONS_WRONG)
@@ -469,8 +488,8 @@ static void match_count(const struct matching *matching)
 	const char *why;
 	bool array = false;
 
-	if (judge_filter(matching, FIELD_QUERY, &array) || judge_hint(matching, &array) || !array ||
-	    count_is_wrong(matching->command))
+	if (judge_filter(matching, FIELD_QUERY, &array) || match_judge_hint(matching, &array) ||
+	    !array || count_is_wrong(matching->command))
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED
 		      ? "a decimal or huge number can't be had where arrays are put together"

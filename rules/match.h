@@ -62,7 +62,9 @@ struct match {
 				 MATCH_NO_STAGE: its own documents stay as they are */
 	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
 				 `namespace`; without one, dropDatabase */
-	enum mover_tending tending;         /* before the client hears that it is done */
+	const struct ruled_namespace *asks_indexes; /* a hint or a collMod means an index on it that
+						       is not known, and may look into an array */
+	enum mover_tending tending;                 /* before the client hears that it is done */
 	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
 					       `namespace` is what had the old one, or the same */
 	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;

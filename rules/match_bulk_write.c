@@ -84,6 +84,8 @@ static void match_run(const struct matching *matching, const struct bulk_write *
 	if (found.verdict == VERDICT_WRITE)
 		refuse_unserved(&packet, &found);
 	packet_fini(&packet);
+	if (found.asks_indexes)
+		match->asks_indexes = found.asks_indexes;
 	if (found.verdict == VERDICT_FORWARD || found.verdict == VERDICT_WRITE)
 		return;
 	match->verdict = VERDICT_REFUSE;

@@ -179,7 +179,6 @@ static void refuse_validator(const struct matching *matching)
 static void refuse_new_options(const struct matching *matching)
 {
 	struct match *match = matching->match;
-	const struct ruled_namespace *namespace = match->namespace;
 	struct element index, named;
 
 	if (!document_find(matching->command->body, "index", &index) ||
@@ -187,8 +186,8 @@ static void refuse_new_options(const struct matching *matching)
 	    (!document_find(index.value, "name", &named) &&
 	     !document_find(index.value, "keyPattern", &named)))
 		return;
-	if (known_indexes_any(namespace->indexes, &named, match_index_reads_array, namespace))
-		refuse_index(match, namespace->targets[0].rule, index.value, false, false);
+	if (match_judge_index(match, &named, match_index_reads_array) == INDEX_MEANT_SO)
+		refuse_index(match, match->namespace->targets[0].rule, index.value, false, false);
 }
 
 void match_coll_mod(const struct matching *matching)

@@ -29,9 +29,15 @@ void match_refuse_broken(struct match *match, const char *what);
 /* A sort, hint, min or max; a hint may be a name. */
 bool match_refuse_keys(const struct matching *matching, const struct element *keys,
 		       const char *role);
+/* What is known of the index that a hint or a collMod means; notes it where nothing is. `judge` is
+ * given the namespace, and indexes that may look into an array. */
+enum index_meant match_judge_index(struct match *match, const struct element *meant,
+				   bool (*judge)(const void *context, struct bytes index));
 /* Refuses an index that has no entries of what is in the overflow, and so lacks documents. True
  * when it did. */
 bool match_refuse_hint(struct match *match, const struct element *hint);
+/* The command's hint. `array`: set where its keys look into one. */
+bool match_judge_hint(const struct matching *matching, bool *array);
 /* Of a ruled collection's index: its keys look into an array. `context`: the namespace. */
 bool match_index_reads_array(const void *context, struct bytes index);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);

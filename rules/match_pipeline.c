@@ -369,10 +369,10 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 static void match_own_stages(const struct matching *matching, struct bytes pipeline)
 {
 	struct cursor stages;
+	bool array;
 
 	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
-	    !match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) &&
-	    !match_refuse_keys(matching, &matching->command->fields[FIELD_HINT], "hint"))
+	    !match_judge_hint(matching, &array))
 		match_stages(matching, &stages);
 }
 

@@ -90,12 +90,27 @@ static bool switch_wrong(const struct command *command)
 	return false;
 }
 
+/* What an aggregate words otherwise, or takes. */
+static bool document_wrong(const struct command *command)
+{
+	static const char *const documents[] = {"projection", "sort", "collation",
+						"min",        "max",  "readConcern"};
+	struct element element;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(documents); i++)
+		if (find_option(command, documents[i], &element) &&
+		    element.type != BSON_BYTE_DOCUMENT)
+			return true;
+	return find_option(command, "let", &element) && element.type != BSON_BYTE_DOCUMENT &&
+	       !is_none(&element);
+}
+
 enum options_verdict options_of_find(const struct command *command)
 {
 	static const char *const numbers[] = {"limit", "skip", "batchSize"};
 	enum options_verdict verdict = OPTIONS_SOUND;
 
-	if (switch_wrong(command))
+	if (switch_wrong(command) || document_wrong(command))
 		return OPTIONS_WRONG;
 	if (options_has_number(command, "ntoreturn") ||
 	    find_option(command, "oplogReplay", &(struct element){0}))

@@ -122,6 +122,8 @@ static bool write_single(const struct rule *rule, struct bytes document, struct 
 	size_t start;
 	struct element whole, own = {.type = BSON_BYTE_DOCUMENT};
 
+	if (document_find_path(document, NAME_STATE ".i", &whole))
+		return false;
 	out->length = 0;
 	start = writer_open(out);
 	if (document_find_path(document, NAME_STATE ".v", &whole)) {

@@ -31,6 +31,6 @@ bool overflow_write_fields(const struct rule *rule, const struct element *elemen
 must_check bool overflow_write_own(const struct rule *rule, struct bytes document,
 				   struct buffer *out);
 /* Its elements as an array: a view into the document, or into `scratch`, which is written anew.
- * False where it holds none. */
+ * False where it holds none; a batch is no element. */
 must_check bool overflow_elements(const struct rule *rule, struct bytes document,
 				  struct buffer *scratch, struct bytes *array);

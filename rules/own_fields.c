@@ -21,7 +21,7 @@ const char *own_field_name(const struct rule *rule, enum own_field field)
 const char *own_field_key(enum own_field field)
 {
 	static const char *const keys[OWN_FIELDS] = {
-		[OWN_TOTAL] = "t", [OWN_DOCUMENTS] = "d", [OWN_REFERENCE] = "r"};
+		[OWN_FLAG] = "f", [OWN_TOTAL] = "t", [OWN_DOCUMENTS] = "d", [OWN_REFERENCE] = "r"};
 
 	require(keys[field]);
 	return keys[field];
@@ -67,6 +67,14 @@ bool own_fields_stand_already(const struct element *state)
 	       document_find(state->value, "a", &added);
 }
 
+static bool found_before(const struct element *state, enum own_field field, struct element *value)
+{
+	struct element before;
+
+	return document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT &&
+	       document_find(before.value, own_field_key(field), value);
+}
+
 static enum own_field_end flag_end(const struct rule *rule, const struct element *state,
 				   struct element *value)
 {
@@ -74,6 +82,8 @@ static enum own_field_end flag_end(const struct rule *rule, const struct element
 
 	if (holds_nothing(state) && !own_fields_stand_already(state))
 		return OWN_FIELD_STAYS;
+	if (found_before(state, OWN_FLAG, value))
+		return OWN_FIELD_RETURNS;
 	if (otherwise->type == 0 || flag_was_added(state, rule->flag.field))
 		return OWN_FIELD_GOES;
 	*value = (struct element){.type = otherwise->type, .value = otherwise->value};

@@ -2,9 +2,10 @@
  * they are called, and what becomes of them when the array goes back.
  *
  * The array's state remembers what stood there before the first elements moved: `a` names the flag
- * where there was none, `b` holds what counters and reference were: {t: <total>, d: <documents>, r:
- * <reference>}, each where the document had it. {c: true} in the place of t: it had a total when it
- * was adopted, which is Spillway's to keep from then on. */
+ * where there was none, `b` holds what it was otherwise, unless it stood for an outlier already,
+ * and what counters and reference were: {f: <flag>, t: <total>, d: <documents>, r: <reference>},
+ * each where the document had it. {c: true} in the place of t: it had a total when it was adopted,
+ * which is Spillway's to keep from then on. */
 #pragma once
 
 #include "protocol/writer.h"
@@ -20,7 +21,7 @@ enum own_field {
 
 /* NULL where the rule has none, or where it is the application's own affair. */
 const char *own_field_name(const struct rule *rule, enum own_field field);
-/* Its name in the state's `b`; not for the flag. */
+/* Its name in the state's `b`. */
 const char *own_field_key(enum own_field field);
 #define OWN_TOTAL_KEPT "c" /* in `b`, too */
 /* True where what becomes of the rule's fields is told by the state alone. */

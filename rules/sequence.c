@@ -238,6 +238,43 @@ static enum sequence_outcome refuse_resume(struct sequence *sequence,
 	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
 }
 
+/* ---- what a hint means has to be known first ---- */
+
+enum ask_step {
+	ASK_BEGINS,
+	ASK_TENDED,
+};
+
+static enum sequence_outcome ask_resume(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.asks_indexes;
+
+	if (sequence->step == ASK_TENDED && input->moved)
+		return SEQUENCE_AGAIN;
+	if (sequence->step == ASK_TENDED)
+		return sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE,
+				     "Spillway: the collection's indexes, one of which is named "
+				     "here, could not be looked up: try again",
+				     NULL);
+	sequence->step = ASK_TENDED;
+	sequence->move.rule = namespace->targets[0].rule;
+	sequence->move.database = bytes_of(namespace->database);
+	sequence->move.collection = bytes_of(namespace->collection);
+	sequence->match.tending = MOVER_TEND_INDEXES;
+	return SEQUENCE_TEND;
+}
+
+struct sequence *sequence_new_ask(struct packet *request, const struct match *match)
+{
+	struct sequence *sequence = must_calloc(1, sizeof(*sequence));
+
+	sequence->resume = ask_resume;
+	sequence->request = packet_steal(request);
+	sequence->match = *match;
+	return sequence;
+}
+
 static struct sequence *make(const struct match *match)
 {
 	struct sequence *sequence;

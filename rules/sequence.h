@@ -10,6 +10,7 @@
  *   TEND       -> have the overflow of `move` tended (match.tending), then sequence_resume
  *   PAUSE      -> wait for `pause` milliseconds, then sequence_resume
  *   DONE       -> `output` to the client: over
+ *   AGAIN      -> over: the request is to be matched anew
  *
  * After SEND_LAST and DONE sequence_notes says what the mover should look at; before, after a
  * connection is lost, sequence_cut does. */
@@ -25,12 +26,13 @@ enum sequence_outcome {
 	SEQUENCE_TEND,
 	SEQUENCE_PAUSE,
 	SEQUENCE_DONE,
+	SEQUENCE_AGAIN,
 };
 
 /* What a step is given. All zeros but `now` at the first. */
 struct sequence_input {
 	struct packet *reply; /* to what was sent; the sequence may steal it */
-	bool moved;           /* whether MOVE succeeded */
+	bool moved;           /* whether MOVE or TEND succeeded */
 	bool memory_short; /* all that is held passes the limit: a read gives up with error 365 */
 	uint64_t now;      /* microseconds, a monotonic clock */
 };
@@ -77,6 +79,8 @@ struct sequence {
 /* For the verdicts READ, WRITE, FIND_AND_MODIFY, BULK_WRITE, EXPLAIN, WATCH and REFUSE. Takes the
  * packet over; the namespace must outlive the sequence. */
 struct sequence *sequence_new(struct packet *request, const struct match *match);
+/* The same where match.asks_indexes, whatever the verdict: has them looked up, then AGAIN. */
+struct sequence *sequence_new_ask(struct packet *request, const struct match *match);
 /* The same for a find of which plain_find was true, with the namespace it told. */
 struct sequence *sequence_new_plain_find(struct packet *request,
 					 const struct ruled_namespace *namespace);

@@ -82,6 +82,21 @@ static bool sort_is_idle(const struct edit *edit)
 }
 
 /* The client's command with the edit's filter. */
+/* Of what is none mongod says so. */
+static bool is_switch(const struct element *option)
+{
+	switch (option->type) {
+	case BSON_BYTE_BOOL:
+	case BSON_BYTE_DOUBLE:
+	case BSON_BYTE_INT32:
+	case BSON_BYTE_INT64:
+	case BSON_BYTE_DECIMAL:
+		return true;
+	default:
+		return statement_is_nothing(option);
+	}
+}
+
 static bool edit_field_of_edit(void *context, struct buffer *out, const struct element *field)
 {
 	struct sequence *sequence = context;
@@ -94,7 +109,7 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		writer_document(out, "query", buffer_view(&edit->filter));
 		return true;
 	}
-	if (element_is(field, "upsert")) {
+	if (element_is(field, "upsert") && is_switch(field)) {
 		writer_bool(out, "upsert", edit->upsert);
 		return true;
 	}

@@ -87,6 +87,31 @@ static struct element *statement_field(struct statement *statement, struct bytes
 	return NULL;
 }
 
+bool statement_is_nothing(const struct element *option)
+{
+	return option->type == BSON_BYTE_NULL || option->type == BSON_BYTE_UNDEFINED;
+}
+
+static void drop_nothing(struct element *option)
+{
+	if (statement_is_nothing(option))
+		*option = (struct element){0};
+}
+
+/* To mongod what is no number is 0. */
+must_check bool statement_limit(const struct element *limit, bool *many)
+{
+	int64_t number = 0;
+
+	if (limit->type == BSON_BYTE_DECIMAL ||
+	    (limit->type == BSON_BYTE_DOUBLE && !element_integer(limit, &number)))
+		return false;
+	if (!element_integer(limit, &number))
+		number = 0;
+	*many = number == 0;
+	return number == 0 || number == 1;
+}
+
 must_check bool statement_parse(struct bytes document, struct statement *statement)
 {
 	struct statement parsed = {0};
@@ -106,6 +131,9 @@ must_check bool statement_parse(struct bytes document, struct statement *stateme
 	}
 	if (step != CURSOR_END)
 		return false;
+	drop_nothing(&parsed.multi);
+	drop_nothing(&parsed.upsert);
+	drop_nothing(&parsed.collation);
 	*statement = parsed;
 	return true;
 }

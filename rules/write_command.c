@@ -168,22 +168,23 @@ static bool field_sound(const struct element *field, bool deletes)
 {
 	struct bytes name = field->name;
 	uint8_t type = field->type;
-	int64_t limit;
+	bool many;
 
-	if (bytes_are(name, "q") || bytes_are(name, "collation"))
+	if (bytes_are(name, "q"))
 		return type == BSON_BYTE_DOCUMENT;
+	if (bytes_are(name, "collation"))
+		return type == BSON_BYTE_DOCUMENT || statement_is_nothing(field);
 	if (bytes_are(name, "hint"))
 		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_STRING;
 	if (deletes)
-		return bytes_are(name, "limit") && element_integer(field, &limit) &&
-		       (limit == 0 || limit == 1);
+		return bytes_are(name, "limit") && statement_limit(field, &many);
 	if (bytes_are(name, "u"))
 		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
 	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
-		return type == BSON_BYTE_BOOL;
+		return type == BSON_BYTE_BOOL || statement_is_nothing(field);
 	if (bytes_are(name, "arrayFilters"))
 		return type == BSON_BYTE_ARRAY;
-	return bytes_are(name, "c") && type == BSON_BYTE_DOCUMENT;
+	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || statement_is_nothing(field));
 }
 
 bool write_statement_sound(struct bytes document, bool deletes)

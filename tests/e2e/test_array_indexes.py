@@ -10,11 +10,11 @@ from support.process import wait_for
 LONG = [{"isbn": number, "by": {"name": f"N{number}"}} for number in range(40)]
 OVERFLOW = "books_list_overflow"
 RULES = [
-    {"name": name, "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms", "gc_delay": "0s",
+    {"name": name.strip("*"), "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms", "gc_delay": "0s",
      "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}, **options}}
     for name, array, options in (
         ("books", "list", {}), ("deep", "a.list", {}), ("early", "list", {}),
-        ("chosen", "list", {"indexes": [{"keys": {"part.isbn": 1}}]}), ("asked", "list", {}),
+        ("seen*", "list", {}), ("chosen", "list", {"indexes": [{"keys": {"part.isbn": 1}}]}), ("asked", "list", {}),
     )
 ]
 RULES[-1]["gc_delay"] = "1m"  # without it the overflow is not asked
@@ -173,6 +173,33 @@ def test_a_hint_of_an_index_that_lacks_what_moved_is_refused(books, direct, comm
     assert [found["_id"] for found in books.find({}, hint="whole")] == [1]
     assert [found["_id"] for found in books.find({"n": 1}, hint="n_1")] == [1]
     assert books.count_documents({"list.isbn": 39}) == 1
+
+
+@pytest.mark.parametrize("command", HINTED)
+def test_an_index_made_elsewhere_is_looked_up_before_a_hint_passes(books, direct, command):
+    books.insert_one({"_id": 1, "n": 1, "list": LONG})
+    wait_for(lambda: direct.shop.books.count_documents({"list": LONG[:3]}) == 1, "the tail to move")
+    for wrong in ("s", {"list.late": -1}):
+        with pytest.raises(OperationFailure) as absent:
+            HINTED[command](books, wrong)
+        assert absent.value.code in (2, 17007), "as mongod says"
+    direct.shop.books.create_index("list.late", name="s", sparse=True)
+    with pytest.raises(OperationFailure) as caught:
+        HINTED[command](books, "s")
+    assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
+    with pytest.raises(OperationFailure) as other_way:
+        HINTED[command](books, {"list.late": -1})
+    assert other_way.value.code in (2, 17007)
+
+
+def test_a_hint_on_a_collection_that_was_never_seen_is_looked_up(client, direct):
+    direct.shop.drop_collection("seen_first")
+    direct.shop.seen_first.insert_one({"_id": 1, "list": LONG})
+    direct.shop.seen_first.create_index("list.late", sparse=True)
+    with pytest.raises(OperationFailure) as caught:
+        list(client.shop.seen_first.find({"list.isbn": 39}, hint="list.late_1"))
+    assert caught.value.code == 115 and "sparse" in caught.value.details["errmsg"]
+    assert client.shop.seen_first.count_documents({}, hint="_id_") == 1
 
 
 def test_long_arrays_are_moved_read_and_found_beneath_them(books, direct):

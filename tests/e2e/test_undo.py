@@ -49,6 +49,53 @@ def test_everything_comes_back_byte_for_byte(operator, shop):
     assert operator.run("undo", "--execute", code=0)["documents"] == 0
 
 
+HAD = [{"outlier": False}, {"outlier": "old"}, {"outlier": None}, {"outlier": {"a": [1]}}, {"outlier": 0}, {}]
+
+
+@pytest.mark.parametrize("otherwise", [{}, {"otherwise": False}])
+def test_a_flag_that_was_there_before_has_its_value_again(cluster, shop, otherwise):
+    rule = {**RULE, "settle": "5ms", "quiet": "10m", "flag": {**RULE["flag"], **otherwise}}
+    originals = [{"_id": i, **had, "list": list(range(9)), "z": 1} for i, had in enumerate(HAD)]
+    shop.books.insert_many(originals)
+    taken = shop.books.insert_one({"_id": "taken", "outlier": True, "list": list(range(9))}).inserted_id
+    with Operator(cluster, [rule]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        assert shop.books.count_documents({"outlier": True}) == len(HAD) + 1
+        with Spillway([cluster.primary], [rule]) as spillway:
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+                through.shop.books.update_many({}, {"$pull": {"list": 8}})
+        shorter = [{**each, "list": list(range(8))} for each in originals]
+        assert list(shop.books.find({"_id": {"$ne": taken}})) == shorter, "an edit folds it back"
+        operator.run("migrate", "--execute", code=0)
+        operator.run("undo", "--execute", code=0)
+    assert [list(each) for each in shop.books.find({"_id": {"$ne": taken}})] == [list(each) for each in shorter], "in order"
+    assert list(shop.books.find({"_id": {"$ne": taken}})) == shorter
+    assert shop.books.find_one({"_id": taken}).get("outlier") == otherwise.get("otherwise"), "it said that there is overflow"
+
+
+CHANGED = {
+    "no flag": {"flag": {}}, "another flag": {"flag": {"field": "split", "value": True}},
+    "counters": {"counters": {"total": "number"}},
+    "another layout": {"overflow": {"collection": "tails", "link": "book", "layout": "elements"}},
+}
+
+
+@pytest.mark.parametrize("change, recorded", [*((change, True) for change in CHANGED), ("another layout", False)])
+def test_what_was_moved_under_another_rule_stays(cluster, operator, shop, change, recorded):
+    shop.books.insert_many({"_id": i, "list": list(range(4 + i % 3)), "outlier": False} for i in range(6))
+    operator.run("migrate", "--execute", code=0)
+    if not recorded:
+        shop.client.drop_database("spillway")
+    before = snapshot(shop)
+    rule = {name: value for name, value in {**FLAGGED, **CHANGED[change]}.items() if value}
+    with Operator(cluster, [rule]) as other:
+        report = other.run("undo", "--execute", code=1)
+    assert report["findings"][0]["code"] == ("another's" if recorded else "corrupt")
+    assert snapshot(shop) == before
+    operator.run("undo", "--execute", code=0)
+    assert list(shop.books.find()) == [{"_id": i, "list": list(range(4 + i % 3)), "outlier": False} for i in range(6)]
+
+
 def test_states_that_hold_nothing_go_too(operator, shop):
     shop.books.insert_many([
         {"_id": 1, "list": [1], "_spill": {}},

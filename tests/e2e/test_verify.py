@@ -240,6 +240,18 @@ def test_links_that_fit_into_no_command_together(operator, shop):
     assert shop.tails.distinct("book") == ["at rest"]
 
 
+@pytest.mark.parametrize("other", ["nobody", "ordinary", "at rest"])
+def test_what_a_corrupt_document_lacks_is_not_garbage_elsewhere(operator, shop, other):
+    spill(shop, "x", list(range(20)), state={"g": generation(7)})
+    strayed = {**shop.tails.find_one_and_delete(batch(shop, 2)), "_id": OLD, "book": other, "_spill": {
+        **shop.tails.find_one(batch(shop, 1))["_spill"], "p": 4, "i": 90}}
+    shop.tails.insert_one(strayed)
+    report = operator.run("verify", "--repair", "--execute", code=1)
+    assert [(finding["code"], finding["class"]) for finding in report["findings"]].count(("V1", "corrupt")) >= 2
+    assert any("linked to another" in finding["what"] for finding in report["findings"])
+    assert shop.tails.find_one({"_id": OLD}) == strayed
+
+
 def test_orphans_of_a_text_that_another_equals_under_a_collation(operator, shop):
     shop.books.drop()
     shop.create_collection("books", collation={"locale": "en", "strength": 2})

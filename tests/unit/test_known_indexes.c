@@ -52,6 +52,59 @@ Test(known_indexes, the_last_word_counts)
 	made_free();
 }
 
+static bool is_sparse(const void *context, struct bytes index)
+{
+	(void)context;
+	return document_truth(index, "sparse");
+}
+
+Test(known_indexes, a_hint_means_what_mongod_takes_for_the_same_keys)
+{
+	static const struct {
+		const char *hint;
+		enum index_meant meant;
+	} cases[] = {
+		{"{'': 'plain'}", INDEX_MEANT},
+		{"{'': 'thin'}", INDEX_MEANT_SO},
+		{"{'': 'other'}", INDEX_NOT_KNOWN},
+		{"{'': 5}", INDEX_NOT_KNOWN},
+		{"{'': {'a': 1}}", INDEX_MEANT_SO}, /* two have these keys */
+		{"{'': {'a': 1.0}}", INDEX_MEANT_SO},
+		{"{'': {'a': 1.5}}", INDEX_MEANT_SO}, /* in doubt */
+		{"{'': {'a': -1}}", INDEX_NOT_KNOWN},
+		{"{'': {'a': 2}}", INDEX_NOT_KNOWN},
+		{"{'': {'a': '2dsphere'}}", INDEX_NOT_KNOWN},
+		{"{'': {'a': 1, 'b': 1}}", INDEX_NOT_KNOWN},
+		{"{'': {'c': 'hashed'}}", INDEX_MEANT},
+		{"{'': {'c': 1}}", INDEX_NOT_KNOWN},
+		{"{'': {'c': 'hashed', 'd': -1}}", INDEX_NOT_KNOWN},
+		{"{'': {'d': -1}}", INDEX_NOT_KNOWN},
+		{"{'': {'d': -1, 'e': 1}}", INDEX_MEANT},
+		{"{'': {'e': 1, 'd': -1}}", INDEX_NOT_KNOWN},
+		{"{'': {}}", INDEX_NOT_KNOWN},
+	};
+	struct known_indexes *indexes;
+	struct element hint;
+
+	index_book_init(&book, 5);
+	indexes = find(1);
+	cr_assert_eq(known_indexes_judge(indexes, &(struct element){0}, is_sparse, NULL),
+		     INDEX_NOT_KNOWN);
+	known_indexes_take(indexes,
+			   made_bson("{'0': {'name': 'plain', 'key': {'a': 1}}, '1': {'name': "
+				     "'thin', 'key': {'a': 1}, 'sparse': true}, '2': {'name': 'h', "
+				     "'key': {'c': 'hashed'}}, '3': {'name': 'two', 'key': {'d': "
+				     "-1, 'e': 1}}}"));
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		cr_assert(document_find(made_bson(cases[i].hint), "", &hint));
+		cr_expect_eq(known_indexes_judge(indexes, &hint, is_sparse, NULL), cases[i].meant,
+			     "%s", cases[i].hint);
+		cr_expect_eq(known_indexes_judge(NULL, &hint, is_sparse, NULL), INDEX_NOT_KNOWN);
+	}
+	index_book_fini(&book);
+	made_free();
+}
+
 struct chatter {
 	pthread_t thread;
 	struct bytes word;

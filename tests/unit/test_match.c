@@ -189,6 +189,12 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'sort': {'_spill.f.n': 1}}", 'X'},
 		{"{'find': '@', 'hint': {'f': 1}}", 'a'},
 		{"{'find': '@', 'hint': 'f_1'}", 'r'}, /* chooses the way, not the answer */
+		{"{'find': '@', 'filter': {'f': 1}, 'sort': null}", '-'}, /* mongod refuses it */
+		{"{'find': '@', 'filter': {'f': 1}, 'projection': []}", '-'},
+		{"{'find': '@', 'filter': {'f': 1}, 'collation': 5}", '-'},
+		{"{'find': '@', 'filter': {'f': 1}, 'readConcern': 'local'}", '-'},
+		{"{'find': '@', 'filter': {'f': 1}, 'let': 5}", '-'},
+		{"{'find': '@', 'filter': {'f': 1}, 'let': null}", 'a'},
 		{"{'find': '@', 'min': {'f': 1}}", 'X'},
 		{"{'find': '@', 'max': {'f': 1}}", 'X'},
 		{"{'find': '@', 'filter': {}, 'filter': {'x': 1}}", 'X'},
@@ -304,7 +310,7 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("5"), '-'},
 		{"{'aggregate': '@', 'pipeline': 5}", '-'},
 		{"{'aggregate': '@', 'pipeline': [], 'let': {'a': '$f'}}", 'X'},
-		{"{'aggregate': '@', 'pipeline': [], 'hint': {'f': 1}}", 'X'},
+		{"{'aggregate': '@', 'pipeline': [], 'hint': {'f': 1}}", 'r'},
 		{"{'aggregate': '@', 'pipeline': [], 'pipeline': []}", 'X'},
 	};
 

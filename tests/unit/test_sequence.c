@@ -120,6 +120,80 @@ Test(sequence, older_requests_are_refused_in_their_own_form)
 	shop_close(&shop);
 }
 
+static struct sequence *ask(struct shop *shop, const char *json, const char *collection)
+{
+	struct packet packet = made_packet(made_frame(&(struct made){.body = json, .id = PLAY_ID}));
+	struct sequence_input input = {.now = 1};
+	struct sequence *sequence;
+	struct match match;
+
+	match_packet(shop->cache, &packet, &match);
+	cr_assert_neq(match.asks_indexes, NULL, "%s", json);
+	cr_assert_str_eq(match.asks_indexes->collection, collection);
+	sequence = sequence_new_ask(&packet, &match);
+	cr_assert_eq(sequence_resume(sequence, &input), SEQUENCE_TEND);
+	cr_assert_eq(sequence->match.tending, MOVER_TEND_INDEXES);
+	cr_assert(bytes_are(sequence->move.collection, collection));
+	cr_assert_str_eq(sequence->move.rule->name, collection);
+	return sequence;
+}
+
+Test(sequence, an_index_that_is_not_known_is_looked_up_before_the_command_is_matched)
+{
+	static const char *const commands[] = {
+		"{'find': 'books', 'hint': 'x', '$db': 'shop'}",
+		"{'count': 'books', 'hint': {'f.a': -1}, '$db': 'shop'}",
+		"{'aggregate': 'books', 'pipeline': [], 'hint': 'x', '$db': 'shop'}",
+		"{'delete': 'books', 'deletes': [{'q': {}, 'hint': {'f': 1}}], '$db': 'shop'}",
+		"{'findAndModify': 'books', 'remove': true, 'hint': 'x', '$db': 'shop'}",
+		"{'collMod': 'books', 'index': {'name': 'x', 'unique': true}, '$db': 'shop'}",
+		"{'explain': {'find': 'books', 'hint': 'x'}, '$db': 'shop'}",
+		"{'bulkWrite': 1, 'ops': [{'delete': 0, 'filter': {}, 'hint': 'x'}], 'nsInfo': "
+		"[{'ns': 'shop.books'}], '$db': 'admin'}",
+	};
+	struct shop shop = shop_open();
+	struct sequence *sequence;
+	struct sequence_input moved = {.now = 2, .moved = true}, failed = {.now = 2};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		sequence = ask(&shop, commands[i], "books");
+		cr_assert_eq(sequence_resume(sequence, &moved), SEQUENCE_AGAIN);
+		sequence_free(sequence);
+		sequence = ask(&shop, commands[i], "books");
+		cr_assert_eq(sequence_resume(sequence, &failed), SEQUENCE_DONE);
+		cr_assert_eq(sequence->error, ERROR_TEMPORARILY_UNAVAILABLE);
+		sequence_free(sequence);
+	}
+	shop_close(&shop);
+}
+
+Test(sequence, keys_apart_from_the_array_and_known_indexes_are_not_looked_up)
+{
+	static const char *const commands[] = {
+		"{'find': 'books', 'hint': {'x': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'hint': {'$natural': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'hint': 'known', '$db': 'shop'}",
+		"{'find': 'books', 'hint': {'f.a': {'$numberLong': '1'}}, '$db': 'shop'}",
+		"{'find': 'books', 'hint': {}, '$db': 'shop'}",
+		"{'find': 'books', '$db': 'shop'}",
+		"{'find': 'elsewhere', 'hint': 'x', '$db': 'shop'}",
+	};
+	struct shop shop = shop_open();
+	struct match match;
+
+	known_indexes_take(
+		rule_set_indexes(shop.config->rules, bytes_of("shop"), bytes_of("books")),
+		made_bson("{'0': {'name': 'known', 'key': {'f.a': 1}}}"));
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		struct packet packet = made_packet(made_frame(&(struct made){.body = commands[i]}));
+
+		match_packet(shop.cache, &packet, &match);
+		cr_assert_eq(match.asks_indexes, NULL, "%s", commands[i]);
+		packet_fini(&packet);
+	}
+	shop_close(&shop);
+}
+
 Test(sequence, one_that_was_never_begun_can_be_freed)
 {
 	struct shop shop = shop_open();

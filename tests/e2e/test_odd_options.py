@@ -1,0 +1,47 @@
+"""Options of writes whose values are of odd types: what mongod takes for nothing, for a number or refuses, it does through Spillway."""
+
+import pytest
+from test_odm_shapes import bulk, modify, write
+
+from support.twins import twins
+
+BOOKS = [{"_id": number, "n": number, "list": [1, 2, 5, number, {"x": 1}, "a"]} for number in range(1, 5)]
+VALUES = [None, "x", {}, True, 0, 0.5, float("nan")]
+ONE = {"_id": 1}
+
+
+def delete(option, value):
+    statement = {"q": {"list": 77}, "limit": 1, option: value}
+    return {"delete": "books", "deletes": [statement]}
+
+
+def each(command, *options):
+    """Of each option the commands with all values."""
+    return {option: [command(**{option: value}) for value in VALUES] for option in options}
+
+
+STATEMENT = ("upsert", "multi", "collation", "hint", "arrayFilters", "c")
+CASES = {
+    "update": each(lambda **option: bulk(write({"$push": {"list": 3}}, ONE, **option)), *STATEMENT),
+    "edit": each(lambda **option: bulk(write({"$inc": {"list.5": 1, "list.1": 1}}, {"n": 1}, **option)), *STATEMENT),
+    "by element": each(lambda **option: bulk(write({"$set": {"n": 8}}, {"list": 2}, **option)), "upsert", "multi", "collation"),
+    "delete": {option: [delete(option, value) for value in VALUES] for option in ("limit", "collation", "hint")},
+    "findAndModify": each(lambda **option: modify({"$pop": {"list": -1}}, {"list": 5}, **option),
+                          "upsert", "new", "remove", "collation", "hint", "sort", "fields", "let"),
+}
+
+
+@pytest.fixture(scope="module")
+def arms():
+    with twins(("soon2", "rest2")) as made:
+        yield made
+
+
+@pytest.mark.parametrize("command, option", [(command, option) for command, options in CASES.items() for option in options])
+def test_an_option_means_what_it_means_to_mongod(arms, command, option):
+    arms.run(BOOKS, CASES[command][option])
+
+
+@pytest.mark.parametrize("limit", VALUES)
+def test_a_limit_that_is_no_number_deletes_all(arms, limit):
+    arms.run(BOOKS, [{"delete": "books", "deletes": [{"q": {"list": 5}, "limit": limit}]}])
