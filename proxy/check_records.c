@@ -2,6 +2,8 @@
  * overflow that is another's. */
 #include "proxy/check_inner.h"
 
+#include "proxy/gone_rules.h"
+#include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 
 #include <bson/bson.h>
@@ -27,8 +29,8 @@ void check_gone_rules(struct check *check)
 	auto_buffer struct buffer edited = {0}; /* serve removes these */
 	char reason[900] = "";
 
-	if (rule_record_find_gone(check->link, check->config->rules, &edited, reason,
-				  sizeof(reason)) == LINK_DONE &&
+	if (gone_rules_find(check->link, check->config->rules, &edited, reason, sizeof(reason)) ==
+		    LINK_DONE &&
 	    reason[0])
 		add_reason(check, NULL, "", reason);
 }
@@ -43,12 +45,13 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
 				   target->namespace->collection);
 	char reason[900] = "";
+	enum rule_record compared;
 	enum link_result result = LINK_DONE;
 
 	if (asked)
-		result = rule_record_compare(check->link, asked, reason, sizeof(reason));
+		result = rule_record_compare(check->link, asked, &compared, reason, sizeof(reason));
 	if (result == LINK_DONE && asked && !asked->read_only && !reason[0])
-		result = rule_record_own(check->link, asked, reason, sizeof(reason));
+		result = rule_owner_ask(check->link, asked, reason, sizeof(reason));
 	target_set_free(targets);
 	if (result == LINK_DONE && reason[0])
 		add_reason(check, target->rule->name, what, reason);

@@ -4,6 +4,7 @@
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
+#include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "rules/fitness_judge.h"
 #include "rules/known_indexes.h"
@@ -30,7 +31,7 @@ struct checking {
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
-	char reason[320];
+	char reason[600];
 };
 
 static const char *database_of(const struct checking *checking)
@@ -439,9 +440,9 @@ static void judge(struct target_set *set, struct mover_target *target,
 		return;
 	}
 	write_remedy(checking, remedy, sizeof(remedy));
-	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.300s%s",
+	snprintf(reason, sizeof(reason), "rule '%.60s' can't hold on '%.64s.%.200s': %.*s%s",
 		 target->rule->name, database_of(checking), collection_of(checking),
-		 checking->reason, remedy);
+		 checking->recorded ? 550 : 300, checking->reason, remedy);
 	target_judge(set, target, FITNESS_UNFIT, reason);
 }
 
@@ -450,8 +451,9 @@ static void judge(struct target_set *set, struct mover_target *target,
 static enum link_result ask_record(struct checking *checking)
 {
 	char reason[sizeof(checking->reason)];
-	enum link_result result =
-		rule_record_compare(checking->link, checking->target, reason, sizeof(reason));
+	enum rule_record compared;
+	enum link_result result = rule_record_compare(checking->link, checking->target, &compared,
+						      reason, sizeof(reason));
 
 	if (result != LINK_DONE || !reason[0])
 		return result;
@@ -472,7 +474,7 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 		result = check_overflow(&checking);
 	}
 	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
-		result = rule_record_hold(link, target, checking.reason, sizeof(checking.reason));
+		result = rule_owner_hold(link, target, checking.reason, sizeof(checking.reason));
 		checking.fit = !checking.reason[0];
 		checking.recorded = !checking.fit;
 		checking.overflow = false;

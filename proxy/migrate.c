@@ -7,6 +7,7 @@
 #include "proxy/fitness.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_look.h"
+#include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
 
@@ -204,7 +205,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 		return result;
 	*fit = !target_unfit(job->targets, bytes_of(target->database), bytes_of(target->collection),
 			     reason, sizeof(reason)) &&
-	       !rule_record_open(target, reason, sizeof(reason));
+	       !rule_owner_is_open(target, reason, sizeof(reason));
 	if (*fit)
 		return fitness_mirror(job->link, target);
 	report_document(job, target, &unfit, NULL, reason);

@@ -3,13 +3,13 @@
 #include "proxy/mover.h"
 
 #include "proxy/fitness.h"
+#include "proxy/gone_rules.h"
 #include "proxy/log.h"
 #include "proxy/member_names.h"
 #include "proxy/mover_gc.h"
 #include "proxy/mover_inner.h"
 #include "proxy/mover_look.h"
 #include "proxy/mover_round.h"
-#include "proxy/rule_record.h"
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
@@ -378,11 +378,11 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 static enum mover_check check_gone(struct keeper *keeper, char *reason, size_t size)
 {
 	auto_buffer struct buffer edited = {0};
-	enum link_result result = rule_record_find_gone(keeper->link, keeper->mover->config->rules,
-							&edited, reason, size);
+	enum link_result result =
+		gone_rules_find(keeper->link, keeper->mover->config->rules, &edited, reason, size);
 
 	if (result == LINK_DONE && !reason[0])
-		result = rule_record_remove_edited(keeper->link, buffer_view(&edited));
+		result = gone_rules_remove_edited(keeper->link, buffer_view(&edited));
 	if (result == LINK_LOST) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;
@@ -435,7 +435,7 @@ static void keep_check(struct mover *mover, enum mover_check check, const char *
 	pthread_mutex_unlock(&mover->lock);
 	if (news && check == MOVER_CHECK_BAD)
 		log_error("%s", reason);
-	else if (news && check == MOVER_CHECK_NO_SERVER)
+	else if (news && check == MOVER_CHECK_NO_SERVER && !atomic_load(&mover->stopping))
 		log_warning("no server answers yet; trying on: %s", reason);
 }
 
@@ -812,16 +812,21 @@ bool mover_serves(const struct mover *mover)
 	return mover_ready(mover) && mover_clock() < atomic_load(&mover->answered_at) + SILENCE_MS;
 }
 
-enum mover_check mover_first_check(struct mover *mover)
+must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
+				  enum mover_check *check)
 {
-	enum mover_check check;
+	int64_t until = mover_clock() + milliseconds;
+	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+	bool checked;
 
 	pthread_mutex_lock(&mover->lock);
-	while (!mover->checked)
-		pthread_cond_wait(&mover->changed, &mover->lock);
-	check = mover->check;
+	while (!mover->checked && mover_clock() < until)
+		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
+	checked = mover->checked;
+	if (checked)
+		*check = mover->check;
 	pthread_mutex_unlock(&mover->lock);
-	return check;
+	return checked;
 }
 
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
@@ -838,6 +843,11 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size)
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view)
 {
 	return target_view(mover->targets, index, view);
+}
+
+size_t mover_view_count(struct mover *mover)
+{
+	return target_count(mover->targets);
 }
 
 bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,

@@ -40,9 +40,11 @@ enum mover_check {
 	MOVER_CHECK_NO_SERVER, /* none answers yet: start all the same, the mover keeps trying */
 	MOVER_CHECK_BAD, /* a rule that can't hold, missing rights, a member without a listener */
 };
-/* Waits for the first look at the servers: names, rights, fitness of exact namespaces, the
- * overflow's indexes. For serve's start. What is wrong, and what to do, has been logged then. */
-enum mover_check mover_first_check(struct mover *mover);
+/* Waits, so long at most, for the first look at the servers: names, rights, fitness of exact
+ * namespaces, the overflow's indexes. For serve's start. What is wrong, and what to do, has been
+ * logged then. False: it goes on. */
+must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
+				  enum mover_check *check);
 
 /* True once every exact namespace's rule has been checked and its overflow's index made. */
 bool mover_ready(const struct mover *mover);
@@ -55,6 +57,7 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size);
 /* The rule on a namespace number `index` of all that have been met (proxy/mover_target.h), freed
  * with target_view_fini; false behind the last. */
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);
+size_t mover_view_count(struct mover *mover);
 
 /* Where a rule can't hold on a namespace (protocol.md section 8): copies the reason into `reason`
  * and returns true. Cheap where no namespace is unfit. */

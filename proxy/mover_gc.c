@@ -5,7 +5,7 @@
 #include "proxy/mover_gc.h"
 
 #include "proxy/referrers.h"
-#include "proxy/rule_record.h"
+#include "proxy/rule_owner.h"
 
 #include <stdlib.h>
 
@@ -257,9 +257,8 @@ static enum link_result ask_owner(struct link *link, struct mover_target *target
 {
 	char reason[320];
 
-	return target->owner == OWNER_UNKNOWN
-		       ? rule_record_own(link, target, reason, sizeof(reason))
-		       : LINK_DONE;
+	return target->owner == OWNER_UNKNOWN ? rule_owner_ask(link, target, reason, sizeof(reason))
+					      : LINK_DONE;
 }
 
 /* Where it is only likely whose the overflow is, what a present document has left goes. */

@@ -169,6 +169,16 @@ struct mover_target *target_at(struct target_set *set, size_t index)
 	return target;
 }
 
+size_t target_count(struct target_set *set)
+{
+	size_t count;
+
+	pthread_mutex_lock(&set->lock);
+	count = set->count;
+	pthread_mutex_unlock(&set->lock);
+	return count;
+}
+
 void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
 		  const char *reason)
 {

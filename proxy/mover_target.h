@@ -14,7 +14,7 @@ enum fitness {
 	FITNESS_UNFIT, /* `reason` says why */
 };
 
-/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_record.h). */
+/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_owner.h). */
 enum overflow_owner {
 	OWNER_UNKNOWN, /* not asked yet */
 	OWNER_THIS,    /* this rule's on this namespace */
@@ -95,6 +95,7 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 				struct bytes database, struct bytes collection);
 /* The target number `index` of all met so far; NULL behind the last. */
 struct mover_target *target_at(struct target_set *set, size_t index);
+size_t target_count(struct target_set *set);
 
 /* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
 #define GENERATION_BYTES 16

@@ -49,8 +49,8 @@ must_check enum link_result refit_wanted(struct link *link, const struct mover_t
 	enum link_result result = rule_record_read(link, target, &record, NULL);
 
 	/* An account without rights there records nothing, and nobody else's limits either. */
-	*wanted =
-		result == LINK_REFUSED || record == RULE_RECORD_SAME || record == RULE_RECORD_NONE;
+	*wanted = result == LINK_REFUSED ||
+		  (record != RULE_RECORD_LIMITS && record != RULE_RECORD_OTHER);
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
 

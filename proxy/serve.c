@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 
 #define KEPT_MEMORY (32 << 20)
+#define SIGNAL_MS 100           /* how often it is looked for while the servers are */
 #define DESCRIPTORS_RESERVED 64 /* for listeners, the mover, the admin page, the libraries */
 
 struct server {
@@ -133,6 +134,24 @@ static void await_signal(void)
 	log_info("signal %d: draining", number);
 }
 
+/* False: a signal came before. Thousands of namespaces take minutes. */
+static bool await_first_check(struct mover *mover, enum mover_check *check)
+{
+	const struct timespec now = {0};
+	sigset_t set;
+
+	set_signals(&set);
+	while (!mover_first_check(mover, SIGNAL_MS, check)) {
+		int number = sigtimedwait(&set, NULL, &now);
+
+		if (number > 0) {
+			log_info("signal %d: ending before the servers are looked at", number);
+			return false;
+		}
+	}
+	return true;
+}
+
 /* Putting a long array together takes a few buffers of megabytes: the next one shall find that
  * memory instead of faulting it in page by page. 32 MB is the most that malloc allows here; above
  * it memory goes back at once. */
@@ -154,6 +173,7 @@ static void block_signals(void)
 static int serve(const struct config *config)
 {
 	struct server server = {.service = {.config = config}};
+	enum mover_check check;
 	int code = 1;
 
 	block_signals();
@@ -164,7 +184,9 @@ static int serve(const struct config *config)
 	claims_init(&server.service.claims);
 	server.service.mover = mover_start(config, metrics_new());
 	/* What is wrong with the servers is told before anybody can connect. */
-	if (mover_first_check(server.service.mover) != MOVER_CHECK_BAD) {
+	if (!await_first_check(server.service.mover, &check)) {
+		code = 0;
+	} else if (check != MOVER_CHECK_BAD) {
 		/* The admin page comes last: who is told that all is ready can connect. */
 		if (start_loops(&server) &&
 		    admin_start(&server.admin, config, server.service.mover)) {

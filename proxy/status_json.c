@@ -3,6 +3,7 @@
 
 #include "proxy/json_text.h"
 #include "proxy/mover_target.h"
+#include "rules/rule_write.h"
 #include "rules/text.h"
 
 #include <arpa/inet.h>
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-
-#define TARGETS_MAX 1000
 
 static void append_json(struct buffer *out, const struct buffer *document)
 {
@@ -63,55 +62,39 @@ static void write_target(struct buffer *out, const char *name, const struct targ
 	writer_close(out, document);
 }
 
-static void write_targets(struct buffer *out, const struct status *status, const struct rule *rule)
+/* The namespaces of each rule, by the rule's place in its set: arrays that are written side by
+ * side, as the mover has met them. */
+struct met {
+	struct buffer array;
+	size_t count;
+};
+
+static struct met *collect_targets(const struct status *status, size_t rules)
 {
-	size_t array = writer_open_array(out, "namespaces"), index = 0;
+	struct met *met = must_calloc(rules, sizeof(*met));
 	struct target_view view;
 	char name[12];
 
-	for (size_t i = 0; i < TARGETS_MAX && mover_view(status->mover, i, &view); i++) {
-		if (view.rule == rule)
-			write_target(out, writer_index(name, index++), &view);
+	for (size_t i = 0; i < rules; i++)
+		(void)writer_open(&met[i].array);
+	for (size_t i = 0; mover_view(status->mover, i, &view); i++) {
+		struct met *of_rule = &met[view.rule->index];
+
+		write_target(&of_rule->array, writer_index(name, of_rule->count++), &view);
 		target_view_fini(&view);
 	}
-	writer_close(out, array);
+	for (size_t i = 0; i < rules; i++)
+		writer_close(&met[i].array, 0);
+	return met;
 }
 
-static void write_counters(struct buffer *out, const struct rule *rule)
+static void write_rule(struct buffer *out, const char *name, const struct rule *rule,
+		       const struct met *met)
 {
-	size_t counters;
-
-	if (!rule->counters.total && !rule->counters.documents)
-		return;
-	counters = writer_open_document(out, "counters");
-	if (rule->counters.total)
-		writer_string(out, "total", rule->counters.total);
-	if (rule->counters.documents)
-		writer_string(out, "documents", rule->counters.documents);
-	writer_string(out, "owner", rule->counters.owned_by_app ? "app" : "spillway");
-	writer_close(out, counters);
-}
-
-static void write_rule(struct buffer *out, const char *name, const struct status *status,
-		       const struct rule *rule)
-{
-	auto_free char *namespace = bson_strdup_printf("%s.%s", rule->database, rule->collection);
 	size_t document = writer_open_document(out, name);
 
-	writer_string(out, "name", rule->name);
-	writer_string(out, "namespace", namespace);
-	writer_string(out, "array", rule->array);
-	writer_int64(out, "threshold", rule->threshold);
-	writer_int64(out, "max_bytes", rule->max_bytes);
-	writer_string(out, "when_outlier", rule->when_outlier == RULE_KEEP ? "keep" : "empty");
-	writer_string(out, "layout",
-		      rule->overflow.layout == RULE_BATCHES ? "batches" : "elements");
-	if (rule->flag.field)
-		writer_string(out, "flag", rule->flag.field);
-	write_counters(out, rule);
-	if (rule->reference.field)
-		writer_string(out, "reference", rule->reference.field);
-	write_targets(out, status, rule);
+	rule_write(out, rule);
+	writer_array(out, "namespaces", buffer_view(&met->array));
 	writer_close(out, document);
 }
 
@@ -119,11 +102,15 @@ void status_rules(struct buffer *out, const struct status *status)
 {
 	auto_buffer struct buffer document = {0};
 	size_t start = writer_open(&document), array = writer_open_array(&document, "rules");
+	size_t count = rule_set_count(status->config->rules);
+	auto_free struct met *met = collect_targets(status, count);
 	char name[12];
 
-	for (size_t i = 0; i < rule_set_count(status->config->rules); i++)
-		write_rule(&document, writer_index(name, i), status,
-			   rule_set_at(status->config->rules, i));
+	for (size_t i = 0; i < count; i++) {
+		write_rule(&document, writer_index(name, i), rule_set_at(status->config->rules, i),
+			   &met[i]);
+		buffer_fini(&met[i].array);
+	}
 	writer_close(&document, array);
 	writer_close(&document, start);
 	append_json(out, &document);

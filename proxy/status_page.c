@@ -104,6 +104,18 @@ static void show_target(struct buffer *out, const struct target_view *view)
 		    view->outliers, view->elements);
 }
 
+static void show_rest(struct buffer *out, const struct status *status, size_t shown)
+{
+	size_t count = mover_view_count(status->mover);
+
+	if (count > shown)
+		text_append(
+			out,
+			"<p>&hellip; and %zu more namespaces; <a href=\"/rules\">/rules</a> has "
+			"all of them.</p>\n",
+			count - shown);
+}
+
 static void show_rules(struct buffer *out, const struct status *status)
 {
 	struct target_view view;
@@ -119,6 +131,7 @@ static void show_rules(struct buffer *out, const struct status *status)
 	if (shown == 0)
 		text_append(out, "<tr><td>none has met a namespace yet</td></tr>\n");
 	close_table(out);
+	show_rest(out, status, shown);
 	text_append(out, "<p>All figures count from the start of this Spillway.</p>\n");
 }
 
@@ -139,10 +152,11 @@ static void show_long(struct buffer *out, const struct target_view *view,
 static void show_longest(struct buffer *out, const struct status *status)
 {
 	struct target_view view;
+	size_t shown = 0;
 
 	open_table(out, "Biggest documents seen");
 	text_append(out, "<tr><th>rule</th><th>document</th><th class=\"n\">elements</th></tr>\n");
-	for (size_t i = 0; i < TARGETS_SHOWN && mover_view(status->mover, i, &view); i++) {
+	for (; shown < TARGETS_SHOWN && mover_view(status->mover, shown, &view); shown++) {
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++) {
 			if (view.longest[l].id)
 				show_long(out, &view, &view.longest[l]);
@@ -150,6 +164,7 @@ static void show_longest(struct buffer *out, const struct status *status)
 		target_view_fini(&view);
 	}
 	close_table(out);
+	show_rest(out, status, shown);
 }
 
 static void show_mover(struct buffer *out, const struct metrics *sum)

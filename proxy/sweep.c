@@ -9,7 +9,7 @@
 #include "proxy/namespaces.h"
 #include "proxy/pages.h"
 #include "proxy/refit.h"
-#include "proxy/rule_record.h"
+#include "proxy/rule_owner.h"
 #include "rules/glob.h"
 #include "rules/hash.h"
 
@@ -293,7 +293,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 	struct missing missing = {.sweeping = sweeping};
 	int64_t began = mover_clock(), since = sweeping->target->absent.since;
 	bool collects;
-	enum link_result result = rule_record_collects(sweeping->link, sweeping->target, &collects);
+	enum link_result result = rule_owner_collects(sweeping->link, sweeping->target, &collects);
 
 	if (result != LINK_DONE || !collects)
 		return result;

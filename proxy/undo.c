@@ -7,6 +7,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
 #include "proxy/neighbours.h"
+#include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
 
@@ -276,13 +277,14 @@ static enum link_result forget_rule(struct job *job, const struct mover_target *
  * rule in the file. `may`: neither is. */
 static enum link_result begin(struct job *job, struct mover_target *target, bool *may)
 {
-	char reason[320];
-	enum link_result result = rule_record_own(job->link, target, reason, sizeof(reason));
+	char reason[600];
+	enum rule_record compared;
+	enum link_result result = rule_owner_ask(job->link, target, reason, sizeof(reason));
 
 	if (result == LINK_DONE && !reason[0])
-		result = rule_record_compare(job->link, target, reason, sizeof(reason));
+		result = rule_record_compare(job->link, target, &compared, reason, sizeof(reason));
 	if (result == LINK_DONE && !reason[0])
-		result = rule_record_renamed(job->link, target, reason, sizeof(reason));
+		result = rule_owner_renamed(job->link, target, reason, sizeof(reason));
 	*may = result == LINK_DONE && !reason[0];
 	if (result == LINK_DONE && reason[0])
 		report_document(job, target, &others, NULL, reason);

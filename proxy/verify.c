@@ -6,7 +6,7 @@
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
-#include "proxy/rule_record.h"
+#include "proxy/rule_owner.h"
 #include "proxy/verify_look.h"
 #include "rules/fitness_judge.h"
 #include "rules/own_fields.h"
@@ -472,12 +472,12 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 		return LINK_LOST;
 	verifying->unfit = target_unfit(job->targets, bytes_of(target->database),
 					bytes_of(target->collection), reason, sizeof(reason)) ||
-			   rule_record_open(target, reason, sizeof(reason));
+			   rule_owner_is_open(target, reason, sizeof(reason));
 	if (verifying->unfit) {
 		job_report_add(&job->report, &unfit, name, NULL, reason);
 		return LINK_DONE;
 	}
-	return rule_record_collects(job->link, target, &verifying->collects);
+	return rule_owner_collects(job->link, target, &verifying->collects);
 }
 
 /* `batch`: the unique index is there, or no overflow yet. */

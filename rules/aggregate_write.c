@@ -192,7 +192,7 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	else if (reads)
 		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
 					    pipeline->namespace);
-	else if (filter->type != 0)
+	else if (filter->type == BSON_BYTE_DOCUMENT)
 		add_stage(pipeline, "$match", filter);
 	if (reads && filter_has_expression(filter->value) &&
 	    reads_by_id(&pipeline->command->fields[FIELD_SORT])) /* whose error comes first */
@@ -254,11 +254,13 @@ enum aggregate_need aggregate_need(const struct command *command,
 	struct bytes key;
 
 	if (element_string(&command->fields[FIELD_KEY], &key))
-		return name_rule(key, namespace) ? AGGREGATE_NEEDS_ORDER : AGGREGATE_NEEDS_NOTHING;
+		return name_rule(key, namespace) || name_find_hidden(key, namespace)
+			       ? AGGREGATE_NEEDS_ORDER
+			       : AGGREGATE_NEEDS_NOTHING;
 	if (!bytes_are(command->first.name, "find"))
 		return AGGREGATE_NEEDS_NOTHING;
 	if (sort->type == BSON_BYTE_DOCUMENT &&
-	    reads_of_keys(sort->value, namespace).kind != READS_NOTHING)
+	    reads_of_sort(sort->value, namespace).kind != READS_NOTHING)
 		return AGGREGATE_NEEDS_ORDER;
 	return projection->type == BSON_BYTE_DOCUMENT &&
 			       projection_classify(projection->value, namespace).kind ==
@@ -298,7 +300,7 @@ static bool only_windows(const struct pipeline *pipeline)
 
 	if ((filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) ||
 	    (sort->type == BSON_BYTE_DOCUMENT &&
-	     reads_of_keys(sort->value, pipeline->namespace).kind != READS_NOTHING))
+	     reads_of_sort(sort->value, pipeline->namespace).kind != READS_NOTHING))
 		return false;
 	return projection->type == BSON_BYTE_DOCUMENT &&
 	       windows_of(projection->value, pipeline->namespace, windows);

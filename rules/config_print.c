@@ -2,6 +2,7 @@
 #include "rules/config.h"
 
 #include "protocol/cursor.h"
+#include "rules/rule_write.h"
 #include "rules/rules_value.h"
 #include "rules/setting.h"
 #include "rules/text.h"
@@ -86,23 +87,6 @@ static void print_limits(struct buffer *out, const struct config *config)
 		    config->log_json ? "json" : "text");
 }
 
-static void print_bounds(struct buffer *out, const struct rule *rule)
-{
-	text_append(out, "    threshold: %" PRId64, rule->threshold);
-	print_size(out, "\n    max_bytes", rule->max_bytes);
-	text_append(out, "\n    when_outlier: %s",
-		    rule->when_outlier == RULE_KEEP ? "keep" : "empty");
-	print_duration(out, "\n    settle", rule->settle_ms);
-	text_append(out, "\n    gather: %" PRId64, rule->gather);
-	print_duration(out, "\n    quiet", rule->quiet_ms);
-	print_duration(out, "\n    gc_delay", rule->gc_delay_ms);
-	if (rule->sweep_ms == 0)
-		text_append(out, "\n    sweep: off");
-	else
-		print_duration(out, "\n    sweep", rule->sweep_ms);
-	text_append(out, "\n    access: %s\n", rule->read_only ? "read-only" : "full");
-}
-
 static void print_flag(struct buffer *out, const struct rule *rule)
 {
 	if (rule->flag.field) {
@@ -114,52 +98,6 @@ static void print_flag(struct buffer *out, const struct rule *rule)
 		rules_value_print(out, &rule->flag.otherwise);
 		text_append(out, " }\n");
 	}
-}
-
-static void print_counters(struct buffer *out, const struct rule *rule)
-{
-	if (!rule->counters.total && !rule->counters.documents)
-		return;
-	text_append(out, "    counters: { ");
-	if (rule->counters.total) {
-		text_append(out, "total: ");
-		print_text(out, rule->counters.total);
-		text_append(out, ", ");
-	}
-	if (rule->counters.documents) {
-		text_append(out, "documents: ");
-		print_text(out, rule->counters.documents);
-		text_append(out, ", ");
-	}
-	text_append(out, "owner: %s }\n", rule->counters.owned_by_app ? "app" : "spillway");
-}
-
-static void print_reference(struct buffer *out, const struct rule *rule)
-{
-	if (!rule->reference.field)
-		return;
-	text_append(out, "    reference: { field: ");
-	print_text(out, rule->reference.field);
-	text_append(out, ", format: ");
-	print_text(out, rule->reference.format);
-	text_append(out, " }\n");
-}
-
-static void print_exposed(struct buffer *out, const struct rule *rule)
-{
-	const char *const words[] = {rule->expose.flag ? "flag" : NULL,
-				     rule->expose.counters ? "counters" : NULL,
-				     rule->expose.reference ? "reference" : NULL};
-	const char *comma = "";
-
-	text_append(out, "    expose: [");
-	for (size_t i = 0; i < ARRAY_LENGTH(words); i++) {
-		if (!words[i])
-			continue;
-		text_append(out, "%s%s", comma, words[i]);
-		comma = ", ";
-	}
-	text_append(out, "]\n");
 }
 
 static void print_index(struct buffer *out, struct bytes index)
@@ -187,62 +125,96 @@ static void print_indexes(struct buffer *out, struct bytes indexes)
 	struct cursor cursor;
 	struct element index;
 
-	if (indexes.length == 0)
-		return;
 	text_append(out, "      indexes:\n");
 	require(cursor_open(&cursor, indexes));
 	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
 		print_index(out, index.value);
 }
 
-static void print_batches(struct buffer *out, const struct rule *rule)
+static void print_plain(struct buffer *out, const struct element *setting)
 {
-	print_key(out, "      array", rule->overflow.array);
-	text_append(out, "      batch: { ");
-	if (rule->overflow.batch_field) {
-		text_append(out, "field: ");
-		print_text(out, rule->overflow.batch_field);
-		text_append(out, ", ");
+	char size[SETTING_TEXT_MAX];
+	struct bytes text;
+	int64_t number;
+
+	if (element_string(setting, &text)) {
+		print_text(out, (const char *)text.data);
+		return;
 	}
-	text_append(out, "size: %" PRId64, rule->overflow.batch_size);
-	print_size(out, ", max_bytes", rule->overflow.batch_max_bytes);
-	text_append(out, " }\n");
+	require(element_integer(setting, &number));
+	if (element_is(setting, "max_bytes"))
+		text_append(out, "%s", setting_size_text(size, number));
+	else
+		text_append(out, "%" PRId64, number);
 }
 
-static void print_overflow(struct buffer *out, const struct rule *rule)
+/* Between braces, or brackets: what holds texts and numbers. */
+static void print_inline(struct buffer *out, const struct element *setting)
 {
-	bool batches = rule->overflow.layout == RULE_BATCHES;
-	const char *database = rule->overflow.database;
-	auto_buffer struct buffer collection = {0};
+	bool list = setting->type == BSON_BYTE_ARRAY;
+	const char *before = list ? "" : " ";
+	struct cursor cursor;
+	struct element part;
 
-	text_append(&collection, "%s%s%s", database ? database : "", database ? "." : "",
-		    rule->overflow.collection);
-	buffer_append(&collection, "", 1);
+	require(cursor_open(&cursor, setting->value));
+	text_append(out, list ? "[" : "{");
+	while (cursor_next(&cursor, &part) == CURSOR_ELEMENT) {
+		text_append(out, "%s", before);
+		if (!list)
+			text_append(out, "%s: ", (const char *)part.name.data);
+		print_plain(out, &part);
+		before = ", ";
+	}
+	text_append(out, list ? "]" : " }");
+}
+
+static void print_setting(struct buffer *out, const char *indent, const struct element *setting)
+{
+	struct bytes inner;
+
+	text_append(out, "%s%s: ", indent, (const char *)setting->name.data);
+	if (element_document(setting, &inner))
+		print_inline(out, setting);
+	else
+		print_plain(out, setting);
+	text_append(out, "\n");
+}
+
+static void print_overflow(struct buffer *out, struct bytes overflow)
+{
+	struct cursor cursor;
+	struct element setting;
+
 	text_append(out, "    overflow:\n");
-	print_key(out, "      collection", (const char *)collection.data);
-	print_key(out, "      layout", batches ? "batches" : "elements");
-	print_key(out, "      link", rule->overflow.link);
-	if (batches)
-		print_batches(out, rule);
-	print_key(out, "      created", rule->overflow.created);
-	print_indexes(out, rule->overflow.indexes);
+	require(cursor_open(&cursor, overflow));
+	while (cursor_next(&cursor, &setting) == CURSOR_ELEMENT) {
+		if (element_is(&setting, "indexes"))
+			print_indexes(out, setting.value);
+		else
+			print_setting(out, "      ", &setting);
+	}
 }
 
 static void print_rule(struct buffer *out, const struct rule *rule)
 {
-	auto_buffer struct buffer namespace = {0};
+	auto_buffer struct buffer settings = {0};
+	size_t start = writer_open(&settings);
+	const char *indent = "  - ";
+	struct cursor cursor;
+	struct element setting;
 
-	text_append(&namespace, "%s.%s", rule->database, rule->collection);
-	buffer_append(&namespace, "", 1);
-	print_key(out, "  - name", rule->name);
-	print_key(out, "    namespace", (const char *)namespace.data);
-	print_key(out, "    array", rule->array);
-	print_bounds(out, rule);
-	print_flag(out, rule);
-	print_counters(out, rule);
-	print_reference(out, rule);
-	print_exposed(out, rule);
-	print_overflow(out, rule);
+	rule_write(&settings, rule);
+	writer_close(&settings, start);
+	require(cursor_open(&cursor, buffer_view(&settings)));
+	while (cursor_next(&cursor, &setting) == CURSOR_ELEMENT) {
+		if (element_is(&setting, "flag"))
+			print_flag(out, rule); /* its values' types are to be seen */
+		else if (element_is(&setting, "overflow"))
+			print_overflow(out, setting.value);
+		else
+			print_setting(out, indent, &setting);
+		indent = "    ";
+	}
 }
 
 char *config_print(const struct config *config)

@@ -58,16 +58,18 @@ struct edit_write edit_of_command(const struct command *command)
 	return write;
 }
 
-static bool keys_read(const struct element *keys, const struct ruled_namespace *namespace)
+static bool keys_read(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
-	return keys->type == BSON_BYTE_DOCUMENT &&
-	       reads_of_keys(keys->value, namespace).kind != READS_NOTHING;
+	return (write->sort.type == BSON_BYTE_DOCUMENT &&
+		reads_of_sort(write->sort.value, namespace).kind != READS_NOTHING) ||
+	       (write->hint.type == BSON_BYTE_DOCUMENT &&
+		reads_of_keys(write->hint.value, namespace).kind != READS_NOTHING);
 }
 
 static bool filter_reads(const struct edit_write *write, const struct ruled_namespace *namespace)
 {
 	return reads_of_filter(write->filter.value, namespace).kind != READS_NOTHING ||
-	       keys_read(&write->sort, namespace) || keys_read(&write->hint, namespace);
+	       keys_read(write, namespace);
 }
 
 static bool cuts_image(const struct edit_write *write, const struct ruled_namespace *namespace)
@@ -241,8 +243,7 @@ static void find_membership(struct edit *edit)
 		if (edit->concerned[i])
 			edit->target = i;
 	}
-	if (concerned != 1 || cuts_image(write, namespace) || keys_read(&write->sort, namespace) ||
-	    keys_read(&write->hint, namespace))
+	if (concerned != 1 || cuts_image(write, namespace) || keys_read(write, namespace))
 		return;
 	one.targets = &namespace->targets[edit->target];
 	one.target_count = 1;

@@ -48,11 +48,36 @@ static void fill_row(struct bytes one, struct bytes other, size_t i, bool *row, 
 	}
 }
 
+/* Before their first stars, and behind their last ones: most patterns differ there. */
+static bool ends_meet(struct bytes one, struct bytes other)
+{
+	size_t shorter = one.length < other.length ? one.length : other.length, i = 0;
+
+	while (i < shorter && one.data[i] != '*' && one.data[i] == other.data[i])
+		i++;
+	if (i < shorter && one.data[i] != '*' && other.data[i] != '*')
+		return false;
+	for (i = 1; i <= shorter; i++) {
+		uint8_t a = one.data[one.length - i], b = other.data[other.length - i];
+
+		if (a == '*' || b == '*')
+			return true;
+		if (a != b)
+			return false;
+	}
+	return true;
+}
+
 must_check bool glob_meet(struct bytes one, struct bytes other)
 {
-	auto_free bool *rows = must_calloc(2 * (other.length + 1), sizeof(*rows));
-	bool *row = rows, *below = rows + other.length + 1;
+	auto_free bool *rows = NULL;
+	bool *row, *below;
 
+	if (!ends_meet(one, other))
+		return false;
+	rows = must_calloc(2 * (other.length + 1), sizeof(*rows));
+	row = rows;
+	below = rows + other.length + 1;
 	for (size_t i = one.length + 1; i-- > 0;) {
 		bool *filled = row;
 

@@ -253,16 +253,15 @@ static bool judge_filter(const struct matching *matching, enum command_field fie
 	return match_judge_reads(matching->match, &reads, "filter", array);
 }
 
-static bool judge_keys(const struct matching *matching, enum command_field field, const char *role,
-		       bool *array)
+static bool judge_sort(const struct matching *matching, bool *array)
 {
-	const struct element *keys = &matching->command->fields[field];
+	const struct element *sort = &matching->command->fields[FIELD_SORT];
 	struct reads reads;
 
-	if (keys->type != BSON_BYTE_DOCUMENT)
+	if (sort->type != BSON_BYTE_DOCUMENT)
 		return false;
-	reads = reads_of_keys(keys->value, matching->match->namespace);
-	return match_judge_reads(matching->match, &reads, role, array);
+	reads = reads_of_sort(sort->value, matching->match->namespace);
+	return match_judge_reads(matching->match, &reads, "sort", array);
 }
 
 bool match_refuse_let(const struct matching *matching)
@@ -379,8 +378,15 @@ bool match_refuse_projection(const struct matching *matching, enum command_field
 
 bool match_judge_hint(const struct matching *matching, bool *array)
 {
-	return match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) ||
-	       judge_keys(matching, FIELD_HINT, "hint", array);
+	const struct element *hint = &matching->command->fields[FIELD_HINT];
+	struct reads reads;
+
+	if (match_refuse_hint(matching->match, hint))
+		return true;
+	if (hint->type != BSON_BYTE_DOCUMENT)
+		return false;
+	reads = reads_of_keys(hint->value, matching->match->namespace);
+	return match_judge_reads(matching->match, &reads, "hint", array);
 }
 
 static bool refuse_keys(const struct matching *matching, enum command_field field, const char *role)
@@ -454,7 +460,7 @@ static void match_find(const struct matching *matching)
 	bool array = false, cut = false;
 
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
-	    judge_projection(matching, &cut) || judge_keys(matching, FIELD_SORT, "sort", &array) ||
+	    judge_projection(matching, &cut) || judge_sort(matching, &array) ||
 	    match_judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
 	    refuse_keys(matching, FIELD_MAX, "max") || refuse_returned_keys(matching))
 		return;
@@ -508,6 +514,13 @@ static void refuse_beyond_version(struct match *match)
 		 "at https://dochub.mongodb.org/core/manual-versioned-api");
 }
 
+/* mongod says so. */
+static bool query_is_wrong(const struct element *query)
+{
+	return query->type != 0 && query->type != BSON_BYTE_DOCUMENT &&
+	       query->type != BSON_BYTE_NULL && query->type != BSON_BYTE_UNDEFINED;
+}
+
 static void match_distinct(const struct matching *matching)
 {
 	const struct element *query = &matching->command->fields[FIELD_QUERY];
@@ -516,13 +529,12 @@ static void match_distinct(const struct matching *matching)
 	bool array = false;
 	struct bytes key;
 
-	if (judge_filter(matching, FIELD_QUERY, &array) ||
+	if (judge_filter(matching, FIELD_QUERY, &array) || query_is_wrong(query) ||
 	    !command_has(matching->command, FIELD_KEY) ||
 	    !element_string(&matching->command->fields[FIELD_KEY], &key))
 		return;
-	for (size_t i = 0; i < match->namespace->target_count; i++)
-		array = array ||
-			name_relate(key, match->namespace->targets[i].rule->array) != PATH_APART;
+	array = array || name_rule(key, match->namespace) ||
+		name_find_hidden(key, match->namespace);
 	if (name_is_state(key)) {
 		match_refuse(match, match->namespace->targets[0].rule, "distinct on _spill",
 			     "that name is Spillway's own");

@@ -37,7 +37,7 @@ static struct reads reads_of_choice(const struct match *match, struct bytes inde
 	if (!document_find(index, "partialFilterExpression", &filter) ||
 	    filter.type != BSON_BYTE_DOCUMENT)
 		return (struct reads){.kind = READS_NOTHING};
-	return reads_of_filter(filter.value, match->namespace);
+	return reads_of_stored(filter.value, match->namespace);
 }
 
 static void refuse_index(struct match *match, const struct rule *rule, struct bytes index,

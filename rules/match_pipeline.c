@@ -117,7 +117,7 @@ bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
 
 /* What a stage makes of documents that may carry a ruled array. */
 enum stage_kind {
-	STAGE_KEEPS,   /* the same documents, fewer or in another order */
+	STAGE_KEEPS,   /* the same documents, fewer, in another order, or with more in them */
 	STAGE_DROPS,   /* other documents, without the array and our names */
 	STAGE_REFUSED, /* the match has been refused */
 	STAGE_OTHER,   /* it may read or change the array */
@@ -156,7 +156,7 @@ static enum stage_kind classify_sort(const struct matching *matching, const stru
 
 	if (stage->type != BSON_BYTE_DOCUMENT)
 		return STAGE_KEEPS;
-	reads = reads_of_keys(stage->value, matching->match->namespace);
+	reads = reads_of_sort(stage->value, matching->match->namespace);
 	return kind_of_reads(matching, &reads, "$sort", STAGE_KEEPS);
 }
 
@@ -227,7 +227,37 @@ static enum stage_kind classify_near(const struct matching *matching, const stru
 	return kind == STAGE_OTHER ? STAGE_SOURCE : kind;
 }
 
-static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage)
+/* A path of the documents' own that is apart from the arrays, from what is hidden and from `_id`. */
+static bool is_apart(const struct matching *matching, struct bytes path)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+
+	return !name_rule(path, namespace) && !name_is_state(path) &&
+	       !name_find_reserved(path, namespace) && path_relate(path, "_id") == PATH_APART;
+}
+
+/* `joins`: some stage reads a ruled namespace, and is written anew. */
+static enum stage_kind classify_lookup(const struct matching *matching, const struct element *stage,
+				       bool joins)
+{
+	struct element as, local, let;
+	struct bytes path;
+
+	if (joins || stage->type != BSON_BYTE_DOCUMENT ||
+	    !document_find(stage->value, "as", &as) || !element_string(&as, &path) ||
+	    !is_apart(matching, path))
+		return STAGE_OTHER;
+	if (document_find(stage->value, "localField", &local) &&
+	    (!element_string(&local, &path) || name_rule(path, matching->match->namespace) ||
+	     name_is_state(path) || name_find_hidden(path, matching->match->namespace)))
+		return STAGE_OTHER;
+	return document_find(stage->value, "let", &let)
+		       ? classify_expression(matching, &let, STAGE_KEEPS)
+		       : STAGE_KEEPS;
+}
+
+static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage,
+				      bool joins)
 {
 	if (element_is(stage, "$match"))
 		return classify_match(matching, stage);
@@ -245,6 +275,8 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 		return STAGE_DROPS;
 	if (element_is(stage, "$geoNear"))
 		return classify_near(matching, stage);
+	if (element_is(stage, "$lookup"))
+		return classify_lookup(matching, stage, joins);
 	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 
@@ -289,7 +321,7 @@ static bool only_stage(const struct element *document, struct element *stage)
 
 /* Follows the documents through the stages until they no longer carry the array, or some stage
  * needs it whole. */
-static void match_stages(const struct matching *matching, struct cursor *stages)
+static void match_stages(const struct matching *matching, struct cursor *stages, bool joins)
 {
 	struct match *match = matching->match;
 	struct element document, stage;
@@ -301,7 +333,7 @@ static void match_stages(const struct matching *matching, struct cursor *stages)
 		if (match->stage == 0 && element_is(&stage, "$changeStream") &&
 		    change_stream_plain(&stage))
 			return;
-		switch (classify_stage(matching, &stage)) {
+		switch (classify_stage(matching, &stage, joins)) {
 		case STAGE_KEEPS:
 			continue;
 		case STAGE_DROPS:
@@ -366,14 +398,14 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 	return true;
 }
 
-static void match_own_stages(const struct matching *matching, struct bytes pipeline)
+static void match_own_stages(const struct matching *matching, struct bytes pipeline, bool joins)
 {
 	struct cursor stages;
 	bool array;
 
 	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
 	    !match_judge_hint(matching, &array))
-		match_stages(matching, &stages);
+		match_stages(matching, &stages, joins);
 }
 
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
@@ -400,7 +432,7 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 	match->cache = matching->cache;
 	match->touches_array = joined.writes && match->namespace == joined.namespace;
 	if (namespace)
-		match_own_stages(matching, pipeline->value);
+		match_own_stages(matching, pipeline->value, joined.count > 0);
 	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {
 		match->stage = MATCH_NO_STAGE;
 		match->verdict = VERDICT_AGGREGATE;

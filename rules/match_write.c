@@ -11,6 +11,16 @@ static const struct rule *first_rule(const struct match *match)
 	return match->namespace->targets[0].rule;
 }
 
+/* Behind the last statement that could be read. */
+static void match_end_broken(struct match *match, const struct statements *statements,
+			     const char *what)
+{
+	if (statements->mistyped)
+		match->verdict = VERDICT_FORWARD; /* mongod says so */
+	else
+		match_refuse_broken(match, what);
+}
+
 void match_insert(const struct matching *matching)
 {
 	struct match *match = matching->match;
@@ -34,7 +44,7 @@ void match_insert(const struct matching *matching)
 			match->touches_array || document_is_outlier(document, match->namespace);
 	}
 	if (broken)
-		match_refuse_broken(match, "insert");
+		match_end_broken(match, &statements, "insert");
 	else if (!match->touches_array)
 		match->verdict = VERDICT_FORWARD; /* ordinary documents */
 }
@@ -48,28 +58,24 @@ static bool judge_reads(struct match *match, const struct reads *reads, const ch
 	return false;
 }
 
-static bool judge_keys(struct match *match, const struct element *keys, const char *role)
+static bool judge_part(struct match *match, const struct element *part, const char *role,
+		       struct reads (*read)(struct bytes part,
+					    const struct ruled_namespace *namespace))
 {
 	struct reads reads;
 
-	if (keys->type != BSON_BYTE_DOCUMENT)
+	if (part->type != BSON_BYTE_DOCUMENT)
 		return false;
-	reads = reads_of_keys(keys->value, match->namespace);
+	reads = read(part->value, match->namespace);
 	return judge_reads(match, &reads, role);
 }
 
 static bool judge_statement_reads(struct match *match, const struct statement *statement)
 {
-	struct reads reads;
-
-	if (statement->q.type == BSON_BYTE_DOCUMENT) {
-		reads = reads_of_filter(statement->q.value, match->namespace);
-		if (judge_reads(match, &reads, "filter"))
-			return true;
-	}
-	return match_refuse_hint(match, &statement->hint) ||
-	       judge_keys(match, &statement->hint, "hint") ||
-	       judge_keys(match, &statement->sort, "sort");
+	return judge_part(match, &statement->q, "filter", reads_of_filter) ||
+	       match_refuse_hint(match, &statement->hint) ||
+	       judge_part(match, &statement->hint, "hint", reads_of_keys) ||
+	       judge_part(match, &statement->sort, "sort", reads_of_sort);
 }
 
 /* Refuses an update that nobody may send; notes what needs a whole array. True when it refused. */
@@ -137,7 +143,7 @@ static void match_statements(const struct matching *matching, enum command_field
 			       update_needs_state(&statement.u, match->namespace);
 	}
 	if (broken)
-		match_refuse_broken(match, "statement");
+		match_end_broken(match, &statements, "statement");
 	else if (!match->touches_array && field == FIELD_UPDATES)
 		match->verdict = VERDICT_FORWARD; /* other fields of the documents */
 }

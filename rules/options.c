@@ -93,8 +93,8 @@ static bool switch_wrong(const struct command *command)
 /* What an aggregate words otherwise, or takes. */
 static bool document_wrong(const struct command *command)
 {
-	static const char *const documents[] = {"projection", "sort", "collation",
-						"min",        "max",  "readConcern"};
+	static const char *const documents[] = {"filter", "projection", "sort",       "collation",
+						"min",    "max",        "readConcern"};
 	struct element element;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(documents); i++)

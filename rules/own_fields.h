@@ -2,10 +2,10 @@
  * they are called, and what becomes of them when the array goes back.
  *
  * The array's state remembers what stood there before the first elements moved: `a` names the flag
- * where there was none, `b` holds what it was otherwise, unless it stood for an outlier already, and
- * what counters and reference were: {f: <flag>, t: <total>, d: <documents>, r: <reference>}, each
- * where the document had it. {c: true} in the place of t: it had a total when it
- * was adopted, which is Spillway's to keep from then on. */
+ * where there was none, `b` holds what it was otherwise, unless it stood for an outlier already,
+ * and what counters and reference were: {f: <flag>, t: <total>, d: <documents>, r: <reference>},
+ * each where the document had it. {c: true} in the place of t: it had a total when it was adopted,
+ * which is Spillway's to keep from then on. */
 #pragma once
 
 #include "protocol/writer.h"

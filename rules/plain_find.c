@@ -77,7 +77,7 @@ static bool reads_no_array(const struct plain *plain, const struct ruled_namespa
 	if (plain->filter.data && !is_of_id(plain->filter) &&
 	    reads_of_filter(plain->filter, namespace).kind != READS_NOTHING)
 		return false;
-	return !plain->sort.data || reads_of_keys(plain->sort, namespace).kind == READS_NOTHING;
+	return !plain->sort.data || reads_of_sort(plain->sort, namespace).kind == READS_NOTHING;
 }
 
 must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,

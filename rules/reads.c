@@ -59,6 +59,14 @@ void reads_note_path(struct reads *reads, const struct ruled_namespace *namespac
 		reads_note(reads, READS_ARRAY, rule, what, otherwise);
 }
 
+void reads_note_name(struct reads *reads, const struct ruled_namespace *namespace,
+		     struct bytes path, struct bytes what, const char *otherwise)
+{
+	reads_note_path(reads, namespace, path, what, otherwise);
+	if (reads->kind == READS_NOTHING && name_find_hidden(path, namespace))
+		reads_note(reads, READS_ARRAY, namespace->targets[0].rule, what, otherwise);
+}
+
 void reads_note_document(struct reads *reads, const struct ruled_namespace *namespace,
 			 struct bytes what)
 {
@@ -76,7 +84,11 @@ void reads_join(struct reads *reads, const struct reads *other)
 		*reads = *other;
 }
 
-struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *namespace)
+typedef void note_key(struct reads *reads, const struct ruled_namespace *namespace,
+		      struct bytes path, struct bytes what, const char *otherwise);
+
+static struct reads read_keys(struct bytes keys, const struct ruled_namespace *namespace,
+			      note_key *note)
 {
 	struct reads reads = {0};
 	struct cursor cursor;
@@ -87,7 +99,7 @@ struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *name
 		step = cursor_next(&cursor, &key);
 	while (step == CURSOR_ELEMENT) {
 		if (key.name.length == 0 || key.name.data[0] != '$')
-			reads_note_path(&reads, namespace, key.name, bytes_of(""), "a key");
+			note(&reads, namespace, key.name, bytes_of(""), "a key");
 		else if (!element_is(&key, "$natural"))
 			reads_note_document(&reads, namespace, key.name); /* `$**` */
 		step = cursor_next(&cursor, &key);
@@ -95,6 +107,16 @@ struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *name
 	if (step != CURSOR_END)
 		reads_note_broken(&reads);
 	return reads;
+}
+
+struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *namespace)
+{
+	return read_keys(keys, namespace, reads_note_path);
+}
+
+struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *namespace)
+{
+	return read_keys(keys, namespace, reads_note_name);
 }
 
 bool reads_plan(const struct element *field)

@@ -2,7 +2,8 @@
  * own.
  *
  * "f" means the array's path, every prefix of it and everything below it (protocol.md section 2),
- * also by way of array positions (names.h). In doubt the answer is that f is read. What mongod
+ * also by way of array positions (names.h). A flag, counter or reference that clients don't see
+ * counts as f: only where documents are put together is it missing. In doubt the answer is that f is read. What mongod
  * refuses anyway may be called harmless. Iterative on untrusted bytes: no deeper than
  * CURSOR_MAX_DEPTH, time and stack are bounded. */
 #pragma once
@@ -13,7 +14,7 @@
 /* The gravest that was found. */
 enum reads_kind {
 	READS_NOTHING, /* of f and of our names */
-	READS_ARRAY, /* names f, or may look at the whole document ($where, $$ROOT, $text, anything
+	READS_ARRAY, /* names f, or a hidden field, or may look at the whole document ($where, $$ROOT, $text, anything
 			not understood) */
 	READS_RESERVED, /* names `_spill`: refused wherever it stands */
 	READS_BROKEN,   /* not BSON, or deeper than any that mongod takes: refused */
@@ -36,7 +37,10 @@ struct reads reads_of_expression(const struct element *expression,
 /* It has an operator that may look at more than its arguments say. */
 bool reads_whole_document(const struct element *expression,
 			  const struct ruled_namespace *namespace);
-/* A sort, hint or index key pattern; min and max bounds. {$natural: 1} reads nothing. (A hint that
+/* The same of a filter that is judged by documents as they are stored: an index's. */
+struct reads reads_of_stored(struct bytes filter, const struct ruled_namespace *namespace);
+struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *namespace);
+/* A hint or index key pattern; min and max bounds: of what is stored. {$natural: 1} reads nothing. (A hint that
  * names its index can't be judged here.) */
 struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *namespace);
 
@@ -51,6 +55,9 @@ struct bytes element_operator(const struct element *element);
 void reads_note(struct reads *reads, enum reads_kind kind, const struct rule *rule,
 		struct bytes what, const char *otherwise);
 void reads_note_path(struct reads *reads, const struct ruled_namespace *namespace,
+		     struct bytes path, struct bytes what, const char *otherwise);
+/* The same of a name that clients may not see. */
+void reads_note_name(struct reads *reads, const struct ruled_namespace *namespace,
 		     struct bytes path, struct bytes what, const char *otherwise);
 void reads_note_document(struct reads *reads, const struct ruled_namespace *namespace,
 			 struct bytes what);

@@ -59,7 +59,7 @@ static void read_text(struct bytes text, const struct ruled_namespace *namespace
 		return;
 	if (text.data[1] != '$') {
 		text = (struct bytes){text.data + 1, text.length - 1};
-		reads_note_path(reads, namespace, text, bytes_of(""), "a field path");
+		reads_note_name(reads, namespace, text, bytes_of(""), "a field path");
 		return;
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(documents); i++) {
@@ -70,7 +70,7 @@ static void read_text(struct bytes text, const struct ruled_namespace *namespace
 				   documents[i]);
 		} else if (bytes_begin_with(text, documents[i]) && text.data[length] == '.') {
 			text = (struct bytes){text.data + length + 1, text.length - length - 1};
-			reads_note_path(reads, namespace, text, bytes_of(""), "a field path");
+			reads_note_name(reads, namespace, text, bytes_of(""), "a field path");
 			return;
 		}
 	}
@@ -134,6 +134,7 @@ bool reads_whole_document(const struct element *expression, const struct ruled_n
 	struct ruled_namespace other = *namespace;
 
 	rule.array = rule.key = nowhere;
+	rule_show_all(&rule);
 	other.targets = &target;
 	other.target_count = 1;
 	return reads_of_expression(expression, &other).kind != READS_NOTHING;

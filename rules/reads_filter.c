@@ -25,7 +25,7 @@ static bool read_condition(struct walk *walk, const struct element *condition,
 	struct bytes name = condition->name;
 
 	if (name.length == 0 || name.data[0] != '$') {
-		reads_note_path(reads, namespace, name, element_operator(condition), "a condition");
+		reads_note_name(reads, namespace, name, element_operator(condition), "a condition");
 		return true;
 	}
 	if (IS_ONE_OF(name, lists))
@@ -60,6 +60,27 @@ struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *
 	}
 	if (step != CURSOR_END)
 		reads_note_broken(&reads);
+	return reads;
+}
+
+struct reads reads_of_stored(struct bytes filter, const struct ruled_namespace *namespace)
+{
+	struct reads reads = {0}, found;
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct ruled_namespace one = *namespace;
+		struct target target = namespace->targets[i];
+		struct rule rule = *target.rule;
+
+		rule_show_all(&rule);
+		target.rule = &rule;
+		one.targets = &target;
+		one.target_count = 1;
+		found = reads_of_filter(filter, &one);
+		if (found.rule)
+			found.rule = namespace->targets[i].rule;
+		reads_join(&reads, &found);
+	}
 	return reads;
 }
 

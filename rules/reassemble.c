@@ -666,13 +666,27 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 	return true;
 }
 
+/* It depends on what is hidden: no document as it is stored tells. */
+static bool reads_hidden(struct bytes filter, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j] && name_occurs(filter, hidden.fields[j]))
+				return true;
+	}
+	return false;
+}
+
 /* {$or: [F, {_spill: {$exists: true}}]}; nothing where mongod might judge documents that a reader
  * who stops at the first never meets, and fail. */
-static void write_filter_or_state(struct buffer *out, struct bytes filter)
+static void write_filter_or_state(struct buffer *out, struct bytes filter,
+				  const struct ruled_namespace *namespace)
 {
 	size_t either, branch, exists;
 
-	if (filter_has_expression(filter))
+	if (filter_has_expression(filter) || reads_hidden(filter, namespace))
 		return;
 	either = writer_open_array(out, "$or");
 	writer_document(out, "0", filter);
@@ -695,7 +709,7 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 	filter_split_write(out, &conjunct, filter, namespace,
 			   filter_rest_before_expression(filter));
 	last = writer_open_document(out, writer_index(name, conjunct));
-	write_filter_or_state(out, filter);
+	write_filter_or_state(out, filter, namespace);
 	writer_close(out, last);
 	writer_close(out, list);
 	writer_close(out, match);

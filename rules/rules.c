@@ -358,11 +358,14 @@ static struct ruled_namespace *ruled_namespace_new(struct rule_set *set, struct 
 						   struct bytes collection)
 {
 	struct ruled_namespace *ruled = must_calloc(1, sizeof(*ruled));
+	size_t count = 0;
 
+	for (size_t i = 0; i < set->count; i++)
+		count += place_matches(&set->mains[i], database, collection);
 	ruled->database = text_of(database);
 	ruled->collection = text_of(collection);
 	ruled->indexes = rule_set_indexes(set, database, collection);
-	ruled->targets = must_calloc(set->count, sizeof(*ruled->targets));
+	ruled->targets = must_calloc(count, sizeof(*ruled->targets));
 	for (size_t i = 0; i < set->count; i++) {
 		const struct rule *rule = &set->rules[i];
 		const char *named = rule->overflow.database;

@@ -81,6 +81,12 @@ struct rule {
 };
 
 /* One rule at work on one concrete namespace. */
+/* As if clients saw all of its fields. */
+static inline void rule_show_all(struct rule *rule)
+{
+	rule->expose.flag = rule->expose.counters = rule->expose.reference = true;
+}
+
 struct target {
 	const struct rule *rule;
 	char *overflow_database;

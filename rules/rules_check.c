@@ -3,6 +3,7 @@
 #include "rules/rules_file.h"
 
 #include "rules/glob.h"
+#include "rules/hash.h"
 #include "rules/text.h"
 
 #include <stdlib.h>
@@ -12,6 +13,51 @@ struct overflow_place {
 	const char *database;
 	char *collection; /* owned */
 };
+
+/* Hashes of what rules have in common if they have anything: of thousands each is compared with
+ * each, and a look at these must do for most. */
+struct mark {
+	uint64_t database, collection; /* 0: a pattern, or missing */
+};
+
+struct marks {
+	uint64_t name;
+	struct mark main, overflow;
+};
+
+static uint64_t mark_name(const char *name)
+{
+	return name && !glob_is(bytes_of(name)) ? hash_bytes(bytes_of(name), 1) : 0;
+}
+
+static struct marks *marks_of(const struct rule_draft *drafts, const struct overflow_place *places,
+			      size_t count)
+{
+	struct marks *marks = must_calloc(count, sizeof(*marks));
+
+	for (size_t i = 0; i < count; i++) {
+		const struct rule *rule = &drafts[i].rule;
+
+		marks[i].name = mark_name(rule->name);
+		marks[i].main =
+			(struct mark){mark_name(rule->database), mark_name(rule->collection)};
+		marks[i].overflow = (struct mark){mark_name(places[i].database),
+						  mark_name(places[i].collection)};
+	}
+	return marks;
+}
+
+static bool hashes_meet(uint64_t one, uint64_t other)
+{
+	return one == other || one == 0 || other == 0;
+}
+
+/* False only where nothing can be in both. */
+static bool marks_meet(const struct mark *one, const struct mark *other)
+{
+	return hashes_meet(one->collection, other->collection) &&
+	       hashes_meet(one->database, other->database);
+}
 
 static bool names_meet(const char *one, const char *other)
 {
@@ -257,34 +303,44 @@ static void check_overflow_length(const struct overflow_place *place,
 			    text_quote(bytes_of(place->collection)).text);
 }
 
-static void check_overflows(const struct rule_draft *drafts, size_t count,
-			    struct problems *problems)
+/* With all before it. */
+static void check_before(const struct rule_draft *drafts, const struct marks *marks, size_t index,
+			 struct problems *problems)
 {
-	struct overflow_place *places = overflow_places(drafts, count);
+	for (size_t i = 0; i < index; i++)
+		if (marks[i].name == marks[index].name ||
+		    marks_meet(&marks[i].main, &marks[index].main))
+			check_two(&drafts[i], &drafts[index], problems);
+}
 
+static void check_overflow(const struct rule_draft *drafts, const struct overflow_place *places,
+			   const struct marks *marks, size_t index, size_t count,
+			   struct problems *problems)
+{
+	check_overflow_length(&places[index], &drafts[index], problems);
 	for (size_t i = 0; i < count; i++) {
-		if (!places[i].collection)
-			continue;
-		check_overflow_length(&places[i], &drafts[i], problems);
-		for (size_t j = 0; j < count; j++) {
-			check_overflow_is_free(&places[i], &drafts[i], &drafts[j], problems);
-			if (j < i)
-				check_overflow_is_own(&places[i], &places[j], &drafts[i],
-						      &drafts[j], problems);
-		}
+		if (marks_meet(&marks[index].overflow, &marks[i].main))
+			check_overflow_is_free(&places[index], &drafts[index], &drafts[i],
+					       problems);
+		if (i < index && marks_meet(&marks[index].overflow, &marks[i].overflow))
+			check_overflow_is_own(&places[index], &places[i], &drafts[index],
+					      &drafts[i], problems);
 	}
-	for (size_t i = 0; i < count; i++)
-		free(places[i].collection);
-	free(places);
 }
 
 void rules_check(const struct rule_draft *drafts, size_t count, struct problems *problems)
 {
+	auto_free struct overflow_place *places = overflow_places(drafts, count);
+	auto_free struct marks *marks = marks_of(drafts, places, count);
+
 	for (size_t i = 0; i < count; i++) {
 		check_fields(&drafts[i], problems);
 		check_pattern(&drafts[i], problems);
-		for (size_t j = 0; j < i; j++)
-			check_two(&drafts[j], &drafts[i], problems);
+		check_before(drafts, marks, i, problems);
 	}
-	check_overflows(drafts, count, problems);
+	for (size_t i = 0; i < count; i++)
+		if (places[i].collection)
+			check_overflow(drafts, places, marks, i, count, problems);
+	for (size_t i = 0; i < count; i++)
+		free(places[i].collection);
 }

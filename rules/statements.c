@@ -60,6 +60,7 @@ must_check bool statements_next(struct statements *statements, struct bytes *sta
 			*statement = element.value;
 			return true;
 		}
+		statements->mistyped = element.type != BSON_BYTE_DOCUMENT;
 		break;
 	case CURSOR_PARTIAL:
 	case CURSOR_INVALID:

@@ -14,6 +14,7 @@ struct statements {
 	struct bytes documents; /* in_sequence: one behind the other */
 	struct cursor cursor;   /* else */
 	size_t next;            /* else: the number that the next one has to have for a name */
+	bool mistyped;          /* what ended them is no document: mongod refuses the command */
 };
 
 /* `field`: FIELD_DOCUMENTS, FIELD_UPDATES or FIELD_DELETES; a bulkWrite's FIELD_OPS or

@@ -1,7 +1,10 @@
 """spillway.rules: serve does not start where documents are spilled under a rule that is gone, or has another layout."""
 
+import hashlib
+import json
 import subprocess
 
+import bson
 import pymongo
 import pytest
 
@@ -13,6 +16,9 @@ from support.spillway import Spillway, program
 EAGER = {**RULE, "settle": "10ms"}
 OTHER = {**EAGER, "name": "others", "namespace": "shop.others", "overflow": {**RULE["overflow"], "collection": "more"}}
 ANOTHER_PART = {**EAGER, "overflow": {**RULE["overflow"], "array": "another"}}
+
+SHOWN = {**EAGER, "counters": {"total": "total", "documents": "parts"}, "expose": ["flag", "counters"]}
+SINGLE = {**SHOWN, "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
 
 
 @pytest.fixture(scope="module")
@@ -43,19 +49,88 @@ def starts(cluster, rules):
         pass
 
 
+def hash_of(record):
+    """What the record's hash covers: how documents are stored, in the record's own bytes."""
+    resolved = record["resolved"]
+    covered = {name: record[name] for name in ("layout", "limits")}
+    covered |= {name: resolved[name] for name in ("flag", "counters", "reference") if name in resolved}
+    covered |= {name: resolved["overflow"][name] for name in ("created",) if name in resolved["overflow"]}
+    return hashlib.sha256(bson.encode(covered)).hexdigest()
+
+
 def test_what_is_recorded(shop):
     record = shop.client.spillway.rules.find_one()
     assert record == {
         "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
         "layout": {"overflow": "shop.tails", "kind": "batches", "link": "book", "array": "part", "flag": "outlier"},
-        "limits": {"threshold": 3, "max_bytes": 1024**2, "when_outlier": "keep", "size": 4, "batch_bytes": 256 * 1024}}
+        "limits": {"threshold": 3, "max_bytes": 1024**2, "when_outlier": "keep", "size": 4, "batch_bytes": 256 * 1024},
+        "resolved": {
+            "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "max_bytes": 1024**2,
+            "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s", "gc_delay": "0s", "sweep": "1h",
+            "access": "full", "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
+            "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
+                         "batch": {"size": 4, "max_bytes": 256 * 1024}}},
+        "hash": hash_of(record)}
     asked = shop.client.spillway.rules.find({"layout.overflow": "shop.tails"}).explain()
     assert asked["queryPlanner"]["winningPlan"]["inputStage"]["stage"] == "IXSCAN", "each namespace asks so"
+
+
+FULL = {**EAGER, "counters": {"total": "total", "documents": "parts", "owner": "app"}, "expose": ["flag", "counters"],
+        "flag": {"field": "outlier", "value": "true", "otherwise": None}, "reference": {"field": "more", "format": "of {_id}"},
+        "overflow": {**RULE["overflow"], "created": "at", "batch": {"field": "number", "size": 4},
+                     "indexes": [{"keys": {"part.x": 1, "at": -1}}, {"keys": {"part": "text"}}]}}
+
+
+def test_all_of_a_rule_is_recorded_as_it_is_shown(cluster, shop):
+    """Whatever changes is written anew, and the hash tells what documents are stored by."""
+    records = shop.client.spillway.rules
+    shop.tails.drop()
+    shop.books.drop()
+    hashes = []
+    for rule in (FULL, {**FULL, "settle": "20ms", "name": "called-otherwise"}, {**FULL, "threshold": 4},
+                 {**FULL, "flag": {**FULL["flag"], "value": True}}, FULL):
+        with Spillway([cluster.primary], [rule]) as spillway:
+            shown = json.loads(spillway.admin("/rules")[1])["rules"][0]
+        record = records.find_one()
+        shown.pop("namespaces")
+        assert record["resolved"] == shown and record["rule"] == rule["name"]
+        assert record["hash"] == hash_of(record)
+        hashes.append(record["hash"])
+    assert records.count_documents({}) == 1
+    assert hashes[0] == hashes[1] == hashes[4] and len(set(hashes)) == 3
+    assert shown["counters"] == FULL["counters"] and shown["reference"] == FULL["reference"]
+    assert shown["overflow"]["indexes"] == FULL["overflow"]["indexes"]
+
+
+def test_a_record_of_the_last_release(cluster, shop):
+    """It has no resolved rule and no hash. Documents are known to be spilled under it all the same."""
+    records = shop.client.spillway.rules
+    before = records.find_one()
+    records.update_one({}, {"$unset": {"resolved": "", "hash": ""}, "$set": {"checkpoint": {"from": 1, "limits": before["limits"]}}})
+    old = records.find_one()
+    assert "which is gone" in refusal(cluster, [OTHER]) and "another layout" in refusal(cluster, [ANOTHER_PART])
+    starts(cluster, [{**EAGER, "access": "read-only"}])
+    assert records.find_one() == old
+    with Operator(cluster, [EAGER]) as operator:
+        operator.run("verify", code=0)
+        operator.run("migrate", code=0)
+        assert records.find_one() == old, "none of these writes"
+        operator.run("migrate", "--execute", "--resume", code=0)
+    assert records.find_one() == before
+    records.replace_one({}, old)
+    starts(cluster, [EAGER])
+    assert records.find_one() == {**before, "checkpoint": old["checkpoint"]}
+    # And one that such a release has written limits into.
+    records.update_one({}, {"$set": {"limits.threshold": 2}})
+    starts(cluster, [{**EAGER, "threshold": 2}])
+    assert records.find_one()["resolved"]["threshold"] == 2
 
 
 def test_a_rule_that_is_gone(cluster, shop):
     said = refusal(cluster, [OTHER])
     assert "array 'list' of 'shop.books' was spilled under rule 'books', which is gone" in said
+    edited = {**OTHER, "name": "books", "array": "items"}
+    assert "is gone (the file's rule 'books' is on the array 'items' of 'shop.others'): clients" in refusal(cluster, [edited])
     starts(cluster, [OTHER, {**EAGER, "name": "called-otherwise"}])
     with Operator(cluster) as operator:
         operator.run("undo", "--execute", code=0)
@@ -148,11 +223,21 @@ def test_a_database_that_holds_only_overflow_is_not_dropped(cluster, shop):
 
 
 def test_another_layout(cluster, shop):
-    assert "spilled under another layout" in refusal(cluster, [ANOTHER_PART])
+    assert ("spilled under another layout: 'overflow.array' was 'part' and is 'another' in the file; bring that back"
+            in refusal(cluster, [ANOTHER_PART]))
     with Operator(cluster, [ANOTHER_PART]) as operator:
         report = operator.run("migrate", "--execute", code=1)
         assert "spilled under another layout" in report["findings"][0]["examples"][0]["detail"]
     assert shop.books.find_one({"_id": 1})["list"] == [0, 1, 2]
+    single = {**SINGLE, "flag": {"field": "long" * 30, "value": 1}, "reference": {"field": "more", "format": "{_id}"}}
+    said = refusal(cluster, [{**single, "overflow": {**single["overflow"], "link": "of" * 60, "collection": "elsewhere"}}])
+    for words in ("'overflow.collection' was 'shop.tails' and is 'shop.elsewhere' in the file, ",
+                  "'overflow.layout' was 'batches' and is 'elements' in the file, ",
+                  "; bring that back, or fold them back with 'spillway undo' and the file that has it"):
+        assert words in said, said
+    assert ("'overflow.array' was 'part' and is not set in the file, 'counters.total' with 'owner: spillway' was not set "
+            "and is 'total' in the file, "
+            "'counters.documents' was not set and is 'parts' in the file; bring" in refusal(cluster, [SINGLE]))
 
 
 FILMS = {**EAGER, "name": "films", "namespace": "shop.films"}
@@ -217,9 +302,9 @@ def test_overflow_that_no_record_names(cluster, shop):
             wrong.run(*command, code=1)
     assert list(shop.tails.find()) == stored and "_spill" not in shop.films.find_one() and not records.find_one()
     shop.client.admin.command("renameCollection", "elsewhere.books", to="shop.books")
-    sweeps(cluster, EAGER)
+    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "0s", "sweep": "50ms"}]):
+        wait_for(lambda: [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to to go again")
     assert [each["_id"]["namespace"] for each in records.find()] == ["shop.books"]
-    assert [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to goes again"
 
 
 def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
@@ -404,10 +489,6 @@ def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
     with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "200ms"}]):
         wait_for(lambda: heads(shop) == {1: 3, 2: 6, 3: 3, 4: 6, 5: 6}, "the others to be brought to it")
         wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "the orphan to go")
-
-
-SHOWN = {**EAGER, "counters": {"total": "total", "documents": "parts"}, "expose": ["flag", "counters"]}
-SINGLE = {**SHOWN, "overflow": {"collection": "tails", "link": "book", "layout": "elements"}}
 
 
 def filled(cluster, shop, rule, arrays):

@@ -138,6 +138,14 @@ def test_it_waits_for_a_server_that_comes_later(late):
             assert client.shop.good.find_one()["list"] == list(range(10))
 
 
+def test_a_signal_ends_it_while_it_still_looks(cluster, direct):
+    """Thousands of namespaces take minutes."""
+    many = [rule(f"many{number}") for number in range(600)]
+    with NotReady([cluster.primary], many) as spillway:
+        wait_for(lambda: "many" in "".join(direct.shop.list_collection_names()), "the first overflow to be made")
+    assert len(direct.shop.list_collection_names()) < len(many)
+
+
 def test_it_is_not_ready_while_no_server_answers(late):
     late.primary.start()
     with Spillway([late.primary], [rule("good")]) as spillway:

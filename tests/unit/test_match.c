@@ -214,6 +214,8 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'distinct': '@', 'key': '_spill.f'}", 'X'},
 		{"{'distinct': '@', 'key': '_spilled'}", '-'},
 		{"{'distinct': '@', 'key': 5}", '-'},
+		{"{'distinct': '@', 'key': 'f', 'query': 5}", '-'},
+		{"{'distinct': '@', 'key': 'f', 'query': null}", 'a'},
 	};
 
 	EXPECT_BOOKS(cases);
@@ -226,7 +228,7 @@ Test(match, writes_pass_append_reset_or_are_refused)
 		{"{'insert': '@', 'documents': [{}, {'f': [1, 2, 3]}]}", 'w'},
 		{"{'insert': '@', 'documents': [{'_spill': 1}]}", 'X'},
 		{"{'insert': '@'}", '-'},
-		{"{'insert': '@', 'documents': [1]}", 'X'},
+		{"{'insert': '@', 'documents': [1]}", '-'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'x': 1}}}]}", '-'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'f': []}}}]}", 'w'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$unset': {'f': 1}}}]}", 'w'},
@@ -252,7 +254,7 @@ Test(match, writes_pass_append_reset_or_are_refused)
 		 "{'q': {}, 'u': {'$pop': {'f': 1}}}]}",
 		 'e'},
 		{"{'update': '@', 'updates': [{'q': {}, 'q': {'f': 1}, 'u': {}}]}", 'X'},
-		{"{'update': '@', 'updates': [5]}", 'X'},
+		{"{'update': '@', 'updates': [5]}", '-'},
 		{"{'update': '@', 'updates': 5}", '-'},
 		{"{'delete': '@', 'deletes': [{'q': {'x': 1}, 'limit': 0}]}", 'w'},
 		{"{'delete': '@', 'deletes': [{'q': {'f': 1}, 'limit': 0}]}", 'e'},

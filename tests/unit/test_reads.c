@@ -30,7 +30,11 @@ static const struct reading filters[] = {
 	{"{\"a..b\": 1}", READS_ARRAY, "a condition"},
 	{"{\"a.0.1.b.2.x\": 1}", READS_ARRAY, "a condition"},
 	{"{\"a.0.c\": 1}", READS_NOTHING, ""},
-	{"{\"big\": true, \"count.tags\": {\"$gt\": 5}}", READS_NOTHING, ""},
+	{"{\"bigger\": true, \"counted.tags\": {\"$gt\": 5}}", READS_NOTHING, ""},
+	/* what clients don't see */
+	{"{\"big\": {\"$ne\": true}}", READS_ARRAY, "$ne"},
+	{"{\"$or\": [{\"x\": 1}, {\"big.x\": 1}]}", READS_ARRAY, "a condition"},
+	{"{\"$expr\": {\"$not\": \"$big\"}}", READS_ARRAY, "a field path"},
 	/* a condition looks at its field only */
 	{"{\"x\": {\"tags\": 1}}", READS_NOTHING, ""},
 	{"{\"x\": {\"$elemMatch\": {\"tags\": 1, \"_spill\": 2}}}", READS_NOTHING, ""},

@@ -3,8 +3,10 @@
 #include "tests/unit/unit.h"
 
 #include "rules/config.h"
+#include "rules/text.h"
 
 #include <stdio.h>
+#include <time.h>
 
 /* A good file, line by line; cases replace one of its parts. */
 #define HEAD "listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\nrules:\n" /* 1, 2 */
@@ -674,4 +676,26 @@ Test(rules_file, indexes_become_bson)
 	cr_assert(bytes_equal(only_rule(config)->overflow.indexes,
 			      (struct bytes){bson, sizeof(bson)}));
 	config_free(config);
+}
+
+/* Their collections tell nearly all of them apart; a minute is what comparing patterns in full
+ * takes.
+ */
+Test(rules_file, thousands_of_rules_are_read_in_a_moment)
+{
+	auto_buffer struct buffer file = {0};
+	clock_t began = clock();
+	struct config *config;
+
+	text_append(&file, HEAD);
+	for (int i = 0; i < 5000; i++)
+		text_append(&file,
+			    "  - { name: r%d, namespace: 'tenant%d_*.posts%d', array: tags, "
+			    "threshold: 3, overflow: { link: of, array: more } }\n",
+			    i, i % 100, i);
+	buffer_append(&file, "", 1);
+	config = good((const char *)file.data);
+	cr_assert_eq(rule_set_count(config->rules), 5000);
+	config_free(config);
+	cr_assert_lt(clock() - began, 8 * CLOCKS_PER_SEC);
 }
