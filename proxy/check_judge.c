@@ -7,8 +7,6 @@
 #include <ctype.h>
 #include <stdio.h>
 
-#define DEPTH_MAX 64
-
 static bool text_in(struct bytes document, const char *name, struct bytes *text)
 {
 	struct element element;
@@ -158,54 +156,6 @@ bool judge_index_blocks(const struct rule *rule, struct bytes index)
 	 * that were made by hand have no places that could be unique. */
 	return rule->overflow.layout == RULE_BATCHES && !document_truth(index, "unique") &&
 	       has_unique_name(rule, index);
-}
-
-static bool names_collection(const struct element *element, const char *collection)
-{
-	struct bytes text;
-
-	return (element_is(element, "from") || element_is(element, "coll") ||
-		element_is(element, "$unionWith")) &&
-	       element_string(element, &text) && bytes_are(text, collection);
-}
-
-/* A pipeline that reads the collection at any depth. In doubt it does. */
-static bool pipeline_reads(struct bytes pipeline, const char *collection)
-{
-	struct cursor levels[DEPTH_MAX];
-	struct element element;
-	struct bytes nested;
-	size_t depth = 0;
-
-	if (!cursor_open(&levels[0], pipeline))
-		return true;
-	for (;;) {
-		if (cursor_next(&levels[depth], &element) != CURSOR_ELEMENT) {
-			if (depth-- == 0)
-				return false;
-			continue;
-		}
-		if (names_collection(&element, collection))
-			return true;
-		if (!element_document(&element, &nested))
-			continue;
-		if (++depth == DEPTH_MAX || !cursor_open(&levels[depth], nested))
-			return true;
-	}
-}
-
-bool judge_view_reads(struct bytes entry, const char *collection)
-{
-	struct element element;
-	struct bytes type, over, pipeline;
-
-	if (!text_in(entry, "type", &type) || !bytes_are(type, "view"))
-		return false;
-	if (document_find_path(entry, "options.viewOn", &element) &&
-	    element_string(&element, &over) && bytes_are(over, collection))
-		return true;
-	return document_find_path(entry, "options.pipeline", &element) &&
-	       element_document(&element, &pipeline) && pipeline_reads(pipeline, collection);
 }
 
 bool judge_is_internal(const char *application, const char *driver)

@@ -23,8 +23,5 @@ bool judge_rule_has_index(const struct rule *rule, const char *path);
 /* An index of the overflow stands where serve's unique one has to be, and is another. */
 bool judge_index_blocks(const struct rule *rule, struct bytes index);
 
-/* The view (an entry of listCollections) is over this collection, or joins it. */
-bool judge_view_reads(struct bytes entry, const char *collection);
-
 /* A connection of a server's own: a member's, or Spillway's mover. */
 bool judge_is_internal(const char *application, const char *driver);

@@ -227,39 +227,6 @@ static void note_wildcards(struct looking *looking)
 					target->overflow_database, target->overflow_collection));
 }
 
-/* Views over the collection, and views over these. */
-static void look_for_views(struct looking *looking)
-{
-	const struct copies *collections = looking->collections;
-	const struct check_target *target = looking->target;
-	bool *seen = must_calloc(collections->count + 1, sizeof(*seen));
-	const char **sources = must_calloc(collections->count + 1, sizeof(*sources));
-	size_t count = 1;
-
-	sources[0] = target->namespace->collection;
-	for (size_t s = 0; s < count; s++) {
-		for (size_t i = 0; i < collections->count; i++) {
-			struct bytes name;
-
-			if (seen[i] || !judge_view_reads(collections->list[i], sources[s]) ||
-			    !text_at(collections->list[i], "name", &name))
-				continue;
-			seen[i] = true;
-			sources[count++] = (const char *)name.data; /* BSON ends it with a NUL */
-			findings_add(&looking->check->findings, "view", target->rule->name,
-				     bson_strdup_printf("the view '%s.%s' reads '%s': it may see "
-							"short arrays, and is refused through "
-							"Spillway where it would",
-							target->namespace->database,
-							(const char *)name.data, sources[s]),
-				     bson_strdup("have its users run the view's pipeline on the "
-						 "collection through Spillway, and drop the view"));
-		}
-	}
-	free(sources);
-	free(seen);
-}
-
 static void note_flag(struct check *check, const struct rule *rule)
 {
 	if (!rule->expose.flag)
@@ -326,7 +293,6 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	judge_unique_index(&looking);
 	compare_indexes(&looking);
 	note_wildcards(&looking);
-	look_for_views(&looking);
 	check_documents(check, target);
 	copies_fini(&looking.indexes);
 	copies_fini(&looking.overflow_indexes);
@@ -381,6 +347,7 @@ static void look_at_database(struct check *check, struct namespace_cache *namesp
 			look_at_namespace(check, namespaces, database, bytes_of(rule->collection),
 					  &collections);
 	}
+	check_views(check, namespaces, database, &collections);
 	copies_fini(&collections);
 }
 

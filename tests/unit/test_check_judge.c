@@ -122,28 +122,6 @@ Test(check_judge, the_rules_own_indexes_count)
 	bson_destroy(indexes);
 }
 
-static bool reads(const char *entry)
-{
-	bson_t *built = parse(entry);
-	bool result = judge_view_reads(view(built), "books");
-
-	bson_destroy(built);
-	return result;
-}
-
-#define VIEW(on, pipeline) \
-	"{'type': 'view', 'options': {'viewOn': '" on "', 'pipeline': [" pipeline "]}}"
-
-Test(check_judge, views_read_by_name_or_by_their_stages)
-{
-	cr_assert(reads(VIEW("books", "")));
-	cr_assert(reads(VIEW("x", "{'$lookup': {'from': 'books', 'as': 'a'}}")));
-	cr_assert(reads(VIEW("x", "{'$unionWith': 'books'}")));
-	cr_assert(reads(VIEW("x", "{'$facet': {'a': [{'$unionWith': {'coll': 'books'}}]}}")));
-	cr_assert_not(reads(VIEW("x", "{'$match': {'title': 'books'}}")));
-	cr_assert_not(reads("{'type': 'collection', 'options': {'viewOn': 'books'}}"));
-}
-
 Test(check_judge, servers_own_connections)
 {
 	cr_assert(judge_is_internal("spillway", "mongoc"));
