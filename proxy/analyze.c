@@ -6,6 +6,7 @@
 #include "proxy/analyze_report.h"
 #include "proxy/config_file.h"
 #include "proxy/find_arrays.h"
+#include "proxy/json_text.h"
 #include "rules/text.h"
 
 #include <errno.h>
@@ -550,21 +551,31 @@ static int tell(struct analyze *analyze)
 	return analyze->svg && !write_svg(analyze) ? 1 : 0;
 }
 
+static void tell_failure(const struct analyze *analyze, const char *ended, const char *error,
+			 const char *before)
+{
+	if (analyze->json)
+		json_print_failure("analyze", ended, error);
+	fprintf(stderr, "spillway: %s%s\n", before, error);
+}
+
 static int run(struct analyze *analyze)
 {
 	auto_free char *mistake = config_uri_mistake(analyze->uri);
+	bool lost;
 
 	if (mistake || !connect_to(analyze)) {
-		fprintf(stderr, "spillway: the URI is no good: %s\n",
-			mistake ? mistake : analyze->error.message);
+		tell_failure(analyze, "bad usage", mistake ? mistake : analyze->error.message,
+			     "the URI is no good: ");
 		return 2;
 	}
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "looking at %s ...\n", analyze->namespace);
 	if (look(analyze))
 		return tell(analyze);
-	fprintf(stderr, "spillway: %s\n", analyze->error.message);
-	return is_unreachable(&analyze->error) ? 3 : 1;
+	lost = is_unreachable(&analyze->error);
+	tell_failure(analyze, lost ? "lost" : "refused", analyze->error.message, "");
+	return lost ? 3 : 1;
 }
 
 int analyze_main(int count, char **arguments)

@@ -350,6 +350,8 @@ void analyze_report_json(struct buffer *out, const struct analyze_report *report
 	size_t start = writer_open(&document), arrays;
 	char name[12], *text;
 
+	writer_string(&document, "command", "analyze");
+	writer_string(&document, "ended", "done");
 	writer_string(&document, "namespace", report->namespace);
 	writer_int64(&document, "documents", report->documents);
 	writer_int64(&document, "looked_at", report->looked_at);

@@ -5,6 +5,7 @@
 #include "proxy/config_file.h"
 #include "proxy/json_text.h"
 #include "proxy/log.h"
+#include "rules/rule_write.h"
 #include "rules/text.h"
 
 #include <bson/bson.h>
@@ -34,15 +35,32 @@ static void look(struct check *check)
 	check_clients(check);
 }
 
+/* Each with every default filled in. */
+static void write_rules(struct buffer *out, const struct rule_set *rules)
+{
+	size_t array = writer_open_array(out, "rules"), document;
+	char name[12];
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		document = writer_open_document(out, writer_index(name, i));
+		rule_write(out, rule_set_at(rules, i));
+		writer_close(out, document);
+	}
+	writer_close(out, array);
+}
+
 static void print_json(const struct check *check, const char *trouble)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
 	char *text;
 
+	writer_string(&out, "command", "check");
 	writer_bool(&out, "connected", !trouble);
+	writer_string(&out, "ended", trouble ? "lost" : "done");
 	if (trouble)
-		writer_string(&out, "trouble", trouble);
+		json_write_text(&out, "error", trouble);
+	write_rules(&out, check->config->rules);
 	findings_bson(&out, &check->findings);
 	writer_close(&out, start);
 	text = json_text(buffer_view(&out));
@@ -102,6 +120,8 @@ static int check_file(const char *path, bool json)
 	int code;
 
 	if (!config) {
+		if (json)
+			json_print_failure("check", "bad file", problems);
 		fputs(problems, stderr);
 		return 2;
 	}

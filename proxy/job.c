@@ -3,6 +3,7 @@
 
 #include "proxy/config_file.h"
 #include "proxy/hands.h"
+#include "proxy/json_text.h"
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
@@ -153,12 +154,15 @@ static int read_options(const struct job_command *command, struct job_options *o
 	return GO_ON;
 }
 
-static int load(struct job *job)
+static int load(struct job *job, const struct job_command *command)
 {
 	auto_free char *problems = NULL;
+	auto_free char *unknown = NULL;
 
 	job->config = config_load(job->options.config, &problems);
 	if (!job->config) {
+		if (job->options.json)
+			json_print_failure(command->name, "bad file", problems);
 		fputs(problems, stderr);
 		return JOB_USAGE;
 	}
@@ -171,8 +175,11 @@ static int load(struct job *job)
 	}
 	if (job->rule)
 		return GO_ON;
-	fprintf(stderr, "spillway: '%s' has no rule '%s'\n", job->options.config,
-		job->options.rule);
+	unknown = bson_strdup_printf("'%s' has no rule '%s'", job->options.config,
+				     job->options.rule);
+	if (job->options.json)
+		json_print_failure(command->name, "bad file", unknown);
+	fprintf(stderr, "spillway: %s\n", unknown);
 	return JOB_USAGE;
 }
 
@@ -465,7 +472,7 @@ int job_main(const struct job_command *command, void *context, int count, char *
 
 	job.told = job.began;
 	if (code == GO_ON)
-		code = load(&job);
+		code = load(&job, command);
 	if (code == GO_ON)
 		code = connect_to_server(&job, command);
 	if (code == GO_ON) {

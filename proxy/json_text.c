@@ -2,6 +2,7 @@
 #include "proxy/json_text.h"
 
 #include <bson/bson.h>
+#include <stdio.h>
 
 char *json_text(struct bytes document)
 {
@@ -52,4 +53,19 @@ void json_write_text(struct buffer *out, const char *name, const char *text)
 		if (plain[i] & 0x80)
 			plain[i] = '?';
 	writer_string(out, name, plain);
+}
+
+void json_print_failure(const char *command, const char *ended, const char *error)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	char *text;
+
+	writer_string(&out, "command", command);
+	writer_string(&out, "ended", ended);
+	json_write_text(&out, "error", error);
+	writer_close(&out, start);
+	text = json_text(buffer_view(&out));
+	puts(text);
+	bson_free(text);
 }

@@ -209,4 +209,8 @@ def test_where_it_can_not_look_it_says_so(cluster, shop):
     assert run.returncode == 1 and "view" in run.stderr
     run = analyze(cluster, "shop.nothing")
     assert run.returncode == 0 and "no array" in run.stdout
+    for names, ended in ((("shop.view", "--json"), "refused"), (("shop.a", "--json", "--nowhere"), "lost")):
+        address = f"127.0.0.1:{free_port()}" if names[-1] == "--nowhere" else None
+        run = analyze(cluster, *names[:2], address=address)
+        assert json.loads(run.stdout)["ended"] == ended and json.loads(run.stdout)["error"] in run.stderr
     assert analyze(cluster, "--help").stdout.startswith("usage: spillway analyze")

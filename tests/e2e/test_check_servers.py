@@ -102,10 +102,10 @@ IN_THE_WAY = {
                lambda shop: shop.sparse_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
                                                                    sparse=True, name="mine"),
                lambda shop: shop.sparse_list_overflow.drop_index("mine")),
-    "seen": (("view", "'shop.over' reads 'seen'"),
+    "seen": (("view", "'shop.over' reads or returns the array 'list'"),
              lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
              lambda shop: shop.over.drop()),
-    "joined": (("view", "'shop.joins' reads 'joined'"), lambda shop: shop.create_collection(
+    "joined": (("view", "'shop.joins' reads or returns the array 'list'"), lambda shop: shop.create_collection(
         "joins", viewOn="none", pipeline=[{"$lookup": {"from": "joined", "as": "a", "pipeline": []}}]),
         lambda shop: shop.joins.drop()),
     "large": (("large-document", "at 16 MB writes fail"),
@@ -134,6 +134,12 @@ def test_a_view_over_a_view_is_found(cluster, shop):
     shop.create_collection("second", viewOn="first", pipeline=[])
     found = findings(cluster.members, rule("base"))
     assert [re.search("view '(.*?)'", finding["what"])[1] for finding in found] == ["shop.first", "shop.second"]
+
+
+def test_a_view_of_other_fields_is_no_finding(cluster, shop):
+    shop.create_collection("titles", viewOn="titled", pipeline=[{"$project": {"title": 1}}])
+    shop.create_collection("of_titles", viewOn="titles", pipeline=[{"$match": {"title": "x"}}])
+    assert findings(cluster.members, rule("titled")) == []
 
 
 def test_an_index_that_the_rule_asks_for_is_not_missed(cluster, shop):
@@ -264,10 +270,14 @@ def test_where_no_server_answers_only_the_file_is_checked(cluster):
     with configured([Nobody], rule()) as spillway:
         run = check(spillway)
         assert run.returncode == 3 and "name: books" in run.stdout and "only the file" in run.stderr
-        assert json.loads(check(spillway, "--json").stdout)["connected"] is False
+        said = json.loads(check(spillway, "--json").stdout)
+        assert (said["connected"], said["ended"]) == (False, "lost") and said["error"]
+        assert said["rules"][0]["max_bytes"] == MEGABYTE and said["rules"][0]["overflow"]["layout"] == "batches"
         spillway.file.write_text("rules: 7\n")
         run = check(spillway)
         assert run.returncode == 2 and "spillway.yaml:1:" in run.stderr
+        said = json.loads(check(spillway, "--json").stdout)
+        assert said["ended"] == "bad file" and "spillway.yaml:1:" in said["error"]
     assert subprocess.run([program(), "check"], capture_output=True, check=False).returncode == 2
 
 

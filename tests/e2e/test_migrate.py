@@ -78,6 +78,14 @@ def test_how_it_ended_is_in_the_report(cluster, operator, shop):
     assert report["ended"] == "lost" and report["error"] and report["findings"] == []
 
 
+def test_a_rule_that_is_not_there_has_a_report(operator):
+    run = subprocess.run(operator.command("verify", "--json", rule="none"), capture_output=True, text=True,
+                         timeout=60, check=False)
+    said = json.loads(run.stdout)
+    assert run.returncode == 2 and (said["command"], said["ended"]) == ("verify", "bad file")
+    assert said["error"].endswith("has no rule 'none'") and said["error"] in run.stderr
+
+
 def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop):
     shop.books.insert_one({"_id": 1, "list": list(range(9))})
     with Operator(cluster, [{**RULE, "gc_delay": "1500ms"}]) as operator:
