@@ -446,21 +446,17 @@ static void judge(struct target_set *set, struct mover_target *target,
 	target_judge(set, target, FITNESS_UNFIT, reason);
 }
 
-/* An overflow that can't be this rule's may be another layout's, with its index: then that is the
- * reason. */
+/* Before anything is made: what is spilled may be so under another layout, and elsewhere. */
 static enum link_result ask_record(struct checking *checking)
 {
-	char reason[sizeof(checking->reason)];
 	enum rule_record compared;
-	enum link_result result = rule_record_compare(checking->link, checking->target, &compared,
-						      reason, sizeof(reason));
+	enum link_result result =
+		rule_record_compare(checking->link, checking->target, &compared, checking->reason,
+				    sizeof(checking->reason));
 
-	if (result != LINK_DONE || !reason[0])
-		return result;
-	memcpy(checking->reason, reason, sizeof(reason));
-	checking->recorded = true;
-	checking->overflow = false;
-	return LINK_DONE;
+	checking->fit = result != LINK_DONE || !checking->reason[0];
+	checking->recorded = !checking->fit;
+	return result == LINK_REFUSED ? LINK_DONE : result;
 }
 
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
@@ -469,6 +465,8 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	struct checking checking = {.link = link, .target = target, .fit = true};
 	enum link_result result = check_main(&checking, extent);
 
+	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH)
+		result = ask_record(&checking);
 	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
 		checking.overflow = true;
 		result = check_overflow(&checking);
@@ -478,8 +476,6 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 		checking.fit = !checking.reason[0];
 		checking.recorded = !checking.fit;
 		checking.overflow = false;
-	} else if (result == LINK_DONE && checking.overflow && !checking.rights) {
-		result = ask_record(&checking);
 	}
 	free(checking.batch_index);
 	if (result == LINK_LOST)

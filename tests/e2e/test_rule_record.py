@@ -240,6 +240,15 @@ def test_another_layout(cluster, shop):
             "'counters.documents' was not set and is 'parts' in the file; bring" in refusal(cluster, [SINGLE]))
 
 
+def test_what_is_refused_makes_no_collection(cluster, shop):
+    renamed = {**EAGER, "overflow": {**EAGER["overflow"], "collection": "elsewhere"}}
+    assert "another layout" in refusal(cluster, [renamed])
+    with Operator(cluster, [renamed]) as operator:
+        operator.run("verify", "--repair", "--execute", code=1)
+        operator.run("migrate", "--execute", code=1)
+    assert sorted(shop.list_collection_names()) == ["books", "tails"]
+
+
 FILMS = {**EAGER, "name": "films", "namespace": "shop.films"}
 
 
