@@ -56,5 +56,8 @@ void check_gone_rules(struct check *check);
 /* The views of a database that would see ruled arrays short. */
 void check_views(struct check *check, struct namespace_cache *namespaces, const char *database,
 		 const struct copies *collections);
+/* The overflow collection (an entry of listCollections) may refuse what would be moved there. */
+void check_overflow_validator(struct check *check, const struct check_target *target,
+			      struct bytes entry);
 /* The documents of one: never moved, or near 16 MB. */
 void check_documents(struct check *check, const struct check_target *target);

@@ -75,7 +75,7 @@ static void add_unfit(struct looking *looking, const char *kind, bool overflow, 
 		bson_strdup_printf("%s; or take the rule out of the file", remedy));
 }
 
-static void judge_collection(struct looking *looking, struct bytes entry, bool overflow)
+static bool judge_collection(struct looking *looking, struct bytes entry, bool overflow)
 {
 	char reason[320] = "";
 	struct element element;
@@ -85,7 +85,7 @@ static void judge_collection(struct looking *looking, struct bytes entry, bool o
 						    sizeof(reason));
 
 	if (fit)
-		return;
+		return true;
 	if (validator)
 		add_unfit(looking, "validator", overflow, reason,
 			  "change the validator by collMod: it must let Spillway's fields pass and "
@@ -93,6 +93,7 @@ static void judge_collection(struct looking *looking, struct bytes entry, bool o
 	else
 		add_unfit(looking, "collection", overflow, reason,
 			  "copy the documents to an ordinary collection");
+	return false;
 }
 
 static void judge_collections(struct looking *looking, const struct copies *overflow)
@@ -104,8 +105,9 @@ static void judge_collections(struct looking *looking, const struct copies *over
 			judge_collection(looking, looking->collections->list[i], false);
 	}
 	for (size_t i = 0; i < overflow->count; i++) {
-		if (has_name(overflow->list[i], target->overflow_collection))
-			judge_collection(looking, overflow->list[i], true);
+		if (has_name(overflow->list[i], target->overflow_collection) &&
+		    judge_collection(looking, overflow->list[i], true))
+			check_overflow_validator(looking->check, target, overflow->list[i]);
 	}
 }
 
@@ -276,12 +278,25 @@ static void note_fields(struct check *check, const struct rule *rule)
 	note_reference(check, rule);
 }
 
+static void note_database(struct check *check, const struct check_target *target)
+{
+	if (strcmp(target->overflow_database, target->namespace->database) != 0)
+		findings_note(
+			&check->findings, "overflow-database", target->rule->name,
+			bson_strdup_printf(
+				"the overflow of '%s.%s' lies in another database ('%s'): reads "
+				"and filters that look into the array are refused (115)",
+				target->namespace->database, target->namespace->collection,
+				target->overflow_database));
+}
+
 static void look_at_target(struct check *check, const struct check_target *target,
 			   const struct copies *collections)
 {
 	struct looking looking = {.check = check, .target = target, .collections = collections};
 	struct copies overflow = {0};
 
+	note_database(check, target);
 	looking.held = check_record(check, target);
 	list_collections(check, target->overflow_database, &overflow);
 	list_indexes(check, target->namespace->database, target->namespace->collection,

@@ -207,6 +207,19 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, c
 	return judge_fields(rule, validator, reason, size);
 }
 
+bool judge_has_validator(struct bytes entry, struct bytes *validator)
+{
+	struct bytes options;
+	struct element first;
+	struct cursor cursor;
+
+	return document_at(entry, "options", &options) &&
+	       document_at(options, "validator", validator) &&
+	       !text_at(options, "validationAction", "warn") &&
+	       !text_at(options, "validationLevel", "off") && cursor_open(&cursor, *validator) &&
+	       cursor_next(&cursor, &first) == CURSOR_ELEMENT;
+}
+
 static bool judge_kind(struct bytes entry, char *reason, size_t size)
 {
 	if (text_at(entry, "type", "view"))

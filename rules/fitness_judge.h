@@ -7,6 +7,8 @@
 #include "protocol/cursor.h"
 #include "rules/rules.h"
 
+/* The collection (an entry of listCollections) has a validator that may refuse documents. */
+bool judge_has_validator(struct bytes entry, struct bytes *validator);
 /* An entry of listCollections: the main collection's, or its overflow's. */
 must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
 				      size_t size);

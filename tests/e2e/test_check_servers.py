@@ -87,6 +87,10 @@ IN_THE_WAY = {
     "closed": (("validator", "_spill"), lambda shop: shop.create_collection("closed", validator={
         "$jsonSchema": {"additionalProperties": False, "properties": {"_id": {}, "title": {}}}}),
         lambda shop: shop.command("collMod", "closed", validator={})),
+    "fenced": (("validator", "refuses what would be moved there of the document { \"_id\" : 1 }"),
+               lambda shop: (shop.fenced.insert_one({"_id": 1, "list": list(range(9))}),
+                             shop.create_collection("fenced_list_overflow", validator={"part": {"$exists": False}})),
+               lambda shop: shop.command("collMod", "fenced_list_overflow", validator={"part": {"$type": "array"}})),
     "flagged": (("validator", "the flag 'more'"), lambda shop: shop.create_collection("flagged", validator={
         "more": {"$exists": False}}), lambda shop: shop.command("collMod", "flagged", validator={})),
     "indexed": (("overflow-index", 'keys: { "part.isbn": 1 }'),
@@ -127,6 +131,17 @@ def test_what_stands_in_a_rules_way_is_found_until_it_is_mended(cluster, shop, n
     assert words in finding["what"] + finding["remedy"]
     mend(shop)
     assert findings(cluster.members, ruled) == []
+
+
+def test_where_the_overflow_lies_elsewhere_or_is_fenced_it_is_noted(cluster, shop):
+    shop.client.apart.create_collection("tails", validator={"main": {"$type": "int"}})
+    shop.apart.insert_one({"_id": 1, "list": [{"a": 1}] * 9})
+    for layout in ("batches", "elements"):
+        overflow = {"collection": "apart.tails", "link": "main", "layout": layout}
+        ruled = {**rule("apart"), "overflow": {**overflow, **({"array": "part"} if layout == "batches" else {})}}
+        with configured(cluster.members, ruled) as spillway:
+            said = look(spillway)
+        assert said["findings"] == [] and {"overflow-database", "validator"} <= set(kinds(said["notes"]))
 
 
 def test_a_view_over_a_view_is_found(cluster, shop):
