@@ -243,8 +243,7 @@ static void take_namespace(struct writing *writing, struct frame *join, struct b
 	if (unites)
 		writing->foreign->united = join->namespace;
 	if (!reassemble_possible(join->namespace))
-		give_up(writing, "its overflow lies in another database, or holds an element a "
-				 "document");
+		give_up(writing, "its overflow lies in another database");
 }
 
 static bool in_facet(const struct writing *writing)

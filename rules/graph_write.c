@@ -93,7 +93,7 @@ static const char *obstacle(const struct graph *graph, bool in_facet)
 	if (!graph->clear)
 		return "a field of the stage stands twice";
 	if (!reassemble_possible(graph->namespace))
-		return "its overflow lies in another database, or holds an element a document";
+		return "its overflow lies in another database";
 	if (in_facet)
 		return "in a $facet mongod has no collection of what a $graphLookup has found";
 	if (!is_plain(&graph->fields[GRAPH_AS]))

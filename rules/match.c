@@ -91,8 +91,8 @@ void match_reassemble(struct match *match, const char *what, const char *why)
 		why = "a {$meta: \"recordId\"} or \"indexKey\" is not known of arrays that are put "
 		      "together";
 	if (!why && !reassemble_possible(match->namespace))
-		why = "it reads an array whose overflow lies in another database, or holds an "
-		      "element a document, which this version of Spillway can't put together";
+		why = "it reads an array whose overflow lies in another database, which mongod "
+		      "can't put together";
 	match->verdict = VERDICT_AGGREGATE;
 	if (why)
 		match_refuse(match, match->namespace->targets[0].rule, what, why);
