@@ -274,10 +274,32 @@ must_check bool job_await_readers(struct job *job, const struct mover_target *ta
 	return job_pause(left);
 }
 
+/* A page: what it is worked on with, and how far that is. */
+struct job_pace {
+	job_each each;
+	int64_t found; /* documents of the page that are worked on; at least 1 */
+	atomic_llong done;
+};
+
+/* A page has so many documents, the last one those that are left. */
+static int64_t page_size(const struct job *job)
+{
+	int64_t left = job->total - job->looked;
+
+	return left < PAGE_SIZE ? left : PAGE_SIZE;
+}
+
+static int64_t count_looked(const struct job *job)
+{
+	const struct job_pace *pace = job->pace;
+
+	return job->looked + (pace ? page_size(job) * atomic_load(&pace->done) / pace->found : 0);
+}
+
 static void show_progress(struct job *job)
 {
 	bool terminal = isatty(STDERR_FILENO);
-	int64_t now = mover_clock(), passed = now - job->began + 1;
+	int64_t now = mover_clock(), passed = now - job->began + 1, looked = count_looked(job);
 
 	if (now - job->told < (terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
 		return;
@@ -287,13 +309,13 @@ static void show_progress(struct job *job)
 	fprintf(stderr,
 		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
 		"%lld documents a second",
-		(long long)job->looked, (long long)job->total, (long long)job->documents,
-		(long long)job->elements, (long long)(job->looked * 1000 / passed));
+		(long long)looked, (long long)job->total, (long long)job->documents,
+		(long long)job->elements, (long long)(looked * 1000 / passed));
 	if (job->lag >= 0)
 		fprintf(stderr, ", lag %lld ms", (long long)job->lag);
-	if (job->looked > 0 && job->total > job->looked)
+	if (looked > 0 && job->total > looked)
 		fprintf(stderr, ", %lld s to go",
-			(long long)((job->total - job->looked) * passed / job->looked / 1000));
+			(long long)((job->total - looked) * passed / looked / 1000));
 	if (!terminal)
 		fputc('\n', stderr);
 	job->shown = terminal;
@@ -326,6 +348,40 @@ static void keep_id(void *context, struct bytes document)
 	buffer_append(ids, document.data, document.length);
 }
 
+static enum link_result count_each(struct job *job, struct mover_target *target,
+				   const struct element *id)
+{
+	struct job_pace *pace = job->pace;
+	enum link_result result = pace->each(job, target, id);
+
+	atomic_fetch_add(&pace->done, 1);
+	return result;
+}
+
+static int64_t count_ids(const struct buffer *ids)
+{
+	int64_t count = 0;
+
+	for (size_t at = 0; at < ids->length; count++)
+		at += (size_t)load_int32(ids->data + at);
+	return count;
+}
+
+static enum link_result work_on_page(struct job *job, struct mover_target *target,
+				     const struct job_walk *walk, struct hands *hands,
+				     const struct buffer *ids)
+{
+	struct job_pace pace = {.each = walk->each, .found = count_ids(ids)};
+	enum link_result result = LINK_DONE;
+
+	if (pace.found == 0)
+		return LINK_DONE;
+	job->pace = &pace;
+	result = hands_work(hands, target, count_each, ids, show_progress);
+	job->pace = NULL;
+	return result;
+}
+
 must_check enum link_result job_walk(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk)
 {
@@ -339,7 +395,7 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 
 		result = id_pages_next(&pages, walk->filter, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = hands_work(hands, target, walk->each, &ids, show_progress);
+			result = work_on_page(job, target, walk, hands, &ids);
 		/* A page ends behind so many documents, and the last one with the collection. */
 		job->looked += PAGE_SIZE;
 		if (pages.ended || job->looked > job->total)

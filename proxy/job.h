@@ -56,7 +56,8 @@ struct job {
 	void *context;            /* the command's own */
 	struct job_report report; /* findings, and what the command counted */
 	int64_t total;            /* documents in the collection at work, by its metadata */
-	int64_t looked;           /* of these, how many were looked at */
+	int64_t looked;           /* of these, how many were looked at, but for the page at work */
+	struct job_pace *pace;    /* of the page at work; the helpers' too; NULL: none */
 	int64_t documents;        /* worked on */
 	int64_t elements;
 	int64_t began;

@@ -86,18 +86,31 @@ def test_a_rule_that_is_not_there_has_a_report(operator):
     assert said["error"].endswith("has no rule 'none'") and said["error"] in run.stderr
 
 
+def on_a_terminal(command):
+    """What it says there."""
+    ours, its = pty.openpty()
+    running = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=its)
+    os.close(its)
+    said = b""
+    with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
+        while more := terminal.read(4096):
+            said += more
+    assert running.wait(60) == 0
+    return said
+
+
+def test_progress_moves_within_a_page(operator, shop):
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(60))
+    said = on_a_terminal(operator.command("migrate", "--execute", "--rate", "30"))
+    looked = [int(each) for each in re.findall(rb"(\d+) of about 60 documents looked at", said)]
+    assert any(0 < each < 60 for each in looked) and looked == sorted(looked) and b"s to go" in said
+
+
 def test_progress_on_a_terminal_is_true_and_says_what_it_waits_for(cluster, shop):
     shop.books.insert_one({"_id": 1, "list": list(range(9))})
     with Operator(cluster, [{**RULE, "gc_delay": "1500ms"}]) as operator:
         operator.run("migrate", "--execute", code=0)
-        ours, its = pty.openpty()
-        undo = subprocess.Popen(operator.command("undo", "--execute"), stdout=subprocess.DEVNULL, stderr=its)
-        os.close(its)
-        said = b""
-        with contextlib.suppress(OSError), open(ours, "rb", buffering=0) as terminal:  # it ends with an error
-            while more := terminal.read(4096):
-                said += more
-        assert undo.wait(60) == 0
+        said = on_a_terminal(operator.command("undo", "--execute"))
     assert b"waiting 2 s" in said and b"(gc_delay)" in said
     shown = re.findall(rb"(\d+) of about (\d+) documents looked at", said)
     assert shown and all(int(looked) <= int(total) == 1 for looked, total in shown)
