@@ -20,8 +20,26 @@ void findings_add(struct findings *findings, const char *kind, const char *rule,
 				 rule ? must_strndup(rule, strlen(rule)) : NULL, what, remedy};
 }
 
+static bool has_note(const struct findings *findings, const char *kind, const char *rule,
+		     const char *what)
+{
+	for (size_t i = 0; i < findings->count; i++) {
+		const struct finding *each = &findings->list[i];
+
+		if (!each->remedy && strcmp(each->kind, kind) == 0 &&
+		    strcmp(each->rule ? each->rule : "", rule ? rule : "") == 0 &&
+		    strcmp(each->what, what) == 0)
+			return true;
+	}
+	return false;
+}
+
 void findings_note(struct findings *findings, const char *kind, const char *rule, char *what)
 {
+	if (has_note(findings, kind, rule, what)) {
+		free(what);
+		return;
+	}
 	findings_add(findings, kind, rule, what, NULL);
 }
 

@@ -21,6 +21,7 @@ struct findings {
 /* `what` and `remedy` are taken over (made by malloc, as bson_strdup_printf does). */
 void findings_add(struct findings *findings, const char *kind, const char *rule, char *what,
 		  char *remedy);
+/* The same note is kept once. */
 void findings_note(struct findings *findings, const char *kind, const char *rule, char *what);
 void findings_fini(struct findings *findings);
 

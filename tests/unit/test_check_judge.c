@@ -149,6 +149,7 @@ Test(findings, problems_come_before_notes)
 	auto_free char *nothing = print(&findings);
 	cr_assert_str_eq(nothing, "nothing found that needs doing\n");
 	findings_note(&findings, "n", NULL, bson_strdup("all is open"));
+	findings_note(&findings, "n", NULL, bson_strdup("all is open")); /* told once */
 	findings_add(&findings, "p", "books", bson_strdup("an index"), bson_strdup("drop it"));
 	auto_free char *text = print(&findings);
 	cr_assert_str_eq(text, "finding: rule 'books': an index\n  to do: drop it\n"
