@@ -88,8 +88,8 @@ static void estimate_outliers(struct advice *advice, const struct distribution *
 
 	advice->outliers.found = above.documents;
 	advice->outliers.between =
-		share_interval(above.documents, distribution->arrays + distribution->missing +
-							distribution->other);
+		share_interval(above.documents,
+			       distribution->arrays + distribution->missing + distribution->other);
 }
 
 struct advice advice_make(const struct distribution *distribution, bool sampled)

@@ -480,8 +480,8 @@ static bool look(struct analyze *analyze)
 		report->documents = report->looked_at; /* what collStats says may be off */
 	for (size_t i = 0; i < report->array_count; i++) {
 		distribution_finish(&report->arrays[i].distribution);
-		report->arrays[i].advice = advice_make(&report->arrays[i].distribution,
-							   report_is_sample(report));
+		report->arrays[i].advice =
+			advice_make(&report->arrays[i].distribution, report_is_sample(report));
 	}
 	report->seconds = (double)(bson_get_monotonic_time() - began) / 1e6;
 	return true;

@@ -11,7 +11,7 @@
 #define TRIED_MAX 100
 #define TRY_TIME_MS 20000
 
-static size_t open_stage(struct buffer *out, size_t *count, const char *operator, size_t *stage)
+static size_t open_stage(struct buffer *out, size_t *count, const char *operator, size_t * stage)
 {
 	char name[12];
 
@@ -49,10 +49,9 @@ static void write_elements(struct buffer *out, const struct rule *rule, const ch
 /* The fields of the first element, where it is a document. */
 static void write_first(struct buffer *out, const char *name, const char *array)
 {
-	bson_t *built = BCON_NEW(
-		"$cond", "[", "{", "$eq", "[", "{", "$type", "{", "$first", BCON_UTF8(array), "}",
-		"}", BCON_UTF8("object"), "]", "}", "{", "$first", BCON_UTF8(array), "}", "{", "}",
-		"]");
+	bson_t *built = BCON_NEW("$cond", "[", "{", "$eq", "[", "{", "$type", "{", "$first",
+				 BCON_UTF8(array), "}", "}", BCON_UTF8("object"), "]", "}", "{",
+				 "$first", BCON_UTF8(array), "}", "{", "}", "]");
 
 	writer_document(out, name, (struct bytes){bson_get_data(built), built->len});
 	bson_destroy(built);

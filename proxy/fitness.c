@@ -450,9 +450,8 @@ static void judge(struct target_set *set, struct mover_target *target,
 static enum link_result ask_record(struct checking *checking)
 {
 	enum rule_record compared;
-	enum link_result result =
-		rule_record_compare(checking->link, checking->target, &compared, checking->reason,
-				    sizeof(checking->reason));
+	enum link_result result = rule_record_compare(checking->link, checking->target, &compared,
+						      checking->reason, sizeof(checking->reason));
 
 	checking->fit = result != LINK_DONE || !checking->reason[0];
 	checking->recorded = !checking->fit;

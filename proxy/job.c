@@ -175,8 +175,8 @@ static int load(struct job *job, const struct job_command *command)
 	}
 	if (job->rule)
 		return GO_ON;
-	unknown = bson_strdup_printf("'%s' has no rule '%s'", job->options.config,
-				     job->options.rule);
+	unknown =
+		bson_strdup_printf("'%s' has no rule '%s'", job->options.config, job->options.rule);
 	if (job->options.json)
 		json_print_failure(command->name, "bad file", unknown);
 	fprintf(stderr, "spillway: %s\n", unknown);

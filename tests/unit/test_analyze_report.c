@@ -21,8 +21,7 @@ static struct analyze_report make(const char *path, int64_t documents)
 	distribution_add(&report.arrays[0].distribution, &usual, 7);
 	distribution_add(&report.arrays[0].distribution, &odd, 17);
 	distribution_finish(&report.arrays[0].distribution);
-	report.arrays[0].advice = advice_make(&report.arrays[0].distribution,
-					       documents > 1000);
+	report.arrays[0].advice = advice_make(&report.arrays[0].distribution, documents > 1000);
 	return report;
 }
 
