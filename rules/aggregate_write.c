@@ -91,7 +91,7 @@ struct pipeline {
 	const struct ruled_namespace *namespace;
 	const struct probe *probe; /* may be NULL */
 	size_t place;
-	struct foreign foreign;
+	struct foreign foreign; /* `strict` is of all that is written */
 };
 
 static bool is_filled(const struct element *document)
@@ -155,6 +155,12 @@ static bool shows_names_only(const struct command *command, const struct probe *
 	       !is_filled(&command->fields[FIELD_SORT]);
 }
 
+static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
+{
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+				(struct reassembly){use, single, pipeline->foreign.strict});
+}
+
 /* Those that match are known. */
 static void add_known(struct pipeline *pipeline)
 {
@@ -163,8 +169,7 @@ static void add_known(struct pipeline *pipeline)
 	if (shows_names_only(pipeline->command, probe))
 		return;
 	if (probe->alone && probe->whole) {
-		reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-					use_of(pipeline->command), false);
+		put_together(pipeline, use_of(pipeline->command), false);
 		return;
 	}
 	if (probe->whole)
@@ -201,8 +206,7 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		add_known(pipeline);
 		return;
 	}
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				use_of(pipeline->command), names_one(pipeline, filter));
+	put_together(pipeline, use_of(pipeline->command), names_one(pipeline, filter));
 	if (reads)
 		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
 }
@@ -314,7 +318,8 @@ static void add_windows(struct pipeline *pipeline)
 	if (!open_projection(pipeline, &cursor))
 		return;
 	while (next_window(pipeline, &cursor, &window))
-		window_write_stages(pipeline->out, &pipeline->place, &window);
+		window_write_stages(pipeline->out, &pipeline->place, &window,
+				    pipeline->foreign.strict);
 	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 }
 
@@ -405,7 +410,7 @@ static bool stage_matches(const struct element *stage, struct element *match)
 }
 
 /* Documents are put together before this stage, number `at`. */
-static void put_together(struct pipeline *pipeline, const struct element *stage, size_t at,
+static void add_together(struct pipeline *pipeline, const struct element *stage, size_t at,
 			 bool single)
 {
 	struct element match;
@@ -413,8 +418,7 @@ static void put_together(struct pipeline *pipeline, const struct element *stage,
 	if (stage_matches(stage, &match) && (at == 0 || !may_fail(stage)))
 		reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
 					    pipeline->namespace);
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				REASSEMBLE_WHOLE, single);
+	put_together(pipeline, REASSEMBLE_WHOLE, single);
 }
 
 static void add_stage_of_client(struct pipeline *pipeline, size_t number, size_t at,
@@ -442,7 +446,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		if (i == 0)
 			single = stage_matches(&stage, &match) && names_one(pipeline, &match);
 		if (i == at)
-			put_together(pipeline, &stage, at, single);
+			add_together(pipeline, &stage, at, single);
 		foreign->whole = i >= at ? pipeline->namespace : NULL;
 		if (foreign->whole)
 			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
@@ -552,7 +556,9 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.command = command,
 		.namespace = match->namespace,
 		.probe = probe,
-		.foreign = {.cache = match->cache, .database = match->command.database}};
+		.foreign = {.cache = match->cache,
+			    .database = match->command.database,
+			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};
 	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;

@@ -531,9 +531,11 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 	write_match(edit, out, &place, pinned);
 	if (!pinned)
 		write_sort(edit, out, &place, true);
-	reassemble_write_stages(out, &place, edit->namespace,
-				state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
-				pinned || edit->pinned);
+	reassemble_write_stages(
+		out, &place, edit->namespace,
+		(struct reassembly){
+			state ? REASSEMBLE_STATE : REASSEMBLE_VALUES, pinned || edit->pinned,
+			element_truth(&sequence->match.command.fields[FIELD_API_STRICT])});
 	filter_write_match(out, &place, filter_left(edit), FILTER_AT_START);
 	if (!pinned)
 		write_sort(edit, out, &place, false);

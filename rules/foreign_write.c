@@ -145,9 +145,13 @@ static void write_no_undefined(struct buffer *out, size_t *place, struct bytes f
 	writer_close(out, stage);
 }
 
-static void write_documents(struct buffer *out, size_t *place, const struct frame *join)
+static void write_documents(const struct writing *writing, size_t *place, const struct frame *join)
 {
-	reassemble_write_stages(out, place, join->namespace, REASSEMBLE_WHOLE, false);
+	struct buffer *out = writing->out;
+
+	reassemble_write_stages(
+		out, place, join->namespace,
+		(struct reassembly){REASSEMBLE_WHOLE, false, writing->foreign->strict});
 	if (join->foreign.length > 0)
 		write_join(out, place, join);
 }
@@ -328,7 +332,7 @@ static void write_union(struct writing *writing, const struct element *verb)
 	document = writer_open_document(writing->out, "$unionWith");
 	writer_text(writing->out, "coll", collection);
 	pipeline = writer_open_array(writing->out, "pipeline");
-	write_documents(writing->out, &place, &join);
+	write_documents(writing, &place, &join);
 	writer_close(writing->out, pipeline);
 	writer_close(writing->out, document);
 }
@@ -388,7 +392,7 @@ static void end_join(struct writing *writing, const struct frame *join)
 		return;
 	pipeline = writer_open_array(writing->out, "pipeline");
 	if (join->namespace)
-		write_documents(writing->out, &place, join);
+		write_documents(writing, &place, join);
 	if (join->field.length > 0)
 		write_no_undefined(writing->out, &place, join->field);
 	writer_close(writing->out, pipeline);
@@ -441,7 +445,7 @@ static void write_before(struct writing *writing, struct frame *pipeline,
 	if (matches)
 		reassemble_write_candidates(writing->out, &pipeline->place, verb.value,
 					    pipeline->namespace);
-	write_documents(writing->out, &pipeline->place, pipeline);
+	write_documents(writing, &pipeline->place, pipeline);
 	pipeline->namespace = NULL;
 }
 
@@ -514,7 +518,7 @@ static void end_frame(struct writing *writing, struct frame *frame)
 	if (frame->kind == FRAME_JOIN)
 		end_join(writing, frame);
 	else if (frame->kind == FRAME_PIPELINE && frame->namespace)
-		write_documents(writing->out, &frame->place, frame);
+		write_documents(writing, &frame->place, frame);
 	writer_close(writing->out, frame->opened);
 	writing->depth--;
 }

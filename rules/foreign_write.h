@@ -15,6 +15,7 @@
 struct foreign {
 	struct namespace_cache *cache;
 	struct bytes database;
+	bool strict;     /* see struct reassembly */
 	size_t served;   /* stages that were written anew */
 	const char *why; /* what stands in the way; NULL: nothing */
 	/* whose documents have been put together before: mongod's other engine is out; or NULL */

@@ -120,7 +120,7 @@ static void write_let(struct buffer *out, struct bytes as)
 	writer_close(out, let);
 }
 
-static void write_whole(struct buffer *out, size_t *place, const struct graph *graph)
+static void write_whole(struct buffer *out, size_t *place, const struct graph *graph, bool strict)
 {
 	const struct element *as = &graph->fields[GRAPH_AS];
 	size_t stage, lookup, pipeline, documents, inner = 1;
@@ -135,7 +135,8 @@ static void write_whole(struct buffer *out, size_t *place, const struct graph *g
 	documents = writer_open_document(out, "0");
 	writer_string(out, "$documents", "$$" FOUND);
 	writer_close(out, documents);
-	reassemble_write_stages(out, &inner, graph->namespace, REASSEMBLE_WHOLE, false);
+	reassemble_write_stages(out, &inner, graph->namespace,
+				(struct reassembly){REASSEMBLE_WHOLE, false, strict});
 	writer_close(out, pipeline);
 	writer_element(out, as);
 	writer_close(out, lookup);
@@ -155,6 +156,6 @@ bool graph_write(struct foreign *foreign, struct buffer *out, size_t *place,
 	if (foreign->why)
 		return true;
 	writer_renamed(out, writer_index(name, (*place)++), stage);
-	write_whole(out, place, &graph);
+	write_whole(out, place, &graph, foreign->strict);
 	return true;
 }

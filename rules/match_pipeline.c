@@ -227,13 +227,43 @@ static enum stage_kind classify_near(const struct matching *matching, const stru
 	return kind == STAGE_OTHER ? STAGE_SOURCE : kind;
 }
 
-/* A path of the documents' own that is apart from the arrays, from what is hidden and from `_id`. */
+/* A path of the documents' own that is apart from the arrays, from what is hidden and from `_id`.
+ */
 static bool is_apart(const struct matching *matching, struct bytes path)
 {
 	const struct ruled_namespace *namespace = matching->match->namespace;
 
 	return !name_rule(path, namespace) && !name_is_state(path) &&
 	       !name_find_reserved(path, namespace) && path_relate(path, "_id") == PATH_APART;
+}
+
+static enum stage_kind classify_set(const struct matching *matching, const struct element *stage)
+{
+	struct cursor fields;
+	struct element field;
+
+	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&fields, stage->value))
+		return STAGE_OTHER;
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
+		if (!is_apart(matching, field.name))
+			return STAGE_OTHER;
+	return classify_expression(matching, stage, STAGE_KEEPS);
+}
+
+static enum stage_kind classify_unset(const struct matching *matching, const struct element *stage)
+{
+	struct cursor names;
+	struct element name;
+	struct bytes path;
+
+	if (element_string(stage, &path))
+		return is_apart(matching, path) ? STAGE_KEEPS : STAGE_OTHER;
+	if (stage->type != BSON_BYTE_ARRAY || !cursor_open(&names, stage->value))
+		return STAGE_OTHER;
+	while (cursor_next(&names, &name) == CURSOR_ELEMENT)
+		if (!element_string(&name, &path) || !is_apart(matching, path))
+			return STAGE_OTHER;
+	return STAGE_KEEPS;
 }
 
 /* `joins`: some stage reads a ruled namespace, and is written anew. */
@@ -243,9 +273,8 @@ static enum stage_kind classify_lookup(const struct matching *matching, const st
 	struct element as, local, let;
 	struct bytes path;
 
-	if (joins || stage->type != BSON_BYTE_DOCUMENT ||
-	    !document_find(stage->value, "as", &as) || !element_string(&as, &path) ||
-	    !is_apart(matching, path))
+	if (joins || stage->type != BSON_BYTE_DOCUMENT || !document_find(stage->value, "as", &as) ||
+	    !element_string(&as, &path) || !is_apart(matching, path))
 		return STAGE_OTHER;
 	if (document_find(stage->value, "localField", &local) &&
 	    (!element_string(&local, &path) || name_rule(path, matching->match->namespace) ||
@@ -277,6 +306,10 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 		return classify_near(matching, stage);
 	if (element_is(stage, "$lookup"))
 		return classify_lookup(matching, stage, joins);
+	if (element_is(stage, "$set") || element_is(stage, "$addFields"))
+		return classify_set(matching, stage);
+	if (element_is(stage, "$unset"))
+		return classify_unset(matching, stage);
 	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 

@@ -3,9 +3,9 @@
  *
  * "f" means the array's path, every prefix of it and everything below it (protocol.md section 2),
  * also by way of array positions (names.h). A flag, counter or reference that clients don't see
- * counts as f: only where documents are put together is it missing. In doubt the answer is that f is read. What mongod
- * refuses anyway may be called harmless. Iterative on untrusted bytes: no deeper than
- * CURSOR_MAX_DEPTH, time and stack are bounded. */
+ * counts as f: only where documents are put together is it missing. In doubt the answer is that f
+ * is read. What mongod refuses anyway may be called harmless. Iterative on untrusted bytes: no
+ * deeper than CURSOR_MAX_DEPTH, time and stack are bounded. */
 #pragma once
 
 #include "protocol/cursor.h"
@@ -13,9 +13,9 @@
 
 /* The gravest that was found. */
 enum reads_kind {
-	READS_NOTHING, /* of f and of our names */
-	READS_ARRAY, /* names f, or a hidden field, or may look at the whole document ($where, $$ROOT, $text, anything
-			not understood) */
+	READS_NOTHING,  /* of f and of our names */
+	READS_ARRAY,    /* names f, or a hidden field, or may look at the whole document ($where,
+			   $$ROOT, $text, anything    not understood) */
 	READS_RESERVED, /* names `_spill`: refused wherever it stands */
 	READS_BROKEN,   /* not BSON, or deeper than any that mongod takes: refused */
 };
@@ -40,8 +40,8 @@ bool reads_whole_document(const struct element *expression,
 /* The same of a filter that is judged by documents as they are stored: an index's. */
 struct reads reads_of_stored(struct bytes filter, const struct ruled_namespace *namespace);
 struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *namespace);
-/* A hint or index key pattern; min and max bounds: of what is stored. {$natural: 1} reads nothing. (A hint that
- * names its index can't be judged here.) */
+/* A hint or index key pattern; min and max bounds: of what is stored. {$natural: 1} reads nothing.
+ * (A hint that names its index can't be judged here.) */
 struct reads reads_of_keys(struct bytes keys, const struct ruled_namespace *namespace);
 
 /* For the readers themselves. */

@@ -160,7 +160,7 @@ static void add_runs_on(struct call *call, const char *input, const char *first)
 }
 
 /* {$unsetField: {field, input: {$unsetField: ... "$$this"}}}, which keeps the order of fields */
-static void add_less_ours(struct call *call, const struct rule *rule)
+static void add_unset_ours(struct call *call, const struct rule *rule)
 {
 	const char *ours[] = {"_id", NAME_STATE, rule->overflow.link};
 	size_t documents[ARRAY_LENGTH(ours)], unsets[ARRAY_LENGTH(ours)], i;
@@ -180,8 +180,40 @@ static void add_less_ours(struct call *call, const struct rule *rule)
 	}
 }
 
+/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: {$not: {$in:
+ * ["$$e.k",
+ * [<ours>]]}}}}}: the same by what the Stable API has. No name stands twice in such an element, nor
+ * is one that these operators refuse: it would be in `_spill.v`. */
+static void add_other_fields(struct call *call, const struct rule *rule)
+{
+	struct buffer *out = call->out;
+	struct call object = call_call(call, "$arrayToObject"), test, in;
+	char index[12];
+	size_t filter, document = writer_open_document(out, writer_index(index, object.place++));
+	size_t ours;
+
+	filter = writer_open_document(out, "$filter");
+	test = call_open(out, "input", "$objectToArray");
+	call_text(&test, "$$this");
+	call_close(&test);
+	writer_string(out, "as", "e");
+	test = call_open(out, "cond", "$not");
+	in = call_call(&test, "$in");
+	call_text(&in, "$$e.k");
+	ours = writer_open_array(out, writer_index(index, in.place++));
+	writer_string(out, "0", "_id");
+	writer_string(out, "1", NAME_STATE);
+	writer_string(out, "2", rule->overflow.link);
+	writer_close(out, ours);
+	call_close(&in);
+	call_close(&test);
+	writer_close(out, filter);
+	writer_close(out, document);
+	call_close(&object);
+}
+
 void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
-			       const char *input, const char *first)
+			       const char *input, const char *first, bool strict)
 {
 	struct call choice = call_open(out, name, "$cond"), inner, test;
 	size_t mapped, map;
@@ -196,7 +228,10 @@ void reassemble_write_elements(struct buffer *out, const char *name, const struc
 	call_unary(&test, "$type", "$$this._spill.v");
 	call_text(&test, "missing");
 	call_close(&test);
-	add_less_ours(&inner, rule);
+	if (strict)
+		add_other_fields(&inner, rule);
+	else
+		add_unset_ours(&inner, rule);
 	call_text(&inner, "$$this._spill.v");
 	call_close(&inner);
 	writer_close(out, map);
@@ -471,7 +506,8 @@ static void write_all_runs(struct buffer *out, const struct rule *rule)
 /* What a join left in the document. */
 struct joined {
 	const char *path;
-	bool ready; /* the generation's own, in order */
+	bool ready;  /* the generation's own, in order */
+	bool strict; /* see struct reassembly */
 };
 
 /* {overflow: <what was joined, as one array; null where it doesn't run on>} */
@@ -488,7 +524,7 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const st
 		reassemble_write_batches(out, "batches", rule, joined->path);
 	writer_close(out, vars);
 	if (rule->overflow.layout == RULE_ELEMENTS)
-		reassemble_write_elements(out, "in", rule, "$$batches", NULL);
+		reassemble_write_elements(out, "in", rule, "$$batches", NULL, joined->strict);
 	else
 		write_all_runs(out, rule);
 	writer_close(out, outer);
@@ -717,8 +753,7 @@ void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes
 }
 
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, enum reassemble_use use,
-			     bool single)
+			     const struct ruled_namespace *namespace, struct reassembly how)
 {
 	char name[12], number[12];
 
@@ -729,10 +764,11 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 
 		/* The first join sees documents as they are stored. */
 		const struct ruled_namespace *whole =
-			i == 0 && use == REASSEMBLE_WHOLE ? namespace : NULL;
+			i == 0 && how.use == REASSEMBLE_WHOLE ? namespace : NULL;
 
-		struct joined joined = {path.bytes,
-					single && target->rule->overflow.layout == RULE_ELEMENTS};
+		struct joined joined = {
+			path.bytes, how.single && target->rule->overflow.layout == RULE_ELEMENTS,
+			how.strict};
 
 		writer_index(name, (*place)++);
 		if (joined.ready) {
@@ -743,7 +779,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		}
 		write_replace(out, writer_index(name, (*place)++), target->rule, &joined);
 	}
-	reassemble_write_unset(out, place, namespace, use == REASSEMBLE_STATE);
+	reassemble_write_unset(out, place, namespace, how.use == REASSEMBLE_STATE);
 }
 
 void reassemble_write_guards(struct buffer *out, size_t *place,

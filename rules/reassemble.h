@@ -17,15 +17,19 @@
 bool reassemble_possible(const struct ruled_namespace *namespace);
 /* Appends them to the pipeline that is open in `out`, as elements from *place on. A document whose
  * generation has ended meanwhile, or whose overflow doesn't run on, raises an error that
- * reassemble_died knows. `single`: what comes is one document. */
+ * reassemble_died knows. */
 enum reassemble_use {
 	REASSEMBLE_WHOLE,  /* each field counts: one that mongod would lose raises an error */
 	REASSEMBLE_VALUES, /* of fields that stand twice the first one counts */
 	REASSEMBLE_STATE,  /* the same; `_spill` stays */
 };
+struct reassembly {
+	enum reassemble_use use;
+	bool single; /* what comes is one document */
+	bool strict; /* in expressions of the Stable API's version 1 alone, which take longer */
+};
 void reassemble_write_stages(struct buffer *out, size_t *place,
-			     const struct ruled_namespace *namespace, enum reassemble_use use,
-			     bool single);
+			     const struct ruled_namespace *namespace, struct reassembly how);
 /* The stage before them: all documents that `filter` may match once they are whole, as few others
  * as can be told. */
 void reassemble_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
@@ -45,9 +49,9 @@ struct runs {
 
 /* They as one array; null where one doesn't begin where those before it end. */
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs);
-/* The same of overflow documents of one element each. */
+/* The same of overflow documents of one element each. `strict`: see struct reassembly. */
 void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
-			       const char *input, const char *first);
+			       const char *input, const char *first, bool strict);
 /* The stage that joins a target's overflow, in no order, as `joined`. `start`: its element
  * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
 void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,

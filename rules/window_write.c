@@ -25,14 +25,16 @@
 /* The paths of a rule's array and state, and of the array in a batch that came. */
 struct paths {
 	const struct rule *rule;
+	bool strict; /* see struct reassembly */
 	struct text array, head, count, generation, part;
 };
 
-static struct paths paths_of(const struct rule *rule)
+static struct paths paths_of(const struct rule *rule, bool strict)
 {
 	const char *part = rule->overflow.array; /* only batches have one */
 
 	return (struct paths){.rule = rule,
+			      .strict = strict,
 			      .array = text_join("$", rule->array, ""),
 			      .head = text_join("$_spill.", rule->key, ".h"),
 			      .count = text_join("$_spill.", rule->key, ".n"),
@@ -459,7 +461,8 @@ static void write_first(struct buffer *out)
 static void write_joined_array(struct buffer *out, const struct paths *paths)
 {
 	if (paths->rule->overflow.layout == RULE_ELEMENTS)
-		reassemble_write_elements(out, "runs", paths->rule, "$" JOINED, "$$p");
+		reassemble_write_elements(out, "runs", paths->rule, "$" JOINED, "$$p",
+					  paths->strict);
 	else
 		reassemble_write_runs(
 			out, "runs",
@@ -529,9 +532,10 @@ static void write_array(struct buffer *out, const char *name, const struct paths
 	writer_close(out, stage);
 }
 
-void window_write_stages(struct buffer *out, size_t *place, const struct window *window)
+void window_write_stages(struct buffer *out, size_t *place, const struct window *window,
+			 bool strict)
 {
-	struct paths paths = paths_of(window->target->rule);
+	struct paths paths = paths_of(window->target->rule, strict);
 	char name[12];
 
 	write_bounds(out, writer_index(name, (*place)++), &paths, window);

@@ -150,6 +150,15 @@ PIPELINES = {
                          {"$sort": {"_id": 1}}]),
     "in buckets": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$bucket": {
         "groupBy": {"$size": "$list"}, "boundaries": [0, 2, 3, 9], "output": {"items": {"$push": "$item"}}}}]),
+    "joined in the place of a field": (posts, [{"$lookup": {"from": "others", "localField": "title", "foreignField": "x", "as": "title"}},
+                                               {"$sort": {"_id": 1}}]),
+    "joined by variables, and counted": (posts, [
+        {"$lookup": {"let": {"id": "$_id"}, "pipeline": [{"$documents": [{"a": 1}]}, {"$set": {"of": "$$id"}}], "as": "kept.more"}},
+        {"$set": {"n": {"$size": "$list"}}}, {"$sort": {"_id": 1}}]),
+    "fields beside it set and taken": (posts, [{"$set": {"title": {"$concat": ["$title", "!"]}, "kept.by": 1, "new": "$_id"}},
+                                               {"$unset": ["kept.by", "x"]}, {"$addFields": {"new": "$$REMOVE"}}, {"$sort": {"_id": 1}}]),
+    "set, then taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$set": {"item": 1}}, {"$unwind": "$list"}, {"$unset": "kept"},
+                                      {"$sort": {"_id": 1, "list": 1}}]),
     "the same as a filter": (shelves, [{"$match": {"list": {"$elemMatch": {"shop": "A", "count": {"$gt": 9}}}}},
                                        {"$sort": {"_id": 1}}]),
 }

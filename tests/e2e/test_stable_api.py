@@ -34,7 +34,7 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def arms():
-    with twins(("rest2",)) as made:
+    with twins(("rest2", "each2")) as made:
         made.fill(BOOKS)
         made.settle()
         yield made

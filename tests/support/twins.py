@@ -18,18 +18,20 @@ ARRAYS = ("list", "kept.list", "kept.more")
 PLAIN = "plain"
 # Names of one length, so that replies can be made equal byte for byte.
 RULED = {"soon2": 2, "rest0": 0, "rest2": 2}
-SETTLED = ("rest0", "rest2")
+EACH = {"each2": 2}  # an overflow document for each element; where it is asked for
+SETTLED = ("rest0", "rest2", "each2")
 _NOT_COMPARED = ("$clusterTime", "operationTime", "opTime", "electionId")
 _TODAY = 10**12  # milliseconds; the tests' own times lie before
 
 
 def _rules(database, threshold):
     wait = "1ms" if database in SETTLED else "10ms"
+    layout = {"layout": "elements"} if database in EACH else {"layout": "batches", "array": "more", "batch": {"size": 3}}
     return [
         {"name": f"{database}-{array}", "namespace": f"{database}.{COLLECTION}", "array": array,
          "threshold": threshold, "settle": wait, "gather": 3, "quiet": wait, "gc_delay": "0s",
          "flag": {"field": "has_" + array.replace(".", "_"), "value": True},
-         "overflow": {"layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
+         "overflow": {"link": "book", **layout}}
         for array in ARRAYS
     ]
 
@@ -191,7 +193,7 @@ class Twins:
 @contextlib.contextmanager
 def twins(ruled=tuple(RULED)):
     """A context in which the arms of these names are at work."""
-    rules = {name: _rules(name, RULED[name]) for name in ruled}
+    rules = {name: _rules(name, {**RULED, **EACH}[name]) for name in ruled}
     with Cluster(durable=False) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
         made = Twins(cluster, spillway, rules)
         try:
