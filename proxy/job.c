@@ -327,7 +327,7 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 
 		result = id_pages_next(&pages, walk->filter, keep_id, &ids);
 		if (result == LINK_DONE)
-			result = hands_work(hands, target, walk->each, &ids, show_progress);
+			result = hands_work(hands, target, walk, &ids, show_progress);
 		/* A page ends behind so many documents, and the last one with the collection. */
 		job->looked += PAGE_SIZE;
 		if (pages.ended || job->looked > job->total)
@@ -345,8 +345,9 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 must_check enum link_result job_list(struct job *job, struct mover_target *target, job_each each,
 				     const struct buffer *ids, size_t helpers)
 {
+	const struct job_walk walk = {.each = each};
 	struct hands *hands = hands_new(job, helpers);
-	enum link_result result = hands_work(hands, target, each, ids, show_progress);
+	enum link_result result = hands_work(hands, target, &walk, ids, show_progress);
 
 	hands_free(hands);
 	return result;
