@@ -30,7 +30,7 @@ static const char usage[] =
 	"  were split by hand in the rule's layout. Writes nothing without --execute.\n"
 	"  Applications may go on, as long as they go through Spillway.\n"
 	"  --resume     goes on behind the last page of a run that was interrupted\n"
-	"  --rate N     no more than N documents a second, one at a time (else eight)\n"
+	"  --rate N     no more than N documents a second, one at a time (else 128)\n"
 	"  --max-lag S  waits while a secondary is more than S seconds behind\n"
 	"exit codes: 0 done, 1 documents stay as they are and are listed, 2 bad usage or file,\n"
 	"3 cannot connect, 4 interrupted: --resume goes on\n";
@@ -212,7 +212,7 @@ static enum link_result migrate_group(struct job *job, struct mover_target *targ
 {
 	struct migrating *migrating = job->context;
 	struct group *group = group_new(job->link, target, ids);
-	struct outlier outliers[GROUP_MOST];
+	struct outlier outliers[GROUP_MOST] = {{0}};
 	enum link_result result = group_look(group);
 
 	if (result == LINK_DONE)

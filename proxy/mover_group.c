@@ -3,24 +3,29 @@
 
 #include <stdlib.h>
 
+bool group_next(struct bytes *left, struct bytes *document)
+{
+	if (left->length == 0)
+		return false;
+	*document = (struct bytes){left->data, (size_t)load_int32(left->data)};
+	left->data += document->length;
+	left->length -= document->length;
+	return true;
+}
+
 struct group *group_new(struct link *link, struct mover_target *target, struct bytes ids)
 {
 	struct group *group = must_calloc(1, sizeof(*group));
-	struct group_member *member;
+	struct bytes document;
 
 	group->link = link;
 	group->target = target;
 	group->round = (struct round){.link = link, .target = target};
-	while (ids.length > 0 && group->count < GROUP_MOST) {
-		struct bytes document = {ids.data, (size_t)load_int32(ids.data)};
+	while (group->count < GROUP_MOST && group_next(&ids, &document)) {
+		struct group_member *member = &group->members[group->count];
 
-		member = &group->members[group->count];
-		if (document_find(document, "_id", &member->id)) {
-			member->in = true;
-			group->count++;
-		}
-		ids.data += document.length;
-		ids.length -= document.length;
+		member->in = document_find(document, "_id", &member->id);
+		group->count += member->in;
 	}
 	return group;
 }
@@ -81,6 +86,8 @@ must_check enum link_result group_read(struct group *group, bool at_once, struct
 	size_t start = writer_open(&out), filter;
 
 	images->length = 0;
+	if (count_in(group) == 0)
+		return LINK_DONE;
 	writer_string(&out, "find", group->target->collection);
 	filter = writer_open_document(&out, "filter");
 	group_write_ids(group, &out, "_id");
@@ -100,8 +107,7 @@ static void make_plans(struct group *group)
 	struct element id;
 
 	leave_all(group);
-	for (; left.length > 0; left.data += document.length, left.length -= document.length) {
-		document = (struct bytes){left.data, (size_t)load_int32(left.data)};
+	while (group_next(&left, &document)) {
 		member = document_find(document, "_id", &id) ? group_find(group, &id) : NULL;
 		if (!member)
 			continue;
@@ -118,10 +124,8 @@ static void make_plans(struct group *group)
 /* M0. Whose plan is another than `wanted`, or has moved something already, leaves. */
 static enum link_result look(struct group *group, enum plan_kind wanted)
 {
-	enum link_result result = LINK_DONE;
+	enum link_result result = group_read(group, wanted == PLAN_BIRTH, &group->images);
 
-	if (count_in(group) > 0)
-		result = group_read(group, wanted == PLAN_BIRTH, &group->images);
 	if (result != LINK_DONE) {
 		leave_all(group);
 		return result;

@@ -5,7 +5,7 @@
 
 #include <bson/bson.h>
 
-#define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
+#define INSERT_BYTES_MAX (12 << 20)  /* of one insert: a command's body may be 16 MB */
 #define INSERT_BYTES_MOST (14 << 20) /* with the last batch, if it isn't alone */
 #define INSERT_COUNT_MAX 5000
 #define EMPTY_ARRAY 5   /* bytes of [] */

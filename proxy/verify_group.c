@@ -39,9 +39,7 @@ static void begin_checks(struct checking *checking, struct bytes images)
 	struct checked *checked;
 	struct bytes document;
 
-	for (; images.length > 0;
-	     images.data += document.length, images.length -= document.length) {
-		document = (struct bytes){images.data, (size_t)load_int32(images.data)};
+	while (group_next(&images, &document)) {
 		checked = checked_of(checking, document, "_id");
 		if (!checked || checked->main.data)
 			continue;
@@ -121,7 +119,7 @@ must_check enum link_result group_verify(struct group *group)
 				    .all = must_calloc(GROUP_MOST, sizeof(*checking.all))};
 	enum link_result result = group_read(group, false, &images);
 
-	if (result == LINK_DONE) {
+	if (result == LINK_DONE && images.length > 0) {
 		begin_checks(&checking, buffer_view(&images));
 		result = read_overflow(&checking);
 	}
