@@ -5,11 +5,14 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#define SHARE_BYTES (1 << 20)
+
 struct page_work {
 	struct mover_target *target;
-	job_each each;
+	const struct job_walk *walk;
 	const struct buffer *ids;
-	size_t at; /* the next document; under the lock, as is `failed` */
+	size_t share; /* documents that a hand takes at once */
+	size_t at;    /* the next document; under the lock, as is `failed` */
 	pthread_mutex_t lock;
 	bool failed;
 };
@@ -49,20 +52,43 @@ void hands_free(struct hands *hands)
 	free(hands);
 }
 
-static bool take_next(struct page_work *page, struct element *id)
+size_t hands_count(struct bytes ids)
 {
-	bool found = false;
+	size_t count = 0;
 
+	for (size_t at = 0; at < ids.length; count++)
+		at += (size_t)load_int32(ids.data + at);
+	return count;
+}
+
+/* A share, but of large _ids fewer: they stand in one command. */
+static bool take_next(struct page_work *page, struct bytes *ids)
+{
 	pthread_mutex_lock(&page->lock);
-	while (!found && !page->failed && page->at < page->ids->length) {
-		const uint8_t *data = page->ids->data + page->at;
-		struct bytes document = {data, (size_t)load_int32(data)};
+	*ids = (struct bytes){page->ids->data + page->at, 0};
+	for (size_t i = 0; i < page->share && !page->failed && ids->length < SHARE_BYTES &&
+			   page->at < page->ids->length;
+	     i++) {
+		size_t length = (size_t)load_int32(page->ids->data + page->at);
 
-		page->at += document.length;
-		found = document_find(document, "_id", id);
+		ids->length += length;
+		page->at += length;
 	}
 	pthread_mutex_unlock(&page->lock);
-	return found;
+	return ids->length > 0;
+}
+
+static enum link_result work(struct page_work *page, struct job *job, struct bytes ids)
+{
+	enum link_result result = LINK_DONE;
+	struct element id;
+
+	if (page->walk->group)
+		result = page->walk->group(job, page->target, ids);
+	else if (document_find(ids, "_id", &id))
+		result = page->walk->each(job, page->target, &id);
+	job_count_done(job, hands_count(ids));
+	return result;
 }
 
 static void fail(struct page_work *page)
@@ -86,11 +112,11 @@ static enum link_result catch_up(struct link *link)
 static void *help(void *context)
 {
 	struct hand *hand = context;
-	struct element id;
+	struct bytes ids;
 
 	hand->result = catch_up(hand->job.link);
-	while (hand->result == LINK_DONE && take_next(hand->page, &id))
-		hand->result = hand->page->each(&hand->job, hand->page->target, &id);
+	while (hand->result == LINK_DONE && take_next(hand->page, &ids))
+		hand->result = work(hand->page, &hand->job, ids);
 	if (hand->result != LINK_DONE)
 		fail(hand->page);
 	return NULL;
@@ -128,19 +154,32 @@ static enum link_result finish(struct hands *hands, struct hand *hand)
 	return hand->result;
 }
 
+/* Something for each hand, as far as a group may go. */
+static size_t share(const struct hands *hands, const struct job_walk *walk, size_t count)
+{
+	size_t each = (count + hands->count) / (hands->count + 1);
+
+	if (!walk->group || each == 0)
+		return 1;
+	return each < walk->group_most ? each : walk->group_most;
+}
+
 must_check enum link_result hands_work(struct hands *hands, struct mover_target *target,
-				       job_each each, const struct buffer *ids,
+				       const struct job_walk *walk, const struct buffer *ids,
 				       void (*show)(struct job *job))
 {
-	struct page_work page = {
-		.target = target, .each = each, .ids = ids, .lock = PTHREAD_MUTEX_INITIALIZER};
+	struct page_work page = {.target = target,
+				 .walk = walk,
+				 .ids = ids,
+				 .share = share(hands, walk, hands_count(buffer_view(ids))),
+				 .lock = PTHREAD_MUTEX_INITIALIZER};
 	enum link_result result = LINK_DONE, other;
-	struct element id;
+	struct bytes some;
 
 	for (size_t i = 0; i < hands->count; i++)
 		start(hands, &hands->helpers[i], &page);
-	while (result == LINK_DONE && take_next(&page, &id)) {
-		result = each(hands->job, target, &id);
+	while (result == LINK_DONE && take_next(&page, &some)) {
+		result = work(&page, hands->job, some);
 		if (result == LINK_DONE)
 			show(hands->job);
 	}

@@ -10,9 +10,11 @@ struct hands;
 struct hands *hands_new(struct job *job, size_t helpers);
 void hands_free(struct hands *hands);
 
-/* Calls `each` with every _id of the page: `ids` are documents {_id}, one behind the other. Where
- * one fails no further one begins, and job->link is the one that failed. `show` is called by the
- * calling thread behind each of its documents. */
+/* Documents {_id}, one behind the other: how many. */
+size_t hands_count(struct bytes ids);
+/* Calls the walk's `each` or `group` with every _id of the page: `ids` are documents {_id}, one
+ * behind the other. Where one fails no further one begins, and job->link is the one that failed.
+ * `show` is called by the calling thread behind each of its calls. */
 must_check enum link_result hands_work(struct hands *hands, struct mover_target *target,
-				       job_each each, const struct buffer *ids,
+				       const struct job_walk *walk, const struct buffer *ids,
 				       void (*show)(struct job *job));

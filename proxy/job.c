@@ -274,9 +274,8 @@ must_check bool job_await_readers(struct job *job, const struct mover_target *ta
 	return job_pause(left);
 }
 
-/* A page: what it is worked on with, and how far that is. */
+/* How far a page is. */
 struct job_pace {
-	job_each each;
 	int64_t found; /* documents of the page that are worked on; at least 1 */
 	atomic_llong done;
 };
@@ -348,36 +347,23 @@ static void keep_id(void *context, struct bytes document)
 	buffer_append(ids, document.data, document.length);
 }
 
-static enum link_result count_each(struct job *job, struct mover_target *target,
-				   const struct element *id)
+void job_count_done(struct job *job, size_t count)
 {
-	struct job_pace *pace = job->pace;
-	enum link_result result = pace->each(job, target, id);
-
-	atomic_fetch_add(&pace->done, 1);
-	return result;
-}
-
-static int64_t count_ids(const struct buffer *ids)
-{
-	int64_t count = 0;
-
-	for (size_t at = 0; at < ids->length; count++)
-		at += (size_t)load_int32(ids->data + at);
-	return count;
+	if (job->pace)
+		atomic_fetch_add(&job->pace->done, (long long)count);
 }
 
 static enum link_result work_on_page(struct job *job, struct mover_target *target,
 				     const struct job_walk *walk, struct hands *hands,
 				     const struct buffer *ids)
 {
-	struct job_pace pace = {.each = walk->each, .found = count_ids(ids)};
+	struct job_pace pace = {.found = (int64_t)hands_count(buffer_view(ids))};
 	enum link_result result = LINK_DONE;
 
 	if (pace.found == 0)
 		return LINK_DONE;
 	job->pace = &pace;
-	result = hands_work(hands, target, count_each, ids, show_progress);
+	result = hands_work(hands, target, walk, ids, show_progress);
 	job->pace = NULL;
 	return result;
 }
@@ -413,8 +399,9 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 must_check enum link_result job_list(struct job *job, struct mover_target *target, job_each each,
 				     const struct buffer *ids, size_t helpers)
 {
+	const struct job_walk walk = {.each = each};
 	struct hands *hands = hands_new(job, helpers);
-	enum link_result result = hands_work(hands, target, each, ids, show_progress);
+	enum link_result result = hands_work(hands, target, &walk, ids, show_progress);
 
 	hands_free(hands);
 	return result;

@@ -95,12 +95,17 @@ must_check bool job_await_readers(struct job *job, const struct mover_target *ta
  * points to. Between pages it shows progress. `pages` says where to begin; NULL: at the start. */
 typedef enum link_result (*job_each)(struct job *job, struct mover_target *target,
 				     const struct element *id);
+/* The same with several: documents {_id}, one behind the other. */
+typedef enum link_result (*job_group)(struct job *job, struct mover_target *target,
+				      struct bytes ids);
 /* Called behind each page: all before `place` has been done. */
 typedef enum link_result (*job_page)(struct job *job, struct mover_target *target,
 				     const struct place *place);
 struct job_walk {
 	page_filter filter;
 	job_each each;
+	job_group group;   /* NULL: `each` is called; else this one, and never `each` */
+	size_t group_most; /* documents that it takes */
 	job_page page;     /* NULL: nothing */
 	size_t helpers;    /* documents worked on at the same time, beside one */
 	struct place from; /* taken over */
@@ -111,6 +116,9 @@ must_check enum link_result job_walk(struct job *job, struct mover_target *targe
 /* Calls `each` with every `_id` of a list: documents {_id}, one behind the other. */
 must_check enum link_result job_list(struct job *job, struct mover_target *target, job_each each,
 				     const struct buffer *ids, size_t helpers);
+
+/* So many more of the page at work are done: any hand, any thread. */
+void job_count_done(struct job *job, size_t count);
 
 /* Reads one document, majority, no earlier than what this link did. `image` is the caller's to free
  * with bson_free; NULL where there is none. */

@@ -6,16 +6,19 @@
 #include "proxy/adopt_judge.h"
 #include "proxy/fitness.h"
 #include "proxy/mover_command.h"
+#include "proxy/mover_group.h"
 #include "proxy/mover_look.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
+#include "proxy/verify_group.h"
 #include "proxy/verify_look.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
 
-/* A round waits for the server's disk most of the time. */
-#define HELPERS 7
+/* Alone, a document waits for the server's disk most of the time. */
+#define HELPERS_ALONE 7
+#define HELPERS_IN_GROUPS 3
 #define MOVES 8            /* of one document that is edited again and again */
 #define QUIET_MOST_MS 5000 /* between them */
 #define READ_ONLY "a rule on it is read-only ('access'): nothing is moved"
@@ -28,7 +31,7 @@ static const char usage[] =
 	"  were split by hand in the rule's layout. Writes nothing without --execute.\n"
 	"  Applications may go on, as long as they go through Spillway.\n"
 	"  --resume     goes on behind the last page of a run that was interrupted\n"
-	"  --rate N     no more than N documents a second, one at a time (else eight)\n"
+	"  --rate N     no more than N documents a second, one at a time (else 128)\n"
 	"  --max-lag S  waits while a secondary is more than S seconds behind\n"
 	"exit codes: 0 done, 1 documents stay as they are and are listed, 2 bad usage or file,\n"
 	"3 cannot connect, 4 interrupted: --resume goes on\n";
@@ -172,6 +175,55 @@ static enum link_result migrate_document(struct job *job, struct mover_target *t
 	return result;
 }
 
+/* What a group was made of is settled for each. */
+static enum link_result settle_member(struct job *job, struct group *group,
+				      const struct group_member *member,
+				      const struct outlier *outlier)
+{
+	if (!member->outlier)
+		return migrate_document(job, group->target, &member->id);
+	job->documents++;
+	if (job->options.execute && !member->in)
+		return move(job, group->target, &member->id, outlier);
+	job->elements += job->options.execute ? member->pass.stored : 0;
+	count_outlier(job, outlier);
+	return LINK_DONE;
+}
+
+static enum link_result settle(struct job *job, struct group *group, struct outlier *outliers)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t i = 0; i < group->count; i++)
+		if (group->members[i].outlier)
+			outliers[i] = measure(&group->members[i].pass.plan);
+	if (job->options.execute) {
+		result = group_move(group);
+		if (result == LINK_DONE)
+			result = group_verify(group);
+	}
+	for (size_t i = 0; result == LINK_DONE && i < group->count; i++)
+		result = settle_member(job, group, &group->members[i], &outliers[i]);
+	return result;
+}
+
+/* Several documents step by step together, and alone who does not get through with the others. */
+static enum link_result migrate_group(struct job *job, struct mover_target *target,
+				      struct bytes ids)
+{
+	struct migrating *migrating = job->context;
+	struct group *group = group_new(job->link, target, ids);
+	struct outlier outliers[GROUP_MOST] = {{0}};
+	enum link_result result = group_look(group);
+
+	if (result == LINK_DONE)
+		result = settle(job, group, outliers);
+	group_free(group);
+	return result == LINK_DONE && job->options.execute
+		       ? throttle_wait(&migrating->throttle, job)
+		       : result;
+}
+
 static enum link_result keep_place(struct job *job, struct mover_target *target,
 				   const struct place *place)
 {
@@ -269,8 +321,10 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	struct migrating *migrating = job->context;
 	struct job_walk walk = {.filter = write_filter,
 				.each = migrate_document,
+				.group = job->options.rate ? NULL : migrate_group,
+				.group_most = GROUP_MOST,
 				.page = keep_place,
-				.helpers = job->options.rate ? 0 : HELPERS};
+				.helpers = job->options.rate ? 0 : HELPERS_IN_GROUPS};
 	enum link_result result = LINK_DONE;
 	bool fit = true;
 
@@ -290,7 +344,7 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		result = keep_place(job, target, NULL); /* of a run before */
 	migrating->adopts = fit && job->options.execute;
 	if (result == LINK_DONE)
-		result = adopt_all(job, target, walk.helpers);
+		result = adopt_all(job, target, job->options.rate ? 0 : HELPERS_ALONE);
 	if (result != LINK_DONE || !fit) {
 		place_fini(&walk.from);
 		return result;

@@ -65,19 +65,41 @@ must_check enum link_result main_hurry(struct pass_state *pass)
 	return pass_run(pass, pass->target->database, &out, start);
 }
 
-/* Opens {update: ..., updates: [{q: {_id: d, ...; the caller goes on with q's other conditions. */
-struct open_update {
-	size_t command, updates, update, q, u;
-};
+void main_open_update(const struct mover_target *target, struct buffer *out,
+		      struct open_update *open)
+{
+	*open = (struct open_update){.command = writer_open(out)};
+	writer_string(out, "update", target->collection);
+	open->updates = writer_open_array(out, "updates");
+}
+
+/* Opens {q: {_id: d, ...; the caller goes on with q's other conditions. */
+static void open_statement(struct pass_state *pass, struct buffer *out, struct open_update *open)
+{
+	char name[12];
+
+	open->statement = writer_open_document(out, writer_index(name, open->count++));
+	open->q = writer_open_document(out, "q");
+	command_equal(out, "_id", pass->plan.id.type, pass->plan.id.value);
+}
+
+static void close_statement(struct buffer *out, const struct open_update *open)
+{
+	writer_close(out, open->u);
+	writer_close(out, open->statement);
+}
+
+void main_close_updates(const struct link *link, struct buffer *out, const struct open_update *open)
+{
+	writer_close(out, open->updates);
+	writer_int32(out, "maxTimeMS", WRITE_TIME_MS);
+	command_write_concern(out, link);
+}
 
 static void open_update(struct pass_state *pass, struct buffer *out, struct open_update *open)
 {
-	open->command = writer_open(out);
-	writer_string(out, "update", pass->target->collection);
-	open->updates = writer_open_array(out, "updates");
-	open->update = writer_open_document(out, "0");
-	open->q = writer_open_document(out, "q");
-	command_equal(out, "_id", pass->plan.id.type, pass->plan.id.value);
+	main_open_update(pass->target, out, open);
+	open_statement(pass, out, open);
 }
 
 static void guard_generation(struct pass_state *pass, struct buffer *out)
@@ -91,11 +113,7 @@ static void guard_generation(struct pass_state *pass, struct buffer *out)
 static enum link_result send_update(struct pass_state *pass, struct buffer *out,
 				    const struct open_update *open)
 {
-	writer_close(out, open->u);
-	writer_close(out, open->update);
-	writer_close(out, open->updates);
-	writer_int32(out, "maxTimeMS", WRITE_TIME_MS);
-	command_write_concern(out, pass->link);
+	main_close_updates(pass->link, out, open);
 	return pass_run(pass, pass->target->database, out, open->command);
 }
 
@@ -153,6 +171,7 @@ enum pass main_undo(struct pass_state *pass)
 	writer_string(&out, state_path(path, pass->rule, NULL), "");
 	write_ends(pass, &out, OWN_FIELD_GOES);
 	writer_close(&out, part);
+	close_statement(&out, &open);
 	return pass_guarded(pass, "undo", send_update(pass, &out, &open), PASS_AGAIN);
 }
 
@@ -170,6 +189,7 @@ enum pass main_tidy(struct pass_state *pass)
 	unset = writer_open_document(&out, "$unset");
 	writer_string(&out, "_spill", "");
 	writer_close(&out, unset);
+	close_statement(&out, &open);
 	return pass_guarded(pass, "tidy", send_update(pass, &out, &open), PASS_MOVED);
 }
 
@@ -228,13 +248,30 @@ static void guard_parents(const struct pass_state *pass, struct buffer *out)
 	}
 }
 
+void main_write_birth(struct pass_state *pass, struct buffer *out, struct open_update *open)
+{
+	char path[STATE_PATH_MAX];
+	size_t condition;
+
+	open_statement(pass, out, open);
+	command_exists(out, state_path(path, pass->rule, NULL), false);
+	condition = writer_open_document(out, pass->rule->array);
+	writer_string(out, "$type", "array");
+	writer_close(out, condition);
+	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)last_needed(pass));
+	command_exists(out, path, true);
+	guard_parents(pass, out);
+	writer_close(out, open->q);
+	open->u = writer_open_document(out, "u");
+	write_new_state(pass, out);
+	close_statement(out, open);
+}
+
 /* M1: a generation is born, with nothing in it. */
 enum pass main_give_birth(struct pass_state *pass)
 {
 	auto_buffer struct buffer out = {0};
 	struct open_update open;
-	char path[STATE_PATH_MAX];
-	size_t condition;
 	bool foreign = false;
 	enum link_result result = overflow_find_foreign(pass, &foreign);
 
@@ -242,17 +279,8 @@ enum pass main_give_birth(struct pass_state *pass)
 		return pass_failed(pass, "looking for foreign batches", result);
 	if (foreign)
 		return pass_leaves(pass, "it has overflow documents that Spillway did not write");
-	open_update(pass, &out, &open);
-	command_exists(&out, state_path(path, pass->rule, NULL), false);
-	condition = writer_open_document(&out, pass->rule->array);
-	writer_string(&out, "$type", "array");
-	writer_close(&out, condition);
-	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)last_needed(pass));
-	command_exists(&out, path, true);
-	guard_parents(pass, &out);
-	writer_close(&out, open.q);
-	open.u = writer_open_document(&out, "u");
-	write_new_state(pass, &out);
+	main_open_update(pass->target, &out, &open);
+	main_write_birth(pass, &out, &open);
 	return pass_guarded(pass, "M1", send_update(pass, &out, &open), PASS_AGAIN);
 }
 
@@ -449,25 +477,33 @@ static void write_fields(struct pass_state *pass, struct buffer *out)
 }
 
 /* The pipeline: whatever has been pushed since the image was read stays behind the head. */
+void main_write_cut(struct pass_state *pass, struct buffer *out, struct open_update *open)
+{
+	char path[STATE_PATH_MAX];
+	size_t stage, set;
+
+	open_statement(pass, out, open);
+	guard_generation(pass, out);
+	writer_close(out, open->q);
+	open->u = writer_open_array(out, "u");
+	stage = writer_open_document(out, "0");
+	set = writer_open_document(out, "$set");
+	write_cut(pass, out);
+	writer_int64(out, state_path(path, pass->rule, "n"), pass->plan.moved + pass->stored);
+	writer_string(out, state_path(path, pass->rule, "t"), "$$NOW");
+	write_fields(pass, out);
+	writer_close(out, set);
+	writer_close(out, stage);
+	close_statement(out, open);
+}
+
 static enum link_result send_cut(struct pass_state *pass)
 {
 	auto_buffer struct buffer out = {0};
 	struct open_update open;
-	char path[STATE_PATH_MAX];
-	size_t stage, set;
 
-	open_update(pass, &out, &open);
-	guard_generation(pass, &out);
-	writer_close(&out, open.q);
-	open.u = writer_open_array(&out, "u");
-	stage = writer_open_document(&out, "0");
-	set = writer_open_document(&out, "$set");
-	write_cut(pass, &out);
-	writer_int64(&out, state_path(path, pass->rule, "n"), pass->plan.moved + pass->stored);
-	writer_string(&out, state_path(path, pass->rule, "t"), "$$NOW");
-	write_fields(pass, &out);
-	writer_close(&out, set);
-	writer_close(&out, stage);
+	main_open_update(pass->target, &out, &open);
+	main_write_cut(pass, &out, &open);
 	return send_update(pass, &out, &open);
 }
 
@@ -504,6 +540,7 @@ must_check enum link_result main_adopt(struct pass_state *pass, const struct ele
 	writer_close(&out, open.q);
 	open.u = writer_open_array(&out, "u");
 	write_adopted(pass, &out);
+	close_statement(&out, &open);
 	return send_update(pass, &out, &open);
 }
 

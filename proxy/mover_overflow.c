@@ -5,7 +5,8 @@
 
 #include <bson/bson.h>
 
-#define INSERT_BYTES_MAX (12 << 20) /* of one insert: a command's body may be 16 MB */
+#define INSERT_BYTES_MAX (12 << 20)  /* of one insert: a command's body may be 16 MB */
+#define INSERT_BYTES_MOST (14 << 20) /* with the last batch, if it isn't alone */
 #define INSERT_COUNT_MAX 5000
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
@@ -203,8 +204,7 @@ static int64_t write_batch(struct pass_state *pass, struct buffer *out, const ch
 	return taken;
 }
 
-/* The same of the tail's next element, in a document of its own. Where others stand before it, none
- * that might not fit beside them. */
+/* The same of the tail's next element, in a document of its own. */
 static int64_t write_element(struct pass_state *pass, struct buffer *out, const char *name,
 			     int64_t position)
 {
@@ -214,8 +214,7 @@ static int64_t write_element(struct pass_state *pass, struct buffer *out, const 
 	size_t document, state;
 	bool whole;
 
-	if (cursor_next(&next, &element) != CURSOR_ELEMENT ||
-	    (*name != '0' && out->length + element.value.length > INSERT_BYTES_MAX))
+	if (cursor_next(&next, &element) != CURSOR_ELEMENT)
 		return 0;
 	document = writer_open_document(out, name);
 	writer_renamed(out, rule->overflow.link, &pass->plan.id);
@@ -240,37 +239,75 @@ static int64_t write_next(struct pass_state *pass, struct buffer *out, const cha
 	return write_batch(pass, out, name, position);
 }
 
-/* Inserts the next batches, as many as one command may carry. What got in counts as stored, also
- * where one was refused. */
-static enum link_result insert_some(struct pass_state *pass)
+/* A batch of an insert: whose it is, and how many elements it holds. */
+struct inserted {
+	struct pass_state *pass;
+	int64_t held;
+};
+
+/* Appends a document's next batches, as many as there is room for. */
+static size_t write_batches(struct pass_state *pass, struct buffer *out, struct inserted *all,
+			    size_t count)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), documents, count = 0;
-	int64_t held[INSERT_COUNT_MAX] = {0}, position = pass->plan.moved + pass->stored;
-	int64_t last = pass->open.number;
-	enum link_result result;
+	int64_t position = pass->plan.moved + pass->stored;
+	struct pass_state before;
 	char name[12];
 
-	writer_string(&out, "insert", pass->target->overflow_collection);
-	documents = writer_open_array(&out, "documents");
-	while (count < INSERT_COUNT_MAX && out.length < INSERT_BYTES_MAX) {
-		held[count] = write_next(pass, &out, writer_index(name, count), position);
-		if (held[count] == 0)
+	while (count < INSERT_COUNT_MAX && out->length < INSERT_BYTES_MAX) {
+		size_t length = out->length;
+		int64_t held;
+
+		before = *pass;
+		held = write_next(pass, out, writer_index(name, count), position);
+		if (held == 0)
 			break;
-		position += held[count++];
+		if (out->length > INSERT_BYTES_MOST && count > 0) { /* the next command's */
+			*pass = before;
+			out->length = length;
+			break;
+		}
+		position += held;
+		all[count++] = (struct inserted){pass, held};
 	}
+	return count;
+}
+
+/* Of all that were sent, how many are stored. */
+static size_t count_stored(const struct pass_state *pass, enum link_result result, size_t count)
+{
+	const struct link_error *error = link_error(pass->link);
+
+	if (result == LINK_LOST)
+		return 0;
+	if (result == LINK_REFUSED && (size_t)error->done < count && !error->write_concern)
+		return (size_t)error->done;
+	return count;
+}
+
+must_check enum link_result overflow_insert(struct pass_state *const *passes, size_t count,
+					    size_t *sent)
+{
+	auto_buffer struct buffer out = {0};
+	struct inserted all[INSERT_COUNT_MAX];
+	size_t start = writer_open(&out), documents, stored;
+	enum link_result result;
+
+	*sent = 0;
+	writer_string(&out, "insert", passes[0]->target->overflow_collection);
+	documents = writer_open_array(&out, "documents");
+	for (size_t i = 0; i < count; i++)
+		*sent = write_batches(passes[i], &out, all, *sent);
 	writer_close(&out, documents);
-	if (count == 0)
+	if (*sent == 0)
 		return LINK_DONE;
-	command_overflow_uuid(&out, pass->target);
-	command_write_concern(&out, pass->link);
-	result = pass_run(pass, pass->target->overflow_database, &out, start);
-	if (result == LINK_REFUSED && (size_t)link_error(pass->link)->done < count &&
-	    !link_error(pass->link)->write_concern)
-		count = (size_t)link_error(pass->link)->done;
-	for (size_t i = 0; result != LINK_LOST && i < count; i++)
-		pass->stored += held[i];
-	pass->open.number = last + (int64_t)count; /* the last one that is stored */
+	command_overflow_uuid(&out, passes[0]->target);
+	command_write_concern(&out, passes[0]->link);
+	result = pass_run(passes[0], passes[0]->target->overflow_database, &out, start);
+	stored = count_stored(passes[0], result, *sent);
+	for (size_t i = 0; i < stored; i++)
+		all[i].pass->stored += all[i].held;
+	for (size_t i = stored; i < *sent; i++)
+		all[i].pass->open.number--; /* it is the last one that is stored */
 	return result;
 }
 
@@ -290,14 +327,13 @@ static enum pass meet_duplicate(struct pass_state *pass)
 /* M2 c: the rest of the tail, all batches first, then one M4. */
 static enum pass store_rest(struct pass_state *pass)
 {
-	enum link_result result = LINK_DONE;
-	int64_t before;
+	enum link_result result;
 	bool duplicate;
+	size_t sent;
 
 	do {
-		before = pass->stored;
-		result = insert_some(pass);
-	} while (result == LINK_DONE && pass->stored > before);
+		result = overflow_insert(&pass, 1, &sent);
+	} while (result == LINK_DONE && sent > 0);
 	if (result == LINK_DONE)
 		return main_cut(pass);
 	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == ERROR_DUPLICATE_KEY;

@@ -52,6 +52,21 @@ enum pass main_give_birth(struct pass_state *pass);                         /* M
 enum pass main_cut(struct pass_state *pass);                                /* M4 */
 enum pass main_undo(struct pass_state *pass);
 enum pass main_tidy(struct pass_state *pass);
+
+/* Several documents' M1 or M4, each a statement with a guard of its own, in one command. */
+struct open_update {
+	size_t command, updates, statement, q, u;
+	size_t count; /* of the statements */
+};
+/* {update: ..., updates: [ */
+void main_open_update(const struct mover_target *target, struct buffer *out,
+		      struct open_update *open);
+void main_write_birth(struct pass_state *pass, struct buffer *out, struct open_update *open);
+void main_write_cut(struct pass_state *pass, struct buffer *out, struct open_update *open);
+/* ], and what each such command has. The command stays open. */
+void main_close_updates(const struct link *link, struct buffer *out,
+			const struct open_update *open);
+
 /* A generation that is born whole: the plan's head is all that the array holds, and `moved`
  * elements are in batches of the plan's generation, of which `open` is the last. Inside a
  * transaction; `n` of the link's reply is 1 where the array has still so many elements and no
@@ -63,3 +78,8 @@ must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool 
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found); /* M2 */
 enum pass overflow_link_stored(struct pass_state *pass);                              /* M2 a */
 enum pass overflow_store(struct pass_state *pass, bool found);                        /* M2 b, c */
+/* M2 c of one document or several: inserts their next batches, one's behind another's, as many as
+ * one command may carry. What got in counts as stored, also where one was refused. `sent` is how
+ * many batches there were to insert: none at the tails' ends. */
+must_check enum link_result overflow_insert(struct pass_state *const *passes, size_t count,
+					    size_t *sent);

@@ -115,7 +115,7 @@ static bool repeats_too_often(struct bytes document)
 	size_t repeats = 0, fields = 0;
 	bool again;
 
-	if (!document_repeats_name(document, false) || !cursor_open(&cursor, document))
+	if (!cursor_open(&cursor, document))
 		return false;
 	while (repeats <= PROJECTION_SPARES && fields++ <= COMPARED_MAX &&
 	       cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
@@ -169,10 +169,12 @@ const char *plan_never_moved(const struct rule *rule, struct bytes document,
 
 	if (plan->id.type == BSON_BYTE_TIMESTAMP && memcmp(plan->id.value.data, nothing, 8) == 0)
 		return "its _id is the Timestamp (0, 0)";
-	if (repeats_too_often(document))
-		return "names stand twice in it too often";
-	if (tail_repeats_name(plan->tail))
-		return "a name stands twice in an element of the array";
+	if (document_repeats_name(document, false)) {
+		if (repeats_too_often(document))
+			return "names stand twice in it too often";
+		if (tail_repeats_name(plan->tail))
+			return "a name stands twice in an element of the array";
+	}
 	for (enum own_field field = OWN_FLAG; !mistake && field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 

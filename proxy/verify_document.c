@@ -117,12 +117,22 @@ static bool has_state(const struct rule *rule, struct bytes main)
 	return document_find_path(main, state_path(path, rule, NULL), &state);
 }
 
+void verify_document_init_planned(struct verify_document *verify, const struct rule *rule,
+				  const struct plan *plan, int64_t young_from)
+{
+	*verify = (struct verify_document){.rule = rule,
+					   .plan = *plan,
+					   .judged = plan->generation.data,
+					   .beyond = plan->tail,
+					   .young_from = young_from};
+}
+
 void verify_document_init(struct verify_document *verify, const struct rule *rule,
 			  struct bytes main, int64_t young_from)
 {
-	*verify = (struct verify_document){
-		.rule = rule, .plan = plan_make(rule, main), .young_from = young_from};
-	verify->beyond = verify->plan.tail;
+	struct plan plan = plan_make(rule, main);
+
+	verify_document_init_planned(verify, rule, &plan, young_from);
 	if (verify->plan.kind == PLAN_BROKEN)
 		add(verify, VERIFY_STATE, "%s", verify->plan.why);
 	else if (verify->plan.kind == PLAN_LEAVE)

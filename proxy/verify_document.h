@@ -63,6 +63,9 @@ struct verify_document {
 
 void verify_document_init(struct verify_document *verify, const struct rule *rule,
 			  struct bytes main, int64_t young_from);
+/* The same, to be asked only of what its overflow holds. */
+void verify_document_init_planned(struct verify_document *verify, const struct rule *rule,
+				  const struct plan *plan, int64_t young_from);
 /* Its overflow documents, in the order of their numbers. */
 void verify_document_batch(struct verify_document *verify, struct bytes batch);
 /* Behind the last one: `found` is complete. */

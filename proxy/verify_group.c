@@ -1,0 +1,129 @@
+/* What a group of documents moved, compared with what is stored. */
+#include "proxy/verify_group.h"
+
+#include "proxy/verify_document.h"
+#include "rules/overflow_document.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* A document's overflow beside its image before the cut, of which it holds the tail, and beside
+ * what it is now. */
+struct checked {
+	struct verify_document before, after;
+	struct bytes main; /* as it is now; without data: not found */
+};
+
+struct checking {
+	struct group *group;
+	struct checked *all;
+	bool unclear; /* a link is nobody's _id, byte for byte */
+};
+
+static struct checked *checked_of(struct checking *checking, struct bytes document,
+				  const char *name)
+{
+	struct group_member *member;
+	struct element id;
+
+	if (!document_find(document, name, &id))
+		return NULL;
+	member = group_find(checking->group, &id);
+	return member ? &checking->all[member - checking->group->members] : NULL;
+}
+
+static void begin_checks(struct checking *checking, struct bytes images)
+{
+	const struct rule *rule = checking->group->target->rule;
+	int64_t young_from = (int64_t)time(NULL) - rule->gc_delay_ms / 1000 - 1;
+	struct checked *checked;
+	struct bytes document;
+
+	while (group_next(&images, &document)) {
+		checked = checked_of(checking, document, "_id");
+		if (!checked || checked->main.data)
+			continue;
+		verify_document_init_planned(
+			&checked->before, rule,
+			&checking->group->members[checked - checking->all].seen, young_from);
+		verify_document_init(&checked->after, rule, document, young_from);
+		checked->main = document;
+	}
+}
+
+static void take_batch(void *context, struct bytes batch)
+{
+	struct checking *checking = context;
+	struct checked *checked =
+		checked_of(checking, batch, checking->group->target->rule->overflow.link);
+
+	checking->unclear = checking->unclear || !checked;
+	if (!checked || !checked->main.data)
+		return;
+	verify_document_batch(&checked->before, batch);
+	verify_document_batch(&checked->after, batch);
+}
+
+/* In the order of their numbers, each document's. */
+static enum link_result read_overflow(struct checking *checking)
+{
+	const struct group *group = checking->group;
+	const struct mover_target *target = group->target;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), part;
+
+	writer_string(&out, "find", target->overflow_collection);
+	part = writer_open_document(&out, "filter");
+	group_write_ids(group, &out, target->rule->overflow.link);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "sort");
+	writer_int32(&out, target->rule->overflow.link, 1);
+	writer_int32(&out, overflow_order_path(target->rule), 1);
+	writer_close(&out, part);
+	command_read_concern(&out, group->link, link_time(group->link));
+	writer_close(&out, start);
+	return link_find(group->link, target->overflow_database, buffer_view(&out), take_batch,
+			 checking);
+}
+
+/* The cut is there, and what is stored is what was cut. It may have been pushed to since, and more
+ * of it moved. */
+static bool holds(const struct pass_state *pass, struct checked *checked)
+{
+	const struct plan *now = &checked->after.plan;
+
+	if (!checked->main.data)
+		return false;
+	verify_document_end(&checked->after, checked->main);
+	return bytes_equal(now->generation, pass->plan.generation) && now->moved >= pass->stored &&
+	       checked->before.length >= pass->stored &&
+	       !verify_document_has(&checked->before, REPORT_CORRUPT) &&
+	       !verify_document_has(&checked->after, REPORT_CORRUPT);
+}
+
+static void end_checks(struct checking *checking, bool compared)
+{
+	for (size_t i = 0; i < checking->group->count; i++) {
+		struct group_member *member = &checking->group->members[i];
+
+		member->in = member->in && compared && holds(&member->pass, &checking->all[i]);
+		verify_document_fini(&checking->all[i].before);
+		verify_document_fini(&checking->all[i].after);
+	}
+}
+
+must_check enum link_result group_verify(struct group *group)
+{
+	auto_buffer struct buffer images = {0};
+	struct checking checking = {.group = group,
+				    .all = must_calloc(GROUP_MOST, sizeof(*checking.all))};
+	enum link_result result = group_read(group, false, &images);
+
+	if (result == LINK_DONE && images.length > 0) {
+		begin_checks(&checking, buffer_view(&images));
+		result = read_overflow(&checking);
+	}
+	end_checks(&checking, result == LINK_DONE && !checking.unclear);
+	free(checking.all);
+	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
+}
