@@ -183,6 +183,11 @@ static enum link_result settle_member(struct job *job, struct group *group,
 	if (!member->outlier)
 		return migrate_document(job, group->target, &member->id);
 	job->documents++;
+	if (member->damaged) {
+		report_document(job, group->target, &broken, &member->id,
+				"what is stored differs from the elements that were cut off");
+		return LINK_DONE;
+	}
 	if (job->options.execute && !member->in)
 		return move(job, group->target, &member->id, outlier);
 	job->elements += job->options.execute ? member->pass.stored : 0;

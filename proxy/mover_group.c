@@ -217,7 +217,7 @@ static enum link_result update_all(struct group *group,
 	writer_bool(&out, "ordered", false);
 	writer_close(&out, open.command);
 	result = link_run(group->link, group->target->database, buffer_view(&out));
-	if (result == LINK_REFUSED && link_error(group->link)->write_concern)
+	if (result == LINK_REFUSED && link_error(group->link)->unacknowledged)
 		leave_all(group); /* the next step is for what is acknowledged */
 	return result;
 }
@@ -235,8 +235,8 @@ static enum link_result store_all(struct group *group)
 			passes[count++] = &group->members[i].pass;
 	while (count > 0 && result == LINK_DONE && sent > 0)
 		result = overflow_insert(passes, count, &sent);
-	if (result == LINK_REFUSED && link_error(group->link)->write_concern)
-		leave_all(group);
+	if (!overflow_stands(group->link, result))
+		leave_all(group); /* rounds of their own see what became of it */
 	for (size_t i = 0; i < group->count; i++) {
 		const struct pass_state *pass = &group->members[i].pass;
 

@@ -15,6 +15,7 @@ struct group_member {
 	struct plan seen;       /* the same plan, whose tail stays where it is */
 	bool outlier;           /* it has never been moved, has no overflow, and is to be moved */
 	bool in;                /* takes part in the next step */
+	bool damaged;           /* what is stored differs from what was cut */
 };
 
 struct group {

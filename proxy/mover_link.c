@@ -139,9 +139,34 @@ static bool is_over(int64_t code)
 	}
 }
 
-static enum link_result judge_reply(struct link *link)
+static bool find_concern_error(const struct link *link, struct bytes *document)
 {
 	struct element concern;
+
+	return document_find(view_of(link->body), "writeConcernError", &concern) &&
+	       element_document(&concern, document);
+}
+
+/* It may stand alone, or beside the error that was taken. True where it says that all is over. */
+static bool judge_concern(struct link *link)
+{
+	struct bytes document;
+	struct element element;
+	int64_t code;
+
+	if (!find_concern_error(link, &document))
+		return false;
+	link->error.unacknowledged = true;
+	if (link->reply.ok && link->reply.write_errors.length == 0) {
+		take_error(link, document);
+		link->error.write_concern = true;
+	}
+	return document_find(document, "code", &element) && element_integer(&element, &code) &&
+	       is_over(code);
+}
+
+static enum link_result judge_reply(struct link *link)
+{
 	struct bytes document;
 
 	link->error = (struct link_error){0};
@@ -156,13 +181,9 @@ static enum link_result judge_reply(struct link *link)
 		take_error(link, view_of(link->body));
 	else if (link->reply.write_errors.length > 0)
 		take_write_error(link, link->reply.write_errors);
-	else if (document_find(view_of(link->body), "writeConcernError", &concern) &&
-		 element_document(&concern, &document)) {
-		take_error(link, document);
-		link->error.write_concern = true;
-	} else
+	else if (!find_concern_error(link, &document))
 		return LINK_DONE;
-	return is_over(link->error.code) ? LINK_LOST : LINK_REFUSED;
+	return judge_concern(link) || is_over(link->error.code) ? LINK_LOST : LINK_REFUSED;
 }
 
 /* True where mongod answered, be it with an error. */

@@ -25,7 +25,8 @@ enum link_result {
 struct link_error {
 	int64_t code;
 	int64_t done; /* of a write's documents or statements, how many were done before this one */
-	bool write_concern; /* done, but not acknowledged as was asked */
+	bool write_concern;  /* done, but not acknowledged as was asked */
+	bool unacknowledged; /* the same of what was done, also beside another error */
 	char message[512];
 };
 

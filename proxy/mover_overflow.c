@@ -324,6 +324,13 @@ static enum pass meet_duplicate(struct pass_state *pass)
 	return pass_ended(pass, ROUND_GARBAGE);
 }
 
+bool overflow_stands(const struct link *link, enum link_result result)
+{
+	return result == LINK_DONE ||
+	       (result == LINK_REFUSED && !link_error(link)->unacknowledged &&
+		link_error(link)->code != ERROR_COLLECTION_UUID_MISMATCH);
+}
+
 /* M2 c: the rest of the tail, all batches first, then one M4. */
 static enum pass store_rest(struct pass_state *pass)
 {
@@ -337,8 +344,7 @@ static enum pass store_rest(struct pass_state *pass)
 	if (result == LINK_DONE)
 		return main_cut(pass);
 	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == ERROR_DUPLICATE_KEY;
-	if (result == LINK_LOST || link_error(pass->link)->write_concern ||
-	    link_error(pass->link)->code == ERROR_COLLECTION_UUID_MISMATCH)
+	if (!overflow_stands(pass->link, result))
 		return pass_failed(pass, "M3c", result);
 	if (pass->stored > 0)
 		return main_cut(pass);

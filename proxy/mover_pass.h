@@ -78,6 +78,8 @@ must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool 
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found); /* M2 */
 enum pass overflow_link_stored(struct pass_state *pass);                              /* M2 a */
 enum pass overflow_store(struct pass_state *pass, bool found);                        /* M2 b, c */
+/* After an insert: what got in is there, and M4 may be sent. */
+bool overflow_stands(const struct link *link, enum link_result result);
 /* M2 c of one document or several: inserts their next batches, one's behind another's, as many as
  * one command may carry. What got in counts as stored, also where one was refused. `sent` is how
  * many batches there were to insert: none at the tails' ends. */

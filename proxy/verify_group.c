@@ -86,19 +86,29 @@ static enum link_result read_overflow(struct checking *checking)
 			 checking);
 }
 
-/* The cut is there, and what is stored is what was cut. It may have been pushed to since, and more
- * of it moved. */
-static bool holds(const struct pass_state *pass, struct checked *checked)
+/* The cut is there, and just so much is stored as was cut: nothing was moved since. */
+static bool is_as_cut(const struct pass_state *pass, const struct checked *checked)
 {
 	const struct plan *now = &checked->after.plan;
 
-	if (!checked->main.data)
-		return false;
+	return bytes_equal(now->generation, pass->plan.generation) && now->moved == pass->stored &&
+	       checked->before.length == pass->stored;
+}
+
+/* What is stored is what was cut. Who leaves is looked at alone. */
+static void judge(struct group_member *member, struct checked *checked)
+{
+	if (!checked->main.data) {
+		member->in = false;
+		return;
+	}
 	verify_document_end(&checked->after, checked->main);
-	return bytes_equal(now->generation, pass->plan.generation) && now->moved >= pass->stored &&
-	       checked->before.length >= pass->stored &&
-	       !verify_document_has(&checked->before, REPORT_CORRUPT) &&
-	       !verify_document_has(&checked->after, REPORT_CORRUPT);
+	member->in = is_as_cut(&member->pass, checked);
+	if (!member->in || (!verify_document_has(&checked->before, REPORT_CORRUPT) &&
+			    !verify_document_has(&checked->after, REPORT_CORRUPT)))
+		return;
+	member->in = false;
+	member->damaged = verify_document_has(&checked->before, REPORT_CORRUPT);
 }
 
 static void end_checks(struct checking *checking, bool compared)
@@ -106,7 +116,9 @@ static void end_checks(struct checking *checking, bool compared)
 	for (size_t i = 0; i < checking->group->count; i++) {
 		struct group_member *member = &checking->group->members[i];
 
-		member->in = member->in && compared && holds(&member->pass, &checking->all[i]);
+		member->in = member->in && compared;
+		if (member->in)
+			judge(member, &checking->all[i]);
 		verify_document_fini(&checking->all[i].before);
 		verify_document_fini(&checking->all[i].after);
 	}

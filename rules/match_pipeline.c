@@ -266,23 +266,38 @@ static enum stage_kind classify_unset(const struct matching *matching, const str
 	return STAGE_KEEPS;
 }
 
+/* One that stands twice is judged twice: mongod takes the last. */
+static enum stage_kind classify_lookup_option(const struct matching *matching,
+					      const struct element *option)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+	struct bytes path;
+
+	if (element_is(option, "let"))
+		return classify_expression(matching, option, STAGE_KEEPS);
+	if (!element_is(option, "as") && !element_is(option, "localField"))
+		return STAGE_KEEPS;
+	if (!element_string(option, &path) ||
+	    (element_is(option, "as") && !is_apart(matching, path)) ||
+	    name_rule(path, namespace) || name_is_state(path) || name_find_hidden(path, namespace))
+		return STAGE_OTHER;
+	return STAGE_KEEPS;
+}
+
 /* `joins`: some stage reads a ruled namespace, and is written anew. */
 static enum stage_kind classify_lookup(const struct matching *matching, const struct element *stage,
 				       bool joins)
 {
-	struct element as, local, let;
-	struct bytes path;
+	enum stage_kind kind = STAGE_KEEPS;
+	struct cursor options;
+	struct element option;
 
-	if (joins || stage->type != BSON_BYTE_DOCUMENT || !document_find(stage->value, "as", &as) ||
-	    !element_string(&as, &path) || !is_apart(matching, path))
+	if (joins || stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&options, stage->value) ||
+	    !document_find(stage->value, "as", &option))
 		return STAGE_OTHER;
-	if (document_find(stage->value, "localField", &local) &&
-	    (!element_string(&local, &path) || name_rule(path, matching->match->namespace) ||
-	     name_is_state(path) || name_find_hidden(path, matching->match->namespace)))
-		return STAGE_OTHER;
-	return document_find(stage->value, "let", &let)
-		       ? classify_expression(matching, &let, STAGE_KEEPS)
-		       : STAGE_KEEPS;
+	while (kind == STAGE_KEEPS && cursor_next(&options, &option) == CURSOR_ELEMENT)
+		kind = classify_lookup_option(matching, &option);
+	return kind;
 }
 
 static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage,

@@ -4,6 +4,7 @@ A transaction that nobody commits holds a step up: mongod's statement waits for 
 """
 
 import contextlib
+import json
 
 import pymongo
 import pytest
@@ -165,3 +166,17 @@ def test_a_link_that_is_spelled_otherwise(operator, shop):
     assert report["documents"] == COUNT - 1
     assert [each["_id"] for each in shop.books.find() if not is_moved(each)] == [1]
     assert shop.books.find_one({"_id": 1})["list"] == ARRAY
+
+
+def test_a_stored_element_that_is_another_is_told(operator, shop, books):
+    """It differs from what was cut off: whoever wrote it."""
+    with contextlib.ExitStack() as later:
+        with held(shop.client, first_batch(shop, 1)):
+            migrate = operator.start("migrate", "--execute", "--json")
+            wait_for(lambda: born(books, 0, 1, 2, 3), "the births")
+            later.enter_context(held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"other": 1}}, session=session)))
+        wait_for(lambda: is_moved(books.find_one({"_id": 0})), "the first cut")
+        assert shop.tails.update_one({"book": 2, "_spill.i": 3}, {"$set": {"part.1": "another"}}).modified_count == 1
+    said, _ = migrate.communicate(timeout=60)
+    assert migrate.returncode == 1
+    assert [(finding["code"], finding["examples"][0]["_id"]) for finding in json.loads(said)["findings"]] == [("corrupt", 2)]

@@ -54,7 +54,7 @@ HAD = [{"outlier": False}, {"outlier": "old"}, {"outlier": None}, {"outlier": {"
 
 @pytest.mark.parametrize("otherwise", [{}, {"otherwise": False}])
 def test_a_flag_that_was_there_before_has_its_value_again(cluster, shop, otherwise):
-    rule = {**RULE, "settle": "5ms", "quiet": "10m", "flag": {**RULE["flag"], **otherwise}}
+    rule = {**RULE, "settle": "5ms", "quiet": "10m", "sweep": "off", "flag": {**RULE["flag"], **otherwise}}
     originals = [{"_id": i, **had, "list": list(range(9)), "z": 1} for i, had in enumerate(HAD)]
     shop.books.insert_many(originals)
     taken = shop.books.insert_one({"_id": "taken", "outlier": True, "list": list(range(9))}).inserted_id

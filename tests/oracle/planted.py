@@ -10,18 +10,16 @@ Bug = collections.namedtuple("Bug", "name folder old new")
 BUGS = [
     # Moving
     Bug("the cut has no guard", "proxy",
-        '''	open_update(pass, &out, &open);
-	guard_generation(pass, &out);
-	writer_close(&out, open.q);
-	open.u = writer_open_array(&out, "u");
-''', '''	open_update(pass, &out, &open);
-	writer_close(&out, open.q);
-	open.u = writer_open_array(&out, "u");
+        '''	guard_generation(pass, out);
+	writer_close(out, open->q);
+	open->u = writer_open_array(out, "u");
+''', '''	writer_close(out, open->q);
+	open->u = writer_open_array(out, "u");
 '''),
     Bug("a cut forgets what was pushed meanwhile", "proxy",
         '	write_slice(pass, out, "1", pass->plan.head + pass->stored, true);\n', ""),
     Bug("a generation is born over another", "proxy",
-        "	command_exists(&out, state_path(path, pass->rule, NULL), false);\n", ""),
+        "	command_exists(out, state_path(path, pass->rule, NULL), false);\n	condition", "	condition"),
     Bug("a batch is filled without its guard", "proxy",
         'writer_int64(&out, "$size", pass->open.held);', 'writer_bool(&out, "$exists", true);'),
     Bug("an outlier keeps one element too few", "proxy",

@@ -334,6 +334,14 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("{'$lookup': {'from': 'other', 'pipeline': [], 'as': '_id'}}"), 'a'},
 		{STAGES("{'$lookup': {'from': 'other', 'pipeline': [], 'as': 'has_extras'}}"), 'a'},
 		{STAGES("{'$lookup': {'from': 'other', 'pipeline': []}}"), 'a'},
+		{STAGES("{'$lookup': {'from': 'other', 'localField': 'x', 'localField': 'f', "
+			"'foreignField': 'x', 'as': 'x'}}"),
+		 'a'},
+		{STAGES("{'$lookup': {'from': 'other', 'let': {'v': '$x'}, 'let': {'v': '$f'}, "
+			"'pipeline': [], 'as': 'x'}}"),
+		 'a'},
+		{STAGES("{'$lookup': {'from': 'other', 'pipeline': [], 'as': 'x', 'as': 'f'}}"),
+		 'a'},
 		{STAGES("{'$facet': {'a': []}}"), 'a'},
 		{STAGES("{'$out': 'copy'}"), 'a'},
 		{STAGES("{'$merge': 'copy'}"), 'a'},
