@@ -278,8 +278,8 @@ static enum stage_kind classify_lookup_option(const struct matching *matching,
 	if (!element_is(option, "as") && !element_is(option, "localField"))
 		return STAGE_KEEPS;
 	if (!element_string(option, &path) ||
-	    (element_is(option, "as") && !is_apart(matching, path)) ||
-	    name_rule(path, namespace) || name_is_state(path) || name_find_hidden(path, namespace))
+	    (element_is(option, "as") && !is_apart(matching, path)) || name_rule(path, namespace) ||
+	    name_is_state(path) || name_find_hidden(path, namespace))
 		return STAGE_OTHER;
 	return STAGE_KEEPS;
 }

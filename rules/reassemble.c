@@ -702,14 +702,18 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 	return true;
 }
 
-/* It depends on what is hidden: no document as it is stored tells. */
+/* It depends on what is hidden, as a schema may that does not name it: no document as it is stored
+ * tells. */
 static bool reads_hidden(struct bytes filter, const struct ruled_namespace *namespace)
 {
+	static const char schema[] = "$jsonSchema";
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
 
 		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j] && name_occurs(filter, hidden.fields[j]))
+			if (hidden.fields[j] &&
+			    (name_occurs(filter, hidden.fields[j]) ||
+			     memmem(filter.data, filter.length, schema, sizeof(schema))))
 				return true;
 	}
 	return false;
