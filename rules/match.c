@@ -309,12 +309,14 @@ static bool is_sparse_over_array(const void *context, struct bytes index)
 	       !names_array(index, context);
 }
 
-/* Keys tell themselves that they don't look into the array. */
+/* Keys tell themselves that they don't look into the array, and so does the name of _id's. */
 static bool may_mean_array(const struct element *hint, const struct ruled_namespace *namespace)
 {
+	struct bytes name;
+
 	if (hint->type == BSON_BYTE_DOCUMENT)
 		return reads_of_keys(hint->value, namespace).kind == READS_ARRAY;
-	return hint->type == BSON_BYTE_STRING;
+	return element_string(hint, &name) && !bytes_are(name, "_id_");
 }
 
 enum index_meant match_judge_index(struct match *match, const struct element *meant,

@@ -355,6 +355,8 @@ class Generator:
         more = {}
         if self._chance(0.3):
             update, label, more = self.edits.one(self._array())
+        elif self._chance(0.15):
+            update, label = self._replacement(), "replace"
         else:
             update, label = self._modification()
         statement = {"q": {"_id": identifier}, "u": update, **more}

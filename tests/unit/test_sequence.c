@@ -172,6 +172,7 @@ Test(sequence, keys_apart_from_the_array_and_known_indexes_are_not_looked_up)
 	static const char *const commands[] = {
 		"{'find': 'books', 'hint': {'x': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'hint': {'$natural': 1}, '$db': 'shop'}",
+		"{'find': 'books', 'hint': '_id_', '$db': 'shop'}",
 		"{'find': 'books', 'hint': 'known', '$db': 'shop'}",
 		"{'find': 'books', 'hint': {'f.a': {'$numberLong': '1'}}, '$db': 'shop'}",
 		"{'find': 'books', 'hint': {}, '$db': 'shop'}",
