@@ -123,7 +123,7 @@ READS = [
     (find({"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"buyers": 1}, sort={"$natural": -1}, hint={"$natural": -1}), "$natural"),
     (find({"buyers": 1}, min={"n": 1}, hint="n_1"), "min"), (find({"buyers": 1}, max={"n": 1}), "max"),
-    (find({"buyers": 1}, min={"n": 3}, hint={"_id": 1, "n": 1}), "min"), (find({"buyers": 1}, min={"n": 3}, max=5, hint={"n": 1}), "min"),
+    (find({"buyers": 1}, min={"n": 3}, hint={"_id": 1, "n": 1}), "min"),
     (find({"buyers": 1}, hint={"n": 1}, returnKey=True), "returnKey"),
     (find({"n": 1}, sort={"buyers": 1}, showRecordId=True), "showRecordId"),
     (find({"n": 1}, returnKey=True), "returnKey"), (find({"n": 1}, returnKey=True, hint="_id_"), "returnKey"),
@@ -196,7 +196,7 @@ BOUNDS = [
         {"min": {"n": 1}, "hint": {"n": 1}}, {"min": {"n": 2}, "hint": {"n": 1}}, {"max": {"n": 2}, "hint": {"n": 1.0}}, {"max": {"n": "a"}, "hint": {"n": 1}},
         {"min": {"n": 2, "_id": 1}, "max": {"n": 1, "_id": 9}, "hint": {"n": -1, "_id": 1}}, {"max": {"n": 1, "_id": 1}, "hint": {"n": -1, "_id": 1}},
         {"min": {"x.y": None}, "hint": {"x.y": 1}}, {"max": {"x.y": None}, "hint": {"x.y": 1}}, {"min": {}, "max": {"n": 1.5}, "hint": {"n": 1}},
-        {"min": {"n": 3}, "max": {"n": 2}, "hint": {"n": 1}}, {"min": {"none": 3}, "hint": {"none": 1}})
+        {"min": {"n": 3}, "max": {"n": 2}, "hint": {"n": 1}}, {"min": {"none": 3}, "hint": {"none": 1}}, {"min": {"n": 3}, "max": 5, "hint": {"n": 1}})
 ]
 # What the client's own find does, whose arrays are put together, or cut, behind it.
 NATIVE = [
