@@ -398,6 +398,11 @@ static bool decimal_truth(const uint8_t *value)
 	return digits_high != 0 || low != 0;
 }
 
+bool element_is_nothing(const struct element *element)
+{
+	return element->type == BSON_BYTE_NULL || element->type == BSON_BYTE_UNDEFINED;
+}
+
 bool element_truth(const struct element *element)
 {
 	double number = 0;

@@ -102,6 +102,8 @@ must_check bool element_document(const struct element *element,
 				 struct bytes *document); /* document or array */
 must_check bool element_integer(const struct element *element,
 				int64_t *value); /* int32, int64, whole double */
+/* null or undefined: what mongod's generated parsers take for an option that is not there. */
+bool element_is_nothing(const struct element *element);
 /* mongod's "safe bool": bool or number, decimals too; anything else is false. */
 bool element_truth(const struct element *element);
 

@@ -53,7 +53,6 @@ static void print_json(const struct check *check, const char *trouble)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
-	char *text;
 
 	writer_string(&out, "command", "check");
 	writer_bool(&out, "connected", !trouble);
@@ -63,9 +62,7 @@ static void print_json(const struct check *check, const char *trouble)
 	write_rules(&out, check->config->rules);
 	findings_bson(&out, &check->findings);
 	writer_close(&out, start);
-	text = json_text(buffer_view(&out));
-	puts(text);
-	bson_free(text);
+	json_print(buffer_view(&out));
 }
 
 static void print_text(const struct check *check, const char *trouble)

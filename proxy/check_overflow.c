@@ -3,6 +3,7 @@
 #include "proxy/check_inner.h"
 
 #include "proxy/json_text.h"
+#include "proxy/mover_target.h"
 #include "rules/fitness_judge.h"
 
 #include <bson/bson.h>
@@ -60,7 +61,7 @@ static void write_first(struct buffer *out, const char *name, const char *array)
 /* Beside the elements. */
 static void write_own(struct buffer *out, const struct rule *rule)
 {
-	static const uint8_t generation[16];
+	static const uint8_t generation[GENERATION_BYTES];
 	size_t state;
 	bson_t *id = BCON_NEW("$toObjectId", BCON_UTF8("000000000000000000000001"));
 

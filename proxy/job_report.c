@@ -210,7 +210,6 @@ static void print_json(const struct job_report *report, const struct job_report_
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
-	char *text;
 
 	writer_string(&out, "command", head->command);
 	json_write_text(&out, "rule", head->rule);
@@ -223,9 +222,7 @@ static void print_json(const struct job_report *report, const struct job_report_
 	write_entries(&out, "findings", report, false);
 	write_entries(&out, "notes", report, true);
 	writer_close(&out, start);
-	text = json_text(buffer_view(&out));
-	puts(text);
-	bson_free(text);
+	json_print(buffer_view(&out));
 }
 
 void job_report_print(const struct job_report *report, const struct job_report_head *head)

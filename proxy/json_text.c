@@ -55,17 +55,22 @@ void json_write_text(struct buffer *out, const char *name, const char *text)
 	writer_string(out, name, plain);
 }
 
+void json_print(struct bytes document)
+{
+	char *text = json_text(document);
+
+	puts(text);
+	bson_free(text);
+}
+
 void json_print_failure(const char *command, const char *ended, const char *error)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out);
-	char *text;
 
 	writer_string(&out, "command", command);
 	writer_string(&out, "ended", ended);
 	json_write_text(&out, "error", error);
 	writer_close(&out, start);
-	text = json_text(buffer_view(&out));
-	puts(text);
-	bson_free(text);
+	json_print(buffer_view(&out));
 }

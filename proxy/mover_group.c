@@ -21,9 +21,10 @@ struct group *group_new(struct link *link, struct mover_target *target, struct b
 	group->link = link;
 	group->target = target;
 	group->round = (struct round){.link = link, .target = target};
-	while (group->count < GROUP_MOST && group_next(&ids, &document)) {
+	while (group_next(&ids, &document)) {
 		struct group_member *member = &group->members[group->count];
 
+		require(group->count < GROUP_MOST);
 		member->in = document_find(document, "_id", &member->id);
 		group->count += member->in;
 	}

@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "proxy/log.h"
+#include "rules/names.h"
 
 #include <mongoc/mongoc.h>
 #include <pthread.h>
@@ -389,8 +390,7 @@ static bool take_batch(struct link *link, link_document each, void *context, int
 {
 	struct cursor cursor;
 	struct element batch, element;
-	struct bytes documents, document, name;
-	const char *dot;
+	struct bytes documents, document, name, database;
 
 	if (!document_find(link->reply.cursor, "firstBatch", &batch) &&
 	    !document_find(link->reply.cursor, "nextBatch", &batch))
@@ -407,11 +407,9 @@ static bool take_batch(struct link *link, link_document each, void *context, int
 		return true;
 	if (!document_find(link->reply.cursor, "ns", &element) || !element_string(&element, &name))
 		return false;
-	dot = memchr(name.data, '.', name.length);
-	if (!dot)
+	if (!name_split(name, &database, &name))
 		return false;
-	*collection =
-		must_strndup(dot + 1, (size_t)((const char *)name.data + name.length - dot) - 1);
+	*collection = must_strndup((const char *)name.data, name.length);
 	return true;
 }
 

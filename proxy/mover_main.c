@@ -336,10 +336,11 @@ static void write_added(struct pass_state *pass, struct buffer *out)
 	bson_destroy(added);
 }
 
-static void write_flag(struct pass_state *pass, struct buffer *out)
+/* The flag's value. */
+static void write_flag(struct pass_state *pass, struct buffer *out, const char *name)
 {
 	const struct rule_value *value = &pass->rule->flag.value;
-	size_t literal = writer_open_document(out, pass->rule->flag.field);
+	size_t literal = writer_open_document(out, name);
 
 	writer_renamed(out, "$literal",
 		       &(struct element){.type = value->type, .value = value->value});
@@ -359,17 +360,13 @@ static void write_total_kept(struct buffer *out, const char *value)
 /* What was there, unless it was what we write: then `otherwise` is what returns. */
 static void write_flag_before(struct pass_state *pass, struct buffer *out)
 {
-	const struct rule_value *value = &pass->rule->flag.value;
 	auto_free char *flag = bson_strdup_printf("$%s", pass->rule->flag.field);
 	size_t field = writer_open_document(out, own_field_key(OWN_FLAG));
 	size_t parts = writer_open_array(out, "$cond"), same = writer_open_document(out, "0");
-	size_t both = writer_open_array(out, "$eq"), literal;
+	size_t both = writer_open_array(out, "$eq");
 
 	writer_string(out, "0", flag);
-	literal = writer_open_document(out, "1");
-	writer_renamed(out, "$literal",
-		       &(struct element){.type = value->type, .value = value->value});
-	writer_close(out, literal);
+	write_flag(pass, out, "1");
 	writer_close(out, both);
 	writer_close(out, same);
 	writer_string(out, "1", "$$REMOVE");
@@ -464,7 +461,7 @@ static void write_fields(struct pass_state *pass, struct buffer *out)
 	reference = own_field_name(rule, OWN_REFERENCE);
 	if (rule->flag.field) {
 		write_added(pass, out);
-		write_flag(pass, out);
+		write_flag(pass, out, rule->flag.field);
 	}
 	if (rule->flag.field || total || documents || reference)
 		write_before(pass, out);

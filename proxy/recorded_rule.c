@@ -1,6 +1,7 @@
 /* What a record of `spillway.rules` says. */
 #include "proxy/recorded_rule.h"
 
+#include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/rule_write.h"
 #include "rules/text.h"
@@ -193,17 +194,6 @@ void recorded_rule_tell_difference(struct buffer *out, struct bytes record,
 	}
 }
 
-static bool split(struct bytes namespace, struct bytes *database, struct bytes *collection)
-{
-	const uint8_t *dot = memchr(namespace.data, '.', namespace.length);
-
-	if (!dot)
-		return false;
-	*database = (struct bytes){namespace.data, (size_t)(dot - namespace.data)};
-	*collection = (struct bytes){dot + 1, namespace.length - database->length - 1};
-	return true;
-}
-
 must_check bool recorded_rule_main(struct bytes record, struct recorded_name *name)
 {
 	struct recorded_name found;
@@ -213,7 +203,7 @@ must_check bool recorded_rule_main(struct bytes record, struct recorded_name *na
 	    !element_string(&element, &found.array) ||
 	    !document_find_path(record, "_id.namespace", &element) ||
 	    !element_string(&element, &found.namespace) ||
-	    !split(found.namespace, &found.database, &found.collection))
+	    !name_split(found.namespace, &found.database, &found.collection))
 		return false;
 	*name = found;
 	return true;
@@ -226,7 +216,7 @@ must_check bool recorded_rule_overflow(struct bytes record, struct recorded_name
 
 	if (!document_find_path(record, "layout.overflow", &element) ||
 	    !element_string(&element, &found.namespace) ||
-	    !split(found.namespace, &found.database, &found.collection))
+	    !name_split(found.namespace, &found.database, &found.collection))
 		return false;
 	*name = found;
 	return true;

@@ -518,12 +518,15 @@ static enum link_result clear_link(struct job *job, struct mover_target *target,
 {
 	struct astray astray = {.verifying = job->context};
 	auto_free char *name = overflow_name(target);
-	enum link_result result = verify_read_overflow(job, target, link, take_astray, &astray);
+	enum link_result result = LINK_DONE;
 	char detail[64];
 
-	if (result != LINK_DONE || astray.count == 0)
-		return result == LINK_DONE ? gc_clear(job->link, target, link, job->metrics)
-					   : result;
+	if (astray.verifying->corrupt.length > 0)
+		result = verify_read_overflow(job, target, link, take_astray, &astray);
+	if (result != LINK_DONE)
+		return result;
+	if (astray.count == 0)
+		return gc_clear(job->link, target, link, job->metrics);
 	snprintf(detail, sizeof(detail), "%lld batches", (long long)astray.count);
 	job_report_add(&job->report, &verify_kinds[VERIFY_ASTRAY], name, link, detail);
 	return LINK_DONE;

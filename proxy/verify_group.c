@@ -104,11 +104,9 @@ static void judge(struct group_member *member, struct checked *checked)
 	}
 	verify_document_end(&checked->after, checked->main);
 	member->in = is_as_cut(&member->pass, checked);
-	if (!member->in || (!verify_document_has(&checked->before, REPORT_CORRUPT) &&
-			    !verify_document_has(&checked->after, REPORT_CORRUPT)))
-		return;
-	member->in = false;
-	member->damaged = verify_document_has(&checked->before, REPORT_CORRUPT);
+	member->damaged = member->in && verify_document_has(&checked->before, REPORT_CORRUPT);
+	if (member->damaged || verify_document_has(&checked->after, REPORT_CORRUPT))
+		member->in = false;
 }
 
 static void end_checks(struct checking *checking, bool compared)

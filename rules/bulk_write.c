@@ -2,6 +2,7 @@
 #include "rules/bulk_write.h"
 
 #include "protocol/writer.h"
+#include "rules/names.h"
 #include "rules/statements.h"
 #include "rules/write_command.h"
 
@@ -233,14 +234,13 @@ static bool read_ops(const struct reading *reading)
 
 static bool split_name(struct bytes name, struct bulk_namespace *namespace)
 {
-	const uint8_t *dot = name.length ? memchr(name.data, '.', name.length) : NULL;
+	struct bytes database, collection;
 
-	if (!dot || dot == name.data || dot + 1 == name.data + name.length ||
-	    memchr(name.data, 0, name.length))
+	if (!name_split(name, &database, &collection) || database.length == 0 ||
+	    collection.length == 0 || memchr(name.data, 0, name.length))
 		return false;
-	namespace->database = (struct bytes){name.data, (size_t)(dot - name.data)};
-	namespace->collection =
-		(struct bytes){dot + 1, name.length - namespace->database.length - 1};
+	namespace->database = database;
+	namespace->collection = collection;
 	return true;
 }
 

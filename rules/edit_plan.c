@@ -35,7 +35,7 @@ static struct element field_of(const struct command *command, enum command_field
 {
 	struct element element = command->fields[field];
 
-	if (statement_is_nothing(&element))
+	if (element_is_nothing(&element))
 		element = (struct element){0};
 	return element;
 }

@@ -215,12 +215,6 @@ static bool is_clear(struct bytes document)
 	return true;
 }
 
-static bool reads_ours(struct bytes path, const struct ruled_namespace *namespace)
-{
-	return name_rule(path, namespace) || name_is_state(path) ||
-	       name_find_hidden(path, namespace);
-}
-
 /* The fields of a join, and whether mongod can do it on documents as they are stored. */
 static void take_fields(struct frame *join, struct bytes document)
 {
@@ -231,7 +225,7 @@ static void take_fields(struct frame *join, struct bytes document)
 	    !document_find(document, "foreignField", &foreign) ||
 	    !element_string(&foreign, &join->field))
 		return;
-	if (join->namespace && reads_ours(join->field, join->namespace)) {
+	if (join->namespace && name_is_other(join->field, join->namespace)) {
 		join->local = path;
 		join->foreign = join->field;
 	}

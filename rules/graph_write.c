@@ -73,8 +73,7 @@ static bool reads_ours(const struct graph *graph, enum graph_field field)
 	struct bytes path;
 
 	return element_string(&graph->fields[field], &path) &&
-	       (name_rule(path, graph->namespace) || name_is_state(path) ||
-		name_find_hidden(path, graph->namespace));
+	       name_is_other(path, graph->namespace);
 }
 
 /* A field of the top level: what is deeper might be replaced in an array. */

@@ -218,50 +218,32 @@ bool match_refuse_name(const struct matching *matching, struct bytes database,
 	return true;
 }
 
-must_check bool match_split_name(struct bytes full_name, struct bytes *database,
-				 struct bytes *collection)
-{
-	const uint8_t *dot =
-		full_name.length ? memchr(full_name.data, '.', full_name.length) : NULL;
-
-	if (!dot)
-		return false;
-	*database = (struct bytes){full_name.data, (size_t)(dot - full_name.data)};
-	*collection = (struct bytes){dot + 1, full_name.length - database->length - 1};
-	return true;
-}
-
 bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
 			    const char *what)
 {
 	struct bytes database, collection;
 
-	return match_split_name(full_name, &database, &collection) &&
+	return name_split(full_name, &database, &collection) &&
 	       match_refuse_name(matching, database, collection, what);
 }
 
 /* ---- reads ---- */
 
-static bool judge_filter(const struct matching *matching, enum command_field field, bool *array)
+static bool judge_part(const struct matching *matching, enum command_field field, const char *role,
+		       reads_reader *read, bool *array)
 {
-	const struct element *element = &matching->command->fields[field];
+	const struct element *part = &matching->command->fields[field];
 	struct reads reads;
 
-	if (element->type != BSON_BYTE_DOCUMENT)
+	if (part->type != BSON_BYTE_DOCUMENT)
 		return false; /* mongod says what is wrong with it */
-	reads = reads_of_filter(element->value, matching->match->namespace);
-	return match_judge_reads(matching->match, &reads, "filter", array);
+	reads = read(part->value, matching->match->namespace);
+	return match_judge_reads(matching->match, &reads, role, array);
 }
 
-static bool judge_sort(const struct matching *matching, bool *array)
+static bool judge_filter(const struct matching *matching, enum command_field field, bool *array)
 {
-	const struct element *sort = &matching->command->fields[FIELD_SORT];
-	struct reads reads;
-
-	if (sort->type != BSON_BYTE_DOCUMENT)
-		return false;
-	reads = reads_of_sort(sort->value, matching->match->namespace);
-	return match_judge_reads(matching->match, &reads, "sort", array);
+	return judge_part(matching, field, "filter", reads_of_filter, array);
 }
 
 bool match_refuse_let(const struct matching *matching)
@@ -380,15 +362,8 @@ bool match_refuse_projection(const struct matching *matching, enum command_field
 
 bool match_judge_hint(const struct matching *matching, bool *array)
 {
-	const struct element *hint = &matching->command->fields[FIELD_HINT];
-	struct reads reads;
-
-	if (match_refuse_hint(matching->match, hint))
-		return true;
-	if (hint->type != BSON_BYTE_DOCUMENT)
-		return false;
-	reads = reads_of_keys(hint->value, matching->match->namespace);
-	return match_judge_reads(matching->match, &reads, "hint", array);
+	return match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) ||
+	       judge_part(matching, FIELD_HINT, "hint", reads_of_keys, array);
 }
 
 static bool refuse_keys(const struct matching *matching, enum command_field field, const char *role)
@@ -462,7 +437,8 @@ static void match_find(const struct matching *matching)
 	bool array = false, cut = false;
 
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
-	    judge_projection(matching, &cut) || judge_sort(matching, &array) ||
+	    judge_projection(matching, &cut) ||
+	    judge_part(matching, FIELD_SORT, "sort", reads_of_sort, &array) ||
 	    match_judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
 	    refuse_keys(matching, FIELD_MAX, "max") || refuse_returned_keys(matching))
 		return;
@@ -519,8 +495,7 @@ static void refuse_beyond_version(struct match *match)
 /* mongod says so. */
 static bool query_is_wrong(const struct element *query)
 {
-	return query->type != 0 && query->type != BSON_BYTE_DOCUMENT &&
-	       query->type != BSON_BYTE_NULL && query->type != BSON_BYTE_UNDEFINED;
+	return query->type != 0 && query->type != BSON_BYTE_DOCUMENT && !element_is_nothing(query);
 }
 
 static void match_distinct(const struct matching *matching)

@@ -3,21 +3,18 @@
 #include "rules/bulk_write.h"
 #include "rules/edit.h"
 #include "rules/match_inner.h"
+#include "rules/names.h"
 #include "rules/write_command.h"
 
 /* Sets the match's namespace to the first of nsInfo under a rule. */
 static void note_namespace(const struct matching *matching, struct bytes name)
 {
 	struct match *match = matching->match;
-	const uint8_t *dot = name.length ? memchr(name.data, '.', name.length) : NULL;
 	const struct ruled_namespace *found;
 	struct bytes database, collection;
 
-	if (!dot)
-		return;
-	database = (struct bytes){name.data, (size_t)(dot - name.data)};
-	collection = (struct bytes){dot + 1, name.length - database.length - 1};
-	if (match_refuse_overflow(matching, database, collection))
+	if (!name_split(name, &database, &collection) ||
+	    match_refuse_overflow(matching, database, collection))
 		return;
 	found = match_find_namespace(matching, database, collection);
 	if (!match->namespace)

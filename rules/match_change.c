@@ -5,6 +5,7 @@
 #include "protocol/writer.h"
 #include "rules/fitness_judge.h"
 #include "rules/known_indexes.h"
+#include "rules/names.h"
 
 #include <stdio.h>
 
@@ -249,7 +250,7 @@ static const struct ruled_namespace *rename_end(const struct matching *matching,
 	struct bytes database, collection;
 
 	if (matching->match->verdict == VERDICT_REFUSE ||
-	    !match_split_name(full_name, &database, &collection) ||
+	    !name_split(full_name, &database, &collection) ||
 	    match_refuse_overflow(matching, database, collection))
 		return NULL;
 	return match_find_namespace(matching, database, collection);

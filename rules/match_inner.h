@@ -54,9 +54,6 @@ bool match_refuse_overflow(const struct matching *matching, struct bytes databas
 /* Refuses to read a view that gives arrays short; true when it did. */
 bool match_refuse_short_view(const struct matching *matching, struct bytes database,
 			     struct bytes collection);
-/* The two parts of "db.coll"; false where it has none. */
-must_check bool match_split_name(struct bytes full_name, struct bytes *database,
-				 struct bytes *collection);
 /* "db.coll" names a ruled or an overflow collection: refused; true when it did. */
 bool match_refuse_full_name(const struct matching *matching, struct bytes full_name,
 			    const char *what);

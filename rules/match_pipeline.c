@@ -196,20 +196,26 @@ static bool is_source(const struct element *stage)
 	return false;
 }
 
+/* A path to the arrays, or of a field that belongs to a rule. */
+static bool is_ours(const struct matching *matching, struct bytes path)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+
+	return name_is_other(path, namespace) || name_find_reserved(path, namespace);
+}
+
 /* Of $geoNear: a filter, names of fields to read or to write, and expressions. */
 static enum stage_kind classify_near_option(const struct matching *matching,
 					    const struct element *option)
 {
 	static const char *const names[] = {"distanceField", "includeLocs", "key"};
-	const struct ruled_namespace *namespace = matching->match->namespace;
 	struct bytes name;
 
 	if (element_is(option, "query"))
 		return classify_match(matching, option);
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
 		if (element_is(option, names[i]) && element_string(option, &name) &&
-		    (name_rule(name, namespace) || name_is_state(name) ||
-		     name_find_reserved(name, namespace)))
+		    is_ours(matching, name))
 			return STAGE_OTHER;
 	return classify_expression(matching, option, STAGE_KEEPS);
 }
@@ -231,10 +237,7 @@ static enum stage_kind classify_near(const struct matching *matching, const stru
  */
 static bool is_apart(const struct matching *matching, struct bytes path)
 {
-	const struct ruled_namespace *namespace = matching->match->namespace;
-
-	return !name_rule(path, namespace) && !name_is_state(path) &&
-	       !name_find_reserved(path, namespace) && path_relate(path, "_id") == PATH_APART;
+	return !is_ours(matching, path) && path_relate(path, "_id") == PATH_APART;
 }
 
 static enum stage_kind classify_set(const struct matching *matching, const struct element *stage)
@@ -270,18 +273,18 @@ static enum stage_kind classify_unset(const struct matching *matching, const str
 static enum stage_kind classify_lookup_option(const struct matching *matching,
 					      const struct element *option)
 {
-	const struct ruled_namespace *namespace = matching->match->namespace;
 	struct bytes path;
 
 	if (element_is(option, "let"))
 		return classify_expression(matching, option, STAGE_KEEPS);
-	if (!element_is(option, "as") && !element_is(option, "localField"))
+	if (element_is(option, "as"))
+		return element_string(option, &path) && is_apart(matching, path) ? STAGE_KEEPS
+										 : STAGE_OTHER;
+	if (!element_is(option, "localField"))
 		return STAGE_KEEPS;
-	if (!element_string(option, &path) ||
-	    (element_is(option, "as") && !is_apart(matching, path)) || name_rule(path, namespace) ||
-	    name_is_state(path) || name_find_hidden(path, namespace))
-		return STAGE_OTHER;
-	return STAGE_KEEPS;
+	return element_string(option, &path) && !name_is_other(path, matching->match->namespace)
+		       ? STAGE_KEEPS
+		       : STAGE_OTHER;
 }
 
 /* `joins`: some stage reads a ruled namespace, and is written anew. */

@@ -59,8 +59,7 @@ static bool judge_reads(struct match *match, const struct reads *reads, const ch
 }
 
 static bool judge_part(struct match *match, const struct element *part, const char *role,
-		       struct reads (*read)(struct bytes part,
-					    const struct ruled_namespace *namespace))
+		       reads_reader *read)
 {
 	struct reads reads;
 

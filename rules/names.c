@@ -106,6 +106,17 @@ bool name_occurs(struct bytes document, const char *path)
 	return step != CURSOR_END;
 }
 
+must_check bool name_split(struct bytes full, struct bytes *database, struct bytes *collection)
+{
+	const uint8_t *dot = full.length ? memchr(full.data, '.', full.length) : NULL;
+
+	if (!dot)
+		return false;
+	*database = (struct bytes){full.data, (size_t)(dot - full.data)};
+	*collection = (struct bytes){dot + 1, full.length - database->length - 1};
+	return true;
+}
+
 struct name_hidden name_hidden(const struct rule *rule)
 {
 	struct name_hidden hidden = {0};
@@ -134,6 +145,12 @@ const char *name_find_hidden(struct bytes path, const struct ruled_namespace *na
 		}
 	}
 	return NULL;
+}
+
+bool name_is_other(struct bytes path, const struct ruled_namespace *namespace)
+{
+	return name_rule(path, namespace) || name_is_state(path) ||
+	       name_find_hidden(path, namespace);
 }
 
 static const char *find_kept(struct bytes path, const struct rule *rule)

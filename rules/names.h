@@ -25,6 +25,9 @@ bool name_is_state(struct bytes path);
  * document may have one. */
 bool name_is_spare(struct bytes name);
 
+/* Of a namespace "database.collection"; false where there is no dot. */
+must_check bool name_split(struct bytes full, struct bytes *database, struct bytes *collection);
+
 /* Writes the path of the rule's own state, "_spill.<key>", with its NUL. */
 void name_state_path(struct buffer *path, const struct rule *rule);
 
@@ -37,6 +40,9 @@ struct name_hidden {
 struct name_hidden name_hidden(const struct rule *rule);
 /* The hidden field that the path names, a prefix of it or a path in it, else NULL. */
 const char *name_find_hidden(struct bytes path, const struct ruled_namespace *namespace);
+/* The path is related to an array or to what is hidden: mongod sees something else there than
+ * clients do. */
+bool name_is_other(struct bytes path, const struct ruled_namespace *namespace);
 /* As name_find_hidden, of the names that clients must not write: the hidden ones, and counters and
  * references that Spillway keeps, whether they are shown or not. */
 const char *name_find_reserved(struct bytes path, const struct ruled_namespace *namespace);

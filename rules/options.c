@@ -11,11 +11,6 @@ static bool find_option(const struct command *command, const char *name, struct 
 	return document_find(command->body, name, element);
 }
 
-static bool is_none(const struct element *element)
-{
-	return element->type == BSON_BYTE_NULL || element->type == BSON_BYTE_UNDEFINED;
-}
-
 static bool double_of(const struct element *element, double *number)
 {
 	if (element->type != BSON_BYTE_DOUBLE)
@@ -54,7 +49,7 @@ bool options_has_number(const struct command *command, const char *name)
 {
 	struct element element;
 
-	return find_option(command, name, &element) && !is_none(&element);
+	return find_option(command, name, &element) && !element_is_nothing(&element);
 }
 
 bool options_single_batch(const struct command *command)
@@ -69,7 +64,7 @@ static enum options_verdict judge_number(const struct command *command, const ch
 	struct element element;
 	int64_t value;
 
-	if (!find_option(command, name, &element) || is_none(&element))
+	if (!find_option(command, name, &element) || element_is_nothing(&element))
 		return OPTIONS_SOUND;
 	if (number_of(&element, &value))
 		return value < 0 ? OPTIONS_WRONG : OPTIONS_SOUND;
@@ -102,7 +97,7 @@ static bool document_wrong(const struct command *command)
 		    element.type != BSON_BYTE_DOCUMENT)
 			return true;
 	return find_option(command, "let", &element) && element.type != BSON_BYTE_DOCUMENT &&
-	       !is_none(&element);
+	       !element_is_nothing(&element);
 }
 
 enum options_verdict options_of_find(const struct command *command)

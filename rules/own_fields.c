@@ -67,12 +67,14 @@ bool own_fields_stand_already(const struct element *state)
 	       document_find(state->value, "a", &added);
 }
 
-static bool found_before(const struct element *state, enum own_field field, struct element *value)
+/* What stood there before the array was moved; without data where the state doesn't say. */
+static struct bytes found_before(const struct element *state)
 {
 	struct element before;
 
-	return document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT &&
-	       document_find(before.value, own_field_key(field), value);
+	return document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT
+		       ? before.value
+		       : (struct bytes){0};
 }
 
 static enum own_field_end flag_end(const struct rule *rule, const struct element *state,
@@ -82,7 +84,7 @@ static enum own_field_end flag_end(const struct rule *rule, const struct element
 
 	if (holds_nothing(state) && !own_fields_stand_already(state))
 		return OWN_FIELD_STAYS;
-	if (found_before(state, OWN_FLAG, value))
+	if (document_find(found_before(state), own_field_key(OWN_FLAG), value))
 		return OWN_FIELD_RETURNS;
 	if (otherwise->type == 0 || flag_was_added(state, rule->flag.field))
 		return OWN_FIELD_GOES;
@@ -103,13 +105,13 @@ static void count_no_documents(struct element *value)
 enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 				 const struct element *state, struct element *value)
 {
-	struct element before;
+	struct bytes before = found_before(state);
 
 	if (field == OWN_FLAG)
 		return flag_end(rule, state, value);
-	if (!document_find(state->value, "b", &before) || before.type != BSON_BYTE_DOCUMENT)
+	if (!before.data)
 		return OWN_FIELD_STAYS;
-	if (!document_find(before.value, own_field_key(field), value))
+	if (!document_find(before, own_field_key(field), value))
 		return OWN_FIELD_GOES;
 	if (field == OWN_DOCUMENTS)
 		count_no_documents(value);
@@ -132,11 +134,10 @@ void own_field_write(struct buffer *out, const struct rule *rule, enum own_field
 
 bool own_total_is_kept(const struct rule *rule, const struct element *state)
 {
-	struct element before, kept;
+	struct element kept;
 
 	return own_field_name(rule, OWN_TOTAL) && state->type == BSON_BYTE_DOCUMENT &&
-	       document_find(state->value, "b", &before) && before.type == BSON_BYTE_DOCUMENT &&
-	       document_find(before.value, OWN_TOTAL_KEPT, &kept);
+	       document_find(found_before(state), OWN_TOTAL_KEPT, &kept);
 }
 
 bool own_field_may_be(enum own_field field, uint8_t type)

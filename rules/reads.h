@@ -15,7 +15,7 @@
 enum reads_kind {
 	READS_NOTHING,  /* of f and of our names */
 	READS_ARRAY,    /* names f, or a hidden field, or may look at the whole document ($where,
-			   $$ROOT, $text, anything    not understood) */
+			   $$ROOT, $text, anything not understood) */
 	READS_RESERVED, /* names `_spill`: refused wherever it stands */
 	READS_BROKEN,   /* not BSON, or deeper than any that mongod takes: refused */
 };
@@ -25,6 +25,9 @@ struct reads {
 	const struct rule *rule; /* READS_ARRAY: the first rule concerned; else NULL */
 	char what[64]; /* what decided it, our own words or a $-operator's name; for messages */
 };
+
+/* Any of those below that take a document. */
+typedef struct reads reads_reader(struct bytes part, const struct ruled_namespace *namespace);
 
 /* A filter document (query, q, $match). */
 struct reads reads_of_filter(struct bytes filter, const struct ruled_namespace *namespace);
@@ -39,6 +42,7 @@ bool reads_whole_document(const struct element *expression,
 			  const struct ruled_namespace *namespace);
 /* The same of a filter that is judged by documents as they are stored: an index's. */
 struct reads reads_of_stored(struct bytes filter, const struct ruled_namespace *namespace);
+/* The keys of a sort. */
 struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *namespace);
 /* A hint or index key pattern; min and max bounds: of what is stored. {$natural: 1} reads nothing.
  * (A hint that names its index can't be judged here.) */

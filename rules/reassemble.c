@@ -180,10 +180,9 @@ static void add_unset_ours(struct call *call, const struct rule *rule)
 	}
 }
 
-/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: {$not: {$in:
- * ["$$e.k",
- * [<ours>]]}}}}}: the same by what the Stable API has. No name stands twice in such an element, nor
- * is one that these operators refuse: it would be in `_spill.v`. */
+/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: {$not:
+ * {$in: ["$$e.k", [<ours>]]}}}}}: the same by what the Stable API has. No name stands twice in such
+ * an element, nor is one that these operators refuse: it would be in `_spill.v`. */
 static void add_other_fields(struct call *call, const struct rule *rule)
 {
 	struct buffer *out = call->out;
@@ -702,18 +701,18 @@ bool reassemble_possible(const struct ruled_namespace *namespace)
 	return true;
 }
 
-/* It depends on what is hidden, as a schema may that does not name it: no document as it is stored
- * tells. */
+/* It depends on what is hidden, as any schema may that does not name it: no document as it is
+ * stored tells. */
 static bool reads_hidden(struct bytes filter, const struct ruled_namespace *namespace)
 {
 	static const char schema[] = "$jsonSchema";
+	bool any = memmem(filter.data, filter.length, schema, sizeof(schema));
+
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
 
 		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j] &&
-			    (name_occurs(filter, hidden.fields[j]) ||
-			     memmem(filter.data, filter.length, schema, sizeof(schema))))
+			if (hidden.fields[j] && (any || name_occurs(filter, hidden.fields[j])))
 				return true;
 	}
 	return false;

@@ -80,13 +80,13 @@ struct rule {
 	size_t index; /* its place in the set; metrics count by it */
 };
 
-/* One rule at work on one concrete namespace. */
 /* As if clients saw all of its fields. */
 static inline void rule_show_all(struct rule *rule)
 {
 	rule->expose.flag = rule->expose.counters = rule->expose.reference = true;
 }
 
+/* One rule at work on one concrete namespace. */
 struct target {
 	const struct rule *rule;
 	char *overflow_database;

@@ -193,6 +193,15 @@ must_check bool sequence_next_move(struct sequence *sequence, const struct seque
 	return true;
 }
 
+enum sequence_outcome sequence_tend(struct sequence *sequence,
+				    const struct ruled_namespace *namespace, size_t target)
+{
+	sequence->move.rule = namespace->targets[target].rule;
+	sequence->move.database = bytes_of(namespace->database);
+	sequence->move.collection = bytes_of(namespace->collection);
+	return SEQUENCE_TEND;
+}
+
 size_t sequence_begin_reply(struct sequence *sequence, const struct message *reply)
 {
 	struct buffer *out = &sequence->buffer;
@@ -258,11 +267,8 @@ static enum sequence_outcome ask_resume(struct sequence *sequence,
 				     "here, could not be looked up: try again",
 				     NULL);
 	sequence->step = ASK_TENDED;
-	sequence->move.rule = namespace->targets[0].rule;
-	sequence->move.database = bytes_of(namespace->database);
-	sequence->move.collection = bytes_of(namespace->collection);
 	sequence->match.tending = MOVER_TEND_INDEXES;
-	return SEQUENCE_TEND;
+	return sequence_tend(sequence, namespace, 0);
 }
 
 struct sequence *sequence_new_ask(struct packet *request, const struct match *match)

@@ -81,7 +81,6 @@ static bool sort_is_idle(const struct edit *edit)
 	       cursor_next(&cursor, &field) == CURSOR_END;
 }
 
-/* The client's command with the edit's filter. */
 /* Of what is none mongod says so. */
 static bool is_switch(const struct element *option)
 {
@@ -93,10 +92,11 @@ static bool is_switch(const struct element *option)
 	case BSON_BYTE_DECIMAL:
 		return true;
 	default:
-		return statement_is_nothing(option);
+		return element_is_nothing(option);
 	}
 }
 
+/* The client's command with the edit's filter. */
 static bool edit_field_of_edit(void *context, struct buffer *out, const struct element *field)
 {
 	struct sequence *sequence = context;

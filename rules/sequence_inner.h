@@ -45,6 +45,10 @@ enum sequence_outcome sequence_begin_move(struct sequence *sequence);
  * else `move_helped` says whether any moved. */
 must_check bool sequence_next_move(struct sequence *sequence, const struct sequence_input *input);
 
+/* Has the overflow of one of a namespace's targets tended (match.tending). */
+enum sequence_outcome sequence_tend(struct sequence *sequence,
+				    const struct ruled_namespace *namespace, size_t target);
+
 /* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
 int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
 

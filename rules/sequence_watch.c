@@ -9,6 +9,7 @@
  *   BACK          the rename the other way round     then an error; the overflow is left alone */
 #include "protocol/writer.h"
 #include "rules/match_inner.h"
+#include "rules/names.h"
 #include "rules/sequence_inner.h"
 
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static enum sequence_outcome ask(struct sequence *sequence, const struct sequenc
 	struct buffer *out = &sequence->buffer;
 	auto_free char *name = NULL;
 
-	require(match_split_name(full_name, &database, &collection));
+	require(name_split(full_name, &database, &collection));
 	name = must_strndup((const char *)database.data, database.length);
 	writer_text(out, "find", collection);
 	document = writer_open_document(out, "filter");
@@ -135,10 +136,7 @@ static enum sequence_outcome tend_next(struct sequence *sequence)
 	if (!tends(sequence, &namespace, &target))
 		return sequence_pass(sequence, &watch_of(sequence)->reply);
 	sequence->move_target++;
-	sequence->move.rule = namespace->targets[target].rule;
-	sequence->move.database = bytes_of(namespace->database);
-	sequence->move.collection = bytes_of(namespace->collection);
-	return SEQUENCE_TEND;
+	return sequence_tend(sequence, namespace, target);
 }
 
 static struct bytes new_name(const struct sequence *sequence)

@@ -88,14 +88,9 @@ static struct element *statement_field(struct statement *statement, struct bytes
 	return NULL;
 }
 
-bool statement_is_nothing(const struct element *option)
-{
-	return option->type == BSON_BYTE_NULL || option->type == BSON_BYTE_UNDEFINED;
-}
-
 static void drop_nothing(struct element *option)
 {
-	if (statement_is_nothing(option))
+	if (element_is_nothing(option))
 		*option = (struct element){0};
 }
 
@@ -104,11 +99,9 @@ must_check bool statement_limit(const struct element *limit, bool *many)
 {
 	int64_t number = 0;
 
-	if (limit->type == BSON_BYTE_DECIMAL ||
-	    (limit->type == BSON_BYTE_DOUBLE && !element_integer(limit, &number)))
+	if (!element_integer(limit, &number) &&
+	    (limit->type == BSON_BYTE_DECIMAL || limit->type == BSON_BYTE_DOUBLE))
 		return false;
-	if (!element_integer(limit, &number))
-		number = 0;
 	*many = number == 0;
 	return number == 0 || number == 1;
 }

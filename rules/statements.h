@@ -45,8 +45,6 @@ must_check bool statement_parse(struct bytes document, struct statement *stateme
 /* Whether a delete with this limit is one of many. False where it is another number than 0 or 1,
  * which mongod refuses, or a decimal. */
 must_check bool statement_limit(const struct element *limit, bool *many);
-/* mongod's generated parsers skip such an option. */
-bool statement_is_nothing(const struct element *option);
 
 /* The `_id` that the filter pins by equality: {_id: value} or {_id: {$eq: value}} at its top level
  * or inside a top-level $and. Not pinned: documents with operators, regular expressions, and under

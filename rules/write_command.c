@@ -173,7 +173,7 @@ static bool field_sound(const struct element *field, bool deletes)
 	if (bytes_are(name, "q"))
 		return type == BSON_BYTE_DOCUMENT;
 	if (bytes_are(name, "collation"))
-		return type == BSON_BYTE_DOCUMENT || statement_is_nothing(field);
+		return type == BSON_BYTE_DOCUMENT || element_is_nothing(field);
 	if (bytes_are(name, "hint"))
 		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_STRING;
 	if (deletes)
@@ -181,10 +181,10 @@ static bool field_sound(const struct element *field, bool deletes)
 	if (bytes_are(name, "u"))
 		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
 	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
-		return type == BSON_BYTE_BOOL || statement_is_nothing(field);
+		return type == BSON_BYTE_BOOL || element_is_nothing(field);
 	if (bytes_are(name, "arrayFilters"))
 		return type == BSON_BYTE_ARRAY;
-	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || statement_is_nothing(field));
+	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || element_is_nothing(field));
 }
 
 bool write_statement_sound(struct bytes document, bool deletes)
