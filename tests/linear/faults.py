@@ -11,7 +11,8 @@ COMMANDS = ["find", "aggregate", "getMore", "insert", "update", "delete", "findA
 
 
 class Faults:
-    """Each strike waits until what it broke is whole again; `struck` counts them by kind."""
+    """Each strike waits until what it broke is whole again; `struck` counts them by kind, and as `no successor` the pauses
+    in which nobody took over."""
 
     def __init__(self, cluster, spillways, driver, random):
         self.cluster = cluster
@@ -52,7 +53,7 @@ class Faults:
                 client.admin.command("replSetStepDown", 3, secondaryCatchUpPeriodSecs=0 if forced else 2, force=forced)
         except PyMongoError:
             return  # nobody was ready to follow, or the connection went
-        self._successor(before)
+        wait_for(self._healthy, "all members", 90, 0.05)
 
     def _kill_member(self):
         """Mostly the primary: what it alone has is rolled back when it returns."""
@@ -65,15 +66,22 @@ class Faults:
         wait_for(self._healthy, "all members", 90, 0.05)
 
     def _pause_primary(self):
-        """It goes on believing that it is the primary, while another is."""
+        """It goes on believing that it is the primary, while another is; for a while, where the others wait for it."""
         before = self._primary()
         before.process.send_signal(signal.SIGSTOP)
         try:
-            self._successor(before)
-            self.driver.advance(20)
+            self._outlast(before)
         finally:
             before.process.send_signal(signal.SIGCONT)
         wait_for(self._healthy, "all members", 90, 0.05)
+
+    def _outlast(self, before):
+        try:
+            self._successor(before, 20)
+        except TimeoutError:
+            self.struck["no successor"] += 1
+            return
+        self.driver.advance(20)
 
     def _primary(self):
         return wait_for(self._find_primary, "a primary", 60, 0.05)
@@ -84,8 +92,8 @@ class Faults:
                 return member
         return None
 
-    def _successor(self, before):
-        return wait_for(lambda: self._find_primary(but=before), "another primary", 60, 0.05)
+    def _successor(self, before, seconds=60):
+        return wait_for(lambda: self._find_primary(but=before), "another primary", seconds, 0.05)
 
     def _healthy(self):
         states = [hello(member) for member in self.cluster.members]
