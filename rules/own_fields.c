@@ -29,8 +29,10 @@ const char *own_field_key(enum own_field field)
 
 bool own_fields_need_state(const struct rule *rule)
 {
-	return rule->flag.otherwise.type != 0 || own_field_name(rule, OWN_TOTAL) ||
-	       own_field_name(rule, OWN_DOCUMENTS) || own_field_name(rule, OWN_REFERENCE);
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		if (own_field_name(rule, field))
+			return true;
+	return false;
 }
 
 /* S.a names it. */

@@ -24,7 +24,7 @@ const char *own_field_name(const struct rule *rule, enum own_field field);
 /* Its name in the state's `b`. */
 const char *own_field_key(enum own_field field);
 #define OWN_TOTAL_KEPT "c" /* in `b`, too */
-/* True where what becomes of the rule's fields is told by the state alone. */
+/* The rule has such fields: what becomes of them the state alone tells. */
 bool own_fields_need_state(const struct rule *rule);
 
 enum own_field_end {

@@ -41,11 +41,11 @@ struct update update_classify(const struct element *u, const struct ruled_namesp
 
 /* An operator update of kind UPDATE_WHOLE -> appended to `out` as field `name`: the client's
  * operators plus what resets the state of each ruled array that it sets or unsets as a whole
- * ($unset of `_spill.<key>`; the flag back to `otherwise`: $unset where absent), merged into the
- * client's own $set / $unset documents, and left out where the client itself names that path (an
- * exposed flag). All else byte for byte. `states`: the document's `_spill`, by which the rule's
- * fields are put back where Spillway changed them, and taken away where it added them; NULL: not
- * known, which is for updates without update_needs_state, and for those that meet no state. */
+ * ($unset of `_spill.<key>`), and of the rule's fields, merged into the client's own $set / $unset
+ * documents, and left out where the client itself names that path (an exposed flag). All else byte
+ * for byte. `states`: the document's `_spill`, by which the rule's fields are put back where
+ * Spillway changed them, and taken away where it added them; NULL: not known, which is for updates
+ * without update_needs_state. */
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
 			const struct ruled_namespace *namespace, const struct element *states);
 
@@ -55,9 +55,8 @@ int64_t update_whole_length(const struct element *u, const struct rule *rule);
 /* True when it writes some ruled array as one that is not empty. */
 bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);
 
-/* True when it sets or unsets a ruled array as a whole beside which there may be fields of the
- * application's own that Spillway writes (a flag with an `otherwise`, counters, a reference): they
- * stay what they are where nothing was spilled. */
+/* True when it sets or unsets a ruled array as a whole beside which Spillway writes fields (a flag,
+ * counters, a reference): where nothing was spilled they are the application's and stay. */
 bool update_needs_state(const struct element *u, const struct ruled_namespace *namespace);
 
 /* True when the document holds a ruled array beyond its threshold or max_bytes. */

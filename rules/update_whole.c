@@ -128,20 +128,13 @@ struct resets {
 	struct buffer unset;
 };
 
-/* The other value is the application's own: it is put back where the application had the field. A
- * flag that no ordinary document has goes in any case. */
 static void add_field_reset(struct resets *resets, const struct rule *rule, enum own_field field,
-			    const struct element *states)
+			    const struct element *state)
 {
 	const char *name = own_field_name(rule, field);
-	const struct rule_value *otherwise = &rule->flag.otherwise;
-	struct element state, value = {.type = otherwise->type, .value = otherwise->value};
-	enum own_field_end end = OWN_FIELD_STAYS;
+	struct element value;
+	enum own_field_end end = own_field_end(rule, field, state, &value);
 
-	if (field == OWN_FLAG && (otherwise->type == 0 || !states))
-		end = otherwise->type == 0 ? OWN_FIELD_GOES : OWN_FIELD_RETURNS;
-	else if (states && document_find(states->value, rule->key, &state))
-		end = own_field_end(rule, field, &state, &value);
 	if (end == OWN_FIELD_RETURNS)
 		writer_renamed(&resets->set, name, &value);
 	else if (end == OWN_FIELD_GOES)
@@ -156,14 +149,19 @@ static void add_state_reset(struct resets *resets, const struct rule *rule)
 	writer_int32(&resets->unset, (const char *)path.data, 1);
 }
 
+/* Where nothing was moved they are the application's own. */
 static void collect_field_resets(struct resets *resets, const struct element *u,
 				 const struct rule *rule, const struct element *states)
 {
+	struct element state;
+
+	if (!states || !document_find(states->value, rule->key, &state))
+		return;
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 
 		if (name && !client_names(u, name))
-			add_field_reset(resets, rule, field, states);
+			add_field_reset(resets, rule, field, &state);
 	}
 }
 

@@ -260,16 +260,23 @@ static void check_rewriting_of(const struct ruled_namespace *namespace, const ch
 	bson_destroy(expected);
 }
 
-static void check_rewriting(const struct ruled_namespace *namespace, const char *from,
-			    const char *to)
-{
-	check_rewriting_of(namespace, from, to, NULL);
-}
-
 Test(update, a_whole_write_takes_the_state_along)
 {
+	bson_t *document = quoted("{'u': {'tags': {'n': 1}, 'a/b': {'n': 1}}}");
+	struct element states = field_u(document);
+
 	for (size_t i = 0; i < ARRAY_LENGTH(rewritings); i++)
-		check_rewriting(rewritings[i].namespace, rewritings[i].from, rewritings[i].to);
+		check_rewriting_of(rewritings[i].namespace, rewritings[i].from, rewritings[i].to,
+				   &states);
+	bson_destroy(document);
+}
+
+Test(update, where_nothing_was_moved_the_flag_is_the_applications)
+{
+	check_rewriting_of(&ruled_by_both, "{'u': {'$set': {'tags': [], 'a': 1}}}",
+			   "{'w': {'$set': {'tags': [], 'a': 1}, '$unset': {'_spill.tags': 1, "
+			   "'_spill.a/b': 1}}}",
+			   NULL);
 }
 
 /* `long` is the flag of a.b, and false otherwise. */
@@ -302,13 +309,13 @@ Test(update, counters_and_reference_come_back_as_they_were)
 		const char *states, *to;
 	} cases[] = {
 		{"{'u': {'tags': {'n': 5, 'b': {'t': 7, 'd': 0.0, 'r': 'x'}}}}",
-		 "'big': 1}, '$set': {'total': 7, 'documents': 0.0, 'ref': 'x'}}}"},
+		 ", 'big': 1}, '$set': {'total': 7, 'documents': 0.0, 'ref': 'x'}}}"},
 		{"{'u': {'tags': {'n': 5, 'b': {'t': null, 'd': 3}}}}",
-		 "'big': 1, 'ref': 1}, '$set': {'total': null, 'documents': 0}}}"},
+		 ", 'big': 1, 'ref': 1}, '$set': {'total': null, 'documents': 0}}}"},
 		{"{'u': {'tags': {'n': 5, 'b': {}}}}",
-		 "'big': 1, 'total': 1, 'documents': 1, 'ref': 1}}}"},
-		{"{'u': {'tags': {'n': 0}}}", "'big': 1}}}"},
-		{"{'u': {'other': {'n': 5, 'b': {}}}}", "'big': 1}}}"},
+		 ", 'big': 1, 'total': 1, 'documents': 1, 'ref': 1}}}"},
+		{"{'u': {'tags': {'n': 0}}}", "}}}"},
+		{"{'u': {'other': {'n': 5, 'b': {}}}}", "}}}"},
 	};
 	struct rule rule = ruled_tags;
 	struct target target = {.rule = &rule};
@@ -323,7 +330,7 @@ Test(update, counters_and_reference_come_back_as_they_were)
 		bson_t *document = quoted(cases[i].states);
 		struct element states = field_u(document);
 
-		snprintf(to, sizeof(to), "{'w': {'$unset': {'tags': 1, '_spill.tags': 1, %s",
+		snprintf(to, sizeof(to), "{'w': {'$unset': {'tags': 1, '_spill.tags': 1%s",
 			 cases[i].to);
 		check_rewriting_of(&namespace, "{'u': {'$unset': {'tags': 1}}}", to, &states);
 		bson_destroy(document);
