@@ -148,13 +148,27 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 	writer_close(out, array);
 }
 
+/* mongod cuts fractions off. */
+static bool is_zero(const struct element *w)
+{
+	int64_t number;
+	double fraction;
+
+	if (element_integer(w, &number))
+		return number == 0;
+	if (w->type != BSON_BYTE_DOUBLE)
+		return false;
+	memcpy(&fraction, w->value.data, sizeof(fraction));
+	return fraction > -1 && fraction < 1;
+}
+
 bool write_is_unacknowledged(const struct element *concern)
 {
 	struct element w;
-	int64_t number;
 
 	return concern->type == BSON_BYTE_DOCUMENT && document_find(concern->value, "w", &w) &&
-	       element_integer(&w, &number) && number == 0;
+	       is_zero(&w) && !document_truth(concern->value, "j") &&
+	       !document_truth(concern->value, "fsync");
 }
 
 /* The answer is needed here. */

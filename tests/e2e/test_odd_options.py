@@ -45,3 +45,13 @@ def test_an_option_means_what_it_means_to_mongod(arms, command, option):
 @pytest.mark.parametrize("limit", VALUES)
 def test_a_limit_that_is_no_number_deletes_all(arms, limit):
     arms.run(BOOKS, [{"delete": "books", "deletes": [{"q": {"list": 5}, "limit": limit}]}])
+
+
+CONCERNS = [{"w": w, **more} for w in (0, 0.5, -0.5, 0.0) for more in ({}, {"j": True}, {"j": 1}, {"j": False}, {"fsync": True}, {"wtimeout": 5})]
+
+
+@pytest.mark.parametrize("concern", CONCERNS)
+def test_a_write_is_unacknowledged_where_mongod_says_nothing(arms, concern):
+    statement = {"q": {"list": 2}, "u": {"$set": {"list.1": 9}}}
+    arms.run(BOOKS, [{"update": "books", "updates": [statement], "writeConcern": concern},
+                     {"delete": "books", "deletes": [{"q": {"list.5": "a"}, "limit": 1}], "writeConcern": concern}])
