@@ -27,7 +27,8 @@
 const char *aggregate_unserved_filter(const struct element *filter)
 {
 	return filter->type == BSON_BYTE_DOCUMENT && !filter_fits_pipeline(filter->value)
-		       ? "$where, $text and $near can't be asked of arrays that are put together"
+		       ? "$where, $text, $near and a field without a name can't be asked of arrays "
+			 "that are put together"
 		       : NULL;
 }
 

@@ -132,6 +132,13 @@ bool filter_has_expression(struct bytes filter)
 	return false;
 }
 
+/* A condition on a field without a name, or what looks like one in a list. */
+static bool names_nothing(const struct walk *walk, const struct element *element)
+{
+	return element->name.length == 0 && !walk_in_array(walk) &&
+	       (walk->depth == 1 || walk->levels[walk->depth - 2].array);
+}
+
 bool filter_fits_pipeline(struct bytes filter)
 {
 	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
@@ -144,7 +151,7 @@ bool filter_fits_pipeline(struct bytes filter)
 		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 			if (element_is(&element, others[i]))
 				return false;
-		if (!walk_within(&walk, &element))
+		if (names_nothing(&walk, &element) || !walk_within(&walk, &element))
 			return false;
 		step = walk_next(&walk, &element);
 	}

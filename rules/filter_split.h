@@ -32,7 +32,8 @@ enum filter_rest filter_rest_before_expression(struct bytes filter);
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted);
-/* False where mongod refuses it in a $match behind other stages ($where, $text, $near). */
+/* False where mongod refuses it in a $match behind other stages ($where, $text, $near), or never
+ * finds there what it asks for (a field of the top level whose name is empty). */
 bool filter_fits_pipeline(struct bytes filter);
 /* $expr stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);

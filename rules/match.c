@@ -86,8 +86,9 @@ bool match_judge_reads(struct match *match, const struct reads *reads, const cha
 
 void match_reassemble(struct match *match, const char *what, const char *why)
 {
-	if (!why && (reads_plan(&match->command.fields[FIELD_PROJECTION]) ||
-		     reads_plan(&match->command.fields[FIELD_PIPELINE])))
+	if (!why && reads_meta(&match->command.fields[FIELD_PROJECTION], true))
+		why = "a find's {$meta: ...} is not known of arrays that are put together";
+	if (!why && reads_meta(&match->command.fields[FIELD_PIPELINE], false))
 		why = "a {$meta: \"recordId\"} or \"indexKey\" is not known of arrays that are put "
 		      "together";
 	if (!why && !reassemble_possible(match->namespace))
@@ -409,7 +410,7 @@ static bool takes_windows(const struct matching *matching)
 	const struct element *projection = &matching->command->fields[FIELD_PROJECTION];
 	auto_free struct window *windows = must_calloc(namespace->target_count, sizeof(*windows));
 
-	return projection->type == BSON_BYTE_DOCUMENT &&
+	return projection->type == BSON_BYTE_DOCUMENT && !reads_meta(projection, true) &&
 	       windows_of(projection->value, namespace, windows) &&
 	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
 }

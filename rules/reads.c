@@ -119,19 +119,25 @@ struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *name
 	return read_keys(keys, namespace, reads_note_name);
 }
 
-bool reads_plan(const struct element *field)
+static bool is_of_plan(const struct element *meta)
+{
+	struct bytes word;
+
+	return element_string(meta, &word) &&
+	       (bytes_are(word, "recordId") || bytes_are(word, "indexKey"));
+}
+
+bool reads_meta(const struct element *field, bool any)
 {
 	struct walk walk;
 	struct element element;
-	struct bytes word;
 	enum cursor_step step;
 
 	if (field->type != BSON_BYTE_DOCUMENT && field->type != BSON_BYTE_ARRAY)
 		return false;
 	step = walk_first(&walk, field->type, field->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		if (element_is(&element, "$meta") && element_string(&element, &word) &&
-		    (bytes_are(word, "recordId") || bytes_are(word, "indexKey")))
+		if (element_is(&element, "$meta") && (any || is_of_plan(&element)))
 			return true;
 		if (!walk_within(&walk, &element))
 			return false;

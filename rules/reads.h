@@ -72,7 +72,8 @@ void reads_join(struct reads *reads, const struct reads *other);
 /* The same questions of updates and projections. */
 #include "rules/projection.h"
 #include "rules/update.h"
-/* {$meta: "recordId"} or "indexKey" stands in it, at any depth: what only a plan knows. */
-bool reads_plan(const struct element *field);
+/* {$meta: "recordId"} or "indexKey" stands in it, at any depth, which only a plan knows; or `any`
+ * $meta. */
+bool reads_meta(const struct element *field, bool any);
 /* Keys of a sort: `_id` alone. */
 bool reads_by_id(const struct element *keys);

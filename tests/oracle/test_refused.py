@@ -131,6 +131,9 @@ READS = [
     (find(min={"_id": 0}, hint="_id_", projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
     (find(showRecordId=True, projection={"buyers": {"$slice": 1}}, batchSize=1), "showRecordId"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
+    (find({"buyers": 1, "": 1}), "without a name"), (find({"$and": [{"buyers": 1}, {"$or": [{"": 1}]}]}), "without a name"),
+    (find({"buyers": 1}, sort={"n": 1}, projection={"key": {"$meta": "sortKey"}}), "$meta"),
+    (find(sort={"n": 1}, projection={"buyers": {"$slice": 1}, "key": {"$meta": "sortKey"}}), "$meta"),
 ]
 SERVED = [
     find(sort={"buyers": 1}), find(sort={"n": 1, "buyers.name": -1}), find(projection={"buyers.name": 1}),

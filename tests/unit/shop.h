@@ -8,9 +8,9 @@
 
 #include "rules/config.h"
 
-/* shop.books and shop.marked have one rule (the latter a flag with an `otherwise`), shop.pairs two
- * (one overflow in another database), shop.shown two that show their flags, tenant_*.posts a
- * pattern. */
+/* shop.books, shop.bare and shop.marked have one rule (bare no fields beside the array, marked a
+ * flag with an `otherwise`), shop.pairs two (one overflow in another database), shop.shown two that
+ * show their flags, tenant_*.posts a pattern. */
 #define SHOP_RULES \
 	"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n" \
 	"rules:\n" \
@@ -31,6 +31,11 @@
 	"    threshold: 2\n" \
 	"    overflow: { collection: side.rest, link: of, array: rest, batch: { field: number } " \
 	"}\n" \
+	"  - name: bare\n" \
+	"    namespace: shop.bare\n" \
+	"    array: f\n" \
+	"    threshold: 2\n" \
+	"    overflow: { collection: bare_more, link: book, array: more }\n" \
 	"  - name: marked\n" \
 	"    namespace: shop.marked\n" \
 	"    array: f\n" \

@@ -207,6 +207,16 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		 'X'},
 		{"{'find': '@', 'projection': {'f': {'$slice': 2}, 'x': {'$meta': 'recordId'}}}",
 		 'X'},
+		{"{'find': '@', 'projection': {'f': {'$slice': 2}, 'x': {'$meta': 'sortKey'}}}",
+		 'X'},
+		{"{'find': '@', 'filter': {'f': 1}, 'projection': {'x': {'$meta': 'randVal'}}}",
+		 'X'},
+		{"{'find': '@', 'filter': {'x': 1}, 'projection': {'x': {'$meta': 'sortKey'}}}",
+		 'r'},
+		{"{'find': '@', 'filter': {'f': 1, '': 1}}", 'X'},
+		{"{'find': '@', 'filter': {'f': 1, '$or': [{'x': 1}, {'': 1}]}}", 'X'},
+		{"{'find': '@', 'filter': {'f': 1, 'x': {'': 1}, 'y.': 1}}", 'a'},
+		{"{'find': '@', 'filter': {'x': 1, '': 1}}", 'r'},
 		{"{'distinct': '@', 'key': 'x', 'query': {'f': 1}}", 'a'},
 		{"{'distinct': '@', 'key': 'f'}", 'a'},
 		{"{'distinct': '@', 'key': 'f.a'}", 'a'},
@@ -230,8 +240,8 @@ Test(match, writes_pass_append_reset_or_are_refused)
 		{"{'insert': '@'}", '-'},
 		{"{'insert': '@', 'documents': [1]}", '-'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'x': 1}}}]}", '-'},
-		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'f': []}}}]}", 'w'},
-		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$unset': {'f': 1}}}]}", 'w'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'f': []}}}]}", 'e'},
+		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$unset': {'f': 1}}}]}", 'e'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'x': 1}}]}", 'w'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'_spill': 1}}]}", 'X'},
 		{"{'update': '@', 'updates': [{'q': {}, 'u': {'$pull': {'f': 1}}}]}", 'e'},
@@ -267,10 +277,20 @@ Test(match, writes_pass_append_reset_or_are_refused)
 		{"{'findAndModify': '@', 'fields': {'f': {'$slice': 1}}, 'remove': true}", 'e'},
 		{"{'findAndModify': '@', 'fields': {'f': 1}, 'update': {'$push': {'f': 1}}}", 'm'},
 		{"{'findAndModify': '@', 'update': {'$pull': {'f': 1}}}", 'e'},
-		{"{'findAndModify': '@', 'update': {'$set': {'f': 1}}}", 'm'},
+		{"{'findAndModify': '@', 'update': {'$set': {'f': 1}}}", 'e'},
 	};
 
 	EXPECT_BOOKS(cases);
+}
+
+Test(match, whole_arrays_are_written_at_once_where_the_rule_has_no_other_fields)
+{
+	shop = shop_open();
+	expect_on("{'update': '@', 'updates': [{'q': {}, 'u': {'$unset': {'f': 1}}}]}", "bare",
+		  'w');
+	expect_on("{'update': '@', 'updates': [{'q': {}, 'u': {'$set': {'f': []}}}]}", "bare", 'w');
+	expect_on("{'findAndModify': '@', 'update': {'$set': {'f': [1]}}}", "bare", 'm');
+	close_shop();
 }
 
 Test(match, pipelines_pass_are_merged_put_together_or_refused)
@@ -679,7 +699,7 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 	static const struct refusal refusals[] = {
 		{"{'find': 'books', 'filter': {'f': 1, '$where': '1'}}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "a find that reads the ruled array",
-		 "$where, $text and $near can't be asked"},
+		 "$where, $text, $near and a field without a name can't be asked"},
 		{"{'find': 'books', 'filter': {'_spill.f.n': 1}}", ERROR_COMMAND_NOT_SUPPORTED,
 		 "books", "_spill", "that name is Spillway's own"},
 		{"{'aggregate': 'books', 'pipeline': [{'$search': {}}]}",

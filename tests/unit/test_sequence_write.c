@@ -5,10 +5,11 @@
 #define PUSH(id) "{'q': {'_id': " #id "}, 'u': {'$push': {'f': " #id "}}}"
 #define RESET(id, array) "{'q': {'_id': " #id "}, 'u': {'$set': {'f': " array "}}}"
 #define RESET_SENT(id, array) \
-	"{'q': {'_id': " #id "}, 'u': {'$set': {'f': " array "}, '$unset': {'_spill.f': 1, " \
-	"'has_extras': 1}}}"
+	"{'q': {'_id': " #id "}, 'u': {'$set': {'f': " array "}, '$unset': {'_spill.f': 1}}}"
 #define UPDATE(statements, fields) \
 	"{'update': 'books', 'updates': [" statements "]" fields ", '$db': 'shop'}"
+#define UPDATE_BARE(statements, fields) \
+	"{'update': 'bare', 'updates': [" statements "]" fields ", '$db': 'shop'}"
 #define TOO_LARGE(index) "{'index': " #index ", 'code': 17419, 'errmsg': 'too large'}"
 #define TOO_LARGE_TO_GROW(index) "{'index': " #index ", 'code': 10334, 'errmsg': 'too large'}"
 #define BAD(index) "{'index': " #index ", 'code': 2, 'errmsg': 'bad'}"
@@ -69,21 +70,21 @@ Test(sequence_write, a_push_goes_as_it_came_and_so_does_its_reply)
 
 Test(sequence_write, whole_arrays_take_their_state_with_them_in_the_body)
 {
-	play_command(
-		&play,
-		UPDATE(PUSH(1) ", " RESET(2, "[]") ", {'q': {}, 'u': {'$unset': {'f': 1}}, "
-						   "'multi': true, 'collation': {'locale': 'de'}}",
-		       ", 'ordered': false, 'comment': 'c', " LSID ", " NUMBER
-		       ", 'stmtIds': [4, 5, 6], 'maxTimeMS': 9"),
-		VERDICT_WRITE);
+	play_command(&play,
+		     UPDATE_BARE(PUSH(1) ", " RESET(
+					 2, "[]") ", {'q': {}, 'u': {'$unset': {'f': 1}}, "
+						  "'multi': true, 'collation': {'locale': 'de'}}",
+				 ", 'ordered': false, 'comment': 'c', " LSID ", " NUMBER
+				 ", 'stmtIds': [4, 5, 6], 'maxTimeMS': 9"),
+		     VERDICT_WRITE);
 	play_expect_sent(
 		&play, 0,
-		UPDATE(PUSH(1) ", " RESET_SENT(2, "[]") ", {'q': {}, 'u': {'$unset': {'f': "
-							"1, '_spill.f': 1, 'has_extras': 1}}, "
-							"'multi': true, 'collation': "
-							"{'locale': 'de'}}",
-		       ", 'ordered': false, 'comment': 'c', " LSID ", " NUMBER
-		       ", 'stmtIds': [4, 5, 6], 'maxTimeMS': 9"));
+		UPDATE_BARE(PUSH(1) ", " RESET_SENT(2, "[]") ", {'q': {}, 'u': {'$unset': {'f': "
+							     "1, '_spill.f': 1}}, "
+							     "'multi': true, 'collation': "
+							     "{'locale': 'de'}}",
+			    ", 'ordered': false, 'comment': 'c', " LSID ", " NUMBER
+			    ", 'stmtIds': [4, 5, 6], 'maxTimeMS': 9"));
 	cr_assert_eq(play.sent_id, PLAY_ID);
 	play_reply(&play, RESULT(2, "", 2));
 	play_expect_passed(&play);
@@ -92,7 +93,7 @@ Test(sequence_write, whole_arrays_take_their_state_with_them_in_the_body)
 
 Test(sequence_write, whole_arrays_take_their_state_with_them_in_a_sequence)
 {
-	struct made made = {.body = "{'update': 'books', 'ordered': true, '$db': 'shop'}",
+	struct made made = {.body = "{'update': 'bare', 'ordered': true, '$db': 'shop'}",
 			    .sequence = "updates",
 			    .documents = "[" PUSH(1) ", " RESET(2, "5") "]",
 			    .checksum = true};
@@ -123,11 +124,11 @@ Test(sequence_write, unacknowledged_writes_end_when_they_are_sent)
 	cr_assert(play.notes[0].unsettled);
 	play_close(&play);
 
-	made.body = UPDATE(RESET(1, "[]"), "");
+	made.body = UPDATE_BARE(RESET(1, "[]"), "");
 	play_request(&play, made, VERDICT_WRITE);
 	cr_assert_eq(play.outcome, SEQUENCE_SEND_LAST);
 	cr_assert_eq(play_message(&play).flags, MESSAGE_MORE_TO_COME);
-	made_expect(play_message(&play).body, UPDATE(RESET_SENT(1, "[]"), ""));
+	made_expect(play_message(&play).body, UPDATE_BARE(RESET_SENT(1, "[]"), ""));
 	cr_assert_eq(play_notes(&play), 1);
 	play_close(&play);
 }
@@ -349,7 +350,7 @@ Test(sequence_write, out_of_order_only_the_refused_ones_go_out_again)
 
 Test(sequence_write, the_rest_of_a_document_sequence_is_one_too)
 {
-	struct made made = {.body = "{'update': 'books', " LSID ", " NUMBER
+	struct made made = {.body = "{'update': 'bare', " LSID ", " NUMBER
 				    ", 'stmtId': 10, '$db': 'shop'}",
 			    .sequence = "updates",
 			    .documents = "[" PUSH(0) ", " PUSH(1) ", " RESET(2, "[]") "]",
@@ -361,10 +362,10 @@ Test(sequence_write, the_rest_of_a_document_sequence_is_one_too)
 			      "[" PUSH(0) ", " PUSH(1) ", " RESET_SENT(2, "[]") "]");
 	made_expect(play_message(&play).body, made.body);
 	play_reply(&play, RESULT(1, ERRORS(TOO_LARGE(1)), 1));
-	expect_move("books", "{'_id': 1}");
+	expect_move("bare", "{'_id': 1}");
 	play_moved(&play, true);
 	play_expect_sent(&play, 0,
-			 "{'update': 'books', " LSID ", " NUMBER
+			 "{'update': 'bare', " LSID ", " NUMBER
 			 ", '$db': 'shop', 'stmtIds': [11, 12]}");
 	play_expect_documents(&play, "updates", "[" PUSH(1) ", " RESET_SENT(2, "[]") "]");
 	play_reply(&play, RESULT(2, "", 2));

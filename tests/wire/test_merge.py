@@ -481,9 +481,9 @@ def test_unacknowledged_pushes_pass_and_the_next_request_follows(session):
 @pytest.mark.parametrize("sequence", [True, False])
 def test_a_whole_write_resets_the_state_and_keeps_the_clients_form(session, sequence):
     client, server = session
-    statement = {"q": {"_id": 1}, "u": {"$set": {"buyers": []}}, "multi": False}
+    statement = {"q": {"_id": 1}, "u": {"$set": {"comments": []}}, "multi": False}
     other = {"q": {"_id": 2}, "u": {"$set": {"title": "b"}}}
-    command = {"update": "books", "ordered": False, "$db": "shop", "lsid": LSID, "comment": "c"}
+    command = {"update": "posts", "ordered": False, "$db": "tenant_1", "lsid": LSID, "comment": "c"}
     body = command if sequence else {**command, "updates": [statement, other]}
     client.send(message(body, [("updates", [statement, other])] if sequence else (), 7, flags=CHECKSUM_PRESENT))
     request = server.frame()
@@ -491,7 +491,7 @@ def test_a_whole_write_resets_the_state_and_keeps_the_clients_form(session, sequ
     sent = request.plain()
     assert ("updates" in sent) != sequence
     assert {name: sent[name] for name in command} == raw(command)
-    assert b"_spill.buyers" in request.raw and b"$unset" in request.raw and exact.document(other) in request.raw
+    assert b"_spill.comments" in request.raw and b"$unset" in request.raw and exact.document(other) in request.raw
     server.answer(request, {"n": 2, "nModified": 2, "ok": 1.0})
     check(client.frame(), {"n": 2, "nModified": 2, "ok": 1.0})
 
