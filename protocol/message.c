@@ -185,7 +185,8 @@ static enum prefix_state body_prefix(struct bytes body, struct message_prefix *p
 	if (!nul)
 		return PREFIX_KNOWN;
 	prefix->name = (struct bytes){name, (size_t)(nul - name)};
-	if (body.data[4] != BSON_BYTE_STRING)
+	prefix->type = body.data[4];
+	if (prefix->type != BSON_BYTE_STRING)
 		return PREFIX_KNOWN;
 	there = body.length - (size_t)(nul + 1 - body.data);
 	return collection_prefix((struct bytes){nul + 1, there}, &prefix->collection);

@@ -57,6 +57,7 @@ struct message_prefix {
 	uint32_t flags;
 	struct bytes name; /* of the body's first element: the command; empty where it is too long
 			      to be one */
+	uint8_t type;      /* of its value */
 	struct bytes collection; /* its value where that is a string and not too long, else empty */
 };
 

@@ -695,6 +695,18 @@ static void match_on_collection(const struct matching *matching)
 		match_unsupported(matching);
 }
 
+/* mongod takes a UUID for a collection's name in reads. */
+static void match_by_uuid(const struct matching *matching)
+{
+	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+
+	if (rule && (rule->writes || rule->access == OVERFLOW_QUERY) &&
+	    rule_set_in_database(matching->rules, matching->database))
+		match_refuse(matching->match, rule_set_at(matching->rules, 0),
+			     "a collection that is named by its UUID",
+			     "whether it is a ruled one can't be told; give its name");
+}
+
 static void match_get_more(const struct matching *matching)
 {
 	const struct element *collection = &matching->command->fields[FIELD_COLLECTION];
@@ -820,6 +832,8 @@ static void match_command(const struct matching *matching)
 		return;
 	else if (command->collection.length > 0 && !names_no_collection(name))
 		match_on_collection(matching);
+	else if (command->first.type == BSON_BYTE_BINARY)
+		match_by_uuid(matching);
 }
 
 static enum match_transaction transaction_of(const struct command *command)

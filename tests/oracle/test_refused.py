@@ -1,7 +1,7 @@
 """What Spillway can't do exactly yet is refused by name, and nothing is changed by it."""
 
 import pytest
-from bson import Int64
+from bson import Binary, Int64
 
 from support import exact
 from support.cluster import Cluster
@@ -36,6 +36,7 @@ def modify(query=None, **options):
     return {"findAndModify": "books", "query": query or {"_id": 1}, **options}
 
 
+UNKNOWN = Binary(bytes(16), 4)
 ELEMENT = {"name": "x"}
 REPEATED_NAME = exact.DOCUMENT, exact.pairs_of([("a", 1), ("a", 2)])
 # What needs the array whole, and what is named where that is refused.
@@ -667,6 +668,13 @@ def test_no_rule_no_refusal(shop, command):
     answer = shop.run(on_a_plain_collection(command))
     assert answer.get("code") != NOT_SUPPORTED
     shop.run({"delete": "plain", "deletes": [{"q": {}, "limit": 0}]})
+
+
+@pytest.mark.parametrize("command", [{"find": UNKNOWN}, {"count": UNKNOWN}, {"distinct": UNKNOWN, "key": "buyers"},
+                                     {"explain": {"find": UNKNOWN}}], ids=case_name)
+def test_a_collection_that_is_named_by_its_uuid(shop, command):
+    answer = shop.run(command)
+    assert answer["code"] == NOT_SUPPORTED and "UUID" in answer["errmsg"]
 
 
 def test_the_overflow_collection_can_be_read(shop):

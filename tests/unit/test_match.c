@@ -694,6 +694,8 @@ struct refusal {
 	const char *says; /* a part of the message */
 };
 
+#define UUID "{'$binary': {'base64': 'AAAAAAAAAAAAAAAAAAAAAA==', 'subType': '04'}}"
+
 Test(match, a_refusal_names_rule_namespace_and_operator)
 {
 	static const struct refusal refusals[] = {
@@ -714,6 +716,10 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		{"{'collMod': 'books', 'validator': {'f': {'$size': 3}}}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "collMod",
 		 "collMod: its validator looks at 'f', of which it would see a part only"},
+		{"{'count': " UUID "}", ERROR_COMMAND_NOT_SUPPORTED, "books",
+		 "a collection that is named by its UUID", "give its name"},
+		{"{'explain': {'find': " UUID "}}", ERROR_COMMAND_NOT_SUPPORTED, "books",
+		 "a collection that is named by its UUID", "give its name"},
 		{"{'find': 'books', 'returnKey': true}", ERROR_COMMAND_NOT_SUPPORTED, "books",
 		 "a find with returnKey", "needs a hint that spells out an index"},
 		{"{'find': 'books', 'filter': {}, 'filter': {}}", ERROR_FAILED_TO_PARSE, "books",
@@ -1012,6 +1018,7 @@ Test(match, the_first_bytes_decide_as_all_of_them_would)
 		{"{'getMore': {'$numberLong': '1'}, 'collection': 1, '$db': 'shop'}", MATCH_WHOLE,
 		 0},
 		{"{'aggregate': 'others', 'pipeline': [], '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'find': " UUID ", '$db': 'shop'}", MATCH_WHOLE, 0},
 		{"{'applyOps': [], '$db': 'admin'}", MATCH_WHOLE, 0},
 		{"{'bulkWrite': 1, 'ops': [], '$db': 'admin'}", MATCH_WHOLE, 0},
 		{"{'create': 'v', 'viewOn': 'books', '$db': 'shop'}", MATCH_WHOLE, 0},
