@@ -50,7 +50,8 @@ static bool may_concern(const struct rule_set *rules, struct bytes bytes,
 {
 	if (rule_set_count(rules) == 0)
 		return false;
-	if (prefix->name.length == 0 || prefix->type == BSON_BYTE_BINARY)
+	if (prefix->name.length == 0 || prefix->type == BSON_BYTE_BINARY ||
+	    prefix->type == BSON_BYTE_SYMBOL)
 		return true;
 	if (prefix->collection.length > 0 && rule_set_may_concern(rules, prefix->collection))
 		return true;
