@@ -102,7 +102,8 @@ static void request_check_fitness(void *context, struct match *match)
 	struct mover *mover = context;
 	char reason[400];
 
-	if (!match->namespace || !match->touches_array || match->verdict == VERDICT_REFUSE)
+	if (!match->namespace || !(match->touches_array || match->searches) ||
+	    match->verdict == VERDICT_REFUSE)
 		return;
 	if (mover_unfit(mover, bytes_of(match->namespace->database),
 			bytes_of(match->namespace->collection), reason, sizeof(reason))) {

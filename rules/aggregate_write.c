@@ -24,9 +24,18 @@
 
 /* ---- what can't be written so ---- */
 
-const char *aggregate_unserved_filter(const struct element *filter)
+/* One that doesn't read arrays is the first stage, and no other. */
+static bool filter_served(struct bytes filter, const struct ruled_namespace *namespace)
 {
-	return filter->type == BSON_BYTE_DOCUMENT && !filter_fits_pipeline(filter->value)
+	return reads_of_filter(filter, namespace).kind == READS_NOTHING
+		       ? filter_fits_first(filter)
+		       : filter_fits_pipeline(filter);
+}
+
+const char *aggregate_unserved_filter(const struct element *filter,
+				      const struct ruled_namespace *namespace)
+{
+	return filter->type == BSON_BYTE_DOCUMENT && !filter_served(filter->value, namespace)
 		       ? "$where, $text, $near and a field without a name can't be asked of arrays "
 			 "that are put together"
 		       : NULL;
@@ -75,7 +84,7 @@ const char *aggregate_unserved_find(const struct command *command,
 		return "such a projection can't be had where arrays are put together: f.$ needs "
 		       "conditions on the array that single elements satisfy, and "
 		       "$elemMatch none beside it that sees the whole document";
-	return aggregate_unserved_filter(filter);
+	return aggregate_unserved_filter(filter, namespace);
 }
 
 const char *aggregate_unserved_key(struct bytes key)

@@ -9,7 +9,8 @@
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace);
 /* The same of a filter. */
-const char *aggregate_unserved_filter(const struct element *filter);
+const char *aggregate_unserved_filter(const struct element *filter,
+				      const struct ruled_namespace *namespace);
 /* The same of a distinct's key. */
 const char *aggregate_unserved_key(struct bytes key);
 

@@ -139,9 +139,9 @@ static bool names_nothing(const struct walk *walk, const struct element *element
 	       (walk->depth == 1 || walk->levels[walk->depth - 2].array);
 }
 
-bool filter_fits_pipeline(struct bytes filter)
+static bool fits(struct bytes filter, bool first)
 {
-	static const char *const others[] = {"$where", "$text", "$near", "$nearSphere"};
+	static const char *const others[] = {"$where", "$near", "$nearSphere"};
 	struct walk walk;
 	struct element element;
 	enum cursor_step step;
@@ -151,11 +151,23 @@ bool filter_fits_pipeline(struct bytes filter)
 		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 			if (element_is(&element, others[i]))
 				return false;
-		if (names_nothing(&walk, &element) || !walk_within(&walk, &element))
+		if (!first && (element_is(&element, "$text") || names_nothing(&walk, &element)))
+			return false;
+		if (!walk_within(&walk, &element))
 			return false;
 		step = walk_next(&walk, &element);
 	}
 	return step == CURSOR_END;
+}
+
+bool filter_fits_pipeline(struct bytes filter)
+{
+	return fits(filter, false);
+}
+
+bool filter_fits_first(struct bytes filter)
+{
+	return fits(filter, true);
 }
 
 enum cursor_step filter_next_conjunct(struct walk *walk, struct element *conjunct)

@@ -35,6 +35,8 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 /* False where mongod refuses it in a $match behind other stages ($where, $text, $near), or never
  * finds there what it asks for (a field of the top level whose name is empty). */
 bool filter_fits_pipeline(struct bytes filter);
+/* The same of a $match that is the first stage. */
+bool filter_fits_first(struct bytes filter);
 /* $expr stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);
 

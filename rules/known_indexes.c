@@ -112,10 +112,27 @@ bool index_keys_same(struct bytes one, struct bytes other)
 	return same && cursor_next(&second, &right) == CURSOR_END;
 }
 
+static bool is_text(struct bytes index)
+{
+	struct element keys, key;
+	struct cursor cursor;
+	struct bytes kind;
+
+	if (!document_find(index, "key", &keys) || keys.type != BSON_BYTE_DOCUMENT ||
+	    !cursor_open(&cursor, keys.value))
+		return false;
+	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+		if (element_string(&key, &kind) && bytes_are(kind, "text"))
+			return true;
+	return false;
+}
+
 static bool is_meant(struct bytes index, const struct element *hint)
 {
 	struct element name, key;
 
+	if (!hint)
+		return is_text(index);
 	if (hint->type == BSON_BYTE_STRING)
 		return document_find(index, "name", &name) && name.type == hint->type &&
 		       bytes_equal(name.value, hint->value);

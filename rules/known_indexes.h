@@ -37,8 +37,8 @@ enum index_meant {
 	INDEX_MEANT_SO, /* and `judge` says so */
 };
 
-/* What is known of an index that a hint, or a collMod, means by its name or its keys. `indexes` may
- * be NULL. */
+/* What is known of an index that a hint, or a collMod, means by its name or its keys; `hint` NULL:
+ * of the text index, of which a collection has one at most. `indexes` may be NULL. */
 enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct element *hint,
 				     bool (*judge)(const void *context, struct bytes index),
 				     const void *context);

@@ -75,9 +75,17 @@ bool match_refuse_reads(struct match *match, const struct reads *reads, const ch
 	return true;
 }
 
+void match_note_search(struct match *match, const struct reads *reads)
+{
+	match->searches = match->searches || reads->searches;
+	if (reads->asks)
+		match->asks_indexes = match->namespace;
+}
+
 bool match_judge_reads(struct match *match, const struct reads *reads, const char *role,
 		       bool *array)
 {
+	match_note_search(match, reads);
 	if (reads->kind != READS_ARRAY)
 		return match_refuse_reads(match, reads, role);
 	*array = true;
@@ -87,7 +95,9 @@ bool match_judge_reads(struct match *match, const struct reads *reads, const cha
 void match_reassemble(struct match *match, const char *what, const char *why)
 {
 	if (!why && reads_meta(&match->command.fields[FIELD_PROJECTION], true))
-		why = "a find's {$meta: ...} is not known of arrays that are put together";
+		why = "a find's {$meta: ...}, but for \"textScore\", is not known of arrays that "
+		      "are "
+		      "put together";
 	if (!why && reads_meta(&match->command.fields[FIELD_PIPELINE], false))
 		why = "a {$meta: \"recordId\"} or \"indexKey\" is not known of arrays that are put "
 		      "together";
@@ -410,7 +420,7 @@ static bool takes_windows(const struct matching *matching)
 	const struct element *projection = &matching->command->fields[FIELD_PROJECTION];
 	auto_free struct window *windows = must_calloc(namespace->target_count, sizeof(*windows));
 
-	return projection->type == BSON_BYTE_DOCUMENT && !reads_meta(projection, true) &&
+	return projection->type == BSON_BYTE_DOCUMENT &&
 	       windows_of(projection->value, namespace, windows) &&
 	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
 }
@@ -478,7 +488,8 @@ static void match_count(const struct matching *matching)
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED
 		      ? "a decimal or huge number can't be had where arrays are put together"
-		      : aggregate_unserved_filter(&matching->command->fields[FIELD_QUERY]);
+		      : aggregate_unserved_filter(&matching->command->fields[FIELD_QUERY],
+						  matching->match->namespace);
 	match_reassemble(matching->match, "a count that reads the ruled array", why);
 }
 
@@ -523,7 +534,7 @@ static void match_distinct(const struct matching *matching)
 		refuse_beyond_version(match);
 	else if (array)
 		match_reassemble(match, "a distinct that reads the ruled array",
-				 why ? why : aggregate_unserved_filter(query));
+				 why ? why : aggregate_unserved_filter(query, match->namespace));
 }
 
 static void match_read(const struct matching *matching)

@@ -55,6 +55,8 @@ struct match {
 	const struct ruled_namespace
 		*namespace;   /* for the sequences; also set where a ruled namespace is forwarded */
 	bool touches_array;   /* writes to a ruled array (an unfit namespace refuses that) */
+	bool searches;        /* has a $text (an unfit namespace refuses that, too: its text index
+				 may be over the array) */
 	bool edits;           /* some statement needs a whole array: see edit.h */
 	bool wrong;           /* VERDICT_READ: its projection is one that mongod refuses */
 	bool windows;         /* VERDICT_READ: a find of nothing but windows of its arrays */

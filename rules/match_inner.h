@@ -18,7 +18,9 @@ struct matching {
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
  * for the message. */
 bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role);
-/* The same, but arrays may be read: then `array` is set. */
+/* Notes a $text, and that its index has to be known first. */
+void match_note_search(struct match *match, const struct reads *reads);
+/* As match_refuse_reads, but arrays may be read: then `array` is set. */
 bool match_judge_reads(struct match *match, const struct reads *reads, const char *role,
 		       bool *array);
 /* Refuses, or has the arrays that a read needs put together. `why`: what it can't have then; NULL

@@ -146,7 +146,7 @@ static enum stage_kind classify_match(const struct matching *matching, const str
 	if (kind != STAGE_OTHER || filter_fits_pipeline(stage->value))
 		return kind;
 	match_reassemble(matching->match, "a $match that reads the ruled array",
-			 aggregate_unserved_filter(stage));
+			 aggregate_unserved_filter(stage, matching->match->namespace));
 	return STAGE_REFUSED;
 }
 

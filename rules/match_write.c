@@ -52,6 +52,7 @@ void match_insert(const struct matching *matching)
 /* Refuses what no write may name; notes what needs a whole array. True when it refused. */
 static bool judge_reads(struct match *match, const struct reads *reads, const char *role)
 {
+	match_note_search(match, reads);
 	if (reads->kind != READS_ARRAY)
 		return match_refuse_reads(match, reads, role);
 	match->edits = match->touches_array = true;

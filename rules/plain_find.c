@@ -74,9 +74,12 @@ static bool is_of_id(struct bytes filter)
 
 static bool reads_no_array(const struct plain *plain, const struct ruled_namespace *namespace)
 {
-	if (plain->filter.data && !is_of_id(plain->filter) &&
-	    reads_of_filter(plain->filter, namespace).kind != READS_NOTHING)
-		return false;
+	if (plain->filter.data && !is_of_id(plain->filter)) {
+		struct reads reads = reads_of_filter(plain->filter, namespace);
+
+		if (reads.kind != READS_NOTHING || reads.searches)
+			return false;
+	}
 	return !plain->sort.data || reads_of_sort(plain->sort, namespace).kind == READS_NOTHING;
 }
 

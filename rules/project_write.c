@@ -402,6 +402,12 @@ static void write_match(const struct projecting *projecting, const char *path, s
 
 /* ---- the $project ---- */
 
+/* To a $project a $meta is an inclusion, to find it is none. */
+static bool is_set_behind(const struct projecting *projecting, const struct leaf *leaf)
+{
+	return leaf->kind == LEAF_META && !projecting->inclusive;
+}
+
 static void write_leaf(struct projecting *projecting, const struct leaf *leaf)
 {
 	auto_free char *path = text_of(leaf->path);
@@ -409,6 +415,8 @@ static void write_leaf(struct projecting *projecting, const struct leaf *leaf)
 	if (is_positional(leaf)) {
 		path[leaf->path.length - 2] = '\0';
 		writer_int32(projecting->out, path, 1);
+	} else if (is_set_behind(projecting, leaf)) {
+		return;
 	} else if (leaf->kind == LEAF_SLICE) {
 		if (projecting->inclusive)
 			writer_int32(projecting->out, path, 1);
@@ -423,7 +431,8 @@ static void write_leaf(struct projecting *projecting, const struct leaf *leaf)
 
 static void count_own(struct projecting *projecting, const struct leaf *leaf)
 {
-	if (leaf->kind == LEAF_SLICE || leaf->kind == LEAF_MATCH || is_positional(leaf))
+	if (leaf->kind == LEAF_SLICE || leaf->kind == LEAF_MATCH || is_positional(leaf) ||
+	    is_set_behind(projecting, leaf))
 		projecting->matches++;
 }
 
@@ -629,7 +638,15 @@ static void add_behind(struct projecting *projecting, const struct leaf *leaf)
 	struct slice slice;
 	size_t stage, set;
 
-	if (is_positional(leaf)) {
+	if (is_set_behind(projecting, leaf)) {
+		auto_free char *path = text_of(leaf->path);
+
+		stage = open_stage(projecting);
+		set = writer_open_document(projecting->out, "$set");
+		writer_renamed(projecting->out, path, &leaf->value);
+		writer_close(projecting->out, set);
+		writer_close(projecting->out, stage);
+	} else if (is_positional(leaf)) {
 		add_cut(projecting, (struct bytes){leaf->path.data, leaf->path.length - 2}, NULL);
 	} else if (leaf->kind == LEAF_SLICE && !projecting->cut) {
 		require(slice_of(&leaf->value, &slice));

@@ -80,8 +80,12 @@ void reads_note_broken(struct reads *reads)
 
 void reads_join(struct reads *reads, const struct reads *other)
 {
+	bool searches = reads->searches || other->searches, asks = reads->asks || other->asks;
+
 	if (other->kind > reads->kind)
 		*reads = *other;
+	reads->searches = searches;
+	reads->asks = asks;
 }
 
 typedef void note_key(struct reads *reads, const struct ruled_namespace *namespace,
@@ -119,25 +123,24 @@ struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *name
 	return read_keys(keys, namespace, reads_note_name);
 }
 
-static bool is_of_plan(const struct element *meta)
+static bool is_of_plan(struct bytes word)
 {
-	struct bytes word;
-
-	return element_string(meta, &word) &&
-	       (bytes_are(word, "recordId") || bytes_are(word, "indexKey"));
+	return bytes_are(word, "recordId") || bytes_are(word, "indexKey");
 }
 
-bool reads_meta(const struct element *field, bool any)
+bool reads_meta(const struct element *field, bool find)
 {
 	struct walk walk;
 	struct element element;
+	struct bytes word;
 	enum cursor_step step;
 
 	if (field->type != BSON_BYTE_DOCUMENT && field->type != BSON_BYTE_ARRAY)
 		return false;
 	step = walk_first(&walk, field->type, field->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		if (element_is(&element, "$meta") && (any || is_of_plan(&element)))
+		if (element_is(&element, "$meta") && element_string(&element, &word) &&
+		    (find ? !bytes_are(word, "textScore") : is_of_plan(word)))
 			return true;
 		if (!walk_within(&walk, &element))
 			return false;

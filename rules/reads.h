@@ -15,7 +15,7 @@
 enum reads_kind {
 	READS_NOTHING,  /* of f and of our names */
 	READS_ARRAY,    /* names f, or a hidden field, or may look at the whole document ($where,
-			   $$ROOT, $text, anything not understood) */
+			   $$ROOT, anything not understood; $text where its index is over f) */
 	READS_RESERVED, /* names `_spill`: refused wherever it stands */
 	READS_BROKEN,   /* not BSON, or deeper than any that mongod takes: refused */
 };
@@ -24,6 +24,8 @@ struct reads {
 	enum reads_kind kind;
 	const struct rule *rule; /* READS_ARRAY: the first rule concerned; else NULL */
 	char what[64]; /* what decided it, our own words or a $-operator's name; for messages */
+	bool searches; /* $text: reads f where its index is over it */
+	bool asks;     /* and no text index is known */
 };
 
 /* Any of those below that take a document. */
@@ -72,8 +74,8 @@ void reads_join(struct reads *reads, const struct reads *other);
 /* The same questions of updates and projections. */
 #include "rules/projection.h"
 #include "rules/update.h"
-/* {$meta: "recordId"} or "indexKey" stands in it, at any depth, which only a plan knows; or `any`
- * $meta. */
-bool reads_meta(const struct element *field, bool any);
+/* A $meta stands in it, at any depth, that is lost where arrays are put together: "recordId" and
+ * "indexKey", which only a plan knows; of a `find` all but the score of its $text. */
+bool reads_meta(const struct element *field, bool find);
 /* Keys of a sort: `_id` alone. */
 bool reads_by_id(const struct element *keys);

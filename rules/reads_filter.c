@@ -1,5 +1,6 @@
 /* What a filter reads: the keys of its documents, down through $and, $or and $nor. */
 #include "protocol/writer.h"
+#include "rules/known_indexes.h"
 #include "rules/names.h"
 #include "rules/reads.h"
 #include "rules/walk.h"
@@ -13,6 +14,49 @@ static bool is_one_of(struct bytes name, const char *const *names, size_t count)
 	return false;
 }
 #define IS_ONE_OF(name, names) is_one_of(name, names, ARRAY_LENGTH(names))
+
+static bool names_other(struct bytes index, const char *field,
+			const struct ruled_namespace *namespace)
+{
+	struct cursor cursor;
+	struct element names, name;
+
+	if (!document_find(index, field, &names) || names.type != BSON_BYTE_DOCUMENT ||
+	    !cursor_open(&cursor, names.value))
+		return false;
+	while (cursor_next(&cursor, &name) == CURSOR_ELEMENT)
+		if (name_is_other(name.name, namespace) || element_is(&name, "$**"))
+			return true;
+	return false;
+}
+
+/* Of a text index. */
+static bool is_over_array(const void *context, struct bytes index)
+{
+	const struct ruled_namespace *namespace = context;
+	struct element filter;
+
+	return names_other(index, "weights", namespace) || names_other(index, "key", namespace) ||
+	       (document_find(index, "partialFilterExpression", &filter) &&
+		filter.type == BSON_BYTE_DOCUMENT &&
+		reads_of_stored(filter.value, namespace).kind != READS_NOTHING);
+}
+
+/* $text sees what its index is over. Where there is no index mongod says so. */
+static void read_text(const struct ruled_namespace *namespace, struct reads *reads)
+{
+	reads->searches = true;
+	switch (known_indexes_judge(namespace->indexes, NULL, is_over_array, namespace)) {
+	case INDEX_NOT_KNOWN:
+		reads->asks = true;
+		break;
+	case INDEX_MEANT:
+		break;
+	case INDEX_MEANT_SO:
+		reads_note_document(reads, namespace, bytes_of("$text"));
+		break;
+	}
+}
 
 /* mongod takes $expr, $where and $text on a filter's top level and inside of $and, $or, $nor only:
  * under a field's name nothing looks beyond that field. False where the BSON is broken. */
@@ -35,6 +79,8 @@ static bool read_condition(struct walk *walk, const struct element *condition,
 		struct reads found = reads_of_expression(condition, namespace);
 
 		reads_join(reads, &found);
+	} else if (element_is(condition, "$text")) {
+		read_text(namespace, reads);
 	} else if (!IS_ONE_OF(name, blind)) {
 		reads_note_document(reads, namespace, name);
 	}

@@ -2,6 +2,7 @@
 #include "tests/unit/ruled.h"
 
 #include "protocol/writer.h"
+#include "rules/known_indexes.h"
 #include "rules/reads.h"
 
 /* Read under both rules, on `tags` and on `a.b`. */
@@ -55,7 +56,6 @@ static const struct reading filters[] = {
 	{"{\"$comment\": \"$tags\", \"$sampleRate\": 0.5}", READS_NOTHING, ""},
 	{"{\"$alwaysTrue\": 1, \"$alwaysFalse\": 1}", READS_NOTHING, ""},
 	{"{\"$where\": \"this.x\"}", READS_ARRAY, "$where"},
-	{"{\"$or\": [{\"$text\": {\"$search\": \"x\"}}]}", READS_ARRAY, "$text"},
 	{"{\"$jsonSchema\": {}}", READS_ARRAY, "$jsonSchema"},
 	{"{\"$_internalSchemaMinProperties\": 3}", READS_ARRAY, "$_internalSchemaMinProperties"},
 	{"{\"$not\": {\"x\": 1}}", READS_ARRAY, "$not"},
@@ -84,6 +84,43 @@ Test(reads, filters_name_the_array_or_may_see_the_whole_document)
 		cr_assert_eq(reads.rule != NULL, reads.kind == READS_ARRAY, "%s", filters[i].json);
 		bson_destroy(filter);
 	}
+}
+
+static void expect_text_read(const char *indexes, enum reads_kind kind, bool asks)
+{
+	static const char filter[] = "{\"$or\": [{\"x\": 1}, {\"$text\": {\"$search\": \"x\"}}]}";
+	struct index_book book;
+	struct ruled_namespace namespace = ruled_by_both;
+	bson_t *text = ruled_json(filter), *list = ruled_json(indexes);
+	struct reads reads;
+
+	index_book_init(&book, 1);
+	namespace.indexes = index_book_find(&book, bytes_of("shop"), bytes_of("books"));
+	known_indexes_take(namespace.indexes, ruled_bytes(list));
+	reads = reads_of_filter(ruled_bytes(text), &namespace);
+	cr_expect_eq(reads.kind, kind, "%s: %d", indexes, reads.kind);
+	cr_expect_eq(reads.asks, asks, "%s", indexes);
+	bson_destroy(text);
+	bson_destroy(list);
+	index_book_fini(&book);
+}
+
+#define TEXT "\"key\": {\"_fts\": \"text\", \"_ftsx\": 1"
+Test(reads, a_text_search_sees_what_its_index_is_over)
+{
+	expect_text_read("{}", READS_NOTHING, true);
+	expect_text_read("{\"0\": {\"key\": {\"tags\": 1}}}", READS_NOTHING, true);
+	expect_text_read("{\"0\": {\"key\": {\"_id\": 1}}, \"1\": {" TEXT
+			 "}, \"weights\": {\"x\": 1, \"y.z\": 2}}}",
+			 READS_NOTHING, false);
+	expect_text_read("{\"0\": {" TEXT "}, \"weights\": {\"x\": 1, \"tags.t\": 1}}}",
+			 READS_ARRAY, false);
+	expect_text_read("{\"0\": {" TEXT "}, \"weights\": {\"$**\": 1}}}", READS_ARRAY, false);
+	expect_text_read("{\"0\": {" TEXT ", \"a.b\": 1}, \"weights\": {\"x\": 1}}}", READS_ARRAY,
+			 false);
+	expect_text_read("{\"0\": {" TEXT "}, \"weights\": {\"x\": 1}, "
+			 "\"partialFilterExpression\": {\"tags\": 1}}}",
+			 READS_ARRAY, false);
 }
 
 /* The value of "e". */
