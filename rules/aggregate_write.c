@@ -101,6 +101,7 @@ struct pipeline {
 	const struct ruled_namespace *namespace;
 	const struct probe *probe; /* may be NULL */
 	size_t place;
+	bool sorted;            /* before anything is put together */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
 
@@ -196,31 +197,6 @@ static bool names_one(const struct pipeline *pipeline, const struct element *fil
 				   &id);
 }
 
-/* Those of the command's documents that match its filter, whole. */
-static void add_documents(struct pipeline *pipeline, const struct element *filter)
-{
-	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
-
-	if (reads && pipeline->probe)
-		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
-				       pipeline->namespace, pipeline->probe);
-	else if (reads)
-		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
-					    pipeline->namespace);
-	else if (filter->type == BSON_BYTE_DOCUMENT)
-		add_stage(pipeline, "$match", filter);
-	if (reads && filter_has_expression(filter->value) &&
-	    reads_by_id(&pipeline->command->fields[FIELD_SORT])) /* whose error comes first */
-		add_stage(pipeline, "$sort", &pipeline->command->fields[FIELD_SORT]);
-	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
-		add_known(pipeline);
-		return;
-	}
-	put_together(pipeline, use_of(pipeline->command), names_one(pipeline, filter));
-	if (reads)
-		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
-}
-
 static int64_t magnitude(int64_t number)
 {
 	return number < 0 ? -number : number;
@@ -238,6 +214,45 @@ static int64_t find_limit(const struct command *command)
 	else if (limit > 0)
 		batch = limit;
 	return limit > 0 && limit < batch ? limit : batch;
+}
+
+/* Of sorted documents only so many are put together as a limit takes. An $expr may fail, which it
+ * must do on any document. */
+static bool sorts_first(const struct pipeline *pipeline, const struct element *filter)
+{
+	const struct element *sort = &pipeline->command->fields[FIELD_SORT];
+
+	return !pipeline->probe && !filter_has_expression(filter->value) &&
+	       find_limit(pipeline->command) > 0 && is_filled(sort) &&
+	       natural_order(pipeline->command) == 0 && sort->type == BSON_BYTE_DOCUMENT &&
+	       reads_of_sort(sort->value, pipeline->namespace).kind == READS_NOTHING;
+}
+
+/* Those of the command's documents that match its filter, whole. */
+static void add_documents(struct pipeline *pipeline, const struct element *filter)
+{
+	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
+
+	if (reads && pipeline->probe)
+		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
+				       pipeline->namespace, pipeline->probe);
+	else if (reads)
+		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
+					    pipeline->namespace);
+	else if (filter->type == BSON_BYTE_DOCUMENT)
+		add_stage(pipeline, "$match", filter);
+	pipeline->sorted = reads && sorts_first(pipeline, filter);
+	if (pipeline->sorted ||
+	    (reads && filter_has_expression(filter->value) &&
+	     reads_by_id(&pipeline->command->fields[FIELD_SORT]))) /* whose error comes first */
+		add_stage(pipeline, "$sort", &pipeline->command->fields[FIELD_SORT]);
+	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
+		add_known(pipeline);
+		return;
+	}
+	put_together(pipeline, use_of(pipeline->command), names_one(pipeline, filter));
+	if (reads)
+		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
 }
 
 const struct element *aggregate_filter(const struct command *command)
@@ -302,20 +317,25 @@ static bool open_projection(const struct pipeline *pipeline, struct cursor *curs
 	return projection->type == BSON_BYTE_DOCUMENT && cursor_open(cursor, projection->value);
 }
 
-/* True where nothing reads the arrays but windows of each of them. */
+/* Neither filter nor sort looks into the arrays: which documents come, and in which order, is told
+ * by what is stored. */
+static bool only_projects(const struct pipeline *pipeline)
+{
+	const struct element *filter = &pipeline->command->fields[FIELD_FILTER],
+			     *sort = &pipeline->command->fields[FIELD_SORT];
+
+	return !(filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) &&
+	       !(sort->type == BSON_BYTE_DOCUMENT &&
+		 reads_of_sort(sort->value, pipeline->namespace).kind != READS_NOTHING);
+}
+
+/* Nothing reads the arrays but windows of each of them. */
 static bool only_windows(const struct pipeline *pipeline)
 {
-	const struct command *command = pipeline->command;
-	const struct element *filter = &command->fields[FIELD_FILTER],
-			     *sort = &command->fields[FIELD_SORT],
-			     *projection = &command->fields[FIELD_PROJECTION];
+	const struct element *projection = &pipeline->command->fields[FIELD_PROJECTION];
 	auto_free struct window *windows =
 		must_calloc(pipeline->namespace->target_count, sizeof(*windows));
 
-	if ((filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) ||
-	    (sort->type == BSON_BYTE_DOCUMENT &&
-	     reads_of_sort(sort->value, pipeline->namespace).kind != READS_NOTHING))
-		return false;
 	return projection->type == BSON_BYTE_DOCUMENT &&
 	       windows_of(projection->value, pipeline->namespace, windows);
 }
@@ -352,29 +372,51 @@ static void add_unmixed_sort(struct pipeline *pipeline)
 				   &command->fields[FIELD_PROJECTION], pipeline->namespace);
 }
 
-static void add_find(struct pipeline *pipeline)
+static void add_order(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
 	int64_t skip = options_number(command, "skip"), limit = find_limit(command);
-	bool windows = only_windows(pipeline);
 
-	bounds_write(pipeline->out, &pipeline->place, command);
-	if (!windows)
-		add_documents(pipeline, &command->fields[FIELD_FILTER]);
-	else if (command_has(command, FIELD_FILTER))
-		add_stage(pipeline, "$match", &command->fields[FIELD_FILTER]);
-	add_unmixed_sort(pipeline);
-	if (is_filled(&command->fields[FIELD_SORT]) && natural_order(command) == 0)
+	if (!pipeline->sorted && is_filled(&command->fields[FIELD_SORT]) &&
+	    natural_order(command) == 0)
 		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
 		add_number(pipeline, "$limit", limit);
-	if (pipeline->probe)
-		add_number(pipeline, "$limit", aggregate_room(command) + 1);
+}
+
+/* Arrays are put together of those documents only that are returned. */
+static void add_projected(struct pipeline *pipeline)
+{
+	const struct element *filter = &pipeline->command->fields[FIELD_FILTER];
+	bool windows = only_windows(pipeline);
+
+	if (filter->type != 0)
+		add_stage(pipeline, "$match", filter);
+	add_order(pipeline);
 	if (windows)
 		add_windows(pipeline);
+	else
+		put_together(pipeline, REASSEMBLE_WHOLE, names_one(pipeline, filter));
 	add_projection(pipeline, windows);
+}
+
+static void add_find(struct pipeline *pipeline)
+{
+	const struct command *command = pipeline->command;
+
+	bounds_write(pipeline->out, &pipeline->place, command);
+	if (only_projects(pipeline)) {
+		add_projected(pipeline);
+		return;
+	}
+	add_documents(pipeline, &command->fields[FIELD_FILTER]);
+	add_unmixed_sort(pipeline);
+	add_order(pipeline);
+	if (pipeline->probe)
+		add_number(pipeline, "$limit", aggregate_room(command) + 1);
+	add_projection(pipeline, false);
 }
 
 static void add_count(struct pipeline *pipeline)

@@ -60,12 +60,32 @@ Test(sequence_aggregate, a_find_becomes_stages_and_gets_its_reply)
 {
 	start(FIND(BY_ARRAY ", 'sort': {'x': 1}, 'skip': 2, 'limit': 3, 'projection': {'x': 1}, "
 			    "'comment': 'c', 'lsid': {'id': 1}"));
-	expect_sent("$match " WHOLE " $match $sort $skip $limit $project",
+	expect_sent("$match $sort " WHOLE " $match $skip $limit $project",
 		    "{'aggregate': 'books', 'cursor': {'batchSize': {'$numberLong': '4'}}, "
 		    "'comment': 'c', 'lsid': {'id': 1}, '$db': 'shop'}");
 	play_reply(&play, CURSOR("{'_id': 1, 'x': 2}", ""));
 	play_expect_passed(&play);
 	cr_assert_eq(play_message(&play).header.response_to, PLAY_ID);
+	play_close(&play);
+}
+
+Test(sequence_aggregate, only_what_is_returned_is_put_together)
+{
+	start(FIND("'filter': {'x': 5}, 'sort': {'x': 1}, 'skip': 1, 'limit': 3, 'projection': "
+		   "{'n': {'$size': '$f'}}"));
+	expect_sent("$match $sort $skip $limit " WHOLE " $project", NULL);
+	play_close(&play);
+	start(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}}"));
+	expect_sent(WHOLE " $lookup $project", NULL);
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'sort': {'x': 1}"));
+	expect_sent("$match " WHOLE " $match $sort", NULL);
+	play_close(&play);
+	start(FIND("'filter': {'$expr': '$f'}, 'sort': {'x': 1}, 'limit': 3"));
+	expect_sent("$match " WHOLE " $match $sort $limit", NULL);
+	play_close(&play);
+	start(FIND("'sort': {'f': 1}, 'limit': 3"));
+	expect_sent(WHOLE " $sort $limit", NULL);
 	play_close(&play);
 }
 
