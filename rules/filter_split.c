@@ -139,19 +139,32 @@ static bool names_nothing(const struct walk *walk, const struct element *element
 	       (walk->depth == 1 || walk->levels[walk->depth - 2].array);
 }
 
+/* Of a schema: a name of a field in it, or in its list of required ones. */
+static bool schema_names_nothing(const struct walk *walk, const struct element *element)
+{
+	struct bytes text;
+
+	return (element->name.length == 0 && !walk_in_array(walk)) ||
+	       (walk_in_array(walk) && element_string(element, &text) && text.length == 0);
+}
+
 static bool fits(struct bytes filter, bool first)
 {
 	static const char *const others[] = {"$where", "$near", "$nearSphere"};
 	struct walk walk;
 	struct element element;
 	enum cursor_step step;
+	size_t schema = SIZE_MAX; /* the depth at which one stands */
 
 	step = walk_first(&walk, BSON_BYTE_DOCUMENT, filter, &element);
 	while (step == CURSOR_ELEMENT) {
+		if (walk.depth <= schema)
+			schema = element_is(&element, "$jsonSchema") ? walk.depth : SIZE_MAX;
 		for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 			if (element_is(&element, others[i]))
 				return false;
-		if (!first && (element_is(&element, "$text") || names_nothing(&walk, &element)))
+		if (!first && (element_is(&element, "$text") || names_nothing(&walk, &element) ||
+			       (walk.depth > schema && schema_names_nothing(&walk, &element))))
 			return false;
 		if (!walk_within(&walk, &element))
 			return false;

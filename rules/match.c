@@ -99,8 +99,9 @@ void match_reassemble(struct match *match, const char *what, const char *why)
 		      "are "
 		      "put together";
 	if (!why && reads_meta(&match->command.fields[FIELD_PIPELINE], false))
-		why = "a {$meta: \"recordId\"} or \"indexKey\" is not known of arrays that are put "
-		      "together";
+		why = "a {$meta: \"recordId\"}, \"indexKey\" or \"sortKey\" is not known of arrays "
+		      "that "
+		      "are put together";
 	if (!why && !reassemble_possible(match->namespace))
 		why = "it reads an array whose overflow lies in another database, which mongod "
 		      "can't put together";
@@ -754,6 +755,37 @@ static void match_map_reduce(const struct matching *matching)
 			return;
 }
 
+static bool is_of_ruled_database(const struct matching *matching, struct bytes database)
+{
+	return bytes_are(database, "admin") || rule_set_in_database(matching->rules, database) ||
+	       rule_set_overflow_alone(matching->rules, database);
+}
+
+/* Itself a command, in a database that has a rule, or another applyOps. */
+static bool is_ruled_command(const struct matching *matching, struct bytes operation)
+{
+	struct element field;
+	struct bytes text, database, collection;
+
+	return document_find(operation, "op", &field) && element_string(&field, &text) &&
+	       bytes_are(text, "c") && document_find(operation, "ns", &field) &&
+	       element_string(&field, &text) && name_split(text, &database, &collection) &&
+	       is_of_ruled_database(matching, database);
+}
+
+/* What an operation of applyOps means that its `ns` doesn't tell. */
+static bool refuse_operation(const struct matching *matching, struct bytes operation,
+			     const char *what)
+{
+	struct element field;
+
+	if (!document_find(operation, "ui", &field) && !is_ruled_command(matching, operation))
+		return false;
+	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
+		     "an operation with 'ui', or that is a command, may mean a ruled collection");
+	return true;
+}
+
 /* Every string field `ns` of the documents must be apart from the rules. */
 static void refuse_listed_namespaces(const struct matching *matching, struct bytes documents,
 				     const char *what)
@@ -762,8 +794,9 @@ static void refuse_listed_namespaces(const struct matching *matching, struct byt
 	struct element element;
 
 	while (message_next_document(&documents, &document))
-		if (document_find(document, "ns", &element) && element_string(&element, &name) &&
-		    match_refuse_full_name(matching, name, what))
+		if (refuse_operation(matching, document, what) ||
+		    (document_find(document, "ns", &element) && element_string(&element, &name) &&
+		     match_refuse_full_name(matching, name, what)))
 			return;
 }
 

@@ -370,6 +370,20 @@ static bool only_stage(const struct element *document, struct element *stage)
 	       cursor_next(&cursor, stage) == CURSOR_ELEMENT;
 }
 
+/* Behind the place where arrays are put together a field without a name is not found. */
+static const char *unserved_behind(struct cursor stages)
+{
+	struct element document, stage;
+
+	while (cursor_next(&stages, &document) == CURSOR_ELEMENT)
+		if (only_stage(&document, &stage) && element_is(&stage, "$match") &&
+		    stage.type == BSON_BYTE_DOCUMENT && filter_fits_first(stage.value) &&
+		    !filter_fits_pipeline(stage.value))
+			return "$text and a field without a name can't be asked of arrays that are "
+			       "put together";
+	return NULL;
+}
+
 /* Follows the documents through the stages until they no longer carry the array, or some stage
  * needs it whole. */
 static void match_stages(const struct matching *matching, struct cursor *stages, bool joins)
@@ -391,7 +405,8 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 		case STAGE_REFUSED:
 			return;
 		case STAGE_OTHER:
-			match_reassemble(match, "an aggregate that reads the ruled array", NULL);
+			match_reassemble(match, "an aggregate that reads the ruled array",
+					 unserved_behind(*stages));
 			return;
 		case STAGE_SOURCE:
 			refuse_other_stage(matching, &stage);
@@ -439,6 +454,10 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 		foreign_write_top_stage(&foreign, &scratch, &place, &stage);
 	if (!foreign.why)
 		writer_close(&scratch, start);
+	if (!foreign.why && reads_meta(&matching->command->fields[FIELD_PIPELINE], false))
+		foreign.why =
+			"a {$meta: \"recordId\"}, \"indexKey\" or \"sortKey\" is not known of "
+			"arrays that are put together";
 	if (!foreign.why && foreign.served != joined->count)
 		foreign.why = "it is named where this version of Spillway doesn't look";
 	if (!foreign.why)

@@ -123,9 +123,10 @@ struct reads reads_of_sort(struct bytes keys, const struct ruled_namespace *name
 	return read_keys(keys, namespace, reads_note_name);
 }
 
-static bool is_of_plan(struct bytes word)
+static bool is_lost(struct bytes word)
 {
-	return bytes_are(word, "recordId") || bytes_are(word, "indexKey");
+	return bytes_are(word, "recordId") || bytes_are(word, "indexKey") ||
+	       bytes_are(word, "sortKey");
 }
 
 bool reads_meta(const struct element *field, bool find)
@@ -140,7 +141,7 @@ bool reads_meta(const struct element *field, bool find)
 	step = walk_first(&walk, field->type, field->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
 		if (element_is(&element, "$meta") && element_string(&element, &word) &&
-		    (find ? !bytes_are(word, "textScore") : is_of_plan(word)))
+		    (find ? !bytes_are(word, "textScore") : is_lost(word)))
 			return true;
 		if (!walk_within(&walk, &element))
 			return false;

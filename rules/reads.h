@@ -74,8 +74,8 @@ void reads_join(struct reads *reads, const struct reads *other);
 /* The same questions of updates and projections. */
 #include "rules/projection.h"
 #include "rules/update.h"
-/* A $meta stands in it, at any depth, that is lost where arrays are put together: "recordId" and
- * "indexKey", which only a plan knows; of a `find` all but the score of its $text. */
+/* A $meta stands in it, at any depth, that is lost where arrays are put together: "recordId",
+ * "indexKey" and "sortKey"; of a `find` all but the score of its $text. */
 bool reads_meta(const struct element *field, bool find);
 /* Keys of a sort: `_id` alone. */
 bool reads_by_id(const struct element *keys);

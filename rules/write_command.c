@@ -148,7 +148,7 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 	writer_close(out, array);
 }
 
-/* mongod cuts fractions off. */
+/* mongod cuts fractions off, and takes what is no number for 0. */
 static bool is_zero(const struct element *w)
 {
 	int64_t number;
@@ -156,10 +156,12 @@ static bool is_zero(const struct element *w)
 
 	if (element_integer(w, &number))
 		return number == 0;
+	if (w->type == BSON_BYTE_DECIMAL)
+		return !element_truth(w);
 	if (w->type != BSON_BYTE_DOUBLE)
 		return false;
 	memcpy(&fraction, w->value.data, sizeof(fraction));
-	return fraction > -1 && fraction < 1;
+	return !(fraction <= -1 || fraction >= 1);
 }
 
 bool write_is_unacknowledged(const struct element *concern)
@@ -171,10 +173,27 @@ bool write_is_unacknowledged(const struct element *concern)
 	       !document_truth(concern->value, "fsync");
 }
 
-/* The answer is needed here. */
-static bool is_unacknowledged(const struct element *field)
+/* Where the answer is needed, a `w` that might have mongod tell nothing stays away. */
+static void write_answered_concern(struct buffer *out, const struct element *concern)
 {
-	return element_is(field, "writeConcern") && write_is_unacknowledged(field);
+	size_t document = writer_open_document(out, "writeConcern");
+	struct cursor fields;
+	struct element field;
+
+	require(cursor_open(&fields, concern->value));
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
+		if (!element_is(&field, "w") ||
+		    !(is_zero(&field) || field.type == BSON_BYTE_DECIMAL))
+			writer_element(out, &field);
+	writer_close(out, document);
+}
+
+static bool is_concern(const struct element *field)
+{
+	struct cursor fields;
+
+	return element_is(field, "writeConcern") && field->type == BSON_BYTE_DOCUMENT &&
+	       cursor_open(&fields, field->value);
 }
 
 /* As the server's definition of the command has it (write_ops.idl). */
@@ -243,8 +262,9 @@ static void write_body(const struct sequence *sequence, struct buffer *out,
 			write_array(sequence, out, command, "updates");
 		else if (element_is(&field, "deletes"))
 			write_array(sequence, out, command, "deletes");
-		else if (!(command->part && is_of_the_whole(sequence, &field)) &&
-			 !(command->answered && is_unacknowledged(&field)))
+		else if (command->answered && is_concern(&field))
+			write_answered_concern(out, &field);
+		else if (!(command->part && is_of_the_whole(sequence, &field)))
 			writer_element(out, &field);
 	}
 	if (command->part)

@@ -49,6 +49,18 @@ def test_no_read_tells_of_it(shop, read):
         assert READS[read](ruled, query) == READS[read](plain, query), query
 
 
+PROJECTIONS = [{"split": 1}, {"split": 1, "z": 1}, {"_id": 0, "total": 1}, {"list": 0, "split.x": 0}, {"list": 0, "ref": {"x": 0}}, {"parts": 0},
+               {"list": 1, "split": 1}, {"list": {"$slice": 1}, "split": 1}, {"list": {"$slice": 1}, "ref.x": 0}]
+
+
+@pytest.mark.parametrize("projection", PROJECTIONS, ids=str)
+def test_no_projection_brings_it(shop, projection):
+    finds = [list(books.find({}, projection, sort=[("_id", 1)], batch_size=3)) for books in shop]
+    assert finds[0] == finds[1]
+    images = [books.find_one_and_update({"_id": 9}, {"$set": {"n": 1}}, projection) for books in shop]
+    assert images[0] == images[1]
+
+
 COMPUTED = [
     [{"$project": {"total": {"$size": "$list"}}}],
     [{"$group": {"_id": "$_id", "split": {"$first": "$z"}}}],

@@ -1,6 +1,7 @@
 """Options of writes whose values are of odd types: what mongod takes for nothing, for a number or refuses, it does through Spillway."""
 
 import pytest
+from bson import Decimal128, Int64
 from test_odm_shapes import bulk, modify, write
 
 from support.twins import twins
@@ -48,6 +49,7 @@ def test_a_limit_that_is_no_number_deletes_all(arms, limit):
 
 
 CONCERNS = [{"w": w, **more} for w in (0, 0.5, -0.5, 0.0) for more in ({}, {"j": True}, {"j": 1}, {"j": False}, {"fsync": True}, {"wtimeout": 5})]
+CONCERNS += [{"w": w} for w in (float("nan"), Decimal128("0"), Decimal128("1"), Int64(0), -1)] + [{"w": 0, "j": "x"}, {"w": 0, "x": 1}, {"w": 1.0}, {"w": 1.5}]
 
 
 @pytest.mark.parametrize("concern", CONCERNS)

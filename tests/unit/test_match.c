@@ -217,6 +217,11 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'filter': {'f': 1, '$or': [{'x': 1}, {'': 1}]}}", 'X'},
 		{"{'find': '@', 'filter': {'f': 1, 'x': {'': 1}, 'y.': 1}}", 'a'},
 		{"{'find': '@', 'filter': {'x': 1, '': 1}}", 'r'},
+		{"{'find': '@', 'filter': {'$jsonSchema': {'required': ['']}}}", 'X'},
+		{"{'find': '@', 'filter': {'$jsonSchema': {'properties': {'': {'type': 'int'}}}}}",
+		 'X'},
+		{"{'find': '@', 'filter': {'f': 1, '$jsonSchema': {'required': ['x']}, 'y': ['']}}",
+		 'a'},
 		{"{'distinct': '@', 'key': 'x', 'query': {'f': 1}}", 'a'},
 		{"{'distinct': '@', 'key': 'f'}", 'a'},
 		{"{'distinct': '@', 'key': 'f.a'}", 'a'},
@@ -306,6 +311,10 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("{'$geoNear': {'near': [0, 0], 'includeLocs': '_spill'}}"), 'X'},
 		{STAGES("{'$geoNear': {'near': [0, 0], 'key': 'f'}}"), 'X'},
 		{STAGES("{'$match': {'f': 1}}, {'$set': {'x': {'$meta': 'recordId'}}}"), 'X'},
+		{STAGES("{'$sort': {'f': 1}}, {'$set': {'x': {'$meta': 'sortKey'}}}"), 'X'},
+		{STAGES("{'$match': {'f': 1}}, {'$set': {'x': {'$meta': 'textScore'}}}"), 'a'},
+		{STAGES("{'$sort': {'f': 1}}, {'$match': {'': 1}}"), 'X'},
+		{STAGES("{'$match': {'': 1}}, {'$sort': {'f': 1}}"), 'a'},
 		{STAGES("{'$match': {'f': 1}}"), 'a'},
 		{STAGES("{'$sort': {'f': 1}}"), 'a'},
 		{STAGES("{'$group': {'_id': '$x'}}"), '-'},
@@ -441,6 +450,10 @@ Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 		{"{'bulkWrite': 1, 'ops': [], 'nsInfo': [{'ns': 'a.b'}, {'ns': 'shop.@'}]}", "XX-"},
 		{"{'applyOps': [{'op': 'i', 'ns': 'shop.@', 'o': {}}]}", "XX-"},
 		{"{'applyOps': [5, {'ns': 5}, {'ns': 'nodot'}]}", "---"},
+		{"{'applyOps': [{'op': 'u', 'ns': 'else.x', 'ui': 1, 'o': {}}]}", "XXX"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'shop.$cmd', 'o': {}}]}", "XXX"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'admin.$cmd', 'o': {}}]}", "XXX"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'else.$cmd', 'o': {}}]}", "---"},
 	};
 
 	shop = shop_open();
