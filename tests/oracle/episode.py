@@ -26,7 +26,7 @@ def _same_bytes(world, replies):
 
 
 def _holds_undefined(world, layout):
-    """A join may fail where it meets `undefined`, which drivers no longer write."""
+    """A join may fail where it meets `undefined`, which drivers no longer write: through Spillway, at mongod, or both."""
     plain = world.arms[0]
     left = [plain.normal(plain.documents(layout), layout)[1]]
     while left:
@@ -136,7 +136,8 @@ class Episode:
             arm.normalised(each, operation, self.layout) for arm, each in zip(world.arms, replies))
         if operation.get("may_refuse") and _is_refusal(ruled[-1]):
             return
-        if "aggregate_joined" in operation["labels"] and _fails(ruled[-1]) and _holds_undefined(world, self.layout):
+        failed = _fails(plain[-1]) or _fails(ruled[-1])
+        if "aggregate_joined" in operation["labels"] and failed and _holds_undefined(world, self.layout):
             return
         self._compare(number, "replies", plain, ruled)
 
