@@ -307,7 +307,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 
 must_check bool session_answer_find(struct session *session, struct bytes reply)
 {
-	if (!plain_find_passes(reply))
+	if (!plain_find_passes(session->find.namespace, reply))
 		return false;
 	buffer_fini(&session->find.request);
 	stream_write(&session->client, reply);

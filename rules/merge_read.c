@@ -72,7 +72,6 @@ struct entry {
 	size_t first_gap;
 	size_t gap_count;
 	bool changed; /* there is something to merge or to take out */
-	bool hides;   /* it has a state: that, and what goes with it, is taken out */
 	bool loses_id;
 	bool spilled; /* it has, or had before it was replaced, a gap */
 };
@@ -277,11 +276,12 @@ static size_t generation_use(struct merge *merge, const struct gap *gap, const s
 struct survey {
 	struct element id;    /* type 0: none */
 	struct element state; /* the same */
+	bool hidden;          /* something is to be taken out */
 	bool spare;           /* a spare name stands in it */
 	bool loses_id;
 };
 
-static bool survey_document(struct bytes document, struct survey *survey)
+static bool survey_document(const struct merge *merge, struct bytes document, struct survey *survey)
 {
 	struct cursor cursor;
 	struct element element;
@@ -290,12 +290,15 @@ static bool survey_document(struct bytes document, struct survey *survey)
 	if (!cursor_open(&cursor, document))
 		return false;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
-		if (survey->id.type == 0 && element_is(&element, ID_FIELD))
+		if (survey->id.type == 0 && element_is(&element, ID_FIELD)) {
 			survey->id = element;
-		else if (survey->state.type == 0 && element_is(&element, STATE_FIELD))
-			survey->state = element;
-		else if (name_is_spare(element.name))
+		} else if (merge_hides(merge, element.name)) {
+			survey->hidden = true;
+			if (survey->state.type == 0 && element_is(&element, STATE_FIELD))
+				survey->state = element;
+		} else if (name_is_spare(element.name)) {
 			survey->spare = true;
+		}
 	}
 	return step == CURSOR_END;
 }
@@ -497,7 +500,7 @@ static enum merge_intake document_intake(struct merge *merge, struct bytes docum
 	enum merge_intake intake = MERGE_TAKEN;
 
 	*survey = (struct survey){0};
-	if (!survey_document(document, survey))
+	if (!survey_document(merge, document, survey))
 		return MERGE_BROKEN;
 	if (survey->spare)
 		return MERGE_SPARE;
@@ -530,7 +533,7 @@ static void entry_fill(struct merge *merge, struct entry *entry, struct bytes do
 	entry->loses_id = survey->loses_id;
 	entry->first_gap = first_gap;
 	entry->gap_count = gap_count(merge) - first_gap;
-	entry->hides = entry->changed = survey->state.type != 0;
+	entry->changed = survey->hidden;
 	for (size_t i = first_gap; i < first_gap + entry->gap_count; i++) {
 		struct gap *gap = gap_at(merge, i);
 
@@ -578,7 +581,39 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 	return intake;
 }
 
-static bool document_untouched(struct bytes document)
+/* Names that clients don't see, beside the state's. */
+struct hidden_names {
+	struct bytes names[4 * NAME_FIELDS];
+	size_t count;
+};
+
+/* False where they are too many: then what comes is looked at more closely. */
+static bool list_hidden(struct hidden_names *list, const struct ruled_namespace *namespace)
+{
+	list->count = 0;
+	if (namespace->target_count * NAME_FIELDS > ARRAY_LENGTH(list->names))
+		return false;
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
+
+		for (size_t j = 0; j < NAME_FIELDS; j++)
+			if (hidden.fields[j])
+				list->names[list->count++] = bytes_of(hidden.fields[j]);
+	}
+	return true;
+}
+
+static bool is_ours(const struct hidden_names *list, struct bytes name)
+{
+	if (bytes_begin_with(name, STATE_FIELD))
+		return true;
+	for (size_t i = 0; i < list->count; i++)
+		if (bytes_equal(name, list->names[i]))
+			return true;
+	return false;
+}
+
+static bool document_untouched(const struct hidden_names *list, struct bytes document)
 {
 	struct cursor cursor;
 	struct element field;
@@ -587,21 +622,23 @@ static bool document_untouched(struct bytes document)
 	if (!cursor_open(&cursor, document))
 		return false;
 	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
-		if (bytes_begin_with(field.name, STATE_FIELD))
+		if (is_ours(list, field.name))
 			return false;
 	return step == CURSOR_END;
 }
 
-bool merge_untouched(struct bytes batch)
+bool merge_untouched(const struct ruled_namespace *namespace, struct bytes batch)
 {
+	struct hidden_names hidden;
 	struct cursor cursor;
 	struct element document;
 	enum cursor_step step;
 
-	if (!cursor_open(&cursor, batch))
+	if (!list_hidden(&hidden, namespace) || !cursor_open(&cursor, batch))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
-		if (document.type != BSON_BYTE_DOCUMENT || !document_untouched(document.value))
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !document_untouched(&hidden, document.value))
 			return false;
 	return step == CURSOR_END;
 }
@@ -1036,8 +1073,8 @@ static const struct gap *gap_in(const struct merge *merge, const struct entry *e
 static bool element_hidden(const struct merge *merge, const struct entry *entry,
 			   const struct element *element)
 {
-	return entry->hides && (merge_hides(merge, element->name) ||
-				(entry->loses_id && element_is(element, ID_FIELD)));
+	return merge_hides(merge, element->name) ||
+	       (entry->loses_id && element_is(element, ID_FIELD));
 }
 
 /* A document on the way to an array, or the whole one. As deep as a rule's path. */

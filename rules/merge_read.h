@@ -36,7 +36,7 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 
 /* True where no document of a reply's batch has anything to put together or to hide: merge_clean
  * would say so of all of them. False says nothing. */
-bool merge_untouched(struct bytes batch);
+bool merge_untouched(const struct ruled_namespace *namespace, struct bytes batch);
 /* True when every document can go on byte for byte as it came: nothing spilled, nothing to hide. */
 bool merge_clean(const struct merge *merge);
 /* How many of the first documents, put together, come to no more than `most` bytes, as the elements

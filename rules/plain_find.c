@@ -101,7 +101,7 @@ must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,
 	return true;
 }
 
-must_check bool plain_find_passes(struct bytes frame)
+must_check bool plain_find_passes(const struct ruled_namespace *namespace, struct bytes frame)
 {
 	struct bytes body;
 	struct element cursor, batch;
@@ -111,5 +111,5 @@ must_check bool plain_find_passes(struct bytes frame)
 	return message_lone_body(frame, &body) && open_first(body, &rest, &cursor) &&
 	       element_is(&cursor, "cursor") && cursor.type == BSON_BYTE_DOCUMENT &&
 	       open_first(cursor.value, &rest, &batch) && element_is(&batch, "firstBatch") &&
-	       batch.type == BSON_BYTE_ARRAY && merge_untouched(batch.value);
+	       batch.type == BSON_BYTE_ARRAY && merge_untouched(namespace, batch.value);
 }

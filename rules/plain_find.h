@@ -10,4 +10,4 @@
 must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,
 			   const struct ruled_namespace **namespace);
 /* True where its sequence would pass this reply, a whole frame, on as it is. */
-must_check bool plain_find_passes(struct bytes frame);
+must_check bool plain_find_passes(const struct ruled_namespace *namespace, struct bytes frame);

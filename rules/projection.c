@@ -7,9 +7,6 @@
 #include "rules/reads.h"
 #include "rules/window.h"
 
-/* No rule's key: of documents with a state comes `_spill: {}`. */
-#define STATE_ALONE NAME_STATE "./none"
-
 /* What becomes of one ruled array; of several, the last in this list. */
 enum fate {
 	FATE_UNNAMED,
@@ -282,16 +279,15 @@ static bool returns(const struct writing *writing, size_t target)
 	return writing->windows || fate == (writing->inclusive ? FATE_INCLUDED : FATE_UNNAMED);
 }
 
-/* Then the reply has to tell of each document whether it has a state: there the field is hidden. */
-static bool names_hidden(const struct writing *writing)
+static bool client_names(struct bytes projection, const char *path)
 {
 	struct leaves leaves;
 	struct leaf leaf;
 	bool found = false;
 
-	if (leaves_open(&leaves, writing->projection)) {
+	if (leaves_open(&leaves, projection)) {
 		while (!found && leaves_next(&leaves, &leaf) == CURSOR_ELEMENT)
-			found = name_find_hidden(leaf.path, writing->namespace);
+			found = path_relate(leaf.path, path) != PATH_APART;
 	}
 	leaves_close(&leaves);
 	return found;
@@ -301,9 +297,12 @@ static void exclude_hidden(struct buffer *out, const struct writing *writing, si
 {
 	struct name_hidden hidden = name_hidden(writing->namespace->targets[target].rule);
 
-	for (size_t i = 0; i < NAME_FIELDS; i++)
-		if (hidden.fields[i])
-			writer_int32(out, hidden.fields[i], 0);
+	for (size_t i = 0; i < NAME_FIELDS; i++) {
+		const char *field = hidden.fields[i];
+
+		if (field && !client_names(writing->projection, field))
+			writer_int32(out, field, 0);
+	}
 }
 
 /* Of the rules whose array is returned, or of the others. */
@@ -352,13 +351,11 @@ static void write_spares(struct buffer *out)
  */
 static void write_inclusion(struct buffer *out, const struct writing *writing, bool hides_id)
 {
-	if (writing->returned == 0 && !names_hidden(writing))
+	if (writing->returned == 0)
 		return;
 	if (includes_others(writing))
 		write_spares(out);
-	if (writing->returned == 0)
-		writer_int32(out, STATE_ALONE, 1);
-	else if (writing->returned == writing->namespace->target_count && !hides_id)
+	if (writing->returned == writing->namespace->target_count && !hides_id)
 		writer_int32(out, NAME_STATE, 1);
 	else
 		write_states(out, writing, true);
@@ -366,7 +363,7 @@ static void write_inclusion(struct buffer *out, const struct writing *writing, b
 
 static void write_exclusion(struct buffer *out, const struct writing *writing)
 {
-	if (writing->returned > 0 || names_hidden(writing)) {
+	if (writing->returned > 0) {
 		write_states(out, writing, false);
 		return;
 	}

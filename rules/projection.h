@@ -44,10 +44,9 @@ bool projection_names_fields(struct bytes projection);
 
 /* A projection of kind INCLUDE or EXCLUDE -> appended to `out` as field `name` so that what comes
  * back can be merged and stripped:
- * INCLUDE: plus `_spill: 1` (of several rules only the states of the arrays that are returned; of
- * none but a hidden name an empty `_spill`). EXCLUDE: with every ruled array excluded: plus
- * `_spill: 0` and the hidden names; of several rules with some excluded, or beside a hidden name:
- * plus their states; else as it is. Both, with some f
+ * INCLUDE: plus `_spill: 1` (of several rules only the states of the arrays that are returned),
+ * less the hidden names. EXCLUDE: with every ruled array excluded: plus `_spill: 0` and the hidden
+ * names; of several rules with some excluded: plus their states; else as it is. Both, with some f
  * returned and `_id: 0`: an exclusion can't compute "$_id", and a document without state carries
  * nothing that could be told from one with. So `_id` stays, and {"_spill./id": {$meta:
  * "recordId"}}, which mongod takes under inclusions, exclusions and apiStrict, marks each document

@@ -748,7 +748,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	cursor = reply_read_cursor(summary.cursor);
 	/* Most batches are untouched. */
 	if (!sequence->touched && !read->windows && !sequence->match.wrong && cursor.batch.data &&
-	    merge_untouched(cursor.batch))
+	    merge_untouched(sequence->match.namespace, cursor.batch))
 		return sequence_pass(sequence, input->reply);
 	read->main = packet_steal(input->reply);
 	read->cursor = summary.cursor;

@@ -61,22 +61,6 @@ def test_no_projection_brings_it(shop, projection):
     assert images[0] == images[1]
 
 
-COMPUTED = [
-    [{"$project": {"total": {"$size": "$list"}}}],
-    [{"$group": {"_id": "$_id", "split": {"$first": "$z"}}}],
-    [{"$set": {"parts": 7}}],
-    [{"$replaceWith": {"ref": "$_id", "n": {"$size": "$list"}}}],
-    [{"$match": {"z": 0}}, {"$count": "total"}],
-]
-
-
-@pytest.mark.parametrize("pipeline", COMPUTED)
-def test_what_a_pipeline_calls_so_is_in_every_batch(shop, pipeline):
-    """Of documents without a state nothing is hidden: the name is not Spillway's there."""
-    ruled, plain = (sorted(books.aggregate(pipeline, batchSize=0), key=str) for books in shop)
-    assert ruled == plain
-
-
 def test_writes_find_what_clients_see(shop):
     ruled, plain = shop
     for query in TOP:

@@ -130,7 +130,7 @@ static inline void play_reply_made(struct play *play, struct made made)
 	packet = made_packet(frame);
 	play_resume(play, &packet, false);
 	packet_fini(&packet);
-	if (play->plain && plain_find_passes(play->reply))
+	if (play->plain && plain_find_passes(play->plain, play->reply))
 		play_expect_passed(play);
 	play->plain = NULL;
 }
