@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#define BEYOND_INT64 9223372036854775808.0
+
 #define SHORTEST_DOCUMENT 5
 
 must_check bool cursor_open_prefix(struct cursor *cursor, struct bytes prefix, size_t limit)
@@ -396,6 +398,24 @@ static bool decimal_truth(const uint8_t *value)
 	if (digits_high == largest_high && low > largest_low)
 		return false;
 	return digits_high != 0 || low != 0;
+}
+
+must_check bool element_cut_integer(const struct element *element, int64_t *value)
+{
+	double number;
+
+	if (element->type == BSON_BYTE_INT32 || element->type == BSON_BYTE_INT64)
+		return element_integer(element, value);
+	if (element->type != BSON_BYTE_DOUBLE)
+		return false;
+	memcpy(&number, element->value.data, sizeof(number));
+	if (isnan(number))
+		*value = 0;
+	else if (number >= BEYOND_INT64)
+		*value = INT64_MAX;
+	else
+		*value = number <= -BEYOND_INT64 ? INT64_MIN : (int64_t)number;
+	return true;
 }
 
 bool element_is_nothing(const struct element *element)

@@ -102,6 +102,9 @@ must_check bool element_document(const struct element *element,
 				 struct bytes *document); /* document or array */
 must_check bool element_integer(const struct element *element,
 				int64_t *value); /* int32, int64, whole double */
+/* mongod's "safe long": int32, int64, doubles without their fraction and within int64; of what is
+ * no number 0. */
+must_check bool element_cut_integer(const struct element *element, int64_t *value);
 /* null or undefined: what mongod's generated parsers take for an option that is not there. */
 bool element_is_nothing(const struct element *element);
 /* mongod's "safe bool": bool or number, decimals too; anything else is false. */

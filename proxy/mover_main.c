@@ -463,7 +463,7 @@ static void write_fields(struct pass_state *pass, struct buffer *out)
 		write_added(pass, out);
 		write_flag(pass, out, rule->flag.field);
 	}
-	if (rule->flag.field || total || documents || reference)
+	if (own_fields_any(rule))
 		write_before(pass, out);
 	if (total)
 		write_total(pass, out);

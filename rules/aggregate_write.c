@@ -144,7 +144,22 @@ static void add_text(struct pipeline *pipeline, const char *verb, const char *te
 
 static bool reads_arrays(const struct pipeline *pipeline, const struct element *filter)
 {
-	return reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
+	return filter->type == BSON_BYTE_DOCUMENT &&
+	       reads_of_filter(filter->value, pipeline->namespace).kind != READS_NOTHING;
+}
+
+static bool sorts_by_arrays(const struct command *command, const struct ruled_namespace *namespace)
+{
+	const struct element *sort = &command->fields[FIELD_SORT];
+
+	return sort->type == BSON_BYTE_DOCUMENT &&
+	       reads_of_sort(sort->value, namespace).kind != READS_NOTHING;
+}
+
+/* A sort makes a stage. */
+static bool has_sort(const struct command *command)
+{
+	return is_filled(&command->fields[FIELD_SORT]) && natural_order(command) == 0;
 }
 
 /* A count or a distinct returns no documents. */
@@ -220,18 +235,17 @@ static int64_t find_limit(const struct command *command)
  * must do on any document. */
 static bool sorts_first(const struct pipeline *pipeline, const struct element *filter)
 {
-	const struct element *sort = &pipeline->command->fields[FIELD_SORT];
+	const struct command *command = pipeline->command;
 
 	return !pipeline->probe && !filter_has_expression(filter->value) &&
-	       find_limit(pipeline->command) > 0 && is_filled(sort) &&
-	       natural_order(pipeline->command) == 0 && sort->type == BSON_BYTE_DOCUMENT &&
-	       reads_of_sort(sort->value, pipeline->namespace).kind == READS_NOTHING;
+	       find_limit(command) > 0 && has_sort(command) &&
+	       !sorts_by_arrays(command, pipeline->namespace);
 }
 
 /* Those of the command's documents that match its filter, whole. */
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
-	bool reads = filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter);
+	bool reads = reads_arrays(pipeline, filter);
 
 	if (reads && pipeline->probe)
 		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
@@ -278,8 +292,7 @@ int64_t aggregate_room(const struct command *command)
 enum aggregate_need aggregate_need(const struct command *command,
 				   const struct ruled_namespace *namespace)
 {
-	const struct element *sort = &command->fields[FIELD_SORT],
-			     *projection = &command->fields[FIELD_PROJECTION];
+	const struct element *projection = &command->fields[FIELD_PROJECTION];
 	struct bytes key;
 
 	if (element_string(&command->fields[FIELD_KEY], &key))
@@ -288,8 +301,7 @@ enum aggregate_need aggregate_need(const struct command *command,
 			       : AGGREGATE_NEEDS_NOTHING;
 	if (!bytes_are(command->first.name, "find"))
 		return AGGREGATE_NEEDS_NOTHING;
-	if (sort->type == BSON_BYTE_DOCUMENT &&
-	    reads_of_sort(sort->value, namespace).kind != READS_NOTHING)
+	if (sorts_by_arrays(command, namespace))
 		return AGGREGATE_NEEDS_ORDER;
 	return projection->type == BSON_BYTE_DOCUMENT &&
 			       projection_classify(projection->value, namespace).kind ==
@@ -321,12 +333,8 @@ static bool open_projection(const struct pipeline *pipeline, struct cursor *curs
  * by what is stored. */
 static bool only_projects(const struct pipeline *pipeline)
 {
-	const struct element *filter = &pipeline->command->fields[FIELD_FILTER],
-			     *sort = &pipeline->command->fields[FIELD_SORT];
-
-	return !(filter->type == BSON_BYTE_DOCUMENT && reads_arrays(pipeline, filter)) &&
-	       !(sort->type == BSON_BYTE_DOCUMENT &&
-		 reads_of_sort(sort->value, pipeline->namespace).kind != READS_NOTHING);
+	return !reads_arrays(pipeline, &pipeline->command->fields[FIELD_FILTER]) &&
+	       !sorts_by_arrays(pipeline->command, pipeline->namespace);
 }
 
 /* Nothing reads the arrays but windows of each of them. */
@@ -377,8 +385,7 @@ static void add_order(struct pipeline *pipeline)
 	const struct command *command = pipeline->command;
 	int64_t skip = options_number(command, "skip"), limit = find_limit(command);
 
-	if (!pipeline->sorted && is_filled(&command->fields[FIELD_SORT]) &&
-	    natural_order(command) == 0)
+	if (!pipeline->sorted && has_sort(command))
 		add_stage(pipeline, "$sort", &command->fields[FIELD_SORT]);
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);

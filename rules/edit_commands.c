@@ -283,7 +283,7 @@ static void write_other_states(const struct edit *edit, struct buffer *out)
 		const struct rule *rule = edit->namespace->targets[i].rule;
 		struct element state, field;
 
-		if (!edit->concerned[i] || i == edit->target || !own_fields_need_state(rule))
+		if (!edit->concerned[i] || i == edit->target || !own_fields_any(rule))
 			continue;
 		if (edit_state_of(edit, i, &state) && document_find(state.value, "g", &field) &&
 		    document_find(state.value, "n", &field))

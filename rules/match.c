@@ -92,16 +92,22 @@ bool match_judge_reads(struct match *match, const struct reads *reads, const cha
 	return false;
 }
 
+const char *match_lost_meta(const struct command *command)
+{
+	if (reads_meta(&command->fields[FIELD_PROJECTION], true))
+		return "a find's {$meta: ...}, but for \"textScore\", is not known of arrays that "
+		       "are put together";
+	if (reads_meta(&command->fields[FIELD_PIPELINE], false))
+		return "a {$meta: \"recordId\"}, \"indexKey\" or \"sortKey\" is not known of "
+		       "arrays "
+		       "that are put together";
+	return NULL;
+}
+
 void match_reassemble(struct match *match, const char *what, const char *why)
 {
-	if (!why && reads_meta(&match->command.fields[FIELD_PROJECTION], true))
-		why = "a find's {$meta: ...}, but for \"textScore\", is not known of arrays that "
-		      "are "
-		      "put together";
-	if (!why && reads_meta(&match->command.fields[FIELD_PIPELINE], false))
-		why = "a {$meta: \"recordId\"}, \"indexKey\" or \"sortKey\" is not known of arrays "
-		      "that "
-		      "are put together";
+	if (!why)
+		why = match_lost_meta(&match->command);
 	if (!why && !reassemble_possible(match->namespace))
 		why = "it reads an array whose overflow lies in another database, which mongod "
 		      "can't put together";

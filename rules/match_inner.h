@@ -23,6 +23,9 @@ void match_note_search(struct match *match, const struct reads *reads);
 /* As match_refuse_reads, but arrays may be read: then `array` is set. */
 bool match_judge_reads(struct match *match, const struct reads *reads, const char *role,
 		       bool *array);
+/* Why a $meta of the projection or the pipeline can't be had where arrays are put together; NULL
+ * where none stands there that is lost. */
+const char *match_lost_meta(const struct command *command);
 /* Refuses, or has the arrays that a read needs put together. `why`: what it can't have then; NULL
  * where nothing is in the way. */
 void match_reassemble(struct match *match, const char *what, const char *why);

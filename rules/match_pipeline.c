@@ -454,10 +454,8 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 		foreign_write_top_stage(&foreign, &scratch, &place, &stage);
 	if (!foreign.why)
 		writer_close(&scratch, start);
-	if (!foreign.why && reads_meta(&matching->command->fields[FIELD_PIPELINE], false))
-		foreign.why =
-			"a {$meta: \"recordId\"}, \"indexKey\" or \"sortKey\" is not known of "
-			"arrays that are put together";
+	if (!foreign.why)
+		foreign.why = match_lost_meta(matching->command);
 	if (!foreign.why && foreign.served != joined->count)
 		foreign.why = "it is named where this version of Spillway doesn't look";
 	if (!foreign.why)

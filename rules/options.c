@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#define BEYOND_INT64 9223372036854775808.0
-
 static bool find_option(const struct command *command, const char *name, struct element *element)
 {
 	return document_find(command->body, name, element);
@@ -19,30 +17,13 @@ static bool double_of(const struct element *element, double *number)
 	return true;
 }
 
-/* As mongod's safeNumberLong. */
-static bool number_of(const struct element *element, int64_t *value)
-{
-	double number;
-
-	if (element->type == BSON_BYTE_INT32 || element->type == BSON_BYTE_INT64)
-		return element_integer(element, value);
-	if (!double_of(element, &number))
-		return false;
-	if (isnan(number))
-		*value = 0;
-	else if (number >= BEYOND_INT64)
-		*value = INT64_MAX;
-	else
-		*value = number <= -BEYOND_INT64 ? INT64_MIN : (int64_t)number;
-	return true;
-}
-
 int64_t options_number(const struct command *command, const char *name)
 {
 	struct element element;
 	int64_t value;
 
-	return find_option(command, name, &element) && number_of(&element, &value) ? value : 0;
+	return find_option(command, name, &element) && element_cut_integer(&element, &value) ? value
+											     : 0;
 }
 
 bool options_has_number(const struct command *command, const char *name)
@@ -66,7 +47,7 @@ static enum options_verdict judge_number(const struct command *command, const ch
 
 	if (!find_option(command, name, &element) || element_is_nothing(&element))
 		return OPTIONS_SOUND;
-	if (number_of(&element, &value))
+	if (element_cut_integer(&element, &value))
 		return value < 0 ? OPTIONS_WRONG : OPTIONS_SOUND;
 	return element.type == BSON_BYTE_DECIMAL ? OPTIONS_UNSERVED : OPTIONS_WRONG;
 }

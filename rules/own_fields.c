@@ -27,7 +27,7 @@ const char *own_field_key(enum own_field field)
 	return keys[field];
 }
 
-bool own_fields_need_state(const struct rule *rule)
+bool own_fields_any(const struct rule *rule)
 {
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
 		if (own_field_name(rule, field))
@@ -80,13 +80,13 @@ static struct bytes found_before(const struct element *state)
 }
 
 static enum own_field_end flag_end(const struct rule *rule, const struct element *state,
-				   struct element *value)
+				   struct bytes before, struct element *value)
 {
 	const struct rule_value *otherwise = &rule->flag.otherwise;
 
 	if (holds_nothing(state) && !own_fields_stand_already(state))
 		return OWN_FIELD_STAYS;
-	if (document_find(found_before(state), own_field_key(OWN_FLAG), value))
+	if (document_find(before, own_field_key(OWN_FLAG), value))
 		return OWN_FIELD_RETURNS;
 	if (otherwise->type == 0 || flag_was_added(state, rule->flag.field))
 		return OWN_FIELD_GOES;
@@ -110,7 +110,7 @@ enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 	struct bytes before = found_before(state);
 
 	if (field == OWN_FLAG)
-		return flag_end(rule, state, value);
+		return flag_end(rule, state, before, value);
 	if (!before.data)
 		return OWN_FIELD_STAYS;
 	if (!document_find(before, own_field_key(field), value))

@@ -25,7 +25,7 @@ const char *own_field_name(const struct rule *rule, enum own_field field);
 const char *own_field_key(enum own_field field);
 #define OWN_TOTAL_KEPT "c" /* in `b`, too */
 /* The rule has such fields: what becomes of them the state alone tells. */
-bool own_fields_need_state(const struct rule *rule);
+bool own_fields_any(const struct rule *rule);
 
 enum own_field_end {
 	OWN_FIELD_STAYS, /* Spillway has not written it */

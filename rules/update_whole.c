@@ -100,8 +100,7 @@ bool update_needs_state(const struct element *u, const struct ruled_namespace *n
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
 
-		if (own_fields_need_state(rule) && u->type == BSON_BYTE_DOCUMENT &&
-		    sets_whole(u, rule))
+		if (own_fields_any(rule) && u->type == BSON_BYTE_DOCUMENT && sets_whole(u, rule))
 			return true;
 	}
 	return false;

@@ -56,6 +56,13 @@ static void expect_sent(const char *stages, const char *rest)
 		made_expect(buffer_view(&others), rest);
 }
 
+static void expect_stages(const char *command, const char *stages)
+{
+	start(command);
+	expect_sent(stages, NULL);
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_find_becomes_stages_and_gets_its_reply)
 {
 	start(FIND(BY_ARRAY ", 'sort': {'x': 1}, 'skip': 2, 'limit': 3, 'projection': {'x': 1}, "
@@ -71,22 +78,16 @@ Test(sequence_aggregate, a_find_becomes_stages_and_gets_its_reply)
 
 Test(sequence_aggregate, only_what_is_returned_is_put_together)
 {
-	start(FIND("'filter': {'x': 5}, 'sort': {'x': 1}, 'skip': 1, 'limit': 3, 'projection': "
-		   "{'n': {'$size': '$f'}}"));
-	expect_sent("$match $sort $skip $limit " WHOLE " $project", NULL);
-	play_close(&play);
-	start(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}}"));
-	expect_sent(WHOLE " $lookup $project", NULL);
-	play_close(&play);
-	start(FIND(BY_ARRAY ", 'sort': {'x': 1}"));
-	expect_sent("$match " WHOLE " $match $sort", NULL);
-	play_close(&play);
-	start(FIND("'filter': {'$expr': '$f'}, 'sort': {'x': 1}, 'limit': 3"));
-	expect_sent("$match " WHOLE " $match $sort $limit", NULL);
-	play_close(&play);
-	start(FIND("'sort': {'f': 1}, 'limit': 3"));
-	expect_sent(WHOLE " $sort $limit", NULL);
-	play_close(&play);
+	expect_stages(
+		FIND("'filter': {'x': 5}, 'sort': {'x': 1}, 'skip': 1, 'limit': 3, 'projection': "
+		     "{'n': {'$size': '$f'}}"),
+		"$match $sort $skip $limit " WHOLE " $project");
+	expect_stages(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}}"),
+		      WHOLE " $lookup $project");
+	expect_stages(FIND(BY_ARRAY ", 'sort': {'x': 1}"), "$match " WHOLE " $match $sort");
+	expect_stages(FIND("'filter': {'$expr': '$f'}, 'sort': {'x': 1}, 'limit': 3"),
+		      "$match " WHOLE " $match $sort $limit");
+	expect_stages(FIND("'sort': {'f': 1}, 'limit': 3"), WHOLE " $sort $limit");
 }
 
 Test(sequence_aggregate, what_is_left_out_makes_no_stage)
@@ -96,9 +97,7 @@ Test(sequence_aggregate, what_is_left_out_makes_no_stage)
 		    "{'aggregate': 'books', 'cursor': {'batchSize': {'$numberLong': '7'}}, '$db': "
 		    "'shop'}");
 	play_close(&play);
-	start(FIND("'filter': {'x': 5}, 'sort': {'f': 1}"));
-	expect_sent("$match " WHOLE " $sort", NULL);
-	play_close(&play);
+	expect_stages(FIND("'filter': {'x': 5}, 'sort': {'f': 1}"), "$match " WHOLE " $sort");
 }
 
 Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
@@ -122,20 +121,16 @@ Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
 
 Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 {
-	start(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}"));
-	expect_sent("$match $set $lookup $graphLookup $set $set $unset", NULL);
-	play_close(&play);
-	start(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}"));
-	expect_sent("$sort $set $lookup $graphLookup $set $set $unset $project", NULL);
-	play_close(&play);
+	expect_stages(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}"),
+		      "$match $set $lookup $graphLookup $set $set $unset");
+	expect_stages(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}"),
+		      "$sort $set $lookup $graphLookup $set $set $unset $project");
 	/* beside what reads the array, of the whole */
-	start(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"));
-	expect_sent("$match " WHOLE " $match $set", NULL);
-	play_close(&play);
+	expect_stages(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"),
+		      "$match " WHOLE " $match $set");
 	/* what is computed beside it sees all of the array */
-	start(FIND("'projection': {'f': {'$slice': 2}, 'n': {'$size': '$f'}}"));
-	expect_sent(WHOLE " $project $set", NULL);
-	play_close(&play);
+	expect_stages(FIND("'projection': {'f': {'$slice': 2}, 'n': {'$size': '$f'}}"),
+		      WHOLE " $project $set");
 }
 
 Test(sequence_aggregate, what_only_finds_projection_has_becomes_stages)
@@ -153,15 +148,12 @@ Test(sequence_aggregate, what_only_finds_projection_has_becomes_stages)
 		"{'f': {'$elemMatch': {'x': 1}}}}, {'$limit': {'$numberLong': '1'}}], 'as': "
 		"'_spill./m0'}}");
 	play_close(&play);
-	start(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}, 'y': 0}"));
-	expect_sent(WHOLE " $lookup $project $set $unset", NULL);
-	play_close(&play);
-	start(FIND(BY_ARRAY ", 'projection': {'f.$': 1, 'g': {'$slice': 1}}"));
-	expect_sent("$match " WHOLE " $match $lookup $set $project $set $set $unset", NULL);
-	play_close(&play);
-	start(FIND(BY_ARRAY ", 'projection': {'a': {'g': {'$slice': 1}}}"));
-	expect_sent("$match " WHOLE " $match $set", NULL);
-	play_close(&play);
+	expect_stages(FIND("'projection': {'f': {'$elemMatch': {'x': 1}}, 'y': 0}"),
+		      WHOLE " $lookup $project $set $unset");
+	expect_stages(FIND(BY_ARRAY ", 'projection': {'f.$': 1, 'g': {'$slice': 1}}"),
+		      "$match " WHOLE " $match $lookup $set $project $set $set $unset");
+	expect_stages(FIND(BY_ARRAY ", 'projection': {'a': {'g': {'$slice': 1}}}"),
+		      "$match " WHOLE " $match $set");
 }
 
 Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
@@ -307,11 +299,10 @@ Test(sequence_aggregate, a_pipeline_is_whole_from_the_stage_on_that_needs_it)
 		    "{'aggregate': 'books', 'cursor': {'batchSize': 5}, 'hint': 'x_1', '$db': "
 		    "'shop'}");
 	play_close(&play);
-	start("{'aggregate': 'books', 'pipeline': [{'$match': {'f': 1}}, {'$count': 'n'}], "
-	      "'cursor': "
-	      "{}, '$db': 'shop'}");
-	expect_sent("$match " WHOLE " $match $count", NULL);
-	play_close(&play);
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$match': {'f': 1}}, {'$count': 'n'}], "
+		      "'cursor': "
+		      "{}, '$db': 'shop'}",
+		      "$match " WHOLE " $match $count");
 }
 
 /* The names of the stages under `path` of the first stage. */
@@ -372,11 +363,12 @@ Test(sequence_aggregate, what_a_graph_search_has_found_is_put_together)
 	made_expect(stage.value, "{'spillwayFound': '$a'}");
 	play_close(&play);
 	/* what is read of them comes behind it; the local documents are whole before */
-	start("{'aggregate': 'books', 'pipeline': [{'$graphLookup': {'from': 'books', 'startWith': "
-	      "'$f', 'connectFromField': 'x', 'connectToField': 'y', 'as': 'a'}}, {'$unwind': "
-	      "'$a.f'}], 'cursor': {}, '$db': 'shop'}");
-	expect_sent(WHOLE " $graphLookup $lookup $unwind", NULL);
-	play_close(&play);
+	expect_stages(
+		"{'aggregate': 'books', 'pipeline': [{'$graphLookup': {'from': 'books', "
+		"'startWith': "
+		"'$f', 'connectFromField': 'x', 'connectToField': 'y', 'as': 'a'}}, {'$unwind': "
+		"'$a.f'}], 'cursor': {}, '$db': 'shop'}",
+		WHOLE " $graphLookup $lookup $unwind");
 }
 
 Test(sequence_aggregate, a_join_on_the_array_is_asked_of_whole_documents)
