@@ -15,6 +15,7 @@ from support.process import wait_for
 
 MANY = 1_000_000
 SLICE = 10
+SPILLED = 100
 
 
 def timed(connection, command):
@@ -169,3 +170,23 @@ def merged_instructions(scale):
             rows.append(Row(f"user instructions of a merged reply of {length:,} {name}, an element",
                             count / length, at_most=at_most, detail={"an operation": count}))
     return rows
+
+
+def overflow_queries(scale):
+    """How often the overflow is asked for one reply with many spilled documents."""
+    length = rule()["threshold"] + scale.found // 100
+    with pinned_cluster() as cluster, cluster.client() as client:
+        database = client[DATABASE]
+        database[RULED].insert_many({"_id": i, ARRAY: list(range(length))} for i in range(SPILLED))
+        with PinnedSpillway(cluster.primary) as spillway:
+            wait_until_all_spilled(database, SPILLED, length)
+            database.command("profile", 2)
+            found = connect(cluster.primary.port, spillway.port)[RULED].call(exact.document(
+                {"find": RULED, "filter": {}, "batchSize": SPILLED, "$db": DATABASE})).plain()
+            database.command("profile", 0)
+            asked = database["system.profile"].count_documents({
+                "ns": {"$nin": [f"{DATABASE}.{RULED}", f"{DATABASE}.system.profile"]}, "op": {"$in": ["query", "getmore"]}})
+    if [len(document[ARRAY]) for document in found["cursor"]["firstBatch"]] != [length] * SPILLED:
+        raise RuntimeError("documents or elements are missing")
+    return [Row(f"commands to the overflow for {SPILLED} spilled documents of {length:,} ints in one reply", asked,
+                at_most=2, least=1)]
