@@ -34,6 +34,10 @@ static void request_note_facts(struct session *session, const struct match_facts
 		session->in_transaction = true;
 	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
 		session->in_transaction = false;
+	if (facts->signs_in) {
+		session->signed_in = true;
+		memset((void *)session->readable, 0, sizeof(session->readable));
+	}
 }
 
 /* The hello of a client that offers a compressor we can't read goes on without it. */

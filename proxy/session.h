@@ -26,6 +26,8 @@ enum session_end {
 	SESSION_END_RESET, /* the peer was reset: so is the other */
 };
 
+#define SESSION_READABLE 4
+
 /* A find that went out as it came (plain_find.h), and what its reply may need. */
 struct session_find {
 	struct buffer request; /* empty where none is under way */
@@ -48,6 +50,7 @@ struct session {
 	uint8_t handles; /* open or closing; freed at 0 */
 	bool handshaking;
 	bool in_transaction;
+	bool signed_in;        /* or tried to */
 	bool works;            /* has asked for more than hello: no driver's monitor */
 	bool refused;          /* over the limit: the first request is answered with an error */
 	bool response_forward; /* the frame being cut through goes to the client as it is */
@@ -67,6 +70,9 @@ struct session {
 	struct pending pending;
 	struct sequence *sequence;
 	struct session_find find;
+	/* Namespaces whose overflow the connection's user is known to may read: the latest. */
+	const struct ruled_namespace *readable[SESSION_READABLE];
+	uint8_t readable_next;
 	int32_t next_request_id;
 	bool waiting; /* the sequence waits for the replies that are owed before it */
 	bool pinned;  /* the resolver or the mover will call back: the session must stay */

@@ -184,6 +184,20 @@ void session_cut_sequence(struct session *session)
 		sequence_cut(session->sequence, advance_pass_note, session->loop->service->mover);
 }
 
+static bool advance_knows_rights(const struct session *session)
+{
+	for (size_t i = 0; i < SESSION_READABLE; i++)
+		if (session->readable[i] == session->sequence->match.namespace)
+			return true;
+	return !session->signed_in;
+}
+
+static void advance_learn_rights(struct session *session)
+{
+	session->readable[session->readable_next++ % SESSION_READABLE] =
+		session->sequence->match.namespace;
+}
+
 /* The sequence is over: what it leaves for the mover is noted. */
 static void advance_end(struct session *session)
 {
@@ -193,6 +207,8 @@ static void advance_end(struct session *session)
 	sequence_notes(sequence, advance_take_note, session);
 	if (match->changes_fitness)
 		advance_recheck(session->loop->service->mover, match);
+	if (sequence->proven)
+		advance_learn_rights(session);
 	advance_count(session);
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
@@ -298,8 +314,10 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	if (!session->sequence)
 		return;
 	begins = session->sequence->next_request_id == 0;
-	if (begins)
+	if (begins) {
 		session->sequence->next_request_id = session->next_request_id;
+		session->sequence->unproven = !advance_knows_rights(session);
+	}
 	session_account(session);
 	input.memory_short = session_gives_up(session);
 	advance_by(session, sequence_resume(session->sequence, &input), begins);

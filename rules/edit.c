@@ -500,6 +500,8 @@ static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence
 static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequence,
 				      const struct sequence_input *input)
 {
+	if (edit->write.denied)
+		return refuse_unauthorized(edit);
 	if (sets_another(edit, false))
 		return write_whole(edit);
 	if (edit->membership.known && edit->rounds < SWAPS_MAX && has_state(edit, edit->target)) {

@@ -25,6 +25,8 @@ struct edit_write {
 	struct element fields; /* findAndModify's projection */
 	bool upsert;
 	bool many;    /* multi: true, limit: 0 */
+	bool denied;  /* the user may not read overflow: the write stays away from what is spilled
+		       */
 	bool counted; /* the reply tells whether it changed the document (nModified) */
 };
 

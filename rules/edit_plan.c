@@ -190,7 +190,7 @@ static bool is_concerned(const struct edit_write *write, const struct ruled_name
 	kind = kind_of(write, &one);
 	return kind == UPDATE_EDIT || kind == UPDATE_WHOLE ||
 	       (kind == UPDATE_REPLACE && write->counted) || filter_reads(write, &one) ||
-	       in_cut_image(write, namespace, &one);
+	       in_cut_image(write, namespace, &one) || write->denied;
 }
 
 /* mongod goes by the first, where the filter holds nothing else. */

@@ -364,6 +364,17 @@ static enum match_transaction transaction_of(const struct command *command)
 	return command_has(command, FIELD_AUTOCOMMIT) ? MATCH_IN_TRANSACTION : MATCH_NO_TRANSACTION;
 }
 
+static bool signs_in(const struct command *command)
+{
+	struct bytes name = command->first.name;
+	struct element speculation;
+
+	return bytes_are(name, "saslStart") || bytes_are(name, "authenticate") ||
+	       bytes_are(name, "logout") ||
+	       (hello_is_command(name) &&
+		document_find(command->body, "speculativeAuthenticate", &speculation));
+}
+
 static void match_message(struct namespace_cache *cache, const struct packet *packet,
 			  const struct match_judge *judge, struct match *match)
 {
@@ -379,6 +390,7 @@ static void match_message(struct namespace_cache *cache, const struct packet *pa
 	}
 	matching.database = match->command.database;
 	match->facts.transaction = transaction_of(&match->command);
+	match->facts.signs_in = signs_in(&match->command);
 	match->facts.reads_on = rule_set_count(matching.rules) > 0 &&
 				bytes_are(match->command.first.name, "getMore");
 	if (hello_is_command(match->command.first.name))
@@ -402,6 +414,7 @@ static void match_legacy_command(const struct matching *matching, const struct l
 			match_refuse_broken(matching->match, "command");
 		return;
 	}
+	matching->match->facts.signs_in = signs_in(command);
 	if (hello_is_command(command->first.name))
 		matching->match->verdict = VERDICT_HELLO;
 	else if (rule_set_count(matching->rules) > 0)

@@ -25,6 +25,7 @@ struct match_facts {
 	bool answered; /* the server owes a reply */
 	bool exhaust;  /* which may announce more */
 	bool reads_on; /* a getMore, which a stage of ours in its pipeline may make fail */
+	bool signs_in; /* from here on the connection may be another user's */
 	enum match_transaction transaction;
 };
 

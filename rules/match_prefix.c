@@ -101,6 +101,12 @@ static enum match_transaction transaction_of(struct bytes bytes, struct bytes na
 								      : MATCH_NO_TRANSACTION;
 }
 
+static bool signs_in(struct bytes name)
+{
+	return bytes_are(name, "saslStart") || bytes_are(name, "authenticate") ||
+	       bytes_are(name, "logout");
+}
+
 static enum match_step match_message_prefix(const struct rule_set *rules, struct bytes bytes,
 					    struct match_facts *facts)
 {
@@ -119,6 +125,7 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
 	facts->reads_on = rule_set_count(rules) > 0 && bytes_are(prefix.name, "getMore");
+	facts->signs_in = signs_in(prefix.name);
 	facts->transaction = transaction_of(bytes, prefix.name);
 	return MATCH_FORWARD;
 }

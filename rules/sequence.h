@@ -68,6 +68,9 @@ struct sequence {
 	bool touched;    /* a find's reply is known not to pass as it is; the caller says so */
 	size_t expected; /* bytes of the reply to what was sent last, where it may be large; a guess
 			  */
+	bool unproven;   /* nobody knows whether the user may read the overflow; the caller says so
+			  */
+	bool proven;     /* it may */
 	bool begun;      /* something was sent: a transaction that the command starts has started */
 	bool failed;     /* the answer has an error of ours */
 	bool ending;     /* the client's transaction, for that error */

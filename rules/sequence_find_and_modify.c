@@ -12,6 +12,7 @@
 
 enum modify_step {
 	MODIFY_BEGIN,
+	MODIFY_RIGHTS_ASKED,   /* nothing of an overflow: may the user read it? */
 	MODIFY_ASKED,          /* the client's command */
 	MODIFY_MOVED,          /* the mover, after mongod's refusal for size */
 	MODIFY_OVERFLOW_ASKED, /* what fetch sent */
@@ -22,6 +23,8 @@ struct sequence_modify {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct packet main;
 	struct fetch fetch;
+	size_t asked; /* targets whose rights are known */
+	bool denied;  /* the user may not read some target's overflow */
 	bool fetching;
 	bool moved;   /* once is enough */
 	bool applied; /* the server said ok */
@@ -335,6 +338,45 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	return SEQUENCE_DONE;
 }
 
+/* ---- whether the image can be completed ---- */
+
+static bool image_has_arrays(const struct sequence *sequence)
+{
+	const struct element *fields = &sequence->match.command.fields[FIELD_FIELDS];
+
+	return fields->type != BSON_BYTE_DOCUMENT ||
+	       projection_classify(fields->value, sequence->match.namespace).kind !=
+		       PROJECTION_FORWARD;
+}
+
+/* An image is completed behind the write, which nothing takes back then; a transaction's end with
+ * the error does. */
+static bool has_to_prove(const struct sequence *sequence)
+{
+	return sequence->unproven && sequence->match.facts.answered && image_has_arrays(sequence) &&
+	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
+}
+
+static enum sequence_outcome ask_rights(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	const struct target *target =
+		&sequence->match.namespace->targets[modify_of(sequence)->asked];
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), filter, id, none;
+
+	writer_string(out, "find", target->overflow_collection);
+	filter = writer_open_document(out, "filter");
+	id = writer_open_document(out, "_id");
+	none = writer_open_array(out, "$in");
+	writer_close(out, none);
+	writer_close(out, id);
+	writer_close(out, filter);
+	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
+	sequence->step = MODIFY_RIGHTS_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_modify *modify = modify_of(sequence);
@@ -342,7 +384,9 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	const char *why;
 
 	write = edit_of_command(&sequence->match.command);
-	if (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace))
+	write.denied = modify->denied && write.filter.type == BSON_BYTE_DOCUMENT;
+	if (!write.denied &&
+	    (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace)))
 		return send_client_command(sequence);
 	why = edit_unserved(&write, sequence->match.namespace);
 	if (why)
@@ -354,6 +398,23 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	return edit_on(sequence, input, NULL);
 }
 
+/* Any other error the command itself may meet. */
+static enum sequence_outcome take_rights(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	struct sequence_modify *modify = modify_of(sequence);
+	struct reply_summary summary;
+
+	modify->denied = reply_is_unauthorized(input->reply);
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+		return begin(sequence, input);
+	if (++modify->asked < sequence->match.namespace->target_count)
+		return ask_rights(sequence, input);
+	sequence->proven = true;
+	return begin(sequence, input);
+}
+
 static enum sequence_outcome modify_resume(struct sequence *sequence,
 					   const struct sequence_input *input)
 {
@@ -361,7 +422,10 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 
 	switch ((enum modify_step)sequence->step) {
 	case MODIFY_BEGIN:
-		return begin(sequence, input);
+		return has_to_prove(sequence) ? ask_rights(sequence, input)
+					      : begin(sequence, input);
+	case MODIFY_RIGHTS_ASKED:
+		return take_rights(sequence, input);
 	case MODIFY_ASKED:
 		return take_main(sequence, input);
 	case MODIFY_MOVED:

@@ -229,8 +229,6 @@ READS = {
     "find": lambda books: books.find_one({"_id": "long"}),
     "some of the elements' document": lambda books: books.find_one({"_id": "long"}, {"list": 1}),
     "find all": lambda books: books.find().to_list(),
-    "look at it as it is pushed to": lambda books: books.find_one_and_update(
-        {"_id": "long"}, {"$push": {"list": "last"}}),
 }
 
 
@@ -245,7 +243,7 @@ def test_who_may_not_read_the_overflow_is_told_and_never_served_short(spillway, 
     assert of_user.find_one({"_id": "long"}, {"list": 0}) == {"_id": "long"}
     assert of_user.update_one({"_id": "long"}, {"$push": {"list": "more"}}).modified_count == 1
     whole = sign_in(spillway, "writer").shop.books.find_one({"_id": "long"})["list"]
-    assert whole == [*WHOLE, WHOLE[0], "last", "more"]
+    assert whole == [*WHOLE, WHOLE[0], "more"]
 
 
 EDITS = {
@@ -268,6 +266,44 @@ def test_an_edit_without_the_right_to_the_overflow_has_no_half_effect(spillway, 
         assert CANARY not in message
     assert (direct.shop.books.find_one({"_id": "long"}), list(direct.shop.more.find())) == before
     assert of_user.update_one({"_id": "short"}, {"$pull": {"list": WHOLE[0]}}).modified_count == 1
+
+
+LOOKS = {
+    "push": lambda books: books.find_one_and_update({"_id": "long"}, {"$push": {"list": "last"}}),
+    "another field": lambda books: books.find_one_and_update({"_id": "long"}, {"$inc": {"z": 1}}),
+    "replace": lambda books: books.find_one_and_replace({"_id": "long"}, {"z": 1}),
+    "remove": lambda books: books.find_one_and_delete({"_id": "long"}),
+    "by a sort": lambda books: books.find_one_and_update({}, {"$inc": {"z": 1}}, sort=[("_id", 1)]),
+}
+
+
+@pytest.mark.parametrize("retries", [True, False])
+@pytest.mark.parametrize("look", LOOKS)
+def test_what_looks_as_it_writes_has_no_half_effect_without_the_right_to_the_overflow(
+        spillway, direct, sign_in, books, look, retries):
+    before = direct.shop.books.find_one({"_id": "long"}), list(direct.shop.more.find())
+    of_user = sign_in(spillway, "books only", retryWrites=retries).shop.books
+    code, code_name, message = outcome(LOOKS[look], of_user)
+    assert (code, code_name) == (13, "Unauthorized")
+    assert "overflow" in message
+    assert (direct.shop.books.find_one({"_id": "long"}), list(direct.shop.more.find())) == before
+    assert of_user.find_one_and_update({"_id": "short"}, {"$inc": {"z": 1}})["list"] == WHOLE[:2]
+    assert of_user.find_one_and_update({"_id": "long"}, {"$inc": {"z": 1}}, {"z": 1}) == {"_id": "long"}
+
+
+def test_the_right_to_the_overflow_is_asked_once_a_connection(cluster, start, sign_in, books):
+    with Shim(cluster.primary.port) as shim:
+        spillway = start({"uri": uri("keeper", cluster.primary.address)}, [shim])
+        spillway.start()
+        client = sign_in(spillway, "writer", maxPoolSize=1, serverMonitoringMode="poll")
+        client.shop.books.find_one({"_id": "short"})
+        shim.restart()
+        for _ in range(3):
+            client.shop.books.find_one_and_update({"_id": "short"}, {"$inc": {"z": 1}})
+        connection = {each.connection for each in shim.requests if each.name == "findAndModify"}
+        assert len(connection) == 1
+        sent = [each.name for each in shim.requests if each.connection in connection and not each.handshake()]
+    assert sent == ["find", *["findAndModify"] * 3]
 
 
 def test_nothing_is_sent_beside_a_clients_own_commands_before_it_signs_in(cluster, start, sign_in):

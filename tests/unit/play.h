@@ -31,6 +31,7 @@ struct play {
 	enum sequence_outcome outcome;
 	uint64_t now; /* microseconds */
 	bool memory_short;
+	bool unproven;
 	int32_t sent_id;
 	struct bytes request;                /* the client's frame */
 	const struct ruled_namespace *plain; /* of a plain find without its reply, else NULL */
@@ -95,6 +96,7 @@ static inline void play_request(struct play *play, struct made made, enum match_
 	play->sequence = play->plain ? sequence_new_plain_find(&packet, play->plain)
 				     : sequence_new(&packet, &match);
 	play->sequence->next_request_id = PLAY_OURS;
+	play->sequence->unproven = play->unproven;
 	packet_fini(&packet);
 	play_resume(play, NULL, false);
 	if (play->plain) {

@@ -1008,6 +1008,7 @@ static void expect_prefix(struct bytes frame, enum match_step expected, struct m
 	cr_assert_eq(told.answered, facts.answered);
 	cr_assert_eq(told.exhaust, facts.exhaust);
 	cr_assert_eq(told.transaction, facts.transaction);
+	cr_assert_eq(told.signs_in, facts.signs_in);
 }
 
 static void expect_made_prefix(const struct made *made, enum match_step expected,
@@ -1016,6 +1017,28 @@ static void expect_made_prefix(const struct made *made, enum match_step expected
 	auto_buffer struct buffer frame = made_frame(made);
 
 	expect_prefix(buffer_view(&frame), expected, facts);
+}
+
+Test(match, who_signs_in_is_seen)
+{
+	static const struct match_facts facts = {.answered = true, .signs_in = true};
+	static const char *const commands[] = {
+		"{'saslStart': 1, 'mechanism': 'PLAIN', '$db': 'admin'}",
+		"{'authenticate': 1, 'mechanism': 'MONGODB-X509', '$db': '$external'}",
+		"{'logout': 1, '$db': 'admin'}",
+		"{'hello': 1, 'speculativeAuthenticate': {'saslStart': 1}, '$db': 'admin'}",
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		cr_assert(match_made(&(struct made){.body = commands[i]}).facts.signs_in, "%s",
+			  commands[i]);
+		expect_made_prefix(&(struct made){.body = commands[i]},
+				   i == 3 ? MATCH_WHOLE : MATCH_FORWARD, facts);
+	}
+	cr_assert_not(
+		match_made(&(struct made){.body = "{'hello': 1, '$db': 'admin'}"}).facts.signs_in);
+	close_shop();
 }
 
 Test(match, the_first_bytes_decide_as_all_of_them_would)

@@ -47,6 +47,84 @@ Test(sequence_find_and_modify, the_image_is_put_together)
 	play_close(&play);
 }
 
+/* ---- where nobody knows whether the user may read the overflow ---- */
+
+#define RIGHTS(overflow) \
+	"{'find': '" overflow "', 'filter': {'_id': {'$in': []}}, '$db': 'shop', " NEAREST "}"
+#define DENIED "{'ok': 0.0, 'errmsg': 'no', 'code': 13, 'codeName': 'Unauthorized'}"
+
+/* Of a document without a state alone. */
+#define play_expect_guarded(play) \
+	cr_assert(memmem(play_message(play).body.data, play_message(play).body.length, "$exists", \
+			 strlen("$exists")))
+
+static void start_unproven(const char *command)
+{
+	play.unproven = true;
+	start(command);
+}
+
+Test(sequence_find_and_modify, the_right_to_the_image_is_asked_before_the_write)
+{
+	start_unproven(MODIFY(PUSH));
+	play_expect_helper(&play, RIGHTS("books_more"));
+	play_reply(&play, OVERFLOW(""));
+	cr_assert(play.sequence->proven);
+	play_expect_forwarded(&play);
+	play_reply(&play, IMAGE("{'_id': 7, 'f': [1]}"));
+	play_expect_passed(&play);
+	play_close(&play);
+	start_unproven(MODIFY(PUSH));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 91, 'codeName': 'Shutdown'}");
+	cr_assert_not(play.sequence->proven);
+	play_expect_forwarded(&play);
+	play_close(&play);
+}
+
+Test(sequence_find_and_modify, who_may_not_read_the_overflow_leaves_spilled_documents_alone)
+{
+	static const char *const changes[] = {PUSH, "'update': {'$inc': {'z': 1}}", "'remove': true",
+					      "'update': {'z': 1}"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {
+		char command[200];
+
+		snprintf(command, sizeof(command),
+			 "{'findAndModify': 'books', 'query': {'_id': 7}, %s, '$db': 'shop'}",
+			 changes[i]);
+		start_unproven(command);
+		play_reply(&play, DENIED);
+		cr_assert_not(play.sequence->proven);
+		play_expect_guarded(&play);
+		play_reply(&play, "{'lastErrorObject': {'n': 0}, 'value': null, 'ok': 1.0}");
+		play_reply(&play, "{'cursor': {'firstBatch': [{'_id': 7, " STATE(G1) "}], "
+				  "'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, 'ok': 1.0}");
+		play_expect_error(&play, 13, "may not read");
+		cr_assert_eq(play_notes(&play), 0);
+		play_close(&play);
+	}
+}
+
+Test(sequence_find_and_modify, who_may_not_read_the_overflow_changes_ordinary_documents)
+{
+	start_unproven(MODIFY(PUSH));
+	play_reply(&play, DENIED);
+	play_expect_guarded(&play);
+	play_reply(&play, IMAGE("{'_id': 7, 'f': [1]}"));
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
+Test(sequence_find_and_modify, what_needs_no_right_to_the_overflow_asks_for_none)
+{
+	start_unproven(MODIFY("'update': {'$inc': {'z': 1}}, 'fields': {'z': 1}"));
+	play_expect_forwarded(&play);
+	play_close(&play);
+	start_unproven(MODIFY(PUSH ", " TRANSACTION)); /* which ends with the error */
+	play_expect_forwarded(&play);
+	play_close(&play);
+}
+
 Test(sequence_find_and_modify, replies_that_need_nothing_pass)
 {
 	static const char *const replies[] = {
