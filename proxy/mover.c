@@ -146,7 +146,8 @@ void mover_sweep_soon(struct mover *mover, struct mover_target *target)
 
 	if (soon < again)
 		soon = again;
-	if (soon < target->sweep_due)
+	/* Not looked at yet: that is due at once, but where sweeps are off. */
+	if (target->sweep_due == 0 ? target->rule->sweep_ms == 0 : soon < target->sweep_due)
 		target->sweep_due = soon;
 	wake_sweeper(mover);
 }

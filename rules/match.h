@@ -69,7 +69,8 @@ struct match {
 						       is not known, and may look into an array */
 	enum mover_tending tending;                 /* before the client hears that it is done */
 	const struct ruled_namespace *onto; /* renameCollection: what has the new name, or NULL;
-					       `namespace` is what had the old one, or the same */
+					       `namespace` is what had the old one, or the same.
+					       aggregate: what a $merge writes into, or NULL */
 	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
 					       VERDICT_AGGREGATE: namespaces that stages reach */
 	/* VERDICT_REFUSE */

@@ -19,7 +19,7 @@ enum stage_access {
 struct joined {
 	size_t count;
 	const struct ruled_namespace *namespace; /* the last of them */
-	bool writes;
+	const struct ruled_namespace *written;
 };
 
 struct stage_rule {
@@ -64,7 +64,8 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 		    match_refuse_read_only(matching, namespace, rule->name))
 			return true;
 		if (joined && namespace && is_joined(stage)) {
-			joined->writes = joined->writes || rule->access == STAGE_WRITES;
+			if (rule->access == STAGE_WRITES)
+				joined->written = namespace;
 			joined->count++;
 			joined->namespace = namespace;
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
@@ -498,7 +499,8 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 		return;
 	match->stage = MATCH_NO_STAGE;
 	match->cache = matching->cache;
-	match->touches_array = joined.writes && match->namespace == joined.namespace;
+	match->onto = joined.written;
+	match->touches_array = joined.written && match->namespace == joined.namespace;
 	if (namespace)
 		match_own_stages(matching, pipeline->value, joined.count > 0);
 	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {

@@ -39,6 +39,19 @@ void notes_identify(struct mover_note *note, struct bytes filter, const struct e
 		collation->type == BSON_BYTE_DOCUMENT ? collation->value : (struct bytes){0};
 }
 
+void notes_somewhere(const struct ruled_namespace *namespace,
+		     void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct mover_note note = {.reason = MOVER_SOMEWHERE,
+						.rule = namespace->targets[i].rule,
+						.database = bytes_of(namespace->database),
+						.collection = bytes_of(namespace->collection)};
+
+		take(context, &note);
+	}
+}
+
 void notes_begin(struct mover_note *note, const struct sequence *sequence,
 		 const struct packet *reply)
 {

@@ -16,6 +16,10 @@ void notes_identify(struct mover_note *note, struct bytes filter, const struct e
 must_check bool notes_of_find_and_modify(const struct sequence *sequence,
 					 const struct packet *reply, struct mover_note *note);
 
+/* Any document may have been written: of each target. */
+void notes_somewhere(const struct ruled_namespace *namespace,
+		     void (*take)(void *context, const struct mover_note *note), void *context);
+
 /* Namespace, time and whether it can be seen already. */
 void notes_begin(struct mover_note *note, const struct sequence *sequence,
 		 const struct packet *reply);

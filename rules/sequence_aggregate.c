@@ -3,6 +3,7 @@
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
 #include "rules/bounds_write.h"
+#include "rules/notes.h"
 #include "rules/options.h"
 #include "rules/read_words.h"
 #include "rules/reassemble.h"
@@ -470,6 +471,16 @@ static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 	return sequence->step == STEP_KILLING ? ask_all(sequence, input) : take(sequence, input);
 }
 
+/* A $merge may have written long arrays, and over spilled ones; also where it failed in the middle.
+ */
+static void aggregate_notes(const struct sequence *sequence,
+			    void (*give)(void *context, const struct mover_note *note),
+			    void *context)
+{
+	if (sequence->match.onto && !explains(sequence))
+		notes_somewhere(sequence->match.onto, give, context);
+}
+
 static void aggregate_fini(struct sequence *sequence)
 {
 	probe_fini(&aggregate_of(sequence)->probe);
@@ -482,6 +493,7 @@ struct sequence *sequence_aggregate_new(void)
 	struct sequence_aggregate *aggregate = must_calloc(1, sizeof(*aggregate));
 
 	aggregate->sequence.resume = aggregate_resume;
+	aggregate->sequence.notes = aggregate_notes;
 	aggregate->sequence.fini = aggregate_fini;
 	return &aggregate->sequence;
 }

@@ -10,6 +10,7 @@
 #include "protocol/writer.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
+#include "rules/notes.h"
 #include "rules/sequence_inner.h"
 
 #include <stdlib.h>
@@ -231,18 +232,8 @@ static enum sequence_outcome watch_resume(struct sequence *sequence,
 static void watch_notes(const struct sequence *sequence,
 			void (*take)(void *context, const struct mover_note *note), void *context)
 {
-	const struct ruled_namespace *onto = sequence->match.onto;
-
-	if (!((const struct watch *)(const void *)sequence)->renamed)
-		return;
-	for (size_t i = 0; i < onto->target_count; i++) {
-		const struct mover_note note = {.reason = MOVER_SOMEWHERE,
-						.rule = onto->targets[i].rule,
-						.database = bytes_of(onto->database),
-						.collection = bytes_of(onto->collection)};
-
-		take(context, &note);
-	}
+	if (((const struct watch *)(const void *)sequence)->renamed)
+		notes_somewhere(sequence->match.onto, take, context);
 }
 
 static void watch_fini(struct sequence *sequence)

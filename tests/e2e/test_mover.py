@@ -6,6 +6,7 @@ import random
 import struct
 
 import bson
+import pymongo
 import pytest
 from bson.binary import Binary
 from bson.raw_bson import RawBSONDocument
@@ -243,6 +244,28 @@ def test_a_write_by_another_filter_is_resolved(client, direct):
     client.shop.plain.update_many({"kind": 7}, {"$push": {"list": {"$each": [3, 4, 5]}}})
     settle(direct, "plain")
     assert all(stored(direct, "plain", f"kind{i}")["list"] == [1, 2, 3] for i in range(5))
+
+
+def test_what_a_pipeline_merges_moves_as_what_is_inserted_does(client, direct):
+    """A new outlier, and one over another: of that the old overflow goes, too."""
+    client.shop.plain.insert_one({"_id": "merged", "list": list(range(30))})
+    settle(direct, "plain")
+    client.shop.source.insert_many([{"_id": name, "list": list(range(15))} for name in ("merged", "new")])
+    client.shop.source.aggregate([{"$merge": {"into": "plain", "whenMatched": "replace"}}])
+    settle(direct, "plain")
+    assert all(len(stored(direct, "plain", name)["list"]) == 3 for name in ("merged", "new"))
+    assert len(parts(direct, "plain_list_overflow", "merged")) == 2
+
+
+def test_what_is_merged_moves_where_sweeps_are_off(cluster, direct):
+    pattern = {**rule("x", sweep="off"), "name": "tenants", "namespace": "merged_*.posts"}
+    with Spillway([cluster.primary], [*RULES, pattern]) as other, \
+            pymongo.MongoClient(other.address, directConnection=True) as client:
+        client.shop.many.insert_many([{"_id": i, "list": list(range(9))} for i in range(3)])
+        into = {"db": "merged_1", "coll": "posts"}
+        client.shop.many.aggregate([{"$merge": {"into": into, "whenMatched": "replace"}}])
+        wait_for(lambda: {len(each["list"]) for each in direct.merged_1.posts.find()} == {3}, "the moves")
+        client.drop_database("merged_1")
 
 
 def test_a_push_in_a_transaction_is_found_after_its_commit(client, direct, cluster):

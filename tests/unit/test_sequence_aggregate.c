@@ -395,9 +395,18 @@ Test(sequence_aggregate, a_merge_into_a_ruled_namespace_is_guarded_and_not_repea
 	play_reply(&play, ERROR(241, "Failed to parse objectId spillway: a merged document int"));
 	play_expect_error(&play, 115, "whenMatched: replace");
 	play_close(&play);
+	start("{'aggregate': 'others', 'pipeline': [{'$merge': 'pairs'}], 'cursor': {}, '$db': "
+	      "'shop'}");
+	play_reply(&play, "{'cursor': {'firstBatch': [], 'id': {'$numberLong': '0'}, "
+			  "'ns': 'shop.others'}, 'ok': 1.0}");
+	cr_assert_eq(play_notes(&play), 2, "one of each rule: what was written is not known");
+	cr_assert_eq(play.notes[1].reason, MOVER_SOMEWHERE);
+	cr_assert(bytes_are(play.notes[1].collection, "pairs"));
+	play_close(&play);
 	start("{'aggregate': 'books', 'pipeline': [{'$merge': 'others'}], 'cursor': {}, '$db': "
 	      "'shop'}");
 	expect_sent(WHOLE " $merge", NULL);
+	cr_assert_eq(play_notes(&play), 0);
 	play_reply(&play, DIED);
 	play_expect_error(&play, 134, "rewritten while it was being read");
 	play_close(&play);
