@@ -22,6 +22,7 @@ struct service {
 	_Atomic int64_t refused;     /* of these, the ones over the limit, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
 	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
+	atomic_bool scarce;          /* spare_memory_adjust's */
 	struct claims claims;        /* who holds much of it */
 	int64_t descriptors;         /* how many sockets clients and their servers may use */
 };

@@ -7,6 +7,7 @@
 #include "rules/reassemble.h"
 
 #define ERROR_LENGTH_MAX 4096
+#define PART CLAIMS_LEAST /* of a reply: what is counted at once */
 
 static bool response_find_advertised(const void *context, struct bytes member,
 				     struct bytes *advertised)
@@ -209,15 +210,60 @@ static size_t response_consume(struct session *session, struct bytes bytes, stru
 	return at;
 }
 
+/* The rest of the reply is thrown away as it comes. */
+static void response_give_up(struct session *session)
+{
+	struct buffer *held = &session->response_held;
+	struct pending_entry *entry;
+	struct frame_header header;
+
+	if (frame_next(buffer_view(held), &header) != FRAME_PARTIAL)
+		return;
+	entry = pending_match(&session->pending, header.response_to);
+	if (!entry || entry->kind != PENDING_SEQUENCE)
+		return;
+	pending_pop(&session->pending);
+	session->response_left = (size_t)header.length - held->length;
+	session->response_shed = true;
+	session->response_wanted = 0;
+	buffer_fini(held);
+	session_give_up(session);
+}
+
+/* A reply counts from when it comes: where many do at once, the newest reads give up before they
+ * have it. `more` bytes have come just now. */
+static void response_on_part(struct session *session, size_t more)
+{
+	size_t length = session->response_held.length;
+
+	if (length / PART == (length - more) / PART)
+		return;
+	session_account(session);
+	if (session->sequence && session->sequence->gives_up && session_gives_up(session))
+		response_give_up(session);
+}
+
+static struct bytes response_throw_away(struct session *session, struct bytes bytes)
+{
+	size_t gone = response_cut(session, bytes.length);
+
+	session->response_shed = session->response_left > 0;
+	return (struct bytes){bytes.data + gone, bytes.length - gone};
+}
+
 void response_on_bytes(struct session *session, struct bytes bytes)
 {
 	auto_buffer struct buffer held = {0};
 	size_t used;
 
+	if (session->response_shed)
+		bytes = response_throw_away(session, bytes);
 	if (session->response_held.length > 0 || bytes.data == session->response_held.data) {
 		session_hold(&session->response_held, bytes);
-		if (session->response_held.length < session->response_wanted)
+		if (session->response_held.length < session->response_wanted) {
+			response_on_part(session, bytes.length);
 			return;
+		}
 		held = buffer_steal(&session->response_held);
 		bytes = buffer_view(&held);
 	}

@@ -6,15 +6,14 @@
 #include "proxy/listener.h"
 #include "proxy/log.h"
 #include "proxy/loop.h"
+#include "proxy/spare_memory.h"
 
-#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#define KEPT_MEMORY (32 << 20)
 #define SIGNAL_MS 100           /* how often it is looked for while the servers are */
 #define DESCRIPTORS_RESERVED 64 /* for listeners, the mover, the admin page, the libraries */
 
@@ -152,15 +151,6 @@ static bool await_first_check(struct mover *mover, enum mover_check *check)
 	return true;
 }
 
-/* Putting a long array together takes a few buffers of megabytes: the next one shall find that
- * memory instead of faulting it in page by page. 32 MB is the most that malloc allows here; above
- * it memory goes back at once. */
-static void keep_some_memory(void)
-{
-	mallopt(M_MMAP_THRESHOLD, KEPT_MEMORY);
-	mallopt(M_TRIM_THRESHOLD, KEPT_MEMORY);
-}
-
 static void block_signals(void)
 {
 	sigset_t set;
@@ -177,7 +167,7 @@ static int serve(const struct config *config)
 	int code = 1;
 
 	block_signals();
-	keep_some_memory();
+	spare_memory_keep();
 	server.service.descriptors = raise_descriptors();
 	if (!probe_addresses(config))
 		return 1;

@@ -4,6 +4,7 @@
 
 #include "proxy/address.h"
 #include "proxy/log.h"
+#include "proxy/spare_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -173,7 +174,8 @@ void session_close_if_idle(struct session *session)
 void session_account(struct session *session)
 {
 	struct service *service = session->loop->service;
-	size_t held = session->request_held.capacity + session->response_held.capacity +
+	/* Of room for a reply what has come: the rest is nobody's memory yet. */
+	size_t held = session->request_held.capacity + session->response_held.length +
 		      stream_backlog(&session->client);
 	int64_t sum;
 	bool reads;
@@ -184,6 +186,7 @@ void session_account(struct session *session)
 		return;
 	sum = (int64_t)held - (int64_t)session->accounted;
 	sum += atomic_fetch_add(&service->memory, sum);
+	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
 	session->accounted = held;
 	reads = session->sequence || session->find.request.length > 0;
 	claims_set(&service->claims, &session->claim, reads ? (int64_t)held : 0,

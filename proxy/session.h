@@ -53,7 +53,7 @@ struct session {
 	bool signed_in;        /* or tried to */
 	bool works;            /* has asked for more than hello: no driver's monitor */
 	bool refused;          /* over the limit: the first request is answered with an error */
-	bool response_forward; /* the frame being cut through goes to the client as it is */
+	bool response_shed;    /* the frame being cut is thrown away: its read has given up */
 	/* Requests: bytes of the current frame still to cut through; bytes that wait; how many of
 	 * them are wanted before looking again */
 	size_t request_left;
@@ -133,6 +133,8 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 
 /* session_advance.c: drives the running sequence. `reply` may be NULL. */
 void session_advance(struct session *session, struct packet *reply, bool moved);
+/* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
+void session_give_up(struct session *session);
 /* The reply to session->find, a whole frame: goes to the client where nothing is to be put
  * together; else false. */
 must_check bool session_answer_find(struct session *session, struct bytes reply);

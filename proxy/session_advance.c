@@ -323,6 +323,13 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	advance_by(session, sequence_resume(session->sequence, &input), begins);
 }
 
+void session_give_up(struct session *session)
+{
+	struct sequence_input input = {.memory_short = true, .now = uv_hrtime() / 1000};
+
+	advance_by(session, sequence_resume(session->sequence, &input), false);
+}
+
 must_check bool session_answer_find(struct session *session, struct bytes reply)
 {
 	if (!plain_find_passes(session->find.namespace, reply))

@@ -224,6 +224,7 @@ size_t sequence_begin_command(struct sequence *sequence)
 {
 	sequence->buffer.length = 0;
 	sequence->expected = 0;
+	sequence->gives_up = false;
 	buffer_reserve(&sequence->buffer, COMMAND_USUAL);
 	message_begin(&sequence->buffer, sequence->next_request_id++, 0, 0);
 	message_begin_body(&sequence->buffer);

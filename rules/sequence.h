@@ -71,6 +71,8 @@ struct sequence {
 	bool unproven;   /* nobody knows whether the user may read the overflow; the caller says so
 			  */
 	bool proven;     /* it may */
+	bool gives_up;   /* resumed without the reply to what was sent last, where memory is short,
+			    it ends with an error */
 	bool begun;      /* something was sent: a transaction that the command starts has started */
 	bool failed;     /* the answer has an error of ours */
 	bool ending;     /* the client's transaction, for that error */

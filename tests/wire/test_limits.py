@@ -329,10 +329,32 @@ def test_where_memory_is_short_the_newest_reads_give_up():
 def test_a_read_that_alone_passes_the_limit_gives_up():
     with Relay(RULES, {"workers": 1, "limits": {"memory": "2MB", "handshake": "10m"}}) as relay:
         read = Read(relay, 1).begin()
-        assert [read.give(900000) for _ in range(3)] == ["getMore"] * 3
-        assert read.give(1000) == "killCursors"
+        assert [read.give(900000) for _ in range(3)] == ["getMore", "getMore", "killCursors"]
         read.refused()
         assert Read(relay, 2).begin().give(1000) == "getMore"
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_read_gives_up_while_its_reply_comes(begun):
+    """What still comes of the reply is thrown away; the connection goes on."""
+    with Relay(RULES, {"workers": 1, "limits": {"memory": "4MB", "handshake": "10m"}}) as relay:
+        read = Read(relay, 1).begin()
+        if begun:
+            assert read.give(1000) == "getMore"
+        name = "nextBatch" if begun else "firstBatch"
+        document = {"book": 1, "part": ["x" * 9000000], "_spill": {"i": 2, "g": bytes([1] * 16), "p": 1}}
+        reply = message(Read._found(name, document, 55), (), 9, read.asked.request_id)
+        before = relay.private_memory()
+        read.server.send(reply[:8000000])
+        if begun:
+            read.asked = read.server.frame()
+        else:
+            read.refused()
+        assert relay.private_memory() - before < 5 << 20
+        read.server.send(reply[8000000:])
+        if begun:
+            read.refused()
+        works(read.client, read.server)
 
 
 def test_a_reply_that_is_not_read_counts():
