@@ -15,7 +15,20 @@ void match_watch(const struct matching *matching)
 	matching->match->changes_fitness = true;
 }
 
-/* text, 2d, 2dsphere */
+/* What is of no kind that mongod has it refuses itself. */
+static bool is_special(struct bytes kind)
+{
+	static const char *const kinds[] = {"text",           "2d",
+					    "2dsphere",       "geoHaystack",
+					    "columnstore",    "queryable_encrypted_range",
+					    "2dsphere_bucket"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(kinds); i++)
+		if (bytes_are(kind, kinds[i]))
+			return true;
+	return false;
+}
+
 static bool key_special(struct bytes key)
 {
 	struct cursor cursor;
@@ -25,7 +38,7 @@ static bool key_special(struct bytes key)
 	if (!cursor_open(&cursor, key))
 		return false;
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_string(&field, &kind) && !bytes_are(kind, "hashed"))
+		if (element_string(&field, &kind) && is_special(kind))
 			return true;
 	return false;
 }

@@ -487,6 +487,7 @@ Test(match, what_changes_a_collection_is_watched_or_refused)
 		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5}"), 's'},
 		{INDEX("{'key': {'f': 'text'}}"), 'X'},
 		{INDEX("{'key': {'f': '2dsphere'}}"), 'X'},
+		{INDEX("{'key': {'f': 'bad'}}"), 's'},
 		{INDEX("{'key': {'$**': 'text'}}"), 'X'},
 		{INDEX("{'key': {'$**': 1}}"), 's'},
 		{INDEX("{'key': {'x': 'text'}}"), 's'},
