@@ -50,6 +50,10 @@ const char *error_name(enum error_code code)
 		return "BSONObjectTooLarge";
 	case ERROR_DUPLICATE_KEY:
 		return "DuplicateKey";
+	case ERROR_BUFFER_TOO_LARGE:
+		return "Location13548";
+	case ERROR_DISTINCT_TOO_LARGE:
+		return "Location17217";
 	case ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE:
 		return "Location17419";
 	case ERROR_RETRY_OF_ANOTHER_KIND:

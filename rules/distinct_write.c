@@ -195,3 +195,20 @@ void distinct_write(struct buffer *out, size_t *place, struct bytes key)
 	write_there(out, place);
 	write_ordered(out, place);
 }
+
+/* That document's `_id` is null. */
+bool distinct_too_large(struct bytes body, const struct reply_summary *summary)
+{
+	static const char last[] = "First element: _id: null", push[] = "$push used too much";
+	struct element message;
+	struct bytes text;
+
+	if (summary->ok || !document_find(body, "errmsg", &message) ||
+	    !element_string(&message, &text))
+		return false;
+	return summary->code == ERROR_BUFFER_TOO_LARGE ||
+	       (summary->code == ERROR_OBJECT_TOO_LARGE &&
+		memmem(text.data, text.length, last, strlen(last))) ||
+	       (summary->code == ERROR_EXCEEDED_MEMORY_LIMIT &&
+		memmem(text.data, text.length, push, strlen(push)));
+}

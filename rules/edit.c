@@ -269,8 +269,15 @@ static enum edit_outcome refuse_unauthorized(struct edit *edit)
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
 				   struct packet *reply)
 {
+	struct reply_summary summary;
+	const char *outgrown = NULL;
+
 	if (reply_is_unauthorized(reply))
 		return refuse_unauthorized(edit);
+	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary))
+		outgrown = reassemble_outgrown(reply->message.body, &summary);
+	if (outgrown)
+		return refuse(edit, ERROR_OBJECT_TOO_LARGE, outgrown);
 	if (is_passing(sequence, reply))
 		return fail(edit, reply);
 	packet_fini(&edit->failure);

@@ -47,6 +47,21 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	return raised(body, summary, DEAD);
 }
 
+const char *reassemble_outgrown(struct bytes body, const struct reply_summary *summary)
+{
+	static const char first[] = "First element: aggregate: ";
+	struct element message;
+	struct bytes text;
+
+	if (summary->ok || summary->code != ERROR_OBJECT_TOO_LARGE ||
+	    !document_find(body, "errmsg", &message) || !element_string(&message, &text) ||
+	    !bytes_begin_with(text, "BSONObj size: ") ||
+	    !memmem(text.data, text.length, first, strlen(first)))
+		return NULL;
+	return "a condition on the ruled array stands twice in what mongod is asked, which passes "
+	       "16 MB; ask with a shorter list of values";
+}
+
 const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
 			       enum error_code *code)
 {
@@ -84,6 +99,8 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		if (raised(body, summary, refusals[i][0]))
 			return refusals[i][1];
 	*code = ERROR_OBJECT_TOO_LARGE;
+	if (reassemble_outgrown(body, summary))
+		return reassemble_outgrown(body, summary);
 	return !summary->ok && summary->code == ERROR_OBJECT_TOO_LARGE
 		       ? "a document that this read looks into passes 16 MB once its array is put "
 			 "together, and mongod can't hold it whole; keep it out by conditions on "

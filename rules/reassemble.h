@@ -82,3 +82,6 @@ const char *reassemble_failure(struct bytes body, enum error_code *code);
  * document that can't be held whole; else NULL. */
 const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
 			       enum error_code *code);
+/* What is to be said where mongod refuses our command for its own size, by the command's first
+ * field; else NULL. (reassemble_refusal says it, too.) */
+const char *reassemble_outgrown(struct bytes body, const struct reply_summary *summary);

@@ -3,6 +3,7 @@
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
 #include "rules/bounds_write.h"
+#include "rules/distinct_write.h"
 #include "rules/notes.h"
 #include "rules/options.h"
 #include "rules/read_words.h"
@@ -426,6 +427,12 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return ask_all(sequence, input);
 	}
+	if (bytes_are(sequence->match.command.first.name, "distinct") &&
+	    distinct_too_large(reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,
+				     "Executor error during distinct command :: caused by :: "
+				     "distinct too big, 16mb cap",
+				     NULL);
 	refusal = reassemble_refusal(reply->message.body, &summary, &code);
 	if (refusal)
 		return fail(sequence, code, refusal);

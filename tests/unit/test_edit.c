@@ -551,6 +551,18 @@ Test(edit, another_filter_is_resolved_to_an_id_first)
 	play_close(&play);
 }
 
+Test(edit, a_filter_that_is_too_long_twice_is_told)
+{
+	start("{'update': 'books', 'updates': [{'q': {'f': {'$in': [1]}}, 'u': {'$set': {'x': "
+	      "1}}}], '$db': 'shop'}");
+	play_reply(&play, "{'ok': 0.0, 'code': 10334, 'codeName': 'BSONObjectTooLarge', 'errmsg': "
+			  "'BSONObj size: 17000000 is invalid. First element: aggregate: books'}");
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert(memmem(play.sequence->output.data, play.sequence->output.length, "stands twice",
+			 strlen("stands twice")));
+	play_close(&play);
+}
+
 Test(edit, a_resolved_document_that_matches_no_longer_is_resolved_again)
 {
 	start(ANY);

@@ -244,6 +244,38 @@ Test(sequence_aggregate, a_distinct_has_values)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, a_distinct_of_too_many_values_is_mongod_s_error)
+{
+	static const char *const errors[] = {
+		ERROR(10334, "BSONObj size: 31457563 is invalid. First element: _id: null"),
+		ERROR(13548, "BufBuilder attempted to grow() to 67109453 bytes, past the 64MB "
+			     "limit."),
+		ERROR(146, "$push used too much memory and cannot spill to disk."),
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(errors); i++) {
+		start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
+		play_reply(&play, errors[i]);
+		play_expect_error(&play, 17217,
+				  "Executor error during distinct command :: caused by :: distinct "
+				  "too big, 16mb cap");
+		play_close(&play);
+	}
+	start("{'distinct': 'books', 'key': 'f', '$db': 'shop'}");
+	play_reply(&play, ERROR(10334, "BSONObj size: 31457563 is invalid. First element: _id: 1"));
+	play_expect_error(&play, 10334, "a document that this read looks into");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_filter_that_is_too_long_twice_is_told)
+{
+	start("{'find': 'books', 'filter': {'f': {'$size': 3}}, '$db': 'shop'}");
+	play_reply(&play, ERROR(10334, "BSONObj size: 17000000 (0x1036640) is invalid. First "
+				       "element: aggregate: \\\"books\\\""));
+	play_expect_error(&play, 10334, "stands twice in what mongod is asked");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
 {
 	const char *command =

@@ -83,8 +83,8 @@ Test(sequence_find_and_modify, the_right_to_the_image_is_asked_before_the_write)
 
 Test(sequence_find_and_modify, who_may_not_read_the_overflow_leaves_spilled_documents_alone)
 {
-	static const char *const changes[] = {PUSH, "'update': {'$inc': {'z': 1}}", "'remove': true",
-					      "'update': {'z': 1}"};
+	static const char *const changes[] = {PUSH, "'update': {'$inc': {'z': 1}}",
+					      "'remove': true", "'update': {'z': 1}"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {
 		char command[200];
@@ -97,8 +97,11 @@ Test(sequence_find_and_modify, who_may_not_read_the_overflow_leaves_spilled_docu
 		cr_assert_not(play.sequence->proven);
 		play_expect_guarded(&play);
 		play_reply(&play, "{'lastErrorObject': {'n': 0}, 'value': null, 'ok': 1.0}");
-		play_reply(&play, "{'cursor': {'firstBatch': [{'_id': 7, " STATE(G1) "}], "
-				  "'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, 'ok': 1.0}");
+		play_reply(
+			&play,
+			"{'cursor': {'firstBatch': [{'_id': 7, " STATE(
+				G1) "}], "
+				    "'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, 'ok': 1.0}");
 		play_expect_error(&play, 13, "may not read");
 		cr_assert_eq(play_notes(&play), 0);
 		play_close(&play);
