@@ -3,7 +3,6 @@
 
 #include "protocol/writer.h"
 #include "proxy/member_names.h"
-#include "rules/glob.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -77,7 +76,7 @@ must_check enum link_result databases_match(struct link *link, struct databases 
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
 		if (element_document(&each, &document) &&
 		    document_find(document, "name", &element) && element_string(&element, &name) &&
-		    glob_match(bytes_of(pattern), name))
+		    rule_pattern_matches_database(pattern, name))
 			databases_add(databases, name);
 	return result;
 }

@@ -222,13 +222,56 @@ static int connect_to_server(struct job *job, const struct job_command *command)
 	return JOB_NO_SERVER;
 }
 
+static bool is_pattern(const struct rule *rule)
+{
+	return glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection));
+}
+
+static const struct job_report_kind passed_over = {
+	"passed over", REPORT_UNFINISHED,
+	"the server refuses what has to be done there: it was left, and the others were gone on "
+	"with"};
+
+static void pass_over(struct job *job, const char *namespace)
+{
+	const char *words = link_error(job->link)->message;
+
+	if (!job->refused[0])
+		snprintf(job->refused, sizeof(job->refused), "%s", words);
+	if (is_pattern(job->rule))
+		job_report_list(&job->report, &passed_over, namespace, NULL, words);
+	link_abort(job->link);
+}
+
+/* One namespace of a pattern that the server refuses does not keep the others from their work. */
+static enum link_result go_on(struct job *job, const struct mover_target *target,
+			      enum link_result result)
+{
+	auto_free char *name = NULL;
+
+	if (result != LINK_REFUSED)
+		return result;
+	name = bson_strdup_printf("%s.%s", target->database, target->collection);
+	pass_over(job, name);
+	return LINK_DONE;
+}
+
+static void note_unlisted(void *context, const char *database)
+{
+	pass_over(context, database);
+}
+
 static enum link_result find_of_pattern(struct job *job, bool recorded)
 {
-	struct rule_set *rules = job->config->rules;
-	enum link_result result = namespaces_find(job->link, job->targets, rules, job->rule, false);
+	const struct namespaces namespaces = {.targets = job->targets,
+					      .rules = job->config->rules,
+					      .refused = note_unlisted,
+					      .context = job};
+	enum link_result result = namespaces_find(job->link, &namespaces, job->rule);
 
 	if (result == LINK_DONE && recorded)
-		result = rule_record_find_targets(job->link, job->targets, rules, job->rule);
+		result = rule_record_find_targets(job->link, job->targets, job->config->rules,
+						  job->rule);
 	return result;
 }
 
@@ -237,7 +280,7 @@ static enum link_result find_targets(struct job *job, bool recorded)
 	const struct rule *rule = job->rule;
 
 	job->targets = target_set_new(job->config->rules);
-	if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
+	if (is_pattern(rule))
 		return find_of_pattern(job, recorded);
 	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));
@@ -480,16 +523,16 @@ static enum link_result work(struct job *job, const struct job_command *command)
 	enum link_result result = find_targets(job, command->recorded);
 
 	for (size_t i = 0; result == LINK_DONE && (target = target_at(job->targets, i)); i++)
-		result = command->work(job, target);
+		result = go_on(job, target, command->work(job, target));
 	if (result == LINK_DONE && command->finish)
 		result = command->finish(job);
 	clear_line(job);
-	return result;
+	return result == LINK_DONE && job->refused[0] ? LINK_REFUSED : result;
 }
 
 static int outcome(struct job *job, const struct job_command *command, enum link_result result)
 {
-	const char *error = link_error(job->link)->message;
+	const char *error = result == LINK_REFUSED ? job->refused : link_error(job->link)->message;
 
 	if (result == LINK_DONE) {
 		print_report(job, command, JOB_END_DONE, NULL);

@@ -61,10 +61,11 @@ struct job {
 	int64_t documents;        /* worked on */
 	int64_t elements;
 	int64_t began;
-	int64_t told;    /* when progress was shown last */
-	int64_t lag;     /* of the slowest secondary, milliseconds; -1: not known */
-	bool shown;      /* a line of progress stands on the terminal */
-	bool lag_hidden; /* the account may not ask for it */
+	int64_t told;      /* when progress was shown last */
+	int64_t lag;       /* of the slowest secondary, milliseconds; -1: not known */
+	bool shown;        /* a line of progress stands on the terminal */
+	bool lag_hidden;   /* the account may not ask for it */
+	char refused[512]; /* the server's words, of the first namespace that it refused */
 };
 
 struct job_command {

@@ -561,8 +561,12 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 static enum link_result verify_target(struct job *job, struct mover_target *target)
 {
 	const struct job_walk walk = {.filter = verify_write_filter, .each = verify_one};
+	struct verifying *verifying = job->context;
 	bool batch = false;
-	enum link_result result = verify_indexes(job, target, &batch);
+	enum link_result result;
+
+	verifying->garbage.length = 0; /* of a namespace that was passed over */
+	result = verify_indexes(job, target, &batch);
 
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);

@@ -17,7 +17,7 @@ from bson.raw_bson import RawBSONDocument
 from support import outliers
 from support.operate import RULE, Operator, found
 from support.process import free_port, wait_for
-from support.spillway import Spillway, program
+from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
 
 
@@ -191,14 +191,36 @@ def test_another_layout_is_refused(cluster, operator, shop):
         assert raised.run("migrate", "--execute", code=0)["documents"] == 1
 
 
-def test_a_pattern_passes_views_over(cluster, shop):
+def test_a_pattern_does_not_mean_the_servers_collections(cluster, shop):
+    """`*s` would be that of the oplog, too, of transactions and of Spillway's own rules."""
+    everywhere = {**RULE, "namespace": QuotedText("*.*s"), "overflow": {**RULE["overflow"], "collection": "{collection}_tails"}}
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    ours = {name: sorted(shop.client[name].list_collection_names()) for name in ("admin", "config", "local")}
+    with Operator(cluster, [everywhere]) as operator:
+        assert operator.run("migrate", "--execute", code=0)["documents"] == 1
+        assert operator.run("verify", code=0)["documents"] == 1
+        with Spillway([cluster.primary], [{**everywhere, "sweep": "100ms"}]) as spillway:
+            wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+            assert spillway.metrics()["spillway_unfit_namespaces"] == 0
+        assert operator.run("undo", "--execute", code=0)["documents"] == 1
+    assert {name: sorted(shop.client[name].list_collection_names()) for name in ours} == ours
+    assert shop.list_collection_names() == ["books"]
+    assert shop.client.spillway.list_collection_names() in ([], ["rules"])
+
+
+def test_a_pattern_passes_views_and_time_series_over(cluster, shop):
     overflow = {**RULE["overflow"], "collection": "{collection}_tails"}
     pattern = {**RULE, "namespace": "shop.*", "overflow": overflow}
     shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    shop.create_collection("a_measures", timeseries={"timeField": "at"})
     shop.create_collection("seen", viewOn="books")
     with Operator(cluster, [pattern]) as operator:
+        assert operator.run("migrate", code=0)["documents"] == 1
         assert operator.run("migrate", "--execute", code=0)["documents"] == 1
         assert operator.run("verify", code=0)["documents"] == 1
+        assert operator.run("undo", code=0)["documents"] == 1
+        assert operator.run("undo", "--execute", code=0)["documents"] == 1
+    assert shop.books.find_one()["list"] == list(range(9))
 
 
 def place(shop):
