@@ -252,11 +252,14 @@ static enum link_result find_place(struct job *job, struct mover_target *target,
 	return result;
 }
 
-/* The overflow's indexes are made, the rule is recorded. `fit`: work may begin. */
+/* The overflow's indexes are made, the rule is recorded; a plan looks whether they could be. `fit`:
+ * work may begin. */
 static enum link_result prepare(struct job *job, struct mover_target *target, bool *fit)
 {
 	char reason[sizeof(target->reason)];
-	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+	bool execute = job->options.execute;
+	enum link_result result = fitness_check(job->link, job->targets, target,
+						execute ? FITNESS_OF_BOTH : FITNESS_OF_PLAN);
 
 	if (result != LINK_DONE)
 		return result;
@@ -264,7 +267,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 			     reason, sizeof(reason)) &&
 	       !rule_owner_is_open(target, reason, sizeof(reason));
 	if (*fit)
-		return fitness_mirror(job->link, target);
+		return execute ? fitness_mirror(job->link, target) : LINK_DONE;
 	report_document(job, target, &unfit, NULL, reason);
 	return LINK_DONE;
 }
@@ -343,11 +346,11 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		result = lag_ask(job);
 	if (result == LINK_DONE && job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);
-	if (result == LINK_DONE && fit && job->options.execute)
+	if (result == LINK_DONE && fit)
 		result = prepare(job, target, &fit);
 	if (result == LINK_DONE && fit && !job->options.resume)
 		result = keep_place(job, target, NULL); /* of a run before */
-	migrating->adopts = fit && job->options.execute;
+	migrating->adopts = fit;
 	if (result == LINK_DONE)
 		result = adopt_all(job, target, job->options.rate ? 0 : HELPERS_ALONE);
 	if (result != LINK_DONE || !fit) {

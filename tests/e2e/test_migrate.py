@@ -53,6 +53,50 @@ def test_a_plan_writes_nothing_and_tells_what_is_done(cluster, operator, shop):
     assert whole(cluster, RULE) == original
 
 
+def spilled_under_another(shop):
+    shop.client.spillway.rules.insert_one({
+        "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
+        "layout": {"overflow": "shop.others", "kind": "batches", "link": "book", "array": "part"}})
+    shop.others.insert_one({"book": 1, "part": [4], "_spill": {"g": 1, "p": 0, "i": 1}})
+
+
+def split_by_hand(shop, batches):
+    shop.books.insert_one({"_id": 2, "list": [1, 2, 3], "outlier": True})
+    shop.tails.insert_many({"book": 2, "part": [4]} for _ in range(batches))
+
+
+@pytest.mark.parametrize(("spoil", "reason"), [
+    (lambda shop: shop.books.create_index("list", unique=True), "its unique index 'list_1'"),
+    (lambda shop: shop.create_collection("books", validator={"_spill": {"$exists": False}}), "its validator refuses the field '_spill'"),
+    (lambda shop: shop.create_collection("tails", clusteredIndex={"key": {"_id": 1}, "unique": True}), "it is a clustered collection"),
+    (lambda shop: shop.tails.create_index([("book", 1), ("_spill.i", 1)]), "index"),
+    (lambda shop: split_by_hand(shop, 2), "unique index of"),
+    (spilled_under_another, "another layout"),
+], ids=["index", "validator", "clustered", "another index", "twins", "layout"])
+def test_a_plan_says_where_the_rule_can_not_hold(operator, shop, spoil, reason):
+    spoil(shop)
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    before = snapshot(shop.client)
+    plan = operator.run("migrate", code=1)
+    assert snapshot(shop.client) == before
+    done = operator.run("migrate", "--execute", code=1)
+    for report in (plan, done):
+        assert reason in next(each for each in report["findings"] if each["code"] == "unfit")["examples"][0]["detail"]
+    assert {name: plan[name] for name in ("documents", "adopted")} == {name: done[name] for name in ("documents", "adopted")}
+    assert found(plan) == found(done)
+
+
+def test_a_plan_makes_no_collection(operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    split_by_hand(shop, 1)
+    shop.tails.create_index("book")
+    before = snapshot(shop.client)
+    assert operator.run("migrate", code=0)["adopted"] == 1
+    shop.tails.drop()
+    assert operator.run("migrate", code=1)["documents"] == 1
+    assert list(snapshot(shop.client)["shop"]) == ["books"] and before["shop"]["books"] == snapshot(shop.client)["shop"]["books"]
+
+
 def text(operator, name, *options):
     return subprocess.run(operator.command(name, *options), capture_output=True, text=True, timeout=60, check=False).stdout
 
