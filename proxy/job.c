@@ -296,19 +296,51 @@ static void ask_lag(struct job *job)
 		job->lag_hidden = lag_ask(job) == LINK_REFUSED;
 }
 
-static void clear_line(struct job *job)
+/* A line of progress stands on the terminal. Any hand may show one. */
+static atomic_bool shown;
+
+static void clear_line(void)
 {
-	if (job->shown)
+	if (atomic_exchange(&shown, false))
 		fputs("\r\033[K", stderr);
-	job->shown = false;
 }
 
-must_check bool job_await_readers(struct job *job, const struct mover_target *target, int64_t since)
+/* Whether it is time to say again how things are. */
+static bool begin_line(int64_t *told)
+{
+	int64_t now = mover_clock();
+
+	if (now - *told < (isatty(STDERR_FILENO) ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
+		return false;
+	*told = now;
+	return true;
+}
+
+static void end_line(void)
+{
+	bool terminal = isatty(STDERR_FILENO);
+
+	if (!terminal)
+		fputc('\n', stderr);
+	atomic_store(&shown, terminal);
+}
+
+void job_show_lag(const struct job *job, int64_t *told)
+{
+	if (!begin_line(told))
+		return;
+	clear_line();
+	fprintf(stderr, "waiting for the secondary '%s': %lld s behind, --max-lag is %lld s",
+		job->lagging, (long long)job->lag / 1000, (long long)job->options.lag_ms / 1000);
+	end_line();
+}
+
+must_check bool job_await_readers(const struct mover_target *target, int64_t since)
 {
 	int64_t left = since + target->rule->gc_delay_ms - mover_clock();
 
 	if (left >= SHOW_WAIT_MS) {
-		clear_line(job);
+		clear_line();
 		fprintf(stderr,
 			"waiting %lld s: what was folded back may still be read from the overflow "
 			"until then (gc_delay)\n",
@@ -340,14 +372,12 @@ static int64_t count_looked(const struct job *job)
 
 static void show_progress(struct job *job)
 {
-	bool terminal = isatty(STDERR_FILENO);
-	int64_t now = mover_clock(), passed = now - job->began + 1, looked = count_looked(job);
+	int64_t passed = mover_clock() - job->began + 1, looked = count_looked(job);
 
-	if (now - job->told < (terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
+	if (!begin_line(&job->told))
 		return;
-	job->told = now;
 	ask_lag(job);
-	clear_line(job);
+	clear_line();
 	fprintf(stderr,
 		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
 		"%lld documents a second",
@@ -358,9 +388,7 @@ static void show_progress(struct job *job)
 	if (looked > 0 && job->total > looked)
 		fprintf(stderr, ", %lld s to go",
 			(long long)((job->total - looked) * passed / looked / 1000));
-	if (!terminal)
-		fputc('\n', stderr);
-	job->shown = terminal;
+	end_line();
 }
 
 static enum link_result count_documents(struct job *job, const struct mover_target *target)
@@ -526,7 +554,7 @@ static enum link_result work(struct job *job, const struct job_command *command)
 		result = go_on(job, target, command->work(job, target));
 	if (result == LINK_DONE && command->finish)
 		result = command->finish(job);
-	clear_line(job);
+	clear_line();
 	return result == LINK_DONE && job->refused[0] ? LINK_REFUSED : result;
 }
 

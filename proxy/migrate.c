@@ -321,7 +321,7 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	if (folded_at == 0)
 		return true;
 	place_fini(&walk->from);
-	return job_await_readers(job, target, folded_at);
+	return job_await_readers(target, folded_at);
 }
 
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
