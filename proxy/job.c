@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 #define MOVE_TRIES 30
 #define REFUSED_TRIES 8 /* of these, where the server refuses */
 #define PAUSE_MOST_MS 2000
+#define ANSWER_MS 1000         /* an interrupted job waits no longer for one */
 #define NUMBER_MOST 1000000000 /* of an option */
 
 static atomic_bool stopping;
@@ -37,6 +39,47 @@ static void on_signal(int number)
 {
 	(void)number;
 	atomic_store(&stopping, true);
+}
+
+static void take_signals(void)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	if (signal(SIGHUP, on_signal) == SIG_IGN) /* nohup's */
+		signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Ends a job that was interrupted while a server does not answer. */
+struct watch {
+	pthread_t thread;
+	atomic_bool over;
+};
+
+static void *watch(void *context)
+{
+	struct watch *watch = context;
+	int64_t stopped = 0;
+
+	while (!atomic_load(&watch->over)) {
+		(void)poll(NULL, 0, 50);
+		if (!stopped && atomic_load(&stopping))
+			stopped = mover_clock();
+		if (stopped && mover_clock() - stopped > ANSWER_MS)
+			link_cut_all(&stopping);
+	}
+	return NULL;
+}
+
+static void watch_begin(struct watch *watching)
+{
+	require(pthread_create(&watching->thread, NULL, watch, watching) == 0);
+}
+
+static void watch_end(struct watch *watching)
+{
+	atomic_store(&watching->over, true);
+	pthread_join(watching->thread, NULL);
 }
 
 const atomic_bool *job_stopping(void)
@@ -202,20 +245,25 @@ static void print_report(const struct job *job, const struct job_command *comman
 				       });
 }
 
+static int interrupted(const struct job *job, const struct job_command *command)
+{
+	print_report(job, command, JOB_END_INTERRUPTED, NULL);
+	fprintf(stderr, "spillway: interrupted; what was done is whole, and the command can be run "
+			"again\n");
+	return JOB_INTERRUPTED;
+}
+
 /* The server. */
 
 static int connect_to_server(struct job *job, const struct job_command *command)
 {
 	bson_error_t error = {0};
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	if (signal(SIGHUP, on_signal) == SIG_IGN) /* nohup's */
-		signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
 	job->link = link_open(job->config->upstream_uri, &stopping, &error);
 	if (job->link)
 		return GO_ON;
+	if (atomic_load(&stopping))
+		return interrupted(job, command);
 	if (job->options.json)
 		print_report(job, command, JOB_END_LOST, error.message);
 	fprintf(stderr, "spillway: no server can be used: %s\n", error.message);
@@ -566,13 +614,8 @@ static int outcome(struct job *job, const struct job_command *command, enum link
 		print_report(job, command, JOB_END_DONE, NULL);
 		return job_report_found(&job->report) ? JOB_FINDINGS : JOB_GOOD;
 	}
-	if (atomic_load(&stopping)) {
-		print_report(job, command, JOB_END_INTERRUPTED, NULL);
-		fprintf(stderr,
-			"spillway: interrupted; what was done is whole, and the command can "
-			"be run again\n");
-		return JOB_INTERRUPTED;
-	}
+	if (atomic_load(&stopping))
+		return interrupted(job, command);
 	print_report(job, command, result == LINK_LOST ? JOB_END_LOST : JOB_END_REFUSED, error);
 	fprintf(stderr, "spillway: %s: %s\n",
 		result == LINK_LOST ? "the server is lost" : "the server refuses", error);
@@ -582,8 +625,12 @@ static int outcome(struct job *job, const struct job_command *command, enum link
 int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
 	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
-	int code = read_options(command, &job.options, count, arguments);
+	struct watch watching = {0};
+	int code;
 
+	take_signals();
+	watch_begin(&watching);
+	code = read_options(command, &job.options, count, arguments);
 	job.told = job.began;
 	if (code == GO_ON)
 		code = load(&job, command);
@@ -596,6 +643,7 @@ int job_main(const struct job_command *command, void *context, int count, char *
 		metrics_free_all();
 	}
 	link_free(job.link);
+	watch_end(&watching);
 	job_report_fini(&job.report);
 	if (job.config)
 		config_free(job.config);

@@ -52,6 +52,10 @@ must_check enum link_result link_unless_unauthorized(const struct link *link,
 						     enum link_result result);
 void link_free(struct link *link);
 
+/* From another thread: whatever waits for an answer on a link that ends by this flag is lost at
+ * once, be it that no server answers. For programs with few files. */
+void link_cut_all(const atomic_bool *stopping);
+
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */
 bool link_standalone(const struct link *link);
 /* What the server's hello said. */
