@@ -111,6 +111,27 @@ static void judge_version(struct check *check, const char *server, const char *v
 		bson_strdup_printf("upgrade it: Spillway's reads need %d.0 at least", MAJOR_LEAST));
 }
 
+/* Clients' connections go on to the server without TLS, whatever the account's own do. */
+static void try_plain(struct check *check, const char *server)
+{
+	bson_error_t error;
+	struct link *link;
+
+	if (!link_asks_tls(check->config->upstream_uri))
+		return;
+	link = link_open_plain(server, &check->stopping, &error);
+	if (!link)
+		findings_add(
+			&check->findings, "tls", NULL,
+			bson_strdup_printf("'%s' takes the account's connections by TLS, and none "
+					   "without: clients' connections go on to it without, "
+					   "and do not get through (%s)",
+					   server, error.message),
+			bson_strdup("start it with net.tls.mode: preferTLS, and let nobody but "
+				    "Spillway's machine reach it"));
+	link_free(link);
+}
+
 /* What this one server says of itself; false where it doesn't answer. */
 static bool look_at_server(struct check *check, struct member_names *names, size_t index,
 			   char version[VERSION_TEXT_MAX])
@@ -136,6 +157,7 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 		judge_version(check, server, version);
 	}
 	link_free(link);
+	try_plain(check, server);
 	return true;
 }
 
