@@ -149,9 +149,7 @@ static void link_fail(struct link *link, int64_t code, const char *message)
 	snprintf(link->error.message, sizeof(link->error.message), "%s", message);
 }
 
-/* mongod quotes the whole command, session and signatures, where it may not be run: its name will
- * do. */
-static void cut_command(char *message)
+void link_cut_command(char *message)
 {
 	static const char quotes[] = " to execute command { ";
 	char *command = strstr(message, quotes), *colon;
@@ -175,7 +173,7 @@ static void take_error(struct link *link, struct bytes document)
 	snprintf(link->error.message, sizeof(link->error.message), "%.*s", (int)text.length,
 		 (const char *)text.data);
 	if (code == ERROR_UNAUTHORIZED)
-		cut_command(link->error.message);
+		link_cut_command(link->error.message);
 }
 
 static void take_write_error(struct link *link, struct bytes write_errors)

@@ -52,6 +52,9 @@ must_check struct link *link_open_any(const char *uri, const atomic_bool *stoppi
 must_check enum link_result link_ask_hello(struct link *link);
 /* Why no link could be opened: the account can't sign in; `reason` says what to do. */
 bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size);
+/* mongod quotes the whole command, session and signatures, where it may not be run: its name will
+ * do. */
+void link_cut_command(char *message);
 /* Done, where the account had no rights for it: nothing is there that it could have to do with. */
 must_check enum link_result link_unless_unauthorized(const struct link *link,
 						     enum link_result result);

@@ -1,6 +1,7 @@
 """The operator's commands and accounts that may not do all: what was not done is said, never called done."""
 
 import contextlib
+import subprocess
 
 import pymongo
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from support.cluster import ADMINISTRATOR, Cluster
 from support.operate import RULE, Operator
 from support.process import wait_for
-from support.spillway import QuotedText, Spillway
+from support.spillway import QuotedText, Spillway, program
 
 ALL = ["find", "insert", "update", "remove", "listIndexes", "createIndex", "dropIndex", "dropCollection"]
 
@@ -188,3 +189,11 @@ def test_a_database_of_a_pattern_that_is_out_of_reach_does_not_keep_the_others_f
         assert [len(shop.client[tenant].books.find_one()["list"]) for tenant in TENANTS] == [9, 3, 9]
         shop.client.admin.command("grantPrivilegesToRole", "tenants", **grants)
         assert operator.run("undo", "--execute", code=0)["documents"] == 3
+
+
+def test_an_analyze_that_is_refused_says_no_more_than_what(cluster, shop):
+    uri = upstream(cluster, "other")["uri"]
+    for json in ([], ["--json"]):
+        ended = subprocess.run([program(), "analyze", *json, uri, "shop.books"], capture_output=True, text=True, timeout=60, check=False)
+        assert ended.returncode == 1 and "not authorized on shop to execute command { " in ended.stderr
+        assert "lsid" not in ended.stdout + ended.stderr and "signature" not in ended.stdout + ended.stderr
