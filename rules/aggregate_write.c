@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "rules/bounds_write.h"
+#include "rules/computed.h"
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
@@ -562,7 +563,7 @@ static void write_cursor(const struct pipeline *pipeline)
 	writer_close(out, cursor);
 }
 
-static void write_pipeline(struct pipeline *pipeline, size_t stage)
+static void write_pipeline(struct pipeline *pipeline, const struct match *match)
 {
 	const struct command *command = pipeline->command;
 	size_t array = writer_open_array(pipeline->out, "pipeline");
@@ -574,7 +575,9 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 	else if (bytes_are(command->first.name, "distinct"))
 		add_distinct(pipeline);
 	else
-		add_stages(pipeline, stage);
+		add_stages(pipeline, match->stage);
+	if (match->computes)
+		computed_write_mark(pipeline->out, &pipeline->place);
 	if (pipeline->probe && !pipeline->probe->alone)
 		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
 	writer_close(pipeline->out, array);
@@ -627,7 +630,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		return;
 	}
 	writer_renamed(out, "aggregate", &command->first);
-	write_pipeline(&pipeline, match->stage);
+	write_pipeline(&pipeline, match);
 	if (!aggregates)
 		write_cursor(&pipeline);
 	if (natural_order(command) != 0) {

@@ -646,7 +646,30 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const str
 		writer_close(out, opened[--depth]);
 }
 
-/* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
+/* {$unsetField: {field: <hidden>, input: ... "$$ROOT"}}: what a stage unsets keeps its place for
+ * the next field of that name, until a document is made of what is left. */
+static void add_root(struct call *merge, const struct rule *rule)
+{
+	struct buffer *out = merge->out;
+	struct name_hidden hidden = name_hidden(rule);
+	size_t opened[2 * NAME_FIELDS], depth = 0;
+	char index[12];
+	const char *name = writer_index(index, merge->place++);
+
+	for (size_t i = 0; i < NAME_FIELDS; i++) {
+		if (!hidden.fields[i])
+			continue;
+		opened[depth++] = writer_open_document(out, name);
+		opened[depth++] = writer_open_document(out, "$unsetField");
+		writer_string(out, "field", hidden.fields[i]);
+		name = "input";
+	}
+	writer_string(out, name, "$$ROOT");
+	while (depth > 0)
+		writer_close(out, opened[--depth]);
+}
+
+/* {$replaceWith: {$cond: [n > 0, {$mergeObjects: [<root>, {f: <array>}]}, "$$ROOT"]}} */
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
 			  const struct joined *joined)
 {
@@ -660,7 +683,7 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	call_number(&test, 0);
 	call_close(&test);
 	merge = call_call(&choice, "$mergeObjects");
-	call_text(&merge, "$$ROOT");
+	add_root(&merge, rule);
 	document = writer_open_document(out, writer_index(index, merge.place++));
 	write_at_path(out, rule, joined);
 	writer_close(out, document);
