@@ -6,6 +6,7 @@ import itertools
 import pytest
 from bson import CodecOptions, Int64, decode, encode
 from bson.raw_bson import RawBSONDocument
+from pymongo.errors import OperationFailure
 
 from support.process import wait_for
 from support.spillway import QuotedText, Spillway
@@ -129,6 +130,31 @@ def test_what_a_pipeline_calls_so_is_in_every_batch(cluster, shop, ports, direct
         for through in (ports[:1], ports):
             found = batches_of(ruled.name, pipeline, size, through)
             assert found == expected, (size, [[decode(each) for each in batch] for batch in found])
+
+
+def test_what_a_change_stream_calls_so_comes(shop):
+    ruled, _ = shop
+    with ruled.watch([{"$match": {"operationType": "insert"}}, {"$set": {"total": 5, "ref": "$documentKey._id"}}]) as stream:
+        ruled.insert_many({"_id": number} for number in (50, 51))
+        for number in (50, 51):
+            event = next(stream)
+            assert (event["total"], event["ref"], list(event)[-2:]) == (5, number, ["total", "ref"])
+
+
+def test_what_is_marked_is_still_the_clients_pipeline(shop, direct):
+    ruled, plain = shop
+    stages = [{"$sort": {"_id": 1}}, {"$set": {"total": {"$size": "$list"}}}]
+    for books in shop:
+        books.aggregate([*stages, {"$out": f"copy_of_{books.name}"}])
+    assert list(direct.shop[f"copy_of_{ruled.name}"].find()) == list(direct.shop.copy_of_plain.find())
+    assert "_spill/computed" in str(ruled.database.command("explain", {"aggregate": ruled.name, "pipeline": stages, "cursor": {}}))
+    with ruled.database.client.start_session() as session, session.start_transaction():
+        assert list(ruled.aggregate(stages, session=session, batchSize=2)) == list(plain.aggregate(stages))
+    with pytest.raises(OperationFailure) as failed:
+        ruled.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
+    with pytest.raises(OperationFailure) as expected:
+        plain.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
+    assert (failed.value.code, failed.value.details["errmsg"]) == (expected.value.code, expected.value.details["errmsg"])
 
 
 def test_writes_find_what_clients_see(shop):
