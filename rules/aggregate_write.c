@@ -103,6 +103,7 @@ struct pipeline {
 	const struct probe *probe; /* may be NULL */
 	size_t place;
 	bool sorted;            /* before anything is put together */
+	bool computes;          /* see struct match */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
 
@@ -184,8 +185,9 @@ static bool shows_names_only(const struct command *command, const struct probe *
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
 {
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				(struct reassembly){use, single, pipeline->foreign.strict});
+	reassemble_write_stages(
+		pipeline->out, &pipeline->place, pipeline->namespace,
+		(struct reassembly){use, single, pipeline->foreign.strict, pipeline->computes});
 }
 
 /* Those that match are known. */
@@ -563,7 +565,7 @@ static void write_cursor(const struct pipeline *pipeline)
 	writer_close(out, cursor);
 }
 
-static void write_pipeline(struct pipeline *pipeline, const struct match *match)
+static void write_pipeline(struct pipeline *pipeline, size_t stage)
 {
 	const struct command *command = pipeline->command;
 	size_t array = writer_open_array(pipeline->out, "pipeline");
@@ -575,8 +577,8 @@ static void write_pipeline(struct pipeline *pipeline, const struct match *match)
 	else if (bytes_are(command->first.name, "distinct"))
 		add_distinct(pipeline);
 	else
-		add_stages(pipeline, match->stage);
-	if (match->computes)
+		add_stages(pipeline, stage);
+	if (pipeline->computes)
 		computed_write_mark(pipeline->out, &pipeline->place);
 	if (pipeline->probe && !pipeline->probe->alone)
 		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
@@ -618,6 +620,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.command = command,
 		.namespace = match->namespace,
 		.probe = probe,
+		.computes = match->computes,
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};
@@ -630,7 +633,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		return;
 	}
 	writer_renamed(out, "aggregate", &command->first);
-	write_pipeline(&pipeline, match);
+	write_pipeline(&pipeline, match->stage);
 	if (!aggregates)
 		write_cursor(&pipeline);
 	if (natural_order(command) != 0) {
