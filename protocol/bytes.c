@@ -4,7 +4,7 @@
 void buffer_grow(struct buffer *buffer, size_t more)
 {
 	size_t need = buffer->length + more;
-	size_t capacity = buffer->capacity ? buffer->capacity : 256;
+	size_t capacity = buffer->capacity ? buffer->capacity : need > 256 ? need : 256;
 
 	require(need >= more);
 	while (capacity < need)

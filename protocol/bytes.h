@@ -24,7 +24,8 @@ struct buffer {
 };
 
 void buffer_grow(struct buffer *buffer, size_t more);
-/* Makes room for `more` bytes behind the used ones (at least doubling, so appending is linear). */
+/* Makes room for `more` bytes behind the used ones: just these at first, then at least twice as
+ * many as there were, so appending is linear. */
 static inline void buffer_reserve(struct buffer *buffer, size_t more)
 {
 	if (more > buffer->capacity - buffer->length)

@@ -260,16 +260,18 @@ void session_on_drained(struct session *session)
 		session_close_if_idle(session);
 }
 
-/* A reply that is taken to be large is read to where it stays from its first byte on. */
+/* A reply that is taken to be large is read to where it stays from its first byte on. Room for what
+ * a sequence expects costs nothing before bytes come, and spares the copies of growing. */
 static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 {
 	struct buffer *held = &session->response_held;
 
-	if (!session->sequence || !session->sequence->expects_much || held->length > 0 ||
+	if (!session->sequence || session->sequence->expected == 0 || held->length > 0 ||
 	    session->response_left > 0)
 		return false;
 	session->response_wanted = 0;
-	buffer_reserve(held, REPLY_ROOM);
+	buffer_reserve(held, session->sequence->expected > REPLY_ROOM ? session->sequence->expected
+								      : REPLY_ROOM);
 	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
 	return true;
 }

@@ -8,6 +8,8 @@
 
 #define MANY_ELEMENTS 20000
 #define MANY_BYTES 20000
+/* The largest reply of a cursor: 16 MB of documents, and what is around them. */
+#define REPLY_MOST (17 << 20)
 
 void fetch_init(struct fetch *fetch, const struct ruled_namespace *namespace)
 {
@@ -69,13 +71,19 @@ static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
 	return FETCH_COMPLETE;
 }
 
+/* Room for so many bytes of elements, some more because they are not all of one size. */
+static size_t guess_reply(double bytes)
+{
+	return bytes < REPLY_MOST / 2 ? (size_t)(bytes * 1.25) + MANY_BYTES : REPLY_MOST;
+}
+
 static void write_query(struct fetch *fetch, struct sequence *sequence,
 			const struct sequence_input *input)
 {
 	const struct target *target = &fetch->namespace->targets[fetch->target];
 	struct buffer *out = &sequence->buffer;
 	bool many = merge_wanted_elements(fetch->merge, fetch->target) > MANY_ELEMENTS;
-	bool much = merge_wanted_bytes(fetch->merge, fetch->target) > MANY_BYTES;
+	double much = merge_wanted_bytes(fetch->merge, fetch->target);
 	size_t body = sequence_begin_command(sequence);
 
 	writer_string(out, "find", target->overflow_collection);
@@ -86,7 +94,8 @@ static void write_query(struct fetch *fetch, struct sequence *sequence,
 	writer_int32(out, "batchSize", many ? 1 : INT32_MAX);
 	sequence_write_read_fields(sequence, input, target->overflow_database, fetch->read_concern);
 	sequence_send_command(sequence, body);
-	sequence->expects_much = much && !many;
+	fetch->guess = guess_reply(much);
+	sequence->expected = many || much <= MANY_BYTES ? 0 : fetch->guess;
 	sequence->counts.fetches++;
 }
 
@@ -101,7 +110,7 @@ static void write_get_more(struct fetch *fetch, struct sequence *sequence)
 	writer_string(out, "$db", target->overflow_database);
 	sequence_write_cursor_fields(sequence);
 	sequence_send_command(sequence, body);
-	sequence->expects_much = true;
+	sequence->expected = fetch->guess;
 }
 
 static enum fetch_outcome ask(struct fetch *fetch, struct sequence *sequence,

@@ -19,6 +19,7 @@ struct fetch {
 	struct packet *kept;       /* replies that the merge looks into */
 	size_t kept_count;
 	size_t kept_bytes;
+	size_t guess;         /* of the bytes that the next reply brings */
 	size_t most;          /* that may be kept while more is to come; fetch_init sets no limit */
 	struct packet failed; /* the reply that says why, after FETCH_FAILED */
 };

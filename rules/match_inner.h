@@ -64,6 +64,13 @@ bool match_refuse_full_name(const struct matching *matching, struct bytes full_n
 			    const char *what);
 bool match_refuse_name(const struct matching *matching, struct bytes database,
 		       struct bytes collection, const char *what);
+/* The whole command. */
+void match_refuse_command(const struct matching *matching);
+
+/* match_read.c: find, count and distinct on match->namespace. */
+void match_find(const struct matching *matching);
+void match_count(const struct matching *matching);
+void match_distinct(const struct matching *matching);
 
 /* match_write.c: insert, update, delete, findAndModify on match->namespace. */
 void match_insert(const struct matching *matching);

@@ -223,7 +223,7 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 size_t sequence_begin_command(struct sequence *sequence)
 {
 	sequence->buffer.length = 0;
-	sequence->expects_much = false;
+	sequence->expected = 0;
 	buffer_reserve(&sequence->buffer, COMMAND_USUAL);
 	message_begin(&sequence->buffer, sequence->next_request_id++, 0, 0);
 	message_begin_body(&sequence->buffer);

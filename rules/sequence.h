@@ -65,12 +65,13 @@ struct sequence {
 	size_t move_target; /* of the namespace: whose array `move` is about */
 	bool move_helped;
 	unsigned pause;
-	bool touched;      /* a find's reply is known not to pass as it is; the caller says so */
-	bool expects_much; /* the reply to what was sent last is larger than most */
-	bool begun;  /* something was sent: a transaction that the command starts has started */
-	bool failed; /* the answer has an error of ours */
-	bool ending; /* the client's transaction, for that error */
-	bool cut;    /* given up before its end: what was sent last is done or not */
+	bool touched;    /* a find's reply is known not to pass as it is; the caller says so */
+	size_t expected; /* bytes of the reply to what was sent last, where it may be large; a guess
+			  */
+	bool begun;      /* something was sent: a transaction that the command starts has started */
+	bool failed;     /* the answer has an error of ours */
+	bool ending;     /* the client's transaction, for that error */
+	bool cut;        /* given up before its end: what was sent last is done or not */
 	enum error_code error; /* of ours, that the answer has; 0: none */
 	struct buffer answer;  /* meanwhile */
 	struct sequence_counts counts;

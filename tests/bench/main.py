@@ -29,6 +29,7 @@ ROWS = {
     "mongod-cpu": pushes.mongod_cpu,
     "find-long": spill.find_long,
     "read-long": reads.read_long,
+    "overflow-queries": reads.overflow_queries,
     "aggregate-many": reads.aggregate_many,
     "find-element": reads.find_element,
     "membership": edits.membership,

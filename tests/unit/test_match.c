@@ -1,4 +1,4 @@
-/* Tests rules/match.c, match_write.c, match_pipeline.c: what becomes of whole requests. */
+/* Tests rules/match.c and its parts: what becomes of whole requests. */
 #include "tests/unit/shop.h"
 
 #include "protocol/legacy.h"
