@@ -572,9 +572,21 @@ static bool goes_together(const struct sequence *sequence, size_t index, struct 
 	       edit.collation.type == 0 && statement_pinned_id(edit.filter.value, false, id);
 }
 
+/* Equal values have equal bytes: not so of texts under the collection's collation, nor of 0.0 and
+ * -0.0. */
+static bool is_told_by_bytes(const struct element *id)
+{
+	static const uint8_t types[] = {BSON_BYTE_OBJECT_ID, BSON_BYTE_INT32, BSON_BYTE_INT64,
+					BSON_BYTE_BINARY,    BSON_BYTE_DATE,  BSON_BYTE_TIMESTAMP};
+
+	return memchr(types, id->type, sizeof(types));
+}
+
 /* Of one type: of numbers, others may be equal. */
 static bool is_another(const struct element *ids, size_t count)
 {
+	if (!is_told_by_bytes(&ids[count]))
+		return false;
 	for (size_t i = 0; i < count; i++)
 		if (ids[i].type != ids[count].type || bytes_equal(ids[i].value, ids[count].value))
 			return false;

@@ -757,6 +757,9 @@ Test(edit, what_has_an_order_or_no_history_goes_one_by_one)
 		UPDATE(EDITED(1) ", " EDITED(2), ", 'ordered': false"),
 		UPDATE(EDITED(1) ", " EDITED(1), UNORDERED),
 		UPDATE(EDITED(1) ", " EDITED(2.0), UNORDERED),
+		UPDATE(EDITED('a') ", " EDITED('A'), UNORDERED), /* one and the same, perhaps */
+		UPDATE(EDITED({'$numberDecimal' : '1.0'}) ", " EDITED({'$numberDecimal' : '1.00'}),
+		       UNORDERED),
 		UPDATE(EDITED(1) ", " STATEMENT("{'x': 2}", ""), UNORDERED),
 		UPDATE(EDITED(1) ", " STATEMENT("{'_id': 2}", ", 'upsert': true"), UNORDERED),
 		UPDATE(EDITED(1) ", " EDITED(2),
