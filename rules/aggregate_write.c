@@ -248,6 +248,7 @@ static bool sorts_first(const struct pipeline *pipeline, const struct element *f
 /* Those of the command's documents that match its filter, whole. */
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
+	const struct element *sort = &pipeline->command->fields[FIELD_SORT];
 	bool reads = reads_arrays(pipeline, filter);
 
 	if (reads && pipeline->probe)
@@ -261,8 +262,10 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	pipeline->sorted = reads && sorts_first(pipeline, filter);
 	if (pipeline->sorted ||
 	    (reads && filter_has_expression(filter->value) &&
-	     reads_by_id(&pipeline->command->fields[FIELD_SORT]))) /* whose error comes first */
-		add_stage(pipeline, "$sort", &pipeline->command->fields[FIELD_SORT]);
+	     reads_by_id(
+		     sort,
+		     &pipeline->command->fields[FIELD_COLLATION]))) /* whose error comes first */
+		add_stage(pipeline, "$sort", sort);
 	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
 		add_known(pipeline);
 		return;

@@ -506,7 +506,7 @@ static bool sorts_naturally(const struct edit *edit)
  * are not judged. */
 static bool sorts_first(const struct edit *edit)
 {
-	return edit->raises && reads_by_id(&edit->write.sort);
+	return edit->raises && reads_by_id(&edit->write.sort, &edit->write.collation);
 }
 
 static void write_sort(const struct edit *edit, struct buffer *out, size_t *place, bool first)

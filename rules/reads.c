@@ -149,12 +149,22 @@ bool reads_meta(const struct element *field, bool find)
 	return false;
 }
 
-bool reads_by_id(const struct element *keys)
+static bool is_simple(const struct element *collation)
+{
+	struct element locale;
+	struct bytes name;
+
+	return collation->type != BSON_BYTE_DOCUMENT ||
+	       (document_find(collation->value, "locale", &locale) &&
+		element_string(&locale, &name) && bytes_are(name, "simple"));
+}
+
+bool reads_by_id(const struct element *sort, const struct element *collation)
 {
 	struct cursor cursor;
 	struct element key;
 
-	return keys->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, keys->value) &&
-	       cursor_next(&cursor, &key) == CURSOR_ELEMENT && element_is(&key, "_id") &&
-	       cursor_next(&cursor, &key) == CURSOR_END;
+	return is_simple(collation) && sort->type == BSON_BYTE_DOCUMENT &&
+	       cursor_open(&cursor, sort->value) && cursor_next(&cursor, &key) == CURSOR_ELEMENT &&
+	       element_is(&key, "_id") && cursor_next(&cursor, &key) == CURSOR_END;
 }

@@ -602,14 +602,32 @@ def test_a_hint_that_a_distinct_may_not_have(shop):
             [(answer.get("code"), answer.get("errmsg"), answer.get("values")) for answer in answers[1:]]
 
 
-def test_the_error_of_the_first_document_by_id(shop):
-    wrong = find({"$expr": {"$lt": [{"$size": "$buyers"}, 5]}}, sort={"_id": 1})
+@pytest.mark.parametrize("collation", [{}, {"collation": {"locale": "simple"}},
+                                       {"collation": {"locale": "en", "strength": 2}}])
+def test_the_error_of_the_first_document_by_id(shop, collation):
+    """Under a collation mongod does not sort by the index on _id, and meets the documents as they lie there."""
+    wrong = find({"$expr": {"$lt": [{"$size": "$buyers"}, 5]}}, sort={"_id": 1}, **collation)
     for name in ("books", "plain"):
         shop.client.shop[name].delete_many({})
         shop.client.shop[name].insert_many([{"_id": 2}, {"_id": 1, "buyers": "text"}])
     try:
         answers = [shop.run(asked) for asked in (wrong, on_a_plain_collection(wrong))]
         assert answers[0]["errmsg"] == answers[1]["errmsg"] and answers[0]["code"] == answers[1]["code"] == 17124
+    finally:
+        shop.fill()
+
+
+@pytest.mark.parametrize("collation", [{}, {"collation": {"locale": "en", "strength": 2}}])
+def test_what_lies_behind_the_first_match_is_judged_where_all_is_sorted(shop, collation):
+    modify = {"findAndModify": "books", "query": {"$expr": {"$lt": [{"$size": "$buyers"}, 5]}}, "sort": {"_id": 1},
+              "update": {"$push": {"buyers": 9}}, "new": True, **collation}
+    for name in ("books", "plain"):
+        shop.client.shop[name].delete_many({})
+        shop.client.shop[name].insert_many([{"_id": 2, "buyers": "text"}, {"_id": 1, "buyers": [1]}])
+    try:
+        answers = [shop.run(asked) for asked in (modify, on_a_plain_collection(modify))]
+        assert [(answer.get("value"), answer.get("code")) for answer in answers] == \
+            2 * [(None, 17124) if collation else ({"_id": 1, "buyers": [1, 9]}, None)]
     finally:
         shop.fill()
 
