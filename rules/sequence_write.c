@@ -134,6 +134,15 @@ static void note_unfinished(const struct sequence *sequence, const struct mover_
 	take_for_each(sequence, &note, take, context);
 }
 
+static int64_t note_number(struct bytes document, const char *name)
+{
+	struct element element;
+	int64_t value;
+
+	return document_find(document, name, &element) && element_integer(&element, &value) ? value
+											    : 0;
+}
+
 static void note_edits(const struct sequence *sequence, const struct mover_note *common,
 		       void (*take)(void *context, const struct mover_note *note), void *context)
 {
@@ -151,7 +160,8 @@ static void note_edits(const struct sequence *sequence, const struct mover_note 
 		note.id_type = id.type;
 		note.id = id.value;
 		note.reason = (enum mover_reason)value;
-		note.elements = note.reason == MOVER_APPENDED;
+		note.elements = note_number(document, "elements");
+		note.bytes = note_number(document, "bytes");
 		take_for_each(sequence, &note, take, context);
 	}
 }
@@ -388,6 +398,17 @@ static bool upserted_id(const struct packet *reply, struct element *id)
 	       document_find(entry.value, "_id", id);
 }
 
+/* Of a check-and-set: what it pushes, and the one value of an $addToSet. */
+static void note_appended(const struct sequence_write *write, struct buffer *out)
+{
+	const struct element *u = &write->edit.write.update;
+	struct update update = update_classify(u, write->sequence.match.namespace);
+	bool more = update.kind == UPDATE_EDIT;
+
+	writer_int64(out, "elements", update.elements + more);
+	writer_int64(out, "bytes", more ? (int64_t)u->value.length : update.bytes);
+}
+
 static void note_document(struct sequence_write *write, const struct element *id,
 			  enum mover_reason reason)
 {
@@ -396,6 +417,8 @@ static void note_document(struct sequence_write *write, const struct element *id
 
 	writer_renamed(out, "_id", id);
 	writer_int32(out, "reason", reason);
+	if (reason == MOVER_APPENDED)
+		note_appended(write, out);
 	writer_close(out, start);
 }
 

@@ -445,6 +445,20 @@ Test(edit, a_guard_asks_the_overflow_for_its_value)
 	play_close(&play);
 }
 
+/* Else a document that is known to have room for less would not be looked at. */
+Test(edit, a_guarded_push_of_several_is_noted_as_several)
+{
+	start(UPDATE("{'q': " GUARD ", 'u': {'$push': {'f': {'$each': [7, 8, 'nine']}}}}", ""));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(""));
+	play_reply(&play, RESULT(1));
+	expect_note(MOVER_APPENDED);
+	cr_assert_eq(play.notes[0].elements, 3);
+	cr_assert_gt(play.notes[0].bytes, 20);
+	play_close(&play);
+}
+
 Test(edit, a_guard_whose_value_is_found_matches_nothing)
 {
 	start(GUARDED_PUSH(GUARD));
