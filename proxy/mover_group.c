@@ -137,7 +137,8 @@ static void take_image(void *context, struct bytes document)
 					   .bare = is_bare(rule, document)};
 }
 
-/* M0. Who is not found, whose plan is another than `wanted`, or has moved something already, leaves.
+/* M0. Who is not found, whose plan is another than `wanted`, or has moved something already,
+ * leaves.
  */
 static enum link_result look(struct group *group, enum plan_kind wanted)
 {

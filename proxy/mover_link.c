@@ -427,8 +427,8 @@ static enum link_result get_more(struct link *link, const char *database, int64_
 
 static void keep_body(struct link *link, struct replies *replies)
 {
-	replies->bodies = must_realloc(replies->bodies,
-				       (replies->count + 1) * sizeof(*replies->bodies));
+	replies->bodies =
+		must_realloc(replies->bodies, (replies->count + 1) * sizeof(*replies->bodies));
 	replies->bodies[replies->count++] = link_steal_body(link);
 }
 

@@ -30,10 +30,10 @@ static void write_built(struct buffer *out, const char *name, bson_t *built)
 	bson_destroy(built);
 }
 
-/* Without a state: longer than the threshold, or larger than max_bytes. To count an array's elements
- * in an expression mongod makes each a value of its own, and it would of every document; a path
- * ends at the element that it names, and where the whole document is small the array is not looked
- * at. The path means fields of this name in elements, too: a superset. */
+/* Without a state: longer than the threshold, or larger than max_bytes. To count an array's
+ * elements in an expression mongod makes each a value of its own, and it would of every document; a
+ * path ends at the element that it names, and where the whole document is small the array is not
+ * looked at. The path means fields of this name in elements, too: a superset. */
 static void write_long(struct buffer *out, const char *name, const struct rule *rule)
 {
 	auto_free char *beyond =
