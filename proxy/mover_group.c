@@ -1,8 +1,6 @@
 /* First rounds of several documents, step by step together. */
 #include "proxy/mover_group.h"
 
-#include "rules/own_fields.h"
-
 #include <stdlib.h>
 
 /* Of documents one behind the other: the next one. False: none is left. */
@@ -98,19 +96,6 @@ must_check enum link_result group_read(struct group *group, bool at_once, link_d
 			      context, replies);
 }
 
-static bool is_bare(const struct rule *rule, struct bytes document)
-{
-	struct element element;
-
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
-		const char *name = own_field_name(rule, field);
-
-		if (name && plan_find(document, name, &element) != PLAN_PATH_MISSING)
-			return false;
-	}
-	return true;
-}
-
 static void take_image(void *context, struct bytes document)
 {
 	struct group *group = context;
@@ -133,8 +118,7 @@ static void take_image(void *context, struct bytes document)
 					   .rule = rule,
 					   .target = group->target,
 					   .plan = plan,
-					   .still = true,
-					   .bare = is_bare(rule, document)};
+					   .still = true};
 }
 
 /* M0. Who is not found, whose plan is another than `wanted`, or has moved something already,

@@ -15,8 +15,6 @@
 #define SMALL_DOCUMENT 512
 #define PADDING 224
 
-#define PLAIN_HEAD_MOST (64 << 10) /* bytes that a cut may carry */
-
 /* Readers count on a cut not being older than this; and a client's transaction may hold the
  * document for long. */
 #define WRITE_TIME_MS 5000
@@ -488,75 +486,8 @@ static void write_fields(struct pass_state *pass, struct buffer *out)
 		write_reference(pass, out);
 }
 
-/* What the pipeline would write where none of the rule's fields stands in the document: the flag's
- * name is what it adds, and there is nothing to return to. */
-static void write_first_fields(struct pass_state *pass, struct buffer *out)
-{
-	const struct rule *rule = pass->rule;
-	const struct rule_value *flag = &rule->flag.value;
-	char path[STATE_PATH_MAX];
-	size_t part;
-
-	if (!own_fields_any(rule))
-		return;
-	part = writer_open_document(out, state_path(path, rule, "b"));
-	writer_close(out, part);
-	if (rule->flag.field) {
-		part = writer_open_array(out, state_path(path, rule, "a"));
-		writer_string(out, "0", rule->flag.field);
-		writer_close(out, part);
-		writer_renamed(out, rule->flag.field,
-			       &(struct element){.type = flag->type, .value = flag->value});
-	}
-	if (own_field_name(rule, OWN_TOTAL))
-		writer_int32(out, own_field_name(rule, OWN_TOTAL), (int32_t)pass->plan.length);
-	if (own_field_name(rule, OWN_DOCUMENTS))
-		writer_int32(out, own_field_name(rule, OWN_DOCUMENTS), (int32_t)pass->open.number);
-}
-
-static void write_plain_update(struct pass_state *pass, struct buffer *out)
-{
-	char path[STATE_PATH_MAX];
-	size_t part = writer_open_document(out, "$set"), array;
-
-	array = writer_open_array(out, pass->rule->array);
-	buffer_append(out, pass->plan.kept.data, pass->plan.kept.length);
-	writer_close(out, array);
-	writer_int64(out, state_path(path, pass->rule, "n"), pass->stored);
-	write_first_fields(pass, out);
-	writer_close(out, part);
-	part = writer_open_document(out, "$currentDate");
-	writer_bool(out, state_path(path, pass->rule, "t"), true);
-	writer_close(out, part);
-}
-
-/* A first M4 of an array that has kept its length: in one generation that says that it is just what
- * was read, all of its tail is stored, and only its head is to stay. Where that is small, mongod
- * takes half as long to put it there as to make a value of each element and cut. */
-static void write_plain_cut(struct pass_state *pass, struct buffer *out, struct open_update *open)
-{
-	open_statement(pass, out, open);
-	guard_generation(pass, out);
-	guard_length(pass, out);
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		if (own_field_name(pass->rule, field))
-			command_exists(out, own_field_name(pass->rule, field), false);
-	writer_close(out, open->q);
-	open->u = writer_open_document(out, "u");
-	write_plain_update(pass, out);
-	close_statement(out, open);
-}
-
-static bool may_be_plain(const struct pass_state *pass)
-{
-	return pass->still && pass->bare && pass->plan.moved == 0 &&
-	       pass->plan.head + pass->stored == pass->plan.length &&
-	       pass->plan.kept.length <= PLAIN_HEAD_MOST &&
-	       !own_field_name(pass->rule, OWN_REFERENCE) && !pass->adopted;
-}
-
 /* The pipeline: whatever has been pushed since the image was read stays behind the head. */
-static void write_piped_cut(struct pass_state *pass, struct buffer *out, struct open_update *open)
+void main_write_cut(struct pass_state *pass, struct buffer *out, struct open_update *open)
 {
 	char path[STATE_PATH_MAX];
 	size_t stage, set;
@@ -574,14 +505,6 @@ static void write_piped_cut(struct pass_state *pass, struct buffer *out, struct 
 	writer_close(out, set);
 	writer_close(out, stage);
 	close_statement(out, open);
-}
-
-void main_write_cut(struct pass_state *pass, struct buffer *out, struct open_update *open)
-{
-	if (may_be_plain(pass))
-		write_plain_cut(pass, out, open);
-	else
-		write_piped_cut(pass, out, open);
 }
 
 static enum link_result send_cut(struct pass_state *pass)
