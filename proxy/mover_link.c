@@ -496,8 +496,24 @@ static enum link_result get_more(struct link *link, const char *database, int64_
 	return link_run(link, database, buffer_view(&command));
 }
 
-must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
-				      link_document each, void *context)
+static void keep_body(struct link *link, struct replies *replies)
+{
+	replies->bodies =
+		must_realloc(replies->bodies, (replies->count + 1) * sizeof(*replies->bodies));
+	replies->bodies[replies->count++] = link_steal_body(link);
+}
+
+void replies_free(struct replies *replies)
+{
+	for (size_t i = 0; i < replies->count; i++)
+		bson_free(replies->bodies[i]);
+	free(replies->bodies);
+	*replies = (struct replies){0};
+}
+
+/* `replies`: NULL where none is kept. */
+static enum link_result find_all(struct link *link, const char *database, struct bytes command,
+				 link_document each, void *context, struct replies *replies)
 {
 	auto_free char *collection = NULL;
 	enum link_result result = link_run(link, database, command);
@@ -509,11 +525,26 @@ must_check enum link_result link_find(struct link *link, const char *database, s
 			link->dead = true;
 			return LINK_LOST;
 		}
+		if (replies)
+			keep_body(link, replies);
 		if (id == 0)
 			break;
 		result = get_more(link, database, id, collection);
 	}
 	return result;
+}
+
+must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
+				      link_document each, void *context)
+{
+	return find_all(link, database, command, each, context, NULL);
+}
+
+must_check enum link_result link_find_kept(struct link *link, const char *database,
+					   struct bytes command, link_document each, void *context,
+					   struct replies *replies)
+{
+	return find_all(link, database, command, each, context, replies);
 }
 
 struct first {

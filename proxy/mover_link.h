@@ -100,6 +100,15 @@ uint64_t link_time(const struct link *link);
 typedef void (*link_document)(void *context, struct bytes document);
 must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
 				      link_document each, void *context);
+/* As link_find, but the replies are kept: views into the documents hold until replies_free. */
+struct replies {
+	uint8_t **bodies;
+	size_t count;
+};
+must_check enum link_result link_find_kept(struct link *link, const char *database,
+					   struct bytes command, link_document each, void *context,
+					   struct replies *replies);
+void replies_free(struct replies *replies);
 /* As link_find for a command with singleBatch: the first document; `found` is false without one. */
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,

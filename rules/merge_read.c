@@ -73,7 +73,8 @@ struct entry {
 	size_t gap_count;
 	bool changed; /* there is something to merge or to take out */
 	bool loses_id;
-	bool spilled; /* it has, or had before it was replaced, a gap */
+	bool computed; /* by the client's pipeline: nothing but its mark is taken out */
+	bool spilled;  /* it has, or had before it was replaced, a gap */
 };
 
 struct merge {
@@ -279,6 +280,7 @@ struct survey {
 	bool hidden;          /* something is to be taken out */
 	bool spare;           /* a spare name stands in it */
 	bool loses_id;
+	bool computed; /* its last field is the mark */
 };
 
 static bool survey_document(const struct merge *merge, struct bytes document, struct survey *survey)
@@ -290,6 +292,7 @@ static bool survey_document(const struct merge *merge, struct bytes document, st
 	if (!cursor_open(&cursor, document))
 		return false;
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT) {
+		survey->computed = element_is(&element, NAME_COMPUTED);
 		if (survey->id.type == 0 && element_is(&element, ID_FIELD)) {
 			survey->id = element;
 		} else if (merge_hides(merge, element.name)) {
@@ -502,6 +505,8 @@ static enum merge_intake document_intake(struct merge *merge, struct bytes docum
 	*survey = (struct survey){0};
 	if (!survey_document(merge, document, survey))
 		return MERGE_BROKEN;
+	if (survey->computed)
+		return MERGE_TAKEN;
 	if (survey->spare)
 		return MERGE_SPARE;
 	if (survey->state.type == BSON_BYTE_DOCUMENT)
@@ -531,9 +536,10 @@ static void entry_fill(struct merge *merge, struct entry *entry, struct bytes do
 
 	entry->document = document;
 	entry->loses_id = survey->loses_id;
+	entry->computed = survey->computed;
 	entry->first_gap = first_gap;
 	entry->gap_count = gap_count(merge) - first_gap;
-	entry->changed = survey->hidden;
+	entry->changed = survey->hidden || survey->computed;
 	for (size_t i = first_gap; i < first_gap + entry->gap_count; i++) {
 		struct gap *gap = gap_at(merge, i);
 
@@ -1073,6 +1079,8 @@ static const struct gap *gap_in(const struct merge *merge, const struct entry *e
 static bool element_hidden(const struct merge *merge, const struct entry *entry,
 			   const struct element *element)
 {
+	if (entry->computed)
+		return element_is(element, NAME_COMPUTED);
 	return merge_hides(merge, element->name) ||
 	       (entry->loses_id && element_is(element, ID_FIELD));
 }

@@ -15,7 +15,7 @@ from bson import encode
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
-from support.operate import RULE, Operator, found
+from support.operate import RULE, Operator, found, generation
 from support.process import free_port, wait_for
 from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
@@ -197,6 +197,26 @@ def test_what_stays_is_listed(operator, shop):
     assert shop.books.find_one({"_id": "by hand"}) == {"_id": "by hand", "list": [1, 2, 3, 4]}
     assert shop.books.find_one({"_id": "twice"})["list"] == [1, 2, 3, 4]
     assert shop.books.find_one({"_id": "good"})["list"] == [1, 2, 3]
+
+
+def test_who_is_found(cluster, shop):
+    """By length, by size, and what a state says; not by a field that is called like the element behind the threshold."""
+    state = {"list": {"g": generation(), "h": 3, "n": 0}}
+    stay = [{"_id": "short", "list": [1, 2, 3]}, {"_id": "large elsewhere", "list": [1], "text": "x" * 2000},
+            {"_id": "numbered", "list": [{"3": 1}, {"3": 1}]}, {"_id": "no array", "list": {"3": 1, "4": "x" * 2000}}]
+    shop.books.insert_many([*stay, {"_id": "long", "list": [1, 2, 3, 4]}, {"_id": "large", "list": ["x" * 700, "y" * 700]},
+                            {"_id": "empty state", "list": [1], "_spill": {}}, {"_id": "nothing", "list": [1], "_spill": state}])
+
+    def moved():
+        return {each["_id"]: each["_spill"]["list"]["n"] for each in shop.books.find({"_spill": {"$exists": True}})}
+
+    with Operator(cluster, [{**RULE, "max_bytes": "1KB"}]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        assert moved() == {"long": 1, "large": 1}
+        assert [each for each in shop.books.find() if each["_id"] in [other["_id"] for other in stay]] == stay
+        shop.books.update_one({"_id": "large"}, {"$push": {"list": "z"}})
+        operator.run("migrate", "--execute", code=0)
+        assert moved() == {"long": 1, "large": 2}
 
 
 def test_a_collection_that_the_rule_cannot_hold_on(operator, shop):

@@ -31,7 +31,7 @@ BUGS = [
     Bug("a batch takes one element too many", "proxy",
         "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size,",
         "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size + 1,"),
-    Bug("the flag is not set", "proxy", "		write_flag(pass, out);\n", ""),
+    Bug("the flag is not set", "proxy", "		write_flag(pass, out, rule->flag.field);\n", ""),
     # Garbage
     Bug("garbage stays", "proxy",
         "	if (dead->count == 0 || gc->count == WAITING_MAX) {\n", "	if (dead->count < 1000) {\n"),
