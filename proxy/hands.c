@@ -148,9 +148,10 @@ static void start(struct hands *hands, struct hand *hand, struct page_work *page
 static enum link_result finish(struct hands *hands, struct hand *hand)
 {
 	struct job *job = hands->job;
-	struct link *failed = hand->job.link;
+	struct link *failed;
 
 	pthread_join(hand->thread, NULL);
+	failed = hand->job.link;
 	job->documents += hand->job.documents;
 	job->elements += hand->job.elements;
 	if (hand->job.lag > job->lag)
