@@ -99,7 +99,7 @@ BUGS = [
     Bug("a getMore is not merged", "rules",
         '	if (bytes_are(name, "getMore"))\n		match_get_more(matching);\n	else if',
         '	(void)match_get_more;\n	if (bytes_are(name, "getMore"))\n		return;\n	else if'),
-    Bug("the state is shown", "rules", "	hide(merge, STATE_FIELD);\n", ""),
+    Bug("the state is shown", "rules", "	hide(merge, NAME_STATE);\n", ""),
     Bug("the flag is shown", "rules",
         "		hide(merge, hidden.fields[i]);\n", "		hide(merge, NULL);\n"),
     Bug("batches come in any order", "rules",
