@@ -19,7 +19,7 @@ BUGS = [
     Bug("a cut forgets what was pushed meanwhile", "proxy",
         '	write_slice(pass, out, "1", pass->plan.head + pass->stored, true);\n', ""),
     Bug("a generation is born over another", "proxy",
-        "	command_exists(out, state_path(path, pass->rule, NULL), false);\n	condition", "	condition"),
+        "	command_exists(out, state_path(path, pass->rule, NULL), false);\n	if (pass->still)", "	if (pass->still)"),
     Bug("a batch is filled without its guard", "proxy",
         'writer_int64(&out, "$size", pass->open.held);', 'writer_bool(&out, "$exists", true);'),
     Bug("an outlier keeps one element too few", "proxy",
