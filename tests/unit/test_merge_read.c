@@ -1,4 +1,5 @@
-/* Tests rules/merge_read.c: what becomes of a reply's documents and their overflow. */
+/* Tests rules/merge_read.c, merge_ask.c, merge_fill.c: what becomes of a reply's documents and
+ * their overflow. */
 #include "tests/unit/unit.h"
 
 #include "protocol/writer.h"
