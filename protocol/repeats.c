@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define FEW 8 /* names, for which sorting is more than comparing each with each */
+
 /* The names of the documents that are open, innermost last, as hashes. Two names with one hash only
  * leave a document alone that could have been moved. */
 struct names {
@@ -43,17 +45,27 @@ static int compare(const void *a, const void *b)
 	return first < second ? -1 : first > second;
 }
 
+static bool few_repeat(const uint64_t *hashes, size_t count)
+{
+	for (size_t i = 1; i < count; i++)
+		for (size_t j = 0; j < i; j++)
+			if (hashes[i] == hashes[j])
+				return true;
+	return false;
+}
+
 /* Closes the innermost document: true where two of its names are the same. */
 static bool close_level(struct names *names, size_t first)
 {
 	size_t count = names->count - first;
 
-	if (count > 1)
-		qsort(names->hashes + first, count, sizeof(*names->hashes), compare);
-	for (size_t i = first; i + 1 < names->count; i++)
+	names->count = first;
+	if (count <= FEW)
+		return few_repeat(names->hashes + first, count);
+	qsort(names->hashes + first, count, sizeof(*names->hashes), compare);
+	for (size_t i = first; i + 1 < first + count; i++)
 		if (names->hashes[i] == names->hashes[i + 1])
 			return true;
-	names->count = first;
 	return false;
 }
 

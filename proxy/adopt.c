@@ -450,9 +450,9 @@ static enum link_result adopt_split(struct job *job, struct mover_target *target
 			 "a replica set, be it of one member");
 	if (split->why[0])
 		return list_refused(job, target, split, again);
-	if (migrating->adopts)
+	if (migrating->adopts && job->options.execute)
 		return execute(job, target, split, again, why);
-	if (!job->options.execute)
+	if (migrating->adopts)
 		count_adopted(job, target, split);
 	return LINK_DONE;
 }

@@ -7,6 +7,7 @@
 #include "proxy/config_file.h"
 #include "proxy/find_arrays.h"
 #include "proxy/json_text.h"
+#include "proxy/mover_link.h"
 #include "rules/text.h"
 
 #include <errno.h>
@@ -574,6 +575,7 @@ static int run(struct analyze *analyze)
 	if (look(analyze))
 		return tell(analyze);
 	lost = is_unreachable(&analyze->error);
+	link_cut_command(analyze->error.message);
 	tell_failure(analyze, lost ? "lost" : "refused", analyze->error.message, "");
 	return lost ? 3 : 1;
 }

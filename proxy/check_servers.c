@@ -3,7 +3,6 @@
 
 #include "protocol/writer.h"
 #include "proxy/member_names.h"
-#include "rules/glob.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -77,7 +76,7 @@ must_check enum link_result databases_match(struct link *link, struct databases 
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
 		if (element_document(&each, &document) &&
 		    document_find(document, "name", &element) && element_string(&element, &name) &&
-		    glob_match(bytes_of(pattern), name))
+		    rule_pattern_matches_database(pattern, name))
 			databases_add(databases, name);
 	return result;
 }
@@ -112,6 +111,27 @@ static void judge_version(struct check *check, const char *server, const char *v
 		bson_strdup_printf("upgrade it: Spillway's reads need %d.0 at least", MAJOR_LEAST));
 }
 
+/* Clients' connections go on to the server without TLS, whatever the account's own do. */
+static void try_plain(struct check *check, const char *server)
+{
+	bson_error_t error;
+	struct link *link;
+
+	if (!link_asks_tls(check->config->upstream_uri))
+		return;
+	link = link_open_plain(server, &check->stopping, &error);
+	if (!link)
+		findings_add(
+			&check->findings, "tls", NULL,
+			bson_strdup_printf("'%s' takes the account's connections by TLS, and none "
+					   "without: clients' connections go on to it without, "
+					   "and do not get through (%s)",
+					   server, error.message),
+			bson_strdup("start it with net.tls.mode: preferTLS, and let nobody but "
+				    "Spillway's machine reach it"));
+	link_free(link);
+}
+
 /* What this one server says of itself; false where it doesn't answer. */
 static bool look_at_server(struct check *check, struct member_names *names, size_t index,
 			   char version[VERSION_TEXT_MAX])
@@ -137,6 +157,7 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 		judge_version(check, server, version);
 	}
 	link_free(link);
+	try_plain(check, server);
 	return true;
 }
 

@@ -1,6 +1,7 @@
 /* Checks on the server whether a rule can hold on a namespace, and makes the overflow's indexes. */
 #include "proxy/fitness.h"
 
+#include "proxy/check_judge.h"
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
@@ -31,6 +32,7 @@ struct checking {
 	uint64_t uuid[2];  /* the overflow's */
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
+	bool plans;        /* nothing is made or recorded */
 	char reason[600];
 };
 
@@ -134,6 +136,18 @@ static void keep_name(struct checking *checking, struct bytes index)
 		checking->batch_index = must_strndup((const char *)name.data, name.length);
 }
 
+/* Where a plan makes no index: would another be in its way? */
+static void judge_room(struct checking *checking, struct bytes index)
+{
+	const struct rule *rule = checking->target->rule;
+
+	if (rule->overflow.layout != RULE_BATCHES || !judge_index_blocks(rule, index))
+		return;
+	checking->fit = false;
+	snprintf(checking->reason, sizeof(checking->reason),
+		 "an index stands where the unique one of link and batch has to be");
+}
+
 static void judge_index(void *context, struct bytes index)
 {
 	struct checking *checking = context;
@@ -148,6 +162,8 @@ static void judge_index(void *context, struct bytes index)
 								  sizeof(checking->reason))
 					   : judge_main_index(rule, index, checking->reason,
 							      sizeof(checking->reason));
+	if (checking->fit && checking->plans && checking->overflow)
+		judge_room(checking, index);
 }
 
 static enum link_result look_at_indexes(struct checking *checking)
@@ -371,7 +387,7 @@ static enum link_result check_main(struct checking *checking, enum fitness_exten
 
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
-	if (result == LINK_DONE && checking->fit && extent == FITNESS_OF_BOTH)
+	if (result == LINK_DONE && checking->fit && extent != FITNESS_OF_MAIN)
 		result = try_rights(checking);
 	return result;
 }
@@ -404,6 +420,43 @@ static enum link_result make_indexes(struct checking *checking)
 	return result;
 }
 
+/* What would keep the unique index of batches from being made: one number of a link twice. */
+static enum link_result look_for_twins(struct checking *checking)
+{
+	const struct rule *rule = checking->target->rule;
+	auto_free char *link = bson_strdup_printf("$%s", rule->overflow.link);
+	auto_free char *place = bson_strdup_printf("$%s", overflow_order_path(rule));
+	bson_t *command = BCON_NEW(
+		"aggregate", BCON_UTF8(collection_of(checking)), "pipeline", "[", "{", "$group",
+		"{", "_id", "{", "link", "{", "$ifNull", "[", BCON_UTF8(link), BCON_NULL, "]", "}",
+		"place", "{", "$ifNull", "[", BCON_UTF8(place), BCON_NULL, "]", "}", "}", "count",
+		"{", "$sum", BCON_INT32(1), "}", "}", "}", "{", "$match", "{", "count", "{", "$gt",
+		BCON_INT32(1), "}", "}", "}", "{", "$limit", BCON_INT32(1), "}", "]", "cursor", "{",
+		"}", "allowDiskUse", BCON_BOOL(true));
+	bool found = false;
+	enum link_result result =
+		link_find_any(checking->link, database_of(checking), command, &found);
+
+	bson_destroy(command);
+	if (result == LINK_DONE && found) {
+		checking->fit = false;
+		snprintf(checking->reason, sizeof(checking->reason),
+			 "two of its documents have one link and one batch number, or none: the "
+			 "unique index of them can't be made");
+	}
+	return refused(checking, result, "read");
+}
+
+static enum link_result make_or_plan_indexes(struct checking *checking)
+{
+	if (!checking->plans)
+		return make_indexes(checking);
+	/* Documents of one element have no places that could be one, but by Spillway. */
+	if (checking->batch_index || checking->target->rule->overflow.layout == RULE_ELEMENTS)
+		return LINK_DONE;
+	return look_for_twins(checking);
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	enum link_result result = look_at_collection(checking);
@@ -411,7 +464,7 @@ static enum link_result check_overflow(struct checking *checking)
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
 	if (result == LINK_DONE && checking->fit && !checking->target->read_only)
-		result = make_indexes(checking);
+		result = make_or_plan_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
 		result = try_rights(checking);
 	return result;
@@ -458,24 +511,36 @@ static enum link_result ask_record(struct checking *checking)
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
 
+/* Or records that it is this rule's. */
+static enum link_result ask_owner(struct checking *checking)
+{
+	size_t size = sizeof(checking->reason);
+	enum link_result result =
+		checking->plans
+			? rule_owner_ask(checking->link, checking->target, checking->reason, size)
+			: rule_owner_hold(checking->link, checking->target, checking->reason, size);
+
+	checking->fit = !checking->reason[0];
+	checking->recorded = !checking->fit;
+	checking->overflow = false;
+	return result;
+}
+
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
 					  struct mover_target *target, enum fitness_extent extent)
 {
-	struct checking checking = {.link = link, .target = target, .fit = true};
+	struct checking checking = {
+		.link = link, .target = target, .fit = true, .plans = extent == FITNESS_OF_PLAN};
 	enum link_result result = check_main(&checking, extent);
 
-	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH)
+	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN)
 		result = ask_record(&checking);
-	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
+	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN) {
 		checking.overflow = true;
 		result = check_overflow(&checking);
 	}
-	if (result == LINK_DONE && checking.fit && extent == FITNESS_OF_BOTH) {
-		result = rule_owner_hold(link, target, checking.reason, sizeof(checking.reason));
-		checking.fit = !checking.reason[0];
-		checking.recorded = !checking.fit;
-		checking.overflow = false;
-	}
+	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN)
+		result = ask_owner(&checking);
 	free(checking.batch_index);
 	if (result == LINK_LOST)
 		return result;

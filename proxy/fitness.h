@@ -8,6 +8,7 @@
 enum fitness_extent {
 	FITNESS_OF_MAIN, /* the main collection may have changed: its options and indexes */
 	FITNESS_OF_BOTH, /* all, with rights and the overflow's indexes */
+	FITNESS_OF_PLAN, /* all, but nothing is made or recorded: could it be? */
 };
 
 /* Judges the target (target_judge) by what the server says now. LINK_LOST where it says nothing;

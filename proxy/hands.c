@@ -33,14 +33,10 @@ struct hands {
 struct hands *hands_new(struct job *job, size_t helpers)
 {
 	struct hands *hands = must_calloc(1, sizeof(*hands));
-	struct link *link;
-	bson_error_t error;
 
 	hands->job = job;
 	hands->helpers = must_calloc(helpers + 1, sizeof(*hands->helpers));
-	while (hands->count < helpers &&
-	       (link = link_open(job->config->upstream_uri, job_stopping(), &error)))
-		hands->helpers[hands->count++].job.link = link;
+	hands->count = helpers;
 	return hands;
 }
 
@@ -109,11 +105,24 @@ static enum link_result catch_up(struct link *link)
 	return result;
 }
 
+/* All at once open their links, while the calling thread is at work. */
+static bool has_link(struct hand *hand)
+{
+	bson_error_t error;
+
+	if (!hand->job.link)
+		hand->job.link = link_open(hand->job.config->upstream_uri, job_stopping(), &error);
+	return hand->job.link;
+}
+
 static void *help(void *context)
 {
 	struct hand *hand = context;
 	struct bytes ids;
 
+	hand->result = LINK_DONE;
+	if (!has_link(hand))
+		return NULL;
 	hand->result = catch_up(hand->job.link);
 	while (hand->result == LINK_DONE && take_next(hand->page, &ids))
 		hand->result = work(hand->page, &hand->job, ids);
@@ -139,9 +148,10 @@ static void start(struct hands *hands, struct hand *hand, struct page_work *page
 static enum link_result finish(struct hands *hands, struct hand *hand)
 {
 	struct job *job = hands->job;
-	struct link *failed = hand->job.link;
+	struct link *failed;
 
 	pthread_join(hand->thread, NULL);
+	failed = hand->job.link;
 	job->documents += hand->job.documents;
 	job->elements += hand->job.elements;
 	if (hand->job.lag > job->lag)

@@ -6,7 +6,8 @@
 
 struct hands;
 
-/* `helpers`: how many beside the calling thread. Where a link can't be opened there are fewer. */
+/* `helpers`: how many beside the calling thread. Each opens its link when there is work for it;
+ * where that can't be opened there are fewer. */
 struct hands *hands_new(struct job *job, size_t helpers);
 void hands_free(struct hands *hands);
 

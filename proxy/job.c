@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@
 #define MOVE_TRIES 30
 #define REFUSED_TRIES 8 /* of these, where the server refuses */
 #define PAUSE_MOST_MS 2000
+#define ANSWER_MS 1000         /* an interrupted job waits no longer for one */
 #define NUMBER_MOST 1000000000 /* of an option */
 
 static atomic_bool stopping;
@@ -37,6 +39,47 @@ static void on_signal(int number)
 {
 	(void)number;
 	atomic_store(&stopping, true);
+}
+
+static void take_signals(void)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	if (signal(SIGHUP, on_signal) == SIG_IGN) /* nohup's */
+		signal(SIGHUP, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+/* Ends a job that was interrupted while a server does not answer. */
+struct watch {
+	pthread_t thread;
+	atomic_bool over;
+};
+
+static void *watch(void *context)
+{
+	struct watch *watch = context;
+	int64_t stopped = 0;
+
+	while (!atomic_load(&watch->over)) {
+		(void)poll(NULL, 0, 50);
+		if (!stopped && atomic_load(&stopping))
+			stopped = mover_clock();
+		if (stopped && mover_clock() - stopped > ANSWER_MS)
+			link_cut_all(&stopping);
+	}
+	return NULL;
+}
+
+static void watch_begin(struct watch *watching)
+{
+	require(pthread_create(&watching->thread, NULL, watch, watching) == 0);
+}
+
+static void watch_end(struct watch *watching)
+{
+	atomic_store(&watching->over, true);
+	pthread_join(watching->thread, NULL);
 }
 
 const atomic_bool *job_stopping(void)
@@ -202,33 +245,81 @@ static void print_report(const struct job *job, const struct job_command *comman
 				       });
 }
 
+static int interrupted(const struct job *job, const struct job_command *command)
+{
+	print_report(job, command, JOB_END_INTERRUPTED, NULL);
+	fprintf(stderr, "spillway: interrupted; what was done is whole, and the command can be run "
+			"again\n");
+	return JOB_INTERRUPTED;
+}
+
 /* The server. */
 
 static int connect_to_server(struct job *job, const struct job_command *command)
 {
 	bson_error_t error = {0};
 
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	if (signal(SIGHUP, on_signal) == SIG_IGN) /* nohup's */
-		signal(SIGHUP, SIG_IGN);
-	signal(SIGPIPE, SIG_IGN);
 	job->link = link_open(job->config->upstream_uri, &stopping, &error);
 	if (job->link)
 		return GO_ON;
+	if (atomic_load(&stopping))
+		return interrupted(job, command);
 	if (job->options.json)
 		print_report(job, command, JOB_END_LOST, error.message);
 	fprintf(stderr, "spillway: no server can be used: %s\n", error.message);
 	return JOB_NO_SERVER;
 }
 
+static bool is_pattern(const struct rule *rule)
+{
+	return glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection));
+}
+
+static const struct job_report_kind passed_over = {
+	"passed over", REPORT_UNFINISHED,
+	"the server refuses what has to be done there: it was left, and the others were gone on "
+	"with"};
+
+static void pass_over(struct job *job, const char *namespace)
+{
+	const char *words = link_error(job->link)->message;
+
+	if (!job->refused[0])
+		snprintf(job->refused, sizeof(job->refused), "%s", words);
+	if (is_pattern(job->rule))
+		job_report_list(&job->report, &passed_over, namespace, NULL, words);
+	link_abort(job->link);
+}
+
+/* One namespace of a pattern that the server refuses does not keep the others from their work. */
+static enum link_result go_on(struct job *job, const struct mover_target *target,
+			      enum link_result result)
+{
+	auto_free char *name = NULL;
+
+	if (result != LINK_REFUSED)
+		return result;
+	name = bson_strdup_printf("%s.%s", target->database, target->collection);
+	pass_over(job, name);
+	return LINK_DONE;
+}
+
+static void note_unlisted(void *context, const char *database)
+{
+	pass_over(context, database);
+}
+
 static enum link_result find_of_pattern(struct job *job, bool recorded)
 {
-	struct rule_set *rules = job->config->rules;
-	enum link_result result = namespaces_find(job->link, job->targets, rules, job->rule, false);
+	const struct namespaces namespaces = {.targets = job->targets,
+					      .rules = job->config->rules,
+					      .refused = note_unlisted,
+					      .context = job};
+	enum link_result result = namespaces_find(job->link, &namespaces, job->rule);
 
 	if (result == LINK_DONE && recorded)
-		result = rule_record_find_targets(job->link, job->targets, rules, job->rule);
+		result = rule_record_find_targets(job->link, job->targets, job->config->rules,
+						  job->rule);
 	return result;
 }
 
@@ -237,7 +328,7 @@ static enum link_result find_targets(struct job *job, bool recorded)
 	const struct rule *rule = job->rule;
 
 	job->targets = target_set_new(job->config->rules);
-	if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
+	if (is_pattern(rule))
 		return find_of_pattern(job, recorded);
 	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));
@@ -253,19 +344,51 @@ static void ask_lag(struct job *job)
 		job->lag_hidden = lag_ask(job) == LINK_REFUSED;
 }
 
-static void clear_line(struct job *job)
+/* A line of progress stands on the terminal. Any hand may show one. */
+static atomic_bool shown;
+
+static void clear_line(void)
 {
-	if (job->shown)
+	if (atomic_exchange(&shown, false))
 		fputs("\r\033[K", stderr);
-	job->shown = false;
 }
 
-must_check bool job_await_readers(struct job *job, const struct mover_target *target, int64_t since)
+/* Whether it is time to say again how things are. */
+static bool begin_line(int64_t *told)
+{
+	int64_t now = mover_clock();
+
+	if (now - *told < (isatty(STDERR_FILENO) ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
+		return false;
+	*told = now;
+	return true;
+}
+
+static void end_line(void)
+{
+	bool terminal = isatty(STDERR_FILENO);
+
+	if (!terminal)
+		fputc('\n', stderr);
+	atomic_store(&shown, terminal);
+}
+
+void job_show_lag(const struct job *job, int64_t *told)
+{
+	if (!begin_line(told))
+		return;
+	clear_line();
+	fprintf(stderr, "waiting for the secondary '%s': %lld s behind, --max-lag is %lld s",
+		job->lagging, (long long)job->lag / 1000, (long long)job->options.lag_ms / 1000);
+	end_line();
+}
+
+must_check bool job_await_readers(const struct mover_target *target, int64_t since)
 {
 	int64_t left = since + target->rule->gc_delay_ms - mover_clock();
 
 	if (left >= SHOW_WAIT_MS) {
-		clear_line(job);
+		clear_line();
 		fprintf(stderr,
 			"waiting %lld s: what was folded back may still be read from the overflow "
 			"until then (gc_delay)\n",
@@ -297,14 +420,12 @@ static int64_t count_looked(const struct job *job)
 
 static void show_progress(struct job *job)
 {
-	bool terminal = isatty(STDERR_FILENO);
-	int64_t now = mover_clock(), passed = now - job->began + 1, looked = count_looked(job);
+	int64_t passed = mover_clock() - job->began + 1, looked = count_looked(job);
 
-	if (now - job->told < (terminal ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
+	if (!begin_line(&job->told))
 		return;
-	job->told = now;
 	ask_lag(job);
-	clear_line(job);
+	clear_line();
 	fprintf(stderr,
 		"%lld of about %lld documents looked at, %lld worked on, %lld elements, "
 		"%lld documents a second",
@@ -315,9 +436,7 @@ static void show_progress(struct job *job)
 	if (looked > 0 && job->total > looked)
 		fprintf(stderr, ", %lld s to go",
 			(long long)((job->total - looked) * passed / looked / 1000));
-	if (!terminal)
-		fputc('\n', stderr);
-	job->shown = terminal;
+	end_line();
 }
 
 static enum link_result count_documents(struct job *job, const struct mover_target *target)
@@ -480,28 +599,23 @@ static enum link_result work(struct job *job, const struct job_command *command)
 	enum link_result result = find_targets(job, command->recorded);
 
 	for (size_t i = 0; result == LINK_DONE && (target = target_at(job->targets, i)); i++)
-		result = command->work(job, target);
+		result = go_on(job, target, command->work(job, target));
 	if (result == LINK_DONE && command->finish)
 		result = command->finish(job);
-	clear_line(job);
-	return result;
+	clear_line();
+	return result == LINK_DONE && job->refused[0] ? LINK_REFUSED : result;
 }
 
 static int outcome(struct job *job, const struct job_command *command, enum link_result result)
 {
-	const char *error = link_error(job->link)->message;
+	const char *error = result == LINK_REFUSED ? job->refused : link_error(job->link)->message;
 
 	if (result == LINK_DONE) {
 		print_report(job, command, JOB_END_DONE, NULL);
 		return job_report_found(&job->report) ? JOB_FINDINGS : JOB_GOOD;
 	}
-	if (atomic_load(&stopping)) {
-		print_report(job, command, JOB_END_INTERRUPTED, NULL);
-		fprintf(stderr,
-			"spillway: interrupted; what was done is whole, and the command can "
-			"be run again\n");
-		return JOB_INTERRUPTED;
-	}
+	if (atomic_load(&stopping))
+		return interrupted(job, command);
 	print_report(job, command, result == LINK_LOST ? JOB_END_LOST : JOB_END_REFUSED, error);
 	fprintf(stderr, "spillway: %s: %s\n",
 		result == LINK_LOST ? "the server is lost" : "the server refuses", error);
@@ -511,8 +625,12 @@ static int outcome(struct job *job, const struct job_command *command, enum link
 int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
 	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
-	int code = read_options(command, &job.options, count, arguments);
+	struct watch watching = {0};
+	int code;
 
+	take_signals();
+	watch_begin(&watching);
+	code = read_options(command, &job.options, count, arguments);
 	job.told = job.began;
 	if (code == GO_ON)
 		code = load(&job, command);
@@ -525,6 +643,7 @@ int job_main(const struct job_command *command, void *context, int count, char *
 		metrics_free_all();
 	}
 	link_free(job.link);
+	watch_end(&watching);
 	job_report_fini(&job.report);
 	if (job.config)
 		config_free(job.config);

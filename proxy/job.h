@@ -61,10 +61,11 @@ struct job {
 	int64_t documents;        /* worked on */
 	int64_t elements;
 	int64_t began;
-	int64_t told;    /* when progress was shown last */
-	int64_t lag;     /* of the slowest secondary, milliseconds; -1: not known */
-	bool shown;      /* a line of progress stands on the terminal */
-	bool lag_hidden; /* the account may not ask for it */
+	int64_t told;      /* when progress was shown last */
+	int64_t lag;       /* of the slowest secondary, milliseconds; -1: not known */
+	char lagging[256]; /* that one's name */
+	bool lag_hidden;   /* the account may not ask for it */
+	char refused[512]; /* the server's words, of the first namespace that it refused */
 };
 
 struct job_command {
@@ -87,8 +88,10 @@ const atomic_bool *job_stopping(void);
 must_check bool job_pause(int64_t milliseconds);
 /* Until nobody reads any more what lay in the overflow at `since`; says so where that takes time.
  * False where it was interrupted. */
-must_check bool job_await_readers(struct job *job, const struct mover_target *target,
-				  int64_t since);
+must_check bool job_await_readers(const struct mover_target *target, int64_t since);
+
+/* Says which secondary is waited for, from time to time: `told` is when it did last. */
+void job_show_lag(const struct job *job, int64_t *told);
 
 /* Calls `each` with every document's `_id` that the filter finds on the target, in the order of
  * `_id` where there are no helpers; these have a `job` of their own each, and share what `context`

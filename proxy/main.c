@@ -120,18 +120,35 @@ static int serve_main(int count, char **arguments)
 
 #define INTERRUPTED 4
 
+/* What a signal's handler prints to standard output; NULL: nothing. */
+static const char *interrupted_report;
+
 /* Of commands that write nothing: Ctrl-C ends them at once. */
 static void end_interrupted(int number)
 {
 	static const char said[] = "spillway: interrupted\n";
+	const char *report = interrupted_report;
 
 	(void)number;
+	if (report)
+		(void)!write(STDOUT_FILENO, report, strlen(report));
 	(void)!write(STDERR_FILENO, said, sizeof(said) - 1);
 	_exit(INTERRUPTED);
 }
 
-static void leave_at_signals(void)
+/* `--json`, which may be shortened. */
+static bool asks_json(int count, char **arguments)
 {
+	for (int i = 1; i < count; i++)
+		if (strncmp(arguments[i], "--j", 3) == 0 &&
+		    strncmp(arguments[i], "--json", strlen(arguments[i])) == 0)
+			return true;
+	return false;
+}
+
+static void leave_at_signals(const char *report)
+{
+	interrupted_report = report;
 	signal(SIGINT, end_interrupted);
 	signal(SIGTERM, end_interrupted);
 	if (signal(SIGHUP, end_interrupted) == SIG_IGN) /* nohup's */
@@ -140,13 +157,17 @@ static void leave_at_signals(void)
 
 static int check_or_leave(int count, char **arguments)
 {
-	leave_at_signals();
+	leave_at_signals(asks_json(count, arguments)
+				 ? "{ \"command\" : \"check\", \"ended\" : \"interrupted\" }\n"
+				 : NULL);
 	return check_main(count, arguments);
 }
 
 static int analyze_or_leave(int count, char **arguments)
 {
-	leave_at_signals();
+	leave_at_signals(asks_json(count, arguments)
+				 ? "{ \"command\" : \"analyze\", \"ended\" : \"interrupted\" }\n"
+				 : NULL);
 	return analyze_main(count, arguments);
 }
 

@@ -14,6 +14,7 @@
 #include "proxy/verify_look.h"
 
 #include <bson/bson.h>
+#include <malloc.h>
 #include <stdio.h>
 
 /* Alone, a document waits for the server's disk most of the time. */
@@ -252,11 +253,14 @@ static enum link_result find_place(struct job *job, struct mover_target *target,
 	return result;
 }
 
-/* The overflow's indexes are made, the rule is recorded. `fit`: work may begin. */
+/* The overflow's indexes are made, the rule is recorded; a plan looks whether they could be. `fit`:
+ * work may begin. */
 static enum link_result prepare(struct job *job, struct mover_target *target, bool *fit)
 {
 	char reason[sizeof(target->reason)];
-	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+	bool execute = job->options.execute;
+	enum link_result result = fitness_check(job->link, job->targets, target,
+						execute ? FITNESS_OF_BOTH : FITNESS_OF_PLAN);
 
 	if (result != LINK_DONE)
 		return result;
@@ -264,7 +268,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 			     reason, sizeof(reason)) &&
 	       !rule_owner_is_open(target, reason, sizeof(reason));
 	if (*fit)
-		return fitness_mirror(job->link, target);
+		return execute ? fitness_mirror(job->link, target) : LINK_DONE;
 	report_document(job, target, &unfit, NULL, reason);
 	return LINK_DONE;
 }
@@ -318,7 +322,7 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	if (folded_at == 0)
 		return true;
 	place_fini(&walk->from);
-	return job_await_readers(job, target, folded_at);
+	return job_await_readers(target, folded_at);
 }
 
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
@@ -343,11 +347,11 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		result = lag_ask(job);
 	if (result == LINK_DONE && job->options.resume)
 		result = find_place(job, target, &walk.from, &fit);
-	if (result == LINK_DONE && fit && job->options.execute)
+	if (result == LINK_DONE && fit)
 		result = prepare(job, target, &fit);
 	if (result == LINK_DONE && fit && !job->options.resume)
 		result = keep_place(job, target, NULL); /* of a run before */
-	migrating->adopts = fit && job->options.execute;
+	migrating->adopts = fit;
 	if (result == LINK_DONE)
 		result = adopt_all(job, target, job->options.rate ? 0 : HELPERS_ALONE);
 	if (result != LINK_DONE || !fit) {
@@ -372,5 +376,9 @@ int migrate_main(int count, char **arguments)
 	};
 	struct migrating migrating = {.throttle = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
+	/* Each group needs the same few megabytes again: what went back to the system would come
+	 * back page by page, a sixth of the program's time. */
+	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
+	(void)mallopt(M_TRIM_THRESHOLD, 128 << 20);
 	return job_main(&command, &migrating, count, arguments);
 }

@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-bool group_next(struct bytes *left, struct bytes *document)
+/* Of documents one behind the other: the next one. False: none is left. */
+static bool next_document(struct bytes *left, struct bytes *document)
 {
 	if (left->length == 0)
 		return false;
@@ -21,7 +22,7 @@ struct group *group_new(struct link *link, struct mover_target *target, struct b
 	group->link = link;
 	group->target = target;
 	group->round = (struct round){.link = link, .target = target};
-	while (group_next(&ids, &document)) {
+	while (next_document(&ids, &document)) {
 		struct group_member *member = &group->members[group->count];
 
 		require(group->count < GROUP_MOST);
@@ -33,7 +34,7 @@ struct group *group_new(struct link *link, struct mover_target *target, struct b
 
 void group_free(struct group *group)
 {
-	buffer_fini(&group->images);
+	replies_free(&group->images);
 	free(group);
 }
 
@@ -76,17 +77,12 @@ static void leave_all(struct group *group)
 		group->members[i].in = false;
 }
 
-static void keep_image(void *context, struct bytes document)
-{
-	buffer_append(context, document.data, document.length);
-}
-
-must_check enum link_result group_read(struct group *group, bool at_once, struct buffer *images)
+must_check enum link_result group_read(struct group *group, bool at_once, link_document each,
+				       void *context, struct replies *replies)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), filter;
 
-	images->length = 0;
 	if (count_in(group) == 0)
 		return LINK_DONE;
 	writer_string(&out, "find", group->target->collection);
@@ -96,48 +92,56 @@ must_check enum link_result group_read(struct group *group, bool at_once, struct
 	writer_bool(&out, "singleBatch", at_once);
 	command_read_concern(&out, group->link, link_time(group->link));
 	writer_close(&out, start);
-	return link_find(group->link, group->target->database, buffer_view(&out), keep_image,
-			 images);
+	return link_find_kept(group->link, group->target->database, buffer_view(&out), each,
+			      context, replies);
 }
 
-/* Who was not found leaves. */
-static void make_plans(struct group *group)
+static void take_image(void *context, struct bytes document)
 {
-	struct bytes left = buffer_view(&group->images), document;
+	struct group *group = context;
+	const struct rule *rule = group->target->rule;
 	struct group_member *member;
 	struct element id;
+	struct plan plan;
 
-	leave_all(group);
-	while (group_next(&left, &document)) {
-		member = document_find(document, "_id", &id) ? group_find(group, &id) : NULL;
-		if (!member)
-			continue;
-		member->in = true;
-		member->seen = plan_make(group->target->rule, document);
-		member->pass = (struct pass_state){.round = &group->round,
-						   .link = group->link,
-						   .rule = group->target->rule,
-						   .target = group->target,
-						   .plan = member->seen};
-	}
+	member = document_find(document, "_id", &id) ? group_find(group, &id) : NULL;
+	if (!member || !member->in)
+		return;
+	if (!member->image.data ||
+	    !plan_follow(rule, &member->seen, member->image, document, &plan))
+		plan = plan_make(rule, document);
+	member->found = true;
+	member->image = document;
+	member->seen = plan;
+	member->pass = (struct pass_state){.round = &group->round,
+					   .link = group->link,
+					   .rule = rule,
+					   .target = group->target,
+					   .plan = plan,
+					   .still = true};
 }
 
-/* M0. Whose plan is another than `wanted`, or has moved something already, leaves. */
+/* M0. Who is not found, whose plan is another than `wanted`, or has moved something already,
+ * leaves.
+ */
 static enum link_result look(struct group *group, enum plan_kind wanted)
 {
-	enum link_result result = group_read(group, wanted == PLAN_BIRTH, &group->images);
+	struct replies images = {0};
+	enum link_result result;
 
-	if (result != LINK_DONE) {
-		leave_all(group);
-		return result;
-	}
-	make_plans(group);
+	for (size_t i = 0; i < group->count; i++)
+		group->members[i].found = false;
+	result = group_read(group, wanted == PLAN_BIRTH, take_image, group, &images);
+	replies_free(&group->images);
+	group->images = images;
 	for (size_t i = 0; i < group->count; i++) {
-		const struct plan *plan = &group->members[i].pass.plan;
+		struct group_member *member = &group->members[i];
+		const struct plan *plan = &member->pass.plan;
 
-		group->members[i].in &= plan->kind == wanted && plan->moved == 0;
+		member->in = member->in && result == LINK_DONE && member->found &&
+			     plan->kind == wanted && plan->moved == 0;
 	}
-	return LINK_DONE;
+	return result;
 }
 
 /* Who has overflow documents, whoever wrote them, leaves; and all, where it can't be said who has:

@@ -11,10 +11,12 @@
 
 struct group_member {
 	struct element id;      /* a view of what the group was made of */
+	struct bytes image;     /* as it was read last; without data: it was not read */
 	struct pass_state pass; /* its plan is of the image that was read last */
 	struct plan seen;       /* the same plan, whose tail stays where it is */
 	bool outlier;           /* it has never been moved, has no overflow, and is to be moved */
 	bool in;                /* takes part in the next step */
+	bool found;             /* by the last reading */
 	bool damaged;           /* what is stored differs from what was cut */
 };
 
@@ -22,7 +24,7 @@ struct group {
 	struct link *link;
 	struct mover_target *target;
 	struct round round;
-	struct buffer images;
+	struct replies images;
 	size_t count;
 	struct group_member members[GROUP_MOST];
 };
@@ -38,11 +40,10 @@ must_check enum link_result group_look(struct group *group);
  * LINK_DONE, or LINK_LOST. */
 must_check enum link_result group_move(struct group *group);
 
-/* Of documents one behind the other: the next one. False: none is left. */
-bool group_next(struct bytes *left, struct bytes *document);
 /* Reads the members that are in, if any, majority, no earlier than what the link did. `at_once`:
  * only what fits one reply. */
-must_check enum link_result group_read(struct group *group, bool at_once, struct buffer *images);
+must_check enum link_result group_read(struct group *group, bool at_once, link_document each,
+				       void *context, struct replies *replies);
 /* {$in: [the _ids of the members that are in]} */
 void group_write_ids(const struct group *group, struct buffer *out, const char *name);
 /* Whose _id just this value is; NULL: nobody's. */

@@ -14,6 +14,7 @@
 #define SOCKET_TIMEOUT_MS 60000
 #define API_VERSION_REQUIRED 498870
 #define COMMIT_TIMEOUT_MS 10000
+#define DESCRIPTORS_FEW 1024
 #define AGE_MAX_MS (12 * 60 * 60 * 1000)
 
 /* Exported for those who set a stream initiator of their own, but missing in the public headers:
@@ -27,9 +28,11 @@ struct link {
 	mongoc_client_session_t *session; /* of a transaction that is open */
 	const atomic_bool *stopping;
 	uint64_t serial;
-	int64_t opened; /* monotonic microseconds */
-	uint64_t time;  /* the latest operationTime */
-	bool connected; /* the one stream has been made, or tried */
+	int64_t opened;                  /* monotonic microseconds */
+	uint64_t time;                   /* the latest operationTime */
+	struct link *next;               /* of all there are; under the lock, as is the address */
+	struct sockaddr_storage address; /* our end of the connection; no family: none */
+	bool connected;                  /* the one stream has been made, or tried */
 	bool dead;
 	bool standalone;
 	uint8_t *hello;
@@ -37,6 +40,72 @@ struct link {
 	struct reply_summary reply;
 	struct link_error error;
 };
+
+/* All links, for who cuts them. */
+static struct {
+	pthread_mutex_t lock;
+	struct link *first;
+} links = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void links_add(struct link *link)
+{
+	pthread_mutex_lock(&links.lock);
+	link->next = links.first;
+	links.first = link;
+	pthread_mutex_unlock(&links.lock);
+}
+
+static void links_remove(struct link *link)
+{
+	struct link **at = &links.first;
+
+	pthread_mutex_lock(&links.lock);
+	while (*at != link)
+		at = &(*at)->next;
+	*at = link->next;
+	pthread_mutex_unlock(&links.lock);
+}
+
+/* By its address, since the driver keeps its descriptors to itself. */
+static void note_address(struct link *link, mongoc_stream_t *stream)
+{
+	mongoc_socklen_t length = sizeof(link->address);
+	mongoc_stream_t *base;
+	mongoc_socket_t *socket;
+
+	while (stream->get_base_stream && (base = stream->get_base_stream(stream)))
+		stream = base;
+	socket = mongoc_stream_socket_get_socket((mongoc_stream_socket_t *)stream);
+	pthread_mutex_lock(&links.lock);
+	if (mongoc_socket_getsockname(socket, (struct sockaddr *)&link->address, &length) != 0)
+		link->address = (struct sockaddr_storage){0};
+	pthread_mutex_unlock(&links.lock);
+}
+
+static bool is_of_link(const struct sockaddr_storage *address, const atomic_bool *stopping)
+{
+	bool found = false;
+
+	pthread_mutex_lock(&links.lock);
+	for (const struct link *link = links.first; link && !found; link = link->next)
+		found = link->stopping == stopping &&
+			memcmp(&link->address, address, sizeof(*address)) == 0;
+	pthread_mutex_unlock(&links.lock);
+	return found;
+}
+
+void link_cut_all(const atomic_bool *stopping)
+{
+	for (int descriptor = 0; descriptor < DESCRIPTORS_FEW; descriptor++) {
+		struct sockaddr_storage address = {0};
+		socklen_t length = sizeof(address);
+
+		if (getsockname(descriptor, (struct sockaddr *)&address, &length) == 0 &&
+		    (address.ss_family == AF_INET || address.ss_family == AF_INET6) &&
+		    is_of_link(&address, stopping))
+			(void)shutdown(descriptor, SHUT_RDWR);
+	}
+}
 
 /* A stream on which every command fails. Where the driver asks again after a lost connection it
  * holds a lock that it takes once more when it is given no stream at all (seen in 1.23: the thread
@@ -56,11 +125,15 @@ static mongoc_stream_t *link_on_connect(const mongoc_uri_t *uri, const mongoc_ho
 					void *context, bson_error_t *error)
 {
 	struct link *link = context;
+	mongoc_stream_t *stream;
 
 	if (link->connected)
 		return stream_to_nowhere(error);
 	link->connected = true;
-	return mongoc_client_default_stream_initiator(uri, host, link->client, error);
+	stream = mongoc_client_default_stream_initiator(uri, host, link->client, error);
+	if (stream)
+		note_address(link, stream);
+	return stream;
 }
 
 static struct bytes view_of(const uint8_t *document)
@@ -76,9 +149,7 @@ static void link_fail(struct link *link, int64_t code, const char *message)
 	snprintf(link->error.message, sizeof(link->error.message), "%s", message);
 }
 
-/* mongod quotes the whole command, session and signatures, where it may not be run: its name will
- * do. */
-static void cut_command(char *message)
+void link_cut_command(char *message)
 {
 	static const char quotes[] = " to execute command { ";
 	char *command = strstr(message, quotes), *colon;
@@ -102,7 +173,7 @@ static void take_error(struct link *link, struct bytes document)
 	snprintf(link->error.message, sizeof(link->error.message), "%.*s", (int)text.length,
 		 (const char *)text.data);
 	if (code == ERROR_UNAUTHORIZED)
-		cut_command(link->error.message);
+		link_cut_command(link->error.message);
 }
 
 static void take_write_error(struct link *link, struct bytes write_errors)
@@ -425,8 +496,24 @@ static enum link_result get_more(struct link *link, const char *database, int64_
 	return link_run(link, database, buffer_view(&command));
 }
 
-must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
-				      link_document each, void *context)
+static void keep_body(struct link *link, struct replies *replies)
+{
+	replies->bodies =
+		must_realloc(replies->bodies, (replies->count + 1) * sizeof(*replies->bodies));
+	replies->bodies[replies->count++] = link_steal_body(link);
+}
+
+void replies_free(struct replies *replies)
+{
+	for (size_t i = 0; i < replies->count; i++)
+		bson_free(replies->bodies[i]);
+	free(replies->bodies);
+	*replies = (struct replies){0};
+}
+
+/* `replies`: NULL where none is kept. */
+static enum link_result find_all(struct link *link, const char *database, struct bytes command,
+				 link_document each, void *context, struct replies *replies)
 {
 	auto_free char *collection = NULL;
 	enum link_result result = link_run(link, database, command);
@@ -438,11 +525,26 @@ must_check enum link_result link_find(struct link *link, const char *database, s
 			link->dead = true;
 			return LINK_LOST;
 		}
+		if (replies)
+			keep_body(link, replies);
 		if (id == 0)
 			break;
 		result = get_more(link, database, id, collection);
 	}
 	return result;
+}
+
+must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
+				      link_document each, void *context)
+{
+	return find_all(link, database, command, each, context, NULL);
+}
+
+must_check enum link_result link_find_kept(struct link *link, const char *database,
+					   struct bytes command, link_document each, void *context,
+					   struct replies *replies)
+{
+	return find_all(link, database, command, each, context, replies);
 }
 
 struct first {
@@ -486,6 +588,7 @@ void link_free(struct link *link)
 	if (!link)
 		return;
 	link_abort(link);
+	links_remove(link);
 	/* Forgets the sessions, so that nothing is said to a server that may not answer. */
 	mongoc_client_reset(link->client);
 	mongoc_client_destroy(link->client);
@@ -599,6 +702,7 @@ static struct link *link_try(const mongoc_uri_t *uri, bool declares, const atomi
 	link->stopping = stopping;
 	link->serial = atomic_fetch_add(&serials, 1) + 1;
 	link->opened = bson_get_monotonic_time();
+	links_add(link);
 	mongoc_client_set_stream_initiator(client, link_on_connect, link);
 	if (link_ask_hello(link) == LINK_DONE) {
 		hello_done(link);
@@ -704,7 +808,8 @@ static struct link *open_first(const char *text, link_opener *open, const atomic
 
 	if (!uri)
 		return NULL;
-	for (host = mongoc_uri_get_hosts(uri); host && !link; host = host->next)
+	for (host = mongoc_uri_get_hosts(uri); host && !link && !atomic_load(stopping);
+	     host = host->next)
 		link = open(text, host->host_and_port, stopping, error);
 	mongoc_uri_destroy(uri);
 	return link;
@@ -732,6 +837,25 @@ must_check struct link *link_open_member(const char *text, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error)
 {
 	return open_bare(text, host, SOCKET_TIMEOUT_MS, stopping, error);
+}
+
+must_check bool link_asks_tls(const char *text)
+{
+	bson_error_t error;
+	mongoc_uri_t *uri = parse_uri(text, &error);
+	bool asks = uri && mongoc_uri_get_tls(uri);
+
+	mongoc_uri_destroy(uri);
+	return asks;
+}
+
+must_check struct link *link_open_plain(const char *host, const atomic_bool *stopping,
+					bson_error_t *error)
+{
+	auto_free char *text = text_for_host("mongodb://x/", host);
+	mongoc_uri_t *uri = parse_uri(text, error);
+
+	return uri ? link_new(uri, CONNECT_TIMEOUT_MS, stopping, error) : NULL;
 }
 
 static struct link *open_impatient(const char *text, const char *host, const atomic_bool *stopping,

@@ -40,6 +40,11 @@ must_check struct link *link_open_member(const char *uri, const char *host,
 /* The same with the uri's credentials. */
 must_check struct link *link_open_server(const char *uri, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error);
+/* Whether the uri asks for TLS; and to one of its servers without, as clients' connections go on to
+ * it. */
+must_check bool link_asks_tls(const char *uri);
+must_check struct link *link_open_plain(const char *host, const atomic_bool *stopping,
+					bson_error_t *error);
 /* To whichever of the uri's hosts answers first, without credentials, and which is given a few
  * seconds only for each answer: to see whether servers are there. */
 must_check struct link *link_open_any(const char *uri, const atomic_bool *stopping,
@@ -47,10 +52,17 @@ must_check struct link *link_open_any(const char *uri, const atomic_bool *stoppi
 must_check enum link_result link_ask_hello(struct link *link);
 /* Why no link could be opened: the account can't sign in; `reason` says what to do. */
 bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size);
+/* mongod quotes the whole command, session and signatures, where it may not be run: its name will
+ * do. */
+void link_cut_command(char *message);
 /* Done, where the account had no rights for it: nothing is there that it could have to do with. */
 must_check enum link_result link_unless_unauthorized(const struct link *link,
 						     enum link_result result);
 void link_free(struct link *link);
+
+/* From another thread: whatever waits for an answer on a link that ends by this flag is lost at
+ * once, be it that no server answers. For programs with few files. */
+void link_cut_all(const atomic_bool *stopping);
 
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */
 bool link_standalone(const struct link *link);
@@ -88,6 +100,15 @@ uint64_t link_time(const struct link *link);
 typedef void (*link_document)(void *context, struct bytes document);
 must_check enum link_result link_find(struct link *link, const char *database, struct bytes command,
 				      link_document each, void *context);
+/* As link_find, but the replies are kept: views into the documents hold until replies_free. */
+struct replies {
+	uint8_t **bodies;
+	size_t count;
+};
+must_check enum link_result link_find_kept(struct link *link, const char *database,
+					   struct bytes command, link_document each, void *context,
+					   struct replies *replies);
+void replies_free(struct replies *replies);
 /* As link_find for a command with singleBatch: the first document; `found` is false without one. */
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,

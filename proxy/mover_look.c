@@ -30,27 +30,65 @@ static void write_built(struct buffer *out, const char *name, bson_t *built)
 	bson_destroy(built);
 }
 
-void look_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
+/* Without a state: longer than the threshold, or larger than max_bytes. To count an array's
+ * elements in an expression mongod makes each a value of its own, and it would of every document; a
+ * path ends at the element that it names, and where the whole document is small the array is not
+ * looked at. The path means fields of this name in elements, too: a superset. */
+static void write_long(struct buffer *out, const char *name, const struct rule *rule)
+{
+	auto_free char *beyond =
+		bson_strdup_printf("%s.%lld", rule->array, (long long)rule->threshold);
+	char state[STATE_PATH_MAX];
+	size_t both = writer_open_document(out, name);
+
+	command_exists(out, beyond, true);
+	command_exists(out, state_path(state, rule, NULL), false);
+	writer_close(out, both);
+}
+
+static void write_large(struct buffer *out, const char *name, const struct rule *rule)
 {
 	auto_free char *array = value_of(rule->array);
 	auto_free char *state = state_value(rule, NULL);
-	auto_free char *head = state_value(rule, "h");
-	char moved[STATE_PATH_MAX];
-	bson_t *size = BCON_NEW("$and", "[", "{", "$eq", "[", "{", "$type", BCON_UTF8(state), "}",
-				BCON_UTF8("missing"), "]", "}", "{", "$gt", "[", "{", "$bsonSize",
-				"{", "a", BCON_UTF8(array), "}", "}",
-				BCON_INT64(rule->max_bytes + WRAPPED_ARRAY), "]", "}", "]");
-	bson_t *length = BCON_NEW("$gt", "[", "{", "$size", BCON_UTF8(array), "}", "{", "$ifNull",
-				  "[", BCON_UTF8(head), BCON_INT64(rule->threshold), "]", "}", "]");
 
 	write_built(out, name,
-		    BCON_NEW("$or", "[", "{", "$expr", "{", "$cond", "[", "{", "$isArray",
-			     BCON_UTF8(array), "}", "{", "$or", "[", BCON_DOCUMENT(length),
-			     BCON_DOCUMENT(size), "]", "}", BCON_BOOL(false), "]", "}", "}", "{",
-			     "_spill", "{", "}", "}", "{", BCON_UTF8(state_path(moved, rule, "n")),
-			     BCON_INT32(0), "}", "]"));
-	bson_destroy(length);
-	bson_destroy(size);
+		    BCON_NEW("$expr", "{", "$and", "[", "{", "$gt", "[", "{", "$bsonSize",
+			     BCON_UTF8("$$ROOT"), "}", BCON_INT64(rule->max_bytes), "]", "}", "{",
+			     "$eq", "[", "{", "$type", BCON_UTF8(state), "}", BCON_UTF8("missing"),
+			     "]", "}", "{", "$isArray", BCON_UTF8(array), "}", "{", "$gt", "[", "{",
+			     "$bsonSize", "{", "a", BCON_UTF8(array), "}", "}",
+			     BCON_INT64(rule->max_bytes + WRAPPED_ARRAY), "]", "}", "]", "}"));
+}
+
+/* With a state: longer than the head that it says. */
+static void write_tail_waits(struct buffer *out, const char *name, const struct rule *rule)
+{
+	auto_free char *array = value_of(rule->array);
+	auto_free char *head = state_value(rule, "h");
+	char state[STATE_PATH_MAX];
+	size_t both = writer_open_document(out, name);
+
+	command_exists(out, state_path(state, rule, NULL), true);
+	write_built(out, "$expr",
+		    BCON_NEW("$and", "[", "{", "$isArray", BCON_UTF8(array), "}", "{", "$gt", "[",
+			     "{", "$size", BCON_UTF8(array), "}", "{", "$ifNull", "[",
+			     BCON_UTF8(head), BCON_INT64(rule->threshold), "]", "}", "]", "}",
+			     "]"));
+	writer_close(out, both);
+}
+
+void look_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
+{
+	char moved[STATE_PATH_MAX];
+	size_t filter = writer_open_document(out, name), either = writer_open_array(out, "$or");
+
+	write_long(out, "0", rule);
+	write_large(out, "1", rule);
+	write_tail_waits(out, "2", rule);
+	write_built(out, "3", BCON_NEW("_spill", "{", "}"));
+	write_built(out, "4", BCON_NEW(state_path(moved, rule, "n"), BCON_INT32(0)));
+	writer_close(out, either);
+	writer_close(out, filter);
 }
 
 /* The question. */

@@ -126,16 +126,20 @@ static void write_ends(struct pass_state *pass, struct buffer *out, enum own_fie
 			own_field_write(out, pass->rule, field, &pass->plan.state, wanted);
 }
 
+/* Only an array has a length. */
+static void guard_length(struct pass_state *pass, struct buffer *out)
+{
+	size_t condition = writer_open_document(out, pass->rule->array);
+
+	writer_int64(out, "$size", pass->plan.length);
+	writer_close(out, condition);
+}
+
 /* The document's own total is right for just this array. */
 static void guard_total(struct pass_state *pass, struct buffer *out)
 {
-	size_t condition;
-
-	if (!own_total_is_kept(pass->rule, &pass->plan.state))
-		return;
-	condition = writer_open_document(out, pass->rule->array);
-	writer_int64(out, "$size", pass->plan.length);
-	writer_close(out, condition);
+	if (own_total_is_kept(pass->rule, &pass->plan.state))
+		guard_length(pass, out);
 }
 
 static void write_kept_total(struct pass_state *pass, struct buffer *out)
@@ -248,18 +252,27 @@ static void guard_parents(const struct pass_state *pass, struct buffer *out)
 	}
 }
 
-void main_write_birth(struct pass_state *pass, struct buffer *out, struct open_update *open)
+static void guard_too_long(struct pass_state *pass, struct buffer *out)
 {
 	char path[STATE_PATH_MAX];
-	size_t condition;
+	size_t condition = writer_open_document(out, pass->rule->array);
 
-	open_statement(pass, out, open);
-	command_exists(out, state_path(path, pass->rule, NULL), false);
-	condition = writer_open_document(out, pass->rule->array);
 	writer_string(out, "$type", "array");
 	writer_close(out, condition);
 	snprintf(path, sizeof(path), "%s.%lld", pass->rule->array, (long long)last_needed(pass));
 	command_exists(out, path, true);
+}
+
+void main_write_birth(struct pass_state *pass, struct buffer *out, struct open_update *open)
+{
+	char path[STATE_PATH_MAX];
+
+	open_statement(pass, out, open);
+	command_exists(out, state_path(path, pass->rule, NULL), false);
+	if (pass->still)
+		guard_length(pass, out);
+	else
+		guard_too_long(pass, out);
 	guard_parents(pass, out);
 	writer_close(out, open->q);
 	open->u = writer_open_document(out, "u");

@@ -30,6 +30,7 @@ struct pass_state {
 	int64_t stored;    /* k: elements stored in a row from position n */
 	enum round_end end;
 	bool adopted; /* it was split by hand */
+	bool still;   /* M1 only while the array has the length that was read */
 };
 
 /* How a pass ends that does not end well. */

@@ -89,6 +89,8 @@ static bool measure(struct plan *plan, int64_t most, size_t size)
 	if (!cursor_open(&plan->tail, plan->array))
 		return false;
 	plan->head = pass_over(&plan->tail, most, size);
+	plan->kept.data = plan->array.data + 4;
+	plan->kept.length = (size_t)(plan->tail.at - plan->kept.data);
 	end = plan->tail;
 	plan->length = plan->head + pass_over(&end, INT64_MAX, SIZE_MAX);
 	return cursor_next(&end, &element) == CURSOR_END;
@@ -328,6 +330,49 @@ struct plan plan_make(const struct rule *rule, struct bytes document)
 	if (!take_state(&plan, &state))
 		return with_reason(plan, PLAN_BROKEN, "its _spill is not Spillway's");
 	return plan_spilled(plan, rule, document);
+}
+
+/* The bytes of the one are the other's first ones, but for the length in front. */
+static bool goes_on(struct bytes old, struct bytes document)
+{
+	return document.length > old.length &&
+	       memcmp(old.data + 4, document.data + 4, old.length - 5) == 0;
+}
+
+static const uint8_t *moved_by(const uint8_t *at, struct bytes old, struct bytes document)
+{
+	return document.data + (at - old.data);
+}
+
+/* The plan's views into the one become views into the other. */
+static void look_into(struct plan *plan, struct bytes old, struct bytes document)
+{
+	plan->id.name.data = moved_by(plan->id.name.data, old, document);
+	plan->id.value.data = moved_by(plan->id.value.data, old, document);
+	plan->array.data = moved_by(plan->array.data, old, document);
+	plan->kept.data = moved_by(plan->kept.data, old, document);
+	plan->tail.at = moved_by(plan->tail.at, old, document);
+	plan->tail.end = moved_by(plan->tail.end, old, document);
+	plan->size = document.length;
+}
+
+must_check bool plan_follow(const struct rule *rule, const struct plan *before, struct bytes old,
+			    struct bytes document, struct plan *plan)
+{
+	struct element all, state;
+	int64_t head = before->head;
+
+	*plan = *before;
+	if (before->kind != PLAN_BIRTH || !goes_on(old, document) ||
+	    find_state(rule, document, &state) != STATE_FOUND ||
+	    !document_find(document, "_spill", &all) ||
+	    element_raw(&all).data != document.data + old.length - 1 ||
+	    all.value.data + all.value.length != document.data + document.length - 1 ||
+	    !take_state(plan, &state) || plan->head != head || plan->moved != 0)
+		return false;
+	plan->kind = PLAN_MOVE;
+	look_into(plan, old, document);
+	return true;
 }
 
 int64_t plan_take(struct cursor *tail, int64_t held, int64_t count, int64_t size,

@@ -29,10 +29,16 @@ struct plan {
 	size_t size;             /* of the document, in bytes */
 	struct bytes array;      /* f */
 	struct element state;    /* S; type 0: none */
+	struct bytes kept;       /* f[0:h], its elements one behind the other */
 	struct cursor tail;      /* of f, at element h */
 };
 
 struct plan plan_make(const struct rule *rule, struct bytes document);
+/* Of an image that is `old` with nothing but a new state behind it, the plan that plan_make would
+ * make: what was counted and looked for in `old`, of which `before` is the plan, holds of it, too.
+ * False: it is another document, or has another head than the plan. */
+must_check bool plan_follow(const struct rule *rule, const struct plan *before, struct bytes old,
+			    struct bytes document, struct plan *plan);
 /* Its array is too long: head, length and tail are then what a move would make of it, had it no
  * state. */
 bool plan_measure(const struct rule *rule, struct plan *plan);

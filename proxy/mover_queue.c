@@ -358,10 +358,11 @@ void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
 static int64_t due_of(const struct mover_work *work, const struct mover_note *note, int64_t now)
 {
 	const struct rule *rule = work->target->rule;
-	int64_t latest = work->first + EDITED_AT_MOST_MS;
+	int64_t quiet = rule->quiet_ms, latest;
 
+	latest = work->first + (quiet > EDITED_AT_MOST_MS ? quiet : EDITED_AT_MOST_MS);
 	if (work->edited)
-		return now + rule->quiet_ms < latest ? now + rule->quiet_ms : latest;
+		return now + quiet < latest ? now + quiet : latest;
 	if (note->reason == MOVER_APPENDED &&
 	    (work->waiting >= rule->gather || work->bytes >= rule->max_bytes))
 		return now;
@@ -450,12 +451,14 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 	return work != NULL;
 }
 
-/* The entry, due by then; NULL where the queue is full. */
+/* The entry, due by then, unless it is left alone after an edit; NULL where the queue is full. */
 static struct mover_work *look_by(struct mover_queue *queue, const struct subject *subject,
 				  int64_t due)
 {
 	struct mover_work *work = entry_of(queue, subject, due);
 
+	if (work && work->edited)
+		return work;
 	if (work && work->taken) {
 		work->due = work->touched && work->due < due ? work->due : due;
 		work->touched = true;
@@ -563,7 +566,7 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 	switch (outcome) {
 	case MOVER_OUTLIER:
 		work->outlier = true;
-		*due = now;
+		*due = work->edited ? work->due : now; /* an edit may have come behind the look */
 		return true;
 	case MOVER_RETRY:
 		later = now + pause_after(work->tries++);

@@ -76,7 +76,7 @@ enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target
  * been told). */
 bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 			const struct mover_note *note, struct mover_waiter *waiter, int64_t now);
-/* As a note that says CHANGED, but due at `due`. */
+/* As a note that says CHANGED, but due at `due`: not before what is edited has been left alone. */
 void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
 		      struct bytes id, int64_t due);
 /* The same for the document that a note names; what is unsettled is looked at several times. */

@@ -8,13 +8,11 @@
 #include <stdlib.h>
 
 struct naming {
-	struct target_set *targets;
-	struct rule_set *rules;
+	const struct namespaces *of;
 	const struct rule *rule;
 	char **databases;
 	size_t count;
 	struct bytes database;
-	bool views;
 };
 
 static void take_database(void *context, struct bytes document)
@@ -24,7 +22,7 @@ static void take_database(void *context, struct bytes document)
 	struct bytes name;
 
 	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
-	    !glob_match(bytes_of(naming->rule->database), name))
+	    !rule_pattern_matches_database(naming->rule->database, name))
 		return;
 	naming->databases =
 		must_realloc(naming->databases, (naming->count + 1) * sizeof(*naming->databases));
@@ -37,15 +35,14 @@ static void take_collection(void *context, struct bytes document)
 	struct element element;
 	struct bytes name, type;
 
-	if (!naming->views && document_find(document, "type", &element) &&
-	    element_string(&element, &type) && bytes_are(type, "view"))
+	if (!naming->of->views && document_find(document, "type", &element) &&
+	    element_string(&element, &type) && !bytes_are(type, "collection"))
 		return;
 	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
-	    !glob_match(bytes_of(naming->rule->collection), name) ||
-	    (name.length > 7 && memcmp(name.data, "system.", 7) == 0) ||
-	    rule_set_overflow(naming->rules, naming->database, name))
+	    !rule_matches(naming->rule, naming->database, name) ||
+	    rule_set_overflow(naming->of->rules, naming->database, name))
 		return;
-	(void)target_get(naming->targets, naming->rule, naming->database, name);
+	(void)target_get(naming->of->targets, naming->rule, naming->database, name);
 }
 
 static enum link_result find_databases(struct naming *naming, struct link *link)
@@ -80,7 +77,7 @@ static enum link_result find_collections(struct naming *naming, struct link *lin
 	enum link_result result = LINK_DONE;
 	bson_t *command;
 
-	for (size_t i = 0; result == LINK_DONE && i < naming->count; i++) {
+	for (size_t i = 0; result != LINK_LOST && i < naming->count; i++) {
 		naming->database = bytes_of(naming->databases[i]);
 		command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(true),
 				   "authorizedCollections", BCON_BOOL(true));
@@ -88,18 +85,21 @@ static enum link_result find_collections(struct naming *naming, struct link *lin
 				   (struct bytes){bson_get_data(command), command->len},
 				   take_collection, naming);
 		bson_destroy(command);
+		if (result == LINK_REFUSED)
+			naming->of->refused(naming->of->context, naming->databases[i]);
 	}
-	return result;
+	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
 }
 
-must_check enum link_result namespaces_find(struct link *link, struct target_set *targets,
-					    struct rule_set *rules, const struct rule *rule,
-					    bool views)
+must_check enum link_result namespaces_find(struct link *link, const struct namespaces *namespaces,
+					    const struct rule *rule)
 {
-	struct naming naming = {.targets = targets, .rules = rules, .rule = rule, .views = views};
+	struct naming naming = {.of = namespaces, .rule = rule};
 	enum link_result result = find_databases(&naming, link);
 
-	if (result == LINK_DONE)
+	if (result == LINK_REFUSED)
+		namespaces->refused(namespaces->context, rule->database);
+	if (result != LINK_LOST)
 		result = find_collections(&naming, link);
 	for (size_t i = 0; i < naming.count; i++)
 		free(naming.databases[i]);

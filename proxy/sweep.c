@@ -335,32 +335,37 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 	return result;
 }
 
-static enum link_result find_namespaces_of(struct mover *mover, struct link *link,
-					   const struct rule *rule)
-{
-	enum link_result result =
-		namespaces_find(link, mover->targets, mover->config->rules, rule, true);
+struct listing {
+	struct mover *mover;
+	struct link *link;
+};
 
-	if (result != LINK_REFUSED)
-		return result;
-	if (!atomic_exchange(&mover->listing_logged, true))
-		log_warning(
-			"mover: the namespaces of rule '%s' can't be listed, so that only those "
-			"in use are swept: %s",
-			rule->name, link_error(link)->message);
-	return LINK_DONE;
+static void tell_refused(void *context, const char *database)
+{
+	const struct listing *listing = context;
+
+	if (!atomic_exchange(&listing->mover->listing_logged, true))
+		log_warning("mover: the collections of '%s' can't be listed, so that only those in "
+			    "use are swept: %s",
+			    database, link_error(listing->link)->message);
 }
 
 must_check enum link_result sweep_find_namespaces(struct mover *mover, struct link *link)
 {
 	struct rule_set *rules = mover->config->rules;
+	struct listing listing = {mover, link};
+	const struct namespaces namespaces = {.targets = mover->targets,
+					      .rules = rules,
+					      .views = true,
+					      .refused = tell_refused,
+					      .context = &listing};
 	enum link_result result = LINK_DONE;
 
 	for (size_t i = 0; result == LINK_DONE && i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 
 		if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
-			result = find_namespaces_of(mover, link, rule);
+			result = namespaces_find(link, &namespaces, rule);
 	}
 	return result;
 }

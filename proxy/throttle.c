@@ -4,6 +4,8 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_queue.h"
 
+#include <stdio.h>
+
 #define ASK_MS 500
 #define NO_REPLICATION 76
 #define SECONDARY 2
@@ -19,14 +21,15 @@ static int64_t written_at(struct bytes member, int64_t *state)
 	return load_int64(element.value.data);
 }
 
-/* How far the slowest secondary is behind the member that is furthest. */
-static int64_t lag_of(struct bytes members)
+/* How far the slowest secondary is behind the member that is furthest. `slowest` is it. */
+static int64_t lag_of(struct bytes members, struct bytes *slowest)
 {
 	struct cursor cursor;
 	struct element each;
 	struct bytes member;
 	int64_t first = -1, last = INT64_MAX, state = 0, at;
 
+	*slowest = (struct bytes){0};
 	if (!cursor_open(&cursor, members))
 		return -1;
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
@@ -35,10 +38,25 @@ static int64_t lag_of(struct bytes members)
 		at = written_at(member, &state);
 		if (at > first)
 			first = at;
-		if (at >= 0 && state == SECONDARY && at < last)
-			last = at;
+		if (at < 0 || state != SECONDARY || at >= last)
+			continue;
+		last = at;
+		*slowest = member;
 	}
 	return last == INT64_MAX ? 0 : first - last;
+}
+
+static void take_lag(struct job *job, struct bytes members)
+{
+	struct bytes slowest, name = {0};
+	struct element element;
+
+	job->lag = lag_of(members, &slowest);
+	if (slowest.length > 0 && document_find(slowest, "name", &element) &&
+	    !element_string(&element, &name))
+		name = (struct bytes){0};
+	snprintf(job->lagging, sizeof(job->lagging), "%.*s", (int)name.length,
+		 name.length > 0 ? (const char *)name.data : "");
 }
 
 must_check enum link_result lag_ask(struct job *job)
@@ -52,7 +70,7 @@ must_check enum link_result lag_ask(struct job *job)
 	writer_close(&out, start);
 	result = link_run(job->link, "admin", buffer_view(&out));
 	if (result == LINK_DONE && document_find(link_body(job->link), "members", &members))
-		job->lag = lag_of(members.value);
+		take_lag(job, members.value);
 	/* A standalone has none; an account that may not ask is told so. */
 	if (result == LINK_REFUSED && link_error(job->link)->code == NO_REPLICATION)
 		return LINK_DONE;
@@ -71,6 +89,7 @@ static enum link_result wait_for_secondaries(struct throttle *throttle, struct j
 		throttle->asked = mover_clock();
 		if (result != LINK_DONE || job->lag <= job->options.lag_ms)
 			return result;
+		job_show_lag(job, &throttle->told);
 		if (!job_pause(ASK_MS))
 			return LINK_LOST;
 	}

@@ -13,6 +13,7 @@ struct throttle {
 	int64_t began;
 	int64_t done;
 	int64_t asked; /* when the members were asked for their lag */
+	int64_t told;  /* when it was said that one is waited for */
 };
 
 /* Behind each document: sleeps as long as the options want. LINK_LOST where that was interrupted.

@@ -187,7 +187,7 @@ static enum link_result clear_overflow(struct job *job, struct mover_target *tar
 	struct link_pages pages = {.link = job->link, .target = target};
 	enum link_result result = LINK_DONE;
 
-	if (undoing->last_fold && !job_await_readers(job, target, undoing->last_fold))
+	if (undoing->last_fold && !job_await_readers(target, undoing->last_fold))
 		return LINK_LOST;
 	while (result == LINK_DONE && !pages.ended) {
 		result = link_pages_next(&pages);

@@ -40,6 +40,7 @@ static const char usage[] =
 /* What the command keeps. */
 struct verifying {
 	FILE *exported;
+	bool unexported;       /* it can't be made, which was said */
 	struct buffer garbage; /* {_id: link} of documents with dead generations */
 	int64_t garbage_since; /* the last of them was found */
 	struct buffer corrupt; /* the generations of corrupt documents */
@@ -82,8 +83,8 @@ static bool open_export(struct job *job)
 	const char *path = job->options.export ? job->options.export : standard;
 	int file;
 
-	if (verifying->exported)
-		return true;
+	if (verifying->exported || verifying->unexported)
+		return verifying->exported;
 	file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (file >= 0)
 		verifying->exported = fdopen(file, "w");
@@ -91,6 +92,7 @@ static bool open_export(struct job *job)
 		fprintf(stderr, "spillway: what is corrupt is written to '%s'\n", path);
 		return true;
 	}
+	verifying->unexported = true;
 	fprintf(stderr, "spillway: '%s' can't be made: %s\n", path, strerror(errno));
 	return false;
 }
@@ -561,8 +563,12 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 static enum link_result verify_target(struct job *job, struct mover_target *target)
 {
 	const struct job_walk walk = {.filter = verify_write_filter, .each = verify_one};
+	struct verifying *verifying = job->context;
 	bool batch = false;
-	enum link_result result = verify_indexes(job, target, &batch);
+	enum link_result result;
+
+	verifying->garbage.length = 0; /* of a namespace that was passed over */
+	result = verify_indexes(job, target, &batch);
 
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);

@@ -201,14 +201,14 @@ static void compare_overlap(struct verify_document *verify, struct bytes array, 
 
 /* V4: elements at and beyond n against the document's own. */
 static void compare_beyond(struct verify_document *verify, struct bytes array, int64_t position,
-			   int64_t number)
+			   int64_t held, int64_t number)
 {
 	struct cursor stored;
 	struct element element;
 	bool ended = false;
 	int64_t from = verify->plan.moved > verify->length ? verify->plan.moved : verify->length;
 
-	if (!cursor_open(&stored, array))
+	if (position + held <= from || !cursor_open(&stored, array))
 		return;
 	for (; position < from; position++)
 		if (cursor_next(&stored, &element) != CURSOR_ELEMENT)
@@ -296,7 +296,7 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 		    (long long)number, (long long)position, (long long)verify->length);
 	} else {
 		compare_overlap(verify, array, position, number);
-		compare_beyond(verify, array, position, number);
+		compare_beyond(verify, array, position, held, number);
 	}
 	check_full(verify, array);
 	note_first(verify, array);

@@ -17,6 +17,7 @@ struct checked {
 struct checking {
 	struct group *group;
 	struct checked *all;
+	int64_t young_from;
 	bool unclear; /* a link is nobody's _id, byte for byte */
 };
 
@@ -32,23 +33,19 @@ static struct checked *checked_of(struct checking *checking, struct bytes docume
 	return member ? &checking->all[member - checking->group->members] : NULL;
 }
 
-static void begin_checks(struct checking *checking, struct bytes images)
+static void begin_check(void *context, struct bytes document)
 {
+	struct checking *checking = context;
 	const struct rule *rule = checking->group->target->rule;
-	int64_t young_from = (int64_t)time(NULL) - rule->gc_delay_ms / 1000 - 1;
-	struct checked *checked;
-	struct bytes document;
+	struct checked *checked = checked_of(checking, document, "_id");
 
-	while (group_next(&images, &document)) {
-		checked = checked_of(checking, document, "_id");
-		if (!checked || checked->main.data)
-			continue;
-		verify_document_init_planned(
-			&checked->before, rule,
-			&checking->group->members[checked - checking->all].seen, young_from);
-		verify_document_init(&checked->after, rule, document, young_from);
-		checked->main = document;
-	}
+	if (!checked || checked->main.data)
+		return;
+	verify_document_init_planned(&checked->before, rule,
+				     &checking->group->members[checked - checking->all].seen,
+				     checking->young_from);
+	verify_document_init(&checked->after, rule, document, checking->young_from);
+	checked->main = document;
 }
 
 static void take_batch(void *context, struct bytes batch)
@@ -124,16 +121,17 @@ static void end_checks(struct checking *checking, bool compared)
 
 must_check enum link_result group_verify(struct group *group)
 {
-	auto_buffer struct buffer images = {0};
+	struct replies images = {0};
 	struct checking checking = {.group = group,
-				    .all = must_calloc(GROUP_MOST, sizeof(*checking.all))};
-	enum link_result result = group_read(group, false, &images);
+				    .all = must_calloc(GROUP_MOST, sizeof(*checking.all)),
+				    .young_from = (int64_t)time(NULL) -
+						  group->target->rule->gc_delay_ms / 1000 - 1};
+	enum link_result result = group_read(group, false, begin_check, &checking, &images);
 
-	if (result == LINK_DONE && images.length > 0) {
-		begin_checks(&checking, buffer_view(&images));
+	if (result == LINK_DONE && images.count > 0)
 		result = read_overflow(&checking);
-	}
 	end_checks(&checking, result == LINK_DONE && !checking.unclear);
 	free(checking.all);
+	replies_free(&images);
 	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
 }

@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "rules/bounds_write.h"
+#include "rules/computed.h"
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
@@ -102,6 +103,7 @@ struct pipeline {
 	const struct probe *probe; /* may be NULL */
 	size_t place;
 	bool sorted;            /* before anything is put together */
+	bool computes;          /* see struct match */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
 
@@ -183,8 +185,9 @@ static bool shows_names_only(const struct command *command, const struct probe *
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
 {
-	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
-				(struct reassembly){use, single, pipeline->foreign.strict});
+	reassemble_write_stages(
+		pipeline->out, &pipeline->place, pipeline->namespace,
+		(struct reassembly){use, single, pipeline->foreign.strict, pipeline->computes});
 }
 
 /* Those that match are known. */
@@ -578,6 +581,8 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 		add_distinct(pipeline);
 	else
 		add_stages(pipeline, stage);
+	if (pipeline->computes)
+		computed_write_mark(pipeline->out, &pipeline->place);
 	if (pipeline->probe && !pipeline->probe->alone)
 		probe_write_hits(pipeline->out, &pipeline->place, pipeline->probe);
 	writer_close(pipeline->out, array);
@@ -618,6 +623,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.command = command,
 		.namespace = match->namespace,
 		.probe = probe,
+		.computes = match->computes,
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};

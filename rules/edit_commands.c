@@ -535,7 +535,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 		out, &place, edit->namespace,
 		(struct reassembly){
 			state ? REASSEMBLE_STATE : REASSEMBLE_VALUES, pinned || edit->pinned,
-			element_truth(&sequence->match.command.fields[FIELD_API_STRICT])});
+			.strict =
+				element_truth(&sequence->match.command.fields[FIELD_API_STRICT])});
 	filter_write_match(out, &place, filter_left(edit), FILTER_AT_START);
 	if (!pinned)
 		write_sort(edit, out, &place, false);

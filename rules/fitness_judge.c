@@ -246,6 +246,8 @@ must_check bool judge_overflow_collection(struct bytes entry, char *reason, size
 
 	if (!judge_kind(entry, reason, size))
 		return false;
+	if (document_at(entry, "options.clusteredIndex", &found))
+		return refuse(reason, size, "it is a clustered collection");
 	if (document_at(entry, "options.collation", &found))
 		return refuse(reason, size, "it has a collation; links are compared byte for byte");
 	if (document_at(entry, "options.validator", &found) &&

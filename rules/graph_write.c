@@ -135,7 +135,7 @@ static void write_whole(struct buffer *out, size_t *place, const struct graph *g
 	writer_string(out, "$documents", "$$" FOUND);
 	writer_close(out, documents);
 	reassemble_write_stages(out, &inner, graph->namespace,
-				(struct reassembly){REASSEMBLE_WHOLE, false, strict});
+				(struct reassembly){REASSEMBLE_WHOLE, .strict = strict});
 	writer_close(out, pipeline);
 	writer_element(out, as);
 	writer_close(out, lookup);

@@ -303,10 +303,14 @@ static void match_explain(const struct matching *matching)
 static void match_aggregate_command(const struct matching *matching)
 {
 	struct bytes collection = matching->command->collection;
+	const struct ruled_namespace *namespace;
 
-	if (!match_refuse_short_view(matching, matching->database, collection))
-		match_aggregate(matching,
-				match_find_namespace(matching, matching->database, collection));
+	if (match_refuse_short_view(matching, matching->database, collection))
+		return;
+	namespace = match_find_namespace(matching, matching->database, collection);
+	match_aggregate(matching, namespace);
+	if (namespace)
+		match_computed(matching, namespace);
 }
 
 /* mongod takes one, a type that drivers no longer write, for the name of a collection. */

@@ -101,6 +101,8 @@ void match_bulk_write(const struct matching *matching);
 
 /* match_pipeline.c: aggregate; `namespace` NULL where no rule is on its collection. */
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace);
+/* Behind it: has the documents marked whose fields may have hidden names. */
+void match_computed(const struct matching *matching, const struct ruled_namespace *namespace);
 /* Stages anywhere in the array that reach ruled or overflow namespaces in ways that can't be
  * served: refused; true when it did. */
 bool match_refuse_stages(const struct matching *matching, struct bytes pipeline);

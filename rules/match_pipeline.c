@@ -3,6 +3,7 @@
 #include "rules/match_inner.h"
 
 #include "rules/aggregate_write.h"
+#include "rules/computed.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
 #include "rules/names.h"
@@ -504,6 +505,31 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 	if (namespace)
 		match_own_stages(matching, pipeline->value, joined.count > 0);
 	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {
+		match->stage = MATCH_NO_STAGE;
+		match->verdict = VERDICT_AGGREGATE;
+	}
+}
+
+void match_computed(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
+	struct match *match = matching->match;
+
+	if ((match->verdict != VERDICT_FORWARD && match->verdict != VERDICT_AGGREGATE) ||
+	    pipeline->type != BSON_BYTE_ARRAY)
+		return;
+	switch (computed_of(pipeline->value, namespace)) {
+	case COMPUTED_APART:
+		return;
+	case COMPUTED_HIDDEN:
+		break;
+	case COMPUTED_UNMARKED:
+		match_refuse(match, namespace->targets[0].rule, "$changeStreamSplitLargeEvent",
+			     "some field may have a name that the rule hides; call it otherwise");
+		return;
+	}
+	match->computes = true;
+	if (match->verdict == VERDICT_FORWARD) {
 		match->stage = MATCH_NO_STAGE;
 		match->verdict = VERDICT_AGGREGATE;
 	}

@@ -28,6 +28,7 @@ enum merge_intake {
 /* A document of the reply, in its order. Its state is read from `_spill`. Where the client's
  * projection hides `_id`, `_id` is there nevertheless, for linking, and `_spill` carries a mark
  * under the key "/id", whatever its value (see projection_write): such a document loses its `_id`.
+ * One that a pipeline has computed has a mark as its last field (computed.h): it loses that alone.
  */
 must_check enum merge_intake merge_add_document(struct merge *merge, struct bytes document);
 /* Document `index` as it was read again. Its older overflow is forgotten. */

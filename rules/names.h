@@ -10,6 +10,10 @@
  * (projection_write). No rule's key begins with a slash. */
 #define NAME_ID_MARK "/id"
 
+/* The last field of a document whose other fields are all for the client, whatever they are called
+ * (computed.h). */
+#define NAME_COMPUTED NAME_STATE "/computed"
+
 /* As path_relate, and PATH_BELOW too for a path that comes to the array only where parts of it lead
  * through an array (`a.0.b`, `a.$[].b`, `a.$.b`: numbers, positions and empty parts behind the
  * first part are passed over). */

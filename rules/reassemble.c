@@ -522,8 +522,8 @@ static void write_all_runs(struct buffer *out, const struct rule *rule)
 /* What a join left in the document. */
 struct joined {
 	const char *path;
-	bool ready;  /* the generation's own, in order */
-	bool strict; /* see struct reassembly */
+	bool ready;               /* the generation's own, in order */
+	bool strict, sets_hidden; /* see struct reassembly */
 };
 
 /* {overflow: <what was joined, as one array; null where it doesn't run on>} */
@@ -663,6 +663,42 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const str
 		writer_close(out, opened[--depth]);
 }
 
+static void write_hidden_names(struct buffer *out, const char *name, const struct rule *rule)
+{
+	struct name_hidden hidden = name_hidden(rule);
+	size_t list = writer_open_array(out, name), place = 0;
+	char index[12];
+
+	for (size_t i = 0; i < NAME_FIELDS; i++)
+		if (hidden.fields[i])
+			writer_string(out, writer_index(index, place++), hidden.fields[i]);
+	writer_close(out, list);
+}
+
+/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$ROOT"}, cond: <none of the hidden>}}} */
+static void add_shown(struct call *call, const struct rule *rule)
+{
+	struct buffer *out = call->out;
+	char index[12];
+	size_t operand = writer_open_document(out, writer_index(index, call->place++));
+	size_t object = writer_open_document(out, "$arrayToObject");
+	size_t filter = writer_open_document(out, "$filter"), input;
+	struct call not, in;
+
+	input = writer_open_document(out, "input");
+	writer_string(out, "$objectToArray", "$$ROOT");
+	writer_close(out, input);
+	not = call_open(out, "cond", "$not");
+	in = call_call(&not, "$in");
+	call_text(&in, "$$this.k");
+	write_hidden_names(out, writer_index(index, in.place++), rule);
+	call_close(&in);
+	call_close(&not );
+	writer_close(out, filter);
+	writer_close(out, object);
+	writer_close(out, operand);
+}
+
 /* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
 			  const struct joined *joined)
@@ -677,7 +713,10 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	call_number(&test, 0);
 	call_close(&test);
 	merge = call_call(&choice, "$mergeObjects");
-	call_text(&merge, "$$ROOT");
+	if (joined->sets_hidden)
+		add_shown(&merge, rule);
+	else
+		call_text(&merge, "$$ROOT");
 	document = writer_open_document(out, writer_index(index, merge.place++));
 	write_at_path(out, rule, joined);
 	writer_close(out, document);
@@ -788,7 +827,7 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 
 		struct joined joined = {
 			path.bytes, how.single && target->rule->overflow.layout == RULE_ELEMENTS,
-			how.strict};
+			how.strict, how.sets_hidden};
 
 		writer_index(name, (*place)++);
 		if (joined.ready) {

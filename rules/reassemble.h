@@ -27,6 +27,9 @@ struct reassembly {
 	enum reassemble_use use;
 	bool single; /* what comes is one document */
 	bool strict; /* in expressions of the Stable API's version 1 alone, which take longer */
+	/* A stage behind may set a field with a hidden name: mongod keeps the place of one that was
+	 * unset for the next of its name, until a document is made of what is left. */
+	bool sets_hidden;
 };
 void reassemble_write_stages(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace, struct reassembly how);

@@ -58,11 +58,46 @@ static inline bool part_matches(const struct part *part, struct bytes name)
 	return glob_match(part->text, name);
 }
 
+bool rule_spares_database(struct bytes database)
+{
+	static const char *const databases[] = {"admin", "local", "config", "spillway"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(databases); i++) {
+		if (bytes_are(database, databases[i]))
+			return true;
+	}
+	return false;
+}
+
+bool rule_spares_collection(struct bytes collection)
+{
+	return bytes_begin_with(collection, "system.");
+}
+
+static inline bool database_matches(const struct part *part, struct bytes name)
+{
+	return part_matches(part, name) && !rule_spares_database(name);
+}
+
 static inline bool place_matches(const struct place *place, struct bytes database,
 				 struct bytes collection)
 {
 	return part_matches(&place->collection, collection) &&
-	       part_matches(&place->database, database);
+	       database_matches(&place->database, database) && !rule_spares_collection(collection);
+}
+
+bool rule_pattern_matches_database(const char *pattern, struct bytes database)
+{
+	struct part part = part_of(pattern);
+
+	return database_matches(&part, database);
+}
+
+bool rule_matches(const struct rule *rule, struct bytes database, struct bytes collection)
+{
+	struct place place = {part_of(rule->database), part_of(rule->collection)};
+
+	return place_matches(&place, database, collection);
 }
 
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection)
@@ -230,7 +265,7 @@ struct known_indexes *rule_set_indexes(struct rule_set *set, struct bytes databa
 bool rule_set_in_database(const struct rule_set *set, struct bytes database)
 {
 	for (size_t i = 0; i < set->count; i++)
-		if (part_matches(&set->mains[i].database, database))
+		if (database_matches(&set->mains[i].database, database))
 			return true;
 	return false;
 }
@@ -238,7 +273,7 @@ bool rule_set_in_database(const struct rule_set *set, struct bytes database)
 const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes database)
 {
 	for (size_t i = 0; i < set->count; i++)
-		if (set->rules[i].read_only && part_matches(&set->mains[i].database, database))
+		if (set->rules[i].read_only && database_matches(&set->mains[i].database, database))
 			return &set->rules[i];
 	return NULL;
 }
@@ -272,18 +307,6 @@ const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes da
 			return &set->rules[i];
 	}
 	return NULL;
-}
-
-/* A pattern means the application's collections: never the server's or our own. */
-static bool namespace_reserved(struct bytes database, struct bytes collection)
-{
-	static const char *const databases[] = {RULE_RESERVED_DATABASES};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(databases); i++) {
-		if (bytes_are(database, databases[i]))
-			return true;
-	}
-	return bytes_begin_with(collection, "system.");
 }
 
 /* A namespace that the cache holds. */
@@ -405,8 +428,7 @@ static enum naming namespace_naming(const struct rule_set *set, struct bytes dat
 		naming = NAMING_PATTERN;
 	}
 	/* `shop.*` matches its own overflow collections, too. */
-	if (naming == NAMING_PATTERN && (namespace_reserved(database, collection) ||
-					 rule_set_overflow(set, database, collection)))
+	if (naming == NAMING_PATTERN && rule_set_overflow(set, database, collection))
 		return NAMING_NONE;
 	return naming;
 }

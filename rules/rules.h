@@ -24,10 +24,6 @@ struct rule_value {
 /* In an overflow collection's name: stands for the main collection's name. At most once. */
 #define RULE_COLLECTION_MARK "{collection}"
 
-/* Databases of the server's and of our own, in which nothing is ruled; no pattern matches them, nor
- * system.* collections. */
-#define RULE_RESERVED_DATABASES "admin", "local", "config", "spillway"
-
 /* One rule with its defaults filled in (shared contract: rules.md). Strings are owned; NULL where
  * optional and absent. */
 struct rule {
@@ -136,6 +132,14 @@ struct rule_set *namespace_cache_rules(struct namespace_cache *cache);
 const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache,
 						   struct bytes database, struct bytes collection,
 						   bool *full);
+/* Databases of the server's and of our own, and the server's collections in others: no rule is on
+ * them, be it by name or by pattern, and no overflow lies there. */
+bool rule_spares_database(struct bytes database);
+bool rule_spares_collection(struct bytes collection);
+/* Whether it may be on collections of this database, by this text of its namespace. */
+bool rule_pattern_matches_database(const char *pattern, struct bytes database);
+/* Whether the rule's namespace means this one. Overflows of rules are not looked for. */
+bool rule_matches(const struct rule *rule, struct bytes database, struct bytes collection);
 /* The rule whose overflow lives in this namespace, else NULL. */
 const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes database,
 				     struct bytes collection);

@@ -18,17 +18,6 @@
 
 /* ---- Namespaces. */
 
-static bool is_reserved_database(const char *name)
-{
-	static const char *const databases[] = {RULE_RESERVED_DATABASES};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(databases); i++) {
-		if (strcmp(name, databases[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 /* What is wrong with a namespace, or NULL. */
 static const char *namespace_mistake(const char *database, const char *collection)
 {
@@ -36,9 +25,9 @@ static const char *namespace_mistake(const char *database, const char *collectio
 		return "has an empty part";
 	if (strpbrk(database, "/\\ \"$") || strchr(collection, '$'))
 		return "has a character that such names cannot have";
-	if (is_reserved_database(database))
+	if (rule_spares_database(bytes_of(database)))
 		return "is in a database of the server's or of Spillway's own";
-	if (strncmp(collection, "system.", 7) == 0)
+	if (rule_spares_collection(bytes_of(collection)))
 		return "is one of the server's own collections";
 	if (strlen(database) > DATABASE_MAX ||
 	    strlen(database) + 1 + strlen(collection) > RULE_NAMESPACE_MAX)

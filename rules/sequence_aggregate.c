@@ -4,6 +4,7 @@
 #include "rules/aggregate_write.h"
 #include "rules/bounds_write.h"
 #include "rules/distinct_write.h"
+#include "rules/merge_read.h"
 #include "rules/notes.h"
 #include "rules/options.h"
 #include "rules/read_words.h"
@@ -270,6 +271,83 @@ static enum sequence_outcome fail(struct sequence *sequence, enum error_code cod
 	return sequence_fail(sequence, code, message, NULL);
 }
 
+/* The reply with another cursor. */
+static enum sequence_outcome pass_cursor(struct sequence *sequence, struct packet *reply,
+					 struct bytes cursor_document)
+{
+	struct buffer *out = &sequence->buffer;
+	struct cursor cursor;
+	struct element field;
+	size_t body = sequence_begin_reply(sequence, &reply->message);
+
+	require(cursor_open(&cursor, reply->message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, "cursor"))
+			writer_document(out, "cursor", cursor_document);
+		else
+			writer_element(out, &field);
+	return sequence_end_reply(sequence, body);
+}
+
+/* ---- documents that are marked (computed.h) ---- */
+
+static bool write_unmarked(struct buffer *out, struct merge *merge, const struct element *batch)
+{
+	char name[12];
+	size_t list = writer_open_array(out, "firstBatch"), count;
+	struct element document;
+	struct cursor cursor;
+
+	if (!cursor_open(&cursor, batch->value))
+		return false;
+	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
+		count = merge_document_count(merge);
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    merge_add_document(merge, document.value) != MERGE_TAKEN)
+			return false;
+		buffer_append(out, &document.type, 1);
+		writer_index(name, count);
+		buffer_append(out, name, strlen(name) + 1);
+		if (!merge_write_document(merge, count, out))
+			return false;
+	}
+	writer_close(out, list);
+	return true;
+}
+
+/* The reply's cursor, with documents that have lost their marks. */
+static bool write_shown(struct buffer *out, struct merge *merge, struct bytes cursor_document)
+{
+	struct element field;
+	struct cursor fields;
+	size_t start;
+
+	out->length = 0;
+	start = writer_open(out);
+	if (!cursor_open(&fields, cursor_document))
+		return false;
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
+		if (!element_is(&field, "firstBatch"))
+			writer_element(out, &field);
+		else if (!write_unmarked(out, merge, &field))
+			return false;
+	writer_close(out, start);
+	return true;
+}
+
+static enum sequence_outcome pass_computed(struct sequence *sequence, struct packet *reply,
+					   struct bytes cursor_document)
+{
+	struct buffer *shown = &aggregate_of(sequence)->cursor;
+	struct merge *merge = merge_new(sequence->match.namespace);
+	bool written = write_shown(shown, merge, cursor_document);
+
+	merge_free(merge);
+	return written ? pass_cursor(sequence, reply, buffer_view(shown))
+		       : fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			      "a document that was computed can't be read");
+}
+
 /* ---- hits in the overflow ---- */
 
 /* The reply's cursor, without what stands behind the first documents of its batch. */
@@ -298,23 +376,6 @@ static void write_cut(struct buffer *out, struct bytes cursor_document, size_t d
 	writer_close(out, start);
 }
 
-static enum sequence_outcome pass_cut(struct sequence *sequence, struct packet *reply,
-				      struct bytes cursor_document)
-{
-	struct buffer *out = &sequence->buffer;
-	struct cursor cursor;
-	struct element field;
-	size_t body = sequence_begin_reply(sequence, &reply->message);
-
-	require(cursor_open(&cursor, reply->message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_is(&field, "cursor"))
-			writer_document(out, "cursor", cursor_document);
-		else
-			writer_element(out, &field);
-	return sequence_end_reply(sequence, body);
-}
-
 static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet *reply,
 					struct bytes cursor_document, size_t documents)
 {
@@ -322,7 +383,7 @@ static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet
 
 	write_cut(cut, cursor_document, documents);
 	return bytes_are(sequence->match.command.first.name, "find")
-		       ? pass_cut(sequence, reply, buffer_view(cut))
+		       ? pass_cursor(sequence, reply, buffer_view(cut))
 		       : answer_value(sequence, reply, buffer_view(cut));
 }
 
@@ -450,6 +511,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	    (bytes_are(sequence->match.command.first.name, "count") ||
 	     bytes_are(sequence->match.command.first.name, "distinct")))
 		return answer_value(sequence, reply, summary.cursor);
+	if (summary.ok && sequence->match.computes && summary.cursor.length > 0)
+		return pass_computed(sequence, reply, summary.cursor);
 	return sequence_pass(sequence, reply);
 }
 

@@ -134,6 +134,15 @@ static void note_unfinished(const struct sequence *sequence, const struct mover_
 	take_for_each(sequence, &note, take, context);
 }
 
+static int64_t note_number(struct bytes document, const char *name)
+{
+	struct element element;
+	int64_t value;
+
+	return document_find(document, name, &element) && element_integer(&element, &value) ? value
+											    : 0;
+}
+
 static void note_edits(const struct sequence *sequence, const struct mover_note *common,
 		       void (*take)(void *context, const struct mover_note *note), void *context)
 {
@@ -151,7 +160,8 @@ static void note_edits(const struct sequence *sequence, const struct mover_note 
 		note.id_type = id.type;
 		note.id = id.value;
 		note.reason = (enum mover_reason)value;
-		note.elements = note.reason == MOVER_APPENDED;
+		note.elements = note_number(document, "elements");
+		note.bytes = note_number(document, "bytes");
 		take_for_each(sequence, &note, take, context);
 	}
 }
@@ -388,6 +398,17 @@ static bool upserted_id(const struct packet *reply, struct element *id)
 	       document_find(entry.value, "_id", id);
 }
 
+/* Of a check-and-set: what it pushes, and the one value of an $addToSet. */
+static void note_appended(const struct sequence_write *write, struct buffer *out)
+{
+	const struct element *u = &write->edit.write.update;
+	struct update update = update_classify(u, write->sequence.match.namespace);
+	bool more = update.kind == UPDATE_EDIT;
+
+	writer_int64(out, "elements", update.elements + more);
+	writer_int64(out, "bytes", more ? (int64_t)u->value.length : update.bytes);
+}
+
 static void note_document(struct sequence_write *write, const struct element *id,
 			  enum mover_reason reason)
 {
@@ -396,6 +417,8 @@ static void note_document(struct sequence_write *write, const struct element *id
 
 	writer_renamed(out, "_id", id);
 	writer_int32(out, "reason", reason);
+	if (reason == MOVER_APPENDED)
+		note_appended(write, out);
 	writer_close(out, start);
 }
 
@@ -572,9 +595,21 @@ static bool goes_together(const struct sequence *sequence, size_t index, struct 
 	       edit.collation.type == 0 && statement_pinned_id(edit.filter.value, false, id);
 }
 
+/* Equal values have equal bytes: not so of texts under the collection's collation, nor of 0.0 and
+ * -0.0. */
+static bool is_told_by_bytes(const struct element *id)
+{
+	static const uint8_t types[] = {BSON_BYTE_OBJECT_ID, BSON_BYTE_INT32, BSON_BYTE_INT64,
+					BSON_BYTE_BINARY,    BSON_BYTE_DATE,  BSON_BYTE_TIMESTAMP};
+
+	return memchr(types, id->type, sizeof(types));
+}
+
 /* Of one type: of numbers, others may be equal. */
 static bool is_another(const struct element *ids, size_t count)
 {
+	if (!is_told_by_bytes(&ids[count]))
+		return false;
 	for (size_t i = 0; i < count; i++)
 		if (ids[i].type != ids[count].type || bytes_equal(ids[i].value, ids[count].value))
 			return false;

@@ -1,9 +1,16 @@
 """A flag, counters and a reference that clients don't see are in no answer: not shown, and not found, sorted or counted by."""
 
+import contextlib
+import itertools
+
 import pytest
+from bson import CodecOptions, Int64, decode, encode
+from bson.raw_bson import RawBSONDocument
+from pymongo.errors import OperationFailure
 
 from support.process import wait_for
-from support.spillway import QuotedText
+from support.spillway import QuotedText, Spillway
+from support.wire import Connection
 
 RULES = [
     {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
@@ -59,6 +66,95 @@ def test_no_projection_brings_it(shop, projection):
     assert finds[0] == finds[1]
     images = [books.find_one_and_update({"_id": 9}, {"$set": {"n": 1}}, projection) for books in shop]
     assert images[0] == images[1]
+
+
+WHOLE = [{"$sort": {"_id": 1}}]
+COMPUTED = [
+    [{"$project": {"total": {"$size": "$list"}}}],
+    [{"$project": {"_id": 0, "split": "$z", "parts": {"$literal": 7}}}],
+    [{"$group": {"_id": "$_id", "split": {"$first": "$z"}, "n": {"$sum": {"$size": "$list"}}}}, {"$sort": {"_id": 1}}],
+    [*WHOLE, {"$set": {"parts": 7}}],
+    [*WHOLE, {"$addFields": {"split": {"$gt": ["$z", 0]}, "total": {"$size": "$list"}}}],
+    [*WHOLE, {"$set": {"split.z": "$z"}}],
+    [*WHOLE, {"$set": {"_spill": {"list": "$z"}}}],
+    [*WHOLE, {"$set": {"_spill/id": 1, "total": 1}}],
+    [*WHOLE, {"$replaceWith": {"ref": "$_id", "n": {"$size": "$list"}}}],
+    [*WHOLE, {"$replaceRoot": {"newRoot": {"$mergeObjects": [{"total": 5, "split": True}, "$$ROOT"]}}}],
+    [*WHOLE, {"$replaceWith": {"$arrayToObject": [[{"k": {"$concat": ["to", "tal"]}, "v": "$list"}]]}}],
+    [*WHOLE, {"$project": {"d": {"ref": "$z", "split": "$list"}}}, {"$replaceRoot": {"newRoot": "$d"}}],
+    [{"$unwind": {"path": "$list", "includeArrayIndex": "parts"}}, {"$sort": {"_id": 1, "parts": 1}}],
+    [*WHOLE, {"$lookup": {"from": "others", "localField": "z", "foreignField": "_id", "as": "ref"}}],
+    [*WHOLE, {"$graphLookup": {"from": "others", "startWith": "$z", "connectFromField": "x", "connectToField": "_id", "as": "split"}}],
+    [*WHOLE, {"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"total": {"$sum": "$z", "window": {"documents": ["unbounded", "current"]}}}}}],
+    [*WHOLE, {"$fill": {"output": {"ref": {"value": "none"}}}}],
+    [{"$project": {"z": "$_id", "_id": 0}}, {"$sort": {"z": 1}}, {"$densify": {"field": "z", "range": {"step": 0.5, "bounds": "full"}}},
+     {"$set": {"split": "$z"}}],
+    [{"$match": {"_id": {"$lt": 0}}}, {"$unionWith": "others"}, {"$sort": {"_id": 1}}],
+    [{"$match": {"z": 0}}, {"$count": "total"}],
+    [{"$facet": {"parts": [{"$match": {"z": 0}}, {"$sort": {"_id": 1}}], "split": [{"$count": "n"}]}}],
+    [{"$match": {"list": 5}}, {"$project": {"total": {"$sum": "$list"}}}, {"$sort": {"_id": 1}}],
+]
+
+
+RAW = CodecOptions(document_class=RawBSONDocument)
+
+
+def batches_of(name, pipeline, size, ports):
+    """The bytes of each of the cursor's documents, by batches: each read through another port than the one before, without a session."""
+    with contextlib.ExitStack() as stack:
+        connections = itertools.cycle([stack.enter_context(Connection(port)) for port in ports])
+        call = lambda command: decode(next(connections).call(encode({**command, "$db": "shop"})).body, RAW)["cursor"]
+        reply = call({"aggregate": name, "pipeline": pipeline, "cursor": {"batchSize": size}})
+        batches = [reply["firstBatch"]]
+        while reply["id"]:
+            reply = call({"getMore": Int64(reply["id"]), "collection": name, "batchSize": max(size, 1)})
+            batches.append(reply["nextBatch"])
+    return [[each.raw for each in batch] for batch in batches]
+
+
+@pytest.fixture(scope="module")
+def ports(cluster, spillway):
+    """Of two Spillways before the same server."""
+    with Spillway([cluster.primary], RULES, name="other") as other:
+        yield spillway.port, other.port
+
+
+@pytest.mark.parametrize("pipeline", COMPUTED, ids=str)
+def test_what_a_pipeline_calls_so_is_in_every_batch(cluster, shop, ports, direct, pipeline):
+    ruled, plain = shop
+    direct.shop.others.drop()
+    direct.shop.others.insert_many([{"_id": 0, "split": 1, "total": [1]}, {"split": False, "_id": 1}, {"_id": 2, "_spill": 5, "parts": None, "ref": "r"},
+                                    {"_id": 3, "_spill": {"g": 1}}])
+    for size in (0, 1, 3):
+        expected = batches_of(plain.name, pipeline, size, [cluster.primary.port])
+        for through in (ports[:1], ports):
+            found = batches_of(ruled.name, pipeline, size, through)
+            assert found == expected, (size, [[decode(each) for each in batch] for batch in found])
+
+
+def test_what_a_change_stream_calls_so_comes(shop):
+    ruled, _ = shop
+    with ruled.watch([{"$match": {"operationType": "insert"}}, {"$set": {"total": 5, "ref": "$documentKey._id"}}]) as stream:
+        ruled.insert_many({"_id": number} for number in (50, 51))
+        for number in (50, 51):
+            event = next(stream)
+            assert (event["total"], event["ref"], list(event)[-2:]) == (5, number, ["total", "ref"])
+
+
+def test_what_is_marked_is_still_the_clients_pipeline(shop, direct):
+    ruled, plain = shop
+    stages = [{"$sort": {"_id": 1}}, {"$set": {"total": {"$size": "$list"}}}]
+    for books in shop:
+        books.aggregate([*stages, {"$out": f"copy_of_{books.name}"}])
+    assert list(direct.shop[f"copy_of_{ruled.name}"].find()) == list(direct.shop.copy_of_plain.find())
+    assert "_spill/computed" in str(ruled.database.command("explain", {"aggregate": ruled.name, "pipeline": stages, "cursor": {}}))
+    with ruled.database.client.start_session() as session, session.start_transaction():
+        assert list(ruled.aggregate(stages, session=session, batchSize=2)) == list(plain.aggregate(stages))
+    with pytest.raises(OperationFailure) as failed:
+        ruled.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
+    with pytest.raises(OperationFailure) as expected:
+        plain.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
+    assert (failed.value.code, failed.value.details["errmsg"]) == (expected.value.code, expected.value.details["errmsg"])
 
 
 def test_writes_find_what_clients_see(shop):

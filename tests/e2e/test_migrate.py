@@ -15,9 +15,9 @@ from bson import encode
 from bson.raw_bson import RawBSONDocument
 
 from support import outliers
-from support.operate import RULE, Operator, found
+from support.operate import RULE, Operator, found, generation
 from support.process import free_port, wait_for
-from support.spillway import Spillway, program
+from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
 
 
@@ -51,6 +51,50 @@ def test_a_plan_writes_nothing_and_tells_what_is_done(cluster, operator, shop):
     assert operator.run("verify", code=0)["spilled"] == done["documents"]
     assert operator.run("migrate", "--execute", code=0)["documents"] == 0
     assert whole(cluster, RULE) == original
+
+
+def spilled_under_another(shop):
+    shop.client.spillway.rules.insert_one({
+        "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
+        "layout": {"overflow": "shop.others", "kind": "batches", "link": "book", "array": "part"}})
+    shop.others.insert_one({"book": 1, "part": [4], "_spill": {"g": 1, "p": 0, "i": 1}})
+
+
+def split_by_hand(shop, batches):
+    shop.books.insert_one({"_id": 2, "list": [1, 2, 3], "outlier": True})
+    shop.tails.insert_many({"book": 2, "part": [4]} for _ in range(batches))
+
+
+@pytest.mark.parametrize(("spoil", "reason"), [
+    (lambda shop: shop.books.create_index("list", unique=True), "its unique index 'list_1'"),
+    (lambda shop: shop.create_collection("books", validator={"_spill": {"$exists": False}}), "its validator refuses the field '_spill'"),
+    (lambda shop: shop.create_collection("tails", clusteredIndex={"key": {"_id": 1}, "unique": True}), "it is a clustered collection"),
+    (lambda shop: shop.tails.create_index([("book", 1), ("_spill.i", 1)]), "index"),
+    (lambda shop: split_by_hand(shop, 2), "unique index of"),
+    (spilled_under_another, "another layout"),
+], ids=["index", "validator", "clustered", "another index", "twins", "layout"])
+def test_a_plan_says_where_the_rule_can_not_hold(operator, shop, spoil, reason):
+    spoil(shop)
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    before = snapshot(shop.client)
+    plan = operator.run("migrate", code=1)
+    assert snapshot(shop.client) == before
+    done = operator.run("migrate", "--execute", code=1)
+    for report in (plan, done):
+        assert reason in next(each for each in report["findings"] if each["code"] == "unfit")["examples"][0]["detail"]
+    assert {name: plan[name] for name in ("documents", "adopted")} == {name: done[name] for name in ("documents", "adopted")}
+    assert found(plan) == found(done)
+
+
+def test_a_plan_makes_no_collection(operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    split_by_hand(shop, 1)
+    shop.tails.create_index("book")
+    before = snapshot(shop.client)
+    assert operator.run("migrate", code=0)["adopted"] == 1
+    shop.tails.drop()
+    assert operator.run("migrate", code=1)["documents"] == 1
+    assert list(snapshot(shop.client)["shop"]) == ["books"] and before["shop"]["books"] == snapshot(shop.client)["shop"]["books"]
 
 
 def text(operator, name, *options):
@@ -155,6 +199,26 @@ def test_what_stays_is_listed(operator, shop):
     assert shop.books.find_one({"_id": "good"})["list"] == [1, 2, 3]
 
 
+def test_who_is_found(cluster, shop):
+    """By length, by size, and what a state says; not by a field that is called like the element behind the threshold."""
+    state = {"list": {"g": generation(), "h": 3, "n": 0}}
+    stay = [{"_id": "short", "list": [1, 2, 3]}, {"_id": "large elsewhere", "list": [1], "text": "x" * 2000},
+            {"_id": "numbered", "list": [{"3": 1}, {"3": 1}]}, {"_id": "no array", "list": {"3": 1, "4": "x" * 2000}}]
+    shop.books.insert_many([*stay, {"_id": "long", "list": [1, 2, 3, 4]}, {"_id": "large", "list": ["x" * 700, "y" * 700]},
+                            {"_id": "empty state", "list": [1], "_spill": {}}, {"_id": "nothing", "list": [1], "_spill": state}])
+
+    def moved():
+        return {each["_id"]: each["_spill"]["list"]["n"] for each in shop.books.find({"_spill": {"$exists": True}})}
+
+    with Operator(cluster, [{**RULE, "max_bytes": "1KB"}]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        assert moved() == {"long": 1, "large": 1}
+        assert [each for each in shop.books.find() if each["_id"] in [other["_id"] for other in stay]] == stay
+        shop.books.update_one({"_id": "large"}, {"$push": {"list": "z"}})
+        operator.run("migrate", "--execute", code=0)
+        assert moved() == {"long": 1, "large": 2}
+
+
 def test_a_collection_that_the_rule_cannot_hold_on(operator, shop):
     shop.books.create_index("list", unique=True)
     shop.books.insert_one({"_id": 1, "list": [1, 2, 3, 4]})
@@ -191,14 +255,36 @@ def test_another_layout_is_refused(cluster, operator, shop):
         assert raised.run("migrate", "--execute", code=0)["documents"] == 1
 
 
-def test_a_pattern_passes_views_over(cluster, shop):
+def test_a_pattern_does_not_mean_the_servers_collections(cluster, shop):
+    """`*s` would be that of the oplog, too, of transactions and of Spillway's own rules."""
+    everywhere = {**RULE, "namespace": QuotedText("*.*s"), "overflow": {**RULE["overflow"], "collection": "{collection}_tails"}}
+    shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    ours = {name: sorted(shop.client[name].list_collection_names()) for name in ("admin", "config", "local")}
+    with Operator(cluster, [everywhere]) as operator:
+        assert operator.run("migrate", "--execute", code=0)["documents"] == 1
+        assert operator.run("verify", code=0)["documents"] == 1
+        with Spillway([cluster.primary], [{**everywhere, "sweep": "100ms"}]) as spillway:
+            wait_for(lambda: spillway.metrics()["spillway_sweeps_total"] >= 1, "a sweep")
+            assert spillway.metrics()["spillway_unfit_namespaces"] == 0
+        assert operator.run("undo", "--execute", code=0)["documents"] == 1
+    assert {name: sorted(shop.client[name].list_collection_names()) for name in ours} == ours
+    assert shop.list_collection_names() == ["books"]
+    assert shop.client.spillway.list_collection_names() in ([], ["rules"])
+
+
+def test_a_pattern_passes_views_and_time_series_over(cluster, shop):
     overflow = {**RULE["overflow"], "collection": "{collection}_tails"}
     pattern = {**RULE, "namespace": "shop.*", "overflow": overflow}
     shop.books.insert_one({"_id": 1, "list": list(range(9))})
+    shop.create_collection("a_measures", timeseries={"timeField": "at"})
     shop.create_collection("seen", viewOn="books")
     with Operator(cluster, [pattern]) as operator:
+        assert operator.run("migrate", code=0)["documents"] == 1
         assert operator.run("migrate", "--execute", code=0)["documents"] == 1
         assert operator.run("verify", code=0)["documents"] == 1
+        assert operator.run("undo", code=0)["documents"] == 1
+        assert operator.run("undo", "--execute", code=0)["documents"] == 1
+    assert shop.books.find_one()["list"] == list(range(9))
 
 
 def place(shop):

@@ -8,8 +8,10 @@ import json
 
 import pymongo
 import pytest
+from bson import Binary, DBRef, Decimal128, Int64, MaxKey, Regex, Timestamp, encode
+from bson.raw_bson import RawBSONDocument
 
-from support.operate import RULE, found
+from support.operate import Operator, RULE, found
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
@@ -74,7 +76,7 @@ def test_writes_before_the_births(operator, shop, books):
 
 
 def test_writes_before_the_cuts(cluster, operator, shop, books):
-    """One generation is dead when its batch gets stored, and one array is longer than what was stored."""
+    """One generation is dead when its batch gets stored, one array is longer than what was stored, and one flag is not what was read."""
     with Spillway([cluster.primary], [{**RULE, "sweep": "off", "settle": "1h", "quiet": "1h"}]) as spillway:
         with held(shop.client, first_batch(shop, 1)):
             migrate = operator.start("migrate", "--execute")
@@ -82,6 +84,7 @@ def test_writes_before_the_cuts(cluster, operator, shop, books):
             with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
                 client.shop.books.update_one({"_id": 2}, {"$set": {"list.5": "edited"}})
                 client.shop.books.update_one({"_id": 3}, {"$push": {"list": "pushed"}})
+            books.update_one({"_id": 0}, {"$set": {"outlier": "the application's"}})
             assert "_spill" not in books.find_one({"_id": 2}) or books.find_one({"_id": 2})["_spill"] == {}
         _, errors = migrate.communicate(timeout=60)
     assert migrate.returncode == 0, errors
@@ -90,6 +93,7 @@ def test_writes_before_the_cuts(cluster, operator, shop, books):
     assert arrays.pop(3) == [*ARRAY, "pushed"]
     assert all(array == ARRAY for array in arrays.values()) and len(arrays) == COUNT - 2
     assert books.find_one({"_id": 2})["_spill"]["list"]["n"] == 27
+    assert books.find_one({"_id": 0})["_spill"]["list"]["b"] == {"f": "the application's"}
     assert operator.run("verify", "--repair", "--execute", code=0)["findings"] == []
 
 
@@ -180,3 +184,71 @@ def test_a_stored_element_that_is_another_is_told(operator, shop, books):
     said, _ = migrate.communicate(timeout=60)
     assert migrate.returncode == 1
     assert [(finding["code"], finding["examples"][0]["_id"]) for finding in json.loads(said)["findings"]] == [("corrupt", 2)]
+
+
+def nested(depth):
+    value = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ODD = [float("nan"), Timestamp(0, 0), Regex("a", "i"), MaxKey(), Decimal128("NaN"), Binary(b"x", 5), Int64(1), None, -0.0]
+ODD_ARRAYS = [
+    ODD,
+    [{"$odd": 1}, {"a.b": {"$set": 1}}, {"": 0}],
+    [DBRef("books", 1), {"$id": 1}, {"_spill": {"list": 1}}],
+    [nested(150), RawBSONDocument(encode({"a": 1, "b": 2}).replace(b"b\0", b"a\0")), []],
+    ["x" * 30_000, "y" * 30_000, "z" * 30_000],  # more than a cut carries
+]
+FIELDS = [{}, {"outlier": "no", "split": "no"}, {"outlier": True}, {"all": 7}, {"parts": "many"}]
+NO_REFERENCE = {"flag": {"field": "split", "value": "yes"}, "counters": {"total": "all", "documents": "parts"}}
+LAYOUTS = {
+    "bare": {"flag": None},
+    "flag": {},
+    "fields": NO_REFERENCE,
+    "emptied": {"when_outlier": "empty", **NO_REFERENCE},
+}
+
+
+def odd_documents():
+    """Heads of all kinds, and what an application may have put where the rule's fields go."""
+    heads = [{"list": [*head, *ODD, *range(10)]} for head in ODD_ARRAYS]
+    return [{"_id": i, **more, "end": i} for i, more in enumerate(
+        [*heads, *({**fields, "list": ARRAY} for fields in FIELDS), *({"list": ARRAY, **fields} for fields in FIELDS)])]
+
+
+def without_chance(document):
+    """What differs from move to move: names of generations, times, the order of fields that were not there before."""
+    document = {key: value for key, value in document.items() if key != "_id" or not hasattr(value, "generation_time")}
+    for state in (document.get("_spill", {}), document.get("_spill", {}).get("list", {})):
+        for name in ("g", "t"):
+            state.pop(name, None)
+    return sorted((key, encode({"": dict(sorted(value.items())) if key == "_spill" else value})) for key, value in document.items())
+
+
+def kept(shop):
+    """Whose flag says that there is overflow gets it back otherwise."""
+    changed = [each["_id"] for each in odd_documents() if each.get("outlier") is True]
+    raw = shop.get_collection("books", codec_options=shop.codec_options.with_options(document_class=RawBSONDocument))
+    return [bytes(each.raw) for each in raw.find({"_id": {"$nin": changed}}).sort("_id")]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_what_a_group_writes_is_what_rounds_write(cluster, shop, layout):
+    rule = {key: value for key, value in {**RULE, **LAYOUTS[layout]}.items() if value}
+    written = []
+    with Operator(cluster, [rule]) as operator:
+        for options in ([], ["--rate", "10000"]):
+            shop.books.drop()
+            shop.tails.drop()
+            shop.spillway_rules.drop()
+            shop.books.insert_many(odd_documents())
+            before = kept(shop)
+            report = operator.run("migrate", "--execute", *options)
+            assert report.get("documents", 0) >= 5, report
+            written.append([[without_chance(each) for each in shop[name].find().sort(keys)]
+                            for name, keys in (("books", "_id"), ("tails", ["book", "_spill.p"]))])
+            operator.run("undo", "--execute")
+            assert kept(shop) == before
+    assert written[0] == written[1]

@@ -1,13 +1,15 @@
 """The mover speaks TLS where upstream.uri asks for it: its one stream has it layered in."""
 
+import json
 import subprocess
 
 import pymongo
 import pytest
 
 from support.cluster import Cluster
+from support.operate import Operator
 from support.process import new_folder, remove_folder, wait_for
-from support.spillway import Spillway
+from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
 
 RULE = {
@@ -73,3 +75,18 @@ def test_a_certificate_that_nobody_signed_is_refused(cluster):
         wait_for(lambda: "ertificate" in server.said() or "TLS" in server.said(), "the reason")
     finally:
         server.__exit__()
+
+
+def findings(operator):
+    ended = subprocess.run([program(), "check", "--config", operator.file, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    return [each for each in json.loads(ended.stdout)["findings"] if each["kind"] == "tls"]
+
+
+def test_a_server_without_plain_connections_is_found(cluster, certificate):
+    """The last: there is no way back from requireTLS but a new start."""
+    uri = f"mongodb://{cluster.primary.address}/?tls=true&tlsCAFile={certificate}"
+    with Operator(cluster, [RULE], upstream={"uri": QuotedText(uri)}) as operator, cluster.client() as direct:
+        assert findings(operator) == []
+        direct.admin.command("setParameter", 1, tlsMode="requireTLS")
+        finding, = findings(operator)
+    assert cluster.primary.address in finding["what"] and "preferTLS" in finding["remedy"]

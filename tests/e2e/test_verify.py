@@ -304,6 +304,28 @@ def test_an_export_that_the_disk_has_no_room_for(operator, shop):
     assert (called.returncode, "could not all be written" in called.stderr) == (1, True), called.stderr
 
 
+def test_an_export_that_is_there_already_is_said_once(operator, shop):
+    for i in range(3):
+        spill(shop, i, list(range(12)))
+        shop.tails.delete_one({"book": i, "_spill.i": 2})
+    file = operator.folder / "there.bson"
+    file.write_text("of another run")
+    ended = operator.start("verify", "--repair", "--execute", "--export", file)
+    assert ended.communicate(timeout=60)[1].count("can't be made: File exists") == 1
+    assert ended.returncode == 1 and file.read_text() == "of another run"
+
+
+@pytest.mark.parametrize("size", [2, 100])
+def test_batches_of_a_size_that_was_changed_are_brought_to_the_new_one(cluster, operator, shop, size):
+    shop.books.insert_one({"_id": 1, "list": list(range(11))})
+    operator.run("migrate", "--execute", code=0)
+    with Operator(cluster, [{**RULE, "overflow": {**RULE["overflow"], "batch": {"size": size}}}]) as changed:
+        changed.run("verify", code=1)
+        changed.run("verify", "--repair", "--execute", code=0)
+        changed.run("verify", code=0)
+    assert [len(each["part"]) for each in shop.tails.find({"book": 1}, sort=[("_spill.i", 1)])] == ([2] * 4 if size == 2 else [8])
+
+
 def test_what_the_server_refuses_is_not_mended(operator, shop):
     spill(shop, "x", list(range(12)))
     shop.books.update_one({"_id": "x"}, {"$unset": {"outlier": 1}})

@@ -1,6 +1,8 @@
-/* Fuzzes what is said of filters, keys, expressions, updates and projections, and that what is
- * written for them is BSON that still has all that the client sent. The input is a document. */
+/* Fuzzes what is said of filters, keys, expressions, pipelines, updates and projections, and that
+ * what is written for them is BSON that still has all that the client sent. The input is a
+ * document. */
 #include "protocol/writer.h"
+#include "rules/computed.h"
 #include "rules/reads.h"
 
 static struct rule rules[] = {
@@ -104,6 +106,7 @@ static void check_reads(struct bytes document)
 		require(reads_of_filter(document, &one).kind <= filter);
 		require(reads_of_keys(document, &one).kind <= keys);
 		require(reads_of_expression(&expression, &one).kind <= value);
+		require(computed_of(document, &one) <= computed_of(document, &both));
 	}
 	(void)document_is_outlier(document, &both);
 }

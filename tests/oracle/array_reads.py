@@ -181,6 +181,9 @@ class ArrayReads:
             [{"$unset": f"{path}.x"}], [{"$project": self._projection(path)}], [{"$addFields": {"whole": "$$ROOT"}}],
             [{"$facet": {"long": [{"$match": {f"{path}.3": {"$exists": True}}}], "all": [{"$count": "n"}]}}],
             [{"$facet": {"inner": [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}], "all": [{"$sort": {"_id": -1}}]}}],
+            # What many layouts' flag is called.
+            [{"$set": {"size": {"$size": array}, "many": {"$type": field}}}], [{"$project": {"many": {"$size": array}, "_id": 0}}],
+            [{"$replaceRoot": {"newRoot": {"$mergeObjects": [{"many": "$n"}, "$$ROOT"]}}}],
             [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
             [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
         ))

@@ -445,6 +445,20 @@ Test(edit, a_guard_asks_the_overflow_for_its_value)
 	play_close(&play);
 }
 
+/* Else a document that is known to have room for less would not be looked at. */
+Test(edit, a_guarded_push_of_several_is_noted_as_several)
+{
+	start(UPDATE("{'q': " GUARD ", 'u': {'$push': {'f': {'$each': [7, 8, 'nine']}}}}", ""));
+	play_reply(&play, RESULT(0));
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(""));
+	play_reply(&play, RESULT(1));
+	expect_note(MOVER_APPENDED);
+	cr_assert_eq(play.notes[0].elements, 3);
+	cr_assert_gt(play.notes[0].bytes, 20);
+	play_close(&play);
+}
+
 Test(edit, a_guard_whose_value_is_found_matches_nothing)
 {
 	start(GUARDED_PUSH(GUARD));
@@ -769,6 +783,9 @@ Test(edit, what_has_an_order_or_no_history_goes_one_by_one)
 		UPDATE(EDITED(1) ", " EDITED(2), ", 'ordered': false"),
 		UPDATE(EDITED(1) ", " EDITED(1), UNORDERED),
 		UPDATE(EDITED(1) ", " EDITED(2.0), UNORDERED),
+		UPDATE(EDITED('a') ", " EDITED('A'), UNORDERED), /* one and the same, perhaps */
+		UPDATE(EDITED({'$numberDecimal' : '1.0'}) ", " EDITED({'$numberDecimal' : '1.00'}),
+		       UNORDERED),
 		UPDATE(EDITED(1) ", " STATEMENT("{'x': 2}", ""), UNORDERED),
 		UPDATE(EDITED(1) ", " STATEMENT("{'_id': 2}", ", 'upsert': true"), UNORDERED),
 		UPDATE(EDITED(1) ", " EDITED(2),

@@ -1,4 +1,5 @@
-/* Tests rules/merge_read.c: what becomes of a reply's documents and their overflow. */
+/* Tests rules/merge_read.c, merge_ask.c, merge_fill.c: what becomes of a reply's documents and
+ * their overflow. */
 #include "tests/unit/unit.h"
 
 #include "protocol/writer.h"
@@ -216,6 +217,28 @@ Test(merge_read, the_state_and_names_that_a_rule_hides_are_taken_out)
 	merge_free(merge);
 }
 
+Test(merge_read, a_document_that_was_computed_loses_its_mark_alone)
+{
+	struct merge *merge = merge_of("{'_spill/0': 1, 'f': [1], '_spill': {" STATE(
+		"f", G1, 1, 2) "}, 'total': 1, 'has_extras': true, '_spill/computed': true}");
+
+	cr_assert_not(merge_clean(merge));
+	cr_assert_not(merge_wants(merge, 0));
+	expect(merge, 0,
+	       "{'_spill/0': 1, 'f': [1], '_spill': {" STATE(
+		       "f", G1, 1, 2) "}, 'total': 1, 'has_extras': true}");
+	merge_free(merge);
+}
+
+Test(merge_read, the_mark_counts_as_the_last_field_alone)
+{
+	struct merge *merge = merge_new(&books);
+
+	cr_assert_eq(merge_add_document(merge, bson("{'_spill/computed': true, 'total': 1}")),
+		     MERGE_SPARE);
+	merge_free(merge);
+}
+
 Test(merge_read, a_batch_in_which_nothing_is_ours_is_untouched)
 {
 	static const char *const untouched[] = {
@@ -227,6 +250,7 @@ Test(merge_read, a_batch_in_which_nothing_is_ours_is_untouched)
 					      "{'0': {'total': 1}}",
 					      "{'0': {'documents': 1}}",
 					      "{'0': {'reference': 1}}",
+					      "{'0': {'_spill/computed': true}}",
 					      "{'0': {'_id': 1}, '1': 5}"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(untouched); i++)

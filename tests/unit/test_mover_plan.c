@@ -290,6 +290,89 @@ Test(mover_plan, bytes_that_end_early_are_no_document)
 	}
 }
 
+/* The image that comes behind another. */
+
+static bool follows(const char *old_json, const char *json, struct plan *plan, struct plan *made)
+{
+	struct bytes second = document(old_json);
+	auto_free uint8_t *old = must_malloc(second.length);
+	struct plan before;
+	size_t length = second.length;
+
+	memcpy(old, second.data, length);
+	before = plan_make(&rule, (struct bytes){old, length});
+	second = document(json);
+	*made = plan_make(&rule, second);
+	return plan_follow(&rule, &before, (struct bytes){old, length}, second, plan);
+}
+
+static void expect_following(const char *old, const char *json)
+{
+	struct plan plan, made;
+
+	cr_assert(follows(old, json, &plan, &made), "%s", json);
+	cr_assert_eq(plan.kind, PLAN_MOVE);
+	cr_assert_eq(made.kind, PLAN_MOVE);
+	cr_assert_null(plan.why);
+	cr_assert_eq(plan.id.value.data, made.id.value.data);
+	cr_assert_eq(plan.id.name.data, made.id.name.data);
+	cr_assert_eq(plan.generation.data, made.generation.data);
+	cr_assert_eq(plan.state.value.data, made.state.value.data);
+	cr_assert_eq(plan.array.data, made.array.data);
+	cr_assert_eq(plan.array.length, made.array.length);
+	cr_assert_eq(plan.kept.data, made.kept.data);
+	cr_assert_eq(plan.kept.length, made.kept.length);
+	cr_assert_eq(plan.tail.at, made.tail.at);
+	cr_assert_eq(plan.tail.end, made.tail.end);
+	cr_assert_eq(plan.head, made.head);
+	cr_assert_eq(plan.moved, made.moved);
+	cr_assert_eq(plan.length, made.length);
+	cr_assert_eq(plan.size, made.size);
+}
+
+static void expect_other(const char *old, const char *json)
+{
+	struct plan plan, made;
+
+	cr_assert_not(follows(old, json, &plan, &made), "%s", json);
+}
+
+Test(mover_plan, what_was_found_in_an_image_holds_behind_the_birth)
+{
+	expect_following("{'_id': 7, 'f': [1, 2, 3, 4]}",
+			 "{'_id': 7, 'f': [1, 2, 3, 4], " STATE(3, 0) "}");
+	expect_following(
+		"{'_id': 7, 'f': [1, 2, 'x', 4, 5], 'other': {'_spill': 1}}",
+		"{'_id': 7, 'f': [1, 2, 'x', 4, 5], 'other': {'_spill': 1}, " STATE(3, 0) "}");
+}
+
+Test(mover_plan, behind_another_image_it_is_found_anew)
+{
+	static const char old[] = "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1}";
+
+	expect_other(old, old);
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 9, 4], 'x': 1, " STATE(3, 0) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 2, " STATE(3, 0) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4, 5], 'x': 1, " STATE(3, 0) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, " STATE(2, 0) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, " STATE(3, 1) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, " STATE(3, 0) ", 'y': 1}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, 'y': 1, " STATE(3, 0) "}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, '_spill': {}}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, '_spill': {'other': 1}}");
+	expect_other(old, "{'_id': 7, 'f': [1, 2, 3, 4], 'x': 1, 'y': " G "}");
+}
+
+Test(mover_plan, nothing_is_carried_over_where_nothing_was_to_be_born)
+{
+	expect_other("{'_id': 7, 'f': [1, 2, 3]}", "{'_id': 7, 'f': [1, 2, 3], " STATE(3, 0) "}");
+	expect_other("{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {}}",
+		     "{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {}, " STATE(3, 0) "}");
+	expect_other(
+		"{'_id': 7, 'f': [1, 2, 3, 4], 'g': 1, 'flag': 1, 'flag': 2}",
+		"{'_id': 7, 'f': [1, 2, 3, 4], 'g': 1, 'flag': 1, 'flag': 2, " STATE(3, 0) "}");
+}
+
 /* Batches. */
 
 static int64_t take(struct cursor *tail, int64_t held, int64_t count, int64_t size, size_t *bytes)

@@ -129,6 +129,41 @@ Test(mover_queue, after_an_edit_an_array_is_left_alone_for_longer)
 	mover_queue_free(queue);
 }
 
+/* Its garbage goes in the meantime, and a sweep may come upon it. */
+Test(mover_queue, after_an_edit_no_look_comes_earlier)
+{
+	struct mover_queue *queue = mover_queue_new();
+
+	note(queue, MOVER_EDITED, "a", 0, 0);
+	mover_queue_look(queue, &target, 2, bytes_of("a"), 100);
+	cr_assert_eq(next_due(queue), 3000);
+	cr_assert_eq(take(queue, 3000), 1);
+	mover_queue_look(queue, &target, 2, bytes_of("a"), 3100);
+	note(queue, MOVER_EDITED, "a", 0, 3200);
+	mover_queue_look(queue, &target, 2, bytes_of("a"), 3300);
+	mover_queue_done(queue, works[0], MOVER_OUTLIER, 3400);
+	cr_assert_eq(next_due(queue), 6200, "the look saw what was there before the edit");
+	cr_assert_eq(take(queue, 6200), 1);
+	cr_assert(works[0]->outlier);
+	settle(queue, 1, 6200);
+	cr_assert_eq(mover_queue_count(queue), 0);
+	mover_queue_free(queue);
+}
+
+Test(mover_queue, a_long_quiet_is_kept_as_it_is)
+{
+	static struct rule patient = {.settle_ms = 1000, .quiet_ms = 600000};
+	struct mover_target patients = {.rule = &patient};
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note edited = note_of(MOVER_EDITED, "a", 0);
+
+	cr_assert(mover_queue_note(queue, &patients, &edited, 0));
+	cr_assert_eq(next_due(queue), 600000);
+	cr_assert(mover_queue_note(queue, &patients, &edited, 500000));
+	cr_assert_eq(next_due(queue), 600000, "but not for ever");
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, a_write_that_may_not_be_visible_is_looked_at_again_and_again)
 {
 	struct mover_queue *queue = mover_queue_new();

@@ -183,6 +183,34 @@ Test(rules, a_pattern_is_not_on_overflow_or_server_collections)
 	rule_set_unref(set);
 }
 
+static bool has_overflow(const struct rule_set *set, const char *database, const char *collection)
+{
+	return rule_set_overflow(set, bytes_of(database), bytes_of(collection));
+}
+
+Test(rules, nothing_of_the_servers_or_our_own_is_matched_anywhere)
+{
+	static const char *const databases[] = {"admin", "local", "config", "spillway"};
+	struct rule_set *set = SET({"*", "*s", NULL, "{collection}_tags_overflow"});
+	const struct rule *rule = rule_set_at(set, 0);
+
+	for (size_t i = 0; i < ARRAY_LENGTH(databases); i++) {
+		struct bytes database = bytes_of(databases[i]);
+
+		cr_assert_not(rule_pattern_matches_database("*", database));
+		cr_assert_not(rule_matches(rule, database, bytes_of("things")));
+		cr_assert_not(rule_set_in_database(set, database));
+		cr_assert_not(has_overflow(set, databases[i], "things_tags_overflow"));
+	}
+	cr_assert(rule_pattern_matches_database("*", bytes_of("configs")));
+	cr_assert(rule_matches(rule, bytes_of("shop"), bytes_of("systems")));
+	cr_assert_not(rule_matches(rule, bytes_of("shop"), bytes_of("system.things")));
+	cr_assert(rule_set_in_database(set, bytes_of("shop")));
+	cr_assert(has_overflow(set, "shop", "things_tags_overflow"));
+	cr_assert_not(has_overflow(set, "shop", "system.things_tags_overflow"));
+	rule_set_unref(set);
+}
+
 Test(rules, a_full_cache_says_so_and_still_serves_what_it_knows_and_exact_names)
 {
 	struct rule_set *set =

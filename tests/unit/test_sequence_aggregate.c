@@ -100,6 +100,30 @@ Test(sequence_aggregate, what_is_left_out_makes_no_stage)
 	expect_stages(FIND("'filter': {'x': 5}, 'sort': {'f': 1}"), "$match " WHOLE " $sort");
 }
 
+#define AGGREGATE(stages) \
+	"{'aggregate': 'books', 'pipeline': [" stages \
+	"], 'cursor': {'batchSize': 2}, '$db': 'shop'}"
+
+Test(sequence_aggregate, what_a_pipeline_calls_by_a_hidden_name_is_marked_and_comes)
+{
+	start(AGGREGATE("{'$group': {'_id': '$x', 'has_extras': {'$sum': 1}}}"));
+	expect_sent("$group $set",
+		    "{'aggregate': 'books', 'cursor': {'batchSize': 2}, '$db': 'shop'}");
+	play_reply(
+		&play,
+		"{'cursor': {'firstBatch': [{'_id': 1, 'has_extras': 5, '_spill/computed': true}, "
+		"{'_id': 2, '_spill/computed': true}], 'id': {'$numberLong': '7'}, 'ns': "
+		"'shop.books'}, 'ok': 1.0}");
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	made_expect(play_message(&play).body,
+		    "{'cursor': {'firstBatch': [{'_id': 1, 'has_extras': 5}, {'_id': 2}], "
+		    "'id': {'$numberLong': '7'}, 'ns': 'shop.books'}, 'ok': 1.0}");
+	play_close(&play);
+	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}"), WHOLE " $set $set");
+	expect_stages(AGGREGATE("{'$set': {'has_extras': {'$size': '$f'}}}, {'$merge': 'other'}"),
+		      WHOLE " $set $merge");
+}
+
 Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
 {
 	struct element first;
