@@ -155,6 +155,17 @@ def test_another_connection_goes_on(arms, shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+def test_another_session_goes_on_with_no_cursor_but_its_own(arms, shape):
+    answers = {}
+    for arm in arms.arms:
+        mine, other = ({"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}} for _ in range(2))
+        cursor = open_cursor(arm, shape, **mine)
+        refused = [call(arm, get_more(cursor, batchSize=2, **session))["code"] for session in (other, {})]
+        answers[arm.name] = refused, seen(call(arm, get_more(cursor, batchSize=2, **mine)))
+    arms.same(shape, answers)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("way", ["cursor", "session", "another collection"])
 def test_cursors_that_are_killed(arms, shape, way):
     answers = {}

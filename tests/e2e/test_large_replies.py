@@ -182,14 +182,17 @@ def test_drivers_go_on_by_themselves(clients, way):
 
 
 def test_raw_batches_hold_whole_documents(clients):
-    found = []
-    for batch in clients[0].shop.fat.find_raw_batches({"layout": "untold"}, sort=[("number", 1)]):
-        assert len(batch) <= MESSAGE
-        while batch:
-            size = int.from_bytes(batch[:4], "little")
-            found.append(decode(batch[:size]))
-            batch = batch[size:]
-    assert found == [expected("untold", number) for number in range(COUNT)]
+    fat = clients[0].shop.fat
+    for batches in (fat.find_raw_batches({"layout": "untold"}, sort=[("number", 1)]),
+                    fat.aggregate_raw_batches([{"$match": {"layout": "untold"}}, {"$sort": {"number": 1}}])):
+        found = []
+        for batch in batches:
+            assert len(batch) <= MESSAGE
+            while batch:
+                size = int.from_bytes(batch[:4], "little")
+                found.append(decode(batch[:size]))
+                batch = batch[size:]
+        assert found == [expected("untold", number) for number in range(COUNT)]
 
 
 def test_what_changes_meanwhile_is_seen_as_it_was_read(walk, direct):
