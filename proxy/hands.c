@@ -22,6 +22,7 @@ struct hand {
 	struct page_work *page;
 	pthread_t thread;
 	enum link_result result;
+	bool alone; /* it got no link, and won't ask again */
 };
 
 struct hands {
@@ -110,8 +111,9 @@ static bool has_link(struct hand *hand)
 {
 	bson_error_t error;
 
-	if (!hand->job.link)
+	if (!hand->job.link && !hand->alone)
 		hand->job.link = link_open(hand->job.config->upstream_uri, job_stopping(), &error);
+	hand->alone = !hand->job.link;
 	return hand->job.link;
 }
 

@@ -89,8 +89,6 @@ static bool measure(struct plan *plan, int64_t most, size_t size)
 	if (!cursor_open(&plan->tail, plan->array))
 		return false;
 	plan->head = pass_over(&plan->tail, most, size);
-	plan->kept.data = plan->array.data + 4;
-	plan->kept.length = (size_t)(plan->tail.at - plan->kept.data);
 	end = plan->tail;
 	plan->length = plan->head + pass_over(&end, INT64_MAX, SIZE_MAX);
 	return cursor_next(&end, &element) == CURSOR_END;
@@ -350,7 +348,6 @@ static void look_into(struct plan *plan, struct bytes old, struct bytes document
 	plan->id.name.data = moved_by(plan->id.name.data, old, document);
 	plan->id.value.data = moved_by(plan->id.value.data, old, document);
 	plan->array.data = moved_by(plan->array.data, old, document);
-	plan->kept.data = moved_by(plan->kept.data, old, document);
 	plan->tail.at = moved_by(plan->tail.at, old, document);
 	plan->tail.end = moved_by(plan->tail.end, old, document);
 	plan->size = document.length;

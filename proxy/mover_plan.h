@@ -29,7 +29,6 @@ struct plan {
 	size_t size;             /* of the document, in bytes */
 	struct bytes array;      /* f */
 	struct element state;    /* S; type 0: none */
-	struct bytes kept;       /* f[0:h], its elements one behind the other */
 	struct cursor tail;      /* of f, at element h */
 };
 

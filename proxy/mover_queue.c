@@ -360,6 +360,8 @@ static int64_t due_of(const struct mover_work *work, const struct mover_note *no
 	const struct rule *rule = work->target->rule;
 	int64_t quiet = rule->quiet_ms, latest;
 
+	if (work->waiters)
+		return now;
 	latest = work->first + (quiet > EDITED_AT_MOST_MS ? quiet : EDITED_AT_MOST_MS);
 	if (work->edited)
 		return now + quiet < latest ? now + quiet : latest;
@@ -566,7 +568,8 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 	switch (outcome) {
 	case MOVER_OUTLIER:
 		work->outlier = true;
-		*due = work->edited ? work->due : now; /* an edit may have come behind the look */
+		/* An edit may have come behind the look. */
+		*due = work->edited && !work->waiters ? work->due : now;
 		return true;
 	case MOVER_RETRY:
 		later = now + pause_after(work->tries++);

@@ -90,8 +90,15 @@ static bool is_hidden(struct bytes path, const struct ruled_namespace *namespace
 	return name_find_hidden(path, namespace) || name_is_state(path);
 }
 
+static bool is_mark(struct bytes path, const struct ruled_namespace *namespace)
+{
+	(void)namespace;
+	return bytes_are(path, NAME_COMPUTED);
+}
+
 /* As a field's name at any depth, or as a text, which may name a field too. */
-static bool writes_hidden(const struct element *stage, const struct ruled_namespace *namespace)
+static bool writes(const struct element *stage, const struct ruled_namespace *namespace,
+		   bool (*means)(struct bytes path, const struct ruled_namespace *namespace))
 {
 	struct walk walk;
 	struct element element;
@@ -99,14 +106,19 @@ static bool writes_hidden(const struct element *stage, const struct ruled_namesp
 	enum cursor_step step;
 
 	if (stage->type != BSON_BYTE_DOCUMENT && stage->type != BSON_BYTE_ARRAY)
-		return element_string(stage, &text) && is_hidden(text, namespace);
+		return element_string(stage, &text) && means(text, namespace);
 	step = walk_first(&walk, stage->type, stage->value, &element);
 	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element))
-		if (is_hidden(element.name, namespace) ||
-		    (element_string(&element, &text) && is_hidden(text, namespace)) ||
+		if (means(element.name, namespace) ||
+		    (element_string(&element, &text) && means(text, namespace)) ||
 		    !walk_within(&walk, &element))
 			return true;
 	return step != CURSOR_END;
+}
+
+static bool writes_hidden(const struct element *stage, const struct ruled_namespace *namespace)
+{
+	return writes(stage, namespace, is_hidden);
 }
 
 static bool events_have_hidden(const struct ruled_namespace *namespace)
@@ -201,6 +213,19 @@ enum computed computed_of(struct bytes pipeline, const struct ruled_namespace *n
 		computed = behind(&stage, computed, namespace);
 	}
 	return computed;
+}
+
+bool computed_marks(struct bytes pipeline)
+{
+	struct element document, stage;
+	struct cursor stages;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (cursor_next(&stages, &document) == CURSOR_ELEMENT)
+		if (only_stage(&document, &stage) && writes(&stage, NULL, is_mark))
+			return true;
+	return false;
 }
 
 void computed_write_mark(struct buffer *out, size_t *place)

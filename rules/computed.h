@@ -14,6 +14,8 @@ enum computed {
 };
 /* Of a pipeline on the namespace's collection. In doubt it is to be marked. */
 enum computed computed_of(struct bytes pipeline, const struct ruled_namespace *namespace);
+/* The mark's own name stands in it: what came could not be told from what is marked. */
+bool computed_marks(struct bytes pipeline);
 
 /* Appends the stage to the pipeline that is open in `out`. */
 void computed_write_mark(struct buffer *out, size_t *place);

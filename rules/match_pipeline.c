@@ -518,6 +518,12 @@ void match_computed(const struct matching *matching, const struct ruled_namespac
 	if ((match->verdict != VERDICT_FORWARD && match->verdict != VERDICT_AGGREGATE) ||
 	    pipeline->type != BSON_BYTE_ARRAY)
 		return;
+	if (computed_marks(pipeline->value)) {
+		match_refuse(match, namespace->targets[0].rule,
+			     "a pipeline with a field _spill/computed",
+			     "that name is Spillway's own");
+		return;
+	}
 	switch (computed_of(pipeline->value, namespace)) {
 	case COMPUTED_APART:
 		return;

@@ -197,16 +197,35 @@ static void add_unset_ours(struct call *call, const struct rule *rule)
 	}
 }
 
-/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: {$not:
- * {$in: ["$$e.k", [<ours>]]}}}}}: the same by what the Stable API has. No name stands twice in such
- * an element, nor is one that these operators refuse: it would be in `_spill.v`. */
+/* By its bytes: a collation may take another name for this one. */
+static void add_name_is(struct call *call, const char *key, const char *name)
+{
+	struct call both = call_call(call, "$and"), equal, index;
+
+	equal = call_call(&both, "$eq");
+	call_unary(&equal, "$strLenBytes", key);
+	call_number(&equal, (int32_t)strlen(name));
+	call_close(&equal);
+	equal = call_call(&both, "$eq");
+	index = call_call(&equal, "$indexOfBytes");
+	call_text(&index, key);
+	call_text(&index, name);
+	call_close(&index);
+	call_number(&equal, 0);
+	call_close(&equal);
+	call_close(&both);
+}
+
+/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: <none of ours>}}}:
+ * the same by what the Stable API has. No name stands twice in such an element, nor is one that
+ * these operators refuse: it would be in `_spill.v`. */
 static void add_other_fields(struct call *call, const struct rule *rule)
 {
+	const char *const ours[] = {"_id", NAME_STATE, rule->overflow.link};
 	struct buffer *out = call->out;
-	struct call object = call_call(call, "$arrayToObject"), test, in;
+	struct call object = call_call(call, "$arrayToObject"), test, either;
 	char index[12];
 	size_t filter, document = writer_open_document(out, writer_index(index, object.place++));
-	size_t ours;
 
 	filter = writer_open_document(out, "$filter");
 	test = call_open(out, "input", "$objectToArray");
@@ -214,14 +233,10 @@ static void add_other_fields(struct call *call, const struct rule *rule)
 	call_close(&test);
 	writer_string(out, "as", "e");
 	test = call_open(out, "cond", "$not");
-	in = call_call(&test, "$in");
-	call_text(&in, "$$e.k");
-	ours = writer_open_array(out, writer_index(index, in.place++));
-	writer_string(out, "0", "_id");
-	writer_string(out, "1", NAME_STATE);
-	writer_string(out, "2", rule->overflow.link);
-	writer_close(out, ours);
-	call_close(&in);
+	either = call_call(&test, "$or");
+	for (size_t i = 0; i < ARRAY_LENGTH(ours); i++)
+		add_name_is(&either, "$$e.k", ours[i]);
+	call_close(&either);
 	call_close(&test);
 	writer_close(out, filter);
 	writer_close(out, document);
@@ -663,37 +678,27 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const str
 		writer_close(out, opened[--depth]);
 }
 
-static void write_hidden_names(struct buffer *out, const char *name, const struct rule *rule)
-{
-	struct name_hidden hidden = name_hidden(rule);
-	size_t list = writer_open_array(out, name), place = 0;
-	char index[12];
-
-	for (size_t i = 0; i < NAME_FIELDS; i++)
-		if (hidden.fields[i])
-			writer_string(out, writer_index(index, place++), hidden.fields[i]);
-	writer_close(out, list);
-}
-
 /* {$arrayToObject: {$filter: {input: {$objectToArray: "$$ROOT"}, cond: <none of the hidden>}}} */
 static void add_shown(struct call *call, const struct rule *rule)
 {
+	struct name_hidden hidden = name_hidden(rule);
 	struct buffer *out = call->out;
 	char index[12];
 	size_t operand = writer_open_document(out, writer_index(index, call->place++));
 	size_t object = writer_open_document(out, "$arrayToObject");
 	size_t filter = writer_open_document(out, "$filter"), input;
-	struct call not, in;
+	struct call shown, either;
 
 	input = writer_open_document(out, "input");
 	writer_string(out, "$objectToArray", "$$ROOT");
 	writer_close(out, input);
-	not = call_open(out, "cond", "$not");
-	in = call_call(&not, "$in");
-	call_text(&in, "$$this.k");
-	write_hidden_names(out, writer_index(index, in.place++), rule);
-	call_close(&in);
-	call_close(&not );
+	shown = call_open(out, "cond", "$not");
+	either = call_call(&shown, "$or");
+	for (size_t i = 0; i < NAME_FIELDS; i++)
+		if (hidden.fields[i])
+			add_name_is(&either, "$$this.k", hidden.fields[i]);
+	call_close(&either);
+	call_close(&shown);
 	writer_close(out, filter);
 	writer_close(out, object);
 	writer_close(out, operand);

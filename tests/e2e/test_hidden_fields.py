@@ -132,6 +132,18 @@ def test_what_a_pipeline_calls_so_is_in_every_batch(cluster, shop, ports, direct
             assert found == expected, (size, [[decode(each) for each in batch] for batch in found])
 
 
+@pytest.mark.parametrize("stage", [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"n": 1}]}}, {"$unionWith": "others"}, {"$set": {"split": 7}}], ids=str)
+def test_names_that_only_a_collation_takes_for_it_stay(shop, direct, stage):
+    ruled, plain = shop
+    direct.shop.others.drop()
+    for books in shop:
+        books.update_many({}, {"$set": {"SPLIT": "ours", "Total": 5, "pärts": 1}})
+    for strict in ({}, {"apiVersion": "1", "apiStrict": True}):
+        answers = [books.database.command({"aggregate": books.name, "pipeline": [{"$sort": {"_id": 1}}, stage], "cursor": {},
+                                           "collation": {"locale": "en", "strength": 1}, **strict})["cursor"]["firstBatch"] for books in shop]
+        assert [list(each.items()) for each in answers[0]] == [list(each.items()) for each in answers[1]]
+
+
 def test_what_a_change_stream_calls_so_comes(shop):
     ruled, _ = shop
     with ruled.watch([{"$match": {"operationType": "insert"}}, {"$set": {"total": 5, "ref": "$documentKey._id"}}]) as stream:

@@ -381,6 +381,8 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("{'$group': {'_id': '$x', 'has_extras': {'$max': '$y'}}}, {'$out': 'a'}"),
 		 '-'},
 		{STAGES("{'$changeStream': {}}, {'$set': {'has_extras': 1}}"), 'a'},
+		{STAGES("{'$set': {'x': 1, '_spill/computed': 1}}"), 'X'},
+		{STAGES("{'$project': {'x': 1}}, {'$count': '_spill/computed'}"), 'X'},
 		{STAGES("{'$changeStream': {}}, {'$changeStreamSplitLargeEvent': {}}"), '-'},
 		{STAGES("{'$changeStream': {}}, {'$set': {'has_extras': 1}}, "
 			"{'$changeStreamSplitLargeEvent': {}}"),

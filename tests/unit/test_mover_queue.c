@@ -456,6 +456,28 @@ Test(mover_queue, a_demand_is_due_at_once_and_told_once)
 	mover_queue_free(queue);
 }
 
+/* Whoever asked has stopped until it is told. */
+Test(mover_queue, an_edit_puts_off_no_move_that_somebody_waits_for)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct told told = {0};
+
+	append(queue, "a", 1, 0);
+	cr_assert_eq(take(queue, 1000), 1);
+	demand(queue, &told, 1100);
+	note(queue, MOVER_EDITED, "a", 0, 1200);
+	mover_queue_done(queue, works[0], MOVER_OUTLIER, 1300);
+	cr_assert_eq(take(queue, 1300), 1);
+	mover_queue_tell(queue, works[0], true);
+	settle(queue, 1, 1300);
+	demand(queue, &told, 1400);
+	note(queue, MOVER_EDITED, "a", 0, 1500);
+	cr_assert_eq(take(queue, 1500), 1);
+	mover_queue_tell(queue, works[0], true);
+	settle(queue, 1, 1600);
+	mover_queue_free(queue);
+}
+
 Test(mover_queue, who_still_waits_at_the_end_is_told_that_nothing_moved)
 {
 	struct mover_queue *queue = mover_queue_new();
