@@ -74,7 +74,7 @@ static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
 /* Room for so many bytes of elements, some more because they are not all of one size. */
 static size_t guess_reply(double bytes)
 {
-	return bytes < REPLY_MOST / 2 ? (size_t)(bytes * 1.25) + MANY_BYTES : REPLY_MOST;
+	return 2 * bytes < REPLY_MOST ? (size_t)(bytes * 1.25) + MANY_BYTES : REPLY_MOST;
 }
 
 static void write_query(struct fetch *fetch, struct sequence *sequence,

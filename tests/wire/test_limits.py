@@ -15,7 +15,7 @@ import pytest
 from support import exact, frames
 from support.frames import MORE_TO_COME, message
 from support.peer import CLOSED, Relay
-from support.process import wait_for
+from support.process import build_folder, wait_for
 from support.spillway import yaml
 from wire.conftest import BOOKS, RULES
 
@@ -23,6 +23,7 @@ PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 HELLO = {"hello": 1, "$db": "admin"}
 UNAVAILABLE = 365
+KEEPS_WHAT_IS_FREED = build_folder().name == "asan"  # so that whatever uses it is found
 LARGE = message({"insert": "books", "$db": "shop"}, [("documents", [{"buyers": ["x" * 1000] * 1500}])], 7)
 
 
@@ -350,7 +351,7 @@ def test_a_read_gives_up_while_its_reply_comes(begun):
             read.asked = read.server.frame()
         else:
             read.refused()
-        assert relay.private_memory() - before < 5 << 20
+        assert KEEPS_WHAT_IS_FREED or relay.private_memory() - before < 5 << 20
         read.server.send(reply[8000000:])
         if begun:
             read.refused()
