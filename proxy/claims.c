@@ -31,7 +31,7 @@ static void take_out(struct claims *claims, struct claim *claim)
 		claims->newest = claim->older;
 	if (claim->older)
 		claim->older->newer = claim->newer;
-	claim->told = false;
+	claim->told = claim->early = false;
 }
 
 /* From the newest on, as many as it takes. */
@@ -39,6 +39,7 @@ static void tell(struct claims *claims, int64_t excess)
 {
 	for (struct claim *claim = claims->newest; claim; claim = claim->older) {
 		claim->told = excess > 0;
+		claim->early = excess > 0 && claim->older;
 		excess -= claim->held;
 	}
 }
@@ -62,4 +63,9 @@ void claims_set(struct claims *claims, struct claim *claim, int64_t held, int64_
 bool claims_give_up(const struct claim *claim)
 {
 	return claim->held == 0 || claim->told;
+}
+
+bool claims_give_up_early(const struct claim *claim)
+{
+	return claim->early;
 }

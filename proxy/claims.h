@@ -13,7 +13,7 @@ struct claim {
 	struct claim *older;
 	struct claim *newer;
 	int64_t held; /* 0: not listed */
-	_Atomic bool told;
+	_Atomic bool told, early;
 };
 
 /* All zeros but the lock is an empty list. */
@@ -29,3 +29,5 @@ void claims_fini(struct claims *claims);
 void claims_set(struct claims *claims, struct claim *claim, int64_t held, int64_t excess);
 /* Where memory is short: whether this one has to give up. So has who holds little yet. */
 bool claims_give_up(const struct claim *claim);
+/* The same in the middle of what comes: the oldest gets the whole of it. */
+bool claims_give_up_early(const struct claim *claim);

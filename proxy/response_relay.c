@@ -230,8 +230,8 @@ static void response_give_up(struct session *session)
 	session_give_up(session);
 }
 
-/* A reply counts from when it comes: where many do at once, the newest reads give up before they
- * have it. `more` bytes have come just now. */
+/* A reply counts from when it comes: where many do at once, all but the oldest read may have to
+ * give up before they have it. `more` bytes have come just now. */
 static void response_on_part(struct session *session, size_t more)
 {
 	size_t length = session->response_held.length;
@@ -239,7 +239,8 @@ static void response_on_part(struct session *session, size_t more)
 	if (length / PART == (length - more) / PART)
 		return;
 	session_account(session);
-	if (session->sequence && session->sequence->gives_up && session_gives_up(session))
+	if (session->sequence && session->sequence->gives_up && session_memory_short(session, 0) &&
+	    claims_give_up_early(&session->claim))
 		response_give_up(session);
 }
 

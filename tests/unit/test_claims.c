@@ -34,6 +34,8 @@ Test(claims, the_newest_give_up_until_the_others_fit)
 	expect(false, true, true);
 	claims_set(&claims, &old, 9 * PIECE, 3 * PIECE);
 	expect(true, true, true);
+	cr_assert(claims_give_up_early(&young) && claims_give_up_early(&middle));
+	cr_assert_not(claims_give_up_early(&old), "somebody comes to an end");
 	claims_fini(&claims);
 }
 

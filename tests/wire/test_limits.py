@@ -330,15 +330,18 @@ def test_where_memory_is_short_the_newest_reads_give_up():
 def test_a_read_that_alone_passes_the_limit_gives_up():
     with Relay(RULES, {"workers": 1, "limits": {"memory": "2MB", "handshake": "10m"}}) as relay:
         read = Read(relay, 1).begin()
-        assert [read.give(900000) for _ in range(3)] == ["getMore", "getMore", "killCursors"]
+        assert [read.give(900000) for _ in range(3)] == ["getMore"] * 3
+        assert read.give(1000) == "killCursors"
         read.refused()
         assert Read(relay, 2).begin().give(1000) == "getMore"
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_a_read_gives_up_while_its_reply_comes(begun):
-    """What still comes of the reply is thrown away; the connection goes on."""
+    """What still comes of the reply is thrown away; the connection goes on, and so does an older read."""
     with Relay(RULES, {"workers": 1, "limits": {"memory": "4MB", "handshake": "10m"}}) as relay:
+        older = Read(relay, 2).begin()
+        assert older.give(1000000) == "getMore"
         read = Read(relay, 1).begin()
         if begun:
             assert read.give(1000) == "getMore"
@@ -356,6 +359,8 @@ def test_a_read_gives_up_while_its_reply_comes(begun):
         if begun:
             read.refused()
         works(read.client, read.server)
+        older.give(1000, last=True)
+        older.comes_whole()
 
 
 def test_a_reply_that_is_not_read_counts():
