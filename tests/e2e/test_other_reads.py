@@ -1,0 +1,81 @@
+"""Reads that go by other fields than the array, or by chance, or whose collection goes meanwhile: whole arrays, or an error."""
+
+import pymongo
+import pytest
+
+from support.process import wait_for
+
+RULES = [{"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
+          "overflow": {"collection": "tails", "link": "book", "array": "part", "batch": {"size": 4}}},
+         {"name": "tenants", "namespace": "tenant_*.posts", "array": "list", "threshold": 3, "settle": "5ms",
+          "overflow": {"collection": "posts_tails", "link": "post", "array": "part", "batch": {"size": 4}}}]
+DOCUMENTS = [{"_id": number, "list": list(range(number % 12)), "at": {"type": "Point", "coordinates": [number / 10, number / 20]}}
+             for number in range(300)]
+OUTLIERS = sum(len(document["list"]) > 3 for document in DOCUMENTS)
+BY_ID = {document["_id"]: document for document in DOCUMENTS}
+ERRORS_OF_A_DROP = (175, 134, 26)
+
+
+@pytest.fixture
+def books(client, direct):
+    """(ruled, plain)"""
+    both = client.shop.books, direct.shop.plain
+    for collection in both:
+        collection.drop()
+        collection.insert_many(DOCUMENTS)
+        collection.create_index([("at", "2dsphere")])
+    wait_for(lambda: direct.shop.books.count_documents({"_spill.list.n": {"$gt": 0}}) == OUTLIERS, "tails to move")
+    return both
+
+
+@pytest.mark.parametrize("size", [3, 14, 290])
+def test_what_is_sampled_is_whole(books, size):
+    """Of less than a twentieth mongod takes documents at random, by another cursor."""
+    for _ in range(10):
+        found = list(books[0].aggregate([{"$sample": {"size": size}}]))
+        assert len(found) == size and len({document["_id"] for document in found}) == size
+        assert all(document == BY_ID[document["_id"]] for document in found)
+        lengths = list(books[0].aggregate([{"$sample": {"size": size}}, {"$project": {"n": {"$size": "$list"}}}]))
+        assert all(document["n"] == len(BY_ID[document["_id"]]["list"]) for document in lengths)
+
+
+NEAR = {"near": {"type": "Point", "coordinates": [3, 1]}, "distanceField": "far", "key": "at"}
+
+
+@pytest.mark.parametrize("stages", [
+    [{"$geoNear": NEAR}],
+    [{"$geoNear": {**NEAR, "maxDistance": 200_000, "query": {"_id": {"$gt": 20}}}}, {"$limit": 30}],
+    [{"$geoNear": NEAR}, {"$project": {"n": {"$size": "$list"}, "far": 1}}],
+    [{"$geoNear": NEAR}, {"$unwind": "$list"}, {"$match": {"list": 7}}],
+    [{"$geoNear": {**NEAR, "distanceField": "how.far", "includeLocs": "how.at"}}, {"$match": {"list": {"$gte": 9}}}],
+], ids=str)
+def test_what_is_near_is_whole(books, stages):
+    found, expected = (list(each.aggregate(stages)) for each in books)
+    assert found == expected and found
+
+
+@pytest.mark.parametrize("asked", [{}, {"filter": {"list": {"$gte": 2}}}, {"projection": {"list": {"$slice": -2}}}], ids=str)
+def test_a_collection_that_is_dropped_under_a_cursor_ends_it(books, direct, asked):
+    """Never short: an error, or all that was there."""
+    expected = list(books[1].find(**asked).sort("_id"))
+    cursor = books[0].find(**asked, batch_size=5).sort("_id")
+    found = [next(cursor)]
+    direct.shop.books.drop()
+    direct.shop.tails.drop()
+    try:
+        found += list(cursor)
+    except pymongo.errors.OperationFailure as failed:
+        assert failed.code in ERRORS_OF_A_DROP
+    else:
+        assert found == expected
+
+
+def test_a_hundred_databases_come_and_go(client, direct):
+    for turn in range(100):
+        posts = client[f"tenant_{turn % 3}"].posts
+        posts.insert_one({"_id": turn, "list": list(range(turn % 9))})
+        posts.update_one({"_id": turn}, {"$push": {"list": turn}})
+        assert posts.find_one() == {"_id": turn, "list": [*range(turn % 9), turn]}
+        client.drop_database(posts.database.name)
+        assert posts.find_one() is None
+        assert posts.database.name not in direct.list_database_names()
