@@ -1,7 +1,7 @@
 """A flag that documents have from their application is its own as long as nothing of theirs was moved, and when it is back."""
 
 import pytest
-from pymongo import UpdateOne
+from pymongo import ReturnDocument, UpdateOne
 
 from support.process import wait_for
 
@@ -17,7 +17,8 @@ WAYS = {
     "update many": lambda books, change: books.update_many({"z": 0}, change),
     "upsert": lambda books, change: books.update_one({"_id": 1}, change, upsert=True),
     "bulk": lambda books, change: books.bulk_write([UpdateOne({"_id": 1}, {"$set": {"z": 1}}), UpdateOne({"z": 1}, change)]),
-    "findAndModify": lambda books, change: books.find_one_and_update({"_id": 1}, change),
+    # The old image would need batches that are gone at once here.
+    "findAndModify": lambda books, change: books.find_one_and_update({"_id": 1}, change, return_document=ReturnDocument.AFTER),
 }
 
 
