@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #define PAGE_SIZE 1000
@@ -53,16 +54,16 @@ static void take_signals(void)
 /* Ends a job that was interrupted while a server does not answer. */
 struct watch {
 	pthread_t thread;
-	atomic_bool over;
+	int over; /* readable when the job is: who ends it waits for nothing */
 };
 
 static void *watch(void *context)
 {
-	struct watch *watch = context;
+	const struct watch *watch = context;
+	struct pollfd over = {.fd = watch->over, .events = POLLIN};
 	int64_t stopped = 0;
 
-	while (!atomic_load(&watch->over)) {
-		(void)poll(NULL, 0, 50);
+	while (poll(&over, 1, 50) <= 0) {
 		if (!stopped && atomic_load(&stopping))
 			stopped = mover_clock();
 		if (stopped && mover_clock() - stopped > ANSWER_MS)
@@ -73,13 +74,16 @@ static void *watch(void *context)
 
 static void watch_begin(struct watch *watching)
 {
-	require(pthread_create(&watching->thread, NULL, watch, watching) == 0);
+	watching->over = eventfd(0, EFD_CLOEXEC);
+	require(watching->over >= 0 &&
+		pthread_create(&watching->thread, NULL, watch, watching) == 0);
 }
 
 static void watch_end(struct watch *watching)
 {
-	atomic_store(&watching->over, true);
+	require(eventfd_write(watching->over, 1) == 0);
 	pthread_join(watching->thread, NULL);
+	close(watching->over);
 }
 
 const atomic_bool *job_stopping(void)
