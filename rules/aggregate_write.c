@@ -249,6 +249,7 @@ static bool sorts_first(const struct pipeline *pipeline, const struct element *f
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
 	const struct element *sort = &pipeline->command->fields[FIELD_SORT];
+	const struct element *collation = &pipeline->command->fields[FIELD_COLLATION];
 	bool reads = reads_arrays(pipeline, filter);
 
 	if (reads && pipeline->probe)
@@ -260,11 +261,9 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	else if (filter->type == BSON_BYTE_DOCUMENT)
 		add_stage(pipeline, "$match", filter);
 	pipeline->sorted = reads && sorts_first(pipeline, filter);
+	/* Whose error comes first. */
 	if (pipeline->sorted ||
-	    (reads && filter_has_expression(filter->value) &&
-	     reads_by_id(
-		     sort,
-		     &pipeline->command->fields[FIELD_COLLATION]))) /* whose error comes first */
+	    (reads && filter_has_expression(filter->value) && reads_by_id(sort, collation)))
 		add_stage(pipeline, "$sort", sort);
 	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
 		add_known(pipeline);
