@@ -96,6 +96,19 @@ int64_t distribution_percentile(const struct distribution *distribution, double 
 	return length_at(distribution, share * (double)distribution->arrays);
 }
 
+int64_t distribution_documents(const struct distribution *distribution)
+{
+	return distribution->arrays + distribution->missing + distribution->other;
+}
+
+int64_t distribution_percentile_of_all(const struct distribution *distribution, double share)
+{
+	int64_t all = distribution_documents(distribution), without = all - distribution->arrays;
+	double rank = share * (double)all - (double)without;
+
+	return rank > 0 ? length_at(distribution, rank) : 0;
+}
+
 int64_t distribution_bytes_percentile(const struct distribution *distribution, double share)
 {
 	double rank = share * (double)distribution->arrays;

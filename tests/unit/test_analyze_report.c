@@ -145,6 +145,6 @@ Test(analyze_report, nothing_at_all_is_a_picture_too)
 	auto_free char *said = print(&report, analyze_report_text);
 
 	expect(text, "</svg>");
-	expect(said, "no array was found in it");
+	expect(said, "no array was found in it: it is empty");
 	analyze_report_fini(&report);
 }
