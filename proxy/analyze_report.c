@@ -112,7 +112,9 @@ static void text_lengths(struct buffer *out, const struct analyze_report *report
 
 		text_append(out, "  %s %s", percentiles[i].name,
 			    number(text, distribution_percentile(distribution, share)));
-		if (report_is_sample(report) && interval.low < interval.high)
+		if (report_is_sample(report) && isinf(interval.high))
+			text_append(out, " (%s or more)", number(low, (int64_t)interval.low));
+		else if (report_is_sample(report) && interval.low < interval.high)
 			text_append(out, " (%s-%s)", number(low, (int64_t)interval.low),
 				    number(high, (int64_t)interval.high));
 	}
@@ -249,7 +251,10 @@ static void json_interval(struct buffer *out, const char *name, struct interval 
 	size_t array = writer_open_array(out, name);
 
 	writer_double(out, "0", interval.low);
-	writer_double(out, "1", interval.high);
+	if (isinf(interval.high))
+		writer_renamed(out, "1", &(struct element){.type = BSON_BYTE_NULL}); /* not known */
+	else
+		writer_double(out, "1", interval.high);
 	writer_close(out, array);
 }
 

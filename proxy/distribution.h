@@ -70,5 +70,6 @@ struct interval {
 	double high;
 };
 struct interval share_interval(int64_t found, int64_t looked_at);
-/* The same for a percentile: between which lengths it lies. */
+/* The same for a percentile: between which lengths it lies; `high` is INFINITY where it may be
+ * longer than any that was looked at. */
 struct interval percentile_interval(const struct distribution *distribution, double share);
