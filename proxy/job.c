@@ -30,7 +30,6 @@
 #define MOVE_TRIES 30
 #define REFUSED_TRIES 8 /* of these, where the server refuses */
 #define PAUSE_MOST_MS 2000
-#define ANSWER_MS 1000         /* an interrupted job waits no longer for one */
 #define NUMBER_MOST 1000000000 /* of an option */
 
 static atomic_bool stopping;
@@ -62,10 +61,10 @@ static void *watch(void *context)
 	struct pollfd over = {.fd = watch->over, .events = POLLIN};
 	int64_t stopped = 0;
 
-	while (poll(&over, 1, 50) <= 0) {
+	while (poll(&over, 1, LINK_CUT_MS) <= 0) {
 		if (!stopped && atomic_load(&stopping))
 			stopped = mover_clock();
-		if (stopped && mover_clock() - stopped > ANSWER_MS)
+		if (stopped && mover_clock() - stopped > LINK_ANSWER_MS)
 			link_cut_all(&stopping);
 	}
 	return NULL;

@@ -710,8 +710,22 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	return mover;
 }
 
+/* A command that no server answers, or no majority, is left as by a crash. */
+static void join_or_cut(struct mover *mover, pthread_t thread, int64_t until)
+{
+	struct timespec deadline = {until / 1000, until % 1000 * 1000000};
+
+	while (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
+		link_cut_all(&mover->stopping);
+		until = mover_clock() + LINK_CUT_MS;
+		deadline = (struct timespec){until / 1000, until % 1000 * 1000000};
+	}
+}
+
 void mover_stop(struct mover *mover)
 {
+	int64_t until = mover_clock() + LINK_ANSWER_MS;
+
 	pthread_mutex_lock(&mover->lock);
 	atomic_store(&mover->stopping, true);
 	pthread_cond_broadcast(&mover->changed);
@@ -719,7 +733,7 @@ void mover_stop(struct mover *mover)
 	mover_queue_close(mover->rounds);
 	mover_queue_close(mover->garbage);
 	for (size_t i = 0; i < mover->thread_count; i++)
-		pthread_join(mover->threads[i], NULL);
+		join_or_cut(mover, mover->threads[i], until);
 	mover_queue_free(mover->rounds);
 	mover_queue_free(mover->garbage);
 	gc_free(mover->gc);

@@ -8,13 +8,14 @@
 #include <mongoc/mongoc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <sys/socket.h>
 
 #define CONNECT_TIMEOUT_MS 3000
 #define SOCKET_TIMEOUT_MS 60000
 #define API_VERSION_REQUIRED 498870
 #define COMMIT_TIMEOUT_MS 10000
-#define DESCRIPTORS_FEW 1024
+#define DESCRIPTORS_MOST (1 << 20)
 #define AGE_MAX_MS (12 * 60 * 60 * 1000)
 
 /* Exported for those who set a stream initiator of their own, but missing in the public headers:
@@ -96,7 +97,9 @@ static bool is_of_link(const struct sockaddr_storage *address, const atomic_bool
 
 void link_cut_all(const atomic_bool *stopping)
 {
-	for (int descriptor = 0; descriptor < DESCRIPTORS_FEW; descriptor++) {
+	long most = sysconf(_SC_OPEN_MAX);
+
+	for (int descriptor = 0; descriptor < most && descriptor < DESCRIPTORS_MOST; descriptor++) {
 		struct sockaddr_storage address = {0};
 		socklen_t length = sizeof(address);
 

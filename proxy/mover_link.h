@@ -61,7 +61,9 @@ must_check enum link_result link_unless_unauthorized(const struct link *link,
 void link_free(struct link *link);
 
 /* From another thread: whatever waits for an answer on a link that ends by this flag is lost at
- * once, be it that no server answers. For programs with few files. */
+ * once, be it that no server answers. Again and again: one may be opening. */
+#define LINK_ANSWER_MS 1000 /* who is to end waits so long for an answer first */
+#define LINK_CUT_MS 50      /* and cuts so often */
 void link_cut_all(const atomic_bool *stopping);
 
 /* No replica set: no cluster time, and `majority` is a word without meaning there. */

@@ -210,6 +210,19 @@ static bool write_fold_statement(const struct edit *edit, struct buffer *out, st
 	return sound;
 }
 
+/* It is the client's write behind it that waits as long as the client says, and so for this one,
+ * too: a member that has that one has this one. */
+static void write_concern(struct sequence *sequence)
+{
+	size_t concern;
+
+	if (command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return; /* the transaction's end has one */
+	concern = writer_open_document(&sequence->buffer, "writeConcern");
+	writer_int32(&sequence->buffer, "w", 1);
+	writer_close(&sequence->buffer, concern);
+}
+
 static void write_update_fields(struct sequence *sequence, const struct sequence_input *input,
 				const char *database)
 {
@@ -225,6 +238,7 @@ static void write_update_fields(struct sequence *sequence, const struct sequence
 		writer_element(out, &sequence->match.command.fields[FIELD_CLUSTER_TIME]);
 	if (left > 0)
 		writer_int64(out, "maxTimeMS", left);
+	write_concern(sequence);
 }
 
 must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,

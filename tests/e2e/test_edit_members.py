@@ -5,12 +5,14 @@ and sends again. Each edit also notes its number in another array of the book, w
 acknowledged, in order, what got no answer at most once, and the array must be what those edits make of it.
 """
 
+import contextlib
 import math
 import threading
 
 import pymongo
 import pytest
-from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError
+from pymongo.errors import AutoReconnect, OperationFailure, WriteConcernError, WTimeoutError
+from pymongo.write_concern import WriteConcern
 from test_members import listeners
 
 from support.cluster import Cluster
@@ -184,6 +186,51 @@ def edits_during(cluster, spillway, faults, most_unknown):
             editor.require_kept(client.shop.books.find_one({"_id": editor.book}), most_unknown)
         with cluster.client() as direct:
             wait_for(lambda: not verify(direct, RULE), "the tails to move")
+
+
+@contextlib.contextmanager
+def no_majority(cluster):
+    """The secondaries write nothing that comes from the primary."""
+    others = [member.client() for member in cluster.members if member is not cluster.primary]
+
+    def missed():
+        with cluster.client() as direct:
+            try:
+                direct.shop.get_collection("others", write_concern=WriteConcern("majority", 200)).insert_one({})
+            except WTimeoutError:
+                return True
+        return False
+
+    for other in others:
+        other.admin.command("configureFailPoint", "rsSyncApplyStop", mode="alwaysOn")
+    try:
+        wait_for(missed, "the secondaries to stop")
+        yield
+    finally:
+        for other in others:
+            other.admin.command("configureFailPoint", "rsSyncApplyStop", mode="off")
+            other.close()
+
+
+def test_who_asks_for_no_majority_waits_for_none(cluster, spillway):
+    """Nor does a Spillway that is to end, whose mover does."""
+    cluster.wait_for_first()
+    number = cluster.members.index(cluster.primary)
+    with Spillway(cluster.members, [RULE], more={"limits": {"drain": "1s"}}) as own:
+        client = pymongo.MongoClient("127.0.0.1", own.ports[number], directConnection=True, w=1, retryWrites=False,
+                                     timeoutMS=20000, serverSelectionTimeoutMS=100)
+        client.shop.books.insert_one({"_id": "alone", "list": FIRST})
+        with cluster.client() as direct:
+            wait_for(lambda: len(direct.shop.books.find_one({"_id": "alone"})["list"]) == 3, "the tail to move")
+        with client, no_majority(cluster):
+            changed = client.shop.books.find_one_and_update({"_id": "alone"}, {"$pop": {"list": 1}}, return_document=True)
+            assert changed["list"] == FIRST[:-1]
+            assert client.shop.books.update_one({"_id": "alone"}, {"$pull": {"list": "a"}}).modified_count == 1
+            assert client.shop.books.find_one({"_id": "alone"})["list"] == FIRST[1:-1]
+            own.stop(15)
+    with pymongo.MongoClient("127.0.0.1", spillway.ports[number], directConnection=True) as client:
+        assert client.shop.books.find_one({"_id": "alone"})["list"] == FIRST[1:-1]
+        client.shop.books.delete_one({"_id": "alone"})
 
 
 def test_the_primary_steps_down(cluster, spillway):

@@ -39,7 +39,7 @@
 #define I2(fields) \
 	"{'update': 'books', 'updates': [{'q': {'_id': 1, '_spill': {'$eq': " STATE "}}, 'u': " \
 	"{'$push': {'f': {'$each': [3, 4, 5], '$position': 2}}, '$unset': {'_spill': 1, " \
-	"'has_extras': 1}}}], '$db': 'shop'" fields "}"
+	"'has_extras': 1}}}], '$db': 'shop', 'writeConcern': {'w': 1}" fields "}"
 
 static struct play play;
 
@@ -283,7 +283,7 @@ Test(edit, it_stays_left_out_where_another_mover_came_behind_the_fold)
 			   "{'update': 'shown', 'updates': [{'q': {'_id': 1, '_spill': "
 			   "{'$eq': {'f': {'g': " G2 ", 'h': 2, 'n': 0}}}}, 'u': {'$push': "
 			   "{'f': {'$each': [], '$position': 2}}, '$unset': {'_spill': 1}}}], "
-			   "'$db': 'shop'}");
+			   "'$db': 'shop', 'writeConcern': {'w': 1}}");
 	play_reply(&play, RESULT(1));
 	play_expect_sent(&play, 0, SHOWN(GUARDED("{'_id': 1, 'wide': true}"), BOTH_EDIT));
 	play_close(&play);
