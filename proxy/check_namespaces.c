@@ -2,6 +2,7 @@
 #include "proxy/check_inner.h"
 
 #include "proxy/check_judge.h"
+#include "proxy/overflow_index.h"
 #include "rules/fitness_judge.h"
 #include "rules/glob.h"
 
@@ -148,6 +149,26 @@ static void judge_unique_index(struct looking *looking)
 		add_unfit(looking, "index", true, reason,
 			  "drop the index: serve makes the one it needs");
 	}
+}
+
+static void judge_hidden_index(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	struct overflow_index order = {0};
+
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++)
+		overflow_index_take(&order, target->rule, looking->overflow_indexes.list[i]);
+	if (overflow_index_is_hidden(&order))
+		findings_add(&looking->check->findings, "overflow-index", target->rule->name,
+			     bson_strdup_printf("the index '%s' of '%s.%s' is hidden: whatever "
+						"finds overflow documents by their links is slow, "
+						"and sweep, verify and undo are refused",
+						order.hidden, target->overflow_database,
+						target->overflow_collection),
+			     bson_strdup_printf("show it again (collMod, index: { name: \"%s\", "
+						"hidden: false })",
+						order.hidden));
+	overflow_index_fini(&order);
 }
 
 static bool overflow_has_index(const struct looking *looking, const char *path)
@@ -306,6 +327,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	judge_collections(&looking, &overflow);
 	judge_indexes(&looking);
 	judge_unique_index(&looking);
+	judge_hidden_index(&looking);
 	compare_indexes(&looking);
 	note_wildcards(&looking);
 	check_documents(check, target);

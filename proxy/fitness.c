@@ -5,6 +5,7 @@
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
+#include "proxy/overflow_index.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "rules/fitness_judge.h"
@@ -33,6 +34,7 @@ struct checking {
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
 	bool plans;        /* nothing is made or recorded */
+	struct overflow_index order; /* what the overflow is walked by */
 	char reason[600];
 };
 
@@ -158,6 +160,8 @@ static void judge_index(void *context, struct bytes index)
 	if (checking->overflow && judge_is_batch_index(rule, index))
 		keep_name(checking, index);
 	checking->apart |= checking->overflow && judge_is_place_index(rule, index);
+	if (checking->overflow)
+		overflow_index_take(&checking->order, rule, index);
 	checking->fit = checking->overflow ? judge_overflow_index(rule, index, checking->reason,
 								  sizeof(checking->reason))
 					   : judge_main_index(rule, index, checking->reason,
@@ -457,12 +461,27 @@ static enum link_result make_or_plan_indexes(struct checking *checking)
 	return look_for_twins(checking);
 }
 
+/* All goes on, but slowly, and what is done by walks is not done. */
+static void warn_of_hidden(struct checking *checking)
+{
+	struct mover_target *target = checking->target;
+	char reason[500];
+
+	if (!overflow_index_is_hidden(&checking->order) ||
+	    atomic_exchange(&target->hidden_told, true))
+		return;
+	overflow_index_explain(&checking->order, target->rule, reason, sizeof(reason));
+	log_warning("mover: '%s.%s': %s", target->overflow_database, target->overflow_collection,
+		    reason);
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	enum link_result result = look_at_collection(checking);
 
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
+	warn_of_hidden(checking);
 	if (result == LINK_DONE && checking->fit && !checking->target->read_only)
 		result = make_or_plan_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
@@ -542,6 +561,7 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN)
 		result = ask_owner(&checking);
 	free(checking.batch_index);
+	overflow_index_fini(&checking.order);
 	if (result == LINK_LOST)
 		return result;
 	if (extent == FITNESS_OF_BOTH)

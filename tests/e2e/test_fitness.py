@@ -108,6 +108,26 @@ def test_an_index_that_comes_later_closes_the_rule(cluster, direct):
         wait_for(lambda: not refuses(client), "the rule to be open again")
 
 
+def test_the_sweep_finds_its_index_whatever_else_has_its_keys(cluster, direct):
+    tails, keys = direct.shop.swept_list_overflow, [("main", 1), ("_spill.i", 1)]
+    tails.create_index(keys, unique=True, hidden=True)
+    with Spillway([cluster.primary], [rule("swept", sweep="100ms", quiet="20ms")]) as spillway:
+        assert "its index 'main_1__spill.i_1' is hidden" in spillway.said()
+        for name in ("mine", "mine by another name", None):
+            direct.shop.swept.insert_one({"_id": 1, "list": list(range(30))})
+            wait_for(lambda: tails.count_documents({}) > 0, "the move")
+            direct.shop.swept.delete_one({})
+            if name == "mine":
+                wait_for(lambda: "can't be walked: its index" in spillway.said(), "a sweep")
+            if name:
+                tails.create_index(keys, name=name)
+            wait_for(lambda: tails.count_documents({}) == 0, "the sweep")
+            if name:
+                tails.drop_index(name)
+            if name == "mine":
+                direct.shop.command("collMod", tails.name, index={"name": "main_1__spill.i_1", "hidden": False})
+
+
 def refuses(client):
     try:
         client.shop.late.update_one({"_id": 1}, {"$push": {"list": 2}})
