@@ -171,6 +171,31 @@ static void judge_hidden_index(struct looking *looking)
 	overflow_index_fini(&order);
 }
 
+/* What serve can't make. */
+static void judge_rules_own_indexes(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	const struct copies *indexes = &looking->overflow_indexes;
+	uint64_t there = 0;
+	struct bytes name;
+
+	for (size_t i = 0; i < indexes->count; i++)
+		there |= judge_rule_indexes(target->rule, indexes->list[i]);
+	for (size_t i = 0; i < indexes->count; i++)
+		if ((judge_rule_indexes_kept(target->rule, indexes->list[i]) & ~there) &&
+		    text_at(indexes->list[i], "name", &name))
+			findings_add(
+				&looking->check->findings, "overflow-index", target->rule->name,
+				bson_strdup_printf(
+					"the index '%.*s' of '%s.%s' is hidden, or has the name of "
+					"one of the rule's own ('indexes') without being it: that "
+					"one is not made, and what it is for is slow",
+					(int)name.length, (const char *)name.data,
+					target->overflow_database, target->overflow_collection),
+				bson_strdup("show it (collMod), or drop it: serve makes the one "
+					    "that the rule asks for"));
+}
+
 static bool overflow_has_index(const struct looking *looking, const char *path)
 {
 	struct element element;
@@ -328,6 +353,7 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	judge_indexes(&looking);
 	judge_unique_index(&looking);
 	judge_hidden_index(&looking);
+	judge_rules_own_indexes(&looking);
 	compare_indexes(&looking);
 	note_wildcards(&looking);
 	check_documents(check, target);

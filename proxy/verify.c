@@ -2,6 +2,7 @@
  * --repair, which finishes what is only unfinished. */
 #include "proxy/verify.h"
 
+#include "proxy/check_judge.h"
 #include "proxy/fitness.h"
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
@@ -419,22 +420,12 @@ struct indexes {
 static void take_index(void *context, struct bytes index)
 {
 	struct indexes *indexes = context;
-	struct bytes wanted = indexes->rule->overflow.indexes, one;
-	struct element keys, each, of_rule;
-	struct cursor cursor;
-	uint64_t bit = 1;
 
 	if (judge_is_batch_index(indexes->rule, index) ||
 	    judge_is_place_index(indexes->rule, index))
 		indexes->batch = true;
 	overflow_index_take(&indexes->order, indexes->rule, index);
-	if (wanted.length == 0 || !document_find(index, "key", &keys))
-		return;
-	require(cursor_open(&cursor, wanted));
-	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
-		if (element_document(&each, &one) && document_find(one, "keys", &of_rule) &&
-		    bytes_equal(of_rule.value, keys.value))
-			indexes->wanted |= bit;
+	indexes->wanted |= judge_rule_indexes(indexes->rule, index);
 }
 
 static void report_order(struct job *job, const struct mover_target *target,
