@@ -2,6 +2,7 @@
 #include "proxy/check_judge.h"
 
 #include "rules/fitness_judge.h"
+#include "rules/known_indexes.h"
 #include "rules/overflow_document.h"
 
 #include <ctype.h>
@@ -156,6 +157,80 @@ bool judge_index_blocks(const struct rule *rule, struct bytes index)
 	 * that were made by hand have no places that could be unique. */
 	return rule->overflow.layout == RULE_BATCHES && !document_truth(index, "unique") &&
 	       has_unique_name(rule, index);
+}
+
+void judge_index_name(struct bytes keys, char *name, size_t size)
+{
+	struct cursor cursor;
+	struct element element;
+	struct bytes text;
+	size_t at = 0;
+	int64_t way;
+
+	name[0] = '\0';
+	require(cursor_open(&cursor, keys));
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT && at + 1 < size) {
+		if (element_integer(&element, &way))
+			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%lld", at ? "_" : "",
+					       (int)element.name.length,
+					       (const char *)element.name.data, (long long)way);
+		else if (element_string(&element, &text))
+			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%.*s", at ? "_" : "",
+					       (int)element.name.length,
+					       (const char *)element.name.data, (int)text.length,
+					       (const char *)text.data);
+	}
+}
+
+enum of_rule {
+	OF_NONE,  /* it has nothing to do with it */
+	OF_RULE,  /* it is the rule's */
+	OF_PLACE, /* it stands where the rule's would */
+};
+
+/* The unique one may be among them: others judge that. */
+static enum of_rule compare_index(const struct rule *rule, struct bytes wanted, struct bytes index)
+{
+	static const char *const options[] = {"partialFilterExpression", "collation"};
+	struct element keys, option;
+	char name[1024];
+	struct bytes found;
+	bool same = document_find(index, "key", &keys) && keys.type == BSON_BYTE_DOCUMENT &&
+		    index_keys_same(keys.value, wanted) && !document_truth(index, "sparse");
+
+	for (size_t i = 0; i < ARRAY_LENGTH(options); i++)
+		same = same && !document_find(index, options[i], &option);
+	if (same)
+		return document_truth(index, "hidden") && !overflow_is_unique_key(rule, wanted)
+			       ? OF_PLACE
+			       : OF_RULE;
+	judge_index_name(wanted, name, sizeof(name));
+	return text_in(index, "name", &found) && bytes_are(found, name) ? OF_PLACE : OF_NONE;
+}
+
+static uint64_t find_rule_indexes(const struct rule *rule, struct bytes index, enum of_rule which)
+{
+	struct cursor cursor;
+	struct element each, keys;
+	uint64_t found = 0, bit = 1;
+
+	if (rule->overflow.indexes.length == 0 || !cursor_open(&cursor, rule->overflow.indexes))
+		return 0;
+	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
+		if (document_find(each.value, "keys", &keys) &&
+		    compare_index(rule, keys.value, index) == which)
+			found |= bit;
+	return found;
+}
+
+uint64_t judge_rule_indexes(const struct rule *rule, struct bytes index)
+{
+	return find_rule_indexes(rule, index, OF_RULE);
+}
+
+uint64_t judge_rule_indexes_kept(const struct rule *rule, struct bytes index)
+{
+	return find_rule_indexes(rule, index, OF_PLACE);
 }
 
 bool judge_is_internal(const char *application, const char *driver)

@@ -23,5 +23,13 @@ bool judge_rule_has_index(const struct rule *rule, const char *path);
 /* An index of the overflow stands where serve's unique one has to be, and is another. */
 bool judge_index_blocks(const struct rule *rule, struct bytes index);
 
+/* An index's name as mongosh would make it: a_1_b_-1. */
+void judge_index_name(struct bytes keys, char *name, size_t size);
+/* The rule's own `indexes` that this index of the overflow is, whatever it is called: one bit each,
+ * by place. */
+uint64_t judge_rule_indexes(const struct rule *rule, struct bytes index);
+/* Those that can't be made, or are of no use, where it stands: by its name, or as it is hidden. */
+uint64_t judge_rule_indexes_kept(const struct rule *rule, struct bytes index);
+
 /* A connection of a server's own: a member's, or Spillway's mover. */
 bool judge_is_internal(const char *application, const char *driver);

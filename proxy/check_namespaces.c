@@ -2,6 +2,7 @@
 #include "proxy/check_inner.h"
 
 #include "proxy/check_judge.h"
+#include "proxy/overflow_index.h"
 #include "rules/fitness_judge.h"
 #include "rules/glob.h"
 
@@ -148,6 +149,51 @@ static void judge_unique_index(struct looking *looking)
 		add_unfit(looking, "index", true, reason,
 			  "drop the index: serve makes the one it needs");
 	}
+}
+
+static void judge_hidden_index(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	struct overflow_index order = {0};
+
+	for (size_t i = 0; i < looking->overflow_indexes.count; i++)
+		overflow_index_take(&order, target->rule, looking->overflow_indexes.list[i]);
+	if (overflow_index_is_hidden(&order))
+		findings_add(&looking->check->findings, "overflow-index", target->rule->name,
+			     bson_strdup_printf("the index '%s' of '%s.%s' is hidden: whatever "
+						"finds overflow documents by their links is slow, "
+						"and sweep, verify and undo are refused",
+						order.hidden, target->overflow_database,
+						target->overflow_collection),
+			     bson_strdup_printf("show it again (collMod, index: { name: \"%s\", "
+						"hidden: false })",
+						order.hidden));
+	overflow_index_fini(&order);
+}
+
+/* What serve can't make. */
+static void judge_rules_own_indexes(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	const struct copies *indexes = &looking->overflow_indexes;
+	uint64_t there = 0;
+	struct bytes name;
+
+	for (size_t i = 0; i < indexes->count; i++)
+		there |= judge_rule_indexes(target->rule, indexes->list[i]);
+	for (size_t i = 0; i < indexes->count; i++)
+		if ((judge_rule_indexes_kept(target->rule, indexes->list[i]) & ~there) &&
+		    text_at(indexes->list[i], "name", &name))
+			findings_add(
+				&looking->check->findings, "overflow-index", target->rule->name,
+				bson_strdup_printf(
+					"the index '%.*s' of '%s.%s' is hidden, or has the name of "
+					"one of the rule's own ('indexes') without being it: that "
+					"one is not made, and what it is for is slow",
+					(int)name.length, (const char *)name.data,
+					target->overflow_database, target->overflow_collection),
+				bson_strdup("show it (collMod), or drop it: serve makes the one "
+					    "that the rule asks for"));
 }
 
 static bool overflow_has_index(const struct looking *looking, const char *path)
@@ -306,6 +352,8 @@ static void look_at_target(struct check *check, const struct check_target *targe
 	judge_collections(&looking, &overflow);
 	judge_indexes(&looking);
 	judge_unique_index(&looking);
+	judge_hidden_index(&looking);
+	judge_rules_own_indexes(&looking);
 	compare_indexes(&looking);
 	note_wildcards(&looking);
 	check_documents(check, target);

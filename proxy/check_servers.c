@@ -2,7 +2,7 @@
 #include "proxy/check_inner.h"
 
 #include "protocol/writer.h"
-#include "proxy/member_names.h"
+#include "proxy/deployment.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -132,7 +132,19 @@ static void try_plain(struct check *check, const char *server)
 	link_free(link);
 }
 
-/* What this one server says of itself; false where it doesn't answer. */
+/* What told the two apart may be a new start in between, unless the first is still there. */
+static bool judge_deployment(struct check *check, const char *server, struct bytes hello)
+{
+	if (!deployment_differs(link_hello(check->link), hello) ||
+	    link_ask_hello(check->link) != LINK_DONE)
+		return true;
+	findings_add(&check->findings, "upstream", NULL,
+		     bson_strdup_printf(DEPLOYMENT_DIFFERS, server),
+		     bson_strdup(DEPLOYMENT_REMEDY));
+	return false;
+}
+
+/* What this one server says of itself; false where it doesn't answer, or is another's. */
 static bool look_at_server(struct check *check, struct member_names *names, size_t index,
 			   char version[VERSION_TEXT_MAX])
 {
@@ -141,6 +153,7 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 	struct link *link =
 		link_open_member(check->config->upstream_uri, server, &check->stopping, &error);
 	struct bytes text;
+	bool ours;
 
 	if (!link) {
 		findings_add(&check->findings, "server", NULL,
@@ -148,8 +161,8 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 			     bson_strdup("start it, or correct its entry in 'listen'"));
 		return false;
 	}
-	text = text_of(link_hello(link), "me");
-	member_names_learn(names, index, text);
+	member_names_learn_hello(names, index, link_hello(link));
+	ours = judge_deployment(check, server, link_hello(link));
 	if (run_number(link, "buildInfo") == LINK_DONE) {
 		text = text_of(link_body(link), "version");
 		snprintf(version, VERSION_TEXT_MAX, "%.*s", (int)text.length,
@@ -158,7 +171,7 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 	}
 	link_free(link);
 	try_plain(check, server);
-	return true;
+	return ours;
 }
 
 static void compare_versions(struct check *check, const char *one, const char *other)

@@ -5,6 +5,7 @@
 #include "proxy/log.h"
 #include "proxy/mirror.h"
 #include "proxy/mover_command.h"
+#include "proxy/overflow_index.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "rules/fitness_judge.h"
@@ -33,6 +34,8 @@ struct checking {
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
 	bool plans;        /* nothing is made or recorded */
+	struct overflow_index order; /* what the overflow is walked by */
+	uint64_t served;             /* the rule's own indexes that are there, by place */
 	char reason[600];
 };
 
@@ -158,6 +161,10 @@ static void judge_index(void *context, struct bytes index)
 	if (checking->overflow && judge_is_batch_index(rule, index))
 		keep_name(checking, index);
 	checking->apart |= checking->overflow && judge_is_place_index(rule, index);
+	if (checking->overflow) {
+		overflow_index_take(&checking->order, rule, index);
+		checking->served |= judge_rule_indexes(rule, index);
+	}
 	checking->fit = checking->overflow ? judge_overflow_index(rule, index, checking->reason,
 								  sizeof(checking->reason))
 					   : judge_main_index(rule, index, checking->reason,
@@ -275,37 +282,15 @@ static enum link_result make_batch_index(struct checking *checking)
 	return refused(checking, result, "make the unique index of link and batch on");
 }
 
-/* The index's name as mongosh would make it: a_1_b_-1. */
-static void index_name(struct bytes keys, char *name, size_t size)
-{
-	struct cursor cursor;
-	struct element element;
-	struct bytes text;
-	size_t at = 0;
-	int64_t way;
-
-	name[0] = '\0';
-	require(cursor_open(&cursor, keys));
-	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT && at + 1 < size) {
-		if (element_integer(&element, &way))
-			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%lld", at ? "_" : "",
-					       (int)element.name.length,
-					       (const char *)element.name.data, (long long)way);
-		else if (element_string(&element, &text))
-			at += (size_t)snprintf(name + at, size - at, "%s%.*s_%.*s", at ? "_" : "",
-					       (int)element.name.length,
-					       (const char *)element.name.data, (int)text.length,
-					       (const char *)text.data);
-	}
-}
-
+/* What stands there under its name, or with other options, costs time, no more. */
 static enum link_result make_index(struct checking *checking, struct bytes keys)
 {
+	enum link_result result;
 	auto_buffer struct buffer command = {0};
 	size_t start = writer_open(&command), indexes, index;
 	char name[1024];
 
-	index_name(keys, name, sizeof(name));
+	judge_index_name(keys, name, sizeof(name));
 	writer_string(&command, "createIndexes", collection_of(checking));
 	indexes = writer_open_array(&command, "indexes");
 	index = writer_open_document(&command, "0");
@@ -315,9 +300,14 @@ static enum link_result make_index(struct checking *checking, struct bytes keys)
 	writer_close(&command, indexes);
 	command_write_concern(&command, checking->link);
 	writer_close(&command, start);
-	return refused(checking,
-		       link_run(checking->link, database_of(checking), buffer_view(&command)),
-		       "make an index of the rule on");
+	result = link_run(checking->link, database_of(checking), buffer_view(&command));
+	if (result != LINK_REFUSED || !stands_in_the_way(link_error(checking->link)))
+		return refused(checking, result, "make an index of the rule on");
+	if (!atomic_exchange(&checking->target->index_told, true))
+		log_warning("mover: '%s.%s': an index of the rule could not be made: %s",
+			    database_of(checking), collection_of(checking),
+			    link_error(checking->link)->message);
+	return LINK_DONE;
 }
 
 static enum link_result make_rule_indexes(struct checking *checking)
@@ -326,15 +316,16 @@ static enum link_result make_rule_indexes(struct checking *checking)
 	struct cursor cursor;
 	struct element element, keys;
 	enum link_result result = LINK_DONE;
+	uint64_t bit = 1;
 
 	if (wanted.length == 0)
 		return LINK_DONE;
 	require(cursor_open(&cursor, wanted));
-	while (result == LINK_DONE && cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+	for (; result == LINK_DONE && cursor_next(&cursor, &element) == CURSOR_ELEMENT; bit <<= 1)
 		if (element_document(&element, &index) && document_find(index, "keys", &keys) &&
+		    !(checking->served & bit) &&
 		    !overflow_is_unique_key(checking->target->rule, keys.value))
 			result = make_index(checking, keys.value);
-	}
 	return result;
 }
 
@@ -457,12 +448,27 @@ static enum link_result make_or_plan_indexes(struct checking *checking)
 	return look_for_twins(checking);
 }
 
+/* All goes on, but slowly, and what is done by walks is not done. */
+static void warn_of_hidden(struct checking *checking)
+{
+	struct mover_target *target = checking->target;
+	char reason[500];
+
+	if (!overflow_index_is_hidden(&checking->order) ||
+	    atomic_exchange(&target->index_told, true))
+		return;
+	overflow_index_explain(&checking->order, target->rule, reason, sizeof(reason));
+	log_warning("mover: '%s.%s': %s", target->overflow_database, target->overflow_collection,
+		    reason);
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	enum link_result result = look_at_collection(checking);
 
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
+	warn_of_hidden(checking);
 	if (result == LINK_DONE && checking->fit && !checking->target->read_only)
 		result = make_or_plan_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
@@ -542,6 +548,7 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN)
 		result = ask_owner(&checking);
 	free(checking.batch_index);
+	overflow_index_fini(&checking.order);
 	if (result == LINK_LOST)
 		return result;
 	if (extent == FITNESS_OF_BOTH)

@@ -2,6 +2,7 @@
 #include "proxy/job.h"
 
 #include "proxy/config_file.h"
+#include "proxy/deployment.h"
 #include "proxy/hands.h"
 #include "proxy/json_text.h"
 #include "proxy/log.h"
@@ -619,6 +620,28 @@ static int outcome(struct job *job, const struct job_command *command, enum link
 	return result == LINK_LOST ? JOB_NO_SERVER : JOB_FINDINGS;
 }
 
+/* What serve does not start with is not worked on either. Where no server behind a listener can be
+ * seen from here, as may be on another machine, nothing tells. */
+static int ask_deployment(struct job *job, const struct job_command *command)
+{
+	struct member_names *names = member_names_new(job->config);
+	char reason[1024] = "";
+	enum deployment found =
+		deployment_look(job->link, job->config, names, &stopping, reason, sizeof(reason));
+
+	member_names_free(names);
+	if (atomic_load(&stopping))
+		return interrupted(job, command);
+	if (found == DEPLOYMENT_FITS || found == DEPLOYMENT_UNSEEN)
+		return GO_ON;
+	if (found == DEPLOYMENT_LOST)
+		return outcome(job, command, LINK_LOST);
+	if (job->options.json)
+		print_report(job, command, JOB_END_REFUSED, reason);
+	fprintf(stderr, "spillway: %s\n", reason);
+	return JOB_FINDINGS;
+}
+
 int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
 	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
@@ -633,6 +656,8 @@ int job_main(const struct job_command *command, void *context, int count, char *
 		code = load(&job, command);
 	if (code == GO_ON)
 		code = connect_to_server(&job, command);
+	if (code == GO_ON)
+		code = ask_deployment(&job, command);
 	if (code == GO_ON) {
 		job.metrics = metrics_new();
 		code = outcome(&job, command, work(&job, command));

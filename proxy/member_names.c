@@ -43,6 +43,18 @@ void member_names_learn(struct member_names *names, size_t listen_index, struct 
 	pthread_mutex_unlock(&names->lock);
 }
 
+void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello)
+{
+	struct element element;
+	struct bytes me = {(const uint8_t *)"", 0};
+
+	if (document_truth(hello, "isreplicaset"))
+		return;
+	if (document_find(hello, "me", &element) && !element_string(&element, &me))
+		return;
+	member_names_learn(names, listen_index, me);
+}
+
 bool member_names_known(struct member_names *names, size_t listen_index)
 {
 	bool known;

@@ -12,6 +12,8 @@ void member_names_free(struct member_names *names);
 /* The server behind config->listen[listen_index] calls itself `me`; empty: it has no name (a
  * standalone). */
 void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me);
+/* The same by its hello, unless that comes from a member that does not know its set yet. */
+void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello);
 bool member_names_known(struct member_names *names, size_t listen_index);
 /* The advertised address of the listener in front of this member; its text belongs to the config.
  */

@@ -2,6 +2,7 @@
  * whether servers answer. */
 #include "proxy/mover.h"
 
+#include "proxy/deployment.h"
 #include "proxy/fitness.h"
 #include "proxy/gone_rules.h"
 #include "proxy/log.h"
@@ -317,7 +318,6 @@ static void learn_names(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
 	const struct config *config = mover->config;
-	struct element me = {0};
 	struct link *link;
 	bson_error_t error;
 
@@ -330,11 +330,7 @@ static void learn_names(struct keeper *keeper)
 					&mover->stopping, &error);
 		if (!link)
 			continue;
-		if (!document_find(link_hello(link), "me", &me) || me.type != BSON_BYTE_STRING)
-			member_names_learn(mover->names, i, (struct bytes){0});
-		else
-			member_names_learn(mover->names, i,
-					   (struct bytes){me.value.data + 4, me.value.length - 5});
+		member_names_learn_hello(mover->names, i, link_hello(link));
 		link_free(link);
 	}
 	keeper->names_due = mover_clock() + NAMES_MS;
@@ -385,11 +381,30 @@ static enum mover_check check_gone(struct keeper *keeper, char *reason, size_t s
 	return reason[0] ? MOVER_CHECK_BAD : MOVER_CHECK_GOOD;
 }
 
+/* Before anything is made there. */
+static enum mover_check check_deployment(struct keeper *keeper, char *reason, size_t size)
+{
+	struct mover *mover = keeper->mover;
+
+	switch (deployment_look(keeper->link, mover->config, mover->names, &mover->stopping, reason,
+				size)) {
+	case DEPLOYMENT_FITS:
+		return MOVER_CHECK_GOOD;
+	case DEPLOYMENT_OTHER:
+		return MOVER_CHECK_BAD;
+	case DEPLOYMENT_UNSEEN:
+		return MOVER_CHECK_NO_SERVER;
+	case DEPLOYMENT_LOST:
+		break;
+	}
+	snprintf(reason, size, "%s", link_error(keeper->link)->message);
+	return MOVER_CHECK_NO_SERVER;
+}
+
 static enum mover_check check_servers(struct keeper *keeper, char *reason, size_t size)
 {
 	struct mover *mover = keeper->mover;
 	bson_error_t error = {0};
-	char member[256];
 	enum mover_check check;
 
 	learn_names(keeper);
@@ -399,7 +414,9 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 		snprintf(reason, size, "%s", error.message);
 		return MOVER_CHECK_NO_SERVER;
 	}
-	check = check_rules(keeper, reason, size);
+	check = check_deployment(keeper, reason, size);
+	if (check == MOVER_CHECK_GOOD)
+		check = check_rules(keeper, reason, size);
 	if (check == MOVER_CHECK_GOOD)
 		check = check_gone(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
@@ -408,13 +425,7 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;
 	}
-	if (member_names_cover(mover->names, link_hello(keeper->link), member, sizeof(member)))
-		return MOVER_CHECK_GOOD;
-	snprintf(reason, size,
-		 "'%s' is a member of the replica set, but no entry of 'listen' stands before it: "
-		 "clients would go around Spillway; add one",
-		 member);
-	return MOVER_CHECK_BAD;
+	return MOVER_CHECK_GOOD;
 }
 
 static void keep_check(struct mover *mover, enum mover_check check, const char *reason)

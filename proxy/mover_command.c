@@ -8,6 +8,7 @@
 
 const char *state_path(char *path, const struct rule *rule, const char *field)
 {
+	_Static_assert(RULE_ARRAY_MAX + sizeof("_spill.") + 16 < STATE_PATH_MAX, "a field's name");
 	int length = snprintf(path, STATE_PATH_MAX, "_spill.%s%s%s", rule->key, field ? "." : "",
 			      field ? field : "");
 

@@ -152,6 +152,12 @@ static void link_fail(struct link *link, int64_t code, const char *message)
 	snprintf(link->error.message, sizeof(link->error.message), "%s", message);
 }
 
+must_check enum link_result link_refuse(struct link *link, int64_t code, const char *message)
+{
+	link_fail(link, code, message);
+	return LINK_REFUSED;
+}
+
 void link_cut_command(char *message)
 {
 	static const char quotes[] = " to execute command { ";

@@ -89,6 +89,9 @@ must_check enum link_result link_commit(struct link *link);
 void link_abort(struct link *link);
 bool link_in_transaction(const struct link *link);
 
+/* Refused by us, as if a server had answered with this error. */
+must_check enum link_result link_refuse(struct link *link, int64_t code, const char *message);
+
 /* Of the last command; views until the next one. */
 struct bytes link_body(const struct link *link);
 /* The same, the caller's to free with bson_free. */

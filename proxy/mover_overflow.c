@@ -311,6 +311,39 @@ must_check enum link_result overflow_insert(struct pass_state *const *passes, si
 	return result;
 }
 
+/* An index is over link and place, be it in the other order. */
+static bool is_over_places(const struct rule *rule, struct bytes keys)
+{
+	struct cursor cursor;
+	struct element key;
+	size_t count = 0;
+
+	if (!cursor_open(&cursor, keys))
+		return false;
+	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT) {
+		if (!element_is(&key, rule->overflow.link) &&
+		    !element_is(&key, overflow_order_path(rule)))
+			return false;
+		count++;
+	}
+	return count == 2;
+}
+
+/* The place is taken. Of an index that somebody else has made a key may be there twice, too: that
+ * one is in the way until it is gone. */
+static bool meets_duplicate(const struct pass_state *pass)
+{
+	struct cursor cursor;
+	struct element error, keys;
+
+	if (link_error(pass->link)->code != ERROR_DUPLICATE_KEY)
+		return false;
+	return !cursor_open(&cursor, link_reply(pass->link)->write_errors) ||
+	       cursor_next(&cursor, &error) != CURSOR_ELEMENT ||
+	       !document_find(error.value, "keyPattern", &keys) ||
+	       keys.type != BSON_BYTE_DOCUMENT || is_over_places(pass->rule, keys.value);
+}
+
 /* Batches of dead generations hold the numbers, or batches that Spillway didn't write. */
 static enum pass meet_duplicate(struct pass_state *pass)
 {
@@ -343,7 +376,7 @@ static enum pass store_rest(struct pass_state *pass)
 	} while (result == LINK_DONE && sent > 0);
 	if (result == LINK_DONE)
 		return main_cut(pass);
-	duplicate = result == LINK_REFUSED && link_error(pass->link)->code == ERROR_DUPLICATE_KEY;
+	duplicate = result == LINK_REFUSED && meets_duplicate(pass);
 	if (!overflow_stands(pass->link, result))
 		return pass_failed(pass, "M3c", result);
 	if (pass->stored > 0)

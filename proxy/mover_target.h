@@ -81,7 +81,8 @@ struct mover_target {
 	atomic_bool recheck;     /* its fitness may have changed */
 	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged; /* that documents are left alone: one line a target */
-	atomic_bool refitted;    /* what was spilled under another threshold was looked for */
+	atomic_bool index_told; /* the same: that an index of the overflow is not as it should be */
+	atomic_bool refitted;   /* what was spilled under another threshold was looked for */
 };
 
 struct target_set;

@@ -2,10 +2,13 @@
 #include "proxy/pages.h"
 
 #include "proxy/mover_command.h"
+#include "proxy/overflow_index.h"
 #include "rules/overflow_document.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#define INDEX_NOT_FOUND 27
 #define LINKS_PAGE 2000
 #define SPELLINGS 4           /* of a number, which stand among each other in the index */
 #define LINKS_BYTES (8 << 20) /* a page's links stand in one command */
@@ -196,8 +199,8 @@ static void take_link(void *context, struct bytes document)
 	place_set(&pages->number, number.type, number.value);
 }
 
-/* The next page of link values, from the index alone. */
-static enum link_result find_links(struct link_pages *pages)
+/* The next page of link values, from the index of this name alone. */
+static enum link_result find_links(struct link_pages *pages, const char *index)
 {
 	const struct mover_target *target = pages->target;
 	const char *link = target->rule->overflow.link, *batch = overflow_order_path(target->rule);
@@ -210,10 +213,7 @@ static enum link_result find_links(struct link_pages *pages)
 	writer_int32(&out, link, 1);
 	writer_int32(&out, batch, 1);
 	writer_close(&out, document);
-	document = writer_open_document(&out, "hint");
-	writer_int32(&out, link, 1);
-	writer_int32(&out, batch, 1);
-	writer_close(&out, document);
+	writer_string(&out, "hint", index);
 	if (pages->from.type) {
 		document = writer_open_document(&out, "min");
 		writer_renamed(
@@ -228,6 +228,30 @@ static enum link_result find_links(struct link_pages *pages)
 	writer_close(&out, start);
 	return link_find(pages->link, target->overflow_database, buffer_view(&out), take_link,
 			 pages);
+}
+
+static enum link_result refuse_page(struct link_pages *pages, const struct overflow_index *index)
+{
+	const struct mover_target *target = pages->target;
+	char reason[500], message[900];
+
+	overflow_index_explain(index, target->rule, reason, sizeof(reason));
+	snprintf(message, sizeof(message), "'%.64s.%.200s' can't be walked: %s",
+		 target->overflow_database, target->overflow_collection, reason);
+	return link_refuse(pages->link, INDEX_NOT_FOUND, message);
+}
+
+/* Asked for each page: whoever drops the index, or makes it under another name, does so at any
+ * time. */
+static enum link_result find_page_of_links(struct link_pages *pages)
+{
+	struct overflow_index index = {0};
+	enum link_result result = overflow_index_find(pages->link, pages->target, &index);
+
+	if (result == LINK_DONE && !index.absent)
+		result = index.name ? find_links(pages, index.name) : refuse_page(pages, &index);
+	overflow_index_fini(&index);
+	return result;
 }
 
 static void take_owner(void *context, struct bytes document)
@@ -303,7 +327,7 @@ must_check enum link_result link_pages_next(struct link_pages *pages)
 	if (!pages->all)
 		pages->all = must_calloc(LINKS_PAGE + 1, sizeof(*pages->all));
 	begin_page(pages);
-	result = find_links(pages);
+	result = find_page_of_links(pages);
 	if (result != LINK_DONE)
 		return result;
 	pages->ended = !pages->full && pages->documents < LINKS_PAGE;

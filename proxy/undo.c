@@ -7,6 +7,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
 #include "proxy/neighbours.h"
+#include "proxy/overflow_index.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 #include "proxy/verify_look.h"
@@ -51,6 +52,8 @@ static const struct job_report_kind kept = {"kept", REPORT_UNFINISHED,
 					    "asked; run the command again when all are stopped"};
 static const struct job_report_kind others = {
 	"another's", REPORT_UNFINISHED, "the rule in the file is not the one that moved documents"};
+static const struct job_report_kind hidden = {
+	"hidden", REPORT_UNFINISHED, "the overflow can't be walked: nothing is folded back"};
 static const struct job_report_kind unowned = {
 	"not known", REPORT_UNFINISHED,
 	"the overflow is not recorded as this rule's: nothing of it is removed; correct the rule's "
@@ -273,6 +276,22 @@ static enum link_result forget_rule(struct job *job, const struct mover_target *
 		       : LINK_DONE;
 }
 
+/* What is left there at the end is found by walking it. */
+static enum link_result ask_index(struct job *job, struct mover_target *target, bool *may)
+{
+	struct overflow_index index = {0};
+	enum link_result result = overflow_index_find(job->link, target, &index);
+	char reason[500];
+
+	if (result == LINK_DONE && overflow_index_is_hidden(&index)) {
+		*may = false;
+		overflow_index_explain(&index, target->rule, reason, sizeof(reason));
+		report_document(job, target, &hidden, NULL, reason);
+	}
+	overflow_index_fini(&index);
+	return result;
+}
+
 /* Nothing is written where the overflow is another's, or what was moved is not to be read by the
  * rule in the file. `may`: neither is. */
 static enum link_result begin(struct job *job, struct mover_target *target, bool *may)
@@ -288,7 +307,9 @@ static enum link_result begin(struct job *job, struct mover_target *target, bool
 	*may = result == LINK_DONE && !reason[0];
 	if (result == LINK_DONE && reason[0])
 		report_document(job, target, &others, NULL, reason);
-	if (!*may || !job->options.execute)
+	if (*may)
+		result = ask_index(job, target, may);
+	if (result != LINK_DONE || !*may || !job->options.execute)
 		return result;
 	/* What was done before a stop is done no more. */
 	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, NULL));

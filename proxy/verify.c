@@ -2,10 +2,12 @@
  * --repair, which finishes what is only unfinished. */
 #include "proxy/verify.h"
 
+#include "proxy/check_judge.h"
 #include "proxy/fitness.h"
 #include "proxy/fold.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
+#include "proxy/overflow_index.h"
 #include "proxy/rule_owner.h"
 #include "proxy/verify_look.h"
 #include "rules/fitness_judge.h"
@@ -411,27 +413,29 @@ static enum link_result verify_overflow(struct job *job, struct mover_target *ta
 struct indexes {
 	const struct rule *rule;
 	bool batch;
+	struct overflow_index order;
 	uint64_t wanted; /* of the rule's own, by place: those that are there */
 };
 
 static void take_index(void *context, struct bytes index)
 {
 	struct indexes *indexes = context;
-	struct bytes wanted = indexes->rule->overflow.indexes, one;
-	struct element keys, each, of_rule;
-	struct cursor cursor;
-	uint64_t bit = 1;
 
 	if (judge_is_batch_index(indexes->rule, index) ||
 	    judge_is_place_index(indexes->rule, index))
 		indexes->batch = true;
-	if (wanted.length == 0 || !document_find(index, "key", &keys))
-		return;
-	require(cursor_open(&cursor, wanted));
-	for (; cursor_next(&cursor, &each) == CURSOR_ELEMENT; bit <<= 1)
-		if (element_document(&each, &one) && document_find(one, "keys", &of_rule) &&
-		    bytes_equal(of_rule.value, keys.value))
-			indexes->wanted |= bit;
+	overflow_index_take(&indexes->order, indexes->rule, index);
+	indexes->wanted |= judge_rule_indexes(indexes->rule, index);
+}
+
+static void report_order(struct job *job, const struct mover_target *target,
+			 const struct overflow_index *order)
+{
+	auto_free char *name = overflow_name(target);
+	char reason[500];
+
+	overflow_index_explain(order, target->rule, reason, sizeof(reason));
+	job_report_add(&job->report, &verify_kinds[VERIFY_INDEX], name, NULL, reason);
 }
 
 static void report_indexes(struct job *job, const struct mover_target *target,
@@ -445,6 +449,8 @@ static void report_indexes(struct job *job, const struct mover_target *target,
 	if (!indexes->batch)
 		job_report_add(&job->report, &verify_kinds[VERIFY_INDEX], name, NULL,
 			       "the unique one of link and batch number");
+	else if (!indexes->order.name)
+		report_order(job, target, &indexes->order);
 	if (indexes->rule->overflow.indexes.length == 0)
 		return;
 	require(cursor_open(&cursor, indexes->rule->overflow.indexes));
@@ -482,8 +488,8 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 	return rule_owner_collects(job->link, target, &verifying->collects);
 }
 
-/* `batch`: the unique index is there, or no overflow yet. */
-static enum link_result verify_indexes(struct job *job, struct mover_target *target, bool *batch)
+/* `walks`: the overflow can be walked by its index. */
+static enum link_result verify_indexes(struct job *job, struct mover_target *target, bool *walks)
 {
 	struct indexes indexes = {.rule = target->rule};
 	bson_t *command = BCON_NEW("listIndexes", BCON_UTF8(target->overflow_collection));
@@ -494,11 +500,12 @@ static enum link_result verify_indexes(struct job *job, struct mover_target *tar
 				   (struct bytes){bson_get_data(command), command->len}, take_index,
 				   &indexes);
 	bson_destroy(command);
-	*batch = indexes.batch;
-	if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
-		return LINK_DONE; /* nothing was moved yet */
+	*walks = indexes.batch && indexes.order.name;
 	if (result == LINK_DONE)
 		report_indexes(job, target, &indexes);
+	else if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
+		result = LINK_DONE; /* nothing was moved yet */
+	overflow_index_fini(&indexes.order);
 	return result;
 }
 
@@ -564,15 +571,15 @@ static enum link_result verify_target(struct job *job, struct mover_target *targ
 {
 	const struct job_walk walk = {.filter = verify_write_filter, .each = verify_one};
 	struct verifying *verifying = job->context;
-	bool batch = false;
+	bool walks = false;
 	enum link_result result;
 
 	verifying->garbage.length = 0; /* of a namespace that was passed over */
-	result = verify_indexes(job, target, &batch);
+	result = verify_indexes(job, target, &walks);
 
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);
-	if (result == LINK_DONE && batch) /* its order is the index's */
+	if (result == LINK_DONE && walks) /* its order is the index's */
 		result = verify_overflow(job, target);
 	if (result == LINK_DONE)
 		result = clear_garbage(job, target);

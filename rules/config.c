@@ -130,6 +130,24 @@ static void build_uri(struct config *config)
 	config->upstream_uri = text_steal(&uri);
 }
 
+/* Through Spillway the account would see no tail, and write none. */
+static void check_upstream_loop(const struct reader *reader, struct place at, const char *what)
+{
+	const struct config *config = reader->config;
+	char *host;
+
+	for (size_t index = 0; (host = uri_host(config->upstream_uri, index)); index++) {
+		for (size_t i = 0; i < config->listen_count; i++)
+			if (same_address(host, config->listen[i].address))
+				problem_add(
+					reader->file.problems, at,
+					"%s names '%s', an address that Spillway listens on: it "
+					"has to name the servers behind it",
+					what, config->listen[i].address);
+		free(host);
+	}
+}
+
 /* No message repeats the URI: there may be a password in it. */
 static void check_uri(const struct reader *reader, struct place at, const char *what)
 {
@@ -146,6 +164,8 @@ static void check_uri(const struct reader *reader, struct place at, const char *
 	if (mistake || hosts)
 		problem_add(reader->file.problems, at, "%s is not right: %s", what,
 			    mistake ? mistake : hosts);
+	else
+		check_upstream_loop(reader, at, what);
 }
 
 static void read_uri_file(struct reader *reader, const struct section *upstream)

@@ -392,6 +392,15 @@ bool judge_is_place_index(const struct rule *rule, struct bytes index)
 	       cursor_next(&cursor, &more) == CURSOR_END;
 }
 
+bool judge_orders_overflow(const struct rule *rule, struct bytes index)
+{
+	struct bytes keys, option;
+
+	return document_at(index, "key", &keys) && overflow_is_unique_key(rule, keys) &&
+	       !truth_at(index, "sparse") && !document_at(index, "collation", &option) &&
+	       !document_at(index, "partialFilterExpression", &option);
+}
+
 must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
 				     size_t size)
 {

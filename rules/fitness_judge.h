@@ -29,3 +29,6 @@ bool judge_is_batch_index(const struct rule *rule, struct bytes index);
 /* True for the unique index that stands for it where documents of one element each were made by
  * hand: {_spill.p: 1, <link>: 1} of those that have a place. */
 bool judge_is_place_index(const struct rule *rule, struct bytes index);
+/* True for an index in which every overflow document stands, in the order of link and batch: unique
+ * or not, hidden or not. */
+bool judge_orders_overflow(const struct rule *rule, struct bytes index);

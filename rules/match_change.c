@@ -115,59 +115,88 @@ void match_create_indexes(const struct matching *matching)
 			return;
 }
 
-/* ---- what would lose documents of an overflow ---- */
+/* ---- what would lose documents of an overflow, or refuse them ---- */
 
-static bool index_expires(const struct element *indexes)
+#define WOULD_LOSE "it holds the tails of arrays, which would be lost"
+#define WOULD_REFUSE "it holds the tails of arrays, which could be refused there"
+
+struct loss {
+	const char *option; /* NULL: there is none */
+	const char *why;
+};
+
+/* The unique index that every overflow has to have may be made by anybody. */
+static bool is_needed(const struct rule *rule, struct bytes index)
+{
+	return (judge_is_batch_index(rule, index) && judge_orders_overflow(rule, index)) ||
+	       judge_is_place_index(rule, index);
+}
+
+static struct loss loss_by_index(const struct rule *rule, struct bytes index)
+{
+	struct element option;
+
+	if (document_find(index, "expireAfterSeconds", &option))
+		return (struct loss){"expireAfterSeconds", WOULD_LOSE};
+	if (judge_is_unique(index) && !is_needed(rule, index))
+		return (struct loss){"unique", WOULD_REFUSE};
+	return (struct loss){0};
+}
+
+static struct loss loss_by_indexes(const struct rule *rule, const struct element *indexes)
 {
 	struct cursor cursor;
-	struct element index, option;
-	bool found = false;
+	struct element index;
+	struct loss found = {0};
 
 	if (indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
-		return false;
-	while (!found && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
-		found = index.type == BSON_BYTE_DOCUMENT &&
-			document_find(index.value, "expireAfterSeconds", &option);
+		return found;
+	while (!found.option && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT)
+			found = loss_by_index(rule, index.value);
 	return found;
 }
 
-/* The option by which mongod would remove tails, or keep none; NULL: there is none. */
-static const char *losing_option(const struct command *command)
+/* An option by which mongod would remove tails, or keep none. */
+static struct loss loss_by_options(struct bytes body)
 {
 	static const char *const options[] = {"capped", "expireAfterSeconds", "timeseries",
 					      "viewOn"};
 	struct element option;
 
-	if (bytes_are(command->first.name, "createIndexes"))
-		return index_expires(&command->fields[FIELD_INDEXES]) ? "expireAfterSeconds" : NULL;
-	if (!bytes_are(command->first.name, "create"))
-		return NULL;
 	for (size_t i = 0; i < ARRAY_LENGTH(options); i++)
-		if (document_find(command->body, options[i], &option) &&
+		if (document_find(body, options[i], &option) &&
 		    (option.type != BSON_BYTE_BOOL || element_truth(&option)))
-			return options[i];
-	return NULL;
+			return (struct loss){options[i], WOULD_LOSE};
+	return (struct loss){0};
 }
 
 bool match_refuse_loss(const struct matching *matching)
 {
-	const char *option = losing_option(matching->command);
-	struct bytes name = matching->command->first.name;
+	const struct command *command = matching->command;
+	struct bytes name = command->first.name, collection = command->collection;
+	bool indexes = bytes_are(name, "createIndexes");
 	struct match *match = matching->match;
-	struct bytes collection = matching->command->collection;
-	const struct rule *rule =
-		option ? rule_set_overflow(matching->rules, matching->database, collection) : NULL;
+	const struct rule *rule;
+	struct loss loss;
 	char what[320];
 
+	if (!indexes && !bytes_are(name, "create"))
+		return false;
+	rule = rule_set_overflow(matching->rules, matching->database, collection);
 	if (!rule)
 		return false;
+	loss = indexes ? loss_by_indexes(rule, &command->fields[FIELD_INDEXES])
+		       : loss_by_options(command->body);
+	if (!loss.option)
+		return false;
 	snprintf(what, sizeof(what), "%.*s with %s on the overflow collection '%.*s.%.*s'",
-		 (int)name.length, (const char *)name.data, option, (int)matching->database.length,
-		 (const char *)matching->database.data, (int)collection.length,
-		 (const char *)collection.data);
-	match_refuse(match, rule, what, "it holds the tails of arrays, which would be lost");
+		 (int)name.length, (const char *)name.data, loss.option,
+		 (int)matching->database.length, (const char *)matching->database.data,
+		 (int)collection.length, (const char *)collection.data);
+	match_refuse(match, rule, what, loss.why);
 	snprintf(match->what, sizeof(match->what), "%.*s with %s", (int)name.length,
-		 (const char *)name.data, option);
+		 (const char *)name.data, loss.option);
 	return true;
 }
 

@@ -88,7 +88,7 @@ void match_create(const struct matching *matching);
 void match_drop(const struct matching *matching);
 void match_rename(const struct matching *matching);
 /* createIndexes and create of an overflow collection with an option by which documents would go, or
- * not stay: refused; true when it did. */
+ * not be let in: refused; true when it did. */
 bool match_refuse_loss(const struct matching *matching);
 /* create and collMod of a view that would give arrays short; true when it was refused. */
 bool match_refuse_view(const struct matching *matching);

@@ -4,6 +4,9 @@
 
 #include "protocol/bytes.h"
 
+/* Bytes of an array's path: it stands in the names of fields in `_spill`, put together. */
+#define RULE_ARRAY_MAX 480
+
 enum rule_outlier {
 	RULE_KEEP,  /* an outlier keeps its first `threshold` elements in the main document */
 	RULE_EMPTY, /* an outlier's array is emptied */

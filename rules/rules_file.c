@@ -132,6 +132,10 @@ static void read_array(struct section *section, struct rule_draft *draft)
 	if (mistake)
 		problem_add(section->problems, draft->array, "'array' '%s' %s",
 			    text_quote(bytes_of(rule->array)).text, mistake);
+	else if (strlen(rule->array) > RULE_ARRAY_MAX)
+		problem_add(section->problems, draft->array,
+			    "'array' is a path of %zu bytes, %d are the most", strlen(rule->array),
+			    RULE_ARRAY_MAX);
 }
 
 /* ---- When an array spills. */

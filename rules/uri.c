@@ -219,6 +219,21 @@ const char *uri_hosts_mistake(const char *uri)
 	return NULL;
 }
 
+char *uri_host(const char *uri, size_t index)
+{
+	const char *scheme = strstr(uri, "://");
+	const char *authority = scheme ? scheme + 3 : uri;
+	const char *at = credentials_end(authority);
+	const char *host = at ? at + 1 : authority;
+	size_t length = strcspn(host, ",/?");
+
+	for (; index > 0 && host[length] == ','; index--) {
+		host += length + 1;
+		length = strcspn(host, ",/?");
+	}
+	return index == 0 ? must_strndup(host, length) : NULL;
+}
+
 const char *uri_driver_mistake(const char *message)
 {
 	static const char *const quoting[] = {"username \"", "password \""};

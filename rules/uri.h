@@ -12,6 +12,9 @@ bool uri_has_secret(const char *uri);
 char *uri_mistake(const char *uri);
 /* The same for servers that the driver could take, but the mover can't; a constant. */
 const char *uri_hosts_mistake(const char *uri);
+/* A server's HOST:PORT as it stands in a URI without mistakes, by its place; freed by the caller.
+ * NULL behind the last. */
+char *uri_host(const char *uri, size_t index);
 /* What mongo-c-driver says of a URI, or other words where it may quote what is secret. A view of
  * `message`, or a constant. */
 const char *uri_driver_mistake(const char *message);

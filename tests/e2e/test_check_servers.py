@@ -106,6 +106,10 @@ IN_THE_WAY = {
                lambda shop: shop.sparse_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
                                                                    sparse=True, name="mine"),
                lambda shop: shop.sparse_list_overflow.drop_index("mine")),
+    "hidden": (("overflow-index", "hidden: false"),
+               lambda shop: (shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True, hidden=True),
+                             shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], sparse=True, name="mine")),
+               lambda shop: shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], name="will do")),
     "seen": (("view", "'shop.over' reads or returns the array 'list'"),
              lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
              lambda shop: shop.over.drop()),
@@ -175,6 +179,29 @@ def test_the_published_index_of_link_and_number_is_the_one_that_is_there_anyway(
         wait_for(lambda: "_spill" in shop.numbered.find_one(), "a move")
     assert shop.numbered_list_overflow.index_information()["main_1_n_1"]["unique"]
     shop.client.drop_database("spillway")
+
+
+TAKEN = {"main_1_at_-1": [("at", 1)], "mine": [("main", 1), ("at", -1)]}
+
+
+@pytest.mark.parametrize("name, options, count", [
+    ("mine", {}, 0), ("mine", {"sparse": True}, 0), ("mine", {"hidden": True}, 1), ("main_1_at_-1", {}, 1)])
+def test_an_index_of_the_rules_that_stands_there_already(cluster, shop, name, options, count):
+    """Whatever it is called; what has its name, or is hidden, is found, and keeps nothing from being served."""
+    shop.asked_list_overflow.drop()
+    shop.asked.drop()
+    shop.asked_list_overflow.create_index(TAKEN[name], name=name, **options)
+    ruled = rule("asked", settle="10ms", overflow={"indexes": [{"keys": {"main": 1, "at": -1}}]})
+    found = findings(cluster.members, ruled)
+    assert kinds(found) == ["overflow-index"] * count and all(f"'{name}'" in finding["what"] for finding in found)
+    shop.asked.insert_one({"_id": 1, "list": list(range(9))})
+    with Spillway(cluster.members, [ruled]) as spillway:
+        wait_for(lambda: "_spill" in shop.asked.find_one(), "a move")
+        assert ("an index of the rule could not be made" in spillway.said()) == bool(count)
+    made = set(shop.asked_list_overflow.index_information()) - {"_id_", "main_1__spill.i_1"}
+    assert made == {name} | ({"main_1_at_-1"} if options.get("sparse") else set())
+    shop.client.drop_database("spillway")
+    shop.asked.drop()
 
 
 def operate(name, spillway, ruled):

@@ -108,6 +108,52 @@ def test_an_index_that_comes_later_closes_the_rule(cluster, direct):
         wait_for(lambda: not refuses(client), "the rule to be open again")
 
 
+def test_the_sweep_finds_its_index_whatever_else_has_its_keys(cluster, direct):
+    tails, keys = direct.shop.swept_list_overflow, [("main", 1), ("_spill.i", 1)]
+    tails.create_index(keys, unique=True, hidden=True)
+    with Spillway([cluster.primary], [rule("swept", sweep="100ms", quiet="20ms")]) as spillway:
+        assert "its index 'main_1__spill.i_1' is hidden" in spillway.said()
+        for name in ("mine", "mine by another name", None):
+            direct.shop.swept.insert_one({"_id": 1, "list": list(range(30))})
+            wait_for(lambda: tails.count_documents({}) > 0, "the move")
+            direct.shop.swept.delete_one({})
+            if name == "mine":
+                wait_for(lambda: "can't be walked: its index" in spillway.said(), "a sweep")
+            if name:
+                tails.create_index(keys, name=name)
+            wait_for(lambda: tails.count_documents({}) == 0, "the sweep")
+            if name:
+                tails.drop_index(name)
+            if name == "mine":
+                direct.shop.command("collMod", tails.name, index={"name": "main_1__spill.i_1", "hidden": False})
+
+
+@pytest.mark.parametrize("layout", ["batches", "elements"])
+def test_a_unique_index_of_anothers_on_the_overflow(cluster, direct, layout):
+    """Through Spillway none is made; what one that was made elsewhere refuses is told."""
+    ruled, path = rule(f"only_{layout}"), "part.k" if layout == "batches" else "k"
+    ruled["overflow"] = {"layout": layout, "link": "main", **({"array": "part"} if layout == "batches" else {})}
+    with Spillway([cluster.primary], [ruled]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        main, tails = client.shop[ruled["name"]], f"{ruled['name']}_list_overflow"
+        for options in ({"unique": True}, {"prepareUnique": True}):
+            with pytest.raises(OperationFailure) as refused:
+                client.shop[tails].create_index(path, **options)
+            assert refused.value.code == 115
+        client.shop[tails].create_index(path)
+        main.insert_one({"_id": 1, "list": [{"k": i} for i in range(9)]})
+        wait_for(lambda: "_spill" in direct.shop[ruled["name"]].find_one({"_id": 1}), "the move")
+        direct.shop[tails].create_index(path, unique=True, name="theirs")
+        main.insert_one({"_id": 2, "list": [{"k": i} for i in range(9)]})
+        wait_for(lambda: spillway.metrics()["spillway_move_errors_total"] > 0, "what it refuses")
+        wait_for(lambda: "a unique index is in the way" in spillway.said(), "the log")
+        assert "index: theirs (" in spillway.said() and len(main.find_one({"_id": 2})["list"]) == 9
+        direct.shop[tails].drop_index("theirs")
+        wait_for(lambda: len(direct.shop[ruled["name"]].find_one({"_id": 2})["list"]) == 3, "another try")
+        client.shop[ruled["name"]].drop()
+    direct.drop_database("spillway")
+
+
 def refuses(client):
     try:
         client.shop.late.update_one({"_id": 1}, {"$push": {"list": 2}})

@@ -133,6 +133,31 @@ def test_one_of_two_rules(cluster, shop):
         assert shop.list_collection_names() == ["books"]
 
 
+def test_an_index_with_the_same_keys_goes_with_the_others(operator, shop):
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], name="mine")
+    shop.books.insert_one({"_id": 1, "list": list(range(12))})
+    operator.run("migrate", "--execute", code=0)
+    shop.tails.insert_one({"book": "nobody", "part": [1], "_spill": {"g": generation(9), "p": 0, "i": 9}})
+    assert operator.run("undo", "--execute", code=0)["elements"] == 9
+    assert shop.list_collection_names() == ["books"]
+
+
+def test_nothing_is_folded_back_beside_a_hidden_index(operator, shop):
+    shop.books.insert_one({"_id": 1, "list": list(range(12))})
+    operator.run("migrate", "--execute", code=0)
+    before = snapshot(shop)
+    index = {"name": "book_1__spill.i_1"}
+    shop.command("collMod", "tails", index={**index, "hidden": True})
+    for options in ([], ["--execute"]):
+        report = operator.run("undo", *options, code=1)
+        assert found(report) == {("hidden", "unfinished"): 1}
+        assert "collMod" in report["findings"][0]["examples"][0]["detail"]
+    assert snapshot(shop) == before
+    shop.command("collMod", "tails", index={**index, "hidden": False})
+    operator.run("undo", "--execute", code=0)
+    assert shop.list_collection_names() == ["books"]
+
+
 def test_too_large_corrupt_and_foreign_stay(operator, shop):
     spill(shop, "large", [1, 2, 3] + ["x" * 3_500_000] * 5)
     spill(shop, "torn", list(range(12)))

@@ -130,6 +130,40 @@ def test_each_finding_is_told_and_mended_or_left(operator, shop, name):
         assert not verify(shop.client, RULE)
 
 
+KEYS = [("book", 1), ("_spill.i", 1)]
+
+
+def hide(shop, hidden):
+    shop.command("collMod", "tails", index={"name": "book_1__spill.i_1", "hidden": hidden})
+
+
+def test_an_index_with_the_same_keys_is_in_nobodys_way(operator, shop):
+    spill(shop, "x", list(range(12)))
+    dead(shop, OLD, "nobody")
+    for options in ({}, {"sparse": True}, {"hidden": True}, {"collation": {"locale": "de"}}):
+        shop.tails.create_index(KEYS, name="mine", **options)
+        assert found(operator.run("verify", code=1)) == {("V3", "garbage"): 1}, options
+        shop.tails.drop_index("mine")
+    shop.tails.create_index(KEYS, name="mine")
+    assert operator.run("verify", "--repair", "--execute", code=0)["cleared"] == 1
+    hide(shop, True)  # the other one will do
+    assert operator.run("verify", code=0)["findings"] == []
+    shop.tails.drop()
+
+
+def test_a_hidden_index_is_told(operator, shop):
+    spill(shop, "x", list(range(12)))
+    dead(shop, OLD, "nobody")
+    hide(shop, True)
+    for options in ([], ["--repair", "--execute"]):
+        report = operator.run("verify", *options, code=1)
+        assert found(report) == {("index", "unfinished"): 1}
+        assert "is hidden" in report["findings"][0]["examples"][0]["detail"]
+    hide(shop, False)
+    assert found(operator.run("verify", code=1)) == {("V3", "garbage"): 1}
+    assert operator.run("verify", "--repair", "--execute", code=0)["cleared"] == 1
+
+
 def test_garbage_that_may_still_be_read_is_no_finding(cluster, shop):
     with Operator(cluster, [{**RULE, "gc_delay": "60s"}]) as slow:
         dead(shop, ObjectId(), "at rest")

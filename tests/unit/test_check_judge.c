@@ -122,6 +122,43 @@ Test(check_judge, the_rules_own_indexes_count)
 	bson_destroy(indexes);
 }
 
+static uint64_t of_rule(uint64_t judge(const struct rule *rule, struct bytes index),
+			const char *index)
+{
+	bson_t *built = parse(index);
+	uint64_t found = judge(&rule, view(built));
+
+	bson_destroy(built);
+	return found;
+}
+
+static void expect_of_rule(const char *index, uint64_t is, uint64_t keeps)
+{
+	cr_expect_eq(of_rule(judge_rule_indexes, index), is, "%s", index);
+	cr_expect_eq(of_rule(judge_rule_indexes_kept, index), keeps, "%s", index);
+}
+
+Test(check_judge, an_index_is_the_rules_whatever_it_is_called)
+{
+	bson_t *indexes = parse("{'0': {'keys': {'x': 1, 'y': -1}}, '1': {'keys': {'t': 'hashed'}},"
+				" '2': {'keys': {'book': 1, '_spill.i': 1}}}");
+
+	rule.overflow.indexes = view(indexes);
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'x_1_y_-1'}", 1, 0);
+	expect_of_rule("{'key': {'x': 1.0, 'y': -1}, 'name': 'mine'}", 1, 0);
+	expect_of_rule("{'key': {'t': 'hashed'}, 'name': 'mine'}", 2, 0);
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'mine', 'hidden': true}", 0, 1);
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'x_1_y_-1', 'sparse': true}", 0, 1);
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'mine', 'sparse': true}", 0, 0);
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'mine', 'collation': {}}", 0, 0);
+	expect_of_rule("{'key': {'z': 1}, 'name': 't_hashed'}", 0, 2);
+	expect_of_rule("{'key': {'x': 1, 'y': 1}, 'name': 'mine'}", 0, 0);
+	expect_of_rule("{'key': {'book': 1, '_spill.i': 1}, 'name': 'mine', 'hidden': true}", 4, 0);
+	rule.overflow.indexes = (struct bytes){0};
+	expect_of_rule("{'key': {'x': 1, 'y': -1}, 'name': 'mine'}", 0, 0);
+	bson_destroy(indexes);
+}
+
 Test(check_judge, servers_own_connections)
 {
 	cr_assert(judge_is_internal("spillway", "mongoc"));

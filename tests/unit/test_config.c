@@ -226,6 +226,19 @@ Test(config, an_upstream_account_that_cannot_be)
 	    "f:5:11: keys with values must stand here: uri, ...\n");
 }
 
+Test(config, an_upstream_that_is_spillway_itself)
+{
+	const struct config_world world = {.upstream_uri = "mongodb://127.0.0.1:1"};
+
+	bad(LISTEN RULES "upstream: { uri: 'mongodb://ann:secret@h:2,127.0.0.1:1/?tls=true' }\n",
+	    &nothing,
+	    "f:5:18: 'uri' names '127.0.0.1:1', an address that Spillway listens on: it has to "
+	    "name the servers behind it\n");
+	bad(LISTEN RULES, &world,
+	    "f:1:1: $SPILLWAY_UPSTREAM_URI names '127.0.0.1:1', an address that Spillway listens "
+	    "on: it has to name the servers behind it\n");
+}
+
 Test(config, servers_that_the_mover_can_not_reach)
 {
 	static const char socket[] = "f:5:18: 'uri' is not right: servers must stand in it as "

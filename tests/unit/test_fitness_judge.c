@@ -240,6 +240,28 @@ Test(fitness, the_batch_index_is_known_by_its_key)
 				     "'partialFilterExpression': {'x': 1}}"));
 }
 
+static bool orders(const char *json)
+{
+	bson_t *built = parse(json);
+	bool is = judge_orders_overflow(&rule, (struct bytes){bson_get_data(built), built->len});
+
+	bson_destroy(built);
+	return is;
+}
+
+#define ORDER "'key': {'book': 1, 'number': 1}"
+
+Test(fitness, every_overflow_document_has_to_stand_in_the_index_it_is_walked_by)
+{
+	cr_assert(orders("{" ORDER "}"));
+	cr_assert(orders("{" ORDER ", 'unique': true, 'hidden': true}"));
+	cr_assert_not(orders("{'key': {'book': -1, 'number': 1}}"));
+	cr_assert_not(orders("{'key': {'book': 1, 'number': 1, 'x': 1}}"));
+	cr_assert_not(orders("{" ORDER ", 'sparse': true}"));
+	cr_assert_not(orders("{" ORDER ", 'collation': {'locale': 'de'}}"));
+	cr_assert_not(orders("{" ORDER ", 'partialFilterExpression': {'x': 1}}"));
+}
+
 static bool is_place_index(const char *json, enum rule_layout layout)
 {
 	bson_t *built = parse(json);

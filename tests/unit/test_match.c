@@ -92,6 +92,13 @@ Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
 		 "{'y': 1}, 'name': 'y', 'expireAfterSeconds': 1}]}",
 		 "sX-"},
 		{"{'createIndexes': '@', 'indexes': [{'key': {'x': 1}, 'name': 'x'}]}", "s--"},
+		{"{'createIndexes': '@', 'indexes': [{'key': {'x': 1}, 'unique': true}]}", "sX-"},
+		{"{'createIndexes': '@', 'indexes': [{'key': {'book': 1, '_spill.i': 1}, 'unique': "
+		 "true}]}",
+		 "X--"},
+		{"{'createIndexes': '@', 'indexes': [{'key': {'book': 1, '_spill.i': 1}, 'unique': "
+		 "true, 'sparse': true}]}",
+		 "XX-"},
 		{"{'dropIndexes': '@', 'index': '*'}", "sX-"},
 		{"{'deleteIndexes': '@', 'index': '*'}", "sX-"},
 		{"{'collMod': '@'}", "sX-"},
@@ -739,6 +746,12 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "createIndexes with expireAfterSeconds",
 		 "createIndexes with expireAfterSeconds on the overflow collection "
 		 "'shop.books_more': it holds the tails of arrays, which would be lost"},
+		{"{'createIndexes': 'books_more', 'indexes': [{'key': {'x': 1}, 'unique': true}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "createIndexes with unique",
+		 "'shop.books_more': it holds the tails of arrays, which could be refused there"},
+		{"{'createIndexes': 'books_more', 'indexes': [{'key': {'x': 1}}, {'key': {'x': "
+		 "1}, 'prepareUnique': true}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "createIndexes with unique", "refused"},
 		{"{'collMod': 'books', 'validator': {'f': {'$size': 3}}}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "collMod",
 		 "collMod: its validator looks at 'f', of which it would see a part only"},

@@ -237,6 +237,16 @@ Test(rules_file, array_paths)
 	ACCEPT(HEAD RULE_OF("one", "a.b", "a._id.b2.3c", "", ""));
 }
 
+#define PARTS "a234567890a234567890.a23456789a.a2345678"
+#define LONGEST PARTS PARTS PARTS PARTS PARTS PARTS PARTS PARTS PARTS PARTS PARTS PARTS
+
+Test(rules_file, a_path_has_to_leave_room_for_the_names_of_the_states_fields)
+{
+	EXPECT({HEAD RULE_OF("one", "a.b", LONGEST "a", "", "collection: c, "),
+		"5:12: 'array' is a path of 481 bytes, 480 are the most"});
+	ACCEPT(HEAD RULE_OF("one", "a.b", LONGEST, "", "collection: c, "));
+}
+
 Test(rules_file, two_rules_on_one_namespace)
 {
 	EXPECT({HEAD RULE RULE_OF("two", "shop.sales", "tags", "", "collection: c, "),
