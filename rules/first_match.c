@@ -106,18 +106,29 @@ static enum then after(const struct element *stage, const struct ruled_namespace
 	return THEN_ARRAY;
 }
 
-bool first_match_suffices(const struct command *command, const struct ruled_namespace *namespace)
+static bool suffice(struct cursor *stages, const struct ruled_namespace *namespace)
 {
-	const struct element *pipeline = &command->fields[FIELD_PIPELINE];
 	enum then then = THEN_ON;
 	struct element document, stage;
-	struct cursor stages;
 
-	if (!cursor_open(&stages, pipeline->value) ||
-	    cursor_next(&stages, &document) != CURSOR_ELEMENT)
-		return false;
-	while (then == THEN_ON && cursor_next(&stages, &document) == CURSOR_ELEMENT &&
+	while (then == THEN_ON && cursor_next(stages, &document) == CURSOR_ELEMENT &&
 	       only_stage(&document, &stage))
 		then = after(&stage, namespace);
 	return then == THEN_OTHER;
+}
+
+bool first_match_suffices(const struct command *command, const struct ruled_namespace *namespace)
+{
+	struct element match;
+	struct cursor stages;
+
+	return cursor_open(&stages, command->fields[FIELD_PIPELINE].value) &&
+	       cursor_next(&stages, &match) == CURSOR_ELEMENT && suffice(&stages, namespace);
+}
+
+bool stages_suffice(struct bytes pipeline, const struct ruled_namespace *namespace)
+{
+	struct cursor stages;
+
+	return cursor_open(&stages, pipeline) && suffice(&stages, namespace);
 }

@@ -12,3 +12,5 @@ must_check bool first_match(const struct command *command, struct element *filte
 int64_t first_match_batch(const struct command *command, int64_t usual);
 /* The stages behind it neither read ruled arrays nor bring documents that have them. */
 bool first_match_suffices(const struct command *command, const struct ruled_namespace *namespace);
+/* The same of all stages of a pipeline that begins with the namespace's documents. */
+bool stages_suffice(struct bytes pipeline, const struct ruled_namespace *namespace);

@@ -2,6 +2,7 @@
 #include "rules/foreign_write.h"
 
 #include "rules/filter_split.h"
+#include "rules/first_match.h"
 #include "rules/graph_write.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
@@ -304,7 +305,11 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 		give_up(writing, "a field of the stage stands twice");
 	else
 		take_fields(join, verb->value);
-	join->apart = element_is(verb, "$lookup") && runs_apart(join, verb->value);
+	if (join->foreign.length == 0 && document_find(verb->value, "pipeline", &name) &&
+	    name.type == BSON_BYTE_ARRAY && stages_suffice(name.value, join->namespace))
+		join->namespace = NULL; /* its pipeline runs as it is */
+	join->apart =
+		join->namespace && element_is(verb, "$lookup") && runs_apart(join, verb->value);
 	if (join->foreign.length > 0 && in_facet(writing))
 		give_up(writing, "in a $facet mongod has no collection of one document, by which a "
 				 "join on the array is asked");

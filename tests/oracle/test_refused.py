@@ -225,6 +225,9 @@ JOINED = [
     for local, foreign, pipeline in (
         ("n", "n", {}), ("n", "buyers", {}), ("other", "buyers", {}), ("none", "buyers.name", {}), ("buyers", "buyers", {}),
         ("n", "n", {"let": {"a": "$n"}, "pipeline": [{"$match": {"buyers": 3, "$expr": {"$eq": ["$n", "$$a"]}}}]}),
+        ("n", "n", {"pipeline": [{"$match": {"n": {"$gt": 0}}}, {"$sort": {"_id": -1}}, {"$project": {"other": 1}}]}),
+        ("n", "n", {"pipeline": [{"$group": {"_id": "$other", "n": {"$sum": 1}}}]}),
+        ("n", "n", {"pipeline": [{"$project": {"other": 1, "size": {"$size": {"$ifNull": ["$buyers", []]}}}}]}),
         ("n", "buyers", {"let": {"a": "$n"}, "pipeline": [{"$set": {"a": "$$a", "last": {"$last": "$buyers"}}}]}),
     )
 ] + [

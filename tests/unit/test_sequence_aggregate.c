@@ -407,6 +407,44 @@ Test(sequence_aggregate, foreign_documents_are_put_together_in_the_stages_own_pi
 	play_close(&play);
 }
 
+Test(sequence_aggregate, foreign_documents_whose_arrays_nobody_wants_stay_apart)
+{
+	static const char *const bare[] = {
+		"{'$project': {'x': 1}}",
+		"{'$match': {'x': 1}}, {'$sort': {'y': 1}}, {'$limit': 1}, {'$group': {'_id': "
+		"'$x'}}",
+		"{'$match': {'$expr': {'$eq': ['$x', '$$a']}}}, {'$count': 'n'}",
+	};
+	static const char *const whole[] = {
+		"{'$limit': 1}",
+		"{'$project': {'f': 0}}", /* what is hidden would come out */
+		"{'$project': {'x': 1, 'has_extras': 1}}",
+		"{'$match': {'$expr': {'$eq': ['$$a', '$$ROOT']}}}, {'$count': 'n'}",
+		"{'$group': {'_id': {'$size': '$f'}}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(bare) + ARRAY_LENGTH(whole); i++) {
+		bool joins = i >= ARRAY_LENGTH(bare);
+		const char *stages = joins ? whole[i - ARRAY_LENGTH(bare)] : bare[i];
+
+		start(made_text(
+			FROM("{'$lookup': {'from': 'books', 'let': {'a': '$a'}, 'pipeline': "
+			     "[%s], 'as': 'a'}}"),
+			stages));
+		cr_assert_eq(memmem(play.sequence->output.data, play.sequence->output.length,
+				    "$graphLookup", 12) != NULL,
+			     joins, "%s", stages);
+		play_close(&play);
+	}
+	/* by the array, its documents are whole before they are joined */
+	start(FROM(
+		"{'$lookup': {'from': 'books', 'localField': 'x', 'foreignField': 'f', 'pipeline': "
+		"[{'$project': {'x': 1}}], 'as': 'a'}}"));
+	expect_inside("$lookup.pipeline",
+		      WHOLE " $replaceWith $lookup $match $replaceWith $project");
+	play_close(&play);
+}
+
 Test(sequence_aggregate, what_a_graph_search_has_found_is_put_together)
 {
 	struct element stage;
