@@ -342,6 +342,13 @@ def test_it_only_reads(cluster, shop):
     assert shop.command("dbHash")["collections"] == before and set(shop.client.list_database_names()) == names
 
 
+def test_an_upstream_that_takes_no_writes_is_named(cluster):
+    secondary = next(member for member in cluster.members if member is not cluster.find_primary())
+    with configured(cluster.members, rule(), upstream={"uri": f"mongodb://{secondary.address}/?directConnection=true"}) as spillway:
+        run = operate("migrate", spillway, "books")
+    assert run.returncode == 3 and f"'{secondary.address}' does not take writes" in run.stderr, run.stderr
+
+
 # Rights.
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ _ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
 class ArrayReads:
     """Makes (command name, arguments, labels, form) of such reads on the array at `path`."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, ids):
         self.rng = rng
+        self.ids = ids
 
     def join(self, path, collection):
         """$lookup and $unionWith of a collection with itself: both sides whole."""
@@ -25,8 +26,12 @@ class ArrayReads:
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
         found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")), "connectFromField": rng.choice(("n", "_id")),
                  "connectToField": rng.choice(("k", "n")), "as": "joined", "maxDepth": rng.randrange(3)}
+        form = {"drain": 2}
         if rng.random() < 0.4:
             found["restrictSearchWithMatch"] = {"n": {"$gte": 1}}
+        elif rng.random() < 0.1:
+            found["restrictSearchWithMatch"] = self._condition(path)
+            form["may_refuse"] = True
         # Which comes first of those that a $graphLookup found is chance.
         ordered = {"$set": {"joined": {"$sortArray": {"input": "$joined", "sortBy": {"_id": 1}}}}}
         stages = rng.choice((
@@ -35,8 +40,17 @@ class ArrayReads:
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
             [{"$group": {"_id": "$k"}}, {"$sort": {"_id": 1}}, {"$lookup": {**lookup, "localField": "_id"}}],
+            [{"$lookup": self._by_variable(path, collection)}],
         ))
-        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], {"drain": 2}
+        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], form
+
+    def _by_variable(self, path, collection):
+        """A $lookup whose pipeline knows the local document by `let`; with a $limit, no run may keep anything for the next."""
+        rng = self.rng
+        array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
+        test = rng.choice(({"$eq": ["$k", "$$k"]}, {"$lte": ["$n", "$$k"]}, {"$in": ["$$k", array]}, {"$gt": [{"$size": array}, "$$k"]}))
+        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$project": {"size": {"$size": array}}}]))
+        return {"from": collection, "let": {"k": "$k"}, "pipeline": [{"$match": {"$expr": test}}, *ends], "as": "joined"}
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
@@ -44,8 +58,14 @@ class ArrayReads:
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
+        """On the array; also two, or one on another field beside it."""
         made = condition(self.rng, path)
-        return made if self.rng.random() < 0.7 else {**made, "n": {"$gte": self.rng.randrange(3)}}
+        choice = self.rng.random()
+        if choice < 0.65:
+            return made
+        if choice < 0.75:
+            return {"$and": [made, condition(self.rng, path)]}
+        return {**made, "n": {"$gte": self.rng.randrange(3)}}
 
     def _projection(self, path):
         field = f"${path}"
@@ -122,11 +142,12 @@ class ArrayReads:
             {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}}, {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
             {path: {"$gte": rng.randrange(4), "$lt": 9}}, {f"{path}.x": rng.randrange(3), f"{path}.y": {"$lte": 2}},
         ))
-        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}))}
+        # One array or the other may say which element is meant, where both can.
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}, {"z": 2}, {"k": {"$gte": 1}}))}
 
     def _bounds(self):
         """min and max of the index on _id; the wrong way round, mongod refuses them."""
-        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True)
+        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True, *self.ids, *self.ids)
         return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")], self.rng.randrange(1, 3))
 
     def _sort(self, path):

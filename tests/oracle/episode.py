@@ -97,11 +97,11 @@ class Episode:
         self.strict = strict
 
     @classmethod
-    def random(cls, seed, number, layouts):
-        """The episode with this number of a run: the same for the same seed."""
+    def random(cls, seed, number, layouts, reads=False):
+        """The episode with this number of a run: the same for the same seed. Some, or with `reads` all, mostly read arrays."""
         rng = random.Random(f"{seed} {number}")
         layout = layouts[number % len(layouts)]
-        generator = operations.Generator(rng, layout, number + 1)
+        generator = operations.Generator(rng, layout, number + 1, reads)
         return cls(layout, generator.operations(LENGTH), generator.strict)
 
     def with_operations(self, made):

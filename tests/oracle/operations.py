@@ -39,8 +39,9 @@ COMPRESSORS = ("snappy", "zlib", "zstd")
 class Generator:
     """Makes the operations of one episode on one layout."""
 
-    def __init__(self, rng, layout, episode):
+    def __init__(self, rng, layout, episode, reads):
         self.rng = rng
+        self.weights = _WEIGHTS_OF_READS if reads or rng.random() < 0.2 else _WEIGHTS
         self.layout = layout
         self.arrays = layout.arrays
         self.ids = values.Identifiers(rng, episode)
@@ -54,7 +55,7 @@ class Generator:
         self.serial = 0
         self.retryables = []
         self.wholes = []
-        self.reads = ArrayReads(rng)
+        self.reads = ArrayReads(rng, self.ids.known)
         self.next = []
 
     def operations(self, count):
@@ -74,7 +75,7 @@ class Generator:
     def _one(self):
         if self.next:
             return self.next.pop()
-        kinds, weights = zip(*_WEIGHTS)
+        kinds, weights = zip(*self.weights)
         return self.rng.choices(kinds, weights)[0](self)
 
     # parts
@@ -550,10 +551,11 @@ class Generator:
             name, arguments, labels, form = self.reads.join(path, self.layout.collection)
         else:
             name, arguments, labels, form = self.reads.one(path)
+        may_refuse = form.pop("may_refuse", False)
         operation = self._command(name, arguments, labels, None, **form)
         # Under a collation mongod sorts no Symbol, and what a distinct stands for has to be sorted.
         symbols = name == "distinct" and self.layout.collation is not None
-        operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path) or symbols
+        operation["may_refuse"] = may_refuse or "find_positional" in labels or _includes_inner(arguments, path) or symbols
         return operation
 
     def find_by_array(self):
@@ -614,6 +616,7 @@ _WEIGHTS = [
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
 ]
+_WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20)]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
     Generator.find_by_array, Generator.find_by_array, Generator.find_and_modify, Generator.delete, Generator.bulk_write,
