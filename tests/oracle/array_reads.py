@@ -29,7 +29,7 @@ class ArrayReads:
         form = {"drain": 2}
         if rng.random() < 0.4:
             found["restrictSearchWithMatch"] = {"n": {"$gte": 1}}
-        elif rng.random() < 0.1:
+        elif rng.random() < 0.3:
             found["restrictSearchWithMatch"] = self._condition(path)
             form["may_refuse"] = True
         # Which comes first of those that a $graphLookup found is chance.
@@ -40,7 +40,7 @@ class ArrayReads:
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
             [{"$group": {"_id": "$k"}}, {"$sort": {"_id": 1}}, {"$lookup": {**lookup, "localField": "_id"}}],
-            [{"$lookup": self._by_variable(path, collection)}],
+            [{"$lookup": self._by_variable(path, collection)}], [{"$lookup": self._by_variable(path, collection)}],
         ))
         return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], form
 
@@ -49,7 +49,7 @@ class ArrayReads:
         rng = self.rng
         array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
         test = rng.choice(({"$eq": ["$k", "$$k"]}, {"$lte": ["$n", "$$k"]}, {"$in": ["$$k", array]}, {"$gt": [{"$size": array}, "$$k"]}))
-        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$project": {"size": {"$size": array}}}]))
+        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$limit": 1}], [{"$project": {"size": {"$size": array}}}]))
         return {"from": collection, "let": {"k": "$k"}, "pipeline": [{"$match": {"$expr": test}}, *ends], "as": "joined"}
 
     def one(self, path):
@@ -193,6 +193,7 @@ class ArrayReads:
     def aggregate(self, path):
         field = f"${path}"
         array = {"$cond": [{"$isArray": field}, field, []]}
+        some = {"$arrayElemAt": [array, self.rng.randrange(4)]}
         lead = self.rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 3}]))
         stages = self.rng.choice((
             [{"$match": self._condition(path)}], [{"$match": self._condition(path)}, {"$project": {"n": 1}}],
@@ -205,6 +206,8 @@ class ArrayReads:
             # What many layouts' flag is called.
             [{"$set": {"size": {"$size": array}, "many": {"$type": field}}}], [{"$project": {"many": {"$size": array}, "_id": 0}}],
             [{"$replaceRoot": {"newRoot": {"$mergeObjects": [{"many": "$n"}, "$$ROOT"]}}}],
+            # An element may have a field of that name.
+            [{"$replaceRoot": {"newRoot": {"$cond": [{"$eq": [{"$type": some}, "object"]}, some, {}]}}}],
             [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
             [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
         ))

@@ -547,7 +547,7 @@ class Generator:
         if self.repeats_names:
             return self.find()
         path = self._array()
-        if self._chance(0.1):
+        if self._chance(0.15):
             name, arguments, labels, form = self.reads.join(path, self.layout.collection)
         else:
             name, arguments, labels, form = self.reads.one(path)

@@ -171,7 +171,7 @@ _OF_READS = [
     Bug("a distinct takes an index for a name", "rules",
         "	bool is_index = !first && is_number(part);\n", "	bool is_index = false && is_number(part);\n"),
     Bug("a field that a pipeline made under the flag's name is hidden", "rules",
-        '	{"$addFields", EFFECT_ADDS},\n', '	{"$addFields", EFFECT_NONE},\n'),
+        '	{"$set", EFFECT_ADDS},\n', '	{"$set", EFFECT_NONE},\n'),
     Bug("documents that a pipeline put in others' places have no hidden names", "rules",
         "	return EFFECT_ANY; /* of a document", "	return EFFECT_SETS; /* of a document"),
 ]
