@@ -5,6 +5,31 @@ from oracle.edits import condition
 _ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
 
 
+def named(value, path, kind="computes"):
+    """Labels for all that is named in a read: its stages, what they compute and project, and what they ask of the array."""
+    if isinstance(value, list):
+        for item in value:
+            yield from named(item, path, kind)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name.startswith("$"):
+                yield f"{kind} {name}"
+            elif kind == "asks" and f"{name}.".startswith(f"{path}."):
+                yield f"{kind} {_form(name[len(path) + 1:], inner)}"
+            yield from named(inner, path, _KINDS.get(name) or ("computes" if kind == "stage" and name.startswith("$") else kind))
+
+
+_KINDS = {"filter": "asks", "query": "asks", "$match": "asks", "restrictSearchWithMatch": "asks", "$expr": "computes",
+          "projection": "projects", "pipeline": "stage", "$facet": "stage"}
+
+
+def _form(below, inner):
+    """Of a condition: where in the array, and whether it is a value itself."""
+    where = "the array" if not below else "a place" if below[0].isdigit() else "a field"
+    is_value = not (isinstance(inner, dict) and any(name.startswith("$") for name in inner))
+    return f"{where} to be" if is_value else where
+
+
 class ArrayReads:
     """Makes (command name, arguments, labels, form) of such reads on the array at `path`."""
 

@@ -92,7 +92,8 @@ def missing(coverage, made, elements=False):
     kind of command of each layout.
     """
     minimum = max(made // 50000, 1)
-    found = coverage.missing(operations.EXPECTED_LABELS, None, None, minimum)
+    reads = operations.EXPECTED_READS if made >= 20000 else []
+    found = coverage.missing(operations.EXPECTED_LABELS + reads, None, None, minimum)
     layouts = {layout.kind: layout for layout in all_layouts(elements)} if made >= 40000 else {}
     for kind, layout in layouts.items():
         found += coverage.missing(_expected_labels(layout), None, kind, minimum)

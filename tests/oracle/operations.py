@@ -16,7 +16,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
 """
 
 from oracle import values
-from oracle.array_reads import ArrayReads
+from oracle.array_reads import ArrayReads, named
 from oracle.edits import Edits, condition
 from support import exact
 
@@ -552,6 +552,7 @@ class Generator:
         else:
             name, arguments, labels, form = self.reads.one(path)
         may_refuse = form.pop("may_refuse", False)
+        labels += sorted(set(named(dict(arguments), path)))
         operation = self._command(name, arguments, labels, None, **form)
         # Under a collation mongod sorts no Symbol, and what a distinct stands for has to be sorted.
         symbols = name == "distinct" and self.layout.collation is not None
@@ -642,6 +643,30 @@ EXPECTED_IN = {
     "findAndModify": [*_CHANGES, "filter_array"], "transaction": [*_CHANGES, "filter_array"],
     "w: 0": _CHANGES, "delete": ["filter_array"],
 }
+# What reads of arrays must have named, by where they did, on ordinary and on spilled documents.
+_EXPECTED_OF_READS = {
+    "asks": [
+        "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor", "$not",
+        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be"
+    ],
+    "computes": [
+        "$arrayElemAt", "$cond", "$eq", "$gt", "$in", "$isArray", "$lt", "$mergeObjects", "$push", "$size", "$slice",
+        "$sortArray", "$type"
+    ],
+    "meets": [
+        "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$lt", "$mod", "$ne", "$nin", "$nor", "$not", "$or",
+        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be"
+    ],
+    "projects": [
+        "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size", "$slice",
+        "$type"
+    ],
+    "stage": [
+        "$addFields", "$count", "$facet", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project", "$replaceRoot",
+        "$replaceWith", "$set", "$sort", "$unionWith", "$unset", "$unwind"
+    ],
+}
+EXPECTED_READS = [f"{where} {name}" for where, names in _EXPECTED_OF_READS.items() for name in names]
 EXPECTED_OF_DOTTED = ["set_prefix", "unset_prefix", "find_prefix_included", "find_prefix_excluded"]
 EXPECTED_OF_TWO = ["push_both"]
 

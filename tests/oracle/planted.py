@@ -159,8 +159,6 @@ _OF_READS = [
     Bug("a join's $match sees arrays as they are stored", "rules",
         "	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&\n",
         "	if (matches &&\n"),
-    Bug("what one run of a join's pipeline has put together is kept for the next", "rules",
-        "		write_apart(writing->out, &pipeline->place);\n", "		(void)write_apart;\n"),
     Bug("what a $graphLookup has found is as it is stored", "rules",
         "	write_whole(out, place, &graph, foreign->strict);\n", "	(void)write_whole;\n"),
     Bug("a $graphLookup may search by the array", "rules",
