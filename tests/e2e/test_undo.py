@@ -197,7 +197,7 @@ def test_a_spillway_that_moves_them_out_again_is_told(cluster, operator, shop):
 def test_what_is_moved_out_again_meanwhile_is_told(cluster, shop):
     """While what came back may still be read, and undo waits."""
     shop.books.insert_one({"_id": 1, "list": list(range(20))})
-    with Operator(cluster, [{**FLAGGED, "gc_delay": "1s"}]) as operator:
+    with Operator(cluster, [{**FLAGGED, "gc_delay": "2s"}]) as operator:
         operator.run("migrate", "--execute", code=0)
         undo = operator.start("undo", "--execute", "--json")
         wait_for(lambda: "_spill" not in shop.books.find_one({"_id": 1}), "the first to come back", pause=0.005)
@@ -213,12 +213,12 @@ def test_a_document_that_changes_each_time_stays(cluster, operator, shop):
     """Each try is late: another writes its state meanwhile."""
     spill(shop, "x", list(range(12)))
     spill(shop, "good", list(range(12)))
-    slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 30}
+    slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 100}
     stopped = threading.Event()
 
     def change():
         with cluster.client() as client:
-            while not stopped.is_set():
+            while not stopped.wait(0.005):
                 client.shop.books.update_one({"_id": "x"}, {"$inc": {"_spill.other.x": 1}})
 
     thread = threading.Thread(target=change)

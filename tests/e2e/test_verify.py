@@ -312,7 +312,7 @@ def test_a_document_that_is_written_all_the_time(cluster, operator, shop):
         shop.tails.insert_one({"book": "x", "part": ["x" * 4_000_000], "_spill": {"g": generation(9), "p": 0, "i": 9 + i}})
     with Hot(cluster, {"$inc": {"views": 1}}):
         assert ("V1", "corrupt") in found(operator.run("verify", code=1)), "other fields are not judged"
-    slow = {"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway", "blockConnection": True, "blockTimeMS": 30}
+    slow = {"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway", "blockConnection": True, "blockTimeMS": 150}
     with Hot(cluster, {"$inc": {"list.0": 1}}):
         shop.client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=slow)
         try:
