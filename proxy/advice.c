@@ -24,7 +24,7 @@ static double share(int64_t part, int64_t whole)
 /* The least threshold worth having: 50 elements, or fewer where they are fat. */
 static int64_t least_threshold(const struct distribution *distribution)
 {
-	int64_t median = distribution_percentile(distribution, 0.5), least = SHORT_LENGTH;
+	int64_t median = distribution_percentile_of_all(distribution, 0.5), least = SHORT_LENGTH;
 
 	if (distribution->elements > 0 && distribution->bytes > 0) {
 		double fat = (double)distribution->bytes / (double)distribution->elements;
@@ -42,7 +42,7 @@ static int64_t find_threshold(const struct distribution *distribution, int64_t l
 		struct above above = distribution_above(distribution, *each);
 
 		if (*each >= least && above.documents > 0 &&
-		    share(above.documents, distribution->arrays) <= most)
+		    share(above.documents, distribution_documents(distribution)) <= most)
 			return *each;
 	}
 	return 0;
@@ -74,22 +74,21 @@ static struct advice judge(const struct distribution *distribution)
 		distribution_above(distribution, advice.threshold ? advice.threshold : least);
 	if (advice.threshold)
 		advice.verdict = judge_threshold(distribution, &advice);
-	else if (share(advice.above.documents, distribution->arrays) > OUTLIERS_MOST)
+	else if (share(advice.above.documents, distribution_documents(distribution)) >
+		 OUTLIERS_MOST)
 		advice.verdict = VERDICT_TOO_MANY;
 	else
 		advice.verdict = VERDICT_UNIFORM;
 	return advice;
 }
 
-/* Of all documents: those without an array, too. */
 static void estimate_outliers(struct advice *advice, const struct distribution *distribution)
 {
 	struct above above = distribution_above(distribution, least_threshold(distribution));
 
 	advice->outliers.found = above.documents;
 	advice->outliers.between =
-		share_interval(above.documents,
-			       distribution->arrays + distribution->missing + distribution->other);
+		share_interval(above.documents, distribution_documents(distribution));
 }
 
 struct advice advice_make(const struct distribution *distribution, bool sampled)
@@ -98,7 +97,8 @@ struct advice advice_make(const struct distribution *distribution, bool sampled)
 
 	if (!sampled || advice.verdict == VERDICT_PAYS ||
 	    (advice.verdict == VERDICT_TOO_MANY &&
-	     share_interval(advice.above.documents, distribution->arrays).low > OUTLIERS_MOST))
+	     share_interval(advice.above.documents, distribution_documents(distribution)).low >
+		     OUTLIERS_MOST))
 		return advice;
 	advice.verdict = VERDICT_OPEN;
 	estimate_outliers(&advice, distribution);

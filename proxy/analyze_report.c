@@ -90,7 +90,9 @@ static void text_head(struct buffer *out, const struct analyze_report *report)
 			    "to see whole arrays\n",
 			    number(three, report->spilled));
 	if (report->array_count == 0)
-		text_append(out, "no array was found in it\n");
+		text_append(out, "no array was found in it%s\n",
+			    report->documents == 0 ? ": it is empty, or there is none of this name"
+						   : "");
 	if (report->searched && report->array_count > 0)
 		text_append(out, "arrays were looked for in 1,000 documents; name one to look at "
 				 "it alone\n");
@@ -110,7 +112,9 @@ static void text_lengths(struct buffer *out, const struct analyze_report *report
 
 		text_append(out, "  %s %s", percentiles[i].name,
 			    number(text, distribution_percentile(distribution, share)));
-		if (report_is_sample(report) && interval.low < interval.high)
+		if (report_is_sample(report) && isinf(interval.high))
+			text_append(out, " (%s or more)", number(low, (int64_t)interval.low));
+		else if (report_is_sample(report) && interval.low < interval.high)
 			text_append(out, " (%s-%s)", number(low, (int64_t)interval.low),
 				    number(high, (int64_t)interval.high));
 	}
@@ -135,13 +139,14 @@ static void text_candidates(struct buffer *out, const struct analyze_report *rep
 		    report_is_sample(report) ? "       (19 of 20)  " : "");
 	for (const int64_t *each = advice_candidates; *each; each++) {
 		struct above above = distribution_above(distribution, *each);
-		struct interval interval = share_interval(above.documents, distribution->arrays);
+		struct interval interval =
+			share_interval(above.documents, distribution_documents(distribution));
 
 		if (above.documents == 0 && !report_is_sample(report))
 			break;
 		text_append(out, "  %9s  %15s  %7.3f%%", number(threshold, *each),
 			    number(documents, above.documents),
-			    percent(above.documents, distribution->arrays));
+			    percent(above.documents, distribution_documents(distribution)));
 		if (report_is_sample(report))
 			text_append(out, "  (%.3f%%-%.3f%%)", 100 * interval.low,
 				    100 * interval.high);
@@ -208,7 +213,7 @@ static void text_advice(struct buffer *out, const struct report_array *array)
 		    "the elements would move)\n",
 		    number(threshold, advice->threshold),
 		    number(documents, advice->above.documents),
-		    percent(advice->above.documents, distribution->arrays),
+		    percent(advice->above.documents, distribution_documents(distribution)),
 		    percent(advice->above.elements, distribution->elements));
 	text_append(out, "  but not where every read wants the whole array: the data can't tell "
 			 "that, the application's authors can\n");
@@ -246,7 +251,10 @@ static void json_interval(struct buffer *out, const char *name, struct interval 
 	size_t array = writer_open_array(out, name);
 
 	writer_double(out, "0", interval.low);
-	writer_double(out, "1", interval.high);
+	if (isinf(interval.high))
+		writer_renamed(out, "1", &(struct element){.type = BSON_BYTE_NULL}); /* not known */
+	else
+		writer_double(out, "1", interval.high);
 	writer_close(out, array);
 }
 
@@ -289,10 +297,11 @@ static void json_candidates(struct buffer *out, const struct analyze_report *rep
 		writer_int64(out, "threshold", *each);
 		writer_int64(out, "documents", above.documents);
 		writer_double(out, "documents_share",
-			      percent(above.documents, distribution->arrays) / 100);
+			      percent(above.documents, distribution_documents(distribution)) / 100);
 		if (report_is_sample(report))
 			json_interval(out, "documents_share_between",
-				      share_interval(above.documents, distribution->arrays));
+				      share_interval(above.documents,
+						     distribution_documents(distribution)));
 		writer_int64(out, "elements", above.elements);
 		writer_double(out, "elements_share",
 			      percent(above.elements, distribution->elements) / 100);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #define NORMAL_95 1.96
+#define TAIL 0.025      /* one in 40 on either side */
+#define NORMAL_FROM 100 /* as many are like the normal distribution */
 
 static void count_array(struct distribution *distribution, const struct distribution_row *row,
 			int64_t size_class)
@@ -96,6 +98,19 @@ int64_t distribution_percentile(const struct distribution *distribution, double 
 	return length_at(distribution, share * (double)distribution->arrays);
 }
 
+int64_t distribution_documents(const struct distribution *distribution)
+{
+	return distribution->arrays + distribution->missing + distribution->other;
+}
+
+int64_t distribution_percentile_of_all(const struct distribution *distribution, double share)
+{
+	int64_t all = distribution_documents(distribution), without = all - distribution->arrays;
+	double rank = share * (double)all - (double)without;
+
+	return rank > 0 ? length_at(distribution, rank) : 0;
+}
+
 int64_t distribution_bytes_percentile(const struct distribution *distribution, double share)
 {
 	double rank = share * (double)distribution->arrays;
@@ -166,14 +181,46 @@ struct interval share_interval(int64_t found, int64_t looked_at)
 	square = NORMAL_95 * NORMAL_95;
 	middle = (share + square / (2 * n)) / (1 + square / n);
 	half = NORMAL_95 / (1 + square / n) * sqrt(share * (1 - share) / n + square / (4 * n * n));
-	return (struct interval){fmax(0, middle - half), fmin(1, middle + half)};
+	return (struct interval){found == 0 ? 0 : fmax(0, middle - half),
+				 found == looked_at ? 1 : fmin(1, middle + half)};
+}
+
+/* How many of `n` drawn at random lie above what a share of all lies above: 19 times of 20 more
+ * than `few` (-1: or none) and less than `many`. */
+struct tails {
+	double few;
+	double many;
+};
+
+static struct tails binomial_tails(double n, double share)
+{
+	struct tails tails = {-1, 0};
+	double left = 1, term = pow(1 - share, n);
+
+	for (double count = 0; left > TAIL; count++) {
+		left -= term;
+		if (1 - left <= TAIL)
+			tails.few = count;
+		tails.many = count + 1;
+		term *= (n - count) / (count + 1) * share / (1 - share);
+	}
+	return tails;
+}
+
+static struct tails normal_tails(double n, double share)
+{
+	double half = NORMAL_95 * sqrt(n * share * (1 - share));
+
+	return (struct tails){n * share - half, n * share + half};
 }
 
 struct interval percentile_interval(const struct distribution *distribution, double share)
 {
-	double n = (double)distribution->arrays;
-	double half = NORMAL_95 * sqrt(n * share * (1 - share));
+	double n = (double)distribution->arrays, above = 1 - share;
+	struct tails tails =
+		n * above < NORMAL_FROM ? binomial_tails(n, above) : normal_tails(n, above);
 
-	return (struct interval){(double)length_at(distribution, fmax(0, share * n - half)),
-				 (double)length_at(distribution, fmin(n, share * n + half))};
+	return (struct interval){(double)length_at(distribution, fmax(0, n - tails.many + 1)),
+				 tails.few < 0 ? INFINITY
+					       : (double)length_at(distribution, n - tails.few)};
 }

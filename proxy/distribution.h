@@ -38,6 +38,10 @@ void distribution_fini(struct distribution *distribution);
 
 /* The shortest length that `share` (0 to 1) of the arrays don't pass; 0 where there are none. */
 int64_t distribution_percentile(const struct distribution *distribution, double share);
+/* The same of all documents: one without an array is like one whose array is empty. */
+int64_t distribution_percentile_of_all(const struct distribution *distribution, double share);
+/* With an array or without. */
+int64_t distribution_documents(const struct distribution *distribution);
 int64_t distribution_longest(const struct distribution *distribution);
 /* The same of bytes, as a power of two that is not passed. */
 int64_t distribution_bytes_percentile(const struct distribution *distribution, double share);
@@ -66,5 +70,6 @@ struct interval {
 	double high;
 };
 struct interval share_interval(int64_t found, int64_t looked_at);
-/* The same for a percentile: between which lengths it lies. */
+/* The same for a percentile: between which lengths it lies; `high` is INFINITY where it may be
+ * longer than any that was looked at. */
 struct interval percentile_interval(const struct distribution *distribution, double share);

@@ -11,7 +11,6 @@
 #include "proxy/namespaces.h"
 #include "proxy/rule_record.h"
 #include "proxy/throttle.h"
-#include "rules/glob.h"
 
 #include <bson/bson.h>
 #include <errno.h>
@@ -274,11 +273,6 @@ static int connect_to_server(struct job *job, const struct job_command *command)
 	return JOB_NO_SERVER;
 }
 
-static bool is_pattern(const struct rule *rule)
-{
-	return glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection));
-}
-
 static const struct job_report_kind passed_over = {
 	"passed over", REPORT_UNFINISHED,
 	"the server refuses what has to be done there: it was left, and the others were gone on "
@@ -290,7 +284,7 @@ static void pass_over(struct job *job, const char *namespace)
 
 	if (!job->refused[0])
 		snprintf(job->refused, sizeof(job->refused), "%s", words);
-	if (is_pattern(job->rule))
+	if (rule_is_pattern(job->rule))
 		job_report_list(&job->report, &passed_over, namespace, NULL, words);
 	link_abort(job->link);
 }
@@ -332,7 +326,7 @@ static enum link_result find_targets(struct job *job, bool recorded)
 	const struct rule *rule = job->rule;
 
 	job->targets = target_set_new(job->config->rules);
-	if (is_pattern(rule))
+	if (rule_is_pattern(rule))
 		return find_of_pattern(job, recorded);
 	require(target_get(job->targets, rule, bytes_of(rule->database),
 			   bytes_of(rule->collection)));

@@ -14,7 +14,6 @@
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
 #include "proxy/sweep.h"
-#include "rules/glob.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -341,11 +340,6 @@ static void learn_names(struct keeper *keeper)
 	keeper->names_due = mover_clock() + NAMES_MS;
 }
 
-static bool is_exact(const struct rule *rule)
-{
-	return !glob_is(bytes_of(rule->database)) && !glob_is(bytes_of(rule->collection));
-}
-
 /* Every namespace that the rules name exactly. */
 static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t size)
 {
@@ -357,7 +351,7 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 		struct mover_target *target;
 		bool found;
 
-		if (!is_exact(rule))
+		if (rule_is_pattern(rule))
 			continue;
 		target = target_get(mover->targets, rule, bytes_of(rule->database),
 				    bytes_of(rule->collection));
@@ -612,7 +606,8 @@ static int64_t listing_period(const struct mover *mover)
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		int64_t each = rule_set_at(rules, i)->sweep_ms;
 
-		if (each > 0 && !is_exact(rule_set_at(rules, i)) && (!period || each < period))
+		if (each > 0 && rule_is_pattern(rule_set_at(rules, i)) &&
+		    (!period || each < period))
 			period = each;
 	}
 	return period;

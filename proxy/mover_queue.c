@@ -1,6 +1,7 @@
 /* What waits for the mover: one entry a document, merged from notes. */
 #include "proxy/mover_queue.h"
 
+#include "protocol/cursor.h"
 #include "rules/hash.h"
 
 #include <pthread.h>
@@ -184,11 +185,18 @@ static void schedule(struct mover_queue *queue, struct mover_work *work, int64_t
 
 /* The table. */
 
+/* Equal whole numbers have one hash: they are one _id. */
 static uint64_t work_hash(const struct mover_queue *queue, const struct mover_target *target,
 			  uint8_t type, struct bytes id)
 {
 	struct bytes address = {(const uint8_t *)&target, sizeof(target)};
+	struct element number = {.type = type, .value = id};
+	int64_t value;
 
+	if (element_integer(&number, &value)) {
+		id = (struct bytes){(const uint8_t *)&value, sizeof(value)};
+		type = BSON_BYTE_INT64;
+	}
 	return hash_bytes(id, hash_bytes(address, queue->key) + type);
 }
 

@@ -10,7 +10,6 @@
 #include "proxy/pages.h"
 #include "proxy/refit.h"
 #include "proxy/rule_owner.h"
-#include "rules/glob.h"
 #include "rules/hash.h"
 
 #include <stdlib.h>
@@ -364,7 +363,7 @@ must_check enum link_result sweep_find_namespaces(struct mover *mover, struct li
 	for (size_t i = 0; result == LINK_DONE && i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 
-		if (glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection)))
+		if (rule_is_pattern(rule))
 			result = namespaces_find(link, &namespaces, rule);
 	}
 	return result;

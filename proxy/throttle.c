@@ -52,8 +52,7 @@ static void take_lag(struct job *job, struct bytes members)
 	struct element element;
 
 	job->lag = lag_of(members, &slowest);
-	if (slowest.length > 0 && document_find(slowest, "name", &element) &&
-	    !element_string(&element, &name))
+	if (document_find(slowest, "name", &element) && !element_string(&element, &name))
 		name = (struct bytes){0};
 	snprintf(job->lagging, sizeof(job->lagging), "%.*s", (int)name.length,
 		 name.length > 0 ? (const char *)name.data : "");

@@ -6,6 +6,7 @@
 #include "rules/computed.h"
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
+#include "rules/first_match.h"
 #include "rules/foreign_write.h"
 #include "rules/options.h"
 #include "rules/project_write.h"
@@ -94,6 +95,11 @@ const char *aggregate_unserved_key(struct bytes key)
 }
 
 /* ---- stages ---- */
+
+static bool aggregates(const struct command *command)
+{
+	return bytes_are(command->first.name, "aggregate");
+}
 
 /* The pipeline that is being written. */
 struct pipeline {
@@ -249,6 +255,7 @@ static bool sorts_first(const struct pipeline *pipeline, const struct element *f
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
 	const struct element *sort = &pipeline->command->fields[FIELD_SORT];
+	const struct element *collation = &pipeline->command->fields[FIELD_COLLATION];
 	bool reads = reads_arrays(pipeline, filter);
 
 	if (reads && pipeline->probe)
@@ -260,11 +267,9 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	else if (filter->type == BSON_BYTE_DOCUMENT)
 		add_stage(pipeline, "$match", filter);
 	pipeline->sorted = reads && sorts_first(pipeline, filter);
+	/* Whose error comes first. */
 	if (pipeline->sorted ||
-	    (reads && filter_has_expression(filter->value) &&
-	     reads_by_id(
-		     sort,
-		     &pipeline->command->fields[FIELD_COLLATION]))) /* whose error comes first */
+	    (reads && filter_has_expression(filter->value) && reads_by_id(sort, collation)))
 		add_stage(pipeline, "$sort", sort);
 	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
 		add_known(pipeline);
@@ -275,23 +280,29 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
 }
 
-const struct element *aggregate_filter(const struct command *command)
+struct element aggregate_filter(const struct command *command)
 {
-	return &command->fields[bytes_are(command->first.name, "find") ? FIELD_FILTER
-								       : FIELD_QUERY];
+	struct element filter = {0};
+
+	if (!aggregates(command))
+		return command->fields[bytes_are(command->first.name, "find") ? FIELD_FILTER
+									      : FIELD_QUERY];
+	return first_match(command, &filter) ? filter : (struct element){0};
 }
 
 int64_t aggregate_room(const struct command *command)
 {
 	int64_t size = FIRST_BATCH, limit;
 
-	if (!bytes_are(command->first.name, "find"))
+	if (!bytes_are(command->first.name, "find") && !aggregates(command))
 		return 1;
-	if (options_has_number(command, "batchSize"))
+	if (aggregates(command))
+		size = first_match_batch(command, FIRST_BATCH);
+	else if (options_has_number(command, "batchSize"))
 		size = options_number(command, "batchSize");
 	if (size > ROOM_MAX)
 		size = ROOM_MAX;
-	limit = find_limit(command);
+	limit = aggregates(command) ? 0 : find_limit(command);
 	return limit > 0 && limit <= size ? limit : size - 1;
 }
 
@@ -301,6 +312,9 @@ enum aggregate_need aggregate_need(const struct command *command,
 	const struct element *projection = &command->fields[FIELD_PROJECTION];
 	struct bytes key;
 
+	if (aggregates(command))
+		return first_match_suffices(command, namespace) ? AGGREGATE_NEEDS_NOTHING
+								: AGGREGATE_NEEDS_DOCUMENTS;
 	if (element_string(&command->fields[FIELD_KEY], &key))
 		return name_rule(key, namespace) || name_find_hidden(key, namespace)
 			       ? AGGREGATE_NEEDS_ORDER
@@ -480,7 +494,15 @@ static void add_together(struct pipeline *pipeline, const struct element *stage,
 {
 	struct element match;
 
-	if (stage_matches(stage, &match) && (at == 0 || !may_fail(stage)))
+	if (pipeline->probe) {
+		require(stage_matches(stage, &match));
+		probe_write_candidates(pipeline->out, &pipeline->place, match.value,
+				       pipeline->namespace, pipeline->probe);
+		if (pipeline->probe->light) {
+			add_known(pipeline);
+			return;
+		}
+	} else if (stage_matches(stage, &match) && (at == 0 || !may_fail(stage)))
 		reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
 					    pipeline->namespace);
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
@@ -512,6 +534,8 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 			single = stage_matches(&stage, &match) && names_one(pipeline, &match);
 		if (i == at)
 			add_together(pipeline, &stage, at, single);
+		if (i == at && pipeline->probe && pipeline->probe->light)
+			continue; /* those that match are known */
 		foreign->whole = i >= at ? pipeline->namespace : NULL;
 		if (foreign->whole)
 			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
@@ -543,9 +567,10 @@ static bool is_replaced(const struct element *field)
 	return false;
 }
 
-static bool replaced_of_aggregate(const struct element *field)
+static bool replaced_of_aggregate(const struct element *field, const struct probe *probe)
 {
-	return element_is(field, "aggregate") || element_is(field, "pipeline");
+	return element_is(field, "aggregate") || element_is(field, "pipeline") ||
+	       (probe && element_is(field, "cursor"));
 }
 
 static void write_cursor(const struct pipeline *pipeline)
@@ -581,6 +606,8 @@ static void write_pipeline(struct pipeline *pipeline, size_t stage)
 		add_distinct(pipeline);
 	else
 		add_stages(pipeline, stage);
+	if (pipeline->probe && aggregates(command))
+		add_number(pipeline, "$limit", aggregate_room(command) + 1);
 	if (pipeline->computes)
 		computed_write_mark(pipeline->out, &pipeline->place);
 	if (pipeline->probe && !pipeline->probe->alone)
@@ -627,7 +654,6 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};
-	bool aggregates = bytes_are(command->first.name, "aggregate");
 	struct cursor cursor;
 	struct element field;
 
@@ -637,7 +663,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 	}
 	writer_renamed(out, "aggregate", &command->first);
 	write_pipeline(&pipeline, match->stage);
-	if (!aggregates)
+	if (!aggregates(command) || probe)
 		write_cursor(&pipeline);
 	if (natural_order(command) != 0) {
 		size_t hint = writer_open_document(out, "hint");
@@ -647,7 +673,8 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 	}
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		bool replaced = aggregates ? replaced_of_aggregate(&field) : is_replaced(&field);
+		bool replaced = aggregates(command) ? replaced_of_aggregate(&field, probe)
+						    : is_replaced(&field);
 
 		if (!replaced && !is_said(command, &field, begun))
 			writer_element(out, &field);

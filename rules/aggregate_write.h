@@ -14,8 +14,9 @@ const char *aggregate_unserved_filter(const struct element *filter,
 /* The same of a distinct's key. */
 const char *aggregate_unserved_key(struct bytes key);
 
-/* The filter of a find, count or distinct; type 0 where it has none. */
-const struct element *aggregate_filter(const struct command *command);
+/* The filter of a find, count or distinct, or of an aggregate's first stage (first_match.h); type 0
+ * where it has none. */
+struct element aggregate_filter(const struct command *command);
 /* How many documents a reply brings at most that answers the command all by itself, without a
  * cursor; 0: none does. */
 int64_t aggregate_room(const struct command *command);

@@ -373,8 +373,7 @@ static bool signs_in(const struct command *command)
 	struct bytes name = command->first.name;
 	struct element speculation;
 
-	return bytes_are(name, "saslStart") || bytes_are(name, "authenticate") ||
-	       bytes_are(name, "logout") ||
+	return match_signs_in(name) ||
 	       (hello_is_command(name) &&
 		document_find(command->body, "speculativeAuthenticate", &speculation));
 }

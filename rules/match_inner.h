@@ -15,6 +15,8 @@ struct matching {
 	const struct match_judge *judge; /* of a bulkWrite's runs; may be NULL */
 };
 
+/* After a command of this name the connection may be another user's. */
+bool match_signs_in(struct bytes name);
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
  * for the message. */
 bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role);

@@ -1,6 +1,6 @@
 /* The quick test on a request's first bytes: can a rule concern it at all? */
 #include "protocol/hello.h"
-#include "rules/match.h"
+#include "rules/match_inner.h"
 
 #define BODY_OFFSET (FRAME_HEADER_LENGTH + 5)
 
@@ -101,7 +101,7 @@ static enum match_transaction transaction_of(struct bytes bytes, struct bytes na
 								      : MATCH_NO_TRANSACTION;
 }
 
-static bool signs_in(struct bytes name)
+bool match_signs_in(struct bytes name)
 {
 	return bytes_are(name, "saslStart") || bytes_are(name, "authenticate") ||
 	       bytes_are(name, "logout");
@@ -125,7 +125,7 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
 	facts->reads_on = rule_set_count(rules) > 0 && bytes_are(prefix.name, "getMore");
-	facts->signs_in = signs_in(prefix.name);
+	facts->signs_in = match_signs_in(prefix.name);
 	facts->transaction = transaction_of(bytes, prefix.name);
 	return MATCH_FORWARD;
 }

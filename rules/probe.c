@@ -50,12 +50,37 @@ static bool all_points(struct bytes list)
 	return step == CURSOR_END;
 }
 
+/* Of what {$all: [...]} wants, one is asked for: {$eq: <scalar>} or {$elemMatch: ...}. */
+static enum worth worth_of_all(const struct element *all, struct element *asked)
+{
+	struct cursor cursor;
+
+	if (all->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, all->value))
+		return WORTH_NOTHING;
+	while (cursor_next(&cursor, asked) == CURSOR_ELEMENT) {
+		struct element inner;
+
+		if (asked->type == BSON_BYTE_DOCUMENT &&
+		    document_find(asked->value, "$elemMatch", &inner)) {
+			*asked = inner;
+			return inner.type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
+		}
+		asked->name = bytes_of("$eq");
+		if (asked->type != BSON_BYTE_DOCUMENT && membership_is_scalar(asked))
+			return WORTH_POINT;
+	}
+	return WORTH_NOTHING;
+}
+
 /* {$eq: <no array, no null>}, {$in: [...]}, {$elemMatch: ...}, {$gt: ...}: one element satisfies
- * it, or none does. */
-static enum worth worth_of_operator(const struct element *verb)
+ * it, or none does. `asked`: it, or a part of it. */
+static enum worth worth_of_operator(const struct element *verb, struct element *asked)
 {
 	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte"};
 
+	if (element_is(verb, "$all"))
+		return worth_of_all(verb, asked);
+	*asked = *verb;
 	if (element_is(verb, "$eq"))
 		return membership_is_scalar(verb) ? WORTH_POINT : WORTH_NOTHING;
 	if (element_is(verb, "$in"))
@@ -75,7 +100,7 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 {
 	enum worth best = WORTH_NOTHING, worth;
 	struct cursor cursor;
-	struct element operator;
+	struct element operator, asked;
 
 	*verb = (struct element){0};
 	if (value->type != BSON_BYTE_DOCUMENT)
@@ -87,23 +112,24 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 	while (cursor_next(&cursor, &operator) == CURSOR_ELEMENT) {
 		if (operator.name.length == 0 || operator.name.data[0] != '$')
 			return verb->type == 0 ? WORTH_POINT : WORTH_NOTHING; /* a document */
-		worth = worth_of_operator(&operator);
+		worth = worth_of_operator(&operator, & asked);
 		if (worth > best)
 			best = worth;
 		if (worth == best && worth != WORTH_NOTHING)
-			*verb = operator;
+			*verb = asked;
 	}
 	return best;
 }
 
-static bool is_one_field(const struct element *document)
+/* It says nothing else. */
+static bool is_only_field(const struct element *document, const struct element *verb)
 {
 	struct cursor cursor;
 	struct element field;
 
 	return cursor_open(&cursor, document->value) &&
 	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
-	       cursor_next(&cursor, &field) == CURSOR_END;
+	       bytes_equal(field.name, verb->name) && cursor_next(&cursor, &field) == CURSOR_END;
 }
 
 static void write_condition(struct buffer *out, const char *path, const struct element *value,
@@ -117,7 +143,7 @@ static void write_condition(struct buffer *out, const char *path, const struct e
 		writer_renamed(out, path, value);
 	} else {
 		condition = writer_open_document(out, path);
-		writer_element(out, verb);
+		writer_renamed(out, (const char *)verb->name.data, verb);
 		writer_close(out, condition);
 	}
 	writer_close(out, filter);
@@ -148,7 +174,7 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	if (worth <= question->worth)
 		return;
 	question->worth = worth;
-	question->whole = verb.type == 0 || is_one_field(conjunct);
+	question->whole = verb.type == 0 || is_only_field(conjunct, &verb);
 	question->indexed = has_index(target, (const char *)path.data);
 	question->probe->target = target;
 	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);

@@ -11,7 +11,7 @@
 #include "rules/call_writer.h"
 #include "rules/rules.h"
 
-#define PROBE_HITS_MAX 100 /* more of them: not worth it */
+#define PROBE_HITS_MAX 250 /* more of them: not worth it */
 
 struct probe {
 	struct buffer main;        /* the condition, of main documents: a filter */

@@ -94,13 +94,15 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "the array, or remove one of the fields"},
 	};
 
+	const char *outgrown = reassemble_outgrown(body, summary);
+
 	*code = ERROR_COMMAND_NOT_SUPPORTED;
 	for (size_t i = 0; i < ARRAY_LENGTH(refusals); i++)
 		if (raised(body, summary, refusals[i][0]))
 			return refusals[i][1];
 	*code = ERROR_OBJECT_TOO_LARGE;
-	if (reassemble_outgrown(body, summary))
-		return reassemble_outgrown(body, summary);
+	if (outgrown)
+		return outgrown;
 	return !summary->ok && summary->code == ERROR_OBJECT_TOO_LARGE
 		       ? "a document that this read looks into passes 16 MB once its array is put "
 			 "together, and mongod can't hold it whole; keep it out by conditions on "
@@ -216,31 +218,40 @@ static void add_name_is(struct call *call, const char *key, const char *name)
 	call_close(&both);
 }
 
-/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$this"}, as: "e", cond: <none of ours>}}}:
- * the same by what the Stable API has. No name stands twice in such an element, nor is one that
- * these operators refuse: it would be in `_spill.v`. */
-static void add_other_fields(struct call *call, const struct rule *rule)
+/* {$arrayToObject: {$filter: {input: {$objectToArray: document}, as: "e", cond: <none of these>}}}:
+ * names that are NULL aside. */
+static void add_fields_but(struct call *call, const char *document, const char *const *names,
+			   size_t count)
 {
-	const char *const ours[] = {"_id", NAME_STATE, rule->overflow.link};
 	struct buffer *out = call->out;
 	struct call object = call_call(call, "$arrayToObject"), test, either;
 	char index[12];
-	size_t filter, document = writer_open_document(out, writer_index(index, object.place++));
+	size_t filter, operand = writer_open_document(out, writer_index(index, object.place++));
 
 	filter = writer_open_document(out, "$filter");
 	test = call_open(out, "input", "$objectToArray");
-	call_text(&test, "$$this");
+	call_text(&test, document);
 	call_close(&test);
 	writer_string(out, "as", "e");
 	test = call_open(out, "cond", "$not");
 	either = call_call(&test, "$or");
-	for (size_t i = 0; i < ARRAY_LENGTH(ours); i++)
-		add_name_is(&either, "$$e.k", ours[i]);
+	for (size_t i = 0; i < count; i++)
+		if (names[i])
+			add_name_is(&either, "$$e.k", names[i]);
 	call_close(&either);
 	call_close(&test);
 	writer_close(out, filter);
-	writer_close(out, document);
+	writer_close(out, operand);
 	call_close(&object);
+}
+
+/* The same as add_unset_ours by what the Stable API has. No name stands twice in such an element,
+ * nor is one that these operators refuse: it would be in `_spill.v`. */
+static void add_other_fields(struct call *call, const struct rule *rule)
+{
+	const char *const ours[] = {"_id", NAME_STATE, rule->overflow.link};
+
+	add_fields_but(call, "$$this", ours, ARRAY_LENGTH(ours));
 }
 
 void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
@@ -678,32 +689,6 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const str
 		writer_close(out, opened[--depth]);
 }
 
-/* {$arrayToObject: {$filter: {input: {$objectToArray: "$$ROOT"}, cond: <none of the hidden>}}} */
-static void add_shown(struct call *call, const struct rule *rule)
-{
-	struct name_hidden hidden = name_hidden(rule);
-	struct buffer *out = call->out;
-	char index[12];
-	size_t operand = writer_open_document(out, writer_index(index, call->place++));
-	size_t object = writer_open_document(out, "$arrayToObject");
-	size_t filter = writer_open_document(out, "$filter"), input;
-	struct call shown, either;
-
-	input = writer_open_document(out, "input");
-	writer_string(out, "$objectToArray", "$$ROOT");
-	writer_close(out, input);
-	shown = call_open(out, "cond", "$not");
-	either = call_call(&shown, "$or");
-	for (size_t i = 0; i < NAME_FIELDS; i++)
-		if (hidden.fields[i])
-			add_name_is(&either, "$$this.k", hidden.fields[i]);
-	call_close(&either);
-	call_close(&shown);
-	writer_close(out, filter);
-	writer_close(out, object);
-	writer_close(out, operand);
-}
-
 /* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
 static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
 			  const struct joined *joined)
@@ -711,6 +696,7 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	auto_text count = text_join("$_spill.", rule->key, ".n");
 	size_t stage = writer_open_document(out, name), document;
 	struct call choice = call_open(out, "$replaceWith", "$cond"), test, merge;
+	struct name_hidden hidden = name_hidden(rule);
 	char index[12];
 
 	test = call_call(&choice, "$gt");
@@ -719,7 +705,7 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	call_close(&test);
 	merge = call_call(&choice, "$mergeObjects");
 	if (joined->sets_hidden)
-		add_shown(&merge, rule);
+		add_fields_but(&merge, "$$ROOT", hidden.fields, NAME_FIELDS);
 	else
 		call_text(&merge, "$$ROOT");
 	document = writer_open_document(out, writer_index(index, merge.place++));

@@ -100,6 +100,11 @@ bool rule_matches(const struct rule *rule, struct bytes database, struct bytes c
 	return place_matches(&place, database, collection);
 }
 
+bool rule_is_pattern(const struct rule *rule)
+{
+	return glob_is(bytes_of(rule->database)) || glob_is(bytes_of(rule->collection));
+}
+
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection)
 {
 	const char *form = rule->overflow.collection;

@@ -109,6 +109,7 @@ void rule_set_unref(struct rule_set *set);
 size_t rule_set_count(const struct rule_set *set);
 const struct rule *rule_set_at(const struct rule_set *set, size_t index);
 void rule_fini(struct rule *rule);
+bool rule_is_pattern(const struct rule *rule); /* of databases, collections or both */
 /* The overflow collection's name for this main collection; freed by the caller. */
 char *rule_overflow_collection(const struct rule *rule, struct bytes collection);
 

@@ -92,12 +92,23 @@ static bool reads_primary(const struct command *command)
 	       bytes_are(text, "primary") || bytes_are(text, "primaryPreferred");
 }
 
+/* An aggregate whose documents are put together for its first stage, and whose cursor is mongod's
+ * to judge. */
+static bool bears_hits(const struct sequence *sequence, const struct command *command)
+{
+	struct element cursor;
+
+	return !bytes_are(command->first.name, "aggregate") ||
+	       (sequence->match.stage == 0 && !sequence->match.computes &&
+		(explains(sequence) || document_find(command->body, "cursor", &cursor)));
+}
+
 /* No transaction takes the stage by which the overflow is asked. */
 static void decide_to_probe(struct sequence *sequence)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	const struct command *command = &sequence->match.command;
-	const struct element *filter;
+	struct element filter;
 
 	if (explains(sequence)) {
 		require(command_parse(command->first.value, &aggregate->explained));
@@ -105,10 +116,10 @@ static void decide_to_probe(struct sequence *sequence)
 	}
 	filter = aggregate_filter(command);
 	aggregate->probing =
-		!bytes_are(command->first.name, "aggregate") && !bounds_given(command) &&
-		filter->type == BSON_BYTE_DOCUMENT && reads_primary(command) &&
-		!command_has(command, FIELD_AUTOCOMMIT) && aggregate_room(command) > 0 &&
-		probe_of_filter(filter->value, sequence->match.namespace, &aggregate->probe);
+		filter.type == BSON_BYTE_DOCUMENT && !bounds_given(command) &&
+		reads_primary(command) && !command_has(command, FIELD_AUTOCOMMIT) &&
+		aggregate_room(command) > 0 && bears_hits(sequence, command) &&
+		probe_of_filter(filter.value, sequence->match.namespace, &aggregate->probe);
 }
 
 static void decide_to_ask_lightly(struct sequence *sequence)
@@ -382,7 +393,8 @@ static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet
 	struct buffer *cut = &aggregate_of(sequence)->cursor;
 
 	write_cut(cut, cursor_document, documents);
-	return bytes_are(sequence->match.command.first.name, "find")
+	return bytes_are(sequence->match.command.first.name, "find") ||
+			       bytes_are(sequence->match.command.first.name, "aggregate")
 		       ? pass_cursor(sequence, reply, buffer_view(cut))
 		       : answer_value(sequence, reply, buffer_view(cut));
 }

@@ -15,7 +15,7 @@ static struct advice advise_on(const struct some *some, int64_t element, bool sa
 	struct advice advice;
 
 	for (; some->documents > 0; some++) {
-		int64_t bytes = some->length * element;
+		int64_t bytes = some->length > 0 ? some->length * element : 0;
 
 		distribution_add(&distribution,
 				 &(struct distribution_row){some->length, some->documents,
@@ -66,6 +66,20 @@ Test(advice, else_five_percent)
 
 	cr_assert_eq(advice.verdict, VERDICT_PAYS);
 	cr_assert_eq(advice.threshold, 50);
+}
+
+Test(advice, a_document_without_the_array_is_like_one_whose_array_is_empty)
+{
+	const int64_t lengths[] = {0, LENGTH_MISSING, LENGTH_OTHER};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(lengths); i++) {
+		struct advice few = advise(SOME({9700, lengths[i]}, {270, 5}, {30, 5000}), 8);
+		struct advice many = advise(SOME({900, lengths[i]}, {100, 5000}), 8);
+
+		cr_assert_eq(few.verdict, VERDICT_PAYS);
+		cr_assert_eq(few.threshold, 50);
+		cr_assert_eq(many.verdict, VERDICT_TOO_MANY);
+	}
 }
 
 Test(advice, more_than_five_percent_are_no_outliers)

@@ -60,7 +60,8 @@ Test(analyze_report, a_sample_says_that_it_is_one)
 	auto_free char *text = print(&report, analyze_report_text);
 
 	expect(text, "5,000,000 documents; looked at 1,000 of them, drawn at random");
-	expect(text, "p99.9 10,000  max"); /* no interval where there is none */
+	expect(text, "p50 10  p90"); /* no interval where there is none */
+	expect(text, "p99.9 10,000 (10,000 or more)  max");
 	expect(text, "p99 10 (10-10,000)");
 	expect(text, "1.000%  (0.544%-1.831%)");
 	analyze_report_fini(&report);
@@ -145,6 +146,6 @@ Test(analyze_report, nothing_at_all_is_a_picture_too)
 	auto_free char *said = print(&report, analyze_report_text);
 
 	expect(text, "</svg>");
-	expect(said, "no array was found in it");
+	expect(said, "no array was found in it: it is empty");
 	analyze_report_fini(&report);
 }

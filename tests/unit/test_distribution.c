@@ -4,6 +4,8 @@
 
 #include "proxy/distribution.h"
 
+#include <math.h>
+
 static void add(struct distribution *distribution, int64_t length, int64_t documents)
 {
 	struct distribution_row row = {length, documents, documents * (5 + 8 * length),
@@ -138,7 +140,10 @@ Test(distribution, a_share_of_a_sample_has_an_error)
 
 	cr_assert_float_eq(half.low, 0.4038, 0.0001);
 	cr_assert_float_eq(half.high, 0.5962, 0.0001);
-	cr_assert_float_eq(none.low, 0, 1e-9);
+	for (int64_t looked_at = 1; looked_at < 3000; looked_at++) {
+		cr_assert_eq(share_interval(0, looked_at).low, 0);
+		cr_assert_eq(share_interval(looked_at, looked_at).high, 1);
+	}
 	cr_assert_float_eq(none.high, 0.0370, 0.0001);
 	cr_assert_float_eq(share_interval(100, 100).high, 1, 1e-9);
 	cr_assert_float_eq(share_interval(0, 0).high, 1, 1e-9);
@@ -149,8 +154,12 @@ Test(distribution, a_percentile_of_a_sample_has_an_error)
 	struct distribution distribution = one_to_hundred();
 	struct interval median = percentile_interval(&distribution, 0.5);
 
-	cr_assert_float_eq(median.low, 41, 1e-9);
-	cr_assert_float_eq(median.high, 60, 1e-9);
-	cr_assert_float_eq(percentile_interval(&distribution, 0.999).high, 100, 1e-9);
+	cr_assert_float_eq(median.low, 40, 1e-9);
+	cr_assert_float_eq(median.high, 61, 1e-9);
+	cr_assert_float_eq(percentile_interval(&distribution, 0.9).low, 84, 1e-9);
+	cr_assert_float_eq(percentile_interval(&distribution, 0.9).high, 96, 1e-9);
+	/* A sample of a hundred tells little of one in a thousand. */
+	cr_assert_float_eq(percentile_interval(&distribution, 0.999).low, 99, 1e-9);
+	cr_assert(isinf(percentile_interval(&distribution, 0.999).high));
 	distribution_fini(&distribution);
 }

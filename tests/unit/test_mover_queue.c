@@ -1,6 +1,7 @@
 /* Tests proxy/mover_queue.c: what is due when, with a clock that the test moves. */
 #include "tests/unit/unit.h"
 
+#include "protocol/cursor.h"
 #include "proxy/mover_queue.h"
 
 #include <stdio.h>
@@ -322,6 +323,35 @@ Test(mover_queue, appends_to_a_document_with_room_need_no_look)
 	cr_assert_eq(mover_queue_count(queue), 0);
 	append(queue, "a", 1, 1003);
 	cr_assert_eq(mover_queue_count(queue), 1);
+	mover_queue_free(queue);
+}
+
+Test(mover_queue, equal_numbers_are_one_document)
+{
+	static const struct {
+		uint8_t type;
+		struct bytes id;
+	} ids[] = {
+		{BSON_BYTE_INT32, {(const uint8_t *)"\x07\0\0\0", 4}},
+		{BSON_BYTE_INT64, {(const uint8_t *)"\x07\0\0\0\0\0\0\0", 8}},
+		{BSON_BYTE_DOUBLE, {(const uint8_t *)"\0\0\0\0\0\0\x1c\x40", 8}},
+	};
+	struct mover_queue *queue = mover_queue_new();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(ids); i++) {
+		struct mover_note made = note_of(MOVER_APPENDED, "", 4);
+
+		made.id_type = ids[i].type;
+		made.id = ids[i].id;
+		cr_assert(mover_queue_note(queue, &target, &made, 0));
+		if (i == 0) {
+			cr_assert_eq(take(queue, 1000), 1);
+			mover_queue_room(queue, works[0], 7, 1000);
+			settle(queue, 1, 1000);
+		}
+		/* 7 are left: four, and then four too many */
+		cr_assert_eq(mover_queue_count(queue), i == 2);
+	}
 	mover_queue_free(queue);
 }
 

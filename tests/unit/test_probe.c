@@ -62,7 +62,7 @@ Test(probe, main_is_asked_first_and_the_overflow_behind_it)
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}]}]}}");
 	expect_stage("3", "{'$limit': {'$numberLong': '101'}}");
 	expect_stage("4", "{'$unionWith': {'coll': 'books_more', 'pipeline': [{'$match': {'more': "
-			  "5}}, {'$limit': 101}, {'$project': {'_id': 0, '_spill': {'id': '$book', "
+			  "5}}, {'$limit': 251}, {'$project': {'_id': 0, '_spill': {'id': '$book', "
 			  "'g': '$_spill.g'}}}]}}");
 	play_reply(&play, CURSOR("{'_id': 1, 'f': [5]}", 0));
 	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': [5]}", 0));
@@ -223,7 +223,7 @@ Test(probe, too_many_hits_or_none_that_can_be_told_go_the_dear_way)
 {
 	auto_buffer struct buffer many = {0};
 
-	for (int i = 0; i < 101; i++)
+	for (int i = 0; i < 251; i++)
 		buffer_append(&many, i ? "," HIT(1, G1) : HIT(1, G1),
 			      strlen(i ? "," HIT(1, G1) : HIT(1, G1)));
 	buffer_append(&many, "", 1);
@@ -282,6 +282,8 @@ Test(probe, arrays_are_put_together_where_more_is_asked_of_them)
 		FIND("'filter': {'f.x': 5, 'f.y': 6}"),
 		FIND("'filter': {'$and': [{'f': 5}, {'$or': [{'f': 6}, {'f': 7}]}]}"),
 		FIND("'filter': {'f': {'$size': 3, '$eq': 5}}"),
+		FIND("'filter': {'f': {'$all': [[1], 2, 3]}}"),
+		FIND("'filter': {'f': {'$all': [{'$elemMatch': {'x': 1}}]}}"),
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
@@ -322,6 +324,8 @@ Test(probe, what_one_element_satisfies)
 		"{'$and': [{'$and': [{'f.x.y': 1}]}]}",
 		"{'f': {'$in': [1], '$exists': true}}",
 		"{'f': 5, '$comment': 'c'}",
+		"{'f': {'$all': [null, 2]}}",
+		"{'f': {'$all': [{'$elemMatch': {'x': 1}}, {'$elemMatch': {'x': 2}}]}}",
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(filters); i++)
@@ -343,7 +347,9 @@ Test(probe, what_one_element_does_not_satisfy)
 		"{'f': {'$ne': 1}}",
 		"{'f': {'$nin': [1]}}",
 		"{'f': {'$not': {'$eq': 1}}}",
-		"{'f': {'$all': [1, 2]}}",
+		"{'f': {'$all': []}}",
+		"{'f': {'$all': [[1], null, {'x': 1}]}}",
+		"{'f': {'$all': 5}}",
 		"{'f': {'$size': 3}}",
 		"{'f.x': {'$exists': false}}",
 		"{'f': {'$exists': true}}",
@@ -414,4 +420,100 @@ Test(probe, a_secondary_is_not_asked)
 			FIND("'filter': {'f': 5}, '$readPreference': {'mode': '%s'}"), others[i])));
 	cr_assert(asks_overflow(
 		FIND("'filter': {'f': 5}, '$readPreference': {'mode': 'primaryPreferred'}")));
+}
+
+/* ---- aggregates ---- */
+
+#define STAGES(stages) \
+	"{'aggregate': 'books', 'pipeline': [" stages "], 'cursor': {}, '$db': 'shop'}"
+#define COUNTED STAGES("{'$match': {'f': 5}}, {'$group': {'_id': 1, 'n': {'$sum': 1}}}")
+
+Test(probe, what_drivers_count_is_asked_of_the_overflow_too)
+{
+	struct element cursor;
+
+	start(COUNTED);
+	cr_assert_str_eq(sent(), "$match $unset $group $limit $unionWith");
+	expect_stage("3", "{'$limit': {'$numberLong': '101'}}");
+	cr_assert(document_find(play_message(&play).body, "cursor", &cursor));
+	made_expect(cursor.value, "{'batchSize': {'$numberLong': '353'}}");
+	play_reply(&play, CURSOR("{'_id': 1, 'n': 3}, " HIT(7, G1), 0));
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}, "
+			  "'_spill.f.g': {'$in': [" G1 "]}}]}]}}");
+	play_reply(&play, CURSOR("{'_id': 1, 'n': 4}, " HIT(7, G1), 0));
+	play_expect_answer(&play, CURSOR("{'_id': 1, 'n': 4}", 0));
+	play_close(&play);
+}
+
+Test(probe, a_pipeline_that_needs_arrays_has_those_of_few_documents_put_together)
+{
+	start(STAGES("{'$match': {'f': 5}}, {'$unwind': '$f'}"));
+	cr_assert_str_eq(sent(), "$match $replaceWith $unset $unwind $limit $unionWith");
+	play_reply(&play, CURSOR("{'_id': 1, 'f': 5}, " HIT(7, G1), 0));
+	play_reply(&play, DIED);
+	cr_assert_str_eq(
+		sent(), "$match $graphLookup $replaceWith $unset $match $unwind $limit $unionWith");
+	play_reply(&play, CURSOR("{'_id': 1, 'f': 5}, {'_id': 7, 'f': 5}, " HIT(7, G1), 0));
+	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': 5}, {'_id': 7, 'f': 5}", 0));
+	play_close(&play);
+}
+
+Test(probe, stages_that_need_no_arrays)
+{
+	static const char *const none[] = {
+		"{'$count': 'n'}",
+		"{'$sort': {'x': 1}}, {'$skip': 1}, {'$limit': 2}, {'$project': {'x': 1}}",
+		"{'$match': {'x': 1}}, {'$sortByCount': '$x'}, {'$unwind': '$f'}",
+	};
+	static const char *const some[] = {
+		"{'$limit': 5}",
+		"{'$group': {'_id': '$f'}}",
+		"{'$sort': {'f': 1}}, {'$count': 'n'}",
+		"{'$match': {'f': 6}}, {'$count': 'n'}",
+		"{'$project': {'f': 1}}",
+		"{'$set': {'x': {'$size': '$f'}}}, {'$count': 'n'}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(none); i++) {
+		start(made_text(STAGES("{'$match': {'f': 5}}, %s"), none[i]));
+		cr_assert_not(strstr(sent(), "$replaceWith"), "%s", none[i]);
+		play_close(&play);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(some); i++) {
+		start(made_text(STAGES("{'$match': {'f': 5}}, %s"), some[i]));
+		cr_assert(strstr(sent(), "$match $replaceWith $unset"), "%s", some[i]);
+		play_close(&play);
+	}
+}
+
+Test(probe, a_pipeline_behind_which_no_hits_can_stand)
+{
+	static const char *const stages[] = {
+		"{'$match': {'f': 5}}, {'$replaceWith': '$x'}", /* which may begin with _spill */
+		"{'$match': {'f': 5}}, {'$project': {'_id': 0, 'x': '_spill'}}",
+		"{'$match': {'f': 5}}, {'$sample': {'size': 1}}",
+		"{'$match': {'f': 5}}, {'$out': 'others'}",
+		"{'$match': {'f': 5}}, {'$set': {'has_extras': 1}}",
+		"{'$sort': {'x': 1}}, {'$match': {'f': 5}}",
+		"{'$unwind': '$f'}, {'$match': {'f': 5}}",
+		"{'$match': {'x': 5}}, {'$match': {'f': 5}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(stages); i++)
+		cr_assert_not(asks_overflow(made_text(STAGES("%s"), stages[i])), "%s", stages[i]);
+}
+
+Test(probe, a_cursor_that_may_go_on_or_that_mongod_refuses)
+{
+	static const char *const cursors[] = {
+		"'cursor': {'batchSize': 0},",   "'cursor': {'batchSize': 1},", "",
+		"'cursor': {'batchSize': 'x'},", "'cursor': {'x': 1},",         "'cursor': 5,",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cursors); i++)
+		cr_assert_not(asks_overflow(made_text("{'aggregate': 'books', 'pipeline': "
+						      "[{'$match': {'f': 5}}, {'$count': 'n'}], "
+						      "%s '$db': 'shop'}",
+						      cursors[i])),
+			      "%s", cursors[i]);
 }

@@ -355,10 +355,11 @@ Test(sequence_aggregate, a_pipeline_is_whole_from_the_stage_on_that_needs_it)
 		    "{'aggregate': 'books', 'cursor': {'batchSize': 5}, 'hint': 'x_1', '$db': "
 		    "'shop'}");
 	play_close(&play);
-	expect_stages("{'aggregate': 'books', 'pipeline': [{'$match': {'f': 1}}, {'$count': 'n'}], "
-		      "'cursor': "
-		      "{}, '$db': 'shop'}",
-		      "$match " WHOLE " $match $count");
+	expect_stages(
+		"{'aggregate': 'books', 'pipeline': [{'$match': {'f': null}}, {'$count': 'n'}], "
+		"'cursor': "
+		"{}, '$db': 'shop'}",
+		"$match " WHOLE " $match $count");
 }
 
 /* The names of the stages under `path` of the first stage. */

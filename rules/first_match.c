@@ -1,0 +1,123 @@
+/* Goes through the stages behind an aggregate's first $match. */
+#include "rules/first_match.h"
+
+#include "rules/names.h"
+#include "rules/projection.h"
+#include "rules/reads.h"
+
+#include <string.h>
+
+/* The one stage of a document {$stage: ...}. */
+static bool only_stage(const struct element *document, struct element *stage)
+{
+	struct cursor cursor;
+	struct element more;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, stage) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &more) == CURSOR_END;
+}
+
+/* Whose documents have the fields that the client names or that they had, none of them `_spill`.
+ */
+static bool keeps_names(const struct element *document)
+{
+	static const char *const stages[] = {
+		"$match", "$sort",      "$skip",       "$limit",  "$group",       "$project",
+		"$set",   "$addFields", "$unset",      "$unwind", "$sortByCount", "$count",
+		"$facet", "$bucket",    "$bucketAuto", "$lookup",
+	};
+	struct element stage;
+
+	if (!only_stage(document, &stage))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(stages); i++)
+		if (element_is(&stage, stages[i]))
+			return true;
+	return false;
+}
+
+static bool mentions_state(struct bytes pipeline)
+{
+	return memmem(pipeline.data, pipeline.length, NAME_STATE, strlen(NAME_STATE));
+}
+
+must_check bool first_match(const struct command *command, struct element *filter)
+{
+	const struct element *pipeline = &command->fields[FIELD_PIPELINE];
+	struct cursor stages;
+	struct element document;
+	enum cursor_step step;
+
+	if (pipeline->type != BSON_BYTE_ARRAY || mentions_state(pipeline->value) ||
+	    !cursor_open(&stages, pipeline->value) ||
+	    cursor_next(&stages, &document) != CURSOR_ELEMENT || !only_stage(&document, filter) ||
+	    !element_is(filter, "$match") || filter->type != BSON_BYTE_DOCUMENT)
+		return false;
+	while ((step = cursor_next(&stages, &document)) == CURSOR_ELEMENT)
+		if (!keeps_names(&document))
+			return false;
+	return step == CURSOR_END;
+}
+
+int64_t first_match_batch(const struct command *command, int64_t usual)
+{
+	struct element cursor, size;
+	struct cursor options;
+	int64_t number = usual;
+
+	if (!document_find(command->body, "cursor", &cursor))
+		return usual;
+	if (cursor.type != BSON_BYTE_DOCUMENT || !cursor_open(&options, cursor.value))
+		return 0;
+	while (cursor_next(&options, &size) == CURSOR_ELEMENT)
+		if (!element_is(&size, "batchSize") || !element_integer(&size, &number))
+			return 0;
+	return number;
+}
+
+enum then {
+	THEN_ON,    /* the same documents */
+	THEN_OTHER, /* others, that have no ruled array */
+	THEN_ARRAY,
+};
+
+static enum then after(const struct element *stage, const struct ruled_namespace *namespace)
+{
+	if (element_is(stage, "$skip") || element_is(stage, "$limit"))
+		return THEN_ON;
+	if (element_is(stage, "$count"))
+		return THEN_OTHER;
+	if (element_is(stage, "$group") || element_is(stage, "$sortByCount"))
+		return reads_of_expression(stage, namespace).kind == READS_NOTHING ? THEN_OTHER
+										   : THEN_ARRAY;
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return THEN_ARRAY;
+	if (element_is(stage, "$match"))
+		return reads_of_filter(stage->value, namespace).kind == READS_NOTHING ? THEN_ON
+										      : THEN_ARRAY;
+	if (element_is(stage, "$sort"))
+		return reads_of_sort(stage->value, namespace).kind == READS_NOTHING ? THEN_ON
+										    : THEN_ARRAY;
+	if (element_is(stage, "$project"))
+		return projection_classify(stage->value, namespace).kind == PROJECTION_FORWARD
+			       ? THEN_OTHER
+			       : THEN_ARRAY;
+	return THEN_ARRAY;
+}
+
+bool first_match_suffices(const struct command *command, const struct ruled_namespace *namespace)
+{
+	const struct element *pipeline = &command->fields[FIELD_PIPELINE];
+	enum then then = THEN_ON;
+	struct element document, stage;
+	struct cursor stages;
+
+	if (!cursor_open(&stages, pipeline->value) ||
+	    cursor_next(&stages, &document) != CURSOR_ELEMENT)
+		return false;
+	while (then == THEN_ON && cursor_next(&stages, &document) == CURSOR_ELEMENT &&
+	       only_stage(&document, &stage))
+		then = after(&stage, namespace);
+	return then == THEN_OTHER;
+}
