@@ -79,7 +79,7 @@ class ArrayReads:
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
-                 self.window, self.window, self.element, self.element)
+                 self.matched, self.matched, self.window, self.window, self.element, self.element)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -88,7 +88,7 @@ class ArrayReads:
         choice = self.rng.random()
         if choice < 0.65:
             return made
-        if choice < 0.75:
+        if choice < 0.82:
             return {"$and": [made, condition(self.rng, path)]}
         return {**made, "n": {"$gte": self.rng.randrange(3)}}
 
@@ -214,6 +214,24 @@ class ArrayReads:
             return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]
         return "distinct", arguments, ["distinct_by_array"], {"distinct": True}
+
+    def matched(self, path):
+        """A pipeline that begins with a condition on the array, as countDocuments' does."""
+        rng = self.rng
+        array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
+        few = [{"$sort": rng.choice(_ORDERS)}, {rng.choice(("$skip", "$limit")): rng.randrange(1, 4)}]
+        ends = rng.choice((
+            [], [{"$count": "n"}], [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
+            [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}], [{"$project": {"n": 1}}],
+            [{"$project": self._projection(path)}], [{"$match": self._condition(path)}, {"$count": "n"}], [{"$sort": self._sort(path)}, {"$project": {"n": 1}}],
+            [{"$set": {"size": {"$size": array}}}, {"$unset": path}], [{"$unwind": f"${path}"}, {"$count": "n"}], [{"$sortByCount": "$k"}, {"$sort": {"_id": 1}}],
+            [{"$facet": {"all": [{"$count": "n"}], "some": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}],
+        ))
+        if "$natural" in str(ends):
+            ends = []  # no pipeline has it
+        size = {"batchSize": rng.randrange(4)} if rng.random() < 0.3 else {}
+        pipeline = [{"$match": self._condition(path)}, *rng.choice(([], [], few)), *ends]
+        return "aggregate", [("pipeline", pipeline), ("cursor", size)], ["aggregate_matched"], {"drain": 2}
 
     def aggregate(self, path):
         field = f"${path}"

@@ -153,6 +153,10 @@ _OF_READS = [
     Bug("an error of a find is an aggregate's", "rules",
         '		return "Executor error during find command :: caused by :: ";\n', '		return "";\n'),
     # Pipelines
+    Bug("a $group behind a condition counts elements as they are stored", "rules",
+        "		return reads_of_expression(stage, namespace).kind == READS_NOTHING ? THEN_OTHER\n"
+        "										   : THEN_ARRAY;\n",
+        "		return THEN_OTHER;\n"),
     Bug("a union is not put together", "rules", "	write_documents(writing, &place, &join);\n", ""),
     Bug("a join goes by arrays as they are stored", "rules",
         "	if (join->namespace && name_is_other(join->field, join->namespace)) {\n", "	if (false) {\n"),
