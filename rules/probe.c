@@ -181,11 +181,27 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
 }
 
-static void judge(struct question *question, const struct element *conjunct)
+/* {$gt: ...}, or several of these: it may leave all documents. */
+static bool is_range(const struct element *value)
+{
+	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte", "$ne"};
+	struct cursor cursor;
+	struct element verb;
+	bool range = value->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, value->value);
+
+	while (range && cursor_next(&cursor, &verb) == CURSOR_ELEMENT) {
+		range = false;
+		for (size_t i = 0; i < ARRAY_LENGTH(ranges); i++)
+			range = range || element_is(&verb, ranges[i]);
+	}
+	return range;
+}
+
+static void judge_one(struct question *question, const struct element *conjunct)
 {
 	const struct ruled_namespace *namespace = question->namespace;
 
-	if (element_is(conjunct, "_id"))
+	if (element_is(conjunct, "_id") && !is_range(conjunct))
 		question->pinned = true;
 	if (reads_nothing_of(conjunct, namespace))
 		question->rest = question->rest || !element_is(conjunct, "$comment");
@@ -196,7 +212,8 @@ static void judge(struct question *question, const struct element *conjunct)
 }
 
 /* False where the filter can't be gone through. */
-static bool judge_all(struct question *question, struct bytes filter)
+static bool judge_all(struct question *question, struct bytes filter,
+		      void (*judge)(struct question *question, const struct element *conjunct))
 {
 	struct walk walk;
 	struct element conjunct;
@@ -210,6 +227,90 @@ static bool judge_all(struct question *question, struct bytes filter)
 	return step == CURSOR_END;
 }
 
+/* An $or is satisfied by a branch: one that reads no array as it is written, any other by the one
+ * condition of it that was chosen. */
+struct branches {
+	struct probe probe; /* what is asked: lists that are open */
+	enum worth worth;   /* the least of them */
+	bool indexed, whole;
+	size_t main_count, overflow_count;
+};
+
+static void add_branch(struct buffer *list, size_t *count, struct bytes branch)
+{
+	char name[12];
+
+	writer_document(list, writer_index(name, (*count)++), branch);
+}
+
+/* False where it is none of these, or of another rule than those before it. */
+static bool judge_branch(struct branches *branches, const struct question *question,
+			 struct bytes branch)
+{
+	struct probe probe = {0};
+	struct question own = {.namespace = question->namespace, .probe = &probe};
+	bool good = judge_all(&own, branch, judge_one) &&
+		    (own.reading == 0 ||
+		     (own.worth != WORTH_NOTHING &&
+		      (branches->overflow_count == 0 || probe.target == branches->probe.target)));
+
+	if (good && own.reading == 0) {
+		add_branch(&branches->probe.main, &branches->main_count, branch);
+	} else if (good) {
+		branches->probe.target = probe.target;
+		branches->worth = own.worth < branches->worth ? own.worth : branches->worth;
+		branches->indexed = branches->indexed && own.indexed;
+		branches->whole = branches->whole && own.whole && own.reading == 1 && !own.rest;
+		add_branch(&branches->probe.main, &branches->main_count, buffer_view(&probe.main));
+		add_branch(&branches->probe.overflow, &branches->overflow_count,
+			   buffer_view(&probe.overflow));
+	}
+	probe_fini(&probe);
+	return good;
+}
+
+static bool judge_branches(struct branches *branches, const struct question *question,
+			   struct bytes list)
+{
+	size_t starts[] = {writer_open(&branches->probe.main),
+			   writer_open(&branches->probe.overflow)};
+	size_t lists[] = {writer_open_array(&branches->probe.main, "$or"),
+			  writer_open_array(&branches->probe.overflow, "$or")};
+	enum cursor_step step = CURSOR_INVALID;
+	struct element branch;
+	struct cursor cursor;
+
+	if (cursor_open(&cursor, list))
+		while ((step = cursor_next(&cursor, &branch)) == CURSOR_ELEMENT)
+			if (branch.type != BSON_BYTE_DOCUMENT ||
+			    !judge_branch(branches, question, branch.value))
+				return false;
+	writer_close(&branches->probe.main, lists[0]);
+	writer_close(&branches->probe.overflow, lists[1]);
+	writer_close(&branches->probe.main, starts[0]);
+	writer_close(&branches->probe.overflow, starts[1]);
+	return step == CURSOR_END && branches->overflow_count > 0;
+}
+
+static void judge(struct question *question, const struct element *conjunct)
+{
+	struct branches branches = {.worth = WORTH_POINT, .indexed = true, .whole = true};
+
+	judge_one(question, conjunct);
+	if (element_is(conjunct, "$or") && conjunct->type == BSON_BYTE_ARRAY &&
+	    judge_branches(&branches, question, conjunct->value) &&
+	    branches.worth > question->worth) {
+		struct probe former = *question->probe;
+
+		*question->probe = branches.probe;
+		branches.probe = former;
+		question->worth = branches.worth;
+		question->whole = branches.whole;
+		question->indexed = branches.indexed;
+	}
+	probe_fini(&branches.probe);
+}
+
 /* Conditions on other fields may name few documents by themselves, and a range many batches: only
  * with an index is the overflow asked first then. */
 bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
@@ -218,8 +319,9 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 	struct question question = {.namespace = namespace, .probe = probe};
 
 	*probe = (struct probe){0};
-	if (!filter_has_expression(filter) && judge_all(&question, filter) && !question.pinned &&
-	    question.worth != WORTH_NOTHING && probe->target->rule->gc_delay_ms > 0 &&
+	if (!filter_has_expression(filter) && judge_all(&question, filter, judge) &&
+	    !question.pinned && question.worth != WORTH_NOTHING &&
+	    probe->target->rule->gc_delay_ms > 0 &&
 	    (question.indexed || (!question.rest && question.worth == WORTH_POINT))) {
 		probe->exact = question.whole && question.reading == 1;
 		return true;

@@ -325,6 +325,8 @@ Test(probe, what_one_element_satisfies)
 		"{'f': {'$in': [1], '$exists': true}}",
 		"{'f': 5, '$comment': 'c'}",
 		"{'f': {'$all': [null, 2]}}",
+		"{'$or': [{'f': 1}, {'f': 2}]}",
+		"{'$or': [{'f': 1, 'y': 2}, {'x': 1}, {'$and': [{'f.x': {'$in': [2, 3]}}]}]}",
 		"{'f': {'$all': [{'$elemMatch': {'x': 1}}, {'$elemMatch': {'x': 2}}]}}",
 	};
 
@@ -358,7 +360,12 @@ Test(probe, what_one_element_does_not_satisfy)
 		"{'f': {'$gt': 5}}", /* no index */
 		"{'f': {'$gte': [5]}}",
 		"{'f': {'$lt': {'$maxKey': 1}}}",
-		"{'$or': [{'f': 1}, {'f': 2}]}",
+		"{'$or': [{'f': 1}, {'f': null}]}",
+		"{'$or': [{'f': 1}, {'f': {'$gt': 2}}]}", /* no index */
+		"{'$or': [{'f': 1}, {'$or': [{'f': 2}]}]}",
+		"{'$or': [{'f': 1}, {'has_extras': true}]}",
+		"{'$or': [{'f': 1}, 5]}",
+		"{'$or': [{'f': 1}, {'x': 1}], 'y': 1}", /* no index */
 		"{'$nor': [{'f': 1}]}",
 		"{'$expr': {'$in': [5, '$f']}}",
 		"{'f': 5, '$expr': {'$gt': [{'$size': '$f'}, 2]}}",
@@ -379,6 +386,9 @@ Test(probe, an_index_makes_more_worth_asking)
 	cr_assert(asks_overflow(POSTS("'filter': {'likes': {'$gt': 5, '$lt': 7}}")));
 	cr_assert_not(asks_overflow(POSTS("'filter': {'likes.x': 5, 'x': 1}")));
 	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 5, '_id': 1}")));
+	cr_assert_not(
+		asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$in': [2]}}")));
+	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$lte': 9}}")));
 }
 
 Test(probe, indexes_that_have_been_met_count_as_well)
@@ -420,6 +430,32 @@ Test(probe, a_secondary_is_not_asked)
 			FIND("'filter': {'f': 5}, '$readPreference': {'mode': '%s'}"), others[i])));
 	cr_assert(asks_overflow(
 		FIND("'filter': {'f': 5}, '$readPreference': {'mode': 'primaryPreferred'}")));
+}
+
+Test(probe, a_branch_of_an_or_that_reads_no_array_is_asked_as_it_is)
+{
+	start(COUNT("{'$or': [{'x': 1, 'y': 2}, {'f': 5}, {'f.x': {'$in': [6]}}]}"));
+	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'$or': [{'x': 1, 'y': 2}, {'f': 5}, "
+			  "{'f.x': {'$in': [6]}}]}]}]}}");
+	expect_stage("3",
+		     "{'$unionWith': {'coll': 'books_more', 'pipeline': [{'$match': {'$or': "
+		     "[{'more': 5}, {'more.x': {'$in': [6]}}]}}, {'$limit': 251}, {'$project': "
+		     "{'_id': 0, '_spill': {'id': '$book', 'g': '$_spill.g'}}}]}}");
+	play_close(&play);
+	/* a branch that says more has to be looked at in whole documents */
+	start(COUNT("{'$or': [{'x': 1}, {'f': 5, 'y': 1}]}"));
+	cr_assert_str_eq(sent(),
+			 "$match $graphLookup $replaceWith $unset $match $count $unionWith");
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'$or': [{'x': 1}, {'f': 5}]}]}]}}");
+	play_close(&play);
+	/* of two arrays at once the overflow of one would tell nothing */
+	for (int array = 'f'; array <= 'g'; array++)
+		cr_assert_eq(
+			asks_overflow(made_text("{'count': 'shown', 'query': {'$or': [{'f': 1}, "
+						"{'%c': 2}]}, '$db': 'shop'}",
+						array)),
+			array == 'f');
 }
 
 /* ---- aggregates ---- */
