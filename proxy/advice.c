@@ -9,7 +9,6 @@
 /* Below this, in elements and in bytes, there is nothing to be won. */
 #define SHORT_LENGTH 50
 #define SHORT_BYTES (16 * 1024)
-#define LARGE_BYTES (1024 * 1024)
 /* A smaller share of the elements than this is not worth moving. */
 #define MOVED_LEAST 0.05
 
@@ -52,15 +51,23 @@ static enum verdict judge_threshold(const struct distribution *distribution,
 				    const struct advice *advice)
 {
 	if (share(advice->above.elements, distribution->elements) < MOVED_LEAST &&
-	    distribution->largest < LARGE_BYTES)
+	    distribution->largest < ADVICE_FAT)
 		return VERDICT_SLIGHT;
 	return VERDICT_PAYS;
+}
+
+/* Few arrays have so many bytes, and they are far from the others. */
+static bool few_are_fat(const struct distribution *distribution, int64_t fat)
+{
+	return fat > 0 && share(fat, distribution_documents(distribution)) <= OUTLIERS_MOST &&
+	       distribution_bytes_percentile(distribution, 0.5) * TIMES_MEDIAN <= ADVICE_FAT;
 }
 
 static struct advice judge(const struct distribution *distribution)
 {
 	struct advice advice = {0};
 	int64_t least = least_threshold(distribution);
+	int64_t fat = distribution_above_bytes(distribution, ADVICE_FAT);
 
 	if (distribution->arrays == 0)
 		return (struct advice){.verdict = VERDICT_NOTHING};
@@ -74,6 +81,8 @@ static struct advice judge(const struct distribution *distribution)
 		distribution_above(distribution, advice.threshold ? advice.threshold : least);
 	if (advice.threshold)
 		advice.verdict = judge_threshold(distribution, &advice);
+	else if (few_are_fat(distribution, fat))
+		advice = (struct advice){.verdict = VERDICT_FAT, .above = {.documents = fat}};
 	else if (share(advice.above.documents, distribution_documents(distribution)) >
 		 OUTLIERS_MOST)
 		advice.verdict = VERDICT_TOO_MANY;
@@ -95,7 +104,7 @@ struct advice advice_make(const struct distribution *distribution, bool sampled)
 {
 	struct advice advice = judge(distribution);
 
-	if (!sampled || advice.verdict == VERDICT_PAYS ||
+	if (!sampled || advice_pays(advice.verdict) ||
 	    (advice.verdict == VERDICT_TOO_MANY &&
 	     share_interval(advice.above.documents, distribution_documents(distribution)).low >
 		     OUTLIERS_MOST))
@@ -105,13 +114,24 @@ struct advice advice_make(const struct distribution *distribution, bool sampled)
 	return advice;
 }
 
+bool advice_pays(enum verdict verdict)
+{
+	return verdict == VERDICT_PAYS || verdict == VERDICT_FAT;
+}
+
+bool advice_is_open(enum verdict verdict)
+{
+	return verdict == VERDICT_OPEN || verdict == VERDICT_SPLIT;
+}
+
 const char *advice_word(enum verdict verdict)
 {
 	static const char *const words[] = {
 		[VERDICT_PAYS] = "pays",       [VERDICT_NOTHING] = "no arrays",
 		[VERDICT_SMALL] = "too small", [VERDICT_UNIFORM] = "uniform",
 		[VERDICT_SLIGHT] = "slight",   [VERDICT_TOO_MANY] = "too many outliers",
-		[VERDICT_OPEN] = "open",
+		[VERDICT_OPEN] = "open",       [VERDICT_FAT] = "pays by bytes",
+		[VERDICT_SPLIT] = "split",
 	};
 
 	return words[verdict];
@@ -121,6 +141,10 @@ const char *advice_sentence(enum verdict verdict)
 {
 	static const char *const sentences[] = {
 		[VERDICT_PAYS] = "the pattern pays",
+		[VERDICT_FAT] = "the pattern pays: a few arrays are much larger than the others, "
+				"though not longer",
+		[VERDICT_SPLIT] = "what is told here is of parts of arrays, so no verdict: ask "
+				  "through Spillway's address",
 		[VERDICT_NOTHING] = "the pattern does not pay: there is no such array",
 		[VERDICT_SMALL] = "the pattern does not pay: no array is long or large enough to "
 				  "be a burden",

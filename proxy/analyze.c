@@ -2,6 +2,7 @@
  */
 #include "proxy/analyze.h"
 
+#include "protocol/reply.h"
 #include "protocol/writer.h"
 #include "proxy/analyze_report.h"
 #include "proxy/config_file.h"
@@ -49,6 +50,7 @@ struct analyze {
 	const char *svg;
 	int64_t sample;
 	bool json;
+	bool whole; /* asked through a Spillway with a rule on it: nothing is seen split */
 	mongoc_client_t *client;
 	mongoc_collection_t *collection;
 	struct analyze_report report;
@@ -227,8 +229,9 @@ static void write_length(struct buffer *out, const char *name, const char *path)
 
 /* One array: all is worked out in the group itself, which is a quarter faster than a stage before
  * it. */
-static void write_direct_group(struct buffer *out, size_t *index, const char *path)
+static void write_direct_group(struct buffer *out, size_t *index, const struct analyze *analyze)
 {
+	const char *path = analyze->report.arrays[0].path;
 	size_t stage, group = open_stage(out, index, "$group", &stage), id;
 
 	id = writer_open_document(out, "_id");
@@ -241,14 +244,16 @@ static void write_direct_group(struct buffer *out, size_t *index, const char *pa
 	write_json(out, "m", path, "{\"$max\": " ARRAY_BYTES "}");
 	write_json(out, "r", "", "{\"$sum\": " DOCUMENT_BYTES "}");
 	write_json(out, "l", "", "{\"$max\": " DOCUMENT_BYTES "}");
-	write_json(out, "s", "", "{\"$sum\": " DOCUMENT_SPLIT "}");
+	if (!analyze->whole)
+		write_json(out, "s", "", "{\"$sum\": " DOCUMENT_SPLIT "}");
 	close_stage(out, group, stage);
 }
 
 /* Several: what is wanted of each document, its arrays' numbers, lengths and bytes, once for each
  * array. */
-static void write_project(struct buffer *out, size_t *index, const struct analyze_report *report)
+static void write_project(struct buffer *out, size_t *index, const struct analyze *analyze)
 {
+	const struct analyze_report *report = &analyze->report;
 	size_t stage, project = open_stage(out, index, "$project", &stage), arrays, array;
 	char name[12];
 
@@ -263,7 +268,8 @@ static void write_project(struct buffer *out, size_t *index, const struct analyz
 	}
 	writer_close(out, arrays);
 	write_json(out, "r", "", DOCUMENT_BYTES);
-	write_json(out, "s", "", DOCUMENT_SPLIT);
+	if (!analyze->whole)
+		write_json(out, "s", "", DOCUMENT_SPLIT);
 	close_stage(out, project, stage);
 	stage = writer_open_document(out, writer_index(name, (*index)++));
 	writer_string(out, "$unwind", "$a");
@@ -440,13 +446,23 @@ static bool count_arrays(struct analyze *analyze, int64_t sample)
 		write_draw(&pipeline, &index, analyze,
 			   (double)sample / (double)analyze->report.documents);
 	if (analyze->report.array_count == 1) {
-		write_direct_group(&pipeline, &index, analyze->report.arrays[0].path);
+		write_direct_group(&pipeline, &index, analyze);
 	} else {
-		write_project(&pipeline, &index, &analyze->report);
+		write_project(&pipeline, &index, analyze);
 		write_group(&pipeline, &index);
 	}
 	writer_close(&pipeline, start);
 	return aggregate(analyze, &pipeline, sample != SAMPLE_ALL, take_group, NULL);
+}
+
+/* A Spillway with a rule on the collection lets nobody ask for its own field, and gives whole
+ * arrays. */
+static bool count_whole_arrays(struct analyze *analyze, int64_t sample)
+{
+	if (count_arrays(analyze, sample))
+		return true;
+	analyze->whole = analyze->error.code == ERROR_COMMAND_NOT_SUPPORTED;
+	return analyze->whole && count_arrays(analyze, sample);
 }
 
 /* mongod reads the whole collection for a sample of more than a twentieth: then all is looked at.
@@ -473,7 +489,7 @@ static bool look(struct analyze *analyze)
 	else if (!search_arrays(analyze))
 		return false;
 	sample = choose_sample(analyze, bytes);
-	if (!count_arrays(analyze, sample))
+	if (!count_whole_arrays(analyze, sample))
 		return false;
 	if (report->array_count == 0)
 		report->looked_at = report->documents < SEARCHED ? report->documents : SEARCHED;
@@ -481,8 +497,10 @@ static bool look(struct analyze *analyze)
 		report->documents = report->looked_at; /* what collStats says may be off */
 	for (size_t i = 0; i < report->array_count; i++) {
 		distribution_finish(&report->arrays[i].distribution);
-		report->arrays[i].advice =
-			advice_make(&report->arrays[i].distribution, report_is_sample(report));
+		report->arrays[i].advice = report->spilled > 0
+						   ? (struct advice){.verdict = VERDICT_SPLIT}
+						   : advice_make(&report->arrays[i].distribution,
+								 report_is_sample(report));
 	}
 	report->seconds = (double)(bson_get_monotonic_time() - began) / 1e6;
 	return true;

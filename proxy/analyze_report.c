@@ -206,15 +206,24 @@ static void text_advice(struct buffer *out, const struct report_array *array)
 	if (advice->verdict == VERDICT_OPEN)
 		text_open(out, advice);
 	text_append(out, "  %s\n", advice_sentence(advice->verdict));
-	if (advice->verdict != VERDICT_PAYS)
+	if (!advice_pays(advice->verdict))
 		return;
-	text_append(out,
-		    "  suggestion: threshold: %s (%s outliers, %.2f%% of the documents; %.0f%% of "
-		    "the elements would move)\n",
-		    number(threshold, advice->threshold),
-		    number(documents, advice->above.documents),
-		    percent(advice->above.documents, distribution_documents(distribution)),
-		    percent(advice->above.elements, distribution->elements));
+	if (advice->verdict == VERDICT_FAT)
+		text_append(out,
+			    "  suggestion: max_bytes: 1MB (%s outliers, %.2f%% of the documents), "
+			    "as it "
+			    "is unasked; any threshold that no array passes\n",
+			    number(documents, advice->above.documents),
+			    percent(advice->above.documents, distribution_documents(distribution)));
+	else
+		text_append(out,
+			    "  suggestion: threshold: %s (%s outliers, %.2f%% of the documents; "
+			    "%.0f%% of "
+			    "the elements would move)\n",
+			    number(threshold, advice->threshold),
+			    number(documents, advice->above.documents),
+			    percent(advice->above.documents, distribution_documents(distribution)),
+			    percent(advice->above.elements, distribution->elements));
 	text_append(out, "  but not where every read wants the whole array: the data can't tell "
 			 "that, the application's authors can\n");
 }
@@ -344,10 +353,12 @@ static void json_array(struct buffer *out, const char *name, const struct analyz
 	json_histogram(out, distribution);
 	if (advice->verdict == VERDICT_OPEN)
 		json_interval(out, "outliers_share_between", advice->outliers.between);
-	else
-		writer_bool(out, "pays", advice->verdict == VERDICT_PAYS);
+	if (!advice_is_open(advice->verdict))
+		writer_bool(out, "pays", advice_pays(advice->verdict));
 	writer_string(out, "verdict", advice_word(advice->verdict));
 	writer_string(out, "reason", advice_sentence(advice->verdict));
+	if (advice->verdict == VERDICT_FAT)
+		writer_int64(out, "max_bytes", ADVICE_FAT);
 	if (advice->verdict == VERDICT_PAYS)
 		writer_int64(out, "threshold", advice->threshold);
 	writer_close(out, document);

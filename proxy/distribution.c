@@ -141,6 +141,16 @@ struct above distribution_above(const struct distribution *distribution, int64_t
 	return above;
 }
 
+int64_t distribution_above_bytes(const struct distribution *distribution, int64_t bytes)
+{
+	int64_t documents = 0;
+
+	for (int i = 0; i < SIZE_CLASSES; i++)
+		if ((int64_t)1 << i > bytes)
+			documents += distribution->classes[i];
+	return documents;
+}
+
 /* 0 -> 0, 1 -> 1, 2-3 -> 2, 4-7 -> 3. */
 static size_t bar_of(int64_t length)
 {

@@ -52,6 +52,9 @@ struct above {
 };
 struct above distribution_above(const struct distribution *distribution, int64_t threshold);
 
+/* Documents whose array has more bytes than this power of two. */
+int64_t distribution_above_bytes(const struct distribution *distribution, int64_t bytes);
+
 /* Arrays of `first` to `last` elements: 0, 1, 2-3, 4-7, ... */
 struct histogram_bar {
 	int64_t first;

@@ -84,8 +84,8 @@ const char *aggregate_unserved_find(const struct command *command,
 	if (projection->type == BSON_BYTE_DOCUMENT &&
 	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
-		       "conditions on the array that single elements satisfy, and "
-		       "$elemMatch none beside it that sees the whole document";
+		       "conditions on the array that single elements satisfy, $elemMatch none "
+		       "beside it that sees the whole document, and $slice no decimal numbers";
 	return aggregate_unserved_filter(filter, namespace);
 }
 

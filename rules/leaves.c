@@ -19,13 +19,11 @@ void leaves_close(struct leaves *leaves)
 static bool is_number(const struct element *value)
 {
 	return value->type == BSON_BYTE_INT32 || value->type == BSON_BYTE_INT64 ||
-	       value->type == BSON_BYTE_DOUBLE;
+	       value->type == BSON_BYTE_DOUBLE || value->type == BSON_BYTE_DECIMAL;
 }
 
 static enum leaf_kind value_kind(const struct element *value)
 {
-	if (value->type == BSON_BYTE_DECIMAL)
-		return LEAF_UNCLEAR;
 	if (value->type != BSON_BYTE_BOOL && !is_number(value))
 		return LEAF_COMPUTED;
 	return element_truth(value) ? LEAF_INCLUDED : LEAF_EXCLUDED;

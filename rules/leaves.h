@@ -11,7 +11,6 @@ enum leaf_kind {
 	LEAF_SLICE,    /* find's $slice */
 	LEAF_MATCH,    /* find's $elemMatch */
 	LEAF_META,
-	LEAF_UNCLEAR, /* a decimal: zeros have many forms */
 };
 
 struct leaf {

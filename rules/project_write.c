@@ -22,9 +22,10 @@
 struct slice {
 	int32_t skip, count;
 	bool skips;
+	bool decimal; /* its numbers are not known: mongod rounds them */
 };
 
-/* As mongod makes an int of it. */
+/* As mongod makes an int of it; of a decimal, some number. */
 static bool slice_number(const struct element *element, int32_t *number)
 {
 	int64_t whole = 0;
@@ -38,6 +39,9 @@ static bool slice_number(const struct element *element, int32_t *number)
 		*number = (int32_t)value;
 		return true;
 	}
+	*number = 1;
+	if (element->type == BSON_BYTE_DECIMAL)
+		return true;
 	if (!element_integer(element, &whole))
 		return false;
 	*number = (int32_t)(whole > INT32_MAX    ? INT32_MAX
@@ -58,14 +62,18 @@ static bool slice_of(const struct element *value, struct slice *slice)
 	if (!cursor_open(&cursor, value->value) || cursor_next(&cursor, &list) != CURSOR_ELEMENT ||
 	    cursor_next(&cursor, &number) != CURSOR_END)
 		return false;
-	if (list.type != BSON_BYTE_ARRAY)
+	if (list.type != BSON_BYTE_ARRAY) {
+		slice->decimal = list.type == BSON_BYTE_DECIMAL;
 		return slice_number(&list, &slice->count);
+	}
 	if (!cursor_open(&cursor, list.value))
 		return false;
-	while (cursor_next(&cursor, &number) == CURSOR_ELEMENT)
+	while (cursor_next(&cursor, &number) == CURSOR_ELEMENT) {
 		if (count == ARRAY_LENGTH(numbers) || !slice_number(&number, &numbers[count++]))
 			return false;
-	*slice = (struct slice){numbers[0], numbers[1], true};
+		slice->decimal = slice->decimal || number.type == BSON_BYTE_DECIMAL;
+	}
+	*slice = (struct slice){numbers[0], numbers[1], true, slice->decimal};
 	return count == ARRAY_LENGTH(numbers) && slice->count > 0;
 }
 
@@ -134,10 +142,10 @@ static void judge_positional(struct judging *judging, const struct leaf *leaf,
 	struct positional positional;
 
 	judging->positions++;
-	if ((leaf->kind != LEAF_INCLUDED && leaf->kind != LEAF_UNCLEAR) ||
+	if (leaf->kind != LEAF_INCLUDED ||
 	    (filter->type == BSON_BYTE_DOCUMENT && filter_has_expression(filter->value)))
 		judge(judging, PROJECT_WRONG); /* mongod has no $expr beside it */
-	else if (leaf->kind == LEAF_UNCLEAR || !leaf->top || !is_path(path) ||
+	else if (!leaf->top || !is_path(path) ||
 		 !positional_of(filter, path, namespace, &positional))
 		judge(judging, PROJECT_UNSERVED);
 }
@@ -160,7 +168,7 @@ static void judge_leaf(struct judging *judging, const struct leaf *leaf,
 	case LEAF_SLICE:
 		if (!slice_of(&leaf->value, &slice))
 			judge(judging, PROJECT_WRONG);
-		else if (!is_path(leaf->path))
+		else if (!is_path(leaf->path) || slice.decimal)
 			judge(judging, PROJECT_UNSERVED);
 		return;
 	case LEAF_COMPUTED:
@@ -172,7 +180,6 @@ static void judge_leaf(struct judging *judging, const struct leaf *leaf,
 	case LEAF_INCLUDED:
 	case LEAF_EXCLUDED:
 	case LEAF_META:
-	case LEAF_UNCLEAR:
 		return;
 	}
 }

@@ -34,7 +34,6 @@ static enum fate fate_by(const struct leaf *leaf, const struct rule *rule)
 	case LEAF_SLICE:
 	case LEAF_MATCH:
 	case LEAF_META:
-	case LEAF_UNCLEAR:
 		break;
 	}
 	return FATE_CUT;
@@ -93,7 +92,6 @@ static void shape_add(struct shape *shape, const struct leaf *leaf)
 		shape->slices = true;
 		break;
 	case LEAF_META:
-	case LEAF_UNCLEAR:
 		break;
 	}
 }
@@ -180,9 +178,6 @@ static void note_leaf(struct projection *found, const struct leaf *leaf,
 		note(found, PROJECTION_RESERVED, NULL, bytes_of(""), hidden);
 	else if (hidden && leaf->kind == LEAF_INCLUDED)
 		note(found, PROJECTION_INCLUDE, NULL, bytes_of(""), hidden);
-	if (leaf->kind == LEAF_UNCLEAR)
-		note(found, PROJECTION_REFUSE, namespace->targets[0].rule, bytes_of(""),
-		     "a decimal");
 	if (leaf->kind == LEAF_COMPUTED)
 		note_expression(found, &leaf->value, namespace);
 }

@@ -18,7 +18,7 @@ static bool includes_below(struct bytes projection, const char *array)
 	if (leaves_open(&leaves, projection))
 		step = leaves_next(&leaves, &leaf);
 	for (; step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
-		includes = includes || ((leaf.kind == LEAF_INCLUDED || leaf.kind == LEAF_UNCLEAR) &&
+		includes = includes || (leaf.kind == LEAF_INCLUDED &&
 					name_relate(leaf.path, array) == PATH_BELOW);
 	leaves_close(&leaves);
 	return includes;

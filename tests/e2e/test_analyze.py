@@ -8,11 +8,12 @@ import subprocess
 import xml.etree.ElementTree
 
 import bson
+import pymongo
 import pytest
 from bson.raw_bson import RawBSONDocument
 
-from support.process import free_port
-from support.spillway import program
+from support.process import free_port, wait_for
+from support.spillway import Spillway, program
 
 CANDIDATES = (5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
@@ -28,8 +29,8 @@ def analyze(cluster, *arguments, address=None):
                           capture_output=True, text=True, timeout=60, check=False)
 
 
-def report(cluster, *arguments):
-    run = analyze(cluster, *arguments, "--json")
+def report(cluster, *arguments, address=None):
+    run = analyze(cluster, *arguments, "--json", address=address)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
@@ -143,6 +144,30 @@ def test_arrays_are_found_by_their_paths(cluster, shop):
     assert arrays["in.deep.er"]["not_arrays"] == 1
     assert (found["looked_at"], found["already_split"]) == (2, 1)
     assert "already split" in analyze(cluster, "shop.paths").stdout
+
+
+def test_what_is_split_is_asked_through_spillway(cluster, shop):
+    rule = {"name": "split", "namespace": "shop.split", "array": "list", "threshold": 5, "settle": "5ms",
+            "overflow": {"link": "of", "array": "list"}}
+    with Spillway([cluster.primary], [rule]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port) as client:
+            client.shop.split.insert_many([{"list": [1] * length} for length in [3] * 300 + [400] * 2])
+        wait_for(lambda: shop.split.count_documents({"_spill.list.n": 395}) == 2, "the tails to move")
+        for arguments in (("list",), ()):
+            (straight,) = report(cluster, "shop.split", *arguments)["arrays"]
+            assert straight["verdict"] == "split" and "pays" not in straight
+            found = report(cluster, "shop.split", *arguments, address=f"127.0.0.1:{spillway.port}")
+            (array,) = found["arrays"]
+            assert (found["already_split"], array["elements"]["max"], array["pays"]) == (0, 400, True)
+    assert "no verdict" in analyze(cluster, "shop.split").stdout
+
+
+def test_a_few_large_ones_among_many_as_long(cluster, shop):
+    shop.fat.drop()
+    shop.fat.insert_many([{"list": ["x" * (300000 if i < 2 else 10)] * 8} for i in range(200)])
+    (array,) = report(cluster, "shop.fat")["arrays"]
+    assert (array["pays"], array["max_bytes"], array["verdict"]) == (True, 1 << 20, "pays by bytes")
+    assert "suggestion: max_bytes: 1MB (2 outliers, 1.00%" in analyze(cluster, "shop.fat").stdout
 
 
 def test_a_sample_tells_its_error_and_is_right_within_it(cluster, shop):

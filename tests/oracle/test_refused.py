@@ -1,7 +1,7 @@
 """What Spillway can't do exactly yet is refused by name, and nothing is changed by it."""
 
 import pytest
-from bson import Binary, Int64
+from bson import Binary, Decimal128, Int64
 
 from support import exact
 from support.cluster import Cluster
@@ -136,6 +136,9 @@ READS = [
     (find({"n": 1}, returnKey=True, hint={"buyers": 1}), "returnKey"),
     (find(min={"_id": 0}, hint="_id_", projection={"buyers": {"$slice": 1}}, batchSize=1), "min"),
     (find(showRecordId=True, projection={"buyers": {"$slice": 1}}, batchSize=1), "showRecordId"),
+    (find(projection={"buyers": {"$slice": Decimal128("1")}}), "decimal"),
+    (find(projection={"buyers": {"$slice": [1, Decimal128("2.5")]}}), "decimal"),
+    (find({"buyers": 5}, projection={"other": {"$slice": Decimal128("1")}}), "decimal"),
     ({"distinct": "books", "key": "buyers.$"}, "distinct"),
     (find({"buyers": {"$near": [0, 0]}}), "$near"),
     (find({"buyers": {"$nearSphere": [0, 0]}}), "$near"),
@@ -172,6 +175,9 @@ SERVED = [
     find({"buyers": 1}, projection={"buyers.$": 1, "n": 0}), find({"buyers": 1}, projection={"buyers.$.x": 1}),
     find({"buyers": 1}, projection={"buyers.$": 1, "other": {"$elemMatch": {}}}),
     find(projection={"buyers": {"$slice": [1, 2]}, "size": {"$size": "$buyers"}}), find(projection={"buyers": {"$slice": 2.9}}),
+    find(projection={"n": Decimal128("1"), "buyers": {"$slice": 4}}),
+    find(projection={"n": Decimal128("0E+3"), "buyers": {"$elemMatch": {"$gt": 3}}}),
+    find({"buyers": 5}, projection={"n": Decimal128("1"), "buyers.$": Decimal128("1")}),
     find({"buyers": 5}, projection={"other": {"$slice": -1}}), find(projection={"buyers": {"$slice": 1 << 40}}),
     *(find(query, projection={"buyers": {"$slice": bad}})
       for query in ({}, {"buyers": 5}) for bad in ([1, 0], [1, -1], [1], [], "x", None, [1, 2, 3], ["a", 1], True)),

@@ -70,7 +70,10 @@ static const struct projecting projectings[] = {
 	{"{'x': {'$slice': ['$tags', 1]}}", PROJECTION_REFUSE, "a field path"},
 	{"{'tags': '$tags'}", PROJECTION_REFUSE, "a field path"},
 	{"{'x': {'$getField': 'y'}}", PROJECTION_REFUSE, "$getField"},
-	{"{'x': {'$numberDecimal': '0'}}", PROJECTION_REFUSE, "a decimal"},
+	{"{'x': {'$numberDecimal': '0E+3'}}", PROJECTION_EXCLUDE, ""},
+	{"{'x': {'$numberDecimal': '1'}}", PROJECTION_FORWARD, ""},
+	{"{'x': {'$numberDecimal': '1'}, 'tags': {'$slice': 1}}", PROJECTION_REFUSE, "$slice"},
+	{"{'tags': {'$slice': {'$numberDecimal': '1'}}}", PROJECTION_REFUSE, "$slice"},
 	/* our own names */
 	{"{'_spill': 1}", PROJECTION_RESERVED, "_spill"},
 	{"{'tags': {'$slice': 1}, '_spill.tags': 0}", PROJECTION_RESERVED, "_spill"},
