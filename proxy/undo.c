@@ -65,7 +65,7 @@ struct undoing {
 	int64_t last_fold; /* when; 0: none */
 	bool proven;       /* a tail that came back lay in the target's overflow */
 	bool dropped;      /* the target's overflow is gone */
-	bool refused;      /* some documents stayed */
+	bool stayed;       /* sound documents did, and were told of */
 	bool second;       /* the walk that looks for what was moved again */
 	bool connected;    /* another Spillway is: nothing is dropped in this run */
 };
@@ -108,15 +108,15 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	enum link_result result = fold_document(job, target, id, writes, &end, &elements);
 
 	if (is_refused(job, result)) {
-		undoing->refused = true;
+		undoing->stayed = true;
 		report_document(job, target, &refused, id, link_error(job->link)->message);
 		return LINK_DONE;
 	}
 	if (result != LINK_DONE)
 		return result;
 	if (undoing->second) {
-		/* Those that were refused are there, too; they have been told. */
-		if (end == FOLD_DONE && spilled && !undoing->refused)
+		/* Those that stayed are there, too. */
+		if (end == FOLD_DONE && spilled && !undoing->stayed)
 			report_document(job, target, &again, id, NULL);
 		return LINK_DONE;
 	}
@@ -126,6 +126,7 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 		report_document(job, target, &corrupt, id, NULL);
 	else if (end == FOLD_BUSY)
 		report_document(job, target, &busy, id, NULL);
+	undoing->stayed |= end == FOLD_BUSY;
 	if (end != FOLD_DONE)
 		return LINK_DONE;
 	undoing->last_fold = mover_clock();
@@ -338,7 +339,7 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	job_report_count(&job->report, "elements", 0);
 	if (result != LINK_DONE || !may)
 		return result;
-	undoing->second = undoing->proven = undoing->dropped = undoing->refused = false;
+	undoing->second = undoing->proven = undoing->dropped = undoing->stayed = false;
 	job->purpose = FOLD_LEAVES;
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);

@@ -282,7 +282,31 @@ static void write_condition(struct buffer *out, const struct element *condition)
 	writer_close(out, list);
 }
 
+/* Of a field that no document has. */
+static void write_never(struct buffer *out, bool there)
+{
+	size_t condition = writer_open_document(out, "_spill./never");
+
+	writer_bool(out, "$exists", there);
+	writer_close(out, condition);
+}
+
+/* {$and: [{$expr: ...}, <always true>]}: mongod puts what such a conjunction in another one holds
+ * behind all else, in turn; among it is what several operators on one path come to. */
+static void write_last(struct buffer *out, const struct element *expression)
+{
+	size_t list = writer_open_array(out, "$and"), each = writer_open_document(out, "0");
+
+	writer_element(out, expression);
+	writer_close(out, each);
+	each = writer_open_document(out, "1");
+	write_never(out, false);
+	writer_close(out, each);
+	writer_close(out, list);
+}
+
 static bool write_conditions(struct buffer *out, size_t *place, struct bytes filter,
+			     void (*write)(struct buffer *out, const struct element *condition),
 			     bool expressions)
 {
 	struct walk walk;
@@ -296,7 +320,7 @@ static bool write_conditions(struct buffer *out, size_t *place, struct bytes fil
 		if (element_is(&element, "$expr") != expressions)
 			continue;
 		document = writer_open_document(out, writer_index(name, (*place)++));
-		write_condition(out, &element);
+		write(out, &element);
 		writer_close(out, document);
 	}
 	return step == CURSOR_END;
@@ -307,24 +331,16 @@ static bool write_sorted(struct buffer *out, const char *index, struct bytes fil
 {
 	size_t place = 0, document = writer_open_document(out, index);
 	size_t all = writer_open_array(out, "$and");
-	bool first = names_id(filter);
-	bool whole = write_conditions(out, &place, filter, first) &&
-		     write_conditions(out, &place, filter, !first);
+	bool first = names_id(filter), whole = true;
 
+	if (first)
+		whole = write_conditions(out, &place, filter, write_condition, true);
+	whole = whole && write_conditions(out, &place, filter, write_condition, false);
+	if (!first)
+		whole = whole && write_conditions(out, &place, filter, write_last, true);
 	writer_close(out, all);
 	writer_close(out, document);
 	return whole;
-}
-
-/* {"_spill./never": {$exists: true}} */
-static void write_never(struct buffer *out, const char *index)
-{
-	size_t document = writer_open_document(out, index);
-	size_t condition = writer_open_document(out, "_spill./never");
-
-	writer_bool(out, "$exists", true);
-	writer_close(out, condition);
-	writer_close(out, document);
 }
 
 /* mongod takes a conjunction apart, to look at what it can before other stages; a choice it leaves
@@ -332,13 +348,15 @@ static void write_never(struct buffer *out, const char *index)
 static void write_in_order(struct buffer *out, struct bytes filter, enum filter_at at)
 {
 	size_t match = writer_open_document(out, "$match"), choice = writer_open_array(out, "$or");
-	size_t mark = out->length;
+	size_t mark = out->length, never;
 
 	if (at == FILTER_AT_LATER || !write_sorted(out, "0", filter)) {
 		out->length = mark;
 		writer_document(out, "0", filter);
 	}
-	write_never(out, "1");
+	never = writer_open_document(out, "1");
+	write_never(out, true);
+	writer_close(out, never);
 	writer_close(out, choice);
 	writer_close(out, match);
 }

@@ -1,6 +1,7 @@
 """`spillway migrate` adopts documents that were split by hand: whole, in their order, or not at all."""
 
 import datetime
+import json
 import threading
 import zlib
 
@@ -124,6 +125,7 @@ def test_what_is_too_large_is_said(cluster, shop):
         report = operator.run("migrate", "--execute", code=1)
     assert report["adopted"] == 1
     assert found(report) == {("large", "left as it is"): 1, ("not at rest", "unfinished"): 1}
+    assert details(report, "not at rest") == {1: "it is too large to be folded back"}
     assert len(whole(cluster, rule)[1]) == 15
 
 
@@ -230,17 +232,17 @@ def test_a_standalone_adopts_nothing():
         assert "_spill" not in client.shop.books.find_one({"_id": 1})
 
 
-def adopt_slowly(shop, operator, meanwhile, namespace="shop.books"):
-    """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code."""
-    data = {"failCommands": ["update"], "namespace": namespace, "appName": "spillway",
+def adopt_slowly(shop, operator, meanwhile, namespace="shop.books", command="update", skip=1):
+    """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code, and what it said."""
+    data = {"failCommands": [command], "namespace": namespace, "appName": "spillway",
             "blockConnection": True, "blockTimeMS": 300}
-    before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": 1}, data=data)["count"]
-    migrate = operator.start("migrate", "--execute")
+    before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": skip}, data=data)["count"]
+    migrate = operator.start("migrate", "--execute", "--json")
     shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=10000)
     meanwhile()
     shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
-    migrate.communicate(timeout=30)
-    return migrate.returncode
+    said, _ = migrate.communicate(timeout=30)
+    return migrate.returncode, json.loads(said)
 
 
 def test_overflow_that_comes_while_a_document_is_adopted(cluster, shop):
@@ -248,12 +250,24 @@ def test_overflow_that_comes_while_a_document_is_adopted(cluster, shop):
     with Operator(cluster, [COUNTED]) as operator:
         assert adopt_slowly(shop, operator, lambda: (
             shop.tails.insert_one({"book": 1, "number": 3, "part": [11, 12]}),
-            shop.books.update_one({"_id": 1}, {"$inc": {"total": 2, "parts": 1}}))) == 0
+            shop.books.update_one({"_id": 1}, {"$inc": {"total": 2, "parts": 1}})))[0] == 0
         assert whole(cluster, COUNTED) == {1: list(range(13))}
         split(shop, 2, list(range(11)), total=11, parts=2)
-        assert adopt_slowly(shop, operator, lambda: shop.tails.insert_one({"book": 2, "number": 3, "part": [11, 12]})) == 1
+        assert adopt_slowly(shop, operator, lambda: shop.tails.insert_one({"book": 2, "number": 3, "part": [11, 12]}))[0] == 1
         assert found(operator.run("verify", code=1)) == {("foreign", "unfinished"): 1}
     assert whole(cluster, COUNTED)[2] == list(range(11))
+
+
+def test_overflow_that_is_lost_just_behind_is_told(operator, shop):
+    split(shop, 1, list(range(11)))
+
+    def lose():
+        assert shop.books.find_one({"_id": 1})["_spill"]["list"]["n"] == 8
+        shop.tails.delete_one({"book": 1, "number": 1})
+
+    # Its third look at the document is the one behind the transaction.
+    code, report = adopt_slowly(shop, operator, lose, command="find", skip=3)
+    assert (code, found(report)) == (1, {("corrupt", "corrupt"): 1}), report
 
 
 def test_a_server_that_will_not_have_it(operator, shop):
@@ -568,7 +582,7 @@ def test_arrays_whose_elements_have_an_id(cluster, shop):
 def test_an_element_that_changes_while_it_is_adopted(cluster, shop):
     split_elements(shop, 1, 9)
     with Operator(cluster, [ELEMENTS]) as operator:
-        assert adopt_slowly(shop, operator, lambda: break_element(shop, 1, {"$set": {"_spill": 1}}), "shop.tails") == 1
+        assert adopt_slowly(shop, operator, lambda: break_element(shop, 1, {"$set": {"_spill": 1}}), "shop.tails")[0] == 1
         assert "field '_spill'" in details(operator.run("migrate", code=1), "split by hand")[1]
     assert "_spill" not in shop.books.find_one()
 

@@ -73,6 +73,7 @@ def test_where_all_is_well_nothing_is_found(cluster, shop):
     with configured(cluster.members, rule("well")) as spillway:
         run = check(spillway)
     assert run.returncode == 0 and "nothing found that needs doing" in run.stdout
+    assert "the servers ask for no account" in run.stdout
     assert "name: well" in run.stdout and "threshold: 3" in run.stdout  # the rules with their defaults
 
 
@@ -119,6 +120,9 @@ IN_THE_WAY = {
     "large": (("large-document", "at 16 MB writes fail"),
               lambda shop: shop.large.insert_one({"_id": 1, "list": ["x" * MEGABYTE] * 13}),
               lambda shop: shop.large.delete_many({})),
+    "wide": (("large-document", "move other fields of it elsewhere"),
+             lambda shop: shop.wide.insert_one({"_id": 1, "list": [1], "other": ["x" * MEGABYTE] * 13}),
+             lambda shop: shop.wide.delete_many({})),
     "twice": (("foreign-overflow", "Spillway did not write"),
               lambda shop: shop.twice_list_overflow.insert_one({"main": 1, "part": [1]}),
               lambda shop: shop.twice_list_overflow.drop()),
@@ -146,6 +150,15 @@ def test_where_the_overflow_lies_elsewhere_or_is_fenced_it_is_noted(cluster, sho
         with configured(cluster.members, ruled) as spillway:
             said = look(spillway)
         assert said["findings"] == [] and {"overflow-database", "validator"} <= set(kinds(said["notes"]))
+
+
+def test_of_many_the_first_are_named_and_the_rest_is_counted(cluster, shop):
+    shop.many_list_overflow.insert_many({"main": i, "part": [1]} for i in range(23))
+    with configured(cluster.members, rule("many")) as spillway:
+        said = look(spillway)
+    assert kinds(said["findings"]) == ["foreign-overflow"] * 20
+    assert any(re.fullmatch("and 3 more .*", note["what"]) for note in said["notes"] if note["kind"] == "more"), said["notes"]
+    shop.many_list_overflow.drop()
 
 
 def test_a_view_over_a_view_is_found(cluster, shop):
@@ -250,6 +263,14 @@ def test_what_is_shown_to_applications_is_noted(cluster):
     assert "names no collection" in note["what"] and "find nothing" in note["what"]
 
 
+def test_who_keeps_the_counters_is_noted(cluster):
+    for counters, words in (({"total": "sold"}, "write owner: app"),
+                            ({"total": "sold", "owner": "app"}, "the application keeps 'sold' itself")):
+        with configured(cluster.members, rule("books", counters=counters)) as spillway:
+            (note,) = [note for note in look(spillway)["notes"] if note["kind"] == "counters"]
+        assert words in note["what"]
+
+
 # The servers as such.
 
 def test_a_member_without_a_listener_is_found(cluster):
@@ -303,6 +324,24 @@ def test_clients_that_go_around_are_told_from_those_that_come_through(cluster):
         for application in ("'nightly export'", "'report'"):
             assert any(application in name and "PyMongo" in name and "127.0.0.1" in name for name in names)
         assert not any("'good'" in name for name in names)
+        with contextlib.ExitStack() as stack:
+            for number in range(23):  # beside the connections of this test's own
+                stack.enter_context(cluster.client(appname=f"crowd {number}")).admin.command("ping")
+            said = look(spillway)
+            named = {finding["what"] for finding in said["findings"] if finding["kind"] == "direct-client"}
+            assert len(named) == 20
+            assert any(re.fullmatch(r"and \d+ more connections that go around", note["what"]) for note in said["notes"]), said["notes"]
+
+
+def test_a_server_that_is_lost_meanwhile_is_told():
+    with fake("6.0.5") as server:
+        def lose(command):
+            server.refuse()
+            raise OSError(command)
+        server.replies["listCollections"] = lose
+        with configured([server], rule(), upstream={"uri": server.uri}) as spillway:
+            run = check(spillway)
+            assert run.returncode == 3 and "the server was lost meanwhile" in run.stderr, run.stderr
 
 
 def test_where_no_server_answers_only_the_file_is_checked(cluster):
@@ -330,6 +369,13 @@ def test_it_only_reads(cluster, shop):
     assert shop.command("dbHash")["collections"] == before and set(shop.client.list_database_names()) == names
 
 
+def test_an_upstream_that_takes_no_writes_is_named(cluster):
+    secondary = next(member for member in cluster.members if member is not cluster.find_primary())
+    with configured(cluster.members, rule(), upstream={"uri": f"mongodb://{secondary.address}/?directConnection=true"}) as spillway:
+        run = operate("migrate", spillway, "books")
+    assert run.returncode == 3 and f"'{secondary.address}' does not take writes" in run.stderr, run.stderr
+
+
 # Rights.
 
 @pytest.fixture(scope="module")
@@ -345,7 +391,10 @@ def test_the_role_that_is_printed_is_enough(guarded):
         upstream = {"uri": f"mongodb://mover:secret@{guarded.primary.address}/?authSource=admin"}
         with configured([guarded.primary], *rules, upstream=upstream) as spillway:
             notes = [note["what"] for note in look(spillway)["notes"]]
-        assert any("not authorized on" in note and note.endswith(": ... }") for note in notes)
+        for words in ("the collections of 'blog' could not be looked at", "the indexes of 'other.posts' could not be looked at",
+                      "documents that are never moved could not be looked for", "documents near 16 MB could not be looked for",
+                      "overflow documents that Spillway did not write could not be looked for"):
+            assert any(note.startswith(f"{words}: not authorized on") and note.endswith(": ... }") for note in notes), words
         assert not any("lsid" in note or "signature" in note for note in notes)
         (finding,) = findings([guarded.primary], *rules, upstream=upstream)
         assert finding["kind"] == "rights"
@@ -373,6 +422,12 @@ def test_the_role_that_is_printed_is_enough(guarded):
             wait_for(lambda: "_spill" in administrator.shop.books.find_one(), "a move")
             assert administrator.spillway.rules.count_documents({}) == 2
             assert "layout.overflow_1" in administrator.spillway.rules.index_information()
+        with guarded.client() as administrator:
+            inprog = {"privileges": [{"resource": {"cluster": True}, "actions": ["inprog"]}]}
+            administrator.admin.command("revokePrivilegesFromRole", "spillway", **inprog)
+            said = look(spillway)
+            assert any(note["what"].startswith("who is connected could not be looked at") for note in said["notes"]), said["notes"]
+            administrator.admin.command("grantPrivilegesToRole", "spillway", **inprog)
         spillway.stop(20)
         for command in ("migrate", "verify", "undo"):
             execute = {"migrate": ["--execute", "--max-lag", "5"], "undo": ["--execute"]}.get(command, [])
@@ -424,3 +479,5 @@ def test_a_wrong_password_is_called_that(guarded):
 def test_a_missing_account_is_found(guarded):
     (finding,) = findings([guarded.primary], rule())
     assert finding["kind"] == "rights" and "names none" in finding["what"] and "createRole" in finding["remedy"]
+    found = findings([guarded.primary], rule("posts", "tenant_*.posts", overflow={"collection": "tails"}))
+    assert any(each["kind"] == "unseen" and "which databases 'tenant_*' matches could not be seen" in each["what"] for each in found), found

@@ -8,7 +8,8 @@ import pymongo
 import pytest
 from bson import Binary, Decimal128, Int64, decode, decode_all, encode
 
-from support.twins import twins
+from support.process import wait_for
+from support.twins import PLAIN, twins
 from support.wire import Connection
 
 BOOKS = "books"
@@ -30,7 +31,7 @@ LIMITS = (None, 0, 1, 2, 3, COUNT - 1, COUNT, COUNT + 1)
 
 @pytest.fixture(scope="module")
 def arms():
-    with twins(("rest0", "rest2")) as made:
+    with twins(("rest0", "rest2"), options=("--setParameter", "clientCursorMonitorFrequencySecs=1")) as made:
         made.fill([{"_id": number, "list": list(range(number % 5, number % 5 + 3 + number))}
                    for number in range(COUNT)])
         made.settle()
@@ -182,6 +183,32 @@ def test_cursors_that_are_killed(arms, shape, way):
         after = call(arm, get_more(cursor, **session))
         answers[arm.name] = killed, after.get("code"), after["ok"] and seen(after)
     arms.same((shape, way), answers)
+
+
+def left_alone(arms, cursors):
+    """Longer than mongod waits for its clients, until it has ended so many cursors."""
+    def ask(command):
+        return decode(arms.direct.call(encode({**command, "$db": "admin"})).body)
+
+    def ended():
+        return ask({"serverStatus": 1})["metrics"]["cursor"]["timedOut"]
+
+    before = ended()
+    usual = ask({"setParameter": 1, "cursorTimeoutMillis": 1})["was"]
+    wait_for(lambda: ended() - before >= cursors, "cursors to be ended")
+    ask({"setParameter": 1, "cursorTimeoutMillis": usual})
+    return ended() - before
+
+
+def test_only_where_mongod_finds_itself_a_cursor_is_kept_for_ever(arms):
+    opened = {(arm, shape, kept): open_cursor(arm, shape, **({"noCursorTimeout": True} if kept else {}))
+              for arm in arms.arms for shape in SHAPES for kept in (True, False)}
+    lives = {(arm, shape, kept): kept and (arm.name == PLAIN or shape in FORWARDED) for arm, shape, kept in opened}
+    dead = list(lives.values()).count(False)
+    assert left_alone(arms, dead) == dead
+    for (arm, shape, kept), cursor in opened.items():
+        reply = call(arm, get_more(cursor))
+        assert (reply["ok"] == 1) == lives[arm, shape, kept] and reply.get("code", 43) == 43, (arm.name, shape, kept, reply)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

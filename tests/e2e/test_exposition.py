@@ -1,5 +1,6 @@
 """What serve says to programs: its metrics by the rules of Prometheus's text format, its log by those of JSON."""
 
+import contextlib
 import json
 import re
 import urllib.request
@@ -60,3 +61,28 @@ def test_each_line_of_the_log_is_json(spillway):
     lines = [json.loads(line) for line in spillway.said().splitlines()]
     assert all(set(line) == {"time", "level", "message"} for line in lines)
     assert any(f"can't hold on 'shy.{NAME}'" in line["message"] for line in lines)
+
+
+@contextlib.contextmanager
+def refused(direct, command):
+    """The mover may not."""
+    def refuse(mode):
+        direct.admin.command("configureFailPoint", "failCommand", mode=mode,
+                             data={"failCommands": [command], "appName": "spillway", "errorCode": 13})
+    refuse("alwaysOn")
+    try:
+        yield
+    finally:
+        refuse("off")
+
+
+def test_what_the_mover_is_refused_is_said(cluster, spillway):
+    with cluster.client() as direct, pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        direct.shop[NAME].insert_one({"_id": "late", "list": []})
+        with refused(direct, "find"):
+            client.shop[NAME].update_one({"_id": "late"}, {"$push": {"list": {"$each": list(range(9))}}})
+            for words in ("the sweep was refused", "looking refused"):
+                wait_for(lambda: words in spillway.said(), words)  # pylint: disable=cell-var-from-loop
+        wait_for(lambda: len(direct.shop[NAME].find_one({"_id": "late"})["list"]) == 3, "the move, once it is allowed")
+        with refused(direct, "listCollections"):
+            wait_for(lambda: "the collections of 'shop' can't be listed, so that only those in use are swept" in spillway.said(), "it")

@@ -214,6 +214,7 @@ SHORT = {"$lt": [{"$size": "$list"}, 3]}  # fails where there is no array
 GUARDS = [
     {"list": "red"}, {"list": {"$type": "array"}}, {"list.0": {"$exists": True}}, {"list": {"$size": 2}}, {"list": {"$all": ["red"]}},
     {"list": {"$elemMatch": {"$gt": "q"}}}, {"list": {"$exists": True}}, {"count": {"$gt": 9}}, {"list": {"$ne": "x"}},
+    {"list": {"$gt": "a", "$lt": "z"}}, {"list": {"$all": ["red", "blank"]}}, {"list": {"$gt": "q"}, "count": {"$gte": 0, "$lt": 99}},
     {"$or": [{"list": "blue"}, {"list": "plain"}]}, {"$nor": [{"list": "red"}, {"list": {"$exists": False}}]},
 ]
 

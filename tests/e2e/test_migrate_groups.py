@@ -186,6 +186,28 @@ def test_a_stored_element_that_is_another_is_told(operator, shop, books):
     assert [(finding["code"], finding["examples"][0]["_id"]) for finding in json.loads(said)["findings"]] == [("corrupt", 2)]
 
 
+def damaged_while_it_is_moved(operator, shop):
+    """Alone: when its tail is stored, and about to be cut off, an overflow document loses its place. The findings."""
+    data = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 500}
+    # Behind the look whether it may, and the birth.
+    before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": 2}, data=data)["count"]
+    migrate = operator.start("migrate", "--execute", "--json", "--rate", "100")
+    shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=10000)
+    assert shop.tails.update_one({"book": 7, "_spill.i": 3}, {"$set": {"_spill.p": 5}}).modified_count == 1
+    shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
+    said, _ = migrate.communicate(timeout=60)
+    assert migrate.returncode == 1 and is_moved(shop.books.find_one({"_id": 7}))
+    return [(finding["code"], finding["examples"][0]["_id"]) for finding in json.loads(said)["findings"]]
+
+
+def test_what_is_corrupt_is_told_before_a_move_and_behind_one(operator, shop):
+    shop.books.insert_one({"_id": 7, "list": ARRAY})
+    assert damaged_while_it_is_moved(operator, shop) == [("corrupt", 7)]
+    shop.books.update_one({"_id": 7}, {"$push": {"list": 30}})
+    report = operator.run("migrate", "--execute", code=1)
+    assert found(report) == {("corrupt", "corrupt"): 1} and len(shop.books.find_one({"_id": 7})["list"]) == 4
+
+
 def nested(depth):
     value = 1
     for _ in range(depth):

@@ -1,6 +1,8 @@
 """`spillway undo`: what was moved comes back, byte for byte; what can't, stays and is listed."""
 
+import json
 import signal
+import threading
 
 import pymongo
 import pytest
@@ -215,6 +217,47 @@ def test_a_spillway_that_moves_them_out_again_is_told(cluster, operator, shop):
                 assert through.shop.books.find_one({"_id": i})["list"] == list(range(20))
     assert operator.run("undo", "--execute", code=0)["findings"] == []
     assert shop.list_collection_names() == ["books"]
+
+
+def test_what_is_moved_out_again_meanwhile_is_told(cluster, shop):
+    """While what came back may still be read, and undo waits."""
+    shop.books.insert_one({"_id": 1, "list": list(range(20))})
+    with Operator(cluster, [{**FLAGGED, "gc_delay": "2s"}]) as operator:
+        operator.run("migrate", "--execute", code=0)
+        undo = operator.start("undo", "--execute", "--json")
+        wait_for(lambda: "_spill" not in shop.books.find_one({"_id": 1}), "the first to come back", pause=0.005)
+        spill(shop, "again", list(range(12)))
+        again = shop.books.find_one({"_id": "again"})
+        report = json.loads(undo.communicate(timeout=60)[0])
+        assert undo.returncode == 1 and found(report) == {("moved again", "unfinished"): 1}
+        assert report["findings"][0]["examples"][0]["_id"] == "again"
+        assert shop.books.find_one({"_id": "again"}) == again and shop.tails.distinct("book") == ["again"]
+
+
+def test_a_document_that_changes_each_time_stays(cluster, operator, shop):
+    """Each try is late: another writes its state meanwhile."""
+    spill(shop, "x", list(range(12)))
+    spill(shop, "good", list(range(12)))
+    slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 100}
+    stopped = threading.Event()
+
+    def change():
+        with cluster.client() as client:
+            while not stopped.wait(0.005):
+                client.shop.books.update_one({"_id": "x"}, {"$inc": {"_spill.other.x": 1}})
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        shop.client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=slow)
+        report = operator.run("undo", "--execute", code=1)
+    finally:
+        shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
+        stopped.set()
+        thread.join()
+    assert found(report) == {("busy", "unfinished"): 1}
+    assert (report["findings"][0]["examples"][0]["_id"], report["documents"]) == ("x", 1)
+    assert shop.tails.distinct("book") == ["x"] and "_spill" not in shop.books.find_one({"_id": "good"})
 
 
 def test_a_spillway_with_a_raised_threshold_may_go_on(cluster, operator, shop):

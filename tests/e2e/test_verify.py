@@ -200,6 +200,27 @@ def test_nothing_is_moved_where_the_rule_cannot_hold(cluster, operator, shop):
     assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": list(range(9))}
 
 
+def test_an_index_of_the_rule_s_own_that_is_missing(cluster, shop):
+    with Operator(cluster, [{**RULE, "overflow": {**RULE["overflow"], "indexes": [{"keys": {"part": 1}}]}}]) as operator:
+        report = operator.run("verify", code=1)
+        assert found(report) == {("index", "unfinished"): 1}
+        assert report["findings"][0]["examples"][0]["detail"] == "one of the rule's own"
+        operator.run("verify", "--repair", "--execute", code=0)
+    assert "part_1" in shop.tails.index_information()
+    shop.tails.drop_index("part_1")
+
+
+def test_under_a_rule_that_may_only_be_read_nothing_is_mended(cluster, shop):
+    shop.books.insert_one({"_id": 2, "list": list(range(9))})
+    before = snapshot(shop)
+    with Operator(cluster, [{**RULE, "access": "read-only"}]) as operator:
+        report = operator.run("verify", "--repair", "--execute", code=1)
+    assert ("unfit", "unfinished") in found(report) and report["mended"] == 0
+    (unfit,) = [each for each in report["findings"] if each["code"] == "unfit"]
+    assert unfit["examples"][0]["detail"] == "a rule on it is read-only ('access')"
+    assert snapshot(shop) == before
+
+
 def test_names_that_are_no_text(operator, shop):
     """JSON has no like of them: the report is printed all the same."""
     document = bson.encode({"_id": "odd??", "list": list(range(9)), "other": 1}).replace(b"odd??", b"odd\xff\xfe")
@@ -325,8 +346,14 @@ def test_a_document_that_is_written_all_the_time(cluster, operator, shop):
         shop.tails.insert_one({"book": "x", "part": ["x" * 4_000_000], "_spill": {"g": generation(9), "p": 0, "i": 9 + i}})
     with Hot(cluster, {"$inc": {"views": 1}}):
         assert ("V1", "corrupt") in found(operator.run("verify", code=1)), "other fields are not judged"
+    slow = {"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway", "blockConnection": True, "blockTimeMS": 150}
     with Hot(cluster, {"$inc": {"list.0": 1}}):
-        operator.run("verify", code=1)  # busy, or seen at rest: never passed over
+        shop.client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=slow)
+        try:
+            report = operator.run("verify", code=1)
+        finally:
+            shop.client.admin.command("configureFailPoint", "failCommand", mode="off")
+    assert ("busy", "unfinished") in found(report)
 
 
 def test_an_export_that_the_disk_has_no_room_for(operator, shop):

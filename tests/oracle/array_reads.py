@@ -5,11 +5,37 @@ from oracle.edits import condition
 _ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
 
 
+def named(value, path, kind="computes"):
+    """Labels for all that is named in a read: its stages, what they compute and project, and what they ask of the array."""
+    if isinstance(value, list):
+        for item in value:
+            yield from named(item, path, kind)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            if name.startswith("$"):
+                yield f"{kind} {name}"
+            elif kind == "asks" and f"{name}.".startswith(f"{path}."):
+                yield f"{kind} {_form(name[len(path) + 1:], inner)}"
+            yield from named(inner, path, _KINDS.get(name) or ("computes" if kind == "stage" and name.startswith("$") else kind))
+
+
+_KINDS = {"filter": "asks", "query": "asks", "$match": "asks", "restrictSearchWithMatch": "asks", "$expr": "computes",
+          "projection": "projects", "pipeline": "stage", "$facet": "stage"}
+
+
+def _form(below, inner):
+    """Of a condition: where in the array, and whether it is a value itself."""
+    where = "the array" if not below else "a place" if below[0].isdigit() else "a field"
+    is_value = not (isinstance(inner, dict) and any(name.startswith("$") for name in inner))
+    return f"{where} to be" if is_value else where
+
+
 class ArrayReads:
     """Makes (command name, arguments, labels, form) of such reads on the array at `path`."""
 
-    def __init__(self, rng):
+    def __init__(self, rng, ids):
         self.rng = rng
+        self.ids = ids
 
     def join(self, path, collection):
         """$lookup and $unionWith of a collection with itself: both sides whole."""
@@ -25,8 +51,12 @@ class ArrayReads:
         lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
         found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")), "connectFromField": rng.choice(("n", "_id")),
                  "connectToField": rng.choice(("k", "n")), "as": "joined", "maxDepth": rng.randrange(3)}
+        form = {"drain": 2}
         if rng.random() < 0.4:
             found["restrictSearchWithMatch"] = {"n": {"$gte": 1}}
+        elif rng.random() < 0.3:
+            found["restrictSearchWithMatch"] = self._condition(path)
+            form["may_refuse"] = True
         # Which comes first of those that a $graphLookup found is chance.
         ordered = {"$set": {"joined": {"$sortArray": {"input": "$joined", "sortBy": {"_id": 1}}}}}
         stages = rng.choice((
@@ -35,17 +65,32 @@ class ArrayReads:
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
             [{"$group": {"_id": "$k"}}, {"$sort": {"_id": 1}}, {"$lookup": {**lookup, "localField": "_id"}}],
+            [{"$lookup": self._by_variable(path, collection)}], [{"$lookup": self._by_variable(path, collection)}],
         ))
-        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], {"drain": 2}
+        return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], form
+
+    def _by_variable(self, path, collection):
+        """A $lookup whose pipeline knows the local document by `let`; with a $limit, no run may keep anything for the next."""
+        rng = self.rng
+        array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
+        test = rng.choice(({"$eq": ["$k", "$$k"]}, {"$lte": ["$n", "$$k"]}, {"$in": ["$$k", array]}, {"$gt": [{"$size": array}, "$$k"]}))
+        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$limit": 1}], [{"$project": {"size": {"$size": array}}}]))
+        return {"from": collection, "let": {"k": "$k"}, "pipeline": [{"$match": {"$expr": test}}, *ends], "as": "joined"}
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
-                 self.window, self.window, self.element, self.element)
+                 self.matched, self.matched, self.window, self.window, self.element, self.element)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
+        """On the array; also two, or one on another field beside it."""
         made = condition(self.rng, path)
-        return made if self.rng.random() < 0.7 else {**made, "n": {"$gte": self.rng.randrange(3)}}
+        choice = self.rng.random()
+        if choice < 0.65:
+            return made
+        if choice < 0.82:
+            return {"$and": [made, condition(self.rng, path)]}
+        return {**made, "n": {"$gte": self.rng.randrange(3)}}
 
     def _projection(self, path):
         field = f"${path}"
@@ -122,11 +167,12 @@ class ArrayReads:
             {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}}, {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
             {path: {"$gte": rng.randrange(4), "$lt": 9}}, {f"{path}.x": rng.randrange(3), f"{path}.y": {"$lte": 2}},
         ))
-        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}))}
+        # One array or the other may say which element is meant, where both can.
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}, {"z": 2}, {"k": {"$gte": 1}}))}
 
     def _bounds(self):
         """min and max of the index on _id; the wrong way round, mongod refuses them."""
-        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True)
+        bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True, *self.ids, *self.ids)
         return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")], self.rng.randrange(1, 3))
 
     def _sort(self, path):
@@ -169,9 +215,28 @@ class ArrayReads:
         arguments = [("key", self.rng.choice(("n", "_id"))), ("query", self._condition(path))]
         return "distinct", arguments, ["distinct_by_array"], {"distinct": True}
 
+    def matched(self, path):
+        """A pipeline that begins with a condition on the array, as countDocuments' does."""
+        rng = self.rng
+        array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
+        few = [{"$sort": rng.choice(_ORDERS)}, {rng.choice(("$skip", "$limit")): rng.randrange(1, 4)}]
+        ends = rng.choice((
+            [], [{"$count": "n"}], [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
+            [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}], [{"$project": {"n": 1}}],
+            [{"$project": self._projection(path)}], [{"$match": self._condition(path)}, {"$count": "n"}], [{"$sort": self._sort(path)}, {"$project": {"n": 1}}],
+            [{"$set": {"size": {"$size": array}}}, {"$unset": path}], [{"$unwind": f"${path}"}, {"$count": "n"}], [{"$sortByCount": "$k"}, {"$sort": {"_id": 1}}],
+            [{"$facet": {"all": [{"$count": "n"}], "some": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}],
+        ))
+        if "$natural" in str(ends):
+            ends = []  # no pipeline has it
+        size = {"batchSize": rng.randrange(4)} if rng.random() < 0.3 else {}
+        pipeline = [{"$match": self._condition(path)}, *rng.choice(([], [], few)), *ends]
+        return "aggregate", [("pipeline", pipeline), ("cursor", size)], ["aggregate_matched"], {"drain": 2}
+
     def aggregate(self, path):
         field = f"${path}"
         array = {"$cond": [{"$isArray": field}, field, []]}
+        some = {"$arrayElemAt": [array, self.rng.randrange(4)]}
         lead = self.rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 3}]))
         stages = self.rng.choice((
             [{"$match": self._condition(path)}], [{"$match": self._condition(path)}, {"$project": {"n": 1}}],
@@ -184,6 +249,8 @@ class ArrayReads:
             # What many layouts' flag is called.
             [{"$set": {"size": {"$size": array}, "many": {"$type": field}}}], [{"$project": {"many": {"$size": array}, "_id": 0}}],
             [{"$replaceRoot": {"newRoot": {"$mergeObjects": [{"many": "$n"}, "$$ROOT"]}}}],
+            # An element may have a field of that name.
+            [{"$replaceRoot": {"newRoot": {"$cond": [{"$eq": [{"$type": some}, "object"]}, some, {}]}}}],
             [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
             [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
         ))

@@ -18,10 +18,11 @@ class Failed(Exception):
 class Campaign:
     """A run: its seed, how far it got, what it covered."""
 
-    def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False):
+    def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False, reads=False):
         self.seed = seed
         self.direct = direct
         self.elements = elements
+        self.reads = reads
         self.shrinks = shrinks
         self.say = say
         self.coverage = Coverage()
@@ -46,7 +47,7 @@ class Campaign:
                  f"{seconds:.0f} s, {self.retried} transactions met a mover")
 
     def _run_one(self, world, number):
-        episode = Episode.random(self.seed, number, world.layouts)
+        episode = Episode.random(self.seed, number, world.layouts, self.reads)
         try:
             self.operations += episode.run(world, self.coverage)
         except Disagreement as disagreement:
@@ -91,7 +92,8 @@ def missing(coverage, made, elements=False):
     kind of command of each layout.
     """
     minimum = max(made // 50000, 1)
-    found = coverage.missing(operations.EXPECTED_LABELS, None, None, minimum)
+    reads = operations.EXPECTED_READS if made >= 20000 else []
+    found = coverage.missing(operations.EXPECTED_LABELS + reads, None, None, minimum)
     layouts = {layout.kind: layout for layout in all_layouts(elements)} if made >= 40000 else {}
     for kind, layout in layouts.items():
         found += coverage.missing(_expected_labels(layout), None, kind, minimum)

@@ -97,11 +97,11 @@ class Episode:
         self.strict = strict
 
     @classmethod
-    def random(cls, seed, number, layouts):
-        """The episode with this number of a run: the same for the same seed."""
+    def random(cls, seed, number, layouts, reads=False):
+        """The episode with this number of a run: the same for the same seed. Some, or with `reads` all, mostly read arrays."""
         rng = random.Random(f"{seed} {number}")
         layout = layouts[number % len(layouts)]
-        generator = operations.Generator(rng, layout, number + 1)
+        generator = operations.Generator(rng, layout, number + 1, reads)
         return cls(layout, generator.operations(LENGTH), generator.strict)
 
     def with_operations(self, made):
@@ -127,9 +127,10 @@ class Episode:
         elif operation["does"] == "check":
             self._compare_documents(world, number)
         else:
-            if coverage:
-                self._count(world, operation, coverage)
+            spilled = self._count(world, operation, coverage) if coverage else []
             replies = [arm.run(operation) for arm in world.arms]
+            if coverage:
+                self._count_met(operation, replies[0], spilled, coverage)
             if not _same_bytes(world, replies):
                 self._compare_replies(world, number, operation, replies)
             if operation.get("settles"):
@@ -140,6 +141,16 @@ class Episode:
         targets = operation["targets"]
         hit = bool(spilled) if targets is None else any(target in spilled for target in targets)
         coverage.add(operation["labels"], operation["kind"], self.layout.kind, hit)
+        return spilled
+
+    def _count_met(self, operation, replies, spilled, coverage):
+        """Which conditions a find had that came upon spilled documents."""
+        met = [label.replace("asks", "meets") for label in operation["labels"] if label.startswith("asks")]
+        if not met or operation["kind"] != "find":
+            return
+        ids = [exact.encode([("_id", identifier)])[4:-1] for identifier in spilled]
+        hit = any(identifier in reply.body for reply in replies for identifier in ids)
+        coverage.add(met, operation["kind"], self.layout.kind, hit)
 
     def _compare_replies(self, world, number, operation, replies):
         plain, ruled = (

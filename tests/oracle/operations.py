@@ -16,7 +16,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
 """
 
 from oracle import values
-from oracle.array_reads import ArrayReads
+from oracle.array_reads import ArrayReads, named
 from oracle.edits import Edits, condition
 from support import exact
 
@@ -39,8 +39,9 @@ COMPRESSORS = ("snappy", "zlib", "zstd")
 class Generator:
     """Makes the operations of one episode on one layout."""
 
-    def __init__(self, rng, layout, episode):
+    def __init__(self, rng, layout, episode, reads):
         self.rng = rng
+        self.weights = _WEIGHTS_OF_READS if reads or rng.random() < 0.2 else _WEIGHTS
         self.layout = layout
         self.arrays = layout.arrays
         self.ids = values.Identifiers(rng, episode)
@@ -54,7 +55,7 @@ class Generator:
         self.serial = 0
         self.retryables = []
         self.wholes = []
-        self.reads = ArrayReads(rng)
+        self.reads = ArrayReads(rng, self.ids.known)
         self.next = []
 
     def operations(self, count):
@@ -74,7 +75,7 @@ class Generator:
     def _one(self):
         if self.next:
             return self.next.pop()
-        kinds, weights = zip(*_WEIGHTS)
+        kinds, weights = zip(*self.weights)
         return self.rng.choices(kinds, weights)[0](self)
 
     # parts
@@ -546,14 +547,16 @@ class Generator:
         if self.repeats_names:
             return self.find()
         path = self._array()
-        if self._chance(0.1):
+        if self._chance(0.15):
             name, arguments, labels, form = self.reads.join(path, self.layout.collection)
         else:
             name, arguments, labels, form = self.reads.one(path)
+        may_refuse = form.pop("may_refuse", False)
+        labels += sorted(set(named(dict(arguments), path)))
         operation = self._command(name, arguments, labels, None, **form)
         # Under a collation mongod sorts no Symbol, and what a distinct stands for has to be sorted.
         symbols = name == "distinct" and self.layout.collation is not None
-        operation["may_refuse"] = "find_positional" in labels or _includes_inner(arguments, path) or symbols
+        operation["may_refuse"] = may_refuse or "find_positional" in labels or _includes_inner(arguments, path) or symbols
         return operation
 
     def find_by_array(self):
@@ -614,6 +617,7 @@ _WEIGHTS = [
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
 ]
+_WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20)]
 _TRANSACTION_STEPS = [
     Generator.update, Generator.update, Generator.bulk_update, Generator.insert, Generator.find,
     Generator.find_by_array, Generator.find_by_array, Generator.find_and_modify, Generator.delete, Generator.bulk_write,
@@ -630,7 +634,7 @@ EXPECTED_LABELS = [
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
     "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
     "find_by_array", "find_computed", "find_window", "find_positional", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
-    "aggregate_joined",
+    "aggregate_joined", "aggregate_matched",
 ]
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
 # What each kind of command must have had in it.
@@ -639,6 +643,30 @@ EXPECTED_IN = {
     "findAndModify": [*_CHANGES, "filter_array"], "transaction": [*_CHANGES, "filter_array"],
     "w: 0": _CHANGES, "delete": ["filter_array"],
 }
+# What reads of arrays must have named, by where they did, on ordinary and on spilled documents.
+_EXPECTED_OF_READS = {
+    "asks": [
+        "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor", "$not",
+        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be"
+    ],
+    "computes": [
+        "$arrayElemAt", "$cond", "$eq", "$gt", "$in", "$isArray", "$lt", "$mergeObjects", "$push", "$size", "$slice",
+        "$sortArray", "$type"
+    ],
+    "meets": [
+        "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$lt", "$mod", "$ne", "$nin", "$nor", "$not", "$or",
+        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be"
+    ],
+    "projects": [
+        "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size", "$slice",
+        "$type"
+    ],
+    "stage": [
+        "$addFields", "$count", "$facet", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project", "$replaceRoot",
+        "$replaceWith", "$set", "$sort", "$unionWith", "$unset", "$unwind"
+    ],
+}
+EXPECTED_READS = [f"{where} {name}" for where, names in _EXPECTED_OF_READS.items() for name in names]
 EXPECTED_OF_DOTTED = ["set_prefix", "unset_prefix", "find_prefix_included", "find_prefix_excluded"]
 EXPECTED_OF_TWO = ["push_both"]
 

@@ -5,7 +5,8 @@ A text that does not stand there exactly once ends the run: the list has to foll
 
 import collections
 
-Bug = collections.namedtuple("Bug", "name folder old new")
+# `reads`: it is looked for by episodes that mostly read.
+Bug = collections.namedtuple("Bug", "name folder old new reads", defaults=(False,))
 
 BUGS = [
     # Moving
@@ -112,3 +113,69 @@ BUGS = [
     Bug("images are not merged", "rules",
         "	if (!merge_clean(modify->fetch.merge))\n", "	if (false)\n"),
 ]
+
+_OF_READS = [
+    # Arrays in part
+    Bug("a window from the back asks for less than it may take", "rules",
+        "	asks = start < 0 ? window->target->rule->threshold - start : start + window_length(window);\n",
+        "	asks = start < 0 ? -start : start + window_length(window);\n"),
+    Bug("a window's part of the overflow is counted from the front", "rules",
+        "	cut->first = (size_t)clamp(from - head, 0, count);\n", "	cut->first = (size_t)clamp(from, 0, count);\n"),
+    Bug("a window among others misses what was pushed behind the overflow", "rules",
+        '	add_cut(&parts, paths->array.bytes, "$$tailed", "$$tails");\n', ""),
+    Bug("an $elemMatch that finds nothing is null", "rules",
+        '	call_number(&first, 0);\n	call_close(&first);\n	call_text(&choice, "$$REMOVE");\n',
+        '	call_number(&first, 0);\n	call_close(&first);\n	call_null(&choice);\n'),
+    Bug("a cut in documents of an array takes the first of them", "rules",
+        '	call_unary(&choice, "$isArray", value);\n	call_text(&choice, "$$m");\n',
+        '	call_unary(&choice, "$isArray", value);\n'
+        '	test = call_call(&choice, "$arrayElemAt");\n	call_text(&test, "$$m");\n	call_number(&test, 0);\n'
+        '	call_close(&test);\n'),
+    Bug("conditions may mean several elements", "rules",
+        "		add_others_number(&either, found, i);\n", "		(void)add_others_number;\n"),
+    Bug("another array that a condition looked into is forgotten", "rules",
+        "	add_others(&either, filter, bytes_of(path));\n", "	(void)add_others;\n	(void)filter;\n"),
+    # Conditions on arrays
+    Bug("one condition of several is asked of the overflow, and believed", "rules",
+        "		probe->exact = question.whole && question.reading == 1;\n", "		probe->exact = question.whole;\n"),
+    Bug("one operator of several is asked of the overflow, and believed", "rules",
+        "		probe->exact = question.whole && question.reading == 1;\n",
+        "		probe->exact = question.reading == 1;\n"),
+    Bug("an array that is gone from the overflow's document still matches", "rules",
+        "	if (probe->light || probe->alone)\n		write_generations(out, probe);\n",
+        "	(void)write_generations;\n"),
+    Bug("outliers that the overflow names are not asked for", "rules",
+        "	if (found == PROBE_COMPLETE && (documents > 0 || !aggregate->probe.alone))\n",
+        "	if (found != PROBE_TOO_MANY)\n"),
+    Bug("max has a part in the range", "rules",
+        "	writer_bool(call->out, writer_index(index, choices[count].place++), behind);\n",
+        "	writer_bool(call->out, writer_index(index, choices[count].place++), true);\n"),
+    Bug("an error of a find is an aggregate's", "rules",
+        '		return "Executor error during find command :: caused by :: ";\n', '		return "";\n'),
+    # Pipelines
+    Bug("a $group behind a condition counts elements as they are stored", "rules",
+        "		return reads_of_expression(stage, namespace).kind == READS_NOTHING ? THEN_OTHER\n"
+        "										   : THEN_ARRAY;\n",
+        "		return THEN_OTHER;\n"),
+    Bug("a union is not put together", "rules", "	write_documents(writing, &place, &join);\n", ""),
+    Bug("a join goes by arrays as they are stored", "rules",
+        "	if (join->namespace && name_is_other(join->field, join->namespace)) {\n", "	if (false) {\n"),
+    Bug("a join's $match sees arrays as they are stored", "rules",
+        "	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&\n",
+        "	if (matches &&\n"),
+    Bug("what a $graphLookup has found is as it is stored", "rules",
+        "	write_whole(out, place, &graph, foreign->strict);\n", "	(void)write_whole;\n"),
+    Bug("a $graphLookup may search by the array", "rules",
+        "	     reads_of_filter(filter->value, graph->namespace).kind != READS_NOTHING))\n", "	     false))\n"),
+    Bug("a distinct looks into arrays in arrays", "rules",
+        "		write_unwind(out, place);\n		write_no_array(out, place);\n",
+        "		write_unwind(out, place);\n		(void)write_no_array;\n"),
+    Bug("a distinct takes an index for a name", "rules",
+        "	bool is_index = !first && is_number(part);\n", "	bool is_index = false && is_number(part);\n"),
+    Bug("a field that a pipeline made under the flag's name is hidden", "rules",
+        '	{"$set", EFFECT_ADDS},\n', '	{"$set", EFFECT_NONE},\n'),
+    Bug("documents that a pipeline put in others' places have no hidden names", "rules",
+        "	return EFFECT_ANY; /* of a document", "	return EFFECT_SETS; /* of a document"),
+]
+
+BUGS += [bug._replace(reads=True) for bug in _OF_READS]

@@ -59,10 +59,10 @@ class Copy:
         return lambda: path.write_text(healthy)
 
 
-def caught(program, seconds):
+def caught(program, seconds, reads):
     """What the oracle says of a program; None where it finds nothing within the time."""
     environment = {**os.environ, "SPILLWAY": str(program)}
-    command = [sys.executable, "-m", "oracle", "--seconds", str(seconds), "--no-shrink"]
+    command = [sys.executable, "-m", "oracle", "--seconds", str(seconds), "--no-shrink", *(["--reads"] if reads else [])]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode == 0:
@@ -86,7 +86,7 @@ def main():
         heal = copy.plant(bug)
         try:
             began = time.monotonic()
-            what = caught(copy.make(), given.seconds)
+            what = caught(copy.make(), given.seconds, bug.reads)
         finally:
             heal()
         print(f"{bug.name}: {what or 'NOT CAUGHT'} ({time.monotonic() - began:.0f} s)", flush=True)

@@ -81,6 +81,11 @@ FILTERS = [
     {"$jsonSchema": {"required": ["buyers"]}}, {"$expr": {"$eq": ["$$ROOT", 1]}},
     {"$expr": {"$getField": "buyers"}},
 ]
+# As reads alone: each of the others is a second of writes, too.
+FILTERS_OF_READS = [
+    {"buyers": {"$bitsAllSet": [0, 2]}}, {"buyers": {"$bitsAnyClear": 5}}, {"buyers": {"$gte": 5}, "$comment": "why", "$alwaysTrue": 1},
+    {"buyers": 5, "$nor": [{"place": {"$geoWithin": {"$box": [[0, 0], [9, 9]]}}}]},
+]
 WRITES = [
     command
     for query in FILTERS if "$where" not in query
@@ -103,7 +108,7 @@ UNSETTLED = [
 ]
 FILTERED = [
     command
-    for query in FILTERS
+    for query in FILTERS + FILTERS_OF_READS
     for command in (
         find(query),
         {"count": "books", "query": query},

@@ -34,7 +34,7 @@ def element(rng, depth=0):
         return [element(rng, depth + 1) for _ in range(rng.randrange(4))]
     if choice < 0.80:
         return "x" * rng.choice((100, 400, 900))
-    names = rng.sample(["_id", "f", "x", "y", "0", "3", "part"], rng.randrange(4))
+    names = rng.sample(["_id", "f", "x", "y", "0", "3", "part", "many"], rng.randrange(4))
     return {name: element(rng, depth + 1) for name in names}
 
 

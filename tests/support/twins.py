@@ -191,10 +191,10 @@ class Twins:
 
 
 @contextlib.contextmanager
-def twins(ruled=tuple(RULED)):
-    """A context in which the arms of these names are at work."""
+def twins(ruled=tuple(RULED), options=()):
+    """A context in which the arms of these names are at work; mongod has the options."""
     rules = {name: _rules(name, {**RULED, **EACH}[name]) for name in ruled}
-    with Cluster(durable=False) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
+    with Cluster(durable=False, options=options) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
         made = Twins(cluster, spillway, rules)
         try:
             yield made

@@ -74,6 +74,70 @@ Test(adopt_judge, what_no_reply_could_carry_is_refused)
 	cr_assert(strstr(judge(elements, 100, 1 << 20), "no reply could carry it"));
 }
 
+/* {_id: 1, f: [0, 1], out: true} and one overflow document. The reason against it. */
+static const char *judge_json(const struct rule *of, const char *json)
+{
+	static char why[ADOPT_WHY_SIZE];
+	struct adopt_split split;
+	bson_t *main = BCON_NEW("_id", BCON_INT32(1), "f", "[", BCON_INT32(0), BCON_INT32(1), "]",
+				"out", BCON_BOOL(true)),
+	       *batch;
+
+	adopt_split_init(&split, of, view(main));
+	batch = bson_new_from_json((const uint8_t *)json, -1, NULL);
+	cr_assert_not_null(batch);
+	adopt_split_batch(&split, view(batch));
+	bson_destroy(batch);
+	adopt_split_end(&split);
+	memcpy(why, split.why, sizeof(why));
+	adopt_split_fini(&split);
+	bson_destroy(main);
+	return why;
+}
+
+Test(adopt_judge, what_is_unclear_is_called_by_its_reason)
+{
+	struct rule elements = rule;
+
+	elements.overflow.layout = RULE_ELEMENTS;
+	elements.overflow.array = elements.overflow.batch_field = NULL;
+	elements.overflow.created = (char *)"at";
+	cr_assert_str_eq(judge_json(&rule, "{\"_id\": 1, \"l\": 1, \"i\": 1, \"a\": [2]}"), "");
+	cr_assert_str_eq(
+		judge_json(&rule, "{\"_id\": 1, \"l\": 1, \"i\": 1, \"a\": [2], \"a\": [3]}"),
+		"'a' stands twice in an overflow document");
+	cr_assert_str_eq(
+		judge_json(
+			&elements,
+			"{\"_id\": {\"$oid\": \"0102030405060708090a0b0c\"}, \"l\": 1, \"at\": 5}"),
+		"an overflow document has no time 'at'");
+}
+
+/* As many as one transaction takes, with numbers that fit. */
+Test(adopt_judge, more_documents_than_a_transaction_takes_are_refused)
+{
+	struct adopt_split split;
+	bson_t *main = BCON_NEW("_id", BCON_INT32(1), "f", "[", BCON_INT32(0), BCON_INT32(1), "]",
+				"out", BCON_BOOL(true));
+
+	for (int count = ADOPT_BATCHES_MAX; count <= ADOPT_BATCHES_MAX + 1; count++) {
+		adopt_split_init(&split, &rule, view(main));
+		for (int i = 0; i < count; i++) {
+			bson_t *batch = BCON_NEW("_id", BCON_INT32(i), "l", BCON_INT32(1), "i",
+						 BCON_INT32(i + 1), "a", "[", BCON_INT32(7), "]");
+
+			adopt_split_batch(&split, view(batch));
+			bson_destroy(batch);
+		}
+		adopt_split_end(&split);
+		cr_assert_str_eq(split.why, count == ADOPT_BATCHES_MAX
+						    ? ""
+						    : "it has more than 10000 overflow documents");
+		adopt_split_fini(&split);
+	}
+	bson_destroy(main);
+}
+
 /* Seconds, process and counter of ObjectIds; the fields' times. The doubt, or an empty text. */
 static const char *doubt(const int (*ids)[4], size_t count, bool by_time)
 {
