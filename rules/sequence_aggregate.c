@@ -11,7 +11,6 @@
 #include "rules/reassemble.h"
 #include "rules/sequence_inner.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define ATTEMPTS 5
@@ -274,12 +273,9 @@ static enum sequence_outcome answer_value(struct sequence *sequence, struct pack
 
 static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
 {
-	const struct ruled_namespace *namespace = sequence->match.namespace;
-	char message[512];
+	char message[SEQUENCE_MESSAGE];
 
-	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
-		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
-	return sequence_fail(sequence, code, message, NULL);
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
 }
 
 /* The reply with another cursor. */

@@ -35,6 +35,10 @@ bool reply_is_unauthorized(const struct packet *reply);
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop);
 
+#define SEQUENCE_MESSAGE 512
+/* `why` behind the name of the rule and its collection: `message`. */
+const char *sequence_name_rule(const struct sequence *sequence, const char *why,
+			       char message[SEQUENCE_MESSAGE]);
 /* Ends a write with an error of ours; one that may be tried again has the label that says so. */
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
 					    const char *why);

@@ -101,19 +101,26 @@ enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, stru
 					drop);
 }
 
+const char *sequence_name_rule(const struct sequence *sequence, const char *why,
+			       char message[SEQUENCE_MESSAGE])
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+
+	snprintf(message, SEQUENCE_MESSAGE, "Spillway rule '%s' on '%s.%s': %s",
+		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
+	return message;
+}
+
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
 					    const char *why)
 {
-	const struct ruled_namespace *namespace = sequence->match.namespace;
 	const struct command *command = &sequence->match.command;
 	const char *label = NULL;
-	char message[512];
+	char message[SEQUENCE_MESSAGE];
 
 	if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
 		label = "TransientTransactionError";
 	else if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
 		label = "RetryableWriteError";
-	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
-		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
-	return sequence_fail(sequence, code, message, label);
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), label);
 }

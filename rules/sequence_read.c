@@ -9,7 +9,6 @@
 #include "rules/reassemble.h"
 #include "rules/remainder.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,12 +181,9 @@ static enum sequence_outcome fail_with_output(struct sequence *sequence)
 static enum sequence_outcome fail_read(struct sequence *sequence, enum error_code code,
 				       const char *why)
 {
-	const struct ruled_namespace *namespace = sequence->match.namespace;
-	char message[512];
+	char message[SEQUENCE_MESSAGE];
 
-	snprintf(message, sizeof(message), "Spillway rule '%s' on '%s.%s': %s",
-		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
-	sequence_fail(sequence, code, message, NULL);
+	sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
 	return fail_with_output(sequence);
 }
 

@@ -474,21 +474,36 @@ static void forget_counts(struct sequence_write *write)
 	write->result.modified = write->modified;
 }
 
-/* Nothing of this statement was applied by what was asked last. Where a driver sends the whole once
- * more, or nothing has been applied, the error is the command's. */
+/* Where a driver sends the whole once more, or nothing has been applied, the error is the
+ * command's; so is what will be refused again, where it is all that was asked for. */
+static bool refuses_command(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	if (write->edit.code == ERROR_OBJECT_TOO_LARGE)
+		return false;
+	if (write->edit.code == ERROR_COMMAND_NOT_SUPPORTED)
+		return write->count == 1;
+	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0;
+}
+
+/* Nothing of this statement was applied by what was asked last. */
 static enum sequence_outcome refuse_edit(struct sequence *sequence,
 					 const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
 	struct edit *edit = &write->edit;
+	char message[SEQUENCE_MESSAGE];
 	bool sound = edit->reply.kind == PACKET_MESSAGE && edit->reply.raw.length > 0 &&
 		     write_result_add(&write->result, &edit->reply, write->sent);
 
-	if (!sound ||
-	    (edit->code != ERROR_OBJECT_TOO_LARGE &&
-	     (command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0)))
+	if (!sound || refuses_command(sequence))
 		return sequence_refuse_write(sequence, edit->code, edit->message);
-	write_result_add_error(&write->result, write->sent, edit->code, bytes_of(edit->message));
+	write_result_add_error(
+		&write->result, write->sent, edit->code,
+		bytes_of(edit->code == ERROR_OBJECT_TOO_LARGE
+				 ? edit->message
+				 : sequence_name_rule(sequence, edit->message, message)));
 	sequence->failed = true;
 	sequence->error = edit->code;
 	forget_counts(write);

@@ -415,6 +415,31 @@ Test(edit, a_fold_that_the_server_does_not_take_changes_nothing)
 	}
 }
 
+Test(edit, what_a_validator_refuses_among_other_statements_is_one_of_their_errors)
+{
+	struct element errors, error, said;
+	struct bytes text;
+
+	start(UPDATE(STATEMENT("{'_id': 1}", "") ", " STATEMENT("{'_id': 2}", ""),
+		     ", 'ordered': false"));
+	play_reply(&play, RESULT(0));
+	play_expect_helper(&play, E1);
+	play_reply(&play, FOUND(SPILLED));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4, 5")));
+	play_reply(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 121, 'errmsg': 'x'}], "
+			  "'ok': 1.0}");
+	cr_assert_eq(play.outcome, SEQUENCE_SEND); /* the other one */
+	play_reply(&play, RESULT(1));
+	cr_assert_eq(play.outcome, SEQUENCE_DONE);
+	cr_assert(document_find(play_message(&play).body, "writeErrors", &errors) &&
+		  document_find(errors.value, "0", &error) &&
+		  document_find(error.value, "errmsg", &said) && element_string(&said, &text));
+	cr_assert(memmem(text.data, text.length, "rule 'books' on 'shop.books': a validator", 41));
+	cr_assert(document_find(play_message(&play).body, "n", &said) &&
+		  load_int32(said.value.data) == 1);
+	play_close(&play);
+}
+
 /* ---- membership: the overflow is asked for a value ---- */
 
 #define PUSH_ONE "{'$push': {'f': 9}}"
