@@ -365,7 +365,8 @@ static bool only_windows(const struct pipeline *pipeline)
 		must_calloc(pipeline->namespace->target_count, sizeof(*windows));
 
 	return projection->type == BSON_BYTE_DOCUMENT &&
-	       windows_of(projection->value, pipeline->namespace, windows);
+	       windows_of(projection->value, pipeline->namespace, windows) ==
+		       pipeline->namespace->target_count;
 }
 
 static void add_windows(struct pipeline *pipeline)

@@ -234,7 +234,7 @@ static bool takes_windows(const struct matching *matching)
 	auto_free struct window *windows = must_calloc(namespace->target_count, sizeof(*windows));
 
 	return projection->type == BSON_BYTE_DOCUMENT &&
-	       windows_of(projection->value, namespace, windows) &&
+	       windows_of(projection->value, namespace, windows) > 0 &&
 	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
 }
 

@@ -261,7 +261,7 @@ struct writing {
 	struct bytes projection;
 	struct shape shape;
 	bool inclusive;
-	bool windows;    /* of all ruled arrays */
+	bool windows;    /* of some ruled arrays, and no other part of any */
 	size_t returned; /* ruled arrays */
 };
 
@@ -271,7 +271,8 @@ static bool returns(const struct writing *writing, size_t target)
 	enum fate fate =
 		fate_of(writing->projection, writing->namespace->targets[target].rule, &decider);
 
-	return writing->windows || fate == (writing->inclusive ? FATE_INCLUDED : FATE_UNNAMED);
+	return (writing->windows && fate == FATE_CUT) ||
+	       fate == (writing->inclusive ? FATE_INCLUDED : FATE_UNNAMED);
 }
 
 static bool client_names(struct bytes projection, const char *path)

@@ -110,7 +110,7 @@ static enum sequence_outcome send_client_command(struct sequence *sequence)
 	if (match->windows) {
 		read->windows = must_calloc(match->namespace->target_count, sizeof(*read->windows));
 		require(windows_of(match->command.fields[FIELD_PROJECTION].value, match->namespace,
-				   read->windows));
+				   read->windows) > 0);
 	}
 	if (!exhaust && !projection_needs_state(sequence))
 		return sequence_send_request(sequence);

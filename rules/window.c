@@ -7,6 +7,7 @@
 #include "rules/window.h"
 
 #include "protocol/writer.h"
+#include "rules/names.h"
 #include "rules/options.h"
 
 #define FIRST_BATCH 101 /* of a find that names no size */
@@ -60,8 +61,20 @@ bool window_of(const struct element *value, const struct ruled_namespace *namesp
 	return true;
 }
 
-bool windows_of(struct bytes projection, const struct ruled_namespace *namespace,
-		struct window *windows)
+/* It is no expression, which may read anything, nor names a part of an array. */
+static bool is_plain(const struct element *field, const struct ruled_namespace *namespace)
+{
+	if (field->type == BSON_BYTE_DOCUMENT || field->type == BSON_BYTE_ARRAY ||
+	    field->type == BSON_BYTE_STRING)
+		return false;
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (name_relate(field->name, namespace->targets[i].rule->array) == PATH_BELOW)
+			return false;
+	return true;
+}
+
+size_t windows_of(struct bytes projection, const struct ruled_namespace *namespace,
+		  struct window *windows)
 {
 	struct cursor cursor;
 	struct element field;
@@ -69,22 +82,23 @@ bool windows_of(struct bytes projection, const struct ruled_namespace *namespace
 	size_t count = 0;
 
 	for (size_t i = 0; i < namespace->target_count; i++)
-		windows[i].target = NULL;
+		windows[i] = (struct window){.count = INT32_MAX};
 	if (!cursor_open(&cursor, projection))
-		return false;
+		return 0;
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (!window_of(&field, namespace, &window)) {
-			if (field.type == BSON_BYTE_DOCUMENT || field.type == BSON_BYTE_ARRAY ||
-			    field.type == BSON_BYTE_STRING)
-				return false; /* an expression may read anything */
+			if (!is_plain(&field, namespace))
+				return 0;
 			continue;
 		}
 		if (windows[window.target - namespace->targets].target)
-			return false;
+			return 0;
 		windows[window.target - namespace->targets] = window;
 		count++;
 	}
-	return count == namespace->target_count;
+	for (size_t i = 0; i < namespace->target_count; i++)
+		windows[i].target = &namespace->targets[i];
+	return count;
 }
 
 static bool names_one(const struct element *filter)

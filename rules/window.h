@@ -18,10 +18,11 @@ struct window {
  */
 bool window_of(const struct element *field, const struct ruled_namespace *namespace,
 	       struct window *window);
-/* One for each target of the namespace, in their order. False where the projection has not a window
- * of each of its arrays, or an expression beside them. */
-bool windows_of(struct bytes projection, const struct ruled_namespace *namespace,
-		struct window *windows);
+/* One for each target of the namespace, in their order; of arrays that come whole or not at all it
+ * is all that there is. How many the projection has; 0 also where it has an expression beside them,
+ * or a part of an array that is no window. */
+size_t windows_of(struct bytes projection, const struct ruled_namespace *namespace,
+		  struct window *windows);
 /* The find's documents come in one reply, as far as can be told: nobody could cut those of a
  * getMore, which doesn't know the projection. */
 bool window_in_one_reply(const struct command *find);

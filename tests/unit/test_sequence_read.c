@@ -675,6 +675,45 @@ Test(sequence_read, windows_of_many_documents_are_asked_for_at_once)
 	play_close(&play);
 }
 
+/* Asks this collection; `batch` answers. */
+static void expect_batches(const char *collection, const char *batch)
+{
+	struct bytes body = play_message(&play).body;
+	struct element find;
+
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	cr_assert(document_find(body, "find", &find));
+	cr_assert(memmem(find.value.data, find.value.length, collection, strlen(collection)));
+	play_reply(&play, made_text(OVERFLOW("%s"), batch));
+}
+
+/* Of the other rule's array all batches are wanted; or none, where it doesn't come. */
+Test(sequence_read, a_window_of_one_array_and_another_that_comes_whole_or_not)
+{
+	for (int whole = 0; whole < 2; whole++) {
+		play_command(
+			&play,
+			made_text("{'find': 'shown', 'filter': {'_id': 7}, 'projection': {'f': "
+				  "{'$slice': [3, 1]}%s}, '$db': 'shop'}",
+				  whole ? "" : ", 'g': 0"),
+			VERDICT_READ);
+		play_reply(&play,
+			   made_text(CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2]%s, "
+					    "'_spill': {'f': {'g': " G1 ", 'h': 2, 'n': 4}%s}}]"),
+				     whole ? ", 'g': [1]" : "",
+				     whole ? ", 'g': {'g': " G2 ", 'h': 1, 'n': 2}" : ""));
+		expect_batches("shown_more", "{'of': 7, '_spill': {'g': " G1
+					     ", 'p': 0, 'i': 1}, 'more': [3, 4, 5, 6]}");
+		if (whole)
+			expect_batches("shown_wide", "{'of': 7, '_spill': {'g': " G2
+						     ", 'p': 0, 'i': 1}, 'more': [8, 9]}");
+		play_expect_answer(&play,
+				   made_text(CURSOR("'firstBatch': [{'_id': 7, 'f': [4]%s}]"),
+					     whole ? ", 'g': [1, 8, 9]" : ""));
+		play_close(&play);
+	}
+}
+
 Test(sequence_read, windows_that_need_no_overflow)
 {
 	play_command(&play,
