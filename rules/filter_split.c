@@ -183,6 +183,17 @@ bool filter_fits_first(struct bytes filter)
 	return fits(filter, true);
 }
 
+/* An $and of nothing joins none: mongod refuses it. */
+static bool joins_conjuncts(const struct element *element)
+{
+	struct cursor cursor;
+	struct element first;
+
+	return element_is(element, "$and") && element->type == BSON_BYTE_ARRAY &&
+	       !(cursor_open(&cursor, element->value) &&
+		 cursor_next(&cursor, &first) == CURSOR_END);
+}
+
 enum cursor_step filter_next_conjunct(struct walk *walk, struct element *conjunct)
 {
 	enum cursor_step step;
@@ -190,7 +201,7 @@ enum cursor_step filter_next_conjunct(struct walk *walk, struct element *conjunc
 	while ((step = walk_next(walk, conjunct)) == CURSOR_ELEMENT) {
 		bool listed = walk_in_array(walk);
 
-		if (!listed && !(element_is(conjunct, "$and") && conjunct->type == BSON_BYTE_ARRAY))
+		if (!listed && !joins_conjuncts(conjunct))
 			return step;
 		if ((listed && conjunct->type != BSON_BYTE_DOCUMENT) ||
 		    !walk_into(walk, conjunct->type, conjunct->value))

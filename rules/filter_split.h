@@ -4,8 +4,8 @@
 #include "rules/rules.h"
 #include "rules/walk.h"
 
-/* Goes through a filter's conjuncts, down through $and. An $and that is no array is a conjunct
- * itself. CURSOR_INVALID where the filter can't be gone through. */
+/* Goes through a filter's conjuncts, down through $and. An $and that is no array, or an empty one,
+ * is a conjunct itself. CURSOR_INVALID where the filter can't be gone through. */
 must_check enum cursor_step filter_first_conjunct(struct walk *walk, struct bytes filter,
 						  struct element *conjunct);
 must_check enum cursor_step filter_next_conjunct(struct walk *walk, struct element *conjunct);

@@ -53,17 +53,18 @@ static bool all_points(struct bytes list)
 /* Of what {$all: [...]} wants, one is asked for: {$eq: <scalar>} or {$elemMatch: ...}. */
 static enum worth worth_of_all(const struct element *all, struct element *asked)
 {
-	struct cursor cursor;
+	struct cursor cursor, fields;
+	struct element first;
 
 	if (all->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, all->value))
 		return WORTH_NOTHING;
 	while (cursor_next(&cursor, asked) == CURSOR_ELEMENT) {
-		struct element inner;
-
-		if (asked->type == BSON_BYTE_DOCUMENT &&
-		    document_find(asked->value, "$elemMatch", &inner)) {
-			*asked = inner;
-			return inner.type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
+		/* Behind another field it is a document's own. */
+		if (asked->type == BSON_BYTE_DOCUMENT && cursor_open(&fields, asked->value) &&
+		    cursor_next(&fields, &first) == CURSOR_ELEMENT &&
+		    element_is(&first, "$elemMatch")) {
+			*asked = first;
+			return first.type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
 		}
 		asked->name = bytes_of("$eq");
 		if (asked->type != BSON_BYTE_DOCUMENT && membership_is_scalar(asked))

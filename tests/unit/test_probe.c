@@ -352,6 +352,7 @@ Test(probe, what_one_element_does_not_satisfy)
 		"{'f': {'$all': []}}",
 		"{'f': {'$all': [[1], null, {'x': 1}]}}",
 		"{'f': {'$all': 5}}",
+		"{'f': {'$all': [{'x': 1, '$elemMatch': {'y': 1}}]}}", /* a document's own field */
 		"{'f': {'$size': 3}}",
 		"{'f.x': {'$exists': false}}",
 		"{'f': {'$exists': true}}",
@@ -371,6 +372,8 @@ Test(probe, what_one_element_does_not_satisfy)
 		"{'f': 5, '$expr': {'$gt': [{'$size': '$f'}, 2]}}",
 		"{'f': 5, 'x': 1}", /* no index */
 		"{'f': 5, '_id': 1}",
+		"{'f': 5, '$and': []}", /* mongod refuses it */
+		"{'$or': [{'f': 5, '$and': []}]}",
 		"{'f': {'$mod': [2, 0]}}",
 	};
 
