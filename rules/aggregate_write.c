@@ -509,6 +509,19 @@ static void add_together(struct pipeline *pipeline, const struct element *stage,
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
 }
 
+/* mongod makes one query of the $match stages at the front. */
+static enum filter_at place_of(const struct pipeline *pipeline, size_t at)
+{
+	struct element stage, match, id;
+	struct cursor stages;
+
+	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
+	for (size_t i = 0; i < at && cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++)
+		if (!stage_matches(&stage, &match) || document_find(match.value, "_id", &id))
+			return FILTER_AT_LATER;
+	return FILTER_AT_START;
+}
+
 static void add_stage_of_client(struct pipeline *pipeline, size_t number, size_t at,
 				const struct element *stage)
 {
@@ -516,7 +529,7 @@ static void add_stage_of_client(struct pipeline *pipeline, size_t number, size_t
 
 	if (number == at && may_fail(stage) && stage_matches(stage, &match))
 		filter_write_match(pipeline->out, &pipeline->place, match.value,
-				   at > 0 ? FILTER_AT_LATER : FILTER_AT_START);
+				   place_of(pipeline, at));
 	else
 		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place, stage);
 }
