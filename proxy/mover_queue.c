@@ -185,7 +185,7 @@ static void schedule(struct mover_queue *queue, struct mover_work *work, int64_t
 
 /* The table. */
 
-/* Equal whole numbers have one hash: they are one _id. */
+/* Equal whole numbers have one hash, but for decimals: they are one _id. */
 static uint64_t work_hash(const struct mover_queue *queue, const struct mover_target *target,
 			  uint8_t type, struct bytes id)
 {

@@ -424,8 +424,9 @@ static bool has_to_be_first(const struct element *verb)
 }
 
 /* Before a stage of the pipeline of a ruled namespace: its documents have to be whole, unless the
- * stage is a $match that doesn't need it. */
-static void write_before(struct writing *writing, struct frame *pipeline,
+ * stage is a $match that doesn't need it. True: the stage is written, too; one with $expr, which
+ * may fail, is a query to mongod, as are those $match stages before it. */
+static bool write_before(struct writing *writing, struct frame *pipeline,
 			 const struct element *stage)
 {
 	struct element verb = {0};
@@ -434,11 +435,11 @@ static void write_before(struct writing *writing, struct frame *pipeline,
 
 	if (verb.type != 0 && has_to_be_first(&verb)) {
 		give_up(writing, "the pipeline begins with a stage that has to be the first");
-		return;
+		return false;
 	}
 	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&
 	    (pipeline->foreign.length == 0 || !filter_has_expression(verb.value)))
-		return;
+		return false;
 	if (pipeline->apart)
 		write_apart(writing->out, &pipeline->place);
 	if (matches)
@@ -446,14 +447,18 @@ static void write_before(struct writing *writing, struct frame *pipeline,
 					    pipeline->namespace);
 	write_documents(writing, &pipeline->place, pipeline);
 	pipeline->namespace = NULL;
+	if (!matches || !filter_has_expression(verb.value))
+		return false;
+	filter_write_match(writing->out, &pipeline->place, verb.value, FILTER_AT_START);
+	return true;
 }
 
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
 {
 	char name[12];
 
-	if (pipeline->namespace)
-		write_before(writing, pipeline, stage);
+	if (pipeline->namespace && write_before(writing, pipeline, stage))
+		return;
 	if (writing->foreign->why)
 		return;
 	if (pipeline->inner)

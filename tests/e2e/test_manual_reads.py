@@ -230,6 +230,8 @@ def test_what_may_fail_is_looked_at_when_mongod_does(arms, ask, guard):
         ask(words, {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 9}, {"$match": query}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$match": {"item": {"$gt": ""}}}, {"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
+        ask(words, {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [{"$match": query}]}},
+                                                       {"$sort": {"_id": 1}}], "cursor": {}})
     for query in ({**guard, "$expr": SHORT}, {"$expr": SHORT, **guard}):
         ask(words, {"update": "books", "updates": [{"q": {"_id": 3, **query}, "u": {"$set": {"seen": 1}}}]})
         ask(words, {"update": "books", "updates": [{"q": query, "u": {"$push": {"list": "red"}}}]})
