@@ -266,10 +266,11 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 					    pipeline->namespace);
 	else if (filter->type == BSON_BYTE_DOCUMENT)
 		add_stage(pipeline, "$match", filter);
-	pipeline->sorted = reads && sorts_first(pipeline, filter);
-	/* Whose error comes first. */
-	if (pipeline->sorted ||
-	    (reads && filter_has_expression(filter->value) && reads_by_id(sort, collation)))
+	/* By _id: whose error comes first, or behind all that are wanted. */
+	pipeline->sorted =
+		reads && (sorts_first(pipeline, filter) ||
+			  (filter_has_expression(filter->value) && reads_by_id(sort, collation)));
+	if (pipeline->sorted)
 		add_stage(pipeline, "$sort", sort);
 	if (pipeline->probe && (pipeline->probe->light || pipeline->probe->alone)) {
 		add_known(pipeline);

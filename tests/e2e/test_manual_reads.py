@@ -225,6 +225,7 @@ def test_what_may_fail_is_looked_at_when_mongod_does(arms, ask, guard):
     for query in ({**guard, "$expr": SHORT}, {"$expr": SHORT, **guard}, {"$and": [{"$expr": SHORT}, guard]},
                   {"$or": [{"$expr": SHORT}, {"list": {"$exists": False}}, {"list": {"$type": 2}}]}):
         ask(words, {"find": "books", "filter": query, "sort": {"_id": 1}})
+        ask(words, {"find": "books", "filter": query, "sort": {"_id": 1}, "limit": 1})
         ask(words, {"count": "books", "query": query})
         ask(words, {"distinct": "books", "key": "item", "query": query})
         ask(words, {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
