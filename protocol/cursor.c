@@ -348,6 +348,16 @@ must_check bool element_string(const struct element *element, struct bytes *text
 	return true;
 }
 
+must_check bool element_only_field(const struct element *document, struct element *field)
+{
+	struct element more;
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, field) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &more) == CURSOR_END;
+}
+
 must_check bool element_document(const struct element *element, struct bytes *document)
 {
 	if (element->type != BSON_BYTE_DOCUMENT && element->type != BSON_BYTE_ARRAY)

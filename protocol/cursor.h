@@ -100,6 +100,8 @@ must_check size_t document_length(struct bytes bytes);
 must_check bool element_string(const struct element *element, struct bytes *text);
 must_check bool element_document(const struct element *element,
 				 struct bytes *document); /* document or array */
+/* The one field of a document that has no other, as of {$stage: ...}. */
+must_check bool element_only_field(const struct element *document, struct element *field);
 must_check bool element_integer(const struct element *element,
 				int64_t *value); /* int32, int64, whole double */
 /* mongod's "safe long": int32, int64, doubles without their fraction and within int64; of what is

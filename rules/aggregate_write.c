@@ -475,13 +475,10 @@ static void add_distinct(struct pipeline *pipeline)
  * order. */
 static bool may_fail(const struct element *stage)
 {
-	struct cursor cursor;
-	struct element match, more;
+	struct element match;
 
-	return stage->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, stage->value) &&
-	       cursor_next(&cursor, &match) == CURSOR_ELEMENT && element_is(&match, "$match") &&
-	       match.type == BSON_BYTE_DOCUMENT && cursor_next(&cursor, &more) == CURSOR_END &&
-	       filter_has_expression(match.value);
+	return element_only_field(stage, &match) && element_is(&match, "$match") &&
+	       match.type == BSON_BYTE_DOCUMENT && filter_has_expression(match.value);
 }
 
 static bool stage_matches(const struct element *stage, struct element *match)

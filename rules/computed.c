@@ -161,17 +161,6 @@ static bool hides_any(const struct ruled_namespace *namespace)
 	return false;
 }
 
-/* The one stage of a document {$stage: ...}. */
-static bool only_stage(const struct element *document, struct element *stage)
-{
-	struct element more;
-	struct cursor cursor;
-
-	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
-	       cursor_next(&cursor, stage) == CURSOR_ELEMENT &&
-	       cursor_next(&cursor, &more) == CURSOR_END;
-}
-
 /* `before`: of what came to the stage. */
 static enum computed behind(const struct element *stage, enum computed before,
 			    const struct ruled_namespace *namespace)
@@ -208,7 +197,7 @@ enum computed computed_of(struct bytes pipeline, const struct ruled_namespace *n
 	if (!hides_any(namespace) || !cursor_open(&stages, pipeline))
 		return COMPUTED_APART;
 	while (cursor_next(&stages, &document) == CURSOR_ELEMENT) {
-		if (!only_stage(&document, &stage))
+		if (!element_only_field(&document, &stage))
 			return COMPUTED_APART; /* mongod refuses it */
 		computed = behind(&stage, computed, namespace);
 	}
@@ -223,7 +212,7 @@ bool computed_marks(struct bytes pipeline)
 	if (!cursor_open(&stages, pipeline))
 		return false;
 	while (cursor_next(&stages, &document) == CURSOR_ELEMENT)
-		if (only_stage(&document, &stage) && writes(&stage, NULL, is_mark))
+		if (element_only_field(&document, &stage) && writes(&stage, NULL, is_mark))
 			return true;
 	return false;
 }

@@ -7,17 +7,6 @@
 
 #include <string.h>
 
-/* The one stage of a document {$stage: ...}. */
-static bool only_stage(const struct element *document, struct element *stage)
-{
-	struct cursor cursor;
-	struct element more;
-
-	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
-	       cursor_next(&cursor, stage) == CURSOR_ELEMENT &&
-	       cursor_next(&cursor, &more) == CURSOR_END;
-}
-
 /* Whose documents have the fields that the client names or that they had, none of them `_spill`.
  */
 static bool keeps_names(const struct element *document)
@@ -29,7 +18,7 @@ static bool keeps_names(const struct element *document)
 	};
 	struct element stage;
 
-	if (!only_stage(document, &stage))
+	if (!element_only_field(document, &stage))
 		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(stages); i++)
 		if (element_is(&stage, stages[i]))
@@ -51,8 +40,9 @@ must_check bool first_match(const struct command *command, struct element *filte
 
 	if (pipeline->type != BSON_BYTE_ARRAY || mentions_state(pipeline->value) ||
 	    !cursor_open(&stages, pipeline->value) ||
-	    cursor_next(&stages, &document) != CURSOR_ELEMENT || !only_stage(&document, filter) ||
-	    !element_is(filter, "$match") || filter->type != BSON_BYTE_DOCUMENT)
+	    cursor_next(&stages, &document) != CURSOR_ELEMENT ||
+	    !element_only_field(&document, filter) || !element_is(filter, "$match") ||
+	    filter->type != BSON_BYTE_DOCUMENT)
 		return false;
 	while ((step = cursor_next(&stages, &document)) == CURSOR_ELEMENT)
 		if (!keeps_names(&document))
@@ -112,7 +102,7 @@ static bool suffice(struct cursor *stages, const struct ruled_namespace *namespa
 	struct element document, stage;
 
 	while (then == THEN_ON && cursor_next(stages, &document) == CURSOR_ELEMENT &&
-	       only_stage(&document, &stage))
+	       element_only_field(&document, &stage))
 		then = after(&stage, namespace);
 	return then == THEN_OTHER;
 }

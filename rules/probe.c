@@ -73,12 +73,16 @@ static enum worth worth_of_all(const struct element *all, struct element *asked)
 	return WORTH_NOTHING;
 }
 
+static bool is_bound(const struct element *verb)
+{
+	return element_is(verb, "$gt") || element_is(verb, "$gte") || element_is(verb, "$lt") ||
+	       element_is(verb, "$lte");
+}
+
 /* {$eq: <no array, no null>}, {$in: [...]}, {$elemMatch: ...}, {$gt: ...}: one element satisfies
  * it, or none does. `asked`: it, or a part of it. */
 static enum worth worth_of_operator(const struct element *verb, struct element *asked)
 {
-	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte"};
-
 	if (element_is(verb, "$all"))
 		return worth_of_all(verb, asked);
 	*asked = *verb;
@@ -89,10 +93,7 @@ static enum worth worth_of_operator(const struct element *verb, struct element *
 										: WORTH_NOTHING;
 	if (element_is(verb, "$elemMatch"))
 		return verb->type == BSON_BYTE_DOCUMENT ? WORTH_POINT : WORTH_NOTHING;
-	for (size_t i = 0; i < ARRAY_LENGTH(ranges); i++)
-		if (element_is(verb, ranges[i]))
-			return membership_is_scalar(verb) ? WORTH_RANGE : WORTH_NOTHING;
-	return WORTH_NOTHING;
+	return is_bound(verb) && membership_is_scalar(verb) ? WORTH_RANGE : WORTH_NOTHING;
 }
 
 /* The best of several operators on one path: `verb`. A value that is no operators' document stands
@@ -101,7 +102,7 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 {
 	enum worth best = WORTH_NOTHING, worth;
 	struct cursor cursor;
-	struct element operator, asked;
+	struct element each, asked;
 
 	*verb = (struct element){0};
 	if (value->type != BSON_BYTE_DOCUMENT)
@@ -110,10 +111,10 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 			       : WORTH_NOTHING;
 	if (!cursor_open(&cursor, value->value))
 		return WORTH_NOTHING;
-	while (cursor_next(&cursor, &operator) == CURSOR_ELEMENT) {
-		if (operator.name.length == 0 || operator.name.data[0] != '$')
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
+		if (each.name.length == 0 || each.name.data[0] != '$')
 			return verb->type == 0 ? WORTH_POINT : WORTH_NOTHING; /* a document */
-		worth = worth_of_operator(&operator, & asked);
+		worth = worth_of_operator(&each, &asked);
 		if (worth > best)
 			best = worth;
 		if (worth == best && worth != WORTH_NOTHING)
@@ -125,12 +126,9 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 /* It says nothing else. */
 static bool is_only_field(const struct element *document, const struct element *verb)
 {
-	struct cursor cursor;
 	struct element field;
 
-	return cursor_open(&cursor, document->value) &&
-	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
-	       bytes_equal(field.name, verb->name) && cursor_next(&cursor, &field) == CURSOR_END;
+	return element_only_field(document, &field) && bytes_equal(field.name, verb->name);
 }
 
 static void write_condition(struct buffer *out, const char *path, const struct element *value,
@@ -185,16 +183,12 @@ static void judge_on(struct question *question, const struct element *conjunct,
 /* {$gt: ...}, or several of these: it may leave all documents. */
 static bool is_range(const struct element *value)
 {
-	static const char *const ranges[] = {"$gt", "$gte", "$lt", "$lte", "$ne"};
 	struct cursor cursor;
 	struct element verb;
 	bool range = value->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, value->value);
 
-	while (range && cursor_next(&cursor, &verb) == CURSOR_ELEMENT) {
-		range = false;
-		for (size_t i = 0; i < ARRAY_LENGTH(ranges); i++)
-			range = range || element_is(&verb, ranges[i]);
-	}
+	while (range && cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
+		range = is_bound(&verb) || element_is(&verb, "$ne");
 	return range;
 }
 
