@@ -477,85 +477,100 @@ static bool may_fail(const struct element *stage)
 {
 	struct element match;
 
-	return element_only_field(stage, &match) && element_is(&match, "$match") &&
-	       match.type == BSON_BYTE_DOCUMENT && filter_has_expression(match.value);
+	return filter_of_match(stage, &match) && filter_has_expression(match.value);
 }
 
-static bool stage_matches(const struct element *stage, struct element *match)
-{
-	return stage->type == BSON_BYTE_DOCUMENT && document_find(stage->value, "$match", match) &&
-	       match->type == BSON_BYTE_DOCUMENT;
-}
-
-/* Documents are put together before this stage, number `at`. */
-static void add_together(struct pipeline *pipeline, const struct element *stage, size_t at,
+/* Documents are put together before this stage, the first one or a later one. */
+static void add_together(struct pipeline *pipeline, const struct element *stage, bool first,
 			 bool single)
 {
 	struct element match;
 
 	if (pipeline->probe) {
-		require(stage_matches(stage, &match));
+		require(filter_of_match(stage, &match));
 		probe_write_candidates(pipeline->out, &pipeline->place, match.value,
 				       pipeline->namespace, pipeline->probe);
 		if (pipeline->probe->light) {
 			add_known(pipeline);
 			return;
 		}
-	} else if (stage_matches(stage, &match) && (at == 0 || !may_fail(stage)))
+	} else if (filter_of_match(stage, &match) && (first || !may_fail(stage))) {
 		reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
 					    pipeline->namespace);
+	}
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
 }
 
-/* mongod makes one query of the $match stages at the front. */
-static enum filter_at place_of(const struct pipeline *pipeline, size_t at)
+/* Where documents are put together for the query that stands at the front, before stage `at`, and
+ * it may fail: they are for all of it. False: it is not so. */
+static bool add_front(struct pipeline *pipeline, struct cursor *stages, size_t at)
 {
-	struct element stage, match, id;
-	struct cursor stages;
+	auto_buffer struct buffer document = {0};
+	struct cursor behind = *stages;
+	struct element first, match, stage = {.type = BSON_BYTE_DOCUMENT};
 
-	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
-	for (size_t i = 0; i < at && cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++)
-		if (!stage_matches(&stage, &match) || document_find(match.value, "_id", &id))
-			return FILTER_AT_LATER;
-	return FILTER_AT_START;
+	if ((pipeline->probe && pipeline->probe->light) ||
+	    cursor_next(&behind, &first) != CURSOR_ELEMENT ||
+	    at >= filter_join_matches(&document, &first, &behind))
+		return false;
+	stage.value = buffer_view(&document);
+	if (!may_fail(&stage))
+		return false;
+	require(filter_of_match(&stage, &match));
+	add_together(pipeline, pipeline->probe ? &first : &stage, true,
+		     names_one(pipeline, &match));
+	filter_write_match(pipeline->out, &pipeline->place, match.value, FILTER_AT_START);
+	pipeline->foreign.whole = pipeline->namespace;
+	*stages = behind;
+	return true;
 }
 
-static void add_stage_of_client(struct pipeline *pipeline, size_t number, size_t at,
-				const struct element *stage)
+static void add_stage_of_client(struct pipeline *pipeline, const struct element *stage,
+				struct cursor behind)
+{
+	struct foreign *foreign = &pipeline->foreign;
+
+	if (foreign->whole)
+		unmixed_write(pipeline->out, &pipeline->place, stage, behind, foreign->whole);
+	if (foreign->united && foreign->united != foreign->whole)
+		unmixed_write(pipeline->out, &pipeline->place, stage, behind, foreign->united);
+	foreign_write_top_stage(foreign, pipeline->out, &pipeline->place, stage);
+}
+
+/* The stage before which documents are put together. */
+static void add_turn(struct pipeline *pipeline, const struct element *stage, struct cursor behind,
+		     bool first, bool single)
 {
 	struct element match;
 
-	if (number == at && may_fail(stage) && stage_matches(stage, &match))
-		filter_write_match(pipeline->out, &pipeline->place, match.value,
-				   place_of(pipeline, at));
+	add_together(pipeline, stage, first, single);
+	pipeline->foreign.whole = pipeline->namespace;
+	if (pipeline->probe && pipeline->probe->light)
+		return; /* those that match are known */
+	if (may_fail(stage) && filter_of_match(stage, &match))
+		filter_write_match(pipeline->out, &pipeline->place, match.value, FILTER_AT_LATER);
 	else
-		foreign_write_top_stage(&pipeline->foreign, pipeline->out, &pipeline->place, stage);
+		add_stage_of_client(pipeline, stage, behind);
 }
 
 /* The client's own stages; before number `at` documents are put together. */
 static void add_stages(struct pipeline *pipeline, size_t at)
 {
-	struct foreign *foreign = &pipeline->foreign;
 	struct cursor stages;
 	struct element stage, match;
 	bool single = false;
+	size_t number = 0;
 
 	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
-	for (size_t i = 0; cursor_next(&stages, &stage) == CURSOR_ELEMENT; i++) {
-		if (i == 0)
-			single = stage_matches(&stage, &match) && names_one(pipeline, &match);
-		if (i == at)
-			add_together(pipeline, &stage, at, single);
-		if (i == at && pipeline->probe && pipeline->probe->light)
-			continue; /* those that match are known */
-		foreign->whole = i >= at ? pipeline->namespace : NULL;
-		if (foreign->whole)
-			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
-				      foreign->whole);
-		if (foreign->united && foreign->united != foreign->whole)
-			unmixed_write(pipeline->out, &pipeline->place, &stage, stages,
-				      foreign->united);
-		add_stage_of_client(pipeline, i, at, &stage);
+	if (add_front(pipeline, &stages, at))
+		number = at + 1;
+	for (; cursor_next(&stages, &stage) == CURSOR_ELEMENT; number++) {
+		if (number == 0)
+			single = filter_of_match(&stage, &match) && names_one(pipeline, &match);
+		if (number == at)
+			add_turn(pipeline, &stage, stages, at == 0, single);
+		else
+			add_stage_of_client(pipeline, &stage, stages);
 	}
 }
 

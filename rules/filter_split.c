@@ -256,17 +256,65 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 	return split;
 }
 
-static bool is_lone_expression(const struct element *condition)
+bool filter_of_match(const struct element *stage, struct element *filter)
 {
-	struct cursor cursor;
-	struct element first, second;
-
-	return condition->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, condition->value) &&
-	       cursor_next(&cursor, &first) == CURSOR_ELEMENT && element_is(&first, "$expr") &&
-	       cursor_next(&cursor, &second) == CURSOR_END;
+	return element_only_field(stage, filter) && element_is(filter, "$match") &&
+	       filter->type == BSON_BYTE_DOCUMENT;
 }
 
-static void write_choices(struct buffer *out, size_t *place, struct bytes choices, bool expressions)
+size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind)
+{
+	size_t document = writer_open(out), match = writer_open_document(out, "$match");
+	size_t list = writer_open_array(out, "$and"), count = 0;
+	struct cursor next = *behind;
+	struct element stage = *first, filter;
+	enum cursor_step step = CURSOR_ELEMENT;
+	char name[12];
+
+	while (step == CURSOR_ELEMENT && filter_of_match(&stage, &filter) &&
+	       filter_fits_pipeline(filter.value)) {
+		writer_document(out, writer_index(name, count++), filter.value);
+		*behind = next;
+		step = cursor_next(&next, &stage);
+	}
+	writer_close(out, list);
+	writer_close(out, match);
+	writer_close(out, document);
+	return count;
+}
+
+/* What mongod looks at first, by a plan on _id: what has no path (a choice, a negation), what may
+ * fail, and the rest. */
+enum turn { TURN_PATHLESS, TURN_EXPRESSION, TURN_REST, TURN_COUNT };
+
+static bool negates(const struct element *operator)
+{
+	return element_is(operator, "$not") || element_is(operator, "$ne") ||
+	       element_is(operator, "$nin") ||
+	       (element_is(operator, "$exists") && !element_truth(operator));
+}
+
+static enum turn turn_of(const struct element *condition)
+{
+	struct element operator;
+
+	if (element_is(condition, "$expr"))
+		return TURN_EXPRESSION;
+	return (condition->name.length > 0 && condition->name.data[0] == '$') ||
+			       (element_only_field(condition, &operator) && negates(&operator))
+		       ? TURN_PATHLESS
+		       : TURN_REST;
+}
+
+/* Several conditions are one conjunction. */
+static enum turn turn_of_choice(const struct element *choice)
+{
+	struct element condition;
+
+	return element_only_field(choice, &condition) ? turn_of(&condition) : TURN_PATHLESS;
+}
+
+static void write_choices(struct buffer *out, size_t *place, struct bytes choices, enum turn turn)
 {
 	struct cursor cursor;
 	struct element each;
@@ -275,11 +323,13 @@ static void write_choices(struct buffer *out, size_t *place, struct bytes choice
 	if (!cursor_open(&cursor, choices))
 		return;
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (is_lone_expression(&each) == expressions)
+		if (turn_of_choice(&each) == turn)
 			writer_renamed(out, writer_index(name, (*place)++), &each);
 }
 
-static void write_condition(struct buffer *out, const struct element *condition)
+/* A choice has its conditions in such an order, too. */
+static void write_condition(struct buffer *out, const struct element *condition,
+			    const enum turn *order)
 {
 	size_t list, place = 0;
 
@@ -288,8 +338,8 @@ static void write_condition(struct buffer *out, const struct element *condition)
 		return;
 	}
 	list = writer_open_array(out, "$or");
-	write_choices(out, &place, condition->value, false);
-	write_choices(out, &place, condition->value, true);
+	for (size_t i = 0; i < TURN_COUNT; i++)
+		write_choices(out, &place, condition->value, order[i]);
 	writer_close(out, list);
 }
 
@@ -316,9 +366,8 @@ static void write_last(struct buffer *out, const struct element *expression)
 	writer_close(out, list);
 }
 
-static bool write_conditions(struct buffer *out, size_t *place, struct bytes filter,
-			     void (*write)(struct buffer *out, const struct element *condition),
-			     bool expressions)
+static bool write_turn(struct buffer *out, size_t *place, struct bytes filter,
+		       const enum turn *order, enum turn turn)
 {
 	struct walk walk;
 	struct element element;
@@ -328,10 +377,13 @@ static bool write_conditions(struct buffer *out, size_t *place, struct bytes fil
 
 	step = filter_first_conjunct(&walk, filter, &element);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &element)) {
-		if (element_is(&element, "$expr") != expressions)
+		if (turn_of(&element) != turn)
 			continue;
 		document = writer_open_document(out, writer_index(name, (*place)++));
-		write(out, &element);
+		if (turn == TURN_EXPRESSION && order[TURN_COUNT - 1] == turn)
+			write_last(out, &element);
+		else
+			write_condition(out, &element, order);
 		writer_close(out, document);
 	}
 	return step == CURSOR_END;
@@ -340,15 +392,15 @@ static bool write_conditions(struct buffer *out, size_t *place, struct bytes fil
 /* In the order of a query's plan. False where the filter can't be gone through. */
 static bool write_sorted(struct buffer *out, const char *index, struct bytes filter)
 {
+	static const enum turn scan[] = {TURN_REST, TURN_PATHLESS, TURN_EXPRESSION};
+	static const enum turn by_id[] = {TURN_PATHLESS, TURN_EXPRESSION, TURN_REST};
+	const enum turn *order = names_id(filter) ? by_id : scan;
 	size_t place = 0, document = writer_open_document(out, index);
 	size_t all = writer_open_array(out, "$and");
-	bool first = names_id(filter), whole = true;
+	bool whole = true;
 
-	if (first)
-		whole = write_conditions(out, &place, filter, write_condition, true);
-	whole = whole && write_conditions(out, &place, filter, write_condition, false);
-	if (!first)
-		whole = whole && write_conditions(out, &place, filter, write_last, true);
+	for (size_t i = 0; whole && i < TURN_COUNT; i++)
+		whole = write_turn(out, &place, filter, order, order[i]);
 	writer_close(out, all);
 	writer_close(out, document);
 	return whole;

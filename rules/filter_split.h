@@ -23,8 +23,9 @@ enum filter_rest {
 };
 
 /* What mongod looks at before an $expr of the filter: with a condition on _id its plan goes by that
- * index and has $expr first; otherwise $expr comes last. Other indexes and hints may lead to
- * another order: then mongod alone answers with an error, for a document that does not match. */
+ * index and has $expr before what names other paths; otherwise $expr comes last. Other indexes and
+ * hints may lead to another order: then mongod alone answers with an error, for a document that
+ * does not match. */
 enum filter_rest filter_rest_before_expression(struct bytes filter);
 
 /* Appends the conjuncts that don't read arrays of the namespace, one document each, to the array
@@ -39,6 +40,13 @@ bool filter_fits_pipeline(struct bytes filter);
 bool filter_fits_first(struct bytes filter);
 /* $expr stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);
+
+/* The filter of a stage {$match: ...}. */
+must_check bool filter_of_match(const struct element *stage, struct element *filter);
+/* mongod makes one query of the $match stages at a pipeline's front. Appends those from `first` on,
+ * which `behind` follows, as one stage's document, and goes on behind them; as many as can stand
+ * behind others. How many they are. */
+size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind);
 
 enum filter_at {
 	FILTER_AT_START, /* what was a query, or the first stage, of the client's command */

@@ -423,34 +423,53 @@ static bool has_to_be_first(const struct element *verb)
 	       !filter_fits_pipeline(verb->value);
 }
 
+/* The same before a query that stands at the front of the pipeline and begins with this stage.
+ * False: there is none that may fail. */
+static bool write_query(struct writing *writing, struct frame *pipeline,
+			const struct element *first)
+{
+	auto_buffer struct buffer document = {0};
+	struct cursor behind = pipeline->cursor;
+	struct element filter, stage = {.type = BSON_BYTE_DOCUMENT};
+	size_t count = filter_join_matches(&document, first, &behind);
+
+	stage.value = buffer_view(&document);
+	if (count == 0 || !filter_of_match(&stage, &filter) || !filter_has_expression(filter.value))
+		return false;
+	reassemble_write_candidates(writing->out, &pipeline->place, filter.value,
+				    pipeline->namespace);
+	write_documents(writing, &pipeline->place, pipeline);
+	filter_write_match(writing->out, &pipeline->place, filter.value, FILTER_AT_START);
+	pipeline->cursor = behind;
+	return true;
+}
+
 /* Before a stage of the pipeline of a ruled namespace: its documents have to be whole, unless the
- * stage is a $match that doesn't need it. True: the stage is written, too; one with $expr, which
- * may fail, is a query to mongod, as are those $match stages before it. */
+ * stage is a $match that doesn't need it. True: the stage is written, too, and $match stages behind
+ * it may be: they are one query with those before it, in which what may fail comes last. */
 static bool write_before(struct writing *writing, struct frame *pipeline,
 			 const struct element *stage)
 {
-	struct element verb = {0};
-	bool matches = first_element(stage, &verb) && element_is(&verb, "$match") &&
-		       verb.type == BSON_BYTE_DOCUMENT;
+	struct element verb = {0}, filter;
+	bool matches = filter_of_match(stage, &filter), written;
 
-	if (verb.type != 0 && has_to_be_first(&verb)) {
+	if (first_element(stage, &verb) && has_to_be_first(&verb)) {
 		give_up(writing, "the pipeline begins with a stage that has to be the first");
 		return false;
 	}
-	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&
-	    (pipeline->foreign.length == 0 || !filter_has_expression(verb.value)))
+	if (matches && reads_of_filter(filter.value, pipeline->namespace).kind == READS_NOTHING &&
+	    (pipeline->foreign.length == 0 || !filter_has_expression(filter.value)))
 		return false;
 	if (pipeline->apart)
 		write_apart(writing->out, &pipeline->place);
-	if (matches)
-		reassemble_write_candidates(writing->out, &pipeline->place, verb.value,
+	written = matches && write_query(writing, pipeline, stage);
+	if (matches && !written)
+		reassemble_write_candidates(writing->out, &pipeline->place, filter.value,
 					    pipeline->namespace);
-	write_documents(writing, &pipeline->place, pipeline);
+	if (!written)
+		write_documents(writing, &pipeline->place, pipeline);
 	pipeline->namespace = NULL;
-	if (!matches || !filter_has_expression(verb.value))
-		return false;
-	filter_write_match(writing->out, &pipeline->place, verb.value, FILTER_AT_START);
-	return true;
+	return written;
 }
 
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)

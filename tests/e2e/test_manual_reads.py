@@ -211,6 +211,7 @@ def test_a_pipeline(ask, name):
 
 
 SHORT = {"$lt": [{"$size": "$list"}, 3]}  # fails where there is no array
+ANY_LENGTH = {"$lt": [{"$size": {"$ifNull": ["$list", []]}}, 99]}  # never fails
 GUARDS = [
     {"list": "red"}, {"list": {"$type": "array"}}, {"list.0": {"$exists": True}}, {"list": {"$size": 2}}, {"list": {"$all": ["red"]}},
     {"list": {"$elemMatch": {"$gt": "q"}}}, {"list": {"$exists": True}}, {"count": {"$gt": 9}}, {"list": {"$ne": "x"}},
@@ -231,8 +232,13 @@ def test_what_may_fail_is_looked_at_when_mongod_does(arms, ask, guard):
         ask(words, {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 9}, {"$match": query}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$match": {"item": {"$gt": ""}}}, {"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
+        some = [] if "$or" in guard else [{"_id": {"$in": [6, 7]}}]  # mongod makes an $in of that one
+        for front in ({"$expr": ANY_LENGTH}, {"list": "red"}, *some):
+            ask(words, {"aggregate": "books", "pipeline": [{"$match": front}, {"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [{"$match": query}]}},
                                                        {"$sort": {"_id": 1}}], "cursor": {}})
+        ask(words, {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [
+            {"$match": {"$expr": ANY_LENGTH}}, {"$match": query}]}}, {"$sort": {"_id": 1}}], "cursor": {}})
     for query in ({**guard, "$expr": SHORT}, {"$expr": SHORT, **guard}):
         ask(words, {"update": "books", "updates": [{"q": {"_id": 3, **query}, "u": {"$set": {"seen": 1}}}]})
         ask(words, {"update": "books", "updates": [{"q": query, "u": {"$push": {"list": "red"}}}]})
