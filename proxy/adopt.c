@@ -351,6 +351,8 @@ static enum link_result bring_to_rest(struct job *job, struct mover_target *targ
 	} else if (result == LINK_DONE && verify.foreign) {
 		report(job, target, &refused, id,
 		       "adopted, but overflow documents came meanwhile: they don't count");
+	} else if (result == LINK_DONE && verify_document_found(&verify, VERIFY_BUSY)) {
+		note_fold(job, target, id, FOLD_BUSY);
 	} else if (result == LINK_DONE && verify_document_wants_new_batches(&verify)) {
 		job->purpose = FOLD_ANEW;
 		result = fold_document(job, target, id, true, &end, &elements);
@@ -466,6 +468,7 @@ static enum link_result adopt_once(struct job *job, struct mover_target *target,
 	enum link_result result = job_read(job, target, link, &image, &main);
 
 	*again = false;
+	snprintf(why, ADOPT_WHY_SIZE, "it changed each time it was looked at");
 	if (result == LINK_DONE && !image)
 		return look_at_orphan(job, target, link);
 	if (result == LINK_DONE) {
@@ -485,7 +488,7 @@ static enum link_result adopt_document(struct job *job, struct mover_target *tar
 				       const struct element *link)
 {
 	int64_t until = mover_clock() + PATIENCE_MS, pause = PAUSE_FIRST_MS;
-	char why[ADOPT_WHY_SIZE] = "it changed each time it was looked at";
+	char why[ADOPT_WHY_SIZE];
 	bool again = true;
 	enum link_result result = adopt_once(job, target, link, &again, why);
 
