@@ -251,6 +251,17 @@ static bool sorts_first(const struct pipeline *pipeline, const struct element *f
 	       !sorts_by_arrays(command, pipeline->namespace);
 }
 
+/* What can be told of documents before they are put together. */
+static void add_candidates(struct pipeline *pipeline, struct bytes filter)
+{
+	if (pipeline->probe)
+		probe_write_candidates(pipeline->out, &pipeline->place, filter, pipeline->namespace,
+				       pipeline->probe);
+	else
+		reassemble_write_candidates(pipeline->out, &pipeline->place, filter,
+					    pipeline->namespace);
+}
+
 /* Those of the command's documents that match its filter, whole. */
 static void add_documents(struct pipeline *pipeline, const struct element *filter)
 {
@@ -258,12 +269,8 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 	const struct element *collation = &pipeline->command->fields[FIELD_COLLATION];
 	bool reads = reads_arrays(pipeline, filter);
 
-	if (reads && pipeline->probe)
-		probe_write_candidates(pipeline->out, &pipeline->place, filter->value,
-				       pipeline->namespace, pipeline->probe);
-	else if (reads)
-		reassemble_write_candidates(pipeline->out, &pipeline->place, filter->value,
-					    pipeline->namespace);
+	if (reads)
+		add_candidates(pipeline, filter->value);
 	else if (filter->type == BSON_BYTE_DOCUMENT)
 		add_stage(pipeline, "$match", filter);
 	/* By _id: whose error comes first, or behind all that are wanted. */
@@ -486,19 +493,28 @@ static void add_together(struct pipeline *pipeline, const struct element *stage,
 {
 	struct element match;
 
-	if (pipeline->probe) {
-		require(filter_of_match(stage, &match));
-		probe_write_candidates(pipeline->out, &pipeline->place, match.value,
-				       pipeline->namespace, pipeline->probe);
-		if (pipeline->probe->light) {
-			add_known(pipeline);
-			return;
-		}
-	} else if (filter_of_match(stage, &match) && (first || !may_fail(stage))) {
-		reassemble_write_candidates(pipeline->out, &pipeline->place, match.value,
-					    pipeline->namespace);
-	}
-	put_together(pipeline, REASSEMBLE_WHOLE, single);
+	require(!pipeline->probe || filter_of_match(stage, &match));
+	if (filter_of_match(stage, &match) && (first || !may_fail(stage)))
+		add_candidates(pipeline, match.value);
+	if (pipeline->probe && pipeline->probe->light)
+		add_known(pipeline);
+	else
+		put_together(pipeline, REASSEMBLE_WHOLE, single);
+}
+
+/* What mongod reads by the index on _id, because the next stage sorts so: whose error comes first,
+ * and what comes before it. */
+static void add_order_of_id(struct pipeline *pipeline, struct cursor *stages)
+{
+	struct cursor behind = *stages;
+	struct element stage, sort;
+
+	if (cursor_next(&behind, &stage) != CURSOR_ELEMENT || !element_only_field(&stage, &sort) ||
+	    !element_is(&sort, "$sort") || sort.type != BSON_BYTE_DOCUMENT ||
+	    !reads_by_id(&sort, &pipeline->command->fields[FIELD_COLLATION]))
+		return;
+	add_stage(pipeline, "$sort", &sort);
+	*stages = behind;
 }
 
 /* Where documents are put together for the query that stands at the front, before stage `at`, and
@@ -516,9 +532,11 @@ static bool add_front(struct pipeline *pipeline, struct cursor *stages, size_t a
 	stage.value = buffer_view(&document);
 	if (!may_fail(&stage))
 		return false;
+	require(filter_of_match(pipeline->probe ? &first : &stage, &match));
+	add_candidates(pipeline, match.value);
+	add_order_of_id(pipeline, &behind);
 	require(filter_of_match(&stage, &match));
-	add_together(pipeline, pipeline->probe ? &first : &stage, true,
-		     names_one(pipeline, &match));
+	put_together(pipeline, REASSEMBLE_WHOLE, names_one(pipeline, &match));
 	filter_write_match(pipeline->out, &pipeline->place, match.value, FILTER_AT_START);
 	pipeline->foreign.whole = pipeline->namespace;
 	*stages = behind;
