@@ -161,7 +161,7 @@ _OF_READS = [
     Bug("a join goes by arrays as they are stored", "rules",
         "	if (join->namespace && name_is_other(join->field, join->namespace)) {\n", "	if (false) {\n"),
     Bug("a join's $match sees arrays as they are stored", "rules",
-        "	if (matches && reads_of_filter(verb.value, pipeline->namespace).kind == READS_NOTHING &&\n",
+        "	if (matches && reads_of_filter(filter.value, pipeline->namespace).kind == READS_NOTHING &&\n",
         "	if (matches &&\n"),
     Bug("what a $graphLookup has found is as it is stored", "rules",
         "	write_whole(out, place, &graph, foreign->strict);\n", "	(void)write_whole;\n"),
