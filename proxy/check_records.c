@@ -3,6 +3,7 @@
 #include "proxy/check_inner.h"
 
 #include "proxy/gone_rules.h"
+#include "proxy/renamed.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
 
@@ -44,7 +45,7 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 	auto_free char *what =
 		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
 				   target->namespace->collection);
-	char reason[900] = "";
+	char reason[900] = "", renamed[RENAMED_REASON] = "";
 	enum rule_record compared;
 	enum link_result result = LINK_DONE;
 
@@ -52,7 +53,11 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 		result = rule_record_compare(check->link, asked, &compared, reason, sizeof(reason));
 	if (result == LINK_DONE && asked && !asked->read_only && !reason[0])
 		result = rule_owner_ask(check->link, asked, reason, sizeof(reason));
+	if (result == LINK_DONE && asked && !reason[0])
+		result = renamed_tell(check->link, asked, false, renamed, sizeof(renamed));
 	target_set_free(targets);
+	if (result == LINK_DONE && renamed[0])
+		add_reason(check, target->rule->name, "", renamed);
 	if (result == LINK_DONE && reason[0])
 		add_reason(check, target->rule->name, what, reason);
 	return result == LINK_DONE && !reason[0];

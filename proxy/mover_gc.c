@@ -5,6 +5,7 @@
 #include "proxy/mover_gc.h"
 
 #include "proxy/referrers.h"
+#include "proxy/renamed.h"
 #include "proxy/rule_owner.h"
 
 #include <stdlib.h>
@@ -65,8 +66,9 @@ struct looking {
 	struct dead *found; /* one a link value, newest first */
 	uint8_t (*alive)[16];
 	size_t alive_count;
-	bool unreadable; /* a state on this page: nobody knows what is alive */
-	bool latest;     /* main as it is now, be it majority committed or not */
+	bool unreadable;            /* a state on this page: nobody knows what is alive */
+	bool latest;                /* main as it is now, be it majority committed or not */
+	char renamed[RENAMED_SIZE]; /* the collection that may need all of it; empty: none */
 };
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
@@ -336,6 +338,8 @@ static enum link_result find_alive(struct looking *looking, struct link *link, l
 	enum link_result result = ask_owner(link, looking->target);
 
 	if (result == LINK_DONE)
+		result = renamed_find(link, looking->target, true, looking->renamed);
+	if (result == LINK_DONE)
 		result = find_mains(looking, link, "_spill", take);
 	if (result == LINK_DONE && some_need_proof(looking))
 		result = find_referrers(looking, link);
@@ -346,7 +350,7 @@ static void keep_dead(struct dead *dead, const struct looking *looking)
 {
 	size_t kept = 0;
 
-	if (looking->unreadable || !may_go(dead))
+	if (looking->unreadable || looking->renamed[0] || !may_go(dead))
 		dead->count = 0;
 	for (size_t i = 0; i < dead->count; i++) {
 		if (!holds(looking->alive, looking->alive_count, dead->generations[i]))

@@ -77,10 +77,11 @@ struct mover_target {
 	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
 	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
 	struct target_absent absent;
-	struct place refit_from; /* the sweeper's: a portion of what is refitted ended here */
-	atomic_bool recheck;     /* its fitness may have changed */
-	atomic_bool mirror_due;  /* its overflow may lack indexes that the main collection has */
-	atomic_bool left_logged; /* that documents are left alone: one line a target */
+	struct place refit_from;  /* the sweeper's: a portion of what is refitted ended here */
+	atomic_bool recheck;      /* its fitness may have changed */
+	atomic_bool mirror_due;   /* its overflow may lack indexes that the main collection has */
+	atomic_bool left_logged;  /* that documents are left alone: one line a target */
+	atomic_bool renamed_told; /* the same: that its collection has another name */
 	atomic_bool index_told; /* the same: that an index of the overflow is not as it should be */
 	atomic_bool refitted;   /* what was spilled under another threshold was looked for */
 };

@@ -10,6 +10,7 @@
  *   hash: <text>
  *   checkpoint?: {from, limits}
  *   claimed?: "sample"
+ *   uuid?: <binary>
  *
  * `_id` is one concrete namespace, also of a rule with a pattern.
  * `resolved`: the rule as the file has it, with its defaults filled in (rules/rule_write.h).
@@ -21,6 +22,7 @@
  * limits are what is compared.
  * `claimed`: documents told whose the overflow is, for a sample of it: who refers to what is to be
  * collected is asked each time.
+ * `uuid`: that of the collection whose documents are spilled (renamed.h).
  * The layout must stay what it is as long as anything is spilled; the limits may change. */
 #pragma once
 

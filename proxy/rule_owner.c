@@ -5,6 +5,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/neighbours.h"
 #include "proxy/referrers.h"
+#include "proxy/renamed.h"
 #include "proxy/rule_record.h"
 
 #include <bson/bson.h>
@@ -201,7 +202,9 @@ must_check enum link_result rule_owner_renamed(struct link *link, const struct m
 	reason[0] = '\0';
 	if (result == LINK_REFUSED)
 		return LINK_DONE;
-	if (result == LINK_DONE && !there)
+	if (result == LINK_DONE)
+		result = renamed_tell(link, target, false, reason, size);
+	if (result == LINK_DONE && !reason[0] && !there)
 		result = referrers_find(link, target, &found, other, sizeof(other));
 	if (result == LINK_DONE && found == REFERRERS_OTHER)
 		snprintf(reason, size,
@@ -214,8 +217,17 @@ must_check enum link_result rule_owner_renamed(struct link *link, const struct m
 must_check enum link_result rule_owner_collects(struct link *link, struct mover_target *target,
 						bool *collects)
 {
+	char reason[RENAMED_REASON];
+	enum link_result result = LINK_DONE;
+
 	*collects = false;
-	return owner_is_known(target->owner) ? main_exists(link, target, collects) : LINK_DONE;
+	if (owner_is_known(target->owner))
+		result = main_exists(link, target, collects);
+	if (result == LINK_DONE && *collects) {
+		result = renamed_tell(link, target, false, reason, sizeof(reason));
+		*collects = !reason[0];
+	}
+	return result;
 }
 
 /* An empty overflow that another's record names: a rule that was edited before it moved anything,
@@ -276,8 +288,20 @@ static enum link_result make_index(struct link *link)
 	return result;
 }
 
+/* Notes which collection it is, and warns where it has another name now. */
+static enum link_result watch_name(struct link *link, struct mover_target *target)
+{
+	char reason[RENAMED_REASON];
+	enum link_result result = renamed_tell(link, target, true, reason, sizeof(reason));
+
+	if (reason[0] && !atomic_exchange(&target->renamed_told, true))
+		log_warning("mover: rule '%s': %s; nothing of the overflow is removed until then",
+			    target->rule->name, reason);
+	return result;
+}
+
 /* As it is now; what nobody knows to be the rule's is not claimed by a record. */
-static enum link_result write_down(struct link *link, const struct mover_target *target,
+static enum link_result write_down(struct link *link, struct mover_target *target,
 				   enum rule_record compared, struct owners *owners, char *reason,
 				   size_t size)
 {
@@ -296,7 +320,7 @@ static enum link_result write_down(struct link *link, const struct mover_target 
 		result = look_again(link, target, reason, size);
 	if (result == LINK_DONE && !reason[0])
 		result = make_index(link);
-	return result;
+	return result == LINK_DONE ? watch_name(link, target) : result;
 }
 
 static void tell_open(struct mover_target *target)

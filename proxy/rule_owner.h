@@ -15,11 +15,11 @@ must_check enum link_result rule_owner_ask(struct link *link, struct mover_targe
 					   char *reason, size_t size);
 /* Nobody knows whose: nothing may be moved there; `reason` says so. */
 bool rule_owner_is_open(const struct mover_target *target, char *reason, size_t size);
-/* The main collection is missing, and another's documents refer to the overflow; `reason` names it.
- */
+/* The collection has another name now, or is missing, and another's documents refer to the
+ * overflow; `reason` names it. */
 must_check enum link_result rule_owner_renamed(struct link *link, const struct mover_target *target,
 					       char *reason, size_t size);
 /* May what no document refers to be collected? Only where the overflow is known to be this rule's,
- * and the main collection is there: what a client drops is tended at once. */
+ * and the main collection is there, no other by its name: what a client drops is tended at once. */
 must_check enum link_result rule_owner_collects(struct link *link, struct mover_target *target,
 						bool *collects);

@@ -125,6 +125,33 @@ must_check enum link_result rule_record_place(struct link *link, const struct mo
 	return send_update(link, target, &update, false);
 }
 
+must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,
+					     struct element *uuid, bool *found)
+{
+	struct bytes record;
+	enum link_result result = find_record(link, target, &record, found);
+
+	*uuid = (struct element){0};
+	if (result == LINK_DONE && *found && !document_find(record, "uuid", uuid))
+		*uuid = (struct element){0};
+	return result;
+}
+
+must_check enum link_result rule_record_note_uuid(struct link *link,
+						  const struct mover_target *target,
+						  const struct element *uuid)
+{
+	auto_buffer struct buffer update = {0};
+	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
+	size_t set = writer_open_document(&update, "$set");
+
+	writer_renamed(&update, "uuid", uuid);
+	writer_close(&update, set);
+	writer_close(&update, u);
+	writer_close(&update, start);
+	return send_update(link, target, &update, false);
+}
+
 /* The record with this key, {_id}. */
 static enum link_result remove_record(struct link *link, struct bytes key)
 {

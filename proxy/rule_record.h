@@ -26,6 +26,13 @@ must_check enum link_result rule_record_write(struct link *link, const struct mo
 /* A migrate has done all before the place; NULL: all. */
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
 					      const struct place *place);
+/* The collection's UUID; `found`: there is a record. Type 0 where none is noted. A view until the
+ * link's next command. */
+must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,
+					     struct element *uuid, bool *found);
+must_check enum link_result rule_record_note_uuid(struct link *link,
+						  const struct mover_target *target,
+						  const struct element *uuid);
 /* Nothing is spilled any more. */
 must_check enum link_result rule_record_remove(struct link *link,
 					       const struct mover_target *target);

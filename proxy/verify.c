@@ -8,6 +8,7 @@
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
 #include "proxy/overflow_index.h"
+#include "proxy/renamed.h"
 #include "proxy/rule_owner.h"
 #include "proxy/verify_look.h"
 #include "rules/fitness_judge.h"
@@ -53,6 +54,9 @@ struct verifying {
 static const struct job_report_kind unfit = {"unfit", REPORT_UNFINISHED,
 					     "the rule can't hold on the collection: nothing is "
 					     "mended"};
+
+static const struct job_report_kind renamed = {"renamed", REPORT_UNFINISHED,
+					       "nothing of the overflow is removed until then"};
 
 static bool repairs(const struct job *job)
 {
@@ -259,14 +263,20 @@ static void report_document(struct job *job, const struct mover_target *target,
 	}
 }
 
+static void count(struct job *job, int64_t documents, int64_t spilled, int64_t elements,
+		  int64_t young)
+{
+	job_report_count(&job->report, "documents", documents);
+	job_report_count(&job->report, "spilled", spilled);
+	job_report_count(&job->report, "elements", elements);
+	job_report_count(&job->report, "waiting garbage", young);
+}
+
 static void count_document(struct job *job, const struct verify_document *verify)
 {
 	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
 
-	job_report_count(&job->report, "documents", 1);
-	job_report_count(&job->report, "spilled", spilled ? 1 : 0);
-	job_report_count(&job->report, "elements", spilled ? verify->plan.moved : 0);
-	job_report_count(&job->report, "waiting garbage", verify->young);
+	count(job, 1, spilled ? 1 : 0, spilled ? verify->plan.moved : 0, verify->young);
 	job->elements += verify->plan.moved;
 }
 
@@ -327,7 +337,7 @@ static enum link_result verify_one(struct job *job, struct mover_target *target,
 
 struct orphans {
 	int64_t young_from;
-	int64_t dead, foreign;
+	int64_t dead, young, foreign;
 };
 
 static void take_orphan(void *context, struct bytes batch)
@@ -336,7 +346,9 @@ static void take_orphan(void *context, struct bytes batch)
 
 	if (!batch_generation(batch).data)
 		orphans->foreign++;
-	else if (!batch_is_young(batch, orphans->young_from))
+	else if (batch_is_young(batch, orphans->young_from))
+		orphans->young++;
+	else
 		orphans->dead++;
 }
 
@@ -357,6 +369,7 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 		snprintf(detail, sizeof(detail), "%lld documents", (long long)orphans.foreign);
 		job_report_add(&job->report, &verify_kinds[VERIFY_FOREIGN], name, link, detail);
 	}
+	job_report_count(&job->report, "waiting garbage", orphans.young);
 	if (orphans.dead == 0)
 		return LINK_DONE;
 	if (repairs(job) && ((const struct verifying *)job->context)->collects) {
@@ -567,6 +580,17 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 	return result;
 }
 
+static enum link_result tell_renamed(struct job *job, struct mover_target *target)
+{
+	auto_free char *name = main_name(target);
+	char reason[RENAMED_REASON];
+	enum link_result result = renamed_tell(job->link, target, false, reason, sizeof(reason));
+
+	if (result == LINK_DONE && reason[0])
+		job_report_add(&job->report, &renamed, name, NULL, reason);
+	return result;
+}
+
 static enum link_result verify_target(struct job *job, struct mover_target *target)
 {
 	const struct job_walk walk = {.filter = verify_write_filter, .each = verify_one};
@@ -575,8 +599,10 @@ static enum link_result verify_target(struct job *job, struct mover_target *targ
 	enum link_result result;
 
 	verifying->garbage.length = 0; /* of a namespace that was passed over */
-	result = verify_indexes(job, target, &walks);
-
+	count(job, 0, 0, 0, 0);
+	result = tell_renamed(job, target);
+	if (result == LINK_DONE)
+		result = verify_indexes(job, target, &walks);
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);
 	if (result == LINK_DONE && walks) /* its order is the index's */

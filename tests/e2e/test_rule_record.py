@@ -60,6 +60,8 @@ def hash_of(record):
 
 def test_what_is_recorded(shop):
     record = shop.client.spillway.rules.find_one()
+    (books,) = shop.list_collections(filter={"name": "books"})
+    assert record.pop("uuid") == books["info"]["uuid"]
     assert record == {
         "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
         "layout": {"overflow": "shop.tails", "kind": "batches", "link": "book", "array": "part", "flag": "outlier"},
