@@ -288,14 +288,14 @@ static void add_documents(struct pipeline *pipeline, const struct element *filte
 		filter_write_match(pipeline->out, &pipeline->place, filter->value, FILTER_AT_START);
 }
 
-struct element aggregate_filter(const struct command *command)
+struct element aggregate_filter(const struct command *command, size_t at, struct buffer *joined)
 {
 	struct element filter = {0};
 
 	if (!aggregates(command))
 		return command->fields[bytes_are(command->first.name, "find") ? FIELD_FILTER
 									      : FIELD_QUERY];
-	return first_match(command, &filter) ? filter : (struct element){0};
+	return at < first_match(command, joined, &filter) ? filter : (struct element){0};
 }
 
 int64_t aggregate_room(const struct command *command)
@@ -478,30 +478,6 @@ static void add_distinct(struct pipeline *pipeline)
 	distinct_write(pipeline->out, &pipeline->place, key);
 }
 
-/* A $match with $expr, which some document may make fail: conditions are looked at in mongod's
- * order. */
-static bool may_fail(const struct element *stage)
-{
-	struct element match;
-
-	return filter_of_match(stage, &match) && filter_has_expression(match.value);
-}
-
-/* Documents are put together before this stage, the first one or a later one. */
-static void add_together(struct pipeline *pipeline, const struct element *stage, bool first,
-			 bool single)
-{
-	struct element match;
-
-	require(!pipeline->probe || filter_of_match(stage, &match));
-	if (filter_of_match(stage, &match) && (first || !may_fail(stage)))
-		add_candidates(pipeline, match.value);
-	if (pipeline->probe && pipeline->probe->light)
-		add_known(pipeline);
-	else
-		put_together(pipeline, REASSEMBLE_WHOLE, single);
-}
-
 /* What mongod reads by the index on _id, because the next stage sorts so: whose error comes first,
  * and what comes before it. */
 static void add_order_of_id(struct pipeline *pipeline, struct cursor *stages)
@@ -517,29 +493,32 @@ static void add_order_of_id(struct pipeline *pipeline, struct cursor *stages)
 	*stages = behind;
 }
 
-/* Where documents are put together for the query that stands at the front, before stage `at`, and
- * it may fail: they are for all of it. False: it is not so. */
+/* The query that stands at the front, before whose end documents are put together: for all of it,
+ * where it may fail or the overflow is asked. False: it is not so. */
 static bool add_front(struct pipeline *pipeline, struct cursor *stages, size_t at)
 {
-	auto_buffer struct buffer document = {0};
+	auto_buffer struct buffer joined = {0};
 	struct cursor behind = *stages;
-	struct element first, match, stage = {.type = BSON_BYTE_DOCUMENT};
+	struct element first, filter;
+	bool fails;
 
-	if ((pipeline->probe && pipeline->probe->light) ||
-	    cursor_next(&behind, &first) != CURSOR_ELEMENT ||
-	    at >= filter_join_matches(&document, &first, &behind))
+	if (cursor_next(&behind, &first) != CURSOR_ELEMENT ||
+	    at >= filter_join_matches(&joined, &first, &behind, &filter))
 		return false;
-	stage.value = buffer_view(&document);
-	if (!may_fail(&stage))
+	fails = filter_has_expression(filter.value);
+	if (!fails && !pipeline->probe)
 		return false;
-	require(filter_of_match(pipeline->probe ? &first : &stage, &match));
-	add_candidates(pipeline, match.value);
-	add_order_of_id(pipeline, &behind);
-	require(filter_of_match(&stage, &match));
-	put_together(pipeline, REASSEMBLE_WHOLE, names_one(pipeline, &match));
-	filter_write_match(pipeline->out, &pipeline->place, match.value, FILTER_AT_START);
-	pipeline->foreign.whole = pipeline->namespace;
+	add_candidates(pipeline, filter.value);
 	*stages = behind;
+	pipeline->foreign.whole = pipeline->namespace;
+	if (pipeline->probe && pipeline->probe->light) {
+		add_known(pipeline);
+		return true;
+	}
+	if (fails)
+		add_order_of_id(pipeline, stages);
+	put_together(pipeline, REASSEMBLE_WHOLE, names_one(pipeline, &filter));
+	filter_write_match(pipeline->out, &pipeline->place, filter.value, FILTER_AT_START);
 	return true;
 }
 
@@ -557,16 +536,18 @@ static void add_stage_of_client(struct pipeline *pipeline, const struct element 
 
 /* The stage before which documents are put together. */
 static void add_turn(struct pipeline *pipeline, const struct element *stage, struct cursor behind,
-		     bool first, bool single)
+		     bool single)
 {
-	struct element match;
+	struct element filter;
+	bool matches = filter_of_match(stage, &filter);
+	bool fails = matches && filter_has_expression(filter.value);
 
-	add_together(pipeline, stage, first, single);
+	if (matches && !fails)
+		add_candidates(pipeline, filter.value);
+	put_together(pipeline, REASSEMBLE_WHOLE, single);
 	pipeline->foreign.whole = pipeline->namespace;
-	if (pipeline->probe && pipeline->probe->light)
-		return; /* those that match are known */
-	if (may_fail(stage) && filter_of_match(stage, &match))
-		filter_write_match(pipeline->out, &pipeline->place, match.value, FILTER_AT_LATER);
+	if (fails)
+		filter_write_match(pipeline->out, &pipeline->place, filter.value, FILTER_AT_LATER);
 	else
 		add_stage_of_client(pipeline, stage, behind);
 }
@@ -576,17 +557,17 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 {
 	struct cursor stages;
 	struct element stage, match;
-	bool single = false;
+	bool single = false, front;
 	size_t number = 0;
 
 	require(cursor_open(&stages, pipeline->command->fields[FIELD_PIPELINE].value));
-	if (add_front(pipeline, &stages, at))
-		number = at + 1;
+	front = add_front(pipeline, &stages, at);
+	require(front || !pipeline->probe);
 	for (; cursor_next(&stages, &stage) == CURSOR_ELEMENT; number++) {
-		if (number == 0)
+		if (number == 0 && !front)
 			single = filter_of_match(&stage, &match) && names_one(pipeline, &match);
-		if (number == at)
-			add_turn(pipeline, &stage, stages, at == 0, single);
+		if (number == at && !front)
+			add_turn(pipeline, &stage, stages, single);
 		else
 			add_stage_of_client(pipeline, &stage, stages);
 	}

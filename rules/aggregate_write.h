@@ -14,9 +14,10 @@ const char *aggregate_unserved_filter(const struct element *filter,
 /* The same of a distinct's key. */
 const char *aggregate_unserved_key(struct bytes key);
 
-/* The filter of a find, count or distinct, or of an aggregate's first stage (first_match.h); type 0
- * where it has none. */
-struct element aggregate_filter(const struct command *command);
+/* The filter of a find, count or distinct, or of the query at an aggregate's front (first_match.h)
+ * where documents are put together before its stage `at`, which is of it; type 0 where there is
+ * none. It may be made in `joined`. */
+struct element aggregate_filter(const struct command *command, size_t at, struct buffer *joined);
 /* How many documents a reply brings at most that answers the command all by itself, without a
  * cursor; 0: none does. */
 int64_t aggregate_room(const struct command *command);

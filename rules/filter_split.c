@@ -262,24 +262,26 @@ bool filter_of_match(const struct element *stage, struct element *filter)
 	       filter->type == BSON_BYTE_DOCUMENT;
 }
 
-size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind)
+size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind,
+			   struct element *filter)
 {
-	size_t document = writer_open(out), match = writer_open_document(out, "$match");
-	size_t list = writer_open_array(out, "$and"), count = 0;
+	size_t document = writer_open(out), list = writer_open_array(out, "$and"), count = 0;
 	struct cursor next = *behind;
-	struct element stage = *first, filter;
+	struct element stage = *first, own;
 	enum cursor_step step = CURSOR_ELEMENT;
 	char name[12];
 
-	while (step == CURSOR_ELEMENT && filter_of_match(&stage, &filter) &&
-	       filter_fits_pipeline(filter.value)) {
-		writer_document(out, writer_index(name, count++), filter.value);
+	while (step == CURSOR_ELEMENT && filter_of_match(&stage, &own) &&
+	       filter_fits_pipeline(own.value)) {
+		*filter = own;
+		writer_document(out, writer_index(name, count++), own.value);
 		*behind = next;
 		step = cursor_next(&next, &stage);
 	}
 	writer_close(out, list);
-	writer_close(out, match);
 	writer_close(out, document);
+	if (count > 1)
+		filter->value = (struct bytes){out->data + document, out->length - document};
 	return count;
 }
 

@@ -43,10 +43,12 @@ bool filter_has_expression(struct bytes filter);
 
 /* The filter of a stage {$match: ...}. */
 must_check bool filter_of_match(const struct element *stage, struct element *filter);
-/* mongod makes one query of the $match stages at a pipeline's front. Appends those from `first` on,
- * which `behind` follows, as one stage's document, and goes on behind them; as many as can stand
- * behind others. How many they are. */
-size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind);
+/* mongod makes one query of the $match stages at a pipeline's front. The filter of those from
+ * `first` on, which `behind` follows, as many as can stand behind others: their own where it is
+ * one, else a document that is appended to `out`. `behind` goes on behind them. How many they are.
+ */
+size_t filter_join_matches(struct buffer *out, const struct element *first, struct cursor *behind,
+			   struct element *filter);
 
 enum filter_at {
 	FILTER_AT_START, /* what was a query, or the first stage, of the client's command */

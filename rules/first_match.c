@@ -1,6 +1,7 @@
 /* Goes through the stages behind an aggregate's first $match. */
 #include "rules/first_match.h"
 
+#include "rules/filter_split.h"
 #include "rules/names.h"
 #include "rules/projection.h"
 #include "rules/reads.h"
@@ -31,23 +32,23 @@ static bool mentions_state(struct bytes pipeline)
 	return memmem(pipeline.data, pipeline.length, NAME_STATE, strlen(NAME_STATE));
 }
 
-must_check bool first_match(const struct command *command, struct element *filter)
+size_t first_match(const struct command *command, struct buffer *joined, struct element *filter)
 {
 	const struct element *pipeline = &command->fields[FIELD_PIPELINE];
 	struct cursor stages;
 	struct element document;
 	enum cursor_step step;
+	size_t count;
 
 	if (pipeline->type != BSON_BYTE_ARRAY || mentions_state(pipeline->value) ||
 	    !cursor_open(&stages, pipeline->value) ||
-	    cursor_next(&stages, &document) != CURSOR_ELEMENT ||
-	    !element_only_field(&document, filter) || !element_is(filter, "$match") ||
-	    filter->type != BSON_BYTE_DOCUMENT)
-		return false;
+	    cursor_next(&stages, &document) != CURSOR_ELEMENT)
+		return 0;
+	count = filter_join_matches(joined, &document, &stages, filter);
 	while ((step = cursor_next(&stages, &document)) == CURSOR_ELEMENT)
 		if (!keeps_names(&document))
-			return false;
-	return step == CURSOR_END;
+			return 0;
+	return step == CURSOR_END ? count : 0;
 }
 
 int64_t first_match_batch(const struct command *command, int64_t usual)
@@ -109,11 +110,14 @@ static bool suffice(struct cursor *stages, const struct ruled_namespace *namespa
 
 bool first_match_suffices(const struct command *command, const struct ruled_namespace *namespace)
 {
-	struct element match;
+	auto_buffer struct buffer joined = {0};
+	struct element first, filter;
 	struct cursor stages;
 
 	return cursor_open(&stages, command->fields[FIELD_PIPELINE].value) &&
-	       cursor_next(&stages, &match) == CURSOR_ELEMENT && suffice(&stages, namespace);
+	       cursor_next(&stages, &first) == CURSOR_ELEMENT &&
+	       filter_join_matches(&joined, &first, &stages, &filter) > 0 &&
+	       suffice(&stages, namespace);
 }
 
 bool stages_suffice(struct bytes pipeline, const struct ruled_namespace *namespace)

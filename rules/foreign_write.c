@@ -428,13 +428,12 @@ static bool has_to_be_first(const struct element *verb)
 static bool write_query(struct writing *writing, struct frame *pipeline,
 			const struct element *first)
 {
-	auto_buffer struct buffer document = {0};
+	auto_buffer struct buffer joined = {0};
 	struct cursor behind = pipeline->cursor;
-	struct element filter, stage = {.type = BSON_BYTE_DOCUMENT};
-	size_t count = filter_join_matches(&document, first, &behind);
+	struct element filter;
 
-	stage.value = buffer_view(&document);
-	if (count == 0 || !filter_of_match(&stage, &filter) || !filter_has_expression(filter.value))
+	if (filter_join_matches(&joined, first, &behind, &filter) == 0 ||
+	    !filter_has_expression(filter.value))
 		return false;
 	reassemble_write_candidates(writing->out, &pipeline->place, filter.value,
 				    pipeline->namespace);

@@ -18,8 +18,8 @@ enum worth {
 struct question {
 	const struct ruled_namespace *namespace;
 	struct probe *probe;
-	enum worth worth; /* of the condition that was chosen */
-	bool indexed;     /* the overflow has an index for it */
+	enum worth worth; /* of the condition that was chosen, the best of them */
+	bool indexed;     /* the overflow has an index for it: better than none */
 	bool rest;        /* there are conditions on other fields */
 	bool whole;       /* it is all that the filter says of the path */
 	size_t reading;   /* conditions that read arrays */
@@ -96,6 +96,24 @@ static enum worth worth_of_operator(const struct element *verb, struct element *
 	return is_bound(verb) && membership_is_scalar(verb) ? WORTH_RANGE : WORTH_NOTHING;
 }
 
+/* {$regex: ...} with its options, and nothing else. */
+static bool is_pattern(struct bytes operators)
+{
+	struct cursor cursor;
+	struct element each;
+	enum cursor_step step = CURSOR_INVALID;
+	bool found = false;
+
+	if (!cursor_open(&cursor, operators))
+		return false;
+	while ((step = cursor_next(&cursor, &each)) == CURSOR_ELEMENT) {
+		if (!element_is(&each, "$regex") && !element_is(&each, "$options"))
+			return false;
+		found = found || element_is(&each, "$regex");
+	}
+	return found && step == CURSOR_END;
+}
+
 /* The best of several operators on one path: `verb`. A value that is no operators' document stands
  * for itself: then `verb` has no name. */
 static enum worth worth_of_value(const struct element *value, struct element *verb)
@@ -109,6 +127,8 @@ static enum worth worth_of_value(const struct element *value, struct element *ve
 		return membership_is_scalar(value) || value->type == BSON_BYTE_REGEX
 			       ? WORTH_POINT
 			       : WORTH_NOTHING;
+	if (is_pattern(value->value))
+		return WORTH_POINT;
 	if (!cursor_open(&cursor, value->value))
 		return WORTH_NOTHING;
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
@@ -157,6 +177,13 @@ static bool has_index(const struct target *target, const char *path)
 	       known_indexes_serve(target->overflow_indexes, path);
 }
 
+static bool is_better(const struct question *question, enum worth worth, bool indexed)
+{
+	return worth != WORTH_NOTHING &&
+	       (question->worth == WORTH_NOTHING || indexed > question->indexed ||
+		(indexed == question->indexed && worth > question->worth));
+}
+
 static void judge_on(struct question *question, const struct element *conjunct,
 		     const struct target *target)
 {
@@ -164,17 +191,19 @@ static void judge_on(struct question *question, const struct element *conjunct,
 	enum path_relation relation = path_relate(conjunct->name, target->rule->array);
 	struct element verb;
 	enum worth worth;
+	bool indexed;
 
 	if (target->rule->overflow.layout != RULE_BATCHES ||
 	    (relation != PATH_SAME && relation != PATH_BELOW) ||
 	    !membership_overflow_path(conjunct->name, target->rule, &path))
 		return;
 	worth = worth_of_value(conjunct, &verb);
-	if (worth <= question->worth)
+	indexed = has_index(target, (const char *)path.data);
+	if (!is_better(question, worth, indexed))
 		return;
 	question->worth = worth;
 	question->whole = verb.type == 0 || is_only_field(conjunct, &verb);
-	question->indexed = has_index(target, (const char *)path.data);
+	question->indexed = indexed;
 	question->probe->target = target;
 	write_condition(&question->probe->overflow, (const char *)path.data, conjunct, &verb);
 	write_condition(&question->probe->main, (const char *)conjunct->name.data, conjunct, &verb);
@@ -294,7 +323,7 @@ static void judge(struct question *question, const struct element *conjunct)
 	judge_one(question, conjunct);
 	if (element_is(conjunct, "$or") && conjunct->type == BSON_BYTE_ARRAY &&
 	    judge_branches(&branches, question, conjunct->value) &&
-	    branches.worth > question->worth) {
+	    is_better(question, branches.worth, branches.indexed)) {
 		struct probe former = *question->probe;
 
 		*question->probe = branches.probe;
@@ -306,6 +335,27 @@ static void judge(struct question *question, const struct element *conjunct)
 	probe_fini(&branches.probe);
 }
 
+/* No $expr stands in a list, or reads an array. Others are a query's last conditions, and a
+ * document that is left out has failed one before. */
+static bool expressions_come_last(struct bytes filter, const struct ruled_namespace *namespace)
+{
+	struct walk walk;
+	struct element conjunct;
+	enum cursor_step step = filter_first_conjunct(&walk, filter, &conjunct);
+	bool last = true;
+
+	for (; last && step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct)) {
+		auto_buffer struct buffer alone = {0};
+		size_t start = writer_open(&alone);
+
+		writer_element(&alone, &conjunct);
+		writer_close(&alone, start);
+		last = element_is(&conjunct, "$expr") ? reads_nothing_of(&conjunct, namespace)
+						      : !filter_has_expression(buffer_view(&alone));
+	}
+	return last && step == CURSOR_END;
+}
+
 /* Conditions on other fields may name few documents by themselves, and a range many batches: only
  * with an index is the overflow asked first then. */
 bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespace,
@@ -314,7 +364,7 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 	struct question question = {.namespace = namespace, .probe = probe};
 
 	*probe = (struct probe){0};
-	if (!filter_has_expression(filter) && judge_all(&question, filter, judge) &&
+	if (expressions_come_last(filter, namespace) && judge_all(&question, filter, judge) &&
 	    !question.pinned && question.worth != WORTH_NOTHING &&
 	    probe->target->rule->gc_delay_ms > 0 &&
 	    (question.indexed || (!question.rest && question.worth == WORTH_POINT))) {

@@ -91,14 +91,13 @@ static bool reads_primary(const struct command *command)
 	       bytes_are(text, "primary") || bytes_are(text, "primaryPreferred");
 }
 
-/* An aggregate whose documents are put together for its first stage, and whose cursor is mongod's
- * to judge. */
+/* An aggregate whose cursor is mongod's to judge. */
 static bool bears_hits(const struct sequence *sequence, const struct command *command)
 {
 	struct element cursor;
 
 	return !bytes_are(command->first.name, "aggregate") ||
-	       (sequence->match.stage == 0 && !sequence->match.computes &&
+	       (!sequence->match.computes &&
 		(explains(sequence) || document_find(command->body, "cursor", &cursor)));
 }
 
@@ -107,13 +106,14 @@ static void decide_to_probe(struct sequence *sequence)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	const struct command *command = &sequence->match.command;
+	auto_buffer struct buffer joined = {0};
 	struct element filter;
 
 	if (explains(sequence)) {
 		require(command_parse(command->first.value, &aggregate->explained));
 		command = &aggregate->explained;
 	}
-	filter = aggregate_filter(command);
+	filter = aggregate_filter(command, sequence->match.stage, &joined);
 	aggregate->probing =
 		filter.type == BSON_BYTE_DOCUMENT && !bounds_given(command) &&
 		reads_primary(command) && !command_has(command, FIELD_AUTOCOMMIT) &&

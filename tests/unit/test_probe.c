@@ -328,6 +328,8 @@ Test(probe, what_one_element_satisfies)
 		"{'$or': [{'f': 1}, {'f': 2}]}",
 		"{'$or': [{'f': 1, 'y': 2}, {'x': 1}, {'$and': [{'f.x': {'$in': [2, 3]}}]}]}",
 		"{'f': {'$all': [{'$elemMatch': {'x': 1}}, {'$elemMatch': {'x': 2}}]}}",
+		"{'f': {'$regex': '^a'}}",
+		"{'f.x': {'$regex': 'a', '$options': 'i'}}",
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(filters); i++)
@@ -392,6 +394,58 @@ Test(probe, an_index_makes_more_worth_asking)
 	cr_assert_not(
 		asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$in': [2]}}")));
 	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$lte': 9}}")));
+	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, '$expr': {'$gt': ['$x', 1]}}")));
+	cr_assert_not(
+		asks_overflow(POSTS("'filter': {'likes': 5, '$or': [{'x': 1}, {'$expr': 1}]}")));
+	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 5, '$expr': {'$size': '$likes'}}")));
+}
+
+/* The condition of which it is: the first stage's, in the overflow's own name. */
+static void expect_asked(const char *command, const char *filter)
+{
+	struct element pipeline, last = {0}, join, stages, first;
+	struct cursor cursor;
+
+	start(command);
+	require(document_find(play_message(&play).body, "pipeline", &pipeline));
+	require(cursor_open(&cursor, pipeline.value));
+	while (cursor_next(&cursor, &first) == CURSOR_ELEMENT)
+		last = first;
+	require(document_find(last.value, "$unionWith", &join) &&
+		document_find(join.value, "pipeline", &stages) &&
+		document_find_path(stages.value, "0.$match", &first));
+	made_expect(first.value, filter);
+	play_close(&play);
+}
+
+Test(probe, a_condition_that_has_an_index_is_asked_first)
+{
+	expect_asked(POSTS("'filter': {'likes.x': 5, 'likes': {'$gt': 7}}"),
+		     "{'likes': {'$gt': 7}}");
+	expect_asked(POSTS("'filter': {'likes': 3, 'likes.x': 5}"), "{'likes': 3}");
+	expect_asked(POSTS("'filter': {'likes.x': 5, '$or': [{'likes': 3}, {'likes': 4}]}"),
+		     "{'$or': [{'likes': 3}, {'likes': 4}]}");
+}
+
+#define POST_STAGES(stages) \
+	"{'aggregate': 'posts', 'pipeline': [" stages "], 'cursor': {}, '$db': 'tenant_1'}"
+
+Test(probe, match_stages_at_the_front_are_one_query)
+{
+	static const char *const stages[] = {
+		"{'$match': {}}, {'$match': {'likes': 5}}",
+		"{'$match': {'x': 1}}, {'$match': {'likes': 5}}, {'$count': 'n'}",
+		"{'$match': {'x': 1}}, {'$match': {'likes': 5}}, {'$unwind': '$likes'}",
+		"{'$match': {'likes': 5}}, {'$match': {'$expr': {'$gt': ['$x', 1]}}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(stages); i++)
+		cr_assert(asks_overflow(made_text(POST_STAGES("%s"), stages[i])), "%s", stages[i]);
+	cr_assert_not(
+		asks_overflow(POST_STAGES("{'$match': {'_id': 1}}, {'$match': {'likes': 5}}")));
+	start(POST_STAGES("{'$match': {'x': 1}}, {'$match': {'likes': 5}}, {'$count': 'n'}"));
+	cr_assert_str_eq(sent(), "$match $unset $count $limit $unionWith");
+	play_close(&play);
 }
 
 Test(probe, indexes_that_have_been_met_count_as_well)
@@ -502,13 +556,13 @@ Test(probe, stages_that_need_no_arrays)
 	static const char *const none[] = {
 		"{'$count': 'n'}",
 		"{'$sort': {'x': 1}}, {'$skip': 1}, {'$limit': 2}, {'$project': {'x': 1}}",
-		"{'$match': {'x': 1}}, {'$sortByCount': '$x'}, {'$unwind': '$f'}",
+		"{'$match': {}}, {'$sort': {'x': 1}}, {'$match': {'x': 1}}, {'$sortByCount': '$x'}",
 	};
 	static const char *const some[] = {
 		"{'$limit': 5}",
 		"{'$group': {'_id': '$f'}}",
 		"{'$sort': {'f': 1}}, {'$count': 'n'}",
-		"{'$match': {'f': 6}}, {'$count': 'n'}",
+		"{'$skip': 1}, {'$match': {'f': 6}}, {'$count': 'n'}",
 		"{'$project': {'f': 1}}",
 		"{'$set': {'x': {'$size': '$f'}}}, {'$count': 'n'}",
 	};
