@@ -18,6 +18,8 @@ const char *error_name(enum error_code code)
 		return "TypeMismatch";
 	case ERROR_INVALID_LENGTH:
 		return "InvalidLength";
+	case ERROR_NAMESPACE_NOT_FOUND:
+		return "NamespaceNotFound";
 	case ERROR_MAX_TIME_EXPIRED:
 		return "MaxTimeMSExpired";
 	case ERROR_INVALID_OPTIONS:
@@ -34,6 +36,8 @@ const char *error_name(enum error_code code)
 		return "ReadConcernMajorityNotAvailableYet";
 	case ERROR_EXCEEDED_MEMORY_LIMIT:
 		return "ExceededMemoryLimit";
+	case ERROR_QUERY_PLAN_KILLED:
+		return "QueryPlanKilled";
 	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
 		return "IncompleteTransactionHistory";
 	case ERROR_CANNOT_BUILD_INDEX_KEYS:

@@ -2,6 +2,7 @@
  * stripped, and cut where a find wants windows of its arrays. */
 #include "protocol/writer.h"
 #include "rules/aggregate_write.h"
+#include "rules/dropped.h"
 #include "rules/fetch.h"
 #include "rules/options.h"
 #include "rules/projection.h"
@@ -9,6 +10,7 @@
 #include "rules/reassemble.h"
 #include "rules/remainder.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,6 +27,7 @@ enum read_step {
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
 	READ_BEYOND_ASKED,   /* the same, of a find that becomes an aggregate */
 	READ_WORDS_ASKED,    /* the client's own find, explained: it had failed otherwise written */
+	READ_DROPPED_ASKED,  /* whether the collection is there: a getMore has lost its overflow */
 };
 
 struct sequence_read {
@@ -35,6 +38,7 @@ struct sequence_read {
 	int64_t cursor_id;        /* where the client goes on; 0: nowhere */
 	int64_t spent;            /* a remainder's that has said all; 0: none is open */
 	bool unwrapped;           /* documents came from a remainder */
+	bool unresolved;          /* `main` is an error: the overflow's collection is gone */
 	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
 	bool aggregates;          /* the find has been written as an aggregate */
 	struct window *windows;   /* of a find that wants nothing else of its arrays, or NULL */
@@ -184,6 +188,41 @@ static enum sequence_outcome fail_read(struct sequence *sequence, enum error_cod
 	char message[SEQUENCE_MESSAGE];
 
 	sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
+	return fail_with_output(sequence);
+}
+
+static enum sequence_outcome fail_lost(struct sequence *sequence)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	if (read->unresolved)
+		return sequence_pass(sequence, &read->main);
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			 "an array was rewritten while it was being read; try again");
+}
+
+/* What an array needs of the overflow is not there any more. A getMore can't begin again, and it
+ * may be that the collection went, too. */
+static enum sequence_outcome lose_overflow(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	if (!is_command(sequence, "getMore") ||
+	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return fail_lost(sequence);
+	sequence->step = READ_DROPPED_ASKED;
+	return dropped_ask(sequence, input);
+}
+
+static enum sequence_outcome take_dropped(struct sequence *sequence, const struct packet *reply)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	char message[SEQUENCE_MESSAGE];
+
+	if (!dropped_said(reply))
+		return fail_lost(sequence);
+	snprintf(message, sizeof(message), "collection dropped: '%s.%s'", namespace->database,
+		 namespace->collection);
+	sequence_fail(sequence, ERROR_QUERY_PLAN_KILLED, message, NULL);
 	return fail_with_output(sequence);
 }
 
@@ -436,8 +475,7 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 	sequence->counts.repeats++;
 	if (!is_command(sequence, "find") || !may_try_again(read) ||
 	    !document_find(merge_document(read->fetch.merge, read->dead), "_id", &id))
-		return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-				 "an array was rewritten while it was being read; try again");
+		return lose_overflow(sequence, input);
 	if (sequence_time_left(sequence, input) == 0)
 		return fail_fetch(sequence, FETCH_TIMEOUT);
 	body = sequence_begin_command(sequence);
@@ -699,6 +737,19 @@ static void keep_snapshot(struct sequence_read *read, const struct element *time
 	read->fetch.read_concern = buffer_view(&concern); /* freed with the sequence */
 }
 
+static bool met_death(struct sequence *sequence, struct packet *reply,
+		      const struct reply_summary *summary)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	read->unresolved =
+		is_command(sequence, "getMore") && dropped_overflow(reply->message.body, summary);
+	if (!read->unresolved)
+		return reassemble_died(reply->message.body, summary);
+	read->main = packet_steal(reply);
+	return true;
+}
+
 /* An array was rewritten while the server put it together. */
 static enum sequence_outcome take_death(struct sequence *sequence,
 					const struct sequence_input *input)
@@ -709,8 +760,7 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 		sequence->counts.repeats++;
 		return ask_beyond(sequence, input);
 	}
-	return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			     "an array was rewritten while it was being read; try again", NULL);
+	return lose_overflow(sequence, input);
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,
@@ -727,7 +777,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	if (input->reply->kind != PACKET_MESSAGE ||
 	    !reply_summarise(input->reply->message.body, &summary))
 		return sequence_pass(sequence, input->reply);
-	if (reassemble_died(input->reply->message.body, &summary))
+	if (met_death(sequence, input->reply, &summary))
 		return take_death(sequence, input);
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
@@ -846,6 +896,8 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return ask_beyond(sequence, input);
 	case READ_WORDS_ASKED:
 		return read_words_take(sequence, &read_of(sequence)->main, input->reply);
+	case READ_DROPPED_ASKED:
+		return take_dropped(sequence, input->reply);
 	}
 	require(!"a step of another sequence");
 }

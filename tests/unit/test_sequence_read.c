@@ -1075,13 +1075,23 @@ Test(sequence_read, each_document_may_die_five_times)
 	play_close(&play);
 }
 
+#define GET_MORE "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}"
+#define LISTS \
+	"{'listCollections': 1, 'filter': {'name': 'books'}, 'nameOnly': true, " \
+	"'authorizedCollections': true, '$db': 'shop', " NEAREST "}"
+#define LISTED(collections) \
+	"{'cursor': {'firstBatch': [" collections "], 'id': {'$numberLong': '0'}, " \
+	"'ns': 'shop.$cmd.listCollections'}, 'ok': 1.0}"
+#define THERE LISTED("{'name': 'books', 'type': 'collection'}")
+#define DENIED "{'ok': 0.0, 'errmsg': 'no', 'code': 13, 'codeName': 'Unauthorized'}"
+
 Test(sequence_read, where_it_cannot_be_read_again_it_is_an_error)
 {
-	play_command(&play,
-		     "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}",
-		     VERDICT_READ);
+	play_command(&play, GET_MORE, VERDICT_READ);
 	play_reply(&play, CURSOR("'nextBatch': [" SPILLED(7, G1) "]"));
 	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, LISTS);
+	play_reply(&play, THERE);
 	play_expect_error(&play, 134, "try again");
 	play_close(&play);
 	play_command(&play, "{'aggregate': 'books', 'pipeline': [], 'cursor': {}, '$db': 'shop'}",
@@ -1092,9 +1102,75 @@ Test(sequence_read, where_it_cannot_be_read_again_it_is_an_error)
 	play_close(&play);
 }
 
+/* What a getMore meets whose collection may have been dropped. */
+Test(sequence_read, a_get_more_says_that_its_collection_was_dropped)
+{
+	static const char dead[] = "{'ok': 0.0, 'errmsg': 'spillway: the generation ended', "
+				   "'code': 241, 'codeName': 'ConversionFailure'}";
+	static const char unresolved[] =
+		"{'ok': 0.0, 'errmsg': 'Executor error during getMore :: caused by :: Unable to "
+		"resolve 6c1b', 'code': 26, 'codeName': 'NamespaceNotFound'}";
+	static const char *const failed[] = {dead, unresolved};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(failed); i++) {
+		play_command(&play, GET_MORE, VERDICT_READ);
+		play_reply(&play, failed[i]);
+		play_expect_helper(&play, LISTS);
+		play_reply(&play, LISTED(""));
+		play_expect_error(&play, 175, "collection dropped: 'shop.books'");
+		play_close(&play);
+	}
+
+	/* its own cursor is closed before */
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, OPEN("'nextBatch': [" SPILLED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, LISTED(""));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_error(&play, 175, "collection dropped");
+	play_close(&play);
+}
+
+Test(sequence_read, a_get_more_whose_collection_is_there_says_what_it_met)
+{
+	static const char *const listed[] = {THERE, DENIED};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(listed); i++) {
+		play_command(&play, GET_MORE, VERDICT_READ);
+		play_reply(&play, "{'ok': 0.0, 'errmsg': 'spillway: the generation ended', "
+				  "'code': 241, 'codeName': 'ConversionFailure'}");
+		play_reply(&play, listed[i]);
+		play_expect_error(&play, 134, "try again");
+		play_close(&play);
+
+		play_command(&play, GET_MORE, VERDICT_READ);
+		play_reply(&play, "{'ok': 0.0, 'errmsg': 'Unable to resolve 6c1b', 'code': 26, "
+				  "'codeName': 'NamespaceNotFound'}");
+		play_reply(&play, listed[i]);
+		play_expect_error(&play, 26, "Unable to resolve 6c1b");
+		play_close(&play);
+	}
+
+	/* a transaction keeps its collections; nothing else is asked of other errors */
+	play_command(&play,
+		     "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': "
+		     "'shop', " TRANSACTION "}",
+		     VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" SPILLED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_end_transaction(&play);
+	play_expect_error(&play, 134, "try again");
+	play_close(&play);
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'ns not found', 'code': 26, "
+			  "'codeName': 'NamespaceNotFound'}");
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 /* ---- what a reply has no room for ---- */
 
-#define GET_MORE "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}"
 /* {_id: 5, f: [1]}, as a remainder keeps it. */
 #define REST(more) \
 	"{'_spill': {'/rest': {'$binary': {'base64': " \

@@ -331,6 +331,7 @@ def test_a_get_more_whose_generation_died_fails(session):
     client.send(message(GET_MORE, (), 7))
     server.answer(server.frame(), found([spilled(1, [1], [], 2)], 42, "nextBatch"))
     server.answer(helper(server, "find", "extra")[0], found([]))
+    server.answer(helper(server, "listCollections", 1)[0], found([{"name": "books", "type": "collection"}]))
     expect_kill(server, 42)
     assert client.frame().plain()["code"] == 134
     nothing_more(session)
