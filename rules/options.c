@@ -126,3 +126,55 @@ enum options_verdict options_of_count(const struct command *command)
 		return OPTIONS_WRONG;
 	return limit == OPTIONS_UNSERVED ? limit : skip;
 }
+
+/* ---- which fields a command has ---- */
+
+static const char *const shared_fields[] = {"$db",
+					    "lsid",
+					    "$clusterTime",
+					    "$readPreference",
+					    "readConcern",
+					    "comment",
+					    "collation",
+					    "maxTimeMS",
+					    "txnNumber",
+					    "autocommit",
+					    "startTransaction",
+					    "apiVersion",
+					    "apiStrict",
+					    "apiDeprecationErrors",
+					    NULL};
+
+static const char *const find_fields[] = {
+	"filter",      "sort",         "projection",      "limit",
+	"skip",        "batchSize",    "singleBatch",     "let",
+	"hint",        "allowDiskUse", "noCursorTimeout", "allowPartialResults",
+	"returnKey",   "showRecordId", "tailable",        "awaitData",
+	"oplogReplay", NULL,
+};
+
+static const char *const count_fields[] = {"query", "limit", "skip", "hint", "fields", NULL};
+static const char *const distinct_fields[] = {"key", "query", NULL};
+
+static bool is_listed(const char *const *names, struct bytes name)
+{
+	while (*names && !bytes_are(name, *names))
+		names++;
+	return *names;
+}
+
+bool options_are_usual(const struct command *command)
+{
+	const char *const *own = bytes_are(command->first.name, "find")    ? find_fields
+				 : bytes_are(command->first.name, "count") ? count_fields
+									   : distinct_fields;
+	struct cursor cursor;
+	struct element field;
+	bool usual = true;
+
+	require(cursor_open(&cursor, command->body));
+	require(cursor_next(&cursor, &field) == CURSOR_ELEMENT); /* the command's name */
+	while (usual && cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		usual = is_listed(own, field.name) || is_listed(shared_fields, field.name);
+	return usual;
+}

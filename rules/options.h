@@ -4,6 +4,10 @@
 
 #include "protocol/command.h"
 
+/* True where a find, count or distinct has no other fields than those that every mongod knows of
+ * that command, and that mean there what they mean of an aggregate. */
+bool options_are_usual(const struct command *command);
+
 enum options_verdict {
 	OPTIONS_SOUND,
 	OPTIONS_WRONG,    /* mongod refuses the command for them, whatever else it says */

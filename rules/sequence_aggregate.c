@@ -17,7 +17,7 @@
 #define PROBES 4
 
 enum step {
-	STEP_TRIED, /* options that not every mongod, or no aggregate, has */
+	STEP_TRIED, /* fields that mongod may refuse, or no aggregate has */
 	STEP_ASKED,
 	STEP_KILLING, /* a cursor that is not needed */
 	STEP_WORDS,   /* the client's own command, explained */
@@ -132,26 +132,27 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 	aggregate->probe.light = aggregate->probe.exact && need != AGGREGATE_NEEDS_ORDER;
 }
 
+/* Whether the command has fields that mongod may refuse of it, and the aggregate would bear. */
 static bool is_unsure(const struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
 	struct command explained;
 
-	if (bytes_are(command->first.name, "distinct"))
-		return command_has(command, FIELD_HINT);
 	if (explains(sequence)) {
 		require(command_parse(command->first.value, &explained));
 		command = &explained;
 	}
-	return bytes_are(command->first.name, "find") && bounds_given(command);
+	return !bytes_are(command->first.name, "aggregate") && !options_are_usual(command);
 }
 
-/* An aggregate has a hint, and a distinct of mongod 6.0 has not; it has no min and max, of which a
- * find may say what mongod refuses. The client's command is tried on no documents. */
+/* An aggregate has a hint, which a distinct of mongod 6.0 has not, and much that no other command
+ * has; it has no min and max, of which a find may say what mongod refuses. The client's command is
+ * tried on no documents. */
 static enum sequence_outcome try_command(struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
-	const char *filter = bytes_are(command->first.name, "find") ? "filter" : "query";
+	bool finds = bytes_are(command->first.name, "find");
+	const char *filter = finds ? "filter" : "query";
 	struct buffer *out = &sequence->buffer;
 	size_t body, query, none, list;
 	struct cursor cursor;
@@ -163,7 +164,7 @@ static enum sequence_outcome try_command(struct sequence *sequence)
 	body = sequence_begin_command(sequence);
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, filter) && !element_is(&field, "batchSize"))
+		if (!element_is(&field, filter) && !(finds && element_is(&field, "batchSize")))
 			writer_element(out, &field);
 	query = writer_open_document(out, filter);
 	none = writer_open_document(out, "_id");

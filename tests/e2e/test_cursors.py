@@ -101,6 +101,7 @@ def test_batches_and_their_ends(arms, shape):
     {"readConcern": {"level": "majority"}}, {"readConcern": {"level": "available"}},
     {"readConcern": {"level": "linearizable"}}, {"readConcern": {"level": "snapshot"}},
     {"readConcern": {"level": "sometimes"}}, {"$readPreference": {"mode": "secondary"}},
+    {"pipeline": []}, {"cursor": {}}, {"explain": True}, {"writeConcern": {"w": 1}}, {"what": 1},
 ], ids=str)
 def test_options(arms, shape, option):
     answers = {arm.name: without_last_question(walk(arm, {**find(**SHAPES[shape]), **option}))
@@ -116,7 +117,8 @@ def test_options(arms, shape, option):
 @pytest.mark.parametrize("numbers", [
     {"limit": 2}, {"limit": -2}, {"limit": 2.5}, {"limit": 2.0}, {"limit": None}, {"limit": "2"}, {"skip": None},
     {"skip": -1}, {"skip": 2.7}, {"skip": "2"}, {"limit": float("nan")}, {"limit": float("inf")}, {"skip": 3, "limit": 2},
-    {"skip": float("inf")}, {"limit": 0}, {"limit": 1e30}], ids=str)
+    {"skip": float("inf")}, {"limit": 0}, {"limit": 1e30},
+    {"allowDiskUse": True}, {"let": {}}, {"batchSize": 1}, {"cursor": {}}, {"explain": True}, {"what": 1}], ids=str)
 def test_counts(arms, numbers):
     for query in ({}, {"list": {"$gte": 3}}):
         command = {"count": BOOKS, "query": query, **numbers}

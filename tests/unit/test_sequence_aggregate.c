@@ -321,6 +321,29 @@ Test(sequence_aggregate, a_hint_of_a_distinct_is_tried_on_no_documents)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, what_only_an_aggregate_has_is_tried_on_no_documents)
+{
+	static const char *const unusual[][2] = {
+		{"{'count': 'books', 'query': {'f': 5}, 'allowDiskUse': true, '$db': 'shop'}",
+		 "{'count': 'books', 'allowDiskUse': true, '$db': 'shop', "
+		 "'query': {'_id': {'$in': []}}}"},
+		{"{'distinct': 'books', 'key': 'f.x', 'let': {}, '$db': 'shop'}",
+		 "{'distinct': 'books', 'key': 'f.x', 'let': {}, '$db': 'shop', "
+		 "'query': {'_id': {'$in': []}}}"},
+		{"{'find': 'books', 'filter': {'f': 5}, 'pipeline': [], '$db': 'shop'}",
+		 "{'find': 'books', 'pipeline': [], '$db': 'shop', "
+		 "'filter': {'_id': {'$in': []}}}"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(unusual); i++) {
+		start(unusual[i][0]);
+		play_expect_helper(&play, unusual[i][1]);
+		play_reply(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+		play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'unknown field', 'code': 40415}");
+		play_close(&play);
+	}
+}
+
 Test(sequence_aggregate, a_distinct_by_position)
 {
 	struct element stage;
