@@ -203,7 +203,8 @@ enum project_judgement project_judge(struct bytes projection, const struct eleme
 	if (step != CURSOR_END || judging.positions > 1 ||
 	    (judging.sees_document && judging.matches + judging.positions > 0))
 		judge(&judging, PROJECT_UNSERVED);
-	if ((judging.positions > 0 && judging.matches > 0) || collision_in(projection))
+	if ((judging.positions > 0 && judging.matches > 0) || collision_in(projection) ||
+	    projection_mixes(projection))
 		return PROJECT_WRONG;
 	return judging.judgement;
 }

@@ -104,7 +104,7 @@ static bool shape_inclusive(const struct shape *shape)
 	return shape->includes_id || (shape->matches && !shape->slices);
 }
 
-bool projection_inclusive(struct bytes projection)
+static struct shape shape_of(struct bytes projection)
 {
 	struct shape shape = {0};
 	struct leaves leaves;
@@ -115,7 +115,21 @@ bool projection_inclusive(struct bytes projection)
 			shape_add(&shape, &leaf);
 	}
 	leaves_close(&leaves);
+	return shape;
+}
+
+bool projection_inclusive(struct bytes projection)
+{
+	struct shape shape = shape_of(projection);
+
 	return shape_inclusive(&shape);
+}
+
+bool projection_mixes(struct bytes projection)
+{
+	struct shape shape = shape_of(projection);
+
+	return shape.includes && shape.excludes;
 }
 
 static bool names_field(const struct leaf *leaf)

@@ -38,6 +38,8 @@ struct projection projection_classify(struct bytes projection,
 bool projection_keeps_id(struct bytes projection);
 /* As find decides it. */
 bool projection_inclusive(struct bytes projection);
+/* Both inclusive and exclusive, which mongod refuses. */
+bool projection_mixes(struct bytes projection);
 
 /* Nothing but fields by their paths: no expression, operator or position. */
 bool projection_names_fields(struct bytes projection);

@@ -243,6 +243,39 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 	EXPECT_BOOKS(cases);
 }
 
+Test(match, a_projection_that_mongod_refuses_goes_to_it_as_it_is)
+{
+	static const char *const wrong[] = {
+		"{'f': {'$slice': 2}, 'a': 0, 'y': 1}",
+		"{'a': 0, 'f': {'$slice': 2}, 'y': {'$literal': 1}}",
+		"{'y': 1, 'f.x': 0}",
+		"{'a': 0, 'f.$': 1}",
+		"{'f': {'$slice': 2}, 'a': {'x': 1, 'y': 0}}",
+		"{'f': {'$slice': 2}, 'a': 1, '_id': {'x': 0}}",
+	};
+	static const char *const sound[] = {
+		"{'f': {'$slice': 2}, 'a': 1, '_id': 0}",
+		"{'f': {'$slice': 2}, 'a': 0, '_id': 1}",
+		"{'f': {'$elemMatch': {'x': 1}}, 'a': 0}",
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++) {
+		struct match match = match_on(
+			made_text("{'find': '@', 'filter': {'f': 1}, 'projection': %s}", wrong[i]),
+			"shop", "books");
+
+		cr_expect_eq(match.verdict, VERDICT_READ, "%s", wrong[i]);
+		cr_expect(match.wrong, "%s", wrong[i]);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(sound); i++)
+		cr_expect_not(match_on(made_text("{'find': '@', 'projection': %s}", sound[i]),
+				       "shop", "books")
+				      .wrong,
+			      "%s", sound[i]);
+	close_shop();
+}
+
 Test(match, writes_pass_append_reset_or_are_refused)
 {
 	static const struct books_case cases[] = {
