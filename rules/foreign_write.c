@@ -63,10 +63,7 @@ static struct frame *push(struct writing *writing, enum frame_kind kind, const c
 	}
 	frame = &writing->frames[writing->depth++];
 	*frame = (struct frame){.kind = kind};
-	if (!cursor_open(&frame->cursor, value->value)) {
-		give_up(writing, "its pipeline can't be read");
-		return NULL;
-	}
+	require(cursor_open(&frame->cursor, value->value)); /* the match has read it */
 	frame->opened = value->type == BSON_BYTE_ARRAY ? writer_open_array(writing->out, name)
 						       : writer_open_document(writing->out, name);
 	return frame;
@@ -560,12 +557,11 @@ void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char
 		struct frame *frame = &writing.frames[writing.depth - 1];
 		enum cursor_step step = cursor_next(&frame->cursor, &element);
 
+		require(step == CURSOR_ELEMENT || step == CURSOR_END); /* the match has read it */
 		if (step == CURSOR_END)
 			end_frame(&writing, frame);
-		else if (step == CURSOR_ELEMENT)
-			take_element(&writing, frame, &element);
 		else
-			give_up(&writing, "its pipeline can't be read");
+			take_element(&writing, frame, &element);
 	}
 }
 

@@ -34,6 +34,9 @@ def cluster():
             for name, (pipeline, _) in VIEWS.items():
                 direct.shop.create_collection(f"old_{name}", viewOn="books", pipeline=pipeline)
             direct.shop.create_collection("second", viewOn="old_sizes", pipeline=[{"$match": {"n": {"$gt": 1}}}])
+            direct.shop.create_collection("third", viewOn="second", pipeline=[{"$limit": 5}])
+            direct.shop.create_collection("second_fine", viewOn="old_recent", pipeline=[{"$match": {"title": {"$ne": "z"}}}])
+            direct.shop.create_collection("third_fine", viewOn="second_fine", pipeline=[{"$project": {"title": 1}}])
             direct.shop.create_collection("joined", viewOn="plain", pipeline=[
                 {"$lookup": {"from": "books", "localField": "x", "foreignField": "_id", "as": "books"}}])
             direct.shop.plain.insert_one({"_id": 1, "x": 1})
@@ -56,6 +59,14 @@ def refused(call):
     assert "view" in caught.value.details["errmsg"]
 
 
+def refuses(call):
+    try:
+        call()
+    except OperationFailure as failed:
+        return failed.code == 115
+    return False
+
+
 READS = {
     "find": lambda shop, view: shop[view].find_one(),
     "count": lambda shop, view: shop[view].estimated_document_count(),
@@ -70,7 +81,7 @@ READS = {
 
 
 @pytest.mark.parametrize("read", READS)
-@pytest.mark.parametrize("view", [*(f"old_{name}" for name in SHORT), "second", "joined"])
+@pytest.mark.parametrize("view", [*(f"old_{name}" for name in SHORT), "second", "third", "joined"])
 def test_a_view_that_would_give_short_arrays_is_not_read(shop, view, read):
     refused(lambda: READS[read](shop, view))
 
@@ -82,6 +93,30 @@ def test_a_view_that_never_looks_at_the_array_is_read(shop, direct, name):
     assert list(shop[f"new_{name}"].find()) == list(direct.shop[f"old_{name}"].find())
     shop.drop_collection(f"new_{name}")
     assert f"new_{name}" not in direct.shop.list_collection_names()
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_view_of_a_view_of_a_view_is_read(shop, direct, read):
+    """Nothing refuses it, but for a mapReduce, which no view takes."""
+    ways = [lambda: READS[read](shop, "third_fine"), lambda: READS[read](direct.shop, "third_fine")]
+    if read == "mapReduce":
+        codes = [pytest.raises(OperationFailure, way).value.code for way in ways]
+        assert codes[0] == codes[1] != 115
+        return
+    found, expected = (way() for way in ways)
+    assert read == "explain" or found == expected
+
+
+def test_chains_of_views_are_made_and_refused_by_what_they_end_in(shop, direct):
+    shop.create_collection("made_second", viewOn="old_titles", pipeline=[{"$match": {"title": "t"}}])
+    shop.create_collection("made_third", viewOn="made_second", pipeline=[{"$limit": 1}])
+    assert list(shop.made_third.find()) == list(direct.shop.made_third.find()) == [{"_id": 1, "title": "t"}]
+    # Straight at mongod the one in the middle comes to give the array.
+    direct.shop.command("collMod", "made_second", viewOn="books", pipeline=[])
+    wait_for(lambda: refuses(lambda: shop.made_third.find_one()), "the chain to be known as short")
+    refused(lambda: shop.create_collection("made_fourth", viewOn="made_third", pipeline=[]))
+    for name in ("made_third", "made_second"):
+        direct.shop.drop_collection(name)
 
 
 @pytest.mark.parametrize("name", SHORT)
