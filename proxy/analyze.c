@@ -573,9 +573,11 @@ static int tell(struct analyze *analyze)
 static void tell_failure(const struct analyze *analyze, const char *ended, const char *error,
 			 const char *before)
 {
+	auto_free char *plain = text_plain(error);
+
 	if (analyze->json)
 		json_print_failure("analyze", ended, error);
-	fprintf(stderr, "spillway: %s%s\n", before, error);
+	fprintf(stderr, "spillway: %s%s\n", before, plain);
 }
 
 static int run(struct analyze *analyze)

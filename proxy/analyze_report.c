@@ -71,8 +71,9 @@ static double percent(int64_t part, int64_t whole)
 static void text_head(struct buffer *out, const struct analyze_report *report)
 {
 	char one[TEXT_MAX], two[TEXT_MAX], three[TEXT_MAX];
+	auto_free char *namespace = text_plain(report->namespace);
 
-	text_append(out, "%s: %s document%s", report->namespace, number(one, report->documents),
+	text_append(out, "%s: %s document%s", namespace, number(one, report->documents),
 		    report->documents == 1 ? "" : "s");
 	if (report_is_sample(report))
 		text_append(out, "; looked at %s of them, drawn at random,",
@@ -233,12 +234,13 @@ static void text_array(struct buffer *out, const struct analyze_report *report,
 {
 	const struct distribution *distribution = &array->distribution;
 	char one[TEXT_MAX], two[TEXT_MAX], three[TEXT_MAX];
+	auto_free char *path = text_plain(array->path);
 
 	text_append(out,
 		    "\narray '%s': in %s documents (missing in %s, something else in %s); %.0f%% "
 		    "of all bytes\n",
-		    array->path, number(one, distribution->arrays),
-		    number(two, distribution->missing), number(three, distribution->other),
+		    path, number(one, distribution->arrays), number(two, distribution->missing),
+		    number(three, distribution->other),
 		    percent(distribution->bytes, report->bytes));
 	if (distribution->arrays > 0) {
 		text_lengths(out, report, distribution);

@@ -68,15 +68,16 @@ static void print_json(const struct check *check, const char *trouble)
 static void print_text(const struct check *check, const char *trouble)
 {
 	auto_buffer struct buffer out = {0};
+	auto_free char *plain = trouble ? text_plain(trouble) : NULL;
 
 	if (trouble && check->findings.count == 0) {
-		fprintf(stderr, "only the file was checked: %s\n", trouble);
+		fprintf(stderr, "only the file was checked: %s\n", plain);
 		return;
 	}
 	findings_text(&out, &check->findings);
 	printf("\n%.*s", (int)out.length, (const char *)out.data);
 	if (trouble)
-		fprintf(stderr, "the server was lost meanwhile: %s\n", trouble);
+		fprintf(stderr, "the server was lost meanwhile: %s\n", plain);
 }
 
 /* Why there is no server, or none any more. */

@@ -2,6 +2,7 @@
 #include "proxy/findings.h"
 
 #include "protocol/writer.h"
+#include "proxy/json_text.h"
 #include "rules/text.h"
 
 #include <stdlib.h>
@@ -57,12 +58,17 @@ void findings_fini(struct findings *findings)
 
 static void text_finding(struct buffer *out, const struct finding *finding)
 {
+	auto_free char *what = text_plain(finding->what);
+
 	text_append(out, finding->remedy ? "finding: " : "note: ");
 	if (finding->rule)
 		text_append(out, "rule '%s': ", finding->rule);
-	text_append(out, "%s\n", finding->what);
-	if (finding->remedy)
-		text_append(out, "  to do: %s\n", finding->remedy);
+	text_append(out, "%s\n", what);
+	if (finding->remedy) {
+		auto_free char *remedy = text_plain(finding->remedy);
+
+		text_append(out, "  to do: %s\n", remedy);
+	}
 }
 
 void findings_text(struct buffer *out, const struct findings *findings)
@@ -97,9 +103,9 @@ static void bson_list(struct buffer *out, const char *name, const struct finding
 		writer_string(out, "kind", finding->kind);
 		if (finding->rule)
 			writer_string(out, "rule", finding->rule);
-		writer_string(out, "what", finding->what);
+		json_write_text(out, "what", finding->what);
 		if (finding->remedy)
-			writer_string(out, "remedy", finding->remedy);
+			json_write_text(out, "remedy", finding->remedy);
 		writer_close(out, document);
 	}
 	writer_close(out, array);

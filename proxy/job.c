@@ -5,6 +5,7 @@
 #include "proxy/deployment.h"
 #include "proxy/hands.h"
 #include "proxy/json_text.h"
+#include "rules/text.h"
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
@@ -229,6 +230,14 @@ static int load(struct job *job, const struct job_command *command)
 	return JOB_USAGE;
 }
 
+/* `text` may hold what others have written. */
+static void complain(const char *before, const char *text)
+{
+	auto_free char *plain = text_plain(text);
+
+	fprintf(stderr, "spillway: %s%s\n", before, plain);
+}
+
 /* The report. */
 
 static void print_report(const struct job *job, const struct job_command *command, enum job_end end,
@@ -269,7 +278,7 @@ static int connect_to_server(struct job *job, const struct job_command *command)
 		return interrupted(job, command);
 	if (job->options.json)
 		print_report(job, command, JOB_END_LOST, error.message);
-	fprintf(stderr, "spillway: no server can be used: %s\n", error.message);
+	complain("no server can be used: ", error.message);
 	return JOB_NO_SERVER;
 }
 
@@ -615,8 +624,7 @@ static int outcome(struct job *job, const struct job_command *command, enum link
 	if (atomic_load(&stopping))
 		return interrupted(job, command);
 	print_report(job, command, result == LINK_LOST ? JOB_END_LOST : JOB_END_REFUSED, error);
-	fprintf(stderr, "spillway: %s: %s\n",
-		result == LINK_LOST ? "the server is lost" : "the server refuses", error);
+	complain(result == LINK_LOST ? "the server is lost: " : "the server refuses: ", error);
 	return result == LINK_LOST ? JOB_NO_SERVER : JOB_FINDINGS;
 }
 
@@ -638,7 +646,7 @@ static int ask_deployment(struct job *job, const struct job_command *command)
 		return outcome(job, command, LINK_LOST);
 	if (job->options.json)
 		print_report(job, command, JOB_END_REFUSED, reason);
-	fprintf(stderr, "spillway: %s\n", reason);
+	complain("", reason);
 	return JOB_FINDINGS;
 }
 

@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "proxy/json_text.h"
+#include "rules/text.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -119,16 +120,20 @@ bool job_report_found(const struct job_report *report)
 
 static void print_example(const struct job_report_example *example)
 {
-	char *text;
+	auto_free char *namespace = text_plain(example->namespace);
+	auto_free char *detail = example->detail ? text_plain(example->detail) : NULL;
 
-	if (example->id.length == 0) {
-		printf("    '%s'", example->namespace);
-	} else {
-		text = json_text(example->id);
-		printf("    '%s' %s", example->namespace, text);
+	printf("    '%s'", namespace);
+	if (example->id.length > 0) {
+		char *text = json_text(example->id);
+		auto_free char *plain = text_plain(text);
+
+		printf(" %s", plain);
 		bson_free(text);
 	}
-	printf(example->detail ? ": %s\n" : "\n", example->detail);
+	if (detail)
+		printf(": %s", detail);
+	printf("\n");
 }
 
 static const char *const end_names[] = {

@@ -138,3 +138,32 @@ char *text_valid(const char *text)
 		valid[at] = '?';
 	return valid;
 }
+
+/* C0, DEL and C1, by their first bytes. */
+static bool is_control(const uint8_t *character, size_t length)
+{
+	return character[0] < 0x20 || character[0] == 0x7f ||
+	       (length == 2 && character[0] == 0xc2 && character[1] < 0xa0);
+}
+
+char *text_plain(const char *text)
+{
+	const uint8_t *at = (const uint8_t *)text;
+	struct buffer plain = {0};
+	size_t left = strlen(text);
+
+	while (left > 0) {
+		size_t length = character_length(at, left);
+
+		if (length == 0)
+			text_append(&plain, "\\x%02x", at[0]);
+		else if (is_control(at, length))
+			text_append(&plain, "\\u%04x", at[length - 1]);
+		else
+			buffer_append(&plain, at, length);
+		length += length == 0;
+		at += length;
+		left -= length;
+	}
+	return text_steal(&plain);
+}

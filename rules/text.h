@@ -1,4 +1,5 @@
-/* Text for people: appending, quoting, the nearest word, valid UTF-8. */
+/* Text for people: appending, quoting, the nearest word, valid UTF-8, nothing that a terminal
+ * obeys. */
 #pragma once
 
 #include "protocol/bytes.h"
@@ -24,3 +25,7 @@ size_t text_valid_length(struct bytes text);
 
 /* The text with '?' for each byte that is no UTF-8; freed by the caller. */
 char *text_valid(const char *text);
+
+/* The text as it may go to a terminal: control characters as \u001b, what is no UTF-8 as \xff;
+ * freed by the caller. */
+char *text_plain(const char *text);

@@ -54,6 +54,15 @@ Test(analyze_report, the_text_says_it_all)
 	analyze_report_fini(&report);
 }
 
+Test(analyze_report, an_array_s_name_is_shown_as_text)
+{
+	struct analyze_report report = make("of\033[2J\nall", 1000);
+	auto_free char *text = print(&report, analyze_report_text);
+
+	cr_assert(strstr(text, "array 'of\\u001b[2J\\u000aall'"), "%s", text);
+	analyze_report_fini(&report);
+}
+
 Test(analyze_report, a_sample_says_that_it_is_one)
 {
 	struct analyze_report report = make("buyers", 5000000);

@@ -21,6 +21,24 @@ Test(text, a_quote_fits_in_a_line)
 		     "1234567890123456789012345678901234567890123456789012345678901234567...");
 }
 
+static void expect_plain(const char *text, const char *expected)
+{
+	auto_free char *plain = text_plain(text);
+
+	cr_assert_str_eq(plain, expected);
+}
+
+Test(text, a_terminal_is_told_nothing)
+{
+	expect_plain("", "");
+	expect_plain("list of \303\244\342\202\254\360\237\230\200 \302\240",
+		     "list of \303\244\342\202\254\360\237\230\200 \302\240");
+	expect_plain("a\nb\r\tc\033[1m\177", "a\\u000ab\\u000d\\u0009c\\u001b[1m\\u007f");
+	expect_plain("\302\233", "\\u009b");
+	expect_plain("\233x\303", "\\x9bx\\xc3");
+	expect_plain("\300\233\355\240\200", "\\xc0\\x9b\\xed\\xa0\\x80");
+}
+
 Test(text, appended_pieces_make_one_text)
 {
 	struct buffer buffer = {0};
