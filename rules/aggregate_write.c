@@ -43,19 +43,15 @@ const char *aggregate_unserved_filter(const struct element *filter,
 		       : NULL;
 }
 
-/* A sort by nothing but $natural, which an aggregate has as a hint: 1 or -1, else 0. */
-static int natural_order(const struct command *command)
+bool aggregate_sorts_naturally(const struct command *command)
 {
 	const struct element *sort = &command->fields[FIELD_SORT];
 	struct element order, behind;
 	struct cursor cursor;
-	int64_t number = 0;
 
-	if (sort->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, sort->value) ||
-	    cursor_next(&cursor, &order) != CURSOR_ELEMENT || !element_is(&order, "$natural") ||
-	    cursor_next(&cursor, &behind) != CURSOR_END || !element_integer(&order, &number))
-		return 0;
-	return number == 1 || number == -1 ? (int)number : 0;
+	return sort->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, sort->value) &&
+	       cursor_next(&cursor, &order) == CURSOR_ELEMENT && element_is(&order, "$natural") &&
+	       cursor_next(&cursor, &behind) == CURSOR_END;
 }
 
 const char *aggregate_unserved_find(const struct command *command,
@@ -63,10 +59,8 @@ const char *aggregate_unserved_find(const struct command *command,
 {
 	static const char *const others[] = {"showRecordId", "returnKey", "tailable", "awaitData",
 					     "oplogReplay"};
-	const struct element *sort = &command->fields[FIELD_SORT],
-			     *filter = &command->fields[FIELD_FILTER],
+	const struct element *filter = &command->fields[FIELD_FILTER],
 			     *projection = &command->fields[FIELD_PROJECTION];
-	struct element option;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 		if (document_truth(command->body, others[i]))
@@ -78,9 +72,6 @@ const char *aggregate_unserved_find(const struct command *command,
 	if (!bounds_served(command))
 		return "min and max can't be had where arrays are put together, unless a hint "
 		       "spells out an index of paths, and they name just these";
-	if (sort->type == BSON_BYTE_DOCUMENT && document_find(sort->value, "$natural", &option) &&
-	    (natural_order(command) == 0 || command_has(command, FIELD_HINT)))
-		return "such a $natural sort can't be had where arrays are put together";
 	if (projection->type == BSON_BYTE_DOCUMENT &&
 	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
@@ -167,7 +158,7 @@ static bool sorts_by_arrays(const struct command *command, const struct ruled_na
 /* A sort makes a stage. */
 static bool has_sort(const struct command *command)
 {
-	return is_filled(&command->fields[FIELD_SORT]) && natural_order(command) == 0;
+	return is_filled(&command->fields[FIELD_SORT]) && !aggregate_sorts_naturally(command);
 }
 
 /* A count or a distinct returns no documents. */
@@ -680,6 +671,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};
+	bool natural = !aggregates(command) && aggregate_sorts_naturally(command);
 	struct cursor cursor;
 	struct element field;
 
@@ -691,17 +683,14 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 	write_pipeline(&pipeline, match->stage);
 	if (!aggregates(command) || probe)
 		write_cursor(&pipeline);
-	if (natural_order(command) != 0) {
-		size_t hint = writer_open_document(out, "hint");
-
-		writer_int32(out, "$natural", natural_order(command));
-		writer_close(out, hint);
-	}
+	if (natural)
+		writer_renamed(out, "hint", &command->fields[FIELD_SORT]);
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		bool replaced = aggregates(command) ? replaced_of_aggregate(&field, probe)
 						    : is_replaced(&field);
 
+		replaced = replaced || (natural && element_is(&field, "hint"));
 		if (!replaced && !is_said(command, &field, begun))
 			writer_element(out, &field);
 	}

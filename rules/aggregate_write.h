@@ -18,6 +18,8 @@ const char *aggregate_unserved_key(struct bytes key);
  * where documents are put together before its stage `at`, which is of it; type 0 where there is
  * none. It may be made in `joined`. */
 struct element aggregate_filter(const struct command *command, size_t at, struct buffer *joined);
+/* A sort by nothing but $natural, whatever its value: an aggregate has it as a hint. */
+bool aggregate_sorts_naturally(const struct command *command);
 /* How many documents a reply brings at most that answers the command all by itself, without a
  * cursor; 0: none does. */
 int64_t aggregate_room(const struct command *command);

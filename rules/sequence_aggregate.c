@@ -132,6 +132,17 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 	aggregate->probe.light = aggregate->probe.exact && need != AGGREGATE_NEEDS_ORDER;
 }
 
+/* mongod takes few hints beside a $natural sort, and no other field in it. */
+static bool sorts_oddly(const struct command *command)
+{
+	const struct element *sort = &command->fields[FIELD_SORT];
+	struct element natural;
+
+	return sort->type == BSON_BYTE_DOCUMENT &&
+	       document_find(sort->value, "$natural", &natural) &&
+	       (command_has(command, FIELD_HINT) || !aggregate_sorts_naturally(command));
+}
+
 /* Whether the command has fields that mongod may refuse of it, and the aggregate would bear. */
 static bool is_unsure(const struct sequence *sequence)
 {
@@ -142,7 +153,8 @@ static bool is_unsure(const struct sequence *sequence)
 		require(command_parse(command->first.value, &explained));
 		command = &explained;
 	}
-	return !bytes_are(command->first.name, "aggregate") && !options_are_usual(command);
+	return !bytes_are(command->first.name, "aggregate") &&
+	       (!options_are_usual(command) || sorts_oddly(command));
 }
 
 /* An aggregate has a hint, which a distinct of mongod 6.0 has not, and much that no other command

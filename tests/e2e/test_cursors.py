@@ -101,6 +101,8 @@ def test_batches_and_their_ends(arms, shape):
     {"readConcern": {"level": "majority"}}, {"readConcern": {"level": "available"}},
     {"readConcern": {"level": "linearizable"}}, {"readConcern": {"level": "snapshot"}},
     {"readConcern": {"level": "sometimes"}}, {"$readPreference": {"mode": "secondary"}},
+    {"sort": {"$natural": "x"}}, {"sort": {"$natural": -2.5}}, {"sort": {"$natural": 1, "_id": 1}},
+    {"sort": {"$natural": -1}, "hint": {"$natural": -1}}, {"sort": {"$natural": 1}, "hint": "_id_"},
     {"pipeline": []}, {"cursor": {}}, {"explain": True}, {"writeConcern": {"w": 1}}, {"what": 1},
 ], ids=str)
 def test_options(arms, shape, option):

@@ -367,6 +367,27 @@ Test(sequence_aggregate, a_natural_sort_is_a_hint)
 		    "{'aggregate': 'books', 'cursor': {}, 'hint': {'$natural': -1}, '$db': "
 		    "'shop'}");
 	play_close(&play);
+	start(FIND(BY_ARRAY ", 'sort': {'$natural': 'x'}"));
+	expect_sent("$match " WHOLE " $match",
+		    "{'aggregate': 'books', 'cursor': {}, 'hint': {'$natural': 'x'}, '$db': "
+		    "'shop'}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, what_stands_beside_a_natural_sort_is_for_mongod_to_judge)
+{
+	start(FIND(BY_ARRAY ", 'sort': {'$natural': 1}, 'hint': {'$natural': 5}"));
+	play_expect_helper(&play, "{'find': 'books', 'sort': {'$natural': 1}, 'hint': {'$natural': "
+				  "5}, '$db': 'shop', 'filter': {'_id': {'$in': []}}}");
+	play_reply(&play, CURSOR("", ""));
+	expect_sent("$match " WHOLE " $match",
+		    "{'aggregate': 'books', 'cursor': {}, 'hint': {'$natural': 1}, '$db': "
+		    "'shop'}");
+	play_close(&play);
+	start(FIND(BY_ARRAY ", 'sort': {'x': 1, '$natural': 1}"));
+	play_reply(&play, ERROR(2, "Cannot include it in compound sort"));
+	play_expect_error(&play, 2, "compound sort");
+	play_close(&play);
 }
 
 Test(sequence_aggregate, a_pipeline_is_whole_from_the_stage_on_that_needs_it)
