@@ -215,6 +215,16 @@ def test_only_where_mongod_finds_itself_a_cursor_is_kept_for_ever(arms):
         assert (reply["ok"] == 1) == lives[arm, shape, kept] and reply.get("code", 43) == 43, (arm.name, shape, kept, reply)
 
 
+def test_a_session_s_cursors_live_as_long_as_it(arms):
+    """What drivers open is in one: there it is the session that is kept alive."""
+    session = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}}
+    opened = [(arm, shape, open_cursor(arm, shape, **session)) for arm in arms.arms for shape in SHAPES]
+    open_cursor(arms.arms[0], "whole arrays")
+    assert left_alone(arms, 1) == 1
+    for arm, shape, cursor in opened:
+        assert call(arm, get_more(cursor, **session))["ok"], (arm.name, shape)
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_exhaust(arms, shape):
     """A stream where mongod streams, answers one by one where arrays are put together: the same documents."""
