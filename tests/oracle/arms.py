@@ -18,6 +18,7 @@ _SERVER_SAYS = re.compile(rb"[0-9a-f]{8}-[0-9a-f-]{27}|(?!00)[0-9a-f]{24}|Timest
 # A conflict, or a lock not had in time. What fails for good inside a transaction may have the label
 # TransientTransactionError, too (251: it has been aborted).
 _BUSY = (112, 24)
+_WHERE = b" :: caused by :: "
 _TRANSACTION_TRIES = 100
 
 
@@ -60,7 +61,8 @@ class Arm:
         distinct = operation.get("form", {}).get("distinct")
         made = [self.normal(reply, layout, distinct) for reply in replies]
         limited = exact.get(operation.get("command", []), "limit") is not None
-        return _without_empty_end(made) if limited or operation.get("kind") == "aggregate" else made
+        pipeline = operation.get("kind") == "aggregate"
+        return _as_it_fails(_without_empty_end(made)) if pipeline else _without_empty_end(made) if limited else made
 
     # sending
 
@@ -195,6 +197,16 @@ def _without_empty_end(replies):
     cursor = [(name, closed if name == "id" else value) for name, value in exact.get(pairs, "cursor")[1]]
     pairs = [(name, (exact.DOCUMENT, cursor) if name == "cursor" else value) for name, value in pairs]
     return [*others, (flags, (kind, pairs))]
+
+
+def _as_it_fails(replies):
+    """How many documents of a pipeline come before the one that fails hangs on how far mongod's stages read ahead."""
+    flags, (kind, pairs) = replies[-1] if replies else (0, (0, []))
+    said = exact.get(pairs, "errmsg")
+    if said is None or _WHERE not in said[1]:
+        return replies
+    why = exact.STRING, said[1].partition(_WHERE)[2]
+    return [(flags, (kind, [(name, why if name == "errmsg" else value) for name, value in pairs]))]
 
 
 def _folded(value):
