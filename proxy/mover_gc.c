@@ -69,6 +69,7 @@ struct looking {
 	bool unreadable;            /* a state on this page: nobody knows what is alive */
 	bool latest;                /* main as it is now, be it majority committed or not */
 	char renamed[RENAMED_SIZE]; /* the collection that may need all of it; empty: none */
+	bool sure;                  /* none needs it, as was asked before */
 };
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
@@ -337,7 +338,7 @@ static enum link_result find_alive(struct looking *looking, struct link *link, l
 {
 	enum link_result result = ask_owner(link, looking->target);
 
-	if (result == LINK_DONE)
+	if (result == LINK_DONE && !looking->sure)
 		result = renamed_find(link, looking->target, true, looking->renamed);
 	if (result == LINK_DONE)
 		result = find_mains(looking, link, "_spill", take);
@@ -556,7 +557,8 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 					   struct mover_target *target, struct gc_place *place,
 					   bool *more)
 {
-	struct page page = {.looking = {.target = target}, .place = place};
+	struct page page = {.looking = {.target = target, .sure = place->type != 0},
+			    .place = place};
 	struct looking *looking = &page.looking;
 	enum link_result result = ask_owner(link, target);
 
@@ -567,6 +569,7 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 	*more = page.count == PAGE_MAX;
 	if (result == LINK_DONE && looking->found)
 		result = find_alive(looking, link, take_present);
+	*more = *more && !looking->renamed[0];
 	for (struct dead *dead = looking->found; dead; dead = dead->next)
 		keep_dead(dead, looking);
 	if (result == LINK_DONE)

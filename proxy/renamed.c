@@ -2,6 +2,7 @@
 #include "proxy/renamed.h"
 
 #include "proxy/mover_command.h"
+#include "proxy/referrers.h"
 #include "proxy/rule_record.h"
 
 #include <stdio.h>
@@ -47,8 +48,8 @@ static void take_collection(void *context, struct bytes entry)
 	if (bytes_are(text, names->target->collection))
 		take_uuid(&names->own, &uuid);
 	else
-		snprintf(names->other, RENAMED_SIZE, "%.*s", (int)text.length,
-			 (const char *)text.data);
+		snprintf(names->other, RENAMED_SIZE, "%s.%.*s", names->target->database,
+			 (int)text.length, (const char *)text.data);
 }
 
 static void write_filter(struct buffer *out, const struct names *names)
@@ -82,13 +83,31 @@ static enum link_result find_names(struct link *link, struct names *names)
 
 static bool is_recorded(const struct names *names)
 {
-	return names->recorded.length == names->own.length &&
+	return names->own.length > 0 && names->recorded.length == names->own.length &&
 	       memcmp(names->recorded.bytes, names->own.bytes, names->own.length) == 0;
 }
 
 static enum link_result unless_refused(enum link_result result)
 {
 	return result == LINK_REFUSED ? LINK_DONE : result;
+}
+
+/* Another collection has the rule's name than the record knows, or none has, or the record knows
+ * none: whose documents refer to the overflow tells. */
+static enum link_result ask_referrers(struct link *link, const struct mover_target *target,
+				      const struct uuid *own, bool notes, char *other)
+{
+	struct element uuid = element_of(own);
+	enum referrers found = REFERRERS_EMPTY;
+	char name[RENAMED_SIZE];
+	enum link_result result = referrers_find(link, target, &found, name, sizeof(name));
+
+	other[0] = '\0';
+	if (result == LINK_DONE && found == REFERRERS_OTHER)
+		snprintf(other, RENAMED_SIZE, "%s", name);
+	else if (result == LINK_DONE && notes && own->length > 0)
+		result = rule_record_note_uuid(link, target, &uuid);
+	return result;
 }
 
 must_check enum link_result renamed_find(struct link *link, const struct mover_target *target,
@@ -104,10 +123,8 @@ must_check enum link_result renamed_find(struct link *link, const struct mover_t
 		return unless_refused(result);
 	take_uuid(&names.recorded, &uuid);
 	result = find_names(link, &names);
-	uuid = element_of(&names.own);
-	if (result == LINK_DONE && notes && !other[0] && names.own.length > 0 &&
-	    !is_recorded(&names))
-		result = rule_record_note_uuid(link, target, &uuid);
+	if (result == LINK_DONE && (names.own.length > 0 || !other[0]) && !is_recorded(&names))
+		result = ask_referrers(link, target, &names.own, notes, other);
 	return unless_refused(result);
 }
 
@@ -120,10 +137,9 @@ must_check enum link_result renamed_tell(struct link *link, const struct mover_t
 	reason[0] = '\0';
 	if (result == LINK_DONE && other[0])
 		snprintf(reason, size,
-			 "documents of '%.60s.%.200s' refer to its overflow '%.60s.%.200s': the "
+			 "documents of '%.255s' refer to its overflow '%.60s.%.200s': the "
 			 "collection was renamed; give it its name back, or drop it where nobody "
 			 "needs it",
-			 target->database, other, target->overflow_database,
-			 target->overflow_collection);
+			 other, target->overflow_database, target->overflow_collection);
 	return result;
 }

@@ -7,12 +7,13 @@
 #include "proxy/mover_link.h"
 #include "proxy/mover_target.h"
 
-#define RENAMED_SIZE 256
+#define RENAMED_SIZE 320
 #define RENAMED_REASON 900
 
-/* `other`: the name that it has now in its database; empty: it has not been renamed, or nothing can
- * be told. `notes`: the UUID of the collection by the rule's name is recorded where none is, or
- * that of one that is gone. LINK_DONE or LINK_LOST. */
+/* `other`: who refers to the overflow instead: the collection with the UUID that is noted, or where
+ * another has the rule's name, or none is noted, the one whose documents do (referrers.h); empty:
+ * nobody, or nothing can be told. `notes`: the UUID of the collection by the rule's name is
+ * recorded then. LINK_DONE or LINK_LOST. */
 must_check enum link_result renamed_find(struct link *link, const struct mover_target *target,
 					 bool notes, char other[RENAMED_SIZE]);
 /* The same, with what to do about it in `reason`. */

@@ -111,6 +111,12 @@ static void take_conjunct(struct buffer *out, size_t *place, const struct elemen
 	split->alone = split->alone && conjunct_alone(conjunct, namespace);
 }
 
+/* {$sampleRate: ...} is an $expr with $rand. */
+static bool is_expression(const struct element *condition)
+{
+	return element_is(condition, "$expr") || element_is(condition, "$sampleRate");
+}
+
 bool filter_has_expression(struct bytes filter)
 {
 	struct walk walk;
@@ -122,7 +128,7 @@ bool filter_has_expression(struct bytes filter)
 		bool joins = element_is(&element, "$and") || element_is(&element, "$or") ||
 			     element_is(&element, "$nor");
 
-		if (!walk_in_array(&walk) && element_is(&element, "$expr"))
+		if (!walk_in_array(&walk) && is_expression(&element))
 			return true;
 		if ((walk_in_array(&walk) ? element.type == BSON_BYTE_DOCUMENT
 					  : joins && element.type == BSON_BYTE_ARRAY) &&
@@ -300,7 +306,7 @@ static enum turn turn_of(const struct element *condition)
 {
 	struct element operator;
 
-	if (element_is(condition, "$expr"))
+	if (is_expression(condition))
 		return TURN_EXPRESSION;
 	return (condition->name.length > 0 && condition->name.data[0] == '$') ||
 			       (element_only_field(condition, &operator) && negates(&operator))

@@ -38,7 +38,7 @@ struct filter_split filter_split_write(struct buffer *out, size_t *place, struct
 bool filter_fits_pipeline(struct bytes filter);
 /* The same of a $match that is the first stage. */
 bool filter_fits_first(struct bytes filter);
-/* $expr stands somewhere in it. */
+/* $expr, or $sampleRate, stands somewhere in it. */
 bool filter_has_expression(struct bytes filter);
 
 /* The filter of a stage {$match: ...}. */

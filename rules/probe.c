@@ -404,7 +404,9 @@ void probe_write_conditions(struct buffer *out, struct bytes filter,
 	char name[12];
 	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either;
 
-	filter_split_write(out, &conjunct, filter, namespace, FILTER_REST_ALL);
+	/* What is matched once more must not be drawn by lot twice. */
+	filter_split_write(out, &conjunct, filter, namespace,
+			   probe->light || probe->alone ? FILTER_REST_ALL : FILTER_REST_QUIET);
 	if (probe->alone) {
 		write_named(out, writer_index(name, conjunct), probe);
 	} else {

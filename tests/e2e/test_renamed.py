@@ -26,11 +26,13 @@ def operator(cluster):
         yield made
 
 
-@pytest.fixture
-def renamed(operator, shop):
+@pytest.fixture(params=["uuid", "no uuid"])
+def renamed(operator, shop, request):
     """`shop.archive` was `shop.books`; one document of the new one has an _id of the old one's. What is stored for the old ones."""
     shop.books.insert_many({"_id": i, "list": ARRAY} for i in range(3))
     operator.run("migrate", "--execute", code=0)
+    if request.param == "no uuid":  # made after the record
+        shop.client.spillway.rules.update_one({}, {"$unset": {"uuid": 1}})
     shop.books.rename("archive")
     shop.books.insert_many([{"_id": 0, "list": [1]}, {"_id": "new", "list": ARRAY}])
     return list(shop.tails.find().sort("_id"))
@@ -95,3 +97,17 @@ def test_a_swap_that_drops_the_old_one(operator, shop):
     assert not shop.tails.find_one()
     shop.books.rename("archive")
     told(operator.run("verify", code=1))
+
+
+def test_a_name_that_nothing_was_split_under(operator, shop):
+    """The record knows a collection that has another name now, and needs nothing of the overflow."""
+    shop.books.insert_one({"_id": 1, "list": [1]})
+    operator.run("migrate", "--execute", code=0)
+    shop.books.rename("archive")
+    shop.books.insert_many({"_id": i, "list": ARRAY} for i in range(3))
+    operator.run("migrate", "--execute", code=0)
+    operator.run("verify", code=0)
+    shop.books.delete_one({"_id": 1})
+    wait_for(lambda: found(operator.run("verify")) == {("V3", "garbage"): 1}, "garbage that is old enough")
+    operator.run("verify", "--repair", "--execute", code=0)
+    assert shop.tails.distinct("book") == [0, 2]

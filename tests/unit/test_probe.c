@@ -418,6 +418,21 @@ static void expect_asked(const char *command, const char *filter)
 	play_close(&play);
 }
 
+/* A document is drawn by lot once: where it is matched again, only then. */
+Test(probe, what_may_be_another_the_next_time_is_looked_at_once)
+{
+#define DRAWN "'$expr': {'$lt': [{'$rand': {}}, 0.5]}"
+	start(POSTS("'filter': {'likes': {'$gt': 3}, 'likes.x': 5, " DRAWN "}"));
+	expect_stage("0", "{'$match': {'$and': [{'$or': [{'likes': {'$gt': 3}}]}]}}");
+	play_close(&play);
+	start(POSTS("'filter': {'likes': 3, " DRAWN "}"));
+	expect_stage("0", "{'$match': {'$and': [{" DRAWN "}, {'$or': [{'likes': 3}]}]}}");
+	cr_assert_str_eq(sent(), "$match $replaceWith $unset $limit $unionWith");
+	play_close(&play);
+	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 3, '$sampleRate': 0.5}")));
+#undef DRAWN
+}
+
 Test(probe, a_condition_that_has_an_index_is_asked_first)
 {
 	expect_asked(POSTS("'filter': {'likes.x': 5, 'likes': {'$gt': 7}}"),
