@@ -84,7 +84,9 @@ static void print_text(const struct check *check, const char *trouble)
 static void write_trouble(const struct check *check, const bson_error_t *error, char *trouble,
 			  size_t size)
 {
-	if (check->link)
+	if (check->unread[0])
+		snprintf(trouble, size, "%s", check->unread);
+	else if (check->link)
 		snprintf(trouble, size, "%s", link_error(check->link)->message);
 	else if (!link_sign_in_failed(error, trouble, size))
 		snprintf(trouble, size, "no server answers: %s", error->message);
@@ -99,7 +101,7 @@ static int run(struct check *check, bool json)
 	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
 	if (check->link)
 		look(check);
-	lost = !check->link || !link_alive(check->link);
+	lost = !check->link || !link_alive(check->link) || check->unread[0];
 	if (lost)
 		write_trouble(check, &error, trouble, sizeof(trouble));
 	(json ? print_json : print_text)(check, lost ? trouble : NULL);

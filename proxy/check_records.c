@@ -8,6 +8,7 @@
 #include "proxy/rule_record.h"
 
 #include <bson/bson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,14 +26,23 @@ static void add_reason(struct check *check, const char *rule, const char *what, 
 		     bson_strdup(last ? last + strlen("; ") : remedy));
 }
 
+/* Nothing is said of what nobody could read, and not that all is good. */
+static void note_unread(struct check *check, enum link_result result)
+{
+	if (result == LINK_LOST)
+		snprintf(check->unread, sizeof(check->unread), "%s",
+			 link_error(check->link)->message);
+}
+
 void check_gone_rules(struct check *check)
 {
 	auto_buffer struct buffer edited = {0}; /* serve removes these */
 	char reason[900] = "";
+	enum link_result result = gone_rules_find(check->link, check->config->rules, &edited,
+						  reason, sizeof(reason));
 
-	if (gone_rules_find(check->link, check->config->rules, &edited, reason, sizeof(reason)) ==
-		    LINK_DONE &&
-	    reason[0])
+	note_unread(check, result);
+	if (result == LINK_DONE && reason[0])
 		add_reason(check, NULL, "", reason);
 }
 
@@ -56,6 +66,7 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 	if (result == LINK_DONE && asked && !reason[0])
 		result = renamed_tell(check->link, asked, false, renamed, sizeof(renamed));
 	target_set_free(targets);
+	note_unread(check, result);
 	if (result == LINK_DONE && renamed[0])
 		add_reason(check, target->rule->name, "", renamed);
 	if (result == LINK_DONE && reason[0])

@@ -56,22 +56,6 @@ static struct bytes view_of(const bson_t *document)
 	return (struct bytes){bson_get_data(document), document->len};
 }
 
-/* It says how the server is doing, and nothing of the collection. */
-static bool will_pass(const struct link_error *error)
-{
-	switch (error->code) {
-	case 24:  /* LockTimeout */
-	case 50:  /* MaxTimeMSExpired */
-	case 112: /* WriteConflict */
-	case 117: /* ConflictingOperationInProgress */
-	case 262: /* ExceededTimeLimit */
-	case 276: /* IndexBuildAborted */
-		return true;
-	default:
-		return error->write_concern;
-	}
-}
-
 /* A refusal is the end of the check: with the server's own words. */
 static enum link_result refused(struct checking *checking, enum link_result result,
 				const char *what)
@@ -80,7 +64,7 @@ static enum link_result refused(struct checking *checking, enum link_result resu
 
 	if (result != LINK_REFUSED || !checking->fit)
 		return result;
-	if (will_pass(error))
+	if (link_error_passes(error))
 		return LINK_LOST;
 	checking->fit = false;
 	checking->rights = error->code == ERROR_UNAUTHORIZED;
@@ -514,7 +498,7 @@ static enum link_result ask_record(struct checking *checking)
 
 	checking->fit = result != LINK_DONE || !checking->reason[0];
 	checking->recorded = !checking->fit;
-	return result == LINK_REFUSED ? LINK_DONE : result;
+	return result;
 }
 
 /* Or records that it is this rule's. */

@@ -19,7 +19,7 @@ struct service {
 	const struct config *config;
 	struct mover *mover;
 	_Atomic int64_t connections; /* open now, all loops together */
-	_Atomic int64_t refused;     /* of these, the ones over the limit, on their way out */
+	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
 	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
 	atomic_bool scarce;          /* spare_memory_adjust's */

@@ -365,20 +365,41 @@ static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t 
 	return MOVER_CHECK_GOOD;
 }
 
-/* What was spilled under rules that are not in the file. */
-static enum mover_check check_gone(struct keeper *keeper, char *reason, size_t size)
+/* What was spilled under rules that are not in the file. `edited`: records that may go. */
+static enum mover_check check_gone(struct keeper *keeper, struct buffer *edited, char *reason,
+				   size_t size)
 {
-	auto_buffer struct buffer edited = {0};
 	enum link_result result =
-		gone_rules_find(keeper->link, keeper->mover->config->rules, &edited, reason, size);
+		gone_rules_find(keeper->link, keeper->mover->config->rules, edited, reason, size);
 
-	if (result == LINK_DONE && !reason[0])
-		result = gone_rules_remove_edited(keeper->link, buffer_view(&edited));
 	if (result == LINK_LOST) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;
 	}
 	return reason[0] ? MOVER_CHECK_BAD : MOVER_CHECK_GOOD;
+}
+
+/* Once no rule is gone clients may connect: namespaces that no rule is on are read as they are. */
+static enum mover_check check_file(struct keeper *keeper, char *reason, size_t size)
+{
+	auto_buffer struct buffer edited = {0};
+	char left[sizeof(keeper->mover->check_reason)];
+	enum mover_check gone = check_gone(keeper, &edited, left, sizeof(left));
+	enum mover_check check;
+
+	if (gone == MOVER_CHECK_GOOD)
+		atomic_store(&keeper->mover->admits, true);
+	check = check_rules(keeper, reason, size);
+	if (check == MOVER_CHECK_GOOD && gone != MOVER_CHECK_GOOD) {
+		snprintf(reason, size, "%s", left);
+		return gone;
+	}
+	if (check == MOVER_CHECK_GOOD &&
+	    gone_rules_remove_edited(keeper->link, buffer_view(&edited)) == LINK_LOST) {
+		snprintf(reason, size, "%s", link_error(keeper->link)->message);
+		return MOVER_CHECK_NO_SERVER;
+	}
+	return check;
 }
 
 /* Before anything is made there. */
@@ -416,9 +437,7 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 	}
 	check = check_deployment(keeper, reason, size);
 	if (check == MOVER_CHECK_GOOD)
-		check = check_rules(keeper, reason, size);
-	if (check == MOVER_CHECK_GOOD)
-		check = check_gone(keeper, reason, size);
+		check = check_file(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
 	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
@@ -821,6 +840,11 @@ void mover_tend(struct mover *mover, const struct mover_note *note, enum mover_t
 	}
 	tend_list_add(mover->tended, target, what, done, context);
 	mover_queue_wake(mover->garbage);
+}
+
+bool mover_admits(const struct mover *mover)
+{
+	return atomic_load(&mover->admits);
 }
 
 bool mover_ready(const struct mover *mover)

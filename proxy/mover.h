@@ -46,6 +46,9 @@ enum mover_check {
 must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
 				  enum mover_check *check);
 
+/* True once it is known that nothing is spilled under rules that are gone from the file: before,
+ * clients could read short arrays. */
+bool mover_admits(const struct mover *mover);
 /* True once every exact namespace's rule has been checked and its overflow's index made. */
 bool mover_ready(const struct mover *mover);
 /* The same, and some server has answered in the last seconds: for those who choose where to

@@ -35,6 +35,7 @@ struct mover {
 	bool sweep_news; /* a sweep may be due earlier than was thought */
 
 	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
+	atomic_bool admits; /* what rules moved that are gone has been looked for: nothing */
 	atomic_bool ready;
 	atomic_bool recheck_due; /* some target's `recheck` is set */
 	atomic_bool listing_logged;

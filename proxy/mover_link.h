@@ -16,7 +16,8 @@ struct link;
 enum link_result {
 	LINK_DONE,    /* the server did it */
 	LINK_REFUSED, /* the server answered with an error: link_error */
-	LINK_LOST, /* no answer, or no primary any more: the outcome is unknown, the link is dead */
+	LINK_LOST, /* no answer, or no primary any more: the outcome is unknown, the link is dead;
+		    * from who reads records and judges rules also: no answer to go by, for now */
 };
 
 #define LINK_AUTHENTICATION_FAILED 18
@@ -55,9 +56,17 @@ bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size);
 /* mongod quotes the whole command, session and signatures, where it may not be run: its name will
  * do. */
 void link_cut_command(char *message);
+/* The error says how the server, the network or the command before is doing, and nothing of what
+ * was asked about: it may be gone the next time. */
+bool link_error_passes(const struct link_error *error);
 /* Done, where the account had no rights for it: nothing is there that it could have to do with. */
 must_check enum link_result link_unless_unauthorized(const struct link *link,
 						     enum link_result result);
+/* As good as lost: nobody knows, and who asks again may. Refused stays what will be so again. */
+must_check enum link_result link_lost_in_passing(const struct link *link, enum link_result result);
+/* Refused stays a lack of rights alone; any other refusal is as good as lost. */
+must_check enum link_result link_lost_or_unauthorized(const struct link *link,
+						      enum link_result result);
 void link_free(struct link *link);
 
 /* From another thread: whatever waits for an answer on a link that ends by this flag is lost at

@@ -195,7 +195,7 @@ must_check enum link_result views_look_now(struct views_look *look, struct mover
 	if (!look->cache)
 		look->cache = namespace_cache_new(mover->config->rules);
 	find_databases(look, mover);
-	result = list_views(look, link);
+	result = link_lost_in_passing(link, list_views(look, link));
 	if (result == LINK_REFUSED && !look->refused)
 		log_warning("mover: views can't be listed, so that those over ruled collections "
 			    "are not known: %s",

@@ -16,6 +16,7 @@
 #define LOOK_MS 15000         /* for one of the two: serve does not listen meanwhile */
 #define LINK_BYTES (4 << 20)  /* of their links in one question */
 #define COLLECTIONS_MOST 1000 /* that are asked */
+#define TIME_IS_UP 50         /* MaxTimeMSExpired */
 
 /* Who is asked about some links. */
 struct asking {
@@ -115,6 +116,8 @@ static enum link_result look(struct sample *sample, struct link *link, bson_t *c
 			   sample);
 	*looked = result == LINK_DONE;
 	bson_destroy(command);
+	if (result == LINK_REFUSED && link_error(link)->code != TIME_IS_UP)
+		result = link_lost_in_passing(link, result);
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
 
@@ -185,8 +188,9 @@ static enum link_result ask_collection(struct asking *asking, const char *databa
 	writer_int32(&out, "_spill", 1);
 	writer_close(&out, filter);
 	writer_close(&out, start);
-	result =
-		link_find(asking->link, database, buffer_view(&out), asking->each, asking->context);
+	result = link_lost_in_passing(asking->link,
+				      link_find(asking->link, database, buffer_view(&out),
+						asking->each, asking->context));
 	asking->passed |= result == LINK_REFUSED;
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
@@ -206,6 +210,7 @@ static enum link_result list_collections(struct asking *asking, const char *data
 		link_find(asking->link, database, view_of(command), keep_name, names);
 
 	bson_destroy(command);
+	result = link_lost_in_passing(asking->link, result);
 	asking->passed |= result == LINK_REFUSED;
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }

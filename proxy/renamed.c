@@ -87,11 +87,6 @@ static bool is_recorded(const struct names *names)
 	       memcmp(names->recorded.bytes, names->own.bytes, names->own.length) == 0;
 }
 
-static enum link_result unless_refused(enum link_result result)
-{
-	return result == LINK_REFUSED ? LINK_DONE : result;
-}
-
 /* Another collection has the rule's name than the record knows, or none has, or the record knows
  * none: whose documents refer to the overflow tells. */
 static enum link_result ask_referrers(struct link *link, const struct mover_target *target,
@@ -120,12 +115,12 @@ must_check enum link_result renamed_find(struct link *link, const struct mover_t
 
 	other[0] = '\0';
 	if (result != LINK_DONE || !found)
-		return unless_refused(result);
+		return link_unless_unauthorized(link, result);
 	take_uuid(&names.recorded, &uuid);
-	result = find_names(link, &names);
+	result = link_lost_or_unauthorized(link, find_names(link, &names));
 	if (result == LINK_DONE && (names.own.length > 0 || !other[0]) && !is_recorded(&names))
 		result = ask_referrers(link, target, &names.own, notes, other);
-	return unless_refused(result);
+	return result == LINK_REFUSED ? LINK_DONE : result; /* no rights, or it can't be noted */
 }
 
 must_check enum link_result renamed_tell(struct link *link, const struct mover_target *target,

@@ -187,17 +187,29 @@ void request_again(struct session *session, struct packet *packet)
 	request_by_match(session, packet, &match);
 }
 
-/* Over the limit: the first request is answered with an error, and that is all. */
+static void request_write_why(const struct session *session, char *message, size_t size)
+{
+	char reason[400];
+
+	if (!session->early) {
+		snprintf(message, size,
+			 "Spillway has reached its limit of %lld connections (limits.connections); "
+			 "try again later",
+			 (long long)session->loop->service->config->limits.connections);
+		return;
+	}
+	mover_not_ready(session->loop->service->mover, reason, sizeof(reason));
+	snprintf(message, size, "Spillway is not ready; try again later: %s", reason);
+}
+
+/* The first request is answered with an error, and that is all. */
 static void request_refuse_connection(struct session *session, struct buffer *frame)
 {
 	struct packet packet;
 	struct match match = {
 		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
 
-	snprintf(match.message, sizeof(match.message),
-		 "Spillway has reached its limit of %lld connections (limits.connections); try "
-		 "again later",
-		 (long long)session->loop->service->config->limits.connections);
+	request_write_why(session, match.message, sizeof(match.message));
 	packet_read(&packet, frame);
 	metric_add(&session->loop->metrics->connections_refused, 1);
 	request_start_sequence(session, sequence_new(&packet, &match));

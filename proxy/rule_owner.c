@@ -61,7 +61,9 @@ static enum link_result find_owners(struct link *link, const struct mover_target
 	writer_close(&out, filter);
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
-	return link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners);
+	return link_lost_or_unauthorized(
+		link,
+		link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners));
 }
 
 static void owners_fini(struct owners *owners)
@@ -197,7 +199,8 @@ must_check enum link_result rule_owner_renamed(struct link *link, const struct m
 	enum referrers found = REFERRERS_EMPTY;
 	char other[100];
 	bool there;
-	enum link_result result = main_exists(link, target, &there);
+	enum link_result result =
+		link_lost_or_unauthorized(link, main_exists(link, target, &there));
 
 	reason[0] = '\0';
 	if (result == LINK_REFUSED)

@@ -37,7 +37,8 @@ static enum link_result find_record(struct link *link, const struct mover_target
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
 	*found = false;
-	return link_find_one(link, RULE_RECORD_DATABASE, buffer_view(&out), record, found);
+	return link_lost_or_unauthorized(
+		link, link_find_one(link, RULE_RECORD_DATABASE, buffer_view(&out), record, found));
 }
 
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
@@ -99,7 +100,7 @@ must_check enum link_result rule_record_write(struct link *link, const struct mo
 	result = send_update(link, target, &update, true);
 	if (result == LINK_REFUSED && link_error(link)->code == ERROR_DUPLICATE_KEY)
 		result = send_update(link, target, &update, true); /* another was first */
-	return result;
+	return link_lost_in_passing(link, result);
 }
 
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
@@ -149,7 +150,7 @@ must_check enum link_result rule_record_note_uuid(struct link *link,
 	writer_close(&update, set);
 	writer_close(&update, u);
 	writer_close(&update, start);
-	return send_update(link, target, &update, false);
+	return link_lost_in_passing(link, send_update(link, target, &update, false));
 }
 
 /* The record with this key, {_id}. */
@@ -167,7 +168,7 @@ static enum link_result remove_record(struct link *link, struct bytes key)
 	writer_close(&out, deletes);
 	command_write_concern(&out, link);
 	writer_close(&out, start);
-	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
+	return link_lost_in_passing(link, link_run(link, RULE_RECORD_DATABASE, buffer_view(&out)));
 }
 
 must_check enum link_result rule_record_remove(struct link *link, const struct mover_target *target)
@@ -201,7 +202,7 @@ must_check enum link_result rule_record_each(struct link *link, link_document ea
 			  (struct bytes){bson_get_data(command), command->len}, each, context);
 
 	bson_destroy(command);
-	return result;
+	return link_lost_or_unauthorized(link, result);
 }
 
 struct finding {
@@ -252,7 +253,7 @@ must_check enum link_result rule_record_find_overflow(struct link *link, struct 
 	command = BCON_NEW("find", BCON_UTF8(collection), "filter", "{", "_spill", "{", "$exists",
 			   BCON_BOOL(true), "}", "}", "limit", BCON_INT32(1), "singleBatch",
 			   BCON_BOOL(true));
-	result = link_find_any(link, database, command, found);
+	result = link_lost_in_passing(link, link_find_any(link, database, command, found));
 	bson_destroy(command);
 	if (result != LINK_REFUSED)
 		return result;

@@ -6,6 +6,10 @@
 #include "proxy/pages.h"
 #include "proxy/recorded_rule.h"
 
+/* Who reads them is refused (LINK_REFUSED) only where the account has no rights on them: whatever
+ * else the server says is LINK_LOST, as if nobody had answered. Nothing follows from records that
+ * could not be read. */
+
 #define RULE_RECORD_DATABASE "spillway"
 #define RULE_RECORD_COLLECTION "rules"
 

@@ -445,8 +445,9 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket)
 	session->listen_index = listen_index;
 	session->opened = uv_now(&loop->uv);
 	session->next_request_id = 0x5b000000;
-	session->refused = open - atomic_load(&loop->service->refused) >
-			   loop->service->config->limits.connections;
+	session->early = !mover_admits(loop->service->mover);
+	session->refused = session->early || open - atomic_load(&loop->service->refused) >
+						     loop->service->config->limits.connections;
 	if (session->refused)
 		atomic_fetch_add(&loop->service->refused, 1);
 	session_init_stream(session, &session->client);

@@ -94,6 +94,22 @@ def test_what_passes_by_itself_says_nothing_of_the_namespace(cluster, direct, fa
         direct.drop_database("shop")
 
 
+@pytest.mark.parametrize("code", [11601, 134, 43, 9001])
+def test_what_passes_leaves_the_verdict_that_was(cluster, direct, code):
+    """Nobody's push is refused for it, and what is to be judged is judged soon."""
+    settings = {"failCommands": ["listIndexes", "listCollections"], "appName": "spillway", "errorCode": code}
+    with Spillway([cluster.primary], [rule("calm")]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        client.shop.calm.insert_one({"_id": 1, "list": [1]})
+        before = direct.admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": settings})["count"]
+        client.shop.calm.create_index("title")
+        direct.admin.command({"waitForFailPoint": "failCommand", "timesEntered": before + 2, "maxTimeMS": 20000})
+        client.shop.calm.update_one({"_id": 1}, {"$push": {"list": 1}})
+        direct.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+        assert "can't hold" not in spillway.said()
+        direct.drop_database("shop")
+
+
 def test_an_index_that_comes_later_closes_the_rule(cluster, direct):
     with Spillway([cluster.primary], [rule("late")]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:

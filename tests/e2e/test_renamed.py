@@ -65,6 +65,19 @@ def test_undo_refuses(operator, shop, renamed):
     whole_again(shop, operator)
 
 
+@pytest.mark.parametrize("command, where, before", [("find", {"namespace": "spillway.rules"}, 2), ("listCollections", {}, 0)])
+def test_undo_ends_where_nobody_can_tell(operator, shop, renamed, command, where, before):
+    """Behind the questions of whose the overflow is and what lies there: which collection it was."""
+    refused = {"failCommands": [command], **where, "errorCode": 11601, "appName": "spillway"}
+    shop.client.admin.command({"configureFailPoint": "failCommand", "mode": {"skip": before}, "data": refused})
+    try:
+        operator.run("undo", "--execute", code=3)
+    finally:
+        shop.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+    assert list(shop.tails.find().sort("_id")) == renamed
+    whole_again(shop, operator)
+
+
 def test_check_tells(operator, renamed):
     said = subprocess.run([program(), "check", "--config", operator.file], capture_output=True, text=True, check=False)
     assert said.returncode == 1 and "the collection was renamed" in said.stdout

@@ -1,5 +1,6 @@
 """spillway.rules: serve does not start where documents are spilled under a rule that is gone, or has another layout."""
 
+import contextlib
 import hashlib
 import json
 import subprocess
@@ -159,6 +160,64 @@ WRITES = {
     "rename": lambda db: db.client.admin.command({"renameCollection": "shop.plain", "to": "shop.books"}),
     "the overflow": lambda db: db.tails.delete_many({}),
 }
+
+
+@contextlib.contextmanager
+def unreadable(shop, mode="alwaysOn", code=11601):
+    """The server refuses Spillway to read the records, for a reason that passes."""
+    refused = {"failCommands": ["find", "getMore"], "namespace": "spillway.rules", "errorCode": code, "appName": "spillway"}
+    shop.client.admin.command({"configureFailPoint": "failCommand", "mode": mode, "data": refused})
+    try:
+        yield
+    finally:
+        shop.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+
+
+@contextlib.contextmanager
+def begun(cluster, rules):
+    """One that nobody waits for, and a client of it that waits a short time."""
+    spillway = Spillway([cluster.primary], rules)
+    try:
+        spillway.start(ready=False)
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, timeoutMS=1500) as client:
+            yield spillway, client.shop
+    finally:
+        spillway.__exit__()
+
+
+@pytest.mark.parametrize("rules, words", [
+    ([], "which is gone"), ([OTHER], "which is gone"),
+    ([{**EAGER, "overflow": {**RULE["overflow"], "collection": "elsewhere"}}], "under another layout")])
+def test_records_that_can_t_be_read_for_a_moment(cluster, shop, rules, words):
+    """A lack of rights alone says that there may be none."""
+    with unreadable(shop), begun(cluster, rules) as (spillway, through):
+        wait_for(lambda: "trying on" in spillway.said(), "the first look")
+        with pytest.raises(pymongo.errors.PyMongoError):
+            through.books.find_one()
+        assert spillway.admin("/readyz")[0] == 503
+        shop.client.admin.command({"configureFailPoint": "failCommand", "mode": "off"})
+        wait_for(lambda: words in spillway.said(), "another look")
+        with pytest.raises(pymongo.errors.PyMongoError):
+            through.books.find_one()
+        assert spillway.admin("/readyz")[0] == 503 and "give the upstream account" not in spillway.said()
+
+
+def test_a_good_file_is_served_once_its_records_can_be_read(cluster, shop):
+    with unreadable(shop, {"times": 3}, 134), Spillway([cluster.primary], [EAGER]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        assert client.shop.books.find_one()["list"] == list(range(9))
+        assert "trying on" in spillway.said() and "give the upstream account" not in spillway.said()
+
+
+@pytest.mark.parametrize("name, times", [("undo", 0), ("undo", 1), ("undo", 2), ("migrate", 0), ("verify", 0), ("check", 0)])
+def test_a_command_ends_where_the_records_can_t_be_read(cluster, shop, name, times):
+    stored = list(shop.tails.find())
+    with Operator(cluster) as operator, unreadable(shop, {"skip": times}):
+        options = ["--execute"] if name in ("undo", "migrate") else []
+        command = [program(), "check", "--config", operator.file] if name == "check" else operator.command(name, *options)
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 3 and "failpoint" in ended.stderr
+    assert list(shop.tails.find()) == stored
 
 
 def test_a_rule_that_may_only_be_read(cluster, shop):
