@@ -38,8 +38,8 @@ void check_gone_rules(struct check *check)
 {
 	auto_buffer struct buffer edited = {0}; /* serve removes these */
 	char reason[900] = "";
-	enum link_result result = gone_rules_find(check->link, check->config->rules, &edited,
-						  reason, sizeof(reason));
+	enum link_result result =
+		gone_rules_find(check->link, check->config->rules, &edited, reason, sizeof(reason));
 
 	note_unread(check, result);
 	if (result == LINK_DONE && reason[0])

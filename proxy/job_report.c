@@ -94,7 +94,9 @@ void job_report_count(struct job_report *report, const char *name, int64_t amoun
 	require(i < ARRAY_LENGTH(report->counts));
 	if (i == report->count_count)
 		report->counts[report->count_count++] = (struct job_report_count){name, 0};
-	report->counts[i].value += amount;
+	/* What is stored may be any number. */
+	if (__builtin_add_overflow(report->counts[i].value, amount, &report->counts[i].value))
+		report->counts[i].value = amount < 0 ? INT64_MIN : INT64_MAX;
 }
 
 int64_t job_report_counted(const struct job_report *report, const char *name)

@@ -62,8 +62,7 @@ static enum link_result find_owners(struct link *link, const struct mover_target
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
 	return link_lost_or_unauthorized(
-		link,
-		link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners));
+		link, link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners));
 }
 
 static void owners_fini(struct owners *owners)

@@ -50,10 +50,10 @@ struct session {
 	uint8_t handles; /* open or closing; freed at 0 */
 	bool handshaking;
 	bool in_transaction;
-	bool signed_in;     /* or tried to */
-	bool works;         /* has asked for more than hello: no driver's monitor */
-	bool early;         /* mover_admits nobody yet */
-	bool refused;       /* that, or over the limit: the first request is answered with an error */
+	bool signed_in; /* or tried to */
+	bool works;     /* has asked for more than hello: no driver's monitor */
+	bool early;     /* mover_admits nobody yet */
+	bool refused;   /* that, or over the limit: the first request is answered with an error */
 	bool response_shed; /* the frame being cut is thrown away: its read has given up */
 	/* Requests: bytes of the current frame still to cut through; bytes that wait; how many of
 	 * them are wanted before looking again */

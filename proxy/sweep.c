@@ -237,7 +237,8 @@ static void nominate(struct missing *missing, const struct linked *linked)
 	/* One that was made anew since under the same `_id` was not restored. */
 	missing->returned |=
 		linked->moved > 0 && linked->time <= missing->last && was_absent(missing, hash);
-	if (linked->moved < 0 || linked->batches > (linked->moved + size - 1) / size)
+	if (linked->moved < 0 ||
+	    linked->batches > linked->moved / size + (linked->moved % size > 0))
 		mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
 				 linked->link.value, mover_clock());
 }

@@ -58,6 +58,9 @@ static const struct job_report_kind unowned = {
 	"not known", REPORT_UNFINISHED,
 	"the overflow is not recorded as this rule's: nothing of it is removed; correct the rule's "
 	"namespace, or let the account read the database 'spillway'"};
+static const struct job_report_kind record_stays = {
+	"record", REPORT_LEFT,
+	"the rule's record stays: the upstream account may not remove from 'spillway.rules'"};
 
 #define NAMESPACE_NOT_FOUND 26
 
@@ -271,10 +274,16 @@ static enum link_result finish_overflow(struct job *job, const struct mover_targ
 static enum link_result forget_rule(struct job *job, const struct mover_target *target)
 {
 	const struct undoing *undoing = job->context;
+	enum rule_record record;
+	enum link_result result =
+		undoing->dropped ? rule_record_remove(job->link, target) : LINK_DONE;
 
-	return undoing->dropped
-		       ? link_unless_unauthorized(job->link, rule_record_remove(job->link, target))
-		       : LINK_DONE;
+	if (result != LINK_REFUSED || link_error(job->link)->code != ERROR_UNAUTHORIZED)
+		return result;
+	result = rule_record_read(job->link, target, &record, NULL);
+	if (result == LINK_DONE && record != RULE_RECORD_NONE)
+		report_document(job, target, &record_stays, NULL, NULL);
+	return link_unless_unauthorized(job->link, result);
 }
 
 /* What is left there at the end is found by walking it. */

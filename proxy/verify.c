@@ -277,7 +277,7 @@ static void count_document(struct job *job, const struct verify_document *verify
 	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
 
 	count(job, 1, spilled ? 1 : 0, spilled ? verify->plan.moved : 0, verify->young);
-	job->elements += verify->plan.moved;
+	job->elements += verify->sum;
 }
 
 static void keep_corrupt(struct verifying *verifying, struct bytes generation)

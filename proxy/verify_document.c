@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #define EMPTY_ARRAY 5
+#define NUMBER_MOST (INT64_C(1) << 62) /* of what is stored: any more is no number of a batch's */
 
 const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches"},
@@ -268,7 +269,7 @@ static bool take_number(const struct rule *rule, struct bytes batch, int64_t *nu
 	struct element element;
 
 	if (!document_find_path(batch, overflow_order_path(rule), &element) ||
-	    !element_integer(&element, number))
+	    !element_integer(&element, number) || *number > NUMBER_MOST)
 		return false;
 	*number += rule->overflow.layout == RULE_ELEMENTS;
 	return true;
@@ -282,7 +283,8 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 
 	if (!take_number(verify->rule, batch, &number) ||
 	    !document_find_path(batch, "_spill.p", &element) ||
-	    !element_integer(&element, &position) || position < 0 || held < 0) {
+	    !element_integer(&element, &position) || position < 0 || position > NUMBER_MOST ||
+	    held < 0) {
 		add(verify, VERIFY_STATE, "a batch has no number or no place");
 		return;
 	}

@@ -322,6 +322,57 @@ static const char *own_unique_field(const struct rule *rule, struct bytes index)
 	return NULL;
 }
 
+/* Into a key of this kind only a place goes. */
+static bool is_geo_key(struct bytes keys, const char *field)
+{
+	struct cursor cursor;
+	struct element element;
+	struct bytes kind;
+
+	if (!cursor_open(&cursor, keys))
+		return true;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		if (touches(element.name, field) && element_string(&element, &kind) &&
+		    bytes_begin_with(kind, "2d"))
+			return true;
+	return false;
+}
+
+/* A text index asks a field of this name, in any document of the path, for its language. */
+static bool is_language(struct bytes index, const char *field)
+{
+	const char *last = strrchr(field, '.');
+
+	return text_at(index, "language_override", last ? last + 1 : field);
+}
+
+/* What Spillway writes into the field is of no type that the index takes. */
+static bool judge_own_field(struct bytes index, struct bytes keys, const char *field, char *reason,
+			    size_t size)
+{
+	struct bytes name = name_of(index);
+	const char *kind = is_geo_key(keys, field)     ? "geospatial"
+			   : is_language(index, field) ? "text"
+						       : NULL;
+
+	return !kind ||
+	       refuse(reason, size, "its %s index '%.*s' refuses what Spillway writes into '%s'",
+		      kind, (int)name.length, (const char *)name.data, field);
+}
+
+static bool judge_own_fields(const struct rule *rule, struct bytes index, struct bytes keys,
+			     char *reason, size_t size)
+{
+	bool good = judge_own_field(index, keys, "_spill", reason, size);
+
+	for (enum own_field field = OWN_FLAG; good && field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(rule, field);
+
+		good = !name || judge_own_field(index, keys, name, reason, size);
+	}
+	return good;
+}
+
 must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
 				 size_t size)
 {
@@ -350,7 +401,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 			      "its unique index '%.*s' may refuse what Spillway writes into '%s'",
 			      (int)name.length, (const char *)name.data, own);
 	if (!why)
-		return true;
+		return judge_own_fields(rule, index, keys, reason, size);
 	return refuse(reason, size, "its %s index '%.*s' needs the whole of '%s'", why,
 		      (int)name.length, (const char *)name.data, rule->array);
 }

@@ -64,6 +64,14 @@ def old(shop):
     shop.old.create_index("list.at", expireAfterSeconds=3600)
 
 
+def own(shop):
+    shop.own.create_index([("more", "2dsphere")])
+
+
+def language(shop):
+    shop.language.create_index([("title", "text")], language_override="more")
+
+
 def taken(shop):
     shop.taken_list_overflow.insert_many([{"main": 1, "part": [1]}, {"main": 1, "part": [2]}])
 
@@ -71,6 +79,7 @@ def taken(shop):
 @pytest.mark.parametrize("make, words", [
     (capped, "capped"), (view, "view"), (series, "time series"), (unique, "unique"),
     (validated, "validator"), (closed, "_spill"), (text, "text"), (place, "2dsphere"), (old, "TTL"),
+    (own, "geospatial"), (language, "text"),
     (taken, "unique index of link and batch"),
 ])
 def test_a_namespace_that_is_unfit_at_the_start_ends_it(cluster, direct, make, words):

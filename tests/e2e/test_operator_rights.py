@@ -28,6 +28,8 @@ def accounts():
     return {
         "no record": [*common, privilege("shop", "tails", ALL)],
         "no drop": [*common, privilege("shop", "tails", ALL[:-1]), privilege("spillway", "rules", ALL)],
+        "no forgetting": [*common, privilege("shop", "tails", ALL), privilege("spillway", "", ["createIndex"]),
+                          privilege("spillway", "rules", ["find", "insert", "update"])],
         "no removal": [*common, privilege("shop", "tails", [each for each in ALL if each != "remove"])],
         "blind": [*common[1:], privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
         "records read": [*common, privilege("shop", "tails", ALL), privilege("spillway", "rules", ["find"])],
@@ -63,6 +65,14 @@ def upstream(cluster, account):
 def operating(cluster, account):
     with Operator(cluster, upstream=upstream(cluster, account)) as operator:
         yield operator
+
+
+def test_a_record_that_may_not_be_removed_is_told(cluster, shop):
+    with operating(cluster, "no forgetting") as operator:
+        operator.run("migrate", "--execute", code=0)
+        report = operator.run("undo", "--execute", code=0)
+    assert [each["code"] for each in report["notes"]] == ["record"]
+    assert shop.client.spillway.rules.count_documents({}) == 1 and "tails" not in shop.list_collection_names()
 
 
 def test_without_the_record_all_but_resume_works(cluster, shop):

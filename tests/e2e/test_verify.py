@@ -106,6 +106,17 @@ def check_export(shop, file, report):
     assert report["exported"] == len(exported)
 
 
+def test_numbers_that_nothing_can_be_added_to(operator, shop):
+    """The counts stay counts."""
+    for identifier in ("y", "z"):
+        spill(shop.client.shop, identifier, list(range(9)), state={"n": 2**63 - 1})
+    shop.tails.update_one({"book": "at rest", "_spill.i": 2}, {"$set": {"_spill.p": 2**63 - 2}})
+    shop.tails.update_one({"book": "at rest", "_spill.i": 3}, {"$set": {"_spill.i": 2**63 - 1}})
+    report = operator.run("verify", code=1)
+    assert report["elements"] == 2**63 - 1
+    assert ("V1", "corrupt") in found(report)
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_each_finding_is_told_and_mended_or_left(operator, shop, name):
     expected, break_it = BROKEN[name]

@@ -166,6 +166,25 @@ Test(fitness, a_unique_index_over_a_field_that_spillway_writes_refuses)
 	fits(MAIN_INDEX, "{'name': 'u', 'key': {'total': 1}, 'unique': true}");
 }
 
+/* mongod takes neither a number nor a text for a place, and no number for a language. */
+Test(fitness, an_index_that_takes_nothing_of_what_spillway_writes_refuses)
+{
+	fits(MAIN_INDEX, "{'name': 'g', 'key': {'ref': '2dsphere'}}");
+	set_counters(false);
+	refused(MAIN_INDEX, "{'name': 'g', 'key': {'b': 1, 'ref': '2dsphere'}}", "'ref'");
+	refused(MAIN_INDEX, "{'name': 'g', 'key': {'total': '2d'}}", "'total'");
+	refused(MAIN_INDEX, "{'name': 'g', 'key': {'_spill.list': '2dsphere'}}", "'_spill'");
+	fits(MAIN_INDEX, "{'name': 'g', 'key': {'place': '2dsphere', 'total': 1}}");
+	refused(MAIN_INDEX,
+		"{'name': 't', 'key': {'_fts': 'text', '_ftsx': 1}, 'weights': {'title': 1}, "
+		"'language_override': 'ref'}",
+		"'ref'");
+	fits(MAIN_INDEX, "{'name': 't', 'key': {'_fts': 'text', '_ftsx': 1}, 'weights': {'title': "
+			 "1}, 'language_override': 'language'}");
+	set_counters(true);
+	fits(MAIN_INDEX, "{'name': 'g', 'key': {'total': '2d'}}");
+}
+
 Test(fitness, a_validator_that_only_warns_is_no_matter)
 {
 	fits(MAIN, "{'options': {'validator': {'a.list': 1}, 'validationAction': 'warn'}}");
