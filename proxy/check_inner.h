@@ -9,7 +9,7 @@ struct check {
 	const struct config *config;
 	struct link *link; /* to the server that takes writes, with the upstream account */
 	struct findings findings;
-	char unread[512]; /* why records could not be read; empty: they could */
+	char unread[512];     /* why records could not be read; empty: they could */
 	atomic_bool stopping; /* never; links ask for one */
 };
 

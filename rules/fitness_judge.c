@@ -355,8 +355,9 @@ static bool judge_own_field(struct bytes index, struct bytes keys, const char *f
 			   : is_language(index, field) ? "text"
 						       : NULL;
 
-	return !kind ||
-	       refuse(reason, size, "its %s index '%.*s' refuses what Spillway writes into '%s'",
+	if (!kind)
+		return true;
+	return refuse(reason, size, "its %s index '%.*s' refuses what Spillway writes into '%s'",
 		      kind, (int)name.length, (const char *)name.data, field);
 }
 

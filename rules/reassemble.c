@@ -47,6 +47,22 @@ bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 	return raised(body, summary, DEAD);
 }
 
+bool reassemble_met_no_array(struct bytes body, const struct reply_summary *summary)
+{
+	static const char *const texts[] = {"First argument to $slice must be an array",
+					    "$concatArrays only supports arrays"};
+	struct element message;
+	struct bytes text;
+
+	if (summary->ok || !document_find(body, "errmsg", &message) ||
+	    !element_string(&message, &text))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+		if (memmem(text.data, text.length, texts[i], strlen(texts[i])))
+			return true;
+	return false;
+}
+
 const char *reassemble_outgrown(struct bytes body, const struct reply_summary *summary)
 {
 	static const char first[] = "First element: aggregate: ";

@@ -85,6 +85,8 @@ const char *reassemble_failure(struct bytes body, enum error_code *code);
  * document that can't be held whole; else NULL. */
 const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
 			       enum error_code *code);
+/* A reply's error is that of our expressions, or of the client's, over what should be an array. */
+bool reassemble_met_no_array(struct bytes body, const struct reply_summary *summary);
 /* What is to be said where mongod refuses our command for its own size, by the command's first
  * field; else NULL. (reassemble_refusal says it, too.) */
 const char *reassemble_outgrown(struct bytes body, const struct reply_summary *summary);

@@ -478,6 +478,19 @@ static enum sequence_outcome ask_words(struct sequence *sequence, struct packet 
 	return read_words_ask(sequence);
 }
 
+/* Of ours: somebody wrote straight into a spilled document, or its overflow. */
+static bool met_no_array(const struct sequence *sequence, struct bytes reply,
+			 const struct reply_summary *summary)
+{
+	static const char *const theirs[] = {"$slice", "$concatArrays"};
+	struct bytes asked = sequence->match.command.body;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(theirs); i++)
+		if (memmem(asked.data, asked.length, theirs[i], strlen(theirs[i])))
+			return false;
+	return reassemble_met_no_array(reply, summary);
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -523,6 +536,10 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			    "a distinct under a collation, of values that hold a symbol: these "
 			    "can't be sorted");
+	if (!summary.ok && met_no_array(sequence, reply->message.body, &summary))
+		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			    "the array of a spilled document that this read looks into, or of its "
+			    "overflow, is none; run 'spillway verify'");
 	if (!summary.ok && read_words_wanted(sequence, reply))
 		return ask_words(sequence, reply);
 	if (!summary.ok && !explains(sequence) &&

@@ -220,6 +220,23 @@ def test_a_command_ends_where_the_records_can_t_be_read(cluster, shop, name, tim
     assert list(shop.tails.find()) == stored
 
 
+@pytest.mark.parametrize("damage", [
+    lambda shop: shop.books.update_one({"_id": 1}, {"$set": {"list": 5}}),
+    lambda shop: shop.tails.update_one({"book": 1}, {"$set": {"part": "none"}})], ids=["array", "overflow"])
+def test_an_array_that_is_none_any_more_names_its_rule(cluster, shop, damage):
+    """Written straight at mongod: reads that look into the array fail, and say what finds the document."""
+    damage(shop)
+    with Spillway([cluster.primary], [EAGER]) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        books = client.shop.books
+        for read in (lambda: list(books.find({"list": 8})), lambda: books.count_documents({"list": 8}), lambda: books.distinct("list"),
+                     lambda: list(books.aggregate([{"$unwind": "$list"}, {"$group": {"_id": "$list"}}]))):
+            with pytest.raises(pymongo.errors.OperationFailure, match="rule 'books' .*run 'spillway verify'"):
+                read()
+        with pytest.raises(pymongo.errors.OperationFailure, match="must be an array"):
+            list(books.aggregate([{"$limit": 1}, {"$project": {"a": {"$slice": ["$_id", 1]}}}]))
+
+
 def test_a_rule_that_may_only_be_read(cluster, shop):
     shop.books.insert_one({"_id": 2, "list": list(range(7))})
     shop.plain.insert_one({"_id": 1})
