@@ -333,15 +333,25 @@ static enum link_result find_referrers(struct looking *looking, struct link *lin
 	return result;
 }
 
+/* Behind the documents: who renames the collection before they are read is seen. */
+static enum link_result find_renamed(struct looking *looking, struct link *link)
+{
+	enum link_result result = renamed_find(link, looking->target, true, looking->renamed);
+
+	if (result == LINK_DONE)
+		renamed_warn(looking->target, looking->renamed);
+	return result;
+}
+
 /* The generations that are alive. */
 static enum link_result find_alive(struct looking *looking, struct link *link, link_document take)
 {
 	enum link_result result = ask_owner(link, looking->target);
 
-	if (result == LINK_DONE && !looking->sure)
-		result = renamed_find(link, looking->target, true, looking->renamed);
 	if (result == LINK_DONE)
 		result = find_mains(looking, link, "_spill", take);
+	if (result == LINK_DONE && !looking->sure)
+		result = find_renamed(looking, link);
 	if (result == LINK_DONE && some_need_proof(looking))
 		result = find_referrers(looking, link);
 	return result;
@@ -592,7 +602,8 @@ must_check enum link_result gc_remove_page(struct mover *mover, struct link *lin
 /* Where G1 saw no document it may have come since, by a restore that is behind its overflow's. */
 static enum link_result judge_again(struct link *link, struct dead *dead)
 {
-	struct looking looking = {.target = dead->target, .found = dead, .latest = true};
+	struct looking looking = {
+		.target = dead->target, .found = dead, .latest = true, .sure = true};
 	enum link_result result = LINK_DONE;
 
 	if (!dead->present) {

@@ -129,6 +129,16 @@ void target_new_generation(const struct mover_target *target, uint8_t *generatio
 	arc4random_buf(generation + sizeof(name), GENERATION_BYTES - sizeof(name));
 }
 
+void target_generations(const struct mover_target *target, uint8_t *least, uint8_t *most)
+{
+	uint64_t name = target_name(target);
+
+	memset(least, 0, GENERATION_BYTES);
+	memset(most, 0xff, GENERATION_BYTES);
+	memcpy(least, &name, sizeof(name));
+	memcpy(most, &name, sizeof(name));
+}
+
 bool target_named(const struct mover_target *target, const uint8_t *generation)
 {
 	uint64_t name = target_name(target);

@@ -102,6 +102,8 @@ size_t target_count(struct target_set *set);
 /* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
 #define GENERATION_BYTES 16
 void target_new_generation(const struct mover_target *target, uint8_t *generation);
+/* The least and the greatest that can be. */
+void target_generations(const struct mover_target *target, uint8_t *least, uint8_t *most);
 /* It was born for this array. (One that is older than this name is nobody's.) */
 bool target_named(const struct mover_target *target, const uint8_t *generation);
 

@@ -293,12 +293,11 @@ static enum link_result make_index(struct link *link)
 /* Notes which collection it is, and warns where it has another name now. */
 static enum link_result watch_name(struct link *link, struct mover_target *target)
 {
-	char reason[RENAMED_REASON];
-	enum link_result result = renamed_tell(link, target, true, reason, sizeof(reason));
+	char other[RENAMED_SIZE];
+	enum link_result result = renamed_find(link, target, true, other);
 
-	if (reason[0] && !atomic_exchange(&target->renamed_told, true))
-		log_warning("mover: rule '%s': %s; nothing of the overflow is removed until then",
-			    target->rule->name, reason);
+	if (result == LINK_DONE)
+		renamed_warn(target, other);
 	return result;
 }
 

@@ -108,8 +108,37 @@ def test_a_swap_that_drops_the_old_one(operator, shop):
     wait_for(lambda: found(operator.run("verify")) == {("V3", "garbage"): 3}, "garbage that is old enough")
     operator.run("verify", "--repair", "--execute", code=0)
     assert not shop.tails.find_one()
-    shop.books.rename("archive")
-    told(operator.run("verify", code=1))
+
+
+def test_a_rename_while_it_serves_is_told(cluster, operator, shop):
+    with Spillway([cluster.primary], [QUICK]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            through.shop.books.insert_many({"_id": i, "list": ARRAY} for i in range(3))
+            wait_for(lambda: shop.books.count_documents({"_spill.list.n": 7}) == 3, "the tails to move", 20)
+            shop.books.rename("archive")
+            stored = list(shop.tails.find().sort("_id"))
+            through.shop.books.insert_one({"_id": "new", "list": ARRAY})
+            wait_for(lambda: shop.tails.find_one({"book": "new"}), "the new collection's outlier to move", 20)
+            through.shop.books.delete_one({"_id": "new"})
+            wait_for(lambda: "the collection was renamed" in spillway.said(), "a warning", 20)
+    assert list(shop.tails.find({"book": {"$ne": "new"}}).sort("_id")) == stored
+    whole_again(shop, operator)
+
+
+def test_a_name_for_a_while(cluster, shop):
+    """Renamed and back, as the warning asks: what the other name's overflow holds since is that one's."""
+    other = {**QUICK, "name": "other", "namespace": "shop.archive", "overflow": {**QUICK["overflow"], "collection": "rest"}}
+    with Operator(cluster, [QUICK, other]) as both:
+        shop.books.insert_many({"_id": i, "list": [1]} for i in range(3))
+        both.run("migrate", "--execute", code=0)
+        shop.books.rename("archive")
+        both.run("migrate", "--execute", rule="other", code=0)
+        shop.archive.rename("books")
+        shop.archive.insert_one({"_id": 5, "list": ARRAY})
+        both.run("migrate", "--execute", rule="other", code=0)
+        both.run("verify", rule="other", code=0)
+        both.run("undo", "--execute", rule="other", code=0)
+        assert list(shop.archive.find()) == [{"_id": 5, "list": ARRAY}]
 
 
 def test_a_name_that_nothing_was_split_under(operator, shop):
