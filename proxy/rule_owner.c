@@ -226,7 +226,7 @@ must_check enum link_result rule_owner_collects(struct link *link, struct mover_
 	if (owner_is_known(target->owner))
 		result = main_exists(link, target, collects);
 	if (result == LINK_DONE && *collects) {
-		result = renamed_tell(link, target, false, reason, sizeof(reason));
+		result = renamed_tell(link, target, true, reason, sizeof(reason));
 		*collects = !reason[0];
 	}
 	return result;

@@ -20,6 +20,7 @@ bool rule_owner_is_open(const struct mover_target *target, char *reason, size_t 
 must_check enum link_result rule_owner_renamed(struct link *link, const struct mover_target *target,
 					       char *reason, size_t size);
 /* May what no document refers to be collected? Only where the overflow is known to be this rule's,
- * and the main collection is there, no other by its name: what a client drops is tended at once. */
+ * and the main collection is there, no other by its name, which is recorded
+ * (renamed.h): what a client drops is tended at once. */
 must_check enum link_result rule_owner_collects(struct link *link, struct mover_target *target,
 						bool *collects);
