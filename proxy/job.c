@@ -5,7 +5,6 @@
 #include "proxy/deployment.h"
 #include "proxy/hands.h"
 #include "proxy/json_text.h"
-#include "rules/text.h"
 #include "proxy/log.h"
 #include "proxy/mover_command.h"
 #include "proxy/mover_gc.h"
@@ -13,6 +12,7 @@
 #include "proxy/namespaces.h"
 #include "proxy/rule_record.h"
 #include "proxy/throttle.h"
+#include "rules/text.h"
 
 #include <bson/bson.h>
 #include <errno.h>

@@ -46,12 +46,9 @@ const char *aggregate_unserved_filter(const struct element *filter,
 bool aggregate_sorts_naturally(const struct command *command)
 {
 	const struct element *sort = &command->fields[FIELD_SORT];
-	struct element order, behind;
-	struct cursor cursor;
+	struct element order;
 
-	return sort->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, sort->value) &&
-	       cursor_next(&cursor, &order) == CURSOR_ELEMENT && element_is(&order, "$natural") &&
-	       cursor_next(&cursor, &behind) == CURSOR_END;
+	return element_only_field(sort, &order) && element_is(&order, "$natural");
 }
 
 const char *aggregate_unserved_find(const struct command *command,

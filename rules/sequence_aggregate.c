@@ -491,6 +491,26 @@ static bool met_no_array(const struct sequence *sequence, struct bytes reply,
 	return reassemble_met_no_array(reply, summary);
 }
 
+/* An array was rewritten meanwhile, or one has to be put together for which nothing was. */
+static enum sequence_outcome take_death(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+
+	if (aggregate->probing && aggregate->probe.light) {
+		aggregate->probe.light = false;
+		return ask(sequence, input);
+	}
+	sequence->counts.repeats++;
+	if (++aggregate->attempts >= ATTEMPTS || merges(sequence) ||
+	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			    "an array was rewritten while it was being read; try again");
+	if (sequence_time_left(sequence, input) == 0)
+		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+	return ask(sequence, input);
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -500,22 +520,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
-	if (reassemble_died(reply->message.body, &summary) && aggregate_of(sequence)->probing &&
-	    aggregate_of(sequence)->probe.light) {
-		aggregate_of(sequence)->probe.light = false;
-		return ask(sequence, input);
-	}
-	if (reassemble_died(reply->message.body, &summary)) {
-		sequence->counts.repeats++;
-		if (++aggregate_of(sequence)->attempts >= ATTEMPTS || merges(sequence) ||
-		    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-			return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-				    "an array was rewritten while it was being read; try again");
-		if (sequence_time_left(sequence, input) == 0)
-			return fail(sequence, ERROR_MAX_TIME_EXPIRED,
-				    "operation exceeded time limit");
-		return ask(sequence, input);
-	}
+	if (reassemble_died(reply->message.body, &summary))
+		return take_death(sequence, input);
 	if (aggregate_of(sequence)->probing && !explains(sequence)) {
 		if (summary.ok)
 			return take_probe(sequence, input, summary.cursor);
