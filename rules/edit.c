@@ -17,7 +17,11 @@
 
 enum edit_step {
 	STEP_BEGIN,
-	STEP_SEARCH, /* for the documents that the filter means */
+	STEP_SEARCH,             /* for the documents that the filter means */
+	STEP_SEARCH_BY_OVERFLOW, /* the same, and the overflow is asked which outliers they may be
+				  */
+	STEP_KILL,               /* a cursor of that, which is not needed */
+	STEP_ORDER,              /* which of those that it found is the first */
 	STEP_WRITE,
 	STEP_WORDS, /* for an error that quotes the filter */
 	STEP_LOOK,
@@ -34,6 +38,7 @@ void edit_fini(struct edit *edit)
 		fetch_fini(&edit->fetch);
 	free(edit->concerned);
 	membership_fini(&edit->membership);
+	probe_fini(&edit->probe);
 	buffer_fini(&edit->ids);
 	buffer_fini(&edit->kept);
 	buffer_fini(&edit->empty);
@@ -168,11 +173,12 @@ static enum edit_outcome search(struct edit *edit, struct sequence *sequence,
 {
 	if (out_of_time(edit, sequence, input))
 		return EDIT_REFUSED;
-	edit->step = STEP_SEARCH;
+	edit->step = edit->by_overflow ? STEP_SEARCH_BY_OVERFLOW : STEP_SEARCH;
 	edit->none = edit->listed = false;
 	edit->ids.length = edit->next = 0; /* of a list that broke off nothing stays */
 	edit->bare.length = 0;
-	return edit_send_search(edit, sequence, input);
+	return edit->by_overflow ? edit_search_by_overflow(edit, sequence, input)
+				 : edit_send_search(edit, sequence, input);
 }
 
 static enum edit_outcome look(struct edit *edit, struct sequence *sequence,
@@ -339,11 +345,12 @@ static enum edit_outcome next_document(struct edit *edit)
 	return write_now(edit);
 }
 
-static bool keep_ids(struct edit *edit, struct cursor *cursor)
+/* Of the first `most` documents. */
+static bool keep_ids(struct edit *edit, struct cursor *cursor, size_t most)
 {
 	struct element document, id;
 
-	while (cursor_next(cursor, &document) == CURSOR_ELEMENT) {
+	while (most-- > 0 && cursor_next(cursor, &document) == CURSOR_ELEMENT) {
 		size_t start;
 
 		if (document.type != BSON_BYTE_DOCUMENT ||
@@ -363,6 +370,17 @@ static enum edit_outcome refuse_unnamed(struct edit *edit)
 		      "array or a text that no path leads to can't be named exactly");
 }
 
+/* `ids` has them all. */
+static enum edit_outcome begin_documents(struct edit *edit)
+{
+	edit->listed = edit->write.many;
+	if (edit->ids.length > 0)
+		return next_document(edit);
+	if (edit->upsert) /* it met a duplicate, and that stands */
+		return done(edit);
+	return write_none(edit);
+}
+
 static enum edit_outcome take_search(struct edit *edit, struct sequence *sequence,
 				     const struct sequence_input *input, struct packet *reply)
 {
@@ -374,7 +392,7 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	edit->listed = true;
-	if (!keep_ids(edit, &cursor))
+	if (!keep_ids(edit, &cursor, SIZE_MAX))
 		return refuse_unnamed(edit);
 	if (input->memory_short)
 		return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
@@ -382,12 +400,55 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 			      "again later");
 	if (edit->cursor_id != 0)
 		return edit_send_get_more(edit, sequence);
-	edit->listed = edit->write.many;
-	if (edit->ids.length > 0)
-		return next_document(edit);
-	if (edit->upsert) /* it met a duplicate, and that stands */
-		return done(edit);
-	return write_none(edit);
+	return begin_documents(edit);
+}
+
+static enum edit_outcome search_all(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input)
+{
+	edit->by_overflow = false;
+	return search(edit, sequence, input);
+}
+
+static enum edit_outcome take_hits(struct edit *edit, struct sequence *sequence,
+				   const struct sequence_input *input, struct packet *reply)
+{
+	struct cursor cursor;
+	struct bytes batch;
+	size_t documents;
+
+	if (generation_died(reply))
+		return pause_before_look(edit, sequence);
+	switch (edit_take_hits(edit, input, reply, &batch, &documents)) {
+	case EDIT_HITS_FOUND:
+		break;
+	case EDIT_HITS_AGAIN:
+		return search(edit, sequence, input);
+	case EDIT_HITS_KILL:
+		edit->step = STEP_KILL;
+		return edit_send_kill(edit, sequence);
+	case EDIT_HITS_ALL:
+		return search_all(edit, sequence, input);
+	}
+	require(cursor_open(&cursor, batch));
+	if (!keep_ids(edit, &cursor, documents))
+		return refuse_unnamed(edit);
+	if (edit->write.many || documents < 2)
+		return begin_documents(edit);
+	edit->step = STEP_ORDER;
+	return edit_send_order(edit, sequence, input);
+}
+
+static enum edit_outcome take_order(struct edit *edit, struct sequence *sequence,
+				    const struct sequence_input *input, struct packet *reply)
+{
+	enum edit_outcome outcome;
+	struct cursor cursor;
+
+	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
+		return outcome;
+	return edit_take_order(edit, &cursor) ? begin_documents(edit)
+					      : search_all(edit, sequence, input);
 }
 
 /* ---- E1 ---- */
@@ -741,8 +802,10 @@ static enum edit_outcome begin(struct edit *edit, struct sequence *sequence,
 {
 	if (edit->pinned)
 		return write_now(edit);
-	if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+	if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT)) {
+		edit_decide_search(edit);
 		return search(edit, sequence, input);
+	}
 	edit->none = edit->asks = true;
 	return write_now(edit);
 }
@@ -759,6 +822,12 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 		return begin(edit, sequence, input);
 	case STEP_SEARCH:
 		return take_search(edit, sequence, input, reply);
+	case STEP_SEARCH_BY_OVERFLOW:
+		return take_hits(edit, sequence, input, reply);
+	case STEP_KILL:
+		return search_all(edit, sequence, input);
+	case STEP_ORDER:
+		return take_order(edit, sequence, input, reply);
 	case STEP_WRITE:
 		return take_write(edit, sequence, input, reply);
 	case STEP_WORDS:

@@ -7,12 +7,14 @@
  *   FETCH    INFLATE: the overflow comes,
  *   FOLD     and goes back into the live array, atomically. Then E0 again.
  *
- * A filter that doesn't pin `_id` is first resolved to one. The owner writes the command around the
+ * A filter that doesn't pin `_id` is first resolved to one: by a search, which asks the overflow,
+ * too, where that tells which outliers it may mean. The owner writes the command around the
  * filter that it is given here, and hands every reply back. */
 #pragma once
 
 #include "rules/fetch.h"
 #include "rules/membership.h"
+#include "rules/probe.h"
 
 /* The write as the client's command has it. Views that outlive the edit; a field that is not there
  * has type 0. */
@@ -58,12 +60,15 @@ struct edit {
 	bool *concerned;              /* by target: its array has to be whole */
 	size_t target;                /* of `membership` */
 	struct membership membership; /* the write asks only for that of an array */
-	struct buffer ids;            /* the documents, {_id} one behind the other */
-	size_t next;                  /* in `ids` */
-	int64_t cursor_id;            /* of the search */
-	struct element id;            /* of the document at work; type 0: none */
-	struct buffer kept;           /* E1's document */
-	struct buffer empty;          /* the same, as a merge takes it */
+	struct probe probe;           /* `by_overflow`: which outliers the overflow has named */
+	uint64_t asked;               /* when it was */
+	int searches;
+	struct buffer ids;   /* the documents, {_id} one behind the other */
+	size_t next;         /* in `ids` */
+	int64_t cursor_id;   /* of the search */
+	struct element id;   /* of the document at work; type 0: none */
+	struct buffer kept;  /* E1's document */
+	struct buffer empty; /* the same, as a merge takes it */
 	struct fetch fetch;
 	struct buffer bare;    /* behind a fold of the document at work: the client's filter less
 				  what it says of fields that went with it, which has been answered.
@@ -86,9 +91,10 @@ struct edit {
 	bool sets;    /* arrays as a whole, and reads none: right as it is where the one that stands
 			 has another length */
 	bool pinned;  /* the client's filter names the document */
-	bool listed;  /* there are many documents, and `ids` has them */
-	bool asks;    /* the first write, in a transaction, only asks for mongod's answer */
-	bool none;    /* nothing matches: the write is sent to be answered */
+	bool by_overflow; /* the search asks the overflow, too, which documents it may be */
+	bool listed;      /* there are many documents, and `ids` has them */
+	bool asks;        /* the first write, in a transaction, only asks for mongod's answer */
+	bool none;        /* nothing matches: the write is sent to be answered */
 	bool fetching;
 	bool upsert;  /* EDIT_WRITE */
 	bool more;    /* EDIT_DONE: of many documents, others follow */
@@ -121,6 +127,11 @@ void edit_write_whole(struct edit *edit);
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input);
 enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence);
+/* Of a read: collation and let, */
+void edit_write_options(const struct edit *edit, struct sequence *sequence);
+/* and what ends it. */
+enum edit_outcome edit_send(struct edit *edit, struct sequence *sequence,
+			    const struct sequence_input *input, size_t body);
 enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 				 const struct sequence_input *input);
 enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
@@ -133,6 +144,27 @@ bool edit_can_pin(const struct edit *edit, const struct element *id);
 void edit_write_bare(struct edit *edit);
 /* What was read of an array's state; false where it has none. */
 must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
+
+/* ---- edit_search.c: the search, where the overflow is asked, too ---- */
+
+/* edit->by_overflow: whether that helps. Not in a transaction, which takes no such stage. */
+void edit_decide_search(struct edit *edit);
+enum edit_outcome edit_search_by_overflow(struct edit *edit, struct sequence *sequence,
+					  const struct sequence_input *input);
+enum edit_hits {
+	EDIT_HITS_FOUND, /* the first `*documents` of the batch are those that match, and all */
+	EDIT_HITS_AGAIN, /* documents were named that had not been candidates: send it again */
+	EDIT_HITS_KILL,  /* edit->cursor_id is not needed: edit_send_kill, then search them all */
+	EDIT_HITS_ALL,   /* search all of them */
+};
+enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *input,
+			      const struct packet *reply, struct bytes *batch, size_t *documents);
+enum edit_outcome edit_send_kill(struct edit *edit, struct sequence *sequence);
+/* One is to be written, and `ids` has several: asks where they stand in the collection, */
+enum edit_outcome edit_send_order(struct edit *edit, struct sequence *sequence,
+				  const struct sequence_input *input);
+/* and leaves the first. False where that can't be told, as in a clustered collection. */
+must_check bool edit_take_order(struct edit *edit, struct cursor *batch);
 
 /* ---- edit_fold.c: how it folds arrays back ---- */
 

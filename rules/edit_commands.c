@@ -363,14 +363,14 @@ static void write_option(struct buffer *out, const struct element *element)
 		writer_element(out, element);
 }
 
-static void write_options(const struct edit *edit, struct sequence *sequence)
+void edit_write_options(const struct edit *edit, struct sequence *sequence)
 {
 	write_option(&sequence->buffer, &edit->write.collation);
 	write_option(&sequence->buffer, &sequence->match.command.fields[FIELD_LET]);
 }
 
-static enum edit_outcome send(struct edit *edit, struct sequence *sequence,
-			      const struct sequence_input *input, size_t body)
+enum edit_outcome edit_send(struct edit *edit, struct sequence *sequence,
+			    const struct sequence_input *input, size_t body)
 {
 	sequence_write_read_fields(sequence, input, edit->namespace->database, (struct bytes){0});
 	sequence_send_command(sequence, body);
@@ -402,8 +402,8 @@ static enum edit_outcome send_find(struct edit *edit, struct sequence *sequence,
 	if (!edit->write.many)
 		writer_int32(out, "limit", 1);
 	write_batch_size(edit, out);
-	write_options(edit, sequence);
-	return send(edit, sequence, input, body);
+	edit_write_options(edit, sequence);
+	return edit_send(edit, sequence, input, body);
 }
 
 static void write_stage(struct buffer *out, size_t *place, const char *verb,
@@ -551,8 +551,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 		writer_renamed(out, "hint", &edit->write.sort);
 	else if (!pinned)
 		write_option(out, &edit->write.hint);
-	write_options(edit, sequence);
-	return send(edit, sequence, input, body);
+	edit_write_options(edit, sequence);
+	return edit_send(edit, sequence, input, body);
 }
 
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
@@ -596,8 +596,8 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	writer_close(out, projection);
 	write_option(out, &edit->write.hint); /* an index may lack documents */
 	writer_int32(out, "limit", 1);
-	write_options(edit, sequence);
-	return send(edit, sequence, input, body);
+	edit_write_options(edit, sequence);
+	return edit_send(edit, sequence, input, body);
 }
 
 /* Overflow documents of the generation that have the value. */
@@ -669,7 +669,7 @@ enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
 	cursor = writer_open_document(out, "cursor");
 	writer_close(out, cursor);
 	write_option(out, &edit->write.collation);
-	return send(edit, sequence, input, body);
+	return edit_send(edit, sequence, input, body);
 }
 
 enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,

@@ -295,4 +295,25 @@ static inline size_t play_cut(struct play *play)
 	return play->note_count;
 }
 
+/* The stages that went out, by name. */
+static inline const char *play_stages(const struct play *play)
+{
+	static struct buffer names;
+	struct element pipeline, stage, verb;
+	struct cursor stages, document;
+
+	names.length = 0;
+	cr_assert(document_find(play_message(play).body, "pipeline", &pipeline));
+	cr_assert(cursor_open(&stages, pipeline.value));
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		cr_assert(cursor_open(&document, stage.value) &&
+			  cursor_next(&document, &verb) == CURSOR_ELEMENT);
+		if (names.length > 0)
+			buffer_append(&names, " ", 1);
+		buffer_append(&names, verb.name.data, verb.name.length);
+	}
+	buffer_append(&names, "", 1);
+	return (const char *)names.data;
+}
+
 #endif

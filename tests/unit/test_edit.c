@@ -592,7 +592,8 @@ Test(edit, another_filter_is_resolved_to_an_id_first)
 
 Test(edit, a_filter_that_is_too_long_twice_is_told)
 {
-	start("{'update': 'books', 'updates': [{'q': {'f': {'$in': [1]}}, 'u': {'$set': {'x': "
+	start("{'update': 'books', 'updates': [{'q': {'f': {'$nin': [1], '$exists': true}}, 'u': "
+	      "{'$set': {'x': "
 	      "1}}}], '$db': 'shop'}");
 	play_reply(&play, "{'ok': 0.0, 'code': 10334, 'codeName': 'BSONObjectTooLarge', 'errmsg': "
 			  "'BSONObj size: 17000000 is invalid. First element: aggregate: books'}");

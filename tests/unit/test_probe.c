@@ -25,27 +25,6 @@ static void start(const char *command)
 	cr_assert_eq(play.outcome, SEQUENCE_SEND);
 }
 
-/* The stages that went out, by name. */
-static const char *sent(void)
-{
-	static struct buffer names;
-	struct element pipeline, stage, verb;
-	struct cursor stages, document;
-
-	names.length = 0;
-	cr_assert(document_find(play_message(&play).body, "pipeline", &pipeline));
-	cr_assert(cursor_open(&stages, pipeline.value));
-	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
-		cr_assert(cursor_open(&document, stage.value) &&
-			  cursor_next(&document, &verb) == CURSOR_ELEMENT);
-		if (names.length > 0)
-			buffer_append(&names, " ", 1);
-		buffer_append(&names, verb.name.data, verb.name.length);
-	}
-	buffer_append(&names, "", 1);
-	return (const char *)names.data;
-}
-
 static void expect_stage(const char *number, const char *json)
 {
 	struct element pipeline;
@@ -58,7 +37,7 @@ static void expect_stage(const char *number, const char *json)
 Test(probe, main_is_asked_first_and_the_overflow_behind_it)
 {
 	start(FIND("'filter': {'f': 5}"));
-	cr_assert_str_eq(sent(), ASKED_LIGHTLY);
+	cr_assert_str_eq(play_stages(&play), ASKED_LIGHTLY);
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}]}]}}");
 	expect_stage("3", "{'$limit': {'$numberLong': '101'}}");
 	expect_stage("4", "{'$unionWith': {'coll': 'books_more', 'pipeline': [{'$match': {'more': "
@@ -72,7 +51,7 @@ Test(probe, main_is_asked_first_and_the_overflow_behind_it)
 Test(probe, hits_are_named_until_all_have_been)
 {
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
-	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $limit $project $unionWith");
 	play_reply(&play, CURSOR(HIT(7, G1) "," HIT(8, G2), 0));
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7, 8]}, "
 			  "'_spill.f.g': {'$in': [" G1 ", " G2 "]}}]}]}}");
@@ -99,7 +78,7 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
 	play_reply(&play, CURSOR("", 0));
-	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $limit $project $unionWith");
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}, "
 			  "'_spill.f.g': {'$in': [" G1 "]}}]}]}}");
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
@@ -108,16 +87,16 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	/* not alone: main had one, or documents are skipped */
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}"));
 	play_reply(&play, CURSOR("{'_id': 1}, " HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), "$match $limit $project $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $limit $project $unionWith");
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}, 'projection': {'x': 1}, 'skip': 1"));
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), "$match $skip $limit $project $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $skip $limit $project $unionWith");
 	play_close(&play);
 	/* put together where it is returned whole */
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, CURSOR(HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), "$match $graphLookup $replaceWith $unset $limit");
+	cr_assert_str_eq(play_stages(&play), "$match $graphLookup $replaceWith $unset $limit");
 	play_reply(&play, CURSOR("{'_id': 7, 'f': [5]}", 0));
 	play_expect_answer(&play, CURSOR("{'_id': 7, 'f': [5]}", 0));
 	play_close(&play);
@@ -143,9 +122,9 @@ Test(probe, the_one_hit_is_found_by_the_clients_own_find_where_it_names_fields)
 	play_close(&play);
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++) {
 		start(others[i]);
-		cr_assert(strstr(sent(), "$unset"), "%s", others[i]);
+		cr_assert(strstr(play_stages(&play), "$unset"), "%s", others[i]);
 		play_reply(&play, CURSOR(HIT(7, G1), 0));
-		cr_assert(strstr(sent(), "$unset"), "%s", others[i]);
+		cr_assert(strstr(play_stages(&play), "$unset"), "%s", others[i]);
 		play_close(&play);
 	}
 }
@@ -153,13 +132,13 @@ Test(probe, the_one_hit_is_found_by_the_clients_own_find_where_it_names_fields)
 Test(probe, hits_that_never_end_are_left_to_the_dear_way)
 {
 	start(COUNT("{'f': 5}"));
-	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $unset $count $unionWith");
 	play_reply(&play, CURSOR("{'n': 3}," HIT(1, G1), 0));
 	play_reply(&play, CURSOR("{'n': 3}," HIT(2, G1), 0));
 	play_reply(&play, CURSOR("{'n': 3}," HIT(3, G1), 0));
-	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $unset $count $unionWith");
 	play_reply(&play, CURSOR("{'n': 3}," HIT(4, G1), 0));
-	cr_assert_str_eq(sent(), ASKED_ALL " $count");
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL " $count");
 	play_reply(&play, CURSOR("{'n': 5}", 0));
 	play_expect_answer(&play, "{'n': 5, 'ok': 1.0}");
 	play_close(&play);
@@ -182,12 +161,12 @@ Test(probe, an_outlier_among_the_documents_is_put_together)
 {
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, CURSOR("{'_id': 1, 'f': [5]}, " HIT(7, G1), 0));
-	cr_assert_str_eq(sent(), ASKED_LIGHTLY);
+	cr_assert_str_eq(play_stages(&play), ASKED_LIGHTLY);
 	play_reply(&play, DIED);
-	cr_assert_str_eq(sent(), ASKED_WHOLE);
+	cr_assert_str_eq(play_stages(&play), ASKED_WHOLE);
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}}]}]}}");
 	play_reply(&play, DIED);
-	cr_assert_str_eq(sent(), ASKED_WHOLE);
+	cr_assert_str_eq(play_stages(&play), ASKED_WHOLE);
 	play_reply(&play, CURSOR("{'_id': 1, 'f': [5]}, {'_id': 7, 'f': [5]}, " HIT(7, G1), 0));
 	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': [5]}, {'_id': 7, 'f': [5]}", 0));
 	play_close(&play);
@@ -199,7 +178,7 @@ Test(probe, what_does_not_end_in_one_reply_goes_the_dear_way)
 	start(FIND("'filter': {'f': 5}, 'batchSize': 2"));
 	expect_stage("3", "{'$limit': {'$numberLong': '2'}}");
 	play_reply(&play, CURSOR("{'_id': 1}, {'_id': 2}", 0));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 	/* it is, where it wants no more */
 	start(FIND("'filter': {'f': 5}, 'batchSize': 2, 'limit': 2"));
@@ -212,10 +191,10 @@ Test(probe, what_does_not_end_in_one_reply_goes_the_dear_way)
 	play_expect_helper(&play, "{'killCursors': 'books', 'cursors': [{'$numberLong': '9'}], "
 				  "'$db': 'shop', 'lsid': {'id': 1}}");
 	play_reply(&play, "{'ok': 1.0}");
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}, 'batchSize': 1"));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 }
 
@@ -230,15 +209,15 @@ Test(probe, too_many_hits_or_none_that_can_be_told_go_the_dear_way)
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, made_text("{'cursor': {'firstBatch': [%s], 'id': 0}, 'ok': 1.0}",
 				    (const char *)many.data));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, CURSOR("{'_spill': {'g': 1}}", 0));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, "{'cursor': {}, 'ok': 1.0}");
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 }
 
@@ -247,7 +226,7 @@ Test(probe, garbage_may_have_gone_meanwhile)
 	start(FIND("'filter': {'f': 5}"));
 	play.now += 60000000;
 	play_reply(&play, CURSOR("{'_id': 1}", 0));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 	start(FIND("'filter': {'f': 5}"));
 	play.now += 59000000;
@@ -265,13 +244,13 @@ Test(probe, an_error_is_told_as_the_dear_way_has_it)
 {
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
 	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
 	play_close(&play);
 	/* no transaction takes a $unionWith */
 	start(FIND("'filter': {'f': 5}, " TRANSACTION));
-	cr_assert_str_eq(sent(), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
 	play_close(&play);
 }
 
@@ -288,12 +267,13 @@ Test(probe, arrays_are_put_together_where_more_is_asked_of_them)
 
 	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
 		start(commands[i]);
-		cr_assert_str_eq(sent(), ASKED_WHOLE, "%s", commands[i]);
+		cr_assert_str_eq(play_stages(&play), ASKED_WHOLE, "%s", commands[i]);
 		play_close(&play);
 	}
 	start(FIND("'filter': {'f': 5}, 'sort': {'f': 1}"));
-	cr_assert_str_eq(sent(), "$match $graphLookup $replaceWith $unset $match $sort $limit "
-				 "$unionWith");
+	cr_assert_str_eq(play_stages(&play),
+			 "$match $graphLookup $replaceWith $unset $match $sort $limit "
+			 "$unionWith");
 	play_close(&play);
 }
 
@@ -306,7 +286,7 @@ static bool asks_overflow(const char *command)
 
 	play.indexes = known_indexes;
 	start(command);
-	asks = strstr(sent(), "$unionWith") != NULL;
+	asks = strstr(play_stages(&play), "$unionWith") != NULL;
 	play_close(&play);
 	return asks;
 }
@@ -427,7 +407,7 @@ Test(probe, what_may_be_another_the_next_time_is_looked_at_once)
 	play_close(&play);
 	start(POSTS("'filter': {'likes': 3, " DRAWN "}"));
 	expect_stage("0", "{'$match': {'$and': [{" DRAWN "}, {'$or': [{'likes': 3}]}]}}");
-	cr_assert_str_eq(sent(), "$match $replaceWith $unset $limit $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $replaceWith $unset $limit $unionWith");
 	play_close(&play);
 	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 3, '$sampleRate': 0.5}")));
 #undef DRAWN
@@ -459,7 +439,7 @@ Test(probe, match_stages_at_the_front_are_one_query)
 	cr_assert_not(
 		asks_overflow(POST_STAGES("{'$match': {'_id': 1}}, {'$match': {'likes': 5}}")));
 	start(POST_STAGES("{'$match': {'x': 1}}, {'$match': {'likes': 5}}, {'$count': 'n'}"));
-	cr_assert_str_eq(sent(), "$match $unset $count $limit $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $unset $count $limit $unionWith");
 	play_close(&play);
 }
 
@@ -507,7 +487,7 @@ Test(probe, a_secondary_is_not_asked)
 Test(probe, a_branch_of_an_or_that_reads_no_array_is_asked_as_it_is)
 {
 	start(COUNT("{'$or': [{'x': 1, 'y': 2}, {'f': 5}, {'f.x': {'$in': [6]}}]}"));
-	cr_assert_str_eq(sent(), "$match $unset $count $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $unset $count $unionWith");
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'$or': [{'x': 1, 'y': 2}, {'f': 5}, "
 			  "{'f.x': {'$in': [6]}}]}]}]}}");
 	expect_stage("3",
@@ -517,7 +497,7 @@ Test(probe, a_branch_of_an_or_that_reads_no_array_is_asked_as_it_is)
 	play_close(&play);
 	/* a branch that says more has to be looked at in whole documents */
 	start(COUNT("{'$or': [{'x': 1}, {'f': 5, 'y': 1}]}"));
-	cr_assert_str_eq(sent(),
+	cr_assert_str_eq(play_stages(&play),
 			 "$match $graphLookup $replaceWith $unset $match $count $unionWith");
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'$or': [{'x': 1}, {'f': 5}]}]}]}}");
 	play_close(&play);
@@ -541,7 +521,7 @@ Test(probe, what_drivers_count_is_asked_of_the_overflow_too)
 	struct element cursor;
 
 	start(COUNTED);
-	cr_assert_str_eq(sent(), "$match $unset $group $limit $unionWith");
+	cr_assert_str_eq(play_stages(&play), "$match $unset $group $limit $unionWith");
 	expect_stage("3", "{'$limit': {'$numberLong': '101'}}");
 	cr_assert(document_find(play_message(&play).body, "cursor", &cursor));
 	made_expect(cursor.value, "{'batchSize': {'$numberLong': '353'}}");
@@ -556,11 +536,13 @@ Test(probe, what_drivers_count_is_asked_of_the_overflow_too)
 Test(probe, a_pipeline_that_needs_arrays_has_those_of_few_documents_put_together)
 {
 	start(STAGES("{'$match': {'f': 5}}, {'$unwind': '$f'}"));
-	cr_assert_str_eq(sent(), "$match $replaceWith $unset $unwind $limit $unionWith");
+	cr_assert_str_eq(play_stages(&play),
+			 "$match $replaceWith $unset $unwind $limit $unionWith");
 	play_reply(&play, CURSOR("{'_id': 1, 'f': 5}, " HIT(7, G1), 0));
 	play_reply(&play, DIED);
 	cr_assert_str_eq(
-		sent(), "$match $graphLookup $replaceWith $unset $match $unwind $limit $unionWith");
+		play_stages(&play),
+		"$match $graphLookup $replaceWith $unset $match $unwind $limit $unionWith");
 	play_reply(&play, CURSOR("{'_id': 1, 'f': 5}, {'_id': 7, 'f': 5}, " HIT(7, G1), 0));
 	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': 5}, {'_id': 7, 'f': 5}", 0));
 	play_close(&play);
@@ -584,12 +566,12 @@ Test(probe, stages_that_need_no_arrays)
 
 	for (size_t i = 0; i < ARRAY_LENGTH(none); i++) {
 		start(made_text(STAGES("{'$match': {'f': 5}}, %s"), none[i]));
-		cr_assert_not(strstr(sent(), "$replaceWith"), "%s", none[i]);
+		cr_assert_not(strstr(play_stages(&play), "$replaceWith"), "%s", none[i]);
 		play_close(&play);
 	}
 	for (size_t i = 0; i < ARRAY_LENGTH(some); i++) {
 		start(made_text(STAGES("{'$match': {'f': 5}}, %s"), some[i]));
-		cr_assert(strstr(sent(), "$match $replaceWith $unset"), "%s", some[i]);
+		cr_assert(strstr(play_stages(&play), "$match $replaceWith $unset"), "%s", some[i]);
 		play_close(&play);
 	}
 }
