@@ -53,6 +53,21 @@ def test_what_is_near_is_whole(books, stages):
     assert found == expected and found
 
 
+@pytest.mark.parametrize("key", ["list", "list.x"])
+def test_values_that_pass_a_message_are_refused_as_mongod_refuses_them(client, direct, key):
+    documents = [{"_id": number, "list": [{"x": f"{number}-{i}" + "x" * 1_000_000} for i in range(7)]} for number in range(3)]
+    errors = []
+    for database in (client.shop, direct.plain):
+        database.books.drop()
+        database.books.insert_many(documents)
+    wait_for(lambda: direct.shop.books.count_documents({"_spill.list.n": {"$gt": 0}}) == 3, "tails to move")
+    for database in (client.shop, direct.plain):
+        with pytest.raises(pymongo.errors.OperationFailure) as caught:
+            database.books.distinct(key)
+        errors.append((caught.value.code, caught.value.details["errmsg"]))
+    assert errors[0] == errors[1]
+
+
 @pytest.mark.parametrize("drop", [
     lambda client, direct: (direct.shop.books.drop(), direct.shop.tails.drop()),
     lambda client, direct: client.shop.books.drop(),
