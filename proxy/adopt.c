@@ -400,23 +400,6 @@ static enum link_result list_refused(struct job *job, struct mover_target *targe
 	return result;
 }
 
-/* It may go another way when it is tried again. */
-static bool will_pass(const struct link_error *error)
-{
-	switch (error->code) {
-	case 24:  /* LockTimeout */
-	case 50:  /* MaxTimeMSExpired */
-	case 112: /* WriteConflict */
-	case 246: /* SnapshotUnavailable */
-	case 251: /* NoSuchTransaction: it was aborted */
-	case 262: /* ExceededTimeLimit */
-	case 290: /* TransactionExceededLifetimeLimitSeconds */
-		return true;
-	default:
-		return error->write_concern;
-	}
-}
-
 static enum link_result execute(struct job *job, struct mover_target *target,
 				const struct adopt_split *split, bool *again, char *why)
 {
@@ -426,7 +409,7 @@ static enum link_result execute(struct job *job, struct mover_target *target,
 	*again = result == LINK_DONE && !taken;
 	if (result != LINK_REFUSED)
 		return result == LINK_DONE && taken ? finish(job, target, split) : result;
-	*again = will_pass(link_error(job->link));
+	*again = link_error_passes(link_error(job->link));
 	snprintf(why, ADOPT_WHY_SIZE, "%.190s", link_error(job->link)->message);
 	if (!*again)
 		report(job, target, &refused, &split->plan.id, why);

@@ -461,7 +461,7 @@ static void keep_check(struct mover *mover, enum mover_check check, const char *
 	if (news && check == MOVER_CHECK_BAD)
 		log_error("%s", reason);
 	else if (news && check == MOVER_CHECK_NO_SERVER && !atomic_load(&mover->stopping))
-		log_warning("no server answers yet; trying on: %s", reason);
+		log_warning("the servers can't be looked at yet; trying on: %s", reason);
 }
 
 /* Until all is known to be good; the first outcome is what mover_first_check tells. */

@@ -129,7 +129,7 @@ def test_it_waits_for_a_server_that_comes_later(late):
         status, text = spillway.admin("/readyz")
         assert status == 503
         assert "not ready: " in text and late.primary.address in text
-        wait_for(lambda: "no server answers yet" in spillway.said(), "it to be said")
+        wait_for(lambda: "can't be looked at yet" in spillway.said(), "it to be said")
         late.primary.start()
         wait_for(spillway.ready, "Spillway to see the server")
         with connect(spillway) as client, late.client() as direct:
@@ -166,7 +166,7 @@ def test_a_server_that_comes_later_and_is_not_good(late):
         UNFIT["unique"][0](direct.shop)
     late.primary.stop()
     with NotReady([late.primary], [rule("unique"), rule("good")]) as spillway:
-        wait_for(lambda: "no server answers yet" in spillway.said(), "the first look")
+        wait_for(lambda: "can't be looked at yet" in spillway.said(), "the first look")
         late.primary.start()
         wait_for(lambda: "can't hold" in spillway.said(), "the next look")
         status, text = spillway.admin("/readyz")
