@@ -22,7 +22,6 @@
 #include <stdlib.h>
 
 #define FIRST_BATCH 101 /* of a find that names no size */
-#define ROOM_MAX 1000   /* documents of a reply that brings hits behind them */
 
 /* ---- what can't be written so ---- */
 
@@ -296,8 +295,8 @@ int64_t aggregate_room(const struct command *command)
 		size = first_match_batch(command, FIRST_BATCH);
 	else if (options_has_number(command, "batchSize"))
 		size = options_number(command, "batchSize");
-	if (size > ROOM_MAX)
-		size = ROOM_MAX;
+	if (size > PROBE_ROOM)
+		size = PROBE_ROOM;
 	limit = aggregates(command) ? 0 : find_limit(command);
 	return limit > 0 && limit <= size ? limit : size - 1;
 }

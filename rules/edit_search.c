@@ -8,9 +8,6 @@
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 
-#define ASKS 4    /* then all outliers are put together */
-#define ROOM 1000 /* documents that one reply brings before the hits */
-
 static bool sorts_by(const struct edit *edit, const char *name)
 {
 	struct element order;
@@ -98,7 +95,7 @@ static void write_matching(const struct edit *edit, struct sequence *sequence, s
 		write_sort(out, place, &edit->write.sort);
 		write_limit(out, place, 1);
 	} else {
-		write_limit(out, place, ROOM + 1);
+		write_limit(out, place, PROBE_ROOM + 1);
 	}
 	write_names(out, place);
 }
@@ -117,7 +114,7 @@ enum edit_outcome edit_search_by_overflow(struct edit *edit, struct sequence *se
 	probe_write_hits(out, &place, &edit->probe);
 	writer_close(out, pipeline);
 	cursor = writer_open_document(out, "cursor");
-	writer_int32(out, "batchSize", ROOM + PROBE_HITS_MAX + 3);
+	writer_int32(out, "batchSize", PROBE_ROOM + PROBE_HITS_MAX + 3);
 	writer_close(out, cursor);
 	edit_write_options(edit, sequence);
 	return edit_send(edit, sequence, input, body);
@@ -149,32 +146,18 @@ enum edit_outcome edit_send_order(struct edit *edit, struct sequence *sequence,
 	writer_string(out, "$meta", "recordId");
 	writer_close(out, id);
 	writer_close(out, projection);
-	writer_int32(out, "batchSize", ROOM);
+	writer_int32(out, "batchSize", PROBE_ROOM);
 	return edit_send(edit, sequence, input, body);
 }
 
 enum edit_outcome edit_send_kill(struct edit *edit, struct sequence *sequence)
 {
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), cursors;
-
-	writer_string(out, "killCursors", edit->namespace->collection);
-	cursors = writer_open_array(out, "cursors");
-	writer_int64(out, "0", edit->cursor_id);
-	writer_close(out, cursors);
-	writer_string(out, "$db", edit->namespace->database);
-	sequence_write_cursor_fields(sequence);
-	sequence_send_command(sequence, body);
+	sequence_send_kill(sequence, edit->namespace->database, edit->namespace->collection,
+			   edit->cursor_id);
 	return EDIT_SEND;
 }
 
 /* ---- what comes back ---- */
-
-/* Whether garbage may have gone while the command ran. */
-static bool took_too_long(const struct edit *edit, const struct sequence_input *input)
-{
-	return (input->now - edit->asked) / 1000 >= (uint64_t)edit->probe.target->rule->gc_delay_ms;
-}
 
 enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *input,
 			      const struct packet *reply, struct bytes *batch, size_t *documents)
@@ -193,11 +176,12 @@ enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *in
 		return EDIT_HITS_KILL;
 	*batch = cursor.batch;
 	found = probe_take(&edit->probe, *batch, documents);
-	if (found == PROBE_TOO_MANY || *documents > ROOM || took_too_long(edit, input))
+	if (found == PROBE_TOO_MANY || *documents > PROBE_ROOM ||
+	    probe_is_late(&edit->probe, input->now - edit->asked))
 		return EDIT_HITS_ALL;
 	if (found == PROBE_COMPLETE)
 		return EDIT_HITS_FOUND;
-	return edit->searches < ASKS ? EDIT_HITS_AGAIN : EDIT_HITS_ALL;
+	return edit->searches < PROBE_ROUNDS ? EDIT_HITS_AGAIN : EDIT_HITS_ALL;
 }
 
 bool edit_take_order(struct edit *edit, struct cursor *cursor)

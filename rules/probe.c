@@ -509,6 +509,11 @@ bool probe_names_one(const struct probe *probe)
 	return true;
 }
 
+bool probe_is_late(const struct probe *probe, uint64_t elapsed)
+{
+	return elapsed / 1000 >= (uint64_t)probe->target->rule->gc_delay_ms;
+}
+
 /* The hits of a reply: _ids and generations, side by side. */
 struct hits {
 	struct buffer ids, generations;

@@ -12,6 +12,8 @@
 #include "rules/rules.h"
 
 #define PROBE_HITS_MAX 250 /* more of them: not worth it */
+#define PROBE_ROOM 1000    /* documents of a reply that brings hits behind them, at most */
+#define PROBE_ROUNDS 4     /* then another way */
 
 struct probe {
 	struct buffer main;        /* the condition, of main documents: a filter */
@@ -45,6 +47,8 @@ enum probe_found {
 	PROBE_AGAIN,    /* hits were not named before: they are now */
 	PROBE_TOO_MANY, /* or broken: another way */
 };
+/* Asked so many microseconds ago: garbage may have gone meanwhile. */
+bool probe_is_late(const struct probe *probe, uint64_t elapsed);
 /* One document is named. */
 bool probe_names_one(const struct probe *probe);
 /* Looks through a reply's batch, an array. `documents`: how many stand before the hits. */

@@ -239,6 +239,21 @@ enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t bo
 	return SEQUENCE_SEND;
 }
 
+enum sequence_outcome sequence_send_kill(struct sequence *sequence, const char *database,
+					 const char *collection, int64_t cursor_id)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence), cursors;
+
+	writer_string(out, "killCursors", collection);
+	cursors = writer_open_array(out, "cursors");
+	writer_int64(out, "0", cursor_id);
+	writer_close(out, cursors);
+	writer_string(out, "$db", database);
+	sequence_write_cursor_fields(sequence);
+	return sequence_send_command(sequence, body);
+}
+
 /* ---- REFUSE: our answer ---- */
 
 static enum sequence_outcome refuse_resume(struct sequence *sequence,

@@ -113,3 +113,6 @@ enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *re
 /* Begins a command of our own in `buffer` and opens its body; sequence_send_command closes both. */
 size_t sequence_begin_command(struct sequence *sequence);
 enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t body);
+/* killCursors, of a cursor that is not needed any more. */
+enum sequence_outcome sequence_send_kill(struct sequence *sequence, const char *database,
+					 const char *collection, int64_t cursor_id);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 
 #define ATTEMPTS 5
-#define PROBES 4
 
 enum step {
 	STEP_TRIED, /* fields that mongod may refuse, or no aggregate has */
@@ -205,21 +204,6 @@ static enum sequence_outcome ask_all(struct sequence *sequence, const struct seq
 	return ask(sequence, input);
 }
 
-static enum sequence_outcome kill_cursor(struct sequence *sequence, int64_t id)
-{
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), cursors;
-
-	writer_string(out, "killCursors", sequence->match.namespace->collection);
-	cursors = writer_open_array(out, "cursors");
-	writer_int64(out, "0", id);
-	writer_close(out, cursors);
-	writer_string(out, "$db", sequence->match.namespace->database);
-	sequence_write_cursor_fields(sequence);
-	sequence->step = STEP_KILLING;
-	return sequence_send_command(sequence, body);
-}
-
 /* ---- what comes back ---- */
 
 /* The first document of the reply's batch; false where there is none. */
@@ -408,14 +392,6 @@ static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet
 		       : answer_value(sequence, reply, buffer_view(cut));
 }
 
-/* Whether garbage may have gone while the command ran. */
-static bool took_too_long(const struct sequence_aggregate *aggregate,
-			  const struct sequence_input *input)
-{
-	return (input->now - aggregate->asked) / 1000 >=
-	       (uint64_t)aggregate->probe.target->rule->gc_delay_ms;
-}
-
 /* After hits that had not been named. */
 static enum sequence_outcome ask_again(struct sequence *sequence,
 				       const struct sequence_input *input, size_t documents)
@@ -428,7 +404,7 @@ static enum sequence_outcome ask_again(struct sequence *sequence,
 				 options_number(command, "skip") == 0 &&
 				 probe_names_one(&aggregate->probe);
 	sequence->counts.repeats++;
-	return ++aggregate->probes < PROBES && sequence_time_left(sequence, input) != 0
+	return ++aggregate->probes < PROBE_ROUNDS && sequence_time_left(sequence, input) != 0
 		       ? ask(sequence, input)
 		       : ask_all(sequence, input);
 }
@@ -443,11 +419,16 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 	struct element field;
 	size_t documents = 0;
 
-	if (document_find(cursor_document, "id", &field) && element_integer(&field, &id) && id != 0)
-		return kill_cursor(sequence, id);
+	if (document_find(cursor_document, "id", &field) && element_integer(&field, &id) &&
+	    id != 0) {
+		sequence->step = STEP_KILLING;
+		return sequence_send_kill(sequence, sequence->match.namespace->database,
+					  sequence->match.namespace->collection, id);
+	}
 	if (document_find(cursor_document, "firstBatch", &field) && field.type == BSON_BYTE_ARRAY)
 		found = probe_take(&aggregate->probe, field.value, &documents);
-	if (found == PROBE_TOO_MANY || documents > (size_t)room || took_too_long(aggregate, input))
+	if (found == PROBE_TOO_MANY || documents > (size_t)room ||
+	    probe_is_late(&aggregate->probe, input->now - aggregate->asked))
 		return ask_all(sequence, input);
 	if (found == PROBE_COMPLETE && (documents > 0 || !aggregate->probe.alone))
 		return answer_cut(sequence, input->reply, cursor_document, documents);

@@ -126,22 +126,6 @@ static enum sequence_outcome send_client_command(struct sequence *sequence)
 
 /* ---- ends that are no success ---- */
 
-static enum sequence_outcome send_kill(struct sequence *sequence, const char *database,
-				       const char *collection, int64_t cursor_id)
-{
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), cursors;
-
-	writer_string(out, "killCursors", collection);
-	cursors = writer_open_array(out, "cursors");
-	writer_int64(out, "0", cursor_id);
-	writer_close(out, cursors);
-	writer_string(out, "$db", database);
-	sequence_write_cursor_fields(sequence);
-	sequence->step = READ_KILL_ASKED;
-	return sequence_send_command(sequence, body);
-}
-
 /* Closes what is still open, then answers. The documents of this batch are lost to the client, so
  * that nobody may read on behind them. */
 static enum sequence_outcome close_cursors(struct sequence *sequence)
@@ -151,18 +135,21 @@ static enum sequence_outcome close_cursors(struct sequence *sequence)
 	const struct target *target = &namespace->targets[read->fetch.target];
 	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id, spent = read->spent;
 
+	sequence->step = READ_KILL_ASKED;
 	if (spent != 0) {
 		read->spent = 0;
-		return send_kill(sequence, namespace->database, namespace->collection, spent);
+		return sequence_send_kill(sequence, namespace->database, namespace->collection,
+					  spent);
 	}
 	if (overflow != 0) {
 		read->fetch.cursor_id = 0;
-		return send_kill(sequence, target->overflow_database, target->overflow_collection,
-				 overflow);
+		return sequence_send_kill(sequence, target->overflow_database,
+					  target->overflow_collection, overflow);
 	}
 	if (main != 0) {
 		read->cursor_id = 0;
-		return send_kill(sequence, namespace->database, namespace->collection, main);
+		return sequence_send_kill(sequence, namespace->database, namespace->collection,
+					  main);
 	}
 	buffer_fini(&sequence->buffer);
 	sequence->buffer = buffer_steal(&read->failure);
@@ -521,10 +508,10 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 		return fail_read(sequence, ERROR_COMMAND_NOT_SUPPORTED, unserved);
 	if (overflow != 0 || main != 0) {
 		*(overflow ? &read->fetch.cursor_id : &read->cursor_id) = 0;
-		outcome = overflow ? send_kill(sequence, target->overflow_database,
-					       target->overflow_collection, overflow)
-				   : send_kill(sequence, match->namespace->database,
-					       match->namespace->collection, main);
+		outcome = overflow ? sequence_send_kill(sequence, target->overflow_database,
+							target->overflow_collection, overflow)
+				   : sequence_send_kill(sequence, match->namespace->database,
+							match->namespace->collection, main);
 		sequence->step = READ_BEYOND_ASKED;
 		return outcome;
 	}
@@ -602,7 +589,8 @@ static enum sequence_outcome finish(struct sequence *sequence, const struct sequ
 		return keep_rest(sequence, input);
 	if (spent != 0) {
 		read->spent = 0;
-		outcome = send_kill(sequence, namespace->database, namespace->collection, spent);
+		outcome = sequence_send_kill(sequence, namespace->database, namespace->collection,
+					     spent);
 		sequence->step = READ_SPENT_ASKED;
 		return outcome;
 	}
@@ -694,8 +682,8 @@ static enum sequence_outcome take_fewer(struct sequence *sequence,
 	if (overflow == 0)
 		return begin(sequence, input, read->fewer);
 	read->fetch.cursor_id = 0;
-	outcome = send_kill(sequence, target->overflow_database, target->overflow_collection,
-			    overflow);
+	outcome = sequence_send_kill(sequence, target->overflow_database,
+				     target->overflow_collection, overflow);
 	sequence->step = READ_FEWER_ASKED;
 	return outcome;
 }
