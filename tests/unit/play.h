@@ -295,16 +295,15 @@ static inline size_t play_cut(struct play *play)
 	return play->note_count;
 }
 
-/* The stages that went out, by name. */
-static inline const char *play_stages(const struct play *play)
+/* A pipeline's stages by name; until the next call. */
+static inline const char *play_names(struct bytes pipeline)
 {
 	static struct buffer names;
-	struct element pipeline, stage, verb;
+	struct element stage, verb;
 	struct cursor stages, document;
 
 	names.length = 0;
-	cr_assert(document_find(play_message(play).body, "pipeline", &pipeline));
-	cr_assert(cursor_open(&stages, pipeline.value));
+	cr_assert(cursor_open(&stages, pipeline));
 	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
 		cr_assert(cursor_open(&document, stage.value) &&
 			  cursor_next(&document, &verb) == CURSOR_ELEMENT);
@@ -314,6 +313,15 @@ static inline const char *play_stages(const struct play *play)
 	}
 	buffer_append(&names, "", 1);
 	return (const char *)names.data;
+}
+
+/* Of the aggregate that went out. */
+static inline const char *play_stages(const struct play *play)
+{
+	struct element pipeline;
+
+	cr_assert(document_find(play_message(play).body, "pipeline", &pipeline));
+	return play_names(pipeline.value);
 }
 
 #endif
