@@ -220,16 +220,44 @@ static bool is_of_ruled_database(const struct matching *matching, struct bytes d
 	       rule_set_overflow_alone(matching->rules, database);
 }
 
+static bool is_command(struct bytes operation)
+{
+	struct element field;
+	struct bytes text;
+
+	return document_find(operation, "op", &field) && element_string(&field, &text) &&
+	       bytes_are(text, "c");
+}
+
 /* Itself a command, in a database that has a rule, or another applyOps. */
 static bool is_ruled_command(const struct matching *matching, struct bytes operation)
 {
 	struct element field;
 	struct bytes text, database, collection;
 
-	return document_find(operation, "op", &field) && element_string(&field, &text) &&
-	       bytes_are(text, "c") && document_find(operation, "ns", &field) &&
-	       element_string(&field, &text) && name_split(text, &database, &collection) &&
-	       is_of_ruled_database(matching, database);
+	if (!is_command(operation))
+		return false;
+	if (document_find_path(operation, "o.applyOps", &field))
+		return true;
+	return document_find(operation, "ns", &field) && element_string(&field, &text) &&
+	       name_split(text, &database, &collection) && is_of_ruled_database(matching, database);
+}
+
+/* A renameCollection names its collections with their databases. */
+static bool renames_ruled(const struct matching *matching, struct bytes operation, const char *what)
+{
+	static const char *const ends[] = {"renameCollection", "to"};
+	struct element command, end;
+	struct bytes full_name;
+
+	if (!document_find(operation, "o", &command) || command.type != BSON_BYTE_DOCUMENT)
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(ends); i++)
+		if (document_find(command.value, ends[i], &end) &&
+		    element_string(&end, &full_name) &&
+		    match_refuse_full_name(matching, full_name, what))
+			return true;
+	return false;
 }
 
 /* What an operation of applyOps means that its `ns` doesn't tell. */
@@ -239,7 +267,7 @@ static bool refuse_operation(const struct matching *matching, struct bytes opera
 	struct element field;
 
 	if (!document_find(operation, "ui", &field) && !is_ruled_command(matching, operation))
-		return false;
+		return is_command(operation) && renames_ruled(matching, operation, what);
 	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
 		     "an operation with 'ui', or that is a command, may mean a ruled collection");
 	return true;
@@ -343,6 +371,8 @@ static void match_command(const struct matching *matching)
 		match_drop_database(matching);
 	else if (bytes_are(name, "renameCollection"))
 		match_rename(matching);
+	else if (bytes_are(name, MATCH_RENAME_INSIDE))
+		match_rename_inside(matching);
 	else if (bytes_are(name, "bulkWrite"))
 		match_bulk_write(matching);
 	else if (bytes_are(name, "applyOps"))

@@ -333,6 +333,20 @@ void match_rename(const struct matching *matching)
 	match->tending = MOVER_TEND_GONE;
 }
 
+/* Of mongod's own, between its members; it takes it from clients, too. */
+void match_rename_inside(const struct matching *matching)
+{
+	static const char *const ends[] = {"from", "to"};
+	struct element end;
+	struct bytes full_name;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(ends); i++)
+		if (document_find(matching->command->body, ends[i], &end) &&
+		    element_string(&end, &full_name) &&
+		    match_refuse_full_name(matching, full_name, MATCH_RENAME_INSIDE))
+			return;
+}
+
 /* ---- views ---- */
 
 /* A view is read as an aggregate of its pipeline: it may be where that one may run as it is. */
@@ -349,6 +363,20 @@ static const struct rule *short_rule(const struct matching *matching, struct byt
 				: rule_set_at(matching->rules, 0);
 }
 
+/* mongod keeps the view's source then, and that a client's command doesn't tell. */
+static bool refuse_pipeline_alone(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+
+	if (!command_has(command, FIELD_PIPELINE) || !bytes_are(command->first.name, "collMod") ||
+	    !rule_set_in_database(matching->rules, matching->database))
+		return false;
+	match_refuse(matching->match, rule_set_at(matching->rules, 0),
+		     "collMod of a view with a pipeline alone",
+		     "whether it is of a ruled collection can't be told; give viewOn, too");
+	return true;
+}
+
 bool match_refuse_view(const struct matching *matching)
 {
 	const struct command *command = matching->command;
@@ -357,8 +385,9 @@ bool match_refuse_view(const struct matching *matching)
 	const struct rule *rule;
 	struct bytes source;
 
-	if (!command_has(command, FIELD_VIEW_ON) ||
-	    !element_string(&command->fields[FIELD_VIEW_ON], &source))
+	if (!command_has(command, FIELD_VIEW_ON))
+		return refuse_pipeline_alone(matching);
+	if (!element_string(&command->fields[FIELD_VIEW_ON], &source))
 		return false;
 	inside.match = &match;
 	rule = short_rule(&inside, source);

@@ -87,6 +87,8 @@ void match_coll_mod(const struct matching *matching);
 void match_create(const struct matching *matching);
 void match_drop(const struct matching *matching);
 void match_rename(const struct matching *matching);
+#define MATCH_RENAME_INSIDE "internalRenameIfOptionsAndIndexesMatch"
+void match_rename_inside(const struct matching *matching);
 /* createIndexes and create of an overflow collection with an option by which documents would go, or
  * not be let in: refused; true when it did. */
 bool match_refuse_loss(const struct matching *matching);

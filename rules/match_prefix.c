@@ -19,6 +19,8 @@ static bool names_more_than_its_collection(struct bytes name)
 		return bytes_are(name, "dropDatabase");
 	case 'e':
 		return bytes_are(name, "explain");
+	case 'i':
+		return bytes_are(name, MATCH_RENAME_INSIDE);
 	case 'm':
 		return bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce");
 	case 'r':

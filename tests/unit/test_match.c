@@ -505,6 +505,18 @@ Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 		{"{'applyOps': [{'op': 'c', 'ns': 'shop.$cmd', 'o': {}}]}", "XXX"},
 		{"{'applyOps': [{'op': 'c', 'ns': 'admin.$cmd', 'o': {}}]}", "XXX"},
 		{"{'applyOps': [{'op': 'c', 'ns': 'else.$cmd', 'o': {}}]}", "---"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'else.$cmd', 'o': {'applyOps': []}}]}", "XXX"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'else.$cmd', 'o': {'renameCollection': 'shop.@', "
+		 "'to': 'else.x'}}]}",
+		 "XX-"},
+		{"{'applyOps': [{'op': 'c', 'ns': 'else.$cmd', 'o': {'renameCollection': 'else.x', "
+		 "'to': 'shop.@'}}]}",
+		 "XX-"},
+		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'shop.@', 'to': 'shop.x'}",
+		 "XX-"},
+		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'else.x', 'to': 'shop.@'}",
+		 "XX-"},
+		{"{'collMod': 'v', 'pipeline': []}", "XXX"},
 	};
 
 	shop = shop_open();
@@ -827,6 +839,12 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		 "books", "create as capped", "a rule needs an ordinary collection"},
 		{"{'create': 'v', 'viewOn': 'books', 'pipeline': []}", ERROR_COMMAND_NOT_SUPPORTED,
 		 "books", "a view", "let it begin with a $project of other fields"},
+		{"{'collMod': 'v', 'pipeline': []}", ERROR_COMMAND_NOT_SUPPORTED, "books",
+		 "collMod of a view with a pipeline alone", "give viewOn, too"},
+		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'shop.books', 'to': "
+		 "'shop.x'}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "internalRenameIfOptionsAndIndexesMatch",
+		 "on a ruled namespace"},
 		{"{'renameCollection': 'shop.books', 'to': 'shop.elsewhere'}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "renameCollection",
 		 "the new name is not under the same rules"},
@@ -1202,6 +1220,8 @@ Test(match, the_first_bytes_decide_as_all_of_them_would)
 		{"{'mapReduce': 'o', 'out': 'books', '$db': 'shop'}", MATCH_WHOLE, 0},
 		{"{'mapreduce': 'o', '$db': 'shop'}", MATCH_WHOLE, 0},
 		{"{'renameCollection': 'a.b', 'to': 'shop.books', '$db': 'admin'}", MATCH_WHOLE, 0},
+		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'a.b', '$db': 'admin'}",
+		 MATCH_WHOLE, 0},
 		{"{'hello': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
 		{"{'isMaster': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
 		{"{'ismaster': 1, '$db': 'admin'}", MATCH_WHOLE, 0},
