@@ -21,7 +21,6 @@ enum edit_step {
 	STEP_SEARCH_BY_OVERFLOW, /* the same, and the overflow is asked which outliers they may be
 				  */
 	STEP_KILL,               /* a cursor of that, which is not needed */
-	STEP_ORDER,              /* which of those that it found is the first */
 	STEP_WRITE,
 	STEP_WORDS, /* for an error that quotes the filter */
 	STEP_LOOK,
@@ -431,24 +430,7 @@ static enum edit_outcome take_hits(struct edit *edit, struct sequence *sequence,
 		return search_all(edit, sequence, input);
 	}
 	require(cursor_open(&cursor, batch));
-	if (!keep_ids(edit, &cursor, documents))
-		return refuse_unnamed(edit);
-	if (edit->write.many || documents < 2)
-		return begin_documents(edit);
-	edit->step = STEP_ORDER;
-	return edit_send_order(edit, sequence, input);
-}
-
-static enum edit_outcome take_order(struct edit *edit, struct sequence *sequence,
-				    const struct sequence_input *input, struct packet *reply)
-{
-	enum edit_outcome outcome;
-	struct cursor cursor;
-
-	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
-		return outcome;
-	return edit_take_order(edit, &cursor) ? begin_documents(edit)
-					      : search_all(edit, sequence, input);
+	return keep_ids(edit, &cursor, documents) ? begin_documents(edit) : refuse_unnamed(edit);
 }
 
 /* ---- E1 ---- */
@@ -826,8 +808,6 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 		return take_hits(edit, sequence, input, reply);
 	case STEP_KILL:
 		return search_all(edit, sequence, input);
-	case STEP_ORDER:
-		return take_order(edit, sequence, input, reply);
 	case STEP_WRITE:
 		return take_write(edit, sequence, input, reply);
 	case STEP_WORDS:

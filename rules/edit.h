@@ -160,11 +160,6 @@ enum edit_hits {
 enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *input,
 			      const struct packet *reply, struct bytes *batch, size_t *documents);
 enum edit_outcome edit_send_kill(struct edit *edit, struct sequence *sequence);
-/* One is to be written, and `ids` has several: asks where they stand in the collection, */
-enum edit_outcome edit_send_order(struct edit *edit, struct sequence *sequence,
-				  const struct sequence_input *input);
-/* and leaves the first. False where that can't be told, as in a clustered collection. */
-must_check bool edit_take_order(struct edit *edit, struct cursor *batch);
 
 /* ---- edit_fold.c: how it folds arrays back ---- */
 
