@@ -303,6 +303,21 @@ static void refuse_listed_in_array(const struct matching *matching, const struct
 
 static void match_command(const struct matching *matching);
 
+/* mongod 6.0 may crash (GroupFromFirstDocument) where it runs the pipeline of a $unionWith to
+ * explain it, and documents are put together in that. */
+static bool runs_union(const struct matching *matching, const struct command *inner)
+{
+	static const char stage[] = "$unionWith";
+	struct element verbosity;
+	struct bytes text;
+
+	if (document_find(matching->command->body, "verbosity", &verbosity) &&
+	    element_string(&verbosity, &text) && bytes_are(text, "queryPlanner"))
+		return false;
+	return bytes_are(inner->first.name, "aggregate") &&
+	       memmem(inner->body.data, inner->body.length, stage, sizeof(stage));
+}
+
 /* explain answers for what would be run: what is refused stays so, edits get their guard, the rest
  * goes to mongod as it is. */
 static void match_explain(const struct matching *matching)
@@ -322,8 +337,13 @@ static void match_explain(const struct matching *matching)
 	matching->match->changes_fitness = false;
 	if (matching->match->verdict == VERDICT_REFUSE)
 		return;
-	if (matching->match->verdict == VERDICT_AGGREGATE)
+	if (matching->match->verdict == VERDICT_AGGREGATE) {
+		if (runs_union(matching, &inner))
+			match_refuse(matching->match, rule_set_at(matching->rules, 0),
+				     "explain of a $unionWith that runs it",
+				     "mongod could crash; ask with verbosity 'queryPlanner'");
 		return;
+	}
 	matching->match->verdict = matching->match->edits ? VERDICT_EXPLAIN : VERDICT_FORWARD;
 	matching->match->edits = false;
 }

@@ -440,6 +440,13 @@ def test_bounds_of_an_index_that_has_several_keys_of_a_document(shop, indexed):
     require_refusal(shop, find({"buyers": {"$gte": 1}}, min={"other": 1}, hint={"other": 1}), "lie within them")
 
 
+@pytest.mark.parametrize("verbosity", ["executionStats", "allPlansExecution"])
+def test_no_explain_runs_a_union_of_documents_that_are_put_together(shop, verbosity):
+    """mongod 6.0.5 crashes where a $group stands behind them in the union's pipeline."""
+    union = [{"$unionWith": {"coll": "books", "pipeline": [{"$match": {"buyers": 1}}, {"$count": "n"}]}}]
+    require_refusal(shop, {"explain": {"aggregate": "plain", "pipeline": union, "cursor": {}}, "verbosity": verbosity}, "queryPlanner")
+
+
 @pytest.mark.parametrize("command", SERVED, ids=case_name)
 def test_explain_of_a_read_tells_what_is_run(shop, command):
     answer = shop.run({"explain": command, "verbosity": "queryPlanner"})

@@ -707,6 +707,16 @@ Test(match, explain_is_of_what_would_be_run)
 	static const struct books_case cases[] = {
 		{"{'explain': {'find': '@', 'filter': {'f': 1}}}", 'a'},
 		{"{'explain': {'aggregate': '@', 'pipeline': [{'$unwind': '$f'}]}}", 'a'},
+		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': '@'}], 'cursor': {}}, "
+		 "'verbosity': 'queryPlanner'}",
+		 'a'},
+		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': '@'}], 'cursor': {}}, "
+		 "'verbosity': 'executionStats'}",
+		 'X'},
+		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': '@'}], 'cursor': {}}}",
+		 'X'},
+		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': 'p'}], 'cursor': {}}}",
+		 '-'},
 		{"{'explain': {'aggregate': '@', 'pipeline': [{'$count': 'has_extras'}]}}", 'a'},
 		{"{'explain': {'update': '@', 'updates': [{'q': {}, 'u': {'$pop': {'f': 1}}}]}}",
 		 'n'},
