@@ -97,6 +97,7 @@ struct pipeline {
 	size_t place;
 	bool sorted;            /* before anything is put together */
 	bool computes;          /* see struct match */
+	bool later;             /* of the client's stages others than $match have been written */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
 
@@ -513,11 +514,12 @@ static void add_stage_of_client(struct pipeline *pipeline, const struct element 
 				struct cursor behind)
 {
 	struct foreign *foreign = &pipeline->foreign;
+	enum unmixed_at at = pipeline->later ? UNMIXED_LATER : UNMIXED_FRONT;
 
 	if (foreign->whole)
-		unmixed_write(pipeline->out, &pipeline->place, stage, behind, foreign->whole);
+		unmixed_write(pipeline->out, &pipeline->place, stage, behind, at, foreign->whole);
 	if (foreign->united && foreign->united != foreign->whole)
-		unmixed_write(pipeline->out, &pipeline->place, stage, behind, foreign->united);
+		unmixed_write(pipeline->out, &pipeline->place, stage, behind, at, foreign->united);
 	foreign_write_top_stage(foreign, pipeline->out, &pipeline->place, stage);
 }
 
@@ -557,6 +559,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 			add_turn(pipeline, &stage, stages, single);
 		else
 			add_stage_of_client(pipeline, &stage, stages);
+		pipeline->later = pipeline->later || !filter_of_match(&stage, &match);
 	}
 }
 

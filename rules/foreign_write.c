@@ -477,8 +477,8 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 	if (writing->foreign->why)
 		return;
 	if (pipeline->inner)
-		unmixed_write_inner(writing->out, &pipeline->place, stage, pipeline->cursor,
-				    pipeline->inner);
+		unmixed_write(writing->out, &pipeline->place, stage, pipeline->cursor,
+			      UNMIXED_INNER, pipeline->inner);
 	if (graph_write(writing->foreign, writing->out, &pipeline->place, stage,
 			in_facet(writing))) {
 		if (writing->foreign->why)

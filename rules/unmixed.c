@@ -43,21 +43,38 @@ static bool is_stage(const struct element *stage, const char *verb, struct eleme
 	       value->type == BSON_BYTE_DOCUMENT;
 }
 
+/* What stands behind it wants some fields only. */
+static bool narrows(const struct element *stage)
+{
+	static const char *const verbs[] = {
+		"$project",    "$group",       "$count",       "$sortByCount", "$bucket",
+		"$bucketAuto", "$replaceWith", "$replaceRoot", "$facet",       "$setWindowFields"};
+	struct element value;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
+		if (stage->type == BSON_BYTE_DOCUMENT &&
+		    document_find(stage->value, verbs[i], &value))
+			return true;
+	return false;
+}
+
 /* Does what stands behind see what the stage makes of elements that are no documents? mongod sorts
- * by what a later projection leaves. */
-static bool needs_unmixed(const struct element *stage, struct cursor behind, bool inner,
+ * by what a later projection leaves; and where it takes a pipeline's first stages for a query and
+ * the sort is not among them, by what that query leaves, which projects what the stages want. */
+static bool needs_unmixed(const struct element *stage, struct cursor behind, enum unmixed_at at,
 			  const char *array)
 {
 	struct element value, next;
 
 	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
-		return inner || cursor_next(&behind, &next) == CURSOR_ELEMENT;
+		return at == UNMIXED_INNER || cursor_next(&behind, &next) == CURSOR_ELEMENT;
 	if (!is_stage(stage, "$sort", &value) || !sorts_below(value.value, array))
 		return false;
-	if (inner) /* a projection behind a $unionWith goes into its pipeline */
+	if (at == UNMIXED_INNER) /* a projection behind a $unionWith goes into its pipeline */
 		return true;
 	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
-		if (is_stage(&next, "$project", &value) && includes_below(value.value, array))
+		if ((at == UNMIXED_LATER && narrows(&next)) ||
+		    (is_stage(&next, "$project", &value) && includes_below(value.value, array)))
 			return true;
 	return false;
 }
@@ -102,25 +119,13 @@ static void write_stage(struct buffer *out, size_t *place, const struct rule *ru
 	writer_close(out, stage);
 }
 
-static void write_where_needed(struct buffer *out, size_t *place, const struct element *stage,
-			       const struct cursor *behind, bool inner,
-			       const struct ruled_namespace *namespace)
+void unmixed_write(struct buffer *out, size_t *place, const struct element *stage,
+		   struct cursor behind, enum unmixed_at at,
+		   const struct ruled_namespace *namespace)
 {
 	for (size_t i = 0; i < namespace->target_count; i++)
-		if (needs_unmixed(stage, *behind, inner, namespace->targets[i].rule->array))
+		if (needs_unmixed(stage, behind, at, namespace->targets[i].rule->array))
 			write_stage(out, place, namespace->targets[i].rule);
-}
-
-void unmixed_write(struct buffer *out, size_t *place, const struct element *stage,
-		   struct cursor behind, const struct ruled_namespace *namespace)
-{
-	write_where_needed(out, place, stage, &behind, false, namespace);
-}
-
-void unmixed_write_inner(struct buffer *out, size_t *place, const struct element *stage,
-			 struct cursor behind, const struct ruled_namespace *namespace)
-{
-	write_where_needed(out, place, stage, &behind, true, namespace);
 }
 
 void unmixed_write_find(struct buffer *out, size_t *place, const struct element *sort,

@@ -7,13 +7,18 @@
 #include "protocol/cursor.h"
 #include "rules/rules.h"
 
+enum unmixed_at {
+	UNMIXED_FRONT, /* nothing but $match stages came before */
+	UNMIXED_LATER,
+	UNMIXED_INNER, /* in a pipeline whose documents go into another: what follows may tell, too
+			*/
+};
+
 /* Appends what has to come before `stage`, of documents of `namespace`, from *place on. `behind`:
  * at the stages that follow it. */
 void unmixed_write(struct buffer *out, size_t *place, const struct element *stage,
-		   struct cursor behind, const struct ruled_namespace *namespace);
-/* The same in a pipeline whose documents go into another: what follows may tell, too. */
-void unmixed_write_inner(struct buffer *out, size_t *place, const struct element *stage,
-			 struct cursor behind, const struct ruled_namespace *namespace);
+		   struct cursor behind, enum unmixed_at at,
+		   const struct ruled_namespace *namespace);
 /* The same of a find that mongod may sort after it has projected. */
 void unmixed_write_find(struct buffer *out, size_t *place, const struct element *sort,
 			const struct element *projection, const struct ruled_namespace *namespace);

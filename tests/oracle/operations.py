@@ -595,7 +595,7 @@ class Generator:
 
 def _includes_inner(arguments, path):
     """What mongod makes of elements that are no documents hangs on its plan there."""
-    return f"'{path}.x': 1" in str(arguments)
+    return any(f"'{path}.x': {way}" in str(arguments) for way in (1, -1))
 
 
 def _labels_of(lists):
