@@ -134,11 +134,26 @@ static bool refuse_write(const struct matching *matching, const struct command_r
 	       match_refuse_read_only(matching, matching->match->namespace, rule->name);
 }
 
+/* mongod 6.0 drops the collection itself by the name that its time series would be stored under. */
+static bool refuse_buckets(const struct matching *matching)
+{
+	struct bytes name = matching->command->collection;
+	size_t prefix = strlen(NAME_BUCKETS);
+
+	if (!bytes_begin_with(name, NAME_BUCKETS))
+		return false;
+	return match_refuse_name(matching, matching->database,
+				 (struct bytes){name.data + prefix, name.length - prefix},
+				 "a command on " NAME_BUCKETS "*");
+}
+
 static void match_on_collection(const struct matching *matching)
 {
 	const struct command_rule *rule = rule_of_command(matching->command->first.name);
 	struct match *match = matching->match;
 
+	if (refuse_buckets(matching))
+		return;
 	if ((!rule || rule->access == OVERFLOW_WRITE) &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
 		return;
@@ -273,6 +288,20 @@ static bool refuse_operation(const struct matching *matching, struct bytes opera
 	return true;
 }
 
+/* What makes or changes a view without a look at it. */
+static bool refuse_views(const struct matching *matching, struct bytes full_name, const char *what)
+{
+	struct bytes database, collection;
+
+	if (!name_split(full_name, &database, &collection) ||
+	    !bytes_are(collection, "system.views") ||
+	    !rule_set_in_database(matching->rules, database))
+		return false;
+	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
+		     "it writes views straight, which could show ruled arrays; use create");
+	return true;
+}
+
 /* Every string field `ns` of the documents must be apart from the rules. */
 static void refuse_listed_namespaces(const struct matching *matching, struct bytes documents,
 				     const char *what)
@@ -283,7 +312,8 @@ static void refuse_listed_namespaces(const struct matching *matching, struct byt
 	while (message_next_document(&documents, &document))
 		if (refuse_operation(matching, document, what) ||
 		    (document_find(document, "ns", &element) && element_string(&element, &name) &&
-		     match_refuse_full_name(matching, name, what)))
+		     (match_refuse_full_name(matching, name, what) ||
+		      refuse_views(matching, name, what))))
 			return;
 }
 

@@ -363,39 +363,19 @@ static const struct rule *short_rule(const struct matching *matching, struct byt
 				: rule_set_at(matching->rules, 0);
 }
 
-/* mongod keeps the view's source then, and that a client's command doesn't tell. */
-static bool refuse_pipeline_alone(const struct matching *matching)
+/* mongod keeps the view's source then, or its pipeline, which a client's command doesn't tell. */
+static bool refuse_half(const struct matching *matching)
 {
 	const struct command *command = matching->command;
+	bool source = command->fields[FIELD_VIEW_ON].type == BSON_BYTE_STRING;
+	bool pipeline = command->fields[FIELD_PIPELINE].type == BSON_BYTE_ARRAY;
 
-	if (!command_has(command, FIELD_PIPELINE) || !bytes_are(command->first.name, "collMod") ||
+	if (source == pipeline || !bytes_are(command->first.name, "collMod") ||
 	    !rule_set_in_database(matching->rules, matching->database))
 		return false;
 	match_refuse(matching->match, rule_set_at(matching->rules, 0),
-		     "collMod of a view with a pipeline alone",
-		     "whether it is of a ruled collection can't be told; give viewOn, too");
-	return true;
-}
-
-bool match_refuse_view(const struct matching *matching)
-{
-	const struct command *command = matching->command;
-	struct match match = {.verdict = VERDICT_FORWARD, .rule = ""};
-	struct matching inside = *matching;
-	const struct rule *rule;
-	struct bytes source;
-
-	if (!command_has(command, FIELD_VIEW_ON))
-		return refuse_pipeline_alone(matching);
-	if (!element_string(&command->fields[FIELD_VIEW_ON], &source))
-		return false;
-	inside.match = &match;
-	rule = short_rule(&inside, source);
-	if (!rule)
-		return false;
-	match_refuse(matching->match, rule, "a view",
-		     "it would read or return the ruled array, of which it sees a part only; let "
-		     "it begin with a $project of other fields");
+		     "collMod of a view with half of what it is",
+		     "whether it shows ruled arrays can't be told; give viewOn and pipeline");
 	return true;
 }
 
@@ -417,4 +397,28 @@ const struct rule *match_view(struct namespace_cache *cache, struct bytes databa
 	if (!command_parse(buffer_view(&body), &match.command))
 		return rule_set_at(matching.rules, 0);
 	return short_rule(&matching, source);
+}
+
+bool match_refuse_view(const struct matching *matching)
+{
+	static const uint8_t none[] = {5, 0, 0, 0, 0};
+	const struct command *command = matching->command;
+	const struct element *pipeline = &command->fields[FIELD_PIPELINE];
+	struct bytes stages = {none, sizeof(none)}, source;
+	const struct rule *rule;
+
+	if (refuse_half(matching))
+		return true;
+	if (!command_has(command, FIELD_VIEW_ON) ||
+	    !element_string(&command->fields[FIELD_VIEW_ON], &source))
+		return false;
+	if (pipeline->type == BSON_BYTE_ARRAY)
+		stages = pipeline->value;
+	rule = match_view(matching->cache, matching->database, source, stages);
+	if (!rule)
+		return false;
+	match_refuse(matching->match, rule, "a view",
+		     "it would read or return the ruled array, of which it sees a part only; let "
+		     "it begin with a $project of other fields");
+	return true;
 }

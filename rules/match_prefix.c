@@ -1,6 +1,7 @@
 /* The quick test on a request's first bytes: can a rule concern it at all? */
 #include "protocol/hello.h"
 #include "rules/match_inner.h"
+#include "rules/names.h"
 
 #define BODY_OFFSET (FRAME_HEADER_LENGTH + 5)
 
@@ -55,7 +56,8 @@ static bool may_concern(const struct rule_set *rules, struct bytes bytes,
 	if (prefix->name.length == 0 || prefix->type == BSON_BYTE_BINARY ||
 	    prefix->type == BSON_BYTE_SYMBOL)
 		return true;
-	if (prefix->collection.length > 0 && rule_set_may_concern(rules, prefix->collection))
+	if (prefix->collection.length > 0 && (rule_set_may_concern(rules, prefix->collection) ||
+					      bytes_begin_with(prefix->collection, NAME_BUCKETS)))
 		return true;
 	if (bytes_are(prefix->name, "getMore"))
 		return get_more_may_concern(rules, bytes);

@@ -6,6 +6,8 @@
 
 /* The field of a main document that holds the state (protocol.md section 1). */
 #define NAME_STATE "_spill"
+/* mongod's own, of what a time series stores. */
+#define NAME_BUCKETS "system.buckets."
 /* In the state of a document as a read returns it: its `_id` is not for the client
  * (projection_write). No rule's key begins with a slash. */
 #define NAME_ID_MARK "/id"

@@ -216,7 +216,8 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 {
 	writer_close(&sequence->buffer, body);
 	message_end(&sequence->buffer, 0);
-	sequence->output = buffer_view(&sequence->buffer);
+	sequence->output =
+		sequence->match.facts.answered ? buffer_view(&sequence->buffer) : (struct bytes){0};
 	return SEQUENCE_DONE;
 }
 

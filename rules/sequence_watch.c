@@ -77,10 +77,26 @@ static bool found_some(struct bytes cursor)
 	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
 }
 
+/* The client wants no answer: without one nobody knew when the overflow can be tended. */
+static enum sequence_outcome send_answered(struct sequence *sequence)
+{
+	size_t body = sequence_begin_command(sequence);
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, sequence->match.command.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		writer_element(&sequence->buffer, &field);
+	return sequence_send_command(sequence, body);
+}
+
 static enum sequence_outcome send_client_s(struct sequence *sequence)
 {
 	sequence->step = WATCH_SENT;
-	return sequence_send_request(sequence);
+	return !sequence->match.facts.answered && sequence->match.namespace &&
+			       sequence->match.tending != MOVER_TEND_NOTHING
+		       ? send_answered(sequence)
+		       : sequence_send_request(sequence);
 }
 
 static enum sequence_outcome take_source(struct sequence *sequence, struct packet *reply)

@@ -7,9 +7,11 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
+from support import exact
 from support.process import wait_for
 from support.shim import Shim
 from support.spillway import Spillway
+from support.wire import MORE_TO_COME, Connection
 
 LONG = list(range(40))
 
@@ -64,6 +66,21 @@ def test_a_drop_takes_the_overflow_along_at_once(client, direct):
     assert caught.value.code == 26
     spill(client.shop.books, direct, 2)
     assert client.shop.books.find_one({"_id": 1}) == {"_id": 1, "list": LONG}
+
+
+def test_a_drop_that_wants_no_answer_takes_it_along_and_gets_none(client, direct, spillway):
+    spill(client.shop.books, direct, 5)
+    with Connection(spillway.port) as connection:
+        connection.call(exact.document({"drop": "books", "$db": "shop"}), flags=MORE_TO_COME)
+        assert connection.command("admin", {"ping": 1}).keys() >= {"ok"}  # its answer is its own: it is behind the drop
+    assert "books" not in direct.shop.list_collection_names()
+    assert direct.shop.books_list_overflow.count_documents({}) == 0
+
+
+def test_mongod_s_own_name_for_a_time_series_drops_no_ruled_collection(client, direct):
+    spill(client.shop.books, direct)
+    refused(lambda: client.shop.command({"drop": "system.buckets.books"}), "system.buckets.")
+    assert client.shop.books.find_one() == {"_id": 0, "list": LONG}
 
 
 def test_an_overflow_in_another_database_goes_with_its_main_collection_and_its_database(client, direct):

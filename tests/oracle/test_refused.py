@@ -738,6 +738,15 @@ def test_a_refused_write_that_wants_no_answer_changes_nothing(shop):
     assert shop.stored() == before
 
 
+@pytest.mark.parametrize("command", [
+    {"count": "books", "query": {"buyers": 1}}, {"distinct": "books", "key": "buyers"}, find({"buyers": 1}),
+    aggregate({"$unwind": "$buyers"}), {"count": "books", "query": {"buyers": {"$bad": 1}}},
+], ids=case_name)
+def test_a_read_that_wants_no_answer_gets_none(shop, command):
+    shop.connection.call(exact.document({**command, "$db": "shop"}), flags=MORE_TO_COME)
+    assert shop.run({"count": "books", "query": {"n": -5}})["n"] == 0
+
+
 def test_a_refusal_leaves_the_connection_in_step(shop):
     for compressor in (None, "snappy", "zlib", "zstd"):
         refused = shop.connection.call(

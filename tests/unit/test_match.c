@@ -517,6 +517,13 @@ Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'else.x', 'to': 'shop.@'}",
 		 "XX-"},
 		{"{'collMod': 'v', 'pipeline': []}", "XXX"},
+		{"{'collMod': 'v', 'viewOn': null, 'pipeline': []}", "XXX"},
+		{"{'collMod': 'v', 'viewOn': '@'}", "XXX"},
+		{"{'create': 'v', 'viewOn': '@'}", "X--"},
+		{"{'drop': 'system.buckets.@'}", "XX-"},
+		{"{'drop': 'system.buckets.'}", "---"},
+		{"{'applyOps': [{'op': 'i', 'ns': 'shop.system.views', 'o': {}}]}", "XXX"},
+		{"{'applyOps': [{'op': 'i', 'ns': 'else.system.views', 'o': {}}]}", "---"},
 	};
 
 	shop = shop_open();
@@ -850,7 +857,7 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		{"{'create': 'v', 'viewOn': 'books', 'pipeline': []}", ERROR_COMMAND_NOT_SUPPORTED,
 		 "books", "a view", "let it begin with a $project of other fields"},
 		{"{'collMod': 'v', 'pipeline': []}", ERROR_COMMAND_NOT_SUPPORTED, "books",
-		 "collMod of a view with a pipeline alone", "give viewOn, too"},
+		 "collMod of a view with half of what it is", "give viewOn and pipeline"},
 		{"{'internalRenameIfOptionsAndIndexesMatch': 1, 'from': 'shop.books', 'to': "
 		 "'shop.x'}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "internalRenameIfOptionsAndIndexesMatch",
@@ -1214,6 +1221,7 @@ Test(match, the_first_bytes_decide_as_all_of_them_would)
 		{"{'insert': 'books', 'documents': [], '$db': 'shop'}", MATCH_WHOLE, 0},
 		{"{'insert': 'books', 'documents': [], '$db': 'else'}", MATCH_WHOLE, 0},
 		{"{'drop': 'books_more', '$db': 'shop'}", MATCH_WHOLE, 0},
+		{"{'drop': 'system.buckets.books', '$db': 'shop'}", MATCH_WHOLE, 0},
 		{"{'find': 'posts', '$db': 'tenant_1'}", MATCH_WHOLE, 0},
 		{"{'getMore': {'$numberLong': '1'}, 'collection': 'books', '$db': 'shop'}",
 		 MATCH_WHOLE, 0},
