@@ -96,7 +96,7 @@ struct pipeline {
 	const struct probe *probe; /* may be NULL */
 	size_t place;
 	bool sorted;            /* before anything is put together */
-	bool computes;          /* see struct match */
+	bool computes, bare;    /* see struct match */
 	bool later;             /* of the client's stages others than $match have been written */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
@@ -523,7 +523,7 @@ static void add_stage_of_client(struct pipeline *pipeline, const struct element 
 	foreign_write_top_stage(foreign, pipeline->out, &pipeline->place, stage);
 }
 
-/* The stage before which documents are put together. */
+/* The stage before which documents are put together, or that takes their arrays away. */
 static void add_turn(struct pipeline *pipeline, const struct element *stage, struct cursor behind,
 		     bool single)
 {
@@ -531,6 +531,11 @@ static void add_turn(struct pipeline *pipeline, const struct element *stage, str
 	bool matches = filter_of_match(stage, &filter);
 	bool fails = matches && filter_has_expression(filter.value);
 
+	if (pipeline->bare) {
+		reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
+		add_stage_of_client(pipeline, stage, behind);
+		return;
+	}
 	if (matches && !fails)
 		add_candidates(pipeline, filter.value);
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
@@ -667,6 +672,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.namespace = match->namespace,
 		.probe = probe,
 		.computes = match->computes,
+		.bare = match->bare,
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};

@@ -18,8 +18,7 @@
 enum edit_step {
 	STEP_BEGIN,
 	STEP_SEARCH,             /* for the documents that the filter means */
-	STEP_SEARCH_BY_OVERFLOW, /* the same, and the overflow is asked which outliers they may be
-				  */
+	STEP_SEARCH_BY_OVERFLOW, /* the same, with what the overflow says of outliers */
 	STEP_KILL,               /* a cursor of that, which is not needed */
 	STEP_WRITE,
 	STEP_WORDS, /* for an error that quotes the filter */
@@ -52,8 +51,8 @@ void edit_fini(struct edit *edit)
 size_t edit_memory(const struct edit *edit)
 {
 	return edit->ids.capacity + edit->kept.capacity + edit->bare.capacity +
-	       edit->filter.capacity + edit->reply.raw.capacity +
-	       (edit->fetching ? edit->fetch.kept_bytes : 0);
+	       edit->filter.capacity + edit->reply.raw.capacity + edit->probe.named.capacity +
+	       edit->probe.generations.capacity + (edit->fetching ? edit->fetch.kept_bytes : 0);
 }
 
 struct bytes edit_cause(const struct edit *edit)

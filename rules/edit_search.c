@@ -18,6 +18,8 @@ void edit_decide_search(struct edit *edit)
 	edit->probe.light = edit->by_overflow && edit->probe.exact;
 }
 
+#define HITS_FEW 16 /* more of them: several documents match, most likely */
+
 /* Which of several is written, or first, is told by the order in which mongod would meet them. It
  * is all one where they all go. */
 static int32_t room(const struct edit *edit)
@@ -120,5 +122,7 @@ enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *in
 		return EDIT_HITS_ALL;
 	if (found == PROBE_COMPLETE)
 		return EDIT_HITS_FOUND;
+	if (room(edit) == 1 && edit->probe.named_count > HITS_FEW)
+		return EDIT_HITS_ALL;
 	return edit->searches < PROBE_ROUNDS ? EDIT_HITS_AGAIN : EDIT_HITS_ALL;
 }

@@ -63,6 +63,8 @@ struct match {
 	bool windows;         /* VERDICT_READ: a find of nothing but windows of its arrays */
 	size_t stage;         /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
 				 MATCH_NO_STAGE: its own documents stay as they are */
+	bool bare;            /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
+				 them, what is hidden has to go with them */
 	bool computes;        /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
 	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
 				 `namespace`; without one, dropDatabase */

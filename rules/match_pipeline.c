@@ -6,6 +6,7 @@
 #include "rules/computed.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
+#include "rules/leaves.h"
 #include "rules/names.h"
 #include "rules/projection.h"
 
@@ -121,6 +122,7 @@ bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
 enum stage_kind {
 	STAGE_KEEPS,   /* the same documents, fewer, in another order, or with more in them */
 	STAGE_DROPS,   /* other documents, without the array and our names */
+	STAGE_BARES,   /* the same documents without the arrays */
 	STAGE_REFUSED, /* the match has been refused */
 	STAGE_OTHER,   /* it may read or change the array */
 	STAGE_SOURCE,  /* has to be the first, and may read the array */
@@ -173,6 +175,60 @@ static enum stage_kind classify_expression(const struct matching *matching,
 	return kind_of_reads(matching, &reads, role, otherwise);
 }
 
+/* Excluded, or a field is that it lies in. */
+static bool takes_array(struct bytes path, const char *array)
+{
+	enum path_relation relation = path_relate(path, array);
+
+	return relation == PATH_SAME || relation == PATH_ABOVE;
+}
+
+static bool excludes(struct bytes projection, const char *array)
+{
+	enum cursor_step step = CURSOR_INVALID;
+	struct leaves leaves;
+	struct leaf leaf;
+	bool found = false;
+
+	if (leaves_open(&leaves, projection))
+		step = leaves_next(&leaves, &leaf);
+	for (; !found && step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
+		found = leaf.kind == LEAF_EXCLUDED && takes_array(leaf.path, array);
+	leaves_close(&leaves);
+	return found;
+}
+
+static bool unsets(const struct element *stage, const char *array)
+{
+	struct cursor names;
+	struct element name;
+	struct bytes path;
+
+	if (element_string(stage, &path))
+		return takes_array(path, array);
+	if (stage->type != BSON_BYTE_ARRAY || !cursor_open(&names, stage->value))
+		return false;
+	while (cursor_next(&names, &name) == CURSOR_ELEMENT)
+		if (element_string(&name, &path) && takes_array(path, array))
+			return true;
+	return false;
+}
+
+/* $project or $unset: takes all the arrays away. */
+static bool takes_arrays(const struct matching *matching, const struct element *stage)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const char *array = namespace->targets[i].rule->array;
+
+		if (stage->type == BSON_BYTE_DOCUMENT ? !excludes(stage->value, array)
+						      : !unsets(stage, array))
+			return false;
+	}
+	return !match_lost_meta(matching->command);
+}
+
 static enum stage_kind classify_project(const struct matching *matching,
 					const struct element *stage)
 {
@@ -181,7 +237,9 @@ static enum stage_kind classify_project(const struct matching *matching,
 	if (stage->type != BSON_BYTE_DOCUMENT)
 		return STAGE_OTHER;
 	projection = projection_classify(stage->value, matching->match->namespace);
-	return projection.kind == PROJECTION_FORWARD ? STAGE_DROPS : STAGE_OTHER;
+	if (projection.kind == PROJECTION_FORWARD)
+		return STAGE_DROPS;
+	return takes_arrays(matching, stage) ? STAGE_BARES : STAGE_OTHER;
 }
 
 static bool is_source(const struct element *stage)
@@ -329,7 +387,8 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 	if (element_is(stage, "$set") || element_is(stage, "$addFields"))
 		return classify_set(matching, stage);
 	if (element_is(stage, "$unset"))
-		return classify_unset(matching, stage);
+		return takes_arrays(matching, stage) ? STAGE_BARES
+						     : classify_unset(matching, stage);
 	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 
@@ -405,6 +464,10 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 			continue;
 		case STAGE_DROPS:
 		case STAGE_REFUSED:
+			return;
+		case STAGE_BARES:
+			match->verdict = VERDICT_AGGREGATE;
+			match->bare = true;
 			return;
 		case STAGE_OTHER:
 			match_reassemble(match, "an aggregate that reads the ruled array",

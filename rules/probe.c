@@ -570,6 +570,7 @@ enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *doc
 
 		probe->named = hits.ids;
 		probe->generations = hits.generations;
+		probe->named_count = hits.count;
 		hits = former;
 	}
 	buffer_fini(&hits.ids);

@@ -20,6 +20,7 @@ struct probe {
 	struct buffer overflow;    /* the same of overflow documents */
 	struct buffer named;       /* _ids, an array; empty where none was named */
 	struct buffer generations; /* of the same hits */
+	size_t named_count;
 	const struct target *target;
 	bool exact; /* no other condition reads an array, and it is the whole of this one */
 	bool light; /* asked so that no array is put together: `exact` */

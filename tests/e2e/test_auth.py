@@ -241,6 +241,8 @@ def test_who_may_not_read_the_overflow_is_told_and_never_served_short(spillway, 
         assert CANARY not in message
     assert of_user.find_one({"_id": "short"})["list"] == WHOLE[:2]
     assert of_user.find_one({"_id": "long"}, {"list": 0}) == {"_id": "long"}
+    for stage in ({"$project": {"list": 0}}, {"$unset": "list"}):
+        assert list(of_user.aggregate([{"$match": {"_id": "long"}}, stage])) == [{"_id": "long"}]
     assert of_user.update_one({"_id": "long"}, {"$push": {"list": "more"}}).modified_count == 1
     whole = sign_in(spillway, "writer").shop.books.find_one({"_id": "long"})["list"]
     assert whole == [*WHOLE, WHOLE[0], "more"]

@@ -135,6 +135,12 @@ PROJECTIONS = {
 }
 
 PIPELINES = {
+    "without the arrays": (words, [{"$match": {"_id": {"$lte": 9}}}, {"$project": {"list": 0, "kept": 0}}, {"$sort": {"_id": 1}}]),
+    "without them, then computed": (posts, [{"$sort": {"_id": -1}}, {"$unset": ["list", "kept.list", "kept.more"]}, {
+        "$set": {"list": [1, 2], "n": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": {"list": 2}}, {"$limit": 4}]),
+    "without one of them": (words, [{"$unset": "list"}, {"$sort": {"_id": 1}}, {"$limit": 4}]),
+    "without them in a facet": (words, [{"$project": {"list": 0, "kept": 0}}, {"$facet": {
+        "all": [{"$sort": {"_id": 1}}, {"$limit": 3}], "n": [{"$match": {"list": {"$exists": True}}}, {"$count": "n"}]}}]),
     "taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$unwind": "$list"}, {"$sort": {"_id": 1, "list": 1}}]),
     "with places and empty ones": (posts, [{"$unwind": {
         "path": "$list", "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}, {"$sort": {"_id": 1, "at": 1}}]),

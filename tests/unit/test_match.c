@@ -714,6 +714,7 @@ Test(match, explain_is_of_what_would_be_run)
 	static const struct books_case cases[] = {
 		{"{'explain': {'find': '@', 'filter': {'f': 1}}}", 'a'},
 		{"{'explain': {'aggregate': '@', 'pipeline': [{'$unwind': '$f'}]}}", 'a'},
+		{"{'aggregate': '@', 'pipeline': [{'$project': {'f': 0}}]}", 'a'},
 		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': '@'}], 'cursor': {}}, "
 		 "'verbosity': 'queryPlanner'}",
 		 'a'},

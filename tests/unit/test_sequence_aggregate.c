@@ -63,6 +63,25 @@ Test(sequence_aggregate, a_find_becomes_stages_and_gets_its_reply)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, a_pipeline_that_takes_the_array_away_needs_no_overflow)
+{
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$match': {'x': 1}}, {'$project': "
+		      "{'f': 0, 'x': 0}}, {'$sort': {'y': 1}}, {'$unwind': '$f'}], 'cursor': {}, "
+		      "'$db': 'shop'}",
+		      "$match $unset $project $sort $unwind");
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$unset': ['x', 'f']}, {'$match': "
+		      "{'f': 1}}], 'cursor': {}, '$db': 'shop'}",
+		      "$unset $unset $match");
+	/* a part of it */
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$unset': 'f.x'}], 'cursor': {}, "
+		      "'$db': 'shop'}",
+		      WHOLE " $unset");
+	expect_stages(
+		"{'aggregate': 'books', 'pipeline': [{'$project': {'f.x': 0}}], 'cursor': {}, "
+		"'$db': 'shop'}",
+		WHOLE " $project");
+}
+
 Test(sequence_aggregate, only_what_is_returned_is_put_together)
 {
 	expect_stages(
