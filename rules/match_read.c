@@ -235,7 +235,10 @@ static bool takes_windows(const struct matching *matching)
 
 	return projection->type == BSON_BYTE_DOCUMENT &&
 	       windows_of(projection->value, namespace, windows) > 0 &&
-	       projection_keeps_id(projection->value) && window_in_one_reply(matching->command);
+	       projection_keeps_id(projection->value) &&
+	       (window_in_one_reply(matching->command) ||
+		(window_may_in_one_reply(matching->command) &&
+		 !aggregate_unserved_find(matching->command, namespace)));
 }
 
 /* What an index has of the array is what main has of it, and which index is taken only a hint

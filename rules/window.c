@@ -126,6 +126,12 @@ bool window_in_one_reply(const struct command *find)
 	       !command_has(find, FIELD_COLLATION);
 }
 
+bool window_may_in_one_reply(const struct command *find)
+{
+	return !options_single_batch(find) && (!options_has_number(find, "batchSize") ||
+					       options_number(find, "batchSize") >= FIRST_BATCH);
+}
+
 /* Where it begins: from the end where it is negative. */
 static int64_t window_start(const struct window *window)
 {

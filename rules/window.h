@@ -26,6 +26,9 @@ size_t windows_of(struct bytes projection, const struct ruled_namespace *namespa
 /* The find's documents come in one reply, as far as can be told: nobody could cut those of a
  * getMore, which doesn't know the projection. */
 bool window_in_one_reply(const struct command *find);
+/* They may: where they don't the reply is thrown away, which costs little of what so many windows
+ * cost that mongod cuts. */
+bool window_may_in_one_reply(const struct command *find);
 
 /* Appends the window as a field of a projection, so wide that what comes of main's array has all
  * that the window takes of it, and tells where the whole array ends as far as that matters. */

@@ -180,22 +180,27 @@ Test(window, a_find_whose_documents_come_in_one_reply)
 {
 	static const struct {
 		const char *options;
-		bool one;
+		bool one, may_be;
 	} finds[] = {
-		{"'x': 1", false},
-		{"'singleBatch': true", false},
-		{"'singleBatch': true, 'limit': 5", false},
-		{"'singleBatch': true, 'limit': 1", true},
-		{"'limit': 101", true},
-		{"'limit': 102", false},
-		{"'limit': 5, 'batchSize': 4", false},
-		{"'limit': 5, 'batchSize': 5", true},
-		{"'filter': {'_id': 5}", true},
-		{"'filter': {'_id': 5}, 'batchSize': 1", false},
-		{"'filter': {'_id': {'$in': [5]}}", false},
-		{"'filter': {'_id': {'$regularExpression': {'pattern': 'a', 'options': ''}}}",
+		{"'x': 1", false, true},
+		{"'x': 1, 'batchSize': 100", false, false},
+		{"'x': 1, 'batchSize': 101", false, true},
+		{"'singleBatch': true", false, false},
+		{"'singleBatch': true, 'limit': 5", false, false},
+		{"'singleBatch': true, 'limit': 1", true, false},
+		{"'limit': 101", true, true},
+		{"'limit': 102", false, true},
+		{"'limit': 102, 'batchSize': 50", false, false},
+		{"'limit': 5, 'batchSize': 4", false, false},
+		{"'limit': 5, 'batchSize': 5", true, false},
+		{"'filter': {'_id': 5}", true, true},
+		{"'filter': {'_id': 5}, 'batchSize': 1", false, false},
+		{"'filter': {'_id': {'$in': [5]}}, 'batchSize': 2", false, false},
+		{"'filter': {'_id': {'$regularExpression': {'pattern': 'a', 'options': ''}}}, "
+		 "'batchSize': 2",
+		 false, false},
+		{"'filter': {'_id': 'a'}, 'collation': {'locale': 'de'}, 'batchSize': 2", false,
 		 false},
-		{"'filter': {'_id': 'a'}, 'collation': {'locale': 'de'}", false},
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(finds); i++) {
@@ -206,6 +211,7 @@ Test(window, a_find_whose_documents_come_in_one_reply)
 			 finds[i].options);
 		cr_assert(command_parse(made_bson(json), &command));
 		cr_assert_eq(window_in_one_reply(&command), finds[i].one, "%s", json);
+		cr_assert_eq(window_may_in_one_reply(&command), finds[i].may_be, "%s", json);
 	}
 	made_free();
 }
