@@ -223,8 +223,6 @@ static int64_t find_limit(const struct command *command)
 		return limit;
 	if (options_has_number(command, "batchSize"))
 		batch = options_number(command, "batchSize");
-	else if (limit > 0)
-		batch = limit;
 	return limit > 0 && limit < batch ? limit : batch;
 }
 

@@ -335,17 +335,14 @@ static void match_command(const struct matching *matching);
 
 /* mongod 6.0 may crash (GroupFromFirstDocument) where it runs the pipeline of a $unionWith to
  * explain it, and documents are put together in that. */
-static bool runs_union(const struct matching *matching, const struct command *inner)
+static bool runs_union(const struct matching *matching)
 {
-	static const char stage[] = "$unionWith";
 	struct element verbosity;
 	struct bytes text;
 
-	if (document_find(matching->command->body, "verbosity", &verbosity) &&
-	    element_string(&verbosity, &text) && bytes_are(text, "queryPlanner"))
-		return false;
-	return bytes_are(inner->first.name, "aggregate") &&
-	       memmem(inner->body.data, inner->body.length, stage, sizeof(stage));
+	return matching->match->unites &&
+	       !(document_find(matching->command->body, "verbosity", &verbosity) &&
+		 element_string(&verbosity, &text) && bytes_are(text, "queryPlanner"));
 }
 
 /* explain answers for what would be run: what is refused stays so, edits get their guard, the rest
@@ -368,7 +365,7 @@ static void match_explain(const struct matching *matching)
 	if (matching->match->verdict == VERDICT_REFUSE)
 		return;
 	if (matching->match->verdict == VERDICT_AGGREGATE) {
-		if (runs_union(matching, &inner))
+		if (runs_union(matching))
 			match_refuse(matching->match, rule_set_at(matching->rules, 0),
 				     "explain of a $unionWith that runs it",
 				     "mongod could crash; ask with verbosity 'queryPlanner'");

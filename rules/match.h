@@ -65,6 +65,7 @@ struct match {
 				 MATCH_NO_STAGE: its own documents stay as they are */
 	bool bare;            /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
 				 them, what is hidden has to go with them */
+	bool unites;          /* a $unionWith brings documents of a ruled namespace */
 	bool computes;        /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
 	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
 				 `namespace`; without one, dropDatabase */

@@ -70,6 +70,8 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 				joined->written = namespace;
 			joined->count++;
 			joined->namespace = namespace;
+			if (element_is(stage, "$unionWith"))
+				matching->match->unites = true;
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
 			return true;
 		}

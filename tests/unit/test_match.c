@@ -726,6 +726,10 @@ Test(match, explain_is_of_what_would_be_run)
 		 'X'},
 		{"{'explain': {'aggregate': 'o', 'pipeline': [{'$unionWith': 'p'}], 'cursor': {}}}",
 		 '-'},
+		{"{'explain': {'aggregate': '@', 'pipeline': [{'$unset': 'f'}, {'$unionWith': "
+		 "'p'}], "
+		 "'cursor': {}}}",
+		 'a'},
 		{"{'explain': {'aggregate': '@', 'pipeline': [{'$count': 'has_extras'}]}}", 'a'},
 		{"{'explain': {'update': '@', 'updates': [{'q': {}, 'u': {'$pop': {'f': 1}}}]}}",
 		 'n'},

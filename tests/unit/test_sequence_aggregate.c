@@ -82,6 +82,14 @@ Test(sequence_aggregate, a_pipeline_that_takes_the_array_away_needs_no_overflow)
 		WHOLE " $project");
 }
 
+Test(sequence_aggregate, a_single_batch_is_a_first_batch_whatever_the_limit)
+{
+	start(FIND(BY_ARRAY ", 'sort': {'x': 1}, 'singleBatch': true, 'limit': 150"));
+	cr_assert(memmem(play.sequence->output.data, play.sequence->output.length,
+			 "$limit\0\x65\0\0\0", 11)); /* 101 */
+	play_close(&play);
+}
+
 Test(sequence_aggregate, only_what_is_returned_is_put_together)
 {
 	expect_stages(
