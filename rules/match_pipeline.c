@@ -182,7 +182,7 @@ static bool takes_array(struct bytes path, const char *array)
 {
 	enum path_relation relation = path_relate(path, array);
 
-	return relation == PATH_SAME || relation == PATH_ABOVE;
+	return relation == PATH_ABOVE || relation == PATH_SAME;
 }
 
 static bool excludes(struct bytes projection, const char *array)

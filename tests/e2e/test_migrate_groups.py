@@ -115,7 +115,7 @@ def kill(migrate):
 
 
 def kill_among_the_births(operator, shop, books):
-    with held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"list": ARRAY}}, session=session)):
+    with held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"other": 1}}, session=session)):
         migrate = operator.start("migrate", "--execute")
         wait_for(lambda: born(books, 0), "the first birth")
         kill(migrate)
