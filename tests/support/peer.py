@@ -223,6 +223,6 @@ class Relay:
         return client, self.server.accept()
 
     def private_memory(self):
-        """Bytes of memory that belong to Spillway alone."""
+        """Bytes of memory that Spillway has written. Clean pages are a file's, and its alone or not as other Spillways come and go."""
         rollup = pathlib.Path(f"/proc/{self.spillway.pid}/smaps_rollup").read_text()
-        return 1024 * sum(int(size) for size in re.findall(r"^Private_\w+: +(\d+) kB", rollup, re.M))
+        return 1024 * sum(int(size) for size in re.findall(r"^Private_(?:Dirty|Hugetlb): +(\d+) kB", rollup, re.M))
