@@ -116,9 +116,9 @@ enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *in
 	if (edit->cursor_id != 0)
 		return EDIT_HITS_KILL;
 	*batch = cursor.batch;
-	found = probe_take(&edit->probe, *batch, documents);
-	if (found == PROBE_TOO_MANY || *documents > (size_t)room(edit) ||
-	    probe_is_late(&edit->probe, input->now - edit->asked))
+	found = probe_take(&edit->probe, *batch, (size_t)room(edit), input->now - edit->asked,
+			   documents);
+	if (found == PROBE_TOO_MANY)
 		return EDIT_HITS_ALL;
 	if (found == PROBE_COMPLETE)
 		return EDIT_HITS_FOUND;

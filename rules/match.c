@@ -261,18 +261,11 @@ static bool is_ruled_command(const struct matching *matching, struct bytes opera
 /* A renameCollection names its collections with their databases. */
 static bool renames_ruled(const struct matching *matching, struct bytes operation, const char *what)
 {
-	static const char *const ends[] = {"renameCollection", "to"};
-	struct element command, end;
-	struct bytes full_name;
+	struct element command;
 
-	if (!document_find(operation, "o", &command) || command.type != BSON_BYTE_DOCUMENT)
-		return false;
-	for (size_t i = 0; i < ARRAY_LENGTH(ends); i++)
-		if (document_find(command.value, ends[i], &end) &&
-		    element_string(&end, &full_name) &&
-		    match_refuse_full_name(matching, full_name, what))
-			return true;
-	return false;
+	return is_command(operation) && document_find(operation, "o", &command) &&
+	       command.type == BSON_BYTE_DOCUMENT &&
+	       match_refuse_ends(matching, command.value, "renameCollection", "to", what);
 }
 
 /* What an operation of applyOps means that its `ns` doesn't tell. */
@@ -282,7 +275,7 @@ static bool refuse_operation(const struct matching *matching, struct bytes opera
 	struct element field;
 
 	if (!document_find(operation, "ui", &field) && !is_ruled_command(matching, operation))
-		return is_command(operation) && renames_ruled(matching, operation, what);
+		return renames_ruled(matching, operation, what);
 	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
 		     "an operation with 'ui', or that is a command, may mean a ruled collection");
 	return true;
@@ -418,8 +411,8 @@ static void match_command(const struct matching *matching)
 		match_drop_database(matching);
 	else if (bytes_are(name, "renameCollection"))
 		match_rename(matching);
-	else if (bytes_are(name, MATCH_RENAME_INSIDE))
-		match_rename_inside(matching);
+	else if (bytes_are(name, MATCH_RENAME_INSIDE)) /* between members, and clients' too */
+		match_refuse_ends(matching, command->body, "from", "to", MATCH_RENAME_INSIDE);
 	else if (bytes_are(name, "bulkWrite"))
 		match_bulk_write(matching);
 	else if (bytes_are(name, "applyOps"))

@@ -333,18 +333,18 @@ void match_rename(const struct matching *matching)
 	match->tending = MOVER_TEND_GONE;
 }
 
-/* Of mongod's own, between its members; it takes it from clients, too. */
-void match_rename_inside(const struct matching *matching)
+bool match_refuse_ends(const struct matching *matching, struct bytes document, const char *from,
+		       const char *to, const char *what)
 {
-	static const char *const ends[] = {"from", "to"};
+	const char *const ends[] = {from, to};
 	struct element end;
 	struct bytes full_name;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(ends); i++)
-		if (document_find(matching->command->body, ends[i], &end) &&
-		    element_string(&end, &full_name) &&
-		    match_refuse_full_name(matching, full_name, MATCH_RENAME_INSIDE))
-			return;
+		if (document_find(document, ends[i], &end) && element_string(&end, &full_name) &&
+		    match_refuse_full_name(matching, full_name, what))
+			return true;
+	return false;
 }
 
 /* ---- views ---- */

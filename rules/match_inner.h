@@ -88,7 +88,10 @@ void match_create(const struct matching *matching);
 void match_drop(const struct matching *matching);
 void match_rename(const struct matching *matching);
 #define MATCH_RENAME_INSIDE "internalRenameIfOptionsAndIndexesMatch"
-void match_rename_inside(const struct matching *matching);
+/* A rename of another form: the fields `from` and `to` of a document are full names. Refused where
+ * one of them is concerned; true when it was. */
+bool match_refuse_ends(const struct matching *matching, struct bytes document, const char *from,
+		       const char *to, const char *what);
 /* createIndexes and create of an overflow collection with an option by which documents would go, or
  * not be let in: refused; true when it did. */
 bool match_refuse_loss(const struct matching *matching);

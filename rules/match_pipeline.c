@@ -177,14 +177,7 @@ static enum stage_kind classify_expression(const struct matching *matching,
 	return kind_of_reads(matching, &reads, role, otherwise);
 }
 
-/* Excluded, or a field is that it lies in. */
-static bool takes_array(struct bytes path, const char *array)
-{
-	enum path_relation relation = path_relate(path, array);
-
-	return relation == PATH_ABOVE || relation == PATH_SAME;
-}
-
+/* The array, or a field that it lies in. */
 static bool excludes(struct bytes projection, const char *array)
 {
 	enum cursor_step step = CURSOR_INVALID;
@@ -195,7 +188,7 @@ static bool excludes(struct bytes projection, const char *array)
 	if (leaves_open(&leaves, projection))
 		step = leaves_next(&leaves, &leaf);
 	for (; !found && step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
-		found = leaf.kind == LEAF_EXCLUDED && takes_array(leaf.path, array);
+		found = leaf.kind == LEAF_EXCLUDED && path_covers(leaf.path, array);
 	leaves_close(&leaves);
 	return found;
 }
@@ -207,11 +200,11 @@ static bool unsets(const struct element *stage, const char *array)
 	struct bytes path;
 
 	if (element_string(stage, &path))
-		return takes_array(path, array);
+		return path_covers(path, array);
 	if (stage->type != BSON_BYTE_ARRAY || !cursor_open(&names, stage->value))
 		return false;
 	while (cursor_next(&names, &name) == CURSOR_ELEMENT)
-		if (element_string(&name, &path) && takes_array(path, array))
+		if (element_string(&name, &path) && path_covers(path, array))
 			return true;
 	return false;
 }

@@ -509,11 +509,6 @@ bool probe_names_one(const struct probe *probe)
 	return true;
 }
 
-bool probe_is_late(const struct probe *probe, uint64_t elapsed)
-{
-	return elapsed / 1000 >= (uint64_t)probe->target->rule->gc_delay_ms;
-}
-
 /* The hits of a reply: _ids and generations, side by side. */
 struct hits {
 	struct buffer ids, generations;
@@ -555,7 +550,13 @@ static enum probe_found take_hits(struct hits *hits, const struct probe *probe, 
 	return hits->all_named ? PROBE_COMPLETE : PROBE_AGAIN;
 }
 
-enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents)
+static bool is_late(const struct probe *probe, uint64_t elapsed)
+{
+	return elapsed / 1000 >= (uint64_t)probe->target->rule->gc_delay_ms;
+}
+
+enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t room, uint64_t elapsed,
+			    size_t *documents)
 {
 	struct hits hits = {.all_named = true};
 	enum probe_found found;
@@ -563,6 +564,8 @@ enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *doc
 	hits.id_list = writer_open(&hits.ids);
 	hits.generation_list = writer_open(&hits.generations);
 	found = take_hits(&hits, probe, batch, documents);
+	if (*documents > room || is_late(probe, elapsed))
+		found = PROBE_TOO_MANY;
 	writer_close(&hits.ids, hits.id_list);
 	writer_close(&hits.generations, hits.generation_list);
 	if (found == PROBE_AGAIN) {

@@ -46,11 +46,11 @@ void probe_write_hits(struct buffer *out, size_t *place, const struct probe *pro
 enum probe_found {
 	PROBE_COMPLETE, /* the documents before the hits are the answer */
 	PROBE_AGAIN,    /* hits were not named before: they are now */
-	PROBE_TOO_MANY, /* or broken: another way */
+	PROBE_TOO_MANY, /* or broken, or garbage may have gone meanwhile: another way */
 };
-/* Asked so many microseconds ago: garbage may have gone meanwhile. */
-bool probe_is_late(const struct probe *probe, uint64_t elapsed);
 /* One document is named. */
 bool probe_names_one(const struct probe *probe);
-/* Looks through a reply's batch, an array. `documents`: how many stand before the hits. */
-enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t *documents);
+/* Looks through a reply's batch, an array, that was asked for `elapsed` microseconds ago and
+ * answers with `room` documents at most. `documents`: how many stand before the hits. */
+enum probe_found probe_take(struct probe *probe, struct bytes batch, size_t room, uint64_t elapsed,
+			    size_t *documents);

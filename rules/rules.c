@@ -531,3 +531,10 @@ enum path_relation path_relate(struct bytes path, const char *other)
 		return other[common] == '.' ? PATH_ABOVE : PATH_APART;
 	return path.data[common] == '.' ? PATH_BELOW : PATH_APART;
 }
+
+bool path_covers(struct bytes path, const char *other)
+{
+	enum path_relation relation = path_relate(path, other);
+
+	return relation == PATH_SAME || relation == PATH_ABOVE;
+}

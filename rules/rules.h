@@ -182,3 +182,5 @@ enum path_relation {
 	PATH_BELOW, /* `path` lies inside `other` */
 };
 enum path_relation path_relate(struct bytes path, const char *other);
+/* PATH_SAME or PATH_ABOVE. */
+bool path_covers(struct bytes path, const char *other);

@@ -426,9 +426,9 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 					  sequence->match.namespace->collection, id);
 	}
 	if (document_find(cursor_document, "firstBatch", &field) && field.type == BSON_BYTE_ARRAY)
-		found = probe_take(&aggregate->probe, field.value, &documents);
-	if (found == PROBE_TOO_MANY || documents > (size_t)room ||
-	    probe_is_late(&aggregate->probe, input->now - aggregate->asked))
+		found = probe_take(&aggregate->probe, field.value, (size_t)room,
+				   input->now - aggregate->asked, &documents);
+	if (found == PROBE_TOO_MANY)
 		return ask_all(sequence, input);
 	if (found == PROBE_COMPLETE && (documents > 0 || !aggregate->probe.alone))
 		return answer_cut(sequence, input->reply, cursor_document, documents);

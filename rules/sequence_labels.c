@@ -56,10 +56,7 @@ enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct
 	}
 	if (!labelled)
 		write_labels(out, (struct bytes){0}, add, drop);
-	writer_close(out, body);
-	message_end(out, 0);
-	sequence->output = sequence->match.facts.answered ? buffer_view(out) : (struct bytes){0};
-	return SEQUENCE_DONE;
+	return sequence_end_reply(sequence, body);
 }
 
 /* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver

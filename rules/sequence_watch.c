@@ -77,17 +77,19 @@ static bool found_some(struct bytes cursor)
 	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
 }
 
+static bool as_it_is(void *context, struct buffer *out, const struct element *field)
+{
+	(void)context;
+	(void)out;
+	(void)field;
+	return false;
+}
+
 /* The client wants no answer: without one nobody knew when the overflow can be tended. */
 static enum sequence_outcome send_answered(struct sequence *sequence)
 {
-	size_t body = sequence_begin_command(sequence);
-	struct cursor cursor;
-	struct element field;
-
-	require(cursor_open(&cursor, sequence->match.command.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		writer_element(&sequence->buffer, &field);
-	return sequence_send_command(sequence, body);
+	sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, as_it_is, NULL);
+	return SEQUENCE_SEND;
 }
 
 static enum sequence_outcome send_client_s(struct sequence *sequence)

@@ -7,14 +7,6 @@
 
 #include "protocol/writer.h"
 
-/* What it names is the array, or holds it. */
-static bool covers(const struct change *change, const struct rule *rule)
-{
-	enum path_relation relation = path_relate(change->path, rule->array);
-
-	return relation == PATH_SAME || relation == PATH_ABOVE;
-}
-
 static bool sets_whole(const struct element *u, const struct rule *rule)
 {
 	struct changes changes;
@@ -23,7 +15,7 @@ static bool sets_whole(const struct element *u, const struct rule *rule)
 	if (!changes_open(&changes, u->value))
 		return false;
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
-		if (covers(&change, rule) &&
+		if (path_covers(change.path, rule->array) &&
 		    (bytes_are(change.verb, "$set") || bytes_are(change.verb, "$unset")))
 			return true;
 	}
@@ -81,7 +73,7 @@ int64_t update_whole_length(const struct element *u, const struct rule *rule)
 	if (!names_operators(u->value))
 		return length_within(whole, u, rule);
 	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
-		if (covers(&change, rule) && bytes_are(change.verb, "$set"))
+		if (path_covers(change.path, rule->array) && bytes_are(change.verb, "$set"))
 			length = length_within(change.path, &change.value, rule);
 	}
 	return length;
