@@ -1,0 +1,28 @@
+"""A share of the search for questions that mongod answers differently in another place.
+
+A difference that is not on a module's list is one that nobody has handled yet.
+`tests/oracle/search_places` asks everything, also of another mongod.
+"""
+
+import pytest
+
+from oracle import places
+
+SHARE = 0.05
+
+
+@pytest.fixture(scope="module")
+def server():
+    with places.Server() as running:
+        yield running
+
+
+@pytest.mark.parametrize("name", places.MODULES)
+def test_the_differences_are_those_that_are_handled(server, name):
+    module, found = places.module(name), places.Found()
+    module.run(server, SHARE, found)
+    new = {what: example for what, (_, example) in found.differences.items() if what not in module.KNOWN}
+    assert not new
+    # Else the list is wrong, or the share asks too little to find anything.
+    assert set(found.differences) == set(module.KNOWN)
+    assert found.figures(), "nothing was asked"
