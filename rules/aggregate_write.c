@@ -6,6 +6,7 @@
 #include "rules/computed.h"
 #include "rules/distinct_write.h"
 #include "rules/filter_split.h"
+#include "rules/find_end.h"
 #include "rules/first_match.h"
 #include "rules/foreign_write.h"
 #include "rules/options.h"
@@ -602,13 +603,11 @@ static void write_cursor(const struct pipeline *pipeline)
 
 	if (options_has_number(command, "batchSize"))
 		size = options_number(command, "batchSize");
-	/* A find knows that its limit is reached; a pipeline would have to be asked once more. */
 	if (pipeline->probe)
 		writer_int64(out, "batchSize", aggregate_room(command) + PROBE_HITS_MAX + 3);
-	else if (finds && limit > 0 && size >= limit)
-		writer_int64(out, "batchSize", limit + 1);
-	else if (finds && options_has_number(command, "batchSize"))
-		writer_int64(out, "batchSize", size);
+	else if (finds && (limit > 0 || options_has_number(command, "batchSize")))
+		writer_int64(out, "batchSize",
+			     find_end_batch(command, pipeline->namespace, limit, size));
 	writer_close(out, cursor);
 }
 

@@ -207,3 +207,60 @@ bool indexes_begin_with(struct bytes indexes, const char *keys, const char *path
 			return true;
 	return false;
 }
+
+static int direction_of(const struct element *key)
+{
+	int64_t number;
+
+	if (!element_integer(key, &number) || number == 0)
+		return 0;
+	return number > 0 ? 1 : -1;
+}
+
+/* The sort's fields are the index's first ones, all in the same direction or all reversed. */
+static bool keys_sort(struct bytes keys, struct bytes sort)
+{
+	struct cursor wanted, there;
+	struct element field, key;
+	int turned = 0;
+
+	if (!cursor_open(&wanted, sort) || !cursor_open(&there, keys))
+		return false;
+	while (cursor_next(&wanted, &field) == CURSOR_ELEMENT) {
+		int one = direction_of(&field);
+
+		if (cursor_next(&there, &key) != CURSOR_ELEMENT ||
+		    !bytes_equal(key.name, field.name) || one == 0)
+			return false;
+		one *= direction_of(&key);
+		if (one == 0 || (turned != 0 && one != turned))
+			return false;
+		turned = one;
+	}
+	return turned != 0;
+}
+
+static bool index_sorts(struct bytes index, struct bytes sort)
+{
+	struct element keys;
+
+	return is_whole(index) && !document_truth(index, "sparse") &&
+	       document_find(index, "key", &keys) && keys.type == BSON_BYTE_DOCUMENT &&
+	       keys_sort(keys.value, sort);
+}
+
+bool known_indexes_sort(struct known_indexes *indexes, struct bytes sort)
+{
+	struct cursor cursor;
+	struct element index;
+	bool sorts = false;
+
+	if (!indexes)
+		return false;
+	pthread_mutex_lock(&indexes->lock);
+	if (indexes->now.length > 0 && cursor_open(&cursor, buffer_view(&indexes->now)))
+		while (!sorts && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+			sorts = index.type == BSON_BYTE_DOCUMENT && index_sorts(index.value, sort);
+	pthread_mutex_unlock(&indexes->lock);
+	return sorts;
+}

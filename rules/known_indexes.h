@@ -31,6 +31,10 @@ void known_indexes_take(struct known_indexes *indexes, struct bytes now);
 /* Whether an index that is there begins with the path. `indexes` may be NULL. */
 bool known_indexes_serve(struct known_indexes *indexes, const char *path);
 
+/* Whether an index that is there gives documents in the order of this sort, or in its reverse.
+ * `indexes` may be NULL. */
+bool known_indexes_sort(struct known_indexes *indexes, struct bytes sort);
+
 enum index_meant {
 	INDEX_NOT_KNOWN, /* no index that is known is meant: it may have been made elsewhere */
 	INDEX_MEANT,

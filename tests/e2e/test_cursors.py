@@ -22,6 +22,15 @@ SHAPES = {
     "a window": {"projection": {"list": {"$slice": [1, 3]}}},
     "computed": {"projection": {"n": {"$size": "$list"}}},
 }
+# Finds whose cursors mongod closes by its plan: one document by its _id, sorts in memory and by an index.
+PLANS = {
+    "by _id": {"filter": {"_id": 3}, "projection": {"n": {"$size": "$list"}}},
+    "by an operator on _id": {"filter": {"_id": {"$in": [2, 3]}}, "projection": {"n": {"$size": "$list"}}},
+    "by _id and the array": {"filter": {"_id": 3, "list": {"$gte": 0}}},
+    "in memory": {"filter": {"list": {"$gte": 3}}, "sort": {"title": 1, "_id": 1}},
+    "against _id": {"filter": {"list": {"$gte": 3}}, "sort": {"_id": -1}},
+    "in no order": {"filter": {"list": {"$gte": 3}, "_id": {"$gt": 1}}, "sort": None},
+}
 FORWARDED = ("whole arrays", "without the array")  # mongod's own finds
 # Where arrays are put together.
 REFUSED = ({"tailable": True}, {"awaitData": True}, {"ntoreturn": 2}, {"limit": Decimal128("2")})
@@ -65,8 +74,9 @@ def walk(arm, command, more=()):
 
 
 def find(**options):
-    """A find without the options that are None."""
-    return {"find": BOOKS, "sort": {"_id": 1}, **{name: value for name, value in options.items() if value is not None}}
+    """A find without the options that are None, by `_id` where nothing is said of the order."""
+    options = {"sort": {"_id": 1}, **options}
+    return {"find": BOOKS, **{name: value for name, value in options.items() if value is not None}}
 
 
 def combinations():
@@ -81,13 +91,25 @@ def without_last_question(replies):
     return [*replies[:-1], replies[-1][:2]]
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", [*SHAPES, *PLANS])
 def test_batches_and_their_ends(arms, shape):
-    shown = (lambda replies: replies) if shape in FORWARDED else without_last_question
     for size, limit, skip, single, more in combinations():
-        command = find(**SHAPES[shape], batchSize=size, limit=limit, skip=skip, singleBatch=single)
+        command = find(**{**SHAPES, **PLANS}[shape], batchSize=size, limit=limit, skip=skip, singleBatch=single)
         follow = {"batchSize": more} if more else {}
-        arms.same((command, follow), {arm.name: shown(walk(arm, command, follow)) for arm in arms.arms})
+        replies = {arm.name: walk(arm, command, follow) for arm in arms.arms}
+        shown = (lambda replies: replies) if shape in FORWARDED else without_last_question
+        arms.same((command, follow), {name: (all_of[0], shown(all_of)) for name, all_of in replies.items()})
+
+
+def test_an_index_that_sorts_closes_at_the_limit(arms):
+    """Such a sort has mongod close the cursor at the limit. With no index that has the order it stays open."""
+    computed = {"projection": {"n": {"$size": "$list"}}, "limit": 2, "batchSize": 2}
+    for arm in arms.arms:
+        assert call(arm, {"createIndexes": BOOKS, "indexes": [{"key": {"title": 1, "part": -1}, "name": "order"}]})["ok"]
+    for sort in ({"title": 1}, {"title": -1, "part": 1}, {"title": 1, "part": 1}, {"part": 1}):
+        arms.same(sort, {arm.name: walk(arm, find(sort=sort, **computed))[0] for arm in arms.arms})
+    for arm in arms.arms:
+        assert call(arm, {"dropIndexes": BOOKS, "index": "order"})["ok"]
 
 
 @pytest.mark.parametrize("shape", SHAPES)

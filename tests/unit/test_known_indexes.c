@@ -137,3 +137,25 @@ Test(known_indexes, threads_tell_and_ask_at_once)
 	index_book_fini(&book);
 	made_free();
 }
+
+Test(known_indexes, an_index_sorts_by_its_first_keys_or_their_reverse)
+{
+	struct known_indexes *indexes;
+
+	index_book_init(&book, 5);
+	indexes = find(1);
+	known_indexes_take(indexes, made_bson("{'0': {'key': {'a': 1, 'b': -1}},"
+					      " '1': {'key': {'c': 1}, 'sparse': true},"
+					      " '2': {'key': {'d': 'text'}}}"));
+	cr_assert(known_indexes_sort(indexes, made_bson("{'a': 1}")));
+	cr_assert(known_indexes_sort(indexes, made_bson("{'a': -1, 'b': 1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{'a': 1, 'b': 1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{'b': -1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{'a': 1, 'b': -1, 'c': 1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{'c': 1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{'d': 1}")));
+	cr_assert_not(known_indexes_sort(indexes, made_bson("{}")));
+	cr_assert_not(known_indexes_sort(NULL, made_bson("{'a': 1}")));
+	index_book_fini(&book);
+	made_free();
+}
