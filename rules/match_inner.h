@@ -106,6 +106,13 @@ bool match_refuse_read_only(const struct matching *matching,
 /* match_bulk_write.c */
 void match_bulk_write(const struct matching *matching);
 
+/* match_stream.c: `stage` is the first of an aggregate; `namespace` NULL where no rule is on its
+ * collection. Refuses a change stream that would show what Spillway writes; true when it did. */
+bool match_refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+			 const struct element *stage);
+/* A change stream that looks up no documents: those would come with short arrays. */
+bool match_stream_plain(const struct element *stage);
+
 /* match_pipeline.c: aggregate; `namespace` NULL where no rule is on its collection. */
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace);
 /* Behind it: has the documents marked whose fields may have hidden names. */

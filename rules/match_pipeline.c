@@ -387,24 +387,6 @@ static enum stage_kind classify_stage(const struct matching *matching, const str
 	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
 }
 
-static bool is_usual(struct bytes options, const char *name, const char *usual)
-{
-	struct element option;
-	struct bytes value;
-
-	return !document_find(options, name, &option) || option.type == BSON_BYTE_NULL ||
-	       (element_string(&option, &value) && bytes_are(value, usual));
-}
-
-/* A change stream passes as it is where it looks up no documents: those would come with short
- * arrays. */
-static bool change_stream_plain(const struct element *stage)
-{
-	return stage->type == BSON_BYTE_DOCUMENT &&
-	       is_usual(stage->value, "fullDocumentBeforeChange", "off") &&
-	       is_usual(stage->value, "fullDocument", "default");
-}
-
 static void refuse_other_stage(const struct matching *matching, const struct element *stage)
 {
 	char what[64];
@@ -452,7 +434,7 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 		if (!only_stage(&document, &stage))
 			return; /* mongod says what is wrong */
 		if (match->stage == 0 && element_is(&stage, "$changeStream") &&
-		    change_stream_plain(&stage))
+		    match_stream_plain(&stage))
 			return;
 		switch (classify_stage(matching, &stage, joins)) {
 		case STAGE_KEEPS:
@@ -476,26 +458,15 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 	match->verdict = VERDICT_READ; /* whole documents come out */
 }
 
-/* A stream of a whole database, or of all, that looks documents up would show short arrays, too. */
-static bool refuse_wide_stream(const struct matching *matching, struct bytes pipeline)
+static bool refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+			  struct bytes pipeline)
 {
 	struct cursor stages;
-	struct element document, stage, all;
-	bool everywhere;
+	struct element document, stage;
 
-	if (matching->command->collection.length > 0 || !cursor_open(&stages, pipeline) ||
-	    cursor_next(&stages, &document) != CURSOR_ELEMENT || !only_stage(&document, &stage) ||
-	    !element_is(&stage, "$changeStream") || change_stream_plain(&stage))
-		return false;
-	everywhere = stage.type == BSON_BYTE_DOCUMENT &&
-		     document_find(stage.value, "allChangesForCluster", &all) &&
-		     element_truth(&all);
-	if (!everywhere && !rule_set_in_database(matching->rules, matching->database))
-		return false;
-	match_refuse(matching->match, rule_set_at(matching->rules, 0),
-		     "a $changeStream that looks up documents",
-		     "those of ruled collections would come with a part of their arrays");
-	return true;
+	return cursor_open(&stages, pipeline) &&
+	       cursor_next(&stages, &document) == CURSOR_ELEMENT && only_stage(&document, &stage) &&
+	       match_refuse_stream(matching, namespace, &stage);
 }
 
 /* Nothing may be reached in a way that isn't written anew. */
@@ -544,7 +515,7 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 
 	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
 		return;
-	if (refuse_wide_stream(matching, pipeline->value) ||
+	if (refuse_stream(matching, namespace, pipeline->value) ||
 	    refuse_stages(matching, pipeline->value, &joined))
 		return;
 	match->namespace = namespace ? namespace : joined.namespace;

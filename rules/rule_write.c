@@ -40,6 +40,7 @@ static void write_bounds(struct buffer *out, const struct rule *rule)
 	else
 		write_duration(out, "sweep", rule->sweep_ms);
 	writer_string(out, "access", rule->read_only ? "read-only" : "full");
+	writer_string(out, "change_streams", rule->streams_as_stored ? "as_stored" : "refuse");
 }
 
 static void write_value(struct buffer *out, const char *name, const struct rule_value *value)

@@ -42,8 +42,9 @@ struct rule {
 	int64_t gather;
 	int64_t quiet_ms;
 	int64_t gc_delay_ms;
-	int64_t sweep_ms; /* 0: off */
-	bool read_only;   /* what is spilled is read whole; nothing is written or moved */
+	int64_t sweep_ms;       /* 0: off */
+	bool read_only;         /* what is spilled is read whole; nothing is written or moved */
+	bool streams_as_stored; /* change streams show what is stored; else they are refused */
 	struct {
 		char *field; /* NULL: the rule has no flag */
 		struct rule_value value;
@@ -171,6 +172,9 @@ const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes d
 /* Whether one of the namespace's rules is. */
 bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
 			    struct bytes collection);
+/* One that refuses change streams and whose collections or overflow may be in this database, else
+ * NULL. */
+const struct rule *rule_set_stream_refused(const struct rule_set *set, struct bytes database);
 /* One whose overflow lives in this database while its collections may be in another, else NULL. */
 const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database);
 

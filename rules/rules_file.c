@@ -144,6 +144,7 @@ static void read_bounds(struct section *section, struct rule *rule)
 {
 	static const char *const outliers[] = {"keep", "empty", NULL};
 	static const char *const accesses[] = {"full", "read-only", NULL};
+	static const char *const streams[] = {"refuse", "as_stored", NULL};
 
 	rule->max_bytes = MEGABYTE;
 	rule->settle_ms = 1000;
@@ -166,6 +167,7 @@ static void read_bounds(struct section *section, struct rule *rule)
 	else
 		setting_duration(section, "sweep", (struct range){1, 720 * HOUR}, &rule->sweep_ms);
 	rule->read_only = setting_choice(section, "access", accesses) == 1;
+	rule->streams_as_stored = setting_choice(section, "change_streams", streams) == 1;
 }
 
 /* ---- The flag, counters, reference, and what of them clients see. */
@@ -602,10 +604,11 @@ static void read_name(struct section *section, struct rule_draft *draft)
 static void read_rule(struct rule_draft *draft, const struct yaml_node *node,
 		      struct problems *problems)
 {
-	static const char *const keys[] = {
-		"name",     "namespace", "array",        "threshold", "max_bytes", "settle",
-		"gather",   "quiet",     "when_outlier", "gc_delay",  "sweep",     "flag",
-		"counters", "reference", "expose",       "overflow",  "access",    NULL};
+	static const char *const keys[] = {"name",         "namespace",      "array",  "threshold",
+					   "max_bytes",    "settle",         "gather", "quiet",
+					   "when_outlier", "gc_delay",       "sweep",  "flag",
+					   "counters",     "reference",      "expose", "overflow",
+					   "access",       "change_streams", NULL};
 	struct section section;
 
 	draft->at = node->at;

@@ -13,7 +13,7 @@ from support.spillway import QuotedText, Spillway
 from support.wire import Connection
 
 RULES = [
-    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
+    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s", "change_streams": "as_stored",
      "flag": {"field": "split", "value": True}, "counters": {"total": "total", "documents": "parts"},
      "reference": {"field": "ref", "format": QuotedText("{_id}_x")}, "overflow": {"collection": f"{name}_tails", "link": "book", **layout}}
     for name, layout in (("batches", {"array": "part", "batch": {"size": 4}}), ("elements", {"layout": "elements"}))

@@ -70,7 +70,7 @@ def test_what_is_recorded(shop):
         "resolved": {
             "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "max_bytes": 1024**2,
             "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s", "gc_delay": "0s", "sweep": "1h",
-            "access": "full", "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
+            "access": "full", "change_streams": "refuse", "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
             "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
                          "batch": {"size": 4, "max_bytes": 256 * 1024}}},
         "hash": hash_of(record)}
@@ -127,6 +127,21 @@ def test_a_record_of_the_last_release(cluster, shop):
     records.update_one({}, {"$set": {"limits.threshold": 2}})
     starts(cluster, [{**EAGER, "threshold": 2}])
     assert records.find_one()["resolved"]["threshold"] == 2
+
+
+def test_whether_streams_are_refused_may_change_while_documents_are_split(cluster, shop):
+    """Also from a record of a release that did not know the key."""
+    records = shop.client.spillway.rules
+    refusing = records.find_one()
+    records.update_one({}, {"$unset": {"resolved.change_streams": ""}})
+    starts(cluster, [EAGER])
+    assert records.find_one() == refusing
+    records.update_one({}, {"$unset": {"resolved.change_streams": ""}})
+    for word in ("as_stored", "refuse"):
+        starts(cluster, [{**EAGER, "change_streams": word}])
+        record = records.find_one()
+        assert record["resolved"].pop("change_streams") == word and record["hash"] == refusing["hash"]
+    assert records.find_one() == refusing
 
 
 def test_a_rule_that_is_gone(cluster, shop):

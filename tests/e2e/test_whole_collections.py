@@ -1,4 +1,4 @@
-"""Whole collections: dump and restore, statistics, change streams, mapReduce, explain, on ruled namespaces."""
+"""Whole collections: dump and restore, statistics, mapReduce, explain, on ruled namespaces."""
 
 import pymongo
 import pytest
@@ -18,12 +18,6 @@ RULES = [
      "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}}
     for name in ("books", "restored")
 ]
-# What moves make of its documents is small, and what they change is much.
-RULES.append({
-    "name": "small", "namespace": "shop.small", "array": "list", "threshold": 3, "when_outlier": "empty", "settle": "5ms",
-    "flag": {"field": "more", "value": True}, "counters": {"total": "total", "documents": "documents"},
-    "reference": {"field": "reference", "format": "{_id}_more"},
-    "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}}})
 ODD = [None, 1.5, float("nan"), "é", {"b": 1, "a": [2, {}]}, [], [1, [2]], b"\0", ObjectId(), Int64(5), Regex("a", "i"),
        Decimal128("1.10"), Timestamp(3, 4), True, {"": 0}]
 DOCUMENTS = [
@@ -127,50 +121,6 @@ def test_statistics_are_what_mongod_says(shop, direct, name):
         assert mine["n"] == len(DOCUMENTS)
     assert {"shop"} <= set(shop.client.list_database_names())
     assert shop.books.estimated_document_count() == len(DOCUMENTS)
-
-
-def test_a_plain_change_stream_passes(shop, direct):
-    with shop.books.watch() as stream:
-        shop.books.insert_one({"_id": "new", "a": {"list": list(range(20))}})
-        assert stream.next()["fullDocument"] == {"_id": "new", "a": {"list": list(range(20))}}
-        at_rest(direct.shop.books)
-        kinds = {next(iter(stream.next()["updateDescription"]["updatedFields"])).partition(".")[0] for _ in range(2)}
-        assert "_spill" in kinds  # moves are seen, by marks of their own
-    shop.books.delete_one({"_id": "new"})
-
-
-def test_no_move_is_seen_as_a_replacement_by_a_short_document(shop, direct):
-    with shop.small.watch() as stream:
-        shop.small.insert_many([{"_id": i, "list": list(range(4 + i)), **({"t": "t" * i} if i else {})} for i in range(20)])
-        wait_for(lambda: direct.shop.small.count_documents({"_spill.list.n": {"$gt": 0}}) == 20, "tails to move")
-        kinds = [stream.next()["operationType"] for _ in range(3 * 20)]
-    assert kinds.count("insert") == 20 and kinds.count("update") == 40
-
-
-@pytest.mark.parametrize("options", [
-    {"full_document": "updateLookup"}, {"full_document": "whenAvailable"}, {"full_document": "required"},
-    {"full_document_before_change": "whenAvailable"},
-])
-@pytest.mark.parametrize("whole", ["collection", "database", "cluster"])
-def test_a_change_stream_that_looks_documents_up_is_refused(shop, options, whole):
-    watched = {"collection": shop.books, "database": shop, "cluster": shop.client}[whole]
-    with pytest.raises(OperationFailure) as caught:
-        watched.watch(**options)
-    assert caught.value.code == 115 and "$changeStream" in caught.value.details["errmsg"]
-
-
-@pytest.mark.parametrize("options", [{"fullDocument": "default", "fullDocumentBeforeChange": "off"}, {"fullDocument": None}], ids=str)
-def test_a_change_stream_may_say_that_it_looks_nothing_up(shop, options):
-    opened = shop.command("aggregate", "books", pipeline=[{"$changeStream": options}], cursor={})
-    shop.command("killCursors", "books", cursors=[opened["cursor"]["id"]])
-
-
-def test_other_change_streams_may_look_documents_up(shop):
-    for watched in (shop.plain, shop.client.other):
-        with watched.watch(full_document="updateLookup"):
-            pass
-    with shop.watch(), shop.client.watch():
-        pass
 
 
 @pytest.mark.parametrize("command", [

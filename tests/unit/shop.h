@@ -10,7 +10,8 @@
 
 /* shop.books, shop.bare and shop.marked have one rule (bare no fields beside the array, marked a
  * flag with an `otherwise`), shop.pairs two (one overflow in another database), shop.shown two that
- * show their flags, tenant_*.posts a pattern. */
+ * show their flags, tenant_*.posts a pattern. Change streams may see marked, and shown by one of
+ * its rules. */
 #define SHOP_RULES \
 	"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n" \
 	"rules:\n" \
@@ -41,12 +42,14 @@
 	"    array: f\n" \
 	"    threshold: 2\n" \
 	"    flag: { field: has_extras, value: 'yes', otherwise: 'no' }\n" \
+	"    change_streams: as_stored\n" \
 	"    overflow: { collection: marked_more, link: book, array: more }\n" \
 	"  - name: long\n" \
 	"    namespace: shop.shown\n" \
 	"    array: f\n" \
 	"    threshold: 2\n" \
 	"    flag: { field: long, value: true }\n" \
+	"    change_streams: as_stored\n" \
 	"    expose: [flag]\n" \
 	"    overflow: { collection: shown_more, link: of, array: more }\n" \
 	"  - name: wide\n" \

@@ -421,17 +421,8 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 		{STAGES("{'$group': {'_id': '$x', 'has_extras': {'$max': '$y'}}}"), 'a'},
 		{STAGES("{'$group': {'_id': '$x', 'has_extras': {'$max': '$y'}}}, {'$out': 'a'}"),
 		 '-'},
-		{STAGES("{'$changeStream': {}}, {'$set': {'has_extras': 1}}"), 'a'},
 		{STAGES("{'$set': {'x': 1, '_spill/computed': 1}}"), 'X'},
 		{STAGES("{'$project': {'x': 1}}, {'$count': '_spill/computed'}"), 'X'},
-		{STAGES("{'$changeStream': {}}, {'$changeStreamSplitLargeEvent': {}}"), '-'},
-		{STAGES("{'$changeStream': {}}, {'$set': {'has_extras': 1}}, "
-			"{'$changeStreamSplitLargeEvent': {}}"),
-		 'X'},
-		{STAGES("{'$changeStream': {}}"), '-'},
-		{STAGES("{'$changeStream': {'fullDocument': 'default'}}"), '-'},
-		{STAGES("{'$changeStream': {'fullDocument': 'updateLookup'}}"), 'X'},
-		{STAGES("{'$changeStream': {'fullDocumentBeforeChange': 'required'}}"), 'X'},
 		{STAGES("{'$match': {}}, {'$changeStream': {}}"), 'X'},
 		{STAGES("5"), '-'},
 		{"{'aggregate': '@', 'pipeline': 5}", '-'},
@@ -666,26 +657,136 @@ Test(match, a_view_s_definition_says_whether_arrays_come_out_of_it_short)
 	close_shop();
 }
 
-Test(match, a_change_stream_of_all_collections_looks_nothing_up)
+/* A stream with these options, and stages behind it. */
+static struct match match_stream(const char *database, const char *collection, const char *options,
+				 const char *stages)
 {
-#define STREAM(options) "{'aggregate': 1, 'pipeline': [{'$changeStream': {" options "}}]}"
+	const char *name = collection[0] ? made_text("'%s'", collection) : "1";
+
+	return match_on(made_text("{'aggregate': %s, 'pipeline': [{'$changeStream': {%s}}%s], "
+				  "'cursor': {}}",
+				  name, options, stages),
+			database, collection);
+}
+
+Test(match, a_change_stream_that_shows_writes_of_ours_is_refused)
+{
+	static const struct {
+		const char *database, *collection, *options, *rule;
+	} cases[] = {
+		{"shop", "books", "", "books"},
+		{"shop", "books", "'resumeAfter': {'_data': '82'}", "books"},
+		{"shop", "books", "'fullDocument': 'updateLookup'", "books"},
+		{"shop", "marked", "", NULL},  /* its rule lets it */
+		{"shop", "shown", "", "wide"}, /* one of its rules does */
+		{"tenant_9", "posts", "", "posts"},
+		{"shop", "books_more", "", NULL}, /* an overflow by its name, as it is stored */
+		{"shop", "other", "'fullDocument': 'updateLookup'", NULL},
+		{"shop", "", "", "books"},
+		{"tenant_9", "", "", "posts"},
+		{"side", "", "", "second"}, /* nothing but overflow */
+		{"else", "", "", NULL},
+		{"admin", "", "'allChangesForCluster': true", "books"},
+		{"admin", "", "'startAtOperationTime': 1, 'allChangesForCluster': 1", "books"},
+		{"admin", "", "'allChangesForCluster': false, 'allChangesForCluster': true",
+		 "books"},
+		{"admin", "", "'allChangesForCluster': false", NULL}, /* mongod refuses it */
+		{"admin", "", "", NULL},
+	};
+
 	shop = shop_open();
-	cr_assert_eq(match_on(STREAM(""), "shop", "").verdict, VERDICT_FORWARD);
-	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "shop", "").verdict,
-		     VERDICT_REFUSE);
-	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "tenant_3", "").verdict,
-		     VERDICT_REFUSE);
-	cr_assert_eq(match_on(STREAM("'fullDocumentBeforeChange': 'required'"), "shop", "").verdict,
-		     VERDICT_REFUSE);
-	cr_assert_eq(match_on(STREAM("'fullDocument': 'updateLookup'"), "else", "").verdict,
-		     VERDICT_FORWARD);
-	cr_assert_eq(
-		match_on(STREAM("'fullDocument': 'updateLookup', 'allChangesForCluster': true"),
-			 "admin", "")
-			.verdict,
-		VERDICT_REFUSE);
-	cr_assert_eq(match_on(STREAM("'allChangesForCluster': true"), "admin", "").verdict,
-		     VERDICT_FORWARD);
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct match match =
+			match_stream(cases[i].database, cases[i].collection, cases[i].options, "");
+
+		cr_expect_eq(match.verdict, cases[i].rule ? VERDICT_REFUSE : VERDICT_FORWARD,
+			     "case %zu: %s", i, match.message);
+		if (!cases[i].rule || match.verdict != VERDICT_REFUSE)
+			continue;
+		cr_expect_eq(match.code, ERROR_COMMAND_NOT_SUPPORTED);
+		cr_expect_str_eq(match.rule, cases[i].rule);
+		cr_expect(strstr(match.message, "change_streams: as_stored"), "%s", match.message);
+		cr_expect(strncmp(match.what, "a $changeStream", 15) == 0, "%s", match.what);
+	}
+	close_shop();
+}
+
+/* A namespace and a rule with the longest names leave room for what to do. */
+Test(match, a_change_streams_refusal_says_what_to_do_to_the_end)
+{
+	struct match match;
+
+	shop = shop_open();
+	match = match_stream("shop", "", "", "");
+	cr_assert(strstr(match.message, "the database 'shop'"), "%s", match.message);
+	cr_assert(strstr(match.message, "moves of arrays included"), "%s", match.message);
+	match = match_stream("tenant_"
+			     "45678901234567890123456789012345678901234567890123456789012",
+			     "", "", "");
+	cr_assert(strstr(match.message, "moves of arrays included"), "%s", match.message);
+	match = match_stream("admin", "", "'allChangesForCluster': true", "");
+	cr_assert(strstr(match.message, "one by one"), "%s", match.message);
+	close_shop();
+}
+
+Test(match, a_change_stream_that_a_rule_lets_looks_nothing_up)
+{
+	static const struct {
+		const char *options, *stages;
+		char verdict;
+	} cases[] = {
+		{"", "", '-'},
+		{"", ", {'$match': {'operationType': 'insert'}}", '-'},
+		{"'fullDocument': 'default'", "", '-'},
+		{"'fullDocument': 'updateLookup'", "", 'X'},
+		{"'fullDocumentBeforeChange': 'required'", "", 'X'},
+		{"", ", {'$set': {'has_extras': 1}}", 'a'},
+		{"", ", {'$changeStreamSplitLargeEvent': {}}", '-'},
+		{"", ", {'$set': {'has_extras': 1}}, {'$changeStreamSplitLargeEvent': {}}", 'X'},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct match match =
+			match_stream("shop", "marked", cases[i].options, cases[i].stages);
+
+		cr_expect_eq(verdicts[match.verdict], cases[i].verdict, "case %zu: %s", i,
+			     match.message);
+	}
+	close_shop();
+}
+
+Test(match, a_wide_change_stream_that_all_rules_let_looks_nothing_up)
+{
+#define ALL "'allChangesForCluster': true"
+	static const char open_rule[] =
+		"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n"
+		"rules:\n"
+		"  - name: open\n"
+		"    namespace: shop.books\n"
+		"    array: f\n"
+		"    threshold: 2\n"
+		"    change_streams: as_stored\n"
+		"    overflow: { collection: books_more, link: book, array: more }\n";
+	static const struct {
+		const char *database, *options;
+		enum match_verdict verdict;
+	} cases[] = {
+		{"shop", "", VERDICT_FORWARD},
+		{"shop", "'fullDocument': 'updateLookup'", VERDICT_REFUSE},
+		{"shop", "'fullDocumentBeforeChange': 'required'", VERDICT_REFUSE},
+		{"else", "'fullDocument': 'updateLookup'", VERDICT_FORWARD},
+		{"admin", ALL, VERDICT_FORWARD},
+		{"admin", ALL ", 'fullDocument': 'updateLookup'", VERDICT_REFUSE},
+	};
+	auto_free char *problems = NULL;
+
+	shop.config = config_parse("f", bytes_of(open_rule), NULL, &problems);
+	cr_assert(shop.config, "%s", problems);
+	shop.cache = namespace_cache_new(shop.config->rules);
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		cr_expect_eq(match_stream(cases[i].database, "", cases[i].options, "").verdict,
+			     cases[i].verdict, "case %zu", i);
 	close_shop();
 }
 
@@ -873,7 +974,11 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		 "the new name is not under the same rules"},
 		{"{'aggregate': 'books', 'pipeline': [{'$changeStream': {'fullDocument': "
 		 "'updateLookup'}}]}",
-		 ERROR_COMMAND_NOT_SUPPORTED, "books", "aggregate with $changeStream",
+		 ERROR_COMMAND_NOT_SUPPORTED, "books", "a $changeStream",
+		 "Spillway's own writes, too"},
+		{"{'aggregate': 'marked', 'pipeline': [{'$changeStream': {'fullDocument': "
+		 "'updateLookup'}}]}",
+		 ERROR_COMMAND_NOT_SUPPORTED, "marked", "aggregate with $changeStream",
 		 "where it may read or return the ruled array"},
 		{"{'distinct': 'books', 'key': 'f..x'}", ERROR_COMMAND_NOT_SUPPORTED, "books",
 		 "a distinct that reads the ruled array", "such a path can't be followed"},

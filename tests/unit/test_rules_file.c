@@ -142,6 +142,8 @@ Test(rules_file, values_of_the_wrong_kind)
 		"6:16: 'threshold' must be a whole number from 0 to"},
 	       {HEAD RULE "    access: none\n",
 		"8:13: 'access' must be 'full' or 'read-only', not 'none'"},
+	       {HEAD RULE "    change_streams: exact\n",
+		"8:21: 'change_streams' must be 'refuse' or 'as_stored', not 'exact'"},
 	       {HEAD RULE "    when_outlier: drop\n",
 		"8:19: 'when_outlier' must be 'keep' or 'empty', not 'drop'"},
 	       {HEAD RULE "    gather: 0\n", "8:13: 'gather' must be a whole number from 1 to"},
@@ -179,7 +181,8 @@ Test(rules_file, units_and_bounds_that_are_allowed)
 	ACCEPT(HEAD RULE "    settle: 0s\n    quiet: 60m\n    gc_delay: 0ms\n    sweep: off\n",
 	       HEAD RULE "    max_bytes: 15MB\n    sweep: 720h\n    gather: 1000000\n",
 	       HEAD RULE "    max_bytes: 1B\n    settle: '250ms'\n", HEAD RULE "    access: full\n",
-	       HEAD RULE "    access: read-only\n",
+	       HEAD RULE "    access: read-only\n", HEAD RULE "    change_streams: refuse\n",
+	       HEAD RULE "    change_streams: as_stored\n",
 	       HEAD NAME NAMESPACE ARRAY "    threshold: 0\n" OVERFLOW);
 }
 
@@ -557,6 +560,7 @@ Test(rules_file, defaults)
 	cr_assert_eq(rule->gc_delay_ms, 60000);
 	cr_assert_eq(rule->sweep_ms, 3600000);
 	cr_assert_not(rule->read_only);
+	cr_assert_not(rule->streams_as_stored);
 	cr_assert_null(rule->flag.field);
 	cr_assert_null(rule->counters.total);
 	cr_assert_null(rule->reference.field);
