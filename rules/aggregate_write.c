@@ -462,7 +462,8 @@ static void add_distinct(struct pipeline *pipeline)
 
 	require(element_string(&command->fields[FIELD_KEY], &key));
 	add_documents(pipeline, &command->fields[FIELD_QUERY]);
-	distinct_write(pipeline->out, &pipeline->place, key);
+	distinct_write(pipeline->out, &pipeline->place, key,
+		       distinct_source(command, pipeline->namespace));
 }
 
 /* What mongod reads by the index on _id, because the next stage sorts so: whose error comes first,

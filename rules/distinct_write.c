@@ -3,10 +3,15 @@
  * As mongod does it: a number takes an array's element of that index, any other part goes through
  * an array's elements, but not through the arrays among them; what stands at the end is taken
  * apart. A field whose own name is what is left of the path it takes first: here an error, since no
- * path leads to such a field. */
+ * path leads to such a field.
+ *
+ * A distinct without a query mongod answers from the keys of an index that begins with the path. An
+ * index has null for a document without the field, undefined for an empty array, and an array that
+ * lies in an array as one key, which the distinct then takes apart. */
 #include "rules/distinct_write.h"
 
 #include "rules/call_writer.h"
+#include "rules/known_indexes.h"
 #include "rules/reassemble.h"
 
 #include <stdlib.h>
@@ -179,7 +184,169 @@ static void write_ordered(struct buffer *out, size_t *place)
 	writer_close(out, stage);
 }
 
-void distinct_write(struct buffer *out, size_t *place, struct bytes key)
+/* ---- from the keys of an index ---- */
+
+static bool has_number(struct bytes key)
+{
+	auto_free char *path = must_strndup((const char *)key.data, key.length);
+	char *part = path, *dot;
+
+	while ((dot = strchr(part, '.'))) {
+		*dot = '\0';
+		if (is_number(part))
+			return true;
+		part = dot + 1;
+	}
+	return is_number(part);
+}
+
+/* {} as mongod reads a distinct's query, or none. */
+static bool asks_nothing(const struct element *query)
+{
+	return query->type != BSON_BYTE_DOCUMENT || query->value.length <= 5;
+}
+
+static enum collation_given collation_of(const struct command *command)
+{
+	const struct element *collation = &command->fields[FIELD_COLLATION];
+	struct element locale;
+	struct bytes name;
+
+	if (collation->type != BSON_BYTE_DOCUMENT || collation->value.length <= 5)
+		return COLLATION_NONE;
+	return document_find(collation->value, "locale", &locale) &&
+			       element_string(&locale, &name) && bytes_are(name, "simple")
+		       ? COLLATION_SIMPLE
+		       : COLLATION_OTHER;
+}
+
+enum distinct_source distinct_source(const struct command *command,
+				     const struct ruled_namespace *namespace)
+{
+	static const enum distinct_source sources[] = {
+		[INDEX_SCAN_UNKNOWN] = DISTINCT_UNKNOWN,
+		[INDEX_SCAN_NONE] = DISTINCT_OF_DOCUMENTS,
+		[INDEX_SCAN_KEYS] = DISTINCT_OF_KEYS,
+		[INDEX_SCAN_SPARSE] = DISTINCT_OF_SPARSE_KEYS,
+		[INDEX_SCAN_FETCHES] = DISTINCT_OF_FETCHED,
+		[INDEX_SCAN_AMBIGUOUS] = DISTINCT_AMBIGUOUS,
+	};
+	struct bytes key;
+
+	if (!element_string(&command->fields[FIELD_KEY], &key) ||
+	    !asks_nothing(&command->fields[FIELD_QUERY]) || has_number(key))
+		return DISTINCT_OF_DOCUMENTS;
+	return sources[known_indexes_scan(namespace->indexes, key, collation_of(command))];
+}
+
+static void add_absent(struct call *call, bool sparse)
+{
+	if (sparse)
+		call_text(call, "$$REMOVE");
+	else
+		call_null(call);
+}
+
+/* {$replaceWith: {v: {$cond: [{$and: [<the holder is a document>, <it has the field>]}, path,
+ * null]}}} */
+static void write_key(struct buffer *out, size_t *place, const char *holder, const char *path,
+		      bool sparse)
+{
+	size_t stage = open_stage(out, place), value = writer_open_document(out, "$replaceWith");
+	struct call choice = call_open(out, "v", "$cond"), both = call_call(&choice, "$and"),
+		    test = call_call(&both, "$eq");
+
+	call_unary(&test, "$type", holder);
+	call_text(&test, "object");
+	call_close(&test);
+	test = call_call(&both, "$ne");
+	call_unary(&test, "$type", path);
+	call_text(&test, "missing");
+	call_close(&test);
+	call_close(&both);
+	call_text(&choice, path);
+	add_absent(&choice, sparse);
+	call_close(&choice);
+	writer_close(out, value);
+	writer_close(out, stage);
+}
+
+/* {$replaceWith: {v: {$cond: [{$eq: ["$v", []]}, {$literal: undefined}, "$v"]}}} */
+static void write_undefined(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), value = writer_open_document(out, "$replaceWith");
+	struct call choice = call_open(out, "v", "$cond"), test = call_call(&choice, "$eq");
+	char index[12];
+	size_t literal;
+
+	call_text(&test, "$v");
+	call_nothing(&test);
+	call_close(&test);
+	literal = writer_open_document(out, writer_index(index, choice.place++));
+	writer_renamed(out, "$literal", &(struct element){.type = BSON_BYTE_UNDEFINED});
+	writer_close(out, literal);
+	call_text(&choice, "$v");
+	call_close(&choice);
+	writer_close(out, value);
+	writer_close(out, stage);
+}
+
+static void write_key_part(struct buffer *out, size_t *place, const char *part, const char *left,
+			   bool first, bool sparse)
+{
+	auto_text path = text_join(first ? "$" : "$v.", part, "");
+	const char *holder = first ? "$$ROOT" : "$v";
+
+	if (!first)
+		write_unwind(out, place);
+	if (left)
+		write_no_field(out, place, left, holder);
+	write_key(out, place, holder, path.bytes, sparse);
+}
+
+static void write_keys(struct buffer *out, size_t *place, struct bytes key, bool sparse)
+{
+	auto_free char *path = must_strndup((const char *)key.data, key.length);
+	auto_free char *whole = must_strndup(path, key.length);
+	char *part = path, *dot;
+
+	while ((dot = strchr(part, '.'))) {
+		*dot = '\0';
+		write_key_part(out, place, part, whole + (part - path), part == path, sparse);
+		part = dot + 1;
+	}
+	write_key_part(out, place, part, NULL, part == path, sparse);
+	write_undefined(out, place);
+	write_unwind(out, place);
+	write_unwind(out, place);
+	write_there(out, place);
+	write_ordered(out, place);
+}
+
+/* ---- all of it ---- */
+
+/* {$match: {$expr: {$cond: [{$in: [{$type: "$v"}, ["null", "undefined"]]}, <error>, 1]}}}:
+ * documents without the field have null's key, those with an empty array the other's. */
+static void write_no_null(struct buffer *out, size_t *place)
+{
+	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match"), list;
+	struct call choice = call_open(out, "$expr", "$cond"), test = call_call(&choice, "$in");
+	char index[12];
+
+	call_unary(&test, "$type", "$v");
+	list = writer_open_array(out, writer_index(index, test.place++));
+	writer_string(out, "0", "null");
+	writer_string(out, "1", "undefined");
+	writer_close(out, list);
+	call_close(&test);
+	reassemble_add_shared(&choice);
+	call_number(&choice, 1);
+	call_close(&choice);
+	writer_close(out, match);
+	writer_close(out, stage);
+}
+
+static void write_documents(struct buffer *out, size_t *place, struct bytes key, bool fetched)
 {
 	auto_free char *path = must_strndup((const char *)key.data, key.length);
 	auto_free char *whole = must_strndup(path, key.length);
@@ -193,7 +360,18 @@ void distinct_write(struct buffer *out, size_t *place, struct bytes key)
 	write_part(out, place, part, NULL, part == path);
 	write_unwind(out, place);
 	write_there(out, place);
+	if (fetched)
+		write_no_null(out, place);
 	write_ordered(out, place);
+}
+
+void distinct_write(struct buffer *out, size_t *place, struct bytes key,
+		    enum distinct_source source)
+{
+	if (source == DISTINCT_OF_KEYS || source == DISTINCT_OF_SPARSE_KEYS)
+		write_keys(out, place, key, source == DISTINCT_OF_SPARSE_KEYS);
+	else
+		write_documents(out, place, key, source == DISTINCT_OF_FETCHED);
 }
 
 /* That document's `_id` is null. */

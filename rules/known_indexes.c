@@ -264,3 +264,102 @@ bool known_indexes_sort(struct known_indexes *indexes, struct bytes sort)
 	pthread_mutex_unlock(&indexes->lock);
 	return sorts;
 }
+
+/* ---- what a distinct is answered from ---- */
+
+static size_t count_keys(struct bytes keys)
+{
+	struct cursor cursor;
+	struct element key;
+	size_t count = 0;
+
+	if (cursor_open(&cursor, keys))
+		while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+			count++;
+	return count;
+}
+
+static bool is_number(const struct element *element)
+{
+	return element->type == BSON_BYTE_DOUBLE || element->type == BSON_BYTE_INT32 ||
+	       element->type == BSON_BYTE_INT64 || element->type == BSON_BYTE_DECIMAL;
+}
+
+/* How many fields the index has, where it begins with the path and a distinct may be answered from
+ * it; else 0. Of indexes with a collation all count: whether two are the same only mongod tells. */
+static size_t scanned_keys(struct bytes index, struct bytes path, bool collated)
+{
+	struct element keys, first, collation;
+	struct cursor cursor;
+
+	if (!document_find(index, "key", &keys) || keys.type != BSON_BYTE_DOCUMENT ||
+	    !cursor_open(&cursor, keys.value) || cursor_next(&cursor, &first) != CURSOR_ELEMENT ||
+	    !bytes_equal(first.name, path) || !is_number(&first) || !is_whole(index) ||
+	    document_find(index, "collation", &collation) != collated)
+		return 0;
+	return count_keys(keys.value);
+}
+
+static enum index_scan scan_of(struct bytes index, size_t keys, bool collated)
+{
+	if (collated)
+		return INDEX_SCAN_FETCHES;
+	if (!document_truth(index, "sparse"))
+		return INDEX_SCAN_KEYS;
+	return keys == 1 ? INDEX_SCAN_SPARSE : INDEX_SCAN_AMBIGUOUS;
+}
+
+/* The index on _id has the collection's collation. */
+static bool have_collation(struct bytes indexes)
+{
+	struct element index, name, collation;
+	struct cursor cursor;
+	struct bytes text;
+
+	if (!cursor_open(&cursor, indexes))
+		return false;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type == BSON_BYTE_DOCUMENT && document_find(index.value, "name", &name) &&
+		    element_string(&name, &text) && bytes_are(text, "_id_"))
+			return document_find(index.value, "collation", &collation);
+	return false;
+}
+
+static enum index_scan scan_indexes(struct bytes indexes, struct bytes path, bool collated)
+{
+	enum index_scan scan = INDEX_SCAN_NONE, one;
+	size_t fewest = SIZE_MAX, keys;
+	struct cursor cursor;
+	struct element index;
+
+	if (!cursor_open(&cursor, indexes))
+		return INDEX_SCAN_UNKNOWN;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT) {
+		keys = index.type == BSON_BYTE_DOCUMENT ? scanned_keys(index.value, path, collated)
+							: 0;
+		if (keys == 0 || keys > fewest)
+			continue;
+		one = scan_of(index.value, keys, collated);
+		scan = keys == fewest && one != scan ? INDEX_SCAN_AMBIGUOUS : one;
+		fewest = keys;
+	}
+	return scan;
+}
+
+enum index_scan known_indexes_scan(struct known_indexes *indexes, struct bytes path,
+				   enum collation_given collation)
+{
+	enum index_scan scan = INDEX_SCAN_UNKNOWN;
+	struct bytes now;
+
+	if (!indexes)
+		return scan;
+	pthread_mutex_lock(&indexes->lock);
+	now = buffer_view(&indexes->now);
+	if (now.length > 0)
+		scan = scan_indexes(now, path,
+				    collation == COLLATION_OTHER ||
+					    (collation == COLLATION_NONE && have_collation(now)));
+	pthread_mutex_unlock(&indexes->lock);
+	return scan;
+}

@@ -49,6 +49,27 @@ enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct
 /* As mongod compares the keys of a hint with an index's. */
 bool index_keys_same(struct bytes one, struct bytes other);
 
+/* What mongod answers a distinct without a query from. */
+enum index_scan {
+	INDEX_SCAN_UNKNOWN,   /* no index is known, which a collection always has */
+	INDEX_SCAN_NONE,      /* the documents */
+	INDEX_SCAN_KEYS,      /* the keys of an index that begins with the path */
+	INDEX_SCAN_SPARSE,    /* of a sparse one on the path alone */
+	INDEX_SCAN_FETCHES,   /* one document for each key of an index with a collation */
+	INDEX_SCAN_AMBIGUOUS, /* which index, or which documents it lacks, can't be told */
+};
+
+/* The collation that a command gives. */
+enum collation_given {
+	COLLATION_NONE, /* the collection's counts */
+	COLLATION_SIMPLE,
+	COLLATION_OTHER,
+};
+
+/* mongod takes the index with the fewest fields. `indexes` may be NULL. */
+enum index_scan known_indexes_scan(struct known_indexes *indexes, struct bytes path,
+				   enum collation_given collation);
+
 /* Whether one of these indexes, an array, begins with the path, and has all documents. `keys`: what
  * its key is called. */
 bool indexes_begin_with(struct bytes indexes, const char *keys, const char *path);

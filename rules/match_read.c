@@ -1,6 +1,7 @@
 /* find, count and distinct: whether a read looks into an array, and so has to have it put together.
  * Filters, hints, sorts and projections of other commands are judged here, too. */
 #include "rules/aggregate_write.h"
+#include "rules/distinct_write.h"
 #include "rules/known_indexes.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
@@ -326,6 +327,23 @@ static bool query_is_wrong(const struct element *query)
 	return query->type != 0 && query->type != BSON_BYTE_DOCUMENT && !element_is_nothing(query);
 }
 
+/* NULL: it can be served, once the indexes are known. */
+static const char *judge_source(const struct matching *matching)
+{
+	struct match *match = matching->match;
+
+	switch (distinct_source(matching->command, match->namespace)) {
+	case DISTINCT_UNKNOWN:
+		match->asks_indexes = match->namespace;
+		return NULL;
+	case DISTINCT_AMBIGUOUS:
+		return "mongod answers it from a sparse index, and which documents that index "
+		       "lacks can't be told; add a query, or make the index not sparse";
+	default:
+		return NULL;
+	}
+}
+
 void match_distinct(const struct matching *matching)
 {
 	const struct element *query = &matching->command->fields[FIELD_QUERY];
@@ -346,6 +364,8 @@ void match_distinct(const struct matching *matching)
 		return;
 	}
 	why = aggregate_unserved_key(key);
+	if (array && !why)
+		why = judge_source(matching);
 	if (array && element_truth(&matching->command->fields[FIELD_API_STRICT]))
 		refuse_beyond_version(match);
 	else if (array)

@@ -25,6 +25,7 @@
 #define SEVERAL REASSEMBLE_MARK "several keys"
 #define MIXED REASSEMBLE_MARK "an included path"
 #define DOTTED REASSEMBLE_MARK "a dotted name"
+#define SHARED REASSEMBLE_MARK "a shared key"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
 #define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 /* No rule's key begins with a slash. */
@@ -104,6 +105,10 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		{DOTTED,
 		 "a distinct has met a field whose own name has a dot and is like its key, or the "
 		 "rest of it; mongod takes such a field first"},
+		{SHARED,
+		 "a distinct without a query has met null or undefined under a collation that an "
+		 "index on the path has; mongod returns them or not, as the first document with "
+		 "that index key has them; add a query"},
 		{REPEATED,
 		 "a spilled document has a field name twice, and mongod would lose one of them "
 		 "when it puts the array together; read it by a filter that doesn't look into "
@@ -617,6 +622,11 @@ void reassemble_add_mixed(struct call *call)
 void reassemble_add_dotted(struct call *call)
 {
 	add_error(call, DOTTED " ", "$type", "$_id");
+}
+
+void reassemble_add_shared(struct call *call)
+{
+	add_error(call, SHARED " ", "$type", "$_id");
 }
 
 void reassemble_write_undefined(struct buffer *out, const char *name)

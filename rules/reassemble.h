@@ -72,6 +72,8 @@ void reassemble_add_unsafe(struct call *call);
 void reassemble_add_several(struct call *call);
 /* One that says that a field's own name is that of a path. */
 void reassemble_add_dotted(struct call *call);
+/* One that says that documents share the key of null or undefined in an index. */
+void reassemble_add_shared(struct call *call);
 /* One that says that what is included of an array hangs on mongod's plan. */
 void reassemble_add_mixed(struct call *call);
 /* Writes one that says that a document is joined by a field that is undefined. */

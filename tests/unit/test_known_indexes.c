@@ -159,3 +159,60 @@ Test(known_indexes, an_index_sorts_by_its_first_keys_or_their_reverse)
 	index_book_fini(&book);
 	made_free();
 }
+
+#define COLLATED "'collation': {'locale': 'en'}"
+
+Test(known_indexes, a_distinct_is_answered_from_the_index_with_the_fewest_fields)
+{
+	static const struct {
+		const char *indexes;
+		enum collation_given collation;
+		enum index_scan scan;
+	} cases[] = {
+		{"{'0': {'key': {'_id': 1}, 'name': '_id_'}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 1}}}", COLLATION_NONE, INDEX_SCAN_KEYS},
+		{"{'0': {'key': {'a.b': -1, 'c': 1}}}", COLLATION_NONE, INDEX_SCAN_KEYS},
+		{"{'0': {'key': {'a.b': 2.5}}}", COLLATION_SIMPLE, INDEX_SCAN_KEYS},
+		{"{'0': {'key': {'a.b': 1}}}", COLLATION_OTHER, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a': 1}}, '1': {'key': {'a.b.c': 1}}}", COLLATION_NONE,
+		 INDEX_SCAN_NONE},
+		{"{'0': {'key': {'c': 1, 'a.b': 1}}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 'hashed'}}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.$**': 1}}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 1}, 'hidden': true}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 1}, 'partialFilterExpression': {'c': 1}}}", COLLATION_NONE,
+		 INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 1}, 'sparse': true}}", COLLATION_NONE, INDEX_SCAN_SPARSE},
+		{"{'0': {'key': {'a.b': 1, 'c': 1}, 'sparse': true}}", COLLATION_NONE,
+		 INDEX_SCAN_AMBIGUOUS},
+		{"{'0': {'key': {'a.b': 1, 'c': 1}, 'sparse': true}, '1': {'key': {'a.b': 1}}}",
+		 COLLATION_NONE, INDEX_SCAN_KEYS},
+		{"{'0': {'key': {'a.b': 1}}, '1': {'key': {'a.b': -1}, 'sparse': true}}",
+		 COLLATION_NONE, INDEX_SCAN_AMBIGUOUS},
+		{"{'0': {'key': {'a.b': 1}, " COLLATED "}}", COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'a.b': 1}, " COLLATED "}}", COLLATION_OTHER, INDEX_SCAN_FETCHES},
+		{"{'0': {'key': {'_id': 1}, 'name': '_id_', " COLLATED
+		 "}, '1': {'key': {'a.b': 1}, " COLLATED "}}",
+		 COLLATION_NONE, INDEX_SCAN_FETCHES},
+		{"{'0': {'key': {'_id': 1}, 'name': '_id_', " COLLATED
+		 "}, '1': {'key': {'a.b': 1}}}",
+		 COLLATION_NONE, INDEX_SCAN_NONE},
+		{"{'0': {'key': {'_id': 1}, 'name': '_id_', " COLLATED
+		 "}, '1': {'key': {'a.b': 1}}}",
+		 COLLATION_SIMPLE, INDEX_SCAN_KEYS},
+	};
+	struct known_indexes *indexes;
+
+	index_book_init(&book, 5);
+	indexes = find(1);
+	cr_assert_eq(known_indexes_scan(indexes, bytes_of("a.b"), COLLATION_NONE),
+		     INDEX_SCAN_UNKNOWN);
+	cr_assert_eq(known_indexes_scan(NULL, bytes_of("a.b"), COLLATION_NONE), INDEX_SCAN_UNKNOWN);
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		known_indexes_take(indexes, made_bson(cases[i].indexes));
+		cr_assert_eq(known_indexes_scan(indexes, bytes_of("a.b"), cases[i].collation),
+			     cases[i].scan, "%s", cases[i].indexes);
+	}
+	index_book_fini(&book);
+	made_free();
+}

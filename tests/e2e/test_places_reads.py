@@ -1,0 +1,106 @@
+"""Reads that mongod answers otherwise in another place (docs/internals/mongod.md): the same as mongod, or refused."""
+
+import pytest
+
+from support import exact
+from support.exact import UNDEFINED, Raw
+from support.twins import PLAIN, twins
+
+NESTED = [
+    {}, {"list": None}, {"list": Raw(UNDEFINED)}, {"list": 5}, {"list": {"b": 1}}, {"list": {"b": []}}, {"list": {"b": [[1, 2], 3]}},
+    {"list": []}, {"list": [[]]}, {"list": [1, [2, [3]]]}, {"list": [None, "x", {}, "y"]}, {"list": [{"b": "x"}]}, {"list": [{"b": "x"}, {}, 7, {"b": "y"}]},
+    {"list": [{"b": []}, {"b": [[4]]}, {"b": None}, {"b": Raw(UNDEFINED)}]}, {"list": [[{"b": 9}], {"b": 8}, {"c": 8}, {"b": {"c": 1}}]},
+    {"list": [{"b": [{"c": []}, {"c": [5, [6]]}, 3]}, {"b": {"c": None}}, {"b": [[{"c": 4}]]}]},
+]
+SIMPLE, ENGLISH = {"locale": "simple"}, {"locale": "en", "strength": 1}
+REFUSED = 115
+
+
+@pytest.fixture(scope="module")
+def arms():
+    with twins(ruled=("soon2", "rest0", "rest2")) as made:
+        yield made
+
+
+def _documents(contents):
+    return [{"_id": number, **fields} for number, fields in enumerate(contents)]
+
+
+def _ask(arms, command):
+    """What mongod answers, and what Spillway does in each arm."""
+    arms.settle()
+    replies = {arm.name: arm.call(command) for arm in arms.arms}
+    return replies.pop(PLAIN), list(replies.values())
+
+
+def _code(reply):
+    code = exact.get(reply, "code")
+    return exact.plain(code) if code else 0
+
+
+def _same(arms, command):
+    expected, found = _ask(arms, command)
+    assert [exact.show_document(each) for each in found] == [exact.show_document(expected)] * len(found), command
+    return expected
+
+
+def _refused(arms, command, why):
+    expected, found = _ask(arms, command)
+    assert _code(expected) == 0, exact.show_document(expected)
+    for each in found:
+        assert _code(each) == REFUSED and why in exact.plain(exact.get(each, "errmsg")), exact.show_document(each)
+
+
+@pytest.fixture
+def index(arms):
+    """Makes indexes in all arms; they are gone behind the test."""
+    def make(*indexes):
+        named = [{"name": f"index{number}", **each} for number, each in enumerate(indexes)]
+        for arm in arms.arms:
+            assert _code(arm.call({"createIndexes": "books", "indexes": named})) == 0
+    yield make
+    for arm in arms.arms:
+        assert _code(arm.call({"dropIndexes": "books", "index": "*"})) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"hidden": True}, {"partialFilterExpression": {"n": 1}}], ids=str)
+@pytest.mark.parametrize("path", ["list", "list.b", "list.b.c"])
+def test_a_distinct_without_a_query_has_what_an_index_has(arms, index, path, options):
+    """mongod answers from the index's keys: null for what is missing, undefined for an empty array."""
+    index({"key": {path: -1}, **options})
+    for documents in (NESTED, *([each] for each in NESTED)):
+        arms.fill(_documents(documents))
+        for more in ({}, {"query": {}}, {"query": {"n": None}}, {"collation": SIMPLE}):
+            _same(arms, {"distinct": "books", "key": path, **more})
+
+
+def test_a_distinct_through_an_index_has_null_for_an_empty_array(arms, index):
+    arms.fill([{"_id": 1, "list": [{"b": "x"}]}, {"_id": 2, "list": []}])
+    assert exact.plain(exact.get(_same(arms, {"distinct": "books", "key": "list.b"}), "values")) == ["x"]
+    index({"key": {"list.b": 1}})
+    assert exact.plain(exact.get(_same(arms, {"distinct": "books", "key": "list.b"}), "values")) == [None, "x"]
+
+
+def test_a_distinct_takes_an_index_that_begins_with_the_path(arms, index):
+    index({"key": {"list.b": 1, "n": 1}}, {"key": {"n": 1, "list.c": 1}})
+    arms.fill(_documents(NESTED))
+    for path in ("list.b", "list.c", "list", "list.0.b", "list.b.0"):
+        _same(arms, {"distinct": "books", "key": path})
+
+
+def test_a_distinct_by_a_sparse_index_of_several_fields_is_refused(arms, index):
+    index({"key": {"list.b": 1, "n": 1}, "sparse": True})
+    arms.fill(_documents(NESTED))
+    _refused(arms, {"distinct": "books", "key": "list.b"}, "sparse index")
+    _same(arms, {"distinct": "books", "key": "list.b", "query": {"_id": {"$gte": 0}}})
+
+
+def test_null_under_an_index_with_a_collation_is_refused(arms, index):
+    """mongod reads one document for each key: whether it has null or lacks the field is chance."""
+    index({"key": {"list.b": 1}, "collation": ENGLISH})
+    arms.fill(_documents([{"list": [{"b": "x"}, {"b": "y"}]}, {"list": []}, {}]))
+    _same(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH})
+    _same(arms, {"distinct": "books", "key": "list.b"})
+    arms.fill(_documents([{"list": [{"b": "x"}, {"b": None}, {"b": "y"}]}, {"list": []}]))
+    _refused(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH}, "add a query")
+    _same(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH, "query": {"_id": {"$gte": 0}}})
