@@ -102,6 +102,11 @@ static bool read_sections(struct bytes rest, struct message *message)
 	return message->body.data && !field_and_sequence(message);
 }
 
+must_check bool message_flags_unknown(uint32_t flags)
+{
+	return flags & REQUIRED_FLAGS & ~(uint32_t)KNOWN_FLAGS;
+}
+
 must_check bool message_parse(struct bytes frame, struct message *message)
 {
 	struct message parsed = {0};
@@ -112,7 +117,7 @@ must_check bool message_parse(struct bytes frame, struct message *message)
 	if (parsed.header.opcode != OPCODE_MESSAGE || parsed.header.length < BODY_START)
 		return false;
 	parsed.flags = (uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH);
-	if (parsed.flags & REQUIRED_FLAGS & ~(uint32_t)KNOWN_FLAGS)
+	if (message_flags_unknown(parsed.flags))
 		return false;
 	rest = (struct bytes){frame.data + BODY_START, (size_t)parsed.header.length - BODY_START};
 	if (parsed.flags & MESSAGE_CHECKSUM_PRESENT) {
@@ -197,14 +202,14 @@ static enum prefix_state section_prefix(struct bytes frame, struct message_prefi
 	if (frame.length < BODY_START + 1)
 		return PREFIX_PARTIAL;
 	prefix->flags = (uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH);
-	switch (frame.data[BODY_START]) {
-	case SECTION_SEQUENCE:
+	if (message_flags_unknown(prefix->flags))
 		return PREFIX_LATE;
+	switch (frame.data[BODY_START]) {
 	case SECTION_BODY:
 		frame = (struct bytes){frame.data + BODY_START + 1, frame.length - BODY_START - 1};
 		return body_prefix(frame, prefix);
-	default:
-		return PREFIX_INVALID;
+	default: /* a document sequence, or what nobody knows */
+		return PREFIX_LATE;
 	}
 }
 

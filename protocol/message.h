@@ -29,6 +29,9 @@ struct message {
 	size_t sequence_count;
 };
 
+/* Whether there are required flags that are not known: mongod closes the connection. */
+must_check bool message_flags_unknown(uint32_t flags);
+
 /* Reads a whole OP_MSG frame (header included). False where mongod would refuse its form: no or two
  * bodies, more than two sequences, two of one name or of a name that the body has too, a kind that
  * is not known, unknown required flags, lengths that don't add up. The checksum is not verified. */
@@ -46,8 +49,8 @@ enum prefix_state {
 	PREFIX_KNOWN,   /* name (and collection) are there */
 	PREFIX_PARTIAL, /* more bytes are needed, of a frame that goes on: some 600 are always
 			   enough */
-	PREFIX_LATE,    /* the body comes behind a document sequence: the frame must be whole to be
-			   understood */
+	PREFIX_LATE,    /* the body comes behind a document sequence, or a flag or section is there
+			   that nobody knows: the frame must be whole to be understood */
 	PREFIX_INVALID,
 };
 

@@ -21,9 +21,13 @@ static void end_overdue_handshakes(struct loop *loop)
 
 	while (session && handshake_overdue(loop, session)) {
 		struct session *next = session->next_handshake;
+		int64_t held;
 
-		log_info("session %llu: closed: no request within limits.handshake",
-			 (unsigned long long)session->id);
+		if (strangers_due(&loop->service->strangers, STRANGERS_SILENT, uv_now(&loop->uv),
+				  &held))
+			log_info("session %llu: closed: no request within limits.handshake (%lld "
+				 "more like it since the last line)",
+				 (unsigned long long)session->id, (long long)held);
 		session_handshake_done(session);
 		session_close(session, SESSION_END_DONE);
 		session = next;

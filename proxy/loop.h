@@ -5,6 +5,7 @@
 #include "proxy/claims.h"
 #include "proxy/metrics.h"
 #include "proxy/mover.h"
+#include "proxy/strangers.h"
 #include "rules/config.h"
 
 #include <pthread.h>
@@ -24,6 +25,7 @@ struct service {
 	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
 	atomic_bool scarce;          /* spare_memory_adjust's */
 	struct claims claims;        /* who holds much of it */
+	struct strangers strangers;  /* what was told of them */
 	int64_t descriptors;         /* how many sockets clients and their servers may use */
 };
 

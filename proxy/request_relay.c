@@ -5,6 +5,7 @@
 #include "proxy/log.h"
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "protocol/stranger.h"
 #include "rules/plain_find.h"
 
 #define FIND_LONGEST 4096 /* what is kept of one is in no sum of memory */
@@ -148,9 +149,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 		request_start_sequence(session, sequence_new(packet, match));
 		break;
 	case VERDICT_CLOSE:
-		log_info("session %llu: closed: a request of opcode %d that can't be read, or "
-			 "not be refused otherwise",
-			 (unsigned long long)session->id, (int)packet->header.opcode);
+		session_tell_stranger(session, STRANGERS_LATER, &packet->header);
 		session_close(session, SESSION_END_DONE);
 		break;
 	}
@@ -222,7 +221,7 @@ enum request_step {
 	REQUEST_WAIT,  /* request_wanted says how many bytes have to be there */
 	REQUEST_TAKE,  /* a whole frame to be looked at */
 	REQUEST_SHED,  /* a whole frame that there is no memory for: thrown away as it comes */
-	REQUEST_BREAK, /* what mongod would close the connection for */
+	REQUEST_BREAK, /* what no client sends: the connection is closed, as by mongod */
 };
 
 /* False where the frame can't be held: it is to be thrown away as it comes. */
@@ -309,6 +308,9 @@ static enum request_step request_look(struct session *session, struct bytes byte
 	case FRAME_READY:
 		break;
 	}
+	if (!stranger_knows_opcode(header.opcode) ||
+	    (session->handshaking && !stranger_may_begin(&header)))
+		return REQUEST_BREAK;
 	*length = (size_t)header.length;
 	switch (session->refused ? MATCH_WHOLE
 				 : match_prefix(namespace_cache_rules(session->loop->namespaces),
@@ -361,6 +363,19 @@ static size_t request_cut(struct session *session, size_t there)
 	return length;
 }
 
+/* What stands at the start of `bytes` is no message that a client sends there. Nothing of it goes
+ * on: mongod might read it otherwise, a TLS ClientHello for one. */
+static void request_break(struct session *session, struct bytes bytes)
+{
+	struct frame_header header = {.length = load_int32(bytes.data),
+				      .opcode = load_int32(bytes.data + 12)};
+
+	metric_add(&session->loop->metrics->frames_invalid, 1);
+	session_tell_stranger(session, session->handshaking ? stranger_of(bytes) : STRANGERS_LATER,
+			      &header);
+	session_close(session, SESSION_END_DONE);
+}
+
 /* What doesn't go through: the bytes that are done with. */
 static size_t request_keep(struct session *session, enum request_step step, struct bytes bytes,
 			   size_t length, struct buffer *owner)
@@ -372,8 +387,7 @@ static size_t request_keep(struct session *session, enum request_step step, stru
 		return length;
 	}
 	if (step == REQUEST_BREAK) {
-		metric_add(&session->loop->metrics->frames_invalid, 1);
-		session_close(session, SESSION_END_DONE);
+		request_break(session, bytes);
 		return 0;
 	}
 	gone = request_cut(session, bytes.length);

@@ -172,6 +172,7 @@ static int serve(const struct config *config)
 	if (!probe_addresses(config))
 		return 1;
 	claims_init(&server.service.claims);
+	strangers_init(&server.service.strangers);
 	server.service.mover = mover_start(config, metrics_new());
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(server.service.mover, &check)) {
@@ -192,6 +193,7 @@ static int serve(const struct config *config)
 	mover_stop(server.service.mover);
 	free_loops(&server);
 	claims_fini(&server.service.claims);
+	strangers_fini(&server.service.strangers);
 	metrics_free_all();
 	return code;
 }

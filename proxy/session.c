@@ -7,6 +7,7 @@
 #include "proxy/spare_memory.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -463,6 +464,70 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket)
 	}
 	session_init_stream(session, &session->server);
 	session_open_upstream(session);
+}
+
+/* "127.0.0.1:4711" */
+static void session_write_peer(const struct session *session, char *text, size_t size)
+{
+	struct sockaddr_storage peer = {0};
+	const struct sockaddr *address = (const struct sockaddr *)&peer;
+	int length = sizeof(peer);
+	char host[64];
+
+	if (uv_tcp_getpeername(&session->client.tcp, (struct sockaddr *)&peer, &length) != 0 ||
+	    uv_ip_name(address, host, sizeof(host)) != 0)
+		snprintf(text, size, "an unknown address");
+	else if (peer.ss_family == AF_INET6)
+		snprintf(text, size, "[%s]:%d", host,
+			 ntohs(((const struct sockaddr_in6 *)(const void *)&peer)->sin6_port));
+	else
+		snprintf(text, size, "%s:%d", host,
+			 ntohs(((const struct sockaddr_in *)(const void *)&peer)->sin_port));
+}
+
+/* What the client did, in words that follow its address. */
+static void session_write_what(char *text, size_t size, unsigned kind,
+			       const struct frame_header *header)
+{
+	static const char *const what[STRANGERS_LATER + 1] = {
+		[STRANGER_TLS] = "speaks TLS, which this Spillway does not support; let the client "
+				 "connect without TLS",
+		[STRANGER_HTTP] = "speaks HTTP; only MongoDB clients can connect here",
+		[STRANGER_PROXIED] =
+			"begins with a header of the PROXY protocol, which this "
+			"Spillway does not support; let the load balancer leave it out",
+		[STRANGER_UNKNOWN] = "does not begin with a message of a MongoDB client",
+		[STRANGERS_LATER] =
+			"sent a message that no MongoDB client sends, or that cannot be "
+			"refused otherwise",
+	};
+
+	if (header && (kind == STRANGER_UNKNOWN || kind == STRANGERS_LATER))
+		snprintf(text, size, "%s (opcode %d, length %d)", what[kind], (int)header->opcode,
+			 (int)header->length);
+	else
+		snprintf(text, size, "%s", what[kind]);
+}
+
+void session_tell_stranger(struct session *session, unsigned kind,
+			   const struct frame_header *header)
+{
+	struct metrics *metrics = session->loop->metrics;
+	char peer[80], what[200];
+	int64_t held;
+
+	if (kind == STRANGER_TLS)
+		metric_add(&metrics->connections_tls, 1);
+	else
+		metric_add(&metrics->connections_strange, 1);
+	if (!strangers_due(&session->loop->service->strangers, kind, uv_now(&session->loop->uv),
+			   &held))
+		return;
+	session_write_peer(session, peer, sizeof(peer));
+	session_write_what(what, sizeof(what), kind, header);
+	log_warning("session %llu: connection from %s %s: closed (%lld more like it since the last "
+		    "line)",
+		    (unsigned long long)session->id, peer, what, (long long)held);
 }
 
 struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner)

@@ -144,6 +144,11 @@ void session_advance_find(struct session *session, struct packet *reply);
 /* The session closes: the mover is told what the running sequence, if any, may have done. */
 void session_cut_sequence(struct session *session);
 
+/* Counts and logs that the session is closed because its client is none of MongoDB's: `kind` is an
+ * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */
+void session_tell_stranger(struct session *session, unsigned kind,
+			   const struct frame_header *header);
+
 /* The first whole request has come: the handshake's deadline is met. */
 void session_handshake_done(struct session *session);
 /* Frees the session when nothing holds on to it any more. */

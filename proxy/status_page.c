@@ -199,6 +199,8 @@ static void show_traffic(struct buffer *out, const struct metrics *sum)
 	row(out, "connections now", sum->connections_accepted - sum->connections_closed);
 	row(out, "connections accepted", sum->connections_accepted);
 	row(out, "connections refused", sum->connections_refused);
+	row(out, "connections closed: they speak TLS", sum->connections_tls);
+	row(out, "connections closed: no MongoDB client's bytes", sum->connections_strange);
 	row(out, "server connections lost", sum->upstream_failures);
 	row(out, "requests passed on", sum->commands_forwarded);
 	row(out, "requests on ruled namespaces", sum->commands_sequenced);

@@ -4,6 +4,7 @@
 #include "protocol/checksum.h"
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "protocol/stranger.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
 
@@ -512,8 +513,10 @@ static void match_query(struct namespace_cache *cache, const struct packet *pack
 	struct legacy_query query;
 
 	match->facts.answered = true;
-	if (!legacy_query_parse(packet_frame(packet), &query))
+	if (!legacy_query_parse(packet_frame(packet), &query)) {
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
 		return;
+	}
 	if (query.is_command) {
 		matching.database = (struct bytes){query.namespace.data,
 						   query.namespace.length - strlen(".$cmd")};
@@ -532,11 +535,23 @@ static void match_legacy_write(struct namespace_cache *cache, const struct packe
 	struct bytes namespace;
 
 	match->facts.answered = packet->header.opcode == OPCODE_GET_MORE;
-	if (!legacy_write_namespace(packet_frame(packet), &namespace))
+	if (packet->header.opcode == OPCODE_KILL_CURSORS)
 		return;
+	if (!legacy_write_namespace(packet_frame(packet), &namespace)) {
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	}
 	if (match_refuse_full_name(&matching, namespace, "a legacy opcode") &&
 	    !match->facts.answered)
 		match->verdict = VERDICT_CLOSE;
+}
+
+static bool has_unknown_flags(const struct packet *packet)
+{
+	struct bytes frame = packet_frame(packet);
+
+	return frame.length >= FRAME_HEADER_LENGTH + 4 &&
+	       message_flags_unknown((uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH));
 }
 
 static void match_kind(struct namespace_cache *cache, const struct packet *packet,
@@ -559,7 +574,7 @@ static void match_kind(struct namespace_cache *cache, const struct packet *packe
 		return;
 	case PACKET_BROKEN:
 		match->facts.answered = true;
-		if (packet->header.opcode == OPCODE_MESSAGE)
+		if (packet->header.opcode == OPCODE_MESSAGE && !has_unknown_flags(packet))
 			match_refuse_broken(match, "OP_MSG");
 		else
 			match->verdict = VERDICT_CLOSE; /* as mongod does */
@@ -569,6 +584,8 @@ static void match_kind(struct namespace_cache *cache, const struct packet *packe
 	}
 	if (packet->header.opcode == OPCODE_QUERY)
 		match_query(cache, packet, match);
+	else if (!stranger_knows_opcode(packet->header.opcode))
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
 	else if (rule_set_count(namespace_cache_rules(cache)) > 0)
 		match_legacy_write(cache, packet, match);
 }

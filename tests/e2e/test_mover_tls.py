@@ -8,7 +8,7 @@ import pytest
 
 from support.cluster import Cluster
 from support.operate import Operator
-from support.process import new_folder, remove_folder, wait_for
+from support.process import wait_for
 from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
 
@@ -16,19 +16,6 @@ RULE = {
     "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "10ms",
     "overflow": {"layout": "batches", "link": "book", "array": "part"},
 }
-
-
-@pytest.fixture(scope="module")
-def certificate():
-    """A file with a key and the certificate that it signed for 127.0.0.1 itself."""
-    folder = new_folder("certificate")
-    key, signed, both = (folder / name for name in ("key", "signed", "both.pem"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
-                    "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-                    "-keyout", key, "-out", signed], check=True, capture_output=True)
-    both.write_bytes(key.read_bytes() + signed.read_bytes())
-    yield both
-    remove_folder(folder)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 #include "tests/unit/shop.h"
 
 #include "protocol/legacy.h"
+#include "protocol/stranger.h"
 #include "protocol/writer.h"
 #include "rules/match.h"
 #include "rules/plain_find.h"
@@ -1233,7 +1234,46 @@ Test(match, legacy_commands_and_writes)
 	cr_expect_eq(verdict_of(old_frame(OPCODE_GET_MORE, "shop.books")), VERDICT_REFUSE);
 	cr_expect_eq(verdict_of(old_frame(OPCODE_GET_MORE, "shop.others")), VERDICT_FORWARD);
 	cr_expect_eq(verdict_of(old_frame(OPCODE_KILL_CURSORS, "shop.books")), VERDICT_FORWARD);
-	cr_expect_eq(verdict_of(old_frame((enum opcode)9999, "shop.books")), VERDICT_FORWARD);
+	cr_expect_eq(verdict_of(old_frame((enum opcode)9999, "shop.others")), VERDICT_CLOSE);
+	close_shop();
+}
+
+static struct buffer packed(struct buffer frame)
+{
+	struct buffer out = {0};
+
+	compressed_pack(buffer_view(&frame), COMPRESSOR_NOOP, &out);
+	buffer_fini(&frame);
+	return out;
+}
+
+Test(match, what_no_client_sends_never_passes_packed_or_not)
+{
+	static const enum opcode unreadable[] = {OPCODE_INSERT, OPCODE_UPDATE, OPCODE_DELETE,
+						 OPCODE_GET_MORE, OPCODE_QUERY};
+	struct made made = {.body = "{'find': 'others', '$db': 'shop'}"};
+	struct buffer frame;
+
+	shop = shop_open();
+	for (int opcode = 0; opcode < 3000; opcode++) {
+		bool known = stranger_knows_opcode(opcode);
+
+		if (!known)
+			cr_expect_eq(verdict_of(packed(old_frame((enum opcode)opcode, "a.b"))),
+				     VERDICT_CLOSE, "%d", opcode);
+	}
+	for (size_t i = 0; i < ARRAY_LENGTH(unreadable); i++) {
+		frame = old_frame(unreadable[i], "shop.others");
+		store_int32(frame.data, FRAME_HEADER_LENGTH + 8);
+		frame.length = FRAME_HEADER_LENGTH + 8; /* its namespace has no end */
+		cr_expect_eq(verdict_of(frame), VERDICT_CLOSE, "%d", (int)unreadable[i]);
+	}
+	frame = made_frame(&made);
+	store_int32(frame.data + FRAME_HEADER_LENGTH, 1 << 2); /* a required flag */
+	cr_expect_eq(verdict_of(frame), VERDICT_CLOSE);
+	frame = made_frame(&made);
+	store_int32(frame.data + FRAME_HEADER_LENGTH, 1 << 17); /* an optional one */
+	cr_expect_eq(verdict_of(frame), VERDICT_FORWARD);
 	close_shop();
 }
 

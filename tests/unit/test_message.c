@@ -327,9 +327,6 @@ Test(message, what_can_never_become_a_command_is_invalid)
 	auto_buffer struct buffer frame = sample("message/update_sequence");
 	struct bytes start = {frame.data, 60};
 
-	frame.data[20] = 2; /* the section's kind */
-	cr_assert_eq(message_prefix(start, &prefix), PREFIX_INVALID);
-	frame.data[20] = 0;
 	frame.data[24] = 0xff; /* the body's length */
 	cr_assert_eq(message_prefix(start, &prefix), PREFIX_INVALID);
 	frame.data[24] = 0;
@@ -340,6 +337,22 @@ Test(message, what_can_never_become_a_command_is_invalid)
 	cr_assert_eq(message_prefix(start, &prefix), PREFIX_INVALID);
 	store_int32(frame.data, 15);
 	cr_assert_eq(message_prefix(start, &prefix), PREFIX_INVALID);
+}
+
+Test(message, what_is_not_known_has_to_be_whole)
+{
+	struct message_prefix prefix;
+	auto_buffer struct buffer frame = sample("message/update_sequence");
+	struct bytes start = {frame.data, 60};
+
+	for (int bit = 2; bit < 16; bit++) {
+		store_int32(frame.data + 16, 1 << bit); /* a required flag */
+		cr_assert_eq(message_prefix(start, &prefix), PREFIX_LATE);
+	}
+	store_int32(frame.data + 16, 1 << 17);
+	cr_assert_eq(message_prefix(start, &prefix), PREFIX_KNOWN);
+	frame.data[20] = 2; /* the section's kind */
+	cr_assert_eq(message_prefix(start, &prefix), PREFIX_LATE);
 }
 
 Test(message, a_whole_frame_is_never_partial)

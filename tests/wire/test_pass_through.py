@@ -76,32 +76,24 @@ SESSIONS = {
     "a server that does not stream though it may": (
         message(GET_MORE, (), 7, flags=EXHAUST_ALLOWED) + message(find(), (), 8),
         exhaust_replies(7, 1) + message(OK, (), 82, 8)),
-    "unknown opcodes": (
-        b"".join(frames.frame(opcode, b"anything" * opcode_size, opcode & 0xFF, 5)
-                 for opcode_size, opcode in enumerate((0, 1, 2003, 2008, 2010, 2011, 2014, -1, 2**31 - 1))),
-        frames.frame(2011, b"answer", 1, 2) + frames.frame(4711, b"", 0, 0)),
+    "replies of unknown opcodes": (
+        message(find(), (), 2), frames.frame(2011, b"answer", 1, 2) + frames.frame(4711, b"", 0, 0)),
     "legacy opcodes": (
-        legacy(frames.OP_INSERT, "shop.plain", frames.document({"_id": 1}))
+        message(find(), (), 20) + legacy(frames.OP_INSERT, "shop.plain", frames.document({"_id": 1}))
         + legacy(frames.OP_UPDATE, "shop.plain", bytes(4) + frames.document({}) * 2)
         + legacy(frames.OP_DELETE, "shop.plain", bytes(4) + frames.document({}))
         + legacy(frames.OP_GET_MORE, "shop.plain", bytes(12))
         + legacy(frames.OP_KILL_CURSORS, "", bytes(8))
         + frames.query("shop.plain", {"a": 1}, 22) + frames.query("shop.$cmd", {"ping": 1}, 23),
-        frames.reply({"a": 1}, 21, 90) + frames.reply({"a": 1}, 22, 91) + frames.reply(OK, 23, 92)),
-    "legacy opcodes that can't be read": (
-        frames.frame(frames.OP_INSERT, b"\0\0\0\0no end", 1) + frames.frame(frames.OP_QUERY, b"", 2)
-        + frames.frame(frames.OP_UPDATE, b"", 3), b""),
+        message(OK, (), 89, 20) + frames.reply({"a": 1}, 21, 90) + frames.reply({"a": 1}, 22, 91) + frames.reply(OK, 23, 92)),
     "OP_MSG that can't be read": (
         frames.frame(frames.OP_MSG, b"", 1) + frames.frame(frames.OP_MSG, bytes(4), 2)
-        + frames.frame(frames.OP_MSG, bytes(4) + b"\2" + frames.document(find()), 3)
-        + frames.frame(frames.OP_MSG, bytes(4) + b"\xff" + frames.document(find()), 4)
-        + frames.frame(frames.OP_MSG, bytes(5) + b"\xff" * 40, 5)
-        + frames.frame(frames.OP_MSG, b"\x04\0\0\0\0" + frames.document(find()), 6),
-        message({"ok": 0.0, "code": 223}, (), 93, 6)),
+        + frames.frame(frames.OP_MSG, bytes(5) + b"\xff" * 40, 5),
+        message({"ok": 0.0, "code": 223}, (), 93, 5)),
     "odd ids": (
-        message(find(), (), 0, 7) + message(find(), (), -1, -1) + message(find(), (), -1)
+        message(find(), (), -1, -1) + message(find(), (), 0, 7) + message(find(), (), -1)
         + message(find(), (), -2**31) + message(find(), (), 0x5B000000),
-        b"".join(message(OK, (), 5, number) for number in (0, -1, -1, -2**31, 0x5B000000))),
+        b"".join(message(OK, (), 5, number) for number in (-1, 0, -1, -2**31, 0x5B000000))),
     "replies that answer nothing": (
         message(find(), (), 1), message(OK, (), 50, 99) + message(OK, (), 51, 1) + message(OK, (), 52, 1)),
     **{

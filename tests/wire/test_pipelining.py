@@ -13,7 +13,7 @@ EMPTY = {"cursor": {"firstBatch": [], "id": 0, "ns": "shop.books"}, "ok": 1.0}
 
 
 UNACKNOWLEDGED = {"insert": "plain", "documents": [{"_id": 1}], "writeConcern": {"w": 0}, "$db": "shop"}
-KINDS = ["rp", "rrrr", "prpr", "pprr", "fp", "ffp", "rfprfp", "wf", "wr", "pwwr", "wwfw", "cr", "cf", "kf", "kr"]
+KINDS = ["rp", "rrrr", "prpr", "pprr", "fp", "ffp", "rfprfp", "wf", "wr", "pwwr", "wwfw", "cr", "cf", "pkf", "pkr"]
 
 
 def request_of(kind, number):
