@@ -8,9 +8,10 @@
 
 #include <stdlib.h>
 
-#define ROUNDS_MAX 4
-#define SWAPS_MAX 2   /* rounds in which a check-and-set is tried */
-#define PAUSE_LEAST 5 /* milliseconds */
+#define ROUNDS_LEAST 4
+#define PATIENCE 10000000 /* microseconds for which a write tries on, losing against others */
+#define SWAPS_MAX 2       /* rounds in which a check-and-set is tried */
+#define PAUSE_LEAST 5     /* milliseconds */
 #define PAUSE_SPAN 46
 /* What doesn't fit in a document, with its overhead, is not worth fetching to its end. */
 #define DOCUMENT_MAX (16 << 20)
@@ -97,13 +98,32 @@ static bool is_passing(const struct sequence *sequence, const struct packet *rep
 	       sequence_lacks_label(sequence, reply);
 }
 
-/* What was asked lost against another writer. */
-static enum edit_outcome pause_before_look(struct edit *edit, struct sequence *sequence)
+/* Counts a round that was lost against another writer. mongod tries again by itself for as long as
+ * it takes; so does a write of ours for some seconds. What a transaction sees does not change, so a
+ * few rounds must do there. */
+static bool may_try_on(struct edit *edit, const struct sequence *sequence,
+		       const struct sequence_input *input)
 {
-	if (++edit->rounds >= ROUNDS_MAX)
-		return refuse(edit, ERROR_WRITE_CONFLICT,
-			      "other writers kept changing the array; nothing was applied, try "
-			      "again");
+	if (edit->rounds++ == 0)
+		edit->losing_since = input->now;
+	return edit->rounds < ROUNDS_LEAST ||
+	       (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
+		input->now - edit->losing_since < PATIENCE);
+}
+
+static enum edit_outcome refuse_lost(struct edit *edit)
+{
+	return refuse(edit, ERROR_WRITE_CONFLICT,
+		      "other writers kept changing the array for ten seconds; nothing was applied, "
+		      "try again");
+}
+
+/* What was asked lost against another writer. */
+static enum edit_outcome pause_before_look(struct edit *edit, struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	if (!may_try_on(edit, sequence, input))
+		return refuse_lost(edit);
 	edit->step = STEP_PAUSED;
 	sequence->pause = PAUSE_LEAST + arc4random_uniform(PAUSE_SPAN);
 	return EDIT_PAUSE;
@@ -253,7 +273,8 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 	}
 	if (edit->none)
 		return edit->failure.raw.length > 0 ? EDIT_REJECTED : done(edit);
-	return edit->swapped ? pause_before_look(edit, sequence) : look(edit, sequence, input);
+	return edit->swapped ? pause_before_look(edit, sequence, input)
+			     : look(edit, sequence, input);
 }
 
 /* ---- replies to reads ---- */
@@ -386,7 +407,7 @@ static enum edit_outcome take_search(struct edit *edit, struct sequence *sequenc
 	struct cursor cursor;
 
 	if (generation_died(reply))
-		return pause_before_look(edit, sequence);
+		return pause_before_look(edit, sequence, input);
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	edit->listed = true;
@@ -416,7 +437,7 @@ static enum edit_outcome take_hits(struct edit *edit, struct sequence *sequence,
 	size_t documents;
 
 	if (generation_died(reply))
-		return pause_before_look(edit, sequence);
+		return pause_before_look(edit, sequence, input);
 	switch (edit_take_hits(edit, input, reply, &batch, &documents)) {
 	case EDIT_HITS_FOUND:
 		break;
@@ -463,12 +484,10 @@ static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 			return write_none(edit);
 		return done(edit);
 	}
-	if (++edit->rounds >= ROUNDS_MAX)
-		return refuse(edit, ERROR_WRITE_CONFLICT,
-			      "other writers kept changing what matches; nothing was applied, "
-			      "try again");
 	edit->id = (struct element){0};
-	return search(edit, sequence, input);
+	return edit->rounds < ROUNDS_LEAST && may_try_on(edit, sequence, input)
+		       ? search(edit, sequence, input)
+		       : pause_before_look(edit, sequence, input);
 }
 
 /* The state of this array in E1's document can be named. */
@@ -600,11 +619,9 @@ static enum edit_outcome take_look(struct edit *edit, struct sequence *sequence,
 		return refuse_unnamed(edit);
 	if (!state_stands(edit, document.value)) {
 		edit->upsert = false;
-		if (++edit->rounds >= ROUNDS_MAX)
-			return refuse(edit, ERROR_WRITE_CONFLICT,
-				      "other writers kept changing the array; nothing was "
-				      "applied, try again");
-		return write_now(edit);
+		return edit->rounds < ROUNDS_LEAST && may_try_on(edit, sequence, input)
+			       ? write_now(edit)
+			       : pause_before_look(edit, sequence, input);
 	}
 	return take_spilled(edit, sequence, input);
 }
@@ -648,7 +665,7 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 	struct cursor cursor;
 
 	if (generation_died(reply))
-		return pause_before_look(edit, sequence);
+		return pause_before_look(edit, sequence, input);
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
@@ -679,7 +696,7 @@ static enum edit_outcome fold(struct edit *edit, struct sequence *sequence,
 	fetch_fini(&edit->fetch);
 	edit->fetching = false;
 	if (!whole)
-		return pause_before_look(edit, sequence);
+		return pause_before_look(edit, sequence, input);
 	if (sequence->output.length > DOCUMENT_MAX)
 		return too_large(edit);
 	edit->step = STEP_FOLD;
@@ -754,7 +771,7 @@ static enum edit_outcome refuse_fold(struct edit *edit, int64_t code)
 }
 
 static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
-				   struct packet *reply)
+				   const struct sequence_input *input, struct packet *reply)
 {
 	struct reply_summary summary;
 	int64_t code;
@@ -769,7 +786,7 @@ static enum edit_outcome take_fold(struct edit *edit, struct sequence *sequence,
 	if (code != 0)
 		return refuse_fold(edit, code);
 	if (summary.n == 0)
-		return pause_before_look(edit, sequence);
+		return pause_before_look(edit, sequence, input);
 	edit->folded = true;
 	edit_write_bare(edit);
 	edit->upsert = false;
@@ -821,7 +838,7 @@ enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
 	case STEP_FETCH:
 		return fetch_on(edit, sequence, input, reply);
 	case STEP_FOLD:
-		return take_fold(edit, sequence, reply);
+		return take_fold(edit, sequence, input, reply);
 	case STEP_PAUSED:
 		return look(edit, sequence, input);
 	}

@@ -81,7 +81,9 @@ struct edit {
 	const char *message;   /* EDIT_REFUSED */
 	enum error_code code;  /* EDIT_REFUSED */
 	int step;
-	int rounds;
+	uint64_t losing_since; /* input->now of the first lost round */
+
+	int rounds;   /* lost against other writers, of the document at work */
 	bool all;     /* every target is concerned */
 	bool reads;   /* the filter, sort or hint reads one of them */
 	bool raises;  /* a document may make the filter fail: the ones before it count */

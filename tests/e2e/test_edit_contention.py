@@ -4,7 +4,6 @@ import random
 import threading
 
 import pymongo
-from pymongo.errors import OperationFailure
 
 from support.process import wait_for
 from support.spillway import Spillway
@@ -12,16 +11,18 @@ from support.verify import verify
 
 RULE = {
     "name": "crowd", "namespace": "shop.books", "array": "list", "threshold": 2,
-    "settle": "5ms", "quiet": "5ms", "gather": 3, "gc_delay": "0s",
+    "settle": "1ms", "quiet": "0s", "gather": 3, "gc_delay": "0s",
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 3}},
 }
-CLIENTS = 6
-ROUNDS = 120
-WRITE_CONFLICT = 112
+CLIENTS = 8
+ROUNDS = 100
 
 
 class Editor(threading.Thread):
-    """Works on elements of its own in an array that all share; knows what must be there of them, in order."""
+    """Works on elements of its own in an array that all share; knows what must be there of them, in order.
+
+    Half of the editors have no retryable writes: a conflict that Spillway does not settle would end them.
+    """
 
     def __init__(self, number, port):
         super().__init__(daemon=True)
@@ -29,12 +30,12 @@ class Editor(threading.Thread):
         self.port = port
         self.rng = random.Random(number)
         self.mine = []
-        self.conflicts = 0
         self.failure = None
 
     def run(self):
         try:
-            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True) as client:
+            retries = self.number % 4 < 2
+            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, retryWrites=retries) as client:
                 for turn in range(ROUNDS):
                     self._turn(client.shop.books, f"{self.number}:{turn}")
         except BaseException as failure:  # pytest sees it in the main thread
@@ -42,11 +43,7 @@ class Editor(threading.Thread):
 
     def _turn(self, books, name):
         ways = [self._push, self._guarded, self._add, self._modify] + [self._pull, self._replace] * bool(self.mine)
-        try:
-            self.rng.choice(ways)(books, name)
-        except OperationFailure as error:
-            assert error.code == WRITE_CONFLICT, error
-            self.conflicts += 1
+        self.rng.choice(ways)(books, name)
 
     def _push(self, books, name):
         assert books.update_one({"_id": 1}, {"$push": {"list": name}}).modified_count == 1
@@ -96,6 +93,5 @@ def test_no_effect_is_lost_doubled_or_reordered(cluster):
             found = client.shop.books.find_one({"_id": 1})["list"]
         for editor in editors:
             assert [name for name in found if name.startswith(f"{editor.number}:")] == editor.mine
-        assert sum(editor.conflicts for editor in editors) < CLIENTS * ROUNDS / 10
         assert sum(one.metrics()["spillway_moved_elements_total"] for one in (one, two)) > 0
         wait_for(lambda: not verify(direct, RULE), "the tail to move")
