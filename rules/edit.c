@@ -258,6 +258,8 @@ static enum edit_outcome take_write(struct edit *edit, struct sequence *sequence
 	/* A retry of what once inserted: history wants to be asked by an upsert. */
 	if (summary.code == ERROR_RETRY_OF_ANOTHER_KIND && edit->write.upsert && !edit->upsert)
 		return write_none(edit);
+	if (edit_tell_forged(edit, sequence))
+		return done(edit);
 	if (edit_words_wanted(edit)) {
 		edit->step = STEP_WORDS;
 		return edit_send_words(edit, sequence);

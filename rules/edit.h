@@ -171,7 +171,7 @@ void edit_write_empty(struct edit *edit);
 must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
 				const struct sequence_input *input);
 
-/* ---- edit_words.c: errors that quote the filter ---- */
+/* ---- edit_words.c: errors that quote the filter, or that our stages raised ---- */
 
 /* `reply` is one. */
 bool edit_words_wanted(const struct edit *edit);
@@ -179,3 +179,6 @@ bool edit_words_wanted(const struct edit *edit);
 enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequence);
 /* which take their place in `reply`. */
 void edit_take_words(struct edit *edit, const struct packet *explained);
+/* The client's pipeline has computed a name of Spillway's own: `reply` says so, with code 115. True
+ * where it was that. */
+bool edit_tell_forged(struct edit *edit, const struct sequence *sequence);

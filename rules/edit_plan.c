@@ -211,6 +211,10 @@ const char *edit_unserved(const struct edit_write *write, const struct ruled_nam
 {
 	struct element id;
 
+	if (update_computes_names(&write->update) &&
+	    update_stage_count(&write->update) >= UPDATE_STAGES_MAX)
+		return "an update pipeline with $replaceWith or $replaceRoot gets one more stage, "
+		       "and mongod takes 1000; leave one out";
 	if (names_id_twice(write->filter.value))
 		return "a filter of a write that needs the array whole may not name _id twice";
 	for (size_t i = 0; i < namespace->target_count; i++)

@@ -2,21 +2,35 @@
  * the client's. An explain, which changes nothing, gives the words for what the client sent. */
 #include "protocol/writer.h"
 #include "rules/edit.h"
+#include "rules/reassemble.h"
+#include "rules/update.h"
 
 static const char quotes[] = "error processing query: ns=";
 
-/* The error of a command, or of its only statement. */
-static bool find_text(struct bytes body, struct bytes *text)
+/* The document that has the error: the reply, or the error of its only statement. */
+static bool find_error(struct bytes body, struct bytes *error)
 {
-	struct element errors, error, message;
+	struct element errors, first, message;
 	struct cursor cursor;
 
+	*error = body;
 	if (document_find(body, "errmsg", &message))
-		return element_string(&message, text);
-	return document_find(body, "writeErrors", &errors) && errors.type == BSON_BYTE_ARRAY &&
-	       cursor_open(&cursor, errors.value) &&
-	       cursor_next(&cursor, &error) == CURSOR_ELEMENT && error.type == BSON_BYTE_DOCUMENT &&
-	       document_find(error.value, "errmsg", &message) && element_string(&message, text);
+		return true;
+	if (!document_find(body, "writeErrors", &errors) || errors.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, errors.value) || cursor_next(&cursor, &first) != CURSOR_ELEMENT ||
+	    first.type != BSON_BYTE_DOCUMENT)
+		return false;
+	*error = first.value;
+	return true;
+}
+
+static bool find_text(struct bytes body, struct bytes *text)
+{
+	struct element message;
+	struct bytes error;
+
+	return find_error(body, &error) && document_find(error, "errmsg", &message) &&
+	       element_string(&message, text);
 }
 
 static bool finds_quotes(const struct packet *reply, struct bytes *text)
@@ -110,61 +124,69 @@ enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequ
 
 /* ---- the words in place of those that were ---- */
 
-/* The fields, with another errmsg where there is one. */
-static void write_worded(struct buffer *out, struct bytes document, struct bytes words)
+/* What is said instead. */
+struct words {
+	struct bytes text;
+	enum error_code code; /* 0: the same */
+};
+
+static void write_worded_field(struct buffer *out, const struct element *field,
+			       const struct words *words)
+{
+	if (element_is(field, "errmsg"))
+		writer_text(out, "errmsg", words->text);
+	else if (words->code != 0 && element_is(field, "code"))
+		writer_int32(out, "code", words->code);
+	else if (words->code != 0 && element_is(field, "codeName"))
+		writer_string(out, "codeName", error_name(words->code));
+	else
+		writer_element(out, field);
+}
+
+static void write_worded(struct buffer *out, struct bytes document, const struct words *words)
 {
 	struct cursor cursor;
 	struct element field;
 
 	require(cursor_open(&cursor, document));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (element_is(&field, "errmsg"))
-			writer_text(out, "errmsg", words);
-		else
-			writer_element(out, &field);
-	}
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		write_worded_field(out, &field, words);
 }
 
-static void write_worded_errors(struct buffer *out, struct bytes errors, struct bytes words)
+static void write_worded_errors(struct buffer *out, struct bytes error, const struct words *words)
 {
 	size_t list = writer_open_array(out, "writeErrors"), entry;
-	struct cursor cursor;
-	struct element error;
 
-	require(cursor_open(&cursor, errors) && cursor_next(&cursor, &error) == CURSOR_ELEMENT);
 	entry = writer_open_document(out, "0");
-	write_worded(out, error.value, words);
+	write_worded(out, error, words);
 	writer_close(out, entry);
 	writer_close(out, list);
 }
 
-static void write_worded_reply(struct buffer *out, struct bytes reply, struct bytes words)
+static void write_worded_reply(struct buffer *out, struct bytes reply, const struct words *words)
 {
-	struct element errors, field;
+	struct element field;
 	struct cursor cursor;
+	struct bytes error;
 
-	if (document_find(reply, "errmsg", &field) ||
-	    !document_find(reply, "writeErrors", &errors)) {
+	if (!find_error(reply, &error) || error.data == reply.data) {
 		write_worded(out, reply, words);
 		return;
 	}
 	require(cursor_open(&cursor, reply));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (element_is(&field, "writeErrors"))
-			write_worded_errors(out, field.value, words);
+			write_worded_errors(out, error, words);
 		else
 			writer_element(out, &field);
 	}
 }
 
-void edit_take_words(struct edit *edit, const struct packet *explained)
+static void say_instead(struct edit *edit, const struct words *words)
 {
 	struct buffer frame = {0};
-	struct bytes words;
 	size_t start, body;
 
-	if (!finds_quotes(explained, &words))
-		return; /* an index has come meanwhile: what was said stands */
 	start = message_begin(&frame, edit->reply.header.request_id, edit->reply.header.response_to,
 			      0);
 	message_begin_body(&frame);
@@ -174,4 +196,35 @@ void edit_take_words(struct edit *edit, const struct packet *explained)
 	message_end(&frame, start);
 	packet_fini(&edit->reply);
 	packet_read(&edit->reply, &frame);
+}
+
+void edit_take_words(struct edit *edit, const struct packet *explained)
+{
+	struct words words = {.code = 0};
+
+	if (finds_quotes(explained, &words.text))
+		say_instead(edit, &words);
+	/* else an index has come meanwhile: what was said stands */
+}
+
+bool edit_tell_forged(struct edit *edit, const struct sequence *sequence)
+{
+	struct words words = {.code = ERROR_COMMAND_NOT_SUPPORTED};
+	char message[SEQUENCE_MESSAGE];
+	struct bytes error, text;
+	struct element code;
+	int64_t number;
+
+	if (!update_computes_names(&edit->write.update) ||
+	    !find_error(edit->reply.message.body, &error) ||
+	    !find_text(edit->reply.message.body, &text) || !document_find(error, "code", &code) ||
+	    !element_integer(&code, &number) || !reassemble_forged(number, text))
+		return false;
+	words.text = bytes_of(sequence_name_rule(
+		sequence,
+		"the update pipeline gives the document a field '_spill', or one whose name begins "
+		"with '_spill/' or '_spill.': these names are Spillway's own; compute another name",
+		message));
+	say_instead(edit, &words);
+	return true;
 }

@@ -664,7 +664,7 @@ static void write_guard(struct buffer *out, size_t *place, const struct ruled_na
 	struct call choice = call_open(out, NAME_STATE, "$cond"), either;
 
 	either = call_call(&choice, "$or");
-	add_named(&either, NAME_STATE);
+	reassemble_add_reserved(&either);
 	if (mode == MERGE_FIELDS)
 		add_dotted(&either);
 	for (size_t i = 0; mode == MERGE_FIELDS && i < namespace->target_count; i++)

@@ -397,12 +397,25 @@ static bool refuse_symbol(const struct matching *matching)
 		match_refuse_full_name(matching, text, what));
 }
 
+/* The copy takes documents past the guards of writes. True when it was refused. */
+static bool refuse_copy(const struct matching *matching)
+{
+	static const char what[] = "cloneCollectionAsCapped";
+	struct element onto;
+	struct bytes name;
+
+	return bytes_are(matching->command->first.name, what) &&
+	       document_find(matching->command->body, "toCollection", &onto) &&
+	       element_string(&onto, &name) &&
+	       match_refuse_name(matching, matching->database, name, what);
+}
+
 static void match_command(const struct matching *matching)
 {
 	const struct command *command = matching->command;
 	struct bytes name = command->first.name;
 
-	if (refuse_symbol(matching))
+	if (refuse_symbol(matching) || refuse_copy(matching))
 		return;
 	if (bytes_are(name, "getMore"))
 		match_get_more(matching);

@@ -15,7 +15,8 @@ static bool names_more_than_its_collection(struct bytes name)
 	case 'b':
 		return bytes_are(name, "bulkWrite");
 	case 'c':
-		return bytes_are(name, "create") || bytes_are(name, "collMod");
+		return bytes_are(name, "create") || bytes_are(name, "collMod") ||
+		       bytes_are(name, "cloneCollectionAsCapped");
 	case 'd':
 		return bytes_are(name, "dropDatabase");
 	case 'e':

@@ -28,6 +28,7 @@
 #define SHARED REASSEMBLE_MARK "a shared key"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
 #define UNDEFINED REASSEMBLE_MARK "a joined undefined"
+#define FORGED REASSEMBLE_MARK "a computed name"
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -46,6 +47,12 @@ static bool raised(struct bytes body, const struct reply_summary *summary, const
 bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 {
 	return raised(body, summary, DEAD);
+}
+
+bool reassemble_forged(int64_t code, struct bytes message)
+{
+	return code == ERROR_CONVERSION_FAILURE &&
+	       memmem(message.data, message.length, FORGED, strlen(FORGED));
 }
 
 bool reassemble_met_no_array(struct bytes body, const struct reply_summary *summary)
@@ -220,23 +227,49 @@ static void add_unset_ours(struct call *call, const struct rule *rule)
 	}
 }
 
-/* By its bytes: a collation may take another name for this one. */
-static void add_name_is(struct call *call, const char *key, const char *name)
+/* By its bytes, as add_name_is. */
+static void add_name_begins(struct call *call, const char *key, const char *with)
 {
-	struct call both = call_call(call, "$and"), equal, index;
+	struct call equal = call_call(call, "$eq"), index = call_call(&equal, "$indexOfBytes");
 
-	equal = call_call(&both, "$eq");
-	call_unary(&equal, "$strLenBytes", key);
-	call_number(&equal, (int32_t)strlen(name));
-	call_close(&equal);
-	equal = call_call(&both, "$eq");
-	index = call_call(&equal, "$indexOfBytes");
 	call_text(&index, key);
-	call_text(&index, name);
+	call_text(&index, with);
 	call_close(&index);
 	call_number(&equal, 0);
 	call_close(&equal);
+}
+
+/* By its bytes: a collation may take another name for this one. */
+static void add_name_is(struct call *call, const char *key, const char *name)
+{
+	struct call both = call_call(call, "$and"), equal = call_call(&both, "$eq");
+
+	call_unary(&equal, "$strLenBytes", key);
+	call_number(&equal, (int32_t)strlen(name));
+	call_close(&equal);
+	add_name_begins(&both, key, name);
 	call_close(&both);
+}
+
+void reassemble_add_reserved(struct call *call)
+{
+	struct buffer *out = call->out;
+	struct call any = call_call(call, "$anyElementTrue"), either;
+	char name[12];
+	size_t operand = writer_open_document(out, writer_index(name, any.place++));
+	size_t map = writer_open_document(out, "$map"), input;
+
+	input = writer_open_document(out, "input");
+	writer_string(out, "$objectToArray", "$$ROOT");
+	writer_close(out, input);
+	either = call_open(out, "in", "$or");
+	add_name_is(&either, "$$this.k", NAME_STATE);
+	add_name_begins(&either, "$$this.k", NAME_STATE "/");
+	add_name_begins(&either, "$$this.k", NAME_STATE ".");
+	call_close(&either);
+	writer_close(out, map);
+	writer_close(out, operand);
+	call_close(&any);
 }
 
 /* {$arrayToObject: {$filter: {input: {$objectToArray: document}, as: "e", cond: <none of these>}}}:
@@ -607,6 +640,11 @@ void reassemble_add_unclear(struct call *call)
 void reassemble_add_unsafe(struct call *call)
 {
 	add_error(call, UNSAFE " ", "$type", "$_id");
+}
+
+void reassemble_add_forged(struct call *call)
+{
+	add_error(call, FORGED " ", "$type", "$_id");
 }
 
 void reassemble_add_several(struct call *call)

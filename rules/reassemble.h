@@ -68,6 +68,13 @@ void reassemble_add_death(struct call *call, const char *count);
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
+/* An expression: some field of the document has a name of Spillway's own, whatever the collation.
+ */
+void reassemble_add_reserved(struct call *call);
+/* One that raises an error: a pipeline has computed such a name. */
+void reassemble_add_forged(struct call *call);
+/* The error, of a command or of one of its statements, is that one. */
+bool reassemble_forged(int64_t code, struct bytes message);
 /* One that says that an index has several keys of the document. */
 void reassemble_add_several(struct call *call);
 /* One that says that a field's own name is that of a path. */

@@ -122,6 +122,10 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		writer_renamed(out, "update", &edit->update);
 		return true;
 	}
+	if (element_is(field, "update") && update_computes_names(field)) {
+		update_write_guarded(out, "update", field);
+		return true;
+	}
 	if (element_is(field, "maxTimeMS") && modify_of(sequence)->time_left > 0) {
 		writer_int64(out, "maxTimeMS", modify_of(sequence)->time_left);
 		return true;

@@ -52,6 +52,19 @@ void update_write_whole(struct buffer *out, const char *name, const struct eleme
 /* How many elements the rule's array has that a $set or a replacement writes; -1 where it writes
  * none, or something else than an array. Of operators the last one counts. */
 int64_t update_whole_length(const struct element *u, const struct rule *rule);
+/* True for a pipeline that may write names which it does not spell out: $replaceWith, $replaceRoot,
+ * and stages that this version does not know. Such an update is always an edit of all arrays, so
+ * that the document which it meets has no `_spill`. */
+bool update_computes_names(const struct element *u);
+/* How many stages a pipeline has; 0 for another update. */
+size_t update_stage_count(const struct element *u);
+/* The most stages that mongod takes. */
+#define UPDATE_STAGES_MAX 1000
+/* Such a pipeline -> appended to `out` as field `name`, with one more stage. The stage changes
+ * nothing, unless the document has come to have a name of Spillway's own (`_spill`, `_spill/...`,
+ * `_spill....`): then it raises the error that reassemble_forged knows. */
+void update_write_guarded(struct buffer *out, const char *name, const struct element *u);
+
 /* True when it writes some ruled array as one that is not empty. */
 bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);
 

@@ -1,7 +1,9 @@
 /* Says what a pipeline update does to the ruled arrays: nothing only where every stage sets, unsets
  * or excludes other paths and reads none of them. */
+#include "protocol/writer.h"
 #include "rules/names.h"
 #include "rules/reads.h"
+#include "rules/reassemble.h"
 #include "rules/update.h"
 #include "rules/walk.h"
 
@@ -119,4 +121,77 @@ void update_classify_pipeline(struct bytes stages, const struct ruled_namespace 
 	}
 	if (step != CURSOR_END)
 		update_note(update, UPDATE_BROKEN, NULL, bytes_of(""), "broken BSON");
+}
+
+/* ---- pipelines that compute names ---- */
+
+/* Stages that write only to the paths that they spell out. */
+static bool stage_spells_names(const struct element *stage)
+{
+	static const char *const verbs[] = {"$set", "$addFields", "$unset", "$project"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
+		if (element_is(stage, verbs[i]))
+			return true;
+	return false;
+}
+
+bool update_computes_names(const struct element *u)
+{
+	struct cursor stages, fields;
+	struct element stage, verb;
+
+	if (u->type != BSON_BYTE_ARRAY || !cursor_open(&stages, u->value))
+		return false;
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		if (stage.type != BSON_BYTE_DOCUMENT || !cursor_open(&fields, stage.value))
+			continue;
+		while (cursor_next(&fields, &verb) == CURSOR_ELEMENT)
+			if (!stage_spells_names(&verb))
+				return true;
+	}
+	return false;
+}
+
+size_t update_stage_count(const struct element *u)
+{
+	struct cursor stages;
+	struct element stage;
+	size_t count = 0;
+
+	if (u->type != BSON_BYTE_ARRAY || !cursor_open(&stages, u->value))
+		return 0;
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		count++;
+	return count;
+}
+
+/* {$set: {_spill: {$cond: [<some name is Spillway's own>, <error>, "$$REMOVE"]}}} */
+static void write_name_guard(struct buffer *out, size_t place)
+{
+	char name[12];
+	size_t stage = writer_open_document(out, writer_index(name, place));
+	size_t set = writer_open_document(out, "$set");
+	struct call choice = call_open(out, NAME_STATE, "$cond");
+
+	reassemble_add_reserved(&choice);
+	reassemble_add_forged(&choice);
+	call_text(&choice, "$$REMOVE");
+	call_close(&choice);
+	writer_close(out, set);
+	writer_close(out, stage);
+}
+
+void update_write_guarded(struct buffer *out, const char *name, const struct element *u)
+{
+	size_t array = writer_open_array(out, name), place = 0;
+	struct cursor stages;
+	struct element stage;
+	char index[12];
+
+	require(cursor_open(&stages, u->value)); /* it has been classified */
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		writer_renamed(out, writer_index(index, place++), &stage);
+	write_name_guard(out, place);
+	writer_close(out, array);
 }

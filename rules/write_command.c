@@ -46,6 +46,8 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 		writer_bool(out, "upsert", command->upsert);
 	else if (edited && command->update.type != 0 && element_is(field, "u"))
 		writer_element(out, &command->update);
+	else if (edited && element_is(field, "u") && update_computes_names(field))
+		update_write_guarded(out, "u", field);
 	else if (form->resets && element_is(field, "u"))
 		update_write_whole(out, "u", field, sequence->match.namespace, NULL);
 	else

@@ -412,3 +412,60 @@ Test(update, documents_are_looked_at_for_long_arrays_and_our_name)
 	bson_destroy(outlier);
 	bson_destroy(named);
 }
+
+Test(update, a_pipeline_that_may_compute_names_is_told_from_one_that_spells_them)
+{
+	static const struct {
+		const char *json;
+		bool computes;
+	} pipelines[] = {
+		{"{'u': {'$set': {'x': 1}}}", false},
+		{"{'u': {'$replaceWith': 1}}", false},
+		{"{'u': []}", false},
+		{"{'u': [1, {}]}", false},
+		{"{'u': [{'$set': {'x': {'$setField': 1}}}, {'$addFields': {'y': '$$ROOT'}}]}",
+		 false},
+		{"{'u': [{'$unset': 'x'}, {'$project': {'x': 1}}]}", false},
+		{"{'u': [{'$replaceWith': '$x'}]}", true},
+		{"{'u': [{'$set': {'x': 1}}, {'$replaceRoot': {'newRoot': '$x'}}]}", true},
+		{"{'u': [{'$set': {'x': 1}, '$replaceWith': 1}]}", true},
+		{"{'u': [{'$newStage': 1}]}", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(pipelines); i++) {
+		bson_t *document = quoted(pipelines[i].json);
+		struct element u;
+
+		cr_assert(document_find(ruled_bytes(document), "u", &u));
+		cr_assert_eq(update_computes_names(&u), pipelines[i].computes, "%s",
+			     pipelines[i].json);
+		/* Only an edit of all arrays has the guard. */
+		if (pipelines[i].computes)
+			cr_assert_eq(update_classify(&u, &ruled_by_both).kind, UPDATE_EDIT);
+		bson_destroy(document);
+	}
+}
+
+Test(update, a_guarded_pipeline_has_the_clients_stages_and_one_behind_them)
+{
+	auto_buffer struct buffer out = {0};
+	bson_t *document = quoted("{'u': [{'$set': {'a': 1}}, {'$replaceWith': '$x'}]}");
+	size_t start = writer_open(&out);
+	struct element u, guarded, before, after, guard;
+	struct cursor clients, ours;
+
+	cr_assert(document_find(ruled_bytes(document), "u", &u));
+	cr_assert_eq(update_stage_count(&u), 2);
+	update_write_guarded(&out, "u", &u);
+	writer_close(&out, start);
+	cr_assert(document_find(buffer_view(&out), "u", &guarded));
+	cr_assert(cursor_open(&clients, u.value) && cursor_open(&ours, guarded.value));
+	while (cursor_next(&clients, &before) == CURSOR_ELEMENT) {
+		cr_assert_eq(cursor_next(&ours, &after), CURSOR_ELEMENT);
+		cr_assert(bytes_equal(element_raw(&before), element_raw(&after)));
+	}
+	cr_assert_eq(cursor_next(&ours, &after), CURSOR_ELEMENT);
+	cr_assert(document_find_path(after.value, "$set._spill", &guard));
+	cr_assert_eq(cursor_next(&ours, &after), CURSOR_END);
+	bson_destroy(document);
+}
