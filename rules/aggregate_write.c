@@ -39,7 +39,9 @@ const char *aggregate_unserved_filter(const struct element *filter,
 {
 	return filter->type == BSON_BYTE_DOCUMENT && !filter_served(filter->value, namespace)
 		       ? "$where, $text, $near and a field without a name can't be asked of arrays "
-			 "that are put together"
+			 "that are put together, nor bit tests with long binary masks (write a "
+			 "list "
+			 "of positions)"
 		       : NULL;
 }
 
@@ -527,6 +529,7 @@ static void add_stage_of_client(struct pipeline *pipeline, const struct element 
 static void add_turn(struct pipeline *pipeline, const struct element *stage, struct cursor behind,
 		     bool single)
 {
+	auto_buffer struct buffer scratch = {0};
 	struct element filter;
 	bool matches = filter_of_match(stage, &filter);
 	bool fails = matches && filter_has_expression(filter.value);
@@ -540,6 +543,8 @@ static void add_turn(struct pipeline *pipeline, const struct element *stage, str
 		add_candidates(pipeline, filter.value);
 	put_together(pipeline, REASSEMBLE_WHOLE, single);
 	pipeline->foreign.whole = pipeline->namespace;
+	if (fails && pipeline->foreign.stands == MATCH_STANDS_QUERY)
+		filter.value = filter_as_query(&scratch, filter.value);
 	if (fails)
 		filter_write_match(pipeline->out, &pipeline->place, filter.value, FILTER_AT_LATER);
 	else

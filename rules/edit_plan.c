@@ -229,8 +229,9 @@ const char *edit_unserved(const struct edit_write *write, const struct ruled_nam
 		       "can't be judged by this version of Spillway";
 	if (!filter_fits_pipeline(write->filter.value) &&
 	    !statement_pinned_id(write->filter.value, write->collation.type != 0, &id))
-		return "a filter with $where, $text, $near or a field without a name that reads a "
-		       "ruled array has to name the document by its _id";
+		return "a filter with $where, $text, $near, a field without a name or a long "
+		       "binary mask of bits that reads a ruled array has to name the document by "
+		       "its _id";
 	return NULL;
 }
 

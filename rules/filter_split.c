@@ -2,6 +2,7 @@
 #include "rules/filter_split.h"
 
 #include "protocol/writer.h"
+#include "rules/bit_masks.h"
 #include "rules/names.h"
 #include "rules/reads.h"
 
@@ -181,7 +182,7 @@ static bool fits(struct bytes filter, bool first)
 
 bool filter_fits_pipeline(struct bytes filter)
 {
-	return fits(filter, false);
+	return fits(filter, false) && bit_masks_of(filter) != BIT_MASKS_UNSERVED;
 }
 
 bool filter_fits_first(struct bytes filter)
@@ -432,7 +433,7 @@ static void write_in_order(struct buffer *out, struct bytes filter, enum filter_
 	writer_close(out, match);
 }
 
-void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at)
+static void write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at)
 {
 	char name[12];
 	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
@@ -442,4 +443,26 @@ void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, 
 	else
 		writer_document(out, "$match", filter);
 	writer_close(out, stage);
+}
+
+struct bytes filter_as_query(struct buffer *scratch, struct bytes filter)
+{
+	struct element written = {.value = filter};
+	size_t start;
+
+	if (bit_masks_of(filter) != BIT_MASKS_WIDENED)
+		return filter;
+	start = writer_open(scratch);
+	bit_masks_write(scratch, "filter", filter);
+	writer_close(scratch, start);
+	require(document_find(buffer_view(scratch), "filter", &written)); /* ours */
+	return written.value;
+}
+
+void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at)
+{
+	auto_buffer struct buffer scratch = {0};
+
+	write_match(out, place, at == FILTER_AT_START ? filter_as_query(&scratch, filter) : filter,
+		    at);
 }

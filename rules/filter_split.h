@@ -33,8 +33,9 @@ enum filter_rest filter_rest_before_expression(struct bytes filter);
 struct filter_split filter_split_write(struct buffer *out, size_t *place, struct bytes filter,
 				       const struct ruled_namespace *namespace,
 				       enum filter_rest wanted);
-/* False where mongod refuses it in a $match behind other stages ($where, $text, $near), or never
- * finds there what it asks for (a field of the top level whose name is empty). */
+/* False where mongod refuses it in a $match behind other stages ($where, $text, $near), never finds
+ * there what it asks for (a field of the top level whose name is empty), or where a binary mask
+ * can't be written for that place (bit_masks.h). */
 bool filter_fits_pipeline(struct bytes filter);
 /* The same of a $match that is the first stage. */
 bool filter_fits_first(struct bytes filter);
@@ -51,7 +52,8 @@ size_t filter_join_matches(struct buffer *out, const struct element *first, stru
 			   struct element *filter);
 
 enum filter_at {
-	FILTER_AT_START, /* what was a query, or the first stage, of the client's command */
+	FILTER_AT_START, /* what was a query, or the first stage, of the client's command: as such
+			    it is evaluated */
 	FILTER_AT_LATER, /* behind other stages of the client's */
 };
 
@@ -59,3 +61,6 @@ enum filter_at {
  * may fail on some document, conditions are looked at in mongod's order: that of a query's plan, or
  * as a later stage is written. */
 void filter_write_match(struct buffer *out, size_t *place, struct bytes filter, enum filter_at at);
+/* What a query's filter is written as where it is evaluated in a stage: itself, or a document that
+ * is appended to `scratch` (bit_masks.h). */
+struct bytes filter_as_query(struct buffer *scratch, struct bytes filter);

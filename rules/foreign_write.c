@@ -1,9 +1,11 @@
 /* Writes pipelines whose stages reach ruled namespaces. */
 #include "rules/foreign_write.h"
 
+#include "rules/bit_masks.h"
 #include "rules/filter_split.h"
 #include "rules/first_match.h"
 #include "rules/graph_write.h"
+#include "rules/match_stands.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
 #include "rules/reads.h"
@@ -35,8 +37,9 @@ struct frame {
 	struct bytes local, foreign;             /* the fields of a join on a ruled array */
 	struct bytes field;                      /* `foreign`, or what else is joined by */
 	bool has_pipeline, has_let;
-	bool lacks_fields; /* of a join: mongod says what is wrong with it */
-	bool apart;        /* each local document's run of the pipeline stands by itself */
+	bool lacks_fields;        /* of a join: mongod says what is wrong with it */
+	bool apart;               /* each local document's run of the pipeline stands by itself */
+	enum match_stands stands; /* FRAME_PIPELINE: for the next stage */
 };
 
 struct writing {
@@ -468,14 +471,43 @@ static bool write_before(struct writing *writing, struct frame *pipeline,
 	return written;
 }
 
+/* A $match that mongod would have made a query of, and that has to be written as one. True: it is
+ * written. */
+static bool write_query_of(struct buffer *out, size_t *place, enum match_stands stands,
+			   const struct element *stage)
+{
+	auto_buffer struct buffer scratch = {0};
+	struct element filter;
+	size_t opened;
+
+	if (stands != MATCH_STANDS_QUERY || !filter_of_match(stage, &filter) ||
+	    bit_masks_of(filter.value) != BIT_MASKS_WIDENED)
+		return false;
+	opened = open_stage(out, place);
+	writer_document(out, "$match", filter_as_query(&scratch, filter.value));
+	writer_close(out, opened);
+	return true;
+}
+
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
 {
+	const char *unclear = pipeline->inner ? match_unclear(pipeline->stands, stage) : NULL;
 	char name[12];
 
-	if (pipeline->namespace && write_before(writing, pipeline, stage))
+	if (unclear) {
+		give_up(writing, unclear);
 		return;
+	}
+	if (pipeline->namespace && write_before(writing, pipeline, stage)) {
+		pipeline->stands = MATCH_STANDS_QUERY;
+		return;
+	}
 	if (writing->foreign->why)
 		return;
+	if (pipeline->inner &&
+	    write_query_of(writing->out, &pipeline->place, pipeline->stands, stage))
+		return;
+	pipeline->stands = match_stands_behind(pipeline->stands, stage);
 	if (pipeline->inner)
 		unmixed_write(writing->out, &pipeline->place, stage, pipeline->cursor,
 			      UNMIXED_INNER, pipeline->inner);
@@ -502,8 +534,10 @@ static void begin_facet(struct writing *writing, const char *name, const struct 
 		if (writing->frames[i].kind == FRAME_PIPELINE)
 			inner = writing->frames[i].inner;
 	pipeline = push(writing, FRAME_PIPELINE, name, value);
-	if (pipeline)
-		pipeline->inner = inner;
+	if (!pipeline)
+		return;
+	pipeline->inner = inner;
+	pipeline->stands = MATCH_STANDS_APART;
 }
 
 static void take_element(struct writing *writing, struct frame *frame,
@@ -686,6 +720,9 @@ void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t
 	char name[12];
 	bool full;
 
+	if (foreign->whole && write_query_of(out, place, foreign->stands, stage))
+		return;
+	foreign->stands = match_stands_behind(foreign->stands, stage);
 	if (foreign->cache && first_element(stage, &verb) && element_is(&verb, "$merge") &&
 	    foreign_named(&verb, "into", &database, &collection)) {
 		namespace = namespace_cache_find(foreign->cache, database, collection, &full);

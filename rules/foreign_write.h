@@ -9,6 +9,7 @@
 #pragma once
 
 #include "protocol/writer.h"
+#include "rules/match_stands.h"
 #include "rules/rules.h"
 
 /* Where foreign namespaces are looked up. */
@@ -21,6 +22,7 @@ struct foreign {
 	/* whose documents have been put together before: mongod's other engine is out; or NULL */
 	const struct ruled_namespace *whole;
 	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */
+	enum match_stands stands;             /* of the top level: for the next stage */
 };
 
 /* Appends a stage, {$verb: ...}, as the array element `name`. Pipelines nest: $facet's, and those

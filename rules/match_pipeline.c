@@ -7,6 +7,7 @@
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
 #include "rules/leaves.h"
+#include "rules/match_stands.h"
 #include "rules/names.h"
 #include "rules/projection.h"
 
@@ -408,9 +409,11 @@ static bool only_stage(const struct element *document, struct element *stage)
 	       cursor_next(&cursor, stage) == CURSOR_ELEMENT;
 }
 
-/* Behind the place where arrays are put together a field without a name is not found. */
-static const char *unserved_behind(struct cursor stages)
+/* Behind the place where arrays are put together a field without a name is not found, and some bit
+ * tests are read otherwise. */
+static const char *unserved_behind(const struct matching *matching, struct cursor stages)
 {
+	struct bytes pipeline = matching->command->fields[FIELD_PIPELINE].value;
 	struct element document, stage;
 
 	while (cursor_next(&stages, &document) == CURSOR_ELEMENT)
@@ -419,7 +422,7 @@ static const char *unserved_behind(struct cursor stages)
 		    !filter_fits_pipeline(stage.value))
 			return "$text and a field without a name can't be asked of arrays that are "
 			       "put together";
-	return NULL;
+	return match_unclear_from(pipeline, matching->match->stage);
 }
 
 /* Follows the documents through the stages until they no longer carry the array, or some stage
@@ -448,7 +451,7 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 			return;
 		case STAGE_OTHER:
 			match_reassemble(match, "an aggregate that reads the ruled array",
-					 unserved_behind(*stages));
+					 unserved_behind(matching, *stages));
 			return;
 		case STAGE_SOURCE:
 			refuse_other_stage(matching, &stage);
@@ -481,8 +484,12 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 
 	if (!cursor_open(&stages, pipeline))
 		return false;
-	while (!foreign.why && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
-		foreign_write_top_stage(&foreign, &scratch, &place, &stage);
+	while (!foreign.why && cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		if (foreign.united)
+			foreign.why = match_unclear(foreign.stands, &stage);
+		if (!foreign.why)
+			foreign_write_top_stage(&foreign, &scratch, &place, &stage);
+	}
 	if (!foreign.why)
 		writer_close(&scratch, start);
 	if (!foreign.why)

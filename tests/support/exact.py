@@ -185,8 +185,8 @@ def parse(data, at=0):
     ]
 
 
-def find(data, path):
-    """The value at a dotted path through documents, of which nothing else is taken apart; None where there is none."""
+def _place_of(data, path):
+    """(type, where it begins, where it ends) of the value at a dotted path through documents; None where there is none."""
     kind, start, after = DOCUMENT, 0, len(data)
     for part in path.split("."):
         if kind != DOCUMENT:
@@ -195,7 +195,22 @@ def find(data, path):
         if not found:
             return None
         kind, start, after = found[0]
+    return kind, start, after
+
+
+def find(data, path):
+    """The value at a dotted path through documents, of which nothing else is taken apart; None where there is none."""
+    place = _place_of(data, path)
+    if place is None:
+        return None
+    kind, start, after = place
     return kind, parse(data, start) if kind in (DOCUMENT, ARRAY) else data[start:after]
+
+
+def find_bytes(data, path):
+    """The bytes of that value; None where there is none."""
+    place = _place_of(data, path)
+    return place and data[place[1]:place[2]]
 
 
 def get(pairs, path):
