@@ -8,7 +8,7 @@ import pytest
 
 from oracle import places
 
-SHARE = 0.05
+SHARE = 0.01
 
 
 @pytest.fixture(scope="module")

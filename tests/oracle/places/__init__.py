@@ -42,8 +42,12 @@ class Server:
 
     def ask(self, command, database=DATABASE):
         """The reply to a command, given as a dictionary or as (name, value) pairs, as a list of (name, value)."""
+        return exact.parse(self.bytes(command, database))
+
+    def bytes(self, command, database=DATABASE):
+        """The same as bytes."""
         pairs = [*exact.pairs_of(command), ("$db", exact.value_of(database))]
-        return self.connection.call(exact.encode(pairs)).pairs()
+        return self.connection.call(exact.encode(pairs)).body
 
     def fill(self, collection, documents):
         """The collection holds just these documents."""

@@ -2,7 +2,7 @@
 
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from support.exact import DB_POINTER, DOUBLE, NAMES, SYMBOL, UNDEFINED, Raw, value_of
+from support.exact import ARRAY, DB_POINTER, DOCUMENT, DOUBLE, NAMES, NULL, SYMBOL, UNDEFINED, Raw, value_of
 
 NAN = Raw(DOUBLE, b"\x00\x00\x00\x00\x00\x00\xf8\x7f")
 NEGATIVE_NAN = Raw(DOUBLE, b"\x01\x00\x00\x00\x00\x00\xf8\xff")
@@ -38,11 +38,13 @@ NESTED = [
     [[0, 0], [7, 7]], {"x": 1, "y": 2}, [{"type": "Point", "coordinates": [1, 1]}],
 ]
 
+TYPES = {**NAMES, DOCUMENT: "object", ARRAY: "array", NULL: "null"}
+
 
 def kind_of(value):
     """The name of a value's BSON type."""
     kind = value_of(value)[0]
-    return {3: "object", 4: "array"}.get(kind) or NAMES[kind]
+    return TYPES[kind]
 
 
 def documents():
