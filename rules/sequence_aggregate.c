@@ -293,6 +293,48 @@ static enum sequence_outcome pass_cursor(struct sequence *sequence, struct packe
 	return sequence_end_reply(sequence, body);
 }
 
+/* ---- explain ---- */
+
+/* What mongod says of the query in front of the stages that stand for a find, count or distinct. */
+static bool explained_query(struct bytes body, struct bytes *query)
+{
+	struct element field, first;
+	struct cursor stages;
+
+	if (document_find(body, "queryPlanner", &field) || !document_find(body, "stages", &field) ||
+	    field.type != BSON_BYTE_ARRAY || !cursor_open(&stages, field.value) ||
+	    cursor_next(&stages, &first) != CURSOR_ELEMENT || first.type != BSON_BYTE_DOCUMENT ||
+	    !document_find(first.value, "$cursor", &field) || field.type != BSON_BYTE_DOCUMENT)
+		return false;
+	*query = field.value;
+	return true;
+}
+
+/* Programs look for `queryPlanner` at the top, where mongod has it for such a command. */
+static enum sequence_outcome answer_explain(struct sequence *sequence, struct packet *reply,
+					    struct bytes query)
+{
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_reply(sequence, &reply->message);
+	struct cursor fields, parts;
+	struct element field, part;
+
+	require(cursor_open(&fields, reply->message.body));
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT) {
+		if (element_is(&field, "stages") && cursor_open(&parts, query))
+			while (cursor_next(&parts, &part) == CURSOR_ELEMENT)
+				writer_element(out, &part);
+		writer_element(out, &field);
+	}
+	return sequence_end_reply(sequence, body);
+}
+
+static bool explains_no_aggregate(struct sequence *sequence)
+{
+	return explains(sequence) &&
+	       !bytes_are(aggregate_of(sequence)->explained.first.name, "aggregate");
+}
+
 /* ---- documents that are marked (computed.h) ---- */
 
 static bool write_unmarked(struct buffer *out, struct merge *merge, const struct element *batch)
@@ -498,6 +540,7 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	struct reply_summary summary;
 	enum error_code code;
 	const char *refusal;
+	struct bytes query;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
@@ -536,6 +579,9 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	    (bytes_are(sequence->match.command.first.name, "count") ||
 	     bytes_are(sequence->match.command.first.name, "distinct")))
 		return answer_value(sequence, reply, summary.cursor);
+	if (summary.ok && explains_no_aggregate(sequence) &&
+	    explained_query(reply->message.body, &query))
+		return answer_explain(sequence, reply, query);
 	if (summary.ok && sequence->match.computes && summary.cursor.length > 0)
 		return pass_computed(sequence, reply, summary.cursor);
 	return sequence_pass(sequence, reply);

@@ -158,7 +158,8 @@ def test_explain_answers_in_mongod_s_form_and_changes_nothing(shop, name, verbos
     before = dump(shop.books)
     explained = shop.command("explain", on(EXPLAINED[name], "books"), verbosity=verbosity)
     assert {"command", "serverInfo", "ok"} <= explained.keys()
-    first = explained.get("stages", [{"$cursor": explained}])[0]["$cursor"]
+    aggregates = "aggregate" in EXPLAINED[name]
+    first = explained.get("stages", [{"$cursor": explained}])[0]["$cursor"] if aggregates else explained
     assert "winningPlan" in first["queryPlanner"]
     assert ("executionStats" in first) == (verbosity == "executionStats")
     assert dump(shop.books) == before

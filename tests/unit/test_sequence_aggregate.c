@@ -627,3 +627,16 @@ Test(sequence_aggregate, explain_tells_of_the_aggregate)
 	play_expect_passed(&play);
 	play_close(&play);
 }
+
+Test(sequence_aggregate, explain_has_the_plan_where_mongod_has_it)
+{
+	start("{'explain': {'count': 'books', 'query': {'f': 1}}, '$db': 'shop'}");
+	play_reply(&play,
+		   "{'explainVersion': '1', 'stages': [{'$cursor': {'queryPlanner': {'x': 1}, "
+		   "'executionStats': {'y': 2}}}, {'$group': {}}], 'ok': 1.0}");
+	play_expect_answer(&play,
+			   "{'explainVersion': '1', 'queryPlanner': {'x': 1}, "
+			   "'executionStats': {'y': 2}, 'stages': [{'$cursor': {'queryPlanner': "
+			   "{'x': 1}, 'executionStats': {'y': 2}}}, {'$group': {}}], 'ok': 1.0}");
+	play_close(&play);
+}
