@@ -1,4 +1,5 @@
-/* Names the documents that are never moved, and those near 16 MB. */
+/* Names the documents that are never moved, those whose overflow is not all there, and those near
+ * 16 MB. */
 #include "proxy/check_inner.h"
 
 #include "protocol/writer.h"
@@ -8,6 +9,7 @@
 #include "rules/text.h"
 
 #include <bson/bson.h>
+#include <inttypes.h>
 
 #define NAMED_MAX 20 /* of one rule and one kind; the rest is counted */
 
@@ -93,6 +95,32 @@ static void take_large(void *context, struct bytes document)
 					   "not what makes it large"));
 }
 
+static void take_missing(void *context, struct bytes document)
+{
+	struct looking *looking = context;
+	const struct check_target *target = looking->target;
+	auto_buffer struct buffer what = {0};
+	struct element id, field;
+	int64_t linked = 0, stored = 0;
+
+	if (!document_find(document, "_id", &id) || looking->found++ >= NAMED_MAX)
+		return;
+	if (document_find(document, "linked", &field) && !element_integer(&field, &linked))
+		linked = 0;
+	if (document_find(document, "stored", &field) && !element_integer(&field, &stored))
+		stored = 0;
+	append_where(&what, target->namespace->database, target->namespace->collection, "_id", &id);
+	text_append(&what,
+		    " has %" PRId64 " elements in '%s.%s', of which %" PRId64
+		    " are there: reads of the array fail, and conditions on it may miss what is "
+		    "gone",
+		    linked, target->overflow_database, target->overflow_collection, stored);
+	findings_add(&looking->check->findings, "missing-overflow", target->rule->name,
+		     text_steal(&what),
+		     bson_strdup("bring the overflow documents back from a backup, or set the "
+				 "array anew; 'spillway verify' names all such documents"));
+}
+
 /* How many more there are than were named; a look that did not get through is told. */
 static void end_look(struct looking *looking, enum link_result result, const char *what)
 {
@@ -147,6 +175,55 @@ static void look_for_foreign(struct looking *looking)
 		 "overflow documents that Spillway did not write");
 }
 
+/* {$lookup: {from, localField: "_id", foreignField: link, let, pipeline: [{$match: <generation>},
+ * {$group: {_id: null, n: {$sum: <elements>}}}], as: "stored"}} */
+static bson_t *make_join(const struct check_target *target, const char *path)
+{
+	auto_free char *generation = bson_strdup_printf("$%s.g", path);
+	auto_free char *array = bson_strdup_printf(
+		"$%s", target->rule->overflow.array ? target->rule->overflow.array : "");
+	bson_t *elements = target->rule->overflow.layout == RULE_BATCHES
+				   ? BCON_NEW("$sum", "{", "$size", BCON_UTF8(array), "}")
+				   : BCON_NEW("$sum", BCON_INT32(1));
+	bson_t *join = BCON_NEW("from", BCON_UTF8(target->overflow_collection), "localField", "_id",
+				"foreignField", BCON_UTF8(target->rule->overflow.link), "let", "{",
+				"g", BCON_UTF8(generation), "}", "pipeline", "[", "{", "$match",
+				"{", "$expr", "{", "$eq", "[", "$_spill.g", "$$g", "]", "}", "}",
+				"}", "{", "$group", "{", "_id", BCON_NULL, "n",
+				BCON_DOCUMENT(elements), "}", "}", "]", "as", "stored");
+
+	bson_destroy(elements);
+	return join;
+}
+
+/* A sum shows what is gone, not which: 'verify' looks at each document. */
+static void look_for_missing(struct looking *looking)
+{
+	const struct check_target *target = looking->target;
+	auto_free char *path = bson_strdup_printf("_spill.%s", target->rule->key);
+	auto_free char *count = bson_strdup_printf("%s.n", path);
+	auto_free char *linked = bson_strdup_printf("$%s", count);
+	bson_t *join, *command;
+
+	if (strcmp(target->namespace->database, target->overflow_database) != 0)
+		return;
+	join = make_join(target, path);
+	command = BCON_NEW("aggregate", BCON_UTF8(target->namespace->collection), "pipeline", "[",
+			   "{", "$match", "{", BCON_UTF8(count), "{", "$gt", BCON_INT32(0), "}",
+			   "}", "}", "{", "$lookup", BCON_DOCUMENT(join), "}", "{", "$project", "{",
+			   "linked", BCON_UTF8(linked), "stored", "{", "$sum", "$stored.n", "}",
+			   "}", "}", "{", "$match", "{", "$expr", "{", "$lt", "[", "$stored",
+			   "$linked", "]", "}", "}", "}", "]", "cursor", "{", "}", "maxTimeMS",
+			   BCON_INT32(SCAN_TIME_MS));
+	end_look(looking,
+		 link_find(looking->check->link, target->namespace->database,
+			   (struct bytes){bson_get_data(command), command->len}, take_missing,
+			   looking),
+		 "documents with missing overflow");
+	bson_destroy(command);
+	bson_destroy(join);
+}
+
 static void look_for_large(struct looking *looking)
 {
 	const struct check_target *target = looking->target;
@@ -172,5 +249,6 @@ void check_documents(struct check *check, const struct check_target *target)
 
 	look_for_outliers(&looking);
 	look_for_foreign(&looking);
+	look_for_missing(&looking);
 	look_for_large(&looking);
 }

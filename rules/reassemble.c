@@ -150,7 +150,7 @@ const char *reassemble_failure(struct bytes body, enum error_code *code)
 	if (refusal || !reassemble_died(body, &summary))
 		return refusal;
 	*code = ERROR_READ_CONCERN_NOT_AVAILABLE_YET;
-	return "an array was rewritten while it was being read; try again";
+	return REASSEMBLE_DIED;
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)

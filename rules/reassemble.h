@@ -12,6 +12,11 @@
 
 /* What the errors of these stages begin with, somewhere in mongod's text. */
 #define REASSEMBLE_MARK "spillway: "
+/* What a client is told. A rewrite passes; overflow that somebody removed by hand stays away. */
+#define REASSEMBLE_DIED \
+	"an array was rewritten while it was being read; try again (where this stays so, " \
+	"overflow " \
+	"documents are missing: 'spillway verify' names the array's document)"
 
 /* False where the overflow lies in another database. */
 bool reassemble_possible(const struct ruled_namespace *namespace);

@@ -527,8 +527,7 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	sequence->counts.repeats++;
 	if (++aggregate->attempts >= ATTEMPTS || merges(sequence) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			    "an array was rewritten while it was being read; try again");
+		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, REASSEMBLE_DIED);
 	if (sequence_time_left(sequence, input) == 0)
 		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
 	return ask(sequence, input);

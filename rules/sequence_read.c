@@ -184,8 +184,7 @@ static enum sequence_outcome fail_lost(struct sequence *sequence)
 
 	if (read->unresolved)
 		return sequence_pass(sequence, &read->main);
-	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			 "an array was rewritten while it was being read; try again");
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, REASSEMBLE_DIED);
 }
 
 /* What an array needs of the overflow is not there any more. A getMore can't begin again, and it
