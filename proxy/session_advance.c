@@ -199,7 +199,7 @@ static void advance_learn_rights(struct session *session)
 }
 
 /* The sequence is over: what it leaves for the mover is noted. */
-static void advance_end(struct session *session)
+static void advance_finish(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
 	const struct match *match = &sequence->match;
@@ -213,26 +213,55 @@ static void advance_end(struct session *session)
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
 	sequence_free(sequence);
+}
+
+static void advance_end(struct session *session)
+{
+	advance_finish(session);
 	if (!session->pinned)
 		advance_relay(session);
 }
 
 /* The client's reply goes out compressed if its request came so; what is the server's own frame
  * goes as it is. */
-static void advance_answer(struct session *session)
+static void advance_answer(struct session *session, const struct packet *request)
 {
 	struct sequence *sequence = session->sequence;
 	auto_buffer struct buffer packed = {0};
 	bool ours = sequence->output.length > 0 && sequence->output.data == sequence->buffer.data;
 
-	if (ours && packet_compressed(&sequence->request)) {
-		compressed_pack(sequence->output, sequence->request.compressor, &packed);
+	if (ours && packet_compressed(request)) {
+		compressed_pack(sequence->output, request->compressor, &packed);
 		stream_write_owned(&session->client, &packed);
 	} else if (ours) {
 		stream_write_owned(&session->client, &sequence->buffer);
 	} else {
 		stream_write(&session->client, sequence->output);
 	}
+}
+
+/* A client that has gone, or a Spillway that is to end, gets no more of a stream than this part. */
+static bool advance_may_stream(const struct session *session)
+{
+	return !session->loop->drain_until && !stream_has_ended(&session->client);
+}
+
+/* The last answer of the sequence. Where the client streams its cursor, the next getMore follows by
+ * itself; its reply is not read before the client has taken what was sent. */
+static void advance_done(struct session *session)
+{
+	struct packet next;
+
+	advance_count_refusal(session);
+	if (!advance_may_stream(session) || !sequence_streams(session->sequence, &next)) {
+		advance_answer(session, &session->sequence->request);
+		advance_end(session);
+		return;
+	}
+	advance_answer(session, &next);
+	advance_finish(session);
+	session_set_state(session, SESSION_RELAYING);
+	request_again(session, &next);
 }
 
 static void advance_send(struct session *session, bool answered)
@@ -299,9 +328,7 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		advance_again(session);
 		break;
 	case SEQUENCE_DONE:
-		advance_count_refusal(session);
-		advance_answer(session);
-		advance_end(session);
+		advance_done(session);
 		break;
 	}
 }

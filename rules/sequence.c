@@ -202,6 +202,37 @@ enum sequence_outcome sequence_tend(struct sequence *sequence,
 	return SEQUENCE_TEND;
 }
 
+/* Whether the answer is a cursor's that has more, in a frame whose flags can be set. */
+static bool answers_with_more(struct bytes answer)
+{
+	struct message message;
+	struct reply_summary summary;
+	struct reply_cursor cursor;
+	int64_t id;
+
+	if (!message_parse(answer, &message) || (message.flags & MESSAGE_CHECKSUM_PRESENT) ||
+	    !reply_summarise(message.body, &summary) || !summary.ok)
+		return false;
+	cursor = reply_read_cursor(summary.cursor);
+	return element_integer(&cursor.id, &id) && id != 0;
+}
+
+must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
+{
+	uint8_t *answer = (uint8_t *)(uintptr_t)sequence->output.data; /* ours, or `held` */
+
+	if (sequence->request.kind != PACKET_MESSAGE || sequence->failed ||
+	    !(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED) ||
+	    !bytes_are(sequence->match.command.first.name, "getMore") ||
+	    !answers_with_more(sequence->output))
+		return false;
+	store_int32(answer + FRAME_HEADER_LENGTH,
+		    load_int32(answer + FRAME_HEADER_LENGTH) | MESSAGE_MORE_TO_COME);
+	*next = packet_steal(&sequence->request);
+	next->header.request_id = next->message.header.request_id = load_int32(answer + 4);
+	return true;
+}
+
 size_t sequence_begin_reply(struct sequence *sequence, const struct message *reply)
 {
 	struct buffer *out = &sequence->buffer;

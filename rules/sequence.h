@@ -95,6 +95,9 @@ void sequence_free(struct sequence *sequence);
 size_t sequence_memory(const struct sequence *sequence);
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input);
+/* After DONE: whether the answer is a part of a stream, because the client's getMore allows exhaust
+ * and its cursor goes on. The answer says so then, and *next is the request for the next part. */
+must_check bool sequence_streams(struct sequence *sequence, struct packet *next);
 void sequence_notes(const struct sequence *sequence,
 		    void (*take)(void *context, const struct mover_note *note), void *context);
 /* The same for what may have been done: nobody will resume it. */

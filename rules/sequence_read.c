@@ -118,8 +118,8 @@ static enum sequence_outcome send_client_command(struct sequence *sequence)
 	}
 	if (!exhaust && !projection_needs_state(sequence))
 		return sequence_send_request(sequence);
-	/* No helper could be sent while replies stream: the server may answer one by one (OP_MSG).
-	 */
+	/* No helper could be sent while the server streams its replies. The session asks for each
+	 * part of the client's stream (sequence_streams). */
 	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_projection, sequence);
 	return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }

@@ -10,7 +10,7 @@ from bson import Binary, Decimal128, Int64, decode, decode_all, encode
 
 from support.process import wait_for
 from support.twins import PLAIN, twins
-from support.wire import Connection
+from support.wire import EXHAUST_ALLOWED, MORE_TO_COME, Connection
 
 BOOKS = "books"
 COUNT = 7
@@ -165,7 +165,7 @@ def test_counts(arms, numbers):
 
 def open_cursor(arm, shape, **more):
     """A cursor that has given its first document."""
-    command = {**find(**SHAPES[shape], batchSize=1), **more}
+    command = {**find(**{**SHAPES, **PLANS}[shape], batchSize=1), **more}
     reply = call(arm, command)
     assert reply["ok"] and reply["cursor"]["id"], reply
     return reply["cursor"]
@@ -256,7 +256,7 @@ def test_a_session_s_cursors_live_as_long_as_it(arms):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_exhaust(arms, shape):
-    """A stream where mongod streams, answers one by one where arrays are put together: the same documents."""
+    """PyMongo reads a stream to its end."""
     for arm in arms.arms:
         with pymongo.MongoClient(arm.uri) as client:
             options = {name: SHAPES[shape][name] for name in ("filter", "projection") if name in SHAPES[shape]}
@@ -267,6 +267,30 @@ def test_exhaust(arms, shape):
             assert found == walk(arm, find(**SHAPES[shape]))[0][1]
             raw = client[arm.name].books.find_raw_batches(**options, sort=sort, batch_size=3)
             assert [document for batch in raw for document in decode_all(batch)] == found
+
+
+def stream(arm, shape, size, **sent):
+    """What a client sees of each reply to one getMore that allows exhaust."""
+    cursor = open_cursor(arm, shape)
+    with Connection(arm.port) as connection:
+        number = connection.send(encode({**get_more(cursor, batchSize=size), "$db": arm.name}), flags=EXHAUST_ALLOWED, **sent)
+        parts = []
+        while True:
+            reply = connection.receive()
+            assert reply.response_to == number
+            parts.append((bool(reply.flags & MORE_TO_COME), seen(decode(reply.body))))
+            number = reply.request_id
+            if not reply.flags & MORE_TO_COME:
+                break
+        assert connection.call(encode({"ping": 1, "$db": arm.name})).plain()["ok"]
+        return parts
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, "by an operator on _id"])
+@pytest.mark.parametrize("size", [1, 2, COUNT])
+@pytest.mark.parametrize("compressor", [None, "zstd"])
+def test_a_get_more_that_allows_exhaust_is_streamed(arms, shape, size, compressor):
+    arms.same((shape, size), {arm.name: stream(arm, shape, size, compressor=compressor) for arm in arms.arms})
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -347,7 +347,7 @@ Test(sequence_read, a_hidden_id_links_the_overflow_and_is_taken_out)
 	play_close(&play);
 }
 
-Test(sequence_read, replies_do_not_stream_as_helpers_need_the_connection)
+Test(sequence_read, the_server_streams_no_replies_as_helpers_need_the_connection)
 {
 	struct made made = {
 		.body = "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}",

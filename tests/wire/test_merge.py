@@ -193,18 +193,50 @@ def test_an_overflow_of_several_batches_is_read_to_its_end(session):
     check(client.frame(), found([whole(1, [1, 2, 3, 4, 5, 6, 9])]))
 
 
-@pytest.mark.parametrize("flags", [0, EXHAUST_ALLOWED, CHECKSUM_PRESENT, EXHAUST_ALLOWED | CHECKSUM_PRESENT])
-def test_get_more_is_merged_and_never_streams(session, flags):
+def answer_get_more(server, request, cursor):
+    """One spilled document, whose overflow a helper asks for."""
+    server.answer(request, found([spilled(1, [1], [], 1)], cursor, "nextBatch"), flags=CHECKSUM_PRESENT)
+    asked, fields = helper(server, "find", "extra")
+    assert (fields["lsid"], fields["$readPreference"]) == (raw(LSID), {"mode": "primaryPreferred"})
+    server.answer(asked, found([batch(1, 0, [2])]))
+
+
+@pytest.mark.parametrize("flags", [0, CHECKSUM_PRESENT])
+def test_get_more_is_merged(session, flags):
     client, server = session
     client.send(message({**GET_MORE, "lsid": LSID}, (), 7, flags=flags))
-    expected = flags if not flags & EXHAUST_ALLOWED else 0
     request = server.frame()
-    assert request.raw == message({**GET_MORE, "lsid": LSID}, (), 7, flags=expected)
-    server.answer(request, found([spilled(1, [1], [], 1)], 42, "nextBatch"), flags=CHECKSUM_PRESENT)
-    request, asked = helper(server, "find", "extra")
-    assert (asked["lsid"], asked["$readPreference"]) == (raw(LSID), {"mode": "primaryPreferred"})
-    server.answer(request, found([batch(1, 0, [2])]))
+    assert request.raw == message({**GET_MORE, "lsid": LSID}, (), 7, flags=flags)
+    answer_get_more(server, request, 42)
     check(client.frame(), found([whole(1, [1, 2])], 42, "nextBatch"))
+    nothing_more(session)
+
+
+@pytest.mark.parametrize("flags", [0, CHECKSUM_PRESENT])
+def test_a_get_more_that_allows_exhaust_is_streamed_by_several(session, flags):
+    """mongod is asked for each part alone, because helpers need the connection between two parts."""
+    client, server = session
+    client.send(message({**GET_MORE, "lsid": LSID}, (), 7, flags=flags | EXHAUST_ALLOWED))
+    number = 7
+    for cursor in (42, 42, 0):
+        request = server.frame()
+        assert request.raw == message({**GET_MORE, "lsid": LSID}, (), number)
+        answer_get_more(server, request, cursor)
+        reply = client.frame()
+        assert (reply.response_to, reply.flags) == (number, MORE_TO_COME if cursor else 0)
+        assert exact.parse(reply.body) == exact.parse(exact.document(found([whole(1, [1, 2])], cursor, "nextBatch")))
+        number = reply.request_id
+    nothing_more(session)
+
+
+def test_a_stream_ends_with_an_error(session):
+    client, server = session
+    client.send(message({**GET_MORE, "lsid": LSID}, (), 7, flags=EXHAUST_ALLOWED))
+    answer_get_more(server, server.frame(), 42)
+    number = client.frame().request_id
+    server.answer(server.frame(), {"ok": 0.0, "code": 43, "errmsg": "cursor id 42 not found"})
+    reply = client.frame()
+    assert (reply.response_to, reply.flags) == (number, 0)
     nothing_more(session)
 
 
