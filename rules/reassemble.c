@@ -24,6 +24,7 @@
 #define UNSAFE REASSEMBLE_MARK "a merged document"
 #define SEVERAL REASSEMBLE_MARK "several keys"
 #define MIXED REASSEMBLE_MARK "an included path"
+#define NUMBERED REASSEMBLE_MARK "an array position"
 #define DOTTED REASSEMBLE_MARK "a dotted name"
 #define SHARED REASSEMBLE_MARK "a shared key"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
@@ -102,9 +103,14 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "min or max beside what reads the ruled array, and a document has an array in the "
 		 "hinted index: which of its keys lie within them can't be told there"},
 		{MIXED,
-		 "a projection ($project) includes a path below the ruled array, which has "
-		 "elements that are no documents, beside a sort or other stages: what they see "
-		 "depends on mongod's plan"},
+		 "a projection ($project, or mongod's own where later stages want some fields "
+		 "only) includes a path below the ruled array, which has elements that are no "
+		 "documents, beside a sort or other stages: what they see depends on mongod's "
+		 "plan"},
+		{NUMBERED,
+		 "a sort, window or $lookup goes by a position in the ruled array (f.0), and "
+		 "other stages want some fields only: mongod takes the position for a field's "
+		 "name there; compute the element first ($arrayElemAt)"},
 		{UNDEFINED,
 		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
 		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
@@ -660,6 +666,11 @@ void reassemble_add_mixed(struct call *call)
 void reassemble_add_dotted(struct call *call)
 {
 	add_error(call, DOTTED " ", "$type", "$_id");
+}
+
+void reassemble_add_numbered(struct call *call)
+{
+	add_error(call, NUMBERED " ", "$type", "$_id");
 }
 
 void reassemble_add_shared(struct call *call)
