@@ -12,6 +12,7 @@
 #include "rules/call_writer.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
+#include "rules/tiling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -314,8 +315,9 @@ static void add_other_fields(struct call *call, const struct rule *rule)
 	add_fields_but(call, "$$this", ours, ARRAY_LENGTH(ours));
 }
 
-void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
-			       const char *input, const char *first, bool strict)
+/* The elements of documents of which each has a position of its own. */
+static void write_each(struct buffer *out, const char *name, const struct rule *rule,
+		       const char *input, const char *first, bool strict)
 {
 	struct call choice = call_open(out, name, "$cond"), inner, test;
 	size_t mapped, map;
@@ -340,6 +342,19 @@ void reassemble_write_elements(struct buffer *out, const char *name, const struc
 	writer_close(out, mapped);
 	call_null(&choice);
 	call_close(&choice);
+}
+
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first, bool strict)
+{
+	size_t document = writer_open_document(out, name), let = writer_open_document(out, "$let");
+	size_t vars = writer_open_document(out, "vars");
+
+	tiling_write_elements(out, "each", input, first);
+	writer_close(out, vars);
+	write_each(out, "in", rule, "$$each", first, strict);
+	writer_close(out, let);
+	writer_close(out, document);
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
@@ -591,17 +606,25 @@ static void write_run_list(struct buffer *out, const struct rule *rule)
 	writer_close(out, runs);
 }
 
+/* {$let: {vars: {batches: <what is stored, each position once>}, in: <their runs as one array>}} */
 static void write_all_runs(struct buffer *out, const struct rule *rule)
 {
 	static const struct runs runs = {"$$runs", "$$this.p", "$$this.a", NULL};
-	size_t in = writer_open_document(out, "in"), inner, vars;
+	const struct tiling tiling = {"$$stored", rule->overflow.array, NULL};
+	size_t in = writer_open_document(out, "in"), outer = writer_open_document(out, "$let");
+	size_t vars = writer_open_document(out, "vars"), document, inner;
 
+	tiling_write(out, "batches", &tiling);
+	writer_close(out, vars);
+	document = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	write_run_list(out, rule);
 	writer_close(out, vars);
 	reassemble_write_runs(out, "in", &runs);
 	writer_close(out, inner);
+	writer_close(out, document);
+	writer_close(out, outer);
 	writer_close(out, in);
 }
 
@@ -621,12 +644,12 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const st
 	outer = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	if (joined->ready)
-		writer_string(out, "batches", input.bytes);
+		writer_string(out, "stored", input.bytes);
 	else
-		reassemble_write_batches(out, "batches", rule, joined->path);
+		reassemble_write_batches(out, "stored", rule, joined->path);
 	writer_close(out, vars);
 	if (rule->overflow.layout == RULE_ELEMENTS)
-		reassemble_write_elements(out, "in", rule, "$$batches", NULL, joined->strict);
+		reassemble_write_elements(out, "in", rule, "$$stored", NULL, joined->strict);
 	else
 		write_all_runs(out, rule);
 	writer_close(out, outer);
