@@ -248,7 +248,7 @@ static void refuse_twins(struct checking *checking)
 	checking->fit = false;
 	snprintf(checking->reason, sizeof(checking->reason),
 		 "two of its documents have one link and one batch number, or none: the unique "
-		 "index of them can't be made");
+		 "index of link and batch can't be made");
 }
 
 static bool stands_in_the_way(const struct link_error *error)
@@ -267,13 +267,16 @@ static enum link_result make_plain_index(struct checking *checking)
 				      .second = overflow_order_path(target->rule),
 				      .name = PLAIN_INDEX};
 	auto_buffer struct buffer foreign = {0};
-	enum link_result result = twins_find(checking->link, target, true, 1, &foreign);
+	enum link_result result = LINK_DONE;
 
-	if (result == LINK_DONE && foreign.length > 0) {
+	/* Documents of one element that others have made need no place. */
+	if (target->rule->overflow.layout == RULE_BATCHES)
+		result = twins_find(checking->link, target, true, 1, &foreign);
+	if (foreign.length > 0) {
 		refuse_twins(checking);
 		return LINK_DONE;
 	}
-	if (result == LINK_DONE)
+	if (result == LINK_DONE && !checking->order.name)
 		result = run_making(checking, &making, 1);
 	if (result == LINK_DONE && !atomic_exchange(&target->twins, true))
 		log_warning("mover: '%s.%s': the unique index of link and batch number is missing, "
@@ -281,6 +284,11 @@ static enum link_result make_plain_index(struct checking *checking)
 			    "index is made",
 			    target->overflow_database, target->overflow_collection);
 	return result;
+}
+
+static bool has_twins(const struct checking *checking)
+{
+	return link_error(checking->link)->code == ERROR_DUPLICATE_KEY;
 }
 
 /* Also where the index is there: another's that a crash or a new primary could take back is
@@ -293,15 +301,17 @@ static enum link_result make_batch_index(struct checking *checking)
 				      .name = checking->batch_index,
 				      .unique = true};
 	enum link_result result = LINK_REFUSED;
+	bool twins = false;
 
 	if (atomic_load(&checking->target->twins) && !checking->batch_index && checking->order.name)
 		return LINK_DONE;
 	if (!checking->apart || checking->batch_index)
 		result = run_making(checking, &making, 1);
+	twins = result == LINK_REFUSED && has_twins(checking);
 	if (result == LINK_REFUSED && rule->overflow.layout == RULE_ELEMENTS &&
 	    (checking->apart || stands_in_the_way(link_error(checking->link))))
 		result = make_place_indexes(checking);
-	if (result == LINK_REFUSED && link_error(checking->link)->code == ERROR_DUPLICATE_KEY)
+	if (result == LINK_REFUSED && (twins || has_twins(checking)))
 		result = make_plain_index(checking);
 	return refused(checking, result, "make the unique index of link and batch on");
 }

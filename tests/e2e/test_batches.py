@@ -5,11 +5,13 @@ The states are made by hand, as such Spillways leave them. They must be read rig
 import contextlib
 import itertools
 import os
+import threading
 
 import pymongo
 import pytest
 from bson.binary import Binary
 
+from support.operate import Operator, found
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import Keeping, check, verify
@@ -230,3 +232,89 @@ def test_numbers_that_stand_twice_are_mended_and_the_index_comes_back(cluster, d
         require_growth_and_rest(direct, quick, name, arrays)
         wait_for(lambda: any(index.get("unique") for index in shop[f"{name}_tails"].index_information().values()),
                  "the unique index")
+
+
+def repair(operator):
+    """Batches first, then their garbage once it is a second old, then the index that numbers which stood twice kept from being made."""
+    wait_for(lambda: not operator.run("verify", "--repair", "--execute")["findings"], "nothing to be left to repair", pause=0.3)
+    operator.run("verify", code=0)
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_command_verify_tells_of_unfinished_work_and_does_it(cluster, direct, shop, name):
+    drop_unique(shop, name)
+    arrays = {state: make(shop, name, state, state) for state in STATES}
+    with Operator(cluster, [BY_NAME[name]]) as operator:
+        told = found(operator.run("verify", code=1))
+        assert told["V7", "unfinished"] >= len(arrays)
+        assert not [finding for finding in told if finding[1] == "corrupt"]
+        repair(operator)
+    mains, batches = Keeping(BY_NAME[name]).read(direct)
+    findings, whole = check(mains, batches, Keeping(BY_NAME[name]))
+    assert not findings
+    assert sorted(map(len, whole.values())) == sorted(map(len, arrays.values()))
+
+
+class Writer(threading.Thread):
+    """Pushes [number, 0], [number, 1], ... in small groups, through one Spillway after the other."""
+
+    def __init__(self, number, ports, count):
+        super().__init__(daemon=True)
+        self.number = number
+        self.ports = ports
+        self.count = count
+        self.done = 0
+        self.failure = None
+
+    def run(self):
+        try:
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(pymongo.MongoClient("127.0.0.1", port, directConnection=True))
+                           for port in self.ports]
+                while self.done < self.count:
+                    self._push(clients[self.done % len(clients)].shop.rolling)
+        except Exception as failure:  # the test tells it
+            self.failure = failure
+
+    def _push(self, books):
+        many = min(1 + self.done % 4, self.count - self.done)
+        elements = [[self.number, self.done + i] for i in range(many)]
+        books.update_one({"_id": self.number % 2}, {"$push": {"list": {"$each": elements}}}, upsert=True)
+        self.done += many
+        if self.done % 9 == 0:  # whoever reads meanwhile sees all that this one has pushed
+            assert books.count_documents({"_id": self.number % 2, "list": elements[0]}) == 1
+
+
+def rolling(size):
+    """A rule with this batch size."""
+    return rule("rolling", **QUICK, overflow={"batch": {"size": size}})
+
+
+@pytest.mark.parametrize("unique", [True, False], ids=["with its unique index", "without its unique index"])
+def test_a_rolling_change_of_the_batch_size(cluster, direct, shop, unique):
+    for name in ("rolling", "rolling_tails"):
+        shop[name].drop()
+    count, parts = 240, 4
+    with Spillway([cluster.primary], [rolling(2)], name="old") as old, Spillway([cluster.primary], [rolling(7)], name="new") as new:
+        writers = [Writer(number, [old.port, new.port], count) for number in range(4)]
+        for writer in writers:
+            writer.start()
+        for part in range(1, parts + 1):
+            goal = len(writers) * count * part // parts
+            wait_for(lambda: sum(writer.done for writer in writers) >= goal or any(writer.failure for writer in writers), "pushes")
+            if not unique:
+                drop_unique(shop, "rolling")
+        for writer in writers:
+            writer.join()
+        assert [writer.failure for writer in writers] == [None] * len(writers)
+    with Spillway([cluster.primary], [rolling(7)], name="last") as last, \
+            pymongo.MongoClient("127.0.0.1", last.port, directConnection=True) as client:
+        wait_for(lambda: all(len(each["list"]) == HEAD for each in shop.rolling.find()), "tails to move")
+        for book in (0, 1):
+            whole = client.shop.rolling.find_one({"_id": book})["list"]
+            for number in (book, book + 2):
+                assert [pushed for writer, pushed in whole if writer == number] == list(range(count))
+            assert client.shop.rolling.count_documents({"_id": book, "list": {"$size": len(whole)}}) == 1
+    with Operator(cluster, [rolling(7)]) as operator:
+        assert not [finding for finding in found(operator.run("verify")) if finding[1] == "corrupt"]
+        repair(operator)
