@@ -15,7 +15,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
                 comes, and milliseconds
 """
 
-from oracle import values
+from oracle import bits, values
 from oracle.array_reads import ArrayReads, named
 from oracle.edits import Edits, condition
 from support import exact
@@ -647,7 +647,9 @@ EXPECTED_IN = {
 _EXPECTED_OF_READS = {
     "asks": [
         "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor", "$not",
-        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be"
+        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be",
+        *bits.OPERATORS, "bits by a number", "bits by a list", "bits by binary", "bits by high bytes",
+        *(f"for {kind}" for kind in values.TYPES.values() if kind not in ("object", "array")),
     ],
     "computes": [
         "$arrayElemAt", "$cond", "$eq", "$gt", "$in", "$isArray", "$lt", "$mergeObjects", "$push", "$size", "$slice",
@@ -655,7 +657,7 @@ _EXPECTED_OF_READS = {
     ],
     "meets": [
         "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$lt", "$mod", "$ne", "$nin", "$nor", "$not", "$or",
-        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be"
+        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be", "bits by high bytes"
     ],
     "projects": [
         "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size", "$slice",

@@ -18,7 +18,7 @@ from support import exact
 from support.cluster import Cluster
 from support.wire import Connection
 
-MODULES = ("filters",)
+MODULES = ("filters", "elements", "stands")
 DATABASE = "places"
 
 
