@@ -162,6 +162,8 @@ UNCLEAR = [
     [{"$set": {"size": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": TEST}], [{"$project": {"list": 1}}, {"$match": TEST}], [{"$unwind": "$list"}, {"$match": TEST}],
     [{"$replaceWith": "$$ROOT"}, {"$match": TEST}], [{"$match": {"_id": 1}}, {"$unionWith": "books"}, {"$match": TEST}], [{"$set": {"list": {"$ifNull": ["$list", 1]}}}, {"$match": {"$and": [TEST, {"n": 9}]}}],
     [{"$limit": 1}, {"$lookup": {"from": "books", "pipeline": [{"$set": {"x": 1}}, {"$match": TEST}], "as": "found"}}],
+    [{"$limit": 1}, {"$lookup": {"from": "nothing", "pipeline": [{"$unionWith": "books"}, {"$match": TEST}], "as": "found"}}],
+    [{"$facet": {"found": [{"$unionWith": "books"}, {"$match": TEST}]}}],
 ]
 
 
