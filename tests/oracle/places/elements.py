@@ -13,6 +13,8 @@ VALUES = SCALARS + NESTED
 _STAYS = "Spillway leaves the condition where the client put it"
 KNOWN = {f"{name}: {form}": _STAYS for name in ("bits by high bytes", "$jsonSchema") for form in ("arrayFilters", "$pull", "$elemMatch of a projection")}
 KNOWN["$not: $pull"] = _STAYS
+KNOWN["$all: arrayFilters"] = _STAYS
+RARE = {"$all: arrayFilters"}  # of an empty list: one case
 KNOWN["$jsonSchema: $lookup over $documents"] = "mongod refuses the projection (224)"
 
 
