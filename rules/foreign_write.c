@@ -40,7 +40,6 @@ struct frame {
 	bool lacks_fields;        /* of a join: mongod says what is wrong with it */
 	bool apart;               /* each local document's run of the pipeline stands by itself */
 	enum match_stands stands; /* FRAME_PIPELINE: for the next stage */
-	bool unites;              /* FRAME_PIPELINE: a $unionWith came */
 };
 
 struct writing {
@@ -492,9 +491,7 @@ static bool write_query_of(struct buffer *out, size_t *place, enum match_stands 
 
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
 {
-	bool watched = pipeline->inner || pipeline->unites;
-	const char *unclear = watched ? match_unclear(pipeline->stands, stage) : NULL;
-	struct element verb;
+	const char *unclear = pipeline->inner ? match_unclear(pipeline->stands, stage) : NULL;
 	char name[12];
 
 	if (unclear) {
@@ -511,8 +508,6 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 	    write_query_of(writing->out, &pipeline->place, pipeline->stands, stage))
 		return;
 	pipeline->stands = match_stands_behind(pipeline->stands, stage);
-	pipeline->unites = pipeline->unites ||
-			   (first_element(stage, &verb) && element_is(&verb, "$unionWith"));
 	if (pipeline->inner)
 		unmixed_write(writing->out, &pipeline->place, stage, pipeline->cursor,
 			      UNMIXED_INNER, pipeline->inner);

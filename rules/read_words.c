@@ -3,6 +3,7 @@
 #include "rules/read_words.h"
 
 #include "protocol/writer.h"
+#include "rules/own_error.h"
 #include "rules/sequence_inner.h"
 
 static struct bytes behind(struct bytes text, const char *prefix)
@@ -61,87 +62,87 @@ enum sequence_outcome read_words_pass(struct sequence *sequence, struct packet *
 	return sequence_end_reply(sequence, body);
 }
 
-/* ---- the planner's errors ---- */
+/* ---- errors of a command that is not the client's ---- */
 
-static bool find_quote(const struct packet *reply, struct bytes *text)
+#define FIRST_LOCATION 15000 /* codes above are places in mongod's code, where no state is told */
+
+/* Codes of what mongod finds wrong with a command before it looks at documents. */
+static bool is_of_command(int64_t code)
 {
+	static const int64_t codes[] = {2,  9,  14, 15, 17, 27,  40,  52,  54,
+					56, 57, 72, 73, 96, 115, 139, 168, 224};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (code == codes[i])
+			return true;
+	return code >= FIRST_LOCATION;
+}
+
+/* The text of an error. */
+static bool find_text(const struct packet *reply, struct bytes *text)
+{
+	struct reply_summary summary;
 	struct element message;
 
-	return reply->kind == PACKET_MESSAGE &&
-	       document_find(reply->message.body, "errmsg", &message) &&
-	       element_string(&message, text) &&
-	       bytes_begin_with(*text, "error processing query: ns=");
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       !summary.ok && document_find(reply->message.body, "errmsg", &message) &&
+	       element_string(&message, text);
+}
+
+bool read_words_quotes(const struct sequence *sequence, const struct packet *reply)
+{
+	struct bytes text;
+
+	return own_error_can_ask(sequence) && find_text(reply, &text) &&
+	       bytes_begin_with(text, "error processing query: ns=");
 }
 
 bool read_words_wanted(const struct sequence *sequence, const struct packet *reply)
 {
+	struct reply_summary summary;
 	struct bytes text;
 
-	return sequence->match.facts.answered && find_quote(reply, &text);
+	if (read_words_quotes(sequence, reply))
+		return true;
+	return own_error_can_ask(sequence) && find_text(reply, &text) &&
+	       reply_summarise(reply->message.body, &summary) && is_of_command(summary.code) &&
+	       !bytes_begin_with(text, "PlanExecutor error") &&
+	       !bytes_begin_with(text, "Executor error");
 }
 
-/* What belongs to the message, not to the command that it brings. */
-static bool is_generic(const struct element *field)
+/* The error of `reply`, with what `explained` says of it. */
+static enum sequence_outcome pass_in_words(struct sequence *sequence, const struct packet *reply,
+					   const struct packet *explained)
 {
-	static const char *const names[] = {
-		"lsid",         "txnNumber",  "autocommit", "startTransaction",     "readConcern",
-		"writeConcern", "apiVersion", "apiStrict",  "apiDeprecationErrors", "maxTimeMS"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-		if (element_is(field, names[i]))
-			return true;
-	return field->name.length > 0 && field->name.data[0] == '$';
-}
-
-static void write_explained(struct buffer *out, const struct command *command)
-{
-	size_t explained = writer_open_document(out, "explain");
-	struct cursor cursor;
-	struct element field;
-
-	require(cursor_open(&cursor, command->body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!is_generic(&field))
-			writer_element(out, &field);
-	writer_close(out, explained);
-}
-
-/* Outside the client's session: its transaction has ended with the error. */
-enum sequence_outcome read_words_ask(struct sequence *sequence)
-{
-	const struct command *command = &sequence->match.command;
 	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence);
+	size_t body = sequence_begin_reply(sequence, &reply->message);
+	struct element field, said;
+	struct cursor cursor;
 
-	if (bytes_are(command->first.name, "explain"))
-		writer_element(out, &command->first);
-	else
-		write_explained(out, command);
-	writer_string(out, "verbosity", "queryPlanner");
-	if (command_has(command, FIELD_READ_PREFERENCE))
-		writer_element(out, &command->fields[FIELD_READ_PREFERENCE]);
-	writer_string(out, "$db", sequence->match.namespace->database);
-	sequence_write_api_fields(sequence);
-	return sequence_send_command(sequence, body);
+	require(cursor_open(&cursor, reply->message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if ((element_is(&field, "errmsg") || element_is(&field, "code") ||
+		     element_is(&field, "codeName")) &&
+		    document_find(explained->message.body,
+				  element_is(&field, "errmsg") ? "errmsg"
+				  : element_is(&field, "code") ? "code"
+							       : "codeName",
+				  &said))
+			own_error_write_field(sequence, out, &said);
+		else
+			writer_element(out, &field);
+	return sequence_end_reply(sequence, body);
 }
 
 enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *reply,
 				      const struct packet *explained)
 {
-	struct buffer *out = &sequence->buffer;
-	struct cursor cursor;
-	struct element field;
-	struct bytes words;
-	size_t body;
+	struct bytes name = sequence->match.command.first.name;
 
-	if (!find_quote(explained, &words))
-		return sequence_pass(sequence, reply); /* an index has come meanwhile */
-	body = sequence_begin_reply(sequence, &reply->message);
-	require(cursor_open(&cursor, reply->message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_is(&field, "errmsg"))
-			writer_text(out, "errmsg", words);
-		else
-			writer_element(out, &field);
-	return sequence_end_reply(sequence, body);
+	if (own_error_said(explained))
+		return pass_in_words(sequence, reply, explained);
+	/* The client's own command would not have met it there. */
+	if (bytes_are(name, "aggregate") || bytes_are(name, "explain"))
+		return sequence_pass(sequence, reply);
+	return read_words_pass(sequence, reply);
 }

@@ -3,6 +3,7 @@
 #include "rules/sequence.h"
 
 #include "protocol/writer.h"
+#include "rules/own_error.h"
 #include "rules/sequence_inner.h"
 #include "rules/text.h"
 
@@ -286,12 +287,23 @@ enum sequence_outcome sequence_send_kill(struct sequence *sequence, const char *
 	return sequence_send_command(sequence, body);
 }
 
-/* ---- REFUSE: our answer ---- */
+/* ---- REFUSE: mongod's error, where it refuses the command by itself; else ours ---- */
+
+static bool is_judged_by_mongod(const struct sequence *sequence)
+{
+	return (sequence->match.code == ERROR_COMMAND_NOT_SUPPORTED ||
+		sequence->match.code == ERROR_FAILED_TO_PARSE) &&
+	       own_error_can_ask(sequence);
+}
 
 static enum sequence_outcome refuse_resume(struct sequence *sequence,
 					   const struct sequence_input *input)
 {
-	(void)input;
+	if (!input->reply && is_judged_by_mongod(sequence))
+		return own_error_ask(sequence);
+	sequence->begun = false; /* the question was asked outside the client's transaction */
+	if (input->reply && own_error_said(input->reply))
+		return own_error_pass(sequence, input->reply);
 	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
 }
 

@@ -7,6 +7,7 @@
 #include "rules/merge_read.h"
 #include "rules/notes.h"
 #include "rules/options.h"
+#include "rules/own_error.h"
 #include "rules/read_words.h"
 #include "rules/reassemble.h"
 #include "rules/sequence_inner.h"
@@ -142,6 +143,16 @@ static bool sorts_oddly(const struct command *command)
 	       (command_has(command, FIELD_HINT) || !aggregate_sorts_naturally(command));
 }
 
+/* A find's $elemMatch takes no $jsonSchema, and the $match by which it is written does. */
+static bool projects_by_schema(const struct command *command)
+{
+	static const char schema[] = "$jsonSchema";
+	const struct element *projection = &command->fields[FIELD_PROJECTION];
+
+	return projection->type == BSON_BYTE_DOCUMENT &&
+	       memmem(projection->value.data, projection->value.length, schema, sizeof(schema));
+}
+
 /* Whether the command has fields that mongod may refuse of it, and the aggregate would bear. */
 static bool is_unsure(const struct sequence *sequence)
 {
@@ -153,7 +164,7 @@ static bool is_unsure(const struct sequence *sequence)
 		command = &explained;
 	}
 	return !bytes_are(command->first.name, "aggregate") &&
-	       (!options_are_usual(command) || sorts_oddly(command));
+	       (!options_are_usual(command) || sorts_oddly(command) || projects_by_schema(command));
 }
 
 /* An aggregate has a hint, which a distinct of mongod 6.0 has not, and much that no other command
@@ -171,7 +182,7 @@ static enum sequence_outcome try_command(struct sequence *sequence)
 
 	sequence->step = STEP_TRIED;
 	if (explains(sequence))
-		return read_words_ask(sequence);
+		return own_error_ask(sequence);
 	body = sequence_begin_command(sequence);
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
@@ -498,7 +509,7 @@ static enum sequence_outcome ask_words(struct sequence *sequence, struct packet 
 {
 	aggregate_of(sequence)->failed = packet_steal(reply);
 	sequence->step = STEP_WORDS;
-	return read_words_ask(sequence);
+	return own_error_ask(sequence);
 }
 
 /* Of ours: somebody wrote straight into a spilled document, or its overflow. */
@@ -594,7 +605,7 @@ static enum sequence_outcome take_tried(struct sequence *sequence,
 	if (input->reply->kind == PACKET_MESSAGE &&
 	    reply_summarise(input->reply->message.body, &summary) && summary.ok)
 		return begin(sequence, input);
-	return !explains(sequence) && read_words_wanted(sequence, input->reply)
+	return !explains(sequence) && read_words_quotes(sequence, input->reply)
 		       ? ask_words(sequence, input->reply)
 		       : sequence_pass(sequence, input->reply);
 }

@@ -2,6 +2,7 @@
 #include "protocol/writer.h"
 #include "rules/edit.h"
 #include "rules/notes.h"
+#include "rules/own_error.h"
 #include "rules/projection.h"
 #include "rules/statements.h"
 
@@ -17,6 +18,7 @@ enum modify_step {
 	MODIFY_MOVED,          /* the mover, after mongod's refusal for size */
 	MODIFY_OVERFLOW_ASKED, /* what fetch sent */
 	MODIFY_EDITS,          /* what the edit sent */
+	MODIFY_REFUSED,        /* what mongod says of a command that is to be refused */
 };
 
 struct sequence_modify {
@@ -30,7 +32,8 @@ struct sequence_modify {
 	bool applied; /* the server said ok */
 	struct edit edit;
 	bool editing;
-	int64_t time_left; /* milliseconds; -1: no limit */
+	int64_t time_left;    /* milliseconds; -1: no limit */
+	const char *unserved; /* MODIFY_REFUSED: why */
 };
 
 static struct sequence_modify *modify_of(struct sequence *sequence)
@@ -381,20 +384,26 @@ static enum sequence_outcome ask_rights(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
+static enum sequence_outcome refuse(struct sequence *sequence, const char *why)
+{
+	sequence->step = MODIFY_REFUSED;
+	return own_error_can_ask(sequence) ? own_error_ask(sequence)
+					   : own_error_pass_or_refuse(sequence, NULL, why);
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_modify *modify = modify_of(sequence);
 	struct edit_write write;
-	const char *why;
 
 	write = edit_of_command(&sequence->match.command);
 	write.denied = modify->denied && write.filter.type == BSON_BYTE_DOCUMENT;
 	if (!write.denied &&
 	    (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace)))
 		return send_client_command(sequence);
-	why = edit_unserved(&write, sequence->match.namespace);
-	if (why)
-		return sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why);
+	modify->unserved = edit_unserved(&write, sequence->match.namespace);
+	if (modify->unserved)
+		return refuse(sequence, modify->unserved);
 	if (modify->editing)
 		edit_fini(&modify->edit);
 	edit_init(&modify->edit, &write, sequence->match.namespace);
@@ -445,6 +454,8 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 		return fetch_on(sequence, input, input->reply);
 	case MODIFY_EDITS:
 		return edit_on(sequence, input, input->reply);
+	case MODIFY_REFUSED:
+		return own_error_pass_or_refuse(sequence, input->reply, modify->unserved);
 	}
 	require(!"a step of another sequence");
 }

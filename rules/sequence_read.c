@@ -5,6 +5,7 @@
 #include "rules/dropped.h"
 #include "rules/fetch.h"
 #include "rules/options.h"
+#include "rules/own_error.h"
 #include "rules/projection.h"
 #include "rules/read_words.h"
 #include "rules/reassemble.h"
@@ -773,7 +774,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	    read_words_wanted(sequence, input->reply)) {
 		read->main = packet_steal(input->reply);
 		sequence->step = READ_WORDS_ASKED;
-		return read_words_ask(sequence);
+		return own_error_ask(sequence);
 	}
 	if (!summary.ok && read->aggregates)
 		return read_words_pass(sequence, input->reply);

@@ -5,6 +5,7 @@
 #include "rules/edit.h"
 #include "rules/merge_write.h"
 #include "rules/notes.h"
+#include "rules/own_error.h"
 #include "rules/write_command.h"
 
 #include <stdlib.h>
@@ -19,6 +20,8 @@ enum write_step {
 	WRITE_TOGETHER, /* edits of several documents, as if all were whole */
 	WRITE_MOVED,    /* the mover, after mongod's refusal of a document for its size */
 	WRITE_PROBED,   /* the whole command with filters that match nothing */
+	WRITE_REFUSED,  /* what mongod says of a command that is to be refused */
+	WRITE_CREATED,  /* the collection, for an upsert that failed */
 };
 
 struct sequence_write {
@@ -41,6 +44,7 @@ struct sequence_write {
 	bool editing;
 	int64_t n, modified;  /* of the statements before the one being edited */
 	struct buffer edited; /* documents {_id, reason, elements}, one behind the other */
+	const char *unserved; /* WRITE_REFUSED: why */
 };
 
 static struct sequence_write *write_of(struct sequence *sequence)
@@ -447,7 +451,38 @@ static void more_together(struct sequence_write *write)
 	write->most = write->most > TOGETHER_MAX / 2 ? TOGETHER_MAX : 2 * write->most;
 }
 
-static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
+static bool part_failed(const struct sequence_write *write)
+{
+	const struct write_entries *errors = &write->result.errors;
+
+	return errors->count > 0 && errors->entries[errors->count - 1].index == write->sent;
+}
+
+/* mongod creates the collection before it finds an upsert's error. Here the error came before a
+ * command that upserts. (An error ends a transaction, and takes the collection back.) */
+static bool lacks_collection(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return part_failed(write) && write->edit.write.upsert && !write->edit.upsert &&
+	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
+}
+
+/* Whatever comes of it: the collection may be there. */
+static enum sequence_outcome send_create(struct sequence *sequence)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	size_t body = sequence_begin_command(sequence);
+
+	writer_string(&sequence->buffer, "create", namespace->collection);
+	writer_string(&sequence->buffer, "$db", namespace->database);
+	sequence_write_cursor_fields(sequence);
+	sequence->step = WRITE_CREATED;
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome leave_edit(struct sequence *sequence,
+					const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
 
@@ -460,11 +495,9 @@ static enum sequence_outcome end_edit(struct sequence *sequence, const struct se
 	return go_on(sequence, input);
 }
 
-static bool part_failed(const struct sequence_write *write)
+static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
 {
-	const struct write_entries *errors = &write->result.errors;
-
-	return errors->count > 0 && errors->entries[errors->count - 1].index == write->sent;
+	return lacks_collection(sequence) ? send_create(sequence) : leave_edit(sequence, input);
 }
 
 /* As mongod does it, an error among many documents is all that the statement's answer says. */
@@ -811,6 +844,15 @@ static enum sequence_outcome take_probe(struct sequence *sequence, struct packet
 				     "a statement can't be read without guessing");
 }
 
+/* Nothing has been sent. */
+static enum sequence_outcome refuse(struct sequence *sequence, const char *why)
+{
+	write_of(sequence)->unserved = why;
+	sequence->step = WRITE_REFUSED;
+	return own_error_can_ask(sequence) ? own_error_ask(sequence)
+					   : own_error_pass_or_refuse(sequence, NULL, why);
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
@@ -821,8 +863,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 		if (!all_sound(sequence))
 			return probe(sequence);
 		why = unserved(sequence);
-		return why ? sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why)
-			   : go_on(sequence, input);
+		return why ? refuse(sequence, why) : go_on(sequence, input);
 	}
 	sequence->step = WRITE_ASKED;
 	if (!any_resets(sequence))
@@ -906,6 +947,11 @@ static enum sequence_outcome write_resume(struct sequence *sequence,
 		return take_moved(sequence, input);
 	case WRITE_PROBED:
 		return take_probe(sequence, input->reply);
+	case WRITE_REFUSED:
+		return own_error_pass_or_refuse(sequence, input->reply,
+						write_of(sequence)->unserved);
+	case WRITE_CREATED:
+		return leave_edit(sequence, input);
 	}
 	require(!"a step of another sequence");
 }

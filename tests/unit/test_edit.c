@@ -241,6 +241,7 @@ Test(edit, four_lost_rounds_end_a_transaction)
 Test(edit, a_filter_with_two_ids_is_refused)
 {
 	start(UPDATE(STATEMENT("{'_id': 1, '_id': 2}", ""), ""));
+	play_reply(&play, "{'ok': 1.0, 'queryPlanner': {}}");
 	play_expect_error(&play, 115, "may not name _id twice");
 	play_close(&play);
 }
@@ -305,6 +306,7 @@ Test(edit, the_flag_of_an_array_that_may_stay_away_may_be_named_anywhere)
 			       EDIT));
 	play_close(&play);
 	start(SHOWN("{'_id': 1, '$or': [{'long': true}, {'n': 1}]}", EDIT));
+	play_reply(&play, "{'ok': 1.0, 'queryPlanner': {}}");
 	play_expect_error(&play, 115, "inside $or, $nor or $expr");
 	play_close(&play);
 }

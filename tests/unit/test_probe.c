@@ -245,8 +245,8 @@ Test(probe, an_error_is_told_as_the_dear_way_has_it)
 	start(FIND("'filter': {'f': 5}"));
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
 	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
-	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
-	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 2}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'PlanExecutor error: no', 'code': 2}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'PlanExecutor error: no', 'code': 2}");
 	play_close(&play);
 	/* no transaction takes a $unionWith */
 	start(FIND("'filter': {'f': 5}, " TRANSACTION));

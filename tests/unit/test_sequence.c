@@ -5,7 +5,7 @@
 
 static struct play play;
 
-#define REFUSED "{'mapReduce': 'books', '$db': 'shop'}"
+#define REFUSED "{'odd': 'books', '$db': 'shop'}"
 
 Test(sequence, a_refusal_is_an_error_of_mongod_s_form)
 {
@@ -32,17 +32,106 @@ Test(sequence, what_wants_no_reply_is_refused_without_one)
 
 Test(sequence, a_refusal_ends_the_clients_transaction)
 {
-	play_command(&play, "{'mapReduce': 'books', " TRANSACTION ", '$db': 'shop'}",
-		     VERDICT_REFUSE);
+	play_command(&play, "{'odd': 'books', " TRANSACTION ", '$db': 'shop'}", VERDICT_REFUSE);
 	play_end_transaction(&play);
 	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
 	play_close(&play);
 	/* nothing has begun */
 	play_command(&play,
-		     "{'mapReduce': 'books', " TRANSACTION
-		     ", 'startTransaction': true, '$db': 'shop'}",
+		     "{'odd': 'books', " TRANSACTION ", 'startTransaction': true, '$db': 'shop'}",
 		     VERDICT_REFUSE);
 	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+}
+
+/* ---- mongod's own error ---- */
+
+#define WHERE "{'$where': 'x', 'f': 1}"
+#define FIND_WHERE "{'find': 'books', 'filter': " WHERE
+#define ASKED(command) "{'explain': " command "}, 'verbosity': 'queryPlanner', '$db': 'shop'}"
+
+Test(sequence, a_command_that_mongod_refuses_fails_with_mongods_error)
+{
+	play_command(&play, FIND_WHERE ", 'maxTimeMS': 5, '$db': 'shop'}", VERDICT_REFUSE);
+	play_expect_helper(&play, ASKED(FIND_WHERE));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'bad', 'code': 2, 'codeName': 'BadValue'}");
+	play_expect_answer(&play,
+			   "{'ok': 0.0, 'errmsg': 'bad', 'code': 2, 'codeName': 'BadValue'}");
+	play_close(&play);
+	/* mongod would run the command */
+	play_command(&play, FIND_WHERE ", '$db': 'shop'}", VERDICT_REFUSE);
+	play_reply(&play, "{'ok': 1.0, 'queryPlanner': {}}");
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+	/* the explain's own error */
+	play_command(&play, FIND_WHERE ", '$db': 'shop'}", VERDICT_REFUSE);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'large', 'code': 10334}");
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+}
+
+Test(sequence, what_mongod_says_of_an_explain_it_says_of_the_clients_command)
+{
+	play_command(&play, FIND_WHERE ", '$db': 'shop'}", VERDICT_REFUSE);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'Command explain requires login', 'code': 13}");
+	play_expect_answer(&play,
+			   "{'ok': 0.0, 'errmsg': 'Command find requires login', 'code': 13}");
+	play_close(&play);
+}
+
+Test(sequence, malformed_fields_go_where_mongod_looks_for_them)
+{
+	play_command(&play,
+		     "{'count': 'books', 'query': " WHERE
+		     ", 'maxTimeMS': -1, 'readConcern': 'x', '$db': 'shop'}",
+		     VERDICT_REFUSE);
+	play_expect_helper(&play, "{'explain': {'count': 'books', 'query': " WHERE
+				  "}, 'verbosity': 'queryPlanner', 'maxTimeMS': -1, "
+				  "'readConcern': 'x', '$db': 'shop'}");
+	play_close(&play);
+	play_command(&play,
+		     "{'aggregate': 'books', 'pipeline': [{'$match': " WHERE
+		     "}], 'maxTimeMS': -1, '$db': 'shop'}",
+		     VERDICT_REFUSE);
+	play_expect_helper(&play, ASKED("{'aggregate': 'books', 'pipeline': [{'$match': " WHERE
+					"}], 'maxTimeMS': -1"));
+	play_close(&play);
+}
+
+Test(sequence, a_write_fails_with_mongods_error_as_a_write_does)
+{
+	struct made made = {.body = "{'update': 'books', 'let': {'x': '$f'}, '$db': 'shop'}",
+			    .sequence = "updates",
+			    .documents = "[{'q': {'n': 1}, 'u': {'$set': {'n': 1}}}]"};
+
+	play_request(&play, made, VERDICT_REFUSE);
+	play_expect_helper(&play, ASKED("{'update': 'books', 'let': {'x': '$f'}, 'updates': "
+					"[{'q': {'n': 1}, 'u': {'$set': {'n': 1}}}]"));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'bad', 'code': 2, 'codeName': 'BadValue', "
+			  "'operationTime': 1}");
+	play_expect_answer(&play, "{'n': 0, 'writeErrors': [{'index': 0, 'code': 2, 'errmsg': "
+				  "'bad'}], 'nModified': 0, 'ok': 1.0, 'operationTime': 1}");
+	play_close(&play);
+	/* of the command itself */
+	play_request(&play, made, VERDICT_REFUSE);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'type', 'code': 14, 'codeName': 'TypeMismatch'}");
+	play_expect_answer(&play,
+			   "{'ok': 0.0, 'errmsg': 'type', 'code': 14, 'codeName': 'TypeMismatch'}");
+	play_close(&play);
+	/* mongod explains one statement */
+	made.documents = "[{'q': {'n': 1}, 'u': {'$set': {'n': 1}}}, {'q': {}, 'u': {}}]";
+	play_request(&play, made, VERDICT_REFUSE);
+	play_expect_error(&play, 115, "Spillway rule 'books' on 'shop.books'");
+	play_close(&play);
+}
+
+Test(sequence, mongods_error_ends_the_clients_transaction)
+{
+	play_command(&play, FIND_WHERE ", " TRANSACTION ", '$db': 'shop'}", VERDICT_REFUSE);
+	play_expect_helper(&play, ASKED(FIND_WHERE));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'bad', 'code': 2}");
+	play_end_transaction(&play);
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'bad', 'code': 2}");
 	play_close(&play);
 }
 

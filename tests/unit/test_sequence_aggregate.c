@@ -595,10 +595,37 @@ Test(sequence_aggregate, errors_have_the_words_of_the_clients_command)
 		start(cases[i].command);
 		play_reply(&play,
 			   made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 2}", cases[i].says));
+		if (play.outcome == SEQUENCE_SEND) /* mongod has nothing against the find itself */
+			play_reply(&play, "{'ok': 1.0, 'queryPlanner': {}}");
 		play_expect_answer(
 			&play, made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 2}", cases[i].told));
 		play_close(&play);
 	}
+}
+
+Test(sequence_aggregate, what_mongod_refuses_of_the_clients_command_is_told)
+{
+	start(FIND(BY_ARRAY ", 'maxTimeMS': -1"));
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'of an aggregate', 'code': 51024, 'codeName': "
+			  "'Location51024', 'operationTime': 1}");
+	play_expect_helper(&play,
+			   "{'explain': {'find': 'books', " BY_ARRAY
+			   "}, 'verbosity': 'queryPlanner', 'maxTimeMS': -1, '$db': 'shop'}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'of a find', 'code': 2, 'codeName': 'BadValue'}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'of a find', 'code': 2, 'codeName': "
+				  "'BadValue', 'operationTime': 1}");
+	play_close(&play);
+}
+
+Test(sequence_aggregate, a_match_by_schema_inside_a_projection_is_tried_first)
+{
+	start(FIND(BY_ARRAY ", 'projection': {'n': {'$elemMatch': {'$jsonSchema': {}}}}"));
+	play_expect_helper(&play, "{'find': 'books', 'projection': {'n': {'$elemMatch': "
+				  "{'$jsonSchema': {}}}}, '$db': 'shop', 'filter': {'_id': "
+				  "{'$in': []}}}");
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 224}");
+	play_expect_answer(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 224}");
+	play_close(&play);
 }
 
 Test(sequence_aggregate, what_mongod_cant_hold_whole_is_named_with_a_way_out)

@@ -1,0 +1,206 @@
+"""A command that mongod refuses fails with mongod's own error, also where Spillway would refuse it, too."""
+
+import uuid
+
+import pytest
+from bson import Binary, Int64
+
+from support import exact
+from support.cluster import Cluster
+from support.process import wait_for
+from support.spillway import Spillway
+from support.wire import Connection
+
+DIRECT, THROUGH = "side", "shop"  # names of one length
+RULES = [
+    {"name": f"rule-{array}", "namespace": f"{THROUGH}.books", "array": array, "threshold": 2, "settle": "20ms", "gc_delay": "0s",
+     "overflow": {"collection": f"more_{array}", "layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
+    for array in ("f", "a")
+] + [{"name": "rule-new", "namespace": f"{THROUGH}.new*", "array": "f", "threshold": 2, "overflow": {"layout": "batches", "link": "book", "array": "more"}}]
+BOOKS = [{"_id": 1, "n": 1, "b": [5, 6], "f": [1, 2, 3, 4, 5, 6], "a": [1, 2, 3, 4]}, {"_id": 2, "n": 2, "f": [1], "a": []}]
+WHERE_IN_FIELD = {"a": {"$not": {"$where": "true"}}}
+NEAR_IN_OR = {"$or": [{"z": {"$near": [1, 1]}}, {"a": 2}]}
+SCHEMA = {"$jsonSchema": {}}
+
+
+def find(filter=None, **options):
+    return {"find": "books", "filter": filter or {}, **options}
+
+
+def aggregate(*stages, **options):
+    return {"aggregate": "books", "pipeline": list(stages), "cursor": {}, **options}
+
+
+def distinct(key="f", **options):
+    return {"distinct": "books", "key": key, **options}
+
+
+def count(query, **options):
+    return {"count": "books", "query": query, **options}
+
+
+def update(query, change=None, command=None, **options):
+    return {"update": "books", "updates": [{"q": query, "u": change or {"$set": {"n": 1}}, **options}], **(command or {})}
+
+
+def delete(query, **command):
+    return {"delete": "books", "deletes": [{"q": query, "limit": 0}], **command}
+
+
+def modify(query, **options):
+    return {"findAndModify": "books", "query": query, **({} if "remove" in options else {"update": {"$set": {"n": 1}}}), **options}
+
+
+FILTERS = [
+    NEAR_IN_OR, WHERE_IN_FIELD, {"f": 1, "$where": 5}, {"f": 1, "$where": "x("}, {"f": {"$near": 5}}, {"f": {"$near": [1]}}, {"f": {"$near": [0, 0]}}, {"f": {"$nearSphere": [0, 0]}}, {"$text": 1, "f": 1},
+    {"$text": {"$search": "x"}, "f": 1}, {"f": 1, "z": {"$near": [1, 2]}}, {"a": {"$elemMatch": {"$where": "1"}}},
+    {"a": 1, "": {"$bad": 1}}, {"$or": [{"$where": 1}, {"a": 1}]},
+]
+LETS = [{"x": "$f"}, {"x": {"$odd": "$f"}}, {"$x": "$f"}, {"x": "$$ROOT"}, {"x": ["$n", "$a.b"]}, {"X": "$f"}, "$f", ["$f"]]
+PROJECTIONS = [
+    {"f.$": 1, "g.$": 1}, {"f.$": {"x": 1}}, {"a.$": {"x": 1}}, {"f.$.$": 1}, {"f.$.x": 1}, {"f.$": 1, "n": {"$elemMatch": {"x": 1}}}, {"f.$": 1, "n": 0},
+    {"x.$": 1, "f": 0}, {"f.$": "x"}, {"f.$": {"$slice": 1}}, {"$.f": 1}, {"f.$[]": 1}, {"x": {"$meta": "odd"}, "f": 1},
+    *({field: {"$elemMatch": matched}} for field in ("a", "n") for matched in (
+        SCHEMA, {"$and": [SCHEMA]}, {"x": {"$elemMatch": SCHEMA}}, {"$expr": True}, {"$where": "1"}, {"$text": {"$search": "x"}}, {"x": {"$near": [1, 1]}})),
+]
+KEYS = ["a.", ".a", "f.", ".f", "a..b", "f.$x", "f.x.", "", "."]
+TIMES = [-1, "x", Int64(2**40), [1], -0.5]
+CONCERNS = ["local", 1, ["local"]]
+STAGES = [
+    [{"$documents": [{"x": 1}]}], [{"$documents": [{"x": 1}]}, {"$unwind": "$f"}], [{"$match": {}}, {"$documents": []}],
+    [{"$graphLookup": {"from": "books", "startWith": "$n", "connectFromField": "f", "connectToField": "n", "as": "b", "odd": 1}}],
+    [{"$out": "books"}, {"$match": {}}], [{"$merge": {"into": "books", "whenMatched": "odd"}}], [{"$merge": {"into": "books", "on": "x"}}],
+    [{"$geoNear": {"near": [0, 0], "key": "f"}}], [{"$geoNear": {"near": [0, 0], "distanceField": "x", "key": "f"}}],
+    [{"$match": {}}, {"$changeStream": {}}], [{"$match": {"f": 1, "$where": "1"}}], [{"$match": {"n": 1}}, {"$match": {"$text": {"$search": "x"}, "f": 1}}],
+    [{"$match": {"f": {"$near": [0, 0]}}}], [{"$facet": {"x": [{"$graphLookup": {"from": "books"}}]}}], [{"$unwind": "$f"}, {"$odd": 1}],
+    [{"$lookup": {"from": "books", "pipeline": [{"$odd": 1}, {"$indexStats": {}}], "as": "b"}}], [{"$unwind": "f"}], [{"$set": {"f": {"$odd": "$f"}}}],
+]
+READS = [
+    *(make(filter) for filter in FILTERS for make in (find, count, lambda filter: distinct("n", query=filter), lambda filter: aggregate({"$match": filter}))),
+    *(find({"f": 1}, let=let) for let in LETS), *(aggregate(let=let) for let in LETS), *(aggregate({"$unwind": "$f"}, let=let) for let in LETS),
+    *(find({"f": 1}, projection=projection) for projection in PROJECTIONS), *(distinct(key) for key in KEYS),
+    *(command(maxTimeMS=time) for time in TIMES for command in (
+        distinct, lambda **more: count({"f": 1}, **more), lambda **more: find({"f": 1, "n": 1}, **more), lambda **more: aggregate({"$unwind": "$f"}, **more))),
+    *(command(readConcern=concern) for concern in CONCERNS for command in (
+        distinct, lambda **more: count({"f": 1}, **more), lambda **more: find({"f": 1}, **more), lambda **more: aggregate({"$unwind": "$f"}, **more))),
+    *(aggregate(*stages) for stages in STAGES), distinct(collation=1), distinct(odd=1), distinct(query=1), distinct(readConcern={"odd": 1}),
+    find({"f": 1}, min={"n": 1}), find({"f": 1}, max={"n": 1}), find({"f": 1}, max={"n": 1}, min={"q": 1}), find({"f": 1}, min={"n": 3}, hint={"_id": 1, "n": 1}), find({"f": 1}, returnKey=1), find({"f": 1}, hint={"odd": 1}),
+    {"explain": find(WHERE_IN_FIELD), "verbosity": "executionStats"}, {"explain": find(WHERE_IN_FIELD), "verbosity": "odd"},
+    {"explain": aggregate({"$documents": [{"x": 1}]}), "verbosity": "queryPlanner"}, {"explain": distinct("a."), "verbosity": "queryPlanner"},
+    find(hint={"f": 1}, min={"f": 1}), find({"n": 1}, hint={"f": 1}, returnKey=True),
+]
+WRITES = [
+    *(make(filter) for filter in FILTERS for make in (update, delete, modify)), update(NEAR_IN_OR, upsert=True), modify(NEAR_IN_OR, remove=True),
+    *(update({"n": 1}, command={"let": let}) for let in LETS), *(delete({"n": 1}, let=let) for let in LETS), *(modify({"n": 1}, let=let) for let in LETS),
+    update({"f": 1, "$where": 5}, {"$pop": {"f": 1}}), update({"_id": 1}, {"$pop": {"f": 1}}, {"let": {"x": "$f"}}),
+]
+
+def named_alike(value):
+    """An answer whose texts name the collection of one side."""
+    if isinstance(value, dict):
+        return {name: named_alike(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [named_alike(item) for item in value]
+    return value.replace(f"{THROUGH}.books", f"{DIRECT}.books") if isinstance(value, str) else value
+
+
+class Sides:
+    """The same documents in a collection of mongod's and, spilled, in one that is reached through Spillway."""
+
+    def __init__(self, cluster, spillway):
+        self.client = cluster.client()
+        self.connections = {DIRECT: Connection(cluster.primary.port), THROUGH: Connection(spillway.port)}
+        for side in self.connections:
+            assert self.call(side, {"insert": "books", "documents": BOOKS})["n"] == len(BOOKS)
+        wait_for(lambda: [self.client[THROUGH][f"more_{array}"].count_documents({}) for array in ("f", "a")] == [2, 1], "the arrays to spill")
+
+    def call(self, side, command):
+        answer = self.connections[side].call(exact.document({**command, "$db": side})).plain()
+        return {name: value for name, value in answer.items() if name not in ("$clusterTime", "operationTime", "opTime", "electionId")}
+
+    def both(self, command):
+        """What each side says; the two are to be equal."""
+        return [named_alike(self.call(side, command)) for side in (DIRECT, THROUGH)]
+
+
+@pytest.fixture(scope="module")
+def sides():
+    with Cluster(durable=False) as cluster, Spillway([cluster.primary], RULES) as spillway:
+        made = Sides(cluster, spillway)
+        yield made
+        for connection in made.connections.values():
+            connection.close()
+
+
+def is_error(answer):
+    return not answer["ok"] or answer.get("writeErrors")
+
+
+@pytest.mark.parametrize("command", READS, ids=str)
+def test_a_read_that_mongod_refuses(sides, command):
+    direct, through = sides.both(command)
+    assert is_error(direct), direct
+    assert through == direct
+
+
+@pytest.mark.parametrize("command", WRITES, ids=str)
+def test_a_write_that_mongod_refuses(sides, command):
+    direct, through = sides.both(command)
+    assert is_error(direct), direct
+    assert through == direct
+
+
+@pytest.mark.parametrize("sequences", [[update(WHERE_IN_FIELD)["updates"][0]], [update({"n": 9})["updates"][0], update(WHERE_IN_FIELD)["updates"][0]]], ids=len)
+def test_statements_in_a_document_sequence(sides, sequences):
+    """mongod explains one statement; a refused one among several is Spillway's to refuse."""
+    answers = []
+    for side in (DIRECT, THROUGH):
+        body = exact.document({"update": "books", "$db": side})
+        answer = sides.connections[side].call(body, [("updates", [exact.document(statement) for statement in sequences])]).plain()
+        answers.append(answer.get("code") or answer["writeErrors"][0]["code"])
+    assert answers == ([2, 2] if len(sequences) == 1 else [2, 115])
+
+
+@pytest.mark.parametrize("command", [find(WHERE_IN_FIELD), find({"f": 1}, projection={"f.$": {"x": 1}}), update(WHERE_IN_FIELD), modify(WHERE_IN_FIELD)], ids=str)
+@pytest.mark.parametrize("first", [True, False])
+def test_such_an_error_ends_a_transaction(sides, command, first):
+    seen = []
+    for side in (DIRECT, THROUGH):
+        fields = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}, "txnNumber": Int64(1), "autocommit": False}
+        begin = {"startTransaction": True}
+        if not first:
+            assert sides.call(side, {**find({"n": 1}), **fields, **begin})["ok"]
+        seen.append([named_alike(sides.call(side, {**command, **fields, **(begin if first else {})})),
+                     sides.call(side, {**find({"n": 1}), **fields}).get("code")])
+    assert seen[1] == seen[0] and seen[0][1] == 251
+
+
+def test_a_command_that_mongod_would_run_is_refused(sides):
+    for command in (find({"f": 1, "$where": "true"}), update({"f": 1, "$where": "true"}), modify({"f": 1, "$where": "true"}),
+                    {"explain": find({"f": 1, "$where": "true"}), "verbosity": "executionStats"}):
+        answer = sides.call(THROUGH, command)
+        assert answer.get("code") == 115 and "rule-f" in answer["errmsg"], answer
+
+
+UPSERTS = [
+    ({"_id": 1}, {"$bad": {"f": 1}}), ({"_id": 1}, [{"$set": {"f": {"$bad": 1}}}]), ({"n": {"$where": "x"}}, {"$pull": {"f": 1}}), ({"f": {"$bad": 1}}, {"$pull": {"f": 1}}),
+    ({"_id": 1}, {"$pop": {"f": 5}}), ({"_id": 1}, {"$set": {"f.$[]": 1}}), ({"f": 1}, {"$set": {"f.$": 1}}), ({"_id": 1, "f": 5}, {"$push": {"f": 1}}),
+    ({"_id": 1}, {"_id": 2, "f": [1]}), ({"_id": 1}, {"$inc": {"f": 1, "f.x": 1}}), ({"$expr": {"$divide": [1, 0]}, "f": 2}, {"$push": {"f": 1}}),
+]
+
+
+@pytest.mark.parametrize("number", range(len(UPSERTS)))
+def test_a_failed_upsert_leaves_the_collection_that_mongod_leaves(sides, number):
+    query, change = UPSERTS[number]
+    statement = {"q": query, "u": change, "upsert": True}
+    commands = {
+        "a": {"updates": [statement]}, "b": {"updates": [{**statement, "multi": True}]},
+        "c": {"updates": [statement, {"q": {"n": 1}, "u": {"$pull": {"f": 1}}}], "ordered": False}, "d": {"updates": [{**statement, "upsert": False}]},
+    }
+    seen = []
+    for side in (DIRECT, THROUGH):
+        answers = [sides.call(side, {"update": f"new{number}{name}", **command}) for name, command in commands.items()]
+        answers.append(sides.call(side, {"findAndModify": f"new{number}e", "query": query, "update": change, "upsert": True}))
+        seen.append([[error["code"] for error in answer.get("writeErrors", [answer])] for answer in answers[:2]])
+        seen[-1].append(sorted(sides.client[side].list_collection_names(filter={"name": {"$regex": f"^new{number}[a-e]$"}})))
+    assert seen[0] == seen[1] and seen[0][0]
