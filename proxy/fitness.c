@@ -8,6 +8,7 @@
 #include "proxy/overflow_index.h"
 #include "proxy/rule_owner.h"
 #include "proxy/rule_record.h"
+#include "proxy/twins.h"
 #include "rules/fitness_judge.h"
 #include "rules/known_indexes.h"
 #include "rules/overflow_document.h"
@@ -20,7 +21,8 @@
 #define INDEX_NOT_FOUND 27
 #define INDEX_OPTIONS_CONFLICT 85
 #define INDEX_KEY_SPECS_CONFLICT 86
-#define WIRE_VERSION_6_0 17 /* from it on commands can name a collection's UUID */
+#define PLAIN_INDEX "spillway_not_unique" /* beside which the unique one can be made */
+#define WIRE_VERSION_6_0 17               /* from it on commands can name a collection's UUID */
 
 /* One check under way. Documents of a reply are judged as they come; the first reason stands. */
 struct checking {
@@ -241,10 +243,52 @@ static enum link_result make_place_indexes(struct checking *checking)
 	return run_making(checking, makings, ARRAY_LENGTH(makings));
 }
 
+static void refuse_twins(struct checking *checking)
+{
+	checking->fit = false;
+	snprintf(checking->reason, sizeof(checking->reason),
+		 "two of its documents have one link and one batch number, or none: the unique "
+		 "index of link and batch can't be made");
+}
+
 static bool stands_in_the_way(const struct link_error *error)
 {
 	return error->code == ERROR_DUPLICATE_KEY || error->code == INDEX_OPTIONS_CONFLICT ||
 	       error->code == INDEX_KEY_SPECS_CONFLICT;
+}
+
+/* Documents of Spillway's own that the unique index does not allow: nothing is lost by them, so
+ * they are found by an index that is not unique until the sweep has stored them anew. What others
+ * have split must have a number each. */
+static enum link_result make_plain_index(struct checking *checking)
+{
+	struct mover_target *target = checking->target;
+	const struct making making = {.first = target->rule->overflow.link,
+				      .second = overflow_order_path(target->rule),
+				      .name = PLAIN_INDEX};
+	auto_buffer struct buffer foreign = {0};
+	enum link_result result = LINK_DONE;
+
+	/* Documents of one element that others have made need no place. */
+	if (target->rule->overflow.layout == RULE_BATCHES)
+		result = twins_find(checking->link, target, true, 1, &foreign);
+	if (foreign.length > 0) {
+		refuse_twins(checking);
+		return LINK_DONE;
+	}
+	if (result == LINK_DONE && !checking->order.name)
+		result = run_making(checking, &making, 1);
+	if (result == LINK_DONE && !atomic_exchange(&target->twins, true))
+		log_warning("mover: '%s.%s': the unique index of link and batch number is missing, "
+			    "and documents have one number twice; they are stored anew, then the "
+			    "index is made",
+			    target->overflow_database, target->overflow_collection);
+	return result;
+}
+
+static bool has_twins(const struct checking *checking)
+{
+	return link_error(checking->link)->code == ERROR_DUPLICATE_KEY;
 }
 
 /* Also where the index is there: another's that a crash or a new primary could take back is
@@ -257,12 +301,18 @@ static enum link_result make_batch_index(struct checking *checking)
 				      .name = checking->batch_index,
 				      .unique = true};
 	enum link_result result = LINK_REFUSED;
+	bool twins = false;
 
+	if (atomic_load(&checking->target->twins) && !checking->batch_index && checking->order.name)
+		return LINK_DONE;
 	if (!checking->apart || checking->batch_index)
 		result = run_making(checking, &making, 1);
+	twins = result == LINK_REFUSED && has_twins(checking);
 	if (result == LINK_REFUSED && rule->overflow.layout == RULE_ELEMENTS &&
 	    (checking->apart || stands_in_the_way(link_error(checking->link))))
 		result = make_place_indexes(checking);
+	if (result == LINK_REFUSED && (twins || has_twins(checking)))
+		result = make_plain_index(checking);
 	return refused(checking, result, "make the unique index of link and batch on");
 }
 
@@ -395,30 +445,14 @@ static enum link_result make_indexes(struct checking *checking)
 	return result;
 }
 
-/* What would keep the unique index of batches from being made: one number of a link twice. */
+/* What would keep the rule from being served: one number of a link twice, by another's hand. */
 static enum link_result look_for_twins(struct checking *checking)
 {
-	const struct rule *rule = checking->target->rule;
-	auto_free char *link = bson_strdup_printf("$%s", rule->overflow.link);
-	auto_free char *place = bson_strdup_printf("$%s", overflow_order_path(rule));
-	bson_t *command = BCON_NEW(
-		"aggregate", BCON_UTF8(collection_of(checking)), "pipeline", "[", "{", "$group",
-		"{", "_id", "{", "link", "{", "$ifNull", "[", BCON_UTF8(link), BCON_NULL, "]", "}",
-		"place", "{", "$ifNull", "[", BCON_UTF8(place), BCON_NULL, "]", "}", "}", "count",
-		"{", "$sum", BCON_INT32(1), "}", "}", "}", "{", "$match", "{", "count", "{", "$gt",
-		BCON_INT32(1), "}", "}", "}", "{", "$limit", BCON_INT32(1), "}", "]", "cursor", "{",
-		"}", "allowDiskUse", BCON_BOOL(true));
-	bool found = false;
-	enum link_result result =
-		link_find_any(checking->link, database_of(checking), command, &found);
+	auto_buffer struct buffer found = {0};
+	enum link_result result = twins_find(checking->link, checking->target, true, 1, &found);
 
-	bson_destroy(command);
-	if (result == LINK_DONE && found) {
-		checking->fit = false;
-		snprintf(checking->reason, sizeof(checking->reason),
-			 "two of its documents have one link and one batch number, or none: the "
-			 "unique index of them can't be made");
-	}
+	if (result == LINK_DONE && found.length > 0)
+		refuse_twins(checking);
 	return refused(checking, result, "read");
 }
 

@@ -14,6 +14,7 @@
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
+#include "proxy/refit.h"
 #include "proxy/sweep.h"
 
 #include <stdio.h>
@@ -217,6 +218,31 @@ static enum round_end round_of(struct mover *mover, struct link *link,
 	return round_run(round);
 }
 
+static void keep_overlap(struct mover_work *work, const struct round *round)
+{
+	if (!round->overlapped)
+		return;
+	if (!work->overlapped || round->overlap_from < work->overlap_from)
+		work->overlap_from = round->overlap_from;
+	work->overlapped = true;
+}
+
+/* Nothing is left to be moved: batches that overlap are stored anew, so that they hold each element
+ * once. */
+static void mend_overlap(struct mover *mover, struct link *link, struct mover_work *work)
+{
+	const struct element id = {.type = work->id_type, .value = work->id};
+	enum refit end = REFIT_RESTS;
+
+	work->overlapped =
+		refit_overlapping(link, work->target, &id, work->overlap_from, &end) == LINK_DONE &&
+		end == REFIT_BUSY;
+	if (end != REFIT_FOLDED)
+		return;
+	mover_queue_look(mover->rounds, work->target, id.type, id.value, mover_clock());
+	mover_queue_look(mover->garbage, work->target, id.type, id.value, mover_clock());
+}
+
 static void run_round(struct mover *mover, struct link *link, struct mover_work *work)
 {
 	struct round round;
@@ -240,6 +266,9 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	if (round.stored_in_vain)
 		mover_queue_look(mover->garbage, work->target, work->id_type, work->id,
 				 mover_clock());
+	keep_overlap(work, &round);
+	if (end == ROUND_REST && work->overlapped)
+		mend_overlap(mover, link, work);
 	tell(mover, work, &round, end);
 	mover_queue_done(mover->rounds, work, outcome_of(mover, work, &round, end), mover_clock());
 }

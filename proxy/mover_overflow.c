@@ -80,7 +80,8 @@ static bool take_batch(const struct rule *rule, struct bytes document, struct ba
 	       take_integer(document, "size", &batch->size);
 }
 
-static void write_open_query(struct pass_state *pass, struct buffer *out)
+/* The batches that begin at or before n, the last one first; `most`: so many, 0 for all. */
+static void write_open_query(struct pass_state *pass, struct buffer *out, int32_t most)
 {
 	size_t start = writer_open(out), filter, condition, sort;
 
@@ -99,25 +100,71 @@ static void write_open_query(struct pass_state *pass, struct buffer *out)
 		write_place_projection(out);
 	else
 		write_batch_projection(pass, out);
-	writer_int32(out, "limit", 1);
-	writer_bool(out, "singleBatch", true);
+	if (most > 0) {
+		writer_int32(out, "limit", most);
+		writer_bool(out, "singleBatch", true);
+	}
 	command_read_concern(out, pass->link, pass->round->operation_time);
 	writer_close(out, start);
+}
+
+/* The open batch, and the one before it, which must end where that one begins. */
+struct opening {
+	struct pass_state *pass;
+	int count;
+	bool broken;
+};
+
+static void take_open(void *context, struct bytes document)
+{
+	struct opening *opening = context;
+	struct pass_state *pass = opening->pass;
+	struct batch batch;
+
+	if (!take_batch(pass->rule, document, &batch))
+		opening->broken = true;
+	else if (opening->count++ == 0)
+		pass->open = batch;
+	else if (batch.position + batch.held != pass->open.position)
+		pass_overlaps(pass, 0);
 }
 
 /* M2: the open batch, the last that begins at or before n. */
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found)
 {
+	struct opening opening = {.pass = pass};
 	auto_buffer struct buffer out = {0};
-	struct bytes document;
 	enum link_result result;
 
-	write_open_query(pass, &out);
-	result = link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
-			       &document, found);
-	if (result == LINK_DONE && *found && !take_batch(pass->rule, document, &pass->open))
-		return LINK_REFUSED;
-	return result;
+	write_open_query(pass, &out, 2);
+	result = link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
+			   take_open, &opening);
+	*found = opening.count > 0;
+	return result == LINK_DONE && opening.broken ? LINK_REFUSED : result;
+}
+
+/* The batch that reaches furthest, under the greatest number. */
+static void take_furthest(void *context, struct bytes document)
+{
+	struct pass_state *pass = context;
+	struct batch batch;
+
+	if (!take_batch(pass->rule, document, &batch))
+		return;
+	if (batch.number > pass->open.number)
+		pass->open.number = batch.number;
+	batch.number = pass->open.number;
+	if (batch.position + batch.held > pass->open.position + pass->open.held)
+		pass->open = batch;
+}
+
+must_check enum link_result overflow_find_furthest(struct pass_state *pass)
+{
+	auto_buffer struct buffer out = {0};
+
+	write_open_query(pass, &out, 0);
+	return link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
+			 take_furthest, pass);
 }
 
 /* M2 b: the open batch has room. `*filled` is false where it had none for the next element. */
@@ -137,6 +184,8 @@ static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 	command_equal(&out, rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
 	writer_int64(&out, overflow_order_path(rule), pass->open.number);
 	command_generation(&out, "_spill.g", pass->plan.generation);
+	/* Without its unique index another batch may have this number, and be as long. */
+	writer_int64(&out, "_spill.p", pass->open.position);
 	condition = writer_open_document(&out, rule->overflow.array);
 	writer_int64(&out, "$size", pass->open.held);
 	writer_close(&out, condition);
@@ -390,7 +439,7 @@ enum pass overflow_store(struct pass_state *pass, bool found)
 	bool filled = false;
 	enum pass filling;
 
-	if (found && pass->open.held < pass->rule->overflow.batch_size) {
+	if (found && !pass->overlapped && pass->open.held < pass->rule->overflow.batch_size) {
 		filling = fill_open_batch(pass, &filled);
 		if (filled && filling == PASS_ENDED)
 			return filling;
@@ -403,12 +452,12 @@ struct linking {
 	struct pass_state *pass;
 	struct cursor tail; /* at the element for position n + stored */
 	struct buffer scratch;
-	bool begun;
 	bool ended; /* the row, or the image: others may have stored what was pushed since */
 	bool differs;
 };
 
-/* Whole documents of this generation, from the open batch on. */
+/* Whole documents of this generation, from the open batch on, by their places: their numbers may
+ * not run with these where batches overlap. */
 static void write_stored_query(struct pass_state *pass, struct buffer *out)
 {
 	size_t start = writer_open(out), part, condition;
@@ -422,7 +471,7 @@ static void write_stored_query(struct pass_state *pass, struct buffer *out)
 	writer_close(out, condition);
 	writer_close(out, part);
 	part = writer_open_document(out, "sort");
-	writer_int32(out, overflow_order_path(pass->rule), 1);
+	writer_int32(out, "_spill.p", 1);
 	writer_close(out, part);
 	command_read_concern(out, pass->link, pass->round->operation_time);
 	writer_close(out, start);
@@ -462,29 +511,27 @@ static void compare_stored(struct linking *linking, struct cursor stored)
 	}
 }
 
-/* Adds a batch to the row if it goes on where the last one ended. */
+/* Adds to the row what a batch holds behind its end. */
 static void link_batch(void *context, struct bytes document)
 {
 	struct linking *linking = context;
 	struct pass_state *pass = linking->pass;
-	int64_t end = pass->plan.moved + pass->stored, number = pass->open.number + linking->begun;
+	int64_t end = pass->plan.moved + pass->stored, before = pass->stored;
 	struct cursor stored;
-	struct element before;
+	struct element element;
 	struct batch batch = {0};
 	struct bytes array;
 
 	linking->ended = linking->ended || !take_place(pass->rule, document, &batch) ||
 			 !overflow_elements(pass->rule, document, &linking->scratch, &array) ||
-			 batch.number != number || !cursor_open(&stored, array) ||
-			 batch.position != (linking->begun ? end : pass->open.position);
-	for (int64_t i = batch.position; !linking->ended && i < end; i++)
-		linking->ended = cursor_next(&stored, &before) != CURSOR_ELEMENT;
+			 !cursor_open(&stored, array) || batch.position > end;
 	if (linking->ended)
 		return;
-	linking->begun = true;
-	end = pass->stored;
+	for (int64_t i = batch.position; i < end; i++)
+		if (cursor_next(&stored, &element) != CURSOR_ELEMENT)
+			return; /* it holds nothing new */
 	compare_stored(linking, stored);
-	if (pass->stored > end)
+	if (pass->stored > before && batch.number > pass->open.number)
 		pass->open.number = batch.number;
 }
 

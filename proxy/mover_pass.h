@@ -29,14 +29,17 @@ struct pass_state {
 	struct batch open; /* the last batch that is there; its number is how many there are */
 	int64_t stored;    /* k: elements stored in a row from position n */
 	enum round_end end;
-	bool adopted; /* it was split by hand */
-	bool still;   /* M1 only while the array has the length that was read */
+	bool adopted;    /* it was split by hand */
+	bool still;      /* M1 only while the array has the length that was read */
+	bool overlapped; /* the last batch ends before n, and `open` is another one */
 };
 
 /* How a pass ends that does not end well. */
 enum pass pass_ended(struct pass_state *pass, enum round_end end);
 /* The server refused this step, or is gone. */
 enum pass pass_failed(struct pass_state *pass, const char *step, enum link_result result);
+/* Batches may overlap from this position on. */
+void pass_overlaps(struct pass_state *pass, int64_t from);
 enum pass pass_leaves(struct pass_state *pass, const char *why);
 /* After a command whose guard either held (`held`) or not. */
 enum pass pass_guarded(struct pass_state *pass, const char *step, enum link_result result,
@@ -77,8 +80,11 @@ must_check enum link_result main_adopt(struct pass_state *pass, const struct ele
 /* Commands on the overflow: mover_overflow.c. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found);
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found); /* M2 */
-enum pass overflow_link_stored(struct pass_state *pass);                              /* M2 a */
-enum pass overflow_store(struct pass_state *pass, bool found);                        /* M2 b, c */
+/* Where that one ends before n: of all that begin at or before n, the one that reaches furthest,
+ * with the greatest number among them. */
+must_check enum link_result overflow_find_furthest(struct pass_state *pass);
+enum pass overflow_link_stored(struct pass_state *pass);       /* M2 a */
+enum pass overflow_store(struct pass_state *pass, bool found); /* M2 b, c */
 /* After an insert: what got in is there, and M4 may be sent. */
 bool overflow_stands(const struct link *link, enum link_result result);
 /* M2 c of one document or several: inserts their next batches, one's behind another's, as many as

@@ -31,6 +31,9 @@ struct mover_work {
 	uint8_t id_type;
 	bool outlier; /* known to be one, so that a round starts without asking */
 	bool hot;     /* taken because so many waited, while appends go on */
+	/* Whoever takes it writes these: a round found that batches may overlap, from there on. */
+	bool overlapped;
+	int64_t overlap_from;
 
 	bool unsettled;
 	bool edited;

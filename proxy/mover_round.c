@@ -30,6 +30,15 @@ enum pass pass_failed(struct pass_state *pass, const char *step, enum link_resul
 	return pass_ended(pass, ROUND_RETRY);
 }
 
+void pass_overlaps(struct pass_state *pass, int64_t from)
+{
+	struct round *round = pass->round;
+
+	if (!round->overlapped || from < round->overlap_from)
+		round->overlap_from = from;
+	round->overlapped = true;
+}
+
 enum pass pass_leaves(struct pass_state *pass, const char *why)
 {
 	metric_add_shared(&pass->round->metrics->documents_left_alone, 1);
@@ -69,19 +78,38 @@ static enum pass miss_overflow(struct pass_state *pass)
 	return pass_leaves(pass, "elements of it are missing in the overflow");
 }
 
+/* How many elements are stored beyond n; negative: so many of those that count are missing. */
+static int64_t stored_beyond(const struct pass_state *pass)
+{
+	return pass->open.position + pass->open.held - pass->plan.moved;
+}
+
+/* M2. A mover with another batch size may have filled a batch while this one's next was stored, so
+ * that an earlier batch reaches further than the last one. */
+static enum link_result find_open(struct pass_state *pass, bool *found)
+{
+	enum link_result result = overflow_find_open(pass, found);
+
+	if (result != LINK_DONE || !*found || stored_beyond(pass) >= 0)
+		return result;
+	result = overflow_find_furthest(pass);
+	pass->overlapped = result == LINK_DONE && stored_beyond(pass) >= 0;
+	if (pass->overlapped)
+		pass_overlaps(pass, 0);
+	return result;
+}
+
 /* M2 to M4. */
 static enum pass move_tail(struct pass_state *pass)
 {
 	bool found = false;
-	enum link_result result = overflow_find_open(pass, &found);
-	int64_t beyond;
+	enum link_result result = find_open(pass, &found);
 
 	if (result != LINK_DONE)
 		return pass_failed(pass, "M2", result);
-	beyond = pass->plan.moved - pass->open.position;
-	if (found && pass->open.held > beyond)
+	if (stored_beyond(pass) > 0)
 		return overflow_link_stored(pass);
-	if (found ? pass->open.held < beyond : pass->plan.moved > 0)
+	if (stored_beyond(pass) < 0)
 		return miss_overflow(pass);
 	return overflow_store(pass, found);
 }

@@ -28,6 +28,8 @@ struct round {
 	int64_t length;   /* out: elements of the array, all together, when it was read last */
 	bool spilled;     /* out: the document has state */
 	bool refused;     /* out: the server said no */
+	bool overlapped;  /* out: batches may overlap, those from `overlap_from` on */
+	int64_t overlap_from;
 	bool stored_in_vain; /* out: no cut followed; what is stored may be a dead generation's */
 };
 

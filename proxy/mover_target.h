@@ -82,6 +82,7 @@ struct mover_target {
 	atomic_bool mirror_due;   /* its overflow may lack indexes that the main collection has */
 	atomic_bool left_logged;  /* that documents are left alone: one line a target */
 	atomic_bool renamed_told; /* the same: that its collection has another name */
+	atomic_bool twins;        /* overflow documents keep the unique index from being made */
 	atomic_bool index_told; /* the same: that an index of the overflow is not as it should be */
 	atomic_bool refitted;   /* what was spilled under another threshold was looked for */
 };

@@ -1,4 +1,4 @@
-/* Documents that were spilled under another threshold. */
+/* Documents that were spilled under another threshold, or whose batches overlap. */
 #include "proxy/refit.h"
 
 #include "proxy/fold.h"
@@ -105,6 +105,21 @@ static enum link_result judge_head(struct link *link, const struct mover_target 
 	return result;
 }
 
+static enum refit refit_end(enum fold fold)
+{
+	switch (fold) {
+	case FOLD_BUSY:
+		return REFIT_BUSY;
+	case FOLD_DONE:
+		return REFIT_FOLDED;
+	case FOLD_RESTS:
+	case FOLD_TOO_LARGE:
+	case FOLD_BROKEN:
+		return REFIT_RESTS;
+	}
+	require(!"an end of folding without a name");
+}
+
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end)
 {
@@ -130,9 +145,107 @@ must_check enum link_result refit_document(struct link *link, struct mover_targe
 	if (result != LINK_DONE || !other)
 		return result;
 	result = fold_document(&job, target, id, true, &fold, &elements);
-	if (result == LINK_DONE && fold == FOLD_BUSY)
-		*end = REFIT_BUSY;
-	else if (result == LINK_DONE && fold == FOLD_DONE)
-		*end = REFIT_FOLDED;
+	if (result == LINK_DONE)
+		*end = refit_end(fold);
+	return result;
+}
+
+/* Batches by their positions, as far as they have come. */
+struct row {
+	int64_t end;
+	bool begun, overlaps;
+};
+
+static bool take_integer(struct bytes document, const char *name, int64_t *value)
+{
+	struct element element;
+
+	return document_find(document, name, &element) && element_integer(&element, value);
+}
+
+static void take_batch(void *context, struct bytes document)
+{
+	struct row *row = context;
+	int64_t position = 0, held = 1; /* an element of its own */
+
+	if (!take_integer(document, "position", &position))
+		return;
+	(void)take_integer(document, "held", &held);
+	row->overlaps |= row->begun && position < row->end;
+	row->begun = true;
+	if (position + held > row->end)
+		row->end = position + held;
+}
+
+/* Where they begin and, of batches, how many elements they hold. */
+static void write_places(struct buffer *out, const struct rule *rule)
+{
+	size_t projection = writer_open_document(out, "projection"), held;
+
+	writer_int32(out, "_id", 1);
+	writer_string(out, "position", "$_spill.p");
+	if (rule->overflow.layout == RULE_BATCHES) {
+		auto_free char *array = bson_strdup_printf("$%s", rule->overflow.array);
+
+		held = writer_open_document(out, "held");
+		writer_string(out, "$size", array);
+		writer_close(out, held);
+	}
+	writer_close(out, projection);
+}
+
+static enum link_result find_overlap(struct link *link, const struct mover_target *target,
+				     const struct plan *plan, int64_t from, bool *overlaps)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), part, condition;
+	struct row row = {0};
+	enum link_result result;
+
+	writer_string(&out, "find", target->overflow_collection);
+	part = writer_open_document(&out, "filter");
+	command_equal(&out, target->rule->overflow.link, plan->id.type, plan->id.value);
+	command_generation(&out, "_spill.g", plan->generation);
+	condition = writer_open_document(&out, "_spill.p");
+	writer_int64(&out, "$gte", from);
+	writer_close(&out, condition);
+	writer_close(&out, part);
+	write_places(&out, target->rule);
+	part = writer_open_document(&out, "sort");
+	writer_int32(&out, "_spill.p", 1);
+	writer_close(&out, part);
+	command_read_concern(&out, link, link_time(link));
+	writer_close(&out, start);
+	result = link_find(link, target->overflow_database, buffer_view(&out), take_batch, &row);
+	*overlaps = row.overlaps;
+	return result;
+}
+
+must_check enum link_result refit_overlapping(struct link *link, struct mover_target *target,
+					      const struct element *id, int64_t from,
+					      enum refit *end)
+{
+	struct job job = {
+		.link = link, .rule = target->rule, .fold_most = FOLD_MOST, .purpose = FOLD_ANEW};
+	struct bytes main;
+	uint8_t *image = NULL;
+	int64_t elements;
+	enum fold fold;
+	bool overlaps = false;
+	enum link_result result = job_read(&job, target, id, &image, &main);
+	struct plan plan;
+
+	*end = REFIT_RESTS;
+	if (result == LINK_DONE && image) {
+		plan = plan_make(target->rule, main);
+		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0)
+			result = find_overlap(link, target, &plan, from, &overlaps);
+	}
+	bson_free(image);
+	if (result != LINK_DONE || !overlaps)
+		return result;
+	result = fold_document(&job, target, id, true, &fold, &elements);
+	if (result == LINK_DONE)
+		*end = refit_end(fold);
 	return result;
 }

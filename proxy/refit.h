@@ -1,6 +1,6 @@
-/* Documents that were spilled under another threshold: the array goes back, and is moved out again
- * as any other that is too long. Its value does not change by it, and while it is to move again,
- * neither do the fields that say that it is one. */
+/* Documents that were spilled under another threshold, or whose batches overlap: the array goes
+ * back, and is moved out again as any other that is too long. Its value does not change by it, and
+ * while it is to move again, neither do the fields that say that it is one. */
 #pragma once
 
 #include "protocol/cursor.h"
@@ -21,3 +21,8 @@ enum refit {
  * whole. */
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end);
+/* The same where batches from this position on overlap. They are read right as they are, and
+ * an array that is too large to be folded keeps them. */
+must_check enum link_result refit_overlapping(struct link *link, struct mover_target *target,
+					      const struct element *id, int64_t from,
+					      enum refit *end);

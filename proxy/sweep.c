@@ -10,6 +10,7 @@
 #include "proxy/pages.h"
 #include "proxy/refit.h"
 #include "proxy/rule_owner.h"
+#include "proxy/twins.h"
 #include "rules/hash.h"
 
 #include <stdlib.h>
@@ -21,6 +22,10 @@
 #define PAGE_SLOW_MS 100
 #define RESTS 3
 #define REST_MOST_MS 2000
+#define TWINS_AT_ONCE 1000
+#define TWINS_SOON_MS 1000
+#define TWINS_LATER_MS 10000
+#define TWINS_RESTS 20
 #define REFIT_AT_ONCE 100 /* arrays that are whole until their old overflow may go */
 
 #define ABSENT_MOST (1 << 20)    /* links without a document that are remembered */
@@ -70,16 +75,15 @@ static void keep_id(void *context, struct bytes document)
 }
 
 /* What the server refuses is that document's matter. */
-static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
+static enum link_result note_refit(struct sweeping *sweeping, const struct element *id,
+				   enum link_result result, enum refit end)
 {
 	struct mover *mover = sweeping->mover;
 	struct mover_target *target = sweeping->target;
-	enum refit end;
-	enum link_result result = refit_document(sweeping->link, target, id, &end);
 
 	if (result == LINK_REFUSED && sweeping->refused++ == 0)
 		log_warning("mover: '%s.%s': a document that was spilled under another threshold "
-			    "stays as it is: %s",
+			    "or batch size stays as it is: %s",
 			    target->database, target->collection,
 			    link_error(sweeping->link)->message);
 	if (result != LINK_DONE)
@@ -92,6 +96,14 @@ static enum link_result refit_one(struct sweeping *sweeping, const struct elemen
 	sweeping->refitted++;
 	rest(sweeping);
 	return LINK_DONE;
+}
+
+static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
+{
+	enum refit end = REFIT_RESTS;
+	enum link_result result = refit_document(sweeping->link, sweeping->target, id, &end);
+
+	return note_refit(sweeping, id, result, end);
 }
 
 static bool has_portion(const struct sweeping *sweeping)
@@ -222,9 +234,23 @@ static void take_absent(struct missing *missing, const struct linked *linked, ui
 	writer_close(&missing->orphans, start);
 }
 
+/* More batches than its n needs: some may overlap. Once, as for those of another threshold: what
+ * overlaps since is noticed by the mover that loses a cut by it. */
+static enum link_result look_for_overlap(struct sweeping *sweeping, const struct linked *linked)
+{
+	const struct element id = {.type = linked->link.type, .value = linked->link.value};
+	enum refit end = REFIT_RESTS;
+	enum link_result result;
+
+	if (linked->moved <= 0 || has_portion(sweeping) || atomic_load(&sweeping->target->refitted))
+		return LINK_DONE;
+	result = refit_overlapping(sweeping->link, sweeping->target, &id, 0, &end);
+	return note_refit(sweeping, &id, result, end);
+}
+
 /* A main document accounts for as many batches as its n needs, each full. Who looks for garbage
  * decides; these are only worth a look. */
-static void nominate(struct missing *missing, const struct linked *linked)
+static enum link_result nominate(struct missing *missing, const struct linked *linked)
 {
 	struct sweeping *sweeping = missing->sweeping;
 	int64_t size = sweeping->target->rule->overflow.batch_size;
@@ -232,15 +258,17 @@ static void nominate(struct missing *missing, const struct linked *linked)
 
 	if (linked->moved == LINKED_NO_DOCUMENT) {
 		take_absent(missing, linked, hash);
-		return;
+		return LINK_DONE;
 	}
 	/* One that was made anew since under the same `_id` was not restored. */
 	missing->returned |=
 		linked->moved > 0 && linked->time <= missing->last && was_absent(missing, hash);
-	if (linked->moved < 0 ||
-	    linked->batches > linked->moved / size + (linked->moved % size > 0))
-		mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
-				 linked->link.value, mover_clock());
+	if (linked->moved >= 0 &&
+	    linked->batches <= linked->moved / size + (linked->moved % size > 0))
+		return LINK_DONE;
+	mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
+			 linked->link.value, mover_clock());
+	return look_for_overlap(sweeping, linked);
 }
 
 static void nominate_orphans(const struct missing *missing)
@@ -302,7 +330,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
-			nominate(&missing, &pages.all[i]);
+			result = nominate(&missing, &pages.all[i]);
 		rest(sweeping);
 	} while (result == LINK_DONE && !pages.ended);
 	if (result == LINK_DONE)
@@ -310,6 +338,51 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 	free(missing.now.links);
 	buffer_fini(&missing.orphans);
 	link_pages_fini(&pages);
+	return result;
+}
+
+/* Their arrays are folded back, and what they held is garbage then. */
+static enum link_result mend_twins(struct sweeping *sweeping, const struct buffer *links)
+{
+	struct mover_target *target = sweeping->target;
+	enum link_result result = LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && at < links->length && !has_portion(sweeping);) {
+		struct bytes each = {links->data + at, (size_t)load_int32(links->data + at)};
+		enum refit end = REFIT_RESTS;
+		struct element id;
+
+		at += each.length;
+		require(document_find(each, "_id", &id));
+		mover_queue_look(sweeping->mover->garbage, target, id.type, id.value,
+				 mover_clock());
+		result = refit_overlapping(sweeping->link, target, &id, 0, &end);
+		result = note_refit(sweeping, &id, result, end);
+	}
+	return result;
+}
+
+/* Another sweep follows when their garbage has gone. Where none is left, that one's judgement makes
+ * the unique index. */
+static enum link_result sweep_twins(struct sweeping *sweeping)
+{
+	struct mover_target *target = sweeping->target;
+	auto_buffer struct buffer links = {0};
+	size_t before = sweeping->refitted;
+	int64_t began = mover_clock(), pause = TWINS_SOON_MS;
+	enum link_result result = twins_find(sweeping->link, target, false, TWINS_AT_ONCE, &links);
+
+	if (result == LINK_DONE && links.length == 0) {
+		atomic_store(&target->twins, false);
+		atomic_store(&target->judged_at, MOVER_NEVER);
+	} else if (result == LINK_DONE) {
+		result = mend_twins(sweeping, &links);
+		pause = sweeping->refitted > before ? target->rule->gc_delay_ms + TWINS_SOON_MS
+						    : TWINS_LATER_MS;
+	}
+	if (pause < TWINS_RESTS * (mover_clock() - began))
+		pause = TWINS_RESTS * (mover_clock() - began);
+	target->sweep_due = mover_clock() + pause;
 	return result;
 }
 
@@ -324,6 +397,8 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 		result = sweep_orphans(&sweeping);
 	if (result == LINK_DONE && !atomic_load(&target->refitted))
 		result = refit_all(&sweeping);
+	if (result == LINK_DONE && atomic_load(&target->twins))
+		result = sweep_twins(&sweeping);
 	took = mover_clock() - began;
 	if (has_portion(&sweeping))
 		target->sweep_due = mover_clock() + (delay > 20 * took ? delay : 20 * took);

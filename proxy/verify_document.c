@@ -2,6 +2,7 @@
 #include "proxy/verify_document.h"
 
 #include "proxy/mover_command.h"
+#include "rules/hash.h"
 #include "rules/own_fields.h"
 #include "rules/overflow_document.h"
 
@@ -32,6 +33,8 @@ const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
 			       "batches hold another number of elements than counts as overflow"},
 	[VERIFY_HEAD] = {"V7", REPORT_UNFINISHED,
 			 "the document keeps another number of elements than the rule says"},
+	[VERIFY_TWICE] = {"V7", REPORT_UNFINISHED,
+			  "batches overlap: they hold the same elements more than once"},
 	[VERIFY_NOT_FULL] = {"V7", REPORT_UNFINISHED, "a batch before the last one is not full"},
 	[VERIFY_INDEX] = {"index", REPORT_UNFINISHED,
 			  "an index of the overflow is missing or hidden"},
@@ -62,7 +65,8 @@ bool verify_document_has(const struct verify_document *verify, enum job_report_c
 
 bool verify_document_wants_new_batches(const struct verify_document *verify)
 {
-	static const enum verify_finding findings[] = {VERIFY_NUMBERS, VERIFY_TOO_LONG, VERIFY_HEAD,
+	static const enum verify_finding findings[] = {VERIFY_NUMBERS,  VERIFY_TOO_LONG,
+						       VERIFY_HEAD,     VERIFY_TWICE,
 						       VERIFY_NOT_FULL, VERIFY_FIELDS};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(findings); i++)
@@ -170,35 +174,32 @@ static int64_t count_elements(struct bytes array)
 	return count;
 }
 
-/* V5: the batch's first elements against those of the last one that they stand for again. */
+static uint64_t hash_at(const struct verify_document *verify, int64_t position)
+{
+	uint64_t hash;
+
+	memcpy(&hash, verify->hashes.data + (size_t)position * sizeof(hash), sizeof(hash));
+	return hash;
+}
+
+/* V5: a position has one value, whichever batches hold it. What is new is remembered. */
 static void compare_overlap(struct verify_document *verify, struct bytes array, int64_t position,
 			    int64_t number)
 {
-	struct cursor before, now;
+	struct cursor cursor;
 	struct element element;
-	bool ended = false, same = true;
 
-	if (position >= verify->length || verify->last.length == 0)
+	if (!cursor_open(&cursor, array))
 		return;
-	if (position < verify->last_position) {
-		add(verify, VERIFY_NUMBERS, "batch %lld begins before the one before it",
-		    (long long)number);
-		return;
-	}
-	if (!cursor_open(&before, buffer_view(&verify->last)) || !cursor_open(&now, array))
-		return;
-	for (int64_t i = verify->last_position; i < position; i++)
-		(void)!cursor_next(&before, &element);
-	while (same && !ended) {
-		struct cursor end = now;
+	for (; cursor_next(&cursor, &element) == CURSOR_ELEMENT; position++) {
+		uint64_t hash = hash_bytes(element.value, element.type);
 
-		if (cursor_next(&end, &element) != CURSOR_ELEMENT)
-			break;
-		same = same_element(&before, &now, &ended);
+		if (position == (int64_t)(verify->hashes.length / sizeof(hash)))
+			buffer_append(&verify->hashes, &hash, sizeof(hash));
+		else if (hash != hash_at(verify, position))
+			add(verify, VERIFY_OVERLAP, "batch %lld differs from the ones before it",
+			    (long long)number);
 	}
-	if (!same)
-		add(verify, VERIFY_OVERLAP, "batch %lld differs from the one before it",
-		    (long long)number);
 }
 
 /* V4: elements at and beyond n against the document's own. */
@@ -229,28 +230,14 @@ static void check_full(struct verify_document *verify, struct bytes array)
 	struct cursor cursor;
 	struct element next;
 
-	if (verify->last.length == 0 || verify->last_held >= verify->rule->overflow.batch_size ||
+	if (verify->last_size == 0 || verify->last_held >= verify->rule->overflow.batch_size ||
 	    !cursor_open(&cursor, array) || cursor_next(&cursor, &next) != CURSOR_ELEMENT)
 		return;
 	/* Its name may be a few digits longer where it would stand. */
-	if ((int64_t)(verify->last.length + element_raw(&next).length) + 7 <=
+	if (verify->last_size + (int64_t)element_raw(&next).length + 7 <=
 	    verify->rule->overflow.batch_max_bytes)
 		add(verify, VERIFY_NOT_FULL, "batch %lld holds %lld", (long long)verify->number,
 		    (long long)verify->last_held);
-}
-
-/* A batch that begins before the last one's end replaces what is behind its own, as readers see it.
- */
-static void end_at(struct verify_document *verify, int64_t length)
-{
-	struct element element;
-
-	if (length < verify->length) {
-		verify->beyond = verify->plan.tail;
-		for (int64_t i = verify->plan.moved; i < length; i++)
-			(void)!cursor_next(&verify->beyond, &element);
-	}
-	verify->length = length;
 }
 
 static void note_first(struct verify_document *verify, struct bytes array)
@@ -275,6 +262,21 @@ static bool take_number(const struct rule *rule, struct bytes batch, int64_t *nu
 	return true;
 }
 
+/* Behind a hole nothing says which positions are which. */
+static void check_place(struct verify_document *verify, struct bytes array, int64_t position,
+			int64_t held, int64_t number)
+{
+	if (position > verify->length)
+		add(verify, VERIFY_HOLE, "batch %lld begins at %lld, the ones before end at %lld",
+		    (long long)number, (long long)position, (long long)verify->length);
+	if (!verify_document_found(verify, VERIFY_HOLE)) {
+		compare_overlap(verify, array, position, number);
+		compare_beyond(verify, array, position, held, number);
+	}
+	if (position + held > verify->length)
+		verify->length = position + held;
+}
+
 /* A batch of the document's own generation. */
 static void check_batch(struct verify_document *verify, struct bytes batch, struct bytes array)
 {
@@ -294,21 +296,12 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 	if (held > verify->rule->overflow.batch_size)
 		add(verify, VERIFY_TOO_LONG, "batch %lld holds %lld", (long long)number,
 		    (long long)held);
-	if (position > verify->length) {
-		add(verify, VERIFY_HOLE, "batch %lld begins at %lld, the ones before end at %lld",
-		    (long long)number, (long long)position, (long long)verify->length);
-	} else {
-		compare_overlap(verify, array, position, number);
-		compare_beyond(verify, array, position, held, number);
-	}
+	check_place(verify, array, position, held, number);
 	check_full(verify, array);
 	note_first(verify, array);
 	verify->number = number;
 	verify->sum += held;
-	end_at(verify, position + held);
-	verify->last.length = 0;
-	buffer_append(&verify->last, array.data, array.length);
-	verify->last_position = position;
+	verify->last_size = (int64_t)array.length;
 	verify->last_held = held;
 }
 
@@ -439,9 +432,12 @@ static void check_overflow(struct verify_document *verify)
 	if (verify->length < verify->plan.moved)
 		add(verify, VERIFY_MISSING, "%lld of %lld elements are there",
 		    (long long)verify->length, (long long)verify->plan.moved);
-	else if (verify->plan.kind == PLAN_REST && verify->sum != verify->plan.moved)
-		add(verify, VERIFY_NOT_LINKED, "%lld instead of %lld", (long long)verify->sum,
+	else if (verify->plan.kind == PLAN_REST && verify->length != verify->plan.moved)
+		add(verify, VERIFY_NOT_LINKED, "%lld instead of %lld", (long long)verify->length,
 		    (long long)verify->plan.moved);
+	if (verify->sum > verify->length)
+		add(verify, VERIFY_TWICE, "%lld of %lld", (long long)(verify->sum - verify->length),
+		    (long long)verify->length);
 	check_head(verify);
 }
 
@@ -469,6 +465,6 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 
 void verify_document_fini(struct verify_document *verify)
 {
-	buffer_fini(&verify->last);
+	buffer_fini(&verify->hashes);
 	buffer_fini(&verify->scratch);
 }

@@ -21,6 +21,7 @@ enum verify_finding {
 	VERIFY_NOT_MOVED,
 	VERIFY_NOT_LINKED,
 	VERIFY_HEAD,
+	VERIFY_TWICE,
 	VERIFY_NOT_FULL,
 	VERIFY_INDEX,
 	VERIFY_NEVER_MOVED,
@@ -44,14 +45,14 @@ struct verify_document {
 	int64_t young;   /* of these, those that may still be read */
 
 	/* the generation's batches so far */
-	int64_t length;        /* of what they hold together */
-	int64_t sum;           /* of their lengths */
-	int64_t number;        /* of the last one */
-	struct cursor beyond;  /* behind the head: what is stored beyond n must equal it */
-	struct buffer last;    /* the last batch's array */
-	struct buffer scratch; /* the one at hand, where its array is made */
-	int64_t last_position, last_held;
-	int64_t first_size; /* bytes of the first element; 0: none yet */
+	int64_t length;               /* of what they hold together, each position once */
+	int64_t sum;                  /* of their lengths */
+	int64_t number;               /* of the last one */
+	struct cursor beyond;         /* behind the head: what is stored beyond n must equal it */
+	struct buffer hashes;         /* of what stands at each position */
+	struct buffer scratch;        /* the batch at hand, where its array is made */
+	int64_t last_size, last_held; /* of the last batch */
+	int64_t first_size;           /* bytes of the first element; 0: none yet */
 
 	size_t count;
 	struct {

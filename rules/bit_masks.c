@@ -246,3 +246,22 @@ void bit_masks_write(struct buffer *out, const char *name, struct bytes filter)
 	masks.unserved = false;
 	go_through(&masks, name, filter);
 }
+
+bool bit_masks_exceed(struct bytes pipeline)
+{
+	struct walk walk;
+	struct element element;
+	enum cursor_step step;
+	size_t positions = 0;
+
+	if (!may_hold_tests(pipeline))
+		return false;
+	step = walk_first(&walk, BSON_BYTE_ARRAY, pipeline, &element);
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (is_widened(&element))
+			positions += count_positions(&element);
+		if (!walk_within(&walk, &element))
+			return true;
+	}
+	return step != CURSOR_END || positions > POSITIONS_MAX;
+}

@@ -20,3 +20,6 @@ enum bit_masks bit_masks_of(struct bytes filter);
 /* Appends the filter as a field `name`, with lists of positions for such masks. The filter is not
  * BIT_MASKS_UNSERVED. */
 void bit_masks_write(struct buffer *out, const char *name, struct bytes filter);
+
+/* The masks of all filters in a pipeline come to more positions than one filter may have. */
+bool bit_masks_exceed(struct bytes pipeline);

@@ -40,6 +40,7 @@ struct frame {
 	bool lacks_fields;        /* of a join: mongod says what is wrong with it */
 	bool apart;               /* each local document's run of the pipeline stands by itself */
 	enum match_stands stands; /* FRAME_PIPELINE: for the next stage */
+	bool unites;              /* FRAME_PIPELINE: a $unionWith came */
 };
 
 struct writing {
@@ -491,7 +492,9 @@ static bool write_query_of(struct buffer *out, size_t *place, enum match_stands 
 
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
 {
-	const char *unclear = pipeline->inner ? match_unclear(pipeline->stands, stage) : NULL;
+	bool watched = pipeline->inner || pipeline->unites;
+	const char *unclear = watched ? match_unclear(pipeline->stands, stage) : NULL;
+	struct element verb;
 	char name[12];
 
 	if (unclear) {
@@ -508,6 +511,8 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 	    write_query_of(writing->out, &pipeline->place, pipeline->stands, stage))
 		return;
 	pipeline->stands = match_stands_behind(pipeline->stands, stage);
+	pipeline->unites = pipeline->unites ||
+			   (first_element(stage, &verb) && element_is(&verb, "$unionWith"));
 	if (pipeline->inner)
 		unmixed_write(writing->out, &pipeline->place, stage, pipeline->cursor,
 			      UNMIXED_INNER, pipeline->inner);

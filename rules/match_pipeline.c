@@ -3,6 +3,7 @@
 #include "rules/match_inner.h"
 
 #include "rules/aggregate_write.h"
+#include "rules/bit_masks.h"
 #include "rules/computed.h"
 #include "rules/filter_split.h"
 #include "rules/foreign_write.h"
@@ -530,6 +531,12 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 		return;
 	if (matching->command->duplicate) {
 		match_refuse_broken(match, "aggregate");
+		return;
+	}
+	if (bit_masks_exceed(pipeline->value)) {
+		match_refuse(
+			match, match->namespace->targets[0].rule, "an aggregate",
+			"the binary masks of its bit tests are too long; write lists of positions");
 		return;
 	}
 	if (joined.count > 0 && refuse_joined(matching, &joined, pipeline->value))

@@ -158,11 +158,20 @@ void match_delete(const struct matching *matching)
 	match_statements(matching, FIELD_DELETES);
 }
 
-/* mongod cuts the image of a whole array rightly. */
+/* mongod cuts the image of a whole array rightly. An edit is asked by another plan than the
+ * client's command, with other metadata. */
 static bool judge_image(const struct matching *matching)
 {
 	const struct element *fields = &matching->command->fields[FIELD_FIELDS];
 
+	if (reads_meta(fields, false)) {
+		match_refuse(
+			matching->match, first_rule(matching->match),
+			"a findAndModify with {$meta: ...} in its fields",
+			"\"indexKey\", \"sortKey\" and \"recordId\" depend on how the write is "
+			"asked; read them by a find");
+		return true;
+	}
 	if (fields->type != BSON_BYTE_DOCUMENT ||
 	    projection_classify(fields->value, matching->match->namespace).kind !=
 		    PROJECTION_REFUSE)

@@ -12,6 +12,7 @@
 #include "rules/call_writer.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
+#include "rules/tiling.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +25,7 @@
 #define UNSAFE REASSEMBLE_MARK "a merged document"
 #define SEVERAL REASSEMBLE_MARK "several keys"
 #define MIXED REASSEMBLE_MARK "an included path"
+#define NUMBERED REASSEMBLE_MARK "an array position"
 #define DOTTED REASSEMBLE_MARK "a dotted name"
 #define SHARED REASSEMBLE_MARK "a shared key"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
@@ -102,9 +104,14 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "min or max beside what reads the ruled array, and a document has an array in the "
 		 "hinted index: which of its keys lie within them can't be told there"},
 		{MIXED,
-		 "a projection ($project) includes a path below the ruled array, which has "
-		 "elements that are no documents, beside a sort or other stages: what they see "
-		 "depends on mongod's plan"},
+		 "a projection ($project, or mongod's own where later stages want some fields "
+		 "only) includes a path below the ruled array, which has elements that are no "
+		 "documents, beside a sort or other stages: what they see depends on mongod's "
+		 "plan"},
+		{NUMBERED,
+		 "a sort, window or $lookup goes by a position in the ruled array (f.0), and "
+		 "other stages want some fields only: mongod takes the position for a field's "
+		 "name there; compute the element first ($arrayElemAt)"},
 		{UNDEFINED,
 		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
 		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
@@ -308,8 +315,9 @@ static void add_other_fields(struct call *call, const struct rule *rule)
 	add_fields_but(call, "$$this", ours, ARRAY_LENGTH(ours));
 }
 
-void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
-			       const char *input, const char *first, bool strict)
+/* The elements of documents of which each has a position of its own. */
+static void write_each(struct buffer *out, const char *name, const struct rule *rule,
+		       const char *input, const char *first, bool strict)
 {
 	struct call choice = call_open(out, name, "$cond"), inner, test;
 	size_t mapped, map;
@@ -334,6 +342,19 @@ void reassemble_write_elements(struct buffer *out, const char *name, const struc
 	writer_close(out, mapped);
 	call_null(&choice);
 	call_close(&choice);
+}
+
+void reassemble_write_elements(struct buffer *out, const char *name, const struct rule *rule,
+			       const char *input, const char *first, bool strict)
+{
+	size_t document = writer_open_document(out, name), let = writer_open_document(out, "$let");
+	size_t vars = writer_open_document(out, "vars");
+
+	tiling_write_elements(out, "each", input, first);
+	writer_close(out, vars);
+	write_each(out, "in", rule, "$$each", first, strict);
+	writer_close(out, let);
+	writer_close(out, document);
 }
 
 /* Not a constant, which mongod would evaluate before it has seen any document. */
@@ -585,17 +606,25 @@ static void write_run_list(struct buffer *out, const struct rule *rule)
 	writer_close(out, runs);
 }
 
+/* {$let: {vars: {batches: <what is stored, each position once>}, in: <their runs as one array>}} */
 static void write_all_runs(struct buffer *out, const struct rule *rule)
 {
 	static const struct runs runs = {"$$runs", "$$this.p", "$$this.a", NULL};
-	size_t in = writer_open_document(out, "in"), inner, vars;
+	const struct tiling tiling = {"$$stored", rule->overflow.array, NULL};
+	size_t in = writer_open_document(out, "in"), outer = writer_open_document(out, "$let");
+	size_t vars = writer_open_document(out, "vars"), document, inner;
 
+	tiling_write(out, "batches", &tiling);
+	writer_close(out, vars);
+	document = writer_open_document(out, "in");
 	inner = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	write_run_list(out, rule);
 	writer_close(out, vars);
 	reassemble_write_runs(out, "in", &runs);
 	writer_close(out, inner);
+	writer_close(out, document);
+	writer_close(out, outer);
 	writer_close(out, in);
 }
 
@@ -615,12 +644,12 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const st
 	outer = writer_open_document(out, "$let");
 	vars = writer_open_document(out, "vars");
 	if (joined->ready)
-		writer_string(out, "batches", input.bytes);
+		writer_string(out, "stored", input.bytes);
 	else
-		reassemble_write_batches(out, "batches", rule, joined->path);
+		reassemble_write_batches(out, "stored", rule, joined->path);
 	writer_close(out, vars);
 	if (rule->overflow.layout == RULE_ELEMENTS)
-		reassemble_write_elements(out, "in", rule, "$$batches", NULL, joined->strict);
+		reassemble_write_elements(out, "in", rule, "$$stored", NULL, joined->strict);
 	else
 		write_all_runs(out, rule);
 	writer_close(out, outer);
@@ -660,6 +689,11 @@ void reassemble_add_mixed(struct call *call)
 void reassemble_add_dotted(struct call *call)
 {
 	add_error(call, DOTTED " ", "$type", "$_id");
+}
+
+void reassemble_add_numbered(struct call *call)
+{
+	add_error(call, NUMBERED " ", "$type", "$_id");
 }
 
 void reassemble_add_shared(struct call *call)

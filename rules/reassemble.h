@@ -84,6 +84,8 @@ bool reassemble_forged(int64_t code, struct bytes message);
 void reassemble_add_several(struct call *call);
 /* One that says that a field's own name is that of a path. */
 void reassemble_add_dotted(struct call *call);
+/* One that says that a position in the array is taken for a name. */
+void reassemble_add_numbered(struct call *call);
 /* One that says that documents share the key of null or undefined in an index. */
 void reassemble_add_shared(struct call *call);
 /* One that says that what is included of an array hangs on mongod's plan. */

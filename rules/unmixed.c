@@ -1,4 +1,5 @@
-/* Tells where a path below a ruled array is included, and writes the stage before it. */
+/* Tells where a path below a ruled array is included, by the client or by mongod, and writes the
+ * stage before it. */
 #include "rules/unmixed.h"
 
 #include "rules/call_writer.h"
@@ -24,17 +25,56 @@ static bool includes_below(struct bytes projection, const char *array)
 	return includes;
 }
 
-static bool sorts_below(struct bytes keys, const char *array)
+static bool has_position(struct bytes path)
 {
+	bool digits = true;
+	size_t part = 0;
+
+	for (size_t i = 0; i <= path.length; i++) {
+		if (i < path.length && path.data[i] != '.') {
+			digits = digits && path.data[i] >= '0' && path.data[i] <= '9';
+			continue;
+		}
+		if (digits && i > part)
+			return true;
+		digits = true;
+		part = i + 1;
+	}
+	return false;
+}
+
+/* What stages behind may tell of an array. */
+enum telling {
+	TELLS_NOTHING,
+	TELLS_OTHERS,   /* whether it has elements that are no documents */
+	TELLS_ELEMENTS, /* whether it has elements */
+};
+
+static enum telling worse(enum telling one, enum telling other)
+{
+	return one > other ? one : other;
+}
+
+/* What a path tells where mongod has projected it before it is followed: an inclusion leaves out
+ * what is no document, and takes a position for a field of the elements. */
+static enum telling path_tells(struct bytes path, const char *array)
+{
+	if (name_relate(path, array) != PATH_BELOW)
+		return TELLS_NOTHING;
+	return has_position(path) ? TELLS_ELEMENTS : TELLS_OTHERS;
+}
+
+static enum telling sort_tells(struct bytes keys, const char *array)
+{
+	enum telling telling = TELLS_NOTHING;
 	struct cursor cursor;
 	struct element key;
 
 	if (!cursor_open(&cursor, keys))
-		return false;
+		return telling;
 	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
-		if (name_relate(key.name, array) == PATH_BELOW)
-			return true;
-	return false;
+		telling = worse(telling, path_tells(key.name, array));
+	return telling;
 }
 
 static bool is_stage(const struct element *stage, const char *verb, struct element *value)
@@ -58,25 +98,69 @@ static bool narrows(const struct element *stage)
 	return false;
 }
 
-/* Does what stands behind see what the stage makes of elements that are no documents? mongod sorts
- * by what a later projection leaves; and where it takes a pipeline's first stages for a query and
- * the sort is not among them, by what that query leaves, which projects what the stages want. */
-static bool needs_unmixed(const struct element *stage, struct cursor behind, enum unmixed_at at,
-			  const char *array)
+static bool any_narrows(struct cursor behind)
 {
+	struct element next;
+
+	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
+		if (narrows(&next))
+			return true;
+	return false;
+}
+
+/* A $sort at the front belongs to the query, which is projected behind it. */
+static enum telling sort_stage_tells(const struct element *keys, struct cursor behind,
+				     enum unmixed_at at, const char *array)
+{
+	enum telling telling = sort_tells(keys->value, array);
 	struct element value, next;
 
-	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
-		return at == UNMIXED_INNER || cursor_next(&behind, &next) == CURSOR_ELEMENT;
-	if (!is_stage(stage, "$sort", &value) || !sorts_below(value.value, array))
-		return false;
-	if (at == UNMIXED_INNER) /* a projection behind a $unionWith goes into its pipeline */
-		return true;
+	if (telling == TELLS_NOTHING || at == UNMIXED_INNER)
+		return telling; /* a projection behind a $unionWith goes into its pipeline */
 	while (cursor_next(&behind, &next) == CURSOR_ELEMENT)
 		if ((at == UNMIXED_LATER && narrows(&next)) ||
 		    (is_stage(&next, "$project", &value) && includes_below(value.value, array)))
-			return true;
-	return false;
+			return telling;
+	return TELLS_NOTHING;
+}
+
+/* What other stages read by a path, and not by an expression. An expression knows no positions, and
+ * passes over what is no document. */
+static enum telling paths_tell(const struct element *stage, const char *array)
+{
+	struct element value, sort;
+	struct bytes path;
+
+	if ((is_stage(stage, "$setWindowFields", &value) || is_stage(stage, "$fill", &value)) &&
+	    document_find(value.value, "sortBy", &sort) && sort.type == BSON_BYTE_DOCUMENT)
+		return sort_tells(sort.value, array);
+	if (is_stage(stage, "$densify", &value) && document_find(value.value, "field", &sort) &&
+	    element_string(&sort, &path))
+		return path_tells(path, array);
+	if (is_stage(stage, "$lookup", &value) && document_find(value.value, "localField", &sort) &&
+	    element_string(&sort, &path) && path_tells(path, array) == TELLS_ELEMENTS)
+		return TELLS_ELEMENTS;
+	return TELLS_NOTHING;
+}
+
+/* Does what stands behind see what the stage makes of elements that are no documents, or of
+ * positions? mongod sorts by what a later projection leaves; and where it takes a pipeline's first
+ * stages for a query and the stage is not among them, by what that query leaves, which projects
+ * what the stages want. */
+static enum telling stage_tells(const struct element *stage, struct cursor behind,
+				enum unmixed_at at, const char *array)
+{
+	struct element value, next;
+	enum telling telling;
+
+	if (is_stage(stage, "$project", &value) && includes_below(value.value, array))
+		return at == UNMIXED_INNER || cursor_next(&behind, &next) == CURSOR_ELEMENT
+			       ? TELLS_OTHERS
+			       : TELLS_NOTHING;
+	if (is_stage(stage, "$sort", &value))
+		return sort_stage_tells(&value, behind, at, array);
+	telling = paths_tell(stage, array);
+	return at == UNMIXED_INNER || any_narrows(behind) ? telling : TELLS_NOTHING;
 }
 
 /* ---- the stage ---- */
@@ -98,8 +182,9 @@ static void add_others(struct call *call, const char *array)
 	writer_close(call->out, document);
 }
 
-/* {$replaceWith: {$cond: [<the array has others>, error, "$$ROOT"]}} */
-static void write_stage(struct buffer *out, size_t *place, const struct rule *rule)
+/* {$replaceWith: {$cond: [<the array has others, or elements>, error, "$$ROOT"]}} */
+static void write_stage(struct buffer *out, size_t *place, const struct rule *rule,
+			enum telling telling)
 {
 	char name[12];
 	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
@@ -109,11 +194,17 @@ static void write_stage(struct buffer *out, size_t *place, const struct rule *ru
 	both = call_call(&choice, "$and");
 	call_unary(&both, "$isArray", array.bytes);
 	test = call_call(&both, "$ne");
-	add_others(&test, array.bytes);
+	if (telling == TELLS_OTHERS)
+		add_others(&test, array.bytes);
+	else
+		call_text(&test, array.bytes);
 	call_nothing(&test);
 	call_close(&test);
 	call_close(&both);
-	reassemble_add_mixed(&choice);
+	if (telling == TELLS_OTHERS)
+		reassemble_add_mixed(&choice);
+	else
+		reassemble_add_numbered(&choice);
 	call_text(&choice, "$$ROOT");
 	call_close(&choice);
 	writer_close(out, stage);
@@ -123,9 +214,13 @@ void unmixed_write(struct buffer *out, size_t *place, const struct element *stag
 		   struct cursor behind, enum unmixed_at at,
 		   const struct ruled_namespace *namespace)
 {
-	for (size_t i = 0; i < namespace->target_count; i++)
-		if (needs_unmixed(stage, behind, at, namespace->targets[i].rule->array))
-			write_stage(out, place, namespace->targets[i].rule);
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+		enum telling telling = stage_tells(stage, behind, at, rule->array);
+
+		if (telling != TELLS_NOTHING)
+			write_stage(out, place, rule, telling);
+	}
 }
 
 void unmixed_write_find(struct buffer *out, size_t *place, const struct element *sort,
@@ -135,9 +230,9 @@ void unmixed_write_find(struct buffer *out, size_t *place, const struct element 
 		return;
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
+		enum telling telling = sort_tells(sort->value, rule->array);
 
-		if (sorts_below(sort->value, rule->array) &&
-		    includes_below(projection->value, rule->array))
-			write_stage(out, place, rule);
+		if (telling != TELLS_NOTHING && includes_below(projection->value, rule->array))
+			write_stage(out, place, rule, telling);
 	}
 }

@@ -1,7 +1,9 @@
-/* Inclusions of paths below a ruled array ({$project: {"f.sub": 1}}): elements that are no
- * documents leave gaps there, or are gone before, as mongod's plan is. Where other stages could
- * tell, a stage before them raises an error (reassemble_add_mixed) for a document whose array has
- * such elements. */
+/* Inclusions of paths below a ruled array ({$project: {"f.sub": 1}}), also those that mongod makes
+ * itself because later stages want some fields only. Elements that are no documents leave gaps
+ * there, or are gone before, as mongod's plan is; and a position in a path (f.0) is taken for a
+ * field of the elements. Where other stages could tell, a stage before them raises an error for a
+ * document whose array has such elements (reassemble_add_mixed), or any (reassemble_add_numbered).
+ */
 #pragma once
 
 #include "protocol/cursor.h"

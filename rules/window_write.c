@@ -3,19 +3,21 @@
  *   $set           _spill./s, ./e    the window in the whole array's positions, of spilled
  *                                    documents
  *   $lookup        _spill./joined    the batches that overlap it, in order
- *   $graphLookup   _spill./all       where these begin too late: all there are
- *   $set           _spill./joined    they, then
+ *   $graphLookup   _spill./all       where these begin too late or do not run on: all there are
+ *   $set           _spill./joined    they, each position once, then
  *   $set           f                 head, overflow and tail, each as far as it lies in the window
  *
  * A batch holds at most batch_size elements, so that position x lies in batch x / batch_size + 1 or
  * a later one: from there on batches are looked at, by the index on the link and the number. Those
- * that were stored under a larger batch_size are found by the second join. Where each element has a
- * document of its own, its position is what they are looked at by. */
+ * that were stored under a larger batch_size are found by the second join, and so are those that
+ * another one overlaps. Where each element has a document of its own, its position is what they are
+ * looked at by. */
 #include "rules/window_write.h"
 
 #include "rules/call_writer.h"
 #include "rules/overflow_document.h"
 #include "rules/reassemble.h"
+#include "rules/tiling.h"
 
 #define START "$_spill./s"
 #define END "$_spill./e"
@@ -236,6 +238,16 @@ static void add_first(struct call *call)
 	call_close(&first);
 }
 
+/* Where the first batch that came begins. */
+static void write_first(struct buffer *out)
+{
+	struct call choice = call_open(out, "p", "$ifNull");
+
+	add_first(&choice);
+	call_number(&choice, 0);
+	call_close(&choice);
+}
+
 /* The window takes some of the overflow: {$and: [{$gt: [e, h]}, {$lt: [s, {$add: [h, n]}]}]}. So it
  * is of no ordinary document. */
 static void add_overlaps(struct call *call, const struct paths *paths)
@@ -257,34 +269,70 @@ static void add_overlaps(struct call *call, const struct paths *paths)
 /* The first batch that came, if any did, begins behind where the window does. */
 static void add_late(struct call *call, const struct paths *paths)
 {
-	struct call test = call_call(call, "$gt"), first = call_call(&test, "$ifNull"), most,
-		    difference;
+	struct call test = call_call(call, "$gt"), first = call_call(&test, "$ifNull"), most;
 
 	add_first(&first);
 	call_number(&first, INT32_MAX);
 	call_close(&first);
 	most = call_call(&test, "$max");
-	call_number(&most, 0);
-	difference = call_call(&most, "$subtract");
-	call_text(&difference, START);
-	call_text(&difference, paths->head.bytes);
-	call_close(&difference);
-	call_close(&most);
+	finish_position(&most, paths);
 	call_close(&test);
 }
 
-/* {$graphLookup: {startWith: {$cond: [<they begin too late>, ["$_id"], []]}, ...}} */
+/* Where what is wanted of the overflow ends: {$min: [n, {$subtract: [e, h]}]} */
+static void add_wanted_end(struct call *call, const struct paths *paths)
+{
+	struct call least = call_call(call, "$min"), difference;
+
+	call_text(&least, paths->count.bytes);
+	difference = call_call(&least, "$subtract");
+	call_text(&difference, END);
+	call_text(&difference, paths->head.bytes);
+	call_close(&difference);
+	call_close(&least);
+}
+
+/* {$let: {vars: {p: <the first one's position>}, in: {$lt: [<where they end, or -1 where they do
+ * not run on>, <where the window ends>]}}} */
+static void add_short(struct call *call, const struct paths *paths)
+{
+	const struct tiling tiling = {"$" JOINED, paths->rule->overflow.array, "$$p"};
+	struct buffer *out = call->out;
+	char name[12];
+	size_t document = writer_open_document(out, writer_index(name, call->place++));
+	size_t let = writer_open_document(out, "$let"), vars = writer_open_document(out, "vars");
+	struct call test, end;
+
+	write_first(out);
+	writer_close(out, vars);
+	test = call_open(out, "in", "$lt");
+	end = call_call(&test, "$ifNull");
+	tiling_add_end(&end, &tiling);
+	call_number(&end, -1);
+	call_close(&end);
+	add_wanted_end(&test, paths);
+	call_close(&test);
+	writer_close(out, let);
+	writer_close(out, document);
+}
+
+/* {$graphLookup: {startWith: {$cond: [<they begin too late, or do not run on>, ["$_id"], []]},
+ * ...}} */
 static void write_all(struct buffer *out, const char *name, const struct paths *paths,
 		      const struct target *target)
 {
 	auto_buffer struct buffer start = {0};
-	struct call choice = call_open(&start, "startWith", "$cond"), all;
+	struct call choice = call_open(&start, "startWith", "$cond"), all, either;
 	char index[12];
 	size_t ids;
 
 	all = call_call(&choice, "$and");
 	add_overlaps(&all, paths);
-	add_late(&all, paths);
+	either = call_call(&all, "$or");
+	add_late(&either, paths);
+	if (paths->rule->overflow.layout == RULE_BATCHES)
+		add_short(&either, paths);
+	call_close(&either);
 	call_close(&all);
 	ids = writer_open_array(&start, writer_index(index, choice.place++));
 	writer_string(&start, "0", "$_id");
@@ -294,18 +342,43 @@ static void write_all(struct buffer *out, const char *name, const struct paths *
 	reassemble_write_join(out, name, target, ALL, buffer_view(&start));
 }
 
+/* All there are, in order; of batches what lies behind the window's first element, once. */
+static void add_ordered(struct call *call, const struct paths *paths)
+{
+	const struct tiling tiling = {"$$stored", paths->rule->overflow.array, "$$from"};
+	struct buffer *out = call->out;
+	char name[12];
+	size_t document, let, vars;
+	struct call from;
+
+	writer_index(name, call->place++);
+	if (paths->rule->overflow.layout == RULE_ELEMENTS) {
+		reassemble_write_batches(out, name, paths->rule, ALL);
+		return;
+	}
+	document = writer_open_document(out, name);
+	let = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	reassemble_write_batches(out, "stored", paths->rule, ALL);
+	from = call_open(out, "from", "$max");
+	finish_position(&from, paths);
+	writer_close(out, vars);
+	tiling_write_trimmed(out, "in", &tiling);
+	writer_close(out, let);
+	writer_close(out, document);
+}
+
 /* {$set: {"_spill./joined": {$cond: [{$eq: [<all>, []]}, <joined>, <all, in order>]}}} */
-static void write_chosen(struct buffer *out, const char *name, const struct rule *rule)
+static void write_chosen(struct buffer *out, const char *name, const struct paths *paths)
 {
 	size_t stage = writer_open_document(out, name), set = writer_open_document(out, "$set");
 	struct call choice = call_open(out, JOINED, "$cond"), test = call_call(&choice, "$eq");
-	char index[12];
 
 	call_text(&test, "$" ALL);
 	call_nothing(&test);
 	call_close(&test);
 	call_text(&choice, "$" JOINED);
-	reassemble_write_batches(out, writer_index(index, choice.place++), rule, ALL);
+	add_ordered(&choice, paths);
 	call_close(&choice);
 	writer_close(out, set);
 	writer_close(out, stage);
@@ -448,16 +521,6 @@ static void close_let(struct let *let)
 	writer_close(let->out, let->document);
 }
 
-/* Where the first batch that came begins. */
-static void write_first(struct buffer *out)
-{
-	struct call choice = call_open(out, "p", "$ifNull");
-
-	add_first(&choice);
-	call_number(&choice, 0);
-	call_close(&choice);
-}
-
 static void write_joined_array(struct buffer *out, const struct paths *paths)
 {
 	if (paths->rule->overflow.layout == RULE_ELEMENTS)
@@ -541,7 +604,7 @@ void window_write_stages(struct buffer *out, size_t *place, const struct window 
 	write_bounds(out, writer_index(name, (*place)++), &paths, window);
 	write_lookup(out, writer_index(name, (*place)++), &paths, window->target);
 	write_all(out, writer_index(name, (*place)++), &paths, window->target);
-	write_chosen(out, writer_index(name, (*place)++), window->target->rule);
+	write_chosen(out, writer_index(name, (*place)++), &paths);
 	write_array(out, writer_index(name, (*place)++), &paths, window);
 	paths_free(&paths);
 }

@@ -148,6 +148,7 @@ PIPELINES = [
     [{"$match": {"n": {"$ne": 3}}}, {"$match": TEST}], [{"$match": TEST}, {"$match": {"kept.list.x": {"$bitsAnyClear": HIGH}}}], [{"$sort": {"_id": 1}}, {"$match": TEST}],
     [{"$sort": {"list": 1, "_id": 1}}, {"$match": TEST}], [{"$sort": {"_id": 1}}, {"$limit": 20}, {"$match": TEST}], [{"$sort": {"_id": 1}}, {"$skip": 3}, {"$match": TEST}],
     [{"$sort": {"_id": 1}}, {"$limit": 20}, {"$set": {"size": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": TEST}],
+    [{"$sort": {"_id": 1}}, {"$limit": 25}, {"$match": {"n": {"$bitsAllSet": HIGH}, "list": {"$bitsAnySet": MASKS[1]}}}],
     [{"$facet": {"found": [{"$match": TEST}, {"$sort": {"_id": 1}}, *GROUPED]}}], [{"$facet": {"found": [{"$sort": {"_id": 1}}, {"$match": TEST}, *GROUPED]}}],
     [{"$limit": 1}, {"$project": {"_id": 1}}, {"$lookup": {"from": "books", "pipeline": [{"$match": TEST}, {"$sort": {"_id": 1}}, *GROUPED], "as": "found"}}],
     [{"$limit": 1}, {"$project": {"_id": 1}}, {"$lookup": {"from": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$match": TEST}, *GROUPED], "as": "found"}}],
@@ -161,6 +162,8 @@ UNCLEAR = [
     [{"$set": {"size": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": TEST}], [{"$project": {"list": 1}}, {"$match": TEST}], [{"$unwind": "$list"}, {"$match": TEST}],
     [{"$replaceWith": "$$ROOT"}, {"$match": TEST}], [{"$match": {"_id": 1}}, {"$unionWith": "books"}, {"$match": TEST}], [{"$set": {"list": {"$ifNull": ["$list", 1]}}}, {"$match": {"$and": [TEST, {"n": 9}]}}],
     [{"$limit": 1}, {"$lookup": {"from": "books", "pipeline": [{"$set": {"x": 1}}, {"$match": TEST}], "as": "found"}}],
+    [{"$limit": 1}, {"$lookup": {"from": "nothing", "pipeline": [{"$unionWith": "books"}, {"$match": TEST}], "as": "found"}}],
+    [{"$facet": {"found": [{"$unionWith": "books"}, {"$match": TEST}]}}],
 ]
 
 

@@ -104,3 +104,64 @@ def test_null_under_an_index_with_a_collation_is_refused(arms, index):
     arms.fill(_documents([{"list": [{"b": "x"}, {"b": None}, {"b": "y"}]}, {"list": []}]))
     _refused(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH}, "add a query")
     _same(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH, "query": {"_id": {"$gte": 0}}})
+
+
+# What a stage wants of later ones: mongod projects the documents before the stage reads them.
+DOCUMENTS_ALONE = [{"list": [{"b": 3}, {"b": 1, "c": 2}, {"b": 4}]}, {"list": [{"b": 1}, {"b": 2}]}, {"list": [{"b": 2}]},
+                   {"list": [{"b": [5, 0]}, {"b": 7}, {"c": 1}]}, {"list": []}, {}]
+MIXED = [{"list": [{"b": 3}, 5, {"b": 0}]}, {"list": [5, {"b": 1}]}, {"list": [[{"b": 1}], {"b": 2}]}, {"list": [{"b": -1}, None, 7, 8]}]
+WANTS_SOME = [[{"$project": {"r": 1}}], [{"$group": {"_id": "$r"}}, {"$sort": {"_id": 1}}], [{"$replaceWith": {"i": "$_id", "r": "$r"}}],
+              [{"$unwind": "$n"}, {"$project": {"r": 1}}]]
+COUNTED = {"r": {"$push": "$_id", "window": {"documents": ["unbounded", "current"]}}}
+
+
+def _by_path(path):
+    order = {path: 1, "_id": 1}
+    return [
+        [{"$set": {"n": 1}}, {"$sort": order}, {"$group": {"_id": None, "r": {"$push": "$_id"}}}],
+        [{"$setWindowFields": {"sortBy": order, "output": COUNTED}}],
+        [{"$setWindowFields": {"partitionBy": "$n", "sortBy": {path: 1}, "output": {"r": {"$denseRank": {}}}}}],
+        [{"$set": {"r": "$_id"}}, {"$fill": {"sortBy": order, "output": {"r": {"method": "locf"}}}}, {"$group": {"_id": None, "r": {"$push": "$r"}}}],
+        [{"$densify": {"field": path, "range": {"step": 1, "bounds": "full"}}}, {"$group": {"_id": None, "r": {"$push": "$_id"}}}],
+    ]
+
+
+def _by_position(path):
+    joined = {"from": "books", "localField": path, "foreignField": "n", "as": "joined"}
+    return [*_by_path(path), [{"$lookup": joined}, {"$set": {"r": {"$size": "$joined"}}}],
+            [{"$lookup": {**joined, "pipeline": [{"$project": {"_id": 1}}]}}, {"$set": {"r": "$joined._id"}}]]
+
+
+def _same_or_refused(arms, pipeline, why):
+    """Whether it was refused."""
+    command = {"aggregate": "books", "pipeline": pipeline, "cursor": {}}
+    expected, found = _ask(arms, command)
+    wrong = [exact.show_document(each) for each in found
+             if each != expected and not (_code(each) == REFUSED and why in exact.plain(exact.get(each, "errmsg")))]
+    assert not wrong, f"{pipeline}: {exact.show_document(expected)}, Spillway: {wrong}"
+    return all(_code(each) == REFUSED for each in found)
+
+
+def test_stages_that_go_by_a_position_are_the_same_or_refused_where_later_ones_want_some_fields(arms):
+    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
+    refused = [_same_or_refused(arms, [*stages, *last], "position")
+               for path in ("list.0.b", "list.1", "list.b.0") for stages in _by_position(path) for last in (*WANTS_SOME, [])]
+    assert any(refused) and not all(refused)
+
+
+def test_stages_that_go_by_a_path_are_the_same_or_refused_where_later_ones_want_some_fields(arms):
+    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
+    for stages in _by_path("list.b"):
+        for last in WANTS_SOME:
+            assert not _same_or_refused(arms, [*stages, *last], "nothing")
+    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE + MIXED))])
+    assert all([_same_or_refused(arms, [*stages, *last], "no documents") for stages in _by_path("list.b") for last in WANTS_SOME])
+
+
+@pytest.mark.parametrize("word", ["indexKey", "sortKey", "recordId"])
+def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
+    arms.fill(_documents(DOCUMENTS_ALONE))
+    base = arms.arms[0].documents()
+    for arm in arms.arms[1:]:
+        reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
+        assert _code(reply) == REFUSED and arm.documents() == base

@@ -1,5 +1,6 @@
 """Random reads that look at ruled arrays: filters, projections, sorts, counts, distincts, pipelines."""
 
+from oracle import bits, values
 from oracle.edits import condition
 
 _ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
@@ -10,10 +11,15 @@ def named(value, path, kind="computes"):
     if isinstance(value, list):
         for item in value:
             yield from named(item, path, kind)
-    elif isinstance(value, dict):
+    elif not isinstance(value, dict):
+        if kind == "asks":
+            yield f"asks for {values.type_of(value)}"
+    else:
         for name, inner in value.items():
             if name.startswith("$"):
                 yield f"{kind} {name}"
+                if name in bits.OPERATORS and bits.form_of(inner):
+                    yield f"{kind} bits by {bits.form_of(inner)}"
             elif kind == "asks" and f"{name}.".startswith(f"{path}."):
                 yield f"{kind} {_form(name[len(path) + 1:], inner)}"
             yield from named(inner, path, _KINDS.get(name) or ("computes" if kind == "stage" and name.startswith("$") else kind))
@@ -154,6 +160,7 @@ class ArrayReads:
         condition = self.rng.choice((
             {"$gte": self.rng.randrange(4)}, {"x": {"$gte": self.rng.randrange(3)}}, {"$in": [1, "a", None]}, {},
             {"$type": "string"}, {"$elemMatch": {"$gt": 1}}, {"y": None}, {"$not": {"$lt": 3}}, {"$eq": self.rng.randrange(4)},
+            bits.test(self.rng), {"x": bits.test(self.rng)}, {"$gte": values.odd(self.rng)}, {"x": values.odd(self.rng)},
         ))
         return {path: {"$elemMatch": condition}, **self.rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"k": {"$slice": 1}}))}
 
@@ -240,6 +247,7 @@ class ArrayReads:
         lead = self.rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 3}]))
         stages = self.rng.choice((
             [{"$match": self._condition(path)}], [{"$match": self._condition(path)}, {"$project": {"n": 1}}],
+            [{"$limit": 4}, {"$match": bits.condition(self.rng, path)}], [{"$facet": {"found": [{"$match": bits.condition(self.rng, path)}]}}],
             [{"$set": {"size": {"$size": array}}}], [{"$unwind": field}, {"$sort": {"_id": 1}}],
             [{"$unwind": {"path": field, "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}],
             [{"$group": {"_id": "$_id", "sizes": {"$push": {"$size": array}}}}, {"$sort": {"_id": 1}}],

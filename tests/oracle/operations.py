@@ -15,7 +15,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
                 comes, and milliseconds
 """
 
-from oracle import values
+from oracle import bits, values
 from oracle.array_reads import ArrayReads, named
 from oracle.edits import Edits, condition
 from support import exact
@@ -60,7 +60,8 @@ class Generator:
 
     def operations(self, count):
         """`count` operations; documents first, so that there is something to work on."""
-        made = [self._filling() for _ in range(3)]
+        made = [self._short_filling(), *(self.read_array() for _ in range(4))] if self._chance(0.3) else []
+        made += [self._filling() for _ in range(3)]
         while len(made) < count:
             made.append(self._one())
             if self.rng.random() < 0.3:
@@ -71,6 +72,17 @@ class Generator:
         documents = [self._document(identifier) for identifier in self.ids.known]
         documents = self.rng.sample(documents, 2)
         return self._command("insert", [("documents", documents), ("ordered", False)], ["insert_many"])
+
+    def _short_filling(self):
+        """Documents whose arrays stay where they are: what is read then meets ordinary documents alone."""
+        documents = []
+        for identifier in self.rng.sample(self.ids.known, 2):
+            parts = [("_id", identifier), ("k", self.rng.randrange(4)), ("n", self.rng.randrange(5)), ("z", [1, 2])]
+            for path in self.arrays:
+                length = self.rng.randrange(self.layout.threshold + 1)
+                parts.append(values.with_array(path, [values.element(self.rng) for _ in range(length)]))
+            documents.append((exact.DOCUMENT, exact.pairs_of(parts)))
+        return self._command("insert", [("documents", documents)], ["insert_many"])
 
     def _one(self):
         if self.next:
@@ -647,7 +659,9 @@ EXPECTED_IN = {
 _EXPECTED_OF_READS = {
     "asks": [
         "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor", "$not",
-        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be"
+        "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be",
+        *bits.OPERATORS, "bits by a number", "bits by a list", "bits by binary", "bits by high bytes",
+        *(f"for {kind}" for kind in values.TYPES.values() if kind not in ("object", "array")),
     ],
     "computes": [
         "$arrayElemAt", "$cond", "$eq", "$gt", "$in", "$isArray", "$lt", "$mergeObjects", "$push", "$size", "$slice",
@@ -655,7 +669,7 @@ _EXPECTED_OF_READS = {
     ],
     "meets": [
         "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$lt", "$mod", "$ne", "$nin", "$nor", "$not", "$or",
-        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be"
+        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be", "bits by high bytes"
     ],
     "projects": [
         "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size", "$slice",

@@ -179,6 +179,13 @@ _OF_READS = [
         '	{"$set", EFFECT_ADDS},\n', '	{"$set", EFFECT_NONE},\n'),
     Bug("documents that a pipeline put in others' places have no hidden names", "rules",
         "	return EFFECT_ANY; /* of a document", "	return EFFECT_SETS; /* of a document"),
+    # Bit tests with a binary mask
+    Bug("a mask is not written as positions", "rules",
+        "	if (bit_masks_of(filter) != BIT_MASKS_WIDENED)\n		return filter;\n", "	if (written.value.length > 0)\n		return filter;\n"),
+    Bug("a mask in an $elemMatch is overlooked", "rules",
+        '		       (element_is(element, "$not") || element_is(element, "$elemMatch"));\n', '		       element_is(element, "$not");\n'),
+    Bug("a bit test behind a $limit becomes a query", "rules",
+        "		if (element_is(&verb, barriers[i]))\n			return MATCH_STANDS_APART;\n", "		if (element_is(&verb, barriers[i]))\n			return before;\n"),
 ]
 
 BUGS += [bug._replace(reads=True) for bug in _OF_READS]

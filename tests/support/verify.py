@@ -187,7 +187,7 @@ class _Document:
             overlap = out[batch.position:batch.position + len(batch.elements)]
             if batch.elements[:len(overlap)] != overlap:
                 self._say(self.findings.corrupt, f"V5: batch {batch.number} differs from those before")
-            out = out[:batch.position] + batch.elements
+            out += batch.elements[len(out) - batch.position:]
         return out
 
     def logical(self):
@@ -237,8 +237,10 @@ class _Document:
             return  # a state may have been born before the document became one of those
         if len(_items(self.value)) != head or linked < 1:
             self._say(self.findings.unfinished, f"V7: head {head}, n {linked}, {len(tail)} behind")
-        elif sum(len(batch.elements) for batch in self.own) != linked:
+        elif len(out) != linked:
             self._say(self.findings.unfinished, f"V7: the batches hold not just {linked}")
+        if sum(len(batch.elements) for batch in self.own) > len(out):
+            self._say(self.findings.unfinished, "V7: batches hold elements twice")
         self._check_head(head)
         self._check_batches()
 

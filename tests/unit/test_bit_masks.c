@@ -102,6 +102,28 @@ Test(bit_masks, a_list_has_a_limit)
 	cr_assert_eq(bit_masks_of(made_filter(&more, 8193)), BIT_MASKS_UNSERVED);
 }
 
+Test(bit_masks, all_filters_of_a_pipeline_have_one_limit)
+{
+	auto_buffer struct buffer out = {0}, filter = {0};
+	size_t start = writer_open(&out), list = writer_open_array(&out, "pipeline"), stage;
+	struct element pipeline;
+	struct bytes match = made_filter(&filter, 4000);
+
+	for (int i = 0; i < 3; i++) {
+		stage = writer_open_document(&out, "0");
+		writer_document(&out, "$match", match);
+		writer_close(&out, stage);
+	}
+	writer_close(&out, list);
+	writer_close(&out, start);
+	cr_assert_eq(bit_masks_of(match), BIT_MASKS_WIDENED);
+	cr_assert(document_find(buffer_view(&out), "pipeline", &pipeline));
+	cr_assert(bit_masks_exceed(pipeline.value));
+	cr_assert_not(
+		bit_masks_exceed(made_bson("{'0': {'$match': {'f': {'$bitsAllSet': " HIGH "}}}}")));
+	made_free();
+}
+
 static void expect_stands(const char *json, size_t first, bool unclear)
 {
 	struct bytes document = made_bson(json);

@@ -8,6 +8,7 @@ Each module of MODULES has:
 
     run(server, share, found)   asks; `share` is the part of the cases to ask, 1 for all of them
     KNOWN                       {what a difference is called: what Spillway does about it}
+    RARE                        those of them that a share may miss; may be left out
 """
 
 import collections
@@ -18,7 +19,7 @@ from support import exact
 from support.cluster import Cluster
 from support.wire import Connection
 
-MODULES = ("filters",)
+MODULES = ("filters", "elements", "stands")
 DATABASE = "places"
 
 

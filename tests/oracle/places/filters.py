@@ -12,6 +12,7 @@ from support import exact
 _ALL = "all"      # the documents
 _SOME = "some"    # each of _EACH
 _ONE = "one"      # one document, for pipelines that read `all` from elsewhere
+_INDEXED = "indexed"
 _WRITTEN = "written"
 _NOTHING = "nothing"
 _IDS = {"$project": {"_id": 1}}
@@ -113,9 +114,10 @@ class _Search:
 
     def fill(self):
         made = documents()
-        for name in (_ALL, _WRITTEN):
+        for name in (_ALL, _INDEXED, _WRITTEN):
             self.server.fill(name, [{**each, "seven": 7} for each in made])
         self.server.must({"createIndexes": _ALL, "indexes": [{"key": {"loc": "2d"}, "name": "loc"}, {"key": {"seven": 1}, "name": "seven"}]})
+        self.server.must({"createIndexes": _INDEXED, "indexes": [{"key": {"f": 1}, "name": "f"}, {"key": {"f.g": 1}, "name": "g"}]})
         self.server.fill(_SOME, [each for each in made if each["_id"] % _EACH == 0])
         self.server.fill(_ONE, [{"_id": 1}])
         self.server.must({"create": _NOTHING}, allowed=(48,))
@@ -149,6 +151,8 @@ class _Search:
         yield "find with a choice", self.find(_never(query), options)
         yield "find with a guard", self.find({"$and": [query, {"_spill": {"$exists": False}}]}, options)
         yield "update", self.update(query, options)
+        yield "find by an index", self.find(query, {**options, "hint": {"f": 1}}, _INDEXED)
+        yield "find by an index of a field", self.find(query, {**options, "hint": {"f.g": 1}}, _INDEXED)
 
     def ask(self, case):
         family, kind, query, options = case
