@@ -57,6 +57,16 @@ static enum MHD_Result respond_not_ready(struct MHD_Connection *connection, stru
 	return respond_text(connection, MHD_HTTP_SERVICE_UNAVAILABLE, text);
 }
 
+/* Clients are served, also where what they write waits for a majority. */
+static enum MHD_Result respond_ready(struct MHD_Connection *connection, struct mover *mover)
+{
+	char lacking[1024], text[sizeof(lacking) + 32];
+
+	snprintf(text, sizeof(text), "ready%s%s\n",
+		 mover_lacks(mover, lacking, sizeof(lacking)) ? ", but " : "", lacking);
+	return respond_text(connection, MHD_HTTP_OK, text);
+}
+
 static void print_metrics(struct buffer *out, const struct status *status)
 {
 	(void)status;
@@ -99,7 +109,7 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 	if (strcmp(url, "/healthz") == 0)
 		return respond_text(connection, MHD_HTTP_OK, "ok\n");
 	if (strcmp(url, "/readyz") == 0 && mover_serves(admin->status.mover))
-		return respond_text(connection, MHD_HTTP_OK, "ready\n");
+		return respond_ready(connection, admin->status.mover);
 	if (strcmp(url, "/readyz") == 0)
 		return respond_not_ready(connection, admin->status.mover);
 	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {

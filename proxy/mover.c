@@ -14,6 +14,7 @@
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
+#include "proxy/mover_watch.h"
 #include "proxy/refit.h"
 #include "proxy/sweep.h"
 
@@ -25,7 +26,6 @@
 #define CONNECT_PAUSE_MS 200
 #define KEEP_MS 1000         /* how often the keeper tries again what did not work */
 #define JUDGED_MS 60000      /* for how long a judgement holds: others may change the collection */
-#define WATCH_MS 1000        /* how often a server is asked whether it is there */
 #define SILENCE_MS 6000      /* for how long none may answer before we are not ready */
 #define NAMES_MS 5000        /* how often it asks servers that have not said their name */
 #define REFUSED_TRIES 2      /* rounds before what a server refuses is told */
@@ -708,31 +708,6 @@ static void *run_sweeper(void *context)
 	return NULL;
 }
 
-/* The watcher. */
-
-/* A link of its own: the others may be waiting for something that takes its time. */
-static void *run_watcher(void *context)
-{
-	struct mover *mover = context;
-	struct link *link = NULL;
-	bson_error_t error;
-
-	while (!atomic_load(&mover->stopping)) {
-		mover_pause(mover, WATCH_MS);
-		/* Before, the keeper asks, and may ask whether another Spillway is connected. */
-		if (!atomic_load(&mover->ready))
-			continue;
-		if (!link || link_ask_hello(link) == LINK_LOST) {
-			link_free(link);
-			link = link_open_any(mover->config->upstream_uri, &mover->stopping, &error);
-		}
-		if (link)
-			atomic_store(&mover->answered_at, mover_clock());
-	}
-	link_free(link);
-	return NULL;
-}
-
 /* What the rest of the program calls. */
 
 static void start_thread(struct mover *mover, void *(*run)(void *))
@@ -762,7 +737,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	pthread_cond_init(&mover->changed, &clock);
 	pthread_condattr_destroy(&clock);
 	start_thread(mover, run_keeper);
-	start_thread(mover, run_watcher);
+	start_thread(mover, mover_watch);
 	start_thread(mover, run_sweeper);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, run_rounds);
@@ -905,13 +880,23 @@ must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
 
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
 {
-	if (mover_ready(mover)) {
-		snprintf(reason, size, "no server has answered for %d seconds", SILENCE_MS / 1000);
-		return;
-	}
+	const char *lacking = mover->lacking;
+
 	pthread_mutex_lock(&mover->lock);
-	snprintf(reason, size, "%s", mover->check_reason);
+	if (mover_ready(mover))
+		snprintf(reason, size, "no server has answered for %d seconds%s%s",
+			 SILENCE_MS / 1000, lacking[0] ? ": " : "", lacking);
+	else
+		snprintf(reason, size, "%s", lacking[0] ? lacking : mover->check_reason);
 	pthread_mutex_unlock(&mover->lock);
+}
+
+bool mover_lacks(struct mover *mover, char *what, size_t size)
+{
+	pthread_mutex_lock(&mover->lock);
+	snprintf(what, size, "%s", mover->lacking);
+	pthread_mutex_unlock(&mover->lock);
+	return what[0];
 }
 
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view)

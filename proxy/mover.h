@@ -57,6 +57,9 @@ bool mover_serves(const struct mover *mover);
 /* Why not, if the last look said it. */
 void mover_not_ready(struct mover *mover, char *reason, size_t size);
 
+/* True where servers, a primary or a majority are missing: copies which, and what to do. */
+bool mover_lacks(struct mover *mover, char *what, size_t size);
+
 /* The rule on a namespace number `index` of all that have been met (proxy/mover_target.h), freed
  * with target_view_fini; false behind the last. */
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);

@@ -32,7 +32,8 @@ struct mover {
 	bool checked; /* the servers have been looked at once: */
 	enum mover_check check;
 	char check_reason[1024];
-	bool sweep_news; /* a sweep may be due earlier than was thought */
+	char lacking[1024]; /* what the mover waits for: servers, a primary, a majority; or "" */
+	bool sweep_news;    /* a sweep may be due earlier than was thought */
 
 	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
 	atomic_bool admits; /* what rules moved that are gone has been looked for: nothing */

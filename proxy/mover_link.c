@@ -678,7 +678,8 @@ static mongoc_client_t *client_new(const mongoc_uri_t *uri, bool declares, bson_
 
 	if (!client)
 		return NULL;
-	mongoc_client_set_appname(client, "spillway");
+	if (!mongoc_uri_get_appname(uri))
+		mongoc_client_set_appname(client, "spillway");
 	if (declares) {
 		version = mongoc_server_api_new(MONGOC_SERVER_API_V1);
 		require(mongoc_client_set_server_api(client, version, error));
@@ -893,8 +894,9 @@ must_check struct link *link_open(const char *text, const atomic_bool *stopping,
 	return open_first(text, link_open_host, stopping, error);
 }
 
+/* `name`: what the server is told that the link is for; NULL: Spillway's work. */
 static struct link *open_bare(const char *text, const char *host, int32_t answer_ms,
-			      const atomic_bool *stopping, bson_error_t *error)
+			      const char *name, const atomic_bool *stopping, bson_error_t *error)
 {
 	mongoc_uri_t *uri = parse_uri(text, error), *bare;
 
@@ -902,13 +904,15 @@ static struct link *open_bare(const char *text, const char *host, int32_t answer
 		return NULL;
 	bare = bare_uri(uri, host, error);
 	mongoc_uri_destroy(uri);
+	if (bare && name)
+		require(mongoc_uri_set_appname(bare, name));
 	return bare ? link_new(bare, answer_ms, stopping, error) : NULL;
 }
 
 must_check struct link *link_open_member(const char *text, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error)
 {
-	return open_bare(text, host, SOCKET_TIMEOUT_MS, stopping, error);
+	return open_bare(text, host, SOCKET_TIMEOUT_MS, NULL, stopping, error);
 }
 
 must_check bool link_asks_tls(const char *text)
@@ -933,11 +937,24 @@ must_check struct link *link_open_plain(const char *host, const atomic_bool *sto
 static struct link *open_impatient(const char *text, const char *host, const atomic_bool *stopping,
 				   bson_error_t *error)
 {
-	return open_bare(text, host, CONNECT_TIMEOUT_MS, stopping, error);
+	return open_bare(text, host, CONNECT_TIMEOUT_MS, NULL, stopping, error);
 }
 
 must_check struct link *link_open_any(const char *text, const atomic_bool *stopping,
 				      bson_error_t *error)
 {
 	return open_first(text, open_impatient, stopping, error);
+}
+
+static struct link *open_early(const char *text, const char *host, const atomic_bool *stopping,
+			       bson_error_t *error)
+{
+	return open_bare(text, host, CONNECT_TIMEOUT_MS, "spillway watch", stopping, error);
+}
+
+must_check struct link *link_open_early(const char *text, const char *host,
+					const atomic_bool *stopping, bson_error_t *error)
+{
+	return host ? open_early(text, host, stopping, error)
+		    : open_first(text, open_early, stopping, error);
 }

@@ -50,6 +50,10 @@ must_check struct link *link_open_plain(const char *host, const atomic_bool *sto
  * seconds only for each answer: to see whether servers are there. */
 must_check struct link *link_open_any(const char *uri, const atomic_bool *stopping,
 				      bson_error_t *error);
+/* The same to this host alone, or to whichever answers first (NULL), by a name that no Spillway is
+ * known by at work (neighbours.h). */
+must_check struct link *link_open_early(const char *uri, const char *host,
+					const atomic_bool *stopping, bson_error_t *error);
 must_check enum link_result link_ask_hello(struct link *link);
 /* Why no link could be opened: the account can't sign in; `reason` says what to do. */
 bool link_sign_in_failed(const bson_error_t *error, char *reason, size_t size);

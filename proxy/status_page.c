@@ -63,7 +63,13 @@ static void show_head(struct buffer *out, const struct status *status)
 	text_append(out, "%" PRId64 " h %" PRId64 " min %" PRId64 " s; ", seconds / 3600 % 24,
 		    seconds / 60 % 60, seconds % 60);
 	if (mover_serves(status->mover)) {
-		text_append(out, "<span class=\"good\">ready</span></p>\n");
+		text_append(out, "<span class=\"good\">ready</span>");
+		if (mover_lacks(status->mover, reason, sizeof(reason))) {
+			text_append(out, ", but <span class=\"bad\">");
+			markup_text(out, reason);
+			text_append(out, "</span>");
+		}
+		text_append(out, "</p>\n");
 		return;
 	}
 	mover_not_ready(status->mover, reason, sizeof(reason));
