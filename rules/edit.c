@@ -40,6 +40,7 @@ void edit_fini(struct edit *edit)
 	probe_fini(&edit->probe);
 	buffer_fini(&edit->ids);
 	buffer_fini(&edit->kept);
+	buffer_fini(&edit->short_states);
 	buffer_fini(&edit->empty);
 	buffer_fini(&edit->bare);
 	buffer_fini(&edit->filter);
@@ -51,9 +52,10 @@ void edit_fini(struct edit *edit)
 
 size_t edit_memory(const struct edit *edit)
 {
-	return edit->ids.capacity + edit->kept.capacity + edit->bare.capacity +
-	       edit->filter.capacity + edit->reply.raw.capacity + edit->probe.named.capacity +
-	       edit->probe.generations.capacity + (edit->fetching ? edit->fetch.kept_bytes : 0);
+	return edit->ids.capacity + edit->kept.capacity + edit->short_states.capacity +
+	       edit->bare.capacity + edit->filter.capacity + edit->reply.raw.capacity +
+	       edit->probe.named.capacity + edit->probe.generations.capacity +
+	       (edit->fetching ? edit->fetch.kept_bytes : 0);
 }
 
 struct bytes edit_cause(const struct edit *edit)
@@ -127,6 +129,26 @@ static enum edit_outcome pause_before_look(struct edit *edit, struct sequence *s
 	edit->step = STEP_PAUSED;
 	sequence->pause = PAUSE_LEAST + arc4random_uniform(PAUSE_SPAN);
 	return EDIT_PAUSE;
+}
+
+/* What the document's state links was not all in the overflow. A rewrite shows in another state at
+ * the next look. Where that is the same, it stood all the time, and its overflow has been removed.
+ */
+static enum edit_outcome take_shortage(struct edit *edit, struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct element states;
+
+	if (!document_find(buffer_view(&edit->kept), NAME_STATE, &states))
+		return pause_before_look(edit, sequence, input);
+	if (bytes_equal(buffer_view(&edit->short_states), states.value))
+		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+			      "overflow documents are missing, so that the array can't be put "
+			      "together; nothing was applied; 'spillway verify' names the array's "
+			      "document");
+	edit->short_states.length = 0;
+	buffer_append(&edit->short_states, states.value.data, states.value.length);
+	return pause_before_look(edit, sequence, input);
 }
 
 static bool out_of_time(struct edit *edit, struct sequence *sequence,
@@ -667,7 +689,7 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 	struct cursor cursor;
 
 	if (generation_died(reply))
-		return pause_before_look(edit, sequence, input);
+		return take_shortage(edit, sequence, input);
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)
@@ -698,7 +720,7 @@ static enum edit_outcome fold(struct edit *edit, struct sequence *sequence,
 	fetch_fini(&edit->fetch);
 	edit->fetching = false;
 	if (!whole)
-		return pause_before_look(edit, sequence, input);
+		return take_shortage(edit, sequence, input);
 	if (sequence->output.length > DOCUMENT_MAX)
 		return too_large(edit);
 	edit->step = STEP_FOLD;

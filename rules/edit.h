@@ -63,12 +63,13 @@ struct edit {
 	struct probe probe;           /* `by_overflow`: which outliers the overflow has named */
 	uint64_t asked;               /* when it was */
 	int searches;
-	struct buffer ids;   /* the documents, {_id} one behind the other */
-	size_t next;         /* in `ids` */
-	int64_t cursor_id;   /* of the search */
-	struct element id;   /* of the document at work; type 0: none */
-	struct buffer kept;  /* E1's document */
-	struct buffer empty; /* the same, as a merge takes it */
+	struct buffer ids;          /* the documents, {_id} one behind the other */
+	size_t next;                /* in `ids` */
+	int64_t cursor_id;          /* of the search */
+	struct element id;          /* of the document at work; type 0: none */
+	struct buffer kept;         /* E1's document */
+	struct buffer short_states; /* its states when the overflow was last not all there */
+	struct buffer empty;        /* the same, as a merge takes it */
 	struct fetch fetch;
 	struct buffer bare;    /* behind a fold of the document at work: the client's filter less
 				  what it says of fields that went with it, which has been answered.

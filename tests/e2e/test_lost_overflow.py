@@ -32,6 +32,15 @@ READS = {
     "$size": lambda books, name, values: list(books.aggregate([{"$match": {"_id": name}}, {"$project": {"n": {"$size": "$list"}}}])),
     "the document of a kept element": lambda books, name, values: list(books.find({"list.v": values[KEPT]})),
 }
+WRITES = {
+    "$pull": ({}, {"$pull": {"list": {"v": GONE}}}),
+    "place": ({}, {"$set": {f"list.{GONE}.x": 1}}),
+    "$pop": ({}, {"$pop": {"list": 1}}),
+    "$position": ({}, {"$push": {"list": {"$each": [1], "$position": 0}}}),
+    "$slice": ({}, {"$push": {"list": {"$each": [], "$slice": -3}}}),
+    "pipeline": ({}, [{"$set": {"n": {"$size": "$list"}}}]),
+    "$size": ({"list": {"$size": LENGTH}}, {"$set": {"z": 9}}),
+}
 # By a condition that a single element meets, an index of the overflow is asked which documents it concerns.
 UNSEEN = {
     "find": lambda books, value: list(books.find({"list.v": value})),
@@ -45,7 +54,7 @@ UNSEEN = {
 
 def documents():
     for loss in LOSSES:
-        for kind, operations in (("read", READS), ("unseen", UNSEEN)):
+        for kind, operations in (("read", READS), ("write", WRITES), ("unseen", UNSEEN)):
             for operation in operations:
                 for name in (f"{loss} {kind} {operation}", f"none {kind} {operation}, {loss}"):
                     yield {"_id": name, "name": name, "list": [{"v": value} for value in values_of(name)]}
@@ -80,6 +89,20 @@ def test_a_read_that_needs_the_array_fails(books, read, loss):
     whole = f"none read {read}, {loss}"
     if books.database.name == "batches" or "kept" not in read:
         assert READS[read](books, whole, values_of(whole)) != []
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("write", WRITES)
+def test_a_write_that_needs_the_array_changes_nothing(books, direct, write, loss):
+    name = f"{loss} write {write}"
+    stored = direct[books.database.name].books
+    before = stored.find_one(name)
+    condition, update = WRITES[write]
+    with pytest.raises(OperationFailure) as caught:
+        books.update_one({"_id": name, **condition}, update)
+    said = caught.value.details["errmsg"] if "errmsg" in caught.value.details else caught.value.details["writeErrors"][0]["errmsg"]
+    assert caught.value.code == 115 and "overflow documents are missing" in said and "spillway verify" in said, said
+    assert stored.find_one(name) == before
 
 
 def test_verify_names_the_documents(cluster, books, direct):

@@ -191,6 +191,43 @@ Test(edit, a_dead_generation_is_never_folded_back)
 	play_close(&play);
 }
 
+/* The document links so many elements, of which two are there. */
+static void look_at_short(int linked)
+{
+	play_expect_helper(&play, E1);
+	play_reply(&play,
+		   made_text("{'cursor': {'firstBatch': [{'_id': 1, '_spill': {'f': {'g': " G1
+			     ", 'h': 2, 'n': %d}}}], 'id': {'$numberLong': '0'}, 'ns': "
+			     "'shop.books'}, 'ok': 1.0}",
+			     linked));
+	play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+}
+
+Test(edit, a_state_that_stays_short_says_that_overflow_is_missing)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	look_at_short(3);
+	expect_pause();
+	look_at_short(3);
+	play_expect_error(&play, 115, "overflow documents are missing");
+	cr_assert_eq(play_notes(&play), 0);
+	play_close(&play);
+}
+
+Test(edit, a_state_that_moved_on_may_have_been_rewritten)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	look_at_short(3);
+	expect_pause();
+	look_at_short(4);
+	expect_pause();
+	look_at_short(3);
+	expect_pause();
+	play_close(&play);
+}
+
 /* The last of the rounds comes ten seconds behind the first. */
 static void lose_to_the_end(const char *command, int rounds)
 {
