@@ -19,7 +19,7 @@ from support import exact
 from support.cluster import Cluster
 from support.wire import Connection
 
-MODULES = ("filters", "elements", "stands")
+MODULES = ("filters", "elements", "stands", "sorts", "distincts", "expressions", "projections", "updates")
 DATABASE = "places"
 
 
