@@ -17,6 +17,7 @@ _WANTING = ("$facet", "$set, $sort", "$setWindowFields", "$fill", "$densify")
 _UNMIXED = "rules/unmixed.c: refused where the array holds what is no document, by a position always"
 KNOWN = {f"{kind}: {form}": _UNMIXED for kind in ("below it", "by a position") for form in _WANTING}
 KNOWN["by a position: $lookup"] = _UNMIXED
+KNOWN.update({f"{kind}: $lookup": "fails (error 2) by documents with names that begin with $" for kind in ("the field", "below it")})
 
 
 def _wanting(order, path):
