@@ -559,13 +559,13 @@ enum pass main_cut(struct pass_state *pass)
 	enum link_result result = send_cut(pass);
 
 	pass->round->stored_in_vain = result != LINK_DONE || link_reply(pass->link)->n != 1;
+	/* Who was faster may have stored the same in another batch. */
+	if (pass->round->stored_in_vain)
+		pass_overlaps(pass, pass->open.position);
 	if (result != LINK_DONE)
 		return pass_failed(pass, "M4", result);
-	if (pass->round->stored_in_vain) {
-		/* Who was faster may have stored the same in another batch. */
-		pass_overlaps(pass, pass->open.position);
+	if (pass->round->stored_in_vain)
 		return pass_ended(pass, ROUND_RETRY);
-	}
 	pass->round->elements += pass->stored;
 	metric_add_shared(&pass->round->metrics->spills, 1);
 	metric_add_shared(&pass->round->metrics->moved_elements, pass->stored);

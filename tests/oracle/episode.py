@@ -124,6 +124,8 @@ class Episode:
             self._rest(world, number)
         elif operation["does"] == "delay":
             world.delay_movers(operation["slows"], operation["by"])
+        elif operation["does"] == "overlap":
+            world.overlap(self.layout, operation["targets"][0], operation["keeps"])
         elif operation["does"] == "check":
             self._compare_documents(world, number)
         else:

@@ -2,6 +2,8 @@
 
 THRESHOLDS = (0, 1, 2, 3, 5)
 OF_ELEMENTS = "each_"  # so begin the collections whose rules have one overflow document an element
+# The second Spillway's batch size, where it is another than the first one's: a configuration that is being changed.
+OTHER_SIZES = {"flag": 5, "empty": 2, "bytes": 2}
 SETTLE = {"settle": "20ms", "gather": 3, "quiet": "20ms", "sweep": "1h"}
 
 
@@ -26,8 +28,8 @@ class Layout:
     def arrays(self):
         return [rule["array"] for rule in self._rules]
 
-    def rules(self, database):
-        """The rules as the configuration file has them."""
+    def rules(self, database, place=0):
+        """The rules as the configuration file of the Spillway at this place has them."""
         return [
             {
                 "name": f"{self.collection}-{rule['array']}",
@@ -35,9 +37,21 @@ class Layout:
                 "threshold": self.threshold,
                 **SETTLE,
                 **rule,
+                "overflow": self._overflow(rule["overflow"], place),
             }
             for rule in self._rules
         ]
+
+    def _overflow(self, overflow, place):
+        if place == 0 or self.kind not in OTHER_SIZES:
+            return overflow
+        return {**overflow, "batch": {**overflow["batch"], "size": OTHER_SIZES[self.kind]}}
+
+    def batch_sizes(self, rule):
+        """The least and the greatest that a batch is full with."""
+        own = rule["overflow"].get("batch", {}).get("size", 1)
+        other = OTHER_SIZES.get(self.kind, own)
+        return min(own, other), max(own, other)
 
 
 def _rule(array="f", gc_delay="0s", overflow=None, **options):

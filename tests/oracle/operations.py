@@ -2,7 +2,7 @@
 
 An operation is a dictionary that can be written as JSON (to_json) and run again:
 
-    does        "command", "again", "transaction", "wait", "check" or "delay"
+    does        "command", "again", "transaction", "wait", "check", "delay" or "overlap"
     command     the command's (name, value) pairs, without $db and session fields
     labels      the operators it stands for in the count of what was covered
     targets     the `_id`s it is about, None where it may be about any document
@@ -13,6 +13,7 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
     elsewhere   of "again": through the other Spillway
     slows, by   of "delay": which of the movers' commands mongod takes its time with, the next time one
                 comes, and milliseconds
+    keeps       of "overlap": how many of the last batch's elements are not stored once more
 """
 
 from oracle import bits, values
@@ -601,6 +602,17 @@ class Generator:
         made[1]["settles"] = True
         return made[::-1]
 
+    def overlap(self):
+        """A document's last elements are stored in another batch, too, as by a mover with another batch size. The push behind it
+        lets a mover see that."""
+        identifier, path = self.ids.one(self.rng), self._array()
+        items = [values.element(self.rng) for _ in range(self.layout.threshold + 2)]
+        statement = {"q": {"_id": identifier}, "u": {"$push": {path: {"$each": items}}}}
+        self.next = [self._command("update", [("updates", [statement])], ["push_each"], [identifier])]
+        for _ in range(self.rng.randrange(3)):
+            self.next.append(self.read_array())
+        return {"does": "overlap", "keeps": self.rng.randrange(3), "labels": ["overlap"], "targets": [exact.value_of(identifier)]}
+
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
 
@@ -628,6 +640,7 @@ _WEIGHTS = [
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
+    (Generator.overlap, 3),
 ]
 _WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20)]
 _TRANSACTION_STEPS = [

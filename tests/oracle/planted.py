@@ -32,6 +32,13 @@ BUGS = [
     Bug("a batch takes one element too many", "proxy",
         "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size,",
         "taken = plan_take(&pass->plan.tail, 0, rule->overflow.batch_size + 1,"),
+    Bug("a mover leaves alone what another batch reaches beyond", "proxy",
+        "	result = overflow_find_furthest(pass);\n", "	(void)overflow_find_furthest;\n"),
+    Bug("batches that overlap are not put in a row", "rules",
+        "	tiling_write_trimmed(out, writer_index(index, choice.place++), tiling);\n",
+        "	call_text(&choice, tiling->input);\n"),
+    Bug("batches that overlap stay", "proxy",
+        "	if (end == ROUND_REST && work->overlapped)\n", "	(void)mend_overlap;\n	if (false)\n"),
     Bug("the flag is not set", "proxy", "		write_flag(pass, out, rule->flag.field);\n", ""),
     # Garbage
     Bug("garbage stays", "proxy",

@@ -2,6 +2,8 @@
 
 import contextlib
 
+from bson.objectid import ObjectId
+
 from oracle.arms import PLAIN, RULED, Arm
 from oracle.layouts import all_layouts
 from support import exact, verify
@@ -60,13 +62,15 @@ class World:
                 for name in (PLAIN, RULED):
                     self.client[name].create_collection(layout.collection, collation=layout.collation)
         if not self.direct:
-            rules = [rule for layout in self.layouts for rule in layout.rules(RULED)]
             self.spillways = [
-                stack.enter_context(Spillway([self.cluster.primary], rules, name=f"spillway{i}"))
+                stack.enter_context(Spillway([self.cluster.primary], self._rules(i), name=f"spillway{i}"))
                 for i in range(2)
             ]
         stack.callback(self._close_arms)
         self.connect()
+
+    def _rules(self, place):
+        return [rule for layout in self.layouts for rule in layout.rules(RULED, place)]
 
     def _close_arms(self):
         for arm in self.arms:
@@ -99,7 +103,13 @@ class World:
     # what is stored
 
     def _keepings(self, layout):
-        return [verify.Keeping(rule) for rule in layout.rules(RULED)]
+        keepings = []
+        for rule in layout.rules(RULED):
+            keeping = verify.Keeping(rule)
+            if not keeping.of_elements:
+                keeping.batch_least, keeping.batch_size = layout.batch_sizes(rule)
+            keepings.append(keeping)
+        return keepings
 
     def clear(self, layout):
         """Empties the collections of a layout, behind Spillway's back; indexes stay."""
@@ -121,6 +131,41 @@ class World:
         body = self.stored.call(exact.document(find)).body
         at = body.index(_BEFORE_DOCUMENTS) + len(_BEFORE_DOCUMENTS)
         return body[at:at + int.from_bytes(body[at:at + 4], "little")]
+
+    def _state(self, keeping, identifier):
+        """A spilled document's `_id` and generation as they are stored; None where nothing of it is elsewhere."""
+        found = _documents(self._read(keeping.database, keeping.collection, filter={"_id": identifier}))
+        state = exact.get(found[0], f"_spill.{keeping.key}") if found else None
+        moved = exact.get(state[1], "n") if state else None
+        return (exact.get(found[0], "_id"), exact.get(state[1], "g")) if moved and exact.plain(moved) > 0 else None
+
+    def overlap(self, layout, identifier, keeps):
+        """Stores the last batch's elements but for the first ones in one more batch, of each spilled array of a document."""
+        for keeping in self._keepings(layout):
+            found = None if self.direct or keeping.of_elements else self._state(keeping, identifier)
+            if found:
+                self._store_again(keeping, identifier, found, keeps)
+
+    def _store_again(self, keeping, identifier, found, keeps):
+        link, generation = found
+        number = keeping.batch_field or "_spill.i"
+        last = _documents(self._read(keeping.database, keeping.overflow, filter={keeping.link: link, "_spill.g": generation},
+                                     sort={number: -1}, limit=1))
+        batch = verify.Batch(last[0], keeping) if last else None
+        elements = batch.elements[keeps:] if batch else []
+        if not elements:
+            return
+        state = {"g": generation, "p": batch.position + keeps}
+        document = {keeping.link: link, keeping.part: (exact.ARRAY, [(str(i), each) for i, each in enumerate(elements)])}
+        if keeping.batch_field:
+            document[keeping.batch_field] = batch.number + 1
+        else:
+            state["i"] = batch.number + 1
+        ours = ObjectId()
+        document = {"_id": ours, **document, "_spill": state}
+        self.stored.command(keeping.database, {"insert": keeping.overflow, "documents": [document]})
+        if self._state(keeping, identifier) != found:  # the generation has ended meanwhile: nobody would look for this
+            self.stored.command(keeping.database, {"delete": keeping.overflow, "deletes": [{"q": {"_id": ours}, "limit": 1}]})
 
     def spilled(self, layout):
         """The `_id`s of documents of which a part is elsewhere."""

@@ -50,6 +50,7 @@ class Keeping:
         self.of_elements = overflow.get("layout") == "elements"  # one overflow document an element
         self.batch_field = batch.get("field")
         self.batch_size = 1 if self.of_elements else batch.get("size", 1000)
+        self.batch_least = self.batch_size  # where Spillways with several sizes serve: the least of them
         self.batch_bytes = _bytes(batch.get("max_bytes", "256KB"))
 
     def written_names(self):
@@ -263,7 +264,7 @@ class _Document:
                 self._say(self.findings.unfinished, f"V7: batch {batch.number} is not full")
 
     def _full(self, batch, following):
-        if len(batch.elements) >= self.keeping.batch_size or not following.elements:
+        if len(batch.elements) >= self.keeping.batch_least or not following.elements:
             return True
         sizes = [_value_bytes(item) for item in [*batch.elements, following.elements[0]]]
         return sum(sizes) + _ELEMENT_OVERHEAD * len(sizes) > self.keeping.batch_bytes
