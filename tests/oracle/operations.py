@@ -640,7 +640,7 @@ _WEIGHTS = [
     (Generator.find_and_modify, 12), (Generator.again, 3), (Generator.transaction, 7),
     (Generator.find, 18), (Generator.count, 5), (Generator.wait, 8), (Generator.refill, 12), (Generator.same, 5),
     (Generator.read_array, 16), (Generator.delay, 4), (Generator.bulk_write, 6),
-    (Generator.overlap, 3),
+    (Generator.overlap, 8),
 ]
 _WEIGHTS_OF_READS = [*_WEIGHTS, (Generator.read_array, 120), (Generator.refill, 20)]
 _TRANSACTION_STEPS = [
