@@ -16,6 +16,8 @@ const char *error_name(enum error_code code)
 		return "FailedToParse";
 	case ERROR_TYPE_MISMATCH:
 		return "TypeMismatch";
+	case ERROR_OVERFLOW:
+		return "Overflow";
 	case ERROR_INVALID_LENGTH:
 		return "InvalidLength";
 	case ERROR_NAMESPACE_NOT_FOUND:
@@ -42,6 +44,8 @@ const char *error_name(enum error_code code)
 		return "IncompleteTransactionHistory";
 	case ERROR_CANNOT_BUILD_INDEX_KEYS:
 		return "CannotBuildIndexKeys";
+	case ERROR_MAX_SUB_PIPELINE_DEPTH:
+		return "MaxSubPipelineDepthExceeded";
 	case ERROR_CONVERSION_FAILURE:
 		return "ConversionFailure";
 	case ERROR_API_STRICT:

@@ -22,27 +22,41 @@ size_t writer_open(struct buffer *buffer)
 {
 	size_t start = buffer->length;
 
-	write_int32(buffer, 0);
+	if (!writer_full(buffer))
+		write_int32(buffer, 0);
 	return start;
 }
 
 void writer_close(struct buffer *buffer, size_t start)
 {
+	if (buffer->length == start)
+		return; /* it was full when this was to be opened */
 	buffer_append(buffer, "", 1);
 	require(buffer->length - start <= INT32_MAX);
 	store_int32(buffer->data + start, (int32_t)(buffer->length - start));
 }
 
+/* Head and length, or neither. */
+static size_t open_field(struct buffer *buffer, uint8_t type, const char *name)
+{
+	size_t start;
+
+	if (writer_full(buffer))
+		return buffer->length;
+	write_head(buffer, type, name);
+	start = buffer->length;
+	write_int32(buffer, 0);
+	return start;
+}
+
 size_t writer_open_document(struct buffer *buffer, const char *name)
 {
-	write_head(buffer, BSON_BYTE_DOCUMENT, name);
-	return writer_open(buffer);
+	return open_field(buffer, BSON_BYTE_DOCUMENT, name);
 }
 
 size_t writer_open_array(struct buffer *buffer, const char *name)
 {
-	write_head(buffer, BSON_BYTE_ARRAY, name);
-	return writer_open(buffer);
+	return open_field(buffer, BSON_BYTE_ARRAY, name);
 }
 
 void writer_string(struct buffer *buffer, const char *name, const char *text)
@@ -53,6 +67,8 @@ void writer_string(struct buffer *buffer, const char *name, const char *text)
 void writer_text(struct buffer *buffer, const char *name, struct bytes text)
 {
 	require(text.length < INT32_MAX);
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_STRING, name);
 	write_int32(buffer, (int32_t)text.length + 1);
 	buffer_append(buffer, text.data, text.length);
@@ -61,18 +77,24 @@ void writer_text(struct buffer *buffer, const char *name, struct bytes text)
 
 void writer_int32(struct buffer *buffer, const char *name, int32_t value)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_INT32, name);
 	write_int32(buffer, value);
 }
 
 void writer_int64(struct buffer *buffer, const char *name, int64_t value)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_INT64, name);
 	buffer_append(buffer, &value, sizeof(value));
 }
 
 void writer_double(struct buffer *buffer, const char *name, double value)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_DOUBLE, name);
 	buffer_append(buffer, &value, sizeof(value));
 }
@@ -81,6 +103,8 @@ void writer_bool(struct buffer *buffer, const char *name, bool value)
 {
 	uint8_t byte = value;
 
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_BOOL, name);
 	buffer_append(buffer, &byte, 1);
 }
@@ -88,6 +112,8 @@ void writer_bool(struct buffer *buffer, const char *name, bool value)
 void writer_binary(struct buffer *buffer, const char *name, struct bytes value)
 {
 	require(value.length <= INT32_MAX);
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_BINARY, name);
 	write_int32(buffer, (int32_t)value.length);
 	buffer_append(buffer, "", 1);
@@ -96,12 +122,16 @@ void writer_binary(struct buffer *buffer, const char *name, struct bytes value)
 
 void writer_document(struct buffer *buffer, const char *name, struct bytes document)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_DOCUMENT, name);
 	buffer_append(buffer, document.data, document.length);
 }
 
 void writer_array(struct buffer *buffer, const char *name, struct bytes array)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, BSON_BYTE_ARRAY, name);
 	buffer_append(buffer, array.data, array.length);
 }
@@ -110,11 +140,14 @@ void writer_element(struct buffer *buffer, const struct element *element)
 {
 	struct bytes raw = element_raw(element);
 
-	buffer_append(buffer, raw.data, raw.length);
+	if (!writer_full(buffer))
+		buffer_append(buffer, raw.data, raw.length);
 }
 
 void writer_renamed(struct buffer *buffer, const char *name, const struct element *element)
 {
+	if (writer_full(buffer))
+		return;
 	write_head(buffer, element->type, name);
 	buffer_append(buffer, element->value.data, element->value.length);
 }

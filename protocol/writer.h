@@ -5,6 +5,17 @@
 #include "protocol/bytes.h"
 #include "protocol/cursor.h"
 
+/* A buffer that holds more than this takes no more fields, and stays good BSON: what is made of
+ * bytes from outside may grow to any size. Nothing that is sent may be so large (a message has
+ * 48,000,000 bytes at most), so who sends what was written has to look at its length. It is this
+ * large because some of what is read, and made smaller again, passes a message. */
+#define WRITER_MOST ((size_t)256 << 20)
+
+static inline bool writer_full(const struct buffer *buffer)
+{
+	return buffer->length > WRITER_MOST;
+}
+
 /* A document is open between the two calls; `start` is where it begins in the buffer. Nesting:
  * close the inner first. */
 size_t writer_open(struct buffer *buffer);

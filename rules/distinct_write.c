@@ -16,7 +16,18 @@
 
 #include <stdlib.h>
 
-#define DIGITS_MAX 9 /* no array has more elements */
+#define PARTS_MAX 200 /* of any path in mongod, which allows no deeper documents */
+#define KEY_MAX 10000 /* bytes; each part is written with all behind it */
+#define DIGITS_MAX 9  /* no array has more elements */
+
+bool distinct_is_long(struct bytes key)
+{
+	size_t parts = 1;
+
+	for (size_t i = 0; i < key.length; i++)
+		parts += key.data[i] == '.';
+	return parts > PARTS_MAX;
+}
 
 bool distinct_served(struct bytes key)
 {
@@ -26,7 +37,7 @@ bool distinct_served(struct bytes key)
 		if (key.data[i] == '\0' || (starts && (key.data[i] == '.' || key.data[i] == '$')))
 			return false;
 	}
-	return key.length > 0 && key.data[key.length - 1] != '.';
+	return key.length > 0 && key.length <= KEY_MAX && key.data[key.length - 1] != '.';
 }
 
 static size_t open_stage(struct buffer *out, size_t *place)

@@ -5,7 +5,10 @@
 #include "protocol/reply.h"
 #include "rules/rules.h"
 
-/* False for paths that no expression can name: mongod may take them. */
+/* True for paths of more parts than mongod takes: what is written grows by the square of the parts.
+ */
+bool distinct_is_long(struct bytes key);
+/* False for paths that no expression can name, and for very long ones: mongod may take them. */
 bool distinct_served(struct bytes key);
 /* What the values are taken from. */
 enum distinct_source {

@@ -63,6 +63,7 @@ static struct frame *push(struct writing *writing, enum frame_kind kind, const c
 
 	if (writing->depth == DEPTH_MAX) {
 		give_up(writing, "its pipelines are nested too deeply");
+		writing->foreign->too_deep = true;
 		return NULL;
 	}
 	frame = &writing->frames[writing->depth++];

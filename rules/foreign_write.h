@@ -19,6 +19,7 @@ struct foreign {
 	bool strict;     /* see struct reassembly */
 	size_t served;   /* stages that were written anew */
 	const char *why; /* what stands in the way; NULL: nothing */
+	bool too_deep;   /* that, and mongod would not take it either */
 	/* whose documents have been put together before: mongod's other engine is out; or NULL */
 	const struct ruled_namespace *whole;
 	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */

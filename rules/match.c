@@ -8,6 +8,10 @@
 #include "rules/match_inner.h"
 #include "rules/names.h"
 
+#include <stdio.h>
+
+#define BODY_MOST (16 * 1024 * 1024 + 16 * 1024) /* bytes; mongod's BSONObjMaxInternalSize */
+
 static void match_read(const struct matching *matching)
 {
 	matching->match->verdict = VERDICT_READ;
@@ -462,6 +466,20 @@ static bool signs_in(const struct command *command)
 		document_find(command->body, "speculativeAuthenticate", &speculation));
 }
 
+/* mongod refuses a body that passes this, whatever the command: so nothing of it is read here. */
+static bool refuse_large(struct match *match, struct bytes body)
+{
+	char message[120];
+
+	if (body.length <= BODY_MOST)
+		return false;
+	snprintf(message, sizeof(message),
+		 "BSONObj size: %zu (0x%zX) is invalid. Size must be between 0 and %d(16MB)",
+		 body.length, body.length, BODY_MOST);
+	match_refuse_limit(match, ERROR_OBJECT_TOO_LARGE, "a body that is too large", message);
+	return true;
+}
+
 static void match_message(struct namespace_cache *cache, const struct packet *packet,
 			  const struct match_judge *judge, struct match *match)
 {
@@ -482,7 +500,7 @@ static void match_message(struct namespace_cache *cache, const struct packet *pa
 				bytes_are(match->command.first.name, "getMore");
 	if (hello_is_command(match->command.first.name))
 		match->verdict = VERDICT_HELLO;
-	else if (rule_set_count(matching.rules) > 0)
+	else if (rule_set_count(matching.rules) > 0 && !refuse_large(match, packet->message.body))
 		match_command(&matching);
 	/* `$db` or what names a namespace may be the field that stands twice. */
 	if (match->command.duplicate && match->verdict == VERDICT_FORWARD &&

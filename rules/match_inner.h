@@ -15,6 +15,11 @@ struct matching {
 	const struct match_judge *judge; /* of a bulkWrite's runs; may be NULL */
 };
 
+/* What mongod refuses for a limit of its own, in its words and before anything is rewritten: what
+ * is sent need not be small to be cheap, but what is written for it would be. `what` is counted. */
+void match_refuse_limit(struct match *match, enum error_code code, const char *what,
+			const char *message);
+
 /* After a command of this name the connection may be another user's. */
 bool match_signs_in(struct bytes name);
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...

@@ -19,6 +19,9 @@ enum stage_access {
 	STAGE_WRITES,
 };
 
+#define STAGES_MAX 1000
+#define JOINED_MAX 1000 /* each of some kilobytes */
+
 /* Stages that read ruled namespaces from elsewhere. */
 struct joined {
 	size_t count;
@@ -46,6 +49,15 @@ static bool is_joined(const struct element *stage)
 	       (element_is(stage, "$merge") && foreign_merge_mode(stage) != MERGE_OTHER);
 }
 
+static bool refuse_many(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	matching->match->namespace = namespace;
+	match_refuse(matching->match, namespace->targets[0].rule,
+		     "more than 1,000 stages that reach ruled collections",
+		     "what mongod would be sent grows too large; use fewer");
+	return true;
+}
+
 /* `joined`: counts those that may be served; NULL: they are refused. */
 static bool refuse_stage(const struct matching *matching, const struct element *stage,
 			 struct joined *joined)
@@ -70,8 +82,9 @@ static bool refuse_stage(const struct matching *matching, const struct element *
 		if (joined && namespace && is_joined(stage)) {
 			if (rule->access == STAGE_WRITES)
 				joined->written = namespace;
-			joined->count++;
 			joined->namespace = namespace;
+			if (++joined->count > JOINED_MAX)
+				return refuse_many(matching, namespace);
 			if (element_is(stage, "$unionWith"))
 				matching->match->unites = true;
 		} else if (match_refuse_name(matching, database, collection, rule->name)) {
@@ -500,8 +513,13 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 	if (!foreign.why)
 		return false;
 	matching->match->namespace = joined->namespace;
-	match_refuse(matching->match, joined->namespace->targets[0].rule,
-		     "a $lookup, $graphLookup, $unionWith or $merge", foreign.why);
+	if (foreign.too_deep)
+		match_refuse_limit(matching->match, ERROR_MAX_SUB_PIPELINE_DEPTH,
+				   "pipelines that are nested too deeply",
+				   "Maximum number of nested sub-pipelines exceeded. Limit is 20");
+	else
+		match_refuse(matching->match, joined->namespace->targets[0].rule,
+			     "a $lookup, $graphLookup, $unionWith or $merge", foreign.why);
 	return true;
 }
 
@@ -513,6 +531,20 @@ static void match_own_stages(const struct matching *matching, struct bytes pipel
 	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
 	    !match_judge_hint(matching, &array))
 		match_stages(matching, &stages, joins);
+}
+
+/* mongod's internalPipelineLengthLimit. What is written for a stage may depend on all behind it. */
+static bool has_many_stages(struct bytes pipeline)
+{
+	struct cursor stages;
+	struct element stage;
+	size_t count = 0;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (count <= STAGES_MAX && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		count++;
+	return count > STAGES_MAX;
 }
 
 void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
@@ -531,6 +563,11 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 		return;
 	if (matching->command->duplicate) {
 		match_refuse_broken(match, "aggregate");
+		return;
+	}
+	if (has_many_stages(pipeline->value)) {
+		match_refuse_limit(match, ERROR_FAILED_TO_PARSE, "a pipeline that is too long",
+				   "Pipeline length must be no longer than 1000 stages");
 		return;
 	}
 	if (bit_masks_exceed(pipeline->value)) {

@@ -363,6 +363,11 @@ void match_distinct(const struct matching *matching)
 			     "that name is Spillway's own");
 		return;
 	}
+	if (array && distinct_is_long(key)) {
+		match_refuse_limit(match, ERROR_OVERFLOW, "a path that is too long",
+				   "FieldPath is too long");
+		return;
+	}
 	why = aggregate_unserved_key(key);
 	if (array && !why)
 		why = judge_source(matching);

@@ -30,6 +30,16 @@ void match_refuse(struct match *match, const struct rule *rule, const char *what
 		snprintf(match->message, sizeof(match->message), "Spillway: %s: %s", what, why);
 }
 
+void match_refuse_limit(struct match *match, enum error_code code, const char *what,
+			const char *message)
+{
+	match->verdict = VERDICT_REFUSE;
+	match->code = code;
+	match->rule = match->namespace ? match->namespace->targets[0].rule->name : "";
+	set_what(match, what);
+	snprintf(match->message, sizeof(match->message), "%s", message);
+}
+
 void match_refuse_broken(struct match *match, const char *what)
 {
 	match_refuse(match, match->namespace ? match->namespace->targets[0].rule : NULL, what,

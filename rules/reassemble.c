@@ -521,7 +521,8 @@ void reassemble_write_join(struct buffer *out, const char *name, const struct ta
 	size_t join = writer_open_document(out, "$graphLookup");
 
 	writer_string(out, "from", target->overflow_collection);
-	buffer_append(out, start.data, start.length);
+	if (!writer_full(out))
+		buffer_append(out, start.data, start.length);
 	writer_string(out, "connectFromField", NOWHERE);
 	writer_string(out, "connectToField", target->rule->overflow.link);
 	writer_int32(out, "maxDepth", 0);

@@ -9,6 +9,10 @@
 
 #include <stdlib.h>
 
+#define OUTGROWN \
+	"Spillway: what has to be sent for this command, or answered, passes the 48,000,000 " \
+	"bytes " \
+	"of a message; send less at once"
 #define COMMAND_USUAL 500 /* bytes that most commands of ours don't pass */
 
 /* Where the command was to start the transaction and nothing was sent, there is none. */
@@ -45,6 +49,24 @@ static enum sequence_outcome take_abort(struct sequence *sequence)
 	return SEQUENCE_DONE;
 }
 
+/* What was written passes a message: the client's words once more than they fit, or a reply that
+ * nobody cut. Nothing of it is sent. */
+static enum sequence_outcome fail_by_size(struct sequence *sequence, enum sequence_outcome outcome)
+{
+	switch (outcome) {
+	case SEQUENCE_SEND:
+	case SEQUENCE_SEND_LAST:
+	case SEQUENCE_DONE:
+		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, OUTGROWN, NULL);
+	case SEQUENCE_MOVE:
+	case SEQUENCE_TEND:
+	case SEQUENCE_PAUSE:
+	case SEQUENCE_AGAIN:
+		break;
+	}
+	return outcome;
+}
+
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input)
 {
@@ -58,6 +80,8 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 	if (sequence->ending)
 		return take_abort(sequence);
 	outcome = sequence->resume(sequence, input);
+	if (sequence->output.length > FRAME_MAX_LENGTH)
+		outcome = fail_by_size(sequence, outcome);
 	return outcome == SEQUENCE_DONE && ends_transaction(sequence) ? send_abort(sequence)
 								      : outcome;
 }

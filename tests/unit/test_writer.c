@@ -125,3 +125,30 @@ Test(writer, bytes_too_long_for_their_length_field_end_the_program, .signal = SI
 
 	writer_binary(&buffer, "b", (struct bytes){(const uint8_t *)"", (size_t)INT32_MAX + 1});
 }
+
+Test(writer, a_full_buffer_takes_no_more_fields_and_stays_good)
+{
+	auto_buffer struct buffer out = {0}, chunk = {0};
+	size_t outer = writer_open(&out), inner, length, none;
+
+	buffer_reserve(&chunk, 16 << 20);
+	memset(chunk.data, 'x', 16 << 20);
+	chunk.length = 16 << 20;
+	inner = writer_open_document(&out, "inner");
+	while (!writer_full(&out))
+		writer_text(&out, "text", buffer_view(&chunk));
+	length = out.length;
+	none = writer_open_array(&out, "array");
+	writer_int32(&out, "number", 1);
+	writer_string(&out, "string", "text");
+	writer_binary(&out, "binary", bytes_of("b"));
+	writer_document(&out, "document", (struct bytes){(const uint8_t *)"\5\0\0\0\0", 5});
+	writer_close(&out, none);
+	none = writer_open(&out);
+	writer_close(&out, none);
+	cr_assert_eq(out.length, length);
+	writer_close(&out, inner);
+	writer_close(&out, outer);
+	cr_assert_eq(out.length, length + 2);
+	cr_assert(document_valid(buffer_view(&out)));
+}
