@@ -15,7 +15,7 @@ _WRONG = (-1, 1.5, [-1], ["a"], "a", None)
 
 def test(rng):
     """{operator: mask}, the operators' argument of a condition on one path."""
-    masks = _WRONG if rng.random() < 0.04 else rng.choice([*_FORMS.values(), _HIGH])
+    masks = _WRONG if rng.random() < 0.04 else rng.choice([*_FORMS.values(), _HIGH, _HIGH])
     return {rng.choice(OPERATORS): rng.choice(masks)}
 
 
@@ -30,5 +30,5 @@ def condition(rng, path):
     return rng.choice((
         {path: made}, {path: made}, {f"{path}.x": made}, {f"{path}.{rng.randrange(4)}": made}, {path: {"$elemMatch": made}}, {path: {"$not": made}},
         {path: {"$elemMatch": {"x": made}}}, {path: {**made, "$gte": 1}}, {"$or": [{path: made}, {"k": 3}]}, {"$nor": [{path: made}]},
-        {path: {"$elemMatch": {"$not": made}}}, {path: {"$all": [{"$elemMatch": made}]}}, {"$and": [{path: made}, {"n": test(rng)}]},
+        {path: {"$elemMatch": {"$not": made}}}, {path: {"$not": {"$elemMatch": made}}}, {"$nor": [{path: {"$elemMatch": {"x": made}}}]}, {path: {"$all": [{"$elemMatch": made}]}}, {"$and": [{path: made}, {"n": test(rng)}]},
     ))

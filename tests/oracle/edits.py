@@ -147,9 +147,9 @@ def _of_any_type(rng, path):
 def condition(rng, path):
     """A condition on an array: part of a filter."""
     choice = rng.random()
-    if choice < 0.08:
+    if choice < 0.12:
         return bits.condition(rng, path)
-    if choice < 0.25:
+    if choice < 0.3:
         return _of_any_type(rng, path)
     small = rng.choice((0, 1, 2, 7, "a", "b", "B", None))
     position = rng.choice((0, 1, 2, 3, 5, 9, 20))
