@@ -8,7 +8,8 @@ _LISTS = ([], [0], [1, 0], [7], [0, 7], [Int64(2)], [40], [63], [64], [1.0], [10
 _LOW = tuple(Binary(mask, 0) for mask in (b"", b"\0", b"\1", b"\7", b"\x7f\x7f", b"\0" * 7 + b"\x80", b"\0" * 9 + b"\1"))
 # mongod reads these in two ways (docs/internals/mongod.md).
 _HIGH = tuple(Binary(mask, subtype) for mask, subtype in (
-    (b"\x80", 0), (b"\xff", 0), (b"\xfe", 0), (b"\1\x80", 0), (b"\0\0\x80", 0), (b"\x80", 5), (b"\x81" + b"\0" * 8 + b"\1", 0), (b"\0" * 6 + b"\x80", 128)))
+    (b"\x80", 0), (b"\xff", 0), (b"\xfe", 0), (b"\1\x80", 0), (b"\0\0\x80", 0), (b"\x80", 5), (b"\x81" + b"\0" * 8 + b"\1", 0),
+    (b"\0" * 6 + b"\x80", 128)))
 _FORMS = {"a number": _NUMBERS, "a list": _LISTS, "binary": _LOW, "high bytes": _HIGH}
 _WRONG = (-1, 1.5, [-1], ["a"], "a", None)
 
@@ -28,7 +29,9 @@ def condition(rng, path):
     """Part of a filter: a bit test of the array, of a field in it, or of one element."""
     made = test(rng)
     return rng.choice((
-        {path: made}, {path: made}, {f"{path}.x": made}, {f"{path}.{rng.randrange(4)}": made}, {path: {"$elemMatch": made}}, {path: {"$not": made}},
+        {path: made}, {path: made}, {f"{path}.x": made}, {f"{path}.{rng.randrange(4)}": made}, {path: {"$elemMatch": made}},
+        {path: {"$not": made}},
         {path: {"$elemMatch": {"x": made}}}, {path: {**made, "$gte": 1}}, {"$or": [{path: made}, {"k": 3}]}, {"$nor": [{path: made}]},
-        {path: {"$elemMatch": {"$not": made}}}, {path: {"$not": {"$elemMatch": made}}}, {"$nor": [{path: {"$elemMatch": {"x": made}}}]}, {path: {"$all": [{"$elemMatch": made}]}}, {"$and": [{path: made}, {"n": test(rng)}]},
+        {path: {"$elemMatch": {"$not": made}}}, {path: {"$not": {"$elemMatch": made}}}, {"$nor": [{path: {"$elemMatch": {"x": made}}}]},
+        {path: {"$all": [{"$elemMatch": made}]}}, {"$and": [{path: made}, {"n": test(rng)}]},
     ))

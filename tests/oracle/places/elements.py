@@ -11,7 +11,8 @@ from support import exact
 _EACH, _ALONE, _WHOLE = "each", "alone", "whole"
 VALUES = SCALARS + NESTED
 _STAYS = "Spillway leaves the condition where the client put it"
-KNOWN = {f"{name}: {form}": _STAYS for name in ("bits by high bytes", "$jsonSchema") for form in ("arrayFilters", "$pull", "$elemMatch of a projection")}
+KNOWN = {f"{name}: {form}": _STAYS for name in ("bits by high bytes", "$jsonSchema") for form in ("arrayFilters", "$pull",
+    "$elemMatch of a projection")}
 KNOWN["$not: $pull"] = _STAYS
 KNOWN["$all: arrayFilters"] = _STAYS
 RARE = {"$all: arrayFilters"}  # of an empty list: one case
@@ -55,7 +56,8 @@ class _Search:
 
     def looked_up(self, condition):
         """As Spillway does a projection's $elemMatch."""
-        stages = [{"$documents": {"$map": {"input": "$$f", "in": {"f": ["$$this"]}}}}, {"$match": {"f": {"$elemMatch": condition}}}, {"$limit": 1}]
+        stages = [{"$documents": {"$map": {"input": "$$f", "in": {"f": ["$$this"]}}}}, {"$match": {"f": {"$elemMatch": condition}}},
+            {"$limit": 1}]
         lookup = {"$lookup": {"let": {"f": "$f"}, "pipeline": stages, "as": "found"}}
         stages = [lookup, {"$project": {"f": {"$ifNull": [{"$arrayElemAt": ["$found.f", 0]}, "$$REMOVE"]}}}]
         return _numbers(self.server.ask({"aggregate": _EACH, "pipeline": stages, "cursor": {"batchSize": 5000}}), "f")

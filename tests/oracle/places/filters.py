@@ -47,7 +47,8 @@ def _lookup(*stages):
 
 
 def _restricted(query):
-    found = {"from": _ALL, "startWith": 7, "connectFromField": "x", "connectToField": "seven", "as": "found", "restrictSearchWithMatch": query}
+    found = {"from": _ALL, "startWith": 7, "connectFromField": "x", "connectToField": "seven", "as": "found",
+        "restrictSearchWithMatch": query}
     return [{"$graphLookup": found}, *_unpacked("found"), _IDS]
 
 
@@ -68,9 +69,11 @@ _PIPELINES = {
     "$facet": (_ALL, lambda q: [{"$facet": {"found": [{"$match": q}, _IDS]}}, *_unpacked("found")]),
     "$lookup": (_ONE, lambda q: _lookup({"$match": q})),
     "$lookup with $replaceWith": (_ONE, lambda q: _lookup({"$replaceWith": "$$ROOT"}, {"$match": q})),
-    "$lookup, $unwind, $match": (_ONE, lambda q: [{"$lookup": {"from": _ALL, "pipeline": [], "as": "found"}}, *_unpacked("found"), {"$match": q}, _IDS]),
+    "$lookup, $unwind, $match": (_ONE, lambda q: [{"$lookup": {"from": _ALL, "pipeline": [], "as": "found"}}, *_unpacked("found"),
+        {"$match": q}, _IDS]),
     "$unionWith": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$match": q}, _IDS]}}]),
-    "$unionWith with $set": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$set": {"f": _COMPUTED}}, {"$match": q}, _IDS]}}]),
+    "$unionWith with $set": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$set": {"f": _COMPUTED}}, {"$match": q},
+        _IDS]}}]),
     "$unionWith, $match": (_NOTHING, lambda q: [{"$unionWith": _ALL}, {"$match": q}, _IDS]),
     "$graphLookup.restrictSearchWithMatch": (_ONE, _restricted),
     "$geoNear.query": (_ALL, _near),
@@ -116,7 +119,8 @@ class _Search:
         made = documents()
         for name in (_ALL, _INDEXED, _WRITTEN):
             self.server.fill(name, [{**each, "seven": 7} for each in made])
-        self.server.must({"createIndexes": _ALL, "indexes": [{"key": {"loc": "2d"}, "name": "loc"}, {"key": {"seven": 1}, "name": "seven"}]})
+        self.server.must({"createIndexes": _ALL, "indexes": [{"key": {"loc": "2d"}, "name": "loc"},
+            {"key": {"seven": 1}, "name": "seven"}]})
         self.server.must({"createIndexes": _INDEXED, "indexes": [{"key": {"f": 1}, "name": "f"}, {"key": {"f.g": 1}, "name": "g"}]})
         self.server.fill(_SOME, [each for each in made if each["_id"] % _EACH == 0])
         self.server.fill(_ONE, [{"_id": 1}])

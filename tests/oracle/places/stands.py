@@ -66,7 +66,8 @@ def run(server, share, found):
                 test = {"$match": {"f": {operator: mask}}}
                 skipped = {0} if name == "$skip" else set()
                 asked = _ids(server, {"find": _ALL, "filter": test["$match"]}) - skipped
-                behind = _ids(server, {"aggregate": _ALL, "pipeline": [{"$facet": {"a": [test]}}, {"$unwind": "$a"}, {"$replaceWith": "$a"}]}) - skipped
+                behind = _ids(server, {"aggregate": _ALL, "pipeline": [{"$facet": {"a": [test]}}, {"$unwind": "$a"},
+                    {"$replaceWith": "$a"}]}) - skipped
                 answer = _ids(server, {"aggregate": _ALL, "pipeline": [*stages, test]})
                 found.count("stage", name)
                 if answer not in (asked, behind):
