@@ -247,21 +247,38 @@ void bit_masks_write(struct buffer *out, const char *name, struct bytes filter)
 	go_through(&masks, name, filter);
 }
 
-bool bit_masks_exceed(struct bytes pipeline)
+/* Of all binary masks in the document or array, or of the widened ones. False: it can't be gone
+ * through. */
+static bool sum_positions(uint8_t type, struct bytes document, bool widened, size_t *positions)
 {
 	struct walk walk;
 	struct element element;
-	enum cursor_step step;
+	enum cursor_step step = walk_first(&walk, type, document, &element);
+
+	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
+		if (element.type == BSON_BYTE_BINARY && is_test(&element) &&
+		    (!widened || is_widened(&element)))
+			*positions += count_positions(&element);
+		if (!walk_within(&walk, &element))
+			return false;
+	}
+	return step == CURSOR_END;
+}
+
+bool bit_masks_exceed(struct bytes pipeline)
+{
 	size_t positions = 0;
 
-	if (!may_hold_tests(pipeline))
-		return false;
-	step = walk_first(&walk, BSON_BYTE_ARRAY, pipeline, &element);
-	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		if (is_widened(&element))
-			positions += count_positions(&element);
-		if (!walk_within(&walk, &element))
-			return true;
-	}
-	return step != CURSOR_END || positions > POSITIONS_MAX;
+	return may_hold_tests(pipeline) &&
+	       (!sum_positions(BSON_BYTE_ARRAY, pipeline, true, &positions) ||
+		positions > POSITIONS_MAX);
+}
+
+bool bit_masks_explainable(struct bytes command)
+{
+	size_t positions = 0;
+
+	return !may_hold_tests(command) ||
+	       (sum_positions(BSON_BYTE_DOCUMENT, command, false, &positions) &&
+		positions <= POSITIONS_MAX);
 }

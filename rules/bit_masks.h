@@ -23,3 +23,7 @@ void bit_masks_write(struct buffer *out, const char *name, struct bytes filter);
 
 /* The masks of all filters in a pipeline come to more positions than one filter may have. */
 bool bit_masks_exceed(struct bytes pipeline);
+
+/* mongod 6.0 closes the connection when an explain shows the positions of a mask of 100,000 bytes.
+ * False: the masks of a command, or of one of its statements, are too long to ask. */
+bool bit_masks_explainable(struct bytes command);

@@ -2,6 +2,7 @@
 #include "rules/own_error.h"
 
 #include "protocol/writer.h"
+#include "rules/bit_masks.h"
 #include "rules/sequence_inner.h"
 #include "rules/statements.h"
 #include "rules/walk.h"
@@ -80,10 +81,12 @@ must_check bool own_error_can_ask(const struct sequence *sequence)
 	    sequence->match.command.body.length > LARGEST || sequence->match.command.duplicate ||
 	    !explained_command(sequence, &command) || !is_explainable(command.first.name) ||
 	    command.first.type == BSON_BYTE_BINARY || /* a UUID: an explain takes none */
-	    !is_readable(sequence->match.command.body))
+	    !is_readable(sequence->match.command.body) ||
+	    !bit_masks_explainable(sequence->match.command.body))
 		return false;
 	return statements_field(command.first.name) == FIELD_COUNT ||
-	       (only_statement(sequence, &command, &statement) && is_readable(statement));
+	       (only_statement(sequence, &command, &statement) && is_readable(statement) &&
+		bit_masks_explainable(statement));
 }
 
 /* ---- the question ---- */
