@@ -606,6 +606,57 @@ static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequen
 	return edit_send_settle(edit, sequence, input);
 }
 
+/* A probe's answer: overflow documents that have the value. */
+static bool has_hit(struct bytes answer)
+{
+	struct element hits, hit;
+	struct cursor cursor;
+
+	return document_find(answer, "0", &hits) && hits.type == BSON_BYTE_ARRAY &&
+	       cursor_open(&cursor, hits.value) && cursor_next(&cursor, &hit) == CURSOR_ELEMENT;
+}
+
+static int64_t number_in(struct bytes document, const char *name, int64_t otherwise)
+{
+	struct element element;
+	int64_t number;
+
+	return document_find(document, name, &element) && element_integer(&element, &number)
+		       ? number
+		       : otherwise;
+}
+
+static bool ends_behind(struct bytes document, int64_t linked)
+{
+	int64_t place = number_in(document, "p", -1);
+
+	return place >= 0 && place >= linked - number_in(document, "n", 1);
+}
+
+/* One of its last documents ends where the state says that the overflow does, or behind it. Whether
+ * others are missing in front of them is not seen: to count all would take as long as to read them.
+ */
+static bool reaches_end(const struct edit *edit, struct bytes answer)
+{
+	const struct rule *rule = edit->namespace->targets[edit->target].rule;
+	struct element states, state, ends, end;
+	struct cursor cursor;
+	int64_t linked;
+
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+		document_find(states.value, rule->key, &state));
+	linked = number_in(state.value, "n", 0);
+	if (linked == 0)
+		return true;
+	if (!document_find(answer, "1", &ends) || ends.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, ends.value))
+		return false;
+	while (cursor_next(&cursor, &end) == CURSOR_ELEMENT)
+		if (end.type == BSON_BYTE_DOCUMENT && ends_behind(end.value, linked))
+			return true;
+	return false;
+}
+
 /* Found, a guard's condition does not hold, and a set has the value already. */
 static enum edit_outcome take_probe(struct edit *edit, struct sequence *sequence,
 				    const struct sequence_input *input, struct packet *reply)
@@ -617,7 +668,11 @@ static enum edit_outcome take_probe(struct edit *edit, struct sequence *sequence
 
 	if (!open_batch(edit, sequence, reply, &cursor, &outcome))
 		return outcome;
-	found = cursor_next(&cursor, &document) == CURSOR_ELEMENT;
+	found = cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
+		document.type == BSON_BYTE_DOCUMENT;
+	if (found && !has_hit(document.value) && !reaches_end(edit, document.value))
+		return take_shortage(edit, sequence, input);
+	found = found && has_hit(document.value);
 	edit->update = (struct element){0};
 	if (found && edit->reads)
 		return take_none(edit, sequence, input);

@@ -5,10 +5,13 @@
 #include "rules/exact_id.h"
 #include "rules/filter_split.h"
 #include "rules/names.h"
+#include "rules/overflow_document.h"
 #include "rules/own_fields.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/update.h"
+
+#define PROBE_ENDS 4 /* of the last overflow documents one reaches the end of what is linked */
 
 /* ---- conditions ---- */
 
@@ -600,14 +603,12 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	return edit_send(edit, sequence, input, body);
 }
 
-/* Overflow documents of the generation that have the value. */
-static void write_probe_match(const struct edit *edit, struct buffer *out)
+/* Overflow documents of the generation. */
+static size_t open_probe_match(const struct edit *edit, struct buffer *out)
 {
 	const struct target *target = &edit->namespace->targets[edit->target];
-	struct bytes conditions = buffer_view(&edit->membership.overflow), condition;
 	struct element states, state, generation;
-	size_t stage = writer_open_document(out, "0"), match, list, place = 0;
-	char name[12];
+	size_t match;
 
 	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
 		document_find(states.value, target->rule->key, &state) &&
@@ -615,7 +616,17 @@ static void write_probe_match(const struct edit *edit, struct buffer *out)
 	match = writer_open_document(out, "$match");
 	writer_renamed(out, target->rule->overflow.link, &edit->id);
 	writer_renamed(out, "_spill.g", &generation);
-	list = writer_open_array(out, "$or");
+	return match;
+}
+
+/* Of these, the ones that have the value. */
+static void write_probe_match(const struct edit *edit, struct buffer *out)
+{
+	struct bytes conditions = buffer_view(&edit->membership.overflow), condition;
+	size_t stage = writer_open_document(out, "0"), match = open_probe_match(edit, out);
+	size_t list = writer_open_array(out, "$or"), place = 0;
+	char name[12];
+
 	while (message_next_document(&conditions, &condition))
 		writer_document(out, writer_index(name, place++), condition);
 	writer_close(out, list);
@@ -643,13 +654,68 @@ static void write_probe_lookup(const struct edit *edit, struct buffer *out)
 	writer_close(out, stage);
 }
 
+/* {$project: {_id: 0, p: "$_spill.p", n: <the array's length>}} */
+static void write_probe_places(const struct rule *rule, struct buffer *out, const char *name)
+{
+	size_t stage = writer_open_document(out, name);
+	size_t project = writer_open_document(out, "$project");
+
+	writer_int32(out, "_id", 0);
+	writer_string(out, "p", "$_spill.p");
+	if (rule->overflow.layout == RULE_BATCHES)
+		write_length(out, "n", rule->overflow.array);
+	writer_close(out, project);
+	writer_close(out, stage);
+}
+
+/* Where the overflow ends: its last documents by their numbers, of which two may have come in
+ * another order. One seek in the index. */
+static void write_probe_end(const struct edit *edit, struct buffer *out)
+{
+	const struct target *target = &edit->namespace->targets[edit->target];
+	size_t stage = writer_open_document(out, "2"), lookup, pipeline, inner, match, sort;
+
+	lookup = writer_open_document(out, "$lookup");
+	writer_string(out, "from", target->overflow_collection);
+	pipeline = writer_open_array(out, "pipeline");
+	inner = writer_open_document(out, "0");
+	match = open_probe_match(edit, out);
+	writer_close(out, match);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "1");
+	sort = writer_open_document(out, "$sort");
+	writer_int32(out, overflow_order_path(target->rule), -1);
+	writer_close(out, sort);
+	writer_close(out, inner);
+	inner = writer_open_document(out, "2");
+	writer_int32(out, "$limit", PROBE_ENDS);
+	writer_close(out, inner);
+	write_probe_places(target->rule, out, "3");
+	writer_close(out, pipeline);
+	writer_string(out, "as", "1");
+	writer_close(out, lookup);
+	writer_close(out, stage);
+}
+
+static void write_probe_answer(struct buffer *out)
+{
+	size_t stage = writer_open_document(out, "3");
+	size_t project = writer_open_document(out, "$project");
+
+	writer_int32(out, "_id", 0);
+	writer_int32(out, "0", 1);
+	writer_int32(out, "1", 1);
+	writer_close(out, project);
+	writer_close(out, stage);
+}
+
 /* Is a value in the overflow that the state links? What is stored beyond it is in main, too. Joined
  * to main, so that values compare under main's own collation where the command has none. */
 enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
 				  const struct sequence_input *input)
 {
 	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), pipeline, stage, match, cursor;
+	size_t body = sequence_begin_command(sequence), pipeline, stage, cursor;
 	struct conjunction open;
 
 	writer_string(out, "aggregate", edit->namespace->collection);
@@ -660,11 +726,8 @@ enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
 	close_conjunction(&open);
 	writer_close(out, stage);
 	write_probe_lookup(edit, out);
-	stage = writer_open_document(out, "2");
-	match = writer_open_document(out, "$match");
-	write_exists(out, "0._id", true);
-	writer_close(out, match);
-	writer_close(out, stage);
+	write_probe_end(edit, out);
+	write_probe_answer(out);
 	writer_close(out, pipeline);
 	cursor = writer_open_document(out, "cursor");
 	writer_close(out, cursor);

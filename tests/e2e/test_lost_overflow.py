@@ -12,7 +12,7 @@ LAYOUTS = {"batches": RULE["overflow"], "elements": {"collection": "tails", "lin
 RULES = [{**RULE, "name": name, "namespace": f"{name}.books", "settle": "5ms", "quiet": "5ms", "gc_delay": "60s", "sweep": "off", "overflow": layout}
          for name, layout in LAYOUTS.items()]
 LENGTH, KEPT, GONE = 20, 1, 9  # KEPT: the place of an element in main, GONE: of one that is deleted
-LOSSES = ("some", "all")
+LOSSES = ("some", "all")  # "end": the last overflow document
 
 
 # Each is given a collection, a document's _id and the array's values, of which the document alone has any.
@@ -41,6 +41,13 @@ WRITES = {
     "pipeline": ({}, [{"$set": {"n": {"$size": "$list"}}}]),
     "$size": ({"list": {"$size": LENGTH}}, {"$set": {"z": 9}}),
 }
+# These ask the overflow of the document for a value, and see where it ends.
+GUARDED = {
+    "$ne": lambda values: ({"list.v": {"$ne": "new"}}, {"$push": {"list": {"v": "new"}}}),
+    "$ne of what is gone": lambda values: ({"list.v": {"$ne": values[GONE]}}, {"$push": {"list": {"v": values[GONE]}}}),
+    "$addToSet": lambda values: ({}, {"$addToSet": {"list": {"v": "new"}}}),
+    "$addToSet of what is gone": lambda values: ({}, {"$addToSet": {"list": {"v": values[GONE]}}}),
+}
 # By a condition that a single element meets, an index of the overflow is asked which documents it concerns.
 UNSEEN = {
     "find": lambda books, value: list(books.find({"list.v": value})),
@@ -53,8 +60,8 @@ UNSEEN = {
 
 
 def documents():
-    for loss in LOSSES:
-        for kind, operations in (("read", READS), ("write", WRITES), ("unseen", UNSEEN)):
+    for loss in (*LOSSES, "end"):
+        for kind, operations in (("guarded", GUARDED), ("read", READS), ("write", WRITES), ("unseen", UNSEEN)):
             for operation in operations:
                 for name in (f"{loss} {kind} {operation}", f"none {kind} {operation}, {loss}"):
                     yield {"_id": name, "name": name, "list": [{"v": value} for value in values_of(name)]}
@@ -75,6 +82,7 @@ def books(cluster, spillway, request):
         gone = "part.v" if request.param == "batches" else "v"
         database.tails.delete_many({gone: {"$regex": f"^some .* {GONE}$"}})
         database.tails.delete_many({"book": {"$regex": "^all "}})
+        database.tails.delete_many({gone: {"$regex": f"^end guarded .* {LENGTH - 1}$"}})
         yield client[request.param].books
 
 
@@ -105,11 +113,47 @@ def test_a_write_that_needs_the_array_changes_nothing(books, direct, write, loss
     assert stored.find_one(name) == before
 
 
+@pytest.mark.parametrize("loss", ["all", "end"])
+@pytest.mark.parametrize("guard", GUARDED)
+def test_a_guarded_push_sees_where_the_overflow_ends(books, direct, guard, loss):
+    name = f"{loss} guarded {guard}"
+    condition, update = GUARDED[guard](values_of(name))
+    stored = direct[books.database.name].books
+    before = stored.find_one(name)
+    if "of" in guard and loss == "end":  # that value is there
+        if books.database.name == "batches" or "$ne" in guard:
+            assert books.update_one({"_id": name, **condition}, update).modified_count == 0
+        return
+    with pytest.raises(OperationFailure) as caught:
+        books.update_one({"_id": name, **condition}, update)
+    assert caught.value.code == 115 and "overflow documents are missing" in str(caught.value)
+    assert stored.find_one(name) == before
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_a_guarded_push_on_a_whole_array(books, guard):
+    name = f"none guarded {guard}, all"
+    condition, update = GUARDED[guard](values_of(name))
+    assert books.update_one({"_id": name, **condition}, update).modified_count == (0 if "of" in guard else 1)
+
+
+@pytest.mark.parametrize("guard", GUARDED)
+def test_a_guarded_push_does_not_see_what_is_gone_in_front_of_the_end(books, guard):
+    """It asks for the value alone. README says so. An $addToSet of a document among elements needs them all."""
+    name = f"some guarded {guard}"
+    condition, update = GUARDED[guard](values_of(name))
+    if books.database.name == "elements" and "$addToSet" in guard:
+        with pytest.raises(OperationFailure):
+            books.update_one({"_id": name, **condition}, update)
+    else:
+        assert books.update_one({"_id": name, **condition}, update).modified_count == 1
+
+
 def test_verify_names_the_documents(cluster, books, direct):
     name = books.database.name
     with Operator(cluster, RULES) as operator:
         report = operator.run("verify", rule=name, code=1)
-    short = direct[name].books.count_documents({"_id": {"$regex": "^(some|all) "}})
+    short = direct[name].books.count_documents({"_id": {"$regex": "^(some|all|end guarded) "}})
     assert short > 0 and sum(count for (code, kind), count in found(report).items() if (code, kind) == ("V1", "corrupt")) == short
 
 

@@ -495,7 +495,14 @@ Test(edit, what_a_validator_refuses_among_other_statements_is_one_of_their_error
 	"{'aggregate': 'books', 'pipeline': [{'$match': {'$and': [{'_id': {'$eq': 1}}]}}, " \
 	"{'$lookup': {'from': 'books_more', 'pipeline': [{'$match': {'book': 1, '_spill.g': " G1 \
 	", '$or': [" condition "]}}, {'$limit': 1}, {'$project': {'_id': 1}}], 'as': '0'}}, " \
-	"{'$match': {'0._id': {'$exists': true}}}], 'cursor': {}, '$db': 'shop', " NEAREST "}"
+	"{'$lookup': {'from': 'books_more', 'pipeline': [{'$match': {'book': 1, '_spill.g': " G1 \
+	"}}, {'$sort': {'_spill.i': -1}}, {'$limit': 4}, {'$project': {'_id': 0, 'p': " \
+	"'$_spill.p', 'n': {'$cond': [{'$isArray': '$more'}, {'$size': '$more'}, -1]}}}], 'as': " \
+	"'1'}}, {'$project': {'_id': 0, '0': 1, '1': 1}}], 'cursor': {}, '$db': 'shop', " NEAREST \
+	"}"
+/* Its answer: whether the value is there, and where the last overflow documents stand. */
+#define PROBED(hits, ends) FOUND("{'0': [" hits "], '1': [" ends "]}")
+#define WHOLE_END "{'p': 2, 'n': 1}"
 #define IS_NINE "{'more': {'$eq': 9}}"
 #define ON_STATE(q) \
 	"{'$and': [" q ", {'_id': {'$eq': 1}}, {'_spill.f.g': " G1 ", '_spill.f.n': 3}]}"
@@ -508,7 +515,7 @@ Test(edit, a_guard_asks_the_overflow_for_its_value)
 	play_expect_helper(&play, FIND(LOOK(GUARD), ", 'limit': 1", NEAREST));
 	play_reply(&play, FOUND(SPILLED));
 	play_expect_helper(&play, PROBE(IS_NINE));
-	play_reply(&play, FOUND(""));
+	play_reply(&play, PROBED("", WHOLE_END));
 	play_expect_sent(&play, 0, GUARDED_PUSH(ON_STATE(GUARD)));
 	play_reply(&play, RESULT(1));
 	play_expect_answer(&play, RESULT(1));
@@ -535,12 +542,46 @@ Test(edit, a_guard_whose_value_is_found_matches_nothing)
 	start(GUARDED_PUSH(GUARD));
 	play_reply(&play, RESULT(0));
 	play_reply(&play, FOUND(SPILLED));
-	play_reply(&play, FOUND("{'_id': 1}"));
+	play_reply(&play, PROBED("{'_id': 1}", ""));
 	play_expect_sent(&play, 0,
 			 GUARDED_PUSH("{'$and': [" GUARD ", " NEVER ", " WITHOUT_STATE "]}"));
 	play_reply(&play, RESULT(0));
 	play_expect_answer(&play, RESULT(0));
 	play_close(&play);
+}
+
+/* The state links three elements. */
+Test(edit, a_guard_sees_that_the_end_of_the_overflow_is_missing)
+{
+	static const struct {
+		const char *answer;
+		bool whole;
+	} cases[] = {
+		{PROBED("", ""), false},
+		{PROBED("", "{'p': 0, 'n': 2}"), false},
+		{PROBED("", "{'p': 2, 'n': -1}"), false}, /* that is no array */
+		{PROBED("", "{'p': 'x', 'n': 9}, 5"), false},
+		{PROBED("", "{'p': 0, 'n': 2}, {'p': 2, 'n': 1}"), true},
+		{PROBED("", "{'p': 3, 'n': 2}, {'p': 0, 'n': 3}"), true},
+		{PROBED("", "{'p': 2}"), true}, /* one element a document */
+		{FOUND(""), true},              /* the document has gone: the write finds none */
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		start(GUARDED_PUSH(GUARD));
+		play_reply(&play, RESULT(0));
+		play_reply(&play, FOUND(SPILLED));
+		play_reply(&play, cases[i].answer);
+		if (cases[i].whole) {
+			play_expect_sent(&play, 0, GUARDED_PUSH(ON_STATE(GUARD)));
+		} else {
+			expect_pause();
+			play_reply(&play, FOUND(SPILLED));
+			play_reply(&play, cases[i].answer);
+			play_expect_error(&play, 115, "overflow documents are missing");
+		}
+		play_close(&play);
+	}
 }
 
 /* ---- an array that is set as a whole ---- */
