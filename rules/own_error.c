@@ -104,6 +104,13 @@ static bool is_generic(const struct element *field)
 	return field->name.length > 0 && field->name.data[0] == '$';
 }
 
+/* {aggregate: ..., explain: true}: mongod refuses it inside an explain. */
+static bool is_own_explain(const struct sequence *sequence, const struct element *field)
+{
+	return field->type == BSON_BYTE_BOOL && element_is(field, "explain") &&
+	       bytes_are(sequence->match.command.first.name, "aggregate");
+}
+
 static bool is_sound_time(const struct element *time)
 {
 	int64_t limit;
@@ -135,7 +142,7 @@ static void write_explained(const struct sequence *sequence, struct buffer *out,
 
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!is_generic(&field))
+		if (!is_generic(&field) && !is_own_explain(sequence, &field))
 			writer_element(out, &field);
 	if (bytes_are(command->first.name, "aggregate"))
 		write_malformed(command, out); /* mongod reads an aggregate's own fields first */
