@@ -60,7 +60,8 @@ bool reassemble_forged(int64_t code, struct bytes message)
 bool reassemble_met_no_array(struct bytes body, const struct reply_summary *summary)
 {
 	static const char *const texts[] = {"First argument to $slice must be an array",
-					    "$concatArrays only supports arrays"};
+					    "$concatArrays only supports arrays",
+					    "The argument to $size must be an array"};
 	struct element message;
 	struct bytes text;
 

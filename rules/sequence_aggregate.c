@@ -516,7 +516,7 @@ static enum sequence_outcome ask_words(struct sequence *sequence, struct packet 
 static bool met_no_array(const struct sequence *sequence, struct bytes reply,
 			 const struct reply_summary *summary)
 {
-	static const char *const theirs[] = {"$slice", "$concatArrays"};
+	static const char *const theirs[] = {"$slice", "$concatArrays", "$size"};
 	struct bytes asked = sequence->match.command.body;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(theirs); i++)

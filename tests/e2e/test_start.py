@@ -87,7 +87,7 @@ def test_an_overflow_with_a_batch_twice_is_told_at_start(cluster, direct):
     direct.shop.twice_list_overflow.insert_many([{"book": 1, "_spill": {"i": 1}} for _ in range(2)])
     output = said_at_start(cluster, [rule("twice")])
     assert "rule 'twice' can't hold on 'shop.twice_list_overflow'" in output
-    assert "duplicate key" in output
+    assert "the unique index of link and batch can't be made" in output
 
 
 @pytest.mark.parametrize("taken", ["listen", "admin"])
