@@ -34,38 +34,50 @@ static bool part_state(const struct element *state, const uint8_t **id, struct p
 	return step == CURSOR_END && *id && position >= 0;
 }
 
-/* A batch: its state and its elements. */
-static bool batch_read(const struct rule *rule, struct bytes document, struct element *state,
-		       struct element *elements)
+/* What an overflow document says beside its elements. */
+struct part_fields {
+	struct element link;
+	struct element state;
+	struct element elements; /* of a batch */
+};
+
+static bool fields_read(const struct rule *rule, struct bytes document, struct part_fields *fields)
 {
-	const struct bytes array = bytes_of(rule->overflow.array);
+	const struct bytes link = bytes_of(rule->overflow.link);
+	struct bytes array = {0};
 	struct element field;
 	struct cursor cursor;
 	enum cursor_step step;
 
+	*fields = (struct part_fields){0};
+	if (rule->overflow.layout == RULE_BATCHES)
+		array = bytes_of(rule->overflow.array);
 	if (!cursor_open(&cursor, document))
 		return false;
 	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
-		if (bytes_equal(field.name, array))
-			*elements = field;
+		if (bytes_equal(field.name, link))
+			fields->link = field;
+		else if (array.length > 0 && bytes_equal(field.name, array))
+			fields->elements = field;
 		else if (element_is(&field, NAME_STATE))
-			*state = field;
-	return step == CURSOR_END && elements->type == BSON_BYTE_ARRAY;
+			fields->state = field;
+	return step == CURSOR_END && fields->link.type != 0;
 }
 
 static bool part_read(const struct rule *rule, struct bytes document, const uint8_t **id,
-		      struct part *part)
+		      struct element *link, struct part *part)
 {
-	struct element state = {0}, elements = {0};
+	struct part_fields fields;
 
 	*part = (struct part){.form = PART_DOCUMENT, .bytes = document, .next = NONE};
-	if (rule->overflow.layout == RULE_ELEMENTS)
-		return document_find(document, NAME_STATE, &state) && part_state(&state, id, part);
-	if (!batch_read(rule, document, &state, &elements) || !part_state(&state, id, part))
+	if (!fields_read(rule, document, &fields) || !part_state(&fields.state, id, part))
 		return false;
+	*link = fields.link;
+	if (rule->overflow.layout == RULE_ELEMENTS)
+		return true;
 	part->form = PART_ARRAY;
-	part->bytes = elements.value;
-	return true;
+	part->bytes = fields.elements.value;
+	return fields.elements.type == BSON_BYTE_ARRAY;
 }
 
 must_check bool merge_add_overflow(struct merge *merge, size_t target, struct bytes document)
@@ -73,12 +85,13 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 	const struct rule *rule = merge->namespace->targets[target].rule;
 	struct generation *generation;
 	const uint8_t *id;
+	struct element link;
 	struct part part;
 	size_t at;
 
-	if (!part_read(rule, document, &id, &part))
+	if (!part_read(rule, document, &id, &link, &part))
 		return false;
-	at = merge_find_generation(merge, id, target);
+	at = merge_find_twin(merge, merge_find_generation(merge, id, target), &link);
 	if (at == NONE)
 		return true;
 	generation = generation_at(merge, at);

@@ -34,10 +34,11 @@ struct generation {
 	size_t target;
 	size_t users; /* gaps */
 	enum asked asked;
-	struct element link;
-	size_t first, last; /* parts */
-	size_t size;        /* of all parts' bytes */
-	size_t from, until; /* of windows: the elements that are wanted */
+	struct element link; /* the _id of the document that names it */
+	size_t twin;         /* the next one of this id, that another document names, or NONE */
+	size_t first, last;  /* parts */
+	size_t size;         /* of all parts' bytes */
+	size_t from, until;  /* of windows: the elements that are wanted */
 };
 
 struct gap {
@@ -112,7 +113,10 @@ static inline struct entry *entry_at(const struct merge *merge, size_t index)
 void *merge_list_add(struct buffer *list, size_t size);
 /* A name on the top level that clients don't see. */
 bool merge_hides(const struct merge *merge, struct bytes name);
-/* The index of this generation of a target's arrays, or NONE. */
+/* The index of the first generation of this id of a target's arrays, or NONE. */
 size_t merge_find_generation(const struct merge *merge, const uint8_t *id, size_t target);
+/* Of the generations of one id from `at` on, the one that such a link's document names, or NONE: a
+ * damaged document may name another document's generation. */
+size_t merge_find_twin(const struct merge *merge, size_t at, const struct element *link);
 /* A field `g`; false where it is none. */
 must_check bool merge_read_generation(const struct element *element, const uint8_t **id);

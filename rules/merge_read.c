@@ -111,7 +111,8 @@ static void slots_make(struct merge *merge)
 	merge->slots = must_malloc(size * sizeof(*merge->slots));
 	memset(merge->slots, 0xff, size * sizeof(*merge->slots));
 	merge->slot_mask = size - 1;
-	for (size_t i = 0; i < count; i++) {
+	/* Of twins the first one stays. */
+	for (size_t i = count; i-- > 0;) {
 		const struct generation *generation = generation_at(merge, i);
 
 		*slot_of(merge, generation->id, generation->target) = i;
@@ -139,19 +140,87 @@ static void generation_empty(struct generation *generation)
 	generation->size = 0;
 }
 
+static bool same_value(const struct element *one, const struct element *other)
+{
+	return one->type == other->type && bytes_equal(one->value, other->value);
+}
+
+static bool is_number(const struct element *element)
+{
+	return element->type == BSON_BYTE_INT32 || element->type == BSON_BYTE_INT64 ||
+	       element->type == BSON_BYTE_DOUBLE || element->type == BSON_BYTE_DECIMAL;
+}
+
+static bool names_document(const struct merge *merge, const struct element *link)
+{
+	for (size_t i = 0; i < generation_count(merge); i++)
+		if (same_value(&generation_at(merge, i)->link, link))
+			return true;
+	return false;
+}
+
+/* A pipeline may have set the `_id` to an equal value of other types since it was copied to the
+ * overflow (1 to 1.0, {a: 1} to {a: 1.0}). What is no whole number can't be compared here: the
+ * server has found it to be equal, if it is no other document that this link was asked for. */
+static bool links_to(const struct merge *merge, const struct generation *generation,
+		     const struct element *link)
+{
+	const struct element *id = &generation->link;
+	int64_t one, other;
+
+	if (same_value(id, link))
+		return true;
+	if (element_integer(id, &one) && element_integer(link, &other))
+		return one == other;
+	return ((is_number(id) && is_number(link)) ||
+		(id->type == BSON_BYTE_DOCUMENT && link->type == BSON_BYTE_DOCUMENT)) &&
+	       !names_document(merge, link);
+}
+
+size_t merge_find_twin(const struct merge *merge, size_t at, const struct element *link)
+{
+	while (at != NONE && !links_to(merge, generation_at(merge, at), link))
+		at = generation_at(merge, at)->twin;
+	return at;
+}
+
+/* Of twins, that of just this document; *last: the twin to be followed by a new one. */
+static size_t find_own(const struct merge *merge, const struct gap *gap, const struct element *link,
+		       size_t *last)
+{
+	size_t at = merge_find_generation(merge, gap->id, gap->target);
+
+	*last = NONE;
+	while (at != NONE && !same_value(&generation_at(merge, at)->link, link)) {
+		*last = at;
+		at = generation_at(merge, at)->twin;
+	}
+	return at;
+}
+
+static size_t generation_add(struct merge *merge, const struct gap *gap, size_t twin_of)
+{
+	size_t at = generation_count(merge);
+	struct generation *generation = merge_list_add(&merge->generations, sizeof(*generation));
+
+	memcpy(generation->id, gap->id, GENERATION_SIZE);
+	generation->target = gap->target;
+	generation->twin = NONE;
+	if (twin_of == NONE)
+		slots_add(merge);
+	else
+		generation_at(merge, twin_of)->twin = at;
+	return at;
+}
+
 /* One gap more needs this generation; what has come for it so far may be too old. */
 static size_t generation_use(struct merge *merge, const struct gap *gap, const struct element *link)
 {
 	struct generation *generation;
-	size_t at = merge_find_generation(merge, gap->id, gap->target);
+	size_t last, at = find_own(merge, gap, link, &last);
 
-	if (at == NONE) {
-		at = generation_count(merge);
-		generation = merge_list_add(&merge->generations, sizeof(*generation));
-		memcpy(generation->id, gap->id, GENERATION_SIZE);
-		generation->target = gap->target;
-		slots_add(merge);
-	}
+	if (at == NONE)
+		at = generation_add(merge, gap, last);
 	generation = generation_at(merge, at);
 	if (generation->users++ == 0 || gap->cut.first < generation->from)
 		generation->from = gap->cut.first;

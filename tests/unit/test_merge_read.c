@@ -200,7 +200,8 @@ Test(merge_read, numbers_of_the_state_may_be_of_any_type)
 			 "'h': {'$numberLong': '1'}, 'g': " G1 "}}}");
 
 	ask(merge, 0);
-	answer(merge, 0, "{'_spill': {'p': {'$numberLong': '0'}, 'g': " G1 "}, 'more': [2]}");
+	answer(merge, 0,
+	       "{'book': 1, '_spill': {'p': {'$numberLong': '0'}, 'g': " G1 "}, 'more': [2]}");
 	expect(merge, 0, "{'_id': 1, 'f': [1, 2, 3]}");
 	merge_free(merge);
 }
@@ -312,9 +313,9 @@ Test(merge_read, two_arrays_with_one_parent_are_merged_in_one_pass)
 	cr_assert_not(merge_wants(merge, 0));
 	ask(merge, 1);
 	ask(merge, 2);
-	answer(merge, 2, "{'rest': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 2, "{'link': 3, 'rest': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect_dead(merge, 0);
-	answer(merge, 1, "{'rest': [3, 4], '_spill': {'g': " G2 ", 'p': 0}}");
+	answer(merge, 1, "{'link': 3, 'rest': [3, 4], '_spill': {'g': " G2 ", 'p': 0}}");
 	expect(merge, 0,
 	       "{'a': {'w': 1, 'g': [1, 2], 'x': {'f': [8]}, 'f': [3, 4, 5], 'total': 1}, '_id': "
 	       "3, "
@@ -343,7 +344,7 @@ Test(merge_read, an_id_that_the_client_hides_links_and_is_taken_out)
 	writer_close(&filter, start);
 	cr_assert(equals_json(buffer_view(&filter), "{'q': {'book': {'$in': ['x']}, "
 						    "'_spill.g': {'$in': [" G1 "]}}}"));
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 'x', 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect(merge, 0, "{'f': [1, 2]}");
 	merge_free(merge);
 }
@@ -427,9 +428,9 @@ Test(merge_read, stored_elements_that_are_not_linked_yet_are_not_shown)
 		merge_of("{'_id': 7, 'f': [1, 3], '_spill': {" STATE("f", G1, 1, 1) "}}");
 
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2, 3], '_spill': {'g': " G1 ", 'p': 0}}");
-	answer(merge, 0, "{'more': [4], '_spill': {'g': " G1 ", 'p': 2}}");
-	answer(merge, 0, "{'more': [5], '_spill': {'g': " G1 ", 'p': 9}}");
+	answer(merge, 0, "{'book': 7, 'more': [2, 3], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [4], '_spill': {'g': " G1 ", 'p': 2}}");
+	answer(merge, 0, "{'book': 7, 'more': [5], '_spill': {'g': " G1 ", 'p': 9}}");
 	expect(merge, 0, "{'_id': 7, 'f': [1, 2, 3]}");
 	merge_free(merge);
 }
@@ -440,10 +441,10 @@ Test(merge_read, positions_that_two_batches_hold_are_taken_once)
 		merge_of("{'_id': 7, 'f': [1], '_spill': {" STATE("f", G1, 1, 5) "}}");
 
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2, 3, 4], '_spill': {'g': " G1 ", 'p': 0}}");
-	answer(merge, 0, "{'more': [3], '_spill': {'g': " G1 ", 'p': 1}}");
-	answer(merge, 0, "{'more': [], '_spill': {'g': " G1 ", 'p': 3}}");
-	answer(merge, 0, "{'more': [3, 4, 5, 6], '_spill': {'g': " G1 ", 'p': 1}}");
+	answer(merge, 0, "{'book': 7, 'more': [2, 3, 4], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [3], '_spill': {'g': " G1 ", 'p': 1}}");
+	answer(merge, 0, "{'book': 7, 'more': [], '_spill': {'g': " G1 ", 'p': 3}}");
+	answer(merge, 0, "{'book': 7, 'more': [3, 4, 5, 6], '_spill': {'g': " G1 ", 'p': 1}}");
 	expect(merge, 0, "{'_id': 7, 'f': [1, 2, 3, 4, 5, 6]}");
 	merge_free(merge);
 }
@@ -454,9 +455,9 @@ Test(merge_read, a_hole_means_that_the_generation_died)
 		merge_of("{'_id': 7, 'f': [1], '_spill': {" STATE("f", G1, 1, 3) "}}");
 
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
-	answer(merge, 0, "{'more': [4], '_spill': {'g': " G1 ", 'p': 2}}");
-	answer(merge, 0, "{'more': [3, 4], '_spill': {'g': " G1 ", 'p': 1}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [4], '_spill': {'g': " G1 ", 'p': 2}}");
+	answer(merge, 0, "{'book': 7, 'more': [3, 4], '_spill': {'g': " G1 ", 'p': 1}}");
 	expect_dead(merge, 0);
 	merge_free(merge);
 }
@@ -466,12 +467,13 @@ Test(merge_read, batches_of_no_wanted_generation_are_ignored)
 	struct merge *merge =
 		merge_of("{'_id': 7, 'f': [1], '_spill': {" STATE("f", G1, 1, 1) "}}");
 
-	answer(merge, 0, "{'more': [8], '_spill': {'g': " G1 ", 'p': 0}}"); /* not asked for yet */
+	answer(merge, 0,
+	       "{'book': 7, 'more': [8], '_spill': {'g': " G1 ", 'p': 0}}"); /* not asked for yet */
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [9], '_spill': {'g': " G2 ", 'p': 0}}");
-	answer(merge, 1, "{'rest': [9], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [9], '_spill': {'g': " G2 ", 'p': 0}}");
+	answer(merge, 1, "{'link': 7, 'rest': [9], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect_dead(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect(merge, 0, "{'_id': 7, 'f': [1, 2]}");
 	merge_free(merge);
 }
@@ -482,7 +484,7 @@ Test(merge_read, a_document_read_again_starts_anew)
 		merge_of("{'_id': 7, 'f': [1], '_spill': {" STATE("f", G1, 1, 2) "}}");
 
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect_dead(merge, 0);
 	cr_assert_eq(merge_replace_document(merge, 0, bson("{'f': 1, '_spill': 4}")), MERGE_BROKEN);
 	expect_dead(merge, 0);
@@ -491,9 +493,9 @@ Test(merge_read, a_document_read_again_starts_anew)
 			     bson("{'_id': 7, 'f': [3], '_spill': {" STATE("f", G2, 0, 1) "}}")),
 		     MERGE_TAKEN);
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect_dead(merge, 0);
-	answer(merge, 0, "{'more': [5], '_spill': {'g': " G2 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [5], '_spill': {'g': " G2 ", 'p': 0}}");
 	expect(merge, 0, "{'_id': 7, 'f': [5, 3]}");
 	cr_assert_eq(merge_replace_document(merge, 0, bson("{'_id': 7, 'f': [6]}")), MERGE_TAKEN);
 	cr_assert(merge_clean(merge));
@@ -519,11 +521,11 @@ Test(merge_read, the_same_generation_read_again_forgets_what_came_for_it)
 	struct merge *merge = merge_of(text);
 
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	cr_assert_eq(merge_replace_document(merge, 0, bson(text)), MERGE_TAKEN);
 	expect_dead(merge, 0);
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect(merge, 0, "{'_id': 7, 'f': [1, 2]}");
 	merge_free(merge);
 }
@@ -537,10 +539,76 @@ Test(merge_read, one_generation_may_fill_two_images_of_a_document)
 						       "f", G1, 1, 2) "}}")),
 		     MERGE_TAKEN);
 	ask(merge, 0);
-	answer(merge, 0, "{'more': [2, 3], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2, 3], '_spill': {'g': " G1 ", 'p': 0}}");
 	expect(merge, 0, "{'_id': 7, 'f': [1, 2, 3]}");
 	expect(merge, 1, "{'_id': 7, 'f': [1, 2, 3]}");
 	merge_free(merge);
+}
+
+/* Somebody has given document 8 the state of document 7. */
+Test(merge_read, a_generation_fills_the_document_alone_that_its_overflow_links_to)
+{
+	struct merge *merge =
+		merge_of("{'_id': 8, 'f': [0], '_spill': {" STATE("f", G1, 1, 1) "}}");
+
+	cr_assert_eq(merge_add_document(merge, bson("{'_id': 7, 'f': [1], '_spill': {" STATE(
+						       "f", G1, 1, 1) "}}")),
+		     MERGE_TAKEN);
+	cr_assert_eq(merge_add_document(merge, bson("{'_id': 9, 'f': [9], '_spill': {" STATE(
+						       "f", G1, 1, 1) "}}")),
+		     MERGE_TAKEN);
+	ask(merge, 0);
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}");
+	expect_dead(merge, 0);
+	expect(merge, 1, "{'_id': 7, 'f': [1, 2]}");
+	expect_dead(merge, 2);
+	merge_free(merge);
+}
+
+/* The state names what the other document has left in the overflow. */
+Test(merge_read, what_another_document_has_left_fills_nobody)
+{
+	struct merge *merge =
+		merge_of("{'_id': 8, 'f': [0], '_spill': {" STATE("f", G1, 1, 1) "}}");
+
+	cr_assert_eq(merge_add_document(merge, bson("{'_id': 7, 'f': [1], '_spill': {" STATE(
+						       "f", G2, 1, 1) "}}")),
+		     MERGE_TAKEN);
+	ask(merge, 0);
+	answer(merge, 0, "{'book': 7, 'more': [5], '_spill': {'g': " G1 ", 'p': 0}}");
+	answer(merge, 0, "{'book': 7, 'more': [2], '_spill': {'g': " G2 ", 'p': 0}}");
+	expect_dead(merge, 0);
+	expect(merge, 1, "{'_id': 7, 'f': [1, 2]}");
+	merge_free(merge);
+}
+
+/* A pipeline may set 1 to 1.0 while the array is spilled. */
+Test(merge_read, a_link_may_be_an_equal_number_of_another_type)
+{
+	static const char *const pairs[][2] = {
+		{"7", "7.0"},
+		{"7.0", "{'$numberLong': '7'}"},
+		{"{'$numberDecimal': '7.0'}", "7"},
+		{"{'a': [1]}", "{'a': [1.0]}"},
+		{"7.5", "{'$numberDecimal': '7.5'}"},
+	};
+	char text[256];
+
+	for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
+		struct merge *merge;
+
+		snprintf(text, sizeof(text),
+			 "{'_id': %s, 'f': [1], '_spill': {" STATE("f", G1, 1, 1) "}}",
+			 pairs[i][0]);
+		merge = merge_of(text);
+		ask(merge, 0);
+		snprintf(text, sizeof(text),
+			 "{'book': %s, 'more': [2], '_spill': {'g': " G1 ", 'p': 0}}", pairs[i][1]);
+		answer(merge, 0, text);
+		snprintf(text, sizeof(text), "{'_id': %s, 'f': [1, 2]}", pairs[i][0]);
+		expect(merge, 0, text);
+		merge_free(merge);
+	}
 }
 
 Test(merge_read, a_document_in_the_layout_of_elements_is_one_element)
@@ -616,14 +684,15 @@ Test(merge_read, states_that_no_spillway_writes_are_broken)
 Test(merge_read, overflow_that_no_spillway_writes_is_broken)
 {
 	static const char *const documents[] = {
-		"{'more': [1]}",
-		"{'more': [1], '_spill': 1}",
-		"{'more': [1], '_spill': {'p': 0}}",
-		"{'more': [1], '_spill': {'g': " G1 "}}",
-		"{'more': [1], '_spill': {'g': " G1 ", 'p': -1}}",
-		"{'more': [1], '_spill': {'g': " G1 ", 'p': 'x'}}",
-		"{'more': [1], '_spill': {'g': " SHORT_G ", 'p': 0}}",
-		"{'more': {'0': 1}, '_spill': {'g': " G1 ", 'p': 0}}",
+		"{'more': [1], '_spill': {'g': " G1 ", 'p': 0}}",
+		"{'book': 7, 'more': [1]}",
+		"{'book': 7, 'more': [1], '_spill': 1}",
+		"{'book': 7, 'more': [1], '_spill': {'p': 0}}",
+		"{'book': 7, 'more': [1], '_spill': {'g': " G1 "}}",
+		"{'book': 7, 'more': [1], '_spill': {'g': " G1 ", 'p': -1}}",
+		"{'book': 7, 'more': [1], '_spill': {'g': " G1 ", 'p': 'x'}}",
+		"{'book': 7, 'more': [1], '_spill': {'g': " SHORT_G ", 'p': 0}}",
+		"{'book': 7, 'more': {'0': 1}, '_spill': {'g': " G1 ", 'p': 0}}",
 		"{'less': [1], '_spill': {'g': " G1 ", 'p': 0}}",
 	};
 	struct merge *merge =
@@ -666,9 +735,9 @@ Test(merge_read, many_generations_find_their_parts)
 	ask(merge, 0);
 	for (int i = 3999; i >= 1000; i--) {
 		snprintf(text, sizeof(text),
-			 "{'more': [%d], '_spill': {'p': 0, 'g': {'$binary': "
+			 "{'book': %d, 'more': [%d], '_spill': {'p': 0, 'g': {'$binary': "
 			 "{'base64': 'AQEBAQEBAQEBAQEBA%dg==', 'subType': '00'}}}}",
-			 i, i);
+			 i, i, i);
 		answer(merge, 0, text);
 	}
 	for (int i = 1000; i < 4000; i++) {
@@ -1000,9 +1069,9 @@ Test(merge_read, any_byte_may_be_any_other)
 		bson("{'_id': 1, 'a': {'g': [1], 'f': [[2], 'x']}, 'f': [1, 'abc'], "
 		     "'has_extras': 1, '_spill': {" STATE("f", G1, 1, 2) ", " STATE(
 			     "a/f", G1, 1, 2) ", '/id': 1}}");
-	struct bytes overflow =
-		bson("{'more': [1, {'x': [2, 'abc']}], 'rest': ['x', 2], '_spill': {"
-		     "'g': " G1 ", 'p': 0, 'v': 'text'}, 'c': 1}");
+	struct bytes overflow = bson("{'book': 1, 'link': 1, 'more': [1, {'x': [2, 'abc']}], "
+				     "'rest': ['x', 2], '_spill': {"
+				     "'g': " G1 ", 'p': 0, 'v': 'text'}, 'c': 1}");
 
 	for (size_t v = 0; v < ARRAY_LENGTH(values); v++) {
 		for (size_t at = 0; at < document.length; at++) {
@@ -1026,6 +1095,7 @@ Test(merge_read, any_part_of_a_document_is_read_within_its_bounds)
 		bson("{'_id': 1, 'a': {'f': ['x']}, 'f': [1, 'abc'], '_spill': {" STATE(
 			"f", G1, 1, 2) ", " STATE("a/f", G1, 1, 2) "}}");
 	struct bytes overflow = bson("{'_spill': {'g': " G1 ", 'p': 0, 'v': 'text'}, "
+				     "'book': 1, 'link': 1, "
 				     "'more': [1, {'x': [2, 'abc']}], 'rest': ['x', 2]}");
 
 	for (size_t length = 0; length < document.length; length++)
@@ -1062,6 +1132,7 @@ Test(merge_read, elements_may_be_of_any_depth)
 	size_t start = writer_open(&part);
 	struct element whole, stored;
 
+	writer_int32(&part, "book", 7);
 	put_deep_array(&part, "more", 399);
 	writer_document(&part, "_spill", bson("{'g': " G1 ", 'p': 0}"));
 	writer_close(&part, start);
