@@ -63,11 +63,12 @@ static void response_on_hello(struct session *session, struct packet *packet)
 static void response_on_get_more(struct session *session, struct packet *packet)
 {
 	auto_buffer struct buffer body = {0};
+	char message[REASSEMBLE_MESSAGE];
 	enum error_code code;
 	const char *failure = NULL;
 
 	if (packet->kind == PACKET_MESSAGE)
-		failure = reassemble_failure(packet->message.body, &code);
+		failure = reassemble_failure(packet->message.body, message, &code);
 	if (failure) {
 		reply_error_body(&body, code, failure, NULL);
 		response_write_message(session, packet, &body);

@@ -374,7 +374,7 @@ static void add_windows(struct pipeline *pipeline)
 	if (!open_projection(pipeline, &cursor))
 		return;
 	while (next_window(pipeline, &cursor, &window))
-		window_write_stages(pipeline->out, &pipeline->place, &window,
+		window_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, &window,
 				    pipeline->foreign.strict);
 	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 }

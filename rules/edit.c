@@ -2,10 +2,12 @@
 #include "rules/edit.h"
 
 #include "protocol/writer.h"
+#include "rules/id_text.h"
 #include "rules/names.h"
 #include "rules/reassemble.h"
 #include "rules/update.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #define ROUNDS_LEAST 4
@@ -47,6 +49,7 @@ void edit_fini(struct edit *edit)
 	buffer_fini(&edit->whole);
 	packet_fini(&edit->reply);
 	packet_fini(&edit->failure);
+	free(edit->told);
 	*edit = (struct edit){0};
 }
 
@@ -313,18 +316,31 @@ static enum edit_outcome refuse_unauthorized(struct edit *edit)
 		      "array's overflow");
 }
 
+static enum edit_outcome refuse_damaged(struct edit *edit, enum error_code code,
+					const char *message)
+{
+	free(edit->told);
+	edit->told = must_strndup(message, strlen(message));
+	return refuse(edit, code, edit->told);
+}
+
 /* The server's error to a read. Where it is the filter's, the write is asked, too: it may say the
  * same in its own words. */
 static enum edit_outcome fail_read(struct edit *edit, const struct sequence *sequence,
 				   struct packet *reply)
 {
 	struct reply_summary summary;
+	char message[REASSEMBLE_MESSAGE];
 	const char *outgrown = NULL;
+	enum error_code code;
 
 	if (reply_is_unauthorized(reply))
 		return refuse_unauthorized(edit);
-	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary))
+	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary)) {
+		if (reassemble_tell(reply->message.body, &summary, message, &code))
+			return refuse_damaged(edit, code, message);
 		outgrown = reassemble_outgrown(reply->message.body, &summary);
+	}
 	if (outgrown)
 		return refuse(edit, ERROR_OBJECT_TOO_LARGE, outgrown);
 	if (is_passing(sequence, reply))
@@ -809,17 +825,39 @@ static enum edit_outcome fetch_on(struct edit *edit, struct sequence *sequence,
 		      "an overflow document can't be read; run 'spillway verify'");
 }
 
+/* E1's document says what a merge would take: a fold takes the whole state away. */
+static bool state_is_sound(const struct edit *edit)
+{
+	struct merge *merge = merge_new(edit->namespace);
+	bool sound = merge_add_document(merge, buffer_view(&edit->kept)) == MERGE_TAKEN;
+
+	merge_free(merge);
+	return sound;
+}
+
+/* Of the document at work. */
+static enum edit_outcome refuse_state(struct edit *edit)
+{
+	char message[REASSEMBLE_MESSAGE];
+
+	snprintf(message, sizeof(message),
+		 "the document with %s: its state (_spill) can't be read, or belongs to a rule "
+		 "that is gone; run 'spillway verify --repair'",
+		 id_text(&edit->id).text);
+	return refuse_damaged(edit, ERROR_COMMAND_NOT_SUPPORTED, message);
+}
+
 static enum edit_outcome begin_fold(struct edit *edit, struct sequence *sequence,
 				    const struct sequence_input *input)
 {
+	if (!state_is_sound(edit))
+		return refuse_state(edit);
 	edit_write_empty(edit);
 	fetch_init(&edit->fetch, edit->namespace);
 	edit->fetch.most = 2 * DOCUMENT_MAX;
 	edit->fetching = true;
 	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
-		return refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
-			      "the document's state can't be read, or belongs to a rule that is "
-			      "gone");
+		return refuse_state(edit);
 	return fetch_on(edit, sequence, input, NULL);
 }
 

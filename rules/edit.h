@@ -80,6 +80,7 @@ struct edit {
 	struct packet reply;   /* EDIT_DONE, EDIT_FAILED, EDIT_REJECTED */
 	struct packet failure; /* EDIT_REJECTED */
 	const char *message;   /* EDIT_REFUSED */
+	char *told;            /* `message`, where it names a document */
 	enum error_code code;  /* EDIT_REFUSED */
 	int step;
 	uint64_t losing_since; /* input->now of the first lost round */

@@ -603,6 +603,26 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	return edit_send(edit, sequence, input, body);
 }
 
+/* {$expr: <the link has the bytes of the id>} */
+static void write_same_text(struct buffer *out, const char *link, const struct element *id)
+{
+	auto_text path = text_join("$", link, "");
+	size_t expression = writer_open_document(out, "$expr"), let, vars, literal;
+	struct call all;
+
+	let = writer_open_document(out, "$let");
+	vars = writer_open_document(out, "vars");
+	literal = writer_open_document(out, "id");
+	writer_renamed(out, "$literal", id);
+	writer_close(out, literal);
+	writer_close(out, vars);
+	all = call_open(out, "in", "$and");
+	reassemble_add_same_text(&all, path.bytes, "$$id");
+	call_close(&all);
+	writer_close(out, let);
+	writer_close(out, expression);
+}
+
 /* Overflow documents of the generation. */
 static size_t open_probe_match(const struct edit *edit, struct buffer *out)
 {
@@ -614,6 +634,8 @@ static size_t open_probe_match(const struct edit *edit, struct buffer *out)
 		document_find(states.value, target->rule->key, &state) &&
 		document_find(state.value, "g", &generation));
 	match = writer_open_document(out, "$match");
+	if (edit->id.type == BSON_BYTE_STRING) /* a collation may find others to be equal */
+		write_same_text(out, target->rule->overflow.link, &edit->id);
 	writer_renamed(out, target->rule->overflow.link, &edit->id);
 	writer_renamed(out, "_spill.g", &generation);
 	return match;

@@ -31,6 +31,11 @@
 #define REPEATED REASSEMBLE_MARK "a repeated name"
 #define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 #define FORGED REASSEMBLE_MARK "a computed name"
+#define DAMAGED REASSEMBLE_MARK "a damaged state"
+/* Behind it stands which document it was; mongod's text goes on with the second. */
+#define DOCUMENT "; the document "
+#define DOCUMENT_ENDS "' in $convert with"
+#define ID_LENGTH 100 /* characters of an _id that are told */
 /* No rule's key begins with a slash. */
 #define JOINED "_spill./joined"
 #define NOWHERE "_spill./none" /* no batch has it */
@@ -55,6 +60,52 @@ bool reassemble_forged(int64_t code, struct bytes message)
 {
 	return code == ERROR_CONVERSION_FAILURE &&
 	       memmem(message.data, message.length, FORGED, strlen(FORGED));
+}
+
+/* The last place where `what` stands in the text. */
+static const uint8_t *find_last(struct bytes text, const char *what)
+{
+	const uint8_t *found = NULL, *at = text.data, *end = text.data + text.length;
+
+	while ((at = memmem(at, (size_t)(end - at), what, strlen(what))))
+		found = at++;
+	return found;
+}
+
+/* "of 'shop.books' (rule 'books') with _id 'x' (string)", out of mongod's text. */
+static bool find_document(struct bytes body, struct bytes *document)
+{
+	struct element message;
+	struct bytes text;
+	const uint8_t *start, *end;
+
+	if (!document_find(body, "errmsg", &message) || !element_string(&message, &text))
+		return false;
+	start = memmem(text.data, text.length, DOCUMENT, strlen(DOCUMENT));
+	end = find_last(text, DOCUMENT_ENDS);
+	if (!start || !end || end <= start)
+		return false;
+	start += strlen(DOCUMENT);
+	*document = (struct bytes){start, (size_t)(end - start)};
+	return true;
+}
+
+bool reassemble_tell(struct bytes body, const struct reply_summary *summary,
+		     char message[REASSEMBLE_MESSAGE], enum error_code *code)
+{
+	bool died = reassemble_died(body, summary);
+	const char *why = died ? REASSEMBLE_DIED : REASSEMBLE_STATE_DAMAGED;
+	struct bytes document;
+
+	if (!died && !raised(body, summary, DAMAGED))
+		return false;
+	*code = died ? ERROR_READ_CONCERN_NOT_AVAILABLE_YET : ERROR_COMMAND_NOT_SUPPORTED;
+	if (find_document(body, &document))
+		snprintf(message, REASSEMBLE_MESSAGE, "the document %.*s: %s", (int)document.length,
+			 (const char *)document.data, why);
+	else
+		snprintf(message, REASSEMBLE_MESSAGE, "a document: %s", why);
+	return true;
 }
 
 bool reassemble_met_no_array(struct bytes body, const struct reply_summary *summary)
@@ -147,7 +198,8 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		       : NULL;
 }
 
-const char *reassemble_failure(struct bytes body, enum error_code *code)
+const char *reassemble_failure(struct bytes body, char message[REASSEMBLE_MESSAGE],
+			       enum error_code *code)
 {
 	struct reply_summary summary;
 	const char *refusal;
@@ -155,10 +207,7 @@ const char *reassemble_failure(struct bytes body, enum error_code *code)
 	if (!reply_summarise(body, &summary) || summary.code != ERROR_CONVERSION_FAILURE)
 		return NULL;
 	refusal = reassemble_refusal(body, &summary, code);
-	if (refusal || !reassemble_died(body, &summary))
-		return refusal;
-	*code = ERROR_READ_CONCERN_NOT_AVAILABLE_YET;
-	return REASSEMBLE_DIED;
+	return refusal || !reassemble_tell(body, &summary, message, code) ? refusal : message;
 }
 
 void reassemble_write_runs(struct buffer *out, const char *name, const struct runs *runs)
@@ -235,14 +284,21 @@ static void add_unset_ours(struct call *call, const struct rule *rule)
 	}
 }
 
+static void add_index_of(struct call *call, const char *text, const char *part)
+{
+	struct call index = call_call(call, "$indexOfBytes");
+
+	call_text(&index, text);
+	call_text(&index, part);
+	call_close(&index);
+}
+
 /* By its bytes, as add_name_is. */
 static void add_name_begins(struct call *call, const char *key, const char *with)
 {
-	struct call equal = call_call(call, "$eq"), index = call_call(&equal, "$indexOfBytes");
+	struct call equal = call_call(call, "$eq");
 
-	call_text(&index, key);
-	call_text(&index, with);
-	call_close(&index);
+	add_index_of(&equal, key, with);
 	call_number(&equal, 0);
 	call_close(&equal);
 }
@@ -422,19 +478,180 @@ static void add_any_repeats(struct call *call, const struct ruled_namespace *nam
 	call_close(&either);
 }
 
-/* {$cond: [n, ["$_id"], []]}: from nowhere in ordinary documents */
-static void add_ids(struct call *choice, const char *count)
+/* ---- a document that can't be put together is named ---- */
+
+void reassemble_name(struct naming *naming, const char *database, const char *collection,
+		     const struct rule *rule)
+{
+	snprintf(naming->text, sizeof(naming->text), DOCUMENT "of '%s.%s' (rule '%s') with _id '",
+		 database, collection, rule->name);
+}
+
+/* {$substrCP: [{$convert: {input: "$_id", to: "string", onError: "?", onNull: "null"}}, 0, n]} */
+static void add_id_text(struct call *call)
+{
+	struct call cut = call_call(call, "$substrCP");
+	char name[12];
+	size_t operand = writer_open_document(call->out, writer_index(name, cut.place++));
+	size_t convert = writer_open_document(call->out, "$convert");
+
+	writer_string(call->out, "input", "$_id");
+	writer_string(call->out, "to", "string");
+	writer_string(call->out, "onError", "?");
+	writer_string(call->out, "onNull", "null");
+	writer_close(call->out, convert);
+	writer_close(call->out, operand);
+	call_number(&cut, 0);
+	call_number(&cut, ID_LENGTH);
+	call_close(&cut);
+}
+
+/* {$toObjectId: {$concat: [says, <whose>, <_id>, "' (", {$type: "$_id"}, ")"]}} */
+static void add_named_error(struct call *call, const char *says, const struct naming *naming)
 {
 	char name[12];
-	size_t ids;
+	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
+	struct call text = call_open(call->out, "$toObjectId", "$concat");
 
-	call_text(choice, count);
-	ids = writer_open_array(choice->out, writer_index(name, choice->place++));
-	writer_string(choice->out, "0", "$_id");
-	writer_close(choice->out, ids);
-	call_nothing(choice);
-	call_close(choice);
+	call_text(&text, says);
+	call_text(&text, naming->text);
+	add_id_text(&text);
+	call_text(&text, "' (");
+	call_unary(&text, "$type", "$_id");
+	call_text(&text, ")");
+	call_close(&text);
+	writer_close(call->out, document);
 }
+
+void reassemble_add_death(struct call *call, const struct naming *naming)
+{
+	add_named_error(call, DEAD TRY_AGAIN, naming);
+}
+
+static void add_type_is(struct call *call, const char *path, const char *type)
+{
+	struct call test = call_call(call, "$eq");
+
+	call_unary(&test, "$type", path);
+	call_text(&test, type);
+	call_close(&test);
+}
+
+/* A whole number, not below 0. */
+static void add_is_count(struct call *call, const char *path)
+{
+	struct call test;
+
+	call_unary(call, "$isNumber", path);
+	test = call_call(call, "$gte");
+	call_text(&test, path);
+	call_number(&test, 0);
+	call_close(&test);
+	test = call_call(call, "$eq");
+	call_text(&test, path);
+	call_unary(&test, "$trunc", path);
+	call_close(&test);
+}
+
+/* {$or: [{$eq: [n, 0]}, <the document has the array, and its head>]} */
+static void add_has_head(struct call *call, const char *array, const char *head, const char *count)
+{
+	struct call either = call_call(call, "$or"), test = call_call(&either, "$eq"), both;
+
+	call_text(&test, count);
+	call_number(&test, 0);
+	call_close(&test);
+	both = call_call(&either, "$and");
+	call_unary(&both, "$isArray", array);
+	test = call_call(&both, "$gte");
+	call_unary(&test, "$size", array);
+	call_text(&test, head);
+	call_close(&test);
+	call_close(&both);
+	call_close(&either);
+}
+
+/* What Spillway writes: {g: <16 bytes>, h, n} */
+static void add_sound_state(struct call *call, const struct rule *rule)
+{
+	auto_text array = text_join("$", rule->array, ""),
+		  state = text_join("$_spill.", rule->key, ""),
+		  generation = text_join("$_spill.", rule->key, ".g"),
+		  head = text_join("$_spill.", rule->key, ".h"),
+		  count = text_join("$_spill.", rule->key, ".n");
+	struct call all = call_call(call, "$and"), test;
+
+	add_type_is(&all, state.bytes, "object");
+	add_type_is(&all, generation.bytes, "binData");
+	test = call_call(&all, "$eq");
+	call_unary(&test, "$binarySize", generation.bytes);
+	call_number(&test, 16);
+	call_close(&test);
+	add_is_count(&all, head.bytes);
+	add_is_count(&all, count.bytes);
+	add_has_head(&all, array.bytes, head.bytes, count.bytes);
+	call_close(&all);
+}
+
+/* {$not: {$or: [<another array's alone>, <sound>]}}: of a document that has `_spill`. */
+static void add_damaged(struct call *call, const struct rule *rule)
+{
+	auto_text state = text_join("$_spill.", rule->key, "");
+	struct call not = call_call(call, "$not"), either = call_call(&not, "$or"),
+		    both = call_call(&either, "$and");
+
+	add_type_is(&both, "$" NAME_STATE, "object");
+	add_type_is(&both, state.bytes, "missing");
+	call_close(&both);
+	add_sound_state(&either, rule);
+	call_close(&either);
+	call_close(&not );
+}
+
+void reassemble_write_sound(struct buffer *out, const char *name, const struct rule *rule,
+			    const struct naming *naming)
+{
+	size_t stage = writer_open_document(out, name);
+	struct call choice = call_open(out, "$replaceWith", "$cond"), inner;
+
+	add_type_is(&choice, "$" NAME_STATE, "missing");
+	call_text(&choice, "$$ROOT");
+	inner = call_call(&choice, "$cond");
+	add_damaged(&inner, rule);
+	add_named_error(&inner, DAMAGED, naming);
+	call_text(&inner, "$$ROOT");
+	call_close(&inner);
+	call_close(&choice);
+	writer_close(out, stage);
+}
+
+void reassemble_add_same_text(struct call *call, const char *link, const char *id)
+{
+	struct call either = call_call(call, "$or"), test = call_call(&either, "$ne"), both;
+
+	call_unary(&test, "$type", id);
+	call_text(&test, "string");
+	call_close(&test);
+	both = call_call(&either, "$and");
+	test = call_call(&both, "$eq");
+	call_unary(&test, "$strLenBytes", link);
+	call_unary(&test, "$strLenBytes", id);
+	call_close(&test);
+	test = call_call(&both, "$eq");
+	add_index_of(&test, link, id);
+	call_number(&test, 0);
+	call_close(&test);
+	call_close(&both);
+	call_close(&either);
+}
+
+/* What a join is written for. */
+struct joining {
+	const struct target *target;
+	const struct naming *naming;
+	bool first;                          /* no join before it has written to `_spill` */
+	const struct ruled_namespace *whole; /* see REASSEMBLE_WHOLE; NULL: of another use */
+};
 
 /* Where a document with a state would lose a field, instead an error. */
 static void add_loss(struct call *choice, const struct ruled_namespace *whole)
@@ -447,61 +664,106 @@ static void add_loss(struct call *choice, const struct ruled_namespace *whole)
 	add_error(choice, REPEATED " ", "$type", "$_id");
 }
 
-static void write_start(struct buffer *out, const struct rule *rule,
-			const struct ruled_namespace *whole)
+/* Continues {$cond: [<no state>, <this>: ordinary, ...]}: of a document with a state that can't be
+ * put together an error, of another one `wanted`; closes it. */
+static void finish_choice(struct call *choice, const struct joining *joining,
+			  void (*add_wanted)(struct call *call, const struct rule *rule))
+{
+	struct call sound = call_call(choice, "$cond"), whole;
+
+	add_damaged(&sound, joining->target->rule);
+	add_named_error(&sound, DAMAGED, joining->naming);
+	if (joining->whole) {
+		whole = call_call(&sound, "$cond");
+		add_loss(&whole, joining->whole);
+		add_wanted(&whole, joining->target->rule);
+		call_close(&whole);
+	} else {
+		add_wanted(&sound, joining->target->rule);
+	}
+	call_close(&sound);
+	call_close(choice);
+}
+
+/* {$cond: [n, ["$_id"], []]} */
+static void add_ids(struct call *call, const struct rule *rule)
 {
 	auto_text count = text_join("$_spill.", rule->key, ".n");
-	struct call choice = call_open(out, "startWith", "$cond"), inner;
+	struct call choice = call_call(call, "$cond");
+	char name[12];
+	size_t ids;
 
-	if (!whole) {
-		add_ids(&choice, count.bytes);
-		return;
-	}
-	add_loss(&choice, whole);
-	inner = call_call(&choice, "$cond");
-	add_ids(&inner, count.bytes);
+	call_text(&choice, count.bytes);
+	ids = writer_open_array(choice.out, writer_index(name, choice.place++));
+	writer_string(choice.out, "0", "$_id");
+	writer_close(choice.out, ids);
+	call_nothing(&choice);
 	call_close(&choice);
 }
 
-/* {let: {g: <the document's generation>}} */
-static void write_let(struct buffer *out, const struct rule *rule,
-		      const struct ruled_namespace *whole)
+/* No state: the join that comes first tells by `_spill`, which later ones find changed. */
+static void add_stateless(struct call *choice, const struct joining *joining)
+{
+	auto_text state = text_join("$_spill.", joining->target->rule->key, "");
+
+	add_type_is(choice, joining->first ? "$" NAME_STATE : state.bytes, "missing");
+}
+
+/* From nowhere in ordinary documents. */
+static void write_start(struct buffer *out, const struct joining *joining)
+{
+	struct call choice = call_open(out, "startWith", "$cond");
+
+	add_stateless(&choice, joining);
+	call_nothing(&choice);
+	finish_choice(&choice, joining, add_ids);
+}
+
+static void add_generation(struct call *call, const struct rule *rule)
 {
 	auto_text generation = text_join("$_spill.", rule->key, ".g");
-	size_t let = writer_open_document(out, "let");
-	struct call choice;
 
-	if (whole) {
-		choice = call_open(out, "g", "$cond");
-		add_loss(&choice, whole);
-		call_text(&choice, generation.bytes);
-		call_close(&choice);
-	} else {
-		writer_string(out, "g", generation.bytes);
-	}
+	call_text(call, generation.bytes);
+}
+
+/* {let: {g: <the document's generation>}} */
+static void write_let(struct buffer *out, const struct joining *joining)
+{
+	size_t let = writer_open_document(out, "let");
+	struct call choice = call_open(out, "g", "$cond");
+
+	add_stateless(&choice, joining);
+	call_null(&choice);
+	finish_choice(&choice, joining, add_generation);
+	writer_string(out, "id", "$_id");
 	writer_close(out, let);
 }
 
 /* Of one document, in order. A $graphLookup takes time by the square of what it finds, and sorting
  * that takes as long: seconds for 10^5 documents of an element each. */
-static void write_single_join(struct buffer *out, const char *name, const struct target *target,
-			      const char *joined, const struct ruled_namespace *whole)
+static void write_single_join(struct buffer *out, const char *name, const struct joining *joining,
+			      const char *joined)
 {
+	const struct target *target = joining->target;
 	size_t stage = writer_open_document(out, name), inner, match, sort;
 	size_t join = writer_open_document(out, "$lookup"), pipeline;
-	struct call test;
+	auto_text link = text_join("$", target->rule->overflow.link, "");
+	struct call all, test;
 
 	writer_string(out, "from", target->overflow_collection);
 	writer_string(out, "localField", "_id");
 	writer_string(out, "foreignField", target->rule->overflow.link);
-	write_let(out, target->rule, whole);
+	write_let(out, joining);
 	pipeline = writer_open_array(out, "pipeline");
 	inner = writer_open_document(out, "0");
 	match = writer_open_document(out, "$match");
-	test = call_open(out, "$expr", "$eq");
+	all = call_open(out, "$expr", "$and");
+	test = call_call(&all, "$eq");
 	call_text(&test, "$_spill.g");
 	call_text(&test, "$$g");
 	call_close(&test);
+	reassemble_add_same_text(&all, link.bytes, "$$id");
+	call_close(&all);
 	writer_close(out, match);
 	writer_close(out, inner);
 	inner = writer_open_document(out, "1");
@@ -537,17 +799,21 @@ void reassemble_write_batches(struct buffer *out, const char *name, const struct
 			      const char *joined)
 {
 	auto_text generation = text_join("$_spill.", rule->key, ".g"),
-		  input = text_join("$", joined, "");
+		  input = text_join("$", joined, ""),
+		  link = text_join("$$this.", rule->overflow.link, "");
 	size_t batches = writer_open_document(out, name);
 	size_t sorted = writer_open_document(out, "$sortArray"), document, filter, by;
-	struct call condition;
+	struct call condition, test;
 
 	document = writer_open_document(out, "input");
 	filter = writer_open_document(out, "$filter");
 	writer_string(out, "input", input.bytes);
-	condition = call_open(out, "cond", "$eq");
-	call_text(&condition, "$$this._spill.g");
-	call_text(&condition, generation.bytes);
+	condition = call_open(out, "cond", "$and");
+	test = call_call(&condition, "$eq");
+	call_text(&test, "$$this._spill.g");
+	call_text(&test, generation.bytes);
+	call_close(&test);
+	reassemble_add_same_text(&condition, link.bytes, "$_id");
 	call_close(&condition);
 	writer_close(out, filter);
 	writer_close(out, document);
@@ -632,6 +898,7 @@ static void write_all_runs(struct buffer *out, const struct rule *rule)
 
 /* What a join left in the document. */
 struct joined {
+	const struct naming *naming;
 	const char *path;
 	bool ready;               /* the generation's own, in order */
 	bool strict, sets_hidden; /* see struct reassembly */
@@ -656,11 +923,6 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const st
 		write_all_runs(out, rule);
 	writer_close(out, outer);
 	writer_close(out, overflow);
-}
-
-void reassemble_add_death(struct call *call, const char *count)
-{
-	add_error(call, DEAD TRY_AGAIN, "$toString", count);
 }
 
 void reassemble_add_unclear(struct call *call)
@@ -761,7 +1023,7 @@ static void write_array(struct buffer *out, const char *name, const struct rule 
 	call_text(&test, count.bytes);
 	call_close(&test);
 	add_whole(&choice, array.bytes, head.bytes, count.bytes);
-	reassemble_add_death(&choice, count.bytes);
+	reassemble_add_death(&choice, joined->naming);
 	call_close(&choice);
 	writer_close(out, let);
 	writer_close(out, document);
@@ -789,21 +1051,15 @@ static void write_at_path(struct buffer *out, const struct rule *rule, const str
 		writer_close(out, opened[--depth]);
 }
 
-/* {$replaceWith: {$cond: [n > 0, {$mergeObjects: ["$$ROOT", {f: <array>}]}, "$$ROOT"]}} */
-static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
-			  const struct joined *joined)
+/* {$mergeObjects: ["$$ROOT", {f: <array>}]} */
+static void add_merged(struct call *choice, const struct rule *rule, const struct joined *joined)
 {
-	auto_text count = text_join("$_spill.", rule->key, ".n");
-	size_t stage = writer_open_document(out, name), document;
-	struct call choice = call_open(out, "$replaceWith", "$cond"), test, merge;
+	struct buffer *out = choice->out;
+	struct call merge = call_call(choice, "$mergeObjects");
 	struct name_hidden hidden = name_hidden(rule);
 	char index[12];
+	size_t document;
 
-	test = call_call(&choice, "$gt");
-	call_text(&test, count.bytes);
-	call_number(&test, 0);
-	call_close(&test);
-	merge = call_call(&choice, "$mergeObjects");
 	if (joined->sets_hidden)
 		add_fields_but(&merge, "$$ROOT", hidden.fields, NAME_FIELDS);
 	else
@@ -812,6 +1068,21 @@ static void write_replace(struct buffer *out, const char *name, const struct rul
 	write_at_path(out, rule, joined);
 	writer_close(out, document);
 	call_close(&merge);
+}
+
+/* {$replaceWith: {$cond: [n > 0, <merged>, "$$ROOT"]}} */
+static void write_replace(struct buffer *out, const char *name, const struct rule *rule,
+			  const struct joined *joined)
+{
+	auto_text count = text_join("$_spill.", rule->key, ".n");
+	size_t stage = writer_open_document(out, name);
+	struct call choice = call_open(out, "$replaceWith", "$cond"), test;
+
+	test = call_call(&choice, "$gt");
+	call_text(&test, count.bytes);
+	call_number(&test, 0);
+	call_close(&test);
+	add_merged(&choice, rule, joined);
 	call_text(&choice, "$$ROOT");
 	call_close(&choice);
 	writer_close(out, stage);
@@ -912,19 +1183,22 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 		auto_text path = text_join(JOINED, ".", writer_index(number, i));
 		auto_buffer struct buffer start = {0};
 
+		struct naming naming;
 		/* The first join sees documents as they are stored. */
-		const struct ruled_namespace *whole =
-			i == 0 && how.use == REASSEMBLE_WHOLE ? namespace : NULL;
+		const struct joining joining = {target, &naming, i == 0,
+						i == 0 && how.use == REASSEMBLE_WHOLE ? namespace
+										      : NULL};
+		const struct joined joined = {&naming, path.bytes,
+					      how.single && target->rule->overflow.layout ==
+								    RULE_ELEMENTS,
+					      how.strict, how.sets_hidden};
 
-		struct joined joined = {
-			path.bytes, how.single && target->rule->overflow.layout == RULE_ELEMENTS,
-			how.strict, how.sets_hidden};
-
+		reassemble_name(&naming, namespace->database, namespace->collection, target->rule);
 		writer_index(name, (*place)++);
 		if (joined.ready) {
-			write_single_join(out, name, target, joined.path, whole);
+			write_single_join(out, name, &joining, joined.path);
 		} else {
-			write_start(&start, target->rule, whole);
+			write_start(&start, &joining);
 			reassemble_write_join(out, name, target, joined.path, buffer_view(&start));
 		}
 		write_replace(out, writer_index(name, (*place)++), target->rule, &joined);
@@ -938,12 +1212,15 @@ void reassemble_write_guards(struct buffer *out, size_t *place,
 	char name[12];
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
-		auto_text count = text_join("$_spill.", namespace->targets[i].rule->key, ".n");
+		const struct rule *rule = namespace->targets[i].rule;
+		auto_text count = text_join("$_spill.", rule->key, ".n");
+		struct naming naming;
 		size_t stage = writer_open_document(out, writer_index(name, (*place)++));
 		struct call choice = call_open(out, "$replaceWith", "$cond");
 
+		reassemble_name(&naming, namespace->database, namespace->collection, rule);
 		call_text(&choice, count.bytes);
-		reassemble_add_death(&choice, count.bytes);
+		reassemble_add_death(&choice, &naming);
 		call_text(&choice, "$$ROOT");
 		call_close(&choice);
 		writer_close(out, stage);

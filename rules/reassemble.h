@@ -15,8 +15,11 @@
 /* What a client is told. A rewrite passes; overflow that somebody removed by hand stays away. */
 #define REASSEMBLE_DIED \
 	"an array was rewritten while it was being read; try again (where this stays so, " \
-	"overflow " \
-	"documents are missing: 'spillway verify' names the array's document)"
+	"overflow documents are missing, or are another document's: 'spillway verify --repair' " \
+	"names the array's document)"
+#define REASSEMBLE_STATE_DAMAGED \
+	"its state (_spill) is damaged, or its array is none; run 'spillway verify --repair'"
+#define REASSEMBLE_MESSAGE 1000
 
 /* False where the overflow lies in another database. */
 bool reassemble_possible(const struct ruled_namespace *namespace);
@@ -64,11 +67,23 @@ void reassemble_write_elements(struct buffer *out, const char *name, const struc
  * startWith, a list of the document's _id, or an empty one where nothing is asked for. */
 void reassemble_write_join(struct buffer *out, const char *name, const struct target *target,
 			   const char *joined, struct bytes start);
+/* A test: where `id` is a text, the link has the same bytes. A join finds what is equal under the
+ * command's collation, too, and a damaged document may name that one's generation. */
+void reassemble_add_same_text(struct call *call, const char *link, const char *id);
 /* Of what was joined, what is of the document's generation, in order. */
 void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
 			      const char *joined);
-/* An expression that raises the error; `count` is a path of the document. */
-void reassemble_add_death(struct call *call, const char *count);
+/* Which document it was, but for its _id. */
+struct naming {
+	char text[480];
+};
+void reassemble_name(struct naming *naming, const char *database, const char *collection,
+		     const struct rule *rule);
+/* An expression that raises the error of an ended generation. */
+void reassemble_add_death(struct call *call, const struct naming *naming);
+/* The stage that raises the error of a damaged state. */
+void reassemble_write_sound(struct buffer *out, const char *name, const struct rule *rule,
+			    const struct naming *naming);
 /* One that says that the document doesn't tell which element a positional projection means. */
 void reassemble_add_unclear(struct call *call);
 /* One that says that a document can't be merged into a ruled namespace. */
@@ -92,11 +107,16 @@ void reassemble_add_shared(struct call *call);
 void reassemble_add_mixed(struct call *call);
 /* Writes one that says that a document is joined by a field that is undefined. */
 void reassemble_write_undefined(struct buffer *out, const char *name);
+/* A reply's error is that of an ended generation, or of a state that nobody could have written:
+ * what is to be said of it, which names the document, and the code. False: it is another. */
+bool reassemble_tell(struct bytes body, const struct reply_summary *summary,
+		     char message[REASSEMBLE_MESSAGE], enum error_code *code);
 /* A reply's error is that of an ended generation. */
 bool reassemble_died(struct bytes body, const struct reply_summary *summary);
 /* What is to be said to a getMore that goes through on a collection of no rule, and the code, where
  * the error is one of these; else NULL. */
-const char *reassemble_failure(struct bytes body, enum error_code *code);
+const char *reassemble_failure(struct bytes body, char message[REASSEMBLE_MESSAGE],
+			       enum error_code *code);
 /* What is to be said of a reply's error, and its code, where it is another of these, or of a
  * document that can't be held whole; else NULL. */
 const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,

@@ -527,7 +527,7 @@ static bool met_no_array(const struct sequence *sequence, struct bytes reply,
 
 /* An array was rewritten meanwhile, or one has to be put together for which nothing was. */
 static enum sequence_outcome take_death(struct sequence *sequence,
-					const struct sequence_input *input)
+					const struct sequence_input *input, const char *message)
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 
@@ -538,7 +538,7 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	sequence->counts.repeats++;
 	if (++aggregate->attempts >= ATTEMPTS || merges(sequence) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, REASSEMBLE_DIED);
+		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message);
 	if (sequence_time_left(sequence, input) == 0)
 		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
 	return ask(sequence, input);
@@ -548,14 +548,17 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 {
 	struct packet *reply = input->reply;
 	struct reply_summary summary;
+	char message[REASSEMBLE_MESSAGE];
 	enum error_code code;
 	const char *refusal;
 	struct bytes query;
 
 	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return sequence_pass(sequence, reply);
-	if (reassemble_died(reply->message.body, &summary))
-		return take_death(sequence, input);
+	if (reassemble_tell(reply->message.body, &summary, message, &code))
+		return reassemble_died(reply->message.body, &summary)
+			       ? take_death(sequence, input, message)
+			       : fail(sequence, code, message);
 	if (aggregate_of(sequence)->probing && !explains(sequence)) {
 		if (summary.ok)
 			return take_probe(sequence, input, summary.cursor);

@@ -35,7 +35,7 @@ bool reply_is_unauthorized(const struct packet *reply);
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop);
 
-#define SEQUENCE_MESSAGE 512
+#define SEQUENCE_MESSAGE 1280
 /* `why` behind the name of the rule and its collection: `message`. */
 const char *sequence_name_rule(const struct sequence *sequence, const char *why,
 			       char message[SEQUENCE_MESSAGE]);

@@ -4,6 +4,7 @@
 #include "rules/aggregate_write.h"
 #include "rules/dropped.h"
 #include "rules/fetch.h"
+#include "rules/id_text.h"
 #include "rules/options.h"
 #include "rules/own_error.h"
 #include "rules/projection.h"
@@ -40,6 +41,8 @@ struct sequence_read {
 	int64_t spent;            /* a remainder's that has said all; 0: none is open */
 	bool unwrapped;           /* documents came from a remainder */
 	bool unresolved;          /* `main` is an error: the overflow's collection is gone */
+	char *lost;               /* what is to be said of the array that was not whole, or NULL */
+	struct bytes damaged;     /* the document that no merge takes */
 	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
 	bool aggregates;          /* the find has been written as an aggregate */
 	struct window *windows;   /* of a find that wants nothing else of its arrays, or NULL */
@@ -185,7 +188,27 @@ static enum sequence_outcome fail_lost(struct sequence *sequence)
 
 	if (read->unresolved)
 		return sequence_pass(sequence, &read->main);
-	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, REASSEMBLE_DIED);
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+			 read->lost ? read->lost : REASSEMBLE_DIED);
+}
+
+/* Keeps what is to be said of the document. */
+static void say_lost(struct sequence_read *read, const char *message)
+{
+	free(read->lost);
+	read->lost = must_strndup(message, strlen(message));
+}
+
+static void name_lost(struct sequence_read *read, struct bytes document)
+{
+	char message[SEQUENCE_MESSAGE];
+	struct element id;
+
+	if (!document_find(document, "_id", &id))
+		return;
+	snprintf(message, sizeof(message), "the document with %s: %s", id_text(&id).text,
+		 REASSEMBLE_DIED);
+	say_lost(read, message);
 }
 
 /* What an array needs of the overflow is not there any more. A getMore can't begin again, and it
@@ -221,6 +244,20 @@ static enum sequence_outcome fail_fetch(struct sequence *sequence, enum fetch_ou
 
 /* ---- documents ---- */
 
+static enum sequence_outcome refuse_damaged(struct sequence *sequence)
+{
+	struct bytes document = read_of(sequence)->damaged;
+	char message[SEQUENCE_MESSAGE];
+	struct element id;
+
+	if (!document.data || !document_find(document, "_id", &id))
+		return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+				 "a document's state can't be read; run 'spillway verify'");
+	snprintf(message, sizeof(message), "the document with %s: %s", id_text(&id).text,
+		 REASSEMBLE_STATE_DAMAGED);
+	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message);
+}
+
 static enum sequence_outcome refuse_document(struct sequence *sequence, enum merge_intake intake)
 {
 	if (intake == MERGE_FOREIGN)
@@ -232,8 +269,7 @@ static enum sequence_outcome refuse_document(struct sequence *sequence, enum mer
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document has a field whose name begins with '_spill/', which is "
 			"Spillway's own; rename it, straight at mongod");
-	return fail_read(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			 "a document's state can't be read; run 'spillway verify'");
+	return refuse_damaged(sequence);
 }
 
 static void open_merge(struct sequence_read *read)
@@ -266,8 +302,10 @@ static enum merge_intake take_batch(struct sequence_read *read, size_t most)
 			read->unwrapped = true;
 		if (read->batch_count++ < most)
 			intake = merge_add_document(read->fetch.merge, image);
-		if (intake != MERGE_TAKEN)
+		if (intake != MERGE_TAKEN) {
+			read->damaged = image;
 			return intake;
+		}
 	}
 	return step == CURSOR_END ? MERGE_TAKEN : MERGE_BROKEN;
 }
@@ -460,6 +498,7 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 	size_t body;
 
 	sequence->counts.repeats++;
+	name_lost(read, merge_document(read->fetch.merge, read->dead));
 	if (!is_command(sequence, "find") || !may_try_again(read) ||
 	    !document_find(merge_document(read->fetch.merge, read->dead), "_id", &id))
 		return lose_overflow(sequence, input);
@@ -729,11 +768,18 @@ static bool met_death(struct sequence *sequence, struct packet *reply,
 		      const struct reply_summary *summary)
 {
 	struct sequence_read *read = read_of(sequence);
+	char message[REASSEMBLE_MESSAGE];
+	enum error_code code;
 
 	read->unresolved =
 		is_command(sequence, "getMore") && dropped_overflow(reply->message.body, summary);
-	if (!read->unresolved)
-		return reassemble_died(reply->message.body, summary);
+	if (!read->unresolved && !reassemble_died(reply->message.body, summary))
+		return false;
+	if (!read->unresolved) {
+		if (reassemble_tell(reply->message.body, summary, message, &code))
+			say_lost(read, message);
+		return true;
+	}
 	read->main = packet_steal(reply);
 	return true;
 }
@@ -757,6 +803,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	struct reply_summary summary;
 	enum merge_intake intake;
+	char message[REASSEMBLE_MESSAGE];
 	enum error_code code;
 	const char *refusal;
 	size_t count, fitting;
@@ -767,6 +814,8 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return sequence_pass(sequence, input->reply);
 	if (met_death(sequence, input->reply, &summary))
 		return take_death(sequence, input);
+	if (reassemble_tell(input->reply->message.body, &summary, message, &code))
+		return fail_read(sequence, code, message);
 	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);
@@ -847,6 +896,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	while (!found && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
 		found = same_id(document.value, merge_document(merge, read->dead));
 	if (found) {
+		read->damaged = document.value;
 		intake = merge_replace_document(merge, read->dead, document.value);
 	} else {
 		if (!read->gone)
@@ -902,6 +952,7 @@ static void read_fini(struct sequence *sequence)
 		packet_fini(&read->again[i]);
 	free(read->again);
 	free(read->gone);
+	free(read->lost);
 	free(read->windows);
 	buffer_fini(&read->rest);
 	buffer_fini(&read->answer);

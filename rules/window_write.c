@@ -29,19 +29,24 @@ struct paths {
 	const struct rule *rule;
 	bool strict; /* see struct reassembly */
 	struct text array, head, count, generation, part;
+	struct naming naming;
 };
 
-static struct paths paths_of(const struct rule *rule, bool strict)
+static struct paths paths_of(const struct ruled_namespace *namespace, const struct rule *rule,
+			     bool strict)
 {
 	const char *part = rule->overflow.array; /* only batches have one */
 
-	return (struct paths){.rule = rule,
+	struct paths paths = {.rule = rule,
 			      .strict = strict,
 			      .array = text_join("$", rule->array, ""),
 			      .head = text_join("$_spill.", rule->key, ".h"),
 			      .count = text_join("$_spill.", rule->key, ".n"),
 			      .generation = text_join("$_spill.", rule->key, ".g"),
 			      .part = text_join("$$this.", part ? part : "", "")};
+
+	reassemble_name(&paths.naming, namespace->database, namespace->collection, rule);
+	return paths;
 }
 
 static void paths_free(struct paths *paths)
@@ -184,7 +189,8 @@ static void write_compared(struct call *call, const char *verb, const char *fiel
 static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 {
 	const char *batch = overflow_order_path(rule);
-	auto_text number = text_join("$", batch, "");
+	auto_text number = text_join("$", batch, ""),
+		  link = text_join("$", rule->overflow.link, "");
 	size_t pipeline = writer_open_array(out, "pipeline"), stage, inner;
 	struct call all;
 
@@ -194,6 +200,7 @@ static void write_joined_pipeline(struct buffer *out, const struct rule *rule)
 	write_compared(&all, "$gte", number.bytes, "$$least");
 	write_compared(&all, "$eq", "$_spill.g", "$$g");
 	write_compared(&all, "$lt", "$_spill.p", "$$end");
+	reassemble_add_same_text(&all, link.bytes, "$$id");
 	call_close(&all);
 	writer_close(out, inner);
 	writer_close(out, stage);
@@ -217,6 +224,7 @@ static void write_lookup(struct buffer *out, const char *name, const struct path
 	writer_string(out, "foreignField", target->rule->overflow.link);
 	let = writer_open_document(out, "let");
 	writer_string(out, "g", paths->generation.bytes);
+	writer_string(out, "id", "$_id");
 	write_least(out, paths, target->rule);
 	end = call_open(out, "end", "$subtract");
 	call_text(&end, END);
@@ -555,7 +563,7 @@ static void add_window(struct call *call, const struct paths *paths)
 	choice = call_open(out, "in", "$cond");
 	add_enough(&choice);
 	add_parts(&choice, paths);
-	reassemble_add_death(&choice, paths->count.bytes);
+	reassemble_add_death(&choice, &paths->naming);
 	call_close(&choice);
 	close_let(&inner);
 	close_let(&middle);
@@ -595,12 +603,13 @@ static void write_array(struct buffer *out, const char *name, const struct paths
 	writer_close(out, stage);
 }
 
-void window_write_stages(struct buffer *out, size_t *place, const struct window *window,
-			 bool strict)
+void window_write_stages(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
+			 const struct window *window, bool strict)
 {
-	struct paths paths = paths_of(window->target->rule, strict);
+	struct paths paths = paths_of(namespace, window->target->rule, strict);
 	char name[12];
 
+	reassemble_write_sound(out, writer_index(name, (*place)++), paths.rule, &paths.naming);
 	write_bounds(out, writer_index(name, (*place)++), &paths, window);
 	write_lookup(out, writer_index(name, (*place)++), &paths, window->target);
 	write_all(out, writer_index(name, (*place)++), &paths, window->target);

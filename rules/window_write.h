@@ -5,5 +5,5 @@
 #include "rules/window.h"
 
 /* Appends the stages behind which the document's array is the window: `_spill` is still there. */
-void window_write_stages(struct buffer *out, size_t *place, const struct window *window,
-			 bool strict);
+void window_write_stages(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
+			 const struct window *window, bool strict);

@@ -161,10 +161,10 @@ Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 {
 	expect_stages(
 		FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}, 'batchSize': 9"),
-		"$match $set $lookup $graphLookup $set $set $unset");
+		"$match $replaceWith $set $lookup $graphLookup $set $set $unset");
 	expect_stages(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}, "
 			   "'batchSize': 9"),
-		      "$sort $set $lookup $graphLookup $set $set $unset $project");
+		      "$sort $replaceWith $set $lookup $graphLookup $set $set $unset $project");
 	/* beside what reads the array, of the whole */
 	expect_stages(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"),
 		      "$match " WHOLE " $match $set");

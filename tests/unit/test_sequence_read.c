@@ -493,7 +493,14 @@ Test(sequence_read, documents_that_cannot_be_read_are_an_error)
 		enum error_code code;
 		const char *says;
 	} cases[] = {
-		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 134, "state can't be read"},
+		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 134,
+		 "the document with _id '1' (int): its state (_spill) is damaged"},
+		{"'firstBatch': [{'_id': 0}, {'_id': 'x y', '_spill': 5}]", 134,
+		 "the document with _id 'x y' (string): its state"},
+		{"'firstBatch': [{'_id': {'$oid': '00112233445566778899aabb'}, '_spill': 5}]", 134,
+		 "the document with _id '00112233445566778899aabb' (objectId): its state"},
+		{"'firstBatch': [{'_id': {'a': 1}, '_spill': 5}]", 134,
+		 "the document with _id '?' (object): its state"},
 		{"'firstBatch': [{'_id': 1, '_spill': {'gone': {'g': " G1 ", 'h': 1, 'n': 1}}}]",
 		 115, "a rule that the configuration no longer has"},
 		{"'firstBatch': [{'_id': 1, '_spill/7': 1}]", 115, "begins with '_spill/'"},
@@ -1026,7 +1033,7 @@ Test(sequence_read, the_server_s_error_when_it_is_read_again_goes_on)
 	play_reply(&play, OVERFLOW(""));
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, '_spill': {'f': 5}}]"));
 	play_reply(&play, "{'ok': 1.0}");
-	play_expect_error(&play, 134, "can't be read");
+	play_expect_error(&play, 134, "the document with _id '7' (int): its state");
 	play_close(&play);
 }
 

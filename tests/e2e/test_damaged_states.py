@@ -1,0 +1,127 @@
+"""A document whose state (`_spill`) is damaged, or names another document's generation: it fails alone and by name, and takes
+nobody's elements."""
+
+import pytest
+from bson.binary import Binary
+from bson.son import SON
+from pymongo.errors import OperationFailure
+
+from support.operate import RULE, generation, spill
+
+RULES = [{**RULE, "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
+WHOLE = list(range(12))
+MINE = {"g": generation(), "h": 3, "n": 9}
+# Of a document {_id: "bad", list: [0, 1, 2, 3], group: "bad"} that has no overflow.
+STATES = {
+    "another document's generation": {"list": MINE},
+    "a generation without overflow": {"list": {**MINE, "g": generation(7)}},
+    "no document": 5,
+    "a list": [{"list": MINE}],
+    "no document for the array": {"list": "x"},
+    "no generation": {"list": {"h": 3, "n": 9}},
+    "a generation that is a text": {"list": {**MINE, "g": "x"}},
+    "a short generation": {"list": {**MINE, "g": Binary(b"x")}},
+    "a count that is a text": {"list": {**MINE, "n": "9"}},
+    "a count below nothing": {"list": {**MINE, "n": -1}},
+    "a broken count": {"list": {**MINE, "n": 1.5}},
+    "a count that is no number": {"list": {**MINE, "n": float("nan")}},
+    "no count": {"list": {"g": generation(), "h": 3}},
+    "a head below nothing": {"list": {**MINE, "h": -1}},
+    "a head that is a text": {"list": {**MINE, "h": "3"}},
+    "no head": {"list": {"g": generation(), "n": 9}},
+    "a head that is longer than the array": {"list": {**MINE, "h": 5}},
+}
+READS = {
+    "find": lambda books, filter: list(books.find(filter)),
+    "find, sorted by the array": lambda books, filter: list(books.find(filter).sort("list", -1)),
+    "find by the array's length": lambda books, filter: list(books.find({**filter, "list": {"$not": {"$size": 77}}})),
+    "find with a computed field": lambda books, filter: list(books.find(filter, {"n": {"$size": "$list"}})),
+    "find of windows": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]}})),
+    "find of windows, computed": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]}, "x": {"$literal": 1}})),
+    "aggregate": lambda books, filter: list(books.aggregate([{"$match": filter}, {"$project": {"n": {"$size": "$list"}}}])),
+    "aggregate of whole documents": lambda books, filter: list(books.aggregate([{"$match": filter}])),
+    "count": lambda books, filter: [None] * books.count_documents({**filter, "list": {"$not": {"$size": 77}}}),
+    "distinct": lambda books, filter: books.distinct("list", filter),
+    "$lookup": lambda books, filter: books.database.plain.aggregate([{"$lookup": {
+        "from": "books", "pipeline": [{"$match": filter}], "as": "found"}}]).next()["found"],
+    "$unionWith": lambda books, filter: list(books.database.nothing.aggregate([{"$unionWith": {
+        "coll": "books", "pipeline": [{"$match": filter}]}}])),
+}
+
+
+@pytest.fixture
+def books(client, direct):
+    for name in ("books", "tails", "plain"):
+        direct.shop[name].delete_many({})
+    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    direct.shop.plain.insert_one({"_id": 1})
+    spill(direct.shop, "good", WHOLE, main={"group": "good"})
+    direct.shop.books.insert_one({"_id": "ordinary", "list": [50], "group": "good"})
+    return client.shop.books
+
+
+def damage(direct, state, identifier="bad"):
+    direct.shop.books.insert_one({"_id": identifier, "list": [0, 1, 2, 3], "group": "bad", "_spill": state})
+
+
+def named(call, what="_id 'bad' (string)"):
+    with pytest.raises(OperationFailure) as caught:
+        call()
+    message = caught.value.details["errmsg"]
+    assert caught.value.code in (115, 134), message
+    assert what in message and "'books'" in message and "'shop.books'" in message and "spillway verify --repair" in message, message
+
+
+# Each way to read meets these three, one way all of them.
+MET = [(name, read) for name in STATES for read in READS
+       if name in ("another document's generation", "no document", "a count that is a text")
+       or read in ("find", "find by the array's length", "find of windows, computed")]
+
+
+@pytest.mark.parametrize(("name", "read"), MET)
+def test_a_read_fails_by_name_and_without_the_document_works(books, direct, name, read):
+    damage(direct, STATES[name])
+    named(lambda: READS[read](books, {}))
+    assert len(READS[read](books, {"group": "good"})) == {"distinct": 13}.get(read, 2)
+    assert books.find_one({"_id": "good"})["list"] == WHOLE
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_an_edit_of_the_document_is_refused(books, direct, name):
+    damage(direct, STATES[name])
+    before = repr(list(direct.shop.books.find()))
+    for update in ({"$pull": {"list": 1}}, [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"a": 1}]}}]):
+        with pytest.raises(OperationFailure) as caught:
+            books.update_one({"_id": "bad"}, update, comment="x")
+        assert caught.value.code in (112, 115, 134), caught.value.details
+    assert repr(list(direct.shop.books.find())) == before
+    assert books.update_one({"_id": "good"}, {"$pull": {"list": 1}}).modified_count == 1
+    assert books.find_one({"_id": "good"})["list"] == [0, *WHOLE[2:]]
+
+
+def test_no_element_of_another_document_is_shown(books, direct):
+    """Copies of a spilled document, with its state: under a collation their `_id`s may be equal."""
+    victim = direct.shop.books.find_one({"_id": "good"})
+    copies = ["GOOD", 5, SON(a="good")]
+    for number, identifier in enumerate(copies):
+        direct.shop.books.insert_one({**victim, "_id": identifier, "group": number})
+    for collation in (None, {"locale": "en", "strength": 1}):
+        for read in (lambda filter: books.find(filter, collation=collation),
+                     lambda filter: books.find({**filter, "list": {"$gt": 8}}, collation=collation),
+                     lambda filter: books.find({**filter, "list": {"$not": {"$size": 77}}}, collation=collation),
+                     lambda filter: books.find(filter, {"n": {"$size": "$list"}}, collation=collation),
+                     lambda filter: books.find(filter, {"list": {"$slice": [5, 2]}, "x": {"$literal": 1}}, collation=collation),
+                     lambda filter: books.aggregate([{"$match": filter}, {"$set": {"n": {"$size": "$list"}}}], collation=collation)):
+            for group in range(len(copies)):
+                with pytest.raises(OperationFailure) as caught:
+                    list(read({"group": {"$in": [group, "good"]}}))
+                assert caught.value.code == 134 and "_id" in caught.value.details["errmsg"], caught.value
+
+
+def test_of_several_rules_the_error_names_the_document(books, direct):
+    """Numbers, and texts longer than what is told of them."""
+    for identifier, told in ((7, "_id '7' (int)"), ("x" * 500, f"_id '{'x' * 99}"), ("ü" * 300, "_id 'üüü")):
+        damage(direct, STATES["a generation without overflow"], identifier)
+        named(lambda: list(books.find({"group": "bad"})), told)
+        named(lambda: list(books.find({"group": "bad", "list": {"$not": {"$size": 77}}})), told)
+        direct.shop.books.delete_one({"_id": identifier})
