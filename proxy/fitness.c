@@ -36,6 +36,9 @@ struct checking {
 	bool rights;       /* what is missing are rights of the account */
 	bool apart;        /* its places are unique by an index of their own */
 	bool plans;        /* nothing is made or recorded */
+	bool main_there;   /* the main collection exists */
+	bool there;        /* so does the overflow */
+	bool absent;       /* neither does, under a pattern: nothing is made before one does */
 	struct overflow_index order; /* what the overflow is walked by */
 	uint64_t served;             /* the rule's own indexes that are there, by place */
 	char reason[600];
@@ -92,6 +95,7 @@ static void judge_collection(void *context, struct bytes entry)
 {
 	struct checking *checking = context;
 
+	*(checking->overflow ? &checking->there : &checking->main_there) = true;
 	if (!checking->fit)
 		return;
 	if (checking->overflow)
@@ -480,10 +484,20 @@ static void warn_of_hidden(struct checking *checking)
 		    reason);
 }
 
+/* A pattern matches names that nobody uses: whoever asks for one of them may not have databases
+ * made. */
+static bool is_absent(const struct checking *checking)
+{
+	return rule_is_pattern(checking->target->rule) && !checking->main_there && !checking->there;
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	enum link_result result = look_at_collection(checking);
 
+	checking->absent = result == LINK_DONE && checking->fit && is_absent(checking);
+	if (checking->absent)
+		return result;
 	if (result == LINK_DONE && checking->fit)
 		result = look_at_indexes(checking);
 	warn_of_hidden(checking);
@@ -563,12 +577,16 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 		checking.overflow = true;
 		result = check_overflow(&checking);
 	}
-	if (result == LINK_DONE && checking.fit && extent != FITNESS_OF_MAIN)
+	if (result == LINK_DONE && checking.fit && !checking.absent && extent != FITNESS_OF_MAIN)
 		result = ask_owner(&checking);
 	free(checking.batch_index);
 	overflow_index_fini(&checking.order);
 	if (result == LINK_LOST)
 		return result;
+	if (checking.absent && extent == FITNESS_OF_BOTH) {
+		target_judge(set, target, FITNESS_UNKNOWN, "");
+		return LINK_DONE;
+	}
 	if (extent == FITNESS_OF_BOTH)
 		atomic_store(&target->judged_on, link_process(link));
 	judge(set, target, &checking);

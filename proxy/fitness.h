@@ -12,7 +12,9 @@ enum fitness_extent {
 };
 
 /* Judges the target (target_judge) by what the server says now. LINK_LOST where it says nothing;
- * else LINK_DONE. */
+ * else LINK_DONE. Under a
+ * pattern nothing is made for a collection that does not exist: the target's fitness stays unknown,
+ * and nothing may be stored. */
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
 					  struct mover_target *target, enum fitness_extent extent);
 /* Makes the overflow's indexes that have their like on the main collection (mirror.h), and drops

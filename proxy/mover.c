@@ -295,7 +295,8 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 
 	if (result != LINK_DONE) {
 		give_back(mover->rounds, works, count, MOVER_ABSENT);
-	} else if (target->fitness == FITNESS_UNFIT || target->owner == OWNER_OPEN) {
+	} else if (target->fitness == FITNESS_UNFIT || target->owner == OWNER_OPEN ||
+		   (stores && target->fitness != FITNESS_FIT)) {
 		give_back(mover->rounds, works, count, MOVER_SETTLED);
 	} else if (!works[0]->id_type) {
 		result = look_for_filter(mover, link, works[0]);

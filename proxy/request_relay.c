@@ -37,7 +37,7 @@ static void request_note_facts(struct session *session, const struct match_facts
 		session->in_transaction = false;
 	if (facts->signs_in) {
 		session->signed_in = true;
-		memset((void *)session->readable, 0, sizeof(session->readable));
+		session_forget_rights(session);
 	}
 }
 

@@ -99,6 +99,7 @@ void session_free_if_gone(struct session *session)
 	skim_free(session->shed);
 	buffer_fini(&session->find.request);
 	sequence_free(session->sequence);
+	free((void *)session->accepted.namespaces);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
 	claims_set(&loop->service->claims, &session->claim, 0, 0);
 	if (session->refused)

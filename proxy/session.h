@@ -12,6 +12,7 @@
 #include "proxy/stream.h"
 #include "protocol/skim.h"
 #include "rules/match.h"
+#include "rules/permission.h"
 #include "rules/sequence.h"
 
 enum session_state {
@@ -33,6 +34,29 @@ struct session_find {
 	struct buffer request; /* empty where none is under way */
 	const struct ruled_namespace *namespace;
 	uint64_t asked; /* uv_now */
+};
+
+#define ACCEPTED_MOST 256
+
+/* Where mongod has accepted a command of this connection, which it accepts of nobody without
+ * rights: the latest namespaces. */
+struct accepted {
+	const struct ruled_namespace **namespaces; /* owned */
+	const struct ruled_namespace *last;
+	uint16_t count, next;
+	bool everywhere; /* nobody has signed in, and mongod has accepted a command: it does from
+			    anybody */
+};
+
+/* mongod's verdict on the command of the running sequence. */
+struct rights_question {
+	struct permission_question text;
+	bool asked; /* once for a sequence */
+	bool open;  /* its answer is awaited */
+	bool first; /* nothing else has been sent for the sequence */
+	bool tries; /* not asked: what is sent first is the client's own command, whose reply tells
+		     */
+	bool own_sent; /* what was sent last are the client's own bytes */
 };
 
 struct session {
@@ -74,6 +98,8 @@ struct session {
 	/* Namespaces whose overflow the connection's user is known to may read: the latest. */
 	const struct ruled_namespace *readable[SESSION_READABLE];
 	uint8_t readable_next;
+	struct accepted accepted;
+	struct rights_question question;
 	int32_t next_request_id;
 	bool waiting; /* the sequence waits for the replies that are owed before it */
 	bool pinned;  /* the resolver or the mover will call back: the session must stay */
@@ -148,6 +174,28 @@ void session_cut_sequence(struct session *session);
  * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */
 void session_tell_stranger(struct session *session, unsigned kind,
 			   const struct frame_header *header);
+
+/* session_rights.c. A namespace of NULL: any. */
+bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace);
+/* mongod has accepted a command there that needs rights. */
+void session_accept(struct session *session, const struct ruled_namespace *namespace);
+/* From here on it may be another user's connection. */
+void session_forget_rights(struct session *session);
+/* Before the sequence's first step. True where mongod is asked first: the step waits. */
+must_check bool session_asks_first(struct session *session);
+/* Before the client hears an error that mongod may have said of another command, or that is ours:
+ * the same. */
+must_check bool session_asks_last(struct session *session);
+/* A reply has come to what the sequence sent. */
+void session_note_reply(struct session *session, const struct packet *reply);
+
+enum rights_answer {
+	RIGHTS_GO_ON,  /* with what waits */
+	RIGHTS_ANSWER, /* the sequence's output is the answer */
+};
+
+/* The question's answer. */
+must_check enum rights_answer session_take_answer(struct session *session, struct packet *reply);
 
 /* The first whole request has come: the handshake's deadline is met. */
 void session_handshake_done(struct session *session);

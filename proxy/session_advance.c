@@ -178,9 +178,15 @@ static void advance_pass_note(void *context, const struct mover_note *note)
 	mover_note(context, note);
 }
 
+/* Of a stranger's command nothing has come about that anybody would have to look at. */
+static bool advance_leaves_notes(const struct session *session)
+{
+	return session_is_accepted(session, session->sequence->match.namespace);
+}
+
 void session_cut_sequence(struct session *session)
 {
-	if (session->sequence)
+	if (session->sequence && advance_leaves_notes(session))
 		sequence_cut(session->sequence, advance_pass_note, session->loop->service->mover);
 }
 
@@ -204,9 +210,11 @@ static void advance_finish(struct session *session)
 	struct sequence *sequence = session->sequence;
 	const struct match *match = &sequence->match;
 
-	sequence_notes(sequence, advance_take_note, session);
-	if (match->changes_fitness)
-		advance_recheck(session->loop->service->mover, match);
+	if (advance_leaves_notes(session)) {
+		sequence_notes(sequence, advance_take_note, session);
+		if (match->changes_fitness && !sequence->denied)
+			advance_recheck(session->loop->service->mover, match);
+	}
 	if (sequence->proven)
 		advance_learn_rights(session);
 	advance_count(session);
@@ -269,6 +277,7 @@ static void advance_send(struct session *session, bool answered)
 	struct bytes output = session->sequence->output;
 
 	require(output.length >= FRAME_HEADER_LENGTH);
+	session->question.own_sent = output.data == session->sequence->request.raw.data;
 	if (answered)
 		pending_push(&session->pending, (struct pending_entry){load_int32(output.data + 4),
 								       PENDING_SEQUENCE, false});
@@ -328,9 +337,22 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		advance_again(session);
 		break;
 	case SEQUENCE_DONE:
-		advance_done(session);
+		if (!session_asks_last(session))
+			advance_done(session);
 		break;
 	}
+}
+
+/* mongod has said whether the client may run its command. */
+static void advance_take_rights(struct session *session, struct packet *reply)
+{
+	const struct sequence_input input = {.now = uv_hrtime() / 1000};
+	bool first = session->question.first;
+
+	if (session_take_answer(session, reply) == RIGHTS_ANSWER || !first)
+		advance_done(session);
+	else
+		advance_by(session, sequence_resume(session->sequence, &input), false);
 }
 
 void session_advance(struct session *session, struct packet *reply, bool moved)
@@ -340,11 +362,20 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 
 	if (!session->sequence)
 		return;
+	if (session->question.open) {
+		if (reply)
+			advance_take_rights(session, reply);
+		return;
+	}
 	begins = session->sequence->next_request_id == 0;
 	if (begins) {
 		session->sequence->next_request_id = session->next_request_id;
 		session->sequence->unproven = !advance_knows_rights(session);
+		if (session_asks_first(session))
+			return;
 	}
+	if (reply)
+		session_note_reply(session, reply);
 	session_account(session);
 	input.memory_short = session_gives_up(session);
 	advance_by(session, sequence_resume(session->sequence, &input), begins);
@@ -362,6 +393,7 @@ must_check bool session_answer_find(struct session *session, struct bytes reply)
 	if (!plain_find_passes(session->find.namespace, reply))
 		return false;
 	buffer_fini(&session->find.request);
+	session_accept(session, session->find.namespace);
 	stream_write(&session->client, reply);
 	advance_relay(session);
 	return true;
@@ -377,6 +409,7 @@ void session_advance_find(struct session *session, struct packet *reply)
 	session->sequence = sequence_new_plain_find(&request, session->find.namespace);
 	session->sequence->next_request_id = session->next_request_id;
 	session->sequence->touched = true;
+	session->question = (struct rights_question){.tries = true, .own_sent = true};
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
 	session_advance(session, reply, false);
 }

@@ -108,8 +108,8 @@ static enum match_transaction transaction_of(struct bytes bytes, struct bytes na
 
 bool match_signs_in(struct bytes name)
 {
-	return bytes_are(name, "saslStart") || bytes_are(name, "authenticate") ||
-	       bytes_are(name, "logout");
+	return bytes_are(name, "saslStart") || bytes_are(name, "saslContinue") ||
+	       bytes_are(name, "authenticate") || bytes_are(name, "logout");
 }
 
 static enum match_step match_message_prefix(const struct rule_set *rules, struct bytes bytes,

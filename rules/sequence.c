@@ -360,6 +360,7 @@ struct sequence *sequence_new_ask(struct packet *request, const struct match *ma
 	struct sequence *sequence = must_calloc(1, sizeof(*sequence));
 
 	sequence->resume = ask_resume;
+	sequence->asks_indexes = true;
 	sequence->request = packet_steal(request);
 	sequence->match = *match;
 	return sequence;

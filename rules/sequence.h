@@ -76,7 +76,9 @@ struct sequence {
 	bool begun;      /* something was sent: a transaction that the command starts has started */
 	bool failed;     /* the answer has an error of ours */
 	bool ending;     /* the client's transaction, for that error */
-	bool cut;        /* given up before its end: what was sent last is done or not */
+	bool asks_indexes;     /* sequence_new_ask's: the verdict is not followed yet */
+	bool denied;           /* of a change: mongod has said that it may not be */
+	bool cut;              /* given up before its end: what was sent last is done or not */
 	enum error_code error; /* of ours, that the answer has; 0: none */
 	struct buffer answer;  /* meanwhile */
 	struct sequence_counts counts;

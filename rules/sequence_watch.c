@@ -171,6 +171,7 @@ static enum sequence_outcome take_reply(struct sequence *sequence,
 {
 	const struct match *match = &sequence->match;
 
+	sequence->denied = reply_is_unauthorized(input->reply);
 	if (!match->namespace || match->tending == MOVER_TEND_NOTHING ||
 	    !has_changed(sequence, input->reply))
 		return sequence_pass(sequence, input->reply);

@@ -222,6 +222,17 @@ class Relay:
         client = self.client()
         return client, self.server.accept()
 
+    def connect_known(self):
+        """The same once the server has accepted a command on a ruled collection, of a client that has not signed in: it asks
+        nobody who he is, and Spillway asks no more whether a client may run what it sends.
+        """
+        client, server = self.connect()
+        client.send(frames.message({"find": "books", "$db": "shop"}))
+        cursor = {"firstBatch": [], "id": exact.Raw(exact.INT64, bytes(8)), "ns": "shop.books"}
+        server.answer(server.frame(), {"cursor": cursor, "ok": 1.0})
+        client.frame()
+        return client, server
+
     def private_memory(self):
         """Bytes of memory that Spillway has written. Clean pages are a file's, and its alone or not as other Spillways come and go."""
         rollup = pathlib.Path(f"/proc/{self.spillway.pid}/smaps_rollup").read_text()

@@ -24,7 +24,7 @@ def relay():
 
 @pytest.fixture
 def session(relay):
-    client, server = relay.connect()
+    client, server = relay.connect_known()
     yield client, server
     client.close()
     server.close()

@@ -75,7 +75,7 @@ def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
 
 def test_both_ways_at_once_and_many_sessions(relay):
     """Each direction of each session has its share; none grows with what is sent."""
-    sessions = [relay.connect() for _ in range(6)]
+    sessions = [relay.connect_known() for _ in range(6)]
     for each in sessions:
         pass_one(*each)
     data = insert_of(frames.LONGEST)  # more than the sockets' own buffers may hold on the way

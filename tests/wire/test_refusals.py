@@ -75,6 +75,96 @@ def test_every_form_of_op_msg_is_refused(session, form):
             "$where" if form == "find" else "_spill")
 
 
+OUT_OF_RANGE = {"ok": 0.0, "errmsg": "9 value for maxTimeMS is out of range", "code": 2, "codeName": "BadValue"}
+UNAUTHORIZED = {"ok": 0.0, "errmsg": "command requires authentication", "code": 13, "codeName": "Unauthorized"}
+
+
+@pytest.fixture
+def stranger(relay):
+    """A session of which the server has not accepted anything yet."""
+    client, server = relay.connect()
+    yield client, server
+    client.close()
+    server.close()
+
+
+def asked(session, request):
+    """The question that the request leads to: the client's command, with a time that no server takes."""
+    client, server = session
+    client.send(request)
+    question = server.frame()
+    body = question.plain()
+    assert body.pop("maxTimeMS") >= 1 << 40
+    assert question.flags == 0
+    return question, body
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("packer", [None, *frames.PACKERS])
+def test_a_stranger_gets_the_servers_own_error(stranger, form, packer):
+    client, server = stranger
+    request = FORMS[form]
+    question, body = asked(stranger, frames.compressed(request, packer) if packer else request)
+    body_first = "sequence" if form == "sequence first" else form
+    assert body == frames.Frame(FORMS[body_first]).plain()
+    server.answer(question, UNAUTHORIZED)
+    reply = client.frame()
+    assert (reply.response_to, reply.compressor, reply.plain()) == (7, packer, UNAUTHORIZED)
+    nothing_came(server, client)
+
+
+def test_whom_the_server_lets_is_refused_with_the_reason(stranger):
+    client, server = stranger
+    question, _ = asked(stranger, FORMS["find"])
+    server.answer(question, OUT_OF_RANGE)
+    assert client.frame().plain()["code"] == NOT_SUPPORTED
+    nothing_came(server, client)
+
+
+@pytest.mark.parametrize("command", ["ping", "buildInfo", "junk", "saslStart"])
+def test_a_command_that_needs_no_rights_is_asked_about_as_a_find(stranger, command):
+    client, server = stranger
+    question, body = asked(stranger, message({command: "books", "$db": "shop"}, (), 7))
+    assert body == {"find": "books", "$db": "shop"}
+    server.answer(question, UNAUTHORIZED)
+    assert client.frame().plain() == UNAUTHORIZED
+    nothing_came(server, client)
+
+
+def test_an_old_request_of_a_strangers_tells_nothing(stranger):
+    client, server = stranger
+    for request in (frames.query("shop.$cmd", {"drop": "books"}, 7), frames.query("shop.books", {}, 7)):
+        question, body = asked(stranger, request)
+        assert body in ({"drop": "books", "$db": "shop"}, {"find": "books", "$db": "shop"})
+        server.answer(question, UNAUTHORIZED)
+        reply = client.frame()
+        assert reply.opcode == frames.OP_REPLY
+        assert b"requires authentication" in reply.raw
+        assert b"rule" not in reply.raw
+    nothing_came(server, client)
+
+
+@pytest.mark.parametrize("flags, packer", [(0, None), (MORE_TO_COME, None), (MORE_TO_COME, "zstd")])
+def test_a_strangers_edit_begins_with_the_servers_verdict(stranger, flags, packer):
+    """Without an answer none is heard, and nothing follows."""
+    client, server = stranger
+    edit = {"q": {"buyers": 5}, "u": {"$pull": {"buyers": 5}}}
+    request = message(UPDATE, [("updates", [edit])], 7, flags=flags)
+    question, _ = asked(stranger, frames.compressed(request, packer) if packer else request)
+    server.answer(question, UNAUTHORIZED)
+    if not flags:
+        assert client.frame().plain() == UNAUTHORIZED
+    nothing_came(server, client)
+
+
+def test_a_server_that_runs_the_question_is_not_trusted(stranger):
+    client, server = stranger
+    question, _ = asked(stranger, FORMS["find"])
+    server.answer(question, {"ok": 1.0})
+    assert client.frame().plain()["code"] == NOT_SUPPORTED
+    nothing_came(server, client)
+
+
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("packer", frames.PACKERS)
 def test_a_compressed_request_gets_a_compressed_refusal(session, form, packer):
