@@ -55,6 +55,11 @@ class Request:
     def get(self, path):
         return exact.get(self.pairs, path)
 
+    def is_question(self):
+        """Spillway asks whether the client may run its command, which is not run."""
+        limit = self.get("maxTimeMS")
+        return limit is not None and exact.plain(limit) >= 1 << 40
+
     def __repr__(self):
         return f"<{self.number}: {self.name} {self.collection} on connection {self.connection}>"
 
