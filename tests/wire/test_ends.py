@@ -16,7 +16,7 @@ from wire.conftest import RULES
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 FIND = {"find": "books", "filter": {}, "$db": "shop"}
-REFUSED = {"find": "books", "filter": {"$where": "this.buyers"}, "$db": "shop"}
+REFUSED = {"mapReduce": "books", "$db": "shop"}  # nothing that the server could be asked to explain first
 EMPTY = {"cursor": {"firstBatch": [], "id": 0, "ns": "shop.books"}, "ok": 1.0}
 GENERATION = bytes(range(16))
 SPILLED = {"_id": 1, "buyers": [1], "_spill": {"buyers": {"g": GENERATION, "h": 1, "n": 2}}}

@@ -115,7 +115,7 @@ def test_a_stranger_gets_the_servers_own_error(stranger, form, packer):
 
 def test_whom_the_server_lets_is_refused_with_the_reason(stranger):
     client, server = stranger
-    question, _ = asked(stranger, FORMS["find"])
+    question, _ = asked(stranger, message({"mapReduce": "books", "$db": "shop"}, (), 7))
     server.answer(question, OUT_OF_RANGE)
     assert client.frame().plain()["code"] == NOT_SUPPORTED
     nothing_came(server, client)
