@@ -169,6 +169,23 @@ enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct
 	return meant;
 }
 
+bool known_indexes_any(struct known_indexes *indexes,
+		       bool (*judge)(const void *context, struct bytes index), const void *context)
+{
+	struct cursor cursor;
+	struct element index;
+	bool any = false;
+
+	if (!indexes)
+		return false;
+	pthread_mutex_lock(&indexes->lock);
+	if (indexes->now.length > 0 && cursor_open(&cursor, buffer_view(&indexes->now)))
+		while (!any && cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+			any = index.type == BSON_BYTE_DOCUMENT && judge(context, index.value);
+	pthread_mutex_unlock(&indexes->lock);
+	return any;
+}
+
 /* `a.$**` has all that is below a. */
 static bool begins_with(const struct element *key, const char *path)
 {

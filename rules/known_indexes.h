@@ -46,6 +46,9 @@ enum index_meant {
 enum index_meant known_indexes_judge(struct known_indexes *indexes, const struct element *hint,
 				     bool (*judge)(const void *context, struct bytes index),
 				     const void *context);
+/* Whether `judge` says so of some index that is known. `indexes` may be NULL. */
+bool known_indexes_any(struct known_indexes *indexes,
+		       bool (*judge)(const void *context, struct bytes index), const void *context);
 /* As mongod compares the keys of a hint with an index's. */
 bool index_keys_same(struct bytes one, struct bytes other);
 

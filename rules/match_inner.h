@@ -50,6 +50,9 @@ enum index_meant match_judge_index(struct match *match, const struct element *me
 bool match_refuse_hint(struct match *match, const struct element *hint);
 /* The command's hint. `array`: set where its keys look into one. */
 bool match_judge_hint(const struct matching *matching, bool *array);
+/* Of a filter that reads an array: refuses one whose answer depends on an index
+ * (index_bounds.h). */
+bool match_refuse_by_index(struct match *match, const struct element *filter);
 /* Of a ruled collection's index: its keys look into an array. `context`: the namespace. */
 bool match_index_reads_array(const void *context, struct bytes index);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);

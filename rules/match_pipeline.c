@@ -164,6 +164,8 @@ static enum stage_kind classify_match(const struct matching *matching, const str
 		return STAGE_KEEPS;
 	reads = reads_of_filter(stage->value, matching->match->namespace);
 	kind = kind_of_reads(matching, &reads, "$match", STAGE_KEEPS);
+	if (kind == STAGE_OTHER && match_refuse_by_index(matching->match, stage))
+		return STAGE_REFUSED;
 	if (kind != STAGE_OTHER || filter_fits_pipeline(stage->value))
 		return kind;
 	match_reassemble(matching->match, "a $match that reads the ruled array",

@@ -2,6 +2,7 @@
  * Filters, hints, sorts and projections of other commands are judged here, too. */
 #include "rules/aggregate_write.h"
 #include "rules/distinct_write.h"
+#include "rules/index_bounds.h"
 #include "rules/known_indexes.h"
 #include "rules/match_inner.h"
 #include "rules/names.h"
@@ -66,9 +67,28 @@ static bool judge_part(const struct matching *matching, enum command_field field
 	return match_judge_reads(matching->match, &reads, role, array);
 }
 
+bool match_refuse_by_index(struct match *match, const struct element *filter)
+{
+	if (filter->type != BSON_BYTE_DOCUMENT ||
+	    !index_bounds_differ(filter->value, match->namespace))
+		return false;
+	match_refuse(
+		match, match->namespace->targets[0].rule,
+		"a filter that an index on the array answers otherwise",
+		"$gte MinKey, $lte MaxKey, $gt or $gte of an array in an array, or null beside an "
+		"index with a position in its path: mongod's answer depends on whether it takes "
+		"the index; ask with $exists, or by elements");
+	return true;
+}
+
 static bool judge_filter(const struct matching *matching, enum command_field field, bool *array)
 {
-	return judge_part(matching, field, "filter", reads_of_filter, array);
+	bool reads = false;
+
+	if (judge_part(matching, field, "filter", reads_of_filter, &reads))
+		return true;
+	*array = *array || reads;
+	return reads && match_refuse_by_index(matching->match, &matching->command->fields[field]);
 }
 
 bool match_refuse_let(const struct matching *matching)

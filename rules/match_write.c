@@ -2,6 +2,7 @@
  * the command, nothing applied. */
 #include "rules/match_inner.h"
 
+#include "rules/index_bounds.h"
 #include "rules/statements.h"
 
 #include <stdio.h>
@@ -72,8 +73,13 @@ static bool judge_part(struct match *match, const struct element *part, const ch
 
 static bool judge_statement_reads(struct match *match, const struct statement *statement)
 {
-	return judge_part(match, &statement->q, "filter", reads_of_filter) ||
-	       match_refuse_hint(match, &statement->hint) ||
+	if (judge_part(match, &statement->q, "filter", reads_of_filter))
+		return true;
+	if (statement->q.type == BSON_BYTE_DOCUMENT &&
+	    index_bounds_differ(statement->q.value, match->namespace) &&
+	    reads_of_filter(statement->q.value, match->namespace).kind == READS_ARRAY)
+		return match_refuse_by_index(match, &statement->q);
+	return match_refuse_hint(match, &statement->hint) ||
 	       judge_part(match, &statement->hint, "hint", reads_of_keys) ||
 	       judge_part(match, &statement->sort, "sort", reads_of_sort);
 }

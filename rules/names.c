@@ -172,3 +172,21 @@ const char *name_find_reserved(struct bytes path, const struct ruled_namespace *
 		found = find_kept(path, namespace->targets[i].rule);
 	return found;
 }
+
+bool path_has_position(struct bytes path)
+{
+	bool digits = true;
+	size_t part = 0;
+
+	for (size_t i = 0; i <= path.length; i++) {
+		if (i < path.length && path.data[i] != '.') {
+			digits = digits && path.data[i] >= '0' && path.data[i] <= '9';
+			continue;
+		}
+		if (digits && i > part)
+			return true;
+		digits = true;
+		part = i + 1;
+	}
+	return false;
+}

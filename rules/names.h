@@ -52,3 +52,5 @@ bool name_is_other(struct bytes path, const struct ruled_namespace *namespace);
 /* As name_find_hidden, of the names that clients must not write: the hidden ones, and counters and
  * references that Spillway keeps, whether they are shown or not. */
 const char *name_find_reserved(struct bytes path, const struct ruled_namespace *namespace);
+/* A part of the path is a number: a position in an array, or a field that is called so. */
+bool path_has_position(struct bytes path);

@@ -25,24 +25,6 @@ static bool includes_below(struct bytes projection, const char *array)
 	return includes;
 }
 
-static bool has_position(struct bytes path)
-{
-	bool digits = true;
-	size_t part = 0;
-
-	for (size_t i = 0; i <= path.length; i++) {
-		if (i < path.length && path.data[i] != '.') {
-			digits = digits && path.data[i] >= '0' && path.data[i] <= '9';
-			continue;
-		}
-		if (digits && i > part)
-			return true;
-		digits = true;
-		part = i + 1;
-	}
-	return false;
-}
-
 /* What stages behind may tell of an array. */
 enum telling {
 	TELLS_NOTHING,
@@ -61,7 +43,7 @@ static enum telling path_tells(struct bytes path, const char *array)
 {
 	if (name_relate(path, array) != PATH_BELOW)
 		return TELLS_NOTHING;
-	return has_position(path) ? TELLS_ELEMENTS : TELLS_OTHERS;
+	return path_has_position(path) ? TELLS_ELEMENTS : TELLS_OTHERS;
 }
 
 static enum telling sort_tells(struct bytes keys, const char *array)

@@ -1,6 +1,7 @@
 """Reads that mongod answers otherwise in another place (docs/internals/mongod.md): the same as mongod, or refused."""
 
 import pytest
+from bson import MaxKey, MinKey
 
 from support import exact
 from support.exact import UNDEFINED, Raw
@@ -165,3 +166,30 @@ def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
     for arm in arms.arms[1:]:
         reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
         assert _code(reply) == REFUSED and arm.documents() == base
+
+
+BY_INDEX = [{"list.b": {"$gte": MinKey()}}, {"list.b": {"$lte": MaxKey()}}, {"list": {"$gt": [[]]}}, {"$or": [{"n": 9}, {"list": {"$gte": [[1]]}}]}]
+
+
+@pytest.mark.parametrize("query", BY_INDEX, ids=str)
+def test_a_filter_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
+    arms.fill(_documents([{"list": [0, 1]}, {"list": [[[1]], 2, 3]}, {"list": [{"b": 1}, 5, 6]}, {}]))
+    questions = [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query}, {"distinct": "books", "key": "_id", "query": query},
+                 {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}]
+    for command in questions:
+        _same(arms, command)
+    index({"key": {"list": 1}}, {"key": {"list.b": 1}})
+    for command in questions:
+        _refused(arms, command, "an index on the array")
+    for arm in arms.arms[1:]:
+        for command in ({"update": "books", "updates": [{"q": query, "u": {"$push": {"list": 1}}}]}, {"delete": "books", "deletes": [{"q": query, "limit": 1}]}):
+            assert _code(arm.call(command)) == REFUSED
+
+
+def test_null_beside_an_index_by_a_position_is_refused(arms, index):
+    arms.fill(_documents([{"list": [{"b": 0}, {"b": 1}, {"b": 2}]}, {"list": [{"b": 0}, {"c": 1}, 5]}]))
+    find = {"find": "books", "filter": {"list.1.b": None}}
+    _same(arms, find)
+    index({"key": {"list.1.b": 1}})
+    _refused(arms, find, "an index on the array")
+    _same(arms, {"find": "books", "filter": {"list.1.b": 1}})
