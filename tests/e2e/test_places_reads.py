@@ -164,7 +164,7 @@ def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
     arms.fill(_documents(DOCUMENTS_ALONE))
     base = arms.arms[0].documents()
     for arm in arms.arms[1:]:
-        reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
+        reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "sort": {"n": 1}, "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
         assert _code(reply) == REFUSED and arm.documents() == base
 
 
