@@ -171,11 +171,10 @@ static bool judge_image(const struct matching *matching)
 	const struct element *fields = &matching->command->fields[FIELD_FIELDS];
 
 	if (reads_meta(fields, false)) {
-		match_refuse(
-			matching->match, first_rule(matching->match),
-			"a findAndModify with {$meta: ...} in its fields",
-			"\"indexKey\", \"sortKey\" and \"recordId\" depend on how the write is "
-			"asked; read them by a find");
+		match_refuse(matching->match, first_rule(matching->match),
+			     "a findAndModify with {$meta: ...} in its fields",
+			     "\"indexKey\" and \"recordId\" depend on how the write is "
+			     "asked; read them by a find");
 		return true;
 	}
 	if (fields->type != BSON_BYTE_DOCUMENT ||

@@ -159,7 +159,7 @@ def test_stages_that_go_by_a_path_are_the_same_or_refused_where_later_ones_want_
     assert all([_same_or_refused(arms, [*stages, *last], "no documents") for stages in _by_path("list.b") for last in WANTS_SOME])
 
 
-@pytest.mark.parametrize("word", ["indexKey", "sortKey", "recordId"])
+@pytest.mark.parametrize("word", ["indexKey", "recordId"])
 def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
     arms.fill(_documents(DOCUMENTS_ALONE))
     base = arms.arms[0].documents()
