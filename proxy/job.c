@@ -11,6 +11,7 @@
 #include "proxy/mover_round.h"
 #include "proxy/namespaces.h"
 #include "proxy/rule_record.h"
+#include "proxy/servers_watch.h"
 #include "proxy/throttle.h"
 #include "rules/text.h"
 
@@ -650,10 +651,90 @@ static int ask_deployment(struct job *job, const struct job_command *command)
 	return JOB_FINDINGS;
 }
 
+/* Says on stderr what a job waits for, where servers or a majority are missing. */
+struct waiting {
+	pthread_t thread;
+	const struct config *config;
+	atomic_bool over;
+};
+
+static bool waiting_works(void *context)
+{
+	(void)context;
+	return false; /* by a name of its own: another Spillway may be looked for */
+}
+
+static void waiting_pause(void *context, int64_t milliseconds)
+{
+	const struct waiting *waiting = context;
+	int64_t until = mover_clock() + milliseconds;
+
+	while (!atomic_load(&waiting->over) && mover_clock() < until)
+		(void)poll(NULL, 0, LINK_CUT_MS);
+}
+
+static void waiting_answered(void *context)
+{
+	(void)context;
+}
+
+static void waiting_lacks(void *context, const char *text, bool first)
+{
+	(void)context;
+	if (first)
+		complain(SERVERS_WAITING, text);
+}
+
+static void waiting_back(void *context, bool told)
+{
+	(void)context;
+	if (told)
+		complain("", SERVERS_BACK);
+}
+
+static void *wait_and_tell(void *context)
+{
+	struct waiting *waiting = context;
+	const struct servers_watch watch = {.config = waiting->config,
+					    .stopping = &waiting->over,
+					    .works = waiting_works,
+					    .pause = waiting_pause,
+					    .answered = waiting_answered,
+					    .lacks = waiting_lacks,
+					    .back = waiting_back,
+					    .context = waiting};
+
+	servers_watch_run(&watch);
+	return NULL;
+}
+
+static void waiting_begin(struct waiting *waiting, const struct config *config)
+{
+	waiting->config = config;
+	require(pthread_create(&waiting->thread, NULL, wait_and_tell, waiting) == 0);
+}
+
+/* A server that does not answer is not waited for. */
+static void waiting_end(struct waiting *waiting)
+{
+	int64_t until;
+	struct timespec deadline;
+
+	if (!waiting->config)
+		return;
+	atomic_store(&waiting->over, true);
+	do {
+		link_cut_all(&waiting->over);
+		until = mover_clock() + LINK_CUT_MS;
+		deadline = (struct timespec){until / 1000, until % 1000 * 1000000};
+	} while (pthread_clockjoin_np(waiting->thread, NULL, CLOCK_MONOTONIC, &deadline) != 0);
+}
+
 int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
 	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
 	struct watch watching = {0};
+	struct waiting waiting = {0};
 	int code;
 
 	take_signals();
@@ -662,8 +743,10 @@ int job_main(const struct job_command *command, void *context, int count, char *
 	job.told = job.began;
 	if (code == GO_ON)
 		code = load(&job, command);
-	if (code == GO_ON)
+	if (code == GO_ON) {
+		waiting_begin(&waiting, job.config);
 		code = connect_to_server(&job, command);
+	}
 	if (code == GO_ON)
 		code = ask_deployment(&job, command);
 	if (code == GO_ON) {
@@ -672,6 +755,7 @@ int job_main(const struct job_command *command, void *context, int count, char *
 		target_set_free(job.targets);
 		metrics_free_all();
 	}
+	waiting_end(&waiting);
 	link_free(job.link);
 	watch_end(&watching);
 	job_report_fini(&job.report);

@@ -14,8 +14,8 @@
 #include "proxy/mover_tend.h"
 #include "proxy/mover_views.h"
 #include "proxy/mover_warn.h"
-#include "proxy/mover_watch.h"
 #include "proxy/refit.h"
+#include "proxy/servers_watch.h"
 #include "proxy/sweep.h"
 
 #include <stdio.h>
@@ -709,6 +709,65 @@ static void *run_sweeper(void *context)
 	return NULL;
 }
 
+/* The watcher. */
+
+static bool watch_works(void *context)
+{
+	return atomic_load(&((struct mover *)context)->ready);
+}
+
+static void watch_pause(void *context, int64_t milliseconds)
+{
+	mover_pause(context, milliseconds);
+}
+
+static void watch_answered(void *context)
+{
+	struct mover *mover = context;
+
+	if (atomic_load(&mover->ready))
+		atomic_store(&mover->answered_at, mover_clock());
+}
+
+static void set_lacking(struct mover *mover, const char *text)
+{
+	pthread_mutex_lock(&mover->lock);
+	snprintf(mover->lacking, sizeof(mover->lacking), "%s", text);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+static void watch_lacks(void *context, const char *text, bool first)
+{
+	set_lacking(context, text);
+	if (first)
+		log_warning(SERVERS_WAITING "%s. Until then no tail moves, and writes that ask for "
+					    "a majority wait",
+			    text);
+}
+
+static void watch_back(void *context, bool told)
+{
+	if (told)
+		log_info(SERVERS_BACK);
+	set_lacking(context, "");
+}
+
+static void *run_watcher(void *context)
+{
+	struct mover *mover = context;
+	const struct servers_watch watch = {.config = mover->config,
+					    .stopping = &mover->stopping,
+					    .works = watch_works,
+					    .pause = watch_pause,
+					    .answered = watch_answered,
+					    .lacks = watch_lacks,
+					    .back = watch_back,
+					    .context = mover};
+
+	servers_watch_run(&watch);
+	return NULL;
+}
+
 /* What the rest of the program calls. */
 
 static void start_thread(struct mover *mover, void *(*run)(void *))
@@ -738,7 +797,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	pthread_cond_init(&mover->changed, &clock);
 	pthread_condattr_destroy(&clock);
 	start_thread(mover, run_keeper);
-	start_thread(mover, mover_watch);
+	start_thread(mover, run_watcher);
 	start_thread(mover, run_sweeper);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, run_rounds);

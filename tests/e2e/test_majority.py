@@ -7,7 +7,7 @@ import pymongo
 import pytest
 
 from support.cluster import Cluster
-from support.operate import RULE
+from support.operate import RULE, Operator
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -40,7 +40,7 @@ def waits_for(spillway, what, members):
 
 def is_back(spillway, cluster):
     """It has said so, serves and moves tails."""
-    wait_for(lambda: "the servers are back: there is a primary, and a majority acknowledges writes" in spillway.said(), "it to be told")
+    wait_for(lambda: "the servers are back" in spillway.said(), "it to be told")
     wait_for(lambda: spillway.admin("/readyz") == (200, "ready\n"), "Spillway to be ready")
     cluster.wait_for_primary()
     with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client, cluster.client() as direct:
@@ -95,3 +95,15 @@ def test_a_primary_without_a_majority(steadfast, running):
         is_back(spillway, steadfast)
     finally:
         spillway.__exit__()
+
+
+def test_an_operators_command_says_what_it_waits_for(steadfast):
+    """It reads what a majority has, and goes on when there is one."""
+    with steadfast.client() as direct, Operator(steadfast, [EAGER]) as operator:
+        with stopped(steadfast.members[1:]):
+            direct.shop.others.with_options(write_concern=pymongo.WriteConcern(1)).insert_one({})
+            command = operator.start("verify")
+            said = command.stderr.readline()
+            assert "waiting for the servers: no majority of the replica set 'rs0' acknowledges writes: 2 of 3 servers do not answer" in said, said
+        rest = command.communicate(timeout=120)
+        assert command.returncode == 0, rest

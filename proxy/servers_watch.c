@@ -1,10 +1,9 @@
-/* Asks whether the servers are there, and tells what the mover waits for. */
-#include "proxy/mover_watch.h"
+/* Asks whether the servers are there, and tells what is missing. */
+#include "proxy/servers_watch.h"
 
-#include "proxy/log.h"
 #include "proxy/majority.h"
-#include "proxy/mover_inner.h"
 #include "proxy/mover_link.h"
+#include "proxy/mover_queue.h"
 #include "protocol/cursor.h"
 #include "rules/text.h"
 
@@ -14,7 +13,7 @@
 #define MEMBERS_MS 10000 /* how often all servers are asked while something is missing */
 
 struct watching {
-	struct mover *mover;
+	const struct servers_watch *watch;
 	struct link *link; /* of its own: the others may be waiting for what is missing */
 	bool early;        /* it was made before the servers had been looked at */
 	struct majority majority;
@@ -26,21 +25,22 @@ struct watching {
 
 static void open_link(struct watching *watching)
 {
-	struct mover *mover = watching->mover;
-	const char *uri = mover->config->upstream_uri;
+	const struct servers_watch *watch = watching->watch;
+	const char *uri = watch->config->upstream_uri;
 	bson_error_t error;
 
 	link_free(watching->link);
-	watching->early = !atomic_load(&mover->ready);
-	watching->link = watching->early ? link_open_early(uri, NULL, &mover->stopping, &error)
-					 : link_open_any(uri, &mover->stopping, &error);
+	watching->early = !watch->works(watch->context);
+	watching->link = watching->early ? link_open_early(uri, NULL, watch->stopping, &error)
+					 : link_open_any(uri, watch->stopping, &error);
 	watching->majority.acknowledged = 0;
 }
 
 /* The hello of some server; empty where none answers. */
 static struct bytes ask(struct watching *watching)
 {
-	bool early = !atomic_load(&watching->mover->ready);
+	const struct servers_watch *watch = watching->watch;
+	bool early = !watch->works(watch->context);
 	struct bytes hello = {0};
 
 	if (watching->link && watching->early == early &&
@@ -51,8 +51,8 @@ static struct bytes ask(struct watching *watching)
 		if (watching->link)
 			hello = link_hello(watching->link);
 	}
-	if (hello.length > 0 && !early)
-		atomic_store(&watching->mover->answered_at, mover_clock());
+	if (hello.length > 0)
+		watch->answered(watch->context);
 	return hello;
 }
 
@@ -77,11 +77,11 @@ static void look(struct watching *watching)
 
 static void ask_member(struct watching *watching, struct majority_member *member)
 {
-	struct mover *mover = watching->mover;
+	const struct servers_watch *watch = watching->watch;
 	struct element primary;
 	bson_error_t error;
-	struct link *link = link_open_early(mover->config->upstream_uri, member->server,
-					    &mover->stopping, &error);
+	struct link *link = link_open_early(watch->config->upstream_uri, member->server,
+					    watch->stopping, &error);
 
 	member->answers = link;
 	member->primary = link && document_find(link_hello(link), "isWritablePrimary", &primary) &&
@@ -94,7 +94,7 @@ static bool ask_members(struct watching *watching)
 {
 	bool primary = false;
 
-	for (size_t i = 0; i < watching->mover->config->listen_count; i++) {
+	for (size_t i = 0; i < watching->watch->config->listen_count; i++) {
 		struct majority_member *member = &watching->members[i];
 
 		if (watching->majority.lack == MAJORITY_NO_ANSWER) {
@@ -108,40 +108,25 @@ static bool ask_members(struct watching *watching)
 	return primary && watching->majority.lack == MAJORITY_NO_PRIMARY;
 }
 
-static void set_lacking(struct mover *mover, const char *text)
-{
-	pthread_mutex_lock(&mover->lock);
-	snprintf(mover->lacking, sizeof(mover->lacking), "%s", text);
-	pthread_mutex_unlock(&mover->lock);
-}
-
 static void tell_lack(struct watching *watching)
 {
+	const struct servers_watch *watch = watching->watch;
 	auto_buffer struct buffer text = {0};
 
+	if (atomic_load(watch->stopping))
+		return;
 	majority_say(&text, watching->majority.lack, bytes_of(watching->set_name),
-		     watching->members, watching->mover->config->listen_count);
+		     watching->members, watch->config->listen_count);
 	buffer_append(&text, "", 1);
-	set_lacking(watching->mover, (const char *)text.data);
-	if (!watching->told && !atomic_load(&watching->mover->stopping))
-		log_warning(
-			"waiting for the servers: %s. Until then no tail moves, and writes that "
-			"ask for a majority wait",
-			(const char *)text.data);
+	watch->lacks(watch->context, (const char *)text.data, !watching->told);
 	watching->told = true;
 }
 
 static void tell_back(struct watching *watching)
 {
-	if (watching->told)
-		log_info("the servers are back%s",
-			 watching->set_name[0]
-				 ? ": there is a primary, and a majority acknowledges "
-				   "writes"
-				 : "");
+	watching->watch->back(watching->watch->context, watching->told);
 	watching->told = false;
 	watching->members_due = 0;
-	set_lacking(watching->mover, "");
 }
 
 static void judge(struct watching *watching)
@@ -162,22 +147,20 @@ static void judge(struct watching *watching)
 	watching->members_due = mover_clock() + MEMBERS_MS;
 }
 
-void *mover_watch(void *context)
+void servers_watch_run(const struct servers_watch *watch)
 {
-	struct mover *mover = context;
-	struct watching watching = {.mover = mover};
+	struct watching watching = {.watch = watch};
 
-	watching.members = must_calloc(mover->config->listen_count, sizeof(*watching.members));
-	for (size_t i = 0; i < mover->config->listen_count; i++)
-		watching.members[i].server = mover->config->listen[i].server;
-	while (!atomic_load(&mover->stopping)) {
-		mover_pause(mover, WATCH_MS);
-		if (atomic_load(&mover->stopping))
+	watching.members = must_calloc(watch->config->listen_count, sizeof(*watching.members));
+	for (size_t i = 0; i < watch->config->listen_count; i++)
+		watching.members[i].server = watch->config->listen[i].server;
+	while (!atomic_load(watch->stopping)) {
+		watch->pause(watch->context, WATCH_MS);
+		if (atomic_load(watch->stopping))
 			break;
 		look(&watching);
 		judge(&watching);
 	}
 	link_free(watching.link);
 	free(watching.members);
-	return NULL;
 }
