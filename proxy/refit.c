@@ -153,6 +153,7 @@ must_check enum link_result refit_document(struct link *link, struct mover_targe
 /* Batches by their positions, as far as they have come. */
 struct row {
 	int64_t end;
+	int64_t size; /* of them, in bytes */
 	bool begun, overlaps;
 };
 
@@ -167,9 +168,12 @@ static void take_batch(void *context, struct bytes document)
 {
 	struct row *row = context;
 	int64_t position = 0, held = 1; /* an element of its own */
+	int64_t size = 0;
 
-	if (!take_integer(document, "position", &position))
+	if (!take_integer(document, "position", &position) ||
+	    !take_integer(document, "size", &size))
 		return;
+	row->size += size;
 	(void)take_integer(document, "held", &held);
 	row->overlaps |= row->begun && position < row->end;
 	row->begun = true;
@@ -177,13 +181,16 @@ static void take_batch(void *context, struct bytes document)
 		row->end = position + held;
 }
 
-/* Where they begin and, of batches, how many elements they hold. */
+/* Where they begin, how large they are and, of batches, how many elements they hold. */
 static void write_places(struct buffer *out, const struct rule *rule)
 {
 	size_t projection = writer_open_document(out, "projection"), held;
 
 	writer_int32(out, "_id", 1);
 	writer_string(out, "position", "$_spill.p");
+	held = writer_open_document(out, "size");
+	writer_string(out, "$bsonSize", "$$ROOT");
+	writer_close(out, held);
 	if (rule->overflow.layout == RULE_BATCHES) {
 		auto_free char *array = bson_strdup_printf("$%s", rule->overflow.array);
 
@@ -195,13 +202,12 @@ static void write_places(struct buffer *out, const struct rule *rule)
 }
 
 static enum link_result find_overlap(struct link *link, const struct mover_target *target,
-				     const struct plan *plan, int64_t from, bool *overlaps)
+				     const struct plan *plan, int64_t from, struct row *row)
 {
 	auto_buffer struct buffer out = {0};
 	size_t start = writer_open(&out), part, condition;
-	struct row row = {0};
-	enum link_result result;
 
+	*row = (struct row){0};
 	writer_string(&out, "find", target->overflow_collection);
 	part = writer_open_document(&out, "filter");
 	command_equal(&out, target->rule->overflow.link, plan->id.type, plan->id.value);
@@ -216,8 +222,20 @@ static enum link_result find_overlap(struct link *link, const struct mover_targe
 	writer_close(&out, part);
 	command_read_concern(&out, link, link_time(link));
 	writer_close(&out, start);
-	result = link_find(link, target->overflow_database, buffer_view(&out), take_batch, &row);
-	*overlaps = row.overlaps;
+	return link_find(link, target->overflow_database, buffer_view(&out), take_batch, row);
+}
+
+/* The last ones are looked at first, which may be enough. An array that is too large is not even
+ * read. */
+static enum link_result judge_overlap(struct link *link, const struct mover_target *target,
+				      const struct plan *plan, int64_t from, bool *folds)
+{
+	struct row row;
+	enum link_result result = find_overlap(link, target, plan, from, &row);
+
+	if (result == LINK_DONE && row.overlaps && from > 0)
+		result = find_overlap(link, target, plan, 0, &row);
+	*folds = result == LINK_DONE && row.overlaps && row.size <= FOLD_MOST;
 	return result;
 }
 
@@ -231,7 +249,7 @@ must_check enum link_result refit_overlapping(struct link *link, struct mover_ta
 	uint8_t *image = NULL;
 	int64_t elements;
 	enum fold fold;
-	bool overlaps = false;
+	bool folds = false;
 	enum link_result result = job_read(&job, target, id, &image, &main);
 	struct plan plan;
 
@@ -239,10 +257,10 @@ must_check enum link_result refit_overlapping(struct link *link, struct mover_ta
 	if (result == LINK_DONE && image) {
 		plan = plan_make(target->rule, main);
 		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0)
-			result = find_overlap(link, target, &plan, from, &overlaps);
+			result = judge_overlap(link, target, &plan, from, &folds);
 	}
 	bson_free(image);
-	if (result != LINK_DONE || !overlaps)
+	if (result != LINK_DONE || !folds)
 		return result;
 	result = fold_document(&job, target, id, true, &fold, &elements);
 	if (result == LINK_DONE)

@@ -191,9 +191,9 @@ def test_verify_reports_no_corruption(shop):
         assert not check(*keeping.read(shop.client), keeping)[0].corrupt, (name, state)
 
 
-def rests(direct, name):
+def rests(direct, of):
     """Whole, and as if nobody had ever overlapped."""
-    return not verify(direct, BY_NAME[name])
+    return not verify(direct, of)
 
 
 def start(cluster, *names):
@@ -206,12 +206,12 @@ def require_growth_and_rest(direct, spillway, name, arrays):
     more = ["more"] * 7
     with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
         books = client.shop[name]
-        wait_for(lambda: rests(direct, name), "rest", pause=0.05)
+        wait_for(lambda: rests(direct, BY_NAME[name]), "rest", pause=0.05)
         for identifier, whole in arrays.items():
             books.update_one({"_id": identifier}, {"$push": {"list": {"$each": more}}})
             assert books.find_one({"_id": identifier})["list"] == whole + more, identifier
             assert books.count_documents({"_id": identifier, "list": number(1)}) == 1
-        wait_for(lambda: rests(direct, name), "rest", pause=0.05)
+        wait_for(lambda: rests(direct, BY_NAME[name]), "rest", pause=0.05)
         for identifier, whole in arrays.items():
             assert books.find_one({"_id": identifier})["list"] == whole + more, identifier
 
@@ -255,6 +255,27 @@ def test_the_command_verify_tells_of_unfinished_work_and_does_it(cluster, direct
     assert sorted(map(len, whole.values())) == sorted(map(len, arrays.values()))
 
 
+@pytest.mark.parametrize("name", BY_NAME)
+def test_the_command_undo_brings_everything_back(cluster, direct, shop, name):
+    drop_unique(shop, name)
+    arrays = {state: make(shop, name, state, state) for state in STATES}
+    with Operator(cluster, [BY_NAME[name]]) as operator:
+        told = found(operator.run("undo", "--execute"))
+        assert set(told) <= {("kept", "unfinished")}, "other than that another Spillway is connected"
+    assert {each["_id"]: each["list"] for each in shop[name].find()} == arrays
+    assert not any("_spill" in each for each in shop[name].find())
+
+
+@contextlib.contextmanager
+def killed_reads():
+    """mongod kills a read whose index is dropped (175)."""
+    try:
+        yield
+    except pymongo.errors.OperationFailure as failure:
+        if failure.code != 175:
+            raise
+
+
 class Writer(threading.Thread):
     """Pushes [number, 0], [number, 1], ... in small groups, through one Spillway after the other."""
 
@@ -277,17 +298,90 @@ class Writer(threading.Thread):
             self.failure = failure
 
     def _push(self, books):
-        many = min(1 + self.done % 4, self.count - self.done)
+        many = min(1 + self.done % 2, self.count - self.done)
         elements = [[self.number, self.done + i] for i in range(many)]
         books.update_one({"_id": self.number % 2}, {"$push": {"list": {"$each": elements}}}, upsert=True)
         self.done += many
-        if self.done % 9 == 0:  # whoever reads meanwhile sees all that this one has pushed
-            assert books.count_documents({"_id": self.number % 2, "list": elements[0]}) == 1
+        with killed_reads():  # else who reads meanwhile sees what was pushed before
+            assert books.count_documents({"_id": self.number % 2, "list": [self.number, 0]}) == 1
 
 
 def rolling(size):
     """A rule with this batch size."""
     return rule("rolling", **QUICK, overflow={"batch": {"size": size}})
+
+
+@contextlib.contextmanager
+def hung_inserts(direct):
+    """Batches are stored when this ends, not before."""
+    def hang(mode):
+        direct.admin.command("configureFailPoint", "hangDuringBatchInsert", mode=mode, data={"nss": "shop.rolling_tails"})
+    hang("alwaysOn")
+    try:
+        yield
+    finally:
+        hang("off")
+
+
+def hung(direct, count):
+    operations = direct.admin.aggregate([{"$currentOp": {}}, {"$match": {"failpointMsg": "hangDuringBatchInsert"}}])
+    return len(list(operations)) == count
+
+
+def clients_of(stack, cluster, *sizes):
+    """The collection through a Spillway for each of these batch sizes."""
+    for size in sizes:
+        spillway = stack.enter_context(Spillway([cluster.primary], [rolling(size)], name=f"size{size}"))
+        client = stack.enter_context(pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True))
+        yield client.shop.rolling
+
+
+def generation_of(shop):
+    return shop.rolling.find_one().get("_spill", {}).get("list", {}).get("g")
+
+
+def rests_but_for_sizes(direct):
+    """Batches may be full by either size."""
+    keeping = Keeping(rolling(7))
+    keeping.batch_least = 2
+    return not check(*keeping.read(direct), keeping)[0]
+
+
+def push(books, first, end):
+    books.update_one({"_id": "x"}, {"$push": {"list": {"$each": list(range(first, end))}}})
+
+
+@pytest.mark.parametrize("unique", [True, False], ids=["with its unique index", "without its unique index"])
+def test_one_fills_a_batch_while_the_other_stores_the_next_one(cluster, direct, shop, unique):
+    for name in ("rolling", "rolling_tails"):
+        shop[name].drop()
+    with contextlib.ExitStack() as stack:
+        small, large = clients_of(stack, cluster, 2, 7)
+        small.insert_one({"_id": "x", "list": list(range(HEAD + 2))})
+        wait_for(lambda: rests(direct, rolling(2)), "rest")
+        if not unique:
+            shop.rolling_tails.drop_indexes()
+        before = generation_of(shop)
+        # The first batch is full for the one, and has room for the other.
+        count = 8 if unique else 14  # there the other one stores a second batch, too
+        with hung_inserts(direct):
+            push(small, 4, 5)
+            wait_for(lambda: hung(direct, 1), "the next batch")
+            push(large, 5, count)
+            if unique:
+                wait_for(lambda: len(shop.rolling.find_one()["list"]) == HEAD, "the cut")
+            else:
+                wait_for(lambda: hung(direct, 2), "the next batch of the other")
+        for books in (small, large):
+            assert books.find_one({"list": 3})["list"] == list(range(count))
+            assert books.count_documents({"list": {"$size": count}}) == 1
+        # Whose cut came too late sees that the batches overlap: they are stored anew.
+        wait_for(lambda: generation_of(shop) != before and rests_but_for_sizes(direct), "it to be stored anew")
+        push(large, count, count + 9)
+        for books in (small, large):
+            assert books.find_one({"list": 3})["list"] == list(range(count + 9))
+    with Operator(cluster, [rolling(7)]) as operator:
+        repair(operator)
 
 
 @pytest.mark.parametrize("unique", [True, False], ids=["with its unique index", "without its unique index"])

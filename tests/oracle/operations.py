@@ -67,7 +67,7 @@ class Generator:
             made.append(self._one())
             if self.rng.random() < 0.3:
                 made.append({"does": "check"})
-        return made
+        return made + self.next[::-1]  # what belongs to the last one
 
     def _filling(self):
         documents = [self._document(identifier) for identifier in self.ids.known]
