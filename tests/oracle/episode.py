@@ -125,7 +125,7 @@ class Episode:
         elif operation["does"] == "delay":
             world.delay_movers(operation["slows"], operation["by"])
         elif operation["does"] == "overlap":
-            world.overlap(self.layout, operation["targets"][0], operation["keeps"])
+            world.overlap(self.layout, operation["targets"][0], operation["array"], operation["keeps"])
         elif operation["does"] == "check":
             self._compare_documents(world, number)
         else:

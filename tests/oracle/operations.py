@@ -13,7 +13,8 @@ An operation is a dictionary that can be written as JSON (to_json) and run again
     elsewhere   of "again": through the other Spillway
     slows, by   of "delay": which of the movers' commands mongod takes its time with, the next time one
                 comes, and milliseconds
-    keeps       of "overlap": how many of the last batch's elements are not stored once more
+    array,      of "overlap": whose last batch is stored once more, and how many of its elements are not
+    keeps
 """
 
 from oracle import bits, values
@@ -611,7 +612,7 @@ class Generator:
         self.next = [self._command("update", [("updates", [statement])], ["push_each"], [identifier])]
         for _ in range(self.rng.randrange(3)):
             self.next.append(self.read_array())
-        return {"does": "overlap", "keeps": self.rng.randrange(3), "labels": ["overlap"], "targets": [exact.value_of(identifier)]}
+        return {"does": "overlap", "array": path, "keeps": self.rng.randrange(3), "labels": ["overlap"], "targets": [exact.value_of(identifier)]}
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}

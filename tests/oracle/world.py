@@ -139,12 +139,12 @@ class World:
         moved = exact.get(state[1], "n") if state else None
         return (exact.get(found[0], "_id"), exact.get(state[1], "g")) if moved and exact.plain(moved) > 0 else None
 
-    def overlap(self, layout, identifier, keeps):
-        """Stores the last batch's elements but for the first ones in one more batch, of each spilled array of a document."""
-        for keeping in self._keepings(layout):
-            found = None if self.direct or keeping.of_elements else self._state(keeping, identifier)
-            if found:
-                self._store_again(keeping, identifier, found, keeps)
+    def overlap(self, layout, identifier, array, keeps):
+        """Stores the last batch's elements but for the first ones in one more batch, where the document's array has spilled."""
+        keeping = next(each for each in self._keepings(layout) if each.array == array)
+        found = None if self.direct or keeping.of_elements else self._state(keeping, identifier)
+        if found:
+            self._store_again(keeping, identifier, found, keeps)
 
     def _store_again(self, keeping, identifier, found, keeps):
         link, generation = found
