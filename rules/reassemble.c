@@ -625,9 +625,21 @@ void reassemble_write_sound(struct buffer *out, const char *name, const struct r
 	writer_close(out, stage);
 }
 
+/* {$cond: [{$eq: [{$type: id}, "string"]}, id, ""]}: mongod evaluates what is constant in a joined
+ * pipeline before it looks at the conditions around it. */
+static void add_text_of(struct call *call, const char *id)
+{
+	struct call choice = call_call(call, "$cond");
+
+	add_type_is(&choice, id, "string");
+	call_text(&choice, id);
+	call_text(&choice, "");
+	call_close(&choice);
+}
+
 void reassemble_add_same_text(struct call *call, const char *link, const char *id)
 {
-	struct call either = call_call(call, "$or"), test = call_call(&either, "$ne"), both;
+	struct call either = call_call(call, "$or"), test = call_call(&either, "$ne"), both, part;
 
 	call_unary(&test, "$type", id);
 	call_text(&test, "string");
@@ -635,10 +647,15 @@ void reassemble_add_same_text(struct call *call, const char *link, const char *i
 	both = call_call(&either, "$and");
 	test = call_call(&both, "$eq");
 	call_unary(&test, "$strLenBytes", link);
-	call_unary(&test, "$strLenBytes", id);
+	part = call_call(&test, "$strLenBytes");
+	add_text_of(&part, id);
+	call_close(&part);
 	call_close(&test);
 	test = call_call(&both, "$eq");
-	add_index_of(&test, link, id);
+	part = call_call(&test, "$indexOfBytes");
+	call_text(&part, link);
+	add_text_of(&part, id);
+	call_close(&part);
 	call_number(&test, 0);
 	call_close(&test);
 	call_close(&both);

@@ -56,7 +56,7 @@ def books(client, direct):
     direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
     direct.shop.plain.insert_one({"_id": 1})
     spill(direct.shop, "good", WHOLE, main={"group": "good"})
-    direct.shop.books.insert_one({"_id": "ordinary", "list": [50], "group": "good"})
+    direct.shop.books.insert_one({"_id": 50, "list": [50], "group": "good"})
     return client.shop.books
 
 
