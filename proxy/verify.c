@@ -29,9 +29,11 @@ static const char usage[] =
 	"otherwise.\n"
 	"  --repair            says what it would mend: tails that wait, flags, garbage, missing "
 	"indexes\n"
-	"  --repair --execute  mends it. What is corrupt is never touched: document and overflow "
-	"go "
+	"  --repair --execute  mends it. What is corrupt is not touched: document and overflow go "
 	"to a file\n"
+	"                      (a state that is another document's, or can't be read, is taken "
+	"away if\n"
+	"                      no overflow links to its document)\n"
 	"  --export FILE       that file (BSON documents {namespace, document}); "
 	"spillway-NAME-corrupt.bson\n"
 	"exit codes: 0 all is well, 1 findings (what is left of them behind a repair), 2 bad usage "
@@ -243,6 +245,101 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 	return result;
 }
 
+/* A state that can't be this document's: nothing of the overflow is, and the state can't be read,
+ * or names a generation that is another document's. Whatever else is corrupt stays: its elements
+ * may yet be restored. */
+
+static void take_any(void *context, struct bytes batch)
+{
+	(void)batch;
+	*(bool *)context = true;
+}
+
+static enum link_result find_generation(struct job *job, const struct mover_target *target,
+					struct bytes generation, bool *found)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), part;
+
+	writer_string(&out, "find", target->overflow_collection);
+	part = writer_open_document(&out, "filter");
+	command_generation(&out, "_spill.g", generation);
+	writer_close(&out, part);
+	writer_int32(&out, "limit", 1);
+	command_read_concern(&out, job->link, link_time(job->link));
+	writer_close(&out, start);
+	return link_find(job->link, target->overflow_database, buffer_view(&out), take_any, found);
+}
+
+static enum link_result judge_stray(struct job *job, const struct mover_target *target,
+				    const struct verify_document *verify, struct bytes main,
+				    bool *stray)
+{
+	char path[STATE_PATH_MAX];
+	struct element generation, states;
+	bool own = false;
+	enum link_result result;
+
+	*stray = false;
+	if (!document_find(main, "_spill", &states))
+		return LINK_DONE;
+	result = verify_read_overflow(job, target, &verify->plan.id, take_any, &own);
+	if (result != LINK_DONE || own)
+		return result;
+	if (document_find_path(main, state_path(path, target->rule, "g"), &generation) &&
+	    generation.type == BSON_BYTE_BINARY &&
+	    generation.value.length == 4 + 1 + GENERATION_BYTES)
+		return find_generation(job, target,
+				       (struct bytes){generation.value.data + 5, GENERATION_BYTES},
+				       stray);
+	*stray = true;
+	return LINK_DONE;
+}
+
+/* Of several arrays' states, only this one. */
+static void write_state_unset(struct buffer *out, const struct rule *rule,
+			      const struct element *states)
+{
+	size_t part = writer_open_document(out, "$unset");
+	char path[STATE_PATH_MAX];
+	struct cursor cursor;
+	struct element first;
+	bool alone = states->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, states->value) ||
+		     cursor_next(&cursor, &first) != CURSOR_ELEMENT ||
+		     cursor_next(&cursor, &first) != CURSOR_ELEMENT;
+
+	writer_string(out, alone ? "_spill" : state_path(path, rule, NULL), "");
+	writer_close(out, part);
+}
+
+static enum link_result drop_state(struct job *job, const struct mover_target *target,
+				   const struct verify_document *verify, struct bytes main)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part, equal;
+	struct element states;
+
+	require(document_find(main, "_spill", &states));
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	command_equal(&out, "_id", verify->plan.id.type, verify->plan.id.value);
+	equal = writer_open_document(&out, "_spill");
+	writer_renamed(&out, "$eq", &states);
+	writer_close(&out, equal);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	write_state_unset(&out, target->rule, &states);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, job->link);
+	writer_close(&out, start);
+	job_report_count(&job->report, "states dropped", 1);
+	return link_run(job->link, target->database, buffer_view(&out));
+}
+
 /* The walk over documents. */
 
 static void report_document(struct job *job, const struct mover_target *target,
@@ -295,20 +392,34 @@ static bool is_of_corrupt(const struct verifying *verifying, struct bytes genera
 	return false;
 }
 
+enum look {
+	LOOK_FIRST,
+	LOOK_DROPPED, /* a state that was not the document's has been taken away */
+	LOOK_LAST,
+};
+
 static enum link_result look_at_document(struct job *job, struct mover_target *target,
-					 const struct element *id, bool last)
+					 const struct element *id, enum look look)
 {
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
-	bool mends, corrupt;
+	bool mends, corrupt, last = look == LOOK_LAST, stray = false;
 	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 
 	corrupt = verify_document_has(&verify, REPORT_CORRUPT);
+	if (result == LINK_DONE && image && look == LOOK_FIRST && repairs(job) && corrupt)
+		result = judge_stray(job, target, &verify, main, &stray);
 	mends = result == LINK_DONE && image && !last && repairs(job) && !corrupt &&
 		(verify_document_has(&verify, REPORT_UNFINISHED) ||
 		 verify_document_has(&verify, REPORT_GARBAGE));
-	if (mends) {
+	if (stray && result == LINK_DONE) {
+		result = export_both(job, target, id, main);
+		if (result == LINK_DONE)
+			result = drop_state(job, target, &verify, main);
+		if (result == LINK_REFUSED)
+			result = LINK_DONE; /* the second look tells */
+	} else if (mends) {
 		result = mend(job, target, &verify, main);
 		if (result == LINK_REFUSED)
 			result = LINK_DONE; /* the second look tells */
@@ -324,13 +435,15 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
-	return mends && result == LINK_DONE ? look_at_document(job, target, id, true) : result;
+	if (stray && result == LINK_DONE)
+		return look_at_document(job, target, id, LOOK_DROPPED);
+	return mends && result == LINK_DONE ? look_at_document(job, target, id, LOOK_LAST) : result;
 }
 
 static enum link_result verify_one(struct job *job, struct mover_target *target,
 				   const struct element *id)
 {
-	return look_at_document(job, target, id, false);
+	return look_at_document(job, target, id, LOOK_FIRST);
 }
 
 /* Orphans. */

@@ -428,3 +428,52 @@ def test_no_server(operator):
     called = subprocess.run([program(), "verify", "--config", other, "--rule", "books"],
                                     capture_output=True, text=True, check=False)
     assert called.returncode == 3, called
+
+
+def copied(shop):
+    """A copy of the document at rest, made straight at mongod, with its state."""
+    shop.books.insert_one({**shop.books.find_one({"_id": "at rest"}), "_id": "x"})
+
+
+STRAY = {
+    "another document's generation": copied,
+    "no document": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": 5}),
+    "no document for the array": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": "x"}}),
+    "no generation": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": {"h": 3, "n": 9}}}),
+}
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_state_that_is_not_the_documents_is_dropped(operator, shop, name):
+    STRAY[name](shop)
+    before, victim, tails = snapshot(shop), shop.books.find_one({"_id": "at rest"}), list(shop.tails.find())
+    report = operator.run("verify", "--repair", code=1)
+    assert ("V1", "corrupt") in found(report)
+    assert snapshot(shop) == before, "without --execute nothing is written"
+    stored = shop.books.find_one({"_id": "x"})
+    file = operator.folder / f"stray {name}.bson"
+    report = operator.run("verify", "--repair", "--execute", "--export", file, code=0)
+    assert (report["findings"], report["states dropped"]) == ([], 1)
+    assert [each["document"] for each in bson.decode_all(file.read_bytes())] == [stored]
+    assert operator.run("verify", code=0)["findings"] == []
+    assert "_spill" not in shop.books.find_one({"_id": "x"}) and shop.books.find_one({"_id": "x"})["list"] == stored["list"]
+    assert shop.books.find_one({"_id": "at rest"}) == victim and list(shop.tails.find()) == tails
+
+
+@pytest.mark.parametrize("name", STRAY)
+def test_a_state_beside_overflow_of_the_document_stays(operator, shop, name):
+    """Somebody has overwritten the true state: what the overflow holds may be all that is left."""
+    STRAY[name](shop)
+    shop.tails.insert_one({"book": "x", "part": [4], "_spill": {"g": generation(9), "p": 0, "i": 1}})
+    before = snapshot(shop)
+    operator.run("verify", "--repair", "--execute", "--export", operator.folder / f"beside {name}.bson", code=1)
+    assert snapshot(shop) == before
+
+
+def test_a_state_whose_overflow_is_nowhere_stays(operator, shop):
+    """It may yet be restored."""
+    spill(shop, "x", list(range(12)), state={"g": generation(5)})
+    shop.tails.delete_many({"book": "x"})
+    before = snapshot(shop)
+    operator.run("verify", "--repair", "--execute", "--export", operator.folder / "nowhere.bson", code=1)
+    assert snapshot(shop) == before
