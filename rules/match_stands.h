@@ -15,8 +15,9 @@ enum match_stands {
 /* The same behind one more stage, {$verb: ...}. */
 enum match_stands match_stands_behind(enum match_stands before, const struct element *stage);
 
-/* The stage is a $match that can't be written in a pipeline in which arrays are put together before
- * it. Says why; NULL: it can. */
+/* The stage can't be written in a pipeline in which arrays are put together before it: it is a
+ * $match, or a $facet with one, that mongod evaluates in two ways or refuses in some places. Says
+ * why; NULL: it can. */
 const char *match_unclear(enum match_stands stands, const struct element *stage);
 /* The same of all stages from number `first` on. */
 const char *match_unclear_from(struct bytes pipeline, size_t first);

@@ -156,3 +156,14 @@ Test(match_stands, behind_other_stages_it_is_unclear)
 		      false);
 	expect_stands("{'p': [{'$set': {'a': 1}}, " TESTS ", {'$limit': 1}]}", 2, false);
 }
+
+Test(match_stands, a_path_with_an_empty_part_is_unclear_where_mongod_may_refuse_it)
+{
+	expect_stands(
+		"{'p': [{'$match': {'f.': 1}}, {'$sort': {'f': 1}}, {'$match': {'f..x': 1}}]}", 0,
+		false);
+	expect_stands("{'p': [{'$limit': 1}, {'$match': {'f.': 1}}]}", 0, true);
+	expect_stands("{'p': [{'$set': {'a': 1}}, {'$match': {'$or': [{'.f': 1}]}}]}", 0, true);
+	expect_stands("{'p': [{'$facet': {'a': [{'$match': {'f..x': 1}}]}}]}", 0, true);
+	expect_stands("{'p': [{'$limit': 1}, {'$match': {'f.x': 1, '': 2}}]}", 0, false);
+}

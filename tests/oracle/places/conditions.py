@@ -149,9 +149,11 @@ def _joined():
                   {"f": {"$not": {}}}, {"f": {"$not": 1}},
                   {"$alwaysTrue": 1}, {"$alwaysFalse": 1}, {"$comment": "x"}, {"f": {"$comment": "x", "$gt": 1}}, {"$sampleRate": 1.0},
                   {"$sampleRate": 0.0}, {"$bad": 1},
-                  {"f": {"$bad": 1}}, {"f": {"$gt": 1, "g": 2}}, {"": 1}, {"f.": 1}, {".f": 1}, {"f..g": 1}, {"$": 1}, {"f.$": 1},
+                  {"f": {"$bad": 1}}, {"f": {"$gt": 1, "g": 2}}, {"": 1}, {"$": 1}, {"f.$": 1},
                   {"f.-0": 1}, {"f.00": 1}, {"f.1.0": 1}):
         made.append(_case("joined", empty, empty))
+    for path in ("f.", ".f", "f..g", "f.g."):
+        made += [_case("a path with an empty part", value, {path: value}) for value in (1, None, [])]
     return made
 
 
