@@ -322,18 +322,6 @@ static const char *form_mistake(const char *form)
 	return NULL;
 }
 
-static void default_collection(struct rule *rule)
-{
-	auto_buffer struct buffer name = {0};
-	auto_free char *path = NULL;
-
-	if (!rule->array)
-		return;
-	path = replaced(rule->array, '.', '_');
-	text_append(&name, "%s_%s_overflow", RULE_COLLECTION_MARK, path);
-	rule->overflow.collection = text_steal(&name);
-}
-
 static void set_collection(struct rule *rule, const char *form)
 {
 	if (strchr(form, '.'))
@@ -350,6 +338,25 @@ static const char *overflow_mistake(const struct rule *rule)
 	return namespace_mistake(database, rule->overflow.collection);
 }
 
+/* The array's name may have characters that mean something else in a collection's. */
+static void default_collection(struct section *section, struct rule *rule, struct place at)
+{
+	auto_buffer struct buffer name = {0};
+	auto_free char *path = NULL;
+	const char *mistake;
+
+	if (!rule->array)
+		return;
+	path = replaced(rule->array, '.', '_');
+	text_append(&name, "%s_%s_overflow", RULE_COLLECTION_MARK, path);
+	rule->overflow.collection = text_steal(&name);
+	mistake = form_mistake(rule->overflow.collection);
+	if (mistake)
+		problem_add(section->problems, at,
+			    "'collection' has to be given: '%s', which it is called without, %s",
+			    text_quote(bytes_of(rule->overflow.collection)).text, mistake);
+}
+
 static void read_collection(struct section *section, struct rule_draft *draft)
 {
 	auto_free char *form = NULL;
@@ -358,7 +365,7 @@ static void read_collection(struct section *section, struct rule_draft *draft)
 
 	draft->overflow = section_place(section, "collection");
 	if (!section_find(section, "collection"))
-		default_collection(rule);
+		default_collection(section, rule, draft->overflow);
 	setting_text(section, "collection", &form);
 	if (!form)
 		return;

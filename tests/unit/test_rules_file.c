@@ -406,6 +406,24 @@ Test(rules_file, overflow_collections)
 	ACCEPT(COLLECTION("other.sales"), COLLECTION("'a.{collection}.b'"), COLLECTION("x"));
 }
 
+Test(rules_file, overflow_collections_that_are_called_by_the_array)
+{
+	EXPECT({HEAD RULE_OF("one", "shop.sales", "'a*b'", "", ""),
+		"7:15: 'collection' has to be given: '{collection}_a*b_overflow', which it is "
+		"called "
+		"without, has a '*'"},
+	       {HEAD RULE_OF("one", "shop.sales", "'a}b'", "", ""),
+		"7:15: 'collection' has to be given: '{collection}_a}b_overflow', which it is "
+		"called "
+		"without, has braces"},
+	       {HEAD RULE_OF("one", "shop.sales", "'{collection}'", "", ""),
+		"7:15: 'collection' has to be given: '{collection}_{collection}_overflow', which "
+		"it is "
+		"called without, has {collection} twice"});
+	ACCEPT(HEAD RULE_OF("one", "shop.sales", "'a*b'", "", "collection: extra, "),
+	       HEAD RULE_OF("one", "shop.sales", "'a}b'", "", "collection: extra, "));
+}
+
 Test(rules_file, overflow_collections_of_patterns)
 {
 	EXPECT({HEAD RULE_OF("one", "shop.*", "tags", "", "collection: extra, "),
