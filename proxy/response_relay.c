@@ -104,6 +104,14 @@ static void response_settle(struct session *session, struct pending_entry *entry
 		pending_pop(&session->pending);
 }
 
+/* What a sequence sends is OP_MSG, and so is what answers it. */
+static bool response_can_be(enum pending_kind kind, const struct packet *packet)
+{
+	if (kind == PENDING_FIND || kind == PENDING_SEQUENCE)
+		return packet->kind == PACKET_MESSAGE;
+	return packet->kind != PACKET_BROKEN;
+}
+
 static void response_take(struct session *session, struct bytes bytes,
 			  const struct frame_header *header, enum pending_kind kind,
 			  struct buffer *owner)
@@ -116,7 +124,7 @@ static void response_take(struct session *session, struct bytes bytes,
 		return;
 	frame = session_take_frame(bytes, (size_t)header->length, owner);
 	packet_read(&packet, &frame);
-	if (packet.kind == PACKET_BROKEN)
+	if (!response_can_be(kind, &packet))
 		session_close(session, SESSION_END_DONE);
 	else if (kind == PENDING_HELLO)
 		response_on_hello(session, &packet);

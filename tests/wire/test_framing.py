@@ -56,6 +56,25 @@ def test_frames_of_the_server_are_checked(session, name):
     both_ended(client, server)
 
 
+WHOLE = message({"find": "books", "filter": {"buyers": 1}, "$db": "shop"}, (), 6)
+
+
+@pytest.mark.parametrize("asked", [FIND, WHOLE], ids=["find", "aggregate"])
+@pytest.mark.parametrize("answer", [
+    lambda number: frames.reply({"ok": 1.0}, number, 9),
+    lambda number: frames.frame(4711, b"anything", 9, number),
+    lambda number: frames.frame(frames.OP_INSERT, b"", 9, number),
+    lambda number: frames.compressed(frames.reply({"ok": 1.0}, number, 9), "zlib"),
+    lambda number: frames.frame(frames.OP_MSG, bytes(4), 9, number),
+], ids=["OP_REPLY", "unknown", "OP_INSERT", "compressed OP_REPLY", "no body"])
+def test_a_reply_of_another_kind_to_what_was_rewritten_ends_both_connections(relay, session, asked, answer):
+    client, server = session
+    client.send(asked)
+    server.send(answer(server.frame().request_id))
+    both_ended(client, server)
+    assert relay.spillway.running()
+
+
 @pytest.mark.parametrize("name", INVALID)
 def test_frames_of_the_server_are_checked_while_a_read_is_merged(session, name):
     client, server = session
