@@ -100,6 +100,7 @@ def test_a_primary_without_a_majority(steadfast, running):
 def test_an_operators_command_says_what_it_waits_for(steadfast):
     """It reads what a majority has, and goes on when there is one."""
     with steadfast.client() as direct, Operator(steadfast, [EAGER]) as operator:
+        direct.drop_database("shop")
         with stopped(steadfast.members[1:]):
             direct.shop.others.with_options(write_concern=pymongo.WriteConcern(1)).insert_one({})
             command = operator.start("verify")
