@@ -83,7 +83,7 @@ class _Expressions(Asker):
 
     def update(self, expression):
         """The same once it was stored: what is undefined or missing is left out."""
-        self.server.must({"update": _CHANGED, "updates": [{"q": {}, "u": [{"$set": {"r": expression}}], "multi": True}]})
+        self.server.must({"update": _CHANGED, "updates": [{"q": {}, "u": [{"$unset": "r"}, {"$set": {"r": expression}}], "multi": True}]})
         return Answer(self.server.bytes({"find": _CHANGED, "projection": {"r": 1}, "sort": {"_id": 1}, "batchSize": 100000}))
 
     def accumulate(self, name, path):
