@@ -27,6 +27,16 @@ KNOWN = {f"bits by high bytes: {form}": _POSITIONS for form in (
     "$lookup, $unwind, $match", "$replaceWith, $match", "$set, $match", "$set, $match, $group", "$unionWith with $set")}
 KNOWN |= {f"a path with an empty part: {form}": "mongod refuses the path here: 115 in a pipeline, where mongod does not say so itself" for form in (
     "$facet", "$graphLookup.restrictSearchWithMatch")}
+# Some of few cases each: ranges of arrays in arrays, MinKey and MaxKey; $not of what no index can say; symbols.
+_BY_INDEX = {
+    "find by an index": ("$gt", "$gte", "$elemMatch", "$not", "collation", *(
+        f"{operator} {shape}" for operator in ("$geoWithin", "$within")
+        for shape in ("$box", "$center", "$centerSphere", "$polygon", "$geometry", "$uniqueDocs")),
+        "$geoIntersects $centerSphere", "$geoIntersects $geometry"),
+    "find by an index of a field": ("$gt", "$gte", "$lte", "$not", "collation"),
+}
+RARE = {f"{family}: {form}" for form, families in _BY_INDEX.items() for family in families}
+KNOWN |= {name: "rules/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md" for name in RARE}
 
 
 def _unpacked(name):
