@@ -6,6 +6,8 @@
 #include "rules/statements.h"
 #include "rules/write_command.h"
 
+#include <bson/bson.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +15,7 @@
 /* ---- what mongod's definition says of each field ---- */
 
 enum field_kind {
-	KIND_INDEX, /* a number, not below 0 */
+	KIND_INDEX, /* a number, not below 0; mongod takes any kind of number */
 	KIND_DOCUMENT,
 	KIND_UPDATE, /* a document or a pipeline */
 	KIND_BOOL,
@@ -66,13 +68,38 @@ static const struct op_kind {
 	[BULK_DELETE] = {"delete", "deletes", delete_fields, ARRAY_LENGTH(delete_fields)},
 };
 
+/* As mongod makes a whole number of a decimal. */
+static int64_t decimal_number(const struct element *element)
+{
+	char text[BSON_DECIMAL128_STRING];
+	bson_decimal128_t decimal;
+	double number;
+
+	memcpy(&decimal.low, element->value.data, sizeof(decimal.low));
+	memcpy(&decimal.high, element->value.data + sizeof(decimal.low), sizeof(decimal.high));
+	bson_decimal128_to_string(&decimal, text);
+	number = strtod(text, NULL);
+	if (isnan(number))
+		return 0;
+	return number > INT32_MAX ? INT32_MAX : number < INT32_MIN ? INT32_MIN : llrint(number);
+}
+
+/* The number of a namespace: mongod cuts off the fraction of a double, and rounds a decimal. */
+static bool read_index(const struct element *element, int64_t *number)
+{
+	if (element->type != BSON_BYTE_DECIMAL)
+		return element_cut_integer(element, number);
+	*number = decimal_number(element);
+	return true;
+}
+
 static bool has_kind(const struct element *field, enum field_kind kind)
 {
 	int64_t number;
 
 	switch (kind) {
 	case KIND_INDEX:
-		return element_integer(field, &number);
+		return read_index(field, &number);
 	case KIND_DOCUMENT:
 		return field->type == BSON_BYTE_DOCUMENT;
 	case KIND_UPDATE:
@@ -93,6 +120,14 @@ static const struct op_field *find_field(const struct op_kind *kind, struct byte
 		if (bytes_are(name, kind->fields[i].name))
 			return &kind->fields[i];
 	return NULL;
+}
+
+/* mongod takes null, and undefined, for a field that is not there. A hint has a parser of its own,
+ * which does not. */
+static bool is_absent(const struct op_field *field, const struct element *element)
+{
+	return field->kind != KIND_HINT && field->kind != KIND_UPDATE &&
+	       element_is_nothing(element);
 }
 
 /* ---- reading ---- */
@@ -140,6 +175,8 @@ static bool read_field(const struct reading *reading, const struct op_kind *kind
 	bit = 1U << (field - kind->fields);
 	if (*seen & bit)
 		return fail_broken(reading, "an op");
+	if (is_absent(field, element))
+		return true;
 	*seen |= bit;
 	if (!has_kind(element, field->kind))
 		return fail(reading, ERROR_TYPE_MISMATCH,
@@ -152,7 +189,7 @@ static bool read_namespace_number(const struct reading *reading, const struct el
 {
 	int64_t number;
 
-	if (!element_integer(element, &number) || number < 0 ||
+	if (!read_index(element, &number) || number < 0 ||
 	    (uint64_t)number >= reading->bulk->namespace_count)
 		return fail(reading, ERROR_BAD_VALUE,
 			    "a bulkWrite ops entry has an invalid nsInfo index");
@@ -187,8 +224,7 @@ static bool read_op(const struct reading *reading, struct bytes document, struct
 	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &element)) {
 		if (!kind && !read_kind(reading, &element, op))
 			return false;
-		if (seen == 0)
-			kind = &op_kinds[op->kind];
+		kind = &op_kinds[op->kind];
 		if (!read_field(reading, kind, &element, &seen) ||
 		    (&kind->fields[0] == find_field(kind, element.name) &&
 		     !read_namespace_number(reading, &element, op)))
@@ -261,6 +297,7 @@ static bool read_namespace(const struct reading *reading, struct bytes document,
 				return fail(reading, ERROR_INVALID_NAMESPACE,
 					    "Invalid namespace specified for bulkWrite");
 		} else if (element_is(&element, "collectionUUID") && namespace->uuid.type == 0) {
+			if (!element_is_nothing(&element))
 			namespace->uuid = element;
 		} else {
 			return fail(reading, ERROR_COMMAND_NOT_SUPPORTED,
@@ -296,14 +333,19 @@ static bool read_namespaces(const struct reading *reading)
 	return !broken || fail_broken(reading, "nsInfo");
 }
 
+static bool is_given(const struct element *element)
+{
+	return element->type != 0 && !element_is_nothing(element);
+}
+
 /* A top-level flag, a bool and nothing else. */
 static bool read_flag(const struct reading *reading, enum command_field field, bool otherwise,
 		      bool *flag)
 {
 	const struct element *element = &reading->command->fields[field];
 
-	*flag = element->type == 0 ? otherwise : element_truth(element);
-	return element->type == 0 || element->type == BSON_BYTE_BOOL ||
+	*flag = is_given(element) ? element_truth(element) : otherwise;
+	return !is_given(element) || element->type == BSON_BYTE_BOOL ||
 	       fail(reading, ERROR_TYPE_MISMATCH, "BSON field 'bulkWrite.%.*s' is the wrong type",
 		    (int)element->name.length, (const char *)element->name.data);
 }
@@ -345,12 +387,44 @@ static bool read_statement_ids(const struct reading *reading)
 	const struct element *ids = &reading->command->fields[FIELD_STMT_IDS];
 	int32_t first;
 
-	if (id->type != 0 && ids->type != 0)
+	if (is_given(id) && is_given(ids))
 		return fail(reading, ERROR_INVALID_OPTIONS,
 			    "May not specify both stmtId and stmtIds in bulkWrite command");
-	if (id->type != 0 && !read_id(id, &first))
+	if (is_given(id) && !read_id(id, &first))
 		return fail_broken(reading, "stmtId");
-	return ids->type == 0 || read_id_list(reading, ids);
+	return !is_given(ids) || read_id_list(reading, ids);
+}
+
+/* {batchSize: n}, and nothing else. All results come in one batch, whatever the size. */
+static bool read_cursor(const struct reading *reading)
+{
+	struct element options, field;
+	struct cursor cursor;
+	enum cursor_step step;
+	int64_t size;
+
+	if (!document_find(reading->command->body, "cursor", &options) || !is_given(&options))
+		return true;
+	if (options.type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, options.value))
+		return fail(reading, ERROR_TYPE_MISMATCH,
+			    "BSON field 'bulkWrite.cursor' is the wrong type, expected type "
+			    "'object'");
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
+		if (!element_is(&field, "batchSize"))
+			return fail(reading, ERROR_FAILED_TO_PARSE,
+				    "BSON field 'bulkWrite.cursor.%.*s' is an unknown field.",
+				    (int)(field.name.length < 40 ? field.name.length : 40),
+				    (const char *)field.name.data);
+		if (!is_given(&field))
+			continue;
+		if (!read_index(&field, &size))
+			return fail(reading, ERROR_TYPE_MISMATCH,
+				    "BSON field 'bulkWrite.cursor.batchSize' is the wrong type");
+		if (size < 0)
+			return fail(reading, ERROR_BAD_VALUE,
+				    "BSON field 'batchSize' value must be >= 0");
+	}
+	return step == CURSOR_END || fail_broken(reading, "cursor");
 }
 
 /* Fields that bulkWrite doesn't know, but the older commands do. */
@@ -387,8 +461,8 @@ static bool read_all(const struct reading *reading)
 		return false;
 	bulk->stops = bulk->ordered || command_has(command, FIELD_AUTOCOMMIT);
 	bulk->silent = write_is_unacknowledged(&command->fields[FIELD_WRITE_CONCERN]);
-	return read_fields(reading) && read_namespaces(reading) && read_ops(reading) &&
-	       read_statement_ids(reading);
+	return read_fields(reading) && read_cursor(reading) && read_namespaces(reading) &&
+	       read_ops(reading) && read_statement_ids(reading);
 }
 
 must_check bool bulk_write_parse(struct bulk_write *bulk, const struct packet *packet,
@@ -521,6 +595,8 @@ static void write_statement(const struct bulk_op *op, struct buffer *out)
 		const struct op_field *known = find_field(kind, field.name);
 
 		require(known);
+		if (is_absent(known, &field))
+			continue;
 		if (known->old)
 			writer_renamed(out, known->old, &field);
 		else if (known->kind == KIND_BOOL)

@@ -473,6 +473,26 @@ Test(bulk_write, it_stops_where_the_answer_grows_too_large)
 	play_close(&play);
 }
 
+Test(bulk_write, null_is_as_nothing_where_mongod_takes_it_so)
+{
+	begin(BULK("{'update': {'$numberDecimal': '0.4'}, 'filter': {'_id': 3}, 'updateMods': "
+		   "{'$push': {'f': 1}}, 'multi': null, 'upsert': null, 'arrayFilters': null, "
+		   "'collation': null, 'constants': null, 'sort': null}, "
+		   "{'delete': 0.9, 'filter': {'_id': 4}, 'multi': null, 'collation': null}, "
+		   "{'insert': {'$numberDecimal': '1.5'}, 'document': {'_id': 5, 'comments': [1]}}",
+		   ", 'ordered': null, 'errorsOnly': null, 'stmtId': null, 'cursor': null"));
+	expect_run(BODY("update", "books", "shop"), "updates", "[" PUSHED(3) "]");
+	play_reply(&play, "{'n': 1, 'nModified': 1, 'ok': 1.0}");
+	expect_run(BODY("delete", "books", "shop"), "deletes", "[" DELETED(4) "]");
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	expect_run(BODY("insert", "posts", "tenant_1"), "documents",
+		   "[{'_id': 5, 'comments': [1]}]");
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	play_expect_answer(&play, ANSWER(UPDATED(0, 1, 1) ", " DONE(1, 1) ", " DONE(2, 1),
+					 COUNTS(0, 1, 1, 1, 0, 1)));
+	play_close(&play);
+}
+
 /* ---- what is refused ---- */
 
 struct refusal {
@@ -517,6 +537,16 @@ Test(bulk_write, broken_ops_are_refused_and_nothing_is_sent)
 		{"{'delete': 0, 'filter': {}, 'hint': 5}", "", ERROR_TYPE_MISMATCH, "hint"},
 		{INSERT(0, 1), ", 'ordered': 1", ERROR_TYPE_MISMATCH, "ordered"},
 		{INSERT(0, 1), ", 'errorsOnly': 1", ERROR_TYPE_MISMATCH, "errorsOnly"},
+		{INSERT(0, 1), ", 'cursor': 5", ERROR_TYPE_MISMATCH, "cursor"},
+		{INSERT(0, 1), ", 'cursor': {'batchSize': 'x'}", ERROR_TYPE_MISMATCH, "batchSize"},
+		{INSERT(0, 1), ", 'cursor': {'batchSize': -1}", ERROR_BAD_VALUE, "batchSize"},
+		{INSERT(0, 1), ", 'cursor': {'odd': 1}", ERROR_FAILED_TO_PARSE, "odd"},
+		{"{'insert': {'$numberDecimal': '2'}, 'document': {}}", "", ERROR_BAD_VALUE,
+		 "invalid nsInfo index"},
+		{"{'insert': {'$numberDecimal': '-1'}, 'document': {}}", "", ERROR_BAD_VALUE,
+		 "invalid nsInfo index"},
+		{"{'insert': null, 'document': {}}", "", ERROR_BAD_VALUE, "invalid nsInfo index"},
+		{"{'insert': 0, 'document': null}", "", ERROR_FAILED_TO_PARSE, "an op"},
 		{INSERT(0, 1), ", 'stmtId': 1, 'stmtIds': [1]", ERROR_INVALID_OPTIONS, "both"},
 		{INSERT(0, 1), ", 'stmtIds': [1, 2]", ERROR_INVALID_LENGTH, "2 statement ids"},
 		{INSERT(0, 1), ", 'stmtIds': ['x']", ERROR_FAILED_TO_PARSE, "stmtIds"},
