@@ -38,6 +38,8 @@ const char *error_name(enum error_code code)
 		return "ReadConcernMajorityNotAvailableYet";
 	case ERROR_EXCEEDED_MEMORY_LIMIT:
 		return "ExceededMemoryLimit";
+	case ERROR_CANNOT_INDEX_PARALLEL_ARRAYS:
+		return "CannotIndexParallelArrays";
 	case ERROR_QUERY_PLAN_KILLED:
 		return "QueryPlanKilled";
 	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:

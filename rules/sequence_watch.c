@@ -4,6 +4,10 @@
  *   SOURCE_ASKED  find {_spill ...}                  some: refused
  *   SENT          the client's command               done: TEND for each rule, then the reply
  *
+ * Before a createIndexes over two paths inside an array's elements the overflow is asked for
+ * elements that mongod would refuse:
+ *   PARALLEL_ASKED  find {...} in each overflow      some: refused
+ *
  * A rename from one ruled name to another asks once more, since a tail may have moved in between:
  *   TARGET_ASKED  find {_spill ...} by the new name  none: TEND
  *   BACK          the rename the other way round     then an error; the overflow is left alone */
@@ -11,6 +15,7 @@
 #include "rules/match_inner.h"
 #include "rules/names.h"
 #include "rules/notes.h"
+#include "rules/parallel_keys.h"
 #include "rules/sequence_inner.h"
 
 #include <stdlib.h>
@@ -20,6 +25,7 @@
 enum watch_step {
 	WATCH_BEGINS,
 	WATCH_SOURCE_ASKED,
+	WATCH_PARALLEL_ASKED,
 	WATCH_SENT,
 	WATCH_TARGET_ASKED,
 	WATCH_BACK,
@@ -30,6 +36,8 @@ struct watch {
 	struct sequence sequence; /* has to be the first */
 	struct packet reply;      /* for the client */
 	bool renamed;
+	size_t asked; /* rules whose overflow was asked for parallel arrays */
+	bool exact;   /* what it finds are parallel arrays for certain */
 };
 
 static struct watch *watch_of(struct sequence *sequence)
@@ -99,6 +107,88 @@ static enum sequence_outcome send_client_s(struct sequence *sequence)
 			       sequence->match.tending != MOVER_TEND_NOTHING
 		       ? send_answered(sequence)
 		       : sequence_send_request(sequence);
+}
+
+/* ---- createIndexes: elements that mongod can't see ---- */
+
+static enum sequence_outcome send_parallel(struct sequence *sequence,
+					   const struct sequence_input *input,
+					   const struct target *target, size_t body)
+{
+	struct buffer *out = &sequence->buffer;
+
+	writer_int32(out, "limit", 1);
+	writer_bool(out, "singleBatch", true);
+	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
+	sequence->step = WATCH_PARALLEL_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome fail_parallel(struct sequence *sequence, enum error_code code,
+					   const char *why)
+{
+	char message[SEQUENCE_MESSAGE];
+
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
+}
+
+/* Asks the next overflow that may have elements with parallel arrays; then the command goes out. */
+static enum sequence_outcome ask_parallel(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	const struct element *indexes = &sequence->match.command.fields[FIELD_INDEXES];
+	struct watch *watch = watch_of(sequence);
+
+	while (watch->asked < namespace->target_count) {
+		const struct target *target = &namespace->targets[watch->asked++];
+		size_t body = sequence_begin_command(sequence);
+
+		writer_string(&sequence->buffer, "find", target->overflow_collection);
+		switch (parallel_keys_write(target->rule, indexes, "filter", &sequence->buffer,
+					    &watch->exact)) {
+		case PARALLEL_NONE:
+			break;
+		case PARALLEL_POSSIBLE:
+			return send_parallel(sequence, input, target, body);
+		case PARALLEL_MANY:
+			return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+					     "createIndexes has too many, or too deep, paths "
+					     "inside the ruled array to be checked; make fewer "
+					     "indexes at a time");
+		}
+	}
+	return send_client_s(sequence);
+}
+
+static enum sequence_outcome take_parallel(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct reply_summary summary;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+		return sequence_pass_helper_error(sequence, input->reply, NULL);
+	if (!found_some(summary.cursor))
+		return ask_parallel(sequence, input);
+	if (watch_of(sequence)->exact)
+		return fail_parallel(sequence, ERROR_CANNOT_INDEX_PARALLEL_ARRAYS,
+				     "cannot index parallel arrays: an element in the overflow has "
+				     "arrays at two paths of the index");
+	return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			     "an element in the overflow may have parallel arrays at two paths of "
+			     "the index");
+}
+
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	const struct match *match = &sequence->match;
+
+	if (match->onto)
+		return ask(sequence, input, match->command.collection, WATCH_SOURCE_ASKED);
+	return match->namespace && bytes_are(match->command.first.name, "createIndexes")
+		       ? ask_parallel(sequence, input)
+		       : send_client_s(sequence);
 }
 
 static enum sequence_outcome take_source(struct sequence *sequence, struct packet *reply)
@@ -229,10 +319,9 @@ static enum sequence_outcome watch_resume(struct sequence *sequence,
 {
 	switch ((enum watch_step)sequence->step) {
 	case WATCH_BEGINS:
-		return sequence->match.onto
-			       ? ask(sequence, input, sequence->match.command.collection,
-				     WATCH_SOURCE_ASKED)
-			       : send_client_s(sequence);
+		return begin(sequence, input);
+	case WATCH_PARALLEL_ASKED:
+		return take_parallel(sequence, input);
 	case WATCH_SOURCE_ASKED:
 		return take_source(sequence, input->reply);
 	case WATCH_SENT:

@@ -16,7 +16,12 @@ RULES = [
     {"name": f"rule-{array}", "namespace": f"{THROUGH}.books", "array": array, "threshold": 2, "settle": "20ms", "gc_delay": "0s",
      "overflow": {"collection": f"more_{array}", "layout": "batches", "link": "book", "array": "more", "batch": {"size": 3}}}
     for array in ("f", "a")
-] + [{"name": "rule-new", "namespace": f"{THROUGH}.new*", "array": "f", "threshold": 2, "overflow": {"layout": "batches", "link": "book", "array": "more"}}]
+] + [
+    {"name": "rule-batch", "namespace": f"{THROUGH}.batch*", "array": "f", "threshold": 2, "settle": "20ms",
+     "overflow": {"layout": "batches", "link": "book", "array": "more"}},
+    {"name": "rule-element", "namespace": f"{THROUGH}.element*", "array": "f", "threshold": 2, "settle": "20ms", "overflow": {"layout": "elements", "link": "book"}},
+    {"name": "rule-new", "namespace": f"{THROUGH}.new*", "array": "f", "threshold": 2, "overflow": {"layout": "batches", "link": "book", "array": "more"}},
+]
 BOOKS = [{"_id": 1, "n": 1, "b": [5, 6], "f": [1, 2, 3, 4, 5, 6], "a": [1, 2, 3, 4]}, {"_id": 2, "n": 2, "f": [1], "a": []}]
 WHERE_IN_FIELD = {"a": {"$not": {"$where": "true"}}}
 NEAR_IN_OR = {"$or": [{"z": {"$near": [1, 1]}}, {"a": 2}]}
@@ -204,3 +209,35 @@ def test_a_failed_upsert_leaves_the_collection_that_mongod_leaves(sides, number)
         seen.append([[error["code"] for error in answer.get("writeErrors", [answer])] for answer in answers[:2]])
         seen[-1].append(sorted(sides.client[side].list_collection_names(filter={"name": {"$regex": f"^new{number}[a-e]$"}})))
     assert seen[0] == seen[1] and seen[0][0]
+
+
+PARALLEL = [
+    ({"l": 1}, None), ({"l": [1]}, None), ({"l": [1], "r": [2]}, ["l", "r"]), ({"l": [], "r": []}, ["r", "x", "l"]), ({"l": [{"m": 1}], "r": {"s": [1]}}, ["l.m", "r.s"]),
+    ({"l": {"m": [1]}, "r": [{"s": 1}]}, ["l.m", "r.s"]), ({"l": [1], "r": {"s": 2}}, None), ({"l": [{"m": 1, "n": 2}]}, None),
+]
+
+
+@pytest.fixture(scope="module")
+def listed(sides):
+    """Collections for both layouts, by the number of a case: its element is the last of a spilled array."""
+    for side in (DIRECT, THROUGH):
+        for number, (element, _) in enumerate(PARALLEL):
+            for layout in ("batch", "element"):
+                documents = [{"_id": 1, "f": [{"x": 1}, {"x": 2}, {"x": 3}, element]}]
+                assert sides.call(side, {"insert": f"{layout}{number}", "documents": documents})["n"] == 1
+    for number in range(len(PARALLEL)):
+        for layout in ("batch", "element"):
+            wait_for(lambda: sides.client[THROUGH][f"{layout}{number}"].count_documents({"f": {"$size": 2}}) == 1, "the array to spill")
+
+
+@pytest.mark.parametrize("layout", ["batch", "element"])
+@pytest.mark.parametrize("number", range(len(PARALLEL)))
+def test_an_index_over_parallel_arrays(sides, listed, layout, number):
+    _, refused = PARALLEL[number]
+    for paths in [["l", "r"], ["l.m", "r.s"], ["r", "x", "l"], ["l.m", "l.n"], ["l", "l.m"], ["l"]]:
+        index = {"key": {f"f.{path}": 1 for path in paths}, "name": "-".join(paths)}
+        codes = [sides.call(side, {"createIndexes": f"{layout}{number}", "indexes": [index]}).get("code") for side in (DIRECT, THROUGH)]
+        assert codes[0] == codes[1], (paths, codes)
+        assert paths != refused or codes[0] == 171
+    names = [sorted(sides.client[side][f"{layout}{number}"].index_information()) for side in (DIRECT, THROUGH)]
+    assert names[0] == names[1]

@@ -170,3 +170,54 @@ Test(sequence_watch, a_rename_during_which_a_tail_moved_goes_back)
 		play_close(&play);
 	}
 }
+
+/* ---- an index over two paths inside the elements ---- */
+
+#define INDEX(keys) \
+	"{'createIndexes': 'books', 'indexes': [{'key': " keys ", 'name': 'x'}], '$db': 'shop'}"
+
+Test(sequence_watch, elements_in_the_overflow_may_forbid_an_index)
+{
+	struct element conditions, condition, type;
+	struct cursor cursor;
+
+	play_command(&play, INDEX("{'f.a': 1, 'n': 1, 'f.b': -1}"), VERDICT_WATCH);
+	cr_assert(document_find_path(play_message(&play).body, "filter.$or", &conditions));
+	cr_assert(cursor_open(&cursor, conditions.value));
+	cr_assert(cursor_next(&cursor, &condition) == CURSOR_ELEMENT);
+	cr_assert(document_find_path(condition.value, "more.$elemMatch.a.$type", &type));
+	cr_assert(document_find_path(condition.value, "more.$elemMatch.b.$type", &type));
+	cr_assert(cursor_next(&cursor, &condition) == CURSOR_END);
+	play_reply(&play, "{'cursor': {'firstBatch': [{'_id': 1}], 'id': 0}, 'ok': 1.0}");
+	play_expect_error(&play, 171, "cannot index parallel arrays");
+	play_close(&play);
+	play_command(&play, INDEX("{'f.c.a': 1, 'f.c.b': -1}"), VERDICT_WATCH);
+	play_reply(&play, "{'cursor': {'firstBatch': [{'_id': 1}], 'id': 0}, 'ok': 1.0}");
+	play_expect_error(&play, 115, "may have parallel arrays");
+	play_close(&play);
+	play_command(&play, INDEX("{'f.a': 1, 'f.b': -1}"), VERDICT_WATCH);
+	play_reply(&play, "{'cursor': {'firstBatch': [], 'id': 0}, 'ok': 1.0}");
+	play_expect_forwarded(&play);
+	play_close(&play);
+}
+
+Test(sequence_watch, other_indexes_are_not_asked_about)
+{
+	static const char *const commands[] = {
+		INDEX("{'f.a': 1, 'n': 1}"), INDEX("{'f': 1, 'f.a': 1}"),
+		INDEX("{'f.a': 1, 'f.a.b': 1}"), INDEX("{'n.a': 1, 'n.b': 1}")};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		play_command(&play, commands[i], VERDICT_WATCH);
+		play_expect_forwarded(&play);
+		play_close(&play);
+	}
+}
+
+Test(sequence_watch, an_index_of_very_deep_paths_is_refused)
+{
+	play_command(&play, INDEX("{'f.a': 1, 'f.0.1.2.3.4.5.6.7.8.9.10.11.12.13.14.15.16.17': 1}"),
+		     VERDICT_WATCH);
+	play_expect_error(&play, 115, "too deep");
+	play_close(&play);
+}
