@@ -241,3 +241,32 @@ def test_an_index_over_parallel_arrays(sides, listed, layout, number):
         assert paths != refused or codes[0] == 171
     names = [sorted(sides.client[side][f"{layout}{number}"].index_information()) for side in (DIRECT, THROUGH)]
     assert names[0] == names[1]
+
+
+def nested(stage, levels):
+    pipeline = [{"$match": {"n": 1}}]
+    for _ in range(levels):
+        pipeline = [{"$limit": 1}, {stage: {"pipeline": pipeline, **({"from": "books", "as": "b"} if stage == "$lookup" else {"coll": "books"})}}]
+    return pipeline
+
+
+@pytest.mark.parametrize("pipeline, code", [
+    (nested("$lookup", 19), None), (nested("$unionWith", 19), None), (nested("$lookup", 20), 232), (nested("$unionWith", 20), 232),
+    ([{"$match": {"_id": 1}}, {"$unwind": "$f"}] + 968 * [{"$match": {"n": 1}}], None),
+], ids=lambda value: len(str(value)))
+def test_limits_of_pipelines_as_the_page_on_compatibility_tells_them(sides, pipeline, code):
+    direct, through = sides.both(aggregate(*pipeline))
+    assert direct["ok"], direct
+    assert through.get("code") == code, through
+    assert code or len(through["cursor"]["firstBatch"]) == len(direct["cursor"]["firstBatch"])
+
+
+@pytest.mark.parametrize("command", [
+    {"create": "new", "capped": True, "size": 10000}, {"create": "new", "timeseries": {"timeField": "t"}}, {"create": "new", "validator": {"f": {"$size": 1}}},
+    {"collMod": "books", "validator": {"f": 1}}, {"convertToCapped": "books", "size": 100000},
+    find({"b": 6}, projection={"b.$": 1, "f": {"$slice": 2}}), find({"f": {"$exists": True}}, projection={"f.$": 1}),
+    find({"f": {"$type": 16}}, projection={"f.$": 1}), find({"f": {"$gt": 3}}, projection={"f.$": 1}, sort={"f.x": -1}),
+], ids=str)
+def test_what_the_page_on_compatibility_lists_is_refused(sides, command):
+    answer = sides.call(THROUGH, command)
+    assert answer.get("code") == 115 and "rule-" in answer["errmsg"], answer
