@@ -645,15 +645,18 @@ void reassemble_add_same_text(struct call *call, const char *link, const char *i
 	call_text(&test, "string");
 	call_close(&test);
 	both = call_call(&either, "$and");
+	add_type_is(&both, link, "string"); /* mongod may judge this before the join's condition */
 	test = call_call(&both, "$eq");
-	call_unary(&test, "$strLenBytes", link);
+	part = call_call(&test, "$strLenBytes");
+	add_text_of(&part, link);
+	call_close(&part);
 	part = call_call(&test, "$strLenBytes");
 	add_text_of(&part, id);
 	call_close(&part);
 	call_close(&test);
 	test = call_call(&both, "$eq");
 	part = call_call(&test, "$indexOfBytes");
-	call_text(&part, link);
+	add_text_of(&part, link);
 	add_text_of(&part, id);
 	call_close(&part);
 	call_number(&test, 0);
