@@ -409,7 +409,8 @@ void session_advance_find(struct session *session, struct packet *reply)
 	session->sequence = sequence_new_plain_find(&request, session->find.namespace);
 	session->sequence->next_request_id = session->next_request_id;
 	session->sequence->touched = true;
-	session->question = (struct rights_question){.tries = true, .own_sent = true};
+	session->question = (struct rights_question){
+		.tries = !session_is_accepted(session, session->find.namespace), .own_sent = true};
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
 	session_advance(session, reply, false);
 }
