@@ -32,7 +32,7 @@ PLANS = {
     "in no order": {"filter": {"list": {"$gte": 3}, "_id": {"$gt": 1}}, "sort": None},
 }
 FORWARDED = ("whole arrays", "without the array")  # mongod's own finds
-# Where arrays are put together.
+# Where arrays are put together, unless mongod refuses them itself.
 REFUSED = ({"tailable": True}, {"awaitData": True}, {"ntoreturn": 2}, {"limit": Decimal128("2")})
 SIZES = (None, 0, 1, 2, 3, COUNT - 1, COUNT, COUNT + 1, 100)
 LIMITS = (None, 0, 1, 2, 3, COUNT - 1, COUNT, COUNT + 1)
@@ -137,7 +137,7 @@ def test_an_index_that_sorts_closes_at_the_limit(arms):
 def test_options(arms, shape, option):
     answers = {arm.name: without_last_question(walk(arm, {**find(**SHAPES[shape]), **option}))
                for arm in arms.arms}
-    if option in REFUSED and shape not in FORWARDED:
+    if option in REFUSED and shape not in FORWARDED and answers[PLAIN][0][0] == "firstBatch":
         assert [answers[name][0][0] for name in ("rest0", "rest2")] == [115, 115]
     elif "hint" in option:
         arms.same((shape, option), {name: answer[0][0] for name, answer in answers.items()})
@@ -157,10 +157,7 @@ def test_counts(arms, numbers):
         for arm in arms.arms:
             reply = call(arm, command)
             answers[arm.name] = reply.get("n"), reply.get("code"), reply.get("errmsg")
-        if query and numbers == {"limit": 1e30}:
-            assert answers["rest2"][1] == 115
-        else:
-            arms.same(command, answers)
+        arms.same(command, answers)
 
 
 def open_cursor(arm, shape, **more):
