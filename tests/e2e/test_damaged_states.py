@@ -118,6 +118,20 @@ def test_no_element_of_another_document_is_shown(books, direct):
                 assert caught.value.code == 134 and "_id" in caught.value.details["errmsg"], caught.value
 
 
+@pytest.mark.parametrize("read", READS)
+def test_what_another_document_has_left_is_shown_in_none(books, direct, read):
+    """The state names a generation that its own document has left behind, whose overflow is still there."""
+    for batch in list(direct.shop.tails.find({"book": "good"})):
+        state = {**batch["_spill"], "g": generation(8), "i": batch["_spill"]["i"] + 100}
+        direct.shop.tails.insert_one({**batch, "_id": f"new {state['i']}", "_spill": state})
+    direct.shop.books.update_one({"_id": "good"}, {"$set": {"_spill.list.g": generation(8)}})
+    good = READS[read](books, {"group": "good"})
+    assert good
+    damage(direct, {"list": MINE})
+    named(lambda: READS[read](books, {"group": {"$in": ["bad", "good"]}}))
+    assert READS[read](books, {"group": "good"}) == good
+
+
 def test_of_several_rules_the_error_names_the_document(books, direct):
     """Numbers, and texts longer than what is told of them."""
     for identifier, told in ((7, "_id '7' (int)"), ("x" * 500, f"_id '{'x' * 99}"), ("ü" * 300, "_id 'üüü")):

@@ -5,8 +5,9 @@ A text that does not stand there exactly once ends the run: the list has to foll
 
 import collections
 
-# `reads`: it is looked for by episodes that mostly read.
-Bug = collections.namedtuple("Bug", "name folder old new reads", defaults=(False,))
+# `reads`: it is looked for by episodes that mostly read. `test`: by this file below tests/, because the oracle's
+# operations do at mongod what they do through Spillway, and so never forge what Spillway stores.
+Bug = collections.namedtuple("Bug", "name folder old new reads test", defaults=(False, None))
 
 BUGS = [
     # Moving
@@ -195,4 +196,16 @@ _OF_READS = [
         "		if (element_is(&verb, barriers[i]))\n			return MATCH_STANDS_APART;\n", "		if (element_is(&verb, barriers[i]))\n			return before;\n"),
 ]
 
-BUGS += [bug._replace(reads=True) for bug in _OF_READS]
+# States that clients have forged
+_OF_STATES = [
+    Bug("a pipeline that computes names has no guard", "rules",
+        "			if (!stage_spells_names(&verb))\n				return true;\n",
+        "			(void)stage_spells_names(&verb);\n", test="e2e/test_forged_state.py"),
+    Bug("a generation fills a document that it does not link to", "rules",
+        "	if (same_value(id, link))\n		return true;\n	if (element_integer(id, &one)",
+        "	if (id)\n		return true;\n	if (element_integer(id, &one)", test="e2e/test_damaged_states.py"),
+    Bug("under a collation a joined batch is another document's", "rules",
+        '	reassemble_add_same_text(&condition, link.bytes, "$_id");\n', "", test="e2e/test_damaged_states.py"),
+]
+
+BUGS += [bug._replace(reads=True) for bug in _OF_READS] + _OF_STATES

@@ -1,4 +1,4 @@
-"""Plants each bug of planted.py into a copy of the source, builds it, and runs the oracle on it."""
+"""Plants each bug of planted.py into a copy of the source, builds it, and runs the oracle, or its test, on it."""
 
 import argparse
 import os
@@ -59,6 +59,17 @@ class Copy:
         return lambda: path.write_text(healthy)
 
 
+def caught_by_test(program, file):
+    """The first test of the file that fails; None where none does."""
+    environment = {**os.environ, "SPILLWAY": str(program)}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", str(ROOT / "tests" / file)]
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED")]
+    if done.returncode not in (0, 1) or (done.returncode == 1 and not failed):
+        raise SystemExit(f"{file} did not run:\n{done.stdout[-4000:]}")
+    return failed[0][:150] if failed else None
+
+
 def caught(program, seconds, reads):
     """What the oracle says of a program; None where it finds nothing within the time."""
     environment = {**os.environ, "SPILLWAY": str(program)}
@@ -86,7 +97,8 @@ def main():
         heal = copy.plant(bug)
         try:
             began = time.monotonic()
-            what = caught(copy.make(), given.seconds, bug.reads)
+            program = copy.make()
+            what = caught_by_test(program, bug.test) if bug.test else caught(program, given.seconds, bug.reads)
         finally:
             heal()
         print(f"{bug.name}: {what or 'NOT CAUGHT'} ({time.monotonic() - began:.0f} s)", flush=True)
