@@ -8,66 +8,11 @@
 const char *error_name(enum error_code code)
 {
 	switch (code) {
-	case ERROR_UNAUTHORIZED:
-		return "Unauthorized";
-	case ERROR_BAD_VALUE:
-		return "BadValue";
-	case ERROR_FAILED_TO_PARSE:
-		return "FailedToParse";
-	case ERROR_TYPE_MISMATCH:
-		return "TypeMismatch";
-	case ERROR_OVERFLOW:
-		return "Overflow";
-	case ERROR_INVALID_LENGTH:
-		return "InvalidLength";
-	case ERROR_NAMESPACE_NOT_FOUND:
-		return "NamespaceNotFound";
-	case ERROR_MAX_TIME_EXPIRED:
-		return "MaxTimeMSExpired";
-	case ERROR_INVALID_OPTIONS:
-		return "InvalidOptions";
-	case ERROR_INVALID_NAMESPACE:
-		return "InvalidNamespace";
-	case ERROR_WRITE_CONFLICT:
-		return "WriteConflict";
-	case ERROR_COMMAND_NOT_SUPPORTED:
-		return "CommandNotSupported";
-	case ERROR_DOCUMENT_VALIDATION_FAILURE:
-		return "DocumentValidationFailure";
-	case ERROR_READ_CONCERN_NOT_AVAILABLE_YET:
-		return "ReadConcernMajorityNotAvailableYet";
-	case ERROR_EXCEEDED_MEMORY_LIMIT:
-		return "ExceededMemoryLimit";
-	case ERROR_CANNOT_INDEX_PARALLEL_ARRAYS:
-		return "CannotIndexParallelArrays";
-	case ERROR_QUERY_PLAN_KILLED:
-		return "QueryPlanKilled";
-	case ERROR_INCOMPLETE_TRANSACTION_HISTORY:
-		return "IncompleteTransactionHistory";
-	case ERROR_CANNOT_BUILD_INDEX_KEYS:
-		return "CannotBuildIndexKeys";
-	case ERROR_MAX_SUB_PIPELINE_DEPTH:
-		return "MaxSubPipelineDepthExceeded";
-	case ERROR_CONVERSION_FAILURE:
-		return "ConversionFailure";
-	case ERROR_API_STRICT:
-		return "APIStrictError";
-	case ERROR_COLLECTION_UUID_MISMATCH:
-		return "CollectionUUIDMismatch";
-	case ERROR_TEMPORARILY_UNAVAILABLE:
-		return "TemporarilyUnavailable";
-	case ERROR_OBJECT_TOO_LARGE:
-		return "BSONObjectTooLarge";
-	case ERROR_DUPLICATE_KEY:
-		return "DuplicateKey";
-	case ERROR_BUFFER_TOO_LARGE:
-		return "Location13548";
-	case ERROR_DISTINCT_TOO_LARGE:
-		return "Location17217";
-	case ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE:
-		return "Location17419";
-	case ERROR_RETRY_OF_ANOTHER_KIND:
-		return "Location40608";
+#define ERROR_NAME(constant, number, name) \
+	case constant: \
+		return name;
+		ERROR_CODES(ERROR_NAME)
+#undef ERROR_NAME
 	}
 	require(!"an error code without a name");
 }

@@ -797,15 +797,37 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	return lose_overflow(sequence, input);
 }
 
+/* The client's command failed, or what stands for it. */
+static enum sequence_outcome take_failure(struct sequence *sequence,
+					  const struct sequence_input *input,
+					  const struct reply_summary *summary)
+{
+	struct sequence_read *read = read_of(sequence);
+	char message[REASSEMBLE_MESSAGE];
+	enum error_code code;
+	const char *refusal;
+
+	if (reassemble_tell(input->reply->message.body, summary, message, &code))
+		return fail_read(sequence, code, message);
+	refusal = reassemble_refusal(input->reply->message.body, summary, &code);
+	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
+		return fail_read(sequence, code, refusal);
+	if ((read->aggregates || projection_needs_state(sequence)) &&
+	    read_words_wanted(sequence, input->reply)) {
+		read->main = packet_steal(input->reply);
+		sequence->step = READ_WORDS_ASKED;
+		return own_error_ask(sequence);
+	}
+	return read->aggregates ? read_words_pass(sequence, input->reply)
+				: sequence_pass(sequence, input->reply);
+}
+
 static enum sequence_outcome take_main(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
 	struct sequence_read *read = read_of(sequence);
 	struct reply_summary summary;
 	enum merge_intake intake;
-	char message[REASSEMBLE_MESSAGE];
-	enum error_code code;
-	const char *refusal;
 	size_t count, fitting;
 	struct reply_cursor cursor;
 
@@ -814,20 +836,9 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return sequence_pass(sequence, input->reply);
 	if (met_death(sequence, input->reply, &summary))
 		return take_death(sequence, input);
-	if (reassemble_tell(input->reply->message.body, &summary, message, &code))
-		return fail_read(sequence, code, message);
-	refusal = reassemble_refusal(input->reply->message.body, &summary, &code);
-	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
-		return fail_read(sequence, code, refusal);
-	if (!summary.ok && (read->aggregates || projection_needs_state(sequence)) &&
-	    read_words_wanted(sequence, input->reply)) {
-		read->main = packet_steal(input->reply);
-		sequence->step = READ_WORDS_ASKED;
-		return own_error_ask(sequence);
-	}
-	if (!summary.ok && read->aggregates)
-		return read_words_pass(sequence, input->reply);
-	if (!summary.ok || summary.cursor.length == 0)
+	if (!summary.ok)
+		return take_failure(sequence, input, &summary);
+	if (summary.cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
 	cursor = reply_read_cursor(summary.cursor);
 	/* Most batches are untouched. */
