@@ -2,6 +2,7 @@
 #include "rules/find_end.h"
 
 #include "rules/known_indexes.h"
+#include "rules/membership.h"
 #include "rules/options.h"
 
 /* Values whose equality mongod looks up in the index on `_id` without a plan. */
@@ -10,25 +11,11 @@ static bool is_exact_value(const struct element *value)
 	struct cursor cursor;
 	struct element first;
 
-	switch (value->type) {
-	case BSON_BYTE_DOUBLE:
-	case BSON_BYTE_STRING:
-	case BSON_BYTE_BINARY:
-	case BSON_BYTE_OBJECT_ID:
-	case BSON_BYTE_BOOL:
-	case BSON_BYTE_DATE:
-	case BSON_BYTE_INT32:
-	case BSON_BYTE_TIMESTAMP:
-	case BSON_BYTE_INT64:
-	case BSON_BYTE_DECIMAL:
-		return true;
-	case BSON_BYTE_DOCUMENT:
-		return cursor_open(&cursor, value->value) &&
-		       (cursor_next(&cursor, &first) != CURSOR_ELEMENT || first.name.length == 0 ||
-			first.name.data[0] != '$');
-	default:
-		return false;
-	}
+	if (value->type != BSON_BYTE_DOCUMENT)
+		return membership_is_scalar(value);
+	return cursor_open(&cursor, value->value) &&
+	       (cursor_next(&cursor, &first) != CURSOR_ELEMENT || first.name.length == 0 ||
+		first.name.data[0] != '$');
 }
 
 /* mongod's plan IDHACK, which knows that nothing comes behind its one document. */
