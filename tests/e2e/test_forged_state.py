@@ -1,6 +1,9 @@
 """A client can't give a document a state (`_spill`): each way by which a write could store one is refused, alone."""
 
+from uuid import uuid4
+
 import pytest
+from bson import Binary
 from pymongo import UpdateOne
 from pymongo.errors import BulkWriteError, OperationFailure
 
@@ -43,10 +46,12 @@ def index(cluster):
 
 @pytest.fixture
 def books(client, direct):
+    # As everywhere, no generation comes twice: the mover may still be removing the one of the test before.
+    STATE["list"]["g"] = Binary(uuid4().bytes)
     direct.shop.books.delete_many({})
     direct.shop.tails.delete_many({})
     direct.shop.src.drop()
-    spill(direct.shop, "victim", VICTIM)
+    spill(direct.shop, "victim", VICTIM, state={"g": STATE["list"]["g"]})
     direct.shop.books.insert_one({"_id": "x", "list": [99], "part": {"_spill": STATE}})
     return client.shop.books
 

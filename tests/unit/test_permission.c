@@ -114,7 +114,7 @@ static void expect_words(const char *command, const char *said, const char *hear
 		.body = made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 13, 'codeName': "
 				  "'Unauthorized', 'x': 1}",
 				  said)}));
-	struct play play;
+	struct play play = {0};
 	struct element text;
 
 	play_command(&play, command, VERDICT_REFUSE);
