@@ -9,10 +9,6 @@
 
 #include <stdlib.h>
 
-#define OUTGROWN \
-	"Spillway: what has to be sent for this command, or answered, passes the 48,000,000 " \
-	"bytes " \
-	"of a message; send less at once"
 #define COMMAND_USUAL 500 /* bytes that most commands of ours don't pass */
 
 /* Where the command was to start the transaction and nothing was sent, there is none. */
@@ -49,22 +45,33 @@ static enum sequence_outcome take_abort(struct sequence *sequence)
 	return SEQUENCE_DONE;
 }
 
-/* What was written passes a message: the client's words once more than they fit, or a reply that
- * nobody cut. Nothing of it is sent. */
-static enum sequence_outcome fail_by_size(struct sequence *sequence, enum sequence_outcome outcome)
+/* Whether what is to go out with the outcome passes a message: the client's words once more than
+ * they fit, or a reply that nobody cut. */
+static bool is_outgrown(const struct sequence *sequence, enum sequence_outcome outcome)
 {
 	switch (outcome) {
 	case SEQUENCE_SEND:
 	case SEQUENCE_SEND_LAST:
 	case SEQUENCE_DONE:
-		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, OUTGROWN, NULL);
+		return sequence->output.length > FRAME_MAX_LENGTH;
 	case SEQUENCE_MOVE:
 	case SEQUENCE_TEND:
 	case SEQUENCE_PAUSE:
 	case SEQUENCE_AGAIN:
 		break;
 	}
-	return outcome;
+	return false;
+}
+
+/* Nothing of what was written is sent. */
+static enum sequence_outcome shrink(struct sequence *sequence, const struct sequence_input *input,
+				    enum sequence_outcome outcome)
+{
+	sequence->output = (struct bytes){0};
+	sequence->buffer.length = 0;
+	return outcome == SEQUENCE_SEND && sequence->outgrown
+		       ? sequence->outgrown(sequence, input)
+		       : sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
 }
 
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
@@ -80,8 +87,8 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 	if (sequence->ending)
 		return take_abort(sequence);
 	outcome = sequence->resume(sequence, input);
-	if (sequence->output.length > FRAME_MAX_LENGTH)
-		outcome = fail_by_size(sequence, outcome);
+	while (is_outgrown(sequence, outcome))
+		outcome = shrink(sequence, input, outcome);
 	return outcome == SEQUENCE_DONE && ends_transaction(sequence) ? send_abort(sequence)
 								      : outcome;
 }

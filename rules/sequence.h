@@ -51,6 +51,10 @@ struct sequence {
 	void (*notes)(const struct sequence *sequence,
 		      void (*take)(void *context, const struct mover_note *note), void *context);
 	void (*fini)(struct sequence *sequence);
+	/* What was to be sent passes a message, and parts of the command may have been applied:
+	 * another step in its place. NULL: the whole fails. */
+	enum sequence_outcome (*outgrown)(struct sequence *sequence,
+					  const struct sequence_input *input);
 	size_t (*memory)(
 		const struct sequence *sequence); /* beside request and buffer; may be NULL */
 	int step; /* what was last asked; an enum of each sequence */

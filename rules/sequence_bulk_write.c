@@ -258,6 +258,18 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 	return answer(sequence);
 }
 
+/* The run as a command of its own is longer than in the client's. */
+static enum sequence_outcome fail_run(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+
+	if (!bulk_reply_applied(&bulk->reply))
+		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
+	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, ERROR_OBJECT_TOO_LARGE,
+			       bytes_of(SEQUENCE_OUTGROWN));
+	return go_on(sequence, input);
+}
+
 /* It was read when it was matched, and nothing of it was refused. */
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
@@ -327,6 +339,7 @@ struct sequence *sequence_bulk_write_new(void)
 	bulk->sequence.resume = bulk_resume;
 	bulk->sequence.notes = bulk_notes;
 	bulk->sequence.fini = bulk_fini;
+	bulk->sequence.outgrown = fail_run;
 	bulk->sequence.memory = bulk_memory;
 	return &bulk->sequence;
 }

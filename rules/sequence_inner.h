@@ -4,6 +4,10 @@
 #include "protocol/legacy.h"
 #include "rules/sequence.h"
 
+#define SEQUENCE_OUTGROWN \
+	"Spillway: what has to be sent for this command, or answered, passes the 48,000,000 " \
+	"bytes of a message; send less at once"
+
 /* Empty sequences of each kind; sequence_new fills in the rest. */
 struct sequence *sequence_read_new(void);
 struct sequence *sequence_aggregate_new(void);

@@ -37,9 +37,9 @@ struct sequence_write {
 	int64_t time_left; /* milliseconds, for the rest of the command; -1: no limit */
 	bool *moved;       /* by statement: once is enough */
 	bool applied;
-	size_t together; /* edits in the command that was sent last */
-	size_t most;     /* edits that go together next */
-	size_t asked;    /* the first statement that has not been sent with others */
+	size_t sending; /* statements in the command that was sent last */
+	size_t most;    /* edits that go together next */
+	size_t asked;   /* the first statement that has not been sent with others */
 	struct edit edit;
 	bool editing;
 	int64_t n, modified;  /* of the statements before the one being edited */
@@ -302,6 +302,7 @@ static void send_statements(struct sequence *sequence, size_t first, size_t coun
 
 	sequence->step = WRITE_ASKED;
 	write->sent = first;
+	write->sending = count;
 	write_command_make(sequence, &command);
 }
 
@@ -363,9 +364,18 @@ static const char *wrong_label(struct sequence *sequence)
 	return write_of(sequence)->result.n > 0 ? "NoWritesPerformed" : NULL;
 }
 
+static enum sequence_outcome send_less(struct sequence *sequence,
+				       const struct sequence_input *input);
+
+/* mongod takes no body of a command above 16 MB, and ours is larger than the client's. */
+static bool is_too_long(const struct sequence_write *write, const struct reply_summary *summary)
+{
+	return summary->code == ERROR_OBJECT_TOO_LARGE && write->result.reply_count > 0;
+}
+
 /* The reply to a run, or to one edit. */
-static bool take_part(struct sequence *sequence, struct packet *reply,
-		      enum sequence_outcome *outcome)
+static bool take_part(struct sequence *sequence, const struct sequence_input *input,
+		      struct packet *reply, enum sequence_outcome *outcome)
 {
 	struct sequence_write *write = write_of(sequence);
 	size_t retried = write->result.retried.length;
@@ -376,6 +386,11 @@ static bool take_part(struct sequence *sequence, struct packet *reply,
 		return false;
 	}
 	if (!summary.ok) {
+		if (is_too_long(write, &summary)) {
+			packet_fini(reply); /* an edit's own */
+			*outcome = send_less(sequence, input);
+			return false;
+		}
 		*outcome = sequence_pass_relabelled(sequence, reply, NULL, wrong_label(sequence));
 		return false;
 	}
@@ -520,6 +535,16 @@ static bool refuses_command(const struct sequence *sequence)
 	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0;
 }
 
+/* Of the statement that was sent last, or was to be. */
+static void add_failure(struct sequence *sequence, enum error_code code, const char *message)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	write_result_add_error(&write->result, write->sent, code, bytes_of(message));
+	sequence->failed = true;
+	sequence->error = code;
+}
+
 /* Nothing of this statement was applied by what was asked last. */
 static enum sequence_outcome refuse_edit(struct sequence *sequence,
 					 const struct sequence_input *input)
@@ -527,20 +552,46 @@ static enum sequence_outcome refuse_edit(struct sequence *sequence,
 	struct sequence_write *write = write_of(sequence);
 	struct edit *edit = &write->edit;
 	char message[SEQUENCE_MESSAGE];
-	bool sound = edit->reply.kind == PACKET_MESSAGE && edit->reply.raw.length > 0 &&
-		     write_result_add(&write->result, &edit->reply, write->sent);
+	bool sound = edit->reply.raw.length == 0 ||
+		     (edit->reply.kind == PACKET_MESSAGE &&
+		      write_result_add(&write->result, &edit->reply, write->sent));
 
-	if (!sound || refuses_command(sequence))
+	if (!sound || write->result.reply_count == 0 || refuses_command(sequence))
 		return sequence_refuse_write(sequence, edit->code, edit->message);
-	write_result_add_error(
-		&write->result, write->sent, edit->code,
-		bytes_of(edit->code == ERROR_OBJECT_TOO_LARGE
-				 ? edit->message
-				 : sequence_name_rule(sequence, edit->message, message)));
-	sequence->failed = true;
-	sequence->error = edit->code;
+	add_failure(sequence, edit->code,
+		    edit->code == ERROR_OBJECT_TOO_LARGE
+			    ? edit->message
+			    : sequence_name_rule(sequence, edit->message, message));
 	forget_counts(write);
 	return end_edit(sequence, input);
+}
+
+/* What was to be sent is too long, and what was applied before must be told: several statements go
+ * by halves, and one that is too long by itself fails alone. */
+static enum sequence_outcome send_less(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	if (write->editing) {
+		write->edit.code = ERROR_OBJECT_TOO_LARGE;
+		write->edit.message = SEQUENCE_OUTGROWN;
+		return refuse_edit(sequence, input);
+	}
+	if (sequence->step == WRITE_TOGETHER) {
+		write->most = write->sending / 2;
+		return go_on(sequence, input);
+	}
+	if (sequence->step == WRITE_ASKED && sequence->match.edits && write->sending > 1) {
+		write->next = write->sent + write->sending / 2;
+		send_statements(sequence, write->sent, write->sending / 2);
+		return SEQUENCE_SEND;
+	}
+	if (write->result.reply_count == 0)
+		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
+	write->moved[write->sent] = true; /* no move of its document would help */
+	add_failure(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN);
+	return go_on(sequence, input);
 }
 
 /* The filter's own fault, as a read has met it. */
@@ -552,7 +603,7 @@ static enum sequence_outcome reject_edit(struct sequence *sequence,
 	struct reply_summary summary;
 	enum sequence_outcome outcome;
 
-	if (edit->reply.raw.length > 0 && !take_part(sequence, &edit->reply, &outcome))
+	if (edit->reply.raw.length > 0 && !take_part(sequence, input, &edit->reply, &outcome))
 		return outcome;
 	require(reply_summarise(edit->failure.message.body, &summary));
 	write_result_add_error(&write->result, write->sent, (int32_t)summary.code,
@@ -602,7 +653,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 		case EDIT_REJECTED:
 			return reject_edit(sequence, input);
 		case EDIT_DONE:
-			if (!take_part(sequence, &write->edit.reply, &outcome))
+			if (!take_part(sequence, input, &write->edit.reply, &outcome))
 				return outcome;
 			note_edit(write);
 			if (part_failed(write))
@@ -716,7 +767,7 @@ static enum sequence_outcome send_together(struct sequence *sequence, size_t cou
 		edit_fini(&edit);
 	}
 	command.filters = buffer_view(&filters);
-	write->together = count;
+	write->sending = count;
 	write->sent = write->next;
 	sequence->step = WRITE_TOGETHER;
 	write_command_make(sequence, &command);
@@ -727,7 +778,7 @@ static void note_together(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 
-	for (size_t i = 0; i < write->together; i++) {
+	for (size_t i = 0; i < write->sending; i++) {
 		struct edit edit;
 
 		init_edit(sequence, write->next + i, &edit);
@@ -743,10 +794,10 @@ static void take_apart(struct sequence_write *write, struct packet *reply)
 
 	if (write->next >= write->asked && write_result_add(&result, reply, 0)) {
 		buffer_append(&write->result.retried, result.retried.data, result.retried.length);
-		write->asked = write->next + write->together;
+		write->asked = write->next + write->sending;
 	}
 	write_result_fini(&result);
-	write->most = write->together / 2;
+	write->most = write->sending / 2;
 }
 
 static enum sequence_outcome take_together(struct sequence *sequence,
@@ -759,14 +810,14 @@ static enum sequence_outcome take_together(struct sequence *sequence,
 
 	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
 	    summary.ok &&
-	    (summary.n != (int64_t)write->together || summary.write_errors.length > 0)) {
+	    (summary.n != (int64_t)write->sending || summary.write_errors.length > 0)) {
 		take_apart(write, reply);
 		return go_on(sequence, input);
 	}
-	if (!take_part(sequence, reply, &outcome))
+	if (!take_part(sequence, input, reply, &outcome))
 		return outcome;
 	note_together(sequence);
-	write->next += write->together;
+	write->next += write->sending;
 	more_together(write);
 	return go_on(sequence, input);
 }
@@ -906,7 +957,8 @@ static enum sequence_outcome take_reply(struct sequence *sequence,
 
 	if (write->result.reply_count == 0 && !sequence->match.edits)
 		return take_first(sequence, input, input->reply);
-	return take_part(sequence, input->reply, &outcome) ? go_on(sequence, input) : outcome;
+	return take_part(sequence, input, input->reply, &outcome) ? go_on(sequence, input)
+								  : outcome;
 }
 
 /* An ordered command had stopped at the refused statement: all from there on go out; else that one
@@ -985,6 +1037,7 @@ struct sequence *sequence_write_new(void)
 	write->sequence.resume = write_resume;
 	write->sequence.notes = write_notes;
 	write->sequence.fini = write_fini;
+	write->sequence.outgrown = send_less;
 	write->sequence.memory = write_memory;
 	return &write->sequence;
 }

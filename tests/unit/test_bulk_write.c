@@ -473,6 +473,33 @@ Test(bulk_write, it_stops_where_the_answer_grows_too_large)
 	play_close(&play);
 }
 
+Test(bulk_write, a_run_that_is_too_long_behind_what_was_applied_is_told_as_its_ops)
+{
+	struct sequence_input input = {0};
+
+	begin(BULK(INSERT(1, 1) ", " PUSH(1, 1) ", " DELETE(1, 2), LOOSE QUIET));
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	input.now = play.now;
+	play.sequence->output = (struct bytes){0};
+	play.outcome = play.sequence->outgrown(play.sequence, &input);
+	expect_run("{'delete': 'plain', 'ordered': false, '$db': 'shop'}", "deletes",
+		   "[" DELETED(2) "]");
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	play_expect_answer(
+		&play,
+		ANSWER("{'ok': 0.0, 'idx': 1, 'code': 10334, 'errmsg': 'Spillway: what has to be "
+		       "sent for this command, or answered, passes the 48,000,000 bytes of a "
+		       "message; send less at once', 'n': 0, 'nModified': 0}",
+		       COUNTS(1, 1, 0, 0, 0, 1)));
+	play_close(&play);
+
+	begin(BULK(INSERT(1, 1) ", " PUSH(1, 1), ""));
+	input.now = play.now;
+	play.outcome = play.sequence->outgrown(play.sequence, &input);
+	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
+	play_close(&play);
+}
+
 Test(bulk_write, null_is_as_nothing_where_mongod_takes_it_so)
 {
 	begin(BULK("{'update': {'$numberDecimal': '0.4'}, 'filter': {'_id': 3}, 'updateMods': "

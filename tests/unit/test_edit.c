@@ -935,6 +935,90 @@ Test(edit, an_ordered_command_stops_at_an_error_and_another_goes_on)
 	play_close(&play);
 }
 
+/* ---- what is too long behind what was applied ---- */
+
+#define TOO_LONG \
+	"{'ok': 0.0, 'code': 10334, 'codeName': 'BSONObjectTooLarge', 'errmsg': 'BSONObj size'}"
+#define TOO_LONG_AT(index) \
+	"'writeErrors': [{'index': " #index ", 'code': 10334, 'errmsg': 'Spillway: what has to " \
+					    "be sent for this command, or answered, " \
+	"passes the 48,000,000 bytes of a message; send less at once'}], "
+
+Test(edit, a_run_that_is_too_long_goes_by_halves)
+{
+	start(UPDATE(EDITED(1) ", " PLAIN(3) ", " PLAIN(4) ", " PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0,
+			 UPDATE(PLAIN(3) ", " PLAIN(4) ", " PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, TOO_LONG);
+	play_expect_sent(&play, 0, UPDATE(PLAIN(3), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, UPDATE(PLAIN(4) ", " PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, TOO_LONG);
+	play_expect_sent(&play, 0, UPDATE(PLAIN(4), ", 'ordered': false"));
+	play_reply(&play, TOO_LONG);
+	play_expect_sent(&play, 0, UPDATE(PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, "{'n': 3, " TOO_LONG_AT(2) "'nModified': 3, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(edit, an_edit_that_is_too_long_fails_alone)
+{
+	start(UPDATE(PLAIN(3) ", " EDITED(1) ", " PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_reply(&play, TOO_LONG);
+	play_expect_sent(&play, 0, UPDATE(PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, "{'n': 2, " TOO_LONG_AT(1) "'nModified': 2, 'ok': 1.0}");
+	play_close(&play);
+
+	start(UPDATE(PLAIN(3) ", " EDITED(1) ", " PLAIN(5), ""));
+	play_reply(&play, RESULT(1));
+	play_reply(&play, TOO_LONG);
+	play_expect_answer(&play, "{'n': 1, " TOO_LONG_AT(1) "'nModified': 1, 'ok': 1.0}");
+	play_close(&play);
+}
+
+Test(edit, edits_that_are_too_long_together_go_by_halves)
+{
+	start(UPDATE(PLAIN(3) ", " EDITED(1) ", " EDITED(2), UNORDERED));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1) ", " E0_OF(2), UNORDERED, "1, 2"));
+	play_reply(&play, TOO_LONG);
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(1), UNORDERED, "1"));
+	play_reply(&play, RESULT(1));
+	play_expect_sent(&play, 0, BEFORE_IDS(E0_OF(2), UNORDERED, "2"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, RESULT(3));
+	play_close(&play);
+}
+
+/* What Spillway itself does not send: as if mongod had said so. */
+static void outgrow(void)
+{
+	const struct sequence_input input = {.now = play.now};
+
+	play.sequence->output = (struct bytes){0};
+	play.outcome = play.sequence->outgrown(play.sequence, &input);
+}
+
+Test(edit, what_passes_a_message_fails_as_what_mongod_does_not_take)
+{
+	start(UPDATE(PLAIN(3) ", " EDITED(1) ", " PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	outgrow();
+	play_expect_sent(&play, 0, UPDATE(PLAIN(5), ", 'ordered': false"));
+	play_reply(&play, RESULT(1));
+	play_expect_answer(&play, "{'n': 2, " TOO_LONG_AT(1) "'nModified': 2, 'ok': 1.0}");
+	play_close(&play);
+
+	start(UPDATE(EDITED(1), ""));
+	outgrow();
+	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
+	play_close(&play);
+}
+
 /* ---- findAndModify ---- */
 
 #define MODIFY(query, more) \
