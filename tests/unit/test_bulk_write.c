@@ -4,6 +4,7 @@
 
 #include "rules/bulk_reply.h"
 #include "rules/bulk_write.h"
+#include "rules/sequence_inner.h"
 
 #define BULK(ops, fields) \
 	"{'bulkWrite': 1, 'ops': [" ops \
@@ -486,11 +487,9 @@ Test(bulk_write, a_run_that_is_too_long_behind_what_was_applied_is_told_as_its_o
 		   "[" DELETED(2) "]");
 	play_reply(&play, "{'n': 1, 'ok': 1.0}");
 	play_expect_answer(
-		&play,
-		ANSWER("{'ok': 0.0, 'idx': 1, 'code': 10334, 'errmsg': 'Spillway: what has to be "
-		       "sent for this command, or answered, passes the 48,000,000 bytes of a "
-		       "message; send less at once', 'n': 0, 'nModified': 0}",
-		       COUNTS(1, 1, 0, 0, 0, 1)));
+		&play, ANSWER("{'ok': 0.0, 'idx': 1, 'code': 10334, 'errmsg': '" SEQUENCE_OUTGROWN
+			      "', 'n': 0, 'nModified': 0}",
+			      COUNTS(1, 1, 0, 0, 0, 1)));
 	play_close(&play);
 
 	begin(BULK(INSERT(1, 1) ", " PUSH(1, 1), ""));

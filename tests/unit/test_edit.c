@@ -2,6 +2,8 @@
  * to be whole, command by command. */
 #include "tests/unit/play.h"
 
+#include "rules/sequence_inner.h"
+
 #define EDIT "{'$set': {'f.0': 9}}"
 #define WITHOUT_STATE "{'_spill': {'$exists': false}}"
 #define NEVER "{'_id': {'$in': []}}"
@@ -940,9 +942,8 @@ Test(edit, an_ordered_command_stops_at_an_error_and_another_goes_on)
 #define TOO_LONG \
 	"{'ok': 0.0, 'code': 10334, 'codeName': 'BSONObjectTooLarge', 'errmsg': 'BSONObj size'}"
 #define TOO_LONG_AT(index) \
-	"'writeErrors': [{'index': " #index ", 'code': 10334, 'errmsg': 'Spillway: what has to " \
-					    "be sent for this command, or answered, " \
-	"passes the 48,000,000 bytes of a message; send less at once'}], "
+	"'writeErrors': [{'index': " #index ", 'code': 10334, 'errmsg': '" SEQUENCE_OUTGROWN "'}]" \
+											     ", "
 
 Test(edit, a_run_that_is_too_long_goes_by_halves)
 {
