@@ -941,9 +941,8 @@ Test(edit, an_ordered_command_stops_at_an_error_and_another_goes_on)
 
 #define TOO_LONG \
 	"{'ok': 0.0, 'code': 10334, 'codeName': 'BSONObjectTooLarge', 'errmsg': 'BSONObj size'}"
-#define TOO_LONG_AT(index) \
-	"'writeErrors': [{'index': " #index ", 'code': 10334, 'errmsg': '" SEQUENCE_OUTGROWN "'}]" \
-											     ", "
+#define TOO_LONG_HERE "'code': 10334, 'errmsg': '" SEQUENCE_OUTGROWN "'"
+#define TOO_LONG_AT(index) "'writeErrors': [{'index': " #index ", " TOO_LONG_HERE "}], "
 
 Test(edit, a_run_that_is_too_long_goes_by_halves)
 {
