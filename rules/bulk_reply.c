@@ -184,18 +184,68 @@ bool bulk_reply_applied(const struct bulk_reply *reply)
 
 /* ---- the whole ---- */
 
-static void append_cursor(const struct bulk_reply *reply, bool silent, struct buffer *out)
+struct bytes bulk_reply_rest(const struct bulk_reply *reply, const struct bulk_write *bulk)
 {
 	struct bytes left = buffer_view(&reply->items), document;
-	size_t cursor = writer_open_document(out, "cursor"), batch, count = 0;
+
+	if (bulk->silent || bulk->batch_size < 0)
+		return (struct bytes){0};
+	for (int64_t i = 0; i < bulk->batch_size; i++)
+		if (!message_next_document(&left, &document))
+			break;
+	return left;
+}
+
+static void append_items(struct buffer *out, struct bytes items)
+{
+	struct bytes document;
+	size_t count = 0;
 	char name[12];
 
-	writer_int64(out, "id", 0);
-	batch = writer_open_array(out, "firstBatch");
-	while (!silent && message_next_document(&left, &document))
+	while (message_next_document(&items, &document))
 		writer_document(out, writer_index(name, count++), document);
+}
+
+/* {aggregate: 1, pipeline: [{$documents: {$literal: [...]}}], cursor: {batchSize: 0}} */
+void bulk_reply_write_rest(struct buffer *out, struct bytes rest)
+{
+	size_t pipeline, stage, documents, literal, cursor;
+
+	writer_int32(out, "aggregate", 1);
+	pipeline = writer_open_array(out, "pipeline");
+	stage = writer_open_document(out, "0");
+	documents = writer_open_document(out, "$documents");
+	literal = writer_open_array(out, "$literal");
+	append_items(out, rest);
+	writer_close(out, literal);
+	writer_close(out, documents);
+	writer_close(out, stage);
+	writer_close(out, pipeline);
+	cursor = writer_open_document(out, "cursor");
+	writer_int32(out, "batchSize", 0);
+	writer_close(out, cursor);
+}
+
+static void append_cursor(const struct bulk_reply *reply, bool silent,
+			  const struct bulk_cursor *held, struct buffer *out)
+{
+	struct bytes first = buffer_view(&reply->items);
+	size_t cursor = writer_open_document(out, "cursor"), batch;
+
+	if (held)
+		first.length -= held->rest.length;
+	if (held)
+		writer_element(out, &held->id);
+	else
+		writer_int64(out, "id", 0);
+	batch = writer_open_array(out, "firstBatch");
+	if (!silent)
+		append_items(out, first);
 	writer_close(out, batch);
-	writer_string(out, "ns", "admin.$cmd.bulkWrite");
+	if (held)
+		writer_element(out, &held->ns);
+	else
+		writer_string(out, "ns", "admin.$cmd.bulkWrite");
 	writer_close(out, cursor);
 }
 
@@ -237,14 +287,14 @@ static void append_concern(const struct bulk_reply *reply, struct buffer *out)
 }
 
 void bulk_reply_append(const struct bulk_reply *reply, const struct bulk_write *bulk,
-		       struct buffer *out, int32_t response_to)
+		       const struct bulk_cursor *cursor, struct buffer *out, int32_t response_to)
 {
 	size_t start = message_begin(out, 0, response_to, 0), body;
 
 	require(reply->some);
 	message_begin_body(out);
 	body = writer_open(out);
-	append_cursor(reply, bulk->silent, out);
+	append_cursor(reply, bulk->silent, cursor, out);
 	append_counts(reply, out);
 	append_last(reply, out, true);
 	write_reply_append_retried(out, buffer_view(&reply->retried));

@@ -28,7 +28,18 @@ void bulk_reply_add_failure(struct bulk_reply *reply, const struct bulk_write *b
 			    struct bulk_run run, int32_t code, struct bytes message);
 /* Something was changed. */
 bool bulk_reply_applied(const struct bulk_reply *reply);
-/* Appends the whole reply frame; at least one run was added. */
+/* The items behind the first batch, as the client's batchSize says; empty: all are in the first. */
+struct bytes bulk_reply_rest(const struct bulk_reply *reply, const struct bulk_write *bulk);
+/* Appends the fields of a command whose cursor returns these items. */
+void bulk_reply_write_rest(struct buffer *out, struct bytes rest);
+/* The server's cursor that has the items behind the first batch. */
+struct bulk_cursor {
+	struct bytes rest; /* these items */
+	struct element id;
+	struct element ns;
+};
+/* Appends the whole reply frame; at least one run was added. Without a cursor (NULL) all items
+ * stand in the first batch. */
 void bulk_reply_append(const struct bulk_reply *reply, const struct bulk_write *bulk,
-		       struct buffer *out, int32_t response_to);
+		       const struct bulk_cursor *cursor, struct buffer *out, int32_t response_to);
 void bulk_reply_fini(struct bulk_reply *reply);

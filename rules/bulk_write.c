@@ -395,7 +395,7 @@ static bool read_statement_ids(const struct reading *reading)
 	return !is_given(ids) || read_id_list(reading, ids);
 }
 
-/* {batchSize: n}, and nothing else. All results come in one batch, whatever the size. */
+/* {batchSize: n}, and nothing else. */
 static bool read_cursor(const struct reading *reading)
 {
 	struct element options, field;
@@ -403,6 +403,7 @@ static bool read_cursor(const struct reading *reading)
 	enum cursor_step step;
 	int64_t size;
 
+	reading->bulk->batch_size = -1;
 	if (!document_find(reading->command->body, "cursor", &options) || !is_given(&options))
 		return true;
 	if (options.type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, options.value))
@@ -423,6 +424,7 @@ static bool read_cursor(const struct reading *reading)
 		if (size < 0)
 			return fail(reading, ERROR_BAD_VALUE,
 				    "BSON field 'batchSize' value must be >= 0");
+		reading->bulk->batch_size = size;
 	}
 	return step == CURSOR_END || fail_broken(reading, "cursor");
 }

@@ -32,7 +32,8 @@ struct bulk_write {
 	size_t count;
 	struct bulk_namespace *namespaces;
 	size_t namespace_count;
-	struct buffer ids; /* int32 each: the client's stmtIds, one for each op; empty: none */
+	struct buffer ids;  /* int32 each: the client's stmtIds, one for each op; empty: none */
+	int64_t batch_size; /* results in the first batch; -1: all */
 	bool ordered;
 	bool errors_only;
 	bool stops;  /* at the first error: ordered, or in a transaction */

@@ -1,11 +1,14 @@
 /* mongod 8.0's bulkWrite where it names a ruled namespace: run by run, each as the older command
  * that does the same, through that command's own sequence where a rule concerns it. */
+#include "protocol/writer.h"
 #include "rules/bulk_reply.h"
+#include "rules/remainder.h"
 #include "rules/sequence_inner.h"
 
 enum bulk_step {
 	BULK_BEGIN,
 	BULK_RUNS, /* what the run, or its sequence, asked for last */
+	BULK_KEPT, /* a cursor for the results behind the first batch */
 };
 
 /* A note of a run that is over; its bytes stand in `kept` from `at`: the `_id`, the filter, the
@@ -213,7 +216,7 @@ static bool take_reply(struct sequence *sequence, enum sequence_outcome *outcome
 
 /* ---- the story ---- */
 
-static enum sequence_outcome answer(struct sequence *sequence)
+static enum sequence_outcome answer(struct sequence *sequence, const struct bulk_cursor *cursor)
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
 
@@ -221,10 +224,43 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	if (!sequence->match.facts.answered)
 		return SEQUENCE_DONE;
 	sequence->buffer.length = 0;
-	bulk_reply_append(&bulk->reply, &bulk->bulk, &sequence->buffer,
+	bulk_reply_append(&bulk->reply, &bulk->bulk, cursor, &sequence->buffer,
 			  sequence->request.header.request_id);
 	sequence->output = buffer_view(&sequence->buffer);
 	return SEQUENCE_DONE;
+}
+
+/* All is written. Results behind the first batch wait in a cursor of the server's: an aggregate
+ * over constants. */
+static enum sequence_outcome finish(struct sequence *sequence)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct bytes rest = bulk_reply_rest(&bulk->reply, &bulk->bulk);
+	size_t body;
+
+	if (!sequence->match.facts.answered || rest.length == 0 || rest.length > REMAINDER_LIMIT)
+		return answer(sequence, NULL);
+	sequence->step = BULK_KEPT;
+	body = sequence_begin_command(sequence);
+	bulk_reply_write_rest(&sequence->buffer, rest);
+	writer_string(&sequence->buffer, "$db", sequence->match.namespace->database);
+	sequence_write_cursor_fields(sequence);
+	return sequence_send_command(sequence, body);
+}
+
+/* The writes are done whatever the server says: without a cursor the client gets all results at
+ * once. */
+static enum sequence_outcome take_kept(struct sequence *sequence, const struct packet *reply)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct bulk_cursor cursor = {.rest = bulk_reply_rest(&bulk->reply, &bulk->bulk)};
+	struct reply_summary summary;
+	bool kept = reply->kind == PACKET_MESSAGE &&
+		    reply_summarise(reply->message.body, &summary) && summary.ok &&
+		    summary.cursor.length > 0 && document_find(summary.cursor, "id", &cursor.id) &&
+		    document_find(summary.cursor, "ns", &cursor.ns);
+
+	return answer(sequence, kept ? &cursor : NULL);
 }
 
 static bool is_over(struct sequence_bulk *bulk)
@@ -255,7 +291,7 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 		if (outcome != SEQUENCE_DONE || !take_reply(sequence, &outcome))
 			return outcome;
 	}
-	return answer(sequence);
+	return finish(sequence);
 }
 
 /* The run as a command of its own is longer than in the client's. */
@@ -307,6 +343,8 @@ static enum sequence_outcome bulk_resume(struct sequence *sequence,
 		return begin(sequence, input);
 	case BULK_RUNS:
 		return take_step(sequence, input);
+	case BULK_KEPT:
+		return take_kept(sequence, input->reply);
 	}
 	require(!"a step of another sequence");
 }

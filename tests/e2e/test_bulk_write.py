@@ -184,6 +184,69 @@ def test_parts_may_be_document_sequences(ends):
     ends.same_documents()
 
 
+def sized_ops():
+    """Six results: one of them an error, one with an `_id` that an expression would read otherwise."""
+    return [
+        {"insert": 0, "document": {"_id": 50, "list": [1, 2, 3, 4]}}, {"insert": 0, "document": {"_id": 50}},
+        {"update": 0, "filter": {"_id": {"x": "$list"}}, "updateMods": {"$set": {"k": 1}}, "upsert": True},
+        {"update": 1, "filter": {"_id": 8}, "updateMods": {"$push": {"list": 1}}}, {"delete": 1, "filter": {"_id": 3}},
+        {"delete": 0, "filter": {"list": 7}},
+    ]
+
+
+def rest_of(ends, cursor, size=2, **fields):
+    """The batches behind the first, read through Spillway by another connection."""
+    batches = []
+    database, name = cursor["ns"].split(".", 1)
+    with Connection(ends.through.socket.getpeername()[1]) as other:
+        while cursor["id"]:
+            cursor = other.command(database, {"getMore": Int64(cursor["id"]), "collection": name, "batchSize": size, **fields})["cursor"]
+            batches.append(cursor["nextBatch"])
+    return batches
+
+
+@pytest.mark.parametrize("size", range(8))
+@pytest.mark.parametrize("in_session", [False, True])
+def test_results_come_as_many_at_a_time_as_the_client_says(ends, size, in_session):
+    fields = {"lsid": session()["lsid"]} if in_session else {}
+    expected = answer(ends.one_by_one(sized_ops(), ordered=False), False)
+    reply = ends.shown(ends.bulk(sized_ops(), ordered=False, cursor={"batchSize": size}, **fields))
+    cursor = reply.pop("cursor")
+    batches = [cursor["firstBatch"], *rest_of(ends, cursor, **fields)]
+    items = [item for batch in batches for item in batch]
+    for item in items:
+        if "errmsg" in item:
+            item["errmsg"] = item["errmsg"].replace(f"{ends.ruled}.", f"{ends.plain}.")
+    assert items == expected.pop("cursor")["firstBatch"] and reply == expected
+    assert len(batches[0]) == min(size, 6) and all(len(batch) <= 2 for batch in batches[1:])
+    assert bool(cursor["id"]) == (size < 6)
+    ends.same_documents()
+
+
+def test_a_cursor_of_results_can_be_closed(ends):
+    cursor = ends.bulk(sized_ops(), ordered=False, cursor={"batchSize": 1})["cursor"]
+    database, name = cursor["ns"].split(".", 1)
+    killed = ends.through.command(database, {"killCursors": name, "cursors": [Int64(cursor["id"])]})
+    assert killed["cursorsKilled"] == [cursor["id"]]
+    assert ends.through.command(database, {"getMore": Int64(cursor["id"]), "collection": name})["code"] == 43
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_cursor_of_results_in_a_transaction(ends, failing):
+    fields = {**session(), "autocommit": False}
+    ops = sized_ops() if failing else [op for number, op in enumerate(sized_ops()) if number != 1]
+    reply = ends.bulk(ops, cursor={"batchSize": 1}, startTransaction=True, **fields)
+    cursor = reply["cursor"]
+    assert reply["ok"] and reply["nErrors"] == failing
+    if failing:
+        assert not cursor["id"] and [item["idx"] for item in cursor["firstBatch"]] == [0, 1]
+        return
+    items = [item for batch in [cursor["firstBatch"], *rest_of(ends, cursor, **fields)] for item in batch]
+    assert [item["idx"] for item in items] == list(range(5))
+    assert ends.through.command("admin", {"commitTransaction": 1, **fields})["ok"]
+    assert ends.through.command(ends.ruled, {"find": "books", "filter": {"_id": 50}})["cursor"]["firstBatch"]
+
+
 def test_a_retry_answers_from_history(ends):
     fields = session()
     replies = [ends.shown(ends.bulk(WRITES, **fields)) for _ in range(2)]

@@ -144,6 +144,84 @@ Test(bulk_write, fields_of_the_command_go_with_each_run)
 	play_close(&play);
 }
 
+/* ---- results behind the first batch ---- */
+
+#define SIZED(size) ALL ", 'cursor': {'batchSize': " #size "}"
+#define THREE DONE(0, 1) ", " DONE(1, 1) ", " DONE(2, 1)
+#define KEPT(items) \
+	"{'aggregate': 1, 'pipeline': [{'$documents': {'$literal': [" items \
+	"]}}], 'cursor': {'batchSize': 0}, '$db': 'shop'}"
+#define SPLIT(items) \
+	"{'cursor': {'id': {'$numberLong': '77'}, 'firstBatch': [" items \
+	"], 'ns': 'shop.$cmd.aggregate'}, " COUNTS(0, 3, 0, 0, 0, 0) "'ok': 1.0}"
+
+static void insert_three(const char *command)
+{
+	begin(command);
+	expect_run(BODY("insert", "books", "shop"), "documents",
+		   "[{'_id': 1}, {'_id': 2}, {'_id': 3}]");
+	play_reply(&play, "{'n': 3, 'ok': 1.0}");
+}
+
+static void reply_with_cursor(void)
+{
+	play_reply(&play, "{'cursor': {'id': {'$numberLong': '77'}, 'firstBatch': [], 'ns': "
+			  "'shop.$cmd.aggregate'}, 'ok': 1.0}");
+}
+
+#define INSERTS INSERT(0, 1) ", " INSERT(0, 2) ", " INSERT(0, 3)
+
+Test(bulk_write, results_behind_the_first_batch_wait_in_a_cursor)
+{
+	insert_three(BULK(INSERTS, SIZED(2)));
+	play_expect_helper(&play, KEPT(DONE(2, 1)));
+	reply_with_cursor();
+	play_expect_answer(&play, SPLIT(DONE(0, 1) ", " DONE(1, 1)));
+	play_close(&play);
+	insert_three(BULK(INSERTS, SIZED(0)));
+	play_expect_helper(&play, KEPT(THREE));
+	reply_with_cursor();
+	play_expect_answer(&play, SPLIT(""));
+	play_close(&play);
+}
+
+Test(bulk_write, a_batch_size_that_all_results_fit_in_needs_no_cursor)
+{
+	static const char *const commands[] = {BULK(INSERTS, SIZED(3)), BULK(INSERTS, SIZED(4)),
+					       BULK(INSERTS, SIZED(null)),
+					       BULK(INSERTS, ALL ", 'cursor': {}")};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		insert_three(commands[i]);
+		play_expect_answer(&play, ANSWER(THREE, COUNTS(0, 3, 0, 0, 0, 0)));
+		play_close(&play);
+	}
+}
+
+Test(bulk_write, a_batch_size_counts_the_results_that_the_client_wants)
+{
+	insert_three(BULK(INSERTS, QUIET ", 'cursor': {'batchSize': 0}"));
+	play_expect_answer(&play, ANSWER("", COUNTS(0, 3, 0, 0, 0, 0)));
+	play_close(&play);
+}
+
+Test(bulk_write, without_a_cursor_all_results_come_at_once)
+{
+	static const char *const replies[] = {
+		"{'ok': 0.0, 'code': 40324, 'errmsg': 'Unrecognized pipeline stage name'}",
+		"{'ok': 1.0}",
+		"{'ok': 1.0, 'cursor': {'id': {'$numberLong': '77'}, 'firstBatch': []}}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(replies); i++) {
+		insert_three(BULK(INSERTS, SIZED(1)));
+		play_expect_helper(&play, KEPT(DONE(1, 1) ", " DONE(2, 1)));
+		play_reply(&play, replies[i]);
+		play_expect_answer(&play, ANSWER(THREE, COUNTS(0, 3, 0, 0, 0, 0)));
+		play_close(&play);
+	}
+}
+
 Test(bulk_write, a_limit_that_is_used_up_ends_it)
 {
 	begin(BULK(INSERT(0, 1) ", " DELETE(0, 2), ", 'maxTimeMS': 500"));
