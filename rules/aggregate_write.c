@@ -53,6 +53,18 @@ bool aggregate_sorts_naturally(const struct command *command)
 	return element_only_field(sort, &order) && element_is(&order, "$natural");
 }
 
+static bool is_filled(const struct element *document)
+{
+	return document->type != 0 &&
+	       (document->type != BSON_BYTE_DOCUMENT || document->value.length > 5);
+}
+
+/* A sort makes a stage. */
+static bool has_sort(const struct command *command)
+{
+	return is_filled(&command->fields[FIELD_SORT]) && !aggregate_sorts_naturally(command);
+}
+
 const char *aggregate_unserved_find(const struct command *command,
 				    const struct ruled_namespace *namespace)
 {
@@ -74,8 +86,14 @@ const char *aggregate_unserved_find(const struct command *command,
 	if (projection->type == BSON_BYTE_DOCUMENT &&
 	    project_judge(projection->value, filter, namespace) == PROJECT_UNSERVED)
 		return "such a projection can't be had where arrays are put together: f.$ needs "
-		       "conditions on the array that single elements satisfy, $elemMatch none "
+		       "conditions on the array that single elements satisfy, or none, $elemMatch "
+		       "none "
 		       "beside it that sees the whole document, and $slice no decimal numbers";
+	if (projection->type == BSON_BYTE_DOCUMENT && options_number(command, "limit") == 0 &&
+	    has_sort(command) && project_may_miss(projection->value, filter, namespace))
+		return "f.$ without a condition on the array, beside a sort without a limit: "
+		       "mongod fails before the first document or behind some, as its plan is; "
+		       "add a limit, or a condition on the array";
 	return aggregate_unserved_filter(filter, namespace);
 }
 
@@ -103,12 +121,6 @@ struct pipeline {
 	bool later;             /* of the client's stages others than $match have been written */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
-
-static bool is_filled(const struct element *document)
-{
-	return document->type != 0 &&
-	       (document->type != BSON_BYTE_DOCUMENT || document->value.length > 5);
-}
 
 static size_t open_stage(struct pipeline *pipeline)
 {
@@ -153,12 +165,6 @@ static bool sorts_by_arrays(const struct command *command, const struct ruled_na
 
 	return sort->type == BSON_BYTE_DOCUMENT &&
 	       reads_of_sort(sort->value, namespace).kind != READS_NOTHING;
-}
-
-/* A sort makes a stage. */
-static bool has_sort(const struct command *command)
-{
-	return is_filled(&command->fields[FIELD_SORT]) && !aggregate_sorts_naturally(command);
 }
 
 /* A count or a distinct returns no documents. */

@@ -30,6 +30,14 @@ static bool all_single(const struct element *list)
 	return true;
 }
 
+/* mongod records no position for a condition that is met because elements are not there, nor for
+ * one on the array as a whole. */
+static bool operator_silent(const struct element *operation, bool on_array)
+{
+	return element_is(operation, "$ne") || element_is(operation, "$nin") ||
+	       element_is(operation, "$not") || (on_array && element_is(operation, "$size"));
+}
+
 static bool operator_single(const struct element *operation, bool on_array)
 {
 	static const char *const compared[] = {"$eq", "$gt", "$gte", "$lt", "$lte", "$mod"};
@@ -68,7 +76,8 @@ static bool add_operators(struct positional *positional, const struct element *f
 	if (!cursor_open(&cursor, field->value))
 		return false;
 	while ((step = cursor_next(&cursor, &condition.operation)) == CURSOR_ELEMENT) {
-		if (element_is(&condition.operation, "$options"))
+		if (element_is(&condition.operation, "$options") ||
+		    operator_silent(&condition.operation, on_array))
 			continue;
 		if (!operator_single(&condition.operation, on_array) ||
 		    !add_condition(positional, &condition))
@@ -147,7 +156,8 @@ static enum part part_of(const struct element *condition, struct bytes path,
 	auto_free char *array = must_strndup((const char *)path.data, path.length);
 	enum path_relation relation = path_relate(condition->name, array);
 
-	if (element_is(condition, "$comment") || element_is(condition, "_id"))
+	if (element_is(condition, "$comment") || element_is(condition, "_id") ||
+	    element_is(condition, "$nor"))
 		return PART_NONE;
 	if (!is_plain(condition->name))
 		return PART_UNCLEAR;
@@ -175,13 +185,15 @@ bool positional_of(const struct element *filter, struct bytes path,
 	struct walk walk;
 
 	positional->count = 0;
-	if (!is_ruled(path, namespace) || filter->type != BSON_BYTE_DOCUMENT)
+	if (!is_ruled(path, namespace))
 		return false;
+	if (filter->type != BSON_BYTE_DOCUMENT)
+		return filter->type == 0;
 	step = filter_first_conjunct(&walk, filter->value, &condition);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition))
 		if (part_of(&condition, path, namespace, positional) == PART_UNCLEAR)
 			return false;
-	return step == CURSOR_END && positional->count > 0;
+	return step == CURSOR_END;
 }
 
 /* ---- the stage ---- */
@@ -191,9 +203,11 @@ static void add_others(struct call *call, const struct element *filter, struct b
 {
 	struct call either = call_call(call, "$or");
 	struct element condition;
+	enum cursor_step step = CURSOR_END;
 	struct walk walk;
-	enum cursor_step step = filter_first_conjunct(&walk, filter->value, &condition);
 
+	if (filter->type == BSON_BYTE_DOCUMENT)
+		step = filter_first_conjunct(&walk, filter->value, &condition);
 	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition)) {
 		auto_free char *name =
 			must_strndup((const char *)condition.name.data, condition.name.length);
@@ -267,7 +281,10 @@ void positional_write(struct buffer *out, size_t *place, const struct element *f
 		add_others_number(&either, found, i);
 	call_close(&either);
 	reassemble_add_unclear(&inner);
-	add_found(&inner, path, found);
+	if (count > 0)
+		add_found(&inner, path, found);
+	else
+		reassemble_add_missed(&inner);
 	call_close(&inner);
 	call_text(&choice, "$$REMOVE");
 	call_close(&choice);

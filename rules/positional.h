@@ -22,8 +22,9 @@ struct positional {
 	size_t count;
 };
 
-/* False where the filter has no condition on the ruled array at `path`, too many, one that is not
- * satisfied by single elements, or conditions whose part in it can't be told. */
+/* False where the filter has too many conditions on the ruled array at `path`, one that is not
+ * satisfied by single elements, or conditions whose part in it can't be told. True without any
+ * condition, too: mongod then fails at the first array that it meets. `filter` may have type 0. */
 bool positional_of(const struct element *filter, struct bytes path,
 		   const struct ruled_namespace *namespace, struct positional *positional);
 /* Appends the condition as a field of a document that is open: a filter, on any element. */
@@ -32,7 +33,8 @@ void positional_write_condition(struct buffer *out, const struct positional_cond
 #define POSITIONAL_NUMBER "_spill"
 /* Appends the stage that makes of what was found by each of `count` conditions,
  * [{<path>: [element], <number>}] at <found>0, <found>1 ..., that [element] at `found`; nothing
- * where the document has no array there. An error that reassemble_unclear knows where the filter's
+ * where the document has no array there, and without conditions the error of mongod's (see
+ * reassemble_missed) where it has one. An error that reassemble_unclear knows where the filter's
  * other conditions meet arrays in the document, where no element was found, or not the same by all.
  */
 void positional_write(struct buffer *out, size_t *place, const struct element *filter,

@@ -209,6 +209,26 @@ enum project_judgement project_judge(struct bytes projection, const struct eleme
 	return judging.judgement;
 }
 
+bool project_may_miss(struct bytes projection, const struct element *filter,
+		      const struct ruled_namespace *namespace)
+{
+	enum cursor_step step = CURSOR_INVALID;
+	struct positional positional;
+	struct leaves leaves;
+	struct leaf leaf;
+	bool misses = false;
+
+	if (leaves_open(&leaves, projection))
+		step = leaves_next(&leaves, &leaf);
+	for (; !misses && step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
+		misses = is_positional(&leaf) &&
+			 positional_of(filter, (struct bytes){leaf.path.data, leaf.path.length - 2},
+				       namespace, &positional) &&
+			 positional.count == 0;
+	leaves_close(&leaves);
+	return misses;
+}
+
 /* ---- stages ---- */
 
 /* What is written, and where. */

@@ -22,6 +22,10 @@ enum project_judgement {
 /* `filter`: of the same find, type 0 where it has none. */
 enum project_judgement project_judge(struct bytes projection, const struct element *filter,
 				     const struct ruled_namespace *namespace);
+/* Whether it has an f.$ that no condition of the filter is about: mongod then fails at the first
+ * array that it projects. */
+bool project_may_miss(struct bytes projection, const struct element *filter,
+		      const struct ruled_namespace *namespace);
 /* Appends the stages for a projection that is served. `cut`: ruled arrays have been sliced. */
 void project_write(struct buffer *out, size_t *place, struct bytes projection,
 		   const struct element *filter, const struct ruled_namespace *namespace, bool cut);

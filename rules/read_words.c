@@ -146,3 +146,16 @@ enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *
 		return sequence_pass(sequence, reply);
 	return read_words_pass(sequence, reply);
 }
+
+#define NO_MATCHING_ELEMENT \
+	" :: caused by :: positional operator '.$' couldn't find a matching element in the array"
+
+enum sequence_outcome read_words_miss(struct sequence *sequence)
+{
+	bool more = bytes_are(sequence->match.command.first.name, "getMore");
+
+	return sequence_fail(sequence, ERROR_NO_MATCHING_ELEMENT,
+			     more ? "Executor error during getMore" NO_MATCHING_ELEMENT
+				  : "Executor error during find command" NO_MATCHING_ELEMENT,
+			     NULL);
+}

@@ -22,6 +22,7 @@
 /* Told as it is by a getMore on a collection that no rule is about. */
 #define TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 #define UNCLEAR REASSEMBLE_MARK "a positional projection"
+#define MISSED REASSEMBLE_MARK "no matching element"
 #define UNSAFE REASSEMBLE_MARK "a merged document"
 #define SEVERAL REASSEMBLE_MARK "several keys"
 #define MIXED REASSEMBLE_MARK "an included path"
@@ -54,6 +55,11 @@ static bool raised(struct bytes body, const struct reply_summary *summary, const
 bool reassemble_died(struct bytes body, const struct reply_summary *summary)
 {
 	return raised(body, summary, DEAD);
+}
+
+bool reassemble_missed(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, MISSED);
 }
 
 bool reassemble_forged(int64_t code, struct bytes message)
@@ -147,6 +153,8 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
 			  "another condition of the filter has met an array, or not every "
 			  "condition means the same element"},
+		{MISSED,
+		 "an explain that runs a find whose positional projection finds no element"},
 		{UNSAFE,
 		 "$merge has met a document with a field '_spill' or a dot in a name, or one with "
 		 "the ruled array "
@@ -948,6 +956,11 @@ static void write_overflow(struct buffer *out, const struct rule *rule, const st
 void reassemble_add_unclear(struct call *call)
 {
 	add_error(call, UNCLEAR " ", "$type", "$_id");
+}
+
+void reassemble_add_missed(struct call *call)
+{
+	add_error(call, MISSED " ", "$type", "$_id");
 }
 
 void reassemble_add_unsafe(struct call *call)

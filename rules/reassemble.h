@@ -86,6 +86,10 @@ void reassemble_write_sound(struct buffer *out, const char *name, const struct r
 			    const struct naming *naming);
 /* One that says that the document doesn't tell which element a positional projection means. */
 void reassemble_add_unclear(struct call *call);
+/* One that raises an error: no element matches, and mongod fails with 51246. */
+void reassemble_add_missed(struct call *call);
+/* The reply is that error. */
+bool reassemble_missed(struct bytes body, const struct reply_summary *summary);
 /* One that says that a document can't be merged into a ruled namespace. */
 void reassemble_add_unsafe(struct call *call);
 /* An expression: some field of the document has a name of Spillway's own, whatever the collation.

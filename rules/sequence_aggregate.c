@@ -571,6 +571,8 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 				     "Executor error during distinct command :: caused by :: "
 				     "distinct too big, 16mb cap",
 				     NULL);
+	if (!explains(sequence) && reassemble_missed(reply->message.body, &summary))
+		return read_words_miss(sequence);
 	refusal = reassemble_refusal(reply->message.body, &summary, &code);
 	if (refusal)
 		return fail(sequence, code, refusal);

@@ -809,6 +809,10 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 
 	if (reassemble_tell(input->reply->message.body, summary, message, &code))
 		return fail_read(sequence, code, message);
+	if (reassemble_missed(input->reply->message.body, summary)) {
+		read_words_miss(sequence);
+		return fail_with_output(sequence);
+	}
 	refusal = reassemble_refusal(input->reply->message.body, summary, &code);
 	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || is_command(sequence, "getMore")))
 		return fail_read(sequence, code, refusal);

@@ -211,6 +211,79 @@ def test_a_failed_upsert_leaves_the_collection_that_mongod_leaves(sides, number)
     assert seen[0] == seen[1] and seen[0][0]
 
 
+PLACED = [
+    {"_id": 1, "n": 1, "b": [5, 6], "f": [1, 2, 3, 4, 5, 6]}, {"_id": 2, "n": 2, "f": [1]}, {"_id": 3, "n": 3}, {"_id": 4, "n": 4, "f": 5}, {"_id": 5, "n": 5, "f": []},
+    {"_id": 6, "n": 6, "f": {"x": [1]}}, {"_id": 7, "n": 7, "f": [{"x": 1}, {"x": [1, 2]}, {"x": 3}, {"x": 4}], "p": [{"q": 1}]}, {"_id": 8, "n": 8, "f": [[1], [2], [3], 4]},
+]
+POSITION = {"f.$": 1, "n": 1}
+POSITIONS = [
+    *(find({"n": number}) for number in range(10)), find(), {"find": "books"}, find(sort={"n": -1}, limit=1), find(sort={"n": 1}, limit=2), find(sort={"n": -1}, limit=3), find(sort={"$natural": 1}), find(sort={"$natural": -1}, skip=5),
+    find(sort={"f": 1}, limit=5), find(sort={"f": -1}, limit=1), find(skip=20), find(skip=7), find(sort={"n": 1}, skip=2, limit=2), find({"n": {"$gte": 3}}, batchSize=2),
+    find({"n": {"$in": [3, 4, 6]}}), find({"n": {"$in": [3, 4, 5]}}), find({"f": {"$size": 6}}), find({"f": {"$size": 0}}), find({"f": {"$size": 2}}), find({"f": {"$ne": 99}}),
+    find({"f": {"$ne": 1}}), find({"f": {"$nin": [1, 3]}, "n": {"$ne": 7}}), find({"f": {"$not": {"$gt": 100}}}), find({"f": {"$not": {"$ne": 3}}}), find({"f": {"$not": {"$not": {"$gt": 3}}}}),
+    find({"$nor": [{"f": 99}]}), find({"$nor": [{"$nor": [{"f": 3}]}]}), find({"$nor": [{"f": 1}, {"f.x": 1}], "n": {"$lt": 7}}), find({"f": {"$ne": 99, "$gt": 3}}), find({"f": {"$size": 6, "$gt": 3}}),
+    find({"f": {"$gt": 3, "$nin": [77], "$not": {"$lt": 0}}}), find({"$and": [{"n": 1}, {"f": {"$ne": 9}}]}), find({"$and": [{"n": 1}, {"f": {"$ne": 9}}, {"f": {"$gte": 4}}]}),
+    find({"f.x": {"$ne": 9}, "n": 7}), find({"f.x": {"$ne": 9, "$gte": 3}, "n": 7}), find({"f.x": {"$not": {"$gt": 9}}}), find({"n": 1, "$comment": "x"}), find({"_id": 1}), find({"_id": {"$in": [1, 3]}}),
+    find({"_id": 4}), find({"n": {"$exists": True}}), find({"f": {"$not": {"$elemMatch": {"x": 9}}}, "n": {"$in": [6, 7]}}), find({"f": {"$elemMatch": {"x": 3}}, "$nor": [{"n": 1}]}),
+    find({"n": 1}, singleBatch=True), find({"n": 1}, limit=1, collation={"locale": "de"}), find({"n": 4, "f": {"$ne": 1}}), find({"f": {"$not": {"$mod": [2, 0]}}}), find({"f": {"$not": {"$exists": False}}}),
+    find({"f": {"$size": 2}, "x": 1}), find({"f": {"$ne": None}}), find({"f": {"$ne": []}}), find({"f": {"$nin": [None, []]}}),
+]
+UNTOLD = [find({"b": 5}), find({"n": 1, "b": {"$size": 2}}), find({"p.q": 1})]  # another array may say which element is meant
+
+
+@pytest.fixture(scope="module")
+def placed(sides):
+    """The same documents for both layouts."""
+    for side in (DIRECT, THROUGH):
+        for layout in ("batch", "element"):
+            assert sides.call(side, {"insert": f"{layout}placed", "documents": PLACED})["n"] == len(PLACED)
+    for layout in ("batch", "element"):
+        wait_for(lambda: sides.client[THROUGH][f"{layout}placed"].count_documents({"f": {"$size": 2}}) == 3, "the arrays to spill")
+
+
+@pytest.mark.parametrize("layout", ["batch", "element"])
+@pytest.mark.parametrize("command", POSITIONS, ids=str)
+def test_a_positional_projection_without_a_condition_that_says_which_element(sides, placed, command, layout):
+    for projection in (POSITION, {"_id": 0, "f.$": 1}, {"f.$": 1, "y": {"$add": ["$n", 1]}}):
+        seen = []
+        for side in (DIRECT, THROUGH):
+            answer = sides.call(side, {**command, "find": f"{layout}placed", "projection": projection})
+            if answer["ok"]:
+                answer["cursor"].update(ns="", id=bool(answer["cursor"]["id"]))
+            seen.append(answer)
+        assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("command", UNTOLD, ids=str)
+def test_a_positional_projection_where_another_array_says_which_element(sides, placed, command):
+    answer = sides.call(THROUGH, {**command, "find": "batchplaced", "projection": POSITION})
+    assert answer.get("code") == 115 and "which element the positional projection means" in answer["errmsg"], answer
+
+
+@pytest.mark.parametrize("command", [find(sort={"n": -1}), find({"n": {"$gt": 3}}, sort={"n": 1}, skip=2), find(sort={"f": 1}, limit=0)], ids=str)
+def test_a_positional_projection_without_a_condition_is_refused_beside_a_sort_without_a_limit(sides, placed, command):
+    """mongod projects all documents before it sorts them, or those that it comes to, where an index sorts."""
+    answer = sides.call(THROUGH, {**command, "find": "batchplaced", "projection": POSITION})
+    assert answer.get("code") == 115 and "a sort without a limit" in answer["errmsg"], answer
+
+
+def test_an_explain_runs_a_positional_projection_that_fails(sides, placed):
+    """mongod's explain holds the error; Spillway's cannot."""
+    command = {"explain": {**find({"n": 1}), "find": "batchplaced", "projection": POSITION}, "verbosity": "executionStats"}
+    direct, through = sides.both(command)
+    assert direct["executionStats"]["errorCode"] == 51246 and through["code"] == 115
+
+
+def test_a_positional_projection_that_fails_in_a_later_batch(sides, placed):
+    seen = []
+    for side in (DIRECT, THROUGH):
+        first = sides.call(side, {"find": "batchplaced", "filter": {"n": {"$in": [3, 4, 6, 7]}}, "projection": POSITION, "batchSize": 2})
+        assert first["ok"] and len(first["cursor"]["firstBatch"]) == 2 and first["cursor"]["id"], (side, first)
+        second = {"getMore": Int64(first["cursor"]["id"]), "collection": "batchplaced", "batchSize": 2}
+        seen.append(sides.call(side, second))
+    assert seen[0]["code"] == 51246 and seen[1] == seen[0]
+
+
 PARALLEL = [
     ({"l": 1}, None), ({"l": [1]}, None), ({"l": [1], "r": [2]}, ["l", "r"]), ({"l": [], "r": []}, ["r", "x", "l"]), ({"l": [{"m": 1}], "r": {"s": [1]}}, ["l.m", "r.s"]),
     ({"l": {"m": [1]}, "r": [{"s": 1}]}, ["l.m", "r.s"]), ({"l": [1], "r": {"s": 2}}, None), ({"l": [{"m": 1, "n": 2}]}, None),

@@ -205,6 +205,35 @@ Test(sequence_aggregate, an_element_that_a_document_does_not_tell)
 	play_close(&play);
 }
 
+Test(sequence_aggregate, a_positional_projection_that_no_condition_is_about)
+{
+	static const char *const filters[] = {
+		"", "'filter': {'x': 1}, ", "'filter': {'f': {'$ne': 1, '$size': 2}}, ",
+		"'filter': {'$nor': [{'f': 1}]}, ", "'filter': {'f.x': {'$not': {'$gt': 1}}}, "};
+	char command[200];
+
+	for (size_t i = 0; i < ARRAY_LENGTH(filters); i++) {
+		snprintf(command, sizeof(command), FIND("%s'projection': {'f.$': 1}"), filters[i]);
+		start(command);
+		play_reply(&play, ERROR(241, "Failed to parse objectId spillway: no matching "
+					     "element int in $convert"));
+		play_expect_error(&play, 51246,
+				  "Executor error during find command :: caused by :: positional "
+				  "operator '.$' couldn't find a matching element in the array");
+		play_close(&play);
+	}
+}
+
+Test(sequence_aggregate, one_beside_a_sort_without_a_limit_is_refused)
+{
+	play_command(&play, FIND("'sort': {'x': 1}, 'projection': {'f.$': 1}"), VERDICT_REFUSE);
+	play_close(&play);
+	start(FIND("'sort': {'x': 1}, 'limit': 1, 'projection': {'f.$': 1}"));
+	play_close(&play);
+	start(FIND("'filter': {'f': 5}, 'sort': {'x': 1}, 'projection': {'f.$': 1}"));
+	play_close(&play);
+}
+
 Test(sequence_aggregate, bounds_of_an_index_are_tried_and_then_a_condition)
 {
 	struct element first;
