@@ -217,20 +217,6 @@ static bool asks_nothing(const struct element *query)
 	return query->type != BSON_BYTE_DOCUMENT || query->value.length <= 5;
 }
 
-static enum collation_given collation_of(const struct command *command)
-{
-	const struct element *collation = &command->fields[FIELD_COLLATION];
-	struct element locale;
-	struct bytes name;
-
-	if (collation->type != BSON_BYTE_DOCUMENT || collation->value.length <= 5)
-		return COLLATION_NONE;
-	return document_find(collation->value, "locale", &locale) &&
-			       element_string(&locale, &name) && bytes_are(name, "simple")
-		       ? COLLATION_SIMPLE
-		       : COLLATION_OTHER;
-}
-
 enum distinct_source distinct_source(const struct command *command,
 				     const struct ruled_namespace *namespace)
 {
@@ -247,7 +233,8 @@ enum distinct_source distinct_source(const struct command *command,
 	if (!element_string(&command->fields[FIELD_KEY], &key) ||
 	    !asks_nothing(&command->fields[FIELD_QUERY]) || has_number(key))
 		return DISTINCT_OF_DOCUMENTS;
-	return sources[known_indexes_scan(namespace->indexes, key, collation_of(command))];
+	return sources[known_indexes_scan(namespace->indexes, key,
+					  collation_given(&command->fields[FIELD_COLLATION]))];
 }
 
 static void add_absent(struct call *call, bool sparse)

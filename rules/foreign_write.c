@@ -5,6 +5,7 @@
 #include "rules/filter_split.h"
 #include "rules/first_match.h"
 #include "rules/graph_write.h"
+#include "rules/index_bounds.h"
 #include "rules/match_stands.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
@@ -461,6 +462,14 @@ static bool write_before(struct writing *writing, struct frame *pipeline,
 	if (matches && reads_of_filter(filter.value, pipeline->namespace).kind == READS_NOTHING &&
 	    (pipeline->foreign.length == 0 || !filter_has_expression(filter.value)))
 		return false;
+	if (matches && writing->foreign->collation &&
+	    reads_of_filter(filter.value, pipeline->namespace).kind == READS_ARRAY &&
+	    index_bounds_differ(filter.value, writing->foreign->collation, pipeline->namespace)) {
+		give_up(writing,
+			"mongod's answer to a $match in its pipeline depends on whether it "
+			"takes an index on the array");
+		return false;
+	}
 	if (pipeline->apart)
 		write_apart(writing->out, &pipeline->place);
 	written = matches && write_query(writing, pipeline, stage);

@@ -16,7 +16,10 @@
 struct foreign {
 	struct namespace_cache *cache;
 	struct bytes database;
-	bool strict;     /* see struct reassembly */
+	bool strict; /* see struct reassembly */
+	/* The command's, where filters are judged by the indexes that are known: what is known may
+	 * change until the command is written. NULL: they have been judged. */
+	const struct element *collation;
 	size_t served;   /* stages that were written anew */
 	const char *why; /* what stands in the way; NULL: nothing */
 	bool too_deep;   /* that, and mongod would not take it either */

@@ -363,6 +363,19 @@ static enum index_scan scan_indexes(struct bytes indexes, struct bytes path, boo
 	return scan;
 }
 
+enum collation_given collation_given(const struct element *collation)
+{
+	struct element locale;
+	struct bytes name;
+
+	if (collation->type != BSON_BYTE_DOCUMENT || collation->value.length <= 5)
+		return COLLATION_NONE;
+	return document_find(collation->value, "locale", &locale) &&
+			       element_string(&locale, &name) && bytes_are(name, "simple")
+		       ? COLLATION_SIMPLE
+		       : COLLATION_OTHER;
+}
+
 enum index_scan known_indexes_scan(struct known_indexes *indexes, struct bytes path,
 				   enum collation_given collation)
 {

@@ -68,6 +68,7 @@ enum collation_given {
 	COLLATION_SIMPLE,
 	COLLATION_OTHER,
 };
+enum collation_given collation_given(const struct element *collation);
 
 /* mongod takes the index with the fewest fields. `indexes` may be NULL. */
 enum index_scan known_indexes_scan(struct known_indexes *indexes, struct bytes path,

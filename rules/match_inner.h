@@ -52,7 +52,8 @@ bool match_refuse_hint(struct match *match, const struct element *hint);
 bool match_judge_hint(const struct matching *matching, bool *array);
 /* Of a filter that reads an array: refuses one whose answer depends on an index
  * (index_bounds.h). */
-bool match_refuse_by_index(struct match *match, const struct element *filter);
+bool match_refuse_by_index(struct match *match, const struct element *filter,
+			   const struct element *collation);
 /* Of a ruled collection's index: its keys look into an array. `context`: the namespace. */
 bool match_index_reads_array(const void *context, struct bytes index);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);

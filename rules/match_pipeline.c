@@ -164,7 +164,9 @@ static enum stage_kind classify_match(const struct matching *matching, const str
 		return STAGE_KEEPS;
 	reads = reads_of_filter(stage->value, matching->match->namespace);
 	kind = kind_of_reads(matching, &reads, "$match", STAGE_KEEPS);
-	if (kind == STAGE_OTHER && match_refuse_by_index(matching->match, stage))
+	if (kind == STAGE_OTHER &&
+	    match_refuse_by_index(matching->match, stage,
+				  &matching->command->fields[FIELD_COLLATION]))
 		return STAGE_REFUSED;
 	if (kind != STAGE_OTHER || filter_fits_pipeline(stage->value))
 		return kind;
@@ -492,7 +494,9 @@ static bool refuse_stream(const struct matching *matching, const struct ruled_na
 static bool refuse_joined(const struct matching *matching, const struct joined *joined,
 			  struct bytes pipeline)
 {
-	struct foreign foreign = {.cache = matching->cache, .database = matching->database};
+	struct foreign foreign = {.cache = matching->cache,
+				  .database = matching->database,
+				  .collation = &matching->command->fields[FIELD_COLLATION]};
 	auto_buffer struct buffer scratch = {0};
 	struct cursor stages;
 	struct element stage;

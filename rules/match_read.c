@@ -67,17 +67,19 @@ static bool judge_part(const struct matching *matching, enum command_field field
 	return match_judge_reads(matching->match, &reads, role, array);
 }
 
-bool match_refuse_by_index(struct match *match, const struct element *filter)
+bool match_refuse_by_index(struct match *match, const struct element *filter,
+			   const struct element *collation)
 {
 	if (filter->type != BSON_BYTE_DOCUMENT ||
-	    !index_bounds_differ(filter->value, match->namespace))
+	    !index_bounds_differ(filter->value, collation, match->namespace))
 		return false;
 	match_refuse(
 		match, match->namespace->targets[0].rule,
 		"a filter that an index on the array answers otherwise",
-		"$gte MinKey, $lte MaxKey, $gt or $gte of an array in an array, or null beside an "
-		"index with a position in its path: mongod's answer depends on whether it takes "
-		"the index; ask with $exists, or by elements");
+		"mongod's answer depends on whether it takes the index, for $gte MinKey, $lte "
+		"MaxKey, $gt or $gte of an array in an array, null beside a position in the "
+		"index's path, a symbol under a collation, and $not or $nor of a geo condition or "
+		"a range by a symbol; ask with $exists, or by elements");
 	return true;
 }
 
@@ -88,7 +90,8 @@ static bool judge_filter(const struct matching *matching, enum command_field fie
 	if (judge_part(matching, field, "filter", reads_of_filter, &reads))
 		return true;
 	*array = *array || reads;
-	return reads && match_refuse_by_index(matching->match, &matching->command->fields[field]);
+	return reads && match_refuse_by_index(matching->match, &matching->command->fields[field],
+					      &matching->command->fields[FIELD_COLLATION]);
 }
 
 bool match_refuse_let(const struct matching *matching)

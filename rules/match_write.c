@@ -76,9 +76,9 @@ static bool judge_statement_reads(struct match *match, const struct statement *s
 	if (judge_part(match, &statement->q, "filter", reads_of_filter))
 		return true;
 	if (statement->q.type == BSON_BYTE_DOCUMENT &&
-	    index_bounds_differ(statement->q.value, match->namespace) &&
+	    index_bounds_differ(statement->q.value, &statement->collation, match->namespace) &&
 	    reads_of_filter(statement->q.value, match->namespace).kind == READS_ARRAY)
-		return match_refuse_by_index(match, &statement->q);
+		return match_refuse_by_index(match, &statement->q, &statement->collation);
 	return match_refuse_hint(match, &statement->hint) ||
 	       judge_part(match, &statement->hint, "hint", reads_of_keys) ||
 	       judge_part(match, &statement->sort, "sort", reads_of_sort);
@@ -190,6 +190,7 @@ void match_find_and_modify(const struct matching *matching)
 	const struct command *command = matching->command;
 	struct match *match = matching->match;
 	struct statement statement = {.q = command->fields[FIELD_QUERY],
+				      .collation = command->fields[FIELD_COLLATION],
 				      .hint = command->fields[FIELD_HINT],
 				      .sort = command->fields[FIELD_SORT]};
 	const struct element *update = &command->fields[FIELD_UPDATE];

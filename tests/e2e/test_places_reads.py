@@ -186,6 +186,62 @@ def test_a_filter_that_an_index_on_the_array_answers_otherwise_is_refused(arms, 
             assert _code(arm.call(command)) == REFUSED
 
 
+# A range by a type that mongod can't invert: it fails where it takes the index.
+SYMBOL, POINTER = Raw(exact.SYMBOL, b"\2\0\0\0x\0"), Raw(exact.DB_POINTER, b"\2\0\0\0x\0" + b"\1" * 12)
+SHAPE = {"$geoWithin": {"$center": [[0, 0], 5]}}
+NO_INVERSE = [{"list": {"$not": {"$gt": SYMBOL}}}, {"$nor": [{"list": {"$lte": POINTER}}]}, {"list": {"$not": SHAPE}}, {"list.b": {"$not": {"$gte": SYMBOL}}},
+              {"$and": [{"n": {"$exists": False}}, {"$nor": [{"list.b": SHAPE}]}]}]
+INVERSE = [{"list": {"$not": {"$eq": SYMBOL}}}, {"list": {"$gt": SYMBOL}}, {"list": 1, "n": {"$not": SHAPE}}, {"list": SHAPE, "n": {"$not": {"$eq": 1}}}]
+OF_SYMBOLS = [{"list": [0, "x"]}, {"list": [0, "X", SYMBOL]}, {"list": [{"b": "x"}, 5, POINTER]}, {"list": [{"b": SYMBOL}]}, {}]
+
+
+def _asking(query):
+    return [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query}, {"distinct": "books", "key": "_id", "query": query},
+            {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}]
+
+
+@pytest.mark.parametrize("query", NO_INVERSE, ids=str)
+def test_a_negated_range_that_an_index_cannot_tell_has_mongods_error(arms, index, query):
+    arms.fill(_documents(OF_SYMBOLS))
+    for command in _asking(query):
+        assert _code(_same(arms, command)) == 0
+    index({"key": {"list": 1}}, {"key": {"list.b": 1}})
+    for command in _asking(query):
+        assert _code(_same(arms, command)) in (8, 4457011)
+    _refused(arms, {**_asking(query)[0], "hint": {"$natural": 1}}, "an index on the array")
+
+
+@pytest.mark.parametrize("query", INVERSE, ids=str)
+def test_other_conditions_beside_an_index_are_answered(arms, index, query):
+    arms.fill(_documents(OF_SYMBOLS))
+    index({"key": {"list": 1}}, {"key": {"list.b": 1}})
+    for command in _asking(query):
+        assert _code(_same(arms, command)) == 0
+
+
+def test_a_symbol_under_a_collation_that_an_index_lacks_is_refused(arms, index):
+    arms.fill(_documents(OF_SYMBOLS))
+    commands = _asking({"list": SYMBOL}) + _asking({"list.b": {"$in": [SYMBOL]}})
+    for command in commands:
+        _same(arms, {**command, "collation": ENGLISH})
+    index({"key": {"list": 1}}, {"key": {"list.b": 1}})
+    for command in commands:
+        _refused(arms, {**command, "collation": ENGLISH}, "a symbol under a collation")
+        _same(arms, {**command, "collation": SIMPLE})
+        _same(arms, command)
+
+
+@pytest.mark.parametrize("query", [NO_INVERSE[0], BY_INDEX[0]], ids=str)
+def test_a_filter_in_a_union_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
+    arms.fill(_documents(OF_SYMBOLS))
+    command = {"aggregate": "others", "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}]}}], "cursor": {}}
+    _same(arms, command)
+    index({"key": {"list": 1}}, {"key": {"list.b": 1}})
+    assert _code(_ask(arms, command)[0]) in (0, 4457011)
+    for each in _ask(arms, command)[1]:
+        assert _code(each) in (REFUSED, 4457011)
+
+
 def test_null_beside_an_index_by_a_position_is_refused(arms, index):
     arms.fill(_documents([{"list": [{"b": 0}, {"b": 1}, {"b": 2}]}, {"list": [{"b": 0}, {"c": 1}, 5]}]))
     find = {"find": "books", "filter": {"list.1.b": None}}
