@@ -180,10 +180,12 @@ static void match_on_collection(const struct matching *matching)
 		match_refuse_broken(match, "command");
 	else if (refuse_write(matching, rule))
 		return;
-	else if (rule)
-		rule->match(matching);
-	else
+	else if (!rule)
 		match_refuse_command(matching);
+	else if (!match_refuse_large(matching)) {
+		rule->match(matching);
+		match_judge_work(matching);
+	}
 }
 
 /* mongod takes a UUID for a collection's name in reads. */
@@ -384,6 +386,7 @@ static void match_aggregate_command(const struct matching *matching)
 	match_aggregate(matching, namespace);
 	if (namespace)
 		match_computed(matching, namespace);
+	match_judge_work(matching);
 }
 
 /* mongod takes one, a type that drivers no longer write, for the name of a collection. */

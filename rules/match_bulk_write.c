@@ -123,6 +123,6 @@ void match_bulk_write(const struct matching *matching)
 		return;
 	if (matching->command->duplicate)
 		match_refuse_broken(match, "command");
-	else
+	else if (!match_refuse_large(matching))
 		match_runs(matching);
 }

@@ -20,6 +20,14 @@ struct matching {
 void match_refuse_limit(struct match *match, enum error_code code, const char *what,
 			const char *message);
 
+/* Of a command on a ruled namespace: refuses one that takes too long to look at (work.h); true when
+ * it did. */
+bool match_refuse_large(const struct matching *matching);
+/* The same of one that is to be rewritten, which takes longer. */
+bool match_refuse_rewriting(const struct matching *matching);
+/* The same behind the match, where it says that the command is rewritten. */
+void match_judge_work(const struct matching *matching);
+
 /* After a command of this name the connection may be another user's. */
 bool match_signs_in(struct bytes name);
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...

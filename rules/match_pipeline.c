@@ -571,6 +571,8 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 		match_refuse_broken(match, "aggregate");
 		return;
 	}
+	if (match_refuse_large(matching))
+		return;
 	if (has_many_stages(pipeline->value)) {
 		match_refuse_limit(match, ERROR_FAILED_TO_PARSE, "a pipeline that is too long",
 				   "Pipeline length must be no longer than 1000 stages");
@@ -582,7 +584,8 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 			"the binary masks of its bit tests are too long; write lists of positions");
 		return;
 	}
-	if (joined.count > 0 && refuse_joined(matching, &joined, pipeline->value))
+	if (joined.count > 0 &&
+	    (match_refuse_rewriting(matching) || refuse_joined(matching, &joined, pipeline->value)))
 		return;
 	match->stage = MATCH_NO_STAGE;
 	match->cache = matching->cache;

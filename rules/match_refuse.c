@@ -3,6 +3,7 @@
 #include "rules/match_inner.h"
 #include "rules/names.h"
 #include "rules/text.h"
+#include "rules/work.h"
 
 #include <stdio.h>
 
@@ -38,6 +39,95 @@ void match_refuse_limit(struct match *match, enum error_code code, const char *w
 	match->rule = match->namespace ? match->namespace->targets[0].rule->name : "";
 	set_what(match, what);
 	snprintf(match->message, sizeof(match->message), "%s", message);
+}
+
+static struct work work_of_request(const struct matching *matching)
+{
+	return work_of(matching->command,
+		       matching->packet && matching->packet->kind == PACKET_MESSAGE
+			       ? &matching->packet->message
+			       : NULL);
+}
+
+/* mongod's own limit, in its words: what is rewritten need not come to mongod as one command. */
+static bool refuse_many_statements(const struct matching *matching, size_t count)
+{
+	char message[96];
+
+	if (count <= WORK_STATEMENT_COUNT_MOST)
+		return false;
+	snprintf(message, sizeof(message),
+		 "Write batch sizes must be between 1 and %d. Got %zu operations.",
+		 WORK_STATEMENT_COUNT_MOST, count);
+	match_refuse_limit(matching->match, ERROR_INVALID_LENGTH, "too many statements", message);
+	return true;
+}
+
+#define REWRITTEN_MOST_TEXT "200,000" /* work.h */
+#define READ_MOST_TEXT "500,000"
+#define STATEMENTS_MOST_TEXT "4,000,000"
+
+static void refuse_work(const struct matching *matching, const char *has, const char *most)
+{
+	char message[300];
+
+	snprintf(message, sizeof(message),
+		 "Spillway rule '%.100s': %s has more than %s fields, more than Spillway reads or "
+		 "rewrites at once; split it into several, or write values as one list ($in)",
+		 matching->match->namespace->targets[0].rule->name, has, most);
+	match_refuse_limit(matching->match, ERROR_OBJECT_TOO_LARGE, "too many fields", message);
+}
+
+/* It is always written anew, and to judge it takes as long. */
+static bool has_projection(const struct command *command)
+{
+	return command_has(command, FIELD_PROJECTION) || command_has(command, FIELD_FIELDS);
+}
+
+bool match_refuse_large(const struct matching *matching)
+{
+	struct work work = work_of_request(matching);
+
+	if (refuse_many_statements(matching, work.statements))
+		return true;
+	if (work.largest > WORK_REWRITTEN_MOST && has_projection(matching->command))
+		refuse_work(matching, "the command", REWRITTEN_MOST_TEXT);
+	else if (work.largest > WORK_READ_MOST)
+		refuse_work(matching, "the command, or a statement of it,", READ_MOST_TEXT);
+	else if (work.all > WORK_STATEMENTS_MOST)
+		refuse_work(matching, "the command", STATEMENTS_MOST_TEXT);
+	else
+		return false;
+	return true;
+}
+
+bool match_refuse_rewriting(const struct matching *matching)
+{
+	if (work_of_request(matching).largest <= WORK_REWRITTEN_MOST)
+		return false;
+	refuse_work(matching, "the command, or a statement of it,", REWRITTEN_MOST_TEXT);
+	return true;
+}
+
+/* Whether Spillway writes the command, or a statement of it, anew. */
+static bool is_rewritten(const struct match *match)
+{
+	switch (match->verdict) {
+	case VERDICT_AGGREGATE:
+		return true;
+	case VERDICT_WRITE:
+	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_FORWARD: /* explain decides later */
+		return match->edits;
+	default:
+		return false;
+	}
+}
+
+void match_judge_work(const struct matching *matching)
+{
+	if (is_rewritten(matching->match))
+		match_refuse_rewriting(matching);
 }
 
 void match_refuse_broken(struct match *match, const char *what)

@@ -22,6 +22,9 @@ COMMANDS = {
     "1,001 stages": {"aggregate": "books", "pipeline": [{"$match": {"list": 1}}] * 1001, "cursor": {}},
     "1,001 unions": {"aggregate": "others", "pipeline": [{"$unionWith": "books"}] + [{"$match": {"a": 1}}] * 1000,
                      "cursor": {}},
+    "100,001 edits": {"update": "books", "updates": [{"q": {"_id": 1}, "u": {"$set": {"list.0": 1}}}] * 100_001},
+    "100,001 deletes": {"delete": "books", "deletes": [{"q": {"list": 1}, "limit": 1}] * 100_001},
+    "100,001 long inserts": {"insert": "books", "documents": [{"list": [1, 2, 3, 4]}] * 100_001},
     "25 nested unions": {"aggregate": "others", "pipeline": nested(25), "cursor": {}},
 }
 

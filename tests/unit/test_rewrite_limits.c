@@ -3,6 +3,7 @@
 
 #include "protocol/writer.h"
 #include "rules/sequence.h"
+#include "rules/work.h"
 
 #include <time.h>
 
@@ -884,5 +885,366 @@ Test(rewrite_limits, a_body_that_mongod_does_not_take_is_not_read)
 		cr_expect_eq(cost.in, lengths[i] + FRAME_HEADER_LENGTH + 5);
 		cr_expect_eq(cost.code, i == 0 ? 0 : ERROR_OBJECT_TOO_LARGE);
 	}
+	shop_close(&shop);
+}
+
+/* ---- what has too many fields ---- */
+
+static size_t fields_of(struct request request, size_t count)
+{
+	struct command command;
+	struct message message;
+	struct buffer frame;
+	size_t fields;
+
+	request.count = count;
+	frame = frame_of(&request);
+	cr_assert(message_parse(buffer_view(&frame), &message));
+	cr_assert(command_parse(message.body, &command));
+	fields = work_of(&command, &message).largest;
+	buffer_fini(&frame);
+	return fields;
+}
+
+/* How many the request may have, so that no more than `most` fields stand in it. */
+static size_t count_of(struct request request, size_t most)
+{
+	size_t few = fields_of(request, most / 4), each = fields_of(request, most / 4 + 8) - few;
+
+	cr_assert(few > 0 && each > 0 && most > few);
+	return most / 4 + (most - few) * 8 / each;
+}
+
+static const struct {
+	struct request request;
+	const char *what;
+	size_t most;
+} bounded[] = {
+	{{.name = "find", .field = "filter", .value = or_of_many}, "$or", WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "filter", .value = many_below}, "paths", WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "filter", .value = and_of_many}, "$and", WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "filter", .value = filter_of_expression},
+	 "$expr",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "projection", .value = many_beside},
+	 "projection",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "projection", .value = computed_many},
+	 "computed fields",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "sort", .value = many_below}, "sort", WORK_REWRITTEN_MOST},
+	{{.name = "find", .field = "let", .value = many_beside, .more = "{'filter': {'f': 1}}"},
+	 "let",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "count", .field = "query", .value = or_of_many}, "count", WORK_REWRITTEN_MOST},
+	{{.name = "distinct", .field = "query", .value = or_of_many, .more = "{'key': 'f.x'}"},
+	 "distinct",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "findAndModify",
+	  .field = "query",
+	  .value = or_of_many,
+	  .more = "{'update': {'$set': {'f.0': 1}}}"},
+	 "findAndModify",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "findAndModify",
+	  .field = "update",
+	  .value = set_many,
+	  .more = "{'query': {'_id': 1}}"},
+	 "findAndModify's update",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "update",
+	  .field = "q",
+	  .value = or_of_many,
+	  .more = "{'u': {'$set': {'f.0': 1}}}",
+	  .list = "updates"},
+	 "an update's filter",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "update",
+	  .field = "u",
+	  .value = set_many,
+	  .more = "{'q': {'_id': 1}}",
+	  .list = "updates"},
+	 "an update's paths",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "update",
+	  .field = "arrayFilters",
+	  .value = sets,
+	  .more = "{'q': {'_id': 1}, 'u': {'$set': {'f.$[i]': 1}}}",
+	  .list = "updates"},
+	 "arrayFilters",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "delete",
+	  .field = "q",
+	  .value = or_of_many,
+	  .more = "{'limit': 1}",
+	  .list = "deletes"},
+	 "a delete's filter",
+	 WORK_REWRITTEN_MOST},
+	{{.name = "aggregate",
+	  .field = "let",
+	  .value = many_beside,
+	  .more = "{'pipeline': [{'$match': {'f': 1}}]}"},
+	 "an aggregate's let",
+	 WORK_REWRITTEN_MOST},
+	/* what goes out as it came */
+	{{.name = "find", .field = "filter", .value = many_beside}, "plain find", WORK_READ_MOST},
+	{{.name = "count", .field = "query", .value = many_beside}, "plain count", WORK_READ_MOST},
+	{{.name = "find", .field = "hint", .value = many_beside}, "plain hint", WORK_READ_MOST},
+};
+
+Test(rewrite_limits, a_command_with_too_many_fields_is_refused_before_it_is_rewritten)
+{
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(bounded); i++) {
+		struct request request = bounded[i].request;
+		size_t most = count_of(request, bounded[i].most);
+
+		request.count = most;
+		cr_expect_eq(cost_of(&shop, &request).code, 0, "%s: %zu", bounded[i].what, most);
+		request.count = most + 1;
+		cr_expect_eq(cost_of(&shop, &request).code, ERROR_OBJECT_TOO_LARGE, "%s: %zu",
+			     bounded[i].what, most + 1);
+	}
+	shop_close(&shop);
+}
+
+/* What a rewritten pipeline may have is in 1,000 stages. */
+static void wide_matches(struct buffer *out, const char *name, size_t count)
+{
+	size_t array = writer_open_array(out, name), stage;
+	char index[12];
+
+	for (size_t i = 0; i < 100; i++) {
+		stage = writer_open_document(out, writer_index(index, i));
+		many_below(out, "$match", count / 100);
+		writer_close(out, stage);
+	}
+	writer_close(out, array);
+}
+
+static void wide_union(struct buffer *out, const char *name, size_t count)
+{
+	size_t array = writer_open_array(out, name), stage = writer_open_document(out, "0"),
+	       verb = writer_open_document(out, "$unionWith");
+
+	writer_string(out, "coll", "books");
+	wide_matches(out, "pipeline", count);
+	writer_close(out, verb);
+	writer_close(out, stage);
+	writer_close(out, array);
+}
+
+Test(rewrite_limits, a_pipeline_with_too_many_fields_is_refused)
+{
+	static make_value *const pipelines[] = {wide_matches, wide_union};
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(pipelines); i++) {
+		struct request request = {
+			.name = "aggregate", .field = "pipeline", .value = pipelines[i]};
+
+		request.count = WORK_REWRITTEN_MOST - 1000;
+		cr_expect_eq(cost_of(&shop, &request).code, 0);
+		request.count = WORK_REWRITTEN_MOST + 1000;
+		cr_expect_eq(cost_of(&shop, &request).code, ERROR_OBJECT_TOO_LARGE);
+	}
+	shop_close(&shop);
+}
+
+Test(rewrite_limits, a_view_with_a_large_pipeline_is_judged)
+{
+	struct shop shop = shop_open();
+	struct request request = {.name = "create",
+				  .field = "pipeline",
+				  .value = wide_matches,
+				  .count = WORK_READ_MOST + 1000,
+				  .more = "{'viewOn': 'books'}"};
+	struct cost cost = cost_of(&shop, &request);
+
+	cr_expect_eq(cost.verdict, VERDICT_REFUSE);
+	cr_expect_eq(cost.code, ERROR_COMMAND_NOT_SUPPORTED);
+	shop_close(&shop);
+}
+
+/* A list of values is copied as a whole: an application may have a long one. */
+static void ids_and_more(struct buffer *out, const char *name, size_t count)
+{
+	size_t document = writer_open_document(out, name), field = writer_open_document(out, "_id"),
+	       array = writer_open_array(out, "$in");
+	char index[12];
+
+	for (size_t i = 0; i < count; i++)
+		writer_int64(out, writer_index(index, i), (int64_t)i);
+	writer_close(out, array);
+	writer_close(out, field);
+	writer_int32(out, "f", 1);
+	writer_close(out, document);
+}
+
+static void one_push(struct buffer *out, const char *name, size_t count)
+{
+	(void)count;
+	writer_document(out, name, made_bson("{'$push': {'f': 1}}"));
+}
+
+static void one_edit(struct buffer *out, const char *name, size_t count)
+{
+	(void)count;
+	writer_document(out, name, made_bson("{'$set': {'f.0': 1}}"));
+}
+
+static void a_number(struct buffer *out, const char *name, size_t count)
+{
+	writer_int32(out, name, (int32_t)count);
+}
+
+#define MANY WORK_STATEMENT_COUNT_MOST
+
+static const struct {
+	struct request request;
+	const char *what;
+} large[] = {
+	{{.name = "find", .field = "filter", .value = ids_and_more, .count = 500000}, "ids"},
+	{{.name = "update",
+	  .field = "q",
+	  .value = ids_and_more,
+	  .count = 500000,
+	  .more = "{'u': {'$set': {'f.0': 1}}, 'multi': true}",
+	  .list = "updates"},
+	 "ids of an update"},
+	{{.name = "update",
+	  .field = "u",
+	  .value = one_push,
+	  .count = MANY,
+	  .more = "{'q': {'_id': 1}}",
+	  .list = "updates",
+	  .repeated = true},
+	 "pushes"},
+	{{.name = "update",
+	  .field = "u",
+	  .value = one_edit,
+	  .count = MANY,
+	  .more = "{'q': {'_id': 1}}",
+	  .list = "updates",
+	  .repeated = true},
+	 "edits"},
+	{{.name = "delete",
+	  .field = "limit",
+	  .value = a_number,
+	  .count = MANY,
+	  .more = "{'q': {'f': 1}}",
+	  .list = "deletes",
+	  .repeated = true},
+	 "deletes"},
+	{{.name = "insert",
+	  .field = "f",
+	  .value = matches,
+	  .count = MANY,
+	  .list = "documents",
+	  .repeated = true},
+	 "inserts"},
+	{{.name = "insert", .field = "f", .value = matches, .count = 400000, .list = "documents"},
+	 "an insert of a long array"},
+	{{.name = "update",
+	  .field = "u",
+	  .value = push_many,
+	  .count = 400000,
+	  .more = "{'q': {'_id': 1}}",
+	  .list = "updates"},
+	 "a push of many"},
+};
+
+Test(rewrite_limits, large_commands_of_an_application_are_served)
+{
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(large); i++) {
+		struct cost cost = cost_of(&shop, &large[i].request);
+
+		cr_expect_eq(cost.code, 0, "%s: %d", large[i].what, (int)cost.code);
+		cr_expect_neq(cost.verdict, VERDICT_REFUSE, "%s", large[i].what);
+	}
+	shop_close(&shop);
+}
+
+Test(rewrite_limits, more_statements_than_mongod_takes_are_refused)
+{
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(large); i++) {
+		struct request request = large[i].request;
+
+		if (!request.repeated)
+			continue;
+		request.count = MANY + 1;
+		cr_expect_eq(cost_of(&shop, &request).code, ERROR_INVALID_LENGTH, "%s",
+			     large[i].what);
+	}
+	shop_close(&shop);
+}
+
+/* Each is small; all of them are not. */
+static struct buffer updates_of(size_t count, size_t fields)
+{
+	auto_buffer struct buffer statement = {0};
+	struct buffer frame = {0};
+	size_t start = message_begin(&frame, 7, 0, 0), body, sequence;
+
+	message_begin_body(&frame);
+	body = writer_open(&frame);
+	writer_string(&frame, "update", "books");
+	writer_string(&frame, "$db", "shop");
+	writer_close(&frame, body);
+	body = writer_open(&statement);
+	many_same(&statement, "q", fields);
+	writer_document(&statement, "u", made_bson("{'$push': {'f': 1}}"));
+	writer_close(&statement, body);
+	sequence = message_begin_sequence(&frame, bytes_of("updates"));
+	for (size_t i = 0; i < count; i++)
+		buffer_append(&frame, statement.data, statement.length);
+	message_end_sequence(&frame, sequence);
+	message_end(&frame, start);
+	return frame;
+}
+
+Test(rewrite_limits, all_statements_together_have_a_limit)
+{
+	static const struct {
+		size_t fields;
+		int32_t code;
+	} cases[] = {{35, 0}, {45, ERROR_OBJECT_TOO_LARGE}};
+	struct shop shop = shop_open();
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct buffer frame = updates_of(MANY, cases[i].fields);
+		struct packet packet;
+		struct match match;
+
+		packet_read(&packet, &frame);
+		match_packet(shop.cache, &packet, &match);
+		cr_expect_eq(match.verdict == VERDICT_REFUSE ? (int32_t)match.code : 0,
+			     cases[i].code);
+		packet_fini(&packet);
+	}
+	shop_close(&shop);
+}
+
+/* Nothing of it is rewritten. */
+Test(rewrite_limits, what_no_rule_concerns_may_have_any_number_of_fields)
+{
+	struct shop shop = shop_open();
+	struct request request = {.name = "find", .field = "filter", .value = many_beside};
+	struct buffer frame;
+	struct packet packet;
+	struct match match;
+
+	request.count = 2 * WORK_READ_MOST;
+	frame = frame_of(&request);
+	memcpy(frame.data + FRAME_HEADER_LENGTH + 5 + 4 + 1 + strlen("find") + 1 + 4, "cooks", 5);
+	packet_read(&packet, &frame);
+	match_packet(shop.cache, &packet, &match);
+	cr_expect_eq(match.verdict, VERDICT_FORWARD);
+	packet_fini(&packet);
 	shop_close(&shop);
 }
