@@ -287,8 +287,8 @@ SET = {
         update({"$set": {"list": [1, 2, 3, 4, 5, 6], "title": "u"}}), update({"$set": {"list": [1]}}),
         update({"$set": {"list": []}}), update({"$set": {"list": "text"}}),
         update({"$set": {"list": list(range(9))}})]),
-    # Not the whole array: there mongod counts a spilled one as modified (ARCHITECTURE.md, decision 2).
     "the same again": (letters(), [update({"$set": {"list.4": "e"}})]),
+    "the same array again": (letters(), [update({"$set": {"list": list("abcde")}})]),
     "a parent": ([{"_id": 1, "kept": {"list": [1, 2, 3], "x": 1}}], [
         update({"$set": {"kept": {"list": [4, 5, 6, 7]}}}), update({"$set": {"kept": {"x": 2}}})]),
     "a name on an array": (letters(), [update({"$set": {"list.name": 1}})]),
