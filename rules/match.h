@@ -59,6 +59,8 @@ struct match {
 	bool searches;        /* has a $text (an unfit namespace refuses that, too: its text index
 				 may be over the array) */
 	bool edits;           /* some statement needs a whole array: see edit.h */
+	bool refuses;         /* VERDICT_WRITE: a statement is to be refused, for what `code` and
+				 `message` say, unless mongod refuses it by itself; see `cache` */
 	bool wrong;           /* VERDICT_READ: its projection is one that mongod refuses */
 	bool windows;         /* VERDICT_READ: a find of nothing but windows of its arrays */
 	size_t stage;         /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
@@ -76,8 +78,9 @@ struct match {
 					       `namespace` is what had the old one, or the same.
 					       aggregate: what a $merge writes into, or NULL */
 	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
+					       `refuses`: its statements;
 					       VERDICT_AGGREGATE: namespaces that stages reach */
-	/* VERDICT_REFUSE */
+	/* VERDICT_REFUSE; `refuses` */
 	enum error_code code;
 	const char *rule; /* its name, or "" */
 	char what[64];    /* operator or command */

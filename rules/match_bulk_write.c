@@ -78,12 +78,12 @@ static void match_run(const struct matching *matching, const struct bulk_write *
 	bulk_write_command(bulk, matching->command, &command, &frame);
 	packet_read(&packet, &frame);
 	match_packet_judged(matching->cache, &packet, matching->judge, &found);
-	if (found.verdict == VERDICT_WRITE)
+	if (found.verdict == VERDICT_WRITE && !found.refuses)
 		refuse_unserved(&packet, &found);
 	packet_fini(&packet);
 	if (found.asks_indexes)
 		match->asks_indexes = found.asks_indexes;
-	if (found.verdict == VERDICT_FORWARD || found.verdict == VERDICT_WRITE)
+	if (found.verdict == VERDICT_FORWARD || (found.verdict == VERDICT_WRITE && !found.refuses))
 		return;
 	match->verdict = VERDICT_REFUSE;
 	match->code = found.code;

@@ -118,8 +118,45 @@ static bool judge_update(const struct matching *matching, const struct element *
 	return true;
 }
 
+/* Of several statements, mongod may refuse just this one by itself. What stands behind it was not
+ * looked at: it may concern the array. */
+static void refuse_statement(const struct matching *matching, struct statements *rest, size_t count)
+{
+	struct match *match = matching->match;
+	struct bytes document;
+	bool broken = false;
+
+	while (statements_next(rest, &document, &broken))
+		count++;
+	if (broken || count == 1 || match->code != ERROR_COMMAND_NOT_SUPPORTED ||
+	    !match->facts.answered)
+		return;
+	match->verdict = VERDICT_WRITE;
+	match->refuses = match->edits = match->touches_array = true;
+	match->cache = matching->cache;
+}
+
+/* True when it is refused. */
+static bool judge_statement(const struct matching *matching, const struct statement *statement,
+			    bool updates)
+{
+	struct match *match = matching->match;
+
+	if (judge_statement_reads(match, statement))
+		return true;
+	if (statement->u.type == 0 || !updates)
+		return false;
+	if (judge_update(matching, &statement->u))
+		return true;
+	/* perhaps to what it is: the reply says whether anything changed */
+	match->edits = match->edits || update_sets_array(&statement->u, match->namespace) ||
+		       update_needs_state(&statement->u, match->namespace);
+	return false;
+}
+
 static void match_statements(const struct matching *matching, enum command_field field)
 {
+	size_t count = 0;
 	struct match *match = matching->match;
 	struct statements statements;
 	struct statement statement;
@@ -138,15 +175,11 @@ static void match_statements(const struct matching *matching, enum command_field
 			match_refuse_broken(match, "statement");
 			return;
 		}
-		if (judge_statement_reads(match, &statement))
+		count++;
+		if (judge_statement(matching, &statement, field == FIELD_UPDATES)) {
+			refuse_statement(matching, &statements, count);
 			return;
-		if (statement.u.type == 0 || field != FIELD_UPDATES)
-			continue;
-		if (judge_update(matching, &statement.u))
-			return;
-		/* perhaps to what it is: the reply says whether anything changed */
-		match->edits = match->edits || update_sets_array(&statement.u, match->namespace) ||
-			       update_needs_state(&statement.u, match->namespace);
+		}
 	}
 	if (broken)
 		match_end_broken(match, &statements, "statement");

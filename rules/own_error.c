@@ -72,21 +72,40 @@ static bool is_readable(struct bytes document)
 	return step == CURSOR_END;
 }
 
+static bool can_explain(const struct sequence *sequence, struct command *command)
+{
+	return sequence->request.kind == PACKET_MESSAGE && sequence->match.facts.answered &&
+	       sequence->match.command.body.length <= LARGEST &&
+	       !sequence->match.command.duplicate && explained_command(sequence, command) &&
+	       is_explainable(command->first.name) &&
+	       command->first.type != BSON_BYTE_BINARY && /* a UUID: an explain takes none */
+	       is_readable(sequence->match.command.body) &&
+	       bit_masks_explainable(sequence->match.command.body);
+}
+
+static bool can_explain_statement(struct bytes statement)
+{
+	return is_readable(statement) && bit_masks_explainable(statement);
+}
+
 must_check bool own_error_can_ask(const struct sequence *sequence)
 {
 	struct command command;
 	struct bytes statement;
 
-	if (sequence->request.kind != PACKET_MESSAGE || !sequence->match.facts.answered ||
-	    sequence->match.command.body.length > LARGEST || sequence->match.command.duplicate ||
-	    !explained_command(sequence, &command) || !is_explainable(command.first.name) ||
-	    command.first.type == BSON_BYTE_BINARY || /* a UUID: an explain takes none */
-	    !is_readable(sequence->match.command.body) ||
-	    !bit_masks_explainable(sequence->match.command.body))
-		return false;
-	return statements_field(command.first.name) == FIELD_COUNT ||
-	       (only_statement(sequence, &command, &statement) && is_readable(statement) &&
-		bit_masks_explainable(statement));
+	return can_explain(sequence, &command) &&
+	       (statements_field(command.first.name) == FIELD_COUNT ||
+		(only_statement(sequence, &command, &statement) &&
+		 can_explain_statement(statement)));
+}
+
+must_check bool own_error_can_ask_of(const struct sequence *sequence, struct bytes statement)
+{
+	struct command command;
+
+	return can_explain(sequence, &command) &&
+	       statements_field(command.first.name) != FIELD_COUNT &&
+	       !command_has(&command, FIELD_STMT_IDS) && can_explain_statement(statement);
 }
 
 /* ---- the question ---- */
@@ -131,27 +150,34 @@ static void write_malformed(const struct command *command, struct buffer *out)
 		writer_element(out, concern);
 }
 
-static void write_explained(const struct sequence *sequence, struct buffer *out,
-			    const struct command *command)
+static void write_list(struct buffer *out, const char *name, struct bytes statement)
 {
-	enum command_field list = statements_field(command->first.name);
-	size_t explained = writer_open_document(out, "explain"), statements;
-	struct bytes statement;
+	size_t list = writer_open_array(out, name);
+
+	writer_document(out, "0", statement);
+	writer_close(out, list);
+}
+
+/* `statement`: of an update or a delete, the one that is asked about. */
+static void write_explained(const struct sequence *sequence, struct buffer *out,
+			    const struct command *command, struct bytes statement)
+{
+	enum command_field field_of_list = statements_field(command->first.name);
+	const char *list = field_of_list == FIELD_UPDATES ? "updates" : "deletes";
+	size_t explained = writer_open_document(out, "explain");
 	struct cursor cursor;
 	struct element field;
 
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!is_generic(&field) && !is_own_explain(sequence, &field))
+		if (field_of_list != FIELD_COUNT && element_is(&field, list))
+			write_list(out, list, statement);
+		else if (!is_generic(&field) && !is_own_explain(sequence, &field))
 			writer_element(out, &field);
 	if (bytes_are(command->first.name, "aggregate"))
 		write_malformed(command, out); /* mongod reads an aggregate's own fields first */
-	if (list != FIELD_COUNT && !command_has(command, list) &&
-	    only_statement(sequence, command, &statement)) {
-		statements = writer_open_array(out, list == FIELD_UPDATES ? "updates" : "deletes");
-		writer_document(out, "0", statement);
-		writer_close(out, statements);
-	}
+	if (field_of_list != FIELD_COUNT && !command_has(command, field_of_list))
+		write_list(out, list, statement);
 	writer_close(out, explained);
 }
 
@@ -170,7 +196,7 @@ static void write_verbosity(const struct command *client, struct buffer *out)
 		writer_string(out, "verbosity", "queryPlanner");
 }
 
-enum sequence_outcome own_error_ask(struct sequence *sequence)
+enum sequence_outcome own_error_ask_of(struct sequence *sequence, struct bytes statement)
 {
 	const struct command *client = &sequence->match.command;
 	struct buffer *out = &sequence->buffer;
@@ -178,7 +204,7 @@ enum sequence_outcome own_error_ask(struct sequence *sequence)
 	struct command command;
 
 	require(explained_command(sequence, &command));
-	write_explained(sequence, out, &command);
+	write_explained(sequence, out, &command, statement);
 	write_verbosity(client, out);
 	if (!bytes_are(command.first.name, "aggregate"))
 		write_malformed(client, out);
@@ -188,6 +214,17 @@ enum sequence_outcome own_error_ask(struct sequence *sequence)
 		writer_element(out, &client->fields[FIELD_DB]);
 	sequence_write_api_fields(sequence);
 	return sequence_send_command(sequence, body);
+}
+
+enum sequence_outcome own_error_ask(struct sequence *sequence)
+{
+	struct bytes statement = {0};
+	struct command command;
+
+	require(explained_command(sequence, &command));
+	if (statements_field(command.first.name) != FIELD_COUNT)
+		require(only_statement(sequence, &command, &statement));
+	return own_error_ask_of(sequence, statement);
 }
 
 /* ---- the answer ---- */
@@ -251,16 +288,20 @@ static bool is_of_error(const struct element *field)
 	       element_is(field, "code") || element_is(field, "codeName");
 }
 
-/* {n: 0, writeErrors: [{index: 0, code, errmsg}], nModified: 0, ok: 1} */
-static void write_as_statements(const struct sequence *sequence, struct buffer *out,
-				struct bytes body)
+must_check bool own_error_is_statements(const struct sequence *sequence, const struct packet *reply)
 {
-	struct element code, text;
-	size_t errors, error;
+	struct reply_summary summary;
 
-	writer_int32(out, "n", 0);
-	errors = writer_open_array(out, "writeErrors");
-	error = writer_open_document(out, "0");
+	return reply_summarise(reply->message.body, &summary) &&
+	       is_statements(sequence, summary.code);
+}
+
+static void write_errors(const struct sequence *sequence, struct buffer *out, struct bytes body)
+{
+	size_t errors = writer_open_array(out, "writeErrors"),
+	       error = writer_open_document(out, "0");
+	struct element code, text;
+
 	writer_int32(out, "index", 0);
 	if (document_find(body, "code", &code))
 		writer_element(out, &code);
@@ -268,31 +309,51 @@ static void write_as_statements(const struct sequence *sequence, struct buffer *
 		own_error_write_field(sequence, out, &text);
 	writer_close(out, error);
 	writer_close(out, errors);
+}
+
+/* {n: 0, writeErrors: [{index: 0, code, errmsg}], nModified: 0, ok: 1} */
+static void write_as_statements(const struct sequence *sequence, struct buffer *out,
+				struct bytes body, bool tells)
+{
+	writer_int32(out, "n", 0);
+	if (tells)
+		write_errors(sequence, out, body);
 	if (statements_field(sequence->match.command.first.name) == FIELD_UPDATES)
 		writer_int32(out, "nModified", 0);
 	writer_double(out, "ok", 1.0);
 }
 
-enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *reply)
+static enum sequence_outcome write_answer(struct sequence *sequence, const struct packet *reply,
+					  bool statements, bool tells)
 {
 	struct buffer *out = &sequence->buffer;
-	struct reply_summary summary;
+	size_t body = sequence_begin_reply(sequence, &reply->message);
 	struct cursor cursor;
 	struct element field;
-	bool statements;
-	size_t body;
 
-	require(reply_summarise(reply->message.body, &summary));
-	statements = is_statements(sequence, summary.code);
-	sequence->failed = true; /* a transaction ends with the error */
-	body = sequence_begin_reply(sequence, &reply->message);
 	if (statements)
-		write_as_statements(sequence, out, reply->message.body);
+		write_as_statements(sequence, out, reply->message.body, tells);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!statements || !is_of_error(&field))
 			own_error_write_field(sequence, out, &field);
 	return sequence_end_reply(sequence, body);
+}
+
+void own_error_lend(struct sequence *sequence, const struct packet *reply, struct packet *made)
+{
+	struct buffer frame = {0};
+
+	write_answer(sequence, reply, true, false);
+	buffer_append(&frame, sequence->output.data, sequence->output.length);
+	packet_fini(made);
+	packet_read(made, &frame);
+}
+
+enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *reply)
+{
+	sequence->failed = true; /* a transaction ends with the error */
+	return write_answer(sequence, reply, own_error_is_statements(sequence, reply), true);
 }
 
 enum sequence_outcome own_error_pass_or_refuse(struct sequence *sequence, struct packet *reply,

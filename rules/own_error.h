@@ -13,8 +13,18 @@
 must_check bool own_error_can_ask(const struct sequence *sequence);
 /* Sends the question, outside the client's session: an error ends a transaction. */
 enum sequence_outcome own_error_ask(struct sequence *sequence);
+/* The two for one of several statements of the client's update or delete, as if the command had no
+ * other. */
+must_check bool own_error_can_ask_of(const struct sequence *sequence, struct bytes statement);
+enum sequence_outcome own_error_ask_of(struct sequence *sequence, struct bytes statement);
 /* Whether the reply to the question is an error that the client's own command would have got. */
 must_check bool own_error_said(const struct packet *reply);
+/* Whether mongod tells that error as its statement's in a write's reply, and not as the command's.
+ */
+must_check bool own_error_is_statements(const struct sequence *sequence,
+					const struct packet *reply);
+/* Makes of the reply to the question the reply to a write that did nothing, without an error. */
+void own_error_lend(struct sequence *sequence, const struct packet *reply, struct packet *made);
 /* Ends with that error, in the form in which the client's own command would have got it. */
 enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *reply);
 /* The same, or where the reply is no error of that kind (or NULL: mongod was not asked) ends the

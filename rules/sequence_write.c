@@ -6,12 +6,14 @@
 #include "rules/merge_write.h"
 #include "rules/notes.h"
 #include "rules/own_error.h"
+#include "rules/refused_statements.h"
 #include "rules/write_command.h"
 
 #include <stdlib.h>
 
-#define TOGETHER_MAX 100      /* edits in one command: where one misses, all are asked again */
-#define STATEMENTS_MAX 100000 /* of a command, as mongod */
+#define TOGETHER_MAX 100        /* edits in one command: where one misses, all are asked again */
+#define STATEMENTS_MAX 100000   /* of a command, as mongod */
+#define JUDGED_BYTES (16 << 20) /* of commands with a single statement each */
 
 enum write_step {
 	WRITE_BEGIN,
@@ -20,7 +22,7 @@ enum write_step {
 	WRITE_TOGETHER, /* edits of several documents, as if all were whole */
 	WRITE_MOVED,    /* the mover, after mongod's refusal of a document for its size */
 	WRITE_PROBED,   /* the whole command with filters that match nothing */
-	WRITE_REFUSED,  /* what mongod says of a command that is to be refused */
+	WRITE_REFUSED,  /* what mongod says of a statement that is to be refused */
 	WRITE_CREATED,  /* the collection, for an upsert that failed */
 };
 
@@ -44,7 +46,7 @@ struct sequence_write {
 	bool editing;
 	int64_t n, modified;  /* of the statements before the one being edited */
 	struct buffer edited; /* documents {_id, reason, elements}, one behind the other */
-	const char *unserved; /* WRITE_REFUSED: why */
+	struct refused_statements rejected; /* by mongod */
 };
 
 static struct sequence_write *write_of(struct sequence *sequence)
@@ -274,6 +276,9 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	struct sequence_write *write = write_of(sequence);
 
 	write->applied = true;
+	if (write->result.reply_count == 0 &&
+	    !write_result_add(&write->result, &write->rejected.lender, 0))
+		return sequence_pass(sequence, &write->rejected.lender);
 	sequence->output = (struct bytes){0};
 	if (!sequence->match.facts.answered)
 		return SEQUENCE_DONE;
@@ -306,13 +311,21 @@ static void send_statements(struct sequence *sequence, size_t first, size_t coun
 	write_command_make(sequence, &command);
 }
 
+static bool is_rejected(const struct sequence_write *write, size_t index)
+{
+	struct bytes text;
+	int32_t code;
+
+	return refused_statements_find(&write->rejected, index, &code, &text);
+}
+
 static enum sequence_outcome send_run(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 	size_t first = write->next;
 	struct edit_write edit;
 
-	while (write->next < write->count &&
+	while (write->next < write->count && !is_rejected(write, write->next) &&
 	       !is_edit(sequence, write->documents[write->next], &edit))
 		write->next++;
 	send_statements(sequence, first, write->next - first);
@@ -334,6 +347,28 @@ static enum sequence_outcome begin_edit(struct sequence *sequence,
 static size_t count_together(const struct sequence *sequence);
 static enum sequence_outcome send_together(struct sequence *sequence, size_t count);
 
+/* mongod's error in the place of the next statement. */
+static bool take_rejected(struct sequence *sequence)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct bytes text;
+	int32_t code;
+
+	if (!refused_statements_find(&write->rejected, write->next, &code, &text))
+		return false;
+	write_result_add_error(&write->result, write->next++, code, text);
+	sequence->failed = true; /* a transaction ends with the error */
+	return true;
+}
+
+static bool is_over(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return write->next == write->count ||
+	       (is_ordered(sequence) && write->result.errors.count > 0);
+}
+
 static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
@@ -344,7 +379,9 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 		sequence->step = WRITE_MOVED;
 		return sequence_begin_move(sequence);
 	}
-	if (write->next == write->count || (is_ordered(sequence) && write->result.errors.count > 0))
+	while (!is_over(sequence) && take_rejected(sequence))
+		;
+	if (is_over(sequence))
 		return answer(sequence);
 	write->time_left = sequence_time_left(sequence, input);
 	if (write->time_left == 0)
@@ -690,8 +727,9 @@ static bool goes_together(const struct sequence *sequence, size_t index, struct 
 	const struct sequence_write *write = const_write_of(sequence);
 	struct edit_write edit;
 
-	return is_edit(sequence, write->documents[index], &edit) && !edit.many && !edit.upsert &&
-	       edit.collation.type == 0 && statement_pinned_id(edit.filter.value, false, id);
+	return !is_rejected(write, index) && is_edit(sequence, write->documents[index], &edit) &&
+	       !edit.many && !edit.upsert && edit.collation.type == 0 &&
+	       statement_pinned_id(edit.filter.value, false, id);
 }
 
 /* Equal values have equal bytes: not so of texts under the collection's collation, nor of 0.0 and
@@ -854,19 +892,6 @@ static bool all_sound(const struct sequence *sequence)
 	return true;
 }
 
-/* Why some statement can't be served: then none is. */
-static const char *unserved(const struct sequence *sequence)
-{
-	const struct sequence_write *write = const_write_of(sequence);
-	const char *why = NULL;
-	struct edit_write edit;
-
-	for (size_t i = 0; i < write->count && !why; i++)
-		if (is_edit(sequence, write->documents[i], &edit))
-			why = edit_unserved(&edit, sequence->match.namespace);
-	return why;
-}
-
 /* mongod says what is wrong with it. */
 static enum sequence_outcome probe(struct sequence *sequence)
 {
@@ -895,26 +920,114 @@ static enum sequence_outcome take_probe(struct sequence *sequence, struct packet
 				     "a statement can't be read without guessing");
 }
 
-/* Nothing has been sent. */
-static enum sequence_outcome refuse(struct sequence *sequence, const char *why)
+/* As a command of its own the statement would be refused. */
+static bool is_refused_alone(struct sequence *sequence, size_t index)
 {
-	write_of(sequence)->unserved = why;
+	struct sequence_write *write = write_of(sequence);
+	const struct write_command command = {.documents = write->documents,
+					      .count = write->count,
+					      .selection = {index, 1},
+					      .answered = true};
+	struct buffer frame;
+
+	if (!sequence->match.refuses)
+		return false;
+	write_command_make(sequence, &command);
+	frame = buffer_steal(&sequence->buffer);
+	return !refused_statements_serves(&sequence->match, &frame);
+}
+
+/* Why the statement can't be served, or NULL. */
+static const char *unserved(struct sequence *sequence, size_t index)
+{
+	const struct sequence_write *write = write_of(sequence);
+	const char *why = NULL;
+	struct edit_write edit;
+
+	if (is_refused_alone(sequence, index))
+		return sequence->match.message;
+	if (is_edit(sequence, write->documents[index], &edit))
+		why = edit_unserved(&edit, sequence->match.namespace);
+	return why;
+}
+
+/* Nothing has been sent, and nothing will be. */
+static enum sequence_outcome refuse_all(struct sequence *sequence)
+{
+	const struct match *match = &sequence->match;
+	const char *why = write_of(sequence)->rejected.why;
+
+	return why == match->message
+		       ? sequence_fail(sequence, match->code, match->message, NULL)
+		       : sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why);
+}
+
+/* Each is written out, with all of the command's other fields. */
+static bool is_long(const struct sequence *sequence)
+{
+	return sequence->match.refuses &&
+	       const_write_of(sequence)->count > JUDGED_BYTES / sequence->match.command.body.length;
+}
+
+static enum sequence_outcome ask_mongod(struct sequence *sequence)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct bytes statement = write->documents[write->rejected.judged];
+
 	sequence->step = WRITE_REFUSED;
-	return own_error_can_ask(sequence) ? own_error_ask(sequence)
-					   : own_error_pass_or_refuse(sequence, NULL, why);
+	if (write->rejected.questions++ < REFUSED_STATEMENTS_MOST &&
+	    (sequence->match.code == 0 || sequence->match.code == ERROR_COMMAND_NOT_SUPPORTED) &&
+	    own_error_can_ask_of(sequence, statement))
+		return own_error_ask_of(sequence, statement);
+	return refuse_all(sequence);
+}
+
+/* Before anything is sent: statements that can't be served refuse the command, unless each is one
+ * that mongod refuses. */
+static enum sequence_outcome judge_statements(struct sequence *sequence,
+					      const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct refused_statements *rejected = &write->rejected;
+
+	rejected->why = sequence->match.message;
+	if (is_long(sequence))
+		return refuse_all(sequence);
+	for (; rejected->judged < write->count; rejected->judged++) {
+		rejected->why = unserved(sequence, rejected->judged);
+		if (rejected->why)
+			return ask_mongod(sequence);
+	}
+	return go_on(sequence, input);
+}
+
+/* mongod was asked outside the client's transaction. In order, what stands behind the error is not
+ * done. */
+static enum sequence_outcome take_judgement(struct sequence *sequence,
+					    const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct refused_statements *rejected = &write->rejected;
+
+	sequence->begun = false;
+	if (!own_error_said(input->reply))
+		return refuse_all(sequence);
+	if (write->count == 1 || !own_error_is_statements(sequence, input->reply))
+		return own_error_pass(sequence, input->reply);
+	refused_statements_keep(rejected, sequence, input->reply);
+	rejected->judged = is_ordered(sequence) ? write->count : rejected->judged + 1;
+	return judge_statements(sequence, input);
 }
 
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
-	const char *why;
 
 	if (sequence->match.edits) {
 		collect_statements(sequence);
 		if (!all_sound(sequence))
 			return probe(sequence);
-		why = unserved(sequence);
-		return why ? refuse(sequence, why) : go_on(sequence, input);
+		return judge_statements(sequence, input);
 	}
 	sequence->step = WRITE_ASKED;
 	if (!any_resets(sequence))
@@ -1000,8 +1113,7 @@ static enum sequence_outcome write_resume(struct sequence *sequence,
 	case WRITE_PROBED:
 		return take_probe(sequence, input->reply);
 	case WRITE_REFUSED:
-		return own_error_pass_or_refuse(sequence, input->reply,
-						write_of(sequence)->unserved);
+		return take_judgement(sequence, input);
 	case WRITE_CREATED:
 		return leave_edit(sequence, input);
 	}
@@ -1019,6 +1131,7 @@ static void write_fini(struct sequence *sequence)
 	if (write->editing)
 		edit_fini(&write->edit);
 	buffer_fini(&write->edited);
+	refused_statements_fini(&write->rejected);
 }
 
 static size_t write_memory(const struct sequence *sequence)

@@ -1,5 +1,6 @@
 """A command that mongod refuses fails with mongod's own error, also where Spillway would refuse it, too."""
 
+import itertools
 import uuid
 
 import pytest
@@ -155,15 +156,98 @@ def test_a_write_that_mongod_refuses(sides, command):
     assert through == direct
 
 
-@pytest.mark.parametrize("sequences", [[update(WHERE_IN_FIELD)["updates"][0]], [update({"n": 9})["updates"][0], update(WHERE_IN_FIELD)["updates"][0]]], ids=len)
-def test_statements_in_a_document_sequence(sides, sequences):
-    """mongod explains one statement; a refused one among several is Spillway's to refuse."""
-    answers = []
-    for side in (DIRECT, THROUGH):
-        body = exact.document({"update": "books", "$db": side})
-        answer = sides.connections[side].call(body, [("updates", [exact.document(statement) for statement in sequences])]).plain()
-        answers.append(answer.get("code") or answer["writeErrors"][0]["code"])
-    assert answers == ([2, 2] if len(sequences) == 1 else [2, 115])
+PUSH, PULL, RENAME = {"$push": {"f": 9}}, {"$pull": {"f": {"$gte": 5}}}, {"$set": {"n": 7}}
+BAD = [  # mongod refuses these, for a filter or for the change
+    {"q": {"f": {"$not": {"$where": "true"}}}, "u": RENAME}, {"q": {"f": {"$near": [0, 0]}}, "u": PUSH}, {"q": {"f": 1, "$where": 5}, "u": PULL}, {"q": {"$text": {"$search": "x"}, "f": 1}, "u": RENAME},
+]
+GOOD = [
+    {"q": {"_id": 1}, "u": PUSH}, {"q": {"f": 5}, "u": RENAME, "multi": True}, {"q": {"_id": 2}, "u": PULL}, {"q": {"_id": 9}, "u": {"$set": {"f": [1, 2, 3, 4]}}, "upsert": True},
+    {"q": {"n": 2}, "u": RENAME}, {"q": {"_id": 1}, "u": {"$pop": {"f": "x"}}},
+    {"q": WHERE_IN_FIELD, "u": RENAME},
+]
+REFUSED = {"q": {"f": 1, "$where": "true"}, "u": RENAME}  # mongod would run it
+STATEMENTS = [
+    [BAD[0], GOOD[0]], [GOOD[0], BAD[0]], [GOOD[0], BAD[1], GOOD[1]], [GOOD[3], GOOD[0], BAD[2], GOOD[2], BAD[0], GOOD[1], BAD[3]], BAD, [BAD[3], BAD[3]],
+    [GOOD[5], BAD[0], GOOD[0]], [GOOD[4], BAD[0], GOOD[5], GOOD[3]], [GOOD[2], GOOD[4], GOOD[1], BAD[1]], [GOOD[1], GOOD[3], GOOD[3], BAD[0], GOOD[3]], [BAD[2], GOOD[6], GOOD[0], BAD[0]],
+]
+NUMBERS = itertools.count()
+
+
+def as_delete(statement):
+    return {"q": statement["q"], "limit": 1}
+
+
+class Statements:
+    """A collection for each side, with the same documents, for one command with several statements."""
+
+    def __init__(self, sides, layout="batch"):
+        self.sides, self.name = sides, f"{layout}s{next(NUMBERS)}"
+        self.sessions = {side: {"id": Binary(uuid.uuid4().bytes, 4)} for side in (DIRECT, THROUGH)}
+        for side in (DIRECT, THROUGH):
+            assert sides.call(side, {"insert": self.name, "documents": BOOKS})["n"] == len(BOOKS)
+        wait_for(lambda: sides.client[THROUGH][self.name].count_documents({"f": {"$size": 2}}) == 1, "the array to spill")
+
+    def answers(self, kind, statements, in_sequence=False, **fields):
+        """What each side answers, and what it then has."""
+        field, seen = f"{kind}s", []
+        for side in (DIRECT, THROUGH):
+            connection = self.sides.connections[side]
+            own = {"lsid": self.sessions[side]} if "txnNumber" in fields else {}
+            body = {kind: self.name, **({} if in_sequence else {field: statements}), **fields, **own, "$db": side}
+            sequences = [(field, [exact.document(statement) for statement in statements])] if in_sequence else []
+            answer = connection.call(exact.document(body), sequences).plain()
+            for error in answer.get("writeErrors", []):
+                error["errmsg"] = error["errmsg"].replace(f"{THROUGH}.", f"{DIRECT}.")
+            seen.append({name: value for name, value in answer.items() if name not in ("$clusterTime", "operationTime", "opTime", "electionId")})
+        return seen, [self.sides.call(side, {"find": self.name, "sort": {"_id": 1}})["cursor"]["firstBatch"] for side in (DIRECT, THROUGH)]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("statements", STATEMENTS, ids=lambda statements: f"{len(statements)}-{STATEMENTS.index(statements)}")
+@pytest.mark.parametrize("kind, layout, fields", [("update", "batch", {}), ("update", "element", {"retryable": True}), ("delete", "batch", {}), ("delete", "batch", {"in_sequence": True})], ids=str)
+def test_statements_that_mongod_refuses_beside_others(sides, statements, ordered, kind, layout, fields):
+    fields = dict(fields)
+    if fields.pop("retryable", False):
+        statements = [{name: value for name, value in statement.items() if name != "multi"} for statement in statements]
+        fields["txnNumber"] = Int64(1)
+    statements = [as_delete(statement) for statement in statements] if kind == "delete" else statements
+    answers, stored = Statements(sides, layout).answers(kind, statements, ordered=ordered, **fields)
+    assert answers[1] == answers[0] and answers[0]["writeErrors"]
+    assert stored[1] == stored[0]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("statements", [STATEMENTS[0], STATEMENTS[2], STATEMENTS[3]], ids=len)
+def test_statements_that_mongod_refuses_end_a_transaction(sides, statements, ordered):
+    fields = {"txnNumber": Int64(1), "autocommit": False, "startTransaction": True, "ordered": ordered}
+    target = Statements(sides)
+    answers, stored = target.answers("update", statements, **fields)
+    assert answers[1] == answers[0] and answers[0]["writeErrors"]
+    assert stored[1] == stored[0] and stored[0] == BOOKS
+    del fields["startTransaction"], fields["ordered"]
+    codes = [sides.call(side, {"find": target.name, **fields, "lsid": target.sessions[side]}).get("code") for side in (DIRECT, THROUGH)]
+    assert codes == [251, 251]
+
+
+def test_a_statement_that_mongod_would_run_refuses_all_that_come_before_it(sides):
+    target = Statements(sides)
+    for statements, ordered in (([GOOD[0], REFUSED], True), ([REFUSED, GOOD[0]], True), ([BAD[0], GOOD[0], REFUSED], False), ([REFUSED, BAD[0]], False), ([GOOD[0], REFUSED, BAD[0]], True)):
+        for in_sequence in (False, True):
+            body = {"update": target.name, "ordered": ordered, "$db": THROUGH, **({} if in_sequence else {"updates": statements})}
+            sequences = [("updates", [exact.document(statement) for statement in statements])] if in_sequence else []
+            answer = sides.connections[THROUGH].call(exact.document(body), sequences).plain()
+            assert answer.get("code") == 115 and "rule-batch" in answer["errmsg"] and "$where" in answer["errmsg"], answer
+    assert sides.call(THROUGH, {"find": target.name, "sort": {"_id": 1}})["cursor"]["firstBatch"] == BOOKS
+    answers, stored = target.answers("update", [GOOD[0], BAD[0], REFUSED])  # in order, mongod does not come to the last
+    assert answers[1] == answers[0] and stored[1] == stored[0] and stored[0] != BOOKS
+
+
+def test_a_command_that_mongod_cannot_read_beside_a_refused_statement(sides):
+    target = Statements(sides)
+    for odd in ({"q": {"_id": 1}, "u": RENAME, "odd": 1}, {"q": {"_id": 1}}, {"q": 5, "u": RENAME}):
+        answers, stored = target.answers("update", [GOOD[0], BAD[0], odd])
+        assert answers[1].get("code") == answers[0]["code"], answers
+        assert stored[1] == stored[0] == BOOKS
 
 
 @pytest.mark.parametrize("command", [find(WHERE_IN_FIELD), find({"f": 1}, projection={"f.$": {"x": 1}}), update(WHERE_IN_FIELD), modify(WHERE_IN_FIELD)], ids=str)

@@ -434,6 +434,77 @@ Test(edit, an_error_that_quotes_the_filter_quotes_the_clients)
 	}
 }
 
+/* ---- statements that mongod refuses, beside others ---- */
+
+#define PUSHED(id) "{'q': {'_id': " #id "}, 'u': {'$push': {'f': 1}}}"
+#define BY_WHERE "{'q': {'f': 1, '$where': '1'}, 'u': {'$set': {'x': 1}}}"
+#define BY_NEAR "{'q': {'f': {'$near': [0, 0]}}, 'u': {'$set': {'x': 1}}}"
+#define ABOUT(statement, more) \
+	"{'explain': {'update': 'books', 'updates': [" statement "]" more \
+	"}, 'verbosity': 'queryPlanner', '$db': 'shop'}"
+#define SAYS(code) "{'ok': 0.0, 'code': " #code ", 'errmsg': 'no', 'operationTime': 5}"
+#define IN_NO_ORDER ", 'ordered': false"
+#define NO_AT(index, code) "{'index': " #index ", 'code': " #code ", 'errmsg': 'no'}"
+
+Test(edit, a_statement_that_mongod_refuses_has_its_error_behind_those_before)
+{
+	start(UPDATE(PUSHED(1) ", " BY_WHERE ", " PUSHED(2) ", " BY_NEAR, ""));
+	play_expect_helper(&play, ABOUT(BY_WHERE, ""));
+	play_reply(&play, SAYS(139));
+	play_expect_sent(&play, 0, UPDATE(PUSHED(1), ""));
+	play_reply(&play, "{'n': 1, 'nModified': 1, 'ok': 1.0, 'operationTime': 7}");
+	play_expect_answer(
+		&play, "{'n': 1, 'writeErrors': [" NO_AT(1, 139) "], 'nModified': 1, 'ok': 1.0, "
+								 "'operationTime': 7}");
+	play_close(&play);
+}
+
+Test(edit, in_no_order_each_is_asked_about_and_the_others_go_out)
+{
+	start(UPDATE(BY_NEAR ", " PUSHED(1) ", " BY_WHERE ", " PUSHED(2), IN_NO_ORDER));
+	play_expect_helper(&play, ABOUT(BY_NEAR, IN_NO_ORDER));
+	play_reply(&play, SAYS(2));
+	play_expect_helper(&play, ABOUT(BY_WHERE, IN_NO_ORDER));
+	play_reply(&play, SAYS(139));
+	play_expect_sent(&play, 0, UPDATE(PUSHED(1), IN_NO_ORDER));
+	play_reply(&play, "{'n': 1, 'nModified': 1, 'ok': 1.0}");
+	play_expect_sent(&play, 0, UPDATE(PUSHED(2), IN_NO_ORDER));
+	play_reply(&play, "{'n': 0, 'nModified': 0, 'ok': 1.0, 'operationTime': 8}");
+	play_expect_answer(&play, "{'n': 1, 'writeErrors': [" NO_AT(0, 2) ", " NO_AT(
+					  2, 139) "], 'nModified': 1, 'ok': 1.0, "
+						  "'operationTime': 8}");
+	play_close(&play);
+}
+
+Test(edit, where_mongod_refuses_all_nothing_goes_out)
+{
+	start(UPDATE(BY_NEAR ", " BY_WHERE, IN_NO_ORDER));
+	play_reply(&play, SAYS(2));
+	play_reply(&play, SAYS(139));
+	play_expect_answer(&play, "{'n': 0, 'writeErrors': [" NO_AT(0, 2) ", " NO_AT(
+					  1, 139) "], 'nModified': 0, 'ok': 1.0, "
+						  "'operationTime': 5}");
+	play_close(&play);
+}
+
+Test(edit, a_statement_that_mongod_would_run_refuses_all)
+{
+	start(UPDATE(PUSHED(1) ", " BY_NEAR ", " BY_WHERE, IN_NO_ORDER));
+	play_reply(&play, SAYS(2));
+	play_expect_helper(&play, ABOUT(BY_WHERE, IN_NO_ORDER));
+	play_reply(&play, "{'queryPlanner': {}, 'ok': 1.0}");
+	play_expect_error(&play, ERROR_COMMAND_NOT_SUPPORTED, "$where");
+	play_close(&play);
+}
+
+Test(edit, an_error_of_the_command_is_no_statements)
+{
+	start(UPDATE(PUSHED(1) ", " BY_WHERE, ""));
+	play_reply(&play, SAYS(13));
+	play_expect_error(&play, ERROR_UNAUTHORIZED, "no");
+	play_close(&play);
+}
+
 /* A validator, a change of primaries, the time that was given: what a fold's own error says. */
 Test(edit, a_fold_that_the_server_does_not_take_changes_nothing)
 {
