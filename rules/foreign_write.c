@@ -190,6 +190,14 @@ static void write_let(struct buffer *out, const struct element *let)
 
 /* ---- what a stage says ---- */
 
+static bool first_element(const struct element *document, struct element *first)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, first) == CURSOR_ELEMENT;
+}
+
 static const struct ruled_namespace *namespace_of(const struct writing *writing,
 						  struct bytes collection)
 {
@@ -285,6 +293,16 @@ static bool runs_apart(const struct frame *join, struct bytes document)
 	       holds_limit(pipeline.value);
 }
 
+/* Its documents are constants: mongod does not read the collection. */
+static bool brings_documents(struct bytes pipeline)
+{
+	struct element stage, verb;
+	struct cursor cursor;
+
+	return cursor_open(&cursor, pipeline) && cursor_next(&cursor, &stage) == CURSOR_ELEMENT &&
+	       first_element(&stage, &verb) && element_is(&verb, "$documents");
+}
+
 static void begin_join(struct writing *writing, const struct element *verb, const char *from)
 {
 	struct element name;
@@ -309,7 +327,8 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	else
 		take_fields(join, verb->value);
 	if (join->foreign.length == 0 && document_find(verb->value, "pipeline", &name) &&
-	    name.type == BSON_BYTE_ARRAY && stages_suffice(name.value, join->namespace))
+	    name.type == BSON_BYTE_ARRAY &&
+	    (brings_documents(name.value) || stages_suffice(name.value, join->namespace)))
 		join->namespace = NULL; /* its pipeline runs as it is */
 	join->apart =
 		join->namespace && element_is(verb, "$lookup") && runs_apart(join, verb->value);
@@ -401,14 +420,6 @@ static void end_join(struct writing *writing, const struct frame *join)
 }
 
 /* ---- stages ---- */
-
-static bool first_element(const struct element *document, struct element *first)
-{
-	struct cursor cursor;
-
-	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
-	       cursor_next(&cursor, first) == CURSOR_ELEMENT;
-}
 
 static bool has_to_be_first(const struct element *verb)
 {

@@ -400,6 +400,28 @@ def test_an_index_over_parallel_arrays(sides, listed, layout, number):
     assert names[0] == names[1]
 
 
+DOCUMENTS = {"$documents": [{"_id": 1, "n": 1, "f": [7, 8]}, {"_id": 5, "f": [{"x": 1}]}, {"f": "$$now"}]}
+CONSTANTS = {"$documents": [{"_id": 1, "n": 1, "f": [7, 8], "a": [1]}, {"_id": 5, "n": 2, "f": [{"x": 1}]}, {"_id": 6}]}
+JOINED = {"$lookup": {"from": "books", "localField": "n", "foreignField": "n", "as": "j"}}
+UNITED = [
+    *([{"$unionWith": {"coll": "books", "pipeline": [CONSTANTS, *more]}}] for more in (
+        [], [{"$match": {"f": 7}}], [{"$unwind": "$f"}], [{"$set": {"f": {"$slice": ["$f", 1]}}}], [{"$project": {"f": 1}}], [{"$sort": {"f": 1}}, {"$limit": 1}], [JOINED], [{"$lookup": {**JOINED["$lookup"], "localField": "f", "foreignField": "f"}}],
+        [{"$unionWith": "books"}], [{"$facet": {"x": [{"$match": {"f": 8}}]}}], [{"$group": {"_id": "$f"}}, {"$sort": {"_id": 1}}])),
+    [{"$unionWith": {"pipeline": [CONSTANTS]}}], [{"$unwind": "$f"}, {"$unionWith": {"coll": "books", "pipeline": [CONSTANTS]}}, {"$sort": {"f": 1, "_id": 1}}],
+    [{"$unionWith": {"coll": "books", "pipeline": [CONSTANTS]}}, {"$match": {"f": {"$gte": 6}}}], [{"$unionWith": {"coll": "books", "pipeline": [CONSTANTS]}}, {"$group": {"_id": None, "n": {"$sum": {"$size": {"$ifNull": ["$f", []]}}}}}],
+    [{"$lookup": {"from": "books", "pipeline": [CONSTANTS], "as": "j"}}], [{"$lookup": {"from": "books", "let": {"m": "$n"}, "pipeline": [CONSTANTS, {"$match": {"$expr": {"$eq": ["$n", "$$m"]}}}], "as": "j"}}],
+    [{"$lookup": {"pipeline": [CONSTANTS], "as": "j"}}], [{"$unionWith": {"coll": "books", "pipeline": [DOCUMENTS]}}],
+    [{"$lookup": {**JOINED["$lookup"], "pipeline": [CONSTANTS]}}],
+]
+
+
+@pytest.mark.parametrize("stages", UNITED, ids=str)
+def test_pipelines_that_begin_with_documents(sides, stages):
+    for pipeline in ([{"$sort": {"_id": 1}}, *stages], [{"$match": {"_id": 2}}, *stages]):
+        direct, through = sides.both(aggregate(*pipeline))
+        assert through == direct
+
+
 def nested(stage, levels):
     pipeline = [{"$match": {"n": 1}}]
     for _ in range(levels):
@@ -422,7 +444,8 @@ def test_limits_of_pipelines_as_the_page_on_compatibility_tells_them(sides, pipe
     {"create": "new", "capped": True, "size": 10000}, {"create": "new", "timeseries": {"timeField": "t"}}, {"create": "new", "validator": {"f": {"$size": 1}}},
     {"collMod": "books", "validator": {"f": 1}}, {"convertToCapped": "books", "size": 100000},
     find({"b": 6}, projection={"b.$": 1, "f": {"$slice": 2}}), find({"f": {"$exists": True}}, projection={"f.$": 1}),
-    find({"f": {"$type": 16}}, projection={"f.$": 1}), find({"f": {"$gt": 3}}, projection={"f.$": 1}, sort={"f.x": -1}),
+    find({"f": {"$type": 16}}, projection={"f.$": 1}), find({"f": {"$gt": 3}}, projection={"f.$": 1}, sort={"f.x": -1}), distinct("f.$"), distinct("f.$", query={"n": 1}),
+    aggregate({"$lookup": {"from": "books", "localField": "f", "foreignField": "f", "pipeline": [CONSTANTS], "as": "j"}}),
 ], ids=str)
 def test_what_the_page_on_compatibility_lists_is_refused(sides, command):
     answer = sides.call(THROUGH, command)
