@@ -14,6 +14,7 @@
 #include "rules/reads.h"
 #include "rules/names.h"
 #include "rules/projection.h"
+#include "rules/pushed_group.h"
 #include "rules/reassemble.h"
 #include "rules/statements.h"
 #include "rules/unmixed.h"
@@ -119,6 +120,7 @@ struct pipeline {
 	bool sorted;            /* before anything is put together */
 	bool computes, bare;    /* see struct match */
 	bool later;             /* of the client's stages others than $match have been written */
+	bool pushed;            /* mongod may run a group here in its other engine */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
 
@@ -518,6 +520,20 @@ static bool add_front(struct pipeline *pipeline, struct cursor *stages, size_t a
 	return true;
 }
 
+/* A group that mongod might have run in its other engine stands behind Spillway's stages. */
+static bool is_moved_behind(const struct pipeline *pipeline)
+{
+	return pipeline->pushed &&
+	       (pipeline->foreign.whole || pipeline->bare || pipeline->foreign.served > 0);
+}
+
+static bool stands_before(struct cursor stages)
+{
+	struct element stage;
+
+	return cursor_next(&stages, &stage) == CURSOR_ELEMENT;
+}
+
 static void add_stage_of_client(struct pipeline *pipeline, const struct element *stage,
 				struct cursor behind)
 {
@@ -528,7 +544,11 @@ static void add_stage_of_client(struct pipeline *pipeline, const struct element 
 		unmixed_write(pipeline->out, &pipeline->place, stage, behind, at, foreign->whole);
 	if (foreign->united && foreign->united != foreign->whole)
 		unmixed_write(pipeline->out, &pipeline->place, stage, behind, at, foreign->united);
-	foreign_write_top_stage(foreign, pipeline->out, &pipeline->place, stage);
+	if (is_moved_behind(pipeline) &&
+	    pushed_write_group(pipeline->out, &pipeline->place, stage, stands_before(behind)))
+		foreign->stands = match_stands_behind(foreign->stands, stage);
+	else
+		foreign_write_top_stage(foreign, pipeline->out, &pipeline->place, stage);
 }
 
 /* The stage before which documents are put together, or that takes their arrays away. */
@@ -576,6 +596,7 @@ static void add_stages(struct pipeline *pipeline, size_t at)
 		else
 			add_stage_of_client(pipeline, &stage, stages);
 		pipeline->later = pipeline->later || !filter_of_match(&stage, &match);
+		pipeline->pushed = pushed_behind(pipeline->pushed, &stage);
 	}
 }
 
@@ -682,6 +703,7 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.probe = probe,
 		.computes = match->computes,
 		.bare = match->bare,
+		.pushed = true,
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,
 			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};

@@ -9,6 +9,7 @@
 #include "rules/match_stands.h"
 #include "rules/names.h"
 #include "rules/own_fields.h"
+#include "rules/pushed_group.h"
 #include "rules/reads.h"
 #include "rules/reassemble.h"
 #include "rules/unmixed.h"
@@ -41,7 +42,8 @@ struct frame {
 	bool lacks_fields;        /* of a join: mongod says what is wrong with it */
 	bool apart;               /* each local document's run of the pipeline stands by itself */
 	enum match_stands stands; /* FRAME_PIPELINE: for the next stage */
-	bool unites;              /* FRAME_PIPELINE: a $unionWith came */
+	bool unites;              /* FRAME_PIPELINE: a $unionWith came; FRAME_JOIN: it is one */
+	bool pushed;              /* mongod may run a group here in its other engine */
 };
 
 struct writing {
@@ -313,7 +315,8 @@ static void begin_join(struct writing *writing, const struct element *verb, cons
 	if (!join || !document_find(verb->value, from, &name) ||
 	    !element_string(&name, &collection))
 		return;
-	take_namespace(writing, join, collection, element_is(verb, "$unionWith"));
+	join->unites = element_is(verb, "$unionWith");
+	take_namespace(writing, join, collection, join->unites);
 	if (!join->namespace) {
 		if (writing->foreign->whole && is_clear(verb->value))
 			take_fields(join, verb->value);
@@ -389,6 +392,7 @@ static void take_join_field(struct writing *writing, struct frame *join,
 		pipeline->local = join->local;
 		pipeline->foreign = join->foreign;
 		pipeline->apart = join->apart;
+		pipeline->pushed = join->unites;
 		return;
 	}
 	if (whole && (element_is(field, "localField") || element_is(field, "foreignField")))
@@ -511,6 +515,21 @@ static bool write_query_of(struct buffer *out, size_t *place, enum match_stands 
 	return true;
 }
 
+/* A group that mongod might have run in its other engine, behind Spillway's stages. True: it is
+ * written. */
+static bool pipeline_pushes(struct writing *writing, struct frame *pipeline,
+			    const struct element *stage)
+{
+	struct cursor behind = pipeline->cursor;
+	struct element next;
+	bool pushed = pipeline->pushed;
+
+	pipeline->pushed = pushed_behind(pushed, stage);
+	return pushed && writing->foreign->served > 0 &&
+	       pushed_write_group(writing->out, &pipeline->place, stage,
+				  cursor_next(&behind, &next) == CURSOR_ELEMENT);
+}
+
 static void take_stage(struct writing *writing, struct frame *pipeline, const struct element *stage)
 {
 	bool watched = pipeline->inner || pipeline->unites;
@@ -543,6 +562,8 @@ static void take_stage(struct writing *writing, struct frame *pipeline, const st
 			writing->depth = 0;
 		return;
 	}
+	if (pipeline_pushes(writing, pipeline, stage))
+		return;
 	if (stage->type == BSON_BYTE_DOCUMENT)
 		(void)push(writing, FRAME_STAGE, writer_index(name, pipeline->place++), stage);
 	else

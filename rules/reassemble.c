@@ -29,6 +29,9 @@
 #define NUMBERED REASSEMBLE_MARK "an array position"
 #define DOTTED REASSEMBLE_MARK "a dotted name"
 #define SHARED REASSEMBLE_MARK "a shared key"
+#define TIED REASSEMBLE_MARK "a tie of several types"
+#define CHANGED REASSEMBLE_MARK "a changed value"
+#define UNMERGED REASSEMBLE_MARK "no document to merge"
 #define REPEATED REASSEMBLE_MARK "a repeated name"
 #define UNDEFINED REASSEMBLE_MARK "a joined undefined"
 #define FORGED REASSEMBLE_MARK "a computed name"
@@ -183,6 +186,14 @@ const char *reassemble_refusal(struct bytes body, const struct reply_summary *su
 		 "a distinct without a query has met null or undefined under a collation that an "
 		 "index on the path has; mongod returns them or not, as the first document with "
 		 "that index key has them; add a query"},
+		{TIED,
+		 "a $min or $max in a group has met values that are equal and not the same (of "
+		 "several types, or as arrays, documents, or texts under a collation): which of "
+		 "them mongod returns depends on the engine that it runs the group in; convert "
+		 "the values first ($toDouble, $toLower), or put a $set before the group"},
+		{CHANGED,
+		 "a group has met a Code, a Symbol, MinKey or MaxKey, which mongod changes or not "
+		 "as the engine is that it runs the group in; put a $set before the group"},
 		{REPEATED,
 		 "a spilled document has a field name twice, and mongod would lose one of them "
 		 "when it puts the array together; read it by a filter that doesn't look into "
@@ -996,6 +1007,26 @@ void reassemble_add_numbered(struct call *call)
 void reassemble_add_shared(struct call *call)
 {
 	add_error(call, SHARED " ", "$type", "$_id");
+}
+
+void reassemble_add_tied(struct call *call)
+{
+	add_error(call, TIED " ", "$type", "$_id");
+}
+
+void reassemble_add_changed(struct call *call)
+{
+	add_error(call, CHANGED " ", "$type", "$_id");
+}
+
+void reassemble_add_unmerged(struct call *call)
+{
+	add_error(call, UNMERGED " ", "$type", "$_id");
+}
+
+bool reassemble_unmerged(struct bytes body, const struct reply_summary *summary)
+{
+	return raised(body, summary, UNMERGED);
 }
 
 void reassemble_write_undefined(struct buffer *out, const char *name)

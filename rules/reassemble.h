@@ -109,6 +109,14 @@ void reassemble_add_numbered(struct call *call);
 void reassemble_add_shared(struct call *call);
 /* One that says that what is included of an array hangs on mongod's plan. */
 void reassemble_add_mixed(struct call *call);
+/* Ones that say that a group depends on mongod's engine (pushed_group.h): by equal values of
+ * several types, by a value that one engine changes, and by a $mergeObjects of what is no document.
+ */
+void reassemble_add_tied(struct call *call);
+void reassemble_add_changed(struct call *call);
+void reassemble_add_unmerged(struct call *call);
+/* A reply's error is the last of these. */
+bool reassemble_unmerged(struct bytes body, const struct reply_summary *summary);
 /* Writes one that says that a document is joined by a field that is undefined. */
 void reassemble_write_undefined(struct buffer *out, const char *name);
 /* A reply's error is that of an ended generation, or of a state that nobody could have written:

@@ -573,6 +573,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 				     NULL);
 	if (!explains(sequence) && reassemble_missed(reply->message.body, &summary))
 		return read_words_miss(sequence);
+	if (reassemble_unmerged(reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_NO_OBJECT_TO_MERGE,
+				     "PlanExecutor error during aggregation :: caused by :: "
+				     "$mergeObjects only supports objects",
+				     NULL);
 	refusal = reassemble_refusal(reply->message.body, &summary, &code);
 	if (refusal)
 		return fail(sequence, code, refusal);

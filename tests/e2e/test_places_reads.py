@@ -1,7 +1,7 @@
 """Reads that mongod answers otherwise in another place (docs/internals/mongod.md): the same as mongod, or refused."""
 
 import pytest
-from bson import MaxKey, MinKey
+from bson import Decimal128, Int64, MaxKey, MinKey
 
 from support import exact
 from support.exact import UNDEFINED, Raw
@@ -249,3 +249,75 @@ def test_null_beside_an_index_by_a_position_is_refused(arms, index):
     index({"key": {"list.1.b": 1}})
     _refused(arms, find, "an index on the array")
     _same(arms, {"find": "books", "filter": {"list.1.b": 1}})
+
+
+# A $group behind nothing but a query: mongod runs it in its other engine, and in the first one behind Spillway's stages.
+CODE = Raw(exact.CODE, b"\2\0\0\0f\0")
+ALL = {"$match": {"list": {"$gte": 0}}}
+
+
+def _groups(arms, values, accumulator, *behind):
+    """What a group of these values comes to, in mongod's order of them."""
+    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate(values)])
+    return {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": accumulator}}, *behind], "cursor": {}}
+
+
+TIES = [[1, 1.0], [1.0, 5.0, 1, 5], [Int64(1), Int64(5), 1, 5], [Decimal128("1"), Decimal128("1.0")], [Decimal128("1E+1"), Decimal128("10.0")], [0.0, -0.0],
+        [Decimal128("-0.0"), Decimal128("0.00")], ["x", SYMBOL], [[1], [1.0]], [{"k": 1}, {"k": Int64(1)}]]
+NO_TIES = [[1, 1, 5, 5], [1.0, 2, 3.5], [1.5, 1.5], [Decimal128("1.10"), Decimal128("1.10")], ["a", "b", "b"], [None, 5, Raw(UNDEFINED)], [], [None], [{}, [], {"k": 1}],
+           [[1], [2]], [MinKey(), 1], [Decimal128("0"), 1], [float("nan"), float("nan")], [True, True], ["x", SYMBOL, "y"][1:]]
+
+
+@pytest.mark.parametrize("word", ["$min", "$max"])
+def test_equal_values_of_several_types_in_a_group_are_refused(arms, word):
+    for values in TIES:
+        least, most = (values[:1] + values[-1:]), values
+        _refused(arms, _groups(arms, most if len(values) > 2 else least, {word: "$v"}), "$min or $max")
+    for values in NO_TIES:
+        _same(arms, _groups(arms, values, {word: "$v"}))
+        _same(arms, _groups(arms, values, {word: ["$v"]}))
+
+
+def test_ties_of_texts_are_refused_under_a_collation_alone(arms):
+    for values, ties in ((["x", "X"], True), (["x", "y", "Y"], False), (["x", "y"], False)):
+        command = _groups(arms, values, {"$min": "$v"})
+        _same(arms, command)
+        if ties:
+            _refused(arms, {**command, "collation": ENGLISH}, "$min or $max")
+        else:
+            _same(arms, {**command, "collation": ENGLISH})
+
+
+def test_several_extremes_in_one_group_and_a_bucket_are_told_apart(arms):
+    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value, "w": 7} for number, value in enumerate([1, 2, 2.0])])
+    both = {"w": {"$max": "$w"}, "s": {"$sum": "$v"}}
+    for group in ({"$group": {"_id": None, **both, "r": {"$min": "$v"}}}, {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$min": "$v"}}}}):
+        _same(arms, {"aggregate": "books", "pipeline": [ALL, group], "cursor": {}})
+    for group in ({"$group": {"_id": None, **both, "r": {"$max": "$v"}}}, {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$max": "$v"}}}}):
+        _refused(arms, {"aggregate": "books", "pipeline": [ALL, group], "cursor": {}}, "$min or $max")
+    # Behind a $set mongod runs a group in the first engine, too.
+    _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$set": {"z": 1}}, {"$group": {"_id": None, "r": {"$max": "$v"}}}], "cursor": {}})
+
+
+@pytest.mark.parametrize("value", [SYMBOL, CODE, MinKey(), MaxKey()], ids=["symbol", "code", "minKey", "maxKey"])
+def test_values_that_the_other_engine_changes_are_refused_before_other_stages(arms, value):
+    for group in ({"_id": "$v"}, {"_id": {"k": {"j": "$v"}}}, {"_id": None, "r": {"$push": "$v"}}, {"_id": None, "r": {"$push": {"k": "$v"}}},
+                  {"_id": None, "r": {"$first": "$v"}}, {"_id": None, "r": {"$mergeObjects": {"k": "$v"}}}):
+        arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}])
+        pipeline = [ALL, {"$group": group}]
+        _same(arms, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
+        for last in ({"$limit": 5}, {"$project": {"q": "$_id", "r": 1}}):
+            _refused(arms, {"aggregate": "books", "pipeline": [*pipeline, last], "cursor": {}}, "MinKey")
+            _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$set": {"z": 1}}, {"$group": group}, last], "cursor": {}})
+    _refused(arms, {"aggregate": "books", "pipeline": [ALL, {"$sortByCount": "$v"}], "cursor": {}}, "MinKey")
+    union = {"aggregate": "others", "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [ALL, {"$sortByCount": "$v"}]}}], "cursor": {}}
+    _refused(arms, union, "MinKey")
+    _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$sortByCount": "$list"}], "cursor": {}})
+
+
+def test_merging_what_is_no_document_has_the_other_engines_error(arms):
+    expected, found = _ask(arms, _groups(arms, [5], {"$mergeObjects": "$v"}))
+    for each in (expected, *found):
+        assert (_code(each), exact.plain(exact.get(each, "errmsg"))) == (5911200, exact.plain(exact.get(expected, "errmsg")))
+    for values in ([{"k": 1}, {"j": 2}], [None, {"k": 1}], []):
+        _same(arms, _groups(arms, values, {"$mergeObjects": "$v"}, {"$project": {"q": "$r"}}))
