@@ -301,7 +301,10 @@ def test_every_read_is_one_state(direct, spillways, busy, slow_overflow):
 def size_of_the_longest(session, collection, far):
     """Whether it is longer than it was: asked by a command of mongod's that answers a number."""
     query = {"_id": "grow0", f"list.{far - 1}": {"$exists": True}}
-    found = collection.database.command("count", collection.name, query=query, read_preference=collection.read_preference, session=session)
+    # PyMongo gives commands that are run by name no read concern, and so no time to read at or after.
+    concern = {"level": "majority", "afterClusterTime": session.operation_time}
+    found = collection.database.command("count", collection.name, query=query, readConcern=concern,
+                                        read_preference=collection.read_preference, session=session)
     assert found["n"] == 1, far
     return far
 
