@@ -54,21 +54,22 @@ struct match {
 	enum match_verdict verdict;
 	struct match_facts facts;
 	const struct ruled_namespace
-		*namespace;   /* for the sequences; also set where a ruled namespace is forwarded */
-	bool touches_array;   /* writes to a ruled array (an unfit namespace refuses that) */
-	bool searches;        /* has a $text (an unfit namespace refuses that, too: its text index
-				 may be over the array) */
-	bool edits;           /* some statement needs a whole array: see edit.h */
-	bool refuses;         /* VERDICT_WRITE: a statement is to be refused, for what `code` and
-				 `message` say, unless mongod refuses it by itself; see `cache` */
-	bool wrong;           /* VERDICT_READ: its projection is one that mongod refuses */
-	bool windows;         /* VERDICT_READ: a find of nothing but windows of its arrays */
-	size_t stage;         /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
-				 MATCH_NO_STAGE: its own documents stay as they are */
-	bool bare;            /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
-				 them, what is hidden has to go with them */
-	bool unites;          /* a $unionWith brings documents of a ruled namespace */
-	bool computes;        /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
+		*namespace; /* for the sequences; also set where a ruled namespace is forwarded */
+	bool touches_array; /* writes to a ruled array (an unfit namespace refuses that) */
+	bool searches;      /* has a $text (an unfit namespace refuses that, too: its text index
+			       may be over the array) */
+	bool edits;         /* some statement needs a whole array: see edit.h */
+	bool refuses;  /* VERDICT_WRITE, VERDICT_BULK_WRITE: a statement is to be refused, for what
+			  `code` and  `message` say, unless mongod refuses it by itself; see `cache`
+			*/
+	bool wrong;    /* VERDICT_READ: its projection is one that mongod refuses */
+	bool windows;  /* VERDICT_READ: a find of nothing but windows of its arrays */
+	size_t stage;  /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
+			  MATCH_NO_STAGE: its own documents stay as they are */
+	bool bare;     /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
+			  them, what is hidden has to go with them */
+	bool unites;   /* a $unionWith brings documents of a ruled namespace */
+	bool computes; /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
 	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
 				 `namespace`; without one, dropDatabase */
 	const struct ruled_namespace *asks_indexes; /* a hint or a collMod means an index on it that
@@ -97,6 +98,9 @@ struct match_judge {
 	void *context;
 };
 
+/* Why a statement of the client's update or delete, a VERDICT_WRITE, can't be served: the match is
+ * turned into a refusal. */
+void match_refuse_unserved(const struct packet *packet, struct match *match);
 /* The same with the judge's word, on each run of a bulkWrite too. `judge` may be NULL. */
 void match_packet_judged(struct namespace_cache *cache, const struct packet *packet,
 			 const struct match_judge *judge, struct match *match);

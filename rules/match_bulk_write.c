@@ -40,7 +40,7 @@ static void note_namespaces(const struct matching *matching)
 }
 
 /* What the command's own sequence would find out when earlier runs have been applied. */
-static void refuse_unserved(const struct packet *packet, struct match *match)
+void match_refuse_unserved(const struct packet *packet, struct match *match)
 {
 	bool deletes = bytes_are(match->command.first.name, "delete"), broken;
 	struct statements statements;
@@ -67,6 +67,45 @@ static void refuse_unserved(const struct packet *packet, struct match *match)
 	}
 }
 
+/* Whether mongod may refuse the op by itself, in which case its error is the op's. In a transaction
+ * the first error would end what comes before it. */
+static bool is_mongods_perhaps(const struct matching *matching, const struct match *found)
+{
+	return found->code == ERROR_COMMAND_NOT_SUPPORTED && matching->match->facts.answered &&
+	       !bytes_are(found->command.first.name, "insert") &&
+	       !command_has(matching->command, FIELD_AUTOCOMMIT);
+}
+
+/* `perhaps`: mongod is asked about its ops, one by one, before any is done. */
+static void refuse_run(struct match *match, const struct match *found, bool perhaps)
+{
+	if (perhaps)
+		match->refuses = true;
+	else
+		match->verdict = VERDICT_REFUSE;
+	match->code = found->code;
+	match->rule = found->rule;
+	memcpy(match->what, found->what, sizeof(match->what));
+	memcpy(match->message, found->message, sizeof(match->message));
+}
+
+/* The judge has the word on what is not refused yet. True when the run is to be refused. */
+static bool judge_run(const struct matching *matching, const struct packet *packet,
+		      struct match *found)
+{
+	bool refused = found->verdict == VERDICT_REFUSE;
+
+	if (!refused && matching->judge)
+		matching->judge->judge(matching->judge->context, found);
+	if (!refused && found->verdict == VERDICT_REFUSE) {
+		refuse_run(matching->match, found, false);
+		return false;
+	}
+	if (found->verdict == VERDICT_WRITE && !found->refuses)
+		match_refuse_unserved(packet, found);
+	return found->refuses || found->verdict == VERDICT_REFUSE;
+}
+
 static void match_run(const struct matching *matching, const struct bulk_write *bulk,
 		      struct bulk_run run)
 {
@@ -77,19 +116,12 @@ static void match_run(const struct matching *matching, const struct bulk_write *
 
 	bulk_write_command(bulk, matching->command, &command, &frame);
 	packet_read(&packet, &frame);
-	match_packet_judged(matching->cache, &packet, matching->judge, &found);
-	if (found.verdict == VERDICT_WRITE && !found.refuses)
-		refuse_unserved(&packet, &found);
+	match_packet(matching->cache, &packet, &found);
+	if (judge_run(matching, &packet, &found))
+		refuse_run(match, &found, is_mongods_perhaps(matching, &found));
 	packet_fini(&packet);
 	if (found.asks_indexes)
 		match->asks_indexes = found.asks_indexes;
-	if (found.verdict == VERDICT_FORWARD || (found.verdict == VERDICT_WRITE && !found.refuses))
-		return;
-	match->verdict = VERDICT_REFUSE;
-	match->code = found.code;
-	match->rule = found.rule;
-	memcpy(match->what, found.what, sizeof(match->what));
-	memcpy(match->message, found.message, sizeof(match->message));
 }
 
 static void match_runs(const struct matching *matching)

@@ -4,19 +4,24 @@
 #include "protocol/writer.h"
 #include "rules/own_error.h"
 
-void refused_statements_keep(struct refused_statements *refused, struct sequence *sequence,
-			     const struct packet *reply)
+void refused_statements_add(struct refused_statements *refused, struct bytes error)
 {
 	struct buffer *out = &refused->errors;
 	size_t document = writer_open(out);
 	struct element field;
 
 	writer_int64(out, "index", (int64_t)refused->judged);
-	if (document_find(reply->message.body, "code", &field))
+	if (document_find(error, "code", &field))
 		writer_element(out, &field);
-	if (document_find(reply->message.body, "errmsg", &field))
+	if (document_find(error, "errmsg", &field))
 		writer_element(out, &field);
 	writer_close(out, document);
+}
+
+void refused_statements_keep(struct refused_statements *refused, struct sequence *sequence,
+			     const struct packet *reply)
+{
+	refused_statements_add(refused, reply->message.body);
 	own_error_lend(sequence, reply, &refused->lender);
 }
 

@@ -12,10 +12,15 @@ struct refused_statements {
 	const char *why;  /* that statement cannot be served */
 };
 
+/* Commands with a single statement each, which are matched, have so many bytes together. */
+#define REFUSED_STATEMENTS_BYTES (16 << 20)
 /* mongod is asked about so many statements of a command. */
 #define REFUSED_STATEMENTS_MOST 100
 
-/* Takes mongod's error for the statement that it was asked about. */
+/* Takes the error for the statement that mongod was asked about: `code` and `errmsg` of a document.
+ */
+void refused_statements_add(struct refused_statements *refused, struct bytes error);
+/* The same of the reply to own_error_ask_of. */
 void refused_statements_keep(struct refused_statements *refused, struct sequence *sequence,
 			     const struct packet *reply);
 /* False if the statement is not refused. */

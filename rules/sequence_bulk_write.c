@@ -2,13 +2,15 @@
  * that does the same, through that command's own sequence where a rule concerns it. */
 #include "protocol/writer.h"
 #include "rules/bulk_reply.h"
+#include "rules/refused_statements.h"
 #include "rules/remainder.h"
 #include "rules/sequence_inner.h"
 
 enum bulk_step {
 	BULK_BEGIN,
-	BULK_RUNS, /* what the run, or its sequence, asked for last */
-	BULK_KEPT, /* a cursor for the results behind the first batch */
+	BULK_JUDGED, /* whether mongod refuses an op that is to be refused */
+	BULK_RUNS,   /* what the run, or its sequence, asked for last */
+	BULK_KEPT,   /* a cursor for the results behind the first batch */
 };
 
 /* A note of a run that is over; its bytes stand in `kept` from `at`: the `_id`, the filter, the
@@ -22,10 +24,11 @@ struct sequence_bulk {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct bulk_write bulk;
 	struct bulk_reply reply;
-	struct bulk_run run;    /* the last one that was begun */
-	struct sequence *child; /* its sequence; NULL: it goes as it is */
-	struct packet packet;   /* its command where there is no sequence, later its reply */
-	struct buffer notes;    /* struct bulk_note each */
+	struct bulk_run run;                /* the last one that was begun */
+	struct refused_statements rejected; /* ops, by mongod */
+	struct sequence *child;             /* its sequence; NULL: it goes as it is */
+	struct packet packet; /* its command where there is no sequence, later its reply */
+	struct buffer notes;  /* struct bulk_note each */
 	struct buffer kept;
 };
 
@@ -223,6 +226,10 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct bulk
 	sequence->output = (struct bytes){0};
 	if (!sequence->match.facts.answered)
 		return SEQUENCE_DONE;
+	if (!bulk->reply.some) {
+		bulk->reply.last = packet_steal(&bulk->rejected.lender);
+		bulk->reply.some = true;
+	}
 	sequence->buffer.length = 0;
 	bulk_reply_append(&bulk->reply, &bulk->bulk, cursor, &sequence->buffer,
 			  sequence->request.header.request_id);
@@ -277,6 +284,31 @@ static bool is_over(struct sequence_bulk *bulk)
 	return true;
 }
 
+static bool find_rejected(const struct sequence_bulk *bulk, size_t index, int32_t *code,
+			  struct bytes *text)
+{
+	return refused_statements_find(&bulk->rejected, index, code, text);
+}
+
+/* The next run, up to an op that mongod refuses. True if it is such an op: its result is there. */
+static bool take_rejected(struct sequence_bulk *bulk)
+{
+	size_t first = bulk->run.first + bulk->run.count, count = 0;
+	struct bytes text;
+	int32_t code;
+
+	if (find_rejected(bulk, first, &code, &text)) {
+		bulk->run = (struct bulk_run){first, 1};
+		bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, code, text);
+		return true;
+	}
+	bulk->run = bulk_write_run(&bulk->bulk, first);
+	while (count < bulk->run.count && !find_rejected(bulk, first + count, &code, &text))
+		count++;
+	bulk->run.count = count;
+	return false;
+}
+
 static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
@@ -286,7 +318,8 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 		if (sequence_time_left(sequence, input) == 0)
 			return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED,
 					     "operation exceeded time limit", NULL);
-		bulk->run = bulk_write_run(&bulk->bulk, bulk->run.first + bulk->run.count);
+		if (take_rejected(bulk))
+			continue;
 		outcome = send_run(sequence, input);
 		if (outcome != SEQUENCE_DONE || !take_reply(sequence, &outcome))
 			return outcome;
@@ -306,7 +339,90 @@ static enum sequence_outcome fail_run(struct sequence *sequence, const struct se
 	return go_on(sequence, input);
 }
 
-/* It was read when it was matched, and nothing of it was refused. */
+/* ---- ops that can't be served, but for mongod's error ---- */
+
+/* As a command of its own the op is refused: its sequence asks mongod, and changes nothing. */
+static bool is_refused_alone(struct sequence *sequence, size_t index, struct match *match)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	const struct bulk_command command = {
+		.run = {index, 1}, .time_left = -1, .request_id = sequence->next_request_id};
+	struct buffer frame = {0};
+
+	bulk_write_command(&bulk->bulk, &sequence->match.command, &command, &frame);
+	packet_fini(&bulk->packet);
+	packet_read(&bulk->packet, &frame);
+	match_packet(sequence->match.cache, &bulk->packet, match);
+	if (match->verdict == VERDICT_WRITE)
+		match_refuse_unserved(&bulk->packet, match);
+	return match->verdict == VERDICT_REFUSE;
+}
+
+static enum sequence_outcome refuse_all(struct sequence *sequence)
+{
+	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+}
+
+/* What the op's sequence has answered. False: nothing of the bulkWrite can be done. */
+static bool take_judgement(struct sequence_bulk *bulk)
+{
+	struct reply_summary summary;
+	struct element error;
+	struct cursor cursor;
+
+	if (bulk->packet.kind != PACKET_MESSAGE ||
+	    !reply_summarise(bulk->packet.message.body, &summary) || !summary.ok ||
+	    summary.write_errors.length == 0 || !cursor_open(&cursor, summary.write_errors) ||
+	    cursor_next(&cursor, &error) != CURSOR_ELEMENT || error.type != BSON_BYTE_DOCUMENT)
+		return false;
+	refused_statements_add(&bulk->rejected, error.value);
+	packet_fini(&bulk->rejected.lender);
+	bulk->rejected.lender = packet_steal(&bulk->packet);
+	bulk->rejected.judged = bulk->bulk.stops ? bulk->bulk.count : bulk->rejected.judged + 1;
+	return true;
+}
+
+static enum sequence_outcome judge_ops(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	const struct sequence_input first = {.now = input->now,
+					     .memory_short = input->memory_short};
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	struct refused_statements *rejected = &bulk->rejected;
+	enum sequence_outcome outcome;
+	struct match match;
+
+	if (bulk->bulk.count > REFUSED_STATEMENTS_BYTES / sequence->match.command.body.length)
+		return refuse_all(sequence);
+	for (; rejected->judged < bulk->bulk.count; rejected->judged++) {
+		if (!is_refused_alone(sequence, rejected->judged, &match))
+			continue;
+		if (rejected->questions++ == REFUSED_STATEMENTS_MOST)
+			return refuse_all(sequence);
+		sequence->step = BULK_JUDGED;
+		bulk->child = sequence_new(&bulk->packet, &match);
+		outcome = resume_child(sequence, &first);
+		if (outcome != SEQUENCE_DONE)
+			return outcome;
+		return sequence_pass(sequence, &bulk->packet); /* without asking mongod */
+	}
+	sequence->step = BULK_RUNS;
+	sequence->begun = false;
+	return go_on(sequence, input);
+}
+
+static enum sequence_outcome judge_on(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct sequence_bulk *bulk = bulk_of(sequence);
+	enum sequence_outcome outcome = resume_child(sequence, input);
+
+	if (outcome != SEQUENCE_DONE)
+		return outcome;
+	return take_judgement(bulk) ? judge_ops(sequence, input)
+				    : sequence_pass(sequence, &bulk->packet);
+}
+
+/* It was read when it was matched; nothing of it was refused but what mongod is asked about. */
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
@@ -315,7 +431,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	sequence->step = BULK_RUNS;
 	require(bulk_write_parse(&bulk->bulk, &sequence->request, &sequence->match.command,
 				 &problem));
-	return go_on(sequence, input);
+	return sequence->match.refuses ? judge_ops(sequence, input) : go_on(sequence, input);
 }
 
 static enum sequence_outcome take_step(struct sequence *sequence,
@@ -341,6 +457,8 @@ static enum sequence_outcome bulk_resume(struct sequence *sequence,
 	switch ((enum bulk_step)sequence->step) {
 	case BULK_BEGIN:
 		return begin(sequence, input);
+	case BULK_JUDGED:
+		return judge_on(sequence, input);
 	case BULK_RUNS:
 		return take_step(sequence, input);
 	case BULK_KEPT:
@@ -357,6 +475,7 @@ static void bulk_fini(struct sequence *sequence)
 	packet_fini(&bulk->packet);
 	bulk_write_fini(&bulk->bulk);
 	bulk_reply_fini(&bulk->reply);
+	refused_statements_fini(&bulk->rejected);
 	buffer_fini(&bulk->notes);
 	buffer_fini(&bulk->kept);
 }

@@ -11,9 +11,8 @@
 
 #include <stdlib.h>
 
-#define TOGETHER_MAX 100        /* edits in one command: where one misses, all are asked again */
-#define STATEMENTS_MAX 100000   /* of a command, as mongod */
-#define JUDGED_BYTES (16 << 20) /* of commands with a single statement each */
+#define TOGETHER_MAX 100      /* edits in one command: where one misses, all are asked again */
+#define STATEMENTS_MAX 100000 /* of a command, as mongod */
 
 enum write_step {
 	WRITE_BEGIN,
@@ -966,7 +965,8 @@ static enum sequence_outcome refuse_all(struct sequence *sequence)
 static bool is_long(const struct sequence *sequence)
 {
 	return sequence->match.refuses &&
-	       const_write_of(sequence)->count > JUDGED_BYTES / sequence->match.command.body.length;
+	       const_write_of(sequence)->count >
+		       REFUSED_STATEMENTS_BYTES / sequence->match.command.body.length;
 }
 
 static enum sequence_outcome ask_mongod(struct sequence *sequence)

@@ -290,6 +290,40 @@ def test_one_without_an_answer_is_done_before_the_next_request(ends):
     ends.same_documents()
 
 
+REFUSED = [  # by mongod itself
+    {"update": 0, "filter": {"list": {"$near": [0, 0]}}, "updateMods": {"$set": {"k": 1}}}, {"delete": 1, "filter": {"list": 1, "$where": 5}},
+    {"update": 1, "filter": {"$or": [{"z": {"$near": [1, 1]}}, {"list": 2}]}, "updateMods": {"$push": {"list": 1}}},
+]
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize("errors_only", [True, False])
+@pytest.mark.parametrize("places", [[0], [1], [4], [0, 1, 2], [1, 3, 5], [6]])
+def test_ops_that_mongod_refuses_have_its_errors(ends, ordered, errors_only, places):
+    ops = [op for number, op in enumerate(sized_ops()) if number != 1]
+    for refused, place in zip(REFUSED, places):
+        ops.insert(place, refused)
+    items = ends.one_by_one(ops, ordered)
+    reply = ends.shown(ends.bulk(ops, ordered=ordered, errorsOnly=errors_only, **session()))
+    assert reply == answer(items, errors_only) and reply["nErrors"] == (1 if ordered else len(places))
+    ends.same_documents()
+
+
+def test_only_ops_that_mongod_refuses(ends):
+    for ordered in (True, False):
+        reply = ends.shown(ends.bulk(REFUSED, ordered=ordered, cursor={"batchSize": 5}))
+        assert reply == answer(ends.one_by_one(REFUSED, ordered), False)
+    ends.same_documents()
+
+
+def test_an_op_that_only_spillway_refuses_beside_one_that_mongod_refuses(ends):
+    reply = ends.bulk([sized_ops()[0], REFUSED[0], {"delete": 1, "filter": {"list": 1, "$where": "true"}}], ordered=False)
+    assert reply["code"] == 115 and "$where" in reply["errmsg"]
+    fields = {**session(), "autocommit": False, "startTransaction": True}
+    assert ends.bulk([sized_ops()[0], REFUSED[0]], **fields)["code"] == 115
+    ends.same_documents()
+
+
 def test_nothing_is_done_where_one_op_is_refused(ends):
     for op in ({"insert": 1, "document": {"_spill": 1}}, {"delete": 1, "filter": {"$where": "this.list"}},
                {"update": 5, "filter": {}, "updateMods": {}}, {"insert": 0}):

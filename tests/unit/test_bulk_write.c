@@ -700,20 +700,66 @@ Test(bulk_write, other_namespaces_must_be_sound_too)
 		       ERROR_COMMAND_NOT_SUPPORTED, "explain");
 }
 
+/* mongod is asked about the op; it would run it. */
+static void expect_refused_op(const char *json, const char *says)
+{
+	play_command(&play, json, VERDICT_BULK_WRITE);
+	if (play.outcome == SEQUENCE_SEND)
+		play_reply(&play, "{'queryPlanner': {}, 'ok': 1.0}");
+	play_expect_error(&play, ERROR_COMMAND_NOT_SUPPORTED, says);
+	play_close(&play);
+}
+
 Test(bulk_write, an_op_that_a_rule_refuses_refuses_the_whole)
 {
-	expect_refused(BULK(INSERT(1, 1) ", {'update': 0, 'filter': {}, 'updateMods': {'$set': "
-					 "{'_spill.f': 1}}}",
-			    ALL),
-		       ERROR_COMMAND_NOT_SUPPORTED, "_spill");
+	expect_refused_op(BULK(INSERT(1, 1) ", {'update': 0, 'filter': {}, 'updateMods': {'$set': "
+					    "{'_spill.f': 1}}}",
+			       ALL),
+			  "_spill");
 	expect_refused(BULK(INSERT(1, 1) ", {'insert': 0, 'document': {'_spill': 1}}", ALL),
 		       ERROR_COMMAND_NOT_SUPPORTED, "_spill");
-	expect_refused(BULK(INSERT(1, 1) ", {'delete': 0, 'filter': {'$where': 'this.f'}}", ALL),
-		       ERROR_COMMAND_NOT_SUPPORTED, "books");
+	expect_refused_op(BULK(INSERT(1, 1) ", {'delete': 0, 'filter': {'$where': 'this.f'}}", ALL),
+			  "books");
 	expect_refused(BULK(INSERT(1, 1) ", {'update': 0, 'filter': {'_id': 1}, 'sort': {'a': 1}, "
 					 "'updateMods': {'$pull': {'f': 2}}}",
 			    ALL),
 		       ERROR_FAILED_TO_PARSE, "an op");
+}
+
+#define BY_NEAR(namespace) "{'delete': " #namespace ", 'filter': {'f': {'$near': 1}}}"
+#define NEAR_STATEMENT "{'q': {'f': {'$near': 1}}, 'limit': 1}"
+
+static void refuse_near(void)
+{
+	play_expect_helper(&play, "{'explain': {'delete': 'books', 'ordered': false, 'deletes': "
+				  "[" NEAR_STATEMENT "]}, 'verbosity': 'queryPlanner', '$db': "
+				  "'shop'}");
+	play_reply(&play, "{'ok': 0.0, 'code': 2, 'errmsg': 'bad'}");
+}
+
+Test(bulk_write, an_op_that_mongod_refuses_has_its_error_beside_the_others)
+{
+	begin(BULK(INSERT(0, 1) ", " BY_NEAR(0) ", " INSERT(0, 2), ALL LOOSE));
+	refuse_near();
+	expect_run("{'insert': 'books', 'ordered': false, '$db': 'shop'}", "documents",
+		   "[{'_id': 1}]");
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	expect_run("{'insert': 'books', 'ordered': false, '$db': 'shop'}", "documents",
+		   "[{'_id': 2}]");
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	play_expect_answer(&play, ANSWER(DONE(0, 1) ", " FAILED_DELETE(1) ", " DONE(2, 1),
+					 COUNTS(1, 2, 0, 0, 0, 0)));
+	play_close(&play);
+}
+
+Test(bulk_write, ops_that_mongod_refuses_alone)
+{
+	begin(BULK(BY_NEAR(0) ", " BY_NEAR(0), ALL LOOSE));
+	refuse_near();
+	refuse_near();
+	play_expect_answer(
+		&play, ANSWER(FAILED_DELETE(0) ", " FAILED_DELETE(1), COUNTS(2, 0, 0, 0, 0, 0)));
+	play_close(&play);
 }
 
 Test(bulk_write, what_names_no_ruled_namespace_is_forwarded)
