@@ -20,7 +20,7 @@ static size_t write_run(const struct bulk_write *bulk, const struct packet *clie
 	require(packet.kind == PACKET_MESSAGE && packet.message.sequence_count == 1);
 	require(packet.message.sequences[0].count == run.run.count);
 	if (bulk_reply_add(&reply, bulk, run.run, &packet))
-		bulk_reply_append(&reply, bulk, &frame, 1);
+		bulk_reply_append(&reply, bulk, NULL, &frame, 1);
 	buffer_fini(&frame);
 	bulk_reply_fini(&reply);
 	packet_fini(&packet);
