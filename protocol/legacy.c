@@ -144,7 +144,7 @@ void legacy_reply_append(struct buffer *out, int32_t response_to, int32_t flags,
 	struct frame_header header = {0, 0, response_to, OPCODE_REPLY};
 	uint8_t bytes[REPLY_START] = {0};
 
-	require(document.length <= FRAME_MAX_LENGTH);
+	require(document.length <= INT32_MAX - REPLY_START);
 	header.length = (int32_t)(REPLY_START + document.length);
 	frame_store_header(bytes, &header);
 	store_int32(bytes + FRAME_HEADER_LENGTH, flags);

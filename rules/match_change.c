@@ -306,7 +306,7 @@ void match_rename(const struct matching *matching)
 	const struct command *command = matching->command;
 	struct match *match = matching->match;
 	const struct ruled_namespace *from, *onto;
-	struct bytes to;
+	struct bytes to, database, collection;
 
 	if (!command_has(command, FIELD_TO) || !element_string(&command->fields[FIELD_TO], &to))
 		return;
@@ -317,6 +317,9 @@ void match_rename(const struct matching *matching)
 		return;
 	if (match->verdict == VERDICT_REFUSE || (!from && !onto))
 		return;
+	if (!name_split(command->collection, &database, &collection) || database.length == 0 ||
+	    collection.length == 0)
+		return; /* mongod renames nothing by half a name */
 	match->namespace = from ? from : onto;
 	if (command->duplicate) {
 		match_refuse_broken(match, "renameCollection");

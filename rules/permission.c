@@ -12,6 +12,7 @@
 #define FIELD "maxTimeMS"
 /* Of statements that go beside the body: the rights that a command needs show in few of them. */
 #define STATEMENTS_MOST (1 << 20)
+#define WORDS_MOST (16 << 20) /* bytes; mongod's errors are no longer than its documents */
 
 /* ---- the question ---- */
 
@@ -294,8 +295,7 @@ static void write_words(const struct permission_question *question, const struct
 	buffer_append(out, behind, (size_t)(text.data + text.length - behind));
 }
 
-static enum sequence_outcome pass_message(struct sequence *sequence, const struct packet *reply,
-					  struct bytes words)
+static void pass_message(struct sequence *sequence, const struct packet *reply, struct bytes words)
 {
 	size_t body = sequence_begin_reply(sequence, &reply->message);
 	struct cursor cursor;
@@ -307,7 +307,7 @@ static enum sequence_outcome pass_message(struct sequence *sequence, const struc
 			writer_text(&sequence->buffer, "errmsg", words);
 		else
 			writer_element(&sequence->buffer, &field);
-	return sequence_end_reply(sequence, body);
+	(void)sequence_end_reply(sequence, body);
 }
 
 enum sequence_outcome permission_pass(const struct permission_question *question,
@@ -321,7 +321,11 @@ enum sequence_outcome permission_pass(const struct permission_question *question
 		write_words(question, &sequence->match.command.fields[FIELD_MAX_TIME], text,
 			    &words);
 	if (sequence->request.kind == PACKET_MESSAGE)
-		return pass_message(sequence, reply, buffer_view(&words));
+		pass_message(sequence, reply, buffer_view(&words));
+	if (words.length > WORDS_MOST || sequence->output.length > FRAME_MAX_LENGTH)
+		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
+	if (sequence->request.kind == PACKET_MESSAGE)
+		return SEQUENCE_DONE;
 	message = must_strndup((const char *)words.data, words.length);
 	return sequence_fail(sequence, ERROR_UNAUTHORIZED, message, NULL);
 }

@@ -169,6 +169,18 @@ def test_a_rename_away_from_its_rule_is_refused(client, direct):
     assert client.shop.books.find_one()["list"] == LONG
 
 
+@pytest.mark.parametrize("name", ["nodot", "", 5, "shop.", ".books"])
+def test_a_rename_of_half_a_name_onto_a_ruled_one_fails_as_at_mongod(client, direct, name):
+    command = {"renameCollection": name, "to": "shop.books"}
+    errors = []
+    client.shop.books.find_one()  # mongod is not asked about this connection's rights any more
+    for side in (client, direct):
+        with pytest.raises(pymongo.errors.OperationFailure) as failed:
+            side.admin.command(dict(command))
+        errors.append((failed.value.code, failed.value.details["errmsg"]))
+    assert errors[0] == errors[1]
+
+
 def test_a_rename_between_namespaces_of_one_rule(client, direct):
     client.many.one.insert_one({"_id": 1, "list": [1, 2]})
     client.many.one.rename("two")

@@ -112,6 +112,18 @@ Test(compressed, a_message_of_nothing_and_a_large_one_come_back)
 	}
 }
 
+/* As a server's reply may be when names in it have become longer. */
+Test(compressed, a_message_above_the_limit_goes_as_it_is)
+{
+	size_t length = FRAME_MAX_LENGTH + 1;
+	auto_free uint8_t *bytes = must_calloc(1, length);
+	auto_buffer struct buffer packed = {0};
+
+	store_int32(bytes, (int32_t)length);
+	compressed_pack((struct bytes){bytes, length}, COMPRESSOR_ZSTD, &packed);
+	assert_bytes(buffer_view(&packed), ((struct bytes){bytes, length}));
+}
+
 Test(compressed, what_mongod_packed_is_unpacked)
 {
 	static const char *const names[] = {"compressed/reply_snappy", "compressed/reply_zlib",

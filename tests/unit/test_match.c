@@ -124,6 +124,8 @@ Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
 		{"{'renameCollection': 'shop.old', 'to': 'shop.@'}", "sX-"},
 		{"{'renameCollection': 'shop.@', 'to': 'shop.@'}", "sX-"},
 		{"{'renameCollection': 'shop.@'}", "---"},
+		{"{'renameCollection': 'nodot', 'to': 'shop.@'}", "-X-"},
+		{"{'renameCollection': 5, 'to': 'shop.@'}", "-X-"},
 		{"{'dataSize': 'shop.@'}", "---"},
 		{"{'convertToCapped': '@', 'size': 1}", "XX-"},
 		{"{'someNewCommand': '@'}", "XX-"},

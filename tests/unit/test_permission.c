@@ -2,6 +2,8 @@
  * says. */
 #include "tests/unit/play.h"
 
+#include "protocol/writer.h"
+
 #include "rules/permission.h"
 
 #define ASKED (PERMISSION_LEAST + 7)
@@ -123,6 +125,37 @@ static void expect_words(const char *command, const char *said, const char *hear
 	cr_assert(document_find(play_message(&play).body, "x", &text));
 	cr_assert(document_find(play_message(&play).body, "errmsg", &text));
 	cr_assert_str_eq((const char *)text.value.data + 4, heard);
+	packet_fini(&reply);
+	play_close(&play);
+}
+
+/* No mongod's; what stands in front of it may be anything. */
+Test(permission, words_that_pass_a_message_are_not_passed_on)
+{
+	struct permission_question question = {.number = ASKED};
+	size_t length = 17 << 20;
+	auto_free char *words = must_malloc(length + 1);
+	struct buffer frame = {0};
+	size_t start = message_begin(&frame, 9, PLAY_ID, 0), body;
+	struct packet reply;
+	struct play play = {0};
+	struct element code;
+
+	memset(words, 'x', length);
+	words[length] = '\0';
+	message_begin_body(&frame);
+	body = writer_open(&frame);
+	writer_double(&frame, "ok", 0);
+	writer_string(&frame, "errmsg", words);
+	writer_int32(&frame, "code", ERROR_UNAUTHORIZED);
+	writer_close(&frame, body);
+	message_end(&frame, start);
+	packet_read(&reply, &frame);
+	play_command(&play, "{'mapReduce': 'books', '$db': 'shop'}", VERDICT_REFUSE);
+	cr_assert_eq(permission_told(&reply), PERMISSION_DENIED);
+	cr_assert_eq(permission_pass(&question, play.sequence, &reply), SEQUENCE_DONE);
+	cr_assert(document_find(play_message(&play).body, "code", &code));
+	cr_assert_eq(load_int32(code.value.data), ERROR_OBJECT_TOO_LARGE);
 	packet_fini(&reply);
 	play_close(&play);
 }
