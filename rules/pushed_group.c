@@ -14,6 +14,15 @@
 
 /* ---- which stages ---- */
 
+/* A $lookup without a pipeline. */
+static bool is_plain(const struct element *lookup)
+{
+	struct element pipeline;
+
+	return lookup->type == BSON_BYTE_DOCUMENT &&
+	       !document_find(lookup->value, "pipeline", &pipeline);
+}
+
 bool pushed_behind(bool before, const struct element *stage)
 {
 	static const char *const verbs[] = {"$match",   "$sort",  "$limit", "$skip",
@@ -24,7 +33,23 @@ bool pushed_behind(bool before, const struct element *stage)
 		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(verbs); i++)
 		if (element_is(&verb, verbs[i]))
+			return !element_is(&verb, "$lookup") || is_plain(&verb);
+	return false;
+}
+
+bool pushed_joins(struct bytes pipeline)
+{
+	struct element stage, verb;
+	struct cursor stages;
+	bool pushed = true;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (pushed && cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		pushed = pushed_behind(pushed, &stage);
+		if (pushed && element_only_field(&stage, &verb) && element_is(&verb, "$lookup"))
 			return true;
+	}
 	return false;
 }
 

@@ -15,6 +15,9 @@
  * may behind the stages `before`. */
 bool pushed_behind(bool before, const struct element *stage);
 
+/* A pipeline has a $lookup that mongod may run in the other engine. */
+bool pushed_joins(struct bytes pipeline);
+
 /* Appends the stage and those that check what comes of it, from *place on. False: it is no stage
  * that groups, and nothing is written. `follows`: another stage of the client's stands behind. */
 bool pushed_write_group(struct buffer *out, size_t *place, const struct element *stage,

@@ -8,6 +8,7 @@
 #include "rules/notes.h"
 #include "rules/options.h"
 #include "rules/own_error.h"
+#include "rules/pushed_group.h"
 #include "rules/read_words.h"
 #include "rules/reassemble.h"
 #include "rules/sequence_inner.h"
@@ -544,6 +545,31 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	return ask(sequence, input);
 }
 
+/* mongod's first engine makes a filter of the values that a $lookup joins by, and some make none.
+ */
+static bool met_no_join(struct sequence *sequence, struct bytes body,
+			const struct reply_summary *summary)
+{
+	static const char *const texts[] = {"cannot compare to undefined",
+					    "cannot nest $ under $in",
+					    "InMatchExpression equality cannot be undefined"};
+	const struct command *command =
+		explains(sequence) ? &aggregate_of(sequence)->explained : &sequence->match.command;
+	struct element message;
+	struct bytes text;
+
+	if (summary->ok || summary->code != ERROR_BAD_VALUE ||
+	    !bytes_are(command->first.name, "aggregate") ||
+	    !pushed_joins(command->fields[FIELD_PIPELINE].value) ||
+	    !document_find(body, "errmsg", &message) || !element_string(&message, &text) ||
+	    !bytes_begin_with(text, "PlanExecutor error"))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
+		if (memmem(text.data, text.length, texts[i], strlen(texts[i])))
+			return true;
+	return false;
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -586,6 +612,11 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			    "a distinct under a collation, of values that hold a symbol: these "
 			    "can't be sorted");
+	if (met_no_join(sequence, reply->message.body, &summary))
+		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			    "a $lookup has met 'undefined', or in an array a document whose first "
+			    "name begins with '$', in its localField; behind other stages mongod "
+			    "can't join by these: leave such documents out by a $match before it");
 	if (!summary.ok && met_no_array(sequence, reply->message.body, &summary))
 		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			    "the array of a spilled document that this read looks into, or of its "

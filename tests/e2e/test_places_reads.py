@@ -321,3 +321,32 @@ def test_merging_what_is_no_document_has_the_other_engines_error(arms):
         assert (_code(each), exact.plain(exact.get(each, "errmsg"))) == (5911200, exact.plain(exact.get(expected, "errmsg")))
     for values in ([{"k": 1}, {"j": 2}], [None, {"k": 1}], []):
         _same(arms, _groups(arms, values, {"$mergeObjects": "$v"}, {"$project": {"q": "$r"}}))
+
+
+SCHEMA = {"$jsonSchema": {}}
+NESTED_SCHEMAS = [SCHEMA, {"$and": [SCHEMA]}, {"$or": [{"b": 1}, SCHEMA]}, {"$nor": [SCHEMA]}, {"b": {"$elemMatch": SCHEMA}}, {"b": {"$not": {"$elemMatch": SCHEMA}}},
+                  {"b": {"$_internalSchemaObjectMatch": SCHEMA}}, {"$and": [{"$or": [{"b": {"$elemMatch": {"$nor": [SCHEMA]}}}]}]}]
+
+
+@pytest.mark.parametrize("condition", NESTED_SCHEMAS, ids=str)
+def test_a_schema_inside_an_elem_match_projection_has_mongods_error(arms, condition):
+    arms.fill(_documents(DOCUMENTS_ALONE))
+    projection = {"list": {"$elemMatch": condition}}
+    for command in ({"find": "books", "projection": projection}, {"find": "books", "projection": {"n": 1, **projection}, "filter": {"list.b": 1}, "sort": {"list": 1}},
+                    {"findAndModify": "books", "query": {"_id": 0}, "update": {"$push": {"list": 7}}, "fields": projection}):
+        expected, found = _ask(arms, command)
+        assert _code(expected) == 224
+        assert [_code(each) for each in found] == [224] * len(found), command
+
+
+# What a $lookup without a pipeline can't join by in the first engine: error 2 there.
+@pytest.mark.parametrize("value", [Raw(UNDEFINED), [1, {"$x": 1}], [1, Raw(UNDEFINED)]], ids=["undefined", "named", "inside"])
+def test_values_that_a_lookup_cannot_join_by_are_refused(arms, value):
+    arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}, {"_id": 2, "list": [1], "v": 7}])
+    plain = {"from": "others", "localField": "v", "foreignField": "w", "as": "joined"}
+    asked = {"aggregate": "books", "pipeline": [ALL, {"$lookup": plain}], "cursor": {}}
+    _refused(arms, asked, "$lookup")
+    # With a pipeline, or behind a $set, mongod fails, too.
+    for stages in ([{"$lookup": {**plain, "pipeline": []}}], [{"$set": {"z": 1}}, {"$lookup": plain}]):
+        expected, found = _ask(arms, {**asked, "pipeline": [ALL, *stages]})
+        assert [_code(each) for each in (expected, *found)] == [2] * (1 + len(found))
