@@ -117,8 +117,9 @@ struct pipeline {
 	const struct ruled_namespace *namespace;
 	const struct probe *probe; /* may be NULL */
 	size_t place;
-	bool sorted;            /* before anything is put together */
-	bool computes, bare;    /* see struct match */
+	bool sorted;         /* before anything is put together */
+	bool computes, bare; /* see struct match */
+	bool scans_keys, scans_documents;
 	bool later;             /* of the client's stages others than $match have been written */
 	bool pushed;            /* mongod may run a group here in its other engine */
 	struct foreign foreign; /* `strict` is of all that is written */
@@ -465,6 +466,14 @@ static void add_count(struct pipeline *pipeline)
 	add_text(pipeline, "$count", "n");
 }
 
+static enum distinct_source source_of(const struct pipeline *pipeline)
+{
+	if (pipeline->scans_documents)
+		return DISTINCT_OF_FETCHED;
+	return pipeline->scans_keys ? DISTINCT_OF_KEYS
+				    : distinct_source(pipeline->command, pipeline->namespace);
+}
+
 static void add_distinct(struct pipeline *pipeline)
 {
 	const struct command *command = pipeline->command;
@@ -472,8 +481,7 @@ static void add_distinct(struct pipeline *pipeline)
 
 	require(element_string(&command->fields[FIELD_KEY], &key));
 	add_documents(pipeline, &command->fields[FIELD_QUERY]);
-	distinct_write(pipeline->out, &pipeline->place, key,
-		       distinct_source(command, pipeline->namespace));
+	distinct_write(pipeline->out, &pipeline->place, key, source_of(pipeline));
 }
 
 /* What mongod reads by the index on _id, because the next stage sorts so: whose error comes first,
@@ -703,6 +711,8 @@ void aggregate_write(struct buffer *out, const struct command *command, const st
 		.probe = probe,
 		.computes = match->computes,
 		.bare = match->bare,
+		.scans_keys = match->scans_keys,
+		.scans_documents = match->scans_documents,
 		.pushed = true,
 		.foreign = {.cache = match->cache,
 			    .database = match->command.database,

@@ -237,6 +237,29 @@ enum distinct_source distinct_source(const struct command *command,
 					  collation_given(&command->fields[FIELD_COLLATION]))];
 }
 
+static bool has_key(const void *context, struct bytes index)
+{
+	const struct element *path = context;
+	struct element keys, key;
+	struct cursor cursor;
+	struct bytes name;
+
+	if (!document_find(index, "key", &keys) || keys.type != BSON_BYTE_DOCUMENT ||
+	    !element_string(path, &name) || !cursor_open(&cursor, keys.value))
+		return false;
+	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+		if (bytes_equal(key.name, name) || element_is(&key, "$**"))
+			return true;
+	return false;
+}
+
+bool distinct_may_scan(const struct command *command, const struct ruled_namespace *namespace)
+{
+	return bytes_are(command->first.name, "distinct") &&
+	       !asks_nothing(&command->fields[FIELD_QUERY]) &&
+	       known_indexes_any(namespace->indexes, has_key, &command->fields[FIELD_KEY]);
+}
+
 static void add_absent(struct call *call, bool sparse)
 {
 	if (sparse)

@@ -23,6 +23,9 @@ enum distinct_source {
 /* What mongod answers this distinct from: without a query, from an index. */
 enum distinct_source distinct_source(const struct command *command,
 				     const struct ruled_namespace *namespace);
+/* It has a query, and an index that is known has its path: from the keys of an index on which no
+ * document has had an array at that path, mongod answers such a distinct, too. Its plan tells. */
+bool distinct_may_scan(const struct command *command, const struct ruled_namespace *namespace);
 /* Appends the stages that make one document {values: [...]} of all values at the path; a source
  * that is not known means the documents. */
 void distinct_write(struct buffer *out, size_t *place, struct bytes key,

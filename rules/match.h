@@ -59,17 +59,20 @@ struct match {
 	bool searches;      /* has a $text (an unfit namespace refuses that, too: its text index
 			       may be over the array) */
 	bool edits;         /* some statement needs a whole array: see edit.h */
-	bool refuses;  /* VERDICT_WRITE, VERDICT_BULK_WRITE: a statement is to be refused, for what
-			  `code` and  `message` say, unless mongod refuses it by itself; see `cache`
-			*/
-	bool wrong;    /* VERDICT_READ: its projection is one that mongod refuses */
-	bool windows;  /* VERDICT_READ: a find of nothing but windows of its arrays */
-	size_t stage;  /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
-			  MATCH_NO_STAGE: its own documents stay as they are */
-	bool bare;     /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
-			  them, what is hidden has to go with them */
-	bool unites;   /* a $unionWith brings documents of a ruled namespace */
-	bool computes; /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
+	bool refuses; /* VERDICT_WRITE, VERDICT_BULK_WRITE: a statement is to be refused, for what
+			 `code` and  `message` say, unless mongod refuses it by itself; see `cache`
+		       */
+	bool wrong;   /* VERDICT_READ: its projection is one that mongod refuses */
+	bool windows; /* VERDICT_READ: a find of nothing but windows of its arrays */
+	size_t stage; /* VERDICT_AGGREGATE of an aggregate: before which of its stages;
+			 MATCH_NO_STAGE: its own documents stay as they are */
+	bool bare;    /* VERDICT_AGGREGATE: that stage takes the arrays away; nothing needs
+			 them, what is hidden has to go with them */
+	/* VERDICT_AGGREGATE of a distinct with a query: mongod answers it from the keys of an
+	 * index, or from one document for each key. */
+	bool scans_keys, scans_documents;
+	bool unites;          /* a $unionWith brings documents of a ruled namespace */
+	bool computes;        /* VERDICT_AGGREGATE: its documents are marked (computed.h) */
 	bool changes_fitness; /* createIndexes, collMod, create, drop, renameCollection on
 				 `namespace`; without one, dropDatabase */
 	const struct ruled_namespace *asks_indexes; /* a hint or a collMod means an index on it that

@@ -18,7 +18,8 @@
 #define ATTEMPTS 5
 
 enum step {
-	STEP_TRIED, /* fields that mongod may refuse, or no aggregate has */
+	STEP_PLANNED, /* how mongod would answer the client's distinct */
+	STEP_TRIED,   /* fields that mongod may refuse, or no aggregate has */
 	STEP_ASKED,
 	STEP_KILLING, /* a cursor that is not needed */
 	STEP_WORDS,   /* the client's own command, explained */
@@ -570,6 +571,29 @@ static bool met_no_join(struct sequence *sequence, struct bytes body,
 	return false;
 }
 
+/* What is to be said of an error that Spillway's stages have met, and its code; else NULL. */
+static const char *refusal_of(struct sequence *sequence, struct bytes body,
+			      const struct reply_summary *summary, enum error_code *code)
+{
+	const char *refusal = reassemble_refusal(body, summary, code);
+
+	if (refusal || summary->ok)
+		return refusal;
+	*code = ERROR_COMMAND_NOT_SUPPORTED;
+	if (summary->code == ERROR_CANNOT_BUILD_INDEX_KEYS &&
+	    bytes_are(sequence->match.command.first.name, "distinct"))
+		return "a distinct under a collation, of values that hold a symbol: these can't be "
+		       "sorted";
+	if (met_no_join(sequence, body, summary))
+		return "a $lookup has met 'undefined', or in an array a document whose first name "
+		       "begins with '$', in its localField; behind other stages mongod can't join "
+		       "by these: leave such documents out by a $match before it";
+	if (met_no_array(sequence, body, summary))
+		return "the array of a spilled document that this read looks into, or of its "
+		       "overflow, is none; run 'spillway verify'";
+	return NULL;
+}
+
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
@@ -604,23 +628,9 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 				     "PlanExecutor error during aggregation :: caused by :: "
 				     "$mergeObjects only supports objects",
 				     NULL);
-	refusal = reassemble_refusal(reply->message.body, &summary, &code);
+	refusal = refusal_of(sequence, reply->message.body, &summary, &code);
 	if (refusal)
 		return fail(sequence, code, refusal);
-	if (summary.code == ERROR_CANNOT_BUILD_INDEX_KEYS &&
-	    bytes_are(sequence->match.command.first.name, "distinct"))
-		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			    "a distinct under a collation, of values that hold a symbol: these "
-			    "can't be sorted");
-	if (met_no_join(sequence, reply->message.body, &summary))
-		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			    "a $lookup has met 'undefined', or in an array a document whose first "
-			    "name begins with '$', in its localField; behind other stages mongod "
-			    "can't join by these: leave such documents out by a $match before it");
-	if (!summary.ok && met_no_array(sequence, reply->message.body, &summary))
-		return fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			    "the array of a spilled document that this read looks into, or of its "
-			    "overflow, is none; run 'spillway verify'");
 	if (!summary.ok && read_words_wanted(sequence, reply))
 		return ask_words(sequence, reply);
 	if (!summary.ok && !explains(sequence) &&
@@ -651,11 +661,54 @@ static enum sequence_outcome take_tried(struct sequence *sequence,
 		       : sequence_pass(sequence, input->reply);
 }
 
+/* A distinct whose plan may show. An explain of one, and what can't be explained, goes on without.
+ */
+static bool wants_plan(const struct sequence *sequence)
+{
+	return !explains(sequence) && own_error_can_ask(sequence) &&
+	       distinct_may_scan(&sequence->match.command, sequence->match.namespace);
+}
+
+static enum sequence_outcome ask_plan(struct sequence *sequence)
+{
+	sequence->step = STEP_PLANNED;
+	return own_error_ask(sequence);
+}
+
+/* {queryPlanner: {winningPlan: {stage, inputStage: {stage: "DISTINCT_SCAN", ...}}}}. Its PROJECTION
+ * takes values from the keys, a FETCH from one document for each. */
+static void take_plan(struct sequence *sequence, struct bytes body)
+{
+	static const char scan[] = "DISTINCT_SCAN", fetch[] = "FETCH";
+	struct element planner, plan;
+
+	if (!document_find(body, "queryPlanner", &planner) || planner.type != BSON_BYTE_DOCUMENT ||
+	    !document_find(planner.value, "winningPlan", &plan) ||
+	    plan.type != BSON_BYTE_DOCUMENT ||
+	    !memmem(plan.value.data, plan.value.length, scan, sizeof(scan)))
+		return;
+	sequence->match.scans_keys = true;
+	sequence->match.scans_documents =
+		memmem(plan.value.data, plan.value.length, fetch, sizeof(fetch)) != NULL;
+}
+
+static enum sequence_outcome start(struct sequence *sequence, const struct sequence_input *input)
+{
+	return is_unsure(sequence) ? try_command(sequence) : begin(sequence, input);
+}
+
 static enum sequence_outcome aggregate_resume(struct sequence *sequence,
 					      const struct sequence_input *input)
 {
 	if (!input->reply)
-		return is_unsure(sequence) ? try_command(sequence) : begin(sequence, input);
+		return wants_plan(sequence) ? ask_plan(sequence) : start(sequence, input);
+	if (sequence->step == STEP_PLANNED) {
+		if (own_error_said(input->reply))
+			return own_error_pass(sequence, input->reply);
+		if (input->reply->kind == PACKET_MESSAGE)
+			take_plan(sequence, input->reply->message.body);
+		return start(sequence, input);
+	}
 	if (sequence->step == STEP_TRIED)
 		return take_tried(sequence, input);
 	if (sequence->step == STEP_WORDS)

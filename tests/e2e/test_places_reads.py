@@ -350,3 +350,34 @@ def test_values_that_a_lookup_cannot_join_by_are_refused(arms, value):
     for stages in ([{"$lookup": {**plain, "pipeline": []}}], [{"$set": {"z": 1}}, {"$lookup": plain}]):
         expected, found = _ask(arms, {**asked, "pipeline": [ALL, *stages]})
         assert [_code(each) for each in (expected, *found)] == [2] * (1 + len(found))
+
+
+def test_a_distinct_with_a_query_has_what_an_index_without_arrays_has(arms, index):
+    """mongod answers from the keys: null for documents that lack the field, until an array comes."""
+    never = [{"_id": 1, "list": {"b": "x"}, "n": 1}, {"_id": 2, "n": 1}, {"_id": 3, "list": 5, "n": 1}, {"_id": 4, "list": {"b": "y"}, "n": 2}]
+    queries = [{"n": 1}, {"list.b": {"$ne": "q"}}, {"n": {"$gt": 0}, "list.b": {"$ne": "y"}}, {"n": 2}, {"list.b": "x"}, {"z": None}]
+    with_null = 0
+    for keys in ({"list.b": 1}, {"n": 1, "list.b": 1}, {"list.b": 1, "n": 1}):
+        arms.fill([{"_id": 0}])
+        index({"key": keys, "name": "on" + "".join(keys)})
+        arms.fill(never)
+        for query in queries:
+            for more in ({}, {"collation": SIMPLE}):
+                reply = _same(arms, {"distinct": "books", "key": "list.b", "query": query, **more})
+                with_null += None in exact.plain(exact.get(reply, "values"))
+        arms.fill([*never, {"_id": 5, "list": [{"b": "z"}, {"b": "w"}, {}], "n": 1}])
+        for query in queries:
+            _same(arms, {"distinct": "books", "key": "list.b", "query": query})
+        for arm in arms.arms:
+            assert _code(arm.call({"dropIndexes": "books", "index": "*"})) == 0
+    assert with_null
+
+
+def test_a_distinct_with_a_query_by_an_index_with_a_collation(arms, index):
+    arms.fill([{"_id": 0}])
+    index({"key": {"list.b": 1}, "collation": ENGLISH})
+    arms.fill([{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": 7}}])
+    ask = {"distinct": "books", "key": "list.b", "query": {"list.b": {"$ne": 3}}, "collation": ENGLISH}
+    _same(arms, ask)
+    arms.fill([{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": None}}])
+    _refused(arms, ask, "null or undefined under a collation")
