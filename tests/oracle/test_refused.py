@@ -117,9 +117,7 @@ FILTERED = [
     )
 ]
 READS = [
-    (find({"n": 1}, projection={"buyers.$": 1}), "projection"),
     (find({"buyers": {"$gt": 1, "$lt": 4}}, projection={"buyers.$": 1}), "same element"),
-    (find({"buyers": {"$gt": 1, "$ne": 9}}, projection={"buyers.$": 1}), "projection"),
     (find({"buyers": {"$in": [3]}, "$and": [{"buyers": number} for number in range(9)]}, projection={"buyers.$": 1}), "projection"),
     (find({"buyers": 3}, projection={"other.$": 1}), "projection"),
     (find({"buyers": [1]}, projection={"buyers.$": 1}), "projection"),
@@ -166,7 +164,7 @@ SERVED = [
     *(find(query, projection={"buyers.$": 1}) for query in (
         {"buyers": {"$gte": 5, "$mod": [5, 0]}}, {"buyers.name": "x", "buyers": {"$elemMatch": ELEMENT}}, {"$and": [{"buyers": 5}, {"buyers": {"$gt": 4}}]},
         {"buyers.name": {"$gte": "a", "$options": "i", "$regex": "X"}}, {"buyers": {"$gt": 5, "$gte": 6, "$lt": 9, "$in": [6]}, "_id": 9},
-        {"buyers": {"$gt": 9, "$lt": 3}}, {"buyers": {"$gte": 6, "$in": [6, "a"]}, "n": {"$lt": 9, "$gt": 0}})),
+        {"buyers": {"$gt": 9, "$lt": 3}}, {"buyers": {"$gte": 6, "$in": [6, "a"]}, "n": {"$lt": 9, "$gt": 0}}, {"buyers": {"$gte": 1, "$ne": 99}}, {"buyers": {"$ne": 99}})),
     find({"$expr": True, "buyers": 1}, projection={"buyers.$": 1}), find({"buyers": 1}, projection={"buyers.$": 0}),
     find({"buyers": 1}, projection={"buyers.$": 1, "n": 0}), find({"buyers": 1}, projection={"buyers.$.x": 1}),
     find({"buyers": 1}, projection={"buyers.$": 1, "other": {"$elemMatch": {}}}),
