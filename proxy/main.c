@@ -1,13 +1,13 @@
 /* The program: `spillway serve` and the operator's commands. */
 #include "protocol/base.h"
-#include "proxy/analyze.h"
-#include "proxy/check.h"
-#include "proxy/log.h"
-#include "proxy/migrate.h"
+#include "proxy/analyze/analyze.h"
+#include "proxy/check/check.h"
+#include "proxy/base/log.h"
+#include "proxy/migrate/migrate.h"
 #include "proxy/serve.h"
-#include "proxy/undo.h"
-#include "proxy/verify.h"
-#include "rules/uri.h"
+#include "proxy/verify/undo.h"
+#include "proxy/verify/verify.h"
+#include "rules/config/uri.h"
 
 #include <getopt.h>
 #include <mongoc/mongoc.h>

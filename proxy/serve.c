@@ -1,12 +1,12 @@
 /* `spillway serve`: loops, the mover and the admin page, from start to drain. */
 #include "proxy/serve.h"
 
-#include "proxy/admin.h"
-#include "proxy/config_file.h"
-#include "proxy/listener.h"
-#include "proxy/log.h"
-#include "proxy/loop.h"
-#include "proxy/spare_memory.h"
+#include "proxy/admin/admin.h"
+#include "proxy/base/config_file.h"
+#include "proxy/client/listener.h"
+#include "proxy/base/log.h"
+#include "proxy/client/loop.h"
+#include "proxy/client/memory.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
  * can be read, no longer than it is, with all its ops. */
 #include "tests/fuzz/fuzz.h"
 
-#include "rules/bulk_reply.h"
-#include "rules/bulk_write.h"
+#include "rules/write/bulk_reply.h"
+#include "rules/query/bulk_ops.h"
 
 /* One run's command; it serves as a reply too. */
 static size_t write_run(const struct bulk_write *bulk, const struct packet *client,

@@ -2,7 +2,7 @@
  * document that shows nothing of Spillway's. */
 #include "tests/fuzz/fuzz.h"
 
-#include "rules/merge_read.h"
+#include "rules/merge/merge.h"
 
 static const struct rule rules[] = {
 	{.array = "f",

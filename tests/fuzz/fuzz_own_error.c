@@ -3,8 +3,8 @@
  * that is out of range (permission.h). */
 #include "tests/fuzz/rewrite.h"
 
-#include "rules/own_error.h"
-#include "rules/permission.h"
+#include "rules/sequence/own_error.h"
+#include "rules/sequence/permission.h"
 
 static const char *const commands[] = {"find",          "count",   "distinct", "aggregate",
 				       "findAndModify", "update",  "delete",   "insert",

@@ -2,8 +2,8 @@
  * what is written for them is BSON that still has all that the client sent. The input is a
  * document. */
 #include "protocol/writer.h"
-#include "rules/computed.h"
-#include "rules/reads.h"
+#include "rules/query/computed.h"
+#include "rules/query/reads.h"
 
 static struct rule rules[] = {
 	{.array = (char *)"t",

@@ -1,6 +1,6 @@
 /* Fuzzes the configuration file: any text is refused with its mistakes named, or read; and what is
  * read is printed so that it reads back as the same. */
-#include "rules/config.h"
+#include "rules/config/config.h"
 
 #include <stdlib.h>
 

@@ -9,14 +9,14 @@
 #include "tests/fuzz/fuzz.h"
 
 #include "protocol/writer.h"
-#include "rules/config.h"
-#include "rules/sequence.h"
+#include "rules/config/config.h"
+#include "rules/sequence/sequence.h"
 
 #include <time.h>
 
 #define MOST_STEPS 60
 /* For a step, under the sanitizers, of an input of 64 KB. That has 32,000 fields at most, a sixth
- * of what rules/work.h lets through: a step whose time grows by the square fails here. */
+ * of what rules/query/work.h lets through: a step whose time grows by the square fails here. */
 #define MOST_SECONDS 1
 
 #define RULE(name, namespace, array, more, overflow) \

@@ -50,7 +50,7 @@ class Copy:
 
     def plant(self, bug):
         """Builds Spillway with the bug in it; returns what takes it out again."""
-        sources = {path: path.read_text() for path in (self.source / bug.folder).glob("*.c")}
+        sources = {path: path.read_text() for path in (self.source / bug.folder).rglob("*.c")}
         places = [path for path, text in sources.items() for _ in range(text.count(bug.old))]
         if len(places) != 1:
             raise SystemExit(f"{bug.name}: its text stands {len(places)} times in {bug.folder}/")

@@ -7,9 +7,9 @@
 
 #include "tests/unit/shop.h"
 
-#include "rules/known_indexes.h"
-#include "rules/plain_find.h"
-#include "rules/sequence.h"
+#include "rules/rule/known_indexes.h"
+#include "rules/read/plain_find.h"
+#include "rules/sequence/sequence.h"
 
 #define PLAY_ID 77       /* the client's request */
 #define PLAY_OURS 0x5000 /* the first command of ours */

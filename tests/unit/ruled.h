@@ -8,7 +8,7 @@
 
 #include "tests/unit/unit.h"
 
-#include "rules/rules.h"
+#include "rules/rule/rules.h"
 
 /* The rule on `tags`, with everything a rule can have; its names are hidden. */
 static struct rule ruled_tags = {

@@ -6,7 +6,7 @@
 
 #include "tests/unit/wire_make.h"
 
-#include "rules/config.h"
+#include "rules/config/config.h"
 
 /* shop.books, shop.bare and shop.marked have one rule (bare no fields beside the array, marked a
  * flag with an `otherwise`), shop.pairs two (one overflow in another database), shop.shown two that

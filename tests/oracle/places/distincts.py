@@ -5,7 +5,7 @@ from support.exact import REGEX, SYMBOL, UNDEFINED, Raw, show, value_of
 
 _PATHS = ("f", "f.g", "f.g.h", "n", "s.x")
 _QUERIES = ({}, {"_id": {"$gte": 0}}, {"f.g": {"$ne": 3}}, {"f": {"$exists": True}}, {"f.g": {"$gt": 1}})
-_ABSENT = "null, undefined or nested arrays of an index's keys: rules/distinct_write.c writes the keys"
+_ABSENT = "null, undefined or nested arrays of an index's keys: rules/stages/stage_distinct.c writes the keys"
 KNOWN = {"without a query: by an index": _ABSENT, "without a query: by an index of two fields": _ABSENT,
          "without a query: by a sparse index": _ABSENT}
 _INDEXES = {"by an index": {}, "by an index of two fields": {"n": 1}, "by a sparse index": {}, "by a hidden index": {}}
@@ -22,7 +22,7 @@ def _ordered():
 
 
 def _of_documents(path):
-    """As rules/distinct_write.c goes through documents."""
+    """As rules/stages/stage_distinct.c goes through documents."""
     first, *parts = path.split(".")
     stages = [{"$replaceWith": {"v": f"${first}"}}]
     for part in parts:

@@ -21,7 +21,7 @@ _COMPUTED = {"$cond": [{"$eq": ["$_id", -1]}, 0, "$f"]}
 _SAME = {"seven": 7, "hit": 0}  # of all documents; `hit` is what an update sets
 _EACH = 7  # of so many documents one is asked where asking takes long
 
-_POSITIONS = "rules/bit_masks.c writes such a mask as a list of positions"
+_POSITIONS = "rules/query/bit_masks.c writes such a mask as a list of positions"
 KNOWN = {f"bits by high bytes: {form}": _POSITIONS for form in (
     "$facet", "$graphLookup, $replaceWith, $match", "$graphLookup, $replaceWith, $match with a choice", "$lookup with $replaceWith",
     "$lookup, $unwind, $match", "$replaceWith, $match", "$set, $match", "$set, $match, $group", "$unionWith with $set")}
@@ -36,7 +36,7 @@ _BY_INDEX = {
     "find by an index of a field": ("$gt", "$gte", "$lte", "$not", "collation"),
 }
 RARE = {f"{family}: {form}" for form, families in _BY_INDEX.items() for family in families}
-KNOWN |= {name: "rules/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md" for name in RARE}
+KNOWN |= {name: "rules/query/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md" for name in RARE}
 
 
 def _unpacked(name):

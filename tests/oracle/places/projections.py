@@ -28,7 +28,7 @@ def _projections():
 
 
 def _matched(condition):
-    """As rules/project_write.c finds the element."""
+    """As rules/stages/stage_project.c finds the element."""
     elements = {"$map": {"input": "$$f", "in": {"f": ["$$this"]}}}
     lookup = {"let": {"f": _NULL_ARRAY}, "pipeline": [{"$documents": elements}, {"$match": {"f": {"$elemMatch": condition}}}, {"$limit": Int64(1)}], "as": "_found"}
     first = {"$ifNull": [{"$arrayElemAt": ["$_found.f", 0]}, "$$REMOVE"]}

@@ -14,7 +14,7 @@ _PUSH = {"$group": {"_id": None, "x": {"$push": {"_id": "$_id"}}}}
 _COUNT = {"x": {"$push": "$_id", "window": {"documents": ["unbounded", "current"]}}}
 
 _WANTING = ("$facet", "$set, $sort", "$setWindowFields", "$fill", "$densify")
-_UNMIXED = "rules/unmixed.c: refused where the array holds what is no document, by a position always"
+_UNMIXED = "rules/stages/mixed_paths.c: refused where the array holds what is no document, by a position always"
 KNOWN = {f"{kind}: {form}": _UNMIXED for kind in ("below it", "by a position") for form in _WANTING}
 KNOWN["by a position: $lookup"] = _UNMIXED
 KNOWN.update({f"{kind}: $lookup": "fails (error 2) by documents with names that begin with $" for kind in ("the field", "below it")})

@@ -1,7 +1,7 @@
 """Asks which stages mongod moves a $match past, into the query.
 
 A bit test with a mask that mongod reads in two ways (docs/internals/mongod.md) tells: it has one answer as
-a query and another as a stage. rules/match_stands.c relies on what is found here.
+a query and another as a stage. rules/stages/match_stands.c relies on what is found here.
 """
 
 from bson import Binary, Int64
@@ -39,7 +39,7 @@ STAGES = {
     "$setWindowFields": [{"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"n": {"$documentNumber": {}}}}}],
     "$facet": [{"$facet": {"a": [{"$match": {}}]}}, {"$unwind": "$a"}, {"$replaceWith": "$a"}],
 }
-# What rules/match_stands.c takes for granted, and what it doesn't rely on.
+# What rules/stages/match_stands.c takes for granted, and what it doesn't rely on.
 _QUERIES = ("$match", "$sort", "$sort by the field", "$match, $sort")
 _STAGES = ("$limit", "$skip", "$sample", "$limit, $set", "$limit, $sort, $match", "$sort, $limit")
 _OTHERS = {"a query": ("$graphLookup", "$lookup", "$project", "$redact", "$set", "$unionWith", "$unset", "$unwind of another"),

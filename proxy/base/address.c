@@ -1,0 +1,93 @@
+/* Addresses as the configuration writes them, made into socket addresses. */
+#include "proxy/base/address.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct resolution {
+	uv_getaddrinfo_t request;
+	void (*done)(void *context, const struct sockaddr *address);
+	void *context;
+};
+
+/* "host:port" or "[host]:port" into its two parts. */
+static bool split(const char *address, char *host, size_t size, const char **port)
+{
+	const char *colon = strrchr(address, ':');
+	size_t length;
+
+	if (!colon)
+		return false;
+	*port = colon + 1;
+	length = (size_t)(colon - address);
+	if (length >= 2 && address[0] == '[' && address[length - 1] == ']') {
+		address++;
+		length -= 2;
+	}
+	if (length == 0 || length >= size)
+		return false;
+	memcpy(host, address, length);
+	host[length] = '\0';
+	return true;
+}
+
+static bool numeric(const char *host, int port, struct sockaddr_storage *result)
+{
+	if (uv_ip4_addr(host, port, (struct sockaddr_in *)(void *)result) == 0)
+		return true;
+	return uv_ip6_addr(host, port, (struct sockaddr_in6 *)(void *)result) == 0;
+}
+
+static void address_on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *found)
+{
+	struct resolution *resolution = (struct resolution *)(void *)request;
+
+	resolution->done(resolution->context, status == 0 && found ? found->ai_addr : NULL);
+	uv_freeaddrinfo(found);
+	free(resolution);
+}
+
+static const struct addrinfo tcp_hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+
+void address_resolve(uv_loop_t *loop, const char *address,
+		     void (*done)(void *context, const struct sockaddr *address), void *context)
+{
+	struct sockaddr_storage result;
+	struct resolution *resolution;
+	char host[256];
+	const char *port;
+
+	if (!split(address, host, sizeof(host), &port)) {
+		done(context, NULL);
+		return;
+	}
+	if (numeric(host, atoi(port), &result)) {
+		done(context, (struct sockaddr *)&result);
+		return;
+	}
+	resolution = must_calloc(1, sizeof(*resolution));
+	resolution->done = done;
+	resolution->context = context;
+	if (uv_getaddrinfo(loop, &resolution->request, address_on_resolved, host, port,
+			   &tcp_hints) == 0)
+		return;
+	free(resolution);
+	done(context, NULL);
+}
+
+must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result)
+{
+	struct addrinfo *found = NULL;
+	char host[256];
+	const char *port;
+
+	if (!split(address, host, sizeof(host), &port))
+		return false;
+	if (numeric(host, atoi(port), result))
+		return true;
+	if (getaddrinfo(host, port, &tcp_hints, &found) != 0 || !found)
+		return false;
+	memcpy(result, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return true;
+}

@@ -1,0 +1,129 @@
+/* Reads the configuration file and the files that it names. */
+#include "proxy/base/config_file.h"
+
+#include "rules/rule/text.h"
+#include "rules/config/uri.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mongoc/mongoc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FILE_MAX ((size_t)1024 * 1024)
+
+static char *mistake_new(const char *what, const char *reason)
+{
+	auto_buffer struct buffer text = {0};
+
+	text_append(&text, "%s%s", what, reason);
+	return text_steal(&text);
+}
+
+/* Reads to the end or to FILE_MAX and some; errno says why not. */
+static bool read_descriptor(int descriptor, struct buffer *content)
+{
+	ssize_t got = 1;
+
+	while (got > 0 && content->length <= FILE_MAX) {
+		buffer_reserve(content, 4096);
+		got = read(descriptor, content->data + content->length, 4096);
+		if (got > 0)
+			content->length += (size_t)got;
+		else if (got < 0 && errno == EINTR)
+			got = 1;
+	}
+	return got >= 0;
+}
+
+/* NULL, or what is wrong (freed by the caller). `others` is set where others than the owner may
+ * read it. */
+static char *read_file(const char *path, struct buffer *content, bool *others)
+{
+	int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat status;
+	char *mistake = NULL;
+
+	if (descriptor < 0)
+		return mistake_new("cannot be opened: ", strerror(errno));
+	if (fstat(descriptor, &status) != 0 || !read_descriptor(descriptor, content))
+		mistake = mistake_new("cannot be read: ", strerror(errno));
+	else if (content->length > FILE_MAX)
+		mistake = mistake_new("is larger than 1 MB", "");
+	else
+		*others = (status.st_mode & (S_IRGRP | S_IROTH)) != 0;
+	close(descriptor);
+	return mistake;
+}
+
+/* `path` as it is seen from the folder of the file `name`. */
+static char *beside(const char *name, const char *path)
+{
+	const char *slash = strrchr(name, '/');
+	auto_buffer struct buffer joined = {0};
+
+	if (*path != '/' && slash)
+		buffer_append(&joined, name, (size_t)(slash + 1 - name));
+	text_append(&joined, "%s", path);
+	return text_steal(&joined);
+}
+
+static char *read_uri_file(const char *name, const char *path, char **mistake)
+{
+	auto_free char *whole_path = beside(name, path);
+	auto_buffer struct buffer content = {0};
+	char *uri;
+	bool others = false;
+
+	*mistake = read_file(whole_path, &content, &others);
+	if (*mistake)
+		return NULL;
+	while (content.length > 0 && strchr("\r\n\t ", content.data[content.length - 1]))
+		content.length--;
+	if (content.length == 0 || memchr(content.data, '\0', content.length)) {
+		*mistake = mistake_new("holds no URI", "");
+		return NULL;
+	}
+	uri = text_steal(&content);
+	if (others && uri_has_secret(uri)) {
+		*mistake = mistake_new("holds a password and others may read it: ", "chmod 600 it");
+		free(uri);
+		return NULL;
+	}
+	return uri;
+}
+
+static char *driver_mistake(const char *uri)
+{
+	bson_error_t error;
+	mongoc_uri_t *parsed = mongoc_uri_new_with_error(uri, &error);
+
+	mongoc_uri_destroy(parsed);
+	return parsed ? NULL : mistake_new(uri_driver_mistake(error.message), "");
+}
+
+char *config_uri_mistake(const char *uri)
+{
+	char *mistake = uri_mistake(uri);
+
+	return mistake ? mistake : driver_mistake(uri);
+}
+
+struct config *config_load(const char *path, char **problems)
+{
+	struct config_world world = {
+		.upstream_uri = getenv("SPILLWAY_UPSTREAM_URI"),
+		.read_uri_file = read_uri_file,
+		.uri_mistake = driver_mistake,
+	};
+	auto_buffer struct buffer content = {0}, line = {0};
+	auto_free char *mistake = read_file(path, &content, &world.others_may_read);
+
+	if (!mistake)
+		return config_parse(path, buffer_view(&content), &world, problems);
+	text_append(&line, "%s: %s\n", path, mistake);
+	*problems = text_steal(&line);
+	return NULL;
+}

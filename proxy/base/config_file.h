@@ -1,0 +1,12 @@
+/* The configuration from its file and what stands around it: $SPILLWAY_UPSTREAM_URI, `uri_file`,
+ * file modes. */
+#pragma once
+
+#include "rules/config/config.h"
+
+/* As config_parse (rules/config/config.h). Problems are also: a file that can't be read, or is
+ * larger than 1 MB. A relative `uri_file` starts from the configuration's folder. */
+struct config *config_load(const char *path, char **problems);
+
+/* What is wrong with a URI, freed by the caller; NULL: nothing. Without any part of a password. */
+char *config_uri_mistake(const char *uri);

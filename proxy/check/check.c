@@ -1,0 +1,171 @@
+/* `spillway check`: the file first, shown with its defaults filled in, then the servers. */
+#include "proxy/check/check.h"
+
+#include "proxy/check/check_inner.h"
+#include "proxy/base/config_file.h"
+#include "proxy/base/json_text.h"
+#include "proxy/base/log.h"
+#include "rules/config/rule_document.h"
+#include "rules/rule/text.h"
+
+#include <bson/bson.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char usage[] =
+	"usage: spillway check --config FILE [--json]\n"
+	"  Prints what is wrong with the file; or every rule with its defaults, and then what the\n"
+	"  servers say: rights, versions, indexes, validators, views, documents, clients that go\n"
+	"  around Spillway. Reads only. Each finding says what to do.\n"
+	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect,\n"
+	"            4 interrupted\n";
+
+static int bad_usage(const char *what)
+{
+	fprintf(stderr, "spillway: %s\n%s", what, usage);
+	return 2;
+}
+
+static void look(struct check *check)
+{
+	check_servers(check);
+	check_rights(check);
+	check_namespaces(check);
+	check_clients(check);
+}
+
+/* Each with every default filled in. */
+static void write_rules(struct buffer *out, const struct rule_set *rules)
+{
+	size_t array = writer_open_array(out, "rules"), document;
+	char name[12];
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		document = writer_open_document(out, writer_index(name, i));
+		rule_write(out, rule_set_at(rules, i));
+		writer_close(out, document);
+	}
+	writer_close(out, array);
+}
+
+static void print_json(const struct check *check, const char *trouble)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+
+	writer_string(&out, "command", "check");
+	writer_bool(&out, "connected", !trouble);
+	writer_string(&out, "ended", trouble ? "lost" : "done");
+	if (trouble)
+		json_write_text(&out, "error", trouble);
+	write_rules(&out, check->config->rules);
+	findings_bson(&out, &check->findings);
+	writer_close(&out, start);
+	json_print(buffer_view(&out));
+}
+
+static void print_text(const struct check *check, const char *trouble)
+{
+	auto_buffer struct buffer out = {0};
+	auto_free char *plain = trouble ? text_plain(trouble) : NULL;
+
+	if (trouble && check->findings.count == 0) {
+		fprintf(stderr, "only the file was checked: %s\n", plain);
+		return;
+	}
+	findings_text(&out, &check->findings);
+	printf("\n%.*s", (int)out.length, (const char *)out.data);
+	if (trouble)
+		fprintf(stderr, "the server was lost meanwhile: %s\n", plain);
+}
+
+/* Why there is no server, or none any more. */
+static void write_trouble(const struct check *check, const bson_error_t *error, char *trouble,
+			  size_t size)
+{
+	if (check->unread[0])
+		snprintf(trouble, size, "%s", check->unread);
+	else if (check->link)
+		snprintf(trouble, size, "%s", link_error(check->link)->message);
+	else if (!link_sign_in_failed(error, trouble, size))
+		snprintf(trouble, size, "no server answers: %s", error->message);
+}
+
+static int run(struct check *check, bool json)
+{
+	bson_error_t error = {0};
+	char trouble[1024] = "";
+	bool lost;
+
+	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
+	if (check->link)
+		look(check);
+	lost = !check->link || !link_alive(check->link) || check->unread[0];
+	if (lost)
+		write_trouble(check, &error, trouble, sizeof(trouble));
+	(json ? print_json : print_text)(check, lost ? trouble : NULL);
+	link_free(check->link);
+	if (lost)
+		return 3;
+	return check->findings.problems > 0 ? 1 : 0;
+}
+
+static int check_file(const char *path, bool json)
+{
+	auto_free char *problems = NULL;
+	auto_free char *text = NULL;
+	struct config *config = config_load(path, &problems);
+	struct check check = {.config = config};
+	int code;
+
+	if (!config) {
+		if (json)
+			json_print_failure("check", "bad file", problems);
+		fputs(problems, stderr);
+		return 2;
+	}
+	log_configure(CONFIG_LOG_ERROR, false);
+	text = config_print(config);
+	if (!json)
+		fputs(text, stdout);
+	fflush(stdout);
+	code = run(&check, json);
+	findings_fini(&check.findings);
+	config_free(config);
+	return code;
+}
+
+int check_main(int count, char **arguments)
+{
+	static const struct option options[] = {
+		{"config", required_argument, NULL, 'c'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	const char *config = NULL;
+	bool json = false;
+	int option;
+
+	opterr = 0;
+	while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
+		if (option == 'h') {
+			fputs(usage, stdout);
+			return 0;
+		}
+		if (option != 'c' && option != 'j')
+			return bad_usage("unknown option, or --config without a file");
+		if (option == 'c' && config)
+			return bad_usage("--config is given once");
+		if (option == 'c')
+			config = optarg;
+		else
+			json = true;
+	}
+	if (optind < count)
+		return bad_usage("too many arguments");
+	if (!config)
+		return bad_usage("--config FILE is missing");
+	return check_file(config, json);
+}

@@ -1,0 +1,238 @@
+/* Clients that reach the servers without going through Spillway: they see short arrays. */
+#include "proxy/check/check_inner.h"
+
+#include "proxy/base/address.h"
+#include "proxy/fitness/index_judge.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define NAMED_MAX 20
+#define ANSWER_MAX (4 << 20)
+#define ANSWER_SECONDS 5
+
+/* One program on one machine. */
+struct client {
+	char *application;
+	char *driver;
+	char *machine;
+	size_t connections;
+};
+
+struct clients {
+	struct copies own; /* documents {"": "address"}: connections of this Spillway's */
+	struct client list[NAMED_MAX];
+	size_t count;
+	size_t more; /* connections that don't fit */
+};
+
+/* Spillway's own connections. */
+
+/* An HTTP/1.0 answer's body, behind its head; NULL where nobody answers. Freed by the caller. */
+static char *get(const char *address, const char *path)
+{
+	struct sockaddr_storage where = {0};
+	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
+	auto_free char *request = bson_strdup_printf("GET %s HTTP/1.0\r\n\r\n", path);
+	auto_buffer struct buffer answer = {0};
+	ssize_t got = 0;
+	char *body;
+	int connection;
+
+	if (!address_resolve_now(address, &where))
+		return NULL;
+	connection = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connection < 0)
+		return NULL;
+	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(connection, (struct sockaddr *)&where, sizeof(where)) == 0 &&
+	    send(connection, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request)) {
+		do {
+			buffer_reserve(&answer, 4097);
+			got = recv(connection, answer.data + answer.length, 4096, 0);
+			answer.length += got > 0 ? (size_t)got : 0;
+		} while (got > 0 && answer.length < ANSWER_MAX);
+	}
+	close(connection);
+	if (got != 0 || answer.length < 12 || memcmp(answer.data + 8, " 200", 4) != 0)
+		return NULL;
+	answer.data[answer.length] = '\0';
+	body = strstr((char *)answer.data, "\r\n\r\n");
+	return body ? must_strndup(body + 4, strlen(body + 4)) : NULL;
+}
+
+/* The document {"connections": ["127.0.0.1:4711", ...]}; NULL where no Spillway runs. */
+static bson_t *own_connections(const struct config *config)
+{
+	auto_free char *body = config->admin ? get(config->admin, "/connections") : NULL;
+	bson_error_t error;
+
+	return body ? bson_new_from_json((const uint8_t *)body, -1, &error) : NULL;
+}
+
+static bool is_own(const bson_t *own, struct bytes address)
+{
+	struct bytes document = {bson_get_data(own), own->len}, list, text;
+	struct element element;
+	struct cursor cursor;
+
+	if (!document_find(document, "connections", &element) ||
+	    !element_document(&element, &list) || !cursor_open(&cursor, list))
+		return false;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		if (element_string(&element, &text) && bytes_equal(text, address))
+			return true;
+	}
+	return false;
+}
+
+/* The server's connections. */
+
+static char *text_in(struct bytes document, const char *path)
+{
+	struct element element;
+	struct bytes text;
+
+	if (document_find_path(document, path, &element) && element_string(&element, &text))
+		return must_strndup((const char *)text.data, text.length);
+	return must_strndup("", 0);
+}
+
+static bool is_same(const struct client *client, const struct client *other)
+{
+	return strcmp(client->application, other->application) == 0 &&
+	       strcmp(client->driver, other->driver) == 0 &&
+	       strcmp(client->machine, other->machine) == 0;
+}
+
+static void client_fini(struct client *client)
+{
+	free(client->application);
+	free(client->driver);
+	free(client->machine);
+}
+
+/* Counts a connection; the client's texts are taken over. */
+static void count_client(struct clients *clients, struct client client)
+{
+	for (size_t i = 0; i < clients->count; i++) {
+		if (!is_same(&clients->list[i], &client))
+			continue;
+		clients->list[i].connections++;
+		client_fini(&client);
+		return;
+	}
+	if (clients->count < NAMED_MAX) {
+		clients->list[clients->count++] = client;
+		return;
+	}
+	clients->more++;
+	client_fini(&client);
+}
+
+static void take_connection(struct clients *clients, const bson_t *own, struct bytes operation)
+{
+	struct client client = {.application = text_in(operation, "appName"),
+				.driver = text_in(operation, "driver"),
+				.machine = text_in(operation, "_id"),
+				.connections = 1};
+	char *port = strrchr(client.machine, ':');
+
+	if (judge_is_internal(client.application, client.driver) ||
+	    is_own(own, bytes_of(client.machine))) {
+		client_fini(&client);
+		return;
+	}
+	if (port)
+		*port = '\0';
+	count_client(clients, client);
+}
+
+static void look_at_connections(struct check *check, struct link *link, struct clients *clients,
+				const bson_t *own)
+{
+	struct copies operations = {0};
+	bson_t *command = BCON_NEW(
+		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
+		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "}", "}", "{", "$match", "{",
+		"client", "{", "$type", BCON_UTF8("string"), "}", "}", "}", "{", "$group", "{",
+		"_id", BCON_UTF8("$client"), "appName", "{", "$first", BCON_UTF8("$appName"), "}",
+		"driver", "{", "$first", BCON_UTF8("$clientMetadata.driver.name"), "}", "}", "}",
+		"]", "cursor", "{", "}");
+	enum link_result result = check_collect(link, "admin", command, &operations);
+
+	for (size_t i = 0; i < operations.count; i++)
+		take_connection(clients, own, operations.list[i]);
+	copies_fini(&operations);
+	bson_destroy(command);
+	if (result == LINK_REFUSED)
+		findings_note(&check->findings, "unseen", NULL,
+			      bson_strdup_printf("who is connected could not be looked at (the "
+						 "account would need the action inprog on the "
+						 "cluster): %s",
+						 link_error(link)->message));
+}
+
+/* A server that does not answer has been told of already. */
+static void look_at_servers(struct check *check, struct clients *clients, const bson_t *own)
+{
+	bson_error_t error;
+
+	for (size_t i = 0; i < check->config->listen_count; i++) {
+		struct link *link =
+			link_open_server(check->config->upstream_uri,
+					 check->config->listen[i].server, &check->stopping, &error);
+
+		if (link)
+			look_at_connections(check, link, clients, own);
+		link_free(link);
+	}
+}
+
+static void tell_clients(struct check *check, struct clients *clients)
+{
+	for (size_t i = 0; i < clients->count; i++) {
+		struct client *client = &clients->list[i];
+
+		findings_add(
+			&check->findings, "direct-client", NULL,
+			bson_strdup_printf(
+				"%zu connection%s of '%s'%s%s%s from %s %s not come through "
+				"this Spillway",
+				client->connections, client->connections == 1 ? "" : "s",
+				*client->driver ? client->driver : "an unnamed driver",
+				*client->application ? ", application '" : "", client->application,
+				*client->application ? "'," : "", client->machine,
+				client->connections == 1 ? "does" : "do"),
+			bson_strdup("point it at Spillway's address: around it arrays are "
+				    "short, and what is saved from them is lost to Spillway "
+				    "(connections of another Spillway count as well, and so do "
+				    "tools that only watch)"));
+		client_fini(client);
+	}
+	if (clients->more > 0)
+		findings_note(&check->findings, "more", NULL,
+			      bson_strdup_printf("and %zu more connections that go around",
+						 clients->more));
+}
+
+void check_clients(struct check *check)
+{
+	struct clients clients = {0};
+	bson_t *own = own_connections(check->config);
+
+	if (!own) {
+		findings_note(
+			&check->findings, "unseen", NULL,
+			bson_strdup("no Spillway answers at the file's admin address: who goes "
+				    "around it can only be told while it runs"));
+		return;
+	}
+	look_at_servers(check, &clients, own);
+	tell_clients(check, &clients);
+	bson_destroy(own);
+}

@@ -1,0 +1,75 @@
+/* What documents were spilled under before, as serve asks it: rules that are gone, other layouts,
+ * overflow that is another's. */
+#include "proxy/check/check_inner.h"
+
+#include "proxy/ownership/gone_rules.h"
+#include "proxy/ownership/renamed.h"
+#include "proxy/ownership/rule_owner.h"
+#include "proxy/ownership/rule_record.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The last part of a reason that has several says what to do. */
+static void add_reason(struct check *check, const char *rule, const char *what, const char *reason)
+{
+	const char *last = NULL, *remedy = "correct the file: serve does not start with it";
+
+	for (const char *part = strstr(reason, "; "); part; part = strstr(part + 1, "; "))
+		last = part;
+	findings_add(&check->findings, "record", rule,
+		     bson_strdup_printf("%s%.*s", what,
+					(int)(last ? (size_t)(last - reason) : strlen(reason)),
+					reason),
+		     bson_strdup(last ? last + strlen("; ") : remedy));
+}
+
+/* Nothing is said of what nobody could read, and not that all is good. */
+static void note_unread(struct check *check, enum link_result result)
+{
+	if (result == LINK_LOST)
+		snprintf(check->unread, sizeof(check->unread), "%s",
+			 link_error(check->link)->message);
+}
+
+void check_gone_rules(struct check *check)
+{
+	auto_buffer struct buffer edited = {0}; /* serve removes these */
+	char reason[900] = "";
+	enum link_result result =
+		gone_rules_find(check->link, check->config->rules, &edited, reason, sizeof(reason));
+
+	note_unread(check, result);
+	if (result == LINK_DONE && reason[0])
+		add_reason(check, NULL, "", reason);
+}
+
+must_check bool check_record(struct check *check, const struct check_target *target)
+{
+	struct target_set *targets = target_set_new(check->config->rules);
+	struct mover_target *asked =
+		target_get(targets, target->rule, bytes_of(target->namespace->database),
+			   bytes_of(target->namespace->collection));
+	auto_free char *what =
+		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
+				   target->namespace->collection);
+	char reason[900] = "", renamed[RENAMED_REASON] = "";
+	enum rule_record compared;
+	enum link_result result = LINK_DONE;
+
+	if (asked)
+		result = rule_record_compare(check->link, asked, &compared, reason, sizeof(reason));
+	if (result == LINK_DONE && asked && !asked->read_only && !reason[0])
+		result = rule_owner_ask(check->link, asked, reason, sizeof(reason));
+	if (result == LINK_DONE && asked && !reason[0])
+		result = renamed_tell(check->link, asked, false, renamed, sizeof(renamed));
+	target_set_free(targets);
+	note_unread(check, result);
+	if (result == LINK_DONE && renamed[0])
+		add_reason(check, target->rule->name, "", renamed);
+	if (result == LINK_DONE && reason[0])
+		add_reason(check, target->rule->name, what, reason);
+	return result == LINK_DONE && !reason[0];
+}

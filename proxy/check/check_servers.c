@@ -1,0 +1,230 @@
+/* The servers as such: versions, members without a listener, sharding. */
+#include "proxy/check/check_inner.h"
+
+#include "protocol/writer.h"
+#include "proxy/upstream/deployment.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define VERSION_TEXT_MAX 64
+#define MAJOR_LEAST 6 /* the first long-lived one with $sortArray */
+
+void copies_fini(struct copies *copies)
+{
+	for (size_t i = 0; i < copies->count; i++)
+		free((void *)(uintptr_t)copies->list[i].data);
+	free(copies->list);
+	*copies = (struct copies){0};
+}
+
+static void copy_document(void *context, struct bytes document)
+{
+	struct copies *copies = context;
+	uint8_t *copy = must_malloc(document.length);
+
+	memcpy(copy, document.data, document.length);
+	if (copies->count == copies->capacity) {
+		copies->capacity = copies->capacity ? 2 * copies->capacity : 16;
+		copies->list = must_realloc(copies->list, copies->capacity * sizeof(*copies->list));
+	}
+	copies->list[copies->count++] = (struct bytes){copy, document.length};
+}
+
+must_check enum link_result check_collect(struct link *link, const char *database,
+					  const bson_t *command, struct copies *copies)
+{
+	struct bytes view = {bson_get_data(command), command->len};
+
+	return link_find(link, database, view, copy_document, copies);
+}
+
+void databases_add(struct databases *databases, struct bytes name)
+{
+	for (size_t i = 0; i < databases->count; i++) {
+		if (bytes_are(name, databases->names[i]))
+			return;
+	}
+	databases->names =
+		must_realloc(databases->names, (databases->count + 1) * sizeof(*databases->names));
+	databases->names[databases->count++] = must_strndup((const char *)name.data, name.length);
+}
+
+void databases_fini(struct databases *databases)
+{
+	for (size_t i = 0; i < databases->count; i++)
+		free(databases->names[i]);
+	free(databases->names);
+	*databases = (struct databases){0};
+}
+
+must_check enum link_result databases_match(struct link *link, struct databases *databases,
+					    const char *pattern)
+{
+	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
+	enum link_result result =
+		link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	struct element list, each, element;
+	struct bytes documents, document, name;
+	struct cursor cursor;
+
+	bson_destroy(command);
+	if (result != LINK_DONE || !document_find(link_body(link), "databases", &list) ||
+	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
+		return result;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (element_document(&each, &document) &&
+		    document_find(document, "name", &element) && element_string(&element, &name) &&
+		    rule_pattern_matches_database(pattern, name))
+			databases_add(databases, name);
+	return result;
+}
+
+static enum link_result run_number(struct link *link, const char *name)
+{
+	auto_buffer struct buffer command = {0};
+	size_t start = writer_open(&command);
+
+	writer_int32(&command, name, 1);
+	writer_close(&command, start);
+	return link_run(link, "admin", buffer_view(&command));
+}
+
+static struct bytes text_of(struct bytes document, const char *name)
+{
+	struct element element;
+	struct bytes text;
+
+	if (document_find(document, name, &element) && element_string(&element, &text))
+		return text;
+	return (struct bytes){(const uint8_t *)"", 0};
+}
+
+static void judge_version(struct check *check, const char *server, const char *version)
+{
+	if (strtol(version, NULL, 10) >= MAJOR_LEAST)
+		return;
+	findings_add(
+		&check->findings, "version", NULL,
+		bson_strdup_printf("'%s' is mongod %s", server, version),
+		bson_strdup_printf("upgrade it: Spillway's reads need %d.0 at least", MAJOR_LEAST));
+}
+
+/* Clients' connections go on to the server without TLS, whatever the account's own do. */
+static void try_plain(struct check *check, const char *server)
+{
+	bson_error_t error;
+	struct link *link;
+
+	if (!link_asks_tls(check->config->upstream_uri))
+		return;
+	link = link_open_plain(server, &check->stopping, &error);
+	if (!link)
+		findings_add(
+			&check->findings, "tls", NULL,
+			bson_strdup_printf("'%s' takes the account's connections by TLS, and none "
+					   "without: clients' connections go on to it without, "
+					   "and do not get through (%s)",
+					   server, error.message),
+			bson_strdup("start it with net.tls.mode: preferTLS, and let nobody but "
+				    "Spillway's machine reach it"));
+	link_free(link);
+}
+
+/* What told the two apart may be a new start in between, unless the first is still there. */
+static bool judge_deployment(struct check *check, const char *server, struct bytes hello)
+{
+	if (!deployment_differs(link_hello(check->link), hello) ||
+	    link_ask_hello(check->link) != LINK_DONE)
+		return true;
+	findings_add(&check->findings, "upstream", NULL,
+		     bson_strdup_printf(DEPLOYMENT_DIFFERS, server),
+		     bson_strdup(DEPLOYMENT_REMEDY));
+	return false;
+}
+
+/* What this one server says of itself; false where it doesn't answer, or is another's. */
+static bool look_at_server(struct check *check, struct member_names *names, size_t index,
+			   char version[VERSION_TEXT_MAX])
+{
+	const char *server = check->config->listen[index].server;
+	bson_error_t error;
+	struct link *link =
+		link_open_member(check->config->upstream_uri, server, &check->stopping, &error);
+	struct bytes text;
+	bool ours;
+
+	if (!link) {
+		findings_add(&check->findings, "server", NULL,
+			     bson_strdup_printf("'%s' does not answer: %s", server, error.message),
+			     bson_strdup("start it, or correct its entry in 'listen'"));
+		return false;
+	}
+	member_names_learn_hello(names, index, link_hello(link));
+	ours = judge_deployment(check, server, link_hello(link));
+	if (run_number(link, "buildInfo") == LINK_DONE) {
+		text = text_of(link_body(link), "version");
+		snprintf(version, VERSION_TEXT_MAX, "%.*s", (int)text.length,
+			 (const char *)text.data);
+		judge_version(check, server, version);
+	}
+	link_free(link);
+	try_plain(check, server);
+	return ours;
+}
+
+static void compare_versions(struct check *check, const char *one, const char *other)
+{
+	if (!*one || !*other || strcmp(one, other) == 0)
+		return;
+	findings_add(&check->findings, "version", NULL,
+		     bson_strdup_printf("members run different versions: %s and %s", one, other),
+		     bson_strdup("finish the upgrade: a member that becomes primary should be able "
+				 "to do what the last one did"));
+}
+
+static void look_at_members(struct check *check)
+{
+	struct member_names *names = member_names_new(check->config);
+	char first[VERSION_TEXT_MAX] = "", version[VERSION_TEXT_MAX], member[256];
+	bool all = true;
+
+	for (size_t i = 0; i < check->config->listen_count; i++) {
+		version[0] = '\0';
+		all = look_at_server(check, names, i, version) && all;
+		compare_versions(check, first, version);
+		if (!first[0])
+			memcpy(first, version, sizeof(first));
+	}
+	if (all && !member_names_cover(names, link_hello(check->link), member, sizeof(member)))
+		findings_add(&check->findings, "member", NULL,
+			     bson_strdup_printf("'%s' is a member of the replica set, but no entry "
+						"of 'listen' stands before it",
+						member),
+			     bson_strdup("add one, else clients go around Spillway"));
+	member_names_free(names);
+}
+
+static void look_for_shards(struct check *check)
+{
+	struct element element;
+	bool sharded = bytes_are(text_of(link_hello(check->link), "msg"), "isdbgrid");
+
+	if (!sharded && run_number(check->link, "shardingState") == LINK_DONE)
+		sharded = document_find(link_body(check->link), "enabled", &element) &&
+			  element_truth(&element);
+	if (!sharded)
+		return;
+	findings_add(&check->findings, "sharding", NULL,
+		     bson_strdup("the servers are part of a sharded cluster"),
+		     bson_strdup("put Spillway before replica sets and standalones only: overflow "
+				 "documents would not be sharded as their main documents are, and "
+				 "nothing of that is tested"));
+}
+
+void check_servers(struct check *check)
+{
+	look_at_members(check);
+	look_for_shards(check);
+}

@@ -1,0 +1,140 @@
+/* A listening socket of one loop. */
+#include "proxy/client/listener.h"
+
+#include "proxy/base/address.h"
+#include "proxy/base/log.h"
+#include "proxy/client/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#define ACCEPT_BURST 64
+
+static int bind_socket(const char *address, bool shared, char *reason, size_t size)
+{
+	struct sockaddr_storage where = {0};
+	socklen_t length;
+	int on = 1, socket_number;
+
+	if (!address_resolve_now(address, &where)) {
+		snprintf(reason, size, "cannot resolve the address '%s'", address);
+		return -1;
+	}
+	length = where.ss_family == AF_INET6 ? sizeof(struct sockaddr_in6)
+					     : sizeof(struct sockaddr_in);
+	socket_number = socket(where.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (socket_number < 0) {
+		snprintf(reason, size, "cannot make a socket for '%s': %s", address,
+			 strerror(errno));
+		return -1;
+	}
+	setsockopt(socket_number, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (shared)
+		setsockopt(socket_number, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on));
+	if (bind(socket_number, (struct sockaddr *)&where, length) == 0 &&
+	    listen(socket_number, 1024) == 0)
+		return socket_number;
+	snprintf(reason, size, "cannot listen on '%s': %s", address, strerror(errno));
+	close(socket_number);
+	return -1;
+}
+
+must_check bool listener_probe(const char *address, char *reason, size_t size)
+{
+	int socket_number = bind_socket(address, false, reason, size);
+
+	if (socket_number < 0)
+		return false;
+	close(socket_number);
+	return true;
+}
+
+static bool descriptors_left(const struct service *service)
+{
+	return 2 * (atomic_load(&service->connections) + 1) <= service->descriptors;
+}
+
+static void listener_pause(struct listener *listener, const char *why)
+{
+	if (listener->paused)
+		return;
+	listener->paused = true;
+	uv_poll_stop(&listener->poll);
+	loop_need_ticks(listener->loop);
+	if (listener->told)
+		return;
+	listener->told = true;
+	metric_add(&listener->loop->metrics->accept_pauses, 1);
+	log_warning("accepting on '%s' is paused: %s",
+		    listener->loop->service->config->listen[listener->listen_index].address, why);
+}
+
+static void listener_on_readable(uv_poll_t *poll, int status, int events)
+{
+	struct listener *listener = (struct listener *)(void *)poll;
+
+	(void)status;
+	(void)events;
+	for (int i = 0; i < ACCEPT_BURST; i++) {
+		int accepted;
+
+		if (!descriptors_left(listener->loop->service)) {
+			listener_pause(listener,
+				       "descriptors are used up; raise the limit of open files");
+			return;
+		}
+		accepted = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (accepted >= 0) {
+			session_open(listener->loop, listener->listen_index, accepted);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+			listener_pause(listener, strerror(errno));
+		else if (errno == EAGAIN)
+			listener->told = false;
+		if (errno != EINTR && errno != ECONNABORTED)
+			return;
+	}
+}
+
+must_check bool listener_open(struct listener *listener, struct loop *loop, uint32_t listen_index,
+			      char *reason, size_t size)
+{
+	const char *address = loop->service->config->listen[listen_index].address;
+	int socket_number = bind_socket(address, true, reason, size);
+
+	if (socket_number < 0)
+		return false;
+	listener->loop = loop;
+	listener->listen_index = listen_index;
+	listener->socket = socket_number;
+	uv_poll_init(&loop->uv, &listener->poll, socket_number);
+	uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable);
+	return true;
+}
+
+static void listener_on_closed(uv_handle_t *handle)
+{
+	struct listener *listener = (struct listener *)(void *)handle;
+
+	close(listener->socket);
+	listener->socket = -1;
+}
+
+void listener_close(struct listener *listener)
+{
+	uv_handle_t *handle = (uv_handle_t *)(void *)&listener->poll;
+
+	if (listener->socket >= 0 && !uv_is_closing(handle))
+		uv_close(handle, listener_on_closed);
+}
+
+void listener_resume(struct listener *listener)
+{
+	if (!listener->paused || uv_is_closing((uv_handle_t *)(void *)&listener->poll) ||
+	    !descriptors_left(listener->loop->service))
+		return;
+	listener->paused = false;
+	uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable);
+}

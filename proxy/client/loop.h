@@ -1,0 +1,67 @@
+/* One event loop: its sessions, its shared read buffer, its listeners. A session lives and dies on
+ * one loop. */
+#pragma once
+
+#include "proxy/client/claims.h"
+#include "proxy/base/metrics.h"
+#include "proxy/mover/mover.h"
+#include "proxy/client/strangers.h"
+#include "rules/config/config.h"
+
+#include <pthread.h>
+#include <uv.h>
+
+#define LOOP_READ_BUFFER 65536
+
+struct session;
+
+/* What all loops share; made before they start, gone after they ended. */
+struct service {
+	const struct config *config;
+	struct mover *mover;
+	_Atomic int64_t connections; /* open now, all loops together */
+	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
+	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
+	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
+	atomic_bool scarce;          /* spare_memory_adjust's */
+	struct claims claims;        /* who holds much of it */
+	struct strangers strangers;  /* what was told of them */
+	int64_t descriptors;         /* how many sockets clients and their servers may use */
+};
+
+struct loop {
+	uv_loop_t uv;
+	struct service *service;
+	struct metrics *metrics;
+	struct namespace_cache *namespaces;
+	struct listener *listeners;
+	size_t listener_count;
+	struct session *sessions;         /* all, newest first */
+	struct session *handshakes_first; /* those whose first request has not come, oldest first */
+	struct session *handshakes_last;
+	uv_timer_t ticks;     /* runs while somebody has a deadline */
+	uv_async_t wake;      /* other threads: see loop_post */
+	pthread_mutex_t lock; /* of `posted` */
+	struct loop_task *posted;
+	uint64_t drain_until; /* 0: not draining; uv_now milliseconds */
+	char read_buffer[LOOP_READ_BUFFER];
+};
+
+/* Work for a loop's own thread, from any thread. */
+struct loop_task {
+	struct loop_task *next;
+	void (*run)(struct loop *loop, struct loop_task *task); /* frees the task */
+};
+
+struct loop *loop_new(struct service *service);
+/* Runs until the loop has drained. */
+void loop_run(struct loop *loop);
+void loop_free(struct loop *loop);
+void loop_post(struct loop *loop, struct loop_task *task);
+/* Any thread: stop accepting, end idle connections, give the busy ones until the configured
+ * deadline. */
+void loop_start_drain(struct loop *loop);
+/* A deadline was set somewhere: ticks are needed. */
+void loop_need_ticks(struct loop *loop);
+/* Called by a session when it is gone. */
+void loop_on_session_gone(struct loop *loop);

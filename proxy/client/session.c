@@ -1,0 +1,542 @@
+/* A client's connection and the server connection that belongs to it: opened together, closed
+ * together. */
+#include "proxy/client/session.h"
+
+#include "proxy/base/address.h"
+#include "proxy/base/log.h"
+#include "proxy/client/memory.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#define WATERMARK 65536 /* above this backlog the other side is not read */
+#define KEEPALIVE_SECONDS 60
+#define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
+#define LEAST_ROOM \
+	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
+				*/
+
+static _Atomic uint64_t last_id;
+
+static const char *session_server_name(const struct session *session)
+{
+	return session->loop->service->config->listen[session->listen_index].server;
+}
+
+void session_set_state(struct session *session, enum session_state state)
+{
+	static const bool allowed[4][4] = {
+		[SESSION_OPENING] = {[SESSION_RELAYING] = true, [SESSION_CLOSING] = true},
+		[SESSION_RELAYING] = {[SESSION_REWRITING] = true, [SESSION_CLOSING] = true},
+		[SESSION_REWRITING] = {[SESSION_RELAYING] = true, [SESSION_CLOSING] = true},
+	};
+
+	require(allowed[session->state][state]);
+	session->state = state;
+}
+
+static void session_link(struct session *session)
+{
+	struct loop *loop = session->loop;
+
+	session->next = loop->sessions;
+	if (session->next)
+		session->next->previous = session;
+	loop->sessions = session;
+	session->handshaking = true;
+	session->previous_handshake = loop->handshakes_last;
+	if (loop->handshakes_last)
+		loop->handshakes_last->next_handshake = session;
+	else
+		loop->handshakes_first = session;
+	loop->handshakes_last = session;
+	loop_need_ticks(loop);
+}
+
+void session_handshake_done(struct session *session)
+{
+	struct loop *loop = session->loop;
+
+	if (!session->handshaking)
+		return;
+	session->handshaking = false;
+	if (session->previous_handshake)
+		session->previous_handshake->next_handshake = session->next_handshake;
+	else
+		loop->handshakes_first = session->next_handshake;
+	if (session->next_handshake)
+		session->next_handshake->previous_handshake = session->previous_handshake;
+	else
+		loop->handshakes_last = session->previous_handshake;
+	session->next_handshake = session->previous_handshake = NULL;
+}
+
+static void session_unlink(struct session *session)
+{
+	session_handshake_done(session);
+	if (session->previous)
+		session->previous->next = session->next;
+	else
+		session->loop->sessions = session->next;
+	if (session->next)
+		session->next->previous = session->previous;
+}
+
+void session_free_if_gone(struct session *session)
+{
+	struct loop *loop = session->loop;
+
+	if (session->handles > 0 || session->pinned)
+		return;
+	session_unlink(session);
+	stream_fini(&session->client);
+	stream_fini(&session->server);
+	buffer_fini(&session->request_held);
+	buffer_fini(&session->response_held);
+	pending_fini(&session->pending);
+	skim_free(session->shed);
+	buffer_fini(&session->find.request);
+	sequence_free(session->sequence);
+	free((void *)session->accepted.namespaces);
+	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
+	claims_set(&loop->service->claims, &session->claim, 0, 0);
+	if (session->refused)
+		atomic_fetch_sub(&loop->service->refused, 1);
+	free(session);
+	loop_on_session_gone(loop);
+}
+
+static void session_on_closed(uv_handle_t *handle)
+{
+	struct session *session = handle->data;
+
+	session->handles--;
+	session_free_if_gone(session);
+}
+
+static void session_close_stream(struct stream *stream, enum session_end how)
+{
+	uv_handle_t *handle = (uv_handle_t *)(void *)&stream->tcp;
+
+	stream->reading = false;
+	if (!handle->data || uv_is_closing(handle))
+		return;
+	if (how == SESSION_END_RESET && !stream->shutting &&
+	    uv_tcp_close_reset(&stream->tcp, session_on_closed) == 0)
+		return;
+	uv_close(handle, session_on_closed);
+}
+
+void session_works(struct session *session)
+{
+	if (session->works)
+		return;
+	session->works = true;
+	atomic_fetch_add(&session->loop->service->working, 1);
+}
+
+void session_close(struct session *session, enum session_end how)
+{
+	if (session->state == SESSION_CLOSING)
+		return;
+	session_set_state(session, SESSION_CLOSING);
+	session_cut_sequence(session);
+	if (session->works)
+		atomic_fetch_sub(&session->loop->service->working, 1);
+	session_close_stream(&session->client, how);
+	session_close_stream(&session->server, how);
+}
+
+/* Nothing is owed to anybody on this connection (what a monitor waits for doesn't count). */
+static bool session_idle(const struct session *session)
+{
+	return session->state == SESSION_RELAYING && session->request_left == 0 &&
+	       session->request_held.length == 0 && session->response_left == 0 &&
+	       session->response_held.length == 0 && !session->in_transaction &&
+	       pending_only_hello(&session->pending) && stream_backlog(&session->client) == 0 &&
+	       stream_backlog(&session->server) == 0;
+}
+
+/* A driver whose monitor loses its connection drops the others, transactions and all: monitors go
+ * last. */
+static bool session_is_needed(const struct session *session)
+{
+	return !session->works && atomic_load(&session->loop->service->working) > 0;
+}
+
+void session_close_if_idle(struct session *session)
+{
+	if (session->state == SESSION_OPENING ||
+	    (session_idle(session) && !session_is_needed(session)))
+		session_close(session, SESSION_END_DONE);
+}
+
+void session_account(struct session *session)
+{
+	struct service *service = session->loop->service;
+	/* Of room for a reply what has come: the rest is nobody's memory yet. */
+	size_t held = session->request_held.capacity + session->response_held.length +
+		      stream_backlog(&session->client);
+	int64_t sum;
+	bool reads;
+
+	if (session->sequence)
+		held += sequence_memory(session->sequence);
+	if (held == session->accounted)
+		return;
+	sum = (int64_t)held - (int64_t)session->accounted;
+	sum += atomic_fetch_add(&service->memory, sum);
+	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
+	session->accounted = held;
+	reads = session->sequence || session->find.request.length > 0;
+	claims_set(&service->claims, &session->claim, reads ? (int64_t)held : 0,
+		   sum - service->config->limits.memory);
+}
+
+bool session_memory_short(const struct session *session, size_t more)
+{
+	const struct service *service = session->loop->service;
+
+	return atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory;
+}
+
+bool session_gives_up(const struct session *session)
+{
+	return session_memory_short(session, 0) && claims_give_up(&session->claim);
+}
+
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
+{
+	buffer_reserve(held, least(wanted, 2 * bytes.length));
+	buffer_append(held, bytes.data, bytes.length);
+}
+
+void session_hold(struct buffer *held, struct bytes bytes)
+{
+	bool stays = held->capacity > 0 && bytes.data == held->data + held->length;
+
+	if (stays) /* it was read there */
+		held->length += bytes.length;
+	else
+		buffer_append(held, bytes.data, bytes.length);
+}
+
+void session_adjust_reading(struct session *session)
+{
+	bool client, server;
+
+	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
+	    session->refused)
+		return;
+	client = stream_backlog(&session->server) < WATERMARK &&
+		 session->pending.count < SESSION_PENDING_MAX;
+	/* While a sequence runs, the first bytes that come are kept; then reading stops. */
+	if (session->state == SESSION_REWRITING && session->request_held.length > 0)
+		client = false;
+	server = stream_backlog(&session->client) < WATERMARK;
+	(client ? stream_start_reading : stream_stop_reading)(&session->client);
+	(server ? stream_start_reading : stream_stop_reading)(&session->server);
+}
+
+void session_pass_ends(struct session *session)
+{
+	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
+	    session->refused)
+		return;
+	if (session->client.ended && session->state == SESSION_RELAYING &&
+	    !session->server.shutting)
+		stream_shutdown(&session->server);
+	if (session->server.ended && !session->client.shutting)
+		stream_shutdown(&session->client);
+	if (session->server.ended && (session->client.ended || session->client.broken) &&
+	    stream_backlog(&session->client) == 0)
+		session_close(session, SESSION_END_DONE);
+}
+
+void session_on_drained(struct session *session)
+{
+	if (session->state == SESSION_CLOSING)
+		return;
+	session_update_reading(session);
+	session_pass_ends(session);
+	if (session->state != SESSION_CLOSING && session->loop->drain_until)
+		session_close_if_idle(session);
+}
+
+/* A reply that is taken to be large is read to where it stays from its first byte on. Room for what
+ * a sequence expects costs nothing before bytes come, and spares the copies of growing. */
+static bool session_alloc_reply(struct session *session, uv_buf_t *room)
+{
+	struct buffer *held = &session->response_held;
+
+	if (!session->sequence || session->sequence->expected == 0 || held->length > 0 ||
+	    session->response_left > 0)
+		return false;
+	session->response_wanted = 0;
+	buffer_reserve(held, session->sequence->expected > REPLY_ROOM ? session->sequence->expected
+								      : REPLY_ROOM);
+	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
+	return true;
+}
+
+/* While a large frame is awaited, its bytes are read to where they stay. Room is made as bytes
+ * come, never by the claimed length alone: at most as much again as is there. */
+static bool session_alloc_held(struct buffer *held, size_t wanted, uv_buf_t *room)
+{
+	size_t missing = wanted > held->length ? wanted - held->length : 0;
+
+	if (held->length < LOOP_READ_BUFFER || missing < LEAST_ROOM)
+		return false;
+	buffer_reserve(held, missing < held->length ? missing : held->length);
+	*room = uv_buf_init((char *)held->data + held->length,
+			    (unsigned)(held->capacity - held->length));
+	return true;
+}
+
+void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+	struct session *session = handle->data;
+	bool from_server = (void *)handle == (void *)&session->server.tcp;
+
+	(void)suggested;
+	if (from_server && session_alloc_reply(session, buffer))
+		return;
+	if (from_server
+		    ? session_alloc_held(&session->response_held, session->response_wanted, buffer)
+		    : session_alloc_held(&session->request_held, session->request_wanted, buffer))
+		return;
+	*buffer = uv_buf_init(session->loop->read_buffer, LOOP_READ_BUFFER);
+}
+
+/* libuv takes a reset for an end where bytes came with it in one turn; the socket knows better. */
+static bool was_reset(const struct stream *stream)
+{
+	uv_os_fd_t descriptor;
+	int error = 0;
+	socklen_t length = sizeof(error);
+
+	return uv_fileno((const uv_handle_t *)(const void *)&stream->tcp, &descriptor) == 0 &&
+	       getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 &&
+	       error == ECONNRESET;
+}
+
+static void session_on_end(struct session *session, struct stream *stream, ssize_t status)
+{
+	if (status == UV_EOF && was_reset(stream))
+		status = UV_ECONNRESET;
+	stream_stop_reading(stream);
+	if (stream == &session->server && !session->client.ended)
+		metric_add(&session->loop->metrics->upstream_failures, 1);
+	if (status != UV_EOF) {
+		log_debug("session %llu: '%s' reset the connection: %s",
+			  (unsigned long long)session->id,
+			  stream == &session->server ? session_server_name(session) : "client",
+			  uv_strerror((int)status));
+		session_close(session, SESSION_END_RESET);
+		return;
+	}
+	stream->ended = true;
+	if (stream == &session->server && session->state == SESSION_REWRITING) {
+		/* No reply where none came; what had come before still goes out. */
+		stream_stop_reading(&session->client);
+		session->client.ended = true;
+	}
+	if (session->refused)
+		session_close(session, SESSION_END_DONE);
+	else
+		session_pass_ends(session);
+}
+
+void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)
+{
+	struct session *session = handle->data;
+	struct stream *stream = (struct stream *)(void *)handle;
+	struct bytes bytes = {(const uint8_t *)buffer->base, (size_t)length};
+
+	if (session->response_held.length == 0 && length <= 0)
+		buffer_fini(&session->response_held); /* room that was made for nothing */
+	if (session->state == SESSION_CLOSING || length == 0)
+		return;
+	if (length < 0)
+		session_on_end(session, stream, length);
+	else if (stream == &session->client)
+		request_on_bytes(session, bytes);
+	else
+		response_on_bytes(session, bytes);
+	if (session->loop->drain_until && session->state != SESSION_CLOSING)
+		session_close_if_idle(session);
+}
+
+static void session_on_connected(uv_connect_t *connect, int status)
+{
+	struct session *session = connect->handle->data;
+
+	free(connect);
+	if (session->state == SESSION_CLOSING)
+		return;
+	if (status < 0) {
+		metric_add(&session->loop->metrics->upstream_failures, 1);
+		log_warning("session %llu: cannot connect to server '%s': %s",
+			    (unsigned long long)session->id, session_server_name(session),
+			    uv_strerror(status));
+		session_close(session, SESSION_END_RESET);
+		return;
+	}
+	uv_tcp_nodelay(&session->server.tcp, 1);
+	uv_tcp_keepalive(&session->server.tcp, 1, KEEPALIVE_SECONDS);
+	session_set_state(session, SESSION_RELAYING);
+	session_update_reading(session);
+}
+
+static void session_connect(struct session *session, const struct sockaddr *address)
+{
+	uv_connect_t *connect = must_calloc(1, sizeof(*connect));
+	int status = uv_tcp_connect(connect, &session->server.tcp, address, session_on_connected);
+
+	if (status == 0)
+		return;
+	free(connect);
+	log_warning("session %llu: cannot connect to server '%s': %s",
+		    (unsigned long long)session->id, session_server_name(session),
+		    uv_strerror(status));
+	metric_add(&session->loop->metrics->upstream_failures, 1);
+	session_close(session, SESSION_END_RESET);
+}
+
+static void session_on_resolved(void *context, const struct sockaddr *address)
+{
+	struct session *session = context;
+
+	session->pinned = false;
+	if (session->state == SESSION_CLOSING) {
+		session_free_if_gone(session);
+		return;
+	}
+	if (address) {
+		session_connect(session, address);
+		return;
+	}
+	log_warning("session %llu: cannot resolve server '%s'", (unsigned long long)session->id,
+		    session_server_name(session));
+	session_close(session, SESSION_END_RESET);
+}
+
+static void session_open_upstream(struct session *session)
+{
+	session->pinned = true; /* the resolver holds on to the session */
+	address_resolve(&session->loop->uv, session_server_name(session), session_on_resolved,
+			session);
+}
+
+static void session_init_stream(struct session *session, struct stream *stream)
+{
+	uv_tcp_init(&session->loop->uv, &stream->tcp);
+	stream->tcp.data = session;
+	session->handles++;
+}
+
+void session_open(struct loop *loop, uint32_t listen_index, int socket)
+{
+	struct session *session = must_calloc(1, sizeof(*session));
+	int64_t open = atomic_fetch_add(&loop->service->connections, 1) + 1;
+
+	session->loop = loop;
+	session->id = atomic_fetch_add(&last_id, 1) + 1;
+	session->listen_index = listen_index;
+	session->opened = uv_now(&loop->uv);
+	session->next_request_id = 0x5b000000;
+	session->early = !mover_admits(loop->service->mover);
+	session->refused = session->early || open - atomic_load(&loop->service->refused) >
+						     loop->service->config->limits.connections;
+	if (session->refused)
+		atomic_fetch_add(&loop->service->refused, 1);
+	session_init_stream(session, &session->client);
+	session_link(session);
+	uv_tcp_open(&session->client.tcp, socket);
+	uv_tcp_nodelay(&session->client.tcp, 1);
+	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
+	metric_add(&loop->metrics->connections_accepted, 1);
+	if (session->refused) {
+		session_set_state(session, SESSION_RELAYING);
+		stream_start_reading(&session->client);
+		return;
+	}
+	session_init_stream(session, &session->server);
+	session_open_upstream(session);
+}
+
+/* "127.0.0.1:4711" */
+static void session_write_peer(const struct session *session, char *text, size_t size)
+{
+	struct sockaddr_storage peer = {0};
+	const struct sockaddr *address = (const struct sockaddr *)&peer;
+	int length = sizeof(peer);
+	char host[64];
+
+	if (uv_tcp_getpeername(&session->client.tcp, (struct sockaddr *)&peer, &length) != 0 ||
+	    uv_ip_name(address, host, sizeof(host)) != 0)
+		snprintf(text, size, "an unknown address");
+	else if (peer.ss_family == AF_INET6)
+		snprintf(text, size, "[%s]:%d", host,
+			 ntohs(((const struct sockaddr_in6 *)(const void *)&peer)->sin6_port));
+	else
+		snprintf(text, size, "%s:%d", host,
+			 ntohs(((const struct sockaddr_in *)(const void *)&peer)->sin_port));
+}
+
+/* What the client did, in words that follow its address. */
+static void session_write_what(char *text, size_t size, unsigned kind,
+			       const struct frame_header *header)
+{
+	static const char *const what[STRANGERS_LATER + 1] = {
+		[STRANGER_TLS] = "speaks TLS, which this Spillway does not support; let the client "
+				 "connect without TLS",
+		[STRANGER_HTTP] = "speaks HTTP; only MongoDB clients can connect here",
+		[STRANGER_PROXIED] =
+			"begins with a header of the PROXY protocol, which this "
+			"Spillway does not support; let the load balancer leave it out",
+		[STRANGER_UNKNOWN] = "does not begin with a message of a MongoDB client",
+		[STRANGERS_LATER] =
+			"sent a message that no MongoDB client sends, or that cannot be "
+			"refused otherwise",
+	};
+
+	if (header && (kind == STRANGER_UNKNOWN || kind == STRANGERS_LATER))
+		snprintf(text, size, "%s (opcode %d, length %d)", what[kind], (int)header->opcode,
+			 (int)header->length);
+	else
+		snprintf(text, size, "%s", what[kind]);
+}
+
+void session_tell_stranger(struct session *session, unsigned kind,
+			   const struct frame_header *header)
+{
+	struct metrics *metrics = session->loop->metrics;
+	char peer[80], what[200];
+	int64_t held;
+
+	if (kind == STRANGER_TLS)
+		metric_add(&metrics->connections_tls, 1);
+	else
+		metric_add(&metrics->connections_strange, 1);
+	if (!strangers_due(&session->loop->service->strangers, kind, uv_now(&session->loop->uv),
+			   &held))
+		return;
+	session_write_peer(session, peer, sizeof(peer));
+	session_write_what(what, sizeof(what), kind, header);
+	log_warning("session %llu: connection from %s %s: closed (%lld more like it since the last "
+		    "line)",
+		    (unsigned long long)session->id, peer, what, (long long)held);
+}
+
+struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner)
+{
+	struct buffer frame = {0};
+
+	if (owner && owner->data == bytes.data && owner->length == length)
+		return buffer_steal(owner);
+	buffer_append(&frame, bytes.data, length);
+	return frame;
+}

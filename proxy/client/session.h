@@ -1,0 +1,215 @@
+/* A client's connection and the server connection that belongs to it: opened together, closed
+ * together.
+ *
+ *   OPENING   -> the server connection is being made; nothing is read from the client
+ *   RELAYING  -> requests and replies pass; those that need more are looked at
+ *   REWRITING -> a sequence runs, or may have to; the client's further requests wait
+ *   CLOSING   -> both handles are being closed */
+#pragma once
+
+#include "proxy/client/loop.h"
+#include "proxy/client/pending.h"
+#include "proxy/client/stream.h"
+#include "protocol/skim.h"
+#include "rules/match/match.h"
+#include "rules/sequence/permission.h"
+#include "rules/sequence/sequence.h"
+
+enum session_state {
+	SESSION_OPENING,
+	SESSION_RELAYING,
+	SESSION_REWRITING,
+	SESSION_CLOSING,
+};
+
+enum session_end {
+	SESSION_END_DONE,  /* both sides have said all: close */
+	SESSION_END_RESET, /* the peer was reset: so is the other */
+};
+
+#define SESSION_READABLE 4
+
+/* A find that went out as it came (plain_find.h), and what its reply may need. */
+struct session_find {
+	struct buffer request; /* empty where none is under way */
+	const struct ruled_namespace *namespace;
+	uint64_t asked; /* uv_now */
+};
+
+#define ACCEPTED_MOST 256
+
+/* Where mongod has accepted a command of this connection, which it accepts of nobody without
+ * rights: the latest namespaces. */
+struct accepted {
+	const struct ruled_namespace **namespaces; /* owned */
+	const struct ruled_namespace *last;
+	uint16_t count, next;
+	bool everywhere; /* nobody has signed in, and mongod has accepted a command: it does from
+			    anybody */
+};
+
+/* mongod's verdict on the command of the running sequence. */
+struct rights_question {
+	struct permission_question text;
+	bool asked; /* once for a sequence */
+	bool open;  /* its answer is awaited */
+	bool first; /* nothing else has been sent for the sequence */
+	bool tries; /* not asked: what is sent first is the client's own command, whose reply tells
+		     */
+	bool own_sent; /* what was sent last are the client's own bytes */
+};
+
+struct session {
+	struct stream client;
+	struct stream server;
+	struct loop *loop;
+	struct session *next;
+	struct session *previous;
+	struct session *next_handshake; /* in the list of those who have not sent a request yet */
+	struct session *previous_handshake;
+	uint64_t id;
+	uint64_t opened; /* uv_now, for the handshake's deadline */
+	uint32_t listen_index;
+	uint8_t state;
+	uint8_t handles; /* open or closing; freed at 0 */
+	bool handshaking;
+	bool in_transaction;
+	bool signed_in; /* or tried to */
+	bool works;     /* has asked for more than hello: no driver's monitor */
+	bool early;     /* mover_admits nobody yet */
+	bool refused;   /* that, or over the limit: the first request is answered with an error */
+	bool response_shed; /* the frame being cut is thrown away: its read has given up */
+	/* Requests: bytes of the current frame still to cut through; bytes that wait; how many of
+	 * them are wanted before looking again */
+	size_t request_left;
+	struct buffer request_held;
+	size_t request_wanted;
+	/* The same for replies. */
+	size_t response_left;
+	struct buffer response_held;
+	size_t response_wanted;
+	size_t accounted; /* of the above, the sequence and unsent replies, in the service's sum */
+	struct claim claim;
+	struct skim *shed; /* the frame being cut is thrown away, no memory for it: what its sender
+			      has to be told */
+	struct pending pending;
+	struct sequence *sequence;
+	struct session_find find;
+	/* Namespaces whose overflow the connection's user is known to may read: the latest. */
+	const struct ruled_namespace *readable[SESSION_READABLE];
+	uint8_t readable_next;
+	struct accepted accepted;
+	struct rights_question question;
+	int32_t next_request_id;
+	bool waiting; /* the sequence waits for the replies that are owed before it */
+	bool pinned;  /* the resolver or the mover will call back: the session must stay */
+};
+
+/* Takes the accepted socket over. */
+void session_open(struct loop *loop, uint32_t listen_index, int socket);
+/* It has asked for more than hello. */
+void session_works(struct session *session);
+/* Ends a session. Idempotent. */
+void session_close(struct session *session, enum session_end how);
+/* During a drain: closes the session if nothing is under way. */
+void session_close_if_idle(struct session *session);
+
+/* libuv's callbacks, for stream.c. */
+void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
+void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer);
+/* Something that was queued has left: reading may go on. */
+void session_on_drained(struct session *session);
+
+/* More requests than these may not wait for their replies: the client is not read any further. */
+#define SESSION_PENDING_MAX 1000
+
+/* Starts and stops reading on both sides as their backlogs and the state ask for. */
+void session_adjust_reading(struct session *session);
+
+/* Keeps the service's sum of held memory true. */
+void session_account(struct session *session);
+
+static inline void session_update_reading(struct session *session)
+{
+	bool flows = session->state == SESSION_RELAYING && session->client.reading &&
+		     session->server.reading && !session->client.in_flight &&
+		     !session->server.in_flight && session->pending.count < SESSION_PENDING_MAX;
+
+	if (!flows)
+		session_adjust_reading(session);
+	if (session->request_held.capacity || session->response_held.capacity ||
+	    session->accounted || session->sequence)
+		session_account(session);
+}
+
+/* True when what all sessions hold, and `more`, passes limits.memory. */
+bool session_memory_short(const struct session *session, size_t more);
+/* True when memory is short and this session's sequence is among the newest that hold it. */
+bool session_gives_up(const struct session *session);
+void session_set_state(struct session *session, enum session_state state);
+/* Passes on the ends of both sides as far as that is possible by now. */
+void session_pass_ends(struct session *session);
+
+/* session_request.c and session_response.c */
+void request_on_bytes(struct session *session, struct bytes bytes);
+/* A request whose sequence said AGAIN; takes it over. */
+void request_again(struct session *session, struct packet *packet);
+/* Looks again at what waits, after a sequence or a reply. */
+void request_continue(struct session *session);
+void response_on_bytes(struct session *session, struct bytes bytes);
+
+/* session_advance.c: drives the running sequence. `reply` may be NULL. */
+void session_advance(struct session *session, struct packet *reply, bool moved);
+/* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
+void session_give_up(struct session *session);
+/* The reply to session->find, a whole frame: goes to the client where nothing is to be put
+ * together; else false. */
+must_check bool session_answer_find(struct session *session, struct bytes reply);
+/* The same reply, of which a sequence has to make another. */
+void session_advance_find(struct session *session, struct packet *reply);
+/* The session closes: the mover is told what the running sequence, if any, may have done. */
+void session_cut_sequence(struct session *session);
+
+/* Counts and logs that the session is closed because its client is none of MongoDB's: `kind` is an
+ * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */
+void session_tell_stranger(struct session *session, unsigned kind,
+			   const struct frame_header *header);
+
+/* session_rights.c. A namespace of NULL: any. */
+bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace);
+/* mongod has accepted a command there that needs rights. */
+void session_accept(struct session *session, const struct ruled_namespace *namespace);
+/* From here on it may be another user's connection. */
+void session_forget_rights(struct session *session);
+/* Before the sequence's first step. True where mongod is asked first: the step waits. */
+must_check bool session_asks_first(struct session *session);
+/* Before the client hears an error that mongod may have said of another command, or that is ours:
+ * the same. */
+must_check bool session_asks_last(struct session *session);
+/* A reply has come to what the sequence sent. */
+void session_note_reply(struct session *session, const struct packet *reply);
+
+enum rights_answer {
+	RIGHTS_GO_ON,  /* with what waits */
+	RIGHTS_ANSWER, /* the sequence's output is the answer */
+};
+
+/* The question's answer. */
+must_check enum rights_answer session_take_answer(struct session *session, struct packet *reply);
+
+/* The first whole request has come: the handshake's deadline is met. */
+void session_handshake_done(struct session *session);
+/* Frees the session when nothing holds on to it any more. */
+void session_free_if_gone(struct session *session);
+
+/* Copies a whole frame out of `bytes`, or takes the buffer that holds just this frame (`owner` may
+ * be NULL). */
+struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner);
+
+/* Keeps the first bytes of a frame, `wanted` of which are awaited, with room for more: for as many
+ * again at most. */
+void session_keep(struct buffer *held, struct bytes bytes, size_t wanted);
+
+/* Adds bytes that were just read to those that wait; they may already stand there
+ * (session_on_alloc). */
+void session_hold(struct buffer *held, struct bytes bytes);

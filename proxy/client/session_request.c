@@ -1,0 +1,465 @@
+/* The client's way to the server: cuts through what no rule concerns, takes whole frames where one
+ * may. */
+#include "proxy/client/session.h"
+
+#include "proxy/base/log.h"
+#include "protocol/hello.h"
+#include "protocol/legacy.h"
+#include "protocol/stranger.h"
+#include "rules/read/plain_find.h"
+
+#define FIND_LONGEST 4096 /* what is kept of one is in no sum of memory */
+
+static void request_forward(struct session *session, struct bytes bytes)
+{
+	stream_write(&session->server, bytes);
+}
+
+static void request_owe(struct session *session, int32_t request_id, enum pending_kind kind,
+			const struct match_facts *facts)
+{
+	if (!facts->answered)
+		return;
+	pending_push(&session->pending,
+		     (struct pending_entry){request_id, (uint8_t)kind, facts->exhaust});
+}
+
+static enum pending_kind request_kind(const struct match_facts *facts)
+{
+	return facts->reads_on ? PENDING_GET_MORE : PENDING_FORWARD;
+}
+
+static void request_note_facts(struct session *session, const struct match_facts *facts)
+{
+	if (facts->transaction == MATCH_IN_TRANSACTION)
+		session->in_transaction = true;
+	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
+		session->in_transaction = false;
+	if (facts->signs_in) {
+		session->signed_in = true;
+		session_forget_rights(session);
+	}
+}
+
+/* The hello of a client that offers a compressor we can't read goes on without it. */
+static void request_forward_hello(struct session *session, struct packet *packet)
+{
+	auto_buffer struct buffer body = {0}, frame = {0};
+	struct bytes whole = packet_frame(packet);
+	struct legacy_query query;
+
+	if (packet->kind == PACKET_MESSAGE) {
+		const struct message *message = &packet->message;
+		size_t start;
+
+		if (message->sequence_count == 0 && hello_edit_request(message->body, &body)) {
+			start = message_begin(&frame, message->header.request_id, 0,
+					      message->flags & ~(uint32_t)MESSAGE_CHECKSUM_PRESENT);
+			message_begin_body(&frame);
+			buffer_append(&frame, body.data, body.length);
+			message_end(&frame, start);
+		}
+	} else if (legacy_query_parse(whole, &query) && hello_edit_request(query.command, &body)) {
+		legacy_query_replace(whole, &query, buffer_view(&body), &frame);
+	}
+	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
+}
+
+static void request_start_sequence(struct session *session, struct sequence *sequence)
+{
+	session->sequence = sequence;
+	session_set_state(session, SESSION_REWRITING);
+	session->waiting = session->pending.count > 0 || session->response_left > 0;
+	if (!session->waiting)
+		session_advance(session, NULL, false);
+}
+
+static void request_count(struct session *session, const struct match *match)
+{
+	struct metrics *metrics = session->loop->metrics;
+
+	switch (match->verdict) {
+	case VERDICT_FORWARD:
+	case VERDICT_HELLO:
+	case VERDICT_CLOSE:
+		metric_add(&metrics->commands_forwarded, 1);
+		return;
+	case VERDICT_READ:
+	case VERDICT_AGGREGATE:
+	case VERDICT_WRITE:
+	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_BULK_WRITE:
+	case VERDICT_EXPLAIN:
+	case VERDICT_WATCH:
+		metric_add(&metrics->commands_sequenced, 1);
+		return;
+	case VERDICT_REFUSE:
+		metric_add(&metrics->commands_refused, 1);
+		metrics_refused(match->rule, match->what);
+		return;
+	}
+}
+
+/* Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
+ * concerns the array is refused, with the reason. */
+static void request_check_fitness(void *context, struct match *match)
+{
+	struct mover *mover = context;
+	char reason[400];
+
+	if (!match->namespace || !(match->touches_array || match->searches) ||
+	    match->verdict == VERDICT_REFUSE)
+		return;
+	if (mover_unfit(mover, bytes_of(match->namespace->database),
+			bytes_of(match->namespace->collection), reason, sizeof(reason))) {
+		match_refuse(match, match->namespace->targets[0].rule, "unfit", reason);
+	} else if (!mover_ready(mover)) {
+		mover_not_ready(mover, reason, sizeof(reason));
+		match_refuse(match, match->namespace->targets[0].rule, "not ready", reason);
+		match->code = ERROR_TEMPORARILY_UNAVAILABLE;
+	}
+}
+
+/* Does what the match says. */
+static void request_by_match(struct session *session, struct packet *packet,
+			     const struct match *match)
+{
+	request_note_facts(session, &match->facts);
+	request_count(session, match);
+	if (match->verdict != VERDICT_HELLO)
+		session_works(session);
+	switch (match->verdict) {
+	case VERDICT_FORWARD:
+		request_owe(session, packet->header.request_id, request_kind(&match->facts),
+			    &match->facts);
+		request_forward(session, buffer_view(&packet->raw));
+		break;
+	case VERDICT_HELLO:
+		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
+		request_forward_hello(session, packet);
+		break;
+	case VERDICT_READ:
+	case VERDICT_AGGREGATE:
+	case VERDICT_WRITE:
+	case VERDICT_FIND_AND_MODIFY:
+	case VERDICT_BULK_WRITE:
+	case VERDICT_EXPLAIN:
+	case VERDICT_WATCH:
+	case VERDICT_REFUSE:
+		request_start_sequence(session, sequence_new(packet, match));
+		break;
+	case VERDICT_CLOSE:
+		session_tell_stranger(session, STRANGERS_LATER, &packet->header);
+		session_close(session, SESSION_END_DONE);
+		break;
+	}
+	packet_fini(packet);
+}
+
+static void request_match(struct session *session, struct packet *packet, struct match *match)
+{
+	const struct match_judge judge = {request_check_fitness, session->loop->service->mover};
+
+	match_packet_judged(session->loop->namespaces, packet, &judge, match);
+}
+
+/* A whole frame that had to be read. */
+static void request_on_packet(struct session *session, struct packet *packet)
+{
+	struct match match;
+
+	request_match(session, packet, &match);
+	if (match.asks_indexes && match.verdict != VERDICT_REFUSE) {
+		session_works(session);
+		request_start_sequence(session, sequence_new_ask(packet, &match));
+	} else {
+		request_by_match(session, packet, &match);
+	}
+}
+
+/* An index that is still not known is not there: mongod says so. */
+void request_again(struct session *session, struct packet *packet)
+{
+	struct match match;
+
+	request_match(session, packet, &match);
+	request_by_match(session, packet, &match);
+}
+
+static void request_write_why(const struct session *session, char *message, size_t size)
+{
+	char reason[400];
+
+	if (!session->early) {
+		snprintf(message, size,
+			 "Spillway has reached its limit of %lld connections (limits.connections); "
+			 "try again later",
+			 (long long)session->loop->service->config->limits.connections);
+		return;
+	}
+	mover_not_ready(session->loop->service->mover, reason, sizeof(reason));
+	snprintf(message, size, "Spillway is not ready; try again later: %s", reason);
+}
+
+/* The first request is answered with an error, and that is all. */
+static void request_refuse_connection(struct session *session, struct buffer *frame)
+{
+	struct packet packet;
+	struct match match = {
+		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+
+	request_write_why(session, match.message, sizeof(match.message));
+	packet_read(&packet, frame);
+	metric_add(&session->loop->metrics->connections_refused, 1);
+	request_start_sequence(session, sequence_new(&packet, &match));
+	packet_fini(&packet);
+	session_close(session, SESSION_END_DONE);
+}
+
+enum request_step {
+	REQUEST_CUT,   /* request_left says how many bytes go through */
+	REQUEST_WAIT,  /* request_wanted says how many bytes have to be there */
+	REQUEST_TAKE,  /* a whole frame to be looked at */
+	REQUEST_SHED,  /* a whole frame that there is no memory for: thrown away as it comes */
+	REQUEST_BREAK, /* what no client sends: the connection is closed, as by mongod */
+};
+
+/* False where the frame can't be held: it is to be thrown away as it comes. */
+static bool request_has_memory(struct session *session, const struct frame_header *header)
+{
+	if (header->length <= LOOP_READ_BUFFER ||
+	    !session_memory_short(session, (size_t)header->length))
+		return true;
+	session->request_left = (size_t)header->length;
+	session->shed = skim_new();
+	return false;
+}
+
+/* `frame` has what was kept of it. False where it can't be read. */
+static bool request_refuse_shed(struct session *session, struct buffer *frame)
+{
+	struct packet packet;
+	struct match match = {
+		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+	bool read;
+
+	snprintf(match.message, sizeof(match.message),
+		 "Spillway has no memory left for this request (limits.memory); try again later");
+	packet_read(&packet, frame);
+	read = command_parse(packet.message.body, &match.command);
+	if (read)
+		request_start_sequence(session, sequence_new(&packet, &match));
+	packet_fini(&packet);
+	return read;
+}
+
+/* The frame is gone; its sender is told, and its transaction ended. Where nothing is known of it,
+ * as when it came compressed, its sender may not be told that it can go on. */
+static void request_on_shed(struct session *session)
+{
+	auto_buffer struct buffer frame = {0};
+	bool known = skim_end(session->shed, &frame);
+
+	skim_free(session->shed);
+	session->shed = NULL;
+	metric_add(&session->loop->metrics->commands_refused, 1);
+	if (known && session->refused) {
+		request_refuse_connection(session, &frame);
+	} else if (!known || !request_refuse_shed(session, &frame)) {
+		log_info("session %llu: closed: no memory is left for a request (limits.memory), "
+			 "and of what went by could not be told whether it ends a transaction",
+			 (unsigned long long)session->id);
+		session_close(session, SESSION_END_DONE);
+	}
+}
+
+/* A find that goes out as it came: only its bytes are kept, for the sequence that its reply may
+ * have to go through. */
+static bool request_send_find(struct session *session, struct bytes frame)
+{
+	struct session_find *find = &session->find;
+
+	if (session->refused || frame.length > FIND_LONGEST || session->pending.count > 0 ||
+	    !plain_find(session->loop->namespaces, frame, &find->namespace))
+		return false;
+	buffer_append(&find->request, frame.data, frame.length);
+	find->asked = uv_now(&session->loop->uv);
+	pending_push(&session->pending,
+		     (struct pending_entry){load_int32(frame.data + 4), PENDING_FIND, false});
+	session_set_state(session, SESSION_REWRITING);
+	session_works(session);
+	metric_add(&session->loop->metrics->commands_sequenced, 1);
+	return true;
+}
+
+/* Decides about the frame at the start of `bytes`. */
+static enum request_step request_look(struct session *session, struct bytes bytes, size_t *length)
+{
+	struct frame_header header;
+	struct match_facts facts;
+
+	switch (frame_next(bytes, &header)) {
+	case FRAME_SHORT:
+		session->request_wanted = FRAME_HEADER_LENGTH;
+		return REQUEST_WAIT;
+	case FRAME_INVALID:
+		return REQUEST_BREAK;
+	case FRAME_PARTIAL:
+	case FRAME_READY:
+		break;
+	}
+	if (!stranger_knows_opcode(header.opcode) ||
+	    (session->handshaking && !stranger_may_begin(&header)))
+		return REQUEST_BREAK;
+	*length = (size_t)header.length;
+	switch (session->refused ? MATCH_WHOLE
+				 : match_prefix(namespace_cache_rules(session->loop->namespaces),
+						bytes, &facts)) {
+	case MATCH_FORWARD:
+		session_works(session);
+		session->request_left = *length;
+		request_owe(session, header.request_id, request_kind(&facts), &facts);
+		request_note_facts(session, &facts);
+		metric_add(&session->loop->metrics->commands_forwarded, 1);
+		return REQUEST_CUT;
+	case MATCH_MORE:
+		session->request_wanted = bytes.length + 1;
+		return REQUEST_WAIT;
+	case MATCH_WHOLE:
+		if (bytes.length < *length) {
+			session->request_wanted = *length;
+			return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
+		}
+		if (!request_send_find(session, (struct bytes){bytes.data, *length}))
+			return REQUEST_TAKE;
+		session->request_left = *length;
+		return REQUEST_CUT;
+	}
+	require(!"unreachable");
+}
+
+static void request_take(struct session *session, struct bytes bytes, size_t length,
+			 struct buffer *owner)
+{
+	struct buffer frame = session_take_frame(bytes, length, owner);
+	struct packet packet;
+
+	session_handshake_done(session);
+	if (session->refused) {
+		request_refuse_connection(session, &frame);
+		return;
+	}
+	packet_read(&packet, &frame);
+	request_on_packet(session, &packet);
+}
+
+static size_t request_cut(struct session *session, size_t there)
+{
+	size_t length = there < session->request_left ? there : session->request_left;
+
+	session->request_left -= length;
+	if (session->request_left == 0)
+		session_handshake_done(session);
+	return length;
+}
+
+/* What stands at the start of `bytes` is no message that a client sends there. Nothing of it goes
+ * on: mongod might read it otherwise, a TLS ClientHello for one. */
+static void request_break(struct session *session, struct bytes bytes)
+{
+	struct frame_header header = {.length = load_int32(bytes.data),
+				      .opcode = load_int32(bytes.data + 12)};
+
+	metric_add(&session->loop->metrics->frames_invalid, 1);
+	session_tell_stranger(session, session->handshaking ? stranger_of(bytes) : STRANGERS_LATER,
+			      &header);
+	session_close(session, SESSION_END_DONE);
+}
+
+/* What doesn't go through: the bytes that are done with. */
+static size_t request_keep(struct session *session, enum request_step step, struct bytes bytes,
+			   size_t length, struct buffer *owner)
+{
+	size_t gone;
+
+	if (step == REQUEST_TAKE) {
+		request_take(session, bytes, length, owner);
+		return length;
+	}
+	if (step == REQUEST_BREAK) {
+		request_break(session, bytes);
+		return 0;
+	}
+	gone = request_cut(session, bytes.length);
+	skim_take(session->shed, (struct bytes){bytes.data, gone});
+	if (session->request_left == 0)
+		request_on_shed(session);
+	return gone;
+}
+
+/* Handles as many bytes as can be handled now and returns their number. Neighbouring frames that go
+ * through leave in one write:
+ *
+ *      |-- cut --|-- cut --|-- taken --|-- cut, only its beginning --|
+ *      ^ run               ^ at
+ */
+static size_t request_consume(struct session *session, struct bytes bytes, struct buffer *owner)
+{
+	size_t run = 0, at = 0, length = 0;
+
+	while (at < bytes.length && session->state == SESSION_RELAYING) {
+		struct bytes rest = {bytes.data + at, bytes.length - at};
+		enum request_step step = session->shed ? REQUEST_SHED : REQUEST_CUT;
+
+		if (session->request_left == 0)
+			step = request_look(session, rest, &length);
+		if (step == REQUEST_CUT) {
+			at += request_cut(session, rest.length);
+			continue;
+		}
+		request_forward(session, (struct bytes){bytes.data + run, at - run});
+		if (step == REQUEST_WAIT)
+			return at;
+		at += request_keep(session, step, rest, length, at == 0 ? owner : NULL);
+		run = at;
+	}
+	if (session->state != SESSION_CLOSING)
+		request_forward(session, (struct bytes){bytes.data + run, at - run});
+	return at;
+}
+
+void request_continue(struct session *session)
+{
+	auto_buffer struct buffer held = {0};
+	size_t length, used;
+
+	if (session->state != SESSION_RELAYING || session->request_held.length == 0 ||
+	    session->request_held.length < session->request_wanted)
+		return;
+	held = buffer_steal(&session->request_held);
+	length = held.length;
+	session->request_wanted = 0;
+	used = request_consume(session, buffer_view(&held), &held);
+	if (used < length) {
+		buffer_consume(&held, used);
+		session->request_held = buffer_steal(&held);
+	}
+}
+
+void request_on_bytes(struct session *session, struct bytes bytes)
+{
+	size_t used;
+
+	if (session->state == SESSION_REWRITING || session->request_held.length > 0) {
+		session_hold(&session->request_held, bytes);
+		request_continue(session);
+	} else {
+		session->request_wanted = 0;
+		used = request_consume(session, bytes, NULL);
+		if (used < bytes.length && session->state != SESSION_CLOSING)
+			session_keep(&session->request_held,
+				     (struct bytes){bytes.data + used, bytes.length - used},
+				     session->request_wanted);
+	}
+	session_update_reading(session);
+}

@@ -1,0 +1,217 @@
+/* What mongod allows a connection's user: nothing is done for a client on a namespace beside its
+ * own commands, and nothing is told of the rules there, before mongod has accepted one of them. */
+#include "proxy/client/session.h"
+
+#include "rules/sequence/permission.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- what is known ---- */
+
+bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace)
+{
+	const struct accepted *accepted = &session->accepted;
+
+	if (accepted->everywhere || (!namespace && accepted->count > 0))
+		return true;
+	if (accepted->count > 0 && accepted->last == namespace)
+		return true;
+	for (size_t i = 0; i < accepted->count; i++)
+		if (accepted->namespaces[i] == namespace)
+			return true;
+	return false;
+}
+
+static void accepted_put(struct accepted *accepted, const struct ruled_namespace *namespace)
+{
+	size_t most = ACCEPTED_MOST;
+
+	if ((accepted->count & (accepted->count - 1)) == 0 && accepted->count < most)
+		accepted->namespaces =
+			must_realloc((void *)accepted->namespaces,
+				     (2 * accepted->count + 1) * sizeof(*accepted->namespaces));
+	if (accepted->count < most)
+		accepted->namespaces[accepted->count++] = namespace;
+	else
+		accepted->namespaces[accepted->next++ % most] = namespace;
+	accepted->last = namespace;
+}
+
+/* Where nobody has signed in, mongod asks nobody who he is. */
+void session_accept(struct session *session, const struct ruled_namespace *namespace)
+{
+	struct accepted *accepted = &session->accepted;
+
+	if (accepted->everywhere || (accepted->count > 0 && accepted->last == namespace))
+		return;
+	if (!session->signed_in)
+		accepted->everywhere = true;
+	else if (!session_is_accepted(session, namespace))
+		accepted_put(accepted, namespace);
+}
+
+void session_forget_rights(struct session *session)
+{
+	struct accepted *accepted = &session->accepted;
+
+	memset((void *)session->readable, 0, sizeof(session->readable));
+	accepted->everywhere = false;
+	accepted->count = 0;
+	accepted->last = NULL;
+}
+
+/* ---- what has to be asked ---- */
+
+/* What goes to mongod first is the client's own command, and nothing else happens before its reply.
+ */
+static bool begins_by_itself(const struct sequence *sequence)
+{
+	const struct match *match = &sequence->match;
+
+	if (!match->facts.answered || sequence->asks_indexes)
+		return false;
+	switch (match->verdict) {
+	case VERDICT_READ:
+		return !command_has(&match->command, FIELD_PROJECTION);
+	case VERDICT_WRITE:
+		return !match->edits;
+	case VERDICT_WATCH:
+		return !match->onto;
+	default:
+		return false;
+	}
+}
+
+/* A refusal is no secret where it says nothing of the rules. */
+static bool must_ask(const struct session *session)
+{
+	const struct sequence *sequence = session->sequence;
+	const struct match *match = &sequence->match;
+
+	if (session->refused)
+		return false;
+	if (match->verdict == VERDICT_REFUSE)
+		return !session->accepted.everywhere && match->rule[0] != '\0' &&
+		       match->facts.answered;
+	return !session_is_accepted(session, match->namespace) && !begins_by_itself(sequence);
+}
+
+static bool ask(struct session *session)
+{
+	struct sequence *sequence = session->sequence;
+	struct rights_question *question = &session->question;
+	auto_buffer struct buffer frame = {0};
+
+	question->asked = true;
+	question->text = (struct permission_question){.request_id = session->next_request_id++,
+						      .number = PERMISSION_LEAST + arc4random()};
+	if (!permission_ask(&question->text, &sequence->request, &sequence->match, &frame))
+		return false;
+	question->open = true;
+	sequence->next_request_id = session->next_request_id;
+	pending_push(&session->pending,
+		     (struct pending_entry){question->text.request_id, PENDING_SEQUENCE, false});
+	stream_write(&session->server, buffer_view(&frame));
+	return true;
+}
+
+bool session_asks_first(struct session *session)
+{
+	struct sequence *sequence = session->sequence;
+
+	session->question = (struct rights_question){0};
+	if (!must_ask(session)) {
+		session->question.tries =
+			!session_is_accepted(session, sequence->match.namespace) ||
+			!sequence->match.namespace;
+		return false;
+	}
+	session->question.first = true;
+	if (ask(session))
+		return true;
+	snprintf(sequence->match.message, sizeof(sequence->match.message),
+		 "Spillway: the request is not supported, and names nothing that the server could "
+		 "be asked about");
+	return false;
+}
+
+/* An error of mongod's that another command than the client's own has met, or a refusal. */
+static bool is_in_doubt(const struct session *session)
+{
+	const struct sequence *sequence = session->sequence;
+	struct bytes output = sequence->output;
+	struct reply_summary summary;
+	struct element first;
+	struct cursor cursor;
+	struct bytes body;
+
+	if (sequence->error)
+		return sequence->error == ERROR_COMMAND_NOT_SUPPORTED ||
+		       sequence->error == ERROR_UNAUTHORIZED;
+	return !session->question.own_sent && message_lone_body(output, &body) &&
+	       cursor_open(&cursor, body) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
+	       element_is(&first, "ok") && !element_truth(&first) &&
+	       reply_summarise(body, &summary) && summary.code == ERROR_UNAUTHORIZED;
+}
+
+bool session_asks_last(struct session *session)
+{
+	if (session->question.asked || session->accepted.everywhere || session->refused ||
+	    !session->sequence->match.facts.answered || session->sequence->output.length == 0 ||
+	    !is_in_doubt(session))
+		return false;
+	session->sequence->gives_up = false;
+	return ask(session);
+}
+
+/* ---- what comes back ---- */
+
+/* The first reply to the client's own command. */
+void session_note_reply(struct session *session, const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	if (!session->question.tries)
+		return;
+	session->question.tries = false;
+	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	    summary.ok)
+		session_accept(session, session->sequence->match.namespace);
+}
+
+static enum sequence_outcome fail_broken(struct sequence *sequence)
+{
+	return sequence_fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			     "Spillway: the server did not say whether this client may run the "
+			     "command: it is no mongod, or its reply can't be read",
+			     NULL);
+}
+
+enum rights_answer session_take_answer(struct session *session, struct packet *reply)
+{
+	struct rights_question *question = &session->question;
+	struct sequence *sequence = session->sequence;
+
+	question->open = false;
+	switch (permission_told(reply)) {
+	case PERMISSION_GIVEN:
+		if (question->first && !bytes_are(sequence->match.command.first.name, "getMore"))
+			session_accept(session, sequence->match.namespace);
+		return RIGHTS_GO_ON;
+	case PERMISSION_DENIED:
+		permission_pass(&question->text, sequence, reply);
+		return RIGHTS_ANSWER;
+	case PERMISSION_OPEN:
+		if (!question->first || !question->text.own)
+			return RIGHTS_GO_ON;
+		permission_pass(&question->text, sequence, reply);
+		return RIGHTS_ANSWER;
+	case PERMISSION_BROKEN:
+		break;
+	}
+	if (!question->first)
+		return RIGHTS_GO_ON;
+	fail_broken(sequence);
+	return RIGHTS_ANSWER;
+}

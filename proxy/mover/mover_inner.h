@@ -1,0 +1,58 @@
+/* What the mover's threads share. */
+#pragma once
+
+#include "proxy/base/metrics.h"
+#include "proxy/mover/mover.h"
+#include "proxy/upstream/clauses.h"
+#include "proxy/mover/queue.h"
+
+#include <pthread.h>
+
+struct member_names;
+struct gc;
+struct tend_list;
+struct views_look;
+struct mover_warnings;
+
+struct mover {
+	const struct config *config;
+	struct metrics *metrics; /* one block for all threads: metric_add_shared */
+	struct target_set *targets;
+	struct mover_queue *rounds;
+	struct mover_queue *garbage; /* documents whose overflow may hold dead generations */
+	struct member_names *names;
+	struct gc *gc;
+	struct tend_list *tended;
+	struct views_look *views;
+	struct mover_warnings *warnings;
+	atomic_bool stopping;
+
+	pthread_mutex_t lock; /* of what follows */
+	pthread_cond_t changed;
+	bool checked; /* the servers have been looked at once: */
+	enum mover_check check;
+	char check_reason[1024];
+	char lacking[1024]; /* what the mover waits for: servers, a primary, a majority; or "" */
+	bool sweep_news;    /* a sweep may be due earlier than was thought */
+
+	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
+	atomic_bool admits; /* what rules moved that are gone has been looked for: nothing */
+	atomic_bool ready;
+	atomic_bool recheck_due; /* some target's `recheck` is set */
+	atomic_bool listing_logged;
+	pthread_mutex_t fitness_lock; /* one thread at a time checks */
+	pthread_t threads[5];
+	size_t thread_count;
+};
+
+/* A thread's link, opened where there is none, and again after it was lost. */
+must_check bool mover_connect(struct mover *mover, struct link **link, bson_error_t *error);
+/* Checks the target where that was not done yet with this server process: an index that was seen
+ * may be gone after a crash, and without it two movers store the same batch. LINK_LOST: it could
+ * not be. */
+must_check enum link_result mover_judge(struct mover *mover, struct link *link,
+					struct mover_target *target, bool again);
+/* Sleeps so long, or until the mover stops. */
+void mover_pause(struct mover *mover, int64_t milliseconds);
+/* The collection may hold outliers that nobody noted. */
+void mover_sweep_soon(struct mover *mover, struct mover_target *target);

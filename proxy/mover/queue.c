@@ -1,0 +1,679 @@
+/* What waits for the mover: one entry a document, merged from notes. */
+#include "proxy/mover/queue.h"
+
+#include "protocol/cursor.h"
+#include "rules/rule/hash.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define EDITED_AT_MOST_MS \
+	60000         /* a document that is edited again and again is looked at all the same */
+#define LARGE_PART 16 /* of max_bytes: an append that is no ordinary one */
+#define HEAVY_BYTES \
+	(4LL * 1000 * 1000) /* appended since the last move: far from 16 MB even twice */
+#define UNSETTLED_FIRST_MS 1000
+#define UNSETTLED_LAST_MS 60000
+#define ABSENT_MS 100
+#define PAUSE_FIRST_MS 10
+#define PAUSE_LAST_MS 5000
+#define ROOMS 32768 /* a power of two */
+#define ROOM_MS 60000
+#define NOWHERE SIZE_MAX /* not in the heap */
+
+/* A small memory of documents by their hash alone: a wrong hit (one in 2^64) delays a move until
+ * the sweep. */
+struct room {
+	uint64_t hash;
+	int64_t left;
+	int64_t until;
+};
+
+struct mover_queue {
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct mover_work **slots; /* by hash, chained */
+	size_t mask;
+	size_t count;
+	struct mover_work *
+		*heap; /* by due; heap[i] is due no later than heap[2i+1] and heap[2i+2] */
+	size_t heap_length;
+	struct room *rooms;
+	uint64_t key;
+	bool closed;
+	bool woken;
+};
+
+static int64_t milliseconds_of(clockid_t clock)
+{
+	struct timespec now;
+
+	clock_gettime(clock, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int64_t mover_clock(void)
+{
+	return milliseconds_of(CLOCK_MONOTONIC);
+}
+
+int64_t mover_wall_clock(void)
+{
+	return milliseconds_of(CLOCK_REALTIME);
+}
+
+struct mover_queue *mover_queue_new(void)
+{
+	struct mover_queue *queue = must_calloc(1, sizeof(*queue));
+	pthread_condattr_t clock;
+
+	pthread_mutex_init(&queue->lock, NULL);
+	pthread_condattr_init(&clock);
+	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+	pthread_cond_init(&queue->changed, &clock);
+	pthread_condattr_destroy(&clock);
+	queue->mask = 1023;
+	queue->slots = must_calloc(queue->mask + 1, sizeof(struct mover_work *));
+	queue->heap = must_calloc(MOVER_QUEUE_MAX, sizeof(struct mover_work *));
+	queue->rooms = must_calloc(ROOMS, sizeof(*queue->rooms));
+	queue->key = (uint64_t)arc4random() << 32 | arc4random();
+	return queue;
+}
+
+static void tell_waiters(struct mover_waiter *waiter, bool moved)
+{
+	while (waiter) {
+		struct mover_waiter *next = waiter->next;
+
+		waiter->done(waiter->context, moved);
+		free(waiter);
+		waiter = next;
+	}
+}
+
+static void work_free(struct mover_work *work)
+{
+	tell_waiters(work->waiters, false);
+	free((void *)work->id.data);
+	free((void *)work->filter.data);
+	free((void *)work->collation.data);
+	free(work);
+}
+
+void mover_queue_free(struct mover_queue *queue)
+{
+	if (!queue)
+		return;
+	for (size_t i = 0; i <= queue->mask; i++) {
+		while (queue->slots[i]) {
+			struct mover_work *work = queue->slots[i];
+
+			queue->slots[i] = work->next;
+			work_free(work);
+		}
+	}
+	free(queue->slots);
+	free(queue->heap);
+	free(queue->rooms);
+	pthread_cond_destroy(&queue->changed);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue);
+}
+
+/* The heap. */
+
+static void heap_set(struct mover_queue *queue, size_t place, struct mover_work *work)
+{
+	queue->heap[place] = work;
+	work->place = place;
+}
+
+static void heap_up(struct mover_queue *queue, size_t place)
+{
+	struct mover_work *work = queue->heap[place];
+
+	while (place > 0 && queue->heap[(place - 1) / 2]->due > work->due) {
+		heap_set(queue, place, queue->heap[(place - 1) / 2]);
+		place = (place - 1) / 2;
+	}
+	heap_set(queue, place, work);
+}
+
+static void heap_down(struct mover_queue *queue, size_t place)
+{
+	struct mover_work *work = queue->heap[place];
+	size_t child;
+
+	while ((child = 2 * place + 1) < queue->heap_length) {
+		if (child + 1 < queue->heap_length &&
+		    queue->heap[child + 1]->due < queue->heap[child]->due)
+			child++;
+		if (queue->heap[child]->due >= work->due)
+			break;
+		heap_set(queue, place, queue->heap[child]);
+		place = child;
+	}
+	heap_set(queue, place, work);
+}
+
+static void heap_pop(struct mover_queue *queue)
+{
+	queue->heap[0]->place = NOWHERE;
+	queue->heap_length--;
+	if (queue->heap_length == 0)
+		return;
+	heap_set(queue, 0, queue->heap[queue->heap_length]);
+	heap_down(queue, 0);
+}
+
+/* Puts the entry where its `due` belongs, and wakes a sleeper where that is earlier than all others
+ * were: who sleeps until an earlier time looks again then, and a hot document's every append puts
+ * its entry off. */
+static void schedule(struct mover_queue *queue, struct mover_work *work, int64_t due)
+{
+	int64_t first = queue->heap_length > 0 ? queue->heap[0]->due : INT64_MAX;
+
+	work->due = due;
+	if (work->place == NOWHERE)
+		heap_set(queue, queue->heap_length++, work);
+	heap_up(queue, work->place);
+	heap_down(queue, work->place);
+	if (due < first)
+		pthread_cond_signal(&queue->changed);
+}
+
+/* The table. */
+
+/* Equal whole numbers have one hash, but for decimals: they are one _id. */
+static uint64_t work_hash(const struct mover_queue *queue, const struct mover_target *target,
+			  uint8_t type, struct bytes id)
+{
+	struct bytes address = {(const uint8_t *)&target, sizeof(target)};
+	struct element number = {.type = type, .value = id};
+	int64_t value;
+
+	if (element_integer(&number, &value)) {
+		id = (struct bytes){(const uint8_t *)&value, sizeof(value)};
+		type = BSON_BYTE_INT64;
+	}
+	return hash_bytes(id, hash_bytes(address, queue->key) + type);
+}
+
+static void table_put(struct mover_queue *queue, struct mover_work *work)
+{
+	struct mover_work **slot = &queue->slots[work->hash & queue->mask];
+
+	work->next = *slot;
+	*slot = work;
+}
+
+static void table_grow(struct mover_queue *queue)
+{
+	struct mover_work **old = queue->slots;
+	size_t count = queue->mask + 1;
+
+	queue->mask = 2 * count - 1;
+	queue->slots = must_calloc(2 * count, sizeof(struct mover_work *));
+	for (size_t i = 0; i < count; i++) {
+		for (struct mover_work *work = old[i], *next; work; work = next) {
+			next = work->next;
+			table_put(queue, work);
+		}
+	}
+	free(old);
+}
+
+static void table_remove(struct mover_queue *queue, struct mover_work *work)
+{
+	struct mover_work **at = &queue->slots[work->hash & queue->mask];
+
+	while (*at != work)
+		at = &(*at)->next;
+	*at = work->next;
+	queue->count--;
+}
+
+/* What a note or a look is about. */
+struct subject {
+	struct mover_target *target;
+	uint8_t type;
+	struct bytes id, filter, collation;
+	uint64_t hash;
+};
+
+static struct mover_work *table_find(struct mover_queue *queue, const struct subject *subject)
+{
+	struct mover_work *work = queue->slots[subject->hash & queue->mask];
+
+	while (work && !(work->hash == subject->hash && work->target == subject->target &&
+			 work->id_type == subject->type && bytes_equal(work->id, subject->id) &&
+			 bytes_equal(work->filter, subject->filter) &&
+			 bytes_equal(work->collation, subject->collation)))
+		work = work->next;
+	return work;
+}
+
+static struct bytes copy_of(struct bytes bytes)
+{
+	uint8_t *copy = must_malloc(bytes.length + 1);
+
+	if (bytes.length > 0)
+		memcpy(copy, bytes.data, bytes.length);
+	return (struct bytes){copy, bytes.length};
+}
+
+/* The subject's entry, made if it is new; NULL where the queue is full. */
+static struct mover_work *entry_of(struct mover_queue *queue, const struct subject *subject,
+				   int64_t now)
+{
+	struct mover_work *work = table_find(queue, subject);
+
+	if (work || queue->count == MOVER_QUEUE_MAX)
+		return work;
+	work = must_calloc(1, sizeof(*work));
+	work->target = subject->target;
+	work->id_type = subject->type;
+	work->id = copy_of(subject->id);
+	work->filter = copy_of(subject->filter);
+	work->collation = copy_of(subject->collation);
+	work->hash = subject->hash;
+	work->place = NOWHERE;
+	work->first = now;
+	if (queue->count > queue->mask)
+		table_grow(queue);
+	table_put(queue, work);
+	queue->count++;
+	return work;
+}
+
+static struct subject subject_of(const struct mover_queue *queue, struct mover_target *target,
+				 const struct mover_note *note)
+{
+	struct subject subject = {.target = target, .type = note->id_type};
+
+	if (note->id_type) {
+		subject.id = note->id;
+	} else {
+		subject.filter = note->filter;
+		subject.collation = note->collation;
+	}
+	subject.hash =
+		work_hash(queue, target, note->id_type, note->id_type ? note->id : note->filter);
+	return subject;
+}
+
+/* What is remembered of documents. */
+
+static struct room *room_at(struct mover_queue *queue, uint64_t hash, int64_t now)
+{
+	struct room *room = &queue->rooms[hash & (ROOMS - 1)];
+
+	return room->hash == hash && room->until > now ? room : NULL;
+}
+
+static bool is_taken(struct mover_queue *queue, const struct subject *subject)
+{
+	const struct mover_work *work = table_find(queue, subject);
+
+	return work && work->taken;
+}
+
+/* True where the note needs no look: the document has room for what was appended. While it is being
+ * looked at, nobody knows whether the look sees what was appended, and the room that it will tell
+ * of is not yet known: it has to be looked at once more. */
+static bool room_takes(struct mover_queue *queue, const struct subject *subject,
+		       const struct mover_note *note, int64_t now)
+{
+	struct room *room = room_at(queue, subject->hash, now);
+
+	if (!room || is_taken(queue, subject))
+		return false;
+	if (note->reason != MOVER_APPENDED) {
+		room->until = 0;
+		return false;
+	}
+	/* Room is counted in elements: large ones have to be looked at. */
+	if (room->left < note->elements || note->bytes > note->rule->max_bytes / LARGE_PART)
+		return false;
+	room->left -= note->elements;
+	return true;
+}
+
+void mover_queue_room(struct mover_queue *queue, const struct mover_work *work, int64_t elements,
+		      int64_t now)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->rooms[work->hash & (ROOMS - 1)] = (struct room){work->hash, elements, now + ROOM_MS};
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
+			const struct mover_note *note, int64_t now)
+{
+	struct subject subject = subject_of(queue, target, note);
+	struct room *room;
+
+	pthread_mutex_lock(&queue->lock);
+	room = room_at(queue, subject.hash, now);
+	if (room)
+		room->until = 0;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* When an entry is due. */
+
+static int64_t due_of(const struct mover_work *work, const struct mover_note *note, int64_t now)
+{
+	const struct rule *rule = work->target->rule;
+	int64_t quiet = rule->quiet_ms, latest;
+
+	if (work->waiters)
+		return now;
+	latest = work->first + (quiet > EDITED_AT_MOST_MS ? quiet : EDITED_AT_MOST_MS);
+	if (work->edited)
+		return now + quiet < latest ? now + quiet : latest;
+	if (note->reason == MOVER_APPENDED &&
+	    (work->waiting >= rule->gather || work->bytes >= rule->max_bytes))
+		return now;
+	return now + rule->settle_ms;
+}
+
+static uint64_t time_of(struct bytes operation_time)
+{
+	return operation_time.length == 8 ? (uint64_t)load_int64(operation_time.data) : 0;
+}
+
+static void take_unsettled(struct mover_work *work, const struct mover_note *note, int64_t now)
+{
+	if (note->unsettled) {
+		work->unsettled = true;
+		work->unsettled_from = now;
+	}
+}
+
+static void merge_note(struct mover_queue *queue, struct mover_work *work,
+		       const struct mover_note *note, int64_t now)
+{
+	uint64_t when = time_of(note->operation_time);
+	struct room *room = room_at(queue, work->hash, now);
+
+	work->waiting += note->elements;
+	work->bytes += note->bytes;
+	work->edited |= note->reason == MOVER_EDITED;
+	if (when > work->noted_time)
+		work->noted_time = when;
+	take_unsettled(work, note, now);
+	if (work->taken) {
+		work->touched = true;
+		work->due = due_of(work, note, now);
+	} else {
+		work->reason = note->reason;
+		work->outlier |= work->id_type && room && room->left == MOVER_ROOM_OUTLIER;
+		schedule(queue, work, due_of(work, note, now));
+	}
+}
+
+enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target *target,
+				  const struct mover_note *note, int64_t now)
+{
+	struct subject subject = subject_of(queue, target, note);
+	enum mover_noted noted = MOVER_NOTE_KEPT;
+	struct mover_work *work = NULL;
+
+	pthread_mutex_lock(&queue->lock);
+	if (!note->id_type || !room_takes(queue, &subject, note, now)) {
+		work = entry_of(queue, &subject, now);
+		noted = work ? MOVER_NOTE_KEPT : MOVER_NOTE_DROPPED;
+	}
+	if (work) {
+		merge_note(queue, work, note, now);
+		if (work->id_type && work->bytes >= HEAVY_BYTES)
+			noted = MOVER_NOTE_HEAVY;
+		if (noted == MOVER_NOTE_HEAVY && !work->taken)
+			schedule(queue, work, now);
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return noted;
+}
+
+bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
+			const struct mover_note *note, struct mover_waiter *waiter, int64_t now)
+{
+	struct subject subject = subject_of(queue, target, note);
+	struct mover_work *work;
+
+	pthread_mutex_lock(&queue->lock);
+	work = entry_of(queue, &subject, now);
+	if (work) {
+		waiter->next = work->waiters;
+		work->waiters = waiter;
+		work->touched = work->taken;
+		work->due = now;
+		if (!work->taken) {
+			work->outlier = true;
+			schedule(queue, work, now);
+		}
+	}
+	pthread_mutex_unlock(&queue->lock);
+	if (!work)
+		tell_waiters(waiter, false);
+	return work != NULL;
+}
+
+/* The entry, due by then, unless it is left alone after an edit; NULL where the queue is full. */
+static struct mover_work *look_by(struct mover_queue *queue, const struct subject *subject,
+				  int64_t due)
+{
+	struct mover_work *work = entry_of(queue, subject, due);
+
+	if (work && work->edited)
+		return work;
+	if (work && work->taken) {
+		work->due = work->touched && work->due < due ? work->due : due;
+		work->touched = true;
+	} else if (work && (work->place == NOWHERE || due < work->due)) {
+		schedule(queue, work, due);
+	}
+	return work;
+}
+
+void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
+		      struct bytes id, int64_t due)
+{
+	struct subject subject = {.target = target, .type = id_type, .id = id};
+
+	pthread_mutex_lock(&queue->lock);
+	subject.hash = work_hash(queue, target, id_type, id);
+	look_by(queue, &subject, due);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void mover_queue_look_behind(struct mover_queue *queue, struct mover_target *target,
+			     const struct mover_note *note, int64_t now, int64_t due)
+{
+	struct subject subject = subject_of(queue, target, note);
+	struct mover_work *work;
+
+	pthread_mutex_lock(&queue->lock);
+	work = look_by(queue, &subject, due);
+	if (work)
+		take_unsettled(work, note, now);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+/* Taking and giving back. */
+
+static bool goes_alone(const struct mover_work *work)
+{
+	return work->outlier || !work->id_type;
+}
+
+static struct mover_work *take_first(struct mover_queue *queue)
+{
+	struct mover_work *work = queue->heap[0];
+
+	heap_pop(queue);
+	work->taken = true;
+	work->touched = false;
+	work->edited = false;
+	work->hot = work->waiting >= work->target->rule->gather;
+	work->waiting = work->bytes = 0;
+	work->due_since = work->due;
+	work->operation_time = work->noted_time;
+	return work;
+}
+
+size_t mover_queue_take(struct mover_queue *queue, int64_t now, struct mover_work **works,
+			int64_t *next)
+{
+	size_t count = 0;
+
+	pthread_mutex_lock(&queue->lock);
+	while (count < MOVER_TAKE_MAX && queue->heap_length > 0 && queue->heap[0]->due <= now) {
+		struct mover_work *first = queue->heap[0];
+
+		if (count > 0 && (goes_alone(first) || first->target != works[0]->target))
+			break;
+		works[count++] = take_first(queue);
+		if (goes_alone(first))
+			break;
+	}
+	*next = queue->heap_length > 0 ? queue->heap[0]->due : INT64_MAX;
+	if (count > 0 && queue->heap_length > 0)
+		pthread_cond_signal(&queue->changed); /* another may sleep beyond what is left */
+	pthread_mutex_unlock(&queue->lock);
+	return count;
+}
+
+/* Doubled from 10 ms up to 5 s, and then anything up to that, so that two movers don't meet again
+ * and again. */
+static int64_t pause_after(int64_t tries)
+{
+	int64_t most = tries < 9 ? PAUSE_FIRST_MS << tries : PAUSE_LAST_MS;
+
+	return 1 + (int64_t)arc4random_uniform((uint32_t)most);
+}
+
+/* An entry that may have a write which can't be seen yet is looked at 1, 2, 4, ... s after it. */
+static bool look_again(const struct mover_work *work, int64_t now, int64_t *due)
+{
+	int64_t past = now - work->unsettled_from, after = UNSETTLED_FIRST_MS;
+
+	if (!work->unsettled || past >= UNSETTLED_LAST_MS)
+		return false;
+	while (after <= past)
+		after *= 2;
+	*due = work->unsettled_from + (after < UNSETTLED_LAST_MS ? after : UNSETTLED_LAST_MS);
+	return true;
+}
+
+static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int64_t now,
+		       int64_t *due)
+{
+	int64_t later = now + ABSENT_MS;
+
+	switch (outcome) {
+	case MOVER_OUTLIER:
+		work->outlier = true;
+		/* An edit may have come behind the look. */
+		*due = work->edited && !work->waiters ? work->due : now;
+		return true;
+	case MOVER_RETRY:
+		later = now + pause_after(work->tries++);
+		/* fallthrough */
+	case MOVER_ABSENT:
+		*due = work->touched && work->due > later ? work->due : later;
+		return true;
+	case MOVER_SETTLED:
+		work->outlier = work->waiters != NULL;
+		work->tries = 0;
+		if (!work->touched)
+			return look_again(work, now, due);
+		*due = work->due;
+		return true;
+	}
+	require(!"an outcome without a name");
+}
+
+void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
+		      enum mover_outcome outcome, int64_t now)
+{
+	int64_t due;
+	bool again;
+
+	pthread_mutex_lock(&queue->lock);
+	again = comes_back(work, outcome, now, &due);
+	work->taken = false;
+	work->first = now;
+	if (again)
+		schedule(queue, work, due);
+	else
+		table_remove(queue, work);
+	pthread_mutex_unlock(&queue->lock);
+	if (!again)
+		work_free(work);
+}
+
+bool mover_queue_demanded(struct mover_queue *queue, const struct mover_work *work)
+{
+	bool demanded;
+
+	pthread_mutex_lock(&queue->lock);
+	demanded = work->waiters != NULL;
+	pthread_mutex_unlock(&queue->lock);
+	return demanded;
+}
+
+void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool moved)
+{
+	struct mover_waiter *waiters;
+
+	pthread_mutex_lock(&queue->lock);
+	waiters = work->waiters;
+	work->waiters = NULL;
+	pthread_mutex_unlock(&queue->lock);
+	tell_waiters(waiters, moved);
+}
+
+size_t mover_queue_count(struct mover_queue *queue)
+{
+	size_t count;
+
+	pthread_mutex_lock(&queue->lock);
+	count = queue->count;
+	pthread_mutex_unlock(&queue->lock);
+	return count;
+}
+
+void mover_queue_wait(struct mover_queue *queue, int64_t until)
+{
+	struct timespec when;
+	int64_t longest = mover_clock() + 60000;
+
+	if (until > longest)
+		until = longest;
+	when = (struct timespec){.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+	pthread_mutex_lock(&queue->lock);
+	if (!queue->closed && !queue->woken &&
+	    (queue->heap_length == 0 || queue->heap[0]->due >= until))
+		pthread_cond_timedwait(&queue->changed, &queue->lock, &when);
+	queue->woken = false;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void mover_queue_wake(struct mover_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->woken = true;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void mover_queue_close(struct mover_queue *queue)
+{
+	pthread_mutex_lock(&queue->lock);
+	queue->closed = true;
+	pthread_cond_broadcast(&queue->changed);
+	pthread_mutex_unlock(&queue->lock);
+}

@@ -1,0 +1,446 @@
+/* The sweep: looks through collections for outliers and orphans that nobody noted.
+ *
+ * A page's size is measured in the time it took; between pages it rests three times as long as it
+ * worked. */
+#include "proxy/mover/sweep.h"
+
+#include "proxy/base/log.h"
+#include "proxy/mover/look.h"
+#include "proxy/upstream/namespaces.h"
+#include "proxy/upstream/pages.h"
+#include "proxy/mover/refit.h"
+#include "proxy/ownership/rule_owner.h"
+#include "proxy/spill/twins.h"
+#include "rules/rule/hash.h"
+
+#include <stdlib.h>
+
+#define PAGE_FIRST 500
+#define PAGE_LEAST 10
+#define PAGE_MOST 5000
+#define PAGE_FAST_MS 25
+#define PAGE_SLOW_MS 100
+#define RESTS 3
+#define REST_MOST_MS 2000
+#define TWINS_AT_ONCE 1000
+#define TWINS_SOON_MS 1000
+#define TWINS_LATER_MS 10000
+#define TWINS_RESTS 20
+#define REFIT_AT_ONCE 100 /* arrays that are whole until their old overflow may go */
+
+#define ABSENT_MOST (1 << 20)    /* links without a document that are remembered */
+#define ORPHANS_BYTES (16 << 20) /* of those that go in one sweep */
+#define ABSENT_MS 3600000        /* where there is no period */
+
+struct sweeping {
+	struct mover *mover;
+	struct link *link;
+	struct mover_target *target;
+	int32_t page;
+	int64_t began;
+	size_t found;
+	size_t refitted, busy, refused;
+};
+
+/* Rests after a page, longer while the queue is full, and chooses the next page's size. */
+static void rest(struct sweeping *sweeping)
+{
+	int64_t took = mover_clock() - sweeping->began, pause = took * RESTS + 1;
+
+	if (took > PAGE_SLOW_MS && sweeping->page > PAGE_LEAST)
+		sweeping->page /= 2;
+	else if (took < PAGE_FAST_MS && sweeping->page < PAGE_MOST)
+		sweeping->page *= 2;
+	mover_pause(sweeping->mover, pause < REST_MOST_MS ? pause : REST_MOST_MS);
+	while (mover_queue_count(sweeping->mover->rounds) > MOVER_QUEUE_MAX / 2 &&
+	       !atomic_load(&sweeping->mover->stopping))
+		mover_pause(sweeping->mover, REST_MOST_MS);
+	sweeping->began = mover_clock();
+}
+
+static void take_outlier(void *context, struct bytes document)
+{
+	struct sweeping *sweeping = context;
+	struct element id;
+
+	sweeping->found++;
+	if (document_find(document, "_id", &id))
+		mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value,
+				 mover_clock());
+}
+
+static void keep_id(void *context, struct bytes document)
+{
+	buffer_append(context, document.data, document.length);
+}
+
+/* What the server refuses is that document's matter. */
+static enum link_result note_refit(struct sweeping *sweeping, const struct element *id,
+				   enum link_result result, enum refit end)
+{
+	struct mover *mover = sweeping->mover;
+	struct mover_target *target = sweeping->target;
+
+	if (result == LINK_REFUSED && sweeping->refused++ == 0)
+		log_warning("mover: '%s.%s': a document that was spilled under another threshold "
+			    "or batch size stays as it is: %s",
+			    target->database, target->collection,
+			    link_error(sweeping->link)->message);
+	if (result != LINK_DONE)
+		return result == LINK_REFUSED ? LINK_DONE : result;
+	sweeping->busy += end == REFIT_BUSY;
+	if (end != REFIT_FOLDED)
+		return LINK_DONE;
+	mover_queue_look(mover->rounds, target, id->type, id->value, mover_clock());
+	mover_queue_look(mover->garbage, target, id->type, id->value, mover_clock());
+	sweeping->refitted++;
+	rest(sweeping);
+	return LINK_DONE;
+}
+
+static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
+{
+	enum refit end = REFIT_RESTS;
+	enum link_result result = refit_document(sweeping->link, sweeping->target, id, &end);
+
+	return note_refit(sweeping, id, result, end);
+}
+
+static bool has_portion(const struct sweeping *sweeping)
+{
+	return sweeping->refitted == REFIT_AT_ONCE;
+}
+
+/* One after the other, with the same rests: each is read and written whole. Where a portion ends on
+ * the page the next one begins there. */
+static enum link_result refit_page(struct sweeping *sweeping, struct id_pages *pages,
+				   const struct buffer *ids)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && at < ids->length;) {
+		struct bytes document = {ids->data + at, (size_t)load_int32(ids->data + at)};
+		struct element id;
+
+		at += document.length;
+		require(document_find(document, "_id", &id));
+		if (has_portion(sweeping)) {
+			place_set(&pages->from, id.type, id.value);
+			pages->ended = false;
+			break;
+		}
+		result = refit_one(sweeping, &id);
+	}
+	return result;
+}
+
+/* Once, behind the start: a rule is not changed while it is served. A portion at a time, so that
+ * other collections are swept meanwhile; a walk from the first document to the last that leaves
+ * none ends it. */
+static enum link_result refit_all(struct sweeping *sweeping)
+{
+	struct mover_target *target = sweeping->target;
+	struct id_pages pages = {
+		.link = sweeping->link, .target = target, .from = target->refit_from};
+	bool wanted, whole = pages.from.type == 0;
+	enum link_result result = refit_wanted(sweeping->link, target, &wanted);
+
+	target->refit_from = (struct place){0};
+	while (wanted && result == LINK_DONE && !pages.ended && !has_portion(sweeping)) {
+		auto_buffer struct buffer ids = {0};
+
+		pages.size = sweeping->page;
+		result = id_pages_next(&pages, refit_write_candidates, keep_id, &ids);
+		if (result == LINK_DONE)
+			result = refit_page(sweeping, &pages, &ids);
+		rest(sweeping);
+	}
+	if (result == LINK_DONE && !pages.ended)
+		target->refit_from = pages.from;
+	else
+		id_pages_fini(&pages);
+	if (sweeping->refitted > 0)
+		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
+			 "are brought to the rule's",
+			 target->database, target->collection, sweeping->refitted);
+	atomic_store(&target->refitted,
+		     result == LINK_DONE && wanted && whole && pages.ended && sweeping->busy == 0);
+	return result;
+}
+
+static enum link_result sweep_main(struct sweeping *sweeping)
+{
+	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
+	enum link_result result;
+
+	do {
+		pages.size = sweeping->page;
+		result = id_pages_next(&pages, look_write_candidates, take_outlier, sweeping);
+		rest(sweeping);
+	} while (result == LINK_DONE && !pages.ended);
+	id_pages_fini(&pages);
+	return result;
+}
+
+/* Overflow whose main document is missing. A restore may be about to bring that, in hours: it goes
+ * where the sweep a period before missed it, too, and no document that was missed has come since.
+ */
+struct missing {
+	struct sweeping *sweeping;
+	struct target_absent now;
+	struct buffer orphans; /* {_id: link} of those that were missed before */
+	int64_t last;          /* when that sweep was: milliseconds since 1970 */
+	bool due;              /* it is a period ago */
+	bool returned;         /* a document that was missed is there, as it was before that */
+};
+
+static int64_t absent_period(const struct mover_target *target)
+{
+	int64_t period = target->rule->sweep_ms > 0 ? target->rule->sweep_ms : ABSENT_MS;
+
+	return period - period / 8; /* sweeps don't begin to the millisecond */
+}
+
+static int compare_hashes(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+
+	return a < b ? -1 : a > b;
+}
+
+static bool was_absent(const struct missing *missing, uint64_t hash)
+{
+	const struct target_absent *absent = &missing->sweeping->target->absent;
+
+	return absent->count > 0 &&
+	       bsearch(&hash, absent->links, absent->count, sizeof(*absent->links), compare_hashes);
+}
+
+static void take_absent(struct missing *missing, const struct linked *linked, uint64_t hash)
+{
+	struct target_absent *now = &missing->now;
+	const struct element link = {.type = linked->link.type, .value = linked->link.value};
+	size_t start;
+
+	if (now->count == ABSENT_MOST)
+		return;
+	if ((now->count & (now->count - 1)) == 0)
+		now->links = must_realloc(now->links, (2 * now->count + 1) * sizeof(*now->links));
+	now->links[now->count++] = hash;
+	if (!missing->due || !was_absent(missing, hash) || missing->orphans.length > ORPHANS_BYTES)
+		return;
+	start = writer_open(&missing->orphans);
+	writer_renamed(&missing->orphans, "_id", &link);
+	writer_close(&missing->orphans, start);
+}
+
+/* More batches than its n needs: some may overlap. Once, as for those of another threshold: what
+ * overlaps since is noticed by the mover that loses a cut by it. */
+static enum link_result look_for_overlap(struct sweeping *sweeping, const struct linked *linked)
+{
+	const struct element id = {.type = linked->link.type, .value = linked->link.value};
+	enum refit end = REFIT_RESTS;
+	enum link_result result;
+
+	if (linked->moved <= 0 || has_portion(sweeping) || atomic_load(&sweeping->target->refitted))
+		return LINK_DONE;
+	result = refit_overlapping(sweeping->link, sweeping->target, &id, 0, &end);
+	return note_refit(sweeping, &id, result, end);
+}
+
+/* A main document accounts for as many batches as its n needs, each full. Who looks for garbage
+ * decides; these are only worth a look. */
+static enum link_result nominate(struct missing *missing, const struct linked *linked)
+{
+	struct sweeping *sweeping = missing->sweeping;
+	int64_t size = sweeping->target->rule->overflow.batch_size;
+	uint64_t hash = hash_bytes(linked->link.value, linked->link.type);
+
+	if (linked->moved == LINKED_NO_DOCUMENT) {
+		take_absent(missing, linked, hash);
+		return LINK_DONE;
+	}
+	/* One that was made anew since under the same `_id` was not restored. */
+	missing->returned |=
+		linked->moved > 0 && linked->time <= missing->last && was_absent(missing, hash);
+	if (linked->moved >= 0 &&
+	    linked->batches <= linked->moved / size + (linked->moved % size > 0))
+		return LINK_DONE;
+	mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
+			 linked->link.value, mover_clock());
+	return look_for_overlap(sweeping, linked);
+}
+
+static void nominate_orphans(const struct missing *missing)
+{
+	const struct buffer *orphans = &missing->orphans;
+	struct element id;
+
+	for (size_t at = 0; at < orphans->length;) {
+		struct bytes each = {orphans->data + at, (size_t)load_int32(orphans->data + at)};
+
+		at += each.length;
+		require(document_find(each, "_id", &id));
+		mover_queue_look(missing->sweeping->mover->garbage, missing->sweeping->target,
+				 id.type, id.value, mover_clock());
+	}
+}
+
+/* Where sweeps are off one that was asked for needs a second. */
+static void look_again(struct mover_target *target, int64_t since)
+{
+	int64_t due = since + absent_period(target);
+
+	if (due < target->sweep_due)
+		target->sweep_due = due;
+}
+
+/* All of the overflow has been looked through. */
+static void judge_missing(struct missing *missing, int64_t began)
+{
+	struct target_absent *absent = &missing->sweeping->target->absent;
+	struct target_absent before = *absent;
+
+	if (missing->due && !missing->returned)
+		nominate_orphans(missing);
+	if (missing->due || absent->since == 0) {
+		*absent = missing->now;
+		missing->now = before;
+		if (absent->count > 0)
+			qsort(absent->links, absent->count, sizeof(*absent->links), compare_hashes);
+	}
+	if (missing->due || missing->returned || absent->since == 0)
+		absent->since = began;
+	if (missing->sweeping->target->rule->sweep_ms == 0 && absent->count > 0)
+		look_again(missing->sweeping->target, absent->since);
+}
+
+static enum link_result sweep_orphans(struct sweeping *sweeping)
+{
+	struct link_pages pages = {.link = sweeping->link, .target = sweeping->target};
+	struct missing missing = {.sweeping = sweeping};
+	int64_t began = mover_clock(), since = sweeping->target->absent.since;
+	bool collects;
+	enum link_result result = rule_owner_collects(sweeping->link, sweeping->target, &collects);
+
+	if (result != LINK_DONE || !collects)
+		return result;
+	missing.due = since > 0 && began >= since + absent_period(sweeping->target);
+	missing.last = mover_wall_clock() - (began - since);
+	do {
+		result = link_pages_next(&pages);
+		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
+			result = nominate(&missing, &pages.all[i]);
+		rest(sweeping);
+	} while (result == LINK_DONE && !pages.ended);
+	if (result == LINK_DONE)
+		judge_missing(&missing, began);
+	free(missing.now.links);
+	buffer_fini(&missing.orphans);
+	link_pages_fini(&pages);
+	return result;
+}
+
+/* Their arrays are folded back, and what they held is garbage then. */
+static enum link_result mend_twins(struct sweeping *sweeping, const struct buffer *links)
+{
+	struct mover_target *target = sweeping->target;
+	enum link_result result = LINK_DONE;
+
+	for (size_t at = 0; result == LINK_DONE && at < links->length && !has_portion(sweeping);) {
+		struct bytes each = {links->data + at, (size_t)load_int32(links->data + at)};
+		enum refit end = REFIT_RESTS;
+		struct element id;
+
+		at += each.length;
+		require(document_find(each, "_id", &id));
+		mover_queue_look(sweeping->mover->garbage, target, id.type, id.value,
+				 mover_clock());
+		result = refit_overlapping(sweeping->link, target, &id, 0, &end);
+		result = note_refit(sweeping, &id, result, end);
+	}
+	return result;
+}
+
+/* Another sweep follows when their garbage has gone. Where none is left, that one's judgement makes
+ * the unique index. */
+static enum link_result sweep_twins(struct sweeping *sweeping)
+{
+	struct mover_target *target = sweeping->target;
+	auto_buffer struct buffer links = {0};
+	size_t before = sweeping->refitted;
+	int64_t began = mover_clock(), pause = TWINS_SOON_MS;
+	enum link_result result = twins_find(sweeping->link, target, false, TWINS_AT_ONCE, &links);
+
+	if (result == LINK_DONE && links.length == 0) {
+		atomic_store(&target->twins, false);
+		atomic_store(&target->judged_at, MOVER_NEVER);
+	} else if (result == LINK_DONE) {
+		result = mend_twins(sweeping, &links);
+		pause = sweeping->refitted > before ? target->rule->gc_delay_ms + TWINS_SOON_MS
+						    : TWINS_LATER_MS;
+	}
+	if (pause < TWINS_RESTS * (mover_clock() - began))
+		pause = TWINS_RESTS * (mover_clock() - began);
+	target->sweep_due = mover_clock() + pause;
+	return result;
+}
+
+must_check enum link_result sweep_target(struct mover *mover, struct link *link,
+					 struct mover_target *target)
+{
+	int64_t began = mover_clock(), delay = target->rule->gc_delay_ms, took;
+	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0};
+	enum link_result result = sweep_main(&sweeping);
+
+	if (result == LINK_DONE)
+		result = sweep_orphans(&sweeping);
+	if (result == LINK_DONE && !atomic_load(&target->refitted))
+		result = refit_all(&sweeping);
+	if (result == LINK_DONE && atomic_load(&target->twins))
+		result = sweep_twins(&sweeping);
+	took = mover_clock() - began;
+	if (has_portion(&sweeping))
+		target->sweep_due = mover_clock() + (delay > 20 * took ? delay : 20 * took);
+	if (result == LINK_REFUSED)
+		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
+			    target->collection, link_error(link)->message);
+	if (result == LINK_DONE)
+		metric_add_shared(&mover->metrics->sweeps, 1);
+	return result;
+}
+
+struct listing {
+	struct mover *mover;
+	struct link *link;
+};
+
+static void tell_refused(void *context, const char *database)
+{
+	const struct listing *listing = context;
+
+	if (!atomic_exchange(&listing->mover->listing_logged, true))
+		log_warning("mover: the collections of '%s' can't be listed, so that only those in "
+			    "use are swept: %s",
+			    database, link_error(listing->link)->message);
+}
+
+must_check enum link_result sweep_find_namespaces(struct mover *mover, struct link *link)
+{
+	struct rule_set *rules = mover->config->rules;
+	struct listing listing = {mover, link};
+	const struct namespaces namespaces = {.targets = mover->targets,
+					      .rules = rules,
+					      .views = true,
+					      .refused = tell_refused,
+					      .context = &listing};
+	enum link_result result = LINK_DONE;
+
+	for (size_t i = 0; result == LINK_DONE && i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+
+		if (rule_is_pattern(rule))
+			result = namespaces_find(link, &namespaces, rule);
+	}
+	return result;
+}

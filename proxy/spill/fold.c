@@ -1,0 +1,401 @@
+/* Folding an array back into its document, behind the traffic.
+ *
+ *   I0  the document: no state, nothing to do
+ *   I1  its batches, put together
+ *   I2  one update, guarded by the whole state: the elements go back behind the head, and all that
+ *       Spillway added goes away; or, where the array is to move out again, the next generation
+ *       comes, with nothing in it, and what was added stays (as I2 and M1 in one)
+ *
+ * The array's value does not change by it, so whoever reads or pushes meanwhile is none the wiser.
+ */
+#include "proxy/spill/fold.h"
+
+#include "proxy/upstream/clauses.h"
+#include "proxy/verify/verify_look.h"
+#include "rules/merge/array_writer.h"
+#include "rules/rule/overflow_document.h"
+#include "rules/rule/own_fields.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+#define DOCUMENT_MAX (16 << 20)
+#define EMPTY_DOCUMENT 5
+#define TRIES 12
+#define TOO_LARGE 10334
+#define TOO_LARGE_RESULT 17419
+
+/* The overflow as it comes. */
+struct gathering {
+	const struct rule *rule;
+	struct bytes main;
+	struct plan plan;
+	struct buffer array;
+	struct buffer scratch;
+	struct array_writer writer;
+	int64_t length; /* elements so far */
+	size_t size;    /* of the document as it will be */
+	size_t most;    /* that it may be */
+	int64_t head;   /* of the generation that follows; -1: none does */
+	bool writes;
+	bool foreign; /* overflow that Spillway did not write stands beside its own */
+	bool broken;  /* a hole, or what is no batch */
+	bool large;
+};
+
+static void gather_elements(struct gathering *gathering, struct bytes array, int64_t position)
+{
+	struct cursor cursor;
+	size_t count = 0, most = (size_t)(gathering->plan.moved - gathering->length);
+
+	/* What overlaps is equal: that was checked. */
+	if (position > gathering->length || !cursor_open(&cursor, array) ||
+	    !array_skip(&cursor, (size_t)(gathering->length - position), &count)) {
+		gathering->broken = true;
+		return;
+	}
+	gathering->large =
+		gathering->array.length + array.length + gathering->size > gathering->most;
+	if (gathering->large)
+		return;
+	if (!array_writer_copy(&gathering->writer, &cursor, most, &count))
+		gathering->broken = true;
+	gathering->length += (int64_t)count;
+}
+
+static void take_batch(void *context, struct bytes batch)
+{
+	struct gathering *gathering = context;
+	struct bytes generation = batch_generation(batch);
+	struct bytes array;
+	struct element place;
+	int64_t position;
+
+	gathering->foreign |= !generation.data;
+	if (gathering->broken || gathering->large || !generation.data ||
+	    !bytes_equal(generation, gathering->plan.generation) ||
+	    gathering->length >= gathering->plan.moved)
+		return;
+	if (!overflow_elements(gathering->rule, batch, &gathering->scratch, &array) ||
+	    !document_find_path(batch, "_spill.p", &place) || !element_integer(&place, &position))
+		gathering->broken = true;
+	else
+		gather_elements(gathering, array, position);
+}
+
+/* The document stays as it is then, with a total that nobody else has kept. */
+static bool is_counted(const struct job *job, const struct element *state)
+{
+	return job->purpose == FOLD_LEAVES && own_total_is_kept(job->rule, state);
+}
+
+static void write_count(struct buffer *out, const char *name, const struct gathering *gathering)
+{
+	int64_t count = gathering->plan.length + gathering->length;
+
+	if (count <= INT32_MAX)
+		writer_int32(out, name, (int32_t)count);
+	else
+		writer_int64(out, name, count);
+}
+
+/* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
+ */
+static void write_fields(const struct job *job, struct buffer *out, const struct element *state,
+			 enum own_field_end wanted)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
+		if (field != OWN_TOTAL || !is_counted(job, state))
+			own_field_write(out, job->rule, field, state, wanted);
+}
+
+static void write_returning(const struct job *job, struct buffer *out,
+			    const struct gathering *gathering, const struct element *state)
+{
+	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
+
+	write_fields(job, out, state, OWN_FIELD_RETURNS);
+	if (is_counted(job, state))
+		write_count(out, own_field_name(job->rule, OWN_TOTAL), gathering);
+	if (out->length == empty)
+		out->length = before;
+	else
+		writer_close(out, set);
+}
+
+static void write_push(const struct gathering *gathering, struct buffer *out)
+{
+	size_t push, field;
+
+	if (gathering->length == 0)
+		return;
+	push = writer_open_document(out, "$push");
+	field = writer_open_document(out, gathering->rule->array);
+	writer_array(out, "$each", buffer_view(&gathering->array));
+	writer_int64(out, "$position", gathering->plan.head);
+	writer_close(out, field);
+	writer_close(out, push);
+}
+
+static bool is_alone(struct bytes states)
+{
+	struct cursor cursor;
+	struct element each;
+
+	return cursor_open(&cursor, states) && cursor_next(&cursor, &each) == CURSOR_ELEMENT &&
+	       cursor_next(&cursor, &each) == CURSOR_END;
+}
+
+/* It remembers what the one before it did. */
+static void write_next_state(struct buffer *out, const struct mover_target *target,
+			     const struct gathering *gathering, const struct element *before)
+{
+	size_t set = writer_open_document(out, "$set"), state;
+	char path[STATE_PATH_MAX];
+	uint8_t generation[GENERATION_BYTES];
+	struct element kept;
+
+	target_new_generation(target, generation);
+	state = writer_open_document(out, state_path(path, target->rule, NULL));
+	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
+	writer_int64(out, "h", gathering->head);
+	writer_int64(out, "n", 0);
+	if (document_find(before->value, "a", &kept))
+		writer_element(out, &kept);
+	if (document_find(before->value, "b", &kept))
+		writer_element(out, &kept);
+	writer_close(out, state);
+	writer_close(out, set);
+}
+
+static void write_changes(const struct job *job, const struct mover_target *target,
+			  struct buffer *out, const struct gathering *gathering,
+			  struct bytes states)
+{
+	char path[STATE_PATH_MAX];
+	struct element state;
+	size_t unset;
+
+	write_push(gathering, out);
+	require(document_find(states, job->rule->key, &state));
+	if (gathering->head >= 0) {
+		write_next_state(out, target, gathering, &state);
+		return;
+	}
+	write_returning(job, out, gathering, &state);
+	unset = writer_open_document(out, "$unset");
+	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
+	write_fields(job, out, &state, OWN_FIELD_GOES);
+	writer_close(out, unset);
+}
+
+/* The whole state as it was; where elements are counted, as many in the document, too. */
+static void write_guard(const struct job *job, struct buffer *out,
+			const struct gathering *gathering, const struct element *states)
+{
+	struct element state;
+	size_t condition;
+
+	command_equal(out, "_id", gathering->plan.id.type, gathering->plan.id.value);
+	command_equal(out, "_spill", states->type, states->value);
+	require(document_find(states->value, job->rule->key, &state));
+	if (!is_counted(job, &state))
+		return;
+	condition = writer_open_document(out, job->rule->array);
+	writer_int64(out, "$size", gathering->plan.length);
+	writer_close(out, condition);
+}
+
+/* I2. `folded`: the guard held. */
+static enum link_result put_back(struct job *job, struct mover_target *target,
+				 const struct gathering *gathering, const struct element *states,
+				 bool *folded)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part;
+	enum link_result result;
+
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	write_guard(job, &out, gathering, states);
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	write_changes(job, target, &out, gathering, states->value);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, job->link);
+	writer_close(&out, start);
+	result = link_run(job->link, target->database, buffer_view(&out));
+	*folded = result == LINK_DONE && link_reply(job->link)->n == 1;
+	return result;
+}
+
+/* `_spill: {}` is what the last state leaves where it was not alone. */
+static enum link_result take_empty_state(struct job *job, struct mover_target *target,
+					 const struct element *id)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), updates, update, part, unset;
+
+	writer_string(&out, "update", target->collection);
+	updates = writer_open_array(&out, "updates");
+	update = writer_open_document(&out, "0");
+	part = writer_open_document(&out, "q");
+	command_equal(&out, "_id", id->type, id->value);
+	writer_close(&out, writer_open_document(&out, "_spill"));
+	writer_close(&out, part);
+	part = writer_open_document(&out, "u");
+	unset = writer_open_document(&out, "$unset");
+	writer_string(&out, "_spill", "");
+	writer_close(&out, unset);
+	writer_close(&out, part);
+	writer_close(&out, update);
+	writer_close(&out, updates);
+	command_write_concern(&out, job->link);
+	writer_close(&out, start);
+	return link_run(job->link, target->database, buffer_view(&out));
+}
+
+/* The array as it will stand in the document. */
+static bool write_whole(const struct gathering *gathering, struct buffer *out)
+{
+	struct array_writer writer;
+	struct cursor own, overflow;
+	size_t count;
+	bool written;
+
+	array_writer_open(&writer, out);
+	written = cursor_open(&own, gathering->plan.array) &&
+		  cursor_open(&overflow, buffer_view(&gathering->array)) &&
+		  array_writer_copy(&writer, &own, (size_t)gathering->plan.head, &count) &&
+		  array_writer_copy(&writer, &overflow, ARRAY_WRITER_MAX, &count) &&
+		  array_writer_copy(&writer, &own, ARRAY_WRITER_MAX, &count);
+	array_writer_close(&writer);
+	return written;
+}
+
+/* Of the generation that follows. */
+static void find_head(const struct job *job, struct gathering *gathering)
+{
+	auto_buffer struct buffer whole = {0};
+	struct plan fresh = gathering->plan;
+
+	if (job->purpose < FOLD_ANEW || gathering->foreign || gathering->plan.moved == 0 ||
+	    !write_whole(gathering, &whole))
+		return;
+	fresh.array = buffer_view(&whole);
+	if (plan_measure(gathering->rule, &fresh) &&
+	    !plan_never_moved(gathering->rule, gathering->main, &fresh))
+		gathering->head = fresh.head;
+}
+
+static bool rests(const struct job *job, const struct gathering *gathering)
+{
+	return job->purpose == FOLD_ANOTHER &&
+	       (gathering->foreign || gathering->head == gathering->plan.head);
+}
+
+/* I1 and I2 on an image whose state can be read. False: once more. */
+static enum link_result fold_image(struct job *job, struct mover_target *target,
+				   struct gathering *gathering, const struct element *states,
+				   enum fold *end)
+{
+	bool folded = false;
+	enum link_result result = LINK_DONE;
+
+	array_writer_open(&gathering->writer, &gathering->array);
+	if (gathering->plan.moved > 0)
+		result = verify_read_overflow(job, target, &gathering->plan.id, take_batch,
+					      gathering);
+	array_writer_close(&gathering->writer);
+	*end = FOLD_BUSY;
+	if (result != LINK_DONE)
+		return result;
+	if (gathering->large)
+		*end = FOLD_TOO_LARGE;
+	/* Too few: the generation has just died. */
+	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
+		return LINK_DONE;
+	find_head(job, gathering);
+	if (rests(job, gathering)) {
+		*end = FOLD_RESTS;
+		return LINK_DONE;
+	}
+	if (gathering->writes)
+		result = put_back(job, target, gathering, states, &folded);
+	else
+		folded = true;
+	if (result == LINK_REFUSED && (link_error(job->link)->code == TOO_LARGE ||
+				       link_error(job->link)->code == TOO_LARGE_RESULT)) {
+		*end = FOLD_TOO_LARGE;
+		return LINK_DONE;
+	}
+	if (folded)
+		*end = FOLD_DONE;
+	return result;
+}
+
+/* A document with `states`. */
+static enum link_result fold_states(struct job *job, struct mover_target *target,
+				    struct gathering *gathering, const struct element *states,
+				    enum fold *end)
+{
+	struct element state;
+
+	if (states->type == BSON_BYTE_DOCUMENT && states->value.length == EMPTY_DOCUMENT)
+		return gathering->writes ? take_empty_state(job, target, &gathering->plan.id)
+					 : LINK_DONE;
+	if (states->type == BSON_BYTE_DOCUMENT &&
+	    !document_find(states->value, target->rule->key, &state))
+		return LINK_DONE;
+	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
+		return fold_image(job, target, gathering, states, end);
+	*end = FOLD_BROKEN;
+	return LINK_DONE;
+}
+
+static enum link_result fold_once(struct job *job, struct mover_target *target,
+				  const struct element *id, bool writes, enum fold *end,
+				  int64_t *elements)
+{
+	struct gathering gathering = {.rule = target->rule,
+				      .most = job->fold_most ? job->fold_most : DOCUMENT_MAX,
+				      .head = -1,
+				      .writes = writes};
+	struct element states;
+	struct bytes main;
+	uint8_t *image = NULL;
+	enum link_result result = job_read(job, target, id, &image, &main);
+
+	*end = FOLD_DONE;
+	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
+		gathering.plan = plan_make(target->rule, main);
+		gathering.main = main;
+		gathering.size = main.length;
+		result = fold_states(job, target, &gathering, &states, end);
+		*elements = *end == FOLD_DONE ? gathering.length : 0;
+	}
+	buffer_fini(&gathering.array);
+	buffer_fini(&gathering.scratch);
+	bson_free(image);
+	return result;
+}
+
+must_check enum link_result fold_document(struct job *job, struct mover_target *target,
+					  const struct element *id, bool writes, enum fold *end,
+					  int64_t *elements)
+{
+	enum link_result result = LINK_DONE;
+
+	*elements = 0;
+	*end = FOLD_BUSY;
+	for (int i = 0; result == LINK_DONE && *end == FOLD_BUSY && i < TRIES; i++) {
+		if (i > 0 && !job_pause(10 << (i < 7 ? i : 7)))
+			return LINK_LOST;
+		result = fold_once(job, target, id, writes, end, elements);
+	}
+	return result;
+}

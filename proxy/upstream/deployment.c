@@ -1,0 +1,116 @@
+/* Whether the servers behind the listeners are those that the upstream account reaches. */
+#include "proxy/upstream/deployment.h"
+
+#include <stdio.h>
+
+static bool find_set(struct bytes hello, struct bytes *name)
+{
+	struct element element;
+
+	return document_find(hello, "setName", &element) && element_string(&element, name);
+}
+
+/* mongos says no more of itself. */
+static bool is_router(struct bytes hello)
+{
+	struct element element;
+
+	return document_find(hello, "msg", &element);
+}
+
+/* Each mongod has one as long as it lives; those before 4.4 say none. */
+static bool find_process(struct bytes hello, struct element *process)
+{
+	return document_find_path(hello, "topologyVersion.processId", process) &&
+	       process->type == BSON_BYTE_OBJECT_ID;
+}
+
+static bool processes_differ(struct bytes one, struct bytes other)
+{
+	struct element first, second;
+
+	return find_process(one, &first) && find_process(other, &second) &&
+	       !bytes_equal(first.value, second.value);
+}
+
+bool deployment_differs(struct bytes upstream, struct bytes server)
+{
+	struct bytes set, other;
+	bool member = find_set(upstream, &set);
+
+	if (is_router(upstream) || is_router(server))
+		return false;
+	/* A member may be maintained, started without its set: its name says whether one is
+	 * missing. */
+	if (!find_set(server, &other))
+		return !member && processes_differ(upstream, server);
+	return !member || !bytes_equal(set, other);
+}
+
+/* One round over the listeners. */
+struct looking {
+	struct link *upstream;
+	const struct config *config;
+	struct member_names *names;
+	const atomic_bool *stopping;
+	bool answered; /* a server did */
+	char *reason;
+	size_t size;
+};
+
+/* False: it is another one's. What told the two apart may be a new start in between, unless the
+ * first is still there. */
+static enum deployment look_at(struct looking *looking, size_t index)
+{
+	const char *server = looking->config->listen[index].server;
+	bson_error_t error = {0};
+	struct link *link = link_open_plain(server, looking->stopping, &error);
+	bool differs;
+
+	if (!link) {
+		snprintf(looking->reason, looking->size, "'%.256s' does not answer: %.256s", server,
+			 error.message);
+		return DEPLOYMENT_UNSEEN;
+	}
+	member_names_learn_hello(looking->names, index, link_hello(link));
+	differs = deployment_differs(link_hello(looking->upstream), link_hello(link));
+	link_free(link);
+	looking->answered = true;
+	if (!differs)
+		return DEPLOYMENT_FITS;
+	if (link_ask_hello(looking->upstream) != LINK_DONE)
+		return DEPLOYMENT_LOST;
+	snprintf(looking->reason, looking->size, DEPLOYMENT_DIFFERS "; " DEPLOYMENT_REMEDY, server);
+	return DEPLOYMENT_OTHER;
+}
+
+static enum deployment look_for_uncovered(struct looking *looking)
+{
+	char member[256];
+
+	if (member_names_cover(looking->names, link_hello(looking->upstream), member,
+			       sizeof(member)))
+		return DEPLOYMENT_FITS;
+	snprintf(looking->reason, looking->size,
+		 "'%s' is a member of the replica set, but no entry of 'listen' stands before it: "
+		 "clients would go around Spillway; add one",
+		 member);
+	return DEPLOYMENT_OTHER;
+}
+
+must_check enum deployment deployment_look(struct link *upstream, const struct config *config,
+					   struct member_names *names, const atomic_bool *stopping,
+					   char *reason, size_t size)
+{
+	struct looking looking = {upstream, config, names, stopping, false, reason, size};
+	enum deployment each;
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		each = look_at(&looking, i);
+		if (each == DEPLOYMENT_OTHER || each == DEPLOYMENT_LOST)
+			return each;
+	}
+	if (!looking.answered && link_standalone(upstream))
+		return DEPLOYMENT_UNSEEN;
+	return look_for_uncovered(&looking);
+}

@@ -1,0 +1,25 @@
+/* What each configured server calls itself, and the address that clients shall call it by. Any
+ * thread. */
+#pragma once
+
+#include "rules/config/config.h"
+
+struct member_names;
+
+struct member_names *member_names_new(const struct config *config);
+void member_names_free(struct member_names *names);
+
+/* The server behind config->listen[listen_index] calls itself `me`; empty: it has no name (a
+ * standalone). */
+void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me);
+/* The same by its hello, unless that comes from a member that does not know its set yet. */
+void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello);
+bool member_names_known(struct member_names *names, size_t listen_index);
+/* The advertised address of the listener in front of this member; its text belongs to the config.
+ */
+must_check bool member_names_find(struct member_names *names, struct bytes member,
+				  struct bytes *advertised);
+/* False, with the member's name, where this hello lists a member that no listener covers, and every
+ * server has said its name. */
+must_check bool member_names_cover(struct member_names *names, struct bytes hello, char *member,
+				   size_t size);

@@ -1,0 +1,108 @@
+/* Which namespaces a rule's pattern matches on the server. */
+#include "proxy/upstream/namespaces.h"
+
+#include "protocol/cursor.h"
+#include "rules/rule/glob.h"
+
+#include <bson/bson.h>
+#include <stdlib.h>
+
+struct naming {
+	const struct namespaces *of;
+	const struct rule *rule;
+	char **databases;
+	size_t count;
+	struct bytes database;
+};
+
+static void take_database(void *context, struct bytes document)
+{
+	struct naming *naming = context;
+	struct element element;
+	struct bytes name;
+
+	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
+	    !rule_pattern_matches_database(naming->rule->database, name))
+		return;
+	naming->databases =
+		must_realloc(naming->databases, (naming->count + 1) * sizeof(*naming->databases));
+	naming->databases[naming->count++] = must_strndup((const char *)name.data, name.length);
+}
+
+static void take_collection(void *context, struct bytes document)
+{
+	struct naming *naming = context;
+	struct element element;
+	struct bytes name, type;
+
+	if (!naming->of->views && document_find(document, "type", &element) &&
+	    element_string(&element, &type) && !bytes_are(type, "collection"))
+		return;
+	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
+	    !rule_matches(naming->rule, naming->database, name) ||
+	    rule_set_overflow(naming->of->rules, naming->database, name))
+		return;
+	(void)target_get(naming->of->targets, naming->rule, naming->database, name);
+}
+
+static enum link_result find_databases(struct naming *naming, struct link *link)
+{
+	const char *database = naming->rule->database;
+	bson_t *command;
+	enum link_result result;
+	struct element list, each;
+	struct bytes databases, document;
+	struct cursor cursor;
+
+	if (!glob_is(bytes_of(database))) {
+		naming->databases = must_malloc(sizeof(*naming->databases));
+		naming->databases[naming->count++] = must_strndup(database, strlen(database));
+		return LINK_DONE;
+	}
+	command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
+	result = link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	bson_destroy(command);
+	if (result != LINK_DONE || !document_find(link_body(link), "databases", &list) ||
+	    !element_document(&list, &databases) || !cursor_open(&cursor, databases))
+		return result;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
+		if (element_document(&each, &document))
+			take_database(naming, document);
+	}
+	return LINK_DONE;
+}
+
+static enum link_result find_collections(struct naming *naming, struct link *link)
+{
+	enum link_result result = LINK_DONE;
+	bson_t *command;
+
+	for (size_t i = 0; result != LINK_LOST && i < naming->count; i++) {
+		naming->database = bytes_of(naming->databases[i]);
+		command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(true),
+				   "authorizedCollections", BCON_BOOL(true));
+		result = link_find(link, naming->databases[i],
+				   (struct bytes){bson_get_data(command), command->len},
+				   take_collection, naming);
+		bson_destroy(command);
+		if (result == LINK_REFUSED)
+			naming->of->refused(naming->of->context, naming->databases[i]);
+	}
+	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
+}
+
+must_check enum link_result namespaces_find(struct link *link, const struct namespaces *namespaces,
+					    const struct rule *rule)
+{
+	struct naming naming = {.of = namespaces, .rule = rule};
+	enum link_result result = find_databases(&naming, link);
+
+	if (result == LINK_REFUSED)
+		namespaces->refused(namespaces->context, rule->database);
+	if (result != LINK_LOST)
+		result = find_collections(&naming, link);
+	for (size_t i = 0; i < naming.count; i++)
+		free(naming.databases[i]);
+	free(naming.databases);
+	return result;
+}

@@ -1,0 +1,348 @@
+/* Walks a collection under a rule page by page, in the order of an index. */
+#include "proxy/upstream/pages.h"
+
+#include "proxy/upstream/clauses.h"
+#include "proxy/upstream/overflow_index.h"
+#include "rules/rule/overflow_document.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INDEX_NOT_FOUND 27
+#define LINKS_PAGE 2000
+#define SPELLINGS 4           /* of a number, which stand among each other in the index */
+#define LINKS_BYTES (8 << 20) /* a page's links stand in one command */
+
+void place_set(struct place *place, uint8_t type, struct bytes value)
+{
+	uint8_t *copy = must_malloc(value.length + 1);
+
+	if (value.length > 0)
+		memcpy(copy, value.data, value.length);
+	free((void *)place->value.data);
+	*place = (struct place){type, {copy, value.length}};
+}
+
+void place_fini(struct place *place)
+{
+	free((void *)place->value.data);
+	*place = (struct place){0};
+}
+
+/* Main documents. */
+
+static void write_bound(struct buffer *out, const char *name, const struct place *place)
+{
+	size_t bound;
+
+	if (!place->type)
+		return;
+	bound = writer_open_document(out, name);
+	writer_renamed(out, "_id", &(struct element){.type = place->type, .value = place->value});
+	writer_close(out, bound);
+}
+
+static const char *collection_of(const struct id_pages *pages)
+{
+	return pages->overflow ? pages->target->overflow_collection : pages->target->collection;
+}
+
+static const char *database_of(const struct id_pages *pages)
+{
+	return pages->overflow ? pages->target->overflow_database : pages->target->database;
+}
+
+static void write_by_id(const struct id_pages *pages, struct buffer *out)
+{
+	size_t document = writer_open_document(out, "projection");
+
+	writer_int32(out, "_id", 1);
+	if (pages->overflow)
+		writer_int32(out, pages->target->rule->overflow.link, 1);
+	writer_close(out, document);
+	document = writer_open_document(out, "hint");
+	writer_int32(out, "_id", 1);
+	writer_close(out, document);
+}
+
+/* Where the next page ends: the _id a page's size behind `from`. */
+static enum link_result find_page_end(struct id_pages *pages, struct place *to)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	struct bytes document;
+	struct element id;
+	bool found = false;
+	enum link_result result;
+
+	writer_string(&out, "find", collection_of(pages));
+	write_by_id(pages, &out);
+	write_bound(&out, "min", &pages->from);
+	writer_int64(&out, "skip", pages->size);
+	writer_int32(&out, "limit", 1);
+	writer_bool(&out, "singleBatch", true);
+	writer_close(&out, start);
+	result = link_find_one(pages->link, database_of(pages), buffer_view(&out), &document,
+			       &found);
+	if (result == LINK_DONE && found && document_find(document, "_id", &id))
+		place_set(to, id.type, id.value);
+	return result;
+}
+
+must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
+					  link_document each, void *context)
+{
+	auto_buffer struct buffer out = {0};
+	struct place to = {0};
+	size_t start;
+	enum link_result result = find_page_end(pages, &to);
+
+	if (result != LINK_DONE)
+		return result;
+	start = writer_open(&out);
+	writer_string(&out, "find", collection_of(pages));
+	filter(&out, "filter", pages->target->rule);
+	write_by_id(pages, &out);
+	write_bound(&out, "min", &pages->from);
+	write_bound(&out, "max", &to);
+	writer_close(&out, start);
+	result = link_find(pages->link, database_of(pages), buffer_view(&out), each, context);
+	pages->ended = to.type == 0;
+	place_fini(&pages->from);
+	pages->from = to;
+	return result;
+}
+
+void id_pages_fini(struct id_pages *pages)
+{
+	place_fini(&pages->from);
+}
+
+/* The overflow. */
+
+/* A last link that goes on behind the page is counted further by the next one. */
+static void begin_page(struct link_pages *pages)
+{
+	struct linked *first = &pages->all[0];
+
+	for (size_t i = 0; i < pages->count; i++)
+		place_fini(&pages->all[i].link);
+	pages->count = 0;
+	pages->bytes = 0;
+	pages->documents = 0;
+	pages->full = false;
+	if (!pages->open.link.type)
+		return;
+	*first = pages->open;
+	pages->open = (struct linked){0};
+	pages->count = 1;
+	pages->bytes = first->link.value.length;
+}
+
+static bool is_link(const struct linked *linked, const struct element *link)
+{
+	return linked->link.type == link->type && bytes_equal(linked->link.value, link->value);
+}
+
+static bool is_place(const struct place *place, const struct element *value)
+{
+	return place->type == value->type && bytes_equal(place->value, value->value);
+}
+
+/* One of the last links; NULL: a new one. */
+static struct linked *find_linked(struct link_pages *pages, const struct element *link)
+{
+	for (size_t i = 1; i <= SPELLINGS && i <= pages->count; i++)
+		if (is_link(&pages->all[pages->count - i], link))
+			return &pages->all[pages->count - i];
+	return NULL;
+}
+
+/* False: the page is full. */
+static bool count_batch(struct link_pages *pages, const struct element *link)
+{
+	struct linked *linked = find_linked(pages, link);
+
+	if (!linked) {
+		if (pages->count > 0 && pages->bytes + link->value.length > LINKS_BYTES)
+			return false;
+		pages->bytes += link->value.length;
+		linked = &pages->all[pages->count++];
+		*linked = (struct linked){.moved = LINKED_NO_DOCUMENT};
+		place_set(&linked->link, link->type, link->value);
+	}
+	linked->batches++;
+	return true;
+}
+
+/* In the index what is not there is null. A page begins with the document that the one before ended
+ * with, if that is there still. */
+static void take_link(void *context, struct bytes document)
+{
+	struct link_pages *pages = context;
+	struct element link = {.type = BSON_BYTE_NULL}, number = link;
+	bool linked = document_find(document, pages->target->rule->overflow.link, &link);
+	bool counted;
+
+	pages->documents++;
+	if (!document_find_path(document, overflow_order_path(pages->target->rule), &number))
+		number = (struct element){.type = BSON_BYTE_NULL};
+	counted = pages->documents == 1 && is_place(&pages->from, &link) &&
+		  is_place(&pages->number, &number);
+	if (pages->full || counted)
+		return;
+	if (linked && !count_batch(pages, &link)) {
+		pages->full = true;
+		return;
+	}
+	place_set(&pages->from, link.type, link.value);
+	place_set(&pages->number, number.type, number.value);
+}
+
+/* The next page of link values, from the index of this name alone. */
+static enum link_result find_links(struct link_pages *pages, const char *index)
+{
+	const struct mover_target *target = pages->target;
+	const char *link = target->rule->overflow.link, *batch = overflow_order_path(target->rule);
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), document;
+
+	writer_string(&out, "find", target->overflow_collection);
+	document = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 0);
+	writer_int32(&out, link, 1);
+	writer_int32(&out, batch, 1);
+	writer_close(&out, document);
+	writer_string(&out, "hint", index);
+	if (pages->from.type) {
+		document = writer_open_document(&out, "min");
+		writer_renamed(
+			&out, link,
+			&(struct element){.type = pages->from.type, .value = pages->from.value});
+		writer_renamed(&out, batch,
+			       &(struct element){.type = pages->number.type,
+						 .value = pages->number.value});
+		writer_close(&out, document);
+	}
+	writer_int32(&out, "limit", LINKS_PAGE);
+	writer_close(&out, start);
+	return link_find(pages->link, target->overflow_database, buffer_view(&out), take_link,
+			 pages);
+}
+
+static enum link_result refuse_page(struct link_pages *pages, const struct overflow_index *index)
+{
+	const struct mover_target *target = pages->target;
+	char reason[500], message[900];
+
+	overflow_index_explain(index, target->rule, reason, sizeof(reason));
+	snprintf(message, sizeof(message), "'%.64s.%.200s' can't be walked: %s",
+		 target->overflow_database, target->overflow_collection, reason);
+	return link_refuse(pages->link, INDEX_NOT_FOUND, message);
+}
+
+/* Asked for each page: whoever drops the index, or makes it under another name, does so at any
+ * time. */
+static enum link_result find_page_of_links(struct link_pages *pages)
+{
+	struct overflow_index index = {0};
+	enum link_result result = overflow_index_find(pages->link, pages->target, &index);
+
+	if (result == LINK_DONE && !index.absent)
+		result = index.name ? find_links(pages, index.name) : refuse_page(pages, &index);
+	overflow_index_fini(&index);
+	return result;
+}
+
+static void take_owner(void *context, struct bytes document)
+{
+	struct link_pages *pages = context;
+	struct element id, number, time = {0};
+	int64_t moved, at = 0;
+
+	if (!document_find(document, "_id", &id))
+		return;
+	if (!document_find(document, "moved", &number) || !element_integer(&number, &moved))
+		moved = LINKED_NO_STATE;
+	if (document_find(document, "at", &time) && time.type == BSON_BYTE_DATE)
+		at = load_int64(time.value.data);
+	for (size_t i = 0; i < pages->count; i++)
+		if (is_link(&pages->all[i], &id)) {
+			pages->all[i].moved = moved;
+			pages->all[i].time = at;
+		}
+}
+
+static enum link_result find_owners(struct link_pages *pages)
+{
+	const struct mover_target *target = pages->target;
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), filter, condition, in, projection;
+	char name[12], path[STATE_PATH_MAX + 1] = "$";
+
+	writer_string(&out, "find", target->collection);
+	filter = writer_open_document(&out, "filter");
+	condition = writer_open_document(&out, "_id");
+	in = writer_open_array(&out, "$in");
+	for (size_t i = 0; i < pages->count; i++)
+		writer_renamed(&out, writer_index(name, i),
+			       &(struct element){.type = pages->all[i].link.type,
+						 .value = pages->all[i].link.value});
+	writer_close(&out, in);
+	writer_close(&out, condition);
+	writer_close(&out, filter);
+	projection = writer_open_document(&out, "projection");
+	writer_int32(&out, "_id", 1);
+	state_path(path + 1, target->rule, "n");
+	writer_string(&out, "moved", path);
+	state_path(path + 1, target->rule, "t");
+	writer_string(&out, "at", path);
+	writer_close(&out, projection);
+	writer_close(&out, start);
+	return link_find(pages->link, target->database, buffer_view(&out), take_owner, pages);
+}
+
+/* The page's last link may go on behind it. */
+static void keep_open(struct link_pages *pages)
+{
+	if (!pages->ended && !pages->full && pages->count > 0)
+		pages->open = pages->all[--pages->count];
+}
+
+/* Documents that nobody gave a number are all of one place, however many they are: the next page
+ * begins behind them, with the least of all numbers. */
+static void pass_unnumbered(struct link_pages *pages)
+{
+	static const uint8_t not_a_number[8] = {0, 0, 0, 0, 0, 0, 0xf8, 0x7f};
+
+	if (pages->number.type == BSON_BYTE_NULL)
+		place_set(&pages->number, BSON_BYTE_DOUBLE,
+			  (struct bytes){not_a_number, sizeof(not_a_number)});
+}
+
+must_check enum link_result link_pages_next(struct link_pages *pages)
+{
+	enum link_result result;
+
+	if (!pages->all)
+		pages->all = must_calloc(LINKS_PAGE + 1, sizeof(*pages->all));
+	begin_page(pages);
+	result = find_page_of_links(pages);
+	if (result != LINK_DONE)
+		return result;
+	pages->ended = !pages->full && pages->documents < LINKS_PAGE;
+	if (pages->documents == LINKS_PAGE && !pages->full)
+		pass_unnumbered(pages);
+	keep_open(pages);
+	return pages->count > 0 ? find_owners(pages) : LINK_DONE;
+}
+
+void link_pages_fini(struct link_pages *pages)
+{
+	for (size_t i = 0; i < pages->count; i++)
+		place_fini(&pages->all[i].link);
+	place_fini(&pages->open.link);
+	place_fini(&pages->from);
+	place_fini(&pages->number);
+	free(pages->all);
+}

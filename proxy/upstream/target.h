@@ -1,0 +1,138 @@
+/* One rule on one concrete namespace, as the mover's threads share it; and all that have been met.
+ */
+#pragma once
+
+#include "rules/rule/rules.h"
+
+#include <stdatomic.h>
+
+#define MOVER_NEVER (INT64_MIN / 2) /* a time so long ago that nothing holds since */
+
+enum fitness {
+	FITNESS_UNKNOWN,
+	FITNESS_FIT,
+	FITNESS_UNFIT, /* `reason` says why */
+};
+
+/* Whose overflow documents are, by what is recorded, else by who refers to them (rule_owner.h). */
+enum overflow_owner {
+	OWNER_UNKNOWN, /* not asked yet */
+	OWNER_THIS,    /* this rule's on this namespace */
+	OWNER_CLAIMED, /* recorded as such, because documents here refer to a sample of it */
+	OWNER_LIKELY,  /* not recorded: it is empty, or documents here refer to it */
+	OWNER_OPEN,    /* nobody knows: nothing is moved there and nothing of it removed */
+	OWNER_OTHER,   /* another collection's or array's */
+};
+
+/* What no document refers to may be collected. */
+static inline bool owner_is_known(enum overflow_owner owner)
+{
+	return owner == OWNER_THIS || owner == OWNER_CLAIMED;
+}
+
+/* One of the longest arrays that rounds have met. */
+struct target_long {
+	uint8_t *id; /* the value of _id; owned; NULL: no such */
+	size_t id_length;
+	int64_t elements;
+	uint8_t id_type;
+};
+#define TARGET_LONG_COUNT 5
+
+/* Link values of the overflow without a main document, as a sweep found them. The sweeper's. */
+struct target_absent {
+	uint64_t *links; /* their hashes, sorted; owned */
+	size_t count;
+	int64_t since; /* monotonic milliseconds; 0: no sweep has looked yet */
+};
+
+/* A copied value: where a page of a walk ended. All zeros: the start. */
+struct place {
+	uint8_t type;
+	struct bytes value; /* owned */
+};
+
+struct mover_target {
+	const struct rule *rule;
+	char *database;
+	char *collection;
+	char *overflow_database;
+	char *overflow_collection;
+	struct known_indexes *indexes;          /* the rule set's; of the main collection */
+	struct known_indexes *overflow_indexes; /* and of this */
+	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
+	_Atomic(enum fitness) fitness;
+	_Atomic(enum overflow_owner) owner;
+	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
+	_Atomic int64_t judged_at;  /* monotonic milliseconds */
+	atomic_bool main_changed;   /* since then, perhaps */
+	/* The overflow collection that was judged: its UUID, 0 where none can be asked for. A store
+	 * names it, so that it never goes into a collection that was made since, without the
+	 * indexes. */
+	_Atomic uint64_t overflow_uuid[2];
+	char reason[900];                              /* guarded by the set's lock */
+	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
+	_Atomic int64_t outliers;    /* documents whose first elements were moved since the start */
+	_Atomic int64_t elements;    /* moved since the start */
+	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
+	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
+	struct target_absent absent;
+	struct place refit_from;  /* the sweeper's: a portion of what is refitted ended here */
+	atomic_bool recheck;      /* its fitness may have changed */
+	atomic_bool mirror_due;   /* its overflow may lack indexes that the main collection has */
+	atomic_bool left_logged;  /* that documents are left alone: one line a target */
+	atomic_bool renamed_told; /* the same: that its collection has another name */
+	atomic_bool twins;        /* overflow documents keep the unique index from being made */
+	atomic_bool index_told; /* the same: that an index of the overflow is not as it should be */
+	atomic_bool refitted;   /* what was spilled under another threshold was looked for */
+};
+
+struct target_set;
+
+struct target_set *target_set_new(struct rule_set *rules);
+void target_set_free(struct target_set *set);
+
+/* The rule's target on this namespace, made at the first call. NULL only where too many have been
+ * met. */
+struct mover_target *target_get(struct target_set *set, const struct rule *rule,
+				struct bytes database, struct bytes collection);
+/* The target number `index` of all met so far; NULL behind the last. */
+struct mover_target *target_at(struct target_set *set, size_t index);
+size_t target_count(struct target_set *set);
+
+/* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
+#define GENERATION_BYTES 16
+void target_new_generation(const struct mover_target *target, uint8_t *generation);
+/* The least and the greatest that can be. */
+void target_generations(const struct mover_target *target, uint8_t *least, uint8_t *most);
+/* It was born for this array. (One that is older than this name is nobody's.) */
+bool target_named(const struct mover_target *target, const uint8_t *generation);
+
+void target_judge(struct target_set *set, struct mover_target *target, enum fitness fitness,
+		  const char *reason);
+/* A round met this document, whose array has so many elements, all together. */
+void target_met(struct target_set *set, struct mover_target *target, uint8_t id_type,
+		struct bytes id, int64_t elements);
+
+/* A target as it is now, for the status page. Strings are views that live as long as the set. */
+struct target_view {
+	const struct rule *rule;
+	const char *database;
+	const char *collection;
+	const char *overflow_database;
+	const char *overflow_collection;
+	enum fitness fitness;
+	char reason[900];
+	int64_t outliers;
+	int64_t elements;
+	struct target_long longest[TARGET_LONG_COUNT]; /* copies */
+};
+/* False behind the last. */
+must_check bool target_view(struct target_set *set, size_t index, struct target_view *view);
+void target_view_fini(struct target_view *view);
+
+/* How many targets are unfit. */
+size_t target_unfit_count(const struct target_set *set);
+/* Copies the reason of the first unfit target of the namespace. Cheap while no target is unfit. */
+bool target_unfit(struct target_set *set, struct bytes database, struct bytes collection,
+		  char *reason, size_t size);

@@ -1,0 +1,378 @@
+/* `spillway undo`: folds everything back that a rule has moved, and takes away what is left of it.
+ */
+#include "proxy/verify/undo.h"
+
+#include "proxy/fitness/fitness.h"
+#include "proxy/spill/fold.h"
+#include "proxy/upstream/clauses.h"
+#include "proxy/mover/garbage.h"
+#include "proxy/ownership/neighbours.h"
+#include "proxy/upstream/overflow_index.h"
+#include "proxy/ownership/rule_owner.h"
+#include "proxy/ownership/rule_record.h"
+#include "proxy/verify/verify_look.h"
+
+#include <bson/bson.h>
+#include <stdio.h>
+
+static const char usage[] =
+	"usage: spillway undo --config FILE --rule NAME [--execute] [--json]\n"
+	"  Folds every array back that was moved under a rule. Writes nothing without --execute.\n"
+	"  Stop every Spillway that serves the rule before, or raise the rule's threshold and "
+	"max_bytes "
+	"in\n"
+	"  its file so far that nothing is moved out again: applications can then go on "
+	"meanwhile.\n"
+	"  What would pass 16 MB, and what is corrupt, stays as it is and is listed.\n"
+	"exit codes: 0 all is folded back (or can be), 1 something stays, 2 bad usage or file, 3 "
+	"cannot "
+	"connect,\n"
+	"4 interrupted: run it again\n";
+
+static const struct job_report_kind too_large = {"too large", REPORT_UNFINISHED,
+						 "the document would pass 16 MB: it stays"};
+static const struct job_report_kind corrupt = {
+	"corrupt", REPORT_CORRUPT,
+	"elements are missing or differ: it stays; 'spillway verify' says more"};
+static const struct job_report_kind refused = {"refused", REPORT_UNFINISHED,
+					       "the server refuses to write it: it stays"};
+static const struct job_report_kind busy = {"busy", REPORT_UNFINISHED,
+					    "it changed each time: run the command again"};
+static const struct job_report_kind again = {
+	"moved again", REPORT_UNFINISHED,
+	"a Spillway moves documents out again: stop it, or raise "
+	"its threshold, then run the command again"};
+static const struct job_report_kind foreign = {
+	"foreign", REPORT_UNFINISHED,
+	"the overflow has documents that Spillway did not write, or that came just now: look at "
+	"them, or run the command again"};
+static const struct job_report_kind kept = {"kept", REPORT_UNFINISHED,
+					    "the empty overflow collection and the rule's record: "
+					    "another Spillway is connected, or that can't be "
+					    "asked; run the command again when all are stopped"};
+static const struct job_report_kind others = {
+	"another's", REPORT_UNFINISHED, "the rule in the file is not the one that moved documents"};
+static const struct job_report_kind hidden = {
+	"hidden", REPORT_UNFINISHED, "the overflow can't be walked: nothing is folded back"};
+static const struct job_report_kind unowned = {
+	"not known", REPORT_UNFINISHED,
+	"the overflow is not recorded as this rule's: nothing of it is removed; correct the rule's "
+	"namespace, or let the account read the database 'spillway'"};
+static const struct job_report_kind record_stays = {
+	"record", REPORT_LEFT,
+	"the rule's record stays: the upstream account may not remove from 'spillway.rules'"};
+
+#define NAMESPACE_NOT_FOUND 26
+
+struct undoing {
+	int64_t last_fold; /* when; 0: none */
+	bool proven;       /* a tail that came back lay in the target's overflow */
+	bool dropped;      /* the target's overflow is gone */
+	bool stayed;       /* sound documents did, and were told of */
+	bool second;       /* the walk that looks for what was moved again */
+	bool connected;    /* another Spillway is: nothing is dropped in this run */
+};
+
+/* Every document with a state; those of other rules alone come along. */
+static void write_filter(struct buffer *out, const char *name, const struct rule *rule)
+{
+	size_t filter = writer_open_document(out, name);
+
+	(void)rule;
+	command_exists(out, "_spill", true);
+	writer_close(out, filter);
+}
+
+static void report_document(struct job *job, const struct mover_target *target,
+			    const struct job_report_kind *kind, const struct element *id,
+			    const char *detail)
+{
+	auto_free char *name = bson_strdup_printf("%s.%s", target->database, target->collection);
+
+	job_report_list(&job->report, kind, name, id, detail);
+}
+
+/* A refusal that is this document's own, such as a validator's. */
+static bool is_refused(const struct job *job, enum link_result result)
+{
+	const struct link_error *error = link_error(job->link);
+
+	return result == LINK_REFUSED && !error->write_concern && error->code != ERROR_UNAUTHORIZED;
+}
+
+/* The second walk only looks. */
+static enum link_result fold_sound(struct job *job, struct mover_target *target,
+				   const struct element *id, bool spilled)
+{
+	struct undoing *undoing = job->context;
+	bool writes = job->options.execute && !undoing->second;
+	enum fold end;
+	int64_t elements;
+	enum link_result result = fold_document(job, target, id, writes, &end, &elements);
+
+	if (is_refused(job, result)) {
+		undoing->stayed = true;
+		report_document(job, target, &refused, id, link_error(job->link)->message);
+		return LINK_DONE;
+	}
+	if (result != LINK_DONE)
+		return result;
+	if (undoing->second) {
+		/* Those that stayed are there, too. */
+		if (end == FOLD_DONE && spilled && !undoing->stayed)
+			report_document(job, target, &again, id, NULL);
+		return LINK_DONE;
+	}
+	if (end == FOLD_TOO_LARGE)
+		report_document(job, target, &too_large, id, NULL);
+	else if (end == FOLD_BROKEN)
+		report_document(job, target, &corrupt, id, NULL);
+	else if (end == FOLD_BUSY)
+		report_document(job, target, &busy, id, NULL);
+	undoing->stayed |= end == FOLD_BUSY;
+	if (end != FOLD_DONE)
+		return LINK_DONE;
+	undoing->last_fold = mover_clock();
+	undoing->proven |= elements > 0;
+	job->documents++;
+	job->elements += elements;
+	job_report_count(&job->report, "documents", spilled ? 1 : 0);
+	job_report_count(&job->report, "elements", elements);
+	return LINK_DONE;
+}
+
+static bool has_state(const struct rule *rule, struct bytes main)
+{
+	char path[STATE_PATH_MAX];
+	struct element state;
+
+	return document_find_path(main, state_path(path, rule, NULL), &state);
+}
+
+static enum link_result undo_document(struct job *job, struct mover_target *target,
+				      const struct element *id)
+{
+	const struct undoing *undoing = job->context;
+	struct verify_document verify;
+	struct bytes main;
+	uint8_t *image;
+	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
+	bool sound = !verify_document_has(&verify, REPORT_CORRUPT);
+
+	if (result == LINK_DONE && image && sound)
+		result = fold_sound(job, target, id, has_state(target->rule, main));
+	else if (result == LINK_DONE && image && !undoing->second)
+		report_document(job, target, &corrupt, id, verify.found[0].detail);
+	verify_document_fini(&verify);
+	bson_free(image);
+	return result;
+}
+
+/* The overflow. */
+
+static enum link_result clear_page(struct job *job, struct mover_target *target,
+				   const struct link_pages *pages)
+{
+	enum link_result result = LINK_DONE;
+
+	for (size_t i = 0; result == LINK_DONE && i < pages->count; i++) {
+		const struct place *link = &pages->all[i].link;
+
+		if (pages->all[i].moved < 0)
+			result = gc_clear(
+				job->link, target,
+				&(struct element){.type = link->type, .value = link->value},
+				job->metrics);
+	}
+	return result;
+}
+
+/* What was folded back may still be read for a while: T_gc. */
+static enum link_result clear_overflow(struct job *job, struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+	struct link_pages pages = {.link = job->link, .target = target};
+	enum link_result result = LINK_DONE;
+
+	if (undoing->last_fold && !job_await_readers(target, undoing->last_fold))
+		return LINK_LOST;
+	while (result == LINK_DONE && !pages.ended) {
+		result = link_pages_next(&pages);
+		if (result == LINK_DONE)
+			result = clear_page(job, target, &pages);
+	}
+	link_pages_fini(&pages);
+	return result;
+}
+
+static enum link_result find_any(struct job *job, const struct mover_target *target, bool *found)
+{
+	bson_t *command = BCON_NEW("find", BCON_UTF8(target->overflow_collection), "limit",
+				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
+	enum link_result result =
+		link_find_any(job->link, target->overflow_database, command, found);
+
+	bson_destroy(command);
+	return result;
+}
+
+static enum link_result drop_overflow(struct job *job, const struct mover_target *target)
+{
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out);
+	enum link_result result;
+
+	writer_string(&out, "drop", target->overflow_collection);
+	command_write_concern(&out, job->link);
+	writer_close(&out, start);
+	result = link_run(job->link, target->overflow_database, buffer_view(&out));
+	if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
+		return LINK_DONE;
+	return result;
+}
+
+/* Once one is seen no further namespace waits for its end. */
+static enum link_result look_for_others(struct job *job)
+{
+	struct undoing *undoing = job->context;
+
+	return undoing->connected ? LINK_DONE : neighbours_find(job->link, &undoing->connected);
+}
+
+static enum link_result finish_overflow(struct job *job, const struct mover_target *target)
+{
+	auto_free char *name =
+		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
+	struct undoing *undoing = job->context;
+	bool documents = false;
+	enum link_result result = look_for_others(job);
+
+	if (result == LINK_DONE)
+		result = find_any(job, target, &documents);
+	if (result == LINK_DONE && documents) {
+		if (!owner_is_known(target->owner))
+			job_report_add(&job->report, &unowned, name, NULL, NULL);
+		else if (!job_report_found(&job->report))
+			job_report_add(&job->report, &foreign, name, NULL, NULL);
+		return LINK_DONE;
+	}
+	/* A mover that has just stored a batch would link it although it is gone: nothing is
+	 * dropped while one may be at work. Before and behind: one may have stored something and be
+	 * gone, or be back. */
+	if (result == LINK_DONE)
+		result = look_for_others(job);
+	if (result != LINK_DONE)
+		return result;
+	if (!undoing->connected) {
+		undoing->dropped = true;
+		return drop_overflow(job, target);
+	}
+	job_report_add(&job->report, &kept, name, NULL, NULL);
+	return LINK_DONE;
+}
+
+static enum link_result forget_rule(struct job *job, const struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+	enum rule_record record;
+	enum link_result result =
+		undoing->dropped ? rule_record_remove(job->link, target) : LINK_DONE;
+
+	if (result != LINK_REFUSED || link_error(job->link)->code != ERROR_UNAUTHORIZED)
+		return result;
+	result = rule_record_read(job->link, target, &record, NULL);
+	if (result == LINK_DONE && record != RULE_RECORD_NONE)
+		report_document(job, target, &record_stays, NULL, NULL);
+	return link_unless_unauthorized(job->link, result);
+}
+
+/* What is left there at the end is found by walking it. */
+static enum link_result ask_index(struct job *job, struct mover_target *target, bool *may)
+{
+	struct overflow_index index = {0};
+	enum link_result result = overflow_index_find(job->link, target, &index);
+	char reason[500];
+
+	if (result == LINK_DONE && overflow_index_is_hidden(&index)) {
+		*may = false;
+		overflow_index_explain(&index, target->rule, reason, sizeof(reason));
+		report_document(job, target, &hidden, NULL, reason);
+	}
+	overflow_index_fini(&index);
+	return result;
+}
+
+/* Nothing is written where the overflow is another's, or what was moved is not to be read by the
+ * rule in the file. `may`: neither is. */
+static enum link_result begin(struct job *job, struct mover_target *target, bool *may)
+{
+	char reason[600];
+	enum rule_record compared;
+	enum link_result result = rule_owner_ask(job->link, target, reason, sizeof(reason));
+
+	if (result == LINK_DONE && !reason[0])
+		result = rule_record_compare(job->link, target, &compared, reason, sizeof(reason));
+	if (result == LINK_DONE && !reason[0])
+		result = rule_owner_renamed(job->link, target, reason, sizeof(reason));
+	*may = result == LINK_DONE && !reason[0];
+	if (result == LINK_DONE && reason[0])
+		report_document(job, target, &others, NULL, reason);
+	if (*may)
+		result = ask_index(job, target, may);
+	if (result != LINK_DONE || !*may || !job->options.execute)
+		return result;
+	/* What was done before a stop is done no more. */
+	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, NULL));
+}
+
+/* Its index is what the overflow is walked by. */
+static enum link_result clear(struct job *job, struct mover_target *target)
+{
+	const struct undoing *undoing = job->context;
+	enum link_result result = fitness_check(job->link, job->targets, target, FITNESS_OF_BOTH);
+
+	if (undoing->proven && target->owner != OWNER_OTHER && !owner_is_known(target->owner))
+		atomic_store(&target->owner, OWNER_CLAIMED);
+	return result == LINK_DONE && owner_is_known(target->owner) ? clear_overflow(job, target)
+								    : result;
+}
+
+static enum link_result undo_target(struct job *job, struct mover_target *target)
+{
+	const struct job_walk walk = {.filter = write_filter, .each = undo_document};
+	struct undoing *undoing = job->context;
+	bool may;
+	enum link_result result = begin(job, target, &may);
+
+	job_report_count(&job->report, "documents", 0);
+	job_report_count(&job->report, "elements", 0);
+	if (result != LINK_DONE || !may)
+		return result;
+	undoing->second = undoing->proven = undoing->dropped = undoing->stayed = false;
+	job->purpose = FOLD_LEAVES;
+	target->read_only = false; /* what is kept for reading goes back, too */
+	result = job_walk(job, target, &walk);
+	if (result != LINK_DONE || !job->options.execute)
+		return result;
+	result = clear(job, target);
+	undoing->second = true;
+	if (result == LINK_DONE)
+		result = job_walk(job, target, &walk);
+	if (result == LINK_DONE)
+		result = finish_overflow(job, target);
+	return result == LINK_DONE ? forget_rule(job, target) : result;
+}
+
+int undo_main(int count, char **arguments)
+{
+	static const struct job_command command = {
+		.name = "undo",
+		.usage = usage,
+		.options = OPTION_EXECUTE,
+		.recorded = true,
+		.work = undo_target,
+	};
+	struct undoing undoing = {0};
+
+	return job_main(&command, &undoing, count, arguments);
+}

@@ -1,0 +1,374 @@
+/* Reads the configuration file as a whole: addresses, the upstream account, limits, and the rules.
+ */
+#include "rules/config/config.h"
+
+#include "rules/config/rules_file.h"
+#include "rules/config/setting.h"
+#include "rules/rule/text.h"
+#include "rules/config/uri.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#define WORKERS_MAX 256
+#define HOUR ((int64_t)3600 * 1000)
+#define GIGABYTE ((int64_t)1024 * 1024 * 1024)
+#define MEMORY_LEAST ((int64_t)1024 * 1024) /* below, one ordinary batch is too much for a read */
+
+struct reader {
+	struct section file;
+	const char *name;
+	const struct config_world *world;
+	struct config *config;
+};
+
+/* ---- Listeners. */
+
+static bool same_address(const char *one, const char *other)
+{
+	return one && other && strcasecmp(one, other) == 0;
+}
+
+/* Clients cannot connect to "all interfaces". */
+static bool is_wildcard(const char *address)
+{
+	return strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
+}
+
+static void read_advertise(const struct section *section, struct config_listen *listen)
+{
+	if (section_find(section, "advertise"))
+		setting_address(section, "advertise", &listen->advertise);
+	else if (listen->address && is_wildcard(listen->address))
+		problem_add(section->problems, section->node->at,
+			    "'advertise' is needed: clients cannot connect to '%s'",
+			    listen->address);
+	else if (listen->address)
+		listen->advertise = must_strndup(listen->address, strlen(listen->address));
+}
+
+static void check_listen_twice(const struct section *section, const struct config_listen *listen,
+			       const struct config_listen *before)
+{
+	const struct {
+		const char *key, *address, *taken;
+	} pairs[] = {{"address", listen->address, before->address},
+		     {"server", listen->server, before->server},
+		     {"advertise", listen->advertise, before->advertise}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(pairs); i++) {
+		if (same_address(pairs[i].address, pairs[i].taken) &&
+		    (i < 2 || !same_address(listen->address, before->address)))
+			problem_add(section->problems, section_place(section, pairs[i].key),
+				    "'%s' '%s' is already that of another entry", pairs[i].key,
+				    pairs[i].address);
+	}
+}
+
+static void read_listener(struct reader *reader, const struct yaml_node *node)
+{
+	static const char *const keys[] = {"address", "server", "advertise", NULL};
+	struct config_listen *listen = &reader->config->listen[reader->config->listen_count++];
+	struct section section;
+
+	if (!section_open(&section, reader->file.problems, node, keys))
+		return;
+	if (section_require(&section, "address"))
+		setting_address(&section, "address", &listen->address);
+	if (section_require(&section, "server"))
+		setting_address(&section, "server", &listen->server);
+	read_advertise(&section, listen);
+	for (size_t i = 0; i + 1 < reader->config->listen_count; i++)
+		check_listen_twice(&section, listen, &reader->config->listen[i]);
+}
+
+/* A listener behind which Spillway itself listens would call itself without end. */
+static void check_loop(const struct reader *reader, struct place at, const char *server)
+{
+	const struct config *config = reader->config;
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (same_address(server, config->listen[i].address))
+			problem_add(reader->file.problems, at,
+				    "'server' '%s' is an address that Spillway listens on", server);
+	}
+}
+
+static void read_listen(struct reader *reader)
+{
+	const struct yaml_node *list;
+	size_t index = 0;
+
+	if (!section_require(&reader->file, "listen"))
+		return;
+	list = section_list(&reader->file, "listen");
+	if (!list)
+		return;
+	if (list->count == 0)
+		problem_add(reader->file.problems, list->at, "'listen' needs at least one entry");
+	reader->config->listen = must_calloc(list->count, sizeof(*reader->config->listen));
+	for (const struct yaml_node *item = list->first; item; item = item->next)
+		read_listener(reader, item);
+	for (const struct yaml_node *item = list->first; item; item = item->next)
+		check_loop(reader, item->at, reader->config->listen[index++].server);
+}
+
+/* ---- The upstream account. */
+
+static void build_uri(struct config *config)
+{
+	auto_buffer struct buffer uri = {0};
+
+	text_append(&uri, "mongodb://");
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const char *server = config->listen[i].server;
+
+		text_append(&uri, "%s%s", i > 0 ? "," : "", server ? server : "");
+	}
+	text_append(&uri, "/");
+	config->upstream_uri = text_steal(&uri);
+}
+
+/* Through Spillway the account would see no tail, and write none. */
+static void check_upstream_loop(const struct reader *reader, struct place at, const char *what)
+{
+	const struct config *config = reader->config;
+	char *host;
+
+	for (size_t index = 0; (host = uri_host(config->upstream_uri, index)); index++) {
+		for (size_t i = 0; i < config->listen_count; i++)
+			if (same_address(host, config->listen[i].address))
+				problem_add(
+					reader->file.problems, at,
+					"%s names '%s', an address that Spillway listens on: it "
+					"has to name the servers behind it",
+					what, config->listen[i].address);
+		free(host);
+	}
+}
+
+/* No message repeats the URI: there may be a password in it. */
+static void check_uri(const struct reader *reader, struct place at, const char *what)
+{
+	const char *uri = reader->config->upstream_uri;
+	auto_free char *mistake = NULL;
+	const char *hosts;
+
+	if (!uri)
+		return;
+	hosts = uri_hosts_mistake(uri);
+	mistake = uri_mistake(uri);
+	if (!mistake && !hosts && reader->world->uri_mistake)
+		mistake = reader->world->uri_mistake(uri);
+	if (mistake || hosts)
+		problem_add(reader->file.problems, at, "%s is not right: %s", what,
+			    mistake ? mistake : hosts);
+	else
+		check_upstream_loop(reader, at, what);
+}
+
+static void read_uri_file(struct reader *reader, const struct section *upstream)
+{
+	struct place at = section_place(upstream, "uri_file");
+	auto_free char *path = NULL, *mistake = NULL;
+
+	setting_text(upstream, "uri_file", &path);
+	if (!path)
+		return;
+	if (!reader->world->read_uri_file) {
+		problem_add(upstream->problems, at, "'uri_file' cannot be read here");
+		return;
+	}
+	reader->config->upstream_uri = reader->world->read_uri_file(reader->name, path, &mistake);
+	if (!reader->config->upstream_uri)
+		problem_add(upstream->problems, at, "'uri_file' '%s' %s",
+			    text_quote(bytes_of(path)).text, mistake);
+	check_uri(reader, at, "what 'uri_file' holds");
+}
+
+static void read_uri(struct reader *reader, const struct section *upstream)
+{
+	struct place at = section_place(upstream, "uri");
+	const char *uri;
+
+	setting_text(upstream, "uri", &reader->config->upstream_uri);
+	uri = reader->config->upstream_uri;
+	if (uri && reader->world->others_may_read && uri_has_secret(uri))
+		problem_add(upstream->problems, at,
+			    "'uri' holds a password and others may read this file: "
+			    "chmod 600 it, or use 'uri_file'");
+	check_uri(reader, at, "'uri'");
+}
+
+static void read_upstream(struct reader *reader)
+{
+	static const char *const keys[] = {"uri", "uri_file", NULL};
+	const struct yaml_node *node = section_find(&reader->file, "upstream");
+	const char *given = reader->world->upstream_uri;
+	const char *environment = given && *given ? given : NULL;
+	struct section upstream = {reader->file.problems, NULL};
+	bool uri, file;
+
+	if (node && !section_open(&upstream, reader->file.problems, node, keys))
+		return;
+	uri = node && section_find(&upstream, "uri");
+	file = node && section_find(&upstream, "uri_file");
+	if (uri && file) {
+		problem_add(upstream.problems, section_place(&upstream, "uri_file"),
+			    "'uri' and 'uri_file' are given; only one can hold");
+	} else if (file) {
+		read_uri_file(reader, &upstream);
+	} else if (uri) {
+		read_uri(reader, &upstream);
+	} else if (environment) {
+		reader->config->upstream_uri = must_strndup(environment, strlen(environment));
+		check_uri(reader, (struct place){1, 1}, "$SPILLWAY_UPSTREAM_URI");
+	} else {
+		build_uri(reader->config);
+	}
+}
+
+/* ---- The rest. */
+
+static void read_admin(struct reader *reader)
+{
+	struct config *config = reader->config;
+
+	if (setting_is_off(&reader->file, "admin"))
+		return;
+	setting_address(&reader->file, "admin", &config->admin);
+	for (size_t i = 0; i < config->listen_count; i++) {
+		if (same_address(config->admin, config->listen[i].address))
+			problem_add(reader->file.problems, section_place(&reader->file, "admin"),
+				    "'admin' '%s' is an address that clients connect to",
+				    config->admin);
+	}
+}
+
+/* The cores that this process may use. */
+static int64_t core_count(void)
+{
+	cpu_set_t cores;
+	int count;
+
+	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
+		return 1;
+	count = CPU_COUNT(&cores);
+	return count > WORKERS_MAX ? WORKERS_MAX : count;
+}
+
+static void read_workers(struct reader *reader)
+{
+	int64_t workers = 0;
+
+	setting_count(&reader->file, "workers", (struct range){0, WORKERS_MAX}, &workers);
+	reader->config->workers = (int)(workers ? workers : core_count());
+}
+
+static void read_limits(struct reader *reader)
+{
+	static const char *const keys[] = {"connections", "handshake", "drain", "memory", NULL};
+	const struct yaml_node *node = section_find(&reader->file, "limits");
+	struct config *config = reader->config;
+	struct section limits;
+
+	config->limits.connections = 10000;
+	config->limits.handshake_ms = 10000;
+	config->limits.drain_ms = 30000;
+	config->limits.memory = GIGABYTE;
+	if (!node || !section_open(&limits, reader->file.problems, node, keys))
+		return;
+	setting_count(&limits, "connections", (struct range){1, 1000000},
+		      &config->limits.connections);
+	setting_duration(&limits, "handshake", (struct range){1, HOUR},
+			 &config->limits.handshake_ms);
+	setting_duration(&limits, "drain", (struct range){1, 24 * HOUR}, &config->limits.drain_ms);
+	setting_size(&limits, "memory", (struct range){MEMORY_LEAST, 1024 * GIGABYTE},
+		     &config->limits.memory);
+}
+
+static void read_log(struct reader *reader)
+{
+	static const char *const keys[] = {"level", "format", NULL};
+	static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
+	static const char *const formats[] = {"text", "json", NULL};
+	const struct yaml_node *node = section_find(&reader->file, "log");
+	struct section log;
+	int level;
+
+	reader->config->log_level = CONFIG_LOG_INFO;
+	if (!node || !section_open(&log, reader->file.problems, node, keys))
+		return;
+	level = setting_choice(&log, "level", levels);
+	if (level >= 0)
+		reader->config->log_level = (enum config_log_level)level;
+	reader->config->log_json = setting_choice(&log, "format", formats) == 1;
+}
+
+static void read_rules(struct reader *reader)
+{
+	const struct yaml_node *list;
+
+	if (!section_require(&reader->file, "rules"))
+		return;
+	list = section_list(&reader->file, "rules");
+	if (list)
+		reader->config->rules = rules_file_read(list, reader->file.problems);
+}
+
+static void read_file(struct reader *reader, struct problems *problems,
+		      const struct yaml_node *root)
+{
+	static const char *const keys[] = {"listen", "upstream", "admin", "workers",
+					   "limits", "log",      "rules", NULL};
+
+	if (!root) {
+		problem_add(problems, (struct place){1, 1}, "the file is empty; it needs 'listen'");
+		return;
+	}
+	if (!section_open(&reader->file, problems, root, keys))
+		return;
+	read_listen(reader);
+	read_upstream(reader);
+	read_admin(reader);
+	read_workers(reader);
+	read_limits(reader);
+	read_log(reader);
+	read_rules(reader);
+}
+
+struct config *config_parse(const char *name, struct bytes text, const struct config_world *world,
+			    char **problems)
+{
+	static const struct config_world nothing;
+	struct problems found = {.name = name};
+	struct config *config = must_calloc(1, sizeof(*config));
+	struct reader reader = {.name = name, .world = world ? world : &nothing, .config = config};
+	struct yaml_tree tree = {0};
+
+	if (yaml_parse(&tree, text, &found))
+		read_file(&reader, &found, tree.root);
+	yaml_tree_fini(&tree);
+	if (found.count == 0)
+		return config;
+	*problems = problems_steal(&found);
+	config_free(config);
+	return NULL;
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->listen_count; i++) {
+		free(config->listen[i].address);
+		free(config->listen[i].server);
+		free(config->listen[i].advertise);
+	}
+	free(config->listen);
+	free(config->upstream_uri);
+	free(config->admin);
+	rule_set_unref(config->rules);
+	free(config);
+}

@@ -1,0 +1,64 @@
+/* The configuration file (shared contract: rules.md) as the program uses it: everything with its
+ * default filled in. */
+#pragma once
+
+#include "rules/rule/rules.h"
+
+struct config_listen {
+	char *address;   /* host:port to listen on */
+	char *server;    /* host:port of the server behind it */
+	char *advertise; /* host:port that `hello` tells clients */
+};
+
+enum config_log_level {
+	CONFIG_LOG_ERROR,
+	CONFIG_LOG_WARNING,
+	CONFIG_LOG_INFO,
+	CONFIG_LOG_DEBUG,
+};
+
+struct config {
+	struct config_listen *listen;
+	size_t listen_count;
+	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
+			       listen */
+	char *admin;        /* host:port; NULL: off */
+	int workers;        /* 0 is already replaced by the number of cores */
+	struct {
+		int64_t connections;
+		int64_t handshake_ms;
+		int64_t drain_ms;
+		int64_t memory; /* bytes */
+	} limits;
+	enum config_log_level log_level;
+	bool log_json;
+	struct rule_set *rules;
+};
+
+/* What reading a configuration needs of the world around it, which this floor does not touch
+ * (proxy/base/config_file.h does). All zeros: no environment, no other files, no judge of URIs. */
+struct config_world {
+	const char *upstream_uri; /* $SPILLWAY_UPSTREAM_URI; NULL or empty: not set */
+	bool others_may_read;     /* others than its owner may read the configuration file */
+	/* What `uri_file` holds, without the end of its line; freed by the caller. NULL: *mistake
+	 * (freed by the caller) says why. `name` is the configuration file's, whose folder a
+	 * relative path starts from. */
+	char *(*read_uri_file)(const char *name, const char *path, char **mistake);
+	/* What else than uri_mistake (rules/config/uri.h) sees is wrong with a URI, freed by the
+	 * caller; NULL: nothing. */
+	char *(*uri_mistake)(const char *uri);
+};
+
+/* Reads a configuration; `name` stands in messages for the file. On failure NULL and *problems
+ * (freed by the caller) holds one line a mistake, `NAME:LINE:COLUMN: what is wrong and what to do`:
+ * every semantic mistake, or the first syntax error.
+ *
+ * The upstream account: the file's `uri` or `uri_file`; where it has neither,
+ * $SPILLWAY_UPSTREAM_URI; else one without credentials is built from `listen`. A file with a
+ * password in `uri` that others may read is refused. */
+struct config *config_parse(const char *name, struct bytes text, const struct config_world *world,
+			    char **problems);
+void config_free(struct config *config);
+/* The configuration with defaults filled in, as YAML text that config_parse reads back; freed by
+ * the caller. No password in it. */
+char *config_print(const struct config *config);

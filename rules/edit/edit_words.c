@@ -1,0 +1,230 @@
+/* mongod's own words: an error of its planner quotes the filter, and an edit's has more in it than
+ * the client's. An explain, which changes nothing, gives the words for what the client sent. */
+#include "protocol/writer.h"
+#include "rules/edit/edit.h"
+#include "rules/reassembly/reassemble.h"
+#include "rules/query/update.h"
+
+static const char quotes[] = "error processing query: ns=";
+
+/* The document that has the error: the reply, or the error of its only statement. */
+static bool find_error(struct bytes body, struct bytes *error)
+{
+	struct element errors, first, message;
+	struct cursor cursor;
+
+	*error = body;
+	if (document_find(body, "errmsg", &message))
+		return true;
+	if (!document_find(body, "writeErrors", &errors) || errors.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, errors.value) || cursor_next(&cursor, &first) != CURSOR_ELEMENT ||
+	    first.type != BSON_BYTE_DOCUMENT)
+		return false;
+	*error = first.value;
+	return true;
+}
+
+static bool find_text(struct bytes body, struct bytes *text)
+{
+	struct element message;
+	struct bytes error;
+
+	return find_error(body, &error) && document_find(error, "errmsg", &message) &&
+	       element_string(&message, text);
+}
+
+static bool finds_quotes(const struct packet *reply, struct bytes *text)
+{
+	return reply->kind == PACKET_MESSAGE && find_text(reply->message.body, text) &&
+	       text->length > strlen(quotes) && bytes_begin_with(*text, quotes);
+}
+
+bool edit_words_wanted(const struct edit *edit)
+{
+	struct bytes text;
+
+	return finds_quotes(&edit->reply, &text);
+}
+
+/* ---- the explain ---- */
+
+static void write_option(struct buffer *out, const struct element *element)
+{
+	if (element->type != 0)
+		writer_element(out, element);
+}
+
+/* Whatever the update is, the planner sees the filter alone. */
+static void write_any_update(struct buffer *out, const char *name)
+{
+	size_t update = writer_open_document(out, name);
+	size_t set = writer_open_document(out, "$set");
+
+	writer_int32(out, "x", 1);
+	writer_close(out, set);
+	writer_close(out, update);
+}
+
+static void write_statement(const struct edit *edit, struct buffer *out)
+{
+	const struct edit_write *write = &edit->write;
+	bool deletes = write->update.type == 0;
+	size_t list = writer_open_array(out, deletes ? "deletes" : "updates");
+	size_t statement = writer_open_document(out, "0");
+
+	writer_renamed(out, "q", &write->filter);
+	if (deletes)
+		writer_int32(out, "limit", write->many ? 0 : 1);
+	else
+		write_any_update(out, "u");
+	if (!deletes)
+		writer_bool(out, "multi", write->many);
+	write_option(out, &write->collation);
+	write_option(out, &write->hint);
+	writer_close(out, statement);
+	writer_close(out, list);
+}
+
+static void write_modify(const struct edit *edit, struct buffer *out)
+{
+	const struct edit_write *write = &edit->write;
+
+	writer_renamed(out, "query", &write->filter);
+	if (write->update.type == 0)
+		writer_bool(out, "remove", true);
+	else
+		write_any_update(out, "update");
+	write_option(out, &write->sort);
+	write_option(out, &write->fields);
+	write_option(out, &write->collation);
+	write_option(out, &write->hint);
+}
+
+/* Outside the client's session: its transaction has ended with the error. */
+enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequence)
+{
+	const struct command *command = &sequence->match.command;
+	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
+	size_t explained = writer_open_document(out, "explain");
+
+	writer_element(out, &command->first);
+	if (bytes_are(command->first.name, "update") || bytes_are(command->first.name, "delete"))
+		write_statement(edit, out);
+	else
+		write_modify(edit, out);
+	write_option(out, &command->fields[FIELD_LET]);
+	writer_close(out, explained);
+	writer_string(out, "verbosity", "queryPlanner");
+	writer_string(out, "$db", edit->namespace->database);
+	sequence_write_api_fields(sequence);
+	sequence_send_command(sequence, body);
+	return EDIT_SEND;
+}
+
+/* ---- the words in place of those that were ---- */
+
+/* What is said instead. */
+struct words {
+	struct bytes text;
+	enum error_code code; /* 0: the same */
+};
+
+static void write_worded_field(struct buffer *out, const struct element *field,
+			       const struct words *words)
+{
+	if (element_is(field, "errmsg"))
+		writer_text(out, "errmsg", words->text);
+	else if (words->code != 0 && element_is(field, "code"))
+		writer_int32(out, "code", words->code);
+	else if (words->code != 0 && element_is(field, "codeName"))
+		writer_string(out, "codeName", error_name(words->code));
+	else
+		writer_element(out, field);
+}
+
+static void write_worded(struct buffer *out, struct bytes document, const struct words *words)
+{
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, document));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		write_worded_field(out, &field, words);
+}
+
+static void write_worded_errors(struct buffer *out, struct bytes error, const struct words *words)
+{
+	size_t list = writer_open_array(out, "writeErrors"), entry;
+
+	entry = writer_open_document(out, "0");
+	write_worded(out, error, words);
+	writer_close(out, entry);
+	writer_close(out, list);
+}
+
+static void write_worded_reply(struct buffer *out, struct bytes reply, const struct words *words)
+{
+	struct element field;
+	struct cursor cursor;
+	struct bytes error;
+
+	if (!find_error(reply, &error) || error.data == reply.data) {
+		write_worded(out, reply, words);
+		return;
+	}
+	require(cursor_open(&cursor, reply));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (element_is(&field, "writeErrors"))
+			write_worded_errors(out, error, words);
+		else
+			writer_element(out, &field);
+	}
+}
+
+static void say_instead(struct edit *edit, const struct words *words)
+{
+	struct buffer frame = {0};
+	size_t start, body;
+
+	start = message_begin(&frame, edit->reply.header.request_id, edit->reply.header.response_to,
+			      0);
+	message_begin_body(&frame);
+	body = writer_open(&frame);
+	write_worded_reply(&frame, edit->reply.message.body, words);
+	writer_close(&frame, body);
+	message_end(&frame, start);
+	packet_fini(&edit->reply);
+	packet_read(&edit->reply, &frame);
+}
+
+void edit_take_words(struct edit *edit, const struct packet *explained)
+{
+	struct words words = {.code = 0};
+
+	if (finds_quotes(explained, &words.text))
+		say_instead(edit, &words);
+	/* else an index has come meanwhile: what was said stands */
+}
+
+bool edit_tell_forged(struct edit *edit, const struct sequence *sequence)
+{
+	struct words words = {.code = ERROR_COMMAND_NOT_SUPPORTED};
+	char message[SEQUENCE_MESSAGE];
+	struct bytes error, text;
+	struct element code;
+	int64_t number;
+
+	if (!update_computes_names(&edit->write.update) ||
+	    !find_error(edit->reply.message.body, &error) ||
+	    !find_text(edit->reply.message.body, &text) || !document_find(error, "code", &code) ||
+	    !element_integer(&code, &number) || !reassemble_forged(number, text))
+		return false;
+	words.text = bytes_of(sequence_name_rule(
+		sequence,
+		"the update pipeline gives the document a field '_spill', or one whose name begins "
+		"with '_spill/' or '_spill.': these names are Spillway's own; compute another name",
+		message));
+	say_instead(edit, &words);
+	return true;
+}

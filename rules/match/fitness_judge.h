@@ -1,0 +1,34 @@
+/* Where a rule can't hold (protocol.md section 8), judged by what listCollections and listIndexes
+ * say. Pure.
+ *
+ * Each returns false and writes the reason where the rule can't hold. In doubt it can't. */
+#pragma once
+
+#include "protocol/cursor.h"
+#include "rules/rule/rules.h"
+
+/* The collection (an entry of listCollections) has a validator that may refuse documents. */
+bool judge_has_validator(struct bytes entry, struct bytes *validator);
+/* An entry of listCollections: the main collection's, or its overflow's. */
+must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
+				      size_t size);
+must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size);
+/* What a collection's options, or a create or collMod, say of its validator. */
+must_check bool judge_validator(const struct rule *rule, struct bytes options, char *reason,
+				size_t size);
+/* A document of listIndexes. */
+must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
+				 size_t size);
+must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
+				     size_t size);
+
+/* True also where it is only for new writes. */
+bool judge_is_unique(struct bytes index);
+/* True for the unique index {<link>: 1, <batch>: 1} that every overflow collection has to have. */
+bool judge_is_batch_index(const struct rule *rule, struct bytes index);
+/* True for the unique index that stands for it where documents of one element each were made by
+ * hand: {_spill.p: 1, <link>: 1} of those that have a place. */
+bool judge_is_place_index(const struct rule *rule, struct bytes index);
+/* True for an index in which every overflow document stands, in the order of link and batch: unique
+ * or not, hidden or not. */
+bool judge_orders_overflow(const struct rule *rule, struct bytes index);

@@ -1,0 +1,638 @@
+/* Decides what becomes of a whole request. */
+#include "rules/match/match.h"
+
+#include "protocol/checksum.h"
+#include "protocol/hello.h"
+#include "protocol/legacy.h"
+#include "protocol/stranger.h"
+#include "rules/match/match_inner.h"
+#include "rules/rule/names.h"
+
+#include <stdio.h>
+
+#define BODY_MOST (16 * 1024 * 1024 + 16 * 1024) /* bytes; mongod's BSONObjMaxInternalSize */
+
+static void match_read(const struct matching *matching)
+{
+	matching->match->verdict = VERDICT_READ;
+}
+
+static void match_pass(const struct matching *matching)
+{
+	(void)matching;
+}
+
+/* ---- commands by name ---- */
+
+enum overflow_access {
+	OVERFLOW_READ,  /* overflow collections are readable as they are stored */
+	OVERFLOW_QUERY, /* the same; views that give arrays short are not */
+	OVERFLOW_WRITE, /* refused on them */
+};
+
+struct command_rule {
+	const char *name;
+	void (*match)(const struct matching *matching);
+	enum overflow_access access;
+	bool writes;
+};
+
+/* Commands whose first value is a collection of $db. What is not here is refused on a ruled
+ * namespace. */
+static const struct command_rule command_rules[] = {
+	{"find", match_find, OVERFLOW_QUERY, false},
+	{"insert", match_insert, OVERFLOW_WRITE, true},
+	{"update", match_update, OVERFLOW_WRITE, true},
+	{"delete", match_delete, OVERFLOW_WRITE, true},
+	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE, true},
+	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE, true},
+	{"count", match_count, OVERFLOW_QUERY, false},
+	{"distinct", match_distinct, OVERFLOW_QUERY, false},
+	{"killCursors", match_pass, OVERFLOW_READ, false},
+	{"listIndexes", match_pass, OVERFLOW_READ, false},
+	{"createIndexes", match_create_indexes, OVERFLOW_READ, true},
+	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
+	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
+	{"collMod", match_coll_mod, OVERFLOW_WRITE, true},
+	{"create", match_create, OVERFLOW_READ, true},
+	{"drop", match_drop, OVERFLOW_WRITE, true},
+	{"collStats", match_pass, OVERFLOW_READ, false},
+	{"collstats", match_pass, OVERFLOW_READ, false},
+	{"validate", match_pass, OVERFLOW_READ, false},
+	{"compact", match_pass, OVERFLOW_READ, false},
+	{"reIndex", match_pass, OVERFLOW_READ, false},
+	{"planCacheClear", match_pass, OVERFLOW_READ, false},
+	{"planCacheClearFilters", match_pass, OVERFLOW_READ, false},
+	{"planCacheListFilters", match_pass, OVERFLOW_READ, false},
+	{"planCacheSetFilter", match_pass, OVERFLOW_READ, false},
+};
+
+static const struct command_rule *rule_of_command(struct bytes name)
+{
+	for (size_t i = 0; i < ARRAY_LENGTH(command_rules); i++)
+		if (bytes_are(name, command_rules[i].name))
+			return &command_rules[i];
+	return NULL;
+}
+
+/* Commands whose first value is the name of something else, of a user for instance. */
+static bool names_no_collection(struct bytes name)
+{
+	static const char *const commands[] = {
+		"createUser",
+		"updateUser",
+		"dropUser",
+		"usersInfo",
+		"grantRolesToUser",
+		"revokeRolesFromUser",
+		"createRole",
+		"updateRole",
+		"dropRole",
+		"rolesInfo",
+		"grantRolesToRole",
+		"revokeRolesFromRole",
+		"grantPrivilegesToRole",
+		"revokePrivilegesFromRole",
+		"dataSize", /* the name of a whole namespace */
+		"datasize",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
+		if (bytes_are(name, commands[i]))
+			return true;
+	return false;
+}
+
+#define READ_ONLY "the rule is read-only ('access')"
+
+bool match_refuse_read_only(const struct matching *matching,
+			    const struct ruled_namespace *namespace, const char *what)
+{
+	for (size_t i = 0; namespace && i < namespace->target_count; i++)
+		if (namespace->targets[i].rule->read_only) {
+			matching->match->namespace = namespace;
+			match_refuse(matching->match, namespace->targets[i].rule, what, READ_ONLY);
+			return true;
+		}
+	return false;
+}
+
+/* The overflow goes with it: all of it, of collections that are there no more. */
+static void match_drop_database(const struct matching *matching)
+{
+	const struct rule *rule = rule_set_read_only(matching->rules, matching->database);
+
+	match_watch(matching);
+	if (rule) {
+		match_refuse(matching->match, rule, "dropDatabase", READ_ONLY);
+		return;
+	}
+	rule = rule_set_overflow_alone(matching->rules, matching->database);
+	if (rule)
+		match_refuse(matching->match, rule, "dropDatabase",
+			     "the rule's overflow is there, of collections in another database");
+}
+
+static bool refuse_write(const struct matching *matching, const struct command_rule *rule)
+{
+	return rule && rule->writes &&
+	       match_refuse_read_only(matching, matching->match->namespace, rule->name);
+}
+
+/* mongod 6.0 drops the collection itself by the name that its time series would be stored under. */
+static bool refuse_buckets(const struct matching *matching)
+{
+	struct bytes name = matching->command->collection;
+	size_t prefix = strlen(NAME_BUCKETS);
+
+	if (!bytes_begin_with(name, NAME_BUCKETS))
+		return false;
+	return match_refuse_name(matching, matching->database,
+				 (struct bytes){name.data + prefix, name.length - prefix},
+				 "a command on " NAME_BUCKETS "*");
+}
+
+static void match_on_collection(const struct matching *matching)
+{
+	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+	struct match *match = matching->match;
+
+	if (refuse_buckets(matching))
+		return;
+	if ((!rule || rule->access == OVERFLOW_WRITE) &&
+	    match_refuse_overflow(matching, matching->database, matching->command->collection))
+		return;
+	if (match_refuse_loss(matching))
+		return;
+	if (rule && rule->access == OVERFLOW_QUERY &&
+	    match_refuse_short_view(matching, matching->database, matching->command->collection))
+		return;
+	match->namespace =
+		match_find_namespace(matching, matching->database, matching->command->collection);
+	if (!match->namespace && match->verdict != VERDICT_REFUSE && rule &&
+	    rule->access == OVERFLOW_WRITE &&
+	    rule_set_short_view(matching->rules, matching->database, matching->command->collection))
+		match_watch(
+			matching); /* drop, collMod: the name may soon stand for another thing */
+	if (!match->namespace || match->verdict == VERDICT_REFUSE)
+		return;
+	if (matching->command->duplicate)
+		match_refuse_broken(match, "command");
+	else if (refuse_write(matching, rule))
+		return;
+	else if (!rule)
+		match_refuse_command(matching);
+	else if (!match_refuse_large(matching)) {
+		rule->match(matching);
+		match_judge_work(matching);
+	}
+}
+
+/* mongod takes a UUID for a collection's name in reads. */
+static void match_by_uuid(const struct matching *matching)
+{
+	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+
+	if (rule && (rule->writes || rule->access == OVERFLOW_QUERY) &&
+	    rule_set_in_database(matching->rules, matching->database))
+		match_refuse(matching->match, rule_set_at(matching->rules, 0),
+			     "a collection that is named by its UUID",
+			     "whether it is a ruled one can't be told; give its name");
+}
+
+static void match_get_more(const struct matching *matching)
+{
+	const struct element *collection = &matching->command->fields[FIELD_COLLECTION];
+	struct bytes name;
+
+	if (collection->type == 0 || !element_string(collection, &name))
+		return;
+	matching->match->namespace = match_find_namespace(matching, matching->database, name);
+	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)
+		match_read(matching);
+}
+
+static void match_map_reduce(const struct matching *matching)
+{
+	const struct element *out = &matching->command->fields[FIELD_OUT];
+	struct bytes name, database = matching->database;
+	struct cursor cursor;
+	struct element option;
+
+	if (match_refuse_name(matching, matching->database, matching->command->collection,
+			      "mapReduce"))
+		return;
+	if (element_string(out, &name)) {
+		match_refuse_name(matching, database, name, "mapReduce");
+		return;
+	}
+	if (out->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, out->value))
+		return;
+	if (document_find(out->value, "db", &option) && !element_string(&option, &database))
+		database = matching->database;
+	while (cursor_next(&cursor, &option) == CURSOR_ELEMENT)
+		if (!element_is(&option, "db") && element_string(&option, &name) &&
+		    match_refuse_name(matching, database, name, "mapReduce"))
+			return;
+}
+
+static bool is_of_ruled_database(const struct matching *matching, struct bytes database)
+{
+	return bytes_are(database, "admin") || rule_set_in_database(matching->rules, database) ||
+	       rule_set_overflow_alone(matching->rules, database);
+}
+
+static bool is_command(struct bytes operation)
+{
+	struct element field;
+	struct bytes text;
+
+	return document_find(operation, "op", &field) && element_string(&field, &text) &&
+	       bytes_are(text, "c");
+}
+
+/* Itself a command, in a database that has a rule, or another applyOps. */
+static bool is_ruled_command(const struct matching *matching, struct bytes operation)
+{
+	struct element field;
+	struct bytes text, database, collection;
+
+	if (!is_command(operation))
+		return false;
+	if (document_find_path(operation, "o.applyOps", &field))
+		return true;
+	return document_find(operation, "ns", &field) && element_string(&field, &text) &&
+	       name_split(text, &database, &collection) && is_of_ruled_database(matching, database);
+}
+
+/* A renameCollection names its collections with their databases. */
+static bool renames_ruled(const struct matching *matching, struct bytes operation, const char *what)
+{
+	struct element command;
+
+	return is_command(operation) && document_find(operation, "o", &command) &&
+	       command.type == BSON_BYTE_DOCUMENT &&
+	       match_refuse_ends(matching, command.value, "renameCollection", "to", what);
+}
+
+/* What an operation of applyOps means that its `ns` doesn't tell. */
+static bool refuse_operation(const struct matching *matching, struct bytes operation,
+			     const char *what)
+{
+	struct element field;
+
+	if (!document_find(operation, "ui", &field) && !is_ruled_command(matching, operation))
+		return renames_ruled(matching, operation, what);
+	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
+		     "an operation with 'ui', or that is a command, may mean a ruled collection");
+	return true;
+}
+
+/* What makes or changes a view without a look at it. */
+static bool refuse_views(const struct matching *matching, struct bytes full_name, const char *what)
+{
+	struct bytes database, collection;
+
+	if (!name_split(full_name, &database, &collection) ||
+	    !bytes_are(collection, "system.views") ||
+	    !rule_set_in_database(matching->rules, database))
+		return false;
+	match_refuse(matching->match, rule_set_at(matching->rules, 0), what,
+		     "it writes views straight, which could show ruled arrays; use create");
+	return true;
+}
+
+/* Every string field `ns` of the documents must be apart from the rules. */
+static void refuse_listed_namespaces(const struct matching *matching, struct bytes documents,
+				     const char *what)
+{
+	struct bytes document, name;
+	struct element element;
+
+	while (message_next_document(&documents, &document))
+		if (refuse_operation(matching, document, what) ||
+		    (document_find(document, "ns", &element) && element_string(&element, &name) &&
+		     (match_refuse_full_name(matching, name, what) ||
+		      refuse_views(matching, name, what))))
+			return;
+}
+
+static void refuse_listed_in_array(const struct matching *matching, const struct element *array,
+				   const char *what)
+{
+	struct cursor cursor;
+	struct element element;
+
+	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
+		return;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT &&
+	       matching->match->verdict != VERDICT_REFUSE)
+		if (element.type == BSON_BYTE_DOCUMENT)
+			refuse_listed_namespaces(matching, element.value, what);
+}
+
+static void match_command(const struct matching *matching);
+
+/* mongod 6.0 may crash (GroupFromFirstDocument) where it runs the pipeline of a $unionWith to
+ * explain it, and documents are put together in that. */
+static bool runs_union(const struct matching *matching)
+{
+	struct element verbosity;
+	struct bytes text;
+
+	return matching->match->unites &&
+	       !(document_find(matching->command->body, "verbosity", &verbosity) &&
+		 element_string(&verbosity, &text) && bytes_are(text, "queryPlanner"));
+}
+
+/* explain answers for what would be run: what is refused stays so, edits get their guard, the rest
+ * goes to mongod as it is. */
+static void match_explain(const struct matching *matching)
+{
+	struct command inner;
+	struct matching inside = *matching;
+
+	if (matching->command->first.type != BSON_BYTE_DOCUMENT ||
+	    !command_parse(matching->command->first.value, &inner) ||
+	    bytes_are(inner.first.name, "explain"))
+		return;
+	inside.command = &inner;
+	match_command(&inside);
+	if (matching->match->verdict == VERDICT_BULK_WRITE)
+		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
+			     "explain of bulkWrite", "not supported by this version of Spillway");
+	matching->match->changes_fitness = false;
+	if (matching->match->verdict == VERDICT_REFUSE)
+		return;
+	if (matching->match->verdict == VERDICT_AGGREGATE) {
+		if (runs_union(matching))
+			match_refuse(matching->match, rule_set_at(matching->rules, 0),
+				     "explain of a $unionWith that runs it",
+				     "mongod could crash; ask with verbosity 'queryPlanner'");
+		return;
+	}
+	matching->match->verdict = matching->match->edits ? VERDICT_EXPLAIN : VERDICT_FORWARD;
+	matching->match->edits = false;
+}
+
+static void match_aggregate_command(const struct matching *matching)
+{
+	struct bytes collection = matching->command->collection;
+	const struct ruled_namespace *namespace;
+
+	if (match_refuse_short_view(matching, matching->database, collection))
+		return;
+	namespace = match_find_namespace(matching, matching->database, collection);
+	match_aggregate(matching, namespace);
+	if (namespace)
+		match_computed(matching, namespace);
+	match_judge_work(matching);
+}
+
+/* mongod takes one, a type that drivers no longer write, for the name of a collection. */
+static bool refuse_symbol(const struct matching *matching)
+{
+	static const char what[] = "a collection that is named by a symbol";
+	struct element name = matching->command->first;
+	struct bytes text;
+
+	if (name.type != BSON_BYTE_SYMBOL)
+		return false;
+	name.type = BSON_BYTE_STRING; /* of the same form */
+	return element_string(&name, &text) &&
+	       (match_refuse_name(matching, matching->database, text, what) ||
+		match_refuse_full_name(matching, text, what));
+}
+
+/* The copy takes documents past the guards of writes. True when it was refused. */
+static bool refuse_copy(const struct matching *matching)
+{
+	static const char what[] = "cloneCollectionAsCapped";
+	struct element onto;
+	struct bytes name;
+
+	return bytes_are(matching->command->first.name, what) &&
+	       document_find(matching->command->body, "toCollection", &onto) &&
+	       element_string(&onto, &name) &&
+	       match_refuse_name(matching, matching->database, name, what);
+}
+
+static void match_command(const struct matching *matching)
+{
+	const struct command *command = matching->command;
+	struct bytes name = command->first.name;
+
+	if (refuse_symbol(matching) || refuse_copy(matching))
+		return;
+	if (bytes_are(name, "getMore"))
+		match_get_more(matching);
+	else if (bytes_are(name, "explain"))
+		match_explain(matching);
+	else if (bytes_are(name, "dropDatabase"))
+		match_drop_database(matching);
+	else if (bytes_are(name, "renameCollection"))
+		match_rename(matching);
+	else if (bytes_are(name, MATCH_RENAME_INSIDE)) /* between members, and clients' too */
+		match_refuse_ends(matching, command->body, "from", "to", MATCH_RENAME_INSIDE);
+	else if (bytes_are(name, "bulkWrite"))
+		match_bulk_write(matching);
+	else if (bytes_are(name, "applyOps"))
+		refuse_listed_in_array(matching, &command->first, "applyOps");
+	else if (bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce"))
+		match_map_reduce(matching);
+	else if (bytes_are(name, "aggregate"))
+		match_aggregate_command(matching);
+	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) &&
+		 match_refuse_view(matching))
+		return;
+	else if (command->collection.length > 0 && !names_no_collection(name))
+		match_on_collection(matching);
+	else if (command->first.type == BSON_BYTE_BINARY)
+		match_by_uuid(matching);
+}
+
+static enum match_transaction transaction_of(const struct command *command)
+{
+	if (bytes_are(command->first.name, "commitTransaction") ||
+	    bytes_are(command->first.name, "abortTransaction"))
+		return MATCH_ENDS_TRANSACTION;
+	return command_has(command, FIELD_AUTOCOMMIT) ? MATCH_IN_TRANSACTION : MATCH_NO_TRANSACTION;
+}
+
+static bool signs_in(const struct command *command)
+{
+	struct bytes name = command->first.name;
+	struct element speculation;
+
+	return match_signs_in(name) ||
+	       (hello_is_command(name) &&
+		document_find(command->body, "speculativeAuthenticate", &speculation));
+}
+
+/* mongod refuses a body that passes this, whatever the command: so nothing of it is read here. */
+static bool refuse_large(struct match *match, struct bytes body)
+{
+	char message[120];
+
+	if (body.length <= BODY_MOST)
+		return false;
+	snprintf(message, sizeof(message),
+		 "BSONObj size: %zu (0x%zX) is invalid. Size must be between 0 and %d(16MB)",
+		 body.length, body.length, BODY_MOST);
+	match_refuse_limit(match, ERROR_OBJECT_TOO_LARGE, "a body that is too large", message);
+	return true;
+}
+
+static void match_message(struct namespace_cache *cache, const struct packet *packet,
+			  const struct match_judge *judge, struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, judge};
+
+	match->facts.answered = !(packet->message.flags & MESSAGE_MORE_TO_COME);
+	match->facts.exhaust = packet->message.flags & MESSAGE_EXHAUST_ALLOWED;
+	if (!command_parse(packet->message.body, &match->command)) {
+		if (rule_set_count(matching.rules) > 0)
+			match_refuse_broken(match, "command");
+		return;
+	}
+	matching.database = match->command.database;
+	match->facts.transaction = transaction_of(&match->command);
+	match->facts.signs_in = signs_in(&match->command);
+	match->facts.reads_on = rule_set_count(matching.rules) > 0 &&
+				bytes_are(match->command.first.name, "getMore");
+	if (hello_is_command(match->command.first.name))
+		match->verdict = VERDICT_HELLO;
+	else if (rule_set_count(matching.rules) > 0 && !refuse_large(match, packet->message.body))
+		match_command(&matching);
+	/* `$db` or what names a namespace may be the field that stands twice. */
+	if (match->command.duplicate && match->verdict == VERDICT_FORWARD &&
+	    rule_set_count(matching.rules) > 0)
+		match_refuse_broken(match, "command");
+}
+
+/* ---- legacy opcodes ---- */
+
+static void match_legacy_command(const struct matching *matching, const struct legacy_query *query)
+{
+	struct command *command = &matching->match->command;
+
+	if (!command_parse(query->command, command)) {
+		if (rule_set_count(matching->rules) > 0)
+			match_refuse_broken(matching->match, "command");
+		return;
+	}
+	matching->match->facts.signs_in = signs_in(command);
+	if (hello_is_command(command->first.name))
+		matching->match->verdict = VERDICT_HELLO;
+	else if (rule_set_count(matching->rules) > 0)
+		match_command(matching);
+	/* Sequences speak OP_MSG: servers that still take these commands in OP_QUERY also take
+	 * OP_MSG. */
+	if (matching->match->verdict != VERDICT_HELLO &&
+	    matching->match->verdict != VERDICT_FORWARD &&
+	    matching->match->verdict != VERDICT_REFUSE)
+		match_refuse(matching->match,
+			     matching->match->namespace
+				     ? matching->match->namespace->targets[0].rule
+				     : rule_set_at(matching->rules, 0),
+			     "OP_QUERY", "use OP_MSG on a ruled namespace");
+}
+
+static void match_query(struct namespace_cache *cache, const struct packet *packet,
+			struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, NULL};
+	struct legacy_query query;
+
+	match->facts.answered = true;
+	if (!legacy_query_parse(packet_frame(packet), &query)) {
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	}
+	if (query.is_command) {
+		matching.database = (struct bytes){query.namespace.data,
+						   query.namespace.length - strlen(".$cmd")};
+		match_legacy_command(&matching, &query);
+	} else if (rule_set_count(matching.rules) > 0) {
+		match_refuse_full_name(&matching, query.namespace, "OP_QUERY");
+	}
+}
+
+/* Of these only a getMore has a reply that could say no. */
+static void match_legacy_write(struct namespace_cache *cache, const struct packet *packet,
+			       struct match *match)
+{
+	struct matching matching = {
+		cache, namespace_cache_rules(cache), packet, &match->command, {0}, match, NULL};
+	struct bytes namespace;
+
+	match->facts.answered = packet->header.opcode == OPCODE_GET_MORE;
+	if (packet->header.opcode == OPCODE_KILL_CURSORS)
+		return;
+	if (!legacy_write_namespace(packet_frame(packet), &namespace)) {
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	}
+	if (match_refuse_full_name(&matching, namespace, "a legacy opcode") &&
+	    !match->facts.answered)
+		match->verdict = VERDICT_CLOSE;
+}
+
+static bool has_unknown_flags(const struct packet *packet)
+{
+	struct bytes frame = packet_frame(packet);
+
+	return frame.length >= FRAME_HEADER_LENGTH + 4 &&
+	       message_flags_unknown((uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH));
+}
+
+static void match_kind(struct namespace_cache *cache, const struct packet *packet,
+		       const struct match_judge *judge, struct match *match)
+{
+	/* What stands behind it is large, and set where it is needed. */
+	memset(match, 0, offsetof(struct match, message));
+	match->message[0] = '\0';
+	if (packet->kind != PACKET_MESSAGE)
+		match->command = (struct command){0};
+	match->verdict = VERDICT_FORWARD;
+	match->rule = "";
+	switch (packet->kind) {
+	case PACKET_MESSAGE:
+		match_message(cache, packet, judge, match);
+		/* What is edited or answered here, mongod can't check any more. */
+		if (match->verdict != VERDICT_FORWARD && !packet_compressed(packet) &&
+		    !checksum_matches(packet_frame(packet)))
+			match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	case PACKET_BROKEN:
+		match->facts.answered = true;
+		if (packet->header.opcode == OPCODE_MESSAGE && !has_unknown_flags(packet))
+			match_refuse_broken(match, "OP_MSG");
+		else
+			match->verdict = VERDICT_CLOSE; /* as mongod does */
+		return;
+	case PACKET_OTHER:
+		break;
+	}
+	if (packet->header.opcode == OPCODE_QUERY)
+		match_query(cache, packet, match);
+	else if (!stranger_knows_opcode(packet->header.opcode))
+		match->verdict = VERDICT_CLOSE; /* as mongod does */
+	else if (rule_set_count(namespace_cache_rules(cache)) > 0)
+		match_legacy_write(cache, packet, match);
+}
+
+void match_packet_judged(struct namespace_cache *cache, const struct packet *packet,
+			 const struct match_judge *judge, struct match *match)
+{
+	match_kind(cache, packet, judge, match);
+	if (judge)
+		judge->judge(judge->context, match);
+}
+
+void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match)
+{
+	match_packet_judged(cache, packet, NULL, match);
+}

@@ -1,0 +1,631 @@
+/* aggregate: pipelines that never read a ruled array run as they are; stages that reach ruled
+ * namespaces from elsewhere are refused. */
+#include "rules/match/match_inner.h"
+
+#include "rules/stages/pipeline.h"
+#include "rules/query/bit_masks.h"
+#include "rules/query/computed.h"
+#include "rules/query/filter_split.h"
+#include "rules/stages/stage_foreign.h"
+#include "rules/query/projection_leaves.h"
+#include "rules/stages/match_stands.h"
+#include "rules/rule/names.h"
+#include "rules/query/projection.h"
+
+#include <stdio.h>
+
+enum stage_access {
+	STAGE_READS,
+	STAGE_WRITES,
+};
+
+#define STAGES_MAX 1000
+#define JOINED_MAX 1000 /* each of some kilobytes */
+
+/* Stages that read ruled namespaces from elsewhere. */
+struct joined {
+	size_t count;
+	const struct ruled_namespace *namespace; /* the last of them */
+	const struct ruled_namespace *written;
+};
+
+struct stage_rule {
+	const char *name;
+	const char *key; /* where the collection's name stands */
+	enum stage_access access;
+};
+
+static const struct stage_rule stage_rules[] = {
+	{"$lookup", "from", STAGE_READS},    {"$graphLookup", "from", STAGE_READS},
+	{"$unionWith", "coll", STAGE_READS}, {"$merge", "into", STAGE_WRITES},
+	{"$out", "coll", STAGE_WRITES},
+};
+
+/* Documents can be put together in the stage's own pipeline, or be written as they are. */
+static bool is_joined(const struct element *stage)
+{
+	return element_is(stage, "$lookup") || element_is(stage, "$unionWith") ||
+	       element_is(stage, "$graphLookup") ||
+	       (element_is(stage, "$merge") && foreign_merge_mode(stage) != MERGE_OTHER);
+}
+
+static bool refuse_many(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	matching->match->namespace = namespace;
+	match_refuse(matching->match, namespace->targets[0].rule,
+		     "more than 1,000 stages that reach ruled collections",
+		     "what mongod would be sent grows too large; use fewer");
+	return true;
+}
+
+/* `joined`: counts those that may be served; NULL: they are refused. */
+static bool refuse_stage(const struct matching *matching, const struct element *stage,
+			 struct joined *joined)
+{
+	struct bytes database = matching->database, collection;
+	const struct ruled_namespace *namespace;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(stage_rules); i++) {
+		const struct stage_rule *rule = &stage_rules[i];
+
+		if (!element_is(stage, rule->name) ||
+		    !foreign_named(stage, rule->key, &database, &collection))
+			continue;
+		/* Overflow collections may be read as they are stored. */
+		if (rule->access == STAGE_READS &&
+		    rule_set_overflow(matching->rules, database, collection))
+			continue;
+		namespace = match_find_namespace(matching, database, collection);
+		if (rule->access == STAGE_WRITES &&
+		    match_refuse_read_only(matching, namespace, rule->name))
+			return true;
+		if (joined && namespace && is_joined(stage)) {
+			if (rule->access == STAGE_WRITES)
+				joined->written = namespace;
+			joined->namespace = namespace;
+			if (++joined->count > JOINED_MAX)
+				return refuse_many(matching, namespace);
+			if (element_is(stage, "$unionWith"))
+				matching->match->unites = true;
+		} else if (match_refuse_name(matching, database, collection, rule->name)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool refuse_stages(const struct matching *matching, struct bytes pipeline,
+			  struct joined *joined)
+{
+	struct cursor stack[CURSOR_MAX_DEPTH];
+	size_t depth = 1;
+
+	if (!cursor_open(&stack[0], pipeline)) {
+		match_refuse_broken(matching->match, "pipeline");
+		return true;
+	}
+	while (depth > 0) {
+		struct element element;
+		enum cursor_step step = cursor_next(&stack[depth - 1], &element);
+
+		if (step == CURSOR_END) {
+			depth--;
+			continue;
+		}
+		if (step != CURSOR_ELEMENT) {
+			match_refuse_broken(matching->match, "pipeline");
+			return true;
+		}
+		if (element.name.length > 0 && element.name.data[0] == '$' &&
+		    refuse_stage(matching, &element, joined))
+			return true;
+		if (element.type != BSON_BYTE_DOCUMENT && element.type != BSON_BYTE_ARRAY)
+			continue;
+		if (depth == CURSOR_MAX_DEPTH || !cursor_open(&stack[depth], element.value)) {
+			match_refuse_broken(matching->match, "pipeline");
+			return true;
+		}
+		depth++;
+	}
+	return false;
+}
+
+bool match_refuse_stages(const struct matching *matching, struct bytes pipeline)
+{
+	return refuse_stages(matching, pipeline, NULL);
+}
+
+/* What a stage makes of documents that may carry a ruled array. */
+enum stage_kind {
+	STAGE_KEEPS,   /* the same documents, fewer, in another order, or with more in them */
+	STAGE_DROPS,   /* other documents, without the array and our names */
+	STAGE_BARES,   /* the same documents without the arrays */
+	STAGE_REFUSED, /* the match has been refused */
+	STAGE_OTHER,   /* it may read or change the array */
+	STAGE_SOURCE,  /* has to be the first, and may read the array */
+};
+
+static enum stage_kind kind_of_reads(const struct matching *matching, const struct reads *reads,
+				     const char *role, enum stage_kind otherwise)
+{
+	bool array = false;
+
+	if (match_judge_reads(matching->match, reads, role, &array))
+		return STAGE_REFUSED;
+	return array ? STAGE_OTHER : otherwise;
+}
+
+static enum stage_kind classify_match(const struct matching *matching, const struct element *stage)
+{
+	struct reads reads;
+	enum stage_kind kind;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_KEEPS;
+	reads = reads_of_filter(stage->value, matching->match->namespace);
+	kind = kind_of_reads(matching, &reads, "$match", STAGE_KEEPS);
+	if (kind == STAGE_OTHER &&
+	    match_refuse_by_index(matching->match, stage,
+				  &matching->command->fields[FIELD_COLLATION]))
+		return STAGE_REFUSED;
+	if (kind != STAGE_OTHER || filter_fits_pipeline(stage->value))
+		return kind;
+	match_reassemble(matching->match, "a $match that reads the ruled array",
+			 aggregate_unserved_filter(stage, matching->match->namespace));
+	return STAGE_REFUSED;
+}
+
+static enum stage_kind classify_sort(const struct matching *matching, const struct element *stage)
+{
+	struct reads reads;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_KEEPS;
+	reads = reads_of_sort(stage->value, matching->match->namespace);
+	return kind_of_reads(matching, &reads, "$sort", STAGE_KEEPS);
+}
+
+static enum stage_kind classify_expression(const struct matching *matching,
+					   const struct element *stage, enum stage_kind otherwise)
+{
+	struct reads reads = reads_of_expression(stage, matching->match->namespace);
+	char role[64];
+
+	snprintf(role, sizeof(role), "%.*s", (int)stage->name.length,
+		 (const char *)stage->name.data);
+	return kind_of_reads(matching, &reads, role, otherwise);
+}
+
+/* The array, or a field that it lies in. */
+static bool excludes(struct bytes projection, const char *array)
+{
+	enum cursor_step step = CURSOR_INVALID;
+	struct leaves leaves;
+	struct leaf leaf;
+	bool found = false;
+
+	if (leaves_open(&leaves, projection))
+		step = leaves_next(&leaves, &leaf);
+	for (; !found && step == CURSOR_ELEMENT; step = leaves_next(&leaves, &leaf))
+		found = leaf.kind == LEAF_EXCLUDED && path_covers(leaf.path, array);
+	leaves_close(&leaves);
+	return found;
+}
+
+static bool unsets(const struct element *stage, const char *array)
+{
+	struct cursor names;
+	struct element name;
+	struct bytes path;
+
+	if (element_string(stage, &path))
+		return path_covers(path, array);
+	if (stage->type != BSON_BYTE_ARRAY || !cursor_open(&names, stage->value))
+		return false;
+	while (cursor_next(&names, &name) == CURSOR_ELEMENT)
+		if (element_string(&name, &path) && path_covers(path, array))
+			return true;
+	return false;
+}
+
+/* $project or $unset: takes all the arrays away. */
+static bool takes_arrays(const struct matching *matching, const struct element *stage)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const char *array = namespace->targets[i].rule->array;
+
+		if (stage->type == BSON_BYTE_DOCUMENT ? !excludes(stage->value, array)
+						      : !unsets(stage, array))
+			return false;
+	}
+	return !match_lost_meta(matching->command);
+}
+
+static enum stage_kind classify_project(const struct matching *matching,
+					const struct element *stage)
+{
+	struct projection projection;
+
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return STAGE_OTHER;
+	projection = projection_classify(stage->value, matching->match->namespace);
+	if (projection.kind == PROJECTION_FORWARD)
+		return STAGE_DROPS;
+	return takes_arrays(matching, stage) ? STAGE_BARES : STAGE_OTHER;
+}
+
+static bool is_source(const struct element *stage)
+{
+	static const char *const sources[] = {
+		"$changeStream", "$search",       "$searchMeta",        "$vectorSearch",
+		"$currentOp",    "$listSessions", "$listLocalSessions", "$listSearchIndexes",
+		"$queryStats",   "$documents",    "$backupCursor",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(sources); i++)
+		if (element_is(stage, sources[i]))
+			return true;
+	return false;
+}
+
+/* A path to the arrays, or of a field that belongs to a rule. */
+static bool is_ours(const struct matching *matching, struct bytes path)
+{
+	const struct ruled_namespace *namespace = matching->match->namespace;
+
+	return name_is_other(path, namespace) || name_find_reserved(path, namespace);
+}
+
+/* Of $geoNear: a filter, names of fields to read or to write, and expressions. */
+static enum stage_kind classify_near_option(const struct matching *matching,
+					    const struct element *option)
+{
+	static const char *const names[] = {"distanceField", "includeLocs", "key"};
+	struct bytes name;
+
+	if (element_is(option, "query"))
+		return classify_match(matching, option);
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (element_is(option, names[i]) && element_string(option, &name) &&
+		    is_ours(matching, name))
+			return STAGE_OTHER;
+	return classify_expression(matching, option, STAGE_KEEPS);
+}
+
+static enum stage_kind classify_near(const struct matching *matching, const struct element *stage)
+{
+	enum stage_kind kind = STAGE_KEEPS;
+	struct cursor cursor;
+	struct element option;
+
+	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value))
+		return STAGE_KEEPS;
+	while (kind == STAGE_KEEPS && cursor_next(&cursor, &option) == CURSOR_ELEMENT)
+		kind = classify_near_option(matching, &option);
+	return kind == STAGE_OTHER ? STAGE_SOURCE : kind;
+}
+
+/* A path of the documents' own that is apart from the arrays, from what is hidden and from `_id`.
+ */
+static bool is_apart(const struct matching *matching, struct bytes path)
+{
+	return !is_ours(matching, path) && path_relate(path, "_id") == PATH_APART;
+}
+
+static enum stage_kind classify_set(const struct matching *matching, const struct element *stage)
+{
+	struct cursor fields;
+	struct element field;
+
+	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&fields, stage->value))
+		return STAGE_OTHER;
+	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
+		if (!is_apart(matching, field.name))
+			return STAGE_OTHER;
+	return classify_expression(matching, stage, STAGE_KEEPS);
+}
+
+static enum stage_kind classify_unset(const struct matching *matching, const struct element *stage)
+{
+	struct cursor names;
+	struct element name;
+	struct bytes path;
+
+	if (element_string(stage, &path))
+		return is_apart(matching, path) ? STAGE_KEEPS : STAGE_OTHER;
+	if (stage->type != BSON_BYTE_ARRAY || !cursor_open(&names, stage->value))
+		return STAGE_OTHER;
+	while (cursor_next(&names, &name) == CURSOR_ELEMENT)
+		if (!element_string(&name, &path) || !is_apart(matching, path))
+			return STAGE_OTHER;
+	return STAGE_KEEPS;
+}
+
+/* One that stands twice is judged twice: mongod takes the last. */
+static enum stage_kind classify_lookup_option(const struct matching *matching,
+					      const struct element *option)
+{
+	struct bytes path;
+
+	if (element_is(option, "let"))
+		return classify_expression(matching, option, STAGE_KEEPS);
+	if (element_is(option, "as"))
+		return element_string(option, &path) && is_apart(matching, path) ? STAGE_KEEPS
+										 : STAGE_OTHER;
+	if (!element_is(option, "localField"))
+		return STAGE_KEEPS;
+	return element_string(option, &path) && !name_is_other(path, matching->match->namespace)
+		       ? STAGE_KEEPS
+		       : STAGE_OTHER;
+}
+
+/* `joins`: some stage reads a ruled namespace, and is written anew. */
+static enum stage_kind classify_lookup(const struct matching *matching, const struct element *stage,
+				       bool joins)
+{
+	enum stage_kind kind = STAGE_KEEPS;
+	struct cursor options;
+	struct element option;
+
+	if (joins || stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&options, stage->value) ||
+	    !document_find(stage->value, "as", &option))
+		return STAGE_OTHER;
+	while (kind == STAGE_KEEPS && cursor_next(&options, &option) == CURSOR_ELEMENT)
+		kind = classify_lookup_option(matching, &option);
+	return kind;
+}
+
+static enum stage_kind classify_stage(const struct matching *matching, const struct element *stage,
+				      bool joins)
+{
+	if (element_is(stage, "$match"))
+		return classify_match(matching, stage);
+	if (element_is(stage, "$sort"))
+		return classify_sort(matching, stage);
+	if (element_is(stage, "$skip") || element_is(stage, "$limit") ||
+	    element_is(stage, "$sample"))
+		return STAGE_KEEPS;
+	if (element_is(stage, "$group") || element_is(stage, "$sortByCount"))
+		return classify_expression(matching, stage, STAGE_DROPS);
+	if (element_is(stage, "$project"))
+		return classify_project(matching, stage);
+	if (element_is(stage, "$count") || element_is(stage, "$collStats") ||
+	    element_is(stage, "$indexStats") || element_is(stage, "$planCacheStats"))
+		return STAGE_DROPS;
+	if (element_is(stage, "$geoNear"))
+		return classify_near(matching, stage);
+	if (element_is(stage, "$lookup"))
+		return classify_lookup(matching, stage, joins);
+	if (element_is(stage, "$set") || element_is(stage, "$addFields"))
+		return classify_set(matching, stage);
+	if (element_is(stage, "$unset"))
+		return takes_arrays(matching, stage) ? STAGE_BARES
+						     : classify_unset(matching, stage);
+	return is_source(stage) ? STAGE_SOURCE : STAGE_OTHER;
+}
+
+static void refuse_other_stage(const struct matching *matching, const struct element *stage)
+{
+	char what[64];
+
+	snprintf(what, sizeof(what), "aggregate with %.*s",
+		 (int)(stage->name.length < 40 ? stage->name.length : 40),
+		 (const char *)stage->name.data);
+	match_refuse(matching->match, matching->match->namespace->targets[0].rule, what,
+		     "not supported by this version of Spillway where it may read or return the "
+		     "ruled array");
+}
+
+/* The one stage of a document {$stage: ...}. */
+static bool only_stage(const struct element *document, struct element *stage)
+{
+	struct cursor cursor;
+
+	return document->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, document->value) &&
+	       cursor_next(&cursor, stage) == CURSOR_ELEMENT;
+}
+
+/* Behind the place where arrays are put together a field without a name is not found, and some bit
+ * tests are read otherwise. */
+static const char *unserved_behind(const struct matching *matching, struct cursor stages)
+{
+	struct bytes pipeline = matching->command->fields[FIELD_PIPELINE].value;
+	struct element document, stage;
+
+	while (cursor_next(&stages, &document) == CURSOR_ELEMENT)
+		if (only_stage(&document, &stage) && element_is(&stage, "$match") &&
+		    stage.type == BSON_BYTE_DOCUMENT && filter_fits_first(stage.value) &&
+		    !filter_fits_pipeline(stage.value))
+			return "$text and a field without a name can't be asked of arrays that are "
+			       "put together";
+	return match_unclear_from(pipeline, matching->match->stage);
+}
+
+/* Follows the documents through the stages until they no longer carry the array, or some stage
+ * needs it whole. */
+static void match_stages(const struct matching *matching, struct cursor *stages, bool joins)
+{
+	struct match *match = matching->match;
+	struct element document, stage;
+
+	match->stage = 0;
+	for (; cursor_next(stages, &document) == CURSOR_ELEMENT; match->stage++) {
+		if (!only_stage(&document, &stage))
+			return; /* mongod says what is wrong */
+		if (match->stage == 0 && element_is(&stage, "$changeStream") &&
+		    match_stream_plain(&stage))
+			return;
+		switch (classify_stage(matching, &stage, joins)) {
+		case STAGE_KEEPS:
+			continue;
+		case STAGE_DROPS:
+		case STAGE_REFUSED:
+			return;
+		case STAGE_BARES:
+			match->verdict = VERDICT_AGGREGATE;
+			match->bare = true;
+			return;
+		case STAGE_OTHER:
+			match_reassemble(match, "an aggregate that reads the ruled array",
+					 unserved_behind(matching, *stages));
+			return;
+		case STAGE_SOURCE:
+			refuse_other_stage(matching, &stage);
+			return;
+		}
+	}
+	match->verdict = VERDICT_READ; /* whole documents come out */
+}
+
+static bool refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+			  struct bytes pipeline)
+{
+	struct cursor stages;
+	struct element document, stage;
+
+	return cursor_open(&stages, pipeline) &&
+	       cursor_next(&stages, &document) == CURSOR_ELEMENT && only_stage(&document, &stage) &&
+	       match_refuse_stream(matching, namespace, &stage);
+}
+
+/* Nothing may be reached in a way that isn't written anew. */
+static bool refuse_joined(const struct matching *matching, const struct joined *joined,
+			  struct bytes pipeline)
+{
+	struct foreign foreign = {.cache = matching->cache,
+				  .database = matching->database,
+				  .collation = &matching->command->fields[FIELD_COLLATION]};
+	auto_buffer struct buffer scratch = {0};
+	struct cursor stages;
+	struct element stage;
+	size_t start = writer_open(&scratch), place = 0;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (!foreign.why && cursor_next(&stages, &stage) == CURSOR_ELEMENT) {
+		if (foreign.united)
+			foreign.why = match_unclear(foreign.stands, &stage);
+		if (!foreign.why)
+			foreign_write_top_stage(&foreign, &scratch, &place, &stage);
+	}
+	if (!foreign.why)
+		writer_close(&scratch, start);
+	if (!foreign.why)
+		foreign.why = match_lost_meta(matching->command);
+	if (!foreign.why && foreign.served != joined->count)
+		foreign.why = "it is named where this version of Spillway doesn't look";
+	if (!foreign.why)
+		return false;
+	matching->match->namespace = joined->namespace;
+	if (foreign.too_deep)
+		match_refuse_limit(matching->match, ERROR_MAX_SUB_PIPELINE_DEPTH,
+				   "pipelines that are nested too deeply",
+				   "Maximum number of nested sub-pipelines exceeded. Limit is 20");
+	else
+		match_refuse(matching->match, joined->namespace->targets[0].rule,
+			     "a $lookup, $graphLookup, $unionWith or $merge", foreign.why);
+	return true;
+}
+
+static void match_own_stages(const struct matching *matching, struct bytes pipeline, bool joins)
+{
+	struct cursor stages;
+	bool array;
+
+	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
+	    !match_judge_hint(matching, &array))
+		match_stages(matching, &stages, joins);
+}
+
+/* mongod's internalPipelineLengthLimit. What is written for a stage may depend on all behind it. */
+static bool has_many_stages(struct bytes pipeline)
+{
+	struct cursor stages;
+	struct element stage;
+	size_t count = 0;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (count <= STAGES_MAX && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		count++;
+	return count > STAGES_MAX;
+}
+
+void match_aggregate(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
+	struct match *match = matching->match;
+	struct joined joined = {0};
+
+	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
+		return;
+	if (refuse_stream(matching, namespace, pipeline->value) ||
+	    refuse_stages(matching, pipeline->value, &joined))
+		return;
+	match->namespace = namespace ? namespace : joined.namespace;
+	if (!match->namespace)
+		return;
+	if (matching->command->duplicate) {
+		match_refuse_broken(match, "aggregate");
+		return;
+	}
+	if (match_refuse_large(matching))
+		return;
+	if (has_many_stages(pipeline->value)) {
+		match_refuse_limit(match, ERROR_FAILED_TO_PARSE, "a pipeline that is too long",
+				   "Pipeline length must be no longer than 1000 stages");
+		return;
+	}
+	if (bit_masks_exceed(pipeline->value)) {
+		match_refuse(
+			match, match->namespace->targets[0].rule, "an aggregate",
+			"the binary masks of its bit tests are too long; write lists of positions");
+		return;
+	}
+	if (joined.count > 0 &&
+	    (match_refuse_rewriting(matching) || refuse_joined(matching, &joined, pipeline->value)))
+		return;
+	match->stage = MATCH_NO_STAGE;
+	match->cache = matching->cache;
+	match->onto = joined.written;
+	match->touches_array = joined.written && match->namespace == joined.namespace;
+	if (namespace)
+		match_own_stages(matching, pipeline->value, joined.count > 0);
+	if (joined.count > 0 && match->verdict == VERDICT_FORWARD) {
+		match->stage = MATCH_NO_STAGE;
+		match->verdict = VERDICT_AGGREGATE;
+	}
+}
+
+void match_computed(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	const struct element *pipeline = &matching->command->fields[FIELD_PIPELINE];
+	struct match *match = matching->match;
+
+	if ((match->verdict != VERDICT_FORWARD && match->verdict != VERDICT_AGGREGATE) ||
+	    pipeline->type != BSON_BYTE_ARRAY)
+		return;
+	if (computed_marks(pipeline->value)) {
+		match_refuse(match, namespace->targets[0].rule,
+			     "a pipeline with a field _spill/computed",
+			     "that name is Spillway's own");
+		return;
+	}
+	switch (computed_of(pipeline->value, namespace)) {
+	case COMPUTED_APART:
+		return;
+	case COMPUTED_HIDDEN:
+		break;
+	case COMPUTED_UNMARKED:
+		match_refuse(match, namespace->targets[0].rule, "$changeStreamSplitLargeEvent",
+			     "some field may have a name that the rule hides; call it otherwise");
+		return;
+	}
+	match->computes = true;
+	if (match->verdict == VERDICT_FORWARD) {
+		match->stage = MATCH_NO_STAGE;
+		match->verdict = VERDICT_AGGREGATE;
+	}
+}

@@ -1,0 +1,56 @@
+/* The names that the rules are about: how a path of the client's lies to a ruled array, and which
+ * names are Spillway's own. */
+#pragma once
+
+#include "rules/rule/rules.h"
+
+/* The field of a main document that holds the state (protocol.md section 1). */
+#define NAME_STATE "_spill"
+/* mongod's own, of what a time series stores. */
+#define NAME_BUCKETS "system.buckets."
+/* In the state of a document as a read returns it: its `_id` is not for the client
+ * (projection_write). No rule's key begins with a slash. */
+#define NAME_ID_MARK "/id"
+
+/* The last field of a document whose other fields are all for the client, whatever they are called
+ * (computed.h). */
+#define NAME_COMPUTED NAME_STATE "/computed"
+
+/* As path_relate, and PATH_BELOW too for a path that comes to the array only where parts of it lead
+ * through an array (`a.0.b`, `a.$[].b`, `a.$.b`: numbers, positions and empty parts behind the
+ * first part are passed over). */
+enum path_relation name_relate(struct bytes path, const char *array);
+/* The first rule whose array the path is related to, else NULL. */
+const struct rule *name_rule(struct bytes path, const struct ruled_namespace *namespace);
+/* Some name at any depth of the document, or some "$path" in an expression, is related to the path;
+ * also where that can't be told. */
+bool name_occurs(struct bytes document, const char *path);
+/* True for `_spill`, what lies in it, and spare names. */
+bool name_is_state(struct bytes path);
+/* Names that begin with "_spill/": inclusions ask for some of them (projection_write), so that no
+ * document may have one. */
+bool name_is_spare(struct bytes name);
+
+/* Of a namespace "database.collection"; false where there is no dot. */
+must_check bool name_split(struct bytes full, struct bytes *database, struct bytes *collection);
+
+/* Writes the path of the rule's own state, "_spill.<key>", with its NUL. */
+void name_state_path(struct buffer *path, const struct rule *rule);
+
+/* A rule's fields beside the array: flag, reference, counters. */
+#define NAME_FIELDS 4
+/* Those of them that clients don't see, NULL for the others. */
+struct name_hidden {
+	const char *fields[NAME_FIELDS];
+};
+struct name_hidden name_hidden(const struct rule *rule);
+/* The hidden field that the path names, a prefix of it or a path in it, else NULL. */
+const char *name_find_hidden(struct bytes path, const struct ruled_namespace *namespace);
+/* The path is related to an array or to what is hidden: mongod sees something else there than
+ * clients do. */
+bool name_is_other(struct bytes path, const struct ruled_namespace *namespace);
+/* As name_find_hidden, of the names that clients must not write: the hidden ones, and counters and
+ * references that Spillway keeps, whether they are shown or not. */
+const char *name_find_reserved(struct bytes path, const struct ruled_namespace *namespace);
+/* A part of the path is a number: a position in an array, or a field that is called so. */
+bool path_has_position(struct bytes path);

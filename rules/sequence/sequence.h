@@ -1,0 +1,127 @@
+/* Sequences: what a client's request on a ruled namespace takes more than one step to do. Pure
+ * state machines, driven by replies.
+ *
+ * Each is one function that reads top to bottom, a case named by what was last asked. The caller
+ * does what comes out:
+ *
+ *   SEND       -> `output` to the server, its reply to sequence_resume
+ *   SEND_LAST  -> `output` to the server, no reply will come: over (w: 0)
+ *   MOVE       -> have the document of `move` moved, then sequence_resume with `moved`
+ *   TEND       -> have the overflow of `move` tended (match.tending), then sequence_resume
+ *   PAUSE      -> wait for `pause` milliseconds, then sequence_resume
+ *   DONE       -> `output` to the client: over
+ *   AGAIN      -> over: the request is to be matched anew
+ *
+ * After SEND_LAST and DONE sequence_notes says what the mover should look at; before, after a
+ * connection is lost, sequence_cut does. */
+#pragma once
+
+#include "rules/match/match.h"
+#include "rules/rule/note.h"
+
+enum sequence_outcome {
+	SEQUENCE_SEND,
+	SEQUENCE_SEND_LAST,
+	SEQUENCE_MOVE,
+	SEQUENCE_TEND,
+	SEQUENCE_PAUSE,
+	SEQUENCE_DONE,
+	SEQUENCE_AGAIN,
+};
+
+/* What a step is given. All zeros but `now` at the first. */
+struct sequence_input {
+	struct packet *reply; /* to what was sent; the sequence may steal it */
+	bool moved;           /* whether MOVE or TEND succeeded */
+	bool memory_short; /* all that is held passes the limit: a read gives up with error 365 */
+	uint64_t now;      /* microseconds, a monotonic clock */
+};
+
+/* What the caller may want to count. */
+struct sequence_counts {
+	int64_t merged;
+	int64_t repeats;
+	int64_t fetches;
+	int64_t fetch_microseconds;
+};
+
+struct sequence {
+	enum sequence_outcome (*resume)(struct sequence *sequence,
+					const struct sequence_input *input);
+	void (*notes)(const struct sequence *sequence,
+		      void (*take)(void *context, const struct mover_note *note), void *context);
+	void (*fini)(struct sequence *sequence);
+	/* What was to be sent passes a message, and parts of the command may have been applied:
+	 * another step in its place. NULL: the whole fails. */
+	enum sequence_outcome (*outgrown)(struct sequence *sequence,
+					  const struct sequence_input *input);
+	size_t (*memory)(
+		const struct sequence *sequence); /* beside request and buffer; may be NULL */
+	int step; /* what was last asked; an enum of each sequence */
+	struct packet request;
+	struct match match;
+	int32_t next_request_id; /* for our own commands; the caller sets it and reads it back */
+	uint64_t started;        /* input->now of the first step */
+	struct buffer buffer;    /* what we have written ourselves */
+	struct packet held;      /* a reply that `output` looks into */
+	struct bytes output;
+	struct mover_note move;
+	size_t move_target; /* of the namespace: whose array `move` is about */
+	bool move_helped;
+	unsigned pause;
+	bool touched;    /* a find's reply is known not to pass as it is; the caller says so */
+	size_t expected; /* bytes of the reply to what was sent last, where it may be large; a guess
+			  */
+	bool unproven;   /* nobody knows whether the user may read the overflow; the caller says so
+			  */
+	bool proven;     /* it may */
+	bool gives_up;   /* resumed without the reply to what was sent last, where memory is short,
+			    it ends with an error */
+	bool begun;      /* something was sent: a transaction that the command starts has started */
+	bool failed;     /* the answer has an error of ours */
+	bool ending;     /* the client's transaction, for that error */
+	bool asks_indexes;     /* sequence_new_ask's: the verdict is not followed yet */
+	bool denied;           /* of a change: mongod has said that it may not be */
+	bool cut;              /* given up before its end: what was sent last is done or not */
+	enum error_code error; /* of ours, that the answer has; 0: none */
+	struct buffer answer;  /* meanwhile */
+	struct sequence_counts counts;
+};
+
+/* For the verdicts READ, WRITE, FIND_AND_MODIFY, BULK_WRITE, EXPLAIN, WATCH and REFUSE. Takes the
+ * packet over; the namespace must outlive the sequence. */
+struct sequence *sequence_new(struct packet *request, const struct match *match);
+/* The same where match.asks_indexes, whatever the verdict: has them looked up, then AGAIN. */
+struct sequence *sequence_new_ask(struct packet *request, const struct match *match);
+/* The same for a find of which plain_find was true, with the namespace it told. */
+struct sequence *sequence_new_plain_find(struct packet *request,
+					 const struct ruled_namespace *namespace);
+void sequence_free(struct sequence *sequence);
+/* What it holds, in bytes, roughly. */
+size_t sequence_memory(const struct sequence *sequence);
+must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
+						 const struct sequence_input *input);
+/* After DONE: whether the answer is a part of a stream, because the client's getMore allows exhaust
+ * and its cursor goes on. The answer says so then, and *next is the request for the next part. */
+must_check bool sequence_streams(struct sequence *sequence, struct packet *next);
+void sequence_notes(const struct sequence *sequence,
+		    void (*take)(void *context, const struct mover_note *note), void *context);
+/* The same for what may have been done: nobody will resume it. */
+void sequence_cut(struct sequence *sequence,
+		  void (*take)(void *context, const struct mover_note *note), void *context);
+
+/* For the sequences themselves. In a client's transaction an error of ours ends it, as mongod's
+ * errors do: what comes next is answered as behind any error. */
+
+/* Ends with a reply of ours. `label` may be NULL. */
+enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
+				    const char *message, const char *label);
+/* Ends with the server's reply as it came (its ids are right only where the client's own bytes were
+ * sent, else they are set). */
+enum sequence_outcome sequence_pass(struct sequence *sequence, struct packet *reply);
+/* Begins a command of our own in `buffer` and opens its body; sequence_send_command closes both. */
+size_t sequence_begin_command(struct sequence *sequence);
+enum sequence_outcome sequence_send_command(struct sequence *sequence, size_t body);
+/* killCursors, of a cursor that is not needed any more. */
+enum sequence_outcome sequence_send_kill(struct sequence *sequence, const char *database,
+					 const char *collection, int64_t cursor_id);

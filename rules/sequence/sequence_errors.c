@@ -1,0 +1,123 @@
+/* An error of the server's goes on to the client with its labels put right: they were chosen for a
+ * command of ours, not for the client's. */
+#include "protocol/writer.h"
+#include "rules/sequence/sequence_inner.h"
+
+#include <stdio.h>
+
+static bool names(const struct element *label, const char *name)
+{
+	struct bytes text;
+
+	return name && element_string(label, &text) && bytes_are(text, name);
+}
+
+/* The array without `drop` and with `add`; nothing where it would be empty. */
+static void write_labels(struct buffer *out, struct bytes labels, const char *add, const char *drop)
+{
+	size_t mark = out->length, array = writer_open_array(out, "errorLabels"), count = 0;
+	struct cursor cursor;
+	struct element label;
+	bool stands = false;
+	char name[12];
+
+	if (labels.length > 0 && cursor_open(&cursor, labels))
+		while (cursor_next(&cursor, &label) == CURSOR_ELEMENT) {
+			stands = stands || names(&label, add);
+			if (!names(&label, drop))
+				writer_renamed(out, writer_index(name, count++), &label);
+		}
+	if (add && !stands)
+		writer_string(out, writer_index(name, count++), add);
+	writer_close(out, array);
+	if (count == 0)
+		out->length = mark;
+}
+
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop)
+{
+	struct buffer *out = &sequence->buffer;
+	struct cursor cursor;
+	struct element field;
+	bool labelled = false;
+	size_t body;
+
+	body = sequence_begin_reply(sequence, &reply->message);
+	require(cursor_open(&cursor, reply->message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (!element_is(&field, "errorLabels")) {
+			writer_element(out, &field);
+			continue;
+		}
+		labelled = true;
+		write_labels(out, field.type == BSON_BYTE_ARRAY ? field.value : (struct bytes){0},
+			     add, drop);
+	}
+	if (!labelled)
+		write_labels(out, (struct bytes){0}, add, drop);
+	return sequence_end_reply(sequence, body);
+}
+
+/* mongod labels these for a retryable write; our read behind one carries no txnNumber. The driver
+ * then sends the write again, which mongod answers from its history. */
+bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply)
+{
+	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
+					9001, 10107, 11600, 11602, 13435, 13436};
+	const struct command *command = &sequence->match.command;
+	struct reply_summary summary;
+
+	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT) ||
+	    !reply_summarise(reply->message.body, &summary))
+		return false;
+	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
+		if (summary.code == codes[i])
+			return true;
+	return false;
+}
+
+bool reply_is_unauthorized(const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
+}
+
+enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
+						 const char *drop)
+{
+	bool lacks = reply->kind == PACKET_MESSAGE && sequence_lacks_label(sequence, reply);
+
+	/* mongod may have refused it before it looked at the transaction: that ends as well. */
+	sequence->failed = true;
+	if (!lacks && !drop)
+		return sequence_pass(sequence, reply);
+	return sequence_pass_relabelled(sequence, reply, lacks ? "RetryableWriteError" : NULL,
+					drop);
+}
+
+const char *sequence_name_rule(const struct sequence *sequence, const char *why,
+			       char message[SEQUENCE_MESSAGE])
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+
+	snprintf(message, SEQUENCE_MESSAGE, "Spillway rule '%s' on '%s.%s': %s",
+		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
+	return message;
+}
+
+enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
+					    const char *why)
+{
+	const struct command *command = &sequence->match.command;
+	const char *label = NULL;
+	char message[SEQUENCE_MESSAGE];
+
+	if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_AUTOCOMMIT))
+		label = "TransientTransactionError";
+	else if (code == ERROR_WRITE_CONFLICT && command_has(command, FIELD_TXN_NUMBER))
+		label = "RetryableWriteError";
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), label);
+}

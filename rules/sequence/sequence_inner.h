@@ -1,0 +1,81 @@
+/* What the files of the sequences share. */
+#pragma once
+
+#include "protocol/legacy.h"
+#include "rules/sequence/sequence.h"
+
+#define SEQUENCE_OUTGROWN \
+	"Spillway: what has to be sent for this command, or answered, passes the 48,000,000 " \
+	"bytes of a message; send less at once"
+
+/* Empty sequences of each kind; sequence_new fills in the rest. */
+struct sequence *sequence_read_new(void);
+struct sequence *sequence_aggregate_new(void);
+struct sequence *sequence_write_new(void);
+struct sequence *sequence_find_and_modify_new(void);
+struct sequence *sequence_explain_new(void);
+struct sequence *sequence_bulk_write_new(void);
+struct sequence *sequence_watch_new(void);
+
+/* Sends the client's own bytes. */
+enum sequence_outcome sequence_send_request(struct sequence *sequence);
+
+/* Opens a reply to the client made of one of the server's; returns its body, for the other. */
+size_t sequence_begin_reply(struct sequence *sequence, const struct message *reply);
+enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body);
+
+/* Ends with the server's error (a message that has been summarised), the label `add` among its
+ * labels and `drop` not; either may be NULL. */
+enum sequence_outcome sequence_pass_relabelled(struct sequence *sequence, struct packet *reply,
+					       const char *add, const char *drop);
+
+/* An error that mongod labels as retryable for a retryable write, as the client's command is one.
+ */
+bool sequence_lacks_label(const struct sequence *sequence, const struct packet *reply);
+/* The user may not do what was asked. */
+bool reply_is_unauthorized(const struct packet *reply);
+/* The same with the error of a command of ours: a retryable write's label is added where mongod did
+ * not see that it was one. */
+enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
+						 const char *drop);
+
+#define SEQUENCE_MESSAGE 1280
+/* `why` behind the name of the rule and its collection: `message`. */
+const char *sequence_name_rule(const struct sequence *sequence, const char *why,
+			       char message[SEQUENCE_MESSAGE]);
+/* Ends a write with an error of ours; one that may be tried again has the label that says so. */
+enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
+					    const char *why);
+
+/* Begins to move the arrays of the document that `move` tells of, one after the other. */
+enum sequence_outcome sequence_begin_move(struct sequence *sequence);
+/* Takes what became of a MOVE: true when there is another array, to be returned as the next MOVE;
+ * else `move_helped` says whether any moved. */
+must_check bool sequence_next_move(struct sequence *sequence, const struct sequence_input *input);
+
+/* Has the overflow of one of a namespace's targets tended (match.tending). */
+enum sequence_outcome sequence_tend(struct sequence *sequence,
+				    const struct ruled_namespace *namespace, size_t target);
+
+/* What is left of the client's maxTimeMS, in milliseconds; -1: it set none, 0: it is used up. */
+int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input);
+
+/* Appends to the open body the Stable API fields: a server may require them, and refuses a cursor
+ * or a transaction that is gone on with under others. */
+void sequence_write_api_fields(struct sequence *sequence);
+/* Appends to the open body what every helper carries, getMore and killCursors too: lsid,
+ * transaction fields, Stable API fields, comment. */
+void sequence_write_cursor_fields(struct sequence *sequence);
+/* Appends to the open body of a helper read: $db, those fields, readConcern, $readPreference,
+ * $clusterTime, maxTimeMS. `read_concern` replaces the client's
+ * where it is not empty. */
+void sequence_write_read_fields(struct sequence *sequence, const struct sequence_input *input,
+				const char *database, struct bytes read_concern);
+
+/* Appends the request's frame with fields of its body replaced or left out; document sequences
+ * follow as they came. For each top-level field `edit` appends what stands in its place and returns
+ * true, or returns false for "as it is". `clear`: flags to take out. */
+void sequence_write_edited(struct sequence *sequence, uint32_t clear,
+			   bool (*edit)(void *context, struct buffer *out,
+					const struct element *field),
+			   void *context);

@@ -1,0 +1,366 @@
+/* What changes a collection: the client's bytes, and the server's. Before a renameCollection it is
+ * asked whether all documents are whole; after a change the mover tends the overflow.
+ *
+ *   SOURCE_ASKED  find {_spill ...}                  some: refused
+ *   SENT          the client's command               done: TEND for each rule, then the reply
+ *
+ * Before a createIndexes over two paths inside an array's elements the overflow is asked for
+ * elements that mongod would refuse:
+ *   PARALLEL_ASKED  find {...} in each overflow      some: refused
+ *
+ * A rename from one ruled name to another asks once more, since a tail may have moved in between:
+ *   TARGET_ASKED  find {_spill ...} by the new name  none: TEND
+ *   BACK          the rename the other way round     then an error; the overflow is left alone */
+#include "protocol/writer.h"
+#include "rules/match/match_inner.h"
+#include "rules/rule/names.h"
+#include "rules/sequence/notes.h"
+#include "rules/match/parallel_keys.h"
+#include "rules/sequence/sequence_inner.h"
+
+#include <stdlib.h>
+
+#define NAMESPACE_NOT_FOUND 26
+
+enum watch_step {
+	WATCH_BEGINS,
+	WATCH_SOURCE_ASKED,
+	WATCH_PARALLEL_ASKED,
+	WATCH_SENT,
+	WATCH_TARGET_ASKED,
+	WATCH_BACK,
+	WATCH_TENDED,
+};
+
+struct watch {
+	struct sequence sequence; /* has to be the first */
+	struct packet reply;      /* for the client */
+	bool renamed;
+	size_t asked; /* rules whose overflow was asked for parallel arrays */
+	bool exact;   /* what it finds are parallel arrays for certain */
+};
+
+static struct watch *watch_of(struct sequence *sequence)
+{
+	return (struct watch *)(void *)sequence;
+}
+
+/* ---- renameCollection: is every document whole? ---- */
+
+/* Asks the collection of this full name for a document that is not whole. */
+static enum sequence_outcome ask(struct sequence *sequence, const struct sequence_input *input,
+				 struct bytes full_name, enum watch_step step)
+{
+	struct bytes database, collection;
+	size_t body = sequence_begin_command(sequence), document, condition;
+	struct buffer *out = &sequence->buffer;
+	auto_free char *name = NULL;
+
+	require(name_split(full_name, &database, &collection));
+	name = must_strndup((const char *)database.data, database.length);
+	writer_text(out, "find", collection);
+	document = writer_open_document(out, "filter");
+	condition = writer_open_document(out, "_spill");
+	writer_bool(out, "$exists", true);
+	writer_close(out, writer_open_document(out, "$ne")); /* {} says nothing */
+	writer_close(out, condition);
+	writer_close(out, document);
+	document = writer_open_document(out, "projection");
+	writer_int32(out, "_id", 1);
+	writer_close(out, document);
+	writer_int32(out, "limit", 1);
+	writer_bool(out, "singleBatch", true);
+	sequence_write_read_fields(sequence, input, name, (struct bytes){0});
+	sequence->step = step;
+	return sequence_send_command(sequence, body);
+}
+
+static bool found_some(struct bytes cursor)
+{
+	struct element batch, first;
+	struct cursor documents;
+
+	return document_find(cursor, "firstBatch", &batch) && batch.type == BSON_BYTE_ARRAY &&
+	       cursor_open(&documents, batch.value) &&
+	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
+}
+
+static bool as_it_is(void *context, struct buffer *out, const struct element *field)
+{
+	(void)context;
+	(void)out;
+	(void)field;
+	return false;
+}
+
+/* The client wants no answer: without one nobody knew when the overflow can be tended. */
+static enum sequence_outcome send_answered(struct sequence *sequence)
+{
+	sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, as_it_is, NULL);
+	return SEQUENCE_SEND;
+}
+
+static enum sequence_outcome send_client_s(struct sequence *sequence)
+{
+	sequence->step = WATCH_SENT;
+	return !sequence->match.facts.answered && sequence->match.namespace &&
+			       sequence->match.tending != MOVER_TEND_NOTHING
+		       ? send_answered(sequence)
+		       : sequence_send_request(sequence);
+}
+
+/* ---- createIndexes: elements that mongod can't see ---- */
+
+static enum sequence_outcome send_parallel(struct sequence *sequence,
+					   const struct sequence_input *input,
+					   const struct target *target, size_t body)
+{
+	struct buffer *out = &sequence->buffer;
+
+	writer_int32(out, "limit", 1);
+	writer_bool(out, "singleBatch", true);
+	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
+	sequence->step = WATCH_PARALLEL_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+static enum sequence_outcome fail_parallel(struct sequence *sequence, enum error_code code,
+					   const char *why)
+{
+	char message[SEQUENCE_MESSAGE];
+
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
+}
+
+/* Asks the next overflow that may have elements with parallel arrays; then the command goes out. */
+static enum sequence_outcome ask_parallel(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	const struct element *indexes = &sequence->match.command.fields[FIELD_INDEXES];
+	struct watch *watch = watch_of(sequence);
+
+	while (watch->asked < namespace->target_count) {
+		const struct target *target = &namespace->targets[watch->asked++];
+		size_t body = sequence_begin_command(sequence);
+
+		writer_string(&sequence->buffer, "find", target->overflow_collection);
+		switch (parallel_keys_write(target->rule, indexes, "filter", &sequence->buffer,
+					    &watch->exact)) {
+		case PARALLEL_NONE:
+			break;
+		case PARALLEL_POSSIBLE:
+			return send_parallel(sequence, input, target, body);
+		case PARALLEL_MANY:
+			return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+					     "createIndexes has too many, or too deep, paths "
+					     "inside the ruled array to be checked; make fewer "
+					     "indexes at a time");
+		}
+	}
+	return send_client_s(sequence);
+}
+
+static enum sequence_outcome take_parallel(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct reply_summary summary;
+
+	if (input->reply->kind != PACKET_MESSAGE ||
+	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+		return sequence_pass_helper_error(sequence, input->reply, NULL);
+	if (!found_some(summary.cursor))
+		return ask_parallel(sequence, input);
+	if (watch_of(sequence)->exact)
+		return fail_parallel(sequence, ERROR_CANNOT_INDEX_PARALLEL_ARRAYS,
+				     "cannot index parallel arrays: an element in the overflow has "
+				     "arrays at two paths of the index");
+	return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
+			     "an element in the overflow may have parallel arrays at two paths of "
+			     "the index");
+}
+
+static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
+{
+	const struct match *match = &sequence->match;
+
+	if (match->onto)
+		return ask(sequence, input, match->command.collection, WATCH_SOURCE_ASKED);
+	return match->namespace && bytes_are(match->command.first.name, "createIndexes")
+		       ? ask_parallel(sequence, input)
+		       : send_client_s(sequence);
+}
+
+static enum sequence_outcome take_source(struct sequence *sequence, struct packet *reply)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	struct reply_summary summary;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+		return sequence_fail(sequence, ERROR_FAILED_TO_PARSE,
+				     "Spillway: the server's reply can't be read", NULL);
+	if (!summary.ok || summary.cursor.length == 0)
+		return sequence_pass_helper_error(sequence, reply, NULL);
+	if (!found_some(summary.cursor))
+		return send_client_s(sequence);
+	match_refuse(&sequence->match, namespace->targets[0].rule, "renameCollection",
+		     "parts of its documents' arrays are in the overflow, which would stay behind");
+	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+}
+
+/* ---- after it ---- */
+
+/* Whether anything may have changed: a drop that was answered before it could be told is done, too.
+ */
+static bool has_changed(const struct sequence *sequence, const struct packet *reply)
+{
+	struct reply_summary summary;
+
+	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
+	       (summary.ok || (sequence->match.tending == MOVER_TEND_GONE &&
+			       summary.code == NAMESPACE_NOT_FOUND));
+}
+
+static bool tends(const struct sequence *sequence, const struct ruled_namespace **namespace,
+		  size_t *target)
+{
+	const struct match *match = &sequence->match;
+
+	*namespace = match->namespace;
+	*target = sequence->move_target;
+	if (*target < (*namespace)->target_count)
+		return true;
+	*target -= (*namespace)->target_count;
+	*namespace = match->onto;
+	return *namespace && *namespace != match->namespace && *target < (*namespace)->target_count;
+}
+
+/* The rules of the namespace, then those of the name that a collection was given. */
+static enum sequence_outcome tend_next(struct sequence *sequence)
+{
+	const struct ruled_namespace *namespace;
+	size_t target;
+
+	sequence->step = WATCH_TENDED;
+	if (!tends(sequence, &namespace, &target))
+		return sequence_pass(sequence, &watch_of(sequence)->reply);
+	sequence->move_target++;
+	return sequence_tend(sequence, namespace, target);
+}
+
+static struct bytes new_name(const struct sequence *sequence)
+{
+	struct bytes name;
+
+	require(element_string(&sequence->match.command.fields[FIELD_TO], &name));
+	return name;
+}
+
+static enum sequence_outcome take_reply(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	const struct match *match = &sequence->match;
+
+	sequence->denied = reply_is_unauthorized(input->reply);
+	if (!match->namespace || match->tending == MOVER_TEND_NOTHING ||
+	    !has_changed(sequence, input->reply))
+		return sequence_pass(sequence, input->reply);
+	watch_of(sequence)->reply = packet_steal(input->reply);
+	if (match->onto && match->onto != match->namespace)
+		return ask(sequence, input, new_name(sequence), WATCH_TARGET_ASKED);
+	watch_of(sequence)->renamed = match->onto != NULL;
+	return tend_next(sequence);
+}
+
+static enum sequence_outcome rename_back(struct sequence *sequence)
+{
+	size_t body = sequence_begin_command(sequence);
+	struct buffer *out = &sequence->buffer;
+
+	writer_text(out, "renameCollection", new_name(sequence));
+	writer_text(out, "to", sequence->match.command.collection);
+	writer_string(out, "$db", "admin");
+	sequence_write_cursor_fields(sequence);
+	sequence->step = WATCH_BACK;
+	return sequence_send_command(sequence, body);
+}
+
+/* Whether it was whole can't be known where the reply says nothing: then it is taken for torn. */
+static enum sequence_outcome take_target(struct sequence *sequence, struct packet *reply)
+{
+	struct reply_summary summary;
+
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
+	    !summary.ok || summary.cursor.length == 0 || found_some(summary.cursor))
+		return rename_back(sequence);
+	watch_of(sequence)->renamed = true;
+	return tend_next(sequence);
+}
+
+static enum sequence_outcome take_back(struct sequence *sequence, const struct packet *reply)
+{
+	struct reply_summary summary;
+	bool back = reply->kind == PACKET_MESSAGE &&
+		    reply_summarise(reply->message.body, &summary) && summary.ok;
+
+	return sequence_fail(
+		sequence, ERROR_COMMAND_NOT_SUPPORTED,
+		back ? "Spillway: parts of its documents' arrays went to the overflow while the "
+		       "collection was renamed: it has its old name again (a collection that had "
+		       "the new name and was to be dropped is dropped)"
+		     : "Spillway: parts of its documents' arrays went to the overflow while the "
+		       "collection was renamed, and it can't be given its old name: do that "
+		       "straight at the server, or they can't be read",
+		NULL);
+}
+
+static enum sequence_outcome watch_resume(struct sequence *sequence,
+					  const struct sequence_input *input)
+{
+	switch ((enum watch_step)sequence->step) {
+	case WATCH_BEGINS:
+		return begin(sequence, input);
+	case WATCH_PARALLEL_ASKED:
+		return take_parallel(sequence, input);
+	case WATCH_SOURCE_ASKED:
+		return take_source(sequence, input->reply);
+	case WATCH_SENT:
+		return take_reply(sequence, input);
+	case WATCH_TARGET_ASKED:
+		return take_target(sequence, input->reply);
+	case WATCH_BACK:
+		return take_back(sequence, input->reply);
+	case WATCH_TENDED:
+		return tend_next(sequence);
+	}
+	require(!"a step without a name");
+}
+
+/* Long arrays may have come with a collection that was renamed. */
+static void watch_notes(const struct sequence *sequence,
+			void (*take)(void *context, const struct mover_note *note), void *context)
+{
+	if (((const struct watch *)(const void *)sequence)->renamed)
+		notes_somewhere(sequence->match.onto, take, context);
+}
+
+static void watch_fini(struct sequence *sequence)
+{
+	packet_fini(&watch_of(sequence)->reply);
+}
+
+static size_t watch_memory(const struct sequence *sequence)
+{
+	return ((const struct watch *)(const void *)sequence)->reply.raw.capacity;
+}
+
+struct sequence *sequence_watch_new(void)
+{
+	struct watch *watch = must_calloc(1, sizeof(*watch));
+
+	watch->sequence.resume = watch_resume;
+	watch->sequence.notes = watch_notes;
+	watch->sequence.fini = watch_fini;
+	watch->sequence.memory = watch_memory;
+	return &watch->sequence;
+}

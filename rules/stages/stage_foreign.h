@@ -1,0 +1,54 @@
+/* Pipelines that reach ruled namespaces from elsewhere, by $lookup and $unionWith: mongod puts the
+ * foreign documents together in the stage's own pipeline.
+ *
+ * A join on fields that no rule is about stays mongod's: it runs first. One on a ruled array is
+ * asked of each foreign document when it is whole, as a collection of one:
+ *
+ *   {$replaceWith: {o: the local document, d: the foreign one}}
+ *   {$lookup: {localField: o.<local>, foreignField, let: {d}, pipeline: [{$documents: [d]}]}} */
+#pragma once
+
+#include "protocol/writer.h"
+#include "rules/stages/match_stands.h"
+#include "rules/rule/rules.h"
+
+/* Where foreign namespaces are looked up. */
+struct foreign {
+	struct namespace_cache *cache;
+	struct bytes database;
+	bool strict; /* see struct reassembly */
+	/* The command's, where filters are judged by the indexes that are known: what is known may
+	 * change until the command is written. NULL: they have been judged. */
+	const struct element *collation;
+	size_t served;   /* stages that were written anew */
+	const char *why; /* what stands in the way; NULL: nothing */
+	bool too_deep;   /* that, and mongod would not take it either */
+	/* whose documents have been put together before: mongod's other engine is out; or NULL */
+	const struct ruled_namespace *whole;
+	const struct ruled_namespace *united; /* whose documents a $unionWith has added last */
+	enum match_stands stands;             /* of the top level: for the next stage */
+};
+
+/* Appends a stage, {$verb: ...}, as the array element `name`. Pipelines nest: $facet's, and those
+ * of the stages themselves. Counts what was written anew. Where `why` is set, what was written is
+ * of no use. */
+void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char *name,
+			 const struct element *stage);
+
+/* The same for the stages of a pipeline's top level, from *place on. Before a $merge into a ruled
+ * namespace comes a stage that fails (reassemble_unsafe) where a document names `_spill`, or, where
+ * it is not written as a whole, an array or what goes with it: mongod does the rest. */
+void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t *place,
+			     const struct element *stage);
+
+enum merge_mode {
+	MERGE_WHOLE, /* documents are replaced, kept or refused as a whole */
+	MERGE_FIELDS,
+	MERGE_OTHER, /* a pipeline, or anything not understood */
+};
+/* What a $merge does with documents that are there already. */
+enum merge_mode foreign_merge_mode(const struct element *merge);
+/* Where a stage's value says `into`, `from`, ...: a name, or {db, coll}. False where it says
+ * nothing that mongod takes. `database` is as it was where the value doesn't name one. */
+bool foreign_named(const struct element *value, const char *key, struct bytes *database,
+		   struct bytes *collection);

@@ -1,9 +1,0 @@
-/* A window of a ruled array as aggregation stages that read of the overflow only the batches that
- * overlap it. */
-#pragma once
-
-#include "rules/window.h"
-
-/* Appends the stages behind which the document's array is the window: `_spill` is still there. */
-void window_write_stages(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
-			 const struct window *window, bool strict);

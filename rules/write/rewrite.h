@@ -1,0 +1,39 @@
+/* The client's insert, update or delete, written again with some of its statements: the same form
+ * (body array or document sequence), states reset where arrays are set as a whole. */
+#pragma once
+
+#include "rules/sequence/sequence_inner.h"
+#include "rules/query/statements.h"
+
+/* Which of the client's statements a command carries: a run of them. */
+struct selection {
+	size_t first;
+	size_t count;
+};
+
+struct write_command {
+	const struct bytes *documents; /* all of the client's statements */
+	size_t count;
+	struct selection selection; /* may reach beyond the last */
+	bool part;                  /* of the client's command: statement ids and time of its own */
+	int64_t time_left;          /* milliseconds; -1: no limit */
+	bool answered;              /* though the client wants no answer */
+	/* Of edits: what stands for their own, one behind the other, the last for all that follow.
+	 * Empty: their own. */
+	struct bytes filters;
+	bool upsert;
+	struct element update; /* type 0: its own */
+};
+
+enum command_field write_statements_field(const struct sequence *sequence);
+bool write_open_statements(const struct sequence *sequence, struct statements *statements);
+/* True where the statement sets an array as a whole: it is not sent byte for byte. */
+bool write_statement_resets(const struct sequence *sequence, struct bytes document,
+			    struct statement *statement);
+/* {w: 0}, and neither j nor fsync: mongod's reply tells nothing, if there is one. */
+bool write_is_unacknowledged(const struct element *concern);
+/* True where mongod would take each field of the statement for what it is; where it would not, it
+ * refuses the whole command and applies nothing. */
+bool write_statement_sound(struct bytes document, bool deletes);
+/* Writes the whole frame into sequence->buffer and makes it the output. */
+void write_command_make(struct sequence *sequence, const struct write_command *command);

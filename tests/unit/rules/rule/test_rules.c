@@ -1,0 +1,260 @@
+/* Tests rules/rule/rules.c: which namespaces and paths the rules concern. */
+#include "tests/unit/unit.h"
+
+#include "rules/rule/rules.h"
+
+#include <stdio.h>
+
+struct sketch {
+	const char *database, *collection, *overflow_database, *overflow;
+};
+
+static char *copy(const char *text)
+{
+	return text ? must_strndup(text, strlen(text)) : NULL;
+}
+
+static struct rule_set *set_of(const struct sketch *sketches, size_t count)
+{
+	struct rule *rules = must_calloc(count, sizeof(*rules));
+
+	for (size_t i = 0; i < count; i++) {
+		rules[i].name = copy("a rule");
+		rules[i].database = copy(sketches[i].database);
+		rules[i].collection = copy(sketches[i].collection);
+		rules[i].array = copy("tags");
+		rules[i].overflow.database = copy(sketches[i].overflow_database);
+		rules[i].overflow.collection = copy(sketches[i].overflow);
+	}
+	return rule_set_new(rules, count);
+}
+
+#define SET(...) \
+	set_of((const struct sketch[]){__VA_ARGS__}, \
+	       ARRAY_LENGTH(((const struct sketch[]){__VA_ARGS__})))
+
+static bool concerns(const struct rule_set *set, const char *collection)
+{
+	return rule_set_may_concern(set, bytes_of(collection));
+}
+
+static const struct ruled_namespace *find(struct namespace_cache *cache, const char *database,
+					  const char *collection)
+{
+	bool full = true;
+	const struct ruled_namespace *found =
+		namespace_cache_find(cache, bytes_of(database), bytes_of(collection), &full);
+
+	cr_assert_not(full);
+	return found;
+}
+
+Test(rules, main_and_overflow_names_may_concern_and_no_others)
+{
+	struct rule_set *set = SET({"shop", "sales", NULL, "extra_sales"},
+				   {"blog", "posts.of.2026", NULL, "post_comments"});
+
+	cr_assert(concerns(set, "sales"));
+	cr_assert(concerns(set, "extra_sales"));
+	cr_assert(concerns(set, "posts.of.2026"));
+	cr_assert(concerns(set, "post_comments"));
+	cr_assert_not(concerns(set, "sale"));
+	cr_assert_not(concerns(set, "saless"));
+	cr_assert_not(concerns(set, ""));
+	cr_assert_not(concerns(set, "a_long_collection_name_that_is_not_there"));
+	cr_assert_not(rule_set_may_concern(set, (struct bytes){0}));
+	rule_set_unref(set);
+}
+
+Test(rules, no_rules_concern_nothing)
+{
+	struct rule_set *set = rule_set_new(must_calloc(0, sizeof(struct rule)), 0);
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	cr_assert_not(concerns(set, "sales"));
+	cr_assert_null(find(cache, "shop", "sales"));
+	cr_assert_null(rule_set_overflow(set, bytes_of("shop"), bytes_of("sales")));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, many_names_are_all_found)
+{
+	enum { MANY = 500 };
+	struct rule *rules = must_calloc(MANY, sizeof(*rules));
+	struct rule_set *set;
+	struct namespace_cache *cache;
+	char name[32];
+
+	for (int i = 0; i < MANY; i++) {
+		rules[i].database = copy("shop");
+		snprintf(name, sizeof(name), "c%d", i);
+		rules[i].collection = copy(name);
+		rules[i].overflow.collection = copy("{collection}_o");
+	}
+	set = rule_set_new(rules, MANY);
+	cache = namespace_cache_new(set);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < MANY; i++) {
+			snprintf(name, sizeof(name), "c%d", i);
+			cr_assert(concerns(set, name));
+			cr_assert_eq(find(cache, "shop", name)->targets[0].rule->index, i);
+			strcat(name, "_o");
+			cr_assert(concerns(set, name));
+			cr_assert_eq(
+				rule_set_overflow(set, bytes_of("shop"), bytes_of(name))->index, i);
+		}
+	}
+	cr_assert_not(concerns(set, "c500"));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, a_pattern_matches_within_its_part)
+{
+	struct rule_set *set = SET({"tenant_*", "posts", NULL, "{collection}_more"},
+				   {"logs", "day_*_raw", NULL, "{collection}_more"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	cr_assert_not_null(find(cache, "tenant_", "posts"));
+	cr_assert_not_null(find(cache, "tenant_a", "posts"));
+	cr_assert_null(find(cache, "tenant", "posts"));
+	cr_assert_null(find(cache, "tenant_a", "post"));
+	cr_assert_not_null(find(cache, "logs", "day_1_raw"));
+	cr_assert_not_null(find(cache, "logs", "day_a_raw_raw"));
+	cr_assert_null(find(cache, "logs", "day_raw"));
+	cr_assert(concerns(set, "day_1_raw"));
+	cr_assert(concerns(set, "day_1_raw_more"));
+	cr_assert_not(concerns(set, "day_1_raw_mor"));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, a_find_gives_every_rule_with_its_overflow)
+{
+	struct rule_set *set = SET(
+		{"shop", "sales", NULL, "extra_sales"}, {"*", "sales", "aside", "extra"},
+		{"shop", "*", NULL, "{collection}_tags_overflow"}, {"shop", "books", NULL, "x"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	const struct ruled_namespace *found = find(cache, "shop", "sales");
+
+	cr_assert_eq(found->target_count, 3);
+	cr_assert_str_eq(found->database, "shop");
+	cr_assert_str_eq(found->collection, "sales");
+	cr_assert_str_eq(found->targets[0].overflow_database, "shop");
+	cr_assert_str_eq(found->targets[0].overflow_collection, "extra_sales");
+	cr_assert_str_eq(found->targets[1].overflow_database, "aside");
+	cr_assert_str_eq(found->targets[2].overflow_collection, "sales_tags_overflow");
+	cr_assert_eq(found->targets[2].rule, rule_set_at(set, 2));
+	cr_assert_eq(find(cache, "shop", "sales"), found, "a second find gives the same object");
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, another_database_is_not_ruled)
+{
+	struct rule_set *set = SET({"shop", "sales", NULL, "extra_sales"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	cr_assert_null(find(cache, "shop2", "sales"));
+	cr_assert_null(find(cache, "sho", "psales"));
+	cr_assert_null(find(cache, "", "sales"));
+	cr_assert_null(rule_set_overflow(set, bytes_of("shop2"), bytes_of("extra_sales")));
+	cr_assert_eq(rule_set_overflow(set, bytes_of("shop"), bytes_of("extra_sales")),
+		     rule_set_at(set, 0));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, a_pattern_is_not_on_overflow_or_server_collections)
+{
+	struct rule_set *set = SET({"*", "*", NULL, "{collection}_tags_overflow"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	cr_assert_not_null(find(cache, "shop", "sales"));
+	cr_assert_null(find(cache, "shop", "sales_tags_overflow"));
+	cr_assert_null(find(cache, "shop", "system.views"));
+	cr_assert_not_null(find(cache, "shop", "systems"));
+	cr_assert_null(find(cache, "admin", "people"));
+	cr_assert_null(find(cache, "local", "oplog.rs"));
+	cr_assert_null(find(cache, "config", "transactions"));
+	cr_assert_null(find(cache, "spillway", "rules"));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+static bool has_overflow(const struct rule_set *set, const char *database, const char *collection)
+{
+	return rule_set_overflow(set, bytes_of(database), bytes_of(collection));
+}
+
+Test(rules, nothing_of_the_servers_or_our_own_is_matched_anywhere)
+{
+	static const char *const databases[] = {"admin", "local", "config", "spillway"};
+	struct rule_set *set = SET({"*", "*s", NULL, "{collection}_tags_overflow"});
+	const struct rule *rule = rule_set_at(set, 0);
+
+	for (size_t i = 0; i < ARRAY_LENGTH(databases); i++) {
+		struct bytes database = bytes_of(databases[i]);
+
+		cr_assert_not(rule_pattern_matches_database("*", database));
+		cr_assert_not(rule_matches(rule, database, bytes_of("things")));
+		cr_assert_not(rule_set_in_database(set, database));
+		cr_assert_not(has_overflow(set, databases[i], "things_tags_overflow"));
+	}
+	cr_assert(rule_pattern_matches_database("*", bytes_of("configs")));
+	cr_assert(rule_matches(rule, bytes_of("shop"), bytes_of("systems")));
+	cr_assert_not(rule_matches(rule, bytes_of("shop"), bytes_of("system.things")));
+	cr_assert(rule_set_in_database(set, bytes_of("shop")));
+	cr_assert(has_overflow(set, "shop", "things_tags_overflow"));
+	cr_assert_not(has_overflow(set, "shop", "system.things_tags_overflow"));
+	rule_set_unref(set);
+}
+
+Test(rules, a_full_cache_says_so_and_still_serves_what_it_knows_and_exact_names)
+{
+	struct rule_set *set =
+		SET({"tenant_*", "posts", NULL, "more"}, {"shop", "sales", NULL, "extra_sales"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	char name[32];
+	bool full;
+
+	for (int i = 0; i < NAMESPACE_CACHE_MAX; i++) {
+		snprintf(name, sizeof(name), "tenant_%d", i);
+		cr_assert_not_null(find(cache, name, "posts"));
+	}
+	cr_assert_null(namespace_cache_find(cache, bytes_of("tenant_x"), bytes_of("posts"), &full));
+	cr_assert(full);
+	cr_assert_not_null(find(cache, "tenant_0", "posts"));
+	cr_assert_not_null(find(cache, "shop", "sales"));
+	cr_assert_null(find(cache, "other", "posts"));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, a_set_lives_as_long_as_its_last_reference)
+{
+	struct rule_set *set = SET({"shop", "sales", NULL, "extra_sales"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	rule_set_unref(set);
+	cr_assert_eq(namespace_cache_rules(cache), set);
+	cr_assert_eq(rule_set_count(set), 1);
+	namespace_cache_free(cache);
+	namespace_cache_free(NULL);
+	rule_set_unref(NULL);
+}
+
+Test(rules, paths_relate_by_whole_names)
+{
+	cr_assert_eq(path_relate(bytes_of("a.b"), "a.b"), PATH_SAME);
+	cr_assert_eq(path_relate(bytes_of("a"), "a.b"), PATH_ABOVE);
+	cr_assert_eq(path_relate(bytes_of("a.b.c"), "a.b"), PATH_BELOW);
+	cr_assert_eq(path_relate(bytes_of("a.b.0.$"), "a.b"), PATH_BELOW);
+	cr_assert_eq(path_relate(bytes_of("a.bc"), "a.b"), PATH_APART);
+	cr_assert_eq(path_relate(bytes_of("a.b"), "a.bc"), PATH_APART);
+	cr_assert_eq(path_relate(bytes_of("ab"), "a.b"), PATH_APART);
+	cr_assert_eq(path_relate(bytes_of("b"), "a"), PATH_APART);
+	cr_assert_eq(path_relate(bytes_of(""), "a"), PATH_APART);
+	cr_assert_eq(path_relate((struct bytes){0}, "a"), PATH_APART);
+}
