@@ -1,5 +1,6 @@
 /* What the operator's commands have in common. */
 #include "proxy/job/job.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/base/config_file.h"
 #include "proxy/upstream/deployment.h"
@@ -66,8 +67,8 @@ static void *watch(void *context)
 
 	while (poll(&over, 1, LINK_CUT_MS) <= 0) {
 		if (!stopped && atomic_load(&stopping))
-			stopped = mover_clock();
-		if (stopped && mover_clock() - stopped > LINK_ANSWER_MS)
+			stopped = clock_now();
+		if (stopped && clock_now() - stopped > LINK_ANSWER_MS)
 			link_cut_all(&stopping);
 	}
 	return NULL;
@@ -94,9 +95,9 @@ const atomic_bool *job_stopping(void)
 
 must_check bool job_pause(int64_t milliseconds)
 {
-	int64_t until = mover_clock() + milliseconds, left;
+	int64_t until = clock_now() + milliseconds, left;
 
-	while (!atomic_load(&stopping) && (left = until - mover_clock()) > 0)
+	while (!atomic_load(&stopping) && (left = until - clock_now()) > 0)
 		(void)poll(NULL, 0, left < 100 ? (int)left : 100);
 	return !atomic_load(&stopping);
 }
@@ -364,7 +365,7 @@ static void clear_line(void)
 /* Whether it is time to say again how things are. */
 static bool begin_line(int64_t *told)
 {
-	int64_t now = mover_clock();
+	int64_t now = clock_now();
 
 	if (now - *told < (isatty(STDERR_FILENO) ? SHOW_TERMINAL_MS : SHOW_LINE_MS))
 		return false;
@@ -393,7 +394,7 @@ void job_show_lag(const struct job *job, int64_t *told)
 
 must_check bool job_await_readers(const struct mover_target *target, int64_t since)
 {
-	int64_t left = since + target->rule->gc_delay_ms - mover_clock();
+	int64_t left = since + target->rule->gc_delay_ms - clock_now();
 
 	if (left >= SHOW_WAIT_MS) {
 		clear_line();
@@ -428,7 +429,7 @@ static int64_t count_looked(const struct job *job)
 
 static void show_progress(struct job *job)
 {
-	int64_t passed = mover_clock() - job->began + 1, looked = count_looked(job);
+	int64_t passed = clock_now() - job->began + 1, looked = count_looked(job);
 
 	if (!begin_line(&job->told))
 		return;
@@ -457,7 +458,7 @@ static enum link_result count_documents(struct job *job, const struct mover_targ
 	writer_string(&out, "count", target->collection);
 	writer_close(&out, start);
 	result = link_run(job->link, target->database, buffer_view(&out));
-	job->began = mover_clock();
+	job->began = clock_now();
 	job->looked = 0;
 	if (result != LINK_DONE || !document_find(link_body(job->link), "n", &count) ||
 	    !element_integer(&count, &job->total))
@@ -531,28 +532,6 @@ must_check enum link_result job_list(struct job *job, struct mover_target *targe
 	enum link_result result = hands_work(hands, target, &walk, ids, show_progress);
 
 	hands_free(hands);
-	return result;
-}
-
-must_check enum link_result job_read(struct job *job, const struct mover_target *target,
-				     const struct element *id, uint8_t **image,
-				     struct bytes *document)
-{
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter;
-	bool found = false;
-	enum link_result result;
-
-	writer_string(&out, "find", target->collection);
-	filter = writer_open_document(&out, "filter");
-	command_equal(&out, "_id", id->type, id->value);
-	writer_close(&out, filter);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	command_read_concern(&out, job->link, link_time(job->link));
-	writer_close(&out, start);
-	result = link_find_one(job->link, target->database, buffer_view(&out), document, &found);
-	*image = result == LINK_DONE && found ? link_steal_body(job->link) : NULL;
 	return result;
 }
 
@@ -667,9 +646,9 @@ static bool waiting_works(void *context)
 static void waiting_pause(void *context, int64_t milliseconds)
 {
 	const struct waiting *waiting = context;
-	int64_t until = mover_clock() + milliseconds;
+	int64_t until = clock_now() + milliseconds;
 
-	while (!atomic_load(&waiting->over) && mover_clock() < until)
+	while (!atomic_load(&waiting->over) && clock_now() < until)
 		(void)poll(NULL, 0, LINK_CUT_MS);
 }
 
@@ -725,14 +704,14 @@ static void waiting_end(struct waiting *waiting)
 	atomic_store(&waiting->over, true);
 	do {
 		link_cut_all(&waiting->over);
-		until = mover_clock() + LINK_CUT_MS;
+		until = clock_now() + LINK_CUT_MS;
 		deadline = (struct timespec){until / 1000, until % 1000 * 1000000};
 	} while (pthread_clockjoin_np(waiting->thread, NULL, CLOCK_MONOTONIC, &deadline) != 0);
 }
 
 int job_main(const struct job_command *command, void *context, int count, char **arguments)
 {
-	struct job job = {.context = context, .began = mover_clock(), .lag = -1};
+	struct job job = {.context = context, .began = clock_now(), .lag = -1};
 	struct watch watching = {0};
 	struct waiting waiting = {0};
 	int code;

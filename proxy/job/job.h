@@ -36,20 +36,10 @@ struct job_options {
 	bool json;
 };
 
-/* What becomes of an array that is folded back. */
-enum fold_purpose {
-	FOLD_BACK,    /* it may be moved out again */
-	FOLD_LEAVES,  /* it is left for good */
-	FOLD_ANEW,    /* it is moved out again, if a move would */
-	FOLD_ANOTHER, /* the same, but only where a move would leave another head than it has */
-};
-
 struct job {
 	struct job_options options;
 	struct config *config;
 	const struct rule *rule;
-	size_t fold_most; /* bytes of a document that is folded; 0: what the server takes */
-	enum fold_purpose purpose;
 	struct target_set *targets;
 	struct metrics *metrics; /* what the mover's code counts */
 	struct link *link;
@@ -123,11 +113,6 @@ must_check enum link_result job_list(struct job *job, struct mover_target *targe
 /* So many more of the page at work are done: any hand, any thread. */
 void job_count_done(struct job *job, size_t count);
 
-/* Reads one document, majority, no earlier than what this link did. `image` is the caller's to free
- * with bson_free; NULL where there is none. */
-must_check enum link_result job_read(struct job *job, const struct mover_target *target,
-				     const struct element *id, uint8_t **image,
-				     struct bytes *document);
 struct job_moved {
 	bool rests;
 	char refused[512]; /* the server's words; empty: it didn't refuse */

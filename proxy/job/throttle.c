@@ -1,5 +1,6 @@
 /* Keeps work behind the traffic from running ahead of the secondaries, or of a rate. */
 #include "proxy/job/throttle.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/upstream/clauses.h"
 #include "proxy/mover/queue.h"
@@ -81,11 +82,11 @@ static enum link_result wait_for_secondaries(struct throttle *throttle, struct j
 {
 	enum link_result result = LINK_DONE;
 
-	if (!job->options.lag_ms || mover_clock() < throttle->asked + ASK_MS)
+	if (!job->options.lag_ms || clock_now() < throttle->asked + ASK_MS)
 		return LINK_DONE;
 	while (result == LINK_DONE) {
 		result = lag_ask(job);
-		throttle->asked = mover_clock();
+		throttle->asked = clock_now();
 		if (result != LINK_DONE || job->lag <= job->options.lag_ms)
 			return result;
 		job_show_lag(job, &throttle->told);
@@ -99,7 +100,7 @@ static enum link_result wait_for_secondaries(struct throttle *throttle, struct j
 static int64_t count_one(struct throttle *throttle, const struct job *job)
 {
 	if (!throttle->began)
-		throttle->began = mover_clock();
+		throttle->began = clock_now();
 	throttle->done++;
 	return job->options.rate ? throttle->began + throttle->done * 1000 / job->options.rate : 0;
 }
@@ -112,7 +113,7 @@ must_check enum link_result throttle_wait(struct throttle *throttle, struct job 
 	pthread_mutex_lock(&throttle->lock);
 	due = count_one(throttle, job);
 	pthread_mutex_unlock(&throttle->lock);
-	if (due && !job_pause(due - mover_clock()))
+	if (due && !job_pause(due - clock_now()))
 		return LINK_LOST;
 	pthread_mutex_lock(&throttle->lock); /* one waits, and the others for it */
 	result = wait_for_secondaries(throttle, job);

@@ -1,5 +1,8 @@
 /* Adoption: documents that were split by hand in a rule's layout become Spillway's as they are. */
 #include "proxy/migrate/adopt.h"
+#include "rules/rule/overflow_document.h"
+#include "proxy/base/clock.h"
+#include "proxy/upstream/target_read.h"
 
 #include "proxy/migrate/adopt_judge.h"
 #include "proxy/spill/fold.h"
@@ -54,7 +57,7 @@ static void take_batch(void *context, struct bytes batch)
 
 static void count_batch(void *context, struct bytes batch)
 {
-	*(int64_t *)context += batch_generation(batch).data ? 0 : 1;
+	*(int64_t *)context += overflow_generation(batch).data ? 0 : 1;
 }
 
 /* The overflow as it is in the transaction. */
@@ -67,7 +70,7 @@ static void take_again(void *context, struct bytes batch)
 {
 	struct again *again = context;
 
-	if (batch_generation(batch).data)
+	if (overflow_generation(batch).data)
 		return;
 	again->count++;
 	again->seal += adopt_seal(batch);
@@ -80,7 +83,7 @@ static enum link_result look_again(struct job *job, const struct mover_target *t
 {
 	struct bytes main;
 	uint8_t *image = NULL;
-	enum link_result result = job_read(job, target, id, &image, &main);
+	enum link_result result = target_read_document(job->link, target, id, &image, &main);
 
 	*changed = result == LINK_DONE && (!image || !bytes_equal(main, split->main));
 	bson_free(image);
@@ -93,7 +96,8 @@ static enum link_result look_at_orphan(struct job *job, const struct mover_targe
 {
 	int64_t count = 0;
 	char detail[64];
-	enum link_result result = verify_read_overflow(job, target, link, count_batch, &count);
+	enum link_result result =
+		target_read_overflow(job->link, target, link, count_batch, &count);
 
 	if (result != LINK_DONE || count == 0)
 		return result;
@@ -319,7 +323,7 @@ static void note_fold(struct job *job, const struct mover_target *target, const 
 	switch (end) {
 	case FOLD_DONE:
 	case FOLD_RESTS:
-		atomic_store(&migrating->folded_at, mover_clock());
+		atomic_store(&migrating->folded_at, clock_now());
 		return;
 	case FOLD_TOO_LARGE:
 		report(job, target, &restless, id, "it is too large to be folded back");
@@ -339,6 +343,7 @@ static void note_fold(struct job *job, const struct mover_target *target, const 
 static enum link_result bring_to_rest(struct job *job, struct mover_target *target,
 				      const struct element *id)
 {
+	const struct fold_how anew = {.purpose = FOLD_ANEW};
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
@@ -354,8 +359,7 @@ static enum link_result bring_to_rest(struct job *job, struct mover_target *targ
 	} else if (result == LINK_DONE && verify_document_found(&verify, VERIFY_BUSY)) {
 		note_fold(job, target, id, FOLD_BUSY);
 	} else if (result == LINK_DONE && verify_document_wants_new_batches(&verify)) {
-		job->purpose = FOLD_ANEW;
-		result = fold_document(job, target, id, true, &end, &elements);
+		result = fold_document(job->link, target, id, &anew, &end, &elements);
 		if (result == LINK_DONE)
 			note_fold(job, target, id, end);
 	}
@@ -448,7 +452,7 @@ static enum link_result adopt_once(struct job *job, struct mover_target *target,
 	struct adopt_split split = {0};
 	struct bytes main;
 	uint8_t *image = NULL;
-	enum link_result result = job_read(job, target, link, &image, &main);
+	enum link_result result = target_read_document(job->link, target, link, &image, &main);
 
 	*again = false;
 	snprintf(why, ADOPT_WHY_SIZE, "it changed each time it was looked at");
@@ -456,7 +460,7 @@ static enum link_result adopt_once(struct job *job, struct mover_target *target,
 		return look_at_orphan(job, target, link);
 	if (result == LINK_DONE) {
 		adopt_split_init(&split, target->rule, main);
-		result = verify_read_overflow(job, target, link, take_batch, &split);
+		result = target_read_overflow(job->link, target, link, take_batch, &split);
 	}
 	if (result == LINK_DONE) {
 		adopt_split_end(&split);
@@ -470,12 +474,12 @@ static enum link_result adopt_once(struct job *job, struct mover_target *target,
 static enum link_result adopt_document(struct job *job, struct mover_target *target,
 				       const struct element *link)
 {
-	int64_t until = mover_clock() + PATIENCE_MS, pause = PAUSE_FIRST_MS;
+	int64_t until = clock_now() + PATIENCE_MS, pause = PAUSE_FIRST_MS;
 	char why[ADOPT_WHY_SIZE];
 	bool again = true;
 	enum link_result result = adopt_once(job, target, link, &again, why);
 
-	while (result == LINK_DONE && again && mover_clock() < until) {
+	while (result == LINK_DONE && again && clock_now() < until) {
 		if (!job_pause(pause))
 			return LINK_LOST;
 		pause = 2 * pause < PAUSE_MOST_MS ? 2 * pause : PAUSE_MOST_MS;

@@ -315,7 +315,7 @@ void adopt_split_batch(struct adopt_split *split, struct bytes batch)
 	bool elements = split->rule->overflow.layout == RULE_ELEMENTS;
 	int most = elements ? ADOPT_ELEMENTS_MAX : ADOPT_BATCHES_MAX;
 
-	if (batch_generation(batch).data) {
+	if (overflow_generation(batch).data) {
 		split->others++;
 		return;
 	}

@@ -3,6 +3,7 @@
  * G0 which generations are there, then G1 which is main's; a time later G2 removes the others, on
  * the same link: a server that crashed in between may have forgotten that a generation died. */
 #include "proxy/mover/garbage.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/ownership/referrers.h"
 #include "proxy/ownership/renamed.h"
@@ -380,7 +381,7 @@ static void wait_for_time(struct gc *gc, struct dead *dead, uint64_t serial)
 		return;
 	}
 	dead->serial = serial;
-	dead->due = mover_clock() + dead->target->rule->gc_delay_ms;
+	dead->due = clock_now() + dead->target->rule->gc_delay_ms;
 	while (*at && (*at)->due <= dead->due)
 		at = &(*at)->next;
 	dead->next = *at;
@@ -415,7 +416,7 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 	free(looking.alive);
 	for (size_t i = 0; i < count; i++)
 		mover_queue_done(gc->mover->garbage, works[i],
-				 result == LINK_DONE ? MOVER_SETTLED : MOVER_RETRY, mover_clock());
+				 result == LINK_DONE ? MOVER_SETTLED : MOVER_RETRY, clock_now());
 	return result;
 }
 
@@ -557,7 +558,7 @@ static void leave_present(struct mover *mover, struct looking *looking)
 			continue;
 		}
 		mover_queue_look(mover->garbage, looking->target, dead->type, dead->link,
-				 mover_clock());
+				 clock_now());
 		*at = dead->next;
 		dead_free(dead);
 	}

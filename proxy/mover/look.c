@@ -1,5 +1,6 @@
 /* Cheap questions about many documents at once: which of them need a round. */
 #include "proxy/mover/look.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/base/log.h"
 
@@ -226,7 +227,7 @@ static enum link_result ask(struct asking *asking, struct link *link, uint64_t a
 must_check enum link_result look_at_documents(struct mover *mover, struct link *link,
 					      struct mover_work **works, size_t count)
 {
-	struct asking asking = {mover, works[0]->target, works, count, mover_clock()};
+	struct asking asking = {mover, works[0]->target, works, count, clock_now()};
 	enum link_result result = ask(&asking, link, latest_time(works, count));
 
 	for (size_t i = 0; i < count; i++) {
@@ -290,7 +291,7 @@ static enum link_result find_by_filter(struct link *link, const struct mover_wor
 must_check enum link_result look_for_filter(struct mover *mover, struct link *link,
 					    struct mover_work *work)
 {
-	struct found outliers = {mover, work->target, 0, mover_clock()}, any = {0};
+	struct found outliers = {mover, work->target, 0, clock_now()}, any = {0};
 	enum link_result result = find_by_filter(link, work, true, FILTER_LIMIT, &outliers);
 
 	if (result == LINK_DONE && outliers.count == 0)

@@ -1,6 +1,7 @@
 /* The mover's threads: two run rounds, one keeps (names, fitness, garbage), one sweeps, one watches
  * whether servers answer. */
 #include "proxy/mover/mover.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/upstream/deployment.h"
 #include "proxy/fitness/fitness.h"
@@ -41,11 +42,11 @@
 
 void mover_pause(struct mover *mover, int64_t milliseconds)
 {
-	int64_t until = mover_clock() + milliseconds;
+	int64_t until = clock_now() + milliseconds;
 	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
 
 	pthread_mutex_lock(&mover->lock);
-	while (!atomic_load(&mover->stopping) && mover_clock() < until)
+	while (!atomic_load(&mover->stopping) && clock_now() < until)
 		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
 	pthread_mutex_unlock(&mover->lock);
 }
@@ -63,7 +64,7 @@ must_check bool mover_connect(struct mover *mover, struct link **link, bson_erro
 
 static bool judgement_holds(const struct mover_target *target)
 {
-	return target->fitness != FITNESS_UNKNOWN && mover_clock() < target->judged_at + JUDGED_MS;
+	return target->fitness != FITNESS_UNKNOWN && clock_now() < target->judged_at + JUDGED_MS;
 }
 
 /* But for what may have changed on the main collection. */
@@ -89,7 +90,7 @@ static enum link_result judge_now(struct mover *mover, struct link *link,
 	if (result != LINK_DONE)
 		atomic_store(&target->main_changed, true);
 	else if (both)
-		atomic_store(&target->judged_at, mover_clock());
+		atomic_store(&target->judged_at, clock_now());
 	if (result == LINK_DONE) {
 		atomic_store(&target->mirror_due, true);
 		atomic_store(&mover->recheck_due, true);
@@ -143,7 +144,7 @@ static void wake_sweeper(struct mover *mover)
 
 void mover_sweep_soon(struct mover *mover, struct mover_target *target)
 {
-	int64_t soon = mover_clock() + SWEEP_SOON_MS, again = target->sweep_again;
+	int64_t soon = clock_now() + SWEEP_SOON_MS, again = target->sweep_again;
 
 	if (soon < again)
 		soon = again;
@@ -183,7 +184,7 @@ static void wait_for_garbage(struct mover *mover, const struct mover_work *work,
 static enum mover_outcome outcome_of(struct mover *mover, const struct mover_work *work,
 				     const struct round *round, enum round_end end)
 {
-	int64_t now = mover_clock();
+	int64_t now = clock_now();
 
 	switch (end) {
 	case ROUND_REST:
@@ -239,8 +240,8 @@ static void mend_overlap(struct mover *mover, struct link *link, struct mover_wo
 		end == REFIT_BUSY;
 	if (end != REFIT_FOLDED)
 		return;
-	mover_queue_look(mover->rounds, work->target, id.type, id.value, mover_clock());
-	mover_queue_look(mover->garbage, work->target, id.type, id.value, mover_clock());
+	mover_queue_look(mover->rounds, work->target, id.type, id.value, clock_now());
+	mover_queue_look(mover->garbage, work->target, id.type, id.value, clock_now());
 }
 
 static void run_round(struct mover *mover, struct link *link, struct mover_work *work)
@@ -261,16 +262,16 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 		target_met(mover->targets, work->target, work->id_type, work->id, round.length);
 	if (round.elements > 0)
 		atomic_store(&mover->metrics->mover_lag_microseconds,
-			     1000 * (mover_clock() - work->due_since));
+			     1000 * (clock_now() - work->due_since));
 	/* Whoever ended the generation has looked before that. */
 	if (round.stored_in_vain)
 		mover_queue_look(mover->garbage, work->target, work->id_type, work->id,
-				 mover_clock());
+				 clock_now());
 	keep_overlap(work, &round);
 	if (end == ROUND_REST && work->overlapped)
 		mend_overlap(mover, link, work);
 	tell(mover, work, &round, end);
-	mover_queue_done(mover->rounds, work, outcome_of(mover, work, &round, end), mover_clock());
+	mover_queue_done(mover->rounds, work, outcome_of(mover, work, &round, end), clock_now());
 }
 
 static void give_back(struct mover_queue *queue, struct mover_work **works, size_t count,
@@ -278,7 +279,7 @@ static void give_back(struct mover_queue *queue, struct mover_work **works, size
 {
 	for (size_t i = 0; i < count; i++) {
 		mover_queue_tell(queue, works[i], false);
-		mover_queue_done(queue, works[i], outcome, mover_clock());
+		mover_queue_done(queue, works[i], outcome, clock_now());
 	}
 }
 
@@ -320,7 +321,7 @@ static void *run_rounds(void *context)
 	size_t count;
 
 	while (!atomic_load(&mover->stopping)) {
-		count = mover_queue_take(mover->rounds, mover_clock(), works, &next);
+		count = mover_queue_take(mover->rounds, clock_now(), works, &next);
 		if (count == 0) {
 			mover_queue_wait(mover->rounds, next);
 		} else if (mover_connect(mover, &link, &error)) {
@@ -351,7 +352,7 @@ static void learn_names(struct keeper *keeper)
 	struct link *link;
 	bson_error_t error;
 
-	if (mover_clock() < keeper->names_due)
+	if (clock_now() < keeper->names_due)
 		return;
 	for (size_t i = 0; i < config->listen_count; i++) {
 		if (member_names_known(mover->names, i))
@@ -363,7 +364,7 @@ static void learn_names(struct keeper *keeper)
 		member_names_learn_hello(mover->names, i, link_hello(link));
 		link_free(link);
 	}
-	keeper->names_due = mover_clock() + NAMES_MS;
+	keeper->names_due = clock_now() + NAMES_MS;
 }
 
 /* Every namespace that the rules name exactly. */
@@ -506,7 +507,7 @@ static void check_until_good(struct keeper *keeper)
 	check = check_servers(keeper, reason, sizeof(reason));
 	keep_check(mover, check, reason);
 	if (check == MOVER_CHECK_GOOD) {
-		atomic_store(&mover->answered_at, mover_clock());
+		atomic_store(&mover->answered_at, clock_now());
 		atomic_store(&mover->ready, true);
 		wake_sweeper(mover);
 	}
@@ -607,13 +608,13 @@ static void *run_keeper(void *context)
 		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
 		look_at_views(&keeper);
-		due = gc_sweep_out(mover->gc, keeper.link, mover_clock());
-		count = mover_queue_take(mover->garbage, mover_clock(), works, &next);
+		due = gc_sweep_out(mover->gc, keeper.link, clock_now());
+		count = mover_queue_take(mover->garbage, clock_now(), works, &next);
 		if (count > 0)
 			look_for_garbage(&keeper, works, count);
 		else if (!more)
 			mover_queue_wait(mover->garbage,
-					 earliest(earliest(due, next), mover_clock() + KEEP_MS));
+					 earliest(earliest(due, next), clock_now() + KEEP_MS));
 	}
 	link_free(keeper.link);
 	return NULL;
@@ -623,7 +624,7 @@ static void *run_keeper(void *context)
 
 static void sweep_if_due(struct mover *mover, struct link *link, struct mover_target *target)
 {
-	int64_t began = mover_clock(), took, period = target->rule->sweep_ms;
+	int64_t began = clock_now(), took, period = target->rule->sweep_ms;
 	bool first = target->sweep_due == 0;
 	enum link_result result;
 
@@ -635,11 +636,11 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	result = mover_judge(mover, link, target, !first);
 	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
 		result = sweep_target(mover, link, target);
-	took = mover_clock() - began;
+	took = clock_now() - began;
 	target->sweep_again =
-		mover_clock() + (20 * took > SWEEP_AGAIN_MS ? 20 * took : SWEEP_AGAIN_MS);
+		clock_now() + (20 * took > SWEEP_AGAIN_MS ? 20 * took : SWEEP_AGAIN_MS);
 	if (result == LINK_LOST)
-		target->sweep_due = earliest(target->sweep_due, mover_clock() + KEEP_MS);
+		target->sweep_due = earliest(target->sweep_due, clock_now() + KEEP_MS);
 	else if (period > 0)
 		target->sweep_due = earliest(target->sweep_due, began + period);
 }
@@ -650,7 +651,7 @@ static void await_sweep(struct mover *mover, int64_t until)
 	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
 
 	pthread_mutex_lock(&mover->lock);
-	while (!atomic_load(&mover->stopping) && !mover->sweep_news && mover_clock() < until)
+	while (!atomic_load(&mover->stopping) && !mover->sweep_news && clock_now() < until)
 		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
 	mover->sweep_news = false;
 	pthread_mutex_unlock(&mover->lock);
@@ -677,7 +678,7 @@ static int64_t listing_period(const struct mover *mover)
 static int64_t sweep_all(struct mover *mover, struct link *link)
 {
 	struct mover_target *target;
-	int64_t next = mover_clock() + SWEEP_LOOK_MS;
+	int64_t next = clock_now() + SWEEP_LOOK_MS;
 
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
 		sweep_if_due(mover, link, target);
@@ -692,17 +693,17 @@ static void *run_sweeper(void *context)
 	struct link *link = NULL;
 	bson_error_t error;
 	int64_t period = listing_period(mover), listing_due = period ? 0 : INT64_MAX;
-	int64_t next = mover_clock() + KEEP_MS;
+	int64_t next = clock_now() + KEEP_MS;
 
 	while (!atomic_load(&mover->stopping)) {
 		await_sweep(mover, earliest(next, listing_due));
-		next = mover_clock() + KEEP_MS;
+		next = clock_now() + KEEP_MS;
 		if (!atomic_load(&mover->ready) || !mover_connect(mover, &link, &error))
 			continue;
-		if (mover_clock() >= listing_due)
-			listing_due = mover_clock() +
-				      (sweep_find_namespaces(mover, link) == LINK_DONE ? period
-										       : KEEP_MS);
+		if (clock_now() >= listing_due)
+			listing_due = clock_now() + (sweep_find_namespaces(mover, link) == LINK_DONE
+							     ? period
+							     : KEEP_MS);
 		next = sweep_all(mover, link);
 	}
 	link_free(link);
@@ -726,7 +727,7 @@ static void watch_answered(void *context)
 	struct mover *mover = context;
 
 	if (atomic_load(&mover->ready))
-		atomic_store(&mover->answered_at, mover_clock());
+		atomic_store(&mover->answered_at, clock_now());
 }
 
 static void set_lacking(struct mover *mover, const char *text)
@@ -811,14 +812,14 @@ static void join_or_cut(struct mover *mover, pthread_t thread, int64_t until)
 
 	while (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &deadline) != 0) {
 		link_cut_all(&mover->stopping);
-		until = mover_clock() + LINK_CUT_MS;
+		until = clock_now() + LINK_CUT_MS;
 		deadline = (struct timespec){until / 1000, until % 1000 * 1000000};
 	}
 }
 
 void mover_stop(struct mover *mover)
 {
-	int64_t until = mover_clock() + LINK_ANSWER_MS;
+	int64_t until = clock_now() + LINK_ANSWER_MS;
 
 	pthread_mutex_lock(&mover->lock);
 	atomic_store(&mover->stopping, true);
@@ -852,7 +853,7 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 	struct mover_target *target =
 		target_get(mover->targets, note->rule, note->database, note->collection);
 	enum mover_noted noted = MOVER_NOTE_KEPT;
-	int64_t now = mover_clock();
+	int64_t now = clock_now();
 
 	if (!target) {
 		drop_note(mover);
@@ -888,7 +889,7 @@ void mover_move_now(struct mover *mover, const struct mover_note *note,
 	waiter = must_calloc(1, sizeof(*waiter));
 	waiter->done = done;
 	waiter->context = context;
-	if (!mover_queue_demand(mover->rounds, target, note, waiter, mover_clock()))
+	if (!mover_queue_demand(mover->rounds, target, note, waiter, clock_now()))
 		drop_note(mover);
 }
 
@@ -918,18 +919,18 @@ bool mover_ready(const struct mover *mover)
 
 bool mover_serves(const struct mover *mover)
 {
-	return mover_ready(mover) && mover_clock() < atomic_load(&mover->answered_at) + SILENCE_MS;
+	return mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS;
 }
 
 must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
 				  enum mover_check *check)
 {
-	int64_t until = mover_clock() + milliseconds;
+	int64_t until = clock_now() + milliseconds;
 	struct timespec when = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
 	bool checked;
 
 	pthread_mutex_lock(&mover->lock);
-	while (!mover->checked && mover_clock() < until)
+	while (!mover->checked && clock_now() < until)
 		pthread_cond_timedwait(&mover->changed, &mover->lock, &when);
 	checked = mover->checked;
 	if (checked)

@@ -1,5 +1,6 @@
 /* What waits for the mover: one entry a document, merged from notes. */
 #include "proxy/mover/queue.h"
+#include "proxy/base/clock.h"
 
 #include "protocol/cursor.h"
 #include "rules/rule/hash.h"
@@ -44,24 +45,6 @@ struct mover_queue {
 	bool closed;
 	bool woken;
 };
-
-static int64_t milliseconds_of(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-int64_t mover_clock(void)
-{
-	return milliseconds_of(CLOCK_MONOTONIC);
-}
-
-int64_t mover_wall_clock(void)
-{
-	return milliseconds_of(CLOCK_REALTIME);
-}
 
 struct mover_queue *mover_queue_new(void)
 {
@@ -649,7 +632,7 @@ size_t mover_queue_count(struct mover_queue *queue)
 void mover_queue_wait(struct mover_queue *queue, int64_t until)
 {
 	struct timespec when;
-	int64_t longest = mover_clock() + 60000;
+	int64_t longest = clock_now() + 60000;
 
 	if (until > longest)
 		until = longest;

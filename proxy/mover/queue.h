@@ -109,10 +109,6 @@ void mover_queue_room(struct mover_queue *queue, const struct mover_work *work, 
 void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
 			const struct mover_note *note, int64_t now);
 size_t mover_queue_count(struct mover_queue *queue);
-
-int64_t mover_clock(void);
-/* Milliseconds since 1970. */
-int64_t mover_wall_clock(void);
 /* Sleeps until `until`, or until something may be due earlier, or until it is woken. */
 void mover_queue_wait(struct mover_queue *queue, int64_t until);
 void mover_queue_wake(struct mover_queue *queue);

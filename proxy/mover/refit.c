@@ -2,6 +2,7 @@
 #include "proxy/mover/refit.h"
 
 #include "proxy/spill/fold.h"
+#include "proxy/upstream/target_read.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/spill/plan.h"
 #include "proxy/ownership/rule_record.h"
@@ -123,16 +124,13 @@ static enum refit refit_end(enum fold fold)
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end)
 {
-	struct job job = {.link = link,
-			  .rule = target->rule,
-			  .fold_most = FOLD_MOST,
-			  .purpose = FOLD_ANOTHER};
+	const struct fold_how how = {.purpose = FOLD_ANOTHER, .most = FOLD_MOST};
 	struct bytes main;
 	uint8_t *image = NULL;
 	int64_t elements;
 	enum fold fold;
 	bool other = false;
-	enum link_result result = job_read(&job, target, id, &image, &main);
+	enum link_result result = target_read_document(link, target, id, &image, &main);
 	struct plan plan;
 
 	*end = REFIT_RESTS;
@@ -144,7 +142,7 @@ must_check enum link_result refit_document(struct link *link, struct mover_targe
 	bson_free(image);
 	if (result != LINK_DONE || !other)
 		return result;
-	result = fold_document(&job, target, id, true, &fold, &elements);
+	result = fold_document(link, target, id, &how, &fold, &elements);
 	if (result == LINK_DONE)
 		*end = refit_end(fold);
 	return result;
@@ -243,14 +241,13 @@ must_check enum link_result refit_overlapping(struct link *link, struct mover_ta
 					      const struct element *id, int64_t from,
 					      enum refit *end)
 {
-	struct job job = {
-		.link = link, .rule = target->rule, .fold_most = FOLD_MOST, .purpose = FOLD_ANEW};
+	const struct fold_how how = {.purpose = FOLD_ANEW, .most = FOLD_MOST};
 	struct bytes main;
 	uint8_t *image = NULL;
 	int64_t elements;
 	enum fold fold;
 	bool folds = false;
-	enum link_result result = job_read(&job, target, id, &image, &main);
+	enum link_result result = target_read_document(link, target, id, &image, &main);
 	struct plan plan;
 
 	*end = REFIT_RESTS;
@@ -262,7 +259,7 @@ must_check enum link_result refit_overlapping(struct link *link, struct mover_ta
 	bson_free(image);
 	if (result != LINK_DONE || !folds)
 		return result;
-	result = fold_document(&job, target, id, true, &fold, &elements);
+	result = fold_document(link, target, id, &how, &fold, &elements);
 	if (result == LINK_DONE)
 		*end = refit_end(fold);
 	return result;

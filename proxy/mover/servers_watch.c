@@ -1,5 +1,6 @@
 /* Asks whether the servers are there, and tells what is missing. */
 #include "proxy/mover/servers_watch.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/upstream/majority.h"
 #include "proxy/upstream/link.h"
@@ -68,7 +69,7 @@ static void keep_name(struct watching *watching, struct bytes hello)
 
 static void look(struct watching *watching)
 {
-	int64_t now = mover_clock();
+	int64_t now = clock_now();
 	struct bytes hello = ask(watching);
 
 	keep_name(watching, hello);
@@ -135,8 +136,8 @@ static void judge(struct watching *watching)
 		tell_back(watching);
 		return;
 	}
-	if (!majority_is_lost(&watching->majority, mover_clock()) ||
-	    mover_clock() < watching->members_due)
+	if (!majority_is_lost(&watching->majority, clock_now()) ||
+	    clock_now() < watching->members_due)
 		return;
 	if (ask_members(watching)) {
 		link_free(watching->link); /* the server is apart from the others: ask another */
@@ -144,7 +145,7 @@ static void judge(struct watching *watching)
 		return;
 	}
 	tell_lack(watching);
-	watching->members_due = mover_clock() + MEMBERS_MS;
+	watching->members_due = clock_now() + MEMBERS_MS;
 }
 
 void servers_watch_run(const struct servers_watch *watch)

@@ -3,6 +3,7 @@
  * A page's size is measured in the time it took; between pages it rests three times as long as it
  * worked. */
 #include "proxy/mover/sweep.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/base/log.h"
 #include "proxy/mover/look.h"
@@ -45,7 +46,7 @@ struct sweeping {
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
 static void rest(struct sweeping *sweeping)
 {
-	int64_t took = mover_clock() - sweeping->began, pause = took * RESTS + 1;
+	int64_t took = clock_now() - sweeping->began, pause = took * RESTS + 1;
 
 	if (took > PAGE_SLOW_MS && sweeping->page > PAGE_LEAST)
 		sweeping->page /= 2;
@@ -55,7 +56,7 @@ static void rest(struct sweeping *sweeping)
 	while (mover_queue_count(sweeping->mover->rounds) > MOVER_QUEUE_MAX / 2 &&
 	       !atomic_load(&sweeping->mover->stopping))
 		mover_pause(sweeping->mover, REST_MOST_MS);
-	sweeping->began = mover_clock();
+	sweeping->began = clock_now();
 }
 
 static void take_outlier(void *context, struct bytes document)
@@ -66,7 +67,7 @@ static void take_outlier(void *context, struct bytes document)
 	sweeping->found++;
 	if (document_find(document, "_id", &id))
 		mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value,
-				 mover_clock());
+				 clock_now());
 }
 
 static void keep_id(void *context, struct bytes document)
@@ -91,8 +92,8 @@ static enum link_result note_refit(struct sweeping *sweeping, const struct eleme
 	sweeping->busy += end == REFIT_BUSY;
 	if (end != REFIT_FOLDED)
 		return LINK_DONE;
-	mover_queue_look(mover->rounds, target, id->type, id->value, mover_clock());
-	mover_queue_look(mover->garbage, target, id->type, id->value, mover_clock());
+	mover_queue_look(mover->rounds, target, id->type, id->value, clock_now());
+	mover_queue_look(mover->garbage, target, id->type, id->value, clock_now());
 	sweeping->refitted++;
 	rest(sweeping);
 	return LINK_DONE;
@@ -267,7 +268,7 @@ static enum link_result nominate(struct missing *missing, const struct linked *l
 	    linked->batches <= linked->moved / size + (linked->moved % size > 0))
 		return LINK_DONE;
 	mover_queue_look(sweeping->mover->garbage, sweeping->target, linked->link.type,
-			 linked->link.value, mover_clock());
+			 linked->link.value, clock_now());
 	return look_for_overlap(sweeping, linked);
 }
 
@@ -282,7 +283,7 @@ static void nominate_orphans(const struct missing *missing)
 		at += each.length;
 		require(document_find(each, "_id", &id));
 		mover_queue_look(missing->sweeping->mover->garbage, missing->sweeping->target,
-				 id.type, id.value, mover_clock());
+				 id.type, id.value, clock_now());
 	}
 }
 
@@ -319,14 +320,14 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 {
 	struct link_pages pages = {.link = sweeping->link, .target = sweeping->target};
 	struct missing missing = {.sweeping = sweeping};
-	int64_t began = mover_clock(), since = sweeping->target->absent.since;
+	int64_t began = clock_now(), since = sweeping->target->absent.since;
 	bool collects;
 	enum link_result result = rule_owner_collects(sweeping->link, sweeping->target, &collects);
 
 	if (result != LINK_DONE || !collects)
 		return result;
 	missing.due = since > 0 && began >= since + absent_period(sweeping->target);
-	missing.last = mover_wall_clock() - (began - since);
+	missing.last = clock_wall() - (began - since);
 	do {
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
@@ -354,8 +355,7 @@ static enum link_result mend_twins(struct sweeping *sweeping, const struct buffe
 
 		at += each.length;
 		require(document_find(each, "_id", &id));
-		mover_queue_look(sweeping->mover->garbage, target, id.type, id.value,
-				 mover_clock());
+		mover_queue_look(sweeping->mover->garbage, target, id.type, id.value, clock_now());
 		result = refit_overlapping(sweeping->link, target, &id, 0, &end);
 		result = note_refit(sweeping, &id, result, end);
 	}
@@ -369,7 +369,7 @@ static enum link_result sweep_twins(struct sweeping *sweeping)
 	struct mover_target *target = sweeping->target;
 	auto_buffer struct buffer links = {0};
 	size_t before = sweeping->refitted;
-	int64_t began = mover_clock(), pause = TWINS_SOON_MS;
+	int64_t began = clock_now(), pause = TWINS_SOON_MS;
 	enum link_result result = twins_find(sweeping->link, target, false, TWINS_AT_ONCE, &links);
 
 	if (result == LINK_DONE && links.length == 0) {
@@ -380,16 +380,16 @@ static enum link_result sweep_twins(struct sweeping *sweeping)
 		pause = sweeping->refitted > before ? target->rule->gc_delay_ms + TWINS_SOON_MS
 						    : TWINS_LATER_MS;
 	}
-	if (pause < TWINS_RESTS * (mover_clock() - began))
-		pause = TWINS_RESTS * (mover_clock() - began);
-	target->sweep_due = mover_clock() + pause;
+	if (pause < TWINS_RESTS * (clock_now() - began))
+		pause = TWINS_RESTS * (clock_now() - began);
+	target->sweep_due = clock_now() + pause;
 	return result;
 }
 
 must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
-	int64_t began = mover_clock(), delay = target->rule->gc_delay_ms, took;
+	int64_t began = clock_now(), delay = target->rule->gc_delay_ms, took;
 	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0};
 	enum link_result result = sweep_main(&sweeping);
 
@@ -399,9 +399,9 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 		result = refit_all(&sweeping);
 	if (result == LINK_DONE && atomic_load(&target->twins))
 		result = sweep_twins(&sweeping);
-	took = mover_clock() - began;
+	took = clock_now() - began;
 	if (has_portion(&sweeping))
-		target->sweep_due = mover_clock() + (delay > 20 * took ? delay : 20 * took);
+		target->sweep_due = clock_now() + (delay > 20 * took ? delay : 20 * took);
 	if (result == LINK_REFUSED)
 		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);

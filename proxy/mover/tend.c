@@ -3,6 +3,7 @@
  * Removing is done page by page, so that a large overflow holds nothing else up for long; who waits
  * for it is told after a second, and it goes on. */
 #include "proxy/mover/tend.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/fitness/fitness.h"
 #include "proxy/mover/garbage.h"
@@ -91,7 +92,7 @@ void tend_list_add(struct tend_list *list, struct mover_target *target, enum mov
 	tending->what = what;
 	tending->done = done;
 	tending->context = context;
-	tending->began = mover_clock();
+	tending->began = clock_now();
 	put(list, tending);
 }
 
@@ -138,7 +139,7 @@ bool tend_list_work(struct tend_list *list, struct mover *mover, struct link **l
 			tending_end(tending, result == LINK_DONE);
 			continue;
 		}
-		if (mover_clock() > tending->began + WAIT_MS)
+		if (clock_now() > tending->began + WAIT_MS)
 			tell(tending, true);
 		put(list, tending);
 		again = true;

@@ -1,6 +1,7 @@
 /* Which views read or return a ruled array: asked of the servers again and again, since anybody may
  * make a view straight at mongod. */
 #include "proxy/mover/views_watch.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/base/log.h"
 #include "rules/rule/glob.h"
@@ -189,7 +190,7 @@ static bool judge_views(struct views_look *look, struct rule_set *rules)
 must_check enum link_result views_look_now(struct views_look *look, struct mover *mover,
 					   struct link *link)
 {
-	int64_t began = mover_clock(), took;
+	int64_t began = clock_now(), took;
 	enum link_result result;
 
 	if (!look->cache)
@@ -204,14 +205,14 @@ must_check enum link_result views_look_now(struct views_look *look, struct mover
 	if (result == LINK_DONE)
 		for (size_t i = 0; i <= look->count && judge_views(look, mover->config->rules); i++)
 			continue;
-	took = mover_clock() - began;
-	look->due = mover_clock() + (RESTS * took > PERIOD_MS ? RESTS * took : PERIOD_MS);
+	took = clock_now() - began;
+	look->due = clock_now() + (RESTS * took > PERIOD_MS ? RESTS * took : PERIOD_MS);
 	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
 }
 
 bool views_look_due(struct views_look *look)
 {
-	return atomic_exchange(&look->soon, false) || mover_clock() >= look->due;
+	return atomic_exchange(&look->soon, false) || clock_now() >= look->due;
 }
 
 void views_look_soon(struct views_look *look)

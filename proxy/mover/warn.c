@@ -1,5 +1,6 @@
 /* Tells, but not too often, that servers refuse what the mover asks. */
 #include "proxy/mover/warn.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/base/log.h"
 #include "proxy/mover/queue.h"
@@ -102,7 +103,7 @@ void mover_warn(struct mover_warnings *warnings, const struct mover_target *targ
 {
 	int64_t held;
 
-	if (!mover_warnings_due(warnings, target, error->code, mover_clock(), &held))
+	if (!mover_warnings_due(warnings, target, error->code, clock_now(), &held))
 		return;
 	log_warning("mover: '%s.%s': rule '%s': tails don't move: code %" PRId64 ": %.*s (%" PRId64
 		    " more like it since the last line); %s",

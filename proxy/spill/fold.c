@@ -10,8 +10,9 @@
  */
 #include "proxy/spill/fold.h"
 
+#include "proxy/spill/plan.h"
 #include "proxy/upstream/clauses.h"
-#include "proxy/verify/verify_look.h"
+#include "proxy/upstream/target_read.h"
 #include "rules/merge/array_writer.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
@@ -28,6 +29,7 @@
 /* The overflow as it comes. */
 struct gathering {
 	const struct rule *rule;
+	const struct fold_how *how;
 	struct bytes main;
 	struct plan plan;
 	struct buffer array;
@@ -37,9 +39,8 @@ struct gathering {
 	size_t size;    /* of the document as it will be */
 	size_t most;    /* that it may be */
 	int64_t head;   /* of the generation that follows; -1: none does */
-	bool writes;
-	bool foreign; /* overflow that Spillway did not write stands beside its own */
-	bool broken;  /* a hole, or what is no batch */
+	bool foreign;   /* overflow that Spillway did not write stands beside its own */
+	bool broken;    /* a hole, or what is no batch */
 	bool large;
 };
 
@@ -66,7 +67,7 @@ static void gather_elements(struct gathering *gathering, struct bytes array, int
 static void take_batch(void *context, struct bytes batch)
 {
 	struct gathering *gathering = context;
-	struct bytes generation = batch_generation(batch);
+	struct bytes generation = overflow_generation(batch);
 	struct bytes array;
 	struct element place;
 	int64_t position;
@@ -84,9 +85,9 @@ static void take_batch(void *context, struct bytes batch)
 }
 
 /* The document stays as it is then, with a total that nobody else has kept. */
-static bool is_counted(const struct job *job, const struct element *state)
+static bool is_counted(const struct gathering *gathering, const struct element *state)
 {
-	return job->purpose == FOLD_LEAVES && own_total_is_kept(job->rule, state);
+	return gathering->how->purpose == FOLD_LEAVES && own_total_is_kept(gathering->rule, state);
 }
 
 static void write_count(struct buffer *out, const char *name, const struct gathering *gathering)
@@ -101,22 +102,22 @@ static void write_count(struct buffer *out, const char *name, const struct gathe
 
 /* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
  */
-static void write_fields(const struct job *job, struct buffer *out, const struct element *state,
-			 enum own_field_end wanted)
+static void write_fields(const struct gathering *gathering, struct buffer *out,
+			 const struct element *state, enum own_field_end wanted)
 {
 	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		if (field != OWN_TOTAL || !is_counted(job, state))
-			own_field_write(out, job->rule, field, state, wanted);
+		if (field != OWN_TOTAL || !is_counted(gathering, state))
+			own_field_write(out, gathering->rule, field, state, wanted);
 }
 
-static void write_returning(const struct job *job, struct buffer *out,
-			    const struct gathering *gathering, const struct element *state)
+static void write_returning(struct buffer *out, const struct gathering *gathering,
+			    const struct element *state)
 {
 	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
 
-	write_fields(job, out, state, OWN_FIELD_RETURNS);
-	if (is_counted(job, state))
-		write_count(out, own_field_name(job->rule, OWN_TOTAL), gathering);
+	write_fields(gathering, out, state, OWN_FIELD_RETURNS);
+	if (is_counted(gathering, state))
+		write_count(out, own_field_name(gathering->rule, OWN_TOTAL), gathering);
 	if (out->length == empty)
 		out->length = before;
 	else
@@ -168,46 +169,46 @@ static void write_next_state(struct buffer *out, const struct mover_target *targ
 	writer_close(out, set);
 }
 
-static void write_changes(const struct job *job, const struct mover_target *target,
-			  struct buffer *out, const struct gathering *gathering,
-			  struct bytes states)
+static void write_changes(const struct mover_target *target, struct buffer *out,
+			  const struct gathering *gathering, struct bytes states)
 {
 	char path[STATE_PATH_MAX];
 	struct element state;
 	size_t unset;
 
 	write_push(gathering, out);
-	require(document_find(states, job->rule->key, &state));
+	require(document_find(states, gathering->rule->key, &state));
 	if (gathering->head >= 0) {
 		write_next_state(out, target, gathering, &state);
 		return;
 	}
-	write_returning(job, out, gathering, &state);
+	write_returning(out, gathering, &state);
 	unset = writer_open_document(out, "$unset");
-	writer_string(out, is_alone(states) ? "_spill" : state_path(path, job->rule, NULL), "");
-	write_fields(job, out, &state, OWN_FIELD_GOES);
+	writer_string(out, is_alone(states) ? "_spill" : state_path(path, gathering->rule, NULL),
+		      "");
+	write_fields(gathering, out, &state, OWN_FIELD_GOES);
 	writer_close(out, unset);
 }
 
 /* The whole state as it was; where elements are counted, as many in the document, too. */
-static void write_guard(const struct job *job, struct buffer *out,
-			const struct gathering *gathering, const struct element *states)
+static void write_guard(struct buffer *out, const struct gathering *gathering,
+			const struct element *states)
 {
 	struct element state;
 	size_t condition;
 
 	command_equal(out, "_id", gathering->plan.id.type, gathering->plan.id.value);
 	command_equal(out, "_spill", states->type, states->value);
-	require(document_find(states->value, job->rule->key, &state));
-	if (!is_counted(job, &state))
+	require(document_find(states->value, gathering->rule->key, &state));
+	if (!is_counted(gathering, &state))
 		return;
-	condition = writer_open_document(out, job->rule->array);
+	condition = writer_open_document(out, gathering->rule->array);
 	writer_int64(out, "$size", gathering->plan.length);
 	writer_close(out, condition);
 }
 
 /* I2. `folded`: the guard held. */
-static enum link_result put_back(struct job *job, struct mover_target *target,
+static enum link_result put_back(struct link *link, struct mover_target *target,
 				 const struct gathering *gathering, const struct element *states,
 				 bool *folded)
 {
@@ -219,22 +220,22 @@ static enum link_result put_back(struct job *job, struct mover_target *target,
 	updates = writer_open_array(&out, "updates");
 	update = writer_open_document(&out, "0");
 	part = writer_open_document(&out, "q");
-	write_guard(job, &out, gathering, states);
+	write_guard(&out, gathering, states);
 	writer_close(&out, part);
 	part = writer_open_document(&out, "u");
-	write_changes(job, target, &out, gathering, states->value);
+	write_changes(target, &out, gathering, states->value);
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
-	command_write_concern(&out, job->link);
+	command_write_concern(&out, link);
 	writer_close(&out, start);
-	result = link_run(job->link, target->database, buffer_view(&out));
-	*folded = result == LINK_DONE && link_reply(job->link)->n == 1;
+	result = link_run(link, target->database, buffer_view(&out));
+	*folded = result == LINK_DONE && link_reply(link)->n == 1;
 	return result;
 }
 
 /* `_spill: {}` is what the last state leaves where it was not alone. */
-static enum link_result take_empty_state(struct job *job, struct mover_target *target,
+static enum link_result take_empty_state(struct link *link, struct mover_target *target,
 					 const struct element *id)
 {
 	auto_buffer struct buffer out = {0};
@@ -254,9 +255,9 @@ static enum link_result take_empty_state(struct job *job, struct mover_target *t
 	writer_close(&out, part);
 	writer_close(&out, update);
 	writer_close(&out, updates);
-	command_write_concern(&out, job->link);
+	command_write_concern(&out, link);
 	writer_close(&out, start);
-	return link_run(job->link, target->database, buffer_view(&out));
+	return link_run(link, target->database, buffer_view(&out));
 }
 
 /* The array as it will stand in the document. */
@@ -278,13 +279,13 @@ static bool write_whole(const struct gathering *gathering, struct buffer *out)
 }
 
 /* Of the generation that follows. */
-static void find_head(const struct job *job, struct gathering *gathering)
+static void find_head(struct gathering *gathering)
 {
 	auto_buffer struct buffer whole = {0};
 	struct plan fresh = gathering->plan;
 
-	if (job->purpose < FOLD_ANEW || gathering->foreign || gathering->plan.moved == 0 ||
-	    !write_whole(gathering, &whole))
+	if (gathering->how->purpose < FOLD_ANEW || gathering->foreign ||
+	    gathering->plan.moved == 0 || !write_whole(gathering, &whole))
 		return;
 	fresh.array = buffer_view(&whole);
 	if (plan_measure(gathering->rule, &fresh) &&
@@ -292,14 +293,14 @@ static void find_head(const struct job *job, struct gathering *gathering)
 		gathering->head = fresh.head;
 }
 
-static bool rests(const struct job *job, const struct gathering *gathering)
+static bool rests(const struct gathering *gathering)
 {
-	return job->purpose == FOLD_ANOTHER &&
+	return gathering->how->purpose == FOLD_ANOTHER &&
 	       (gathering->foreign || gathering->head == gathering->plan.head);
 }
 
 /* I1 and I2 on an image whose state can be read. False: once more. */
-static enum link_result fold_image(struct job *job, struct mover_target *target,
+static enum link_result fold_image(struct link *link, struct mover_target *target,
 				   struct gathering *gathering, const struct element *states,
 				   enum fold *end)
 {
@@ -308,7 +309,7 @@ static enum link_result fold_image(struct job *job, struct mover_target *target,
 
 	array_writer_open(&gathering->writer, &gathering->array);
 	if (gathering->plan.moved > 0)
-		result = verify_read_overflow(job, target, &gathering->plan.id, take_batch,
+		result = target_read_overflow(link, target, &gathering->plan.id, take_batch,
 					      gathering);
 	array_writer_close(&gathering->writer);
 	*end = FOLD_BUSY;
@@ -319,17 +320,17 @@ static enum link_result fold_image(struct job *job, struct mover_target *target,
 	/* Too few: the generation has just died. */
 	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
 		return LINK_DONE;
-	find_head(job, gathering);
-	if (rests(job, gathering)) {
+	find_head(gathering);
+	if (rests(gathering)) {
 		*end = FOLD_RESTS;
 		return LINK_DONE;
 	}
-	if (gathering->writes)
-		result = put_back(job, target, gathering, states, &folded);
+	if (!gathering->how->looks)
+		result = put_back(link, target, gathering, states, &folded);
 	else
 		folded = true;
-	if (result == LINK_REFUSED && (link_error(job->link)->code == TOO_LARGE ||
-				       link_error(job->link)->code == TOO_LARGE_RESULT)) {
+	if (result == LINK_REFUSED &&
+	    (link_error(link)->code == TOO_LARGE || link_error(link)->code == TOO_LARGE_RESULT)) {
 		*end = FOLD_TOO_LARGE;
 		return LINK_DONE;
 	}
@@ -339,43 +340,43 @@ static enum link_result fold_image(struct job *job, struct mover_target *target,
 }
 
 /* A document with `states`. */
-static enum link_result fold_states(struct job *job, struct mover_target *target,
+static enum link_result fold_states(struct link *link, struct mover_target *target,
 				    struct gathering *gathering, const struct element *states,
 				    enum fold *end)
 {
 	struct element state;
 
 	if (states->type == BSON_BYTE_DOCUMENT && states->value.length == EMPTY_DOCUMENT)
-		return gathering->writes ? take_empty_state(job, target, &gathering->plan.id)
-					 : LINK_DONE;
+		return !gathering->how->looks ? take_empty_state(link, target, &gathering->plan.id)
+					      : LINK_DONE;
 	if (states->type == BSON_BYTE_DOCUMENT &&
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
 	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
-		return fold_image(job, target, gathering, states, end);
+		return fold_image(link, target, gathering, states, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;
 }
 
-static enum link_result fold_once(struct job *job, struct mover_target *target,
-				  const struct element *id, bool writes, enum fold *end,
-				  int64_t *elements)
+static enum link_result fold_once(struct link *link, struct mover_target *target,
+				  const struct element *id, const struct fold_how *how,
+				  enum fold *end, int64_t *elements)
 {
 	struct gathering gathering = {.rule = target->rule,
-				      .most = job->fold_most ? job->fold_most : DOCUMENT_MAX,
+				      .most = how->most ? how->most : DOCUMENT_MAX,
 				      .head = -1,
-				      .writes = writes};
+				      .how = how};
 	struct element states;
 	struct bytes main;
 	uint8_t *image = NULL;
-	enum link_result result = job_read(job, target, id, &image, &main);
+	enum link_result result = target_read_document(link, target, id, &image, &main);
 
 	*end = FOLD_DONE;
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
 		gathering.plan = plan_make(target->rule, main);
 		gathering.main = main;
 		gathering.size = main.length;
-		result = fold_states(job, target, &gathering, &states, end);
+		result = fold_states(link, target, &gathering, &states, end);
 		*elements = *end == FOLD_DONE ? gathering.length : 0;
 	}
 	buffer_fini(&gathering.array);
@@ -384,18 +385,18 @@ static enum link_result fold_once(struct job *job, struct mover_target *target,
 	return result;
 }
 
-must_check enum link_result fold_document(struct job *job, struct mover_target *target,
-					  const struct element *id, bool writes, enum fold *end,
-					  int64_t *elements)
+must_check enum link_result fold_document(struct link *link, struct mover_target *target,
+					  const struct element *id, const struct fold_how *how,
+					  enum fold *end, int64_t *elements)
 {
 	enum link_result result = LINK_DONE;
 
 	*elements = 0;
 	*end = FOLD_BUSY;
 	for (int i = 0; result == LINK_DONE && *end == FOLD_BUSY && i < TRIES; i++) {
-		if (i > 0 && !job_pause(10 << (i < 7 ? i : 7)))
+		if (i > 0 && !link_pause(link, 10 << (i < 7 ? i : 7)))
 			return LINK_LOST;
-		result = fold_once(job, target, id, writes, end, elements);
+		result = fold_once(link, target, id, how, end, elements);
 	}
 	return result;
 }

@@ -2,7 +2,8 @@
  * traffic. */
 #pragma once
 
-#include "proxy/job/job.h"
+#include "proxy/upstream/link.h"
+#include "proxy/upstream/target.h"
 
 enum fold {
 	FOLD_DONE,      /* the array is whole: there was no state, or it is folded back */
@@ -12,10 +13,23 @@ enum fold {
 	FOLD_BUSY,      /* it changed each time */
 };
 
-/* Where it is moved out again (FOLD_ANEW, FOLD_ANOTHER) and a move would do that, the same command
- * brings the generation that follows, and flag, counters and reference stand all the time.
- * Without `writes` it only says how it would go. Only where LINK_DONE comes back, `end` does;
- * `elements`: how many came back. */
-must_check enum link_result fold_document(struct job *job, struct mover_target *target,
-					  const struct element *id, bool writes, enum fold *end,
-					  int64_t *elements);
+/* What becomes of an array that is folded back. */
+enum fold_purpose {
+	FOLD_BACK,    /* it may be moved out again */
+	FOLD_LEAVES,  /* it is left for good */
+	FOLD_ANEW,    /* it is moved out again, if a move would */
+	FOLD_ANOTHER, /* the same, but only if a move would leave another head than it has */
+};
+
+struct fold_how {
+	enum fold_purpose purpose;
+	bool looks;  /* only says how it would go */
+	size_t most; /* bytes of the whole document; 0: what the server takes */
+};
+
+/* If the array is moved out again (FOLD_ANEW, FOLD_ANOTHER) and a move would do that, the same
+ * command brings the generation that follows, and flag, counters and reference stand all the time.
+ * `end` and `elements` (how many came back) are set with LINK_DONE alone. */
+must_check enum link_result fold_document(struct link *link, struct mover_target *target,
+					  const struct element *id, const struct fold_how *how,
+					  enum fold *end, int64_t *elements);

@@ -1,6 +1,6 @@
 /* A round's commands on the overflow: M2 and M3. */
 #include "proxy/spill/pass.h"
-#include "proxy/mover/queue.h"
+#include "proxy/base/clock.h"
 #include "rules/rule/overflow_document.h"
 
 #include <bson/bson.h>
@@ -212,7 +212,7 @@ static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 
 static void write_now(struct buffer *out, const char *name)
 {
-	int64_t milliseconds = mover_wall_clock();
+	int64_t milliseconds = clock_wall();
 
 	writer_renamed(out, name,
 		       &(struct element){.type = BSON_BYTE_DATE,

@@ -88,6 +88,8 @@ struct bytes link_hello(const struct link *link);
 uint64_t link_process(const struct link *link);
 /* May be used for another round: it is neither dead nor older than half a day. */
 bool link_alive(const struct link *link);
+/* Sleeps; false if whoever opened the link stops meanwhile. */
+must_check bool link_pause(const struct link *link, int64_t milliseconds);
 /* Differs between any two links of this process. */
 uint64_t link_serial(const struct link *link);
 

@@ -1,6 +1,7 @@
 /* `spillway undo`: folds everything back that a rule has moved, and takes away what is left of it.
  */
 #include "proxy/verify/undo.h"
+#include "proxy/base/clock.h"
 
 #include "proxy/fitness/fitness.h"
 #include "proxy/spill/fold.h"
@@ -105,10 +106,11 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 				   const struct element *id, bool spilled)
 {
 	struct undoing *undoing = job->context;
-	bool writes = job->options.execute && !undoing->second;
+	const struct fold_how how = {.purpose = FOLD_LEAVES,
+				     .looks = !job->options.execute || undoing->second};
 	enum fold end;
 	int64_t elements;
-	enum link_result result = fold_document(job, target, id, writes, &end, &elements);
+	enum link_result result = fold_document(job->link, target, id, &how, &end, &elements);
 
 	if (is_refused(job, result)) {
 		undoing->stayed = true;
@@ -132,7 +134,7 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	undoing->stayed |= end == FOLD_BUSY;
 	if (end != FOLD_DONE)
 		return LINK_DONE;
-	undoing->last_fold = mover_clock();
+	undoing->last_fold = clock_now();
 	undoing->proven |= elements > 0;
 	job->documents++;
 	job->elements += elements;
@@ -349,7 +351,6 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	if (result != LINK_DONE || !may)
 		return result;
 	undoing->second = undoing->proven = undoing->dropped = undoing->stayed = false;
-	job->purpose = FOLD_LEAVES;
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = job_walk(job, target, &walk);
 	if (result != LINK_DONE || !job->options.execute)

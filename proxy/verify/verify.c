@@ -1,6 +1,9 @@
 /* `spillway verify`: what is stored under a rule against the invariants of the spill protocol; and
  * --repair, which finishes what is only unfinished. */
 #include "proxy/verify/verify.h"
+#include "rules/rule/overflow_document.h"
+#include "proxy/base/clock.h"
+#include "proxy/upstream/target_read.h"
 
 #include "proxy/fitness/index_judge.h"
 #include "proxy/fitness/fitness.h"
@@ -137,7 +140,7 @@ static enum link_result export_both(struct job *job, struct mover_target *target
 	exporting.file = verifying->exported;
 	export_document(&exporting, main);
 	exporting.namespace = of_overflow;
-	result = verify_read_overflow(job, target, id, export_document, &exporting);
+	result = target_read_overflow(job->link, target, id, export_document, &exporting);
 	job_report_count(&job->report, "exported", exporting.written);
 	return result;
 }
@@ -216,7 +219,7 @@ static void keep_garbage(struct verifying *verifying, const struct element *link
 
 	writer_renamed(&verifying->garbage, "_id", link);
 	writer_close(&verifying->garbage, start);
-	verifying->garbage_since = mover_clock();
+	verifying->garbage_since = clock_now();
 }
 
 static enum link_result mend(struct job *job, struct mover_target *target,
@@ -225,6 +228,7 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 	const struct element *id = &verify->plan.id;
 	enum link_result result = LINK_DONE;
 	struct job_moved moved; /* the second look tells */
+	const struct fold_how anew = {.purpose = FOLD_ANEW};
 	enum fold end;
 	int64_t elements;
 
@@ -233,8 +237,7 @@ static enum link_result mend(struct job *job, struct mover_target *target,
 	if (verify_document_found(verify, VERIFY_FLAG))
 		result = mend_flag(job, target, verify, main);
 	if (result == LINK_DONE && verify_document_wants_new_batches(verify)) {
-		job->purpose = FOLD_ANEW;
-		result = fold_document(job, target, id, true, &end, &elements);
+		result = fold_document(job->link, target, id, &anew, &end, &elements);
 		if (result == LINK_DONE && end == FOLD_DONE)
 			result = job_move(job, target, id, &moved);
 		return result;
@@ -283,7 +286,7 @@ static enum link_result judge_stray(struct job *job, const struct mover_target *
 	*stray = false;
 	if (!document_find(main, "_spill", &states))
 		return LINK_DONE;
-	result = verify_read_overflow(job, target, &verify->plan.id, take_any, &own);
+	result = target_read_overflow(job->link, target, &verify->plan.id, take_any, &own);
 	if (result != LINK_DONE || own)
 		return result;
 	if (document_find_path(main, state_path(path, target->rule, "g"), &generation) &&
@@ -457,7 +460,7 @@ static void take_orphan(void *context, struct bytes batch)
 {
 	struct orphans *orphans = context;
 
-	if (!batch_generation(batch).data)
+	if (!overflow_generation(batch).data)
 		orphans->foreign++;
 	else if (batch_is_young(batch, orphans->young_from))
 		orphans->young++;
@@ -474,7 +477,8 @@ static enum link_result look_at_orphan(struct job *job, struct mover_target *tar
 						target->rule->gc_delay_ms / 1000 - 1};
 	auto_free char *name = overflow_name(target);
 	char detail[64];
-	enum link_result result = verify_read_overflow(job, target, link, take_orphan, &orphans);
+	enum link_result result =
+		target_read_overflow(job->link, target, link, take_orphan, &orphans);
 
 	if (result != LINK_DONE)
 		return result;
@@ -644,7 +648,7 @@ static void take_astray(void *context, struct bytes batch)
 {
 	struct astray *astray = context;
 
-	astray->count += is_of_corrupt(astray->verifying, batch_generation(batch));
+	astray->count += is_of_corrupt(astray->verifying, overflow_generation(batch));
 }
 
 /* Not where a part of it is what a corrupt document lacks. */
@@ -657,7 +661,7 @@ static enum link_result clear_link(struct job *job, struct mover_target *target,
 	char detail[64];
 
 	if (astray.verifying->corrupt.length > 0)
-		result = verify_read_overflow(job, target, link, take_astray, &astray);
+		result = target_read_overflow(job->link, target, link, take_astray, &astray);
 	if (result != LINK_DONE)
 		return result;
 	if (astray.count == 0)
@@ -677,7 +681,7 @@ static enum link_result clear_garbage(struct job *job, struct mover_target *targ
 	int64_t before;
 
 	if (garbage->length > 0 &&
-	    !job_pause(verifying->garbage_since + target->rule->gc_delay_ms - mover_clock()))
+	    !job_pause(verifying->garbage_since + target->rule->gc_delay_ms - clock_now()))
 		return LINK_LOST;
 	for (size_t at = 0; result == LINK_DONE && at < garbage->length;) {
 		struct bytes each = {garbage->data + at, (size_t)load_int32(garbage->data + at)};

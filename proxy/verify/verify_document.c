@@ -87,16 +87,6 @@ static char *detail_of(struct verify_document *verify, enum verify_finding findi
 #define add(verify, finding, ...) \
 	((void)snprintf(detail_of((verify), (finding)), VERIFY_DETAIL_SIZE, __VA_ARGS__))
 
-struct bytes batch_generation(struct bytes batch)
-{
-	struct element generation;
-
-	if (!document_find_path(batch, "_spill.g", &generation) ||
-	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
-		return (struct bytes){0};
-	return (struct bytes){generation.value.data + 5, 16};
-}
-
 bool batch_is_young(struct bytes batch, int64_t young_from)
 {
 	struct element id;
@@ -307,7 +297,7 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 
 void verify_document_batch(struct verify_document *verify, struct bytes batch)
 {
-	struct bytes generation = batch_generation(batch);
+	struct bytes generation = overflow_generation(batch);
 	struct bytes array;
 
 	if (!generation.data) {

@@ -79,8 +79,6 @@ bool verify_document_found(const struct verify_document *verify, enum verify_fin
  * goes back and is moved anew, which changes nothing in its value. */
 bool verify_document_wants_new_batches(const struct verify_document *verify);
 
-/* A batch's generation, or an empty view where Spillway did not write it. */
-struct bytes batch_generation(struct bytes batch);
 /* Stored at this time or later (seconds), as its ObjectId says. */
 bool batch_is_young(struct bytes batch, int64_t young_from);
 /* The text is what the rule calls the overflow of the document with this `_id`, which has a text.

@@ -1,5 +1,6 @@
 /* One document under a rule, read from the server until it holds still, and judged. */
 #include "proxy/verify/verify_look.h"
+#include "proxy/upstream/target_read.h"
 
 #include "proxy/upstream/clauses.h"
 #include "proxy/mover/look.h"
@@ -28,25 +29,6 @@ void verify_write_filter(struct buffer *out, const char *name, const struct rule
 	}
 	writer_close(out, either);
 	writer_close(out, filter);
-}
-
-must_check enum link_result verify_read_overflow(struct job *job, const struct mover_target *target,
-						 const struct element *link, link_document each,
-						 void *context)
-{
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), part;
-
-	writer_string(&out, "find", target->overflow_collection);
-	part = writer_open_document(&out, "filter");
-	command_equal(&out, target->rule->overflow.link, link->type, link->value);
-	writer_close(&out, part);
-	part = writer_open_document(&out, "sort");
-	writer_int32(&out, overflow_order_path(target->rule), 1);
-	writer_close(&out, part);
-	command_read_concern(&out, job->link, link_time(job->link));
-	writer_close(&out, start);
-	return link_find(job->link, target->overflow_database, buffer_view(&out), each, context);
 }
 
 static void take_batch(void *context, struct bytes batch)
@@ -89,14 +71,14 @@ static enum link_result look_once(struct job *job, const struct mover_target *ta
 	enum link_result result;
 
 	verify_document_init(verify, target->rule, main, young_from);
-	result = verify_read_overflow(job, target, id, take_batch, verify);
+	result = target_read_overflow(job->link, target, id, take_batch, verify);
 	if (result != LINK_DONE)
 		return result;
 	verify_document_end(verify, main);
 	*changed = false;
 	if (verify->count == 0)
 		return LINK_DONE;
-	result = job_read(job, target, id, &image, &again);
+	result = target_read_document(job->link, target, id, &image, &again);
 	*changed = result == LINK_DONE && (!image || !same_document(target->rule, main, again));
 	bson_free(image);
 	return result;
@@ -125,7 +107,7 @@ must_check enum link_result verify_look(struct job *job, const struct mover_targ
 		*image = NULL;
 		if (i > 0 && !job_pause(LOOK_PAUSE_MS))
 			return LINK_LOST;
-		result = job_read(job, target, id, image, main);
+		result = target_read_document(job->link, target, id, image, main);
 		if (result != LINK_DONE || !*image)
 			return result;
 		result = look_once(job, target, id, verify, *main, &changed);

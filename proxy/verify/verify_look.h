@@ -11,10 +11,6 @@ must_check enum link_result verify_look(struct job *job, const struct mover_targ
 					const struct element *id, struct verify_document *verify,
 					uint8_t **image, struct bytes *main);
 
-/* Its overflow documents in the order of their numbers, whatever wrote them. */
-must_check enum link_result verify_read_overflow(struct job *job, const struct mover_target *target,
-						 const struct element *link, link_document each,
-						 void *context);
 /* Finds the documents that there is something to say of: outliers, those with a state, or a flag.
  */
 void verify_write_filter(struct buffer *out, const char *name, const struct rule *rule);

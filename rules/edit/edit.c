@@ -572,7 +572,7 @@ static int64_t moved_count(const struct edit *edit, size_t target)
  * large to be set at all. */
 static bool sets_another(struct edit *edit, bool whatever)
 {
-	if (!edit->sets)
+	if (!edit->facts.sets)
 		return false;
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		const struct rule *rule = edit->namespace->targets[i].rule;
@@ -616,7 +616,7 @@ static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequen
 		edit->step = STEP_PROBE;
 		return edit_send_probe(edit, sequence, input);
 	}
-	if (!edit->reads || !edit->settles)
+	if (!edit->facts.reads || !edit->facts.settles)
 		return begin_fold(edit, sequence, input);
 	edit->step = STEP_SETTLE;
 	return edit_send_settle(edit, sequence, input);
@@ -690,7 +690,7 @@ static enum edit_outcome take_probe(struct edit *edit, struct sequence *sequence
 		return take_shortage(edit, sequence, input);
 	found = found && has_hit(document.value);
 	edit->update = (struct element){0};
-	if (found && edit->reads)
+	if (found && edit->facts.reads)
 		return take_none(edit, sequence, input);
 	if (found)
 		require(document_find(buffer_view(&edit->membership.without), "u", &edit->update));
@@ -767,7 +767,7 @@ static enum edit_outcome take_settle(struct edit *edit, struct sequence *sequenc
 		return take_none(edit, sequence, input);
 	if (!document_find(document.value, "_id", &id) || !edit_can_pin(edit, &id))
 		return refuse_unnamed(edit);
-	if (edit->swaps && edit->rounds < SWAPS_MAX && document.type == BSON_BYTE_DOCUMENT &&
+	if (edit->facts.swaps && edit->rounds < SWAPS_MAX && document.type == BSON_BYTE_DOCUMENT &&
 	    keep_settled(edit, document.value))
 		return swap(edit);
 	return begin_fold(edit, sequence, input);

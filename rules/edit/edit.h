@@ -14,33 +14,8 @@
 
 #include "rules/sequence/fetch.h"
 #include "rules/stages/membership.h"
+#include "rules/match/whole_write.h"
 #include "rules/stages/probe.h"
-
-/* The write as the client's command has it. Views that outlive the edit; a field that is not there
- * has type 0. */
-struct edit_write {
-	struct element filter; /* a document */
-	struct element update; /* none: a delete */
-	struct element collation;
-	struct element hint;
-	struct element sort;
-	struct element fields; /* findAndModify's projection */
-	bool upsert;
-	bool many;    /* multi: true, limit: 0 */
-	bool denied;  /* the user may not read overflow: the write stays away from what is spilled
-		       */
-	bool counted; /* the reply tells whether it changed the document (nModified) */
-};
-
-/* One statement of an update or delete. False where it can't be read. */
-bool edit_of_statement(struct bytes document, bool deletes, struct edit_write *write);
-/* A findAndModify. */
-struct edit_write edit_of_command(const struct command *command);
-/* True when a ruled array of the namespace has to be whole for it. */
-bool edit_wanted(const struct edit_write *write, const struct ruled_namespace *namespace);
-
-/* Why it can't be served; NULL where it can. Nothing has to be sent to know. */
-const char *edit_unserved(const struct edit_write *write, const struct ruled_namespace *namespace);
 
 enum edit_outcome {
 	EDIT_WRITE, /* send the write with `filter` and `upsert`; hand its reply to edit_next */
@@ -55,7 +30,8 @@ enum edit_outcome {
 };
 
 struct edit {
-	struct edit_write write;
+	struct whole_write write;
+	struct whole_write_facts facts;
 	const struct ruled_namespace *namespace;
 	bool *concerned;              /* by target: its array has to be whole */
 	size_t target;                /* of `membership` */
@@ -85,16 +61,9 @@ struct edit {
 	int step;
 	uint64_t losing_since; /* input->now of the first lost round */
 
-	int rounds;   /* lost against other writers, of the document at work */
-	bool all;     /* every target is concerned */
-	bool reads;   /* the filter, sort or hint reads one of them */
-	bool raises;  /* a document may make the filter fail: the ones before it count */
-	bool settles; /* mongod can judge the filter in a pipeline */
-	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
-			 filter reads of arrays stands by itself */
-	bool sets;    /* arrays as a whole, and reads none: right as it is where the one that stands
-			 has another length */
-	bool pinned;  /* the client's filter names the document */
+	int rounds;       /* lost against other writers, of the document at work */
+	bool all;         /* every target is concerned */
+	bool pinned;      /* the client's filter names the document */
 	bool by_overflow; /* the search asks the overflow, too, which documents it may be */
 	bool listed;      /* there are many documents, and `ids` has them */
 	bool asks;        /* the first write, in a transaction, only asks for mongod's answer */
@@ -106,7 +75,7 @@ struct edit {
 	bool swapped; /* the last write was a check-and-set */
 };
 
-void edit_init(struct edit *edit, const struct edit_write *write,
+void edit_init(struct edit *edit, const struct whole_write *write,
 	       const struct ruled_namespace *namespace);
 void edit_fini(struct edit *edit);
 /* `reply`: to what was asked last; NULL at the beginning, behind a pause and for `more`. */

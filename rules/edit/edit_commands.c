@@ -350,7 +350,7 @@ static void add_filter_or_state(const struct edit *edit, struct conjunction *ope
  * value is not in the array holds for main's part of it, too. */
 static void add_candidates(const struct edit *edit, struct conjunction *open)
 {
-	if (!edit->reads || edit->membership.known) {
+	if (!edit->facts.reads || edit->membership.known) {
 		add_filter(open, filter_left(edit));
 		return;
 	}
@@ -383,7 +383,7 @@ enum edit_outcome edit_send(struct edit *edit, struct sequence *sequence,
 /* A batch is lost where its last document makes the filter fail. */
 static void write_batch_size(const struct edit *edit, struct buffer *out)
 {
-	if (edit->write.many && edit->raises)
+	if (edit->write.many && edit->facts.raises)
 		writer_int32(out, "batchSize", 1);
 }
 
@@ -485,7 +485,7 @@ static void write_match(const struct edit *edit, struct buffer *out, size_t *pla
 	if (pinned) {
 		add_pin(edit, &open);
 		add_rest(edit, &open, FILTER_REST_ALL);
-	} else if (edit->raises) {
+	} else if (edit->facts.raises) {
 		/* mongod judges many documents here before it needs the second */
 		add_rest(edit, &open, filter_rest_before_expression(filter_left(edit)));
 		add_always(&open);
@@ -509,7 +509,7 @@ static bool sorts_naturally(const struct edit *edit)
  * are not judged. */
 static bool sorts_first(const struct edit *edit)
 {
-	return edit->raises && reads_by_id(&edit->write.sort, &edit->write.collation);
+	return edit->facts.raises && reads_by_id(&edit->write.sort, &edit->write.collation);
 }
 
 static void write_sort(const struct edit *edit, struct buffer *out, size_t *place, bool first)
@@ -527,7 +527,7 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 {
 	struct buffer *out = &sequence->buffer;
 	size_t body = sequence_begin_command(sequence), place = 0, pipeline, cursor;
-	bool state = pinned && edit->swaps;
+	bool state = pinned && edit->facts.swaps;
 
 	writer_string(out, "aggregate", edit->namespace->collection);
 	pipeline = writer_open_array(out, "pipeline");
@@ -561,8 +561,8 @@ static enum edit_outcome send_aggregate(struct edit *edit, struct sequence *sequ
 enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
 				   const struct sequence_input *input)
 {
-	return edit->reads ? send_aggregate(edit, sequence, input, false)
-			   : send_find(edit, sequence, input);
+	return edit->facts.reads ? send_aggregate(edit, sequence, input, false)
+				 : send_find(edit, sequence, input);
 }
 
 enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence)
@@ -594,7 +594,7 @@ enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
 	projection = writer_open_document(out, "projection");
 	writer_int32(out, "_id", 1);
 	writer_int32(out, NAME_STATE, 1);
-	if (edit->sets)
+	if (edit->facts.sets)
 		write_lengths(edit, out);
 	writer_close(out, projection);
 	write_option(out, &edit->write.hint); /* an index may lack documents */

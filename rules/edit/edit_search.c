@@ -12,8 +12,8 @@
 void edit_decide_search(struct edit *edit)
 {
 	edit->by_overflow =
-		edit->reads && !edit->raises && !edit->membership.known && !edit->write.denied &&
-		edit->write.hint.type == 0 && edit->write.sort.type == 0 &&
+		edit->facts.reads && !edit->facts.raises && !edit->membership.known &&
+		!edit->write.denied && edit->write.hint.type == 0 && edit->write.sort.type == 0 &&
 		probe_of_filter(edit->write.filter.value, edit->namespace, &edit->probe);
 	edit->probe.light = edit->by_overflow && edit->probe.exact;
 }

@@ -67,7 +67,7 @@ static void write_any_update(struct buffer *out, const char *name)
 
 static void write_statement(const struct edit *edit, struct buffer *out)
 {
-	const struct edit_write *write = &edit->write;
+	const struct whole_write *write = &edit->write;
 	bool deletes = write->update.type == 0;
 	size_t list = writer_open_array(out, deletes ? "deletes" : "updates");
 	size_t statement = writer_open_document(out, "0");
@@ -87,7 +87,7 @@ static void write_statement(const struct edit *edit, struct buffer *out)
 
 static void write_modify(const struct edit *edit, struct buffer *out)
 {
-	const struct edit_write *write = &edit->write;
+	const struct whole_write *write = &edit->write;
 
 	writer_renamed(out, "query", &write->filter);
 	if (write->update.type == 0)

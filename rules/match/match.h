@@ -7,6 +7,7 @@
 #include "protocol/reply.h"
 #include "rules/rule/note.h"
 #include "rules/rule/rules.h"
+#include "rules/stages/pipeline.h"
 
 enum match_step {
 	MATCH_FORWARD, /* cut through, bytes as they arrive */
@@ -93,6 +94,9 @@ struct match {
 };
 
 void match_packet(struct namespace_cache *cache, const struct packet *packet, struct match *match);
+
+/* Of VERDICT_READ and VERDICT_AGGREGATE: for the aggregate that stands for the request. */
+struct aggregate_task match_task(const struct match *match);
 
 /* Has the last word on a match, and may turn it into a refusal: the caller knows more of a
  * namespace than its rules. */

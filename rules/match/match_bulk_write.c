@@ -1,10 +1,10 @@
 /* bulkWrite: where it names a ruled namespace, each of its runs is looked at as the older command
  * that does the same; one that can't be done refuses the whole, nothing applied. */
 #include "rules/query/bulk_ops.h"
-#include "rules/edit/edit.h"
+#include "rules/match/whole_write.h"
 #include "rules/match/match_inner.h"
 #include "rules/rule/names.h"
-#include "rules/write/rewrite.h"
+#include "rules/query/statements.h"
 
 /* Sets the match's namespace to the first of nsInfo under a rule. */
 static void note_namespace(const struct matching *matching, struct bytes name)
@@ -45,21 +45,21 @@ void match_refuse_unserved(const struct packet *packet, struct match *match)
 	bool deletes = bytes_are(match->command.first.name, "delete"), broken;
 	struct statements statements;
 	struct bytes document;
-	struct edit_write edit;
+	struct whole_write edit;
 	const char *why;
 
 	if (!match->edits || !statements_open(&statements, &packet->message, &match->command,
 					      deletes ? FIELD_DELETES : FIELD_UPDATES))
 		return;
 	while (statements_next(&statements, &document, &broken)) {
-		if (!write_statement_sound(document, deletes)) {
+		if (!statement_is_sound(document, deletes)) {
 			match_refuse_broken(match, "an op");
 			return;
 		}
-		if (!edit_of_statement(document, deletes, &edit) ||
-		    !edit_wanted(&edit, match->namespace))
+		if (!whole_write_of_statement(document, deletes, &edit) ||
+		    !whole_write_wanted(&edit, match->namespace))
 			continue;
-		why = edit_unserved(&edit, match->namespace);
+		why = whole_write_unserved(&edit, match->namespace);
 		if (why) {
 			match_refuse(match, match->namespace->targets[0].rule, "bulkWrite", why);
 			return;

@@ -629,3 +629,18 @@ void match_computed(const struct matching *matching, const struct ruled_namespac
 		match->verdict = VERDICT_AGGREGATE;
 	}
 }
+
+struct aggregate_task match_task(const struct match *match)
+{
+	return (struct aggregate_task){
+		.namespace = match->namespace,
+		.cache = match->cache,
+		.database = match->command.database,
+		.strict = element_truth(&match->command.fields[FIELD_API_STRICT]),
+		.stage = match->stage,
+		.computes = match->computes,
+		.bare = match->bare,
+		.scans_keys = match->scans_keys,
+		.scans_documents = match->scans_documents,
+	};
+}

@@ -4,7 +4,7 @@
 #include "protocol/writer.h"
 #include "rules/rule/names.h"
 #include "rules/query/statements.h"
-#include "rules/write/rewrite.h"
+#include "rules/query/statements.h"
 
 #include <bson/bson.h>
 #include <math.h>
@@ -462,7 +462,7 @@ static bool read_all(const struct reading *reading)
 	    !read_flag(reading, FIELD_ERRORS_ONLY, false, &bulk->errors_only))
 		return false;
 	bulk->stops = bulk->ordered || command_has(command, FIELD_AUTOCOMMIT);
-	bulk->silent = write_is_unacknowledged(&command->fields[FIELD_WRITE_CONCERN]);
+	bulk->silent = concern_is_unacknowledged(&command->fields[FIELD_WRITE_CONCERN]);
 	return read_fields(reading) && read_cursor(reading) && read_namespaces(reading) &&
 	       read_ops(reading) && read_statement_ids(reading);
 }

@@ -202,3 +202,65 @@ must_check bool statement_pinned_id(struct bytes filter, bool collated, struct e
 	}
 	return false;
 }
+
+/* As the server's definition of the command has it (write_ops.idl). */
+static bool field_sound(const struct element *field, bool deletes)
+{
+	struct bytes name = field->name;
+	uint8_t type = field->type;
+	bool many;
+
+	if (bytes_are(name, "q"))
+		return type == BSON_BYTE_DOCUMENT;
+	if (bytes_are(name, "collation"))
+		return type == BSON_BYTE_DOCUMENT || element_is_nothing(field);
+	if (bytes_are(name, "hint"))
+		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_STRING;
+	if (deletes)
+		return bytes_are(name, "limit") && statement_limit(field, &many);
+	if (bytes_are(name, "u"))
+		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
+	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
+		return type == BSON_BYTE_BOOL || element_is_nothing(field);
+	if (bytes_are(name, "arrayFilters"))
+		return type == BSON_BYTE_ARRAY;
+	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || element_is_nothing(field));
+}
+
+bool statement_is_sound(struct bytes document, bool deletes)
+{
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step = CURSOR_INVALID;
+	bool q = false, second = false;
+
+	if (cursor_open(&cursor, document))
+		step = cursor_next(&cursor, &field);
+	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &field)) {
+		if (!field_sound(&field, deletes))
+			return false;
+		q = q || element_is(&field, "q");
+		second = second || element_is(&field, deletes ? "limit" : "u");
+	}
+	return step == CURSOR_END && q && second;
+}
+
+/* ---- write concerns ---- */
+
+bool concern_is_zero(const struct element *w)
+{
+	int64_t number;
+
+	if (w->type == BSON_BYTE_DECIMAL)
+		return !element_truth(w);
+	return element_cut_integer(w, &number) && number == 0;
+}
+
+bool concern_is_unacknowledged(const struct element *concern)
+{
+	struct element w;
+
+	return concern->type == BSON_BYTE_DOCUMENT && document_find(concern->value, "w", &w) &&
+	       concern_is_zero(&w) && !document_truth(concern->value, "j") &&
+	       !document_truth(concern->value, "fsync");
+}

@@ -50,3 +50,12 @@ must_check bool statement_limit(const struct element *limit, bool *many);
  * or inside a top-level $and. Not pinned: documents with operators, regular expressions, and under
  * a collation strings, documents and arrays. */
 must_check bool statement_pinned_id(struct bytes filter, bool collated, struct element *id);
+
+/* True where mongod would take each field of the statement for what it is; where it would not, it
+ * refuses the whole command and applies nothing. */
+bool statement_is_sound(struct bytes document, bool deletes);
+
+/* Of a write concern's `w`. */
+bool concern_is_zero(const struct element *w);
+/* {w: 0}, and neither j nor fsync: mongod's reply tells nothing, if there is one. */
+bool concern_is_unacknowledged(const struct element *concern);

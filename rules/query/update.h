@@ -60,10 +60,6 @@ bool update_computes_names(const struct element *u);
 size_t update_stage_count(const struct element *u);
 /* The most stages that mongod takes. */
 #define UPDATE_STAGES_MAX 1000
-/* Such a pipeline -> appended to `out` as field `name`, with one more stage. The stage changes
- * nothing, unless the document has come to have a name of Spillway's own (`_spill`, `_spill/...`,
- * `_spill....`): then it raises the error that reassemble_forged knows. */
-void update_write_guarded(struct buffer *out, const char *name, const struct element *u);
 
 /* True when it writes some ruled array as one that is not empty. */
 bool update_sets_array(const struct element *u, const struct ruled_namespace *namespace);

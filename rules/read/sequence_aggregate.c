@@ -52,12 +52,13 @@ static bool edit_explain(void *context, struct buffer *out, const struct element
 {
 	struct sequence *sequence = context;
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct aggregate_task task = match_task(&sequence->match);
 	size_t inner;
 
 	if (!element_is(field, "explain"))
 		return false;
 	inner = writer_open_document(out, "explain");
-	aggregate_write(out, &aggregate->explained, &sequence->match, false,
+	aggregate_write(out, &aggregate->explained, &task, false,
 			aggregate->probing ? &aggregate->probe : NULL);
 	writer_close(out, inner);
 	return true;
@@ -66,6 +67,7 @@ static bool edit_explain(void *context, struct buffer *out, const struct element
 static enum sequence_outcome ask(struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
+	const struct aggregate_task task = match_task(match);
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	size_t body;
 
@@ -76,7 +78,7 @@ static enum sequence_outcome ask(struct sequence *sequence, const struct sequenc
 		return match->facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 	}
 	body = sequence_begin_command(sequence);
-	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun,
+	aggregate_write(&sequence->buffer, &match->command, &task, sequence->begun,
 			aggregate->probing ? &aggregate->probe : NULL);
 	return sequence_send_command(sequence, body);
 }

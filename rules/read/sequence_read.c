@@ -536,6 +536,7 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 					const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
+	const struct aggregate_task task = match_task(match);
 	struct sequence_read *read = read_of(sequence);
 	const struct target *target = &match->namespace->targets[read->fetch.target];
 	int64_t overflow = read->fetch.cursor_id, main = read->cursor_id;
@@ -558,7 +559,7 @@ static enum sequence_outcome ask_beyond(struct sequence *sequence,
 		return fail_fetch(sequence, FETCH_TIMEOUT);
 	forget_reply(read);
 	body = sequence_begin_command(sequence);
-	aggregate_write(&sequence->buffer, &match->command, match, sequence->begun, NULL);
+	aggregate_write(&sequence->buffer, &match->command, &task, sequence->begun, NULL);
 	read->aggregates = true;
 	sequence->step = READ_ASKED;
 	return sequence_send_command(sequence, body);

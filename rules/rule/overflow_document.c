@@ -154,3 +154,13 @@ must_check bool overflow_elements(const struct rule *rule, struct bytes document
 	*array = element.value;
 	return true;
 }
+
+struct bytes overflow_generation(struct bytes batch)
+{
+	struct element generation;
+
+	if (!document_find_path(batch, "_spill.g", &generation) ||
+	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
+		return (struct bytes){0};
+	return (struct bytes){generation.value.data + 5, 16};
+}

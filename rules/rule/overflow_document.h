@@ -34,3 +34,5 @@ must_check bool overflow_write_own(const struct rule *rule, struct bytes documen
  * False where it holds none; a batch is no element. */
 must_check bool overflow_elements(const struct rule *rule, struct bytes document,
 				  struct buffer *scratch, struct bytes *array);
+/* The 16 bytes that name its generation; no data if the document is none of Spillway's. */
+struct bytes overflow_generation(struct bytes document);

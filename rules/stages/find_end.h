@@ -2,7 +2,8 @@
  * reply. */
 #pragma once
 
-#include "rules/match/match.h"
+#include "protocol/command.h"
+#include "rules/rule/rules.h"
 
 /* The batch size that the aggregate asks for, so that its cursor is open or closed as the find's.
  * `limit`: the find's, 0: none; `size`: the find's batchSize. An aggregate closes its cursor only

@@ -682,8 +682,8 @@ static bool is_said(const struct command *command, const struct element *field, 
 }
 
 /* The client's own find, of the one document that is named: costs mongod less than an aggregate. */
-static void write_find(struct buffer *out, const struct command *command, const struct match *match,
-		       const struct probe *probe)
+static void write_find(struct buffer *out, const struct command *command,
+		       const struct aggregate_task *task, const struct probe *probe)
 {
 	struct cursor cursor;
 	struct element field;
@@ -696,37 +696,36 @@ static void write_find(struct buffer *out, const struct command *command, const 
 			continue;
 		}
 		filter = writer_open_document(out, "filter");
-		probe_write_conditions(out, field.value, match->namespace, probe);
+		probe_write_conditions(out, field.value, task->namespace, probe);
 		writer_close(out, filter);
 	}
 }
 
-void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
-		     bool begun, const struct probe *probe)
+void aggregate_write(struct buffer *out, const struct command *command,
+		     const struct aggregate_task *task, bool begun, const struct probe *probe)
 {
-	struct pipeline pipeline = {
-		.out = out,
-		.command = command,
-		.namespace = match->namespace,
-		.probe = probe,
-		.computes = match->computes,
-		.bare = match->bare,
-		.scans_keys = match->scans_keys,
-		.scans_documents = match->scans_documents,
-		.pushed = true,
-		.foreign = {.cache = match->cache,
-			    .database = match->command.database,
-			    .strict = element_truth(&match->command.fields[FIELD_API_STRICT])}};
+	struct pipeline pipeline = {.out = out,
+				    .command = command,
+				    .namespace = task->namespace,
+				    .probe = probe,
+				    .computes = task->computes,
+				    .bare = task->bare,
+				    .scans_keys = task->scans_keys,
+				    .scans_documents = task->scans_documents,
+				    .pushed = true,
+				    .foreign = {.cache = task->cache,
+						.database = task->database,
+						.strict = task->strict}};
 	bool natural = !aggregates(command) && aggregate_sorts_naturally(command);
 	struct cursor cursor;
 	struct element field;
 
 	if (probe && probe->alone && shows_names_only(command, probe)) {
-		write_find(out, command, match, probe);
+		write_find(out, command, task, probe);
 		return;
 	}
 	writer_renamed(out, "aggregate", &command->first);
-	write_pipeline(&pipeline, match->stage);
+	write_pipeline(&pipeline, task->stage);
 	if (!aggregates(command) || probe)
 		write_cursor(&pipeline);
 	if (natural)

@@ -2,7 +2,8 @@
  * documents together before it looks at them (protocol.md section 4, class 5). */
 #pragma once
 
-#include "rules/match/match.h"
+#include "protocol/command.h"
+#include "rules/rule/rules.h"
 #include "rules/stages/probe.h"
 
 /* Why a find can't be written so; NULL where it can. Nothing has to be sent to know. */
@@ -33,9 +34,19 @@ enum aggregate_need {
 enum aggregate_need aggregate_need(const struct command *command,
 				   const struct ruled_namespace *namespace);
 
+/* What the match has found out about the request. */
+struct aggregate_task {
+	const struct ruled_namespace *namespace;
+	struct namespace_cache *cache;    /* namespaces that stages reach */
+	struct bytes database;            /* the request's, which may explain the command */
+	bool strict;                      /* apiStrict */
+	size_t stage;                     /* arrays are put together before it */
+	bool computes, bare;              /* see struct match */
+	bool scans_keys, scans_documents; /* the same */
+};
+
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,
- * distinct and aggregate. `match`: of the request, which may explain the command. `begun`: the
- * transaction that the client's command starts has started. `probe`: the overflow is asked, too,
- * all in one reply; NULL: it isn't. */
-void aggregate_write(struct buffer *out, const struct command *command, const struct match *match,
-		     bool begun, const struct probe *probe);
+ * distinct and aggregate. `begun`: the transaction that the client's command starts has started.
+ * `probe`: the overflow is asked, too, all in one reply; NULL: it isn't. */
+void aggregate_write(struct buffer *out, const struct command *command,
+		     const struct aggregate_task *task, bool begun, const struct probe *probe);

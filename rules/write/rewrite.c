@@ -1,4 +1,5 @@
 /* The client's write command, written again. */
+#include "rules/stages/stage_guard.h"
 #include "rules/write/rewrite.h"
 
 #include "protocol/writer.h"
@@ -47,7 +48,7 @@ static bool statement_field(const struct sequence *sequence, struct buffer *out,
 	else if (edited && command->update.type != 0 && element_is(field, "u"))
 		writer_element(out, &command->update);
 	else if (edited && element_is(field, "u") && update_computes_names(field))
-		update_write_guarded(out, "u", field);
+		stage_guard_write(out, "u", field);
 	else if (form->resets && element_is(field, "u"))
 		update_write_whole(out, "u", field, sequence->match.namespace, NULL);
 	else
@@ -150,24 +151,6 @@ static void write_array(const struct sequence *sequence, struct buffer *out,
 	writer_close(out, array);
 }
 
-static bool is_zero(const struct element *w)
-{
-	int64_t number;
-
-	if (w->type == BSON_BYTE_DECIMAL)
-		return !element_truth(w);
-	return element_cut_integer(w, &number) && number == 0;
-}
-
-bool write_is_unacknowledged(const struct element *concern)
-{
-	struct element w;
-
-	return concern->type == BSON_BYTE_DOCUMENT && document_find(concern->value, "w", &w) &&
-	       is_zero(&w) && !document_truth(concern->value, "j") &&
-	       !document_truth(concern->value, "fsync");
-}
-
 /* Where the answer is needed, a `w` that might have mongod tell nothing stays away. False: the
  * field is no write concern. */
 static bool write_answered_concern(struct buffer *out, const struct element *concern)
@@ -182,52 +165,10 @@ static bool write_answered_concern(struct buffer *out, const struct element *con
 	document = writer_open_document(out, "writeConcern");
 	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, "w") ||
-		    !(is_zero(&field) || field.type == BSON_BYTE_DECIMAL))
+		    !(concern_is_zero(&field) || field.type == BSON_BYTE_DECIMAL))
 			writer_element(out, &field);
 	writer_close(out, document);
 	return true;
-}
-
-/* As the server's definition of the command has it (write_ops.idl). */
-static bool field_sound(const struct element *field, bool deletes)
-{
-	struct bytes name = field->name;
-	uint8_t type = field->type;
-	bool many;
-
-	if (bytes_are(name, "q"))
-		return type == BSON_BYTE_DOCUMENT;
-	if (bytes_are(name, "collation"))
-		return type == BSON_BYTE_DOCUMENT || element_is_nothing(field);
-	if (bytes_are(name, "hint"))
-		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_STRING;
-	if (deletes)
-		return bytes_are(name, "limit") && statement_limit(field, &many);
-	if (bytes_are(name, "u"))
-		return type == BSON_BYTE_DOCUMENT || type == BSON_BYTE_ARRAY;
-	if (bytes_are(name, "multi") || bytes_are(name, "upsert"))
-		return type == BSON_BYTE_BOOL || element_is_nothing(field);
-	if (bytes_are(name, "arrayFilters"))
-		return type == BSON_BYTE_ARRAY;
-	return bytes_are(name, "c") && (type == BSON_BYTE_DOCUMENT || element_is_nothing(field));
-}
-
-bool write_statement_sound(struct bytes document, bool deletes)
-{
-	struct cursor cursor;
-	struct element field;
-	enum cursor_step step = CURSOR_INVALID;
-	bool q = false, second = false;
-
-	if (cursor_open(&cursor, document))
-		step = cursor_next(&cursor, &field);
-	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &field)) {
-		if (!field_sound(&field, deletes))
-			return false;
-		q = q || element_is(&field, "q");
-		second = second || element_is(&field, deletes ? "limit" : "u");
-	}
-	return step == CURSOR_END && q && second;
 }
 
 /* What a part of the command has otherwise than the whole. */

@@ -30,10 +30,5 @@ bool write_open_statements(const struct sequence *sequence, struct statements *s
 /* True where the statement sets an array as a whole: it is not sent byte for byte. */
 bool write_statement_resets(const struct sequence *sequence, struct bytes document,
 			    struct statement *statement);
-/* {w: 0}, and neither j nor fsync: mongod's reply tells nothing, if there is one. */
-bool write_is_unacknowledged(const struct element *concern);
-/* True where mongod would take each field of the statement for what it is; where it would not, it
- * refuses the whole command and applies nothing. */
-bool write_statement_sound(struct bytes document, bool deletes);
 /* Writes the whole frame into sequence->buffer and makes it the output. */
 void write_command_make(struct sequence *sequence, const struct write_command *command);

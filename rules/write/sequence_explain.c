@@ -10,7 +10,7 @@ struct explaining {
 };
 
 static void write_filter(const struct explaining *explaining, struct buffer *out, const char *name,
-			 const struct edit_write *write)
+			 const struct whole_write *write)
 {
 	struct edit edit;
 
@@ -25,14 +25,14 @@ static void write_statement(const struct explaining *explaining, struct buffer *
 			    const struct element *statement, bool deletes)
 {
 	const struct ruled_namespace *namespace = explaining->sequence->match.namespace;
-	struct edit_write write;
+	struct whole_write write;
 	struct cursor cursor;
 	struct element field;
 	size_t start;
 
 	if (statement->type != BSON_BYTE_DOCUMENT ||
-	    !edit_of_statement(statement->value, deletes, &write) ||
-	    !edit_wanted(&write, namespace) || !cursor_open(&cursor, statement->value)) {
+	    !whole_write_of_statement(statement->value, deletes, &write) ||
+	    !whole_write_wanted(&write, namespace) || !cursor_open(&cursor, statement->value)) {
 		writer_element(out, statement);
 		return;
 	}
@@ -65,9 +65,10 @@ static void write_inner(const struct explaining *explaining, struct buffer *out)
 {
 	const struct command *inner = &explaining->inner;
 	const struct ruled_namespace *namespace = explaining->sequence->match.namespace;
-	struct edit_write write = edit_of_command(inner);
+	struct whole_write write = whole_write_of_command(inner);
 	bool modifies = inner->fields[FIELD_UPDATES].type == 0 &&
-			inner->fields[FIELD_DELETES].type == 0 && edit_wanted(&write, namespace);
+			inner->fields[FIELD_DELETES].type == 0 &&
+			whole_write_wanted(&write, namespace);
 	size_t start = writer_open_document(out, "explain");
 	struct cursor cursor;
 	struct element field;

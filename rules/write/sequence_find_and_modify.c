@@ -1,5 +1,6 @@
 /* findAndModify: the client's command, with what a merge needs, and its image put together. */
 #include "protocol/writer.h"
+#include "rules/stages/stage_guard.h"
 #include "rules/edit/edit.h"
 #include "rules/sequence/notes.h"
 #include "rules/sequence/own_error.h"
@@ -126,7 +127,7 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		return true;
 	}
 	if (element_is(field, "update") && update_computes_names(field)) {
-		update_write_guarded(out, "update", field);
+		stage_guard_write(out, "update", field);
 		return true;
 	}
 	if (element_is(field, "maxTimeMS") && modify_of(sequence)->time_left > 0) {
@@ -394,14 +395,14 @@ static enum sequence_outcome refuse(struct sequence *sequence, const char *why)
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_modify *modify = modify_of(sequence);
-	struct edit_write write;
+	struct whole_write write;
 
-	write = edit_of_command(&sequence->match.command);
+	write = whole_write_of_command(&sequence->match.command);
 	write.denied = modify->denied && write.filter.type == BSON_BYTE_DOCUMENT;
 	if (!write.denied &&
-	    (!sequence->match.edits || !edit_wanted(&write, sequence->match.namespace)))
+	    (!sequence->match.edits || !whole_write_wanted(&write, sequence->match.namespace)))
 		return send_client_command(sequence);
-	modify->unserved = edit_unserved(&write, sequence->match.namespace);
+	modify->unserved = whole_write_unserved(&write, sequence->match.namespace);
 	if (modify->unserved)
 		return refuse(sequence, modify->unserved);
 	if (modify->editing)

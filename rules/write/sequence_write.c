@@ -77,19 +77,20 @@ static bool note_insert(const struct sequence *sequence, struct bytes document,
 	return true;
 }
 
-static bool is_edit(const struct sequence *sequence, struct bytes document, struct edit_write *edit)
+static bool is_edit(const struct sequence *sequence, struct bytes document,
+		    struct whole_write *edit)
 {
 	bool deletes = write_statements_field(sequence) == FIELD_DELETES;
 
-	return sequence->match.edits && edit_of_statement(document, deletes, edit) &&
-	       edit_wanted(edit, sequence->match.namespace);
+	return sequence->match.edits && whole_write_of_statement(document, deletes, edit) &&
+	       whole_write_wanted(edit, sequence->match.namespace);
 }
 
 static bool note_statement(const struct sequence *sequence, struct bytes document,
 			   struct mover_note *note)
 {
 	struct statement statement;
-	struct edit_write edit;
+	struct whole_write edit;
 	struct update update;
 
 	if (write_statements_field(sequence) == FIELD_DOCUMENTS)
@@ -282,7 +283,7 @@ static enum sequence_outcome answer(struct sequence *sequence)
 	if (!sequence->match.facts.answered)
 		return SEQUENCE_DONE;
 	sequence->buffer.length = 0;
-	if (write_is_unacknowledged(&sequence->match.command.fields[FIELD_WRITE_CONCERN]))
+	if (concern_is_unacknowledged(&sequence->match.command.fields[FIELD_WRITE_CONCERN]))
 		write_result_append_nothing(&write->result, &sequence->buffer,
 					    sequence->request.header.request_id);
 	else
@@ -322,7 +323,7 @@ static enum sequence_outcome send_run(struct sequence *sequence)
 {
 	struct sequence_write *write = write_of(sequence);
 	size_t first = write->next;
-	struct edit_write edit;
+	struct whole_write edit;
 
 	while (write->next < write->count && !is_rejected(write, write->next) &&
 	       !is_edit(sequence, write->documents[write->next], &edit))
@@ -342,7 +343,7 @@ static bool is_ordered(const struct sequence *sequence)
 
 static enum sequence_outcome begin_edit(struct sequence *sequence,
 					const struct sequence_input *input,
-					const struct edit_write *edit);
+					const struct whole_write *edit);
 static size_t count_together(const struct sequence *sequence);
 static enum sequence_outcome send_together(struct sequence *sequence, size_t count);
 
@@ -371,7 +372,7 @@ static bool is_over(const struct sequence *sequence)
 static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_write *write = write_of(sequence);
-	struct edit_write edit;
+	struct whole_write edit;
 	size_t together;
 
 	if (find_movable(sequence)) {
@@ -481,7 +482,7 @@ static enum mover_reason reason_of(const struct edit *edit)
 {
 	if (edit->write.update.type == 0)
 		return MOVER_DELETED;
-	if (edit->sets)
+	if (edit->facts.sets)
 		return MOVER_CHANGED;
 	return edit->swapped ? MOVER_APPENDED : MOVER_EDITED;
 }
@@ -702,7 +703,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 
 static enum sequence_outcome begin_edit(struct sequence *sequence,
 					const struct sequence_input *input,
-					const struct edit_write *edit)
+					const struct whole_write *edit)
 {
 	struct sequence_write *write = write_of(sequence);
 
@@ -724,7 +725,7 @@ static enum sequence_outcome begin_edit(struct sequence *sequence,
 static bool goes_together(const struct sequence *sequence, size_t index, struct element *id)
 {
 	const struct sequence_write *write = const_write_of(sequence);
-	struct edit_write edit;
+	struct whole_write edit;
 
 	return !is_rejected(write, index) && is_edit(sequence, write->documents[index], &edit) &&
 	       !edit.many && !edit.upsert && edit.collation.type == 0 &&
@@ -777,7 +778,7 @@ static size_t count_together(const struct sequence *sequence)
 
 static void init_edit(const struct sequence *sequence, size_t index, struct edit *edit)
 {
-	struct edit_write parsed;
+	struct whole_write parsed;
 
 	require(is_edit(sequence, const_write_of(sequence)->documents[index], &parsed));
 	edit_init(edit, &parsed, sequence->match.namespace);
@@ -886,7 +887,7 @@ static bool all_sound(const struct sequence *sequence)
 	if (write->count > STATEMENTS_MAX)
 		return false;
 	for (size_t i = 0; i < write->count; i++)
-		if (!write_statement_sound(write->documents[i], deletes))
+		if (!statement_is_sound(write->documents[i], deletes))
 			return false;
 	return true;
 }
@@ -941,12 +942,12 @@ static const char *unserved(struct sequence *sequence, size_t index)
 {
 	const struct sequence_write *write = write_of(sequence);
 	const char *why = NULL;
-	struct edit_write edit;
+	struct whole_write edit;
 
 	if (is_refused_alone(sequence, index))
 		return sequence->match.message;
 	if (is_edit(sequence, write->documents[index], &edit))
-		why = edit_unserved(&edit, sequence->match.namespace);
+		why = whole_write_unserved(&edit, sequence->match.namespace);
 	return why;
 }
 

@@ -3,6 +3,7 @@
 #include "tests/unit/ruled.h"
 
 #include "protocol/writer.h"
+#include "rules/stages/stage_guard.h"
 #include "rules/rule/own_fields.h"
 #include "rules/query/update.h"
 
@@ -456,7 +457,7 @@ Test(update, a_guarded_pipeline_has_the_clients_stages_and_one_behind_them)
 
 	cr_assert(document_find(ruled_bytes(document), "u", &u));
 	cr_assert_eq(update_stage_count(&u), 2);
-	update_write_guarded(&out, "u", &u);
+	stage_guard_write(&out, "u", &u);
 	writer_close(&out, start);
 	cr_assert(document_find(buffer_view(&out), "u", &guarded));
 	cr_assert(cursor_open(&clients, u.value) && cursor_open(&ours, guarded.value));
