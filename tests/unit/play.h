@@ -5,6 +5,7 @@
 #ifndef TESTS_UNIT_PLAY_H
 #define TESTS_UNIT_PLAY_H
 
+#include "tests/unit/golden.h"
 #include "tests/unit/shop.h"
 
 #include "rules/rule/known_indexes.h"
@@ -41,6 +42,17 @@ struct play {
 	size_t note_count;
 };
 
+/* All but the model's, which has more of them than a file should. */
+static inline void play_note(const struct play *play)
+{
+	if (strcmp(criterion_current_test->category, "sequence_model") == 0)
+		return;
+	if (play->outcome == SEQUENCE_SEND || play->outcome == SEQUENCE_SEND_LAST)
+		golden_note('>', play->sequence->output);
+	if (play->outcome == SEQUENCE_DONE)
+		golden_note('<', play->sequence->output);
+}
+
 static inline void play_resume(struct play *play, struct packet *reply, bool moved)
 {
 	struct sequence_input input = {.reply = reply,
@@ -49,6 +61,7 @@ static inline void play_resume(struct play *play, struct packet *reply, bool mov
 				       .now = play->now};
 
 	play->outcome = sequence_resume(play->sequence, &input);
+	play_note(play);
 	if (play->outcome == SEQUENCE_SEND)
 		play->sent_id = load_int32(play->sequence->output.data + 4);
 }
