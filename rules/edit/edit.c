@@ -116,11 +116,14 @@ static bool may_try_on(struct edit *edit, const struct sequence *sequence,
 		input->now - edit->losing_since < PATIENCE);
 }
 
-static enum edit_outcome refuse_lost(struct edit *edit)
+static enum edit_outcome refuse_lost(struct edit *edit, const struct sequence *sequence)
 {
 	return refuse(edit, ERROR_WRITE_CONFLICT,
-		      "other writers kept changing the array for ten seconds; nothing was applied, "
-		      "try again");
+		      command_has(&sequence->match.command, FIELD_AUTOCOMMIT)
+			      ? "another writer changed the array while this transaction was "
+				"open; nothing was applied, run the transaction again"
+			      : "other writers kept changing the array for ten seconds; nothing "
+				"was applied, try again");
 }
 
 /* What was asked lost against another writer. */
@@ -128,7 +131,7 @@ static enum edit_outcome pause_before_look(struct edit *edit, struct sequence *s
 					   const struct sequence_input *input)
 {
 	if (!may_try_on(edit, sequence, input))
-		return refuse_lost(edit);
+		return refuse_lost(edit, sequence);
 	edit->step = STEP_PAUSED;
 	sequence->pause = PAUSE_LEAST + arc4random_uniform(PAUSE_SPAN);
 	return EDIT_PAUSE;

@@ -139,7 +139,7 @@ def test_a_guarded_push_on_a_whole_array(books, guard):
 
 @pytest.mark.parametrize("guard", GUARDED)
 def test_a_guarded_push_does_not_see_what_is_gone_in_front_of_the_end(books, guard):
-    """It asks for the value alone. README says so. An $addToSet of a document among elements needs them all."""
+    """It asks for the value alone. docs/consistency.md says so. An $addToSet of a document among elements needs them all."""
     name = f"some guarded {guard}"
     condition, update = GUARDED[guard](values_of(name))
     if books.database.name == "elements" and "$addToSet" in guard:
@@ -160,7 +160,7 @@ def test_verify_names_the_documents(cluster, books, direct):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("question", UNSEEN)
 def test_an_element_that_is_gone_is_not_found(books, question, loss):
-    """Of batches nobody looks at the documents that it was in (README says so). Elements are put together in all outliers."""
+    """Of batches nobody looks at the documents that it was in (docs/consistency.md says so). Elements are put together in all outliers."""
     gone, there = (values_of(name)[GONE] for name in (f"{loss} unseen {question}", f"none unseen {question}, {loss}"))
     if books.database.name == "batches":
         assert not UNSEEN[question](books, gone)

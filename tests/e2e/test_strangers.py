@@ -214,7 +214,7 @@ def strangers(cluster, spillway):
             assert account_commands(cluster, databases_of(user)[0]) == []
 
 
-# Who may not read the overflow is told so (13) where mongod would run the command: README.md says where. What is refused
+# Who may not read the overflow is told so (13) where mongod would run the command: docs/consistency.md says where. What is refused
 # with 115 mongod would run.
 @pytest.mark.parametrize("user", ["reader", "writer", "both"])
 def test_who_has_rights_gets_mongods_verdict(cluster, spillway, direct, user):
