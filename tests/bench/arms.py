@@ -108,9 +108,9 @@ class PinnedSpillway(Spillway):
 class Load:
     """A load generator that stays connected; each question to it runs one slice."""
 
-    def __init__(self, port, **options):
-        command = PINNED + [str(program("load")), f"--port={port}"]
-        command += [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    def __init__(self, port, wrapped=PINNED, name="load", **options):
+        command = list(wrapped) + [str(program(name)), f"--port={port}"]
+        command += [f"--{key.replace('_', '-')}={value}" for key, value in options.items()]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self._hear()
