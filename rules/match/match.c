@@ -356,6 +356,8 @@ static void match_explain(const struct matching *matching)
 	    !command_parse(matching->command->first.value, &inner) ||
 	    bytes_are(inner.first.name, "explain"))
 		return;
+	if (inner.database.length == 0)
+		inner.database = matching->command->database;
 	inside.command = &inner;
 	match_command(&inside);
 	if (matching->match->verdict == VERDICT_BULK_WRITE)

@@ -698,6 +698,9 @@ Test(bulk_write, other_namespaces_must_be_sound_too)
 			       0, 1) "], 'nsInfo': [{'ns': 'shop.books'}], '$db': 'admin'}, '$db': "
 				     "'admin'}",
 		       ERROR_COMMAND_NOT_SUPPORTED, "explain");
+	expect_refused("{'explain': {'bulkWrite': 1, 'ops': [" DELETE(
+			       0, 1) "], 'nsInfo': [{'ns': 'shop.books'}]}, '$db': 'admin'}",
+		       ERROR_COMMAND_NOT_SUPPORTED, "explain");
 }
 
 /* mongod is asked about the op; it would run it. */
