@@ -8,6 +8,7 @@
 #include "proxy/ownership/referrers.h"
 #include "proxy/ownership/renamed.h"
 #include "proxy/ownership/rule_owner.h"
+#include "rules/rule/generation.h"
 
 #include <stdlib.h>
 
@@ -75,12 +76,11 @@ struct looking {
 
 static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
 {
-	struct element element;
+	struct bytes name;
 
-	if (!document_find_path(document, path, &element) || element.type != BSON_BYTE_BINARY ||
-	    element.value.length != 4 + 1 + 16)
+	if (!generation_find(document, path, &name))
 		return false;
-	*generation = element.value.data + 5;
+	*generation = name.data;
 	return true;
 }
 
@@ -168,19 +168,18 @@ static void take_main(void *context, struct bytes document)
 	struct dead *dead = entry_of(looking, document);
 	const uint8_t *generation;
 	struct element state;
-	struct bytes all, own;
 
 	if (dead)
 		dead->present = true;
 	if (!document_find(document, "_spill", &state))
 		return;
-	if (!element_document(&state, &all)) {
+	if (state.type != BSON_BYTE_DOCUMENT) { /* an array is none: nothing of it can be read */
 		keep_all(looking, dead);
 		return;
 	}
-	if (!document_find(all, looking->target->rule->key, &state))
+	if (!document_find(state.value, looking->target->rule->key, &state))
 		return;
-	if (!element_document(&state, &own) || !generation_at(own, "g", &generation)) {
+	if (state.type != BSON_BYTE_DOCUMENT || !generation_at(state.value, "g", &generation)) {
 		keep_all(looking, dead);
 		return;
 	}

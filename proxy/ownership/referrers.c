@@ -7,6 +7,7 @@
 
 #include "protocol/cursor.h"
 #include "proxy/upstream/clauses.h"
+#include "rules/rule/generation.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -49,12 +50,11 @@ static struct bytes view_of(const bson_t *document)
 
 static bool take_generation(struct bytes document, const char *path, const uint8_t **generation)
 {
-	struct element element;
+	struct bytes name;
 
-	if (!document_find_path(document, path, &element) || element.type != BSON_BYTE_BINARY ||
-	    element.value.length != 4 + 1 + 16)
+	if (!generation_find(document, path, &name))
 		return false;
-	*generation = element.value.data + 5;
+	*generation = name.data;
 	return true;
 }
 

@@ -3,6 +3,7 @@
 
 #include "protocol/repeats.h"
 #include "protocol/writer.h"
+#include "rules/rule/generation.h"
 #include "rules/rule/own_fields.h"
 #include "rules/query/projection.h"
 
@@ -191,19 +192,22 @@ static bool take_integer(struct bytes state, const char *name, int64_t *value)
 	       element_integer(&element, value) && *value >= 0;
 }
 
-/* S as M1 and M4 write it. False where it is something else. */
-static bool take_state(struct plan *plan, const struct element *state)
+/* S as M1 and M4 write it. Where it is something else: what is damaged; else NULL. */
+static const char *take_state(struct plan *plan, const struct element *state)
 {
 	struct element generation;
 
-	if (state->type != BSON_BYTE_DOCUMENT ||
-	    plan_find(state->value, "g", &generation) != PLAN_PATH_FOUND ||
-	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
-		return false;
-	plan->generation = (struct bytes){generation.value.data + 5, 16};
+	if (state->type != BSON_BYTE_DOCUMENT)
+		return "the array's state in _spill is no document";
+	if (plan_find(state->value, "g", &generation) != PLAN_PATH_FOUND ||
+	    !generation_read(&generation, &plan->generation))
+		return "g in the state is missing, twice, or no binary of subtype 0 and 16 bytes";
 	plan->state = *state;
-	return take_integer(state->value, "h", &plan->head) &&
-	       take_integer(state->value, "n", &plan->moved);
+	if (!take_integer(state->value, "h", &plan->head))
+		return "h in the state is missing, twice, or no whole number of 0 or more";
+	if (!take_integer(state->value, "n", &plan->moved))
+		return "n in the state is missing, twice, or no whole number of 0 or more";
+	return NULL;
 }
 
 enum state {
@@ -307,11 +311,12 @@ struct plan plan_make(const struct rule *rule, struct bytes document)
 	struct element array, state;
 	enum plan_path found;
 	enum state standing = find_state(rule, document, &state);
+	const char *damage;
 
 	if (!document_find(document, "_id", &plan.id))
 		return with_reason(plan, PLAN_BROKEN, "it has no _id");
 	if (standing == STATE_BROKEN)
-		return with_reason(plan, PLAN_BROKEN, "its _spill is not Spillway's");
+		return with_reason(plan, PLAN_BROKEN, "_spill is no document");
 	found = plan_find(document, rule->array, &array);
 	if (found == PLAN_PATH_BROKEN)
 		return with_reason(plan, PLAN_BROKEN, "it is no BSON");
@@ -325,8 +330,9 @@ struct plan plan_make(const struct rule *rule, struct bytes document)
 	plan.array = array.value;
 	if (standing != STATE_FOUND)
 		return plan_unspilled(plan, rule, document, standing);
-	if (!take_state(&plan, &state))
-		return with_reason(plan, PLAN_BROKEN, "its _spill is not Spillway's");
+	damage = take_state(&plan, &state);
+	if (damage)
+		return with_reason(plan, PLAN_BROKEN, damage);
 	return plan_spilled(plan, rule, document);
 }
 
@@ -365,7 +371,7 @@ must_check bool plan_follow(const struct rule *rule, const struct plan *before, 
 	    !document_find(document, "_spill", &all) ||
 	    element_raw(&all).data != document.data + old.length - 1 ||
 	    all.value.data + all.value.length != document.data + document.length - 1 ||
-	    !take_state(plan, &state) || plan->head != head || plan->moved != 0)
+	    take_state(plan, &state) || plan->head != head || plan->moved != 0)
 		return false;
 	plan->kind = PLAN_MOVE;
 	look_into(plan, old, document);

@@ -2,6 +2,7 @@
  */
 #pragma once
 
+#include "rules/rule/generation.h"
 #include "rules/rule/rules.h"
 
 #include <stdatomic.h>
@@ -101,7 +102,6 @@ struct mover_target *target_at(struct target_set *set, size_t index);
 size_t target_count(struct target_set *set);
 
 /* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
-#define GENERATION_BYTES 16
 void target_new_generation(const struct mover_target *target, uint8_t *generation);
 /* The least and the greatest that can be. */
 void target_generations(const struct mover_target *target, uint8_t *least, uint8_t *most);

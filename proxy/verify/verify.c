@@ -15,6 +15,7 @@
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/verify/verify_look.h"
 #include "rules/match/fitness_judge.h"
+#include "rules/rule/generation.h"
 #include "rules/rule/own_fields.h"
 
 #include <bson/bson.h>
@@ -279,7 +280,8 @@ static enum link_result judge_stray(struct job *job, const struct mover_target *
 				    bool *stray)
 {
 	char path[STATE_PATH_MAX];
-	struct element generation, states;
+	struct element states;
+	struct bytes generation;
 	bool own = false;
 	enum link_result result;
 
@@ -289,12 +291,8 @@ static enum link_result judge_stray(struct job *job, const struct mover_target *
 	result = target_read_overflow(job->link, target, &verify->plan.id, take_any, &own);
 	if (result != LINK_DONE || own)
 		return result;
-	if (document_find_path(main, state_path(path, target->rule, "g"), &generation) &&
-	    generation.type == BSON_BYTE_BINARY &&
-	    generation.value.length == 4 + 1 + GENERATION_BYTES)
-		return find_generation(job, target,
-				       (struct bytes){generation.value.data + 5, GENERATION_BYTES},
-				       stray);
+	if (generation_find(main, state_path(path, target->rule, "g"), &generation))
+		return find_generation(job, target, generation, stray);
 	*stray = true;
 	return LINK_DONE;
 }

@@ -136,7 +136,9 @@ void verify_document_init(struct verify_document *verify, const struct rule *rul
 	else if (!verify->plan.array.data && has_state(rule, main))
 		add(verify, VERIFY_STATE,
 		    "it says that elements are elsewhere, but the array is gone");
-	verify->judged = verify->plan.generation.data || !has_state(rule, main);
+	/* Of a state that can't be read nothing follows for flag, batches and tail. */
+	verify->judged = verify->plan.kind != PLAN_BROKEN &&
+			 (verify->plan.generation.data || !has_state(rule, main));
 }
 
 static bool same_element(struct cursor *one, struct cursor *other, bool *ended)
@@ -447,7 +449,7 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 		add(verify, spilled ? VERIFY_BESIDE : VERIFY_FOREIGN, "%s",
 		    spilled ? "it doesn't count" : "the document is left as it is");
 	check_work(verify);
-	if (verify->plan.generation.data) {
+	if (verify->plan.generation.data && verify->plan.kind != PLAN_BROKEN) {
 		check_overflow(verify);
 		check_fields(verify, main);
 	}

@@ -2,6 +2,7 @@
 #include "rules/edit/edit.h"
 
 #include "protocol/writer.h"
+#include "rules/rule/generation.h"
 #include "rules/rule/id_text.h"
 #include "rules/rule/names.h"
 #include "rules/reassembly/reassemble.h"
@@ -491,6 +492,8 @@ static enum edit_outcome take_hits(struct edit *edit, struct sequence *sequence,
 		return edit_send_kill(edit, sequence);
 	case EDIT_HITS_ALL:
 		return search_all(edit, sequence, input);
+	case EDIT_HITS_DAMAGED:
+		return fail_read(edit, sequence, reply);
 	}
 	require(cursor_open(&cursor, batch));
 	return keep_ids(edit, &cursor, documents) ? begin_documents(edit) : refuse_unnamed(edit);
@@ -533,18 +536,6 @@ static enum edit_outcome take_none(struct edit *edit, struct sequence *sequence,
 		       : pause_before_look(edit, sequence, input);
 }
 
-/* The state of this array in E1's document can be named. */
-static bool has_state(const struct edit *edit, size_t target)
-{
-	struct element states, state, field;
-
-	return document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
-	       states.type == BSON_BYTE_DOCUMENT &&
-	       document_find(states.value, edit->namespace->targets[target].rule->key, &state) &&
-	       state.type == BSON_BYTE_DOCUMENT && document_find(state.value, "g", &field) &&
-	       document_find(state.value, "n", &field);
-}
-
 /* E1's document has this array's length in main; -1 where it is no spilled array. */
 static int64_t length_in_main(const struct edit *edit, size_t target)
 {
@@ -552,7 +543,7 @@ static int64_t length_in_main(const struct edit *edit, size_t target)
 	int64_t value;
 	char name[12];
 
-	return edit->concerned[target] && has_state(edit, target) &&
+	return edit->concerned[target] && edit_has_state(edit, target) &&
 			       document_find(buffer_view(&edit->kept), writer_index(name, target),
 					     &length) &&
 			       element_integer(&length, &value)
@@ -615,7 +606,8 @@ static enum edit_outcome take_spilled(struct edit *edit, struct sequence *sequen
 		return refuse_unauthorized(edit);
 	if (sets_another(edit, false))
 		return write_whole(edit);
-	if (edit->membership.known && edit->rounds < SWAPS_MAX && has_state(edit, edit->target)) {
+	if (edit->membership.known && edit->rounds < SWAPS_MAX &&
+	    edit_has_head(edit, edit->target)) {
 		edit->step = STEP_PROBE;
 		return edit_send_probe(edit, sequence, input);
 	}
@@ -730,7 +722,8 @@ static bool keep_settled(struct edit *edit, struct bytes document)
 {
 	auto_buffer struct buffer kept = {0};
 	size_t start = writer_open(&kept);
-	struct element id, states, state, generation, count, length;
+	struct element id, states, state, count, length;
+	struct bytes generation;
 	int64_t all, moved;
 	char name[12];
 
@@ -744,7 +737,7 @@ static bool keep_settled(struct edit *edit, struct bytes document)
 			continue;
 		if (!document_find(states.value, edit->namespace->targets[i].rule->key, &state) ||
 		    state.type != BSON_BYTE_DOCUMENT ||
-		    !document_find(state.value, "g", &generation) ||
+		    !generation_find(state.value, "g", &generation) ||
 		    !document_find(state.value, "n", &count) || !element_integer(&count, &moved) ||
 		    !document_find(document, writer_index(name, i), &length) ||
 		    !element_integer(&length, &all) || all < moved)

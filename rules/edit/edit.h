@@ -117,6 +117,10 @@ bool edit_can_pin(const struct edit *edit, const struct element *id);
 void edit_write_bare(struct edit *edit);
 /* What was read of an array's state; false where it has none. */
 must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
+/* The state can be named; */
+must_check bool edit_has_state(const struct edit *edit, size_t target);
+/* and the head's length is there, too: of any other state a membership is not asked. */
+must_check bool edit_has_head(const struct edit *edit, size_t target);
 
 /* ---- edit_search.c: the search, where the overflow is asked, too ---- */
 
@@ -125,10 +129,11 @@ void edit_decide_search(struct edit *edit);
 enum edit_outcome edit_search_by_overflow(struct edit *edit, struct sequence *sequence,
 					  const struct sequence_input *input);
 enum edit_hits {
-	EDIT_HITS_FOUND, /* the first `*documents` of the batch are those that match, and all */
-	EDIT_HITS_AGAIN, /* documents were named that had not been candidates: send it again */
-	EDIT_HITS_KILL,  /* edit->cursor_id is not needed: edit_send_kill, then search them all */
-	EDIT_HITS_ALL,   /* search all of them */
+	EDIT_HITS_FOUND,   /* the first `*documents` of the batch are those that match, and all */
+	EDIT_HITS_AGAIN,   /* documents were named that had not been candidates: send it again */
+	EDIT_HITS_KILL,    /* edit->cursor_id is not needed: edit_send_kill, then search them all */
+	EDIT_HITS_ALL,     /* search all of them */
+	EDIT_HITS_DAMAGED, /* a state that can't be read is that of a hit's document */
 };
 enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *input,
 			      const struct packet *reply, struct bytes *batch, size_t *documents);

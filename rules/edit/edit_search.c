@@ -105,11 +105,16 @@ enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *in
 {
 	struct reply_summary summary;
 	struct reply_cursor cursor;
+	char message[REASSEMBLE_MESSAGE];
 	enum probe_found found;
+	enum error_code code;
 
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
-	    !summary.ok)
+	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
 		return EDIT_HITS_ALL;
+	if (!summary.ok)
+		return reassemble_tell(reply->message.body, &summary, message, &code)
+			       ? EDIT_HITS_DAMAGED
+			       : EDIT_HITS_ALL;
 	cursor = reply_read_cursor(summary.cursor);
 	if (!element_integer(&cursor.id, &edit->cursor_id) || !cursor.batch.data)
 		return EDIT_HITS_ALL;

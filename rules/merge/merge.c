@@ -74,13 +74,13 @@ bool merge_hides(const struct merge *merge, struct bytes name)
 
 static bool generation_is(const struct generation *generation, const uint8_t *id, size_t target)
 {
-	return generation->target == target && !memcmp(generation->id, id, GENERATION_SIZE);
+	return generation->target == target && !memcmp(generation->id, id, GENERATION_BYTES);
 }
 
 /* The slot of this generation, or the empty one where it would go. There is at least one. */
 static size_t *slot_of(const struct merge *merge, const uint8_t *id, size_t target)
 {
-	size_t at = hash_bytes((struct bytes){id, GENERATION_SIZE}, merge->key) & merge->slot_mask;
+	size_t at = hash_bytes((struct bytes){id, GENERATION_BYTES}, merge->key) & merge->slot_mask;
 
 	while (merge->slots[at] != NONE &&
 	       !generation_is(generation_at(merge, merge->slots[at]), id, target))
@@ -203,7 +203,7 @@ static size_t generation_add(struct merge *merge, const struct gap *gap, size_t 
 	size_t at = generation_count(merge);
 	struct generation *generation = merge_list_add(&merge->generations, sizeof(*generation));
 
-	memcpy(generation->id, gap->id, GENERATION_SIZE);
+	memcpy(generation->id, gap->id, GENERATION_BYTES);
 	generation->target = gap->target;
 	generation->twin = NONE;
 	if (twin_of == NONE)
@@ -271,17 +271,9 @@ struct state {
 	int64_t count;
 };
 
-must_check bool merge_read_generation(const struct element *element, const uint8_t **id)
-{
-	if (element->type != BSON_BYTE_BINARY || element->value.length != 5 + GENERATION_SIZE ||
-	    element->value.data[4] != 0)
-		return false;
-	*id = element->value.data + 5;
-	return true;
-}
-
 static bool state_read(const struct element *field, struct state *state)
 {
+	struct bytes generation = {0};
 	struct element part;
 	struct cursor cursor;
 	enum cursor_step step;
@@ -290,10 +282,11 @@ static bool state_read(const struct element *field, struct state *state)
 	if (field->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, field->value))
 		return false;
 	while ((step = cursor_next(&cursor, &part)) == CURSOR_ELEMENT)
-		if ((element_is(&part, "g") && !merge_read_generation(&part, &state->id)) ||
+		if ((element_is(&part, "g") && !generation_read(&part, &generation)) ||
 		    (element_is(&part, "h") && !element_integer(&part, &state->head)) ||
 		    (element_is(&part, "n") && !element_integer(&part, &state->count)))
 			return false;
+	state->id = generation.data;
 	return step == CURSOR_END && state->id && state->head >= 0 && state->count >= 0;
 }
 

@@ -141,7 +141,7 @@ static void write_generations(struct merge *merge, struct buffer *out)
 		if (generation->asked != ASKED_NOW)
 			continue;
 		writer_binary(out, writer_index(name, count++),
-			      (struct bytes){generation->id, GENERATION_SIZE});
+			      (struct bytes){generation->id, GENERATION_BYTES});
 		generation->asked = ASKED_BEFORE;
 	}
 	writer_close(out, list);
@@ -186,7 +186,7 @@ static void write_overlap(struct merge *merge, size_t target, struct generation 
 	writer_renamed(out, "0", &generation->link);
 	writer_close(out, list);
 	writer_close(out, link);
-	writer_binary(out, NAME_STATE ".g", (struct bytes){generation->id, GENERATION_SIZE});
+	writer_binary(out, NAME_STATE ".g", (struct bytes){generation->id, GENERATION_BYTES});
 	write_bounds(out, rule, generation);
 	generation->asked = ASKED_BEFORE;
 }

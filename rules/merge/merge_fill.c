@@ -12,6 +12,7 @@
 /* What `_spill` of an overflow document says. */
 static bool part_state(const struct element *state, const uint8_t **id, struct part *part)
 {
+	struct bytes generation = {0};
 	int64_t position = -1;
 	struct element field;
 	struct cursor cursor;
@@ -21,7 +22,7 @@ static bool part_state(const struct element *state, const uint8_t **id, struct p
 	if (state->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, state->value))
 		return false;
 	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
-		if ((element_is(&field, "g") && !merge_read_generation(&field, id)) ||
+		if ((element_is(&field, "g") && !generation_read(&field, &generation)) ||
 		    (element_is(&field, "p") && !element_integer(&field, &position)))
 			return false;
 		if (element_is(&field, "v")) {
@@ -30,6 +31,7 @@ static bool part_state(const struct element *state, const uint8_t **id, struct p
 			part->bytes = field.value;
 		}
 	}
+	*id = generation.data;
 	part->position = (size_t)position;
 	return step == CURSOR_END && *id && position >= 0;
 }

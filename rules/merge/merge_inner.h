@@ -5,8 +5,8 @@
 #pragma once
 
 #include "rules/merge/merge.h"
+#include "rules/rule/generation.h"
 
-#define GENERATION_SIZE 16
 #define NONE SIZE_MAX /* the index of nothing */
 
 enum part_form {
@@ -30,7 +30,7 @@ enum asked {
 };
 
 struct generation {
-	uint8_t id[GENERATION_SIZE];
+	uint8_t id[GENERATION_BYTES];
 	size_t target;
 	size_t users; /* gaps */
 	enum asked asked;
@@ -118,5 +118,3 @@ size_t merge_find_generation(const struct merge *merge, const uint8_t *id, size_
 /* Of the generations of one id from `at` on, the one that such a link's document names, or NONE: a
  * damaged document may name another document's generation. */
 size_t merge_find_twin(const struct merge *merge, size_t at, const struct element *link);
-/* A field `g`; false where it is none. */
-must_check bool merge_read_generation(const struct element *element, const uint8_t **id);

@@ -79,3 +79,12 @@ void call_unary(struct call *call, const char *verb, const char *text)
 	writer_string(call->out, verb, text);
 	writer_close(call->out, document);
 }
+
+void call_type_is(struct call *call, const char *path, const char *type)
+{
+	struct call test = call_call(call, "$eq");
+
+	call_unary(&test, "$type", path);
+	call_text(&test, type);
+	call_close(&test);
+}

@@ -28,3 +28,5 @@ void call_null(struct call *call);
 void call_nothing(struct call *call);
 struct call call_call(struct call *call, const char *verb);
 void call_unary(struct call *call, const char *verb, const char *text);
+/* {$eq: [{$type: path}, type]} */
+void call_type_is(struct call *call, const char *path, const char *type);

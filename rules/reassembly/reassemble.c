@@ -12,6 +12,7 @@
 #include "rules/reassembly/call_writer.h"
 #include "rules/query/filter_split.h"
 #include "rules/rule/names.h"
+#include "rules/reassembly/sound.h"
 #include "rules/reassembly/tiling.h"
 
 #include <stdio.h>
@@ -547,101 +548,43 @@ void reassemble_add_death(struct call *call, const struct naming *naming)
 	add_named_error(call, DEAD TRY_AGAIN, naming);
 }
 
-static void add_type_is(struct call *call, const char *path, const char *type)
-{
-	struct call test = call_call(call, "$eq");
-
-	call_unary(&test, "$type", path);
-	call_text(&test, type);
-	call_close(&test);
-}
-
-/* A whole number, not below 0. */
-static void add_is_count(struct call *call, const char *path)
-{
-	struct call test;
-
-	call_unary(call, "$isNumber", path);
-	test = call_call(call, "$gte");
-	call_text(&test, path);
-	call_number(&test, 0);
-	call_close(&test);
-	test = call_call(call, "$eq");
-	call_text(&test, path);
-	call_unary(&test, "$trunc", path);
-	call_close(&test);
-}
-
-/* {$or: [{$eq: [n, 0]}, <the document has the array, and its head>]} */
-static void add_has_head(struct call *call, const char *array, const char *head, const char *count)
-{
-	struct call either = call_call(call, "$or"), test = call_call(&either, "$eq"), both;
-
-	call_text(&test, count);
-	call_number(&test, 0);
-	call_close(&test);
-	both = call_call(&either, "$and");
-	call_unary(&both, "$isArray", array);
-	test = call_call(&both, "$gte");
-	call_unary(&test, "$size", array);
-	call_text(&test, head);
-	call_close(&test);
-	call_close(&both);
-	call_close(&either);
-}
-
-/* What Spillway writes: {g: <16 bytes>, h, n} */
-static void add_sound_state(struct call *call, const struct rule *rule)
-{
-	auto_text array = text_join("$", rule->array, ""),
-		  state = text_join("$_spill.", rule->key, ""),
-		  generation = text_join("$_spill.", rule->key, ".g"),
-		  head = text_join("$_spill.", rule->key, ".h"),
-		  count = text_join("$_spill.", rule->key, ".n");
-	struct call all = call_call(call, "$and"), test;
-
-	add_type_is(&all, state.bytes, "object");
-	add_type_is(&all, generation.bytes, "binData");
-	test = call_call(&all, "$eq");
-	call_unary(&test, "$binarySize", generation.bytes);
-	call_number(&test, 16);
-	call_close(&test);
-	add_is_count(&all, head.bytes);
-	add_is_count(&all, count.bytes);
-	add_has_head(&all, array.bytes, head.bytes, count.bytes);
-	call_close(&all);
-}
-
-/* {$not: {$or: [<another array's alone>, <sound>]}}: of a document that has `_spill`. */
-static void add_damaged(struct call *call, const struct rule *rule)
-{
-	auto_text state = text_join("$_spill.", rule->key, "");
-	struct call not = call_call(call, "$not"), either = call_call(&not, "$or"),
-		    both = call_call(&either, "$and");
-
-	add_type_is(&both, "$" NAME_STATE, "object");
-	add_type_is(&both, state.bytes, "missing");
-	call_close(&both);
-	add_sound_state(&either, rule);
-	call_close(&either);
-	call_close(&not );
-}
-
 void reassemble_write_sound(struct buffer *out, const char *name, const struct rule *rule,
 			    const struct naming *naming)
 {
 	size_t stage = writer_open_document(out, name);
 	struct call choice = call_open(out, "$replaceWith", "$cond"), inner;
 
-	add_type_is(&choice, "$" NAME_STATE, "missing");
+	call_type_is(&choice, "$" NAME_STATE, "missing");
 	call_text(&choice, "$$ROOT");
 	inner = call_call(&choice, "$cond");
-	add_damaged(&inner, rule);
+	sound_add_damaged(&inner, rule);
 	add_named_error(&inner, DAMAGED, naming);
 	call_text(&inner, "$$ROOT");
 	call_close(&inner);
 	call_close(&choice);
 	writer_close(out, stage);
+}
+
+void reassemble_write_names(struct buffer *out, const struct ruled_namespace *namespace,
+			    const struct rule *rule, struct bytes generations)
+{
+	auto_text generation = text_join("$_spill.", rule->key, ".g");
+	struct call choice = call_open(out, "$expr", "$cond"), inner, test;
+	struct naming naming;
+	char name[12];
+
+	reassemble_name(&naming, namespace->database, namespace->collection, rule);
+	call_type_is(&choice, "$" NAME_STATE, "missing");
+	call_number(&choice, 0);
+	inner = call_call(&choice, "$cond");
+	sound_add_damaged(&inner, rule);
+	add_named_error(&inner, DAMAGED, &naming);
+	test = call_call(&inner, "$in");
+	call_text(&test, generation.bytes);
+	writer_array(out, writer_index(name, test.place++), generations);
+	call_close(&test);
+	call_close(&inner);
+	call_close(&choice);
 }
 
 /* {$cond: [{$eq: [{$type: id}, "string"]}, id, ""]}: mongod evaluates what is constant in a joined
@@ -650,7 +593,7 @@ static void add_text_of(struct call *call, const char *id)
 {
 	struct call choice = call_call(call, "$cond");
 
-	add_type_is(&choice, id, "string");
+	call_type_is(&choice, id, "string");
 	call_text(&choice, id);
 	call_text(&choice, "");
 	call_close(&choice);
@@ -664,7 +607,7 @@ void reassemble_add_same_text(struct call *call, const char *link, const char *i
 	call_text(&test, "string");
 	call_close(&test);
 	both = call_call(&either, "$and");
-	add_type_is(&both, link, "string"); /* mongod may judge this before the join's condition */
+	call_type_is(&both, link, "string"); /* mongod may judge this before the join's condition */
 	test = call_call(&both, "$eq");
 	part = call_call(&test, "$strLenBytes");
 	add_text_of(&part, link);
@@ -710,7 +653,7 @@ static void finish_choice(struct call *choice, const struct joining *joining,
 {
 	struct call sound = call_call(choice, "$cond"), whole;
 
-	add_damaged(&sound, joining->target->rule);
+	sound_add_damaged(&sound, joining->target->rule);
 	add_named_error(&sound, DAMAGED, joining->naming);
 	if (joining->whole) {
 		whole = call_call(&sound, "$cond");
@@ -745,7 +688,7 @@ static void add_stateless(struct call *choice, const struct joining *joining)
 {
 	auto_text state = text_join("$_spill.", joining->target->rule->key, "");
 
-	add_type_is(choice, joining->first ? "$" NAME_STATE : state.bytes, "missing");
+	call_type_is(choice, joining->first ? "$" NAME_STATE : state.bytes, "missing");
 }
 
 /* From nowhere in ordinary documents. */
@@ -1270,6 +1213,28 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 	reassemble_write_unset(out, place, namespace, how.use == REASSEMBLE_STATE);
 }
 
+/* Nothing of the array is elsewhere: there is no state, none for this array, or none counts yet. Of
+ * a damaged state that is not known. */
+static void add_whole_as_it_is(struct call *call, const struct rule *rule)
+{
+	auto_text state = text_join("$_spill.", rule->key, ""),
+		  count = text_join("$_spill.", rule->key, ".n");
+	struct call either = call_call(call, "$or"), both, inner, test;
+
+	call_type_is(&either, "$" NAME_STATE, "missing");
+	both = call_call(&either, "$and");
+	call_type_is(&both, "$" NAME_STATE, "object");
+	inner = call_call(&both, "$or");
+	call_type_is(&inner, state.bytes, "missing");
+	test = call_call(&inner, "$eq");
+	call_text(&test, count.bytes);
+	call_number(&test, 0);
+	call_close(&test);
+	call_close(&inner);
+	call_close(&both);
+	call_close(&either);
+}
+
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace)
 {
@@ -1277,15 +1242,14 @@ void reassemble_write_guards(struct buffer *out, size_t *place,
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
-		auto_text count = text_join("$_spill.", rule->key, ".n");
 		struct naming naming;
 		size_t stage = writer_open_document(out, writer_index(name, (*place)++));
 		struct call choice = call_open(out, "$replaceWith", "$cond");
 
 		reassemble_name(&naming, namespace->database, namespace->collection, rule);
-		call_text(&choice, count.bytes);
-		reassemble_add_death(&choice, &naming);
+		add_whole_as_it_is(&choice, rule);
 		call_text(&choice, "$$ROOT");
+		reassemble_add_death(&choice, &naming);
 		call_close(&choice);
 		writer_close(out, stage);
 	}

@@ -73,6 +73,11 @@ void reassemble_add_same_text(struct call *call, const char *link, const char *i
 /* Of what was joined, what is of the document's generation, in order. */
 void reassemble_write_batches(struct buffer *out, const char *name, const struct rule *rule,
 			      const char *joined);
+/* The condition {$expr: ...}: the document's state names one of these generations, an array. A
+ * state that is damaged raises its error, as it may have named any of them. A document without a
+ * state for the rule's array names none. */
+void reassemble_write_names(struct buffer *out, const struct ruled_namespace *namespace,
+			    const struct rule *rule, struct bytes generations);
 /* Which document it was, but for its _id. */
 struct naming {
 	char text[480];

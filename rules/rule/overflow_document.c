@@ -1,6 +1,7 @@
 /* What an overflow document holds of an array. */
 #include "rules/rule/overflow_document.h"
 
+#include "rules/rule/generation.h"
 #include "rules/rule/names.h"
 
 #define COPIED_MAX (1 << 20) /* bytes of an element that is stored twice */
@@ -157,10 +158,7 @@ must_check bool overflow_elements(const struct rule *rule, struct bytes document
 
 struct bytes overflow_generation(struct bytes batch)
 {
-	struct element generation;
+	struct bytes generation = {0};
 
-	if (!document_find_path(batch, "_spill.g", &generation) ||
-	    generation.type != BSON_BYTE_BINARY || generation.value.length != 4 + 1 + 16)
-		return (struct bytes){0};
-	return (struct bytes){generation.value.data + 5, 16};
+	return generation_find(batch, "_spill.g", &generation) ? generation : (struct bytes){0};
 }

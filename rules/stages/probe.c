@@ -6,6 +6,7 @@
 #include "rules/rule/names.h"
 #include "rules/rule/known_indexes.h"
 #include "rules/query/reads.h"
+#include "rules/reassembly/reassemble.h"
 
 /* How much of a collection a condition is likely to meet. */
 enum worth {
@@ -377,24 +378,41 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 
 /* ---- stages ---- */
 
+/* Of one document that is asked for alone. With a damaged state it is asked for once more. */
 static void write_generations(struct buffer *out, const struct probe *probe)
 {
-	auto_text path = text_join("_spill.", probe->target->rule->key, ".g");
+	static const char *const counts[] = {".h", ".n"};
+	const char *key = probe->target->rule->key;
+	auto_text path = text_join("_spill.", key, ".g");
 	size_t condition = writer_open_document(out, path.bytes);
 
 	writer_array(out, "$in", buffer_view(&probe->generations));
 	writer_close(out, condition);
+	for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
+		auto_text count = text_join("_spill.", key, counts[i]);
+		condition = writer_open_document(out, count.bytes);
+		writer_int32(out, "$gte", 0);
+		writer_close(out, condition);
+	}
+	condition = writer_open_document(out, "_spill.0"); /* a list of states */
+	writer_bool(out, "$exists", false);
+	writer_close(out, condition);
 }
 
-/* {_id: {$in: <named>}}, and their generations where these decide */
-static void write_named(struct buffer *out, const char *name, const struct probe *probe)
+/* {_id: {$in: <named>}}, and their generations where these decide. mongod judges an $expr behind
+ * other conditions: it meets no document but those that are named. */
+static void write_named(struct buffer *out, const char *name,
+			const struct ruled_namespace *namespace, const struct probe *probe)
 {
 	size_t named = writer_open_document(out, name), id = writer_open_document(out, "_id");
 
 	writer_array(out, "$in", buffer_view(&probe->named));
 	writer_close(out, id);
-	if (probe->light || probe->alone)
+	if (probe->alone)
 		write_generations(out, probe);
+	else if (probe->light)
+		reassemble_write_names(out, namespace, probe->target->rule,
+				       buffer_view(&probe->generations));
 	writer_close(out, named);
 }
 
@@ -408,13 +426,13 @@ void probe_write_conditions(struct buffer *out, struct bytes filter,
 	filter_split_write(out, &conjunct, filter, namespace,
 			   probe->light || probe->alone ? FILTER_REST_ALL : FILTER_REST_QUIET);
 	if (probe->alone) {
-		write_named(out, writer_index(name, conjunct), probe);
+		write_named(out, writer_index(name, conjunct), namespace, probe);
 	} else {
 		last = writer_open_document(out, writer_index(name, conjunct));
 		either = writer_open_array(out, "$or");
 		writer_document(out, "0", buffer_view(&probe->main));
 		if (probe->named.length > 0)
-			write_named(out, "1", probe);
+			write_named(out, "1", namespace, probe);
 		writer_close(out, either);
 		writer_close(out, last);
 	}

@@ -10,7 +10,8 @@ from pymongo.errors import OperationFailure
 
 from support.operate import RULE, generation, spill
 
-RULES = [{**RULE, "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
+# Only a rule with a delay has reads and edits that ask the overflow itself.
+RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 WHOLE = list(range(12))
 MINE = {"g": generation(), "h": 3, "n": 9}
 # Of a document {_id: "bad", list: [0, 1, 2, 3], group: "bad"} that has no overflow.
@@ -157,3 +158,130 @@ def test_of_several_rules_the_error_names_the_document(books, direct):
         named(lambda: list(books.find({"group": "bad"})), told)
         named(lambda: list(books.find({"group": "bad", "list": {"$not": {"$size": 77}}})), told)
         direct.shop.books.delete_one({"_id": identifier})
+
+
+# An element of both documents' overflow, and one of the damaged document's alone.
+SHARED, ALONE = 7, 100
+# Of a document {_id: "bad"} whose elements lie in its overflow: what happens to its state.
+DAMAGES = {
+    "no generation": {"$unset": {"_spill.list.g": 1}},
+    "a long generation": {"$set": {"_spill.list.g": Binary(b"x" * 17)}},
+    "a generation of another subtype": lambda own: {"$set": {"_spill.list.g": Binary(own, 4)}},
+    "a generation that is a number": {"$set": {"_spill.list.g": 5}},
+    "no document": {"$set": {"_spill": 5}},
+    "null": {"$set": {"_spill": None}},
+    "a list": lambda own: {"$set": {"_spill": [{"list": {"g": Binary(own), "h": 3, "n": 10}}]}},
+    "no document for the array": {"$set": {"_spill.list": "x"}},
+    "no head": {"$unset": {"_spill.list.h": 1}},
+    "no count": {"$unset": {"_spill.list.n": 1}},
+}
+ELEMENT_READS = {
+    "find": lambda books, x: list(books.find({"list": x})),
+    "find of _ids": lambda books, x: list(books.find({"list": x}, {"_id": 1})),
+    "find of whole documents, sorted": lambda books, x: list(books.find({"list": x}).sort("group", 1)),
+    "find, two at a time": lambda books, x: list(books.find({"list": x}, {"_id": 1}, batch_size=2)),
+    "find by $in": lambda books, x: list(books.find({"list": {"$in": [x, -5]}}, {"_id": 1})),
+    "find by $elemMatch": lambda books, x: list(books.find({"list": {"$elemMatch": {"$eq": x}}}, {"_id": 1})),
+    "find by $all": lambda books, x: list(books.find({"list": {"$all": [x]}}, {"_id": 1})),
+    "find by $or": lambda books, x: list(books.find({"$or": [{"list": x}, {"list": -5}]}, {"_id": 1})),
+    "find by $gt": lambda books, x: list(books.find({"list": {"$gt": x - 1}}, {"_id": 1})),
+    "find beside another condition": lambda books, x: list(books.find({"list": x, "group": {"$ne": 1}}, {"_id": 1})),
+    "count": lambda books, x: books.database.command("count", "books", query={"list": x}),
+    "count_documents": lambda books, x: books.count_documents({"list": x}),
+    "distinct": lambda books, x: books.distinct("group", {"list": x}),
+    "distinct of the array": lambda books, x: books.distinct("list", {"list": x}),
+    "aggregate": lambda books, x: list(books.aggregate([{"$match": {"list": x}}])),
+    "aggregate of groups": lambda books, x: list(books.aggregate([{"$match": {"list": x}}, {"$group": {"_id": "$group"}}])),
+}
+ELEMENT_WRITES = {
+    "deleteMany": lambda books, x: books.delete_many({"list": x}),
+    "deleteMany by $in": lambda books, x: books.delete_many({"list": {"$in": [x, -5]}}),
+    "deleteMany by $elemMatch": lambda books, x: books.delete_many({"list": {"$elemMatch": {"$eq": x}}}),
+    "updateMany": lambda books, x: books.update_many({"list": x}, {"$set": {"mark": 1}}),
+    "updateMany that pushes": lambda books, x: books.update_many({"list": x}, {"$push": {"list": 55}}),
+}
+# One document is enough for these: they need not look at the other.
+ONE_WRITES = {
+    "deleteOne": lambda books, x: books.delete_one({"list": x}),
+    "updateOne": lambda books, x: books.update_one({"list": x}, {"$set": {"mark": 1}}),
+    "replaceOne": lambda books, x: books.replace_one({"list": x}, {"mark": 1}),
+    "an upsert": lambda books, x: books.update_one({"list": x}, {"$set": {"mark": 1}}, upsert=True),
+    "findAndModify": lambda books, x: books.find_one_and_update({"list": x}, {"$set": {"mark": 1}}),
+    "findAndModify that removes": lambda books, x: books.find_one_and_delete({"list": x}),
+}
+
+
+def tear(direct, name):
+    """A spilled document whose state is damaged afterwards."""
+    own = uuid4().bytes
+    spill(direct.shop, "bad", [*WHOLE, ALONE], main={"group": "bad"}, state={"g": Binary(own)})
+    change = DAMAGES[name]
+    direct.shop.books.update_one({"_id": "bad"}, change(own) if callable(change) else change)
+
+
+def everything(direct):
+    return repr([list(direct.shop[name].find()) for name in ("books", "tails")])
+
+
+@pytest.mark.parametrize("read", ELEMENT_READS)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_read_by_an_element_of_the_overflow_fails_by_name(books, direct, name, read):
+    tear(direct, name)
+    named(lambda: ELEMENT_READS[read](books, SHARED))
+    named(lambda: ELEMENT_READS[read](books, ALONE))
+    direct.shop.books.delete_one({"_id": "bad"})
+    assert ELEMENT_READS[read](books, SHARED) == ELEMENT_READS[read](books, 8), "its overflow is garbage now"
+    assert books.count_documents({"list": SHARED}) == 1
+    assert books.count_documents({"list": ALONE}) == 0
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_an_element_of_the_head_brings_no_short_array(books, direct, name):
+    """The document matches by what it holds itself; its array comes whole or not at all."""
+    tear(direct, name)
+    direct.shop.books.delete_one({"_id": "good"})
+    for read in (lambda: list(books.find({"list": 1})), lambda: list(books.find({"list": 1}).sort("group", 1)),
+                 lambda: list(books.find({"list": 1}, {"list": 1})),
+                 lambda: list(books.aggregate([{"$match": {"list": 1}}])),
+                 lambda: list(books.aggregate([{"$match": {"list": 1}}, {"$project": {"n": {"$size": "$list"}}}])),
+                 lambda: books.distinct("list", {"list": 1})):
+        named(read)
+
+
+@pytest.mark.parametrize("write", [*ELEMENT_WRITES, *ONE_WRITES])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_write_by_an_element_of_the_overflow_changes_nothing(books, direct, name, write):
+    tear(direct, name)
+    before = everything(direct)
+    named(lambda: {**ELEMENT_WRITES, **ONE_WRITES}[write](books, ALONE))
+    if write in ELEMENT_WRITES:
+        named(lambda: ELEMENT_WRITES[write](books, SHARED))
+    assert everything(direct) == before
+
+
+@pytest.mark.parametrize("state", [None, {}, {"other": {"g": Binary(b"o" * 16), "h": 0, "n": 0}},
+                                   lambda: {"list": {"g": Binary(uuid4().bytes), "h": 3, "n": 0}}])
+def test_overflow_that_no_sound_state_names_stays_garbage(books, direct, state):
+    """The document has no state for the array, or a sound one with another generation."""
+    tear(direct, "no generation")
+    state = state() if callable(state) else state
+    direct.shop.books.update_one({"_id": "bad"}, {"$set": {"_spill": state}} if state is not None else {"$unset": {"_spill": 1}})
+    assert books.count_documents({"list": SHARED}) == 1
+    assert list(books.find({"list": ALONE})) == []
+    assert books.delete_many({"list": ALONE}).deleted_count == 0
+    assert [each["_id"] for each in books.find({"list": SHARED}, {"_id": 1})] == ["good"]
+    assert books.update_many({"list": SHARED}, {"$set": {"mark": 1}}).modified_count == 1
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("update", [{"$addToSet": {"list": ALONE}}, {"$pull": {"list": ALONE}}])
+def test_membership_is_not_asked_of_a_damaged_state(books, direct, name, update):
+    tear(direct, name)
+    before = everything(direct)
+    with pytest.raises(OperationFailure) as caught:
+        books.update_one({"_id": "bad"}, update)
+    assert caught.value.code in (112, 115, 134), caught.value.details
+    if "$addToSet" in update:
+        with pytest.raises(OperationFailure):
+            books.update_one({"_id": "bad", "list": {"$ne": ALONE}}, {"$push": {"list": ALONE}})
+    assert everything(direct) == before

@@ -7,6 +7,7 @@ import threading
 
 import bson
 import pytest
+from bson.binary import Binary
 from bson.objectid import ObjectId
 from bson.raw_bson import RawBSONDocument
 
@@ -440,7 +441,42 @@ STRAY = {
     "no document": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": 5}),
     "no document for the array": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": "x"}}),
     "no generation": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": {"h": 3, "n": 9}}}),
+    "a generation of another subtype": lambda shop: shop.books.insert_one(
+        {"_id": "x", "list": [1], "_spill": {"list": {"g": Binary(bytes(generation(6)), 4), "h": 3, "n": 9}}}),
+    "a long generation": lambda shop: shop.books.insert_one(
+        {"_id": "x", "list": [1], "_spill": {"list": {"g": Binary(b"x" * 17), "h": 3, "n": 9}}}),
+    "no head": lambda shop: shop.books.insert_one(
+        {"_id": "x", "list": [1], "_spill": {"list": {"g": shop.books.find_one({"_id": "at rest"})["_spill"]["list"]["g"], "n": 9}}}),
 }
+# What happens to the state of a document with overflow, and which field verify names.
+UNREADABLE = {
+    "no generation": ({"$unset": {"_spill.list.g": 1}}, "g in the state"),
+    "a long generation": ({"$set": {"_spill.list.g": Binary(b"x" * 17)}}, "g in the state"),
+    "a generation of another subtype": ({"$set": {"_spill.list.g": Binary(bytes(generation(4)), 4)}}, "g in the state"),
+    "a generation that is a number": ({"$set": {"_spill.list.g": 5}}, "g in the state"),
+    "no head": ({"$unset": {"_spill.list.h": 1}}, "h in the state"),
+    "no count": ({"$unset": {"_spill.list.n": 1}}, "n in the state"),
+    "a count below nothing": ({"$set": {"_spill.list.n": -1}}, "n in the state"),
+    "no document for the array": ({"$set": {"_spill.list": "x"}}, "the array's state in _spill"),
+    "no document": ({"$set": {"_spill": 5}}, "_spill is no document"),
+    "a list": ({"$set": {"_spill": [{"list": {"g": generation(4), "h": 3, "n": 9}}]}}, "_spill is no document"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_a_state_that_cannot_be_read_is_the_only_finding(operator, shop, name):
+    """What follows from it is none: its batches may be needed, and nobody knows what the tail is."""
+    change, told = UNREADABLE[name]
+    spill(shop, "x", [*range(12)], state={"g": generation(4)})
+    shop.tails.update_one({"book": "x", "_spill.i": 3}, {"$push": {"part": "does not count yet"}})
+    shop.books.update_one({"_id": "x"}, [{"$set": {"list": {"$concatArrays": ["$list", ["the document's"]]}}}])
+    shop.books.update_one({"_id": "x"}, change)
+    before = snapshot(shop)
+    report = operator.run("verify", code=1)
+    assert found(report) == {("V1", "corrupt"): 1}, report
+    assert told in repr(report["findings"]), report
+    operator.run("verify", "--repair", "--execute", "--export", operator.folder / f"unreadable {name}.bson", code=1)
+    assert snapshot(shop) == before, "what its overflow holds may be all that is left"
 
 
 @pytest.mark.parametrize("name", STRAY)

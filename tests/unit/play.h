@@ -328,6 +328,34 @@ static inline const char *play_names(struct bytes pipeline)
 	return (const char *)names.data;
 }
 
+/* What stands at a path, whose names may be places in arrays. */
+static inline struct bytes play_find(struct bytes document, const char *path)
+{
+	struct element found = {.value = document};
+	char name[32];
+
+	for (size_t length; *path != '\0'; path += length + (path[length] == '.')) {
+		length = strcspn(path, ".");
+		snprintf(name, sizeof(name), "%.*s", (int)length, path);
+		cr_assert(document_find(found.value, name, &found), "no '%s'", name);
+	}
+	return found.value;
+}
+
+/* The first stage asks for documents that the overflow has named: by `_id`, and by the generation
+ * that their state names. A state that can't be read raises an error. */
+static inline void play_expect_named(const struct play *play, const char *ids,
+				     const char *generations)
+{
+	struct bytes body = play_message(play).body;
+	struct bytes named = play_find(body, "pipeline.0.$match.$and.0.$or.1");
+	struct bytes sound = play_find(named, "$expr.$cond.2.$cond");
+
+	made_expect(play_find(named, "_id"), ids);
+	made_expect(play_find(sound, "2"), generations);
+	cr_assert(play_find(sound, "1.$toObjectId").length > 0);
+}
+
 /* Of the aggregate that went out. */
 static inline const char *play_stages(const struct play *play)
 {

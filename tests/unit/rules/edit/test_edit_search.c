@@ -19,8 +19,6 @@
 	"{'aggregate': 'books', 'pipeline': [" stages HITS \
 	"], 'cursor': {'batchSize': 254}, '$db': 'shop', " NEAREST "}"
 #define MATCH(branches) "{'$match': {'$and': [{'$or': [" branches "]}]}}, "
-#define NAMED(ids, generations) \
-	"{'_id': {'$in': [" ids "]}, '_spill.f.g': {'$in': [" generations "]}}"
 #define WRITTEN(id) \
 	UPDATE("{'$and': [{'f': 5}, {'_id': {'$eq': " #id "}}, {'_spill': {'$exists': false}}]}", \
 	       CHANGE, "")
@@ -61,10 +59,10 @@ Test(edit_search, hits_are_named_until_all_have_been)
 {
 	start(ONE);
 	play_reply(&play, CURSOR("{'_id': 9}, " HIT(7, G1), 0));
-	play_expect_helper(&play, ASKED(MATCH("{'f': 5}, " NAMED("7", G1)) NAMES));
+	play_expect_named(&play, "{'$in': [7]}", "{'$in': ['$_spill.f.g', [" G1 "]]}");
 	/* another generation has it by now */
 	play_reply(&play, CURSOR("{'_id': 9}, " HIT(7, G2), 0));
-	play_expect_helper(&play, ASKED(MATCH("{'f': 5}, " NAMED("7", G2)) NAMES));
+	play_expect_named(&play, "{'$in': [7]}", "{'$in': ['$_spill.f.g', [" G2 "]]}");
 	play_reply(&play, CURSOR("{'_id': 7}, " HIT(7, G2), 0));
 	play_expect_sent(&play, 0, WRITTEN(7));
 	play_close(&play);
