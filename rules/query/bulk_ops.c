@@ -4,7 +4,6 @@
 #include "protocol/writer.h"
 #include "rules/rule/names.h"
 #include "rules/query/statements.h"
-#include "rules/query/statements.h"
 
 #include <bson/bson.h>
 #include <math.h>

@@ -150,57 +150,48 @@ const char *reassemble_outgrown(struct bytes body, const struct reply_summary *s
 	       "16 MB; ask with a shorter list of values";
 }
 
-const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
-			       enum error_code *code)
-{
-	static const char *const refusals[][2] = {
-		{UNCLEAR, "a document doesn't tell which element the positional projection means: "
-			  "another condition of the filter has met an array, or not every "
-			  "condition means the same element"},
-		{MISSED,
-		 "an explain that runs a find whose positional projection finds no element"},
-		{UNSAFE,
-		 "$merge has met a document with a field '_spill' or a dot in a name, or one with "
+static const char *const refusals[][2] = {
+	{UNCLEAR, "a document doesn't tell which element the positional projection means: "
+		  "another condition of the filter has met an array, or not every "
+		  "condition means the same element"},
+	{MISSED, "an explain that runs a find whose positional projection finds no element"},
+	{UNSAFE, "$merge has met a document with a field '_spill' or a dot in a name, or one with "
 		 "the ruled array "
 		 "(or what goes with it) that would be merged field by field; use whenMatched: "
 		 "replace"},
-		{SEVERAL,
-		 "min or max beside what reads the ruled array, and a document has an array in the "
-		 "hinted index: which of its keys lie within them can't be told there"},
-		{MIXED,
-		 "a projection ($project, or mongod's own where later stages want some fields "
-		 "only) includes a path below the ruled array, which has elements that are no "
-		 "documents, beside a sort or other stages: what they see depends on mongod's "
-		 "plan"},
-		{NUMBERED,
-		 "a sort, window or $lookup goes by a position in the ruled array (f.0), and "
-		 "other stages want some fields only: mongod takes the position for a field's "
-		 "name there; compute the element first ($arrayElemAt)"},
-		{UNDEFINED,
-		 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
-		 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
-		 "null instead"},
-		{DOTTED,
-		 "a distinct has met a field whose own name has a dot and is like its key, or the "
+	{SEVERAL,
+	 "min or max beside what reads the ruled array, and a document has an array in the "
+	 "hinted index: which of its keys lie within them can't be told there"},
+	{MIXED, "a projection ($project, or mongod's own where later stages want some fields "
+		"only) includes a path below the ruled array, which has elements that are no "
+		"documents, beside a sort or other stages: what they see depends on mongod's "
+		"plan"},
+	{NUMBERED, "a sort, window or $lookup goes by a position in the ruled array (f.0), and "
+		   "other stages want some fields only: mongod takes the position for a field's "
+		   "name there; compute the element first ($arrayElemAt)"},
+	{UNDEFINED,
+	 "a $lookup has met 'undefined' in the field that it joins by, which is equal to "
+	 "null or not as mongod's plan is; give it a pipeline ([] will do), or store "
+	 "null instead"},
+	{DOTTED, "a distinct has met a field whose own name has a dot and is like its key, or the "
 		 "rest of it; mongod takes such a field first"},
-		{SHARED,
-		 "a distinct without a query has met null or undefined under a collation that an "
+	{SHARED, "a distinct without a query has met null or undefined under a collation that an "
 		 "index on the path has; mongod returns them or not, as the first document with "
 		 "that index key has them; add a query"},
-		{TIED,
-		 "a $min or $max in a group has met values that are equal and not the same (of "
-		 "several types, or as arrays, documents, or texts under a collation): which of "
-		 "them mongod returns depends on the engine that it runs the group in; convert "
-		 "the values first ($toDouble, $toLower), or put a $set before the group"},
-		{CHANGED,
-		 "a group has met a Code, a Symbol, MinKey or MaxKey, which mongod changes or not "
-		 "as the engine is that it runs the group in; put a $set before the group"},
-		{REPEATED,
-		 "a spilled document has a field name twice, and mongod would lose one of them "
-		 "when it puts the array together; read it by a filter that doesn't look into "
-		 "the array, or remove one of the fields"},
-	};
+	{TIED, "a $min or $max in a group has met values that are equal and not the same (of "
+	       "several types, or as arrays, documents, or texts under a collation): which of "
+	       "them mongod returns depends on the engine that it runs the group in; convert "
+	       "the values first ($toDouble, $toLower), or put a $set before the group"},
+	{CHANGED, "a group has met a Code, a Symbol, MinKey or MaxKey, which mongod changes or not "
+		  "as the engine is that it runs the group in; put a $set before the group"},
+	{REPEATED, "a spilled document has a field name twice, and mongod would lose one of them "
+		   "when it puts the array together; read it by a filter that doesn't look into "
+		   "the array, or remove one of the fields"},
+};
 
+const char *reassemble_refusal(struct bytes body, const struct reply_summary *summary,
+			       enum error_code *code)
+{
 	const char *outgrown = reassemble_outgrown(body, summary);
 
 	*code = ERROR_COMMAND_NOT_SUPPORTED;

@@ -156,9 +156,9 @@ must_check bool overflow_elements(const struct rule *rule, struct bytes document
 	return true;
 }
 
-struct bytes overflow_generation(struct bytes batch)
+struct bytes overflow_generation(struct bytes document)
 {
 	struct bytes generation = {0};
 
-	return generation_find(batch, "_spill.g", &generation) ? generation : (struct bytes){0};
+	return generation_find(document, "_spill.g", &generation) ? generation : (struct bytes){0};
 }
