@@ -95,11 +95,7 @@ const atomic_bool *job_stopping(void)
 
 must_check bool job_pause(int64_t milliseconds)
 {
-	int64_t until = clock_now() + milliseconds, left;
-
-	while (!atomic_load(&stopping) && (left = until - clock_now()) > 0)
-		(void)poll(NULL, 0, left < 100 ? (int)left : 100);
-	return !atomic_load(&stopping);
+	return clock_pause(milliseconds, &stopping);
 }
 
 /* Options. */

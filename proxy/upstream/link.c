@@ -7,7 +7,6 @@
 #include "rules/rule/names.h"
 
 #include <mongoc/mongoc.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -327,11 +326,7 @@ static void send_command(struct link *link, const char *database, const bson_t *
 
 must_check bool link_pause(const struct link *link, int64_t milliseconds)
 {
-	int64_t until = clock_now() + milliseconds, left;
-
-	while (!atomic_load(link->stopping) && (left = until - clock_now()) > 0)
-		(void)poll(NULL, 0, left < 100 ? (int)left : 100);
-	return !atomic_load(link->stopping);
+	return clock_pause(milliseconds, link->stopping);
 }
 
 must_check enum link_result link_run(struct link *link, const char *database, struct bytes command)

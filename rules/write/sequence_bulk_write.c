@@ -284,12 +284,6 @@ static bool is_over(struct sequence_bulk *bulk)
 	return true;
 }
 
-static bool find_rejected(const struct sequence_bulk *bulk, size_t index, int32_t *code,
-			  struct bytes *text)
-{
-	return refused_statements_find(&bulk->rejected, index, code, text);
-}
-
 /* The next run, up to an op that mongod refuses. True if it is such an op: its result is there. */
 static bool take_rejected(struct sequence_bulk *bulk)
 {
@@ -297,13 +291,14 @@ static bool take_rejected(struct sequence_bulk *bulk)
 	struct bytes text;
 	int32_t code;
 
-	if (find_rejected(bulk, first, &code, &text)) {
+	if (refused_statements_find(&bulk->rejected, first, &code, &text)) {
 		bulk->run = (struct bulk_run){first, 1};
 		bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, code, text);
 		return true;
 	}
 	bulk->run = bulk_write_run(&bulk->bulk, first);
-	while (count < bulk->run.count && !find_rejected(bulk, first + count, &code, &text))
+	while (count < bulk->run.count &&
+	       !refused_statements_find(&bulk->rejected, first + count, &code, &text))
 		count++;
 	bulk->run.count = count;
 	return false;

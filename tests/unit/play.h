@@ -66,6 +66,15 @@ static inline void play_resume(struct play *play, struct packet *reply, bool mov
 		play->sent_id = load_int32(play->sequence->output.data + 4);
 }
 
+/* As if what the sequence was to send had passed a message. */
+static inline void play_outgrow(struct play *play)
+{
+	const struct sequence_input input = {.now = play->now};
+
+	play->sequence->output = (struct bytes){0};
+	play->outcome = play->sequence->outgrown(play->sequence, &input);
+}
+
 /* The client's bytes go out as they came. */
 #define play_expect_forwarded(play) \
 	do { \

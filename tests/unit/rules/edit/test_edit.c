@@ -1065,27 +1065,18 @@ Test(edit, edits_that_are_too_long_together_go_by_halves)
 	play_close(&play);
 }
 
-/* What Spillway itself does not send: as if mongod had said so. */
-static void outgrow(void)
-{
-	const struct sequence_input input = {.now = play.now};
-
-	play.sequence->output = (struct bytes){0};
-	play.outcome = play.sequence->outgrown(play.sequence, &input);
-}
-
 Test(edit, what_passes_a_message_fails_as_what_mongod_does_not_take)
 {
 	start(UPDATE(PLAIN(3) ", " EDITED(1) ", " PLAIN(5), ", 'ordered': false"));
 	play_reply(&play, RESULT(1));
-	outgrow();
+	play_outgrow(&play);
 	play_expect_sent(&play, 0, UPDATE(PLAIN(5), ", 'ordered': false"));
 	play_reply(&play, RESULT(1));
 	play_expect_answer(&play, "{'n': 2, " TOO_LONG_AT(1) "'nModified': 2, 'ok': 1.0}");
 	play_close(&play);
 
 	start(UPDATE(EDITED(1), ""));
-	outgrow();
+	play_outgrow(&play);
 	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
 	play_close(&play);
 }

@@ -554,13 +554,9 @@ Test(bulk_write, it_stops_where_the_answer_grows_too_large)
 
 Test(bulk_write, a_run_that_is_too_long_behind_what_was_applied_is_told_as_its_ops)
 {
-	struct sequence_input input = {0};
-
 	begin(BULK(INSERT(1, 1) ", " PUSH(1, 1) ", " DELETE(1, 2), LOOSE QUIET));
 	play_reply(&play, "{'n': 1, 'ok': 1.0}");
-	input.now = play.now;
-	play.sequence->output = (struct bytes){0};
-	play.outcome = play.sequence->outgrown(play.sequence, &input);
+	play_outgrow(&play);
 	expect_run("{'delete': 'plain', 'ordered': false, '$db': 'shop'}", "deletes",
 		   "[" DELETED(2) "]");
 	play_reply(&play, "{'n': 1, 'ok': 1.0}");
@@ -571,8 +567,7 @@ Test(bulk_write, a_run_that_is_too_long_behind_what_was_applied_is_told_as_its_o
 	play_close(&play);
 
 	begin(BULK(INSERT(1, 1) ", " PUSH(1, 1), ""));
-	input.now = play.now;
-	play.outcome = play.sequence->outgrown(play.sequence, &input);
+	play_outgrow(&play);
 	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
 	play_close(&play);
 }
