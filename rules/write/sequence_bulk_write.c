@@ -322,12 +322,14 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 	return finish(sequence);
 }
 
-/* The run as a command of its own is longer than in the client's. */
+/* The run as a command of its own is longer than in the client's. In a transaction the error ends
+ * all, as in take_failure. */
 static enum sequence_outcome fail_run(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
 
-	if (!bulk_reply_applied(&bulk->reply))
+	if (!bulk_reply_applied(&bulk->reply) ||
+	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, SEQUENCE_OUTGROWN, NULL);
 	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, ERROR_OBJECT_TOO_LARGE,
 			       bytes_of(SEQUENCE_OUTGROWN));

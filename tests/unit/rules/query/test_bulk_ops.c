@@ -570,6 +570,12 @@ Test(bulk_write, a_run_that_is_too_long_behind_what_was_applied_is_told_as_its_o
 	play_outgrow(&play);
 	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
 	play_close(&play);
+
+	begin(BULK(INSERT(1, 1) ", " DELETE(1, 2), ", " TRANSACTION));
+	play_reply(&play, "{'n': 1, 'ok': 1.0}");
+	play_outgrow(&play);
+	play_expect_error(&play, 10334, "passes the 48,000,000 bytes");
+	play_close(&play);
 }
 
 Test(bulk_write, null_is_as_nothing_where_mongod_takes_it_so)
