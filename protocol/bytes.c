@@ -1,4 +1,4 @@
-/* The one growing buffer of the program. */
+/* The one growing buffer of the program, and copies of bytes. */
 #include "protocol/bytes.h"
 
 void buffer_grow(struct buffer *buffer, size_t more)
@@ -20,4 +20,19 @@ void buffer_consume(struct buffer *buffer, size_t length)
 		return;
 	memmove(buffer->data, buffer->data + length, buffer->length - length);
 	buffer->length -= length;
+}
+
+struct bytes bytes_copy(struct bytes view)
+{
+	uint8_t *copy = must_malloc(view.length + 1);
+
+	if (view.length > 0)
+		memcpy(copy, view.data, view.length);
+	copy[view.length] = '\0';
+	return (struct bytes){copy, view.length};
+}
+
+void bytes_free(struct bytes owned)
+{
+	free((void *)(uintptr_t)owned.data);
 }

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A view: never owns. It lives as long as the frame or buffer it looks into. */
+/* A view. It lives as long as the frame or buffer it looks into. A struct that keeps bytes for
+ * longer owns a copy (bytes_copy), and says so beside the field. */
 struct bytes {
 	const uint8_t *data;
 	size_t length;
@@ -111,7 +112,19 @@ static inline bool bytes_begin_with(struct bytes a, const char *text)
 	return a.length >= length && memcmp(a.data, text, length) == 0;
 }
 
+static inline bool bytes_contain(struct bytes a, const char *text)
+{
+	return a.length > 0 && memmem(a.data, a.length, text, strlen(text));
+}
+
 static inline struct bytes bytes_of(const char *text)
 {
 	return (struct bytes){(const uint8_t *)text, strlen(text)};
 }
+
+/* A copy on the heap, with a NUL behind it. Its owner frees it by bytes_free. */
+struct bytes bytes_copy(struct bytes view);
+
+/* Frees bytes on the heap that the caller owns: a copy, or the view of a buffer that was given up.
+ * Only here does a view lose its const. */
+void bytes_free(struct bytes owned);

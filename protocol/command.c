@@ -1,6 +1,90 @@
 /* A command's body read once. */
 #include "protocol/command.h"
 
+#define COMMAND(text, kind, traits) \
+	{ \
+		text, sizeof(text) - 1, kind, traits \
+	}
+
+#define RIGHTS COMMAND_ASKS_RIGHTS
+#define FURTHER COMMAND_REACHES_FURTHER
+#define EXPLAINS COMMAND_EXPLAINABLE
+
+static const struct command_name commands[] = {
+	COMMAND("abortTransaction", COMMAND_END_TRANSACTION, 0),
+	COMMAND("aggregate", COMMAND_AGGREGATE, RIGHTS | FURTHER | EXPLAINS),
+	COMMAND("applyOps", COMMAND_APPLY_OPS, RIGHTS | FURTHER),
+	COMMAND("authenticate", COMMAND_SIGN_IN, 0),
+	COMMAND("bulkWrite", COMMAND_BULK_WRITE, FURTHER),
+	COMMAND("cloneCollectionAsCapped", COMMAND_CLONE_AS_CAPPED, RIGHTS | FURTHER),
+	COMMAND("collMod", COMMAND_COLL_MOD, RIGHTS | FURTHER),
+	COMMAND("collStats", COMMAND_ON_COLLECTION, 0),
+	COMMAND("collstats", COMMAND_ON_COLLECTION, 0),
+	COMMAND("commitTransaction", COMMAND_END_TRANSACTION, 0),
+	COMMAND("compact", COMMAND_ON_COLLECTION, RIGHTS),
+	COMMAND("convertToCapped", COMMAND_OTHER, RIGHTS),
+	COMMAND("count", COMMAND_COUNT, RIGHTS | EXPLAINS),
+	COMMAND("create", COMMAND_CREATE, RIGHTS | FURTHER),
+	COMMAND("createIndexes", COMMAND_CREATE_INDEXES, RIGHTS),
+	COMMAND("createRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("createSearchIndexes", COMMAND_OTHER, 0),
+	COMMAND("createUser", COMMAND_ON_OTHERS, 0),
+	COMMAND("dataSize", COMMAND_ON_OTHERS, 0),
+	COMMAND("datasize", COMMAND_ON_OTHERS, 0),
+	COMMAND("delete", COMMAND_DELETE, RIGHTS | EXPLAINS),
+	COMMAND("deleteIndexes", COMMAND_DROP_INDEXES, RIGHTS),
+	COMMAND("distinct", COMMAND_DISTINCT, RIGHTS | EXPLAINS),
+	COMMAND("drop", COMMAND_DROP, RIGHTS),
+	COMMAND("dropDatabase", COMMAND_DROP_DATABASE, RIGHTS | FURTHER),
+	COMMAND("dropIndexes", COMMAND_DROP_INDEXES, RIGHTS),
+	COMMAND("dropRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("dropSearchIndex", COMMAND_OTHER, 0),
+	COMMAND("dropUser", COMMAND_ON_OTHERS, 0),
+	COMMAND("explain", COMMAND_EXPLAIN, RIGHTS | FURTHER),
+	COMMAND("find", COMMAND_FIND, RIGHTS | EXPLAINS),
+	COMMAND("findAndModify", COMMAND_FIND_AND_MODIFY, RIGHTS | EXPLAINS),
+	COMMAND("findandmodify", COMMAND_FIND_AND_MODIFY, RIGHTS | EXPLAINS),
+	COMMAND("getMore", COMMAND_GET_MORE, 0),
+	COMMAND("grantPrivilegesToRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("grantRolesToRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("grantRolesToUser", COMMAND_ON_OTHERS, 0),
+	COMMAND("group", COMMAND_OTHER, 0),
+	COMMAND("hello", COMMAND_HELLO, 0),
+	COMMAND("insert", COMMAND_INSERT, RIGHTS),
+	COMMAND("internalRenameIfOptionsAndIndexesMatch", COMMAND_RENAME_INSIDE, RIGHTS | FURTHER),
+	COMMAND("isMaster", COMMAND_HELLO, 0),
+	COMMAND("ismaster", COMMAND_HELLO, 0),
+	COMMAND("killCursors", COMMAND_ON_COLLECTION, 0),
+	COMMAND("listIndexes", COMMAND_ON_COLLECTION, 0),
+	COMMAND("listSearchIndexes", COMMAND_OTHER, 0),
+	COMMAND("logout", COMMAND_SIGN_IN, 0),
+	COMMAND("mapReduce", COMMAND_MAP_REDUCE, RIGHTS | FURTHER),
+	COMMAND("mapreduce", COMMAND_MAP_REDUCE, RIGHTS | FURTHER),
+	COMMAND("moveChunk", COMMAND_OTHER, 0),
+	COMMAND("planCacheClear", COMMAND_ON_COLLECTION, 0),
+	COMMAND("planCacheClearFilters", COMMAND_ON_COLLECTION, 0),
+	COMMAND("planCacheListFilters", COMMAND_ON_COLLECTION, 0),
+	COMMAND("planCacheSetFilter", COMMAND_ON_COLLECTION, 0),
+	COMMAND("reIndex", COMMAND_ON_COLLECTION, RIGHTS),
+	COMMAND("renameCollection", COMMAND_RENAME, RIGHTS | FURTHER),
+	COMMAND("reshardCollection", COMMAND_OTHER, 0),
+	COMMAND("revokePrivilegesFromRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("revokeRolesFromRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("revokeRolesFromUser", COMMAND_ON_OTHERS, 0),
+	COMMAND("rolesInfo", COMMAND_ON_OTHERS, 0),
+	COMMAND("saslContinue", COMMAND_SIGN_IN, 0),
+	COMMAND("saslStart", COMMAND_SIGN_IN, 0),
+	COMMAND("shardCollection", COMMAND_OTHER, 0),
+	COMMAND("update", COMMAND_UPDATE, RIGHTS | EXPLAINS),
+	COMMAND("updateRole", COMMAND_ON_OTHERS, 0),
+	COMMAND("updateSearchIndex", COMMAND_OTHER, 0),
+	COMMAND("updateUser", COMMAND_ON_OTHERS, 0),
+	COMMAND("usersInfo", COMMAND_ON_OTHERS, 0),
+	COMMAND("validate", COMMAND_ON_COLLECTION, RIGHTS),
+};
+
+static const struct command_name unknown = COMMAND("an unknown command", COMMAND_OTHER, 0);
+
 struct field_name {
 	const char *name;
 	uint8_t length;
@@ -11,9 +95,10 @@ struct field_name {
 	{ \
 		text, sizeof(text) - 1, field \
 	}
+#define LONGEST_FIELD 20
 
 /* Sorted by length, so that a name is compared with few others; this is checked at the start. */
-static const struct field_name names[] = {
+static const struct field_name fields[] = {
 	NAME("to", FIELD_TO),
 	NAME("$db", FIELD_DB),
 	NAME("let", FIELD_LET),
@@ -65,31 +150,79 @@ static const struct field_name names[] = {
 	NAME("apiDeprecationErrors", FIELD_API_DEPRECATION),
 };
 
-#define LONGEST_NAME 20
-
 /* How many names are shorter than that: those of a length stand from here to the next one's. */
-static uint8_t shorter[LONGEST_NAME + 2];
+static uint8_t shorter[LONGEST_FIELD + 2];
+
+/* Commands by the hash of their names, which have four letters at least. The hash decides for every
+ * request, so it is cheap; the factor was chosen because few of the names share a slot. */
+#define SLOTS 128
+static const struct command_name *slots[SLOTS], *next_in_slot[ARRAY_LENGTH(commands)];
+
+static inline size_t slot_of(struct bytes name)
+{
+	return ((uint32_t)load_int32(name.data) + name.data[name.length - 1]) * 0xb1f7792fu /
+	       (UINT32_MAX / SLOTS + 1);
+}
+
+__attribute__((constructor)) static void fill_slots(void)
+{
+	for (size_t i = ARRAY_LENGTH(commands); i-- > 0;) { /* short names come first in a slot */
+		const struct command_name **slot = &slots[slot_of(bytes_of(commands[i].text))];
+
+		require(commands[i].length >= 4);
+		next_in_slot[i] = *slot;
+		*slot = &commands[i];
+	}
+}
 
 __attribute__((constructor)) static void count_shorter(void)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
-		require(names[i].length <= LONGEST_NAME);
-		require(i == 0 || names[i].length >= names[i - 1].length);
-		for (size_t length = names[i].length + 1u; length < ARRAY_LENGTH(shorter); length++)
+	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++) {
+		require(fields[i].length <= LONGEST_FIELD);
+		require(i == 0 || fields[i].length >= fields[i - 1].length);
+		for (size_t length = fields[i].length + 1u; length < ARRAY_LENGTH(shorter);
+		     length++)
 			shorter[length]++;
 	}
 }
 
+/* Whether the names, of one length, are equal. No call of memcmp: each request has several names.
+ */
+static inline bool same_name(const char *a, struct bytes b)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= b.length; i += 8)
+		if (load_int64(a + i) != load_int64(b.data + i))
+			return false;
+	if (i + 4 <= b.length) {
+		if (load_int32(a + i) != load_int32(b.data + i))
+			return false;
+		i += 4;
+	}
+	while (i < b.length && a[i] == (char)b.data[i])
+		i++;
+	return i == b.length;
+}
+
+const struct command_name *command_named(struct bytes name)
+{
+	if (name.length < 4)
+		return &unknown;
+	for (const struct command_name *at = slots[slot_of(name)]; at;
+	     at = next_in_slot[at - commands])
+		if (at->length == name.length && same_name(at->text, name))
+			return at;
+	return &unknown;
+}
+
 enum command_field command_field_of(struct bytes name)
 {
-	if (name.length == 0 || name.length > LONGEST_NAME)
+	if (name.length == 0 || name.length > LONGEST_FIELD)
 		return FIELD_COUNT;
-	for (size_t i = shorter[name.length]; i < shorter[name.length + 1]; i++) {
-		if (names[i].name[0] != (char)name.data[0])
-			continue;
-		if (memcmp(names[i].name, name.data, name.length) == 0)
-			return names[i].field;
-	}
+	for (size_t i = shorter[name.length]; i < shorter[name.length + 1]; i++)
+		if (same_name(fields[i].name, name))
+			return fields[i].field;
 	return FIELD_COUNT;
 }
 
@@ -117,6 +250,7 @@ must_check bool command_parse(struct bytes body, struct command *command)
 	if (!cursor_open(&cursor, body) || cursor_next(&cursor, &element) != CURSOR_ELEMENT)
 		return false;
 	command->body = body;
+	command->kind = command_named(element.name)->kind;
 	command->first = element;
 	if (!element_string(&element, &command->collection))
 		command->collection = (struct bytes){0};

@@ -1,7 +1,56 @@
-/* A command's body read once: its name, and the fields that the program looks at. */
+/* A command's body read once: its kind, and the fields that the program looks at. */
 #pragma once
 
 #include "protocol/cursor.h"
+
+/* The commands that Spillway tells apart. */
+enum command_kind {
+	COMMAND_OTHER,
+	COMMAND_AGGREGATE,
+	COMMAND_APPLY_OPS,
+	COMMAND_BULK_WRITE,
+	COMMAND_CLONE_AS_CAPPED,
+	COMMAND_COLL_MOD,
+	COMMAND_COUNT,
+	COMMAND_CREATE,
+	COMMAND_CREATE_INDEXES,
+	COMMAND_DELETE,
+	COMMAND_DISTINCT,
+	COMMAND_DROP,
+	COMMAND_DROP_DATABASE,
+	COMMAND_DROP_INDEXES,
+	COMMAND_END_TRANSACTION, /* commitTransaction, abortTransaction */
+	COMMAND_EXPLAIN,
+	COMMAND_FIND,
+	COMMAND_FIND_AND_MODIFY,
+	COMMAND_GET_MORE,
+	COMMAND_HELLO,
+	COMMAND_INSERT,
+	COMMAND_MAP_REDUCE,
+	COMMAND_ON_COLLECTION, /* concerns a collection, and no document or index in it */
+	COMMAND_ON_OTHERS,     /* its first value names a user, a role, or a whole namespace */
+	COMMAND_RENAME,
+	COMMAND_RENAME_INSIDE, /* internalRenameIfOptionsAndIndexesMatch: a rename in two fields */
+	COMMAND_SIGN_IN,       /* after it the connection may be another user's */
+	COMMAND_UPDATE,
+	COMMAND_KINDS, /* their number */
+};
+
+enum command_trait {
+	COMMAND_ASKS_RIGHTS = 1 << 0,     /* mongod surely asks whether the user may run it */
+	COMMAND_REACHES_FURTHER = 1 << 1, /* to namespaces that its first value does not name */
+	COMMAND_EXPLAINABLE = 1 << 2, /* explain tells the error that the command itself meets */
+};
+
+struct command_name {
+	const char *text; /* of a name that is not in the table: "an unknown command" */
+	uint8_t length;
+	uint8_t kind;
+	uint8_t traits;
+};
+
+/* A row of the table of commands; never NULL. */
+const struct command_name *command_named(struct bytes name);
 
 enum command_field {
 	FIELD_DB,
@@ -59,6 +108,7 @@ enum command_field {
 /* Views into the body. A field that is not there has type 0. */
 struct command {
 	struct bytes body;
+	enum command_kind kind;
 	struct element first;    /* name and value of the command */
 	struct bytes collection; /* the first value where it is a string */
 	struct bytes database;   /* $db where it is a string */

@@ -446,3 +446,24 @@ bool element_truth(const struct element *element)
 		return number != 0;
 	return element_integer(element, &integer) && integer != 0;
 }
+
+must_check bool document_find_string(struct bytes document, const char *path, struct bytes *text)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_string(&element, text);
+}
+
+must_check bool document_find_integer(struct bytes document, const char *path, int64_t *value)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_integer(&element, value);
+}
+
+must_check bool document_find_document(struct bytes document, const char *path, struct bytes *found)
+{
+	struct element element;
+
+	return document_find_path(document, path, &element) && element_document(&element, found);
+}

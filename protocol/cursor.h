@@ -100,6 +100,11 @@ must_check size_t document_length(struct bytes bytes);
 must_check bool element_string(const struct element *element, struct bytes *text);
 must_check bool element_document(const struct element *element,
 				 struct bytes *document); /* document or array */
+/* The same of what stands at the path, if something does. */
+must_check bool document_find_string(struct bytes document, const char *path, struct bytes *text);
+must_check bool document_find_integer(struct bytes document, const char *path, int64_t *value);
+must_check bool document_find_document(struct bytes document, const char *path,
+				       struct bytes *found);
 /* The one field of a document that has no other, as of {$stage: ...}. */
 must_check bool element_only_field(const struct element *document, struct element *field);
 must_check bool element_integer(const struct element *element,

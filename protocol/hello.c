@@ -6,12 +6,6 @@
 #include "protocol/cursor.h"
 #include "protocol/writer.h"
 
-must_check bool hello_is_command(struct bytes name)
-{
-	return bytes_are(name, "hello") || bytes_are(name, "isMaster") ||
-	       bytes_are(name, "ismaster");
-}
-
 /* Writes one element as it is or edited; true when it is not what it was. */
 typedef bool (*edit_element)(void *context, const struct element *element, struct buffer *out);
 

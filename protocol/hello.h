@@ -4,9 +4,6 @@
 
 #include "protocol/bytes.h"
 
-/* True for hello, isMaster and ismaster: the body's first element name. */
-must_check bool hello_is_command(struct bytes name);
-
 /* The client's hello body -> appended to `out` without the compressors that compressor_readable
  * refuses. True when something was taken out; false, and nothing appended, where the body can go on
  * as it is (also where it is broken: mongod answers that). */

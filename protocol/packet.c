@@ -29,6 +29,13 @@ void packet_read(struct packet *packet, struct buffer *frame)
 	packet->kind = read_packet(packet);
 }
 
+void packet_read_reply(struct packet *packet, struct buffer *frame)
+{
+	packet_read(packet, frame);
+	packet->summary = packet->kind == PACKET_MESSAGE ? reply_summarise(packet->message.body)
+							 : (struct reply_summary){.n = -1};
+}
+
 void packet_fini(struct packet *packet)
 {
 	buffer_fini(&packet->raw);

@@ -3,6 +3,7 @@
 
 #include "protocol/compressed.h"
 #include "protocol/message.h"
+#include "protocol/reply.h"
 
 enum packet_kind {
 	PACKET_MESSAGE, /* OP_MSG: `message` is filled in */
@@ -18,10 +19,13 @@ struct packet {
 	enum compressor compressor; /* where it came compressed */
 	struct frame_header header; /* of the inner frame */
 	struct message message;
+	struct reply_summary summary; /* of a reply that packet_read_reply has read */
 };
 
 /* Takes the frame over and reads it. */
 void packet_read(struct packet *packet, struct buffer *frame);
+/* The same of a server's reply, which is summarised. */
+void packet_read_reply(struct packet *packet, struct buffer *frame);
 /* The frame to look into: unpacked where it came compressed. */
 struct bytes packet_frame(const struct packet *packet);
 static inline bool packet_compressed(const struct packet *packet)

@@ -114,3 +114,12 @@ must_check bool document_repeats_name(struct bytes document, bool is_array)
 	free(names.hashes);
 	return repeats;
 }
+
+bool document_has_twice(struct bytes document, const char *name)
+{
+	struct cursor cursor;
+	struct element element;
+
+	return cursor_open(&cursor, document) && cursor_find(&cursor, bytes_of(name), &element) &&
+	       cursor_find(&cursor, bytes_of(name), &element);
+}

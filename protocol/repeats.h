@@ -9,3 +9,5 @@
 /* `document`: a document or an array (whose own positions are not names). True also where it is
  * broken or nested too deeply. */
 must_check bool document_repeats_name(struct bytes document, bool is_array);
+/* The same of this name, on the top level. */
+must_check bool document_has_twice(struct bytes document, const char *name);

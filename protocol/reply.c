@@ -61,6 +61,8 @@ static void summarise_element(const struct element *element, struct reply_summar
 	} else if (element_is(element, "code")) {
 		if (!element_integer(element, &summary->code))
 			summary->code = 0;
+	} else if (element_is(element, "errmsg")) {
+		(void)!element_string(element, &summary->message);
 	} else if (element_is(element, "n")) {
 		if (!element_integer(element, &summary->n))
 			summary->n = -1;
@@ -75,21 +77,18 @@ static void summarise_element(const struct element *element, struct reply_summar
 	}
 }
 
-must_check bool reply_summarise(struct bytes body, struct reply_summary *summary)
+struct reply_summary reply_summarise(struct bytes body)
 {
-	struct reply_summary found = {.n = -1};
+	struct reply_summary found = {.readable = true, .n = -1};
 	struct cursor cursor;
 	struct element element;
 	enum cursor_step step;
 
 	if (!cursor_open(&cursor, body))
-		return false;
+		return (struct reply_summary){.n = -1};
 	while ((step = cursor_next(&cursor, &element)) == CURSOR_ELEMENT)
 		summarise_element(&element, &found);
-	if (step != CURSOR_END)
-		return false;
-	*summary = found;
-	return true;
+	return step == CURSOR_END ? found : (struct reply_summary){.n = -1};
 }
 
 struct reply_cursor reply_read_cursor(struct bytes document)
@@ -98,6 +97,7 @@ struct reply_cursor reply_read_cursor(struct bytes document)
 	struct cursor cursor;
 	struct element field;
 	enum cursor_step step;
+	bool again = false;
 
 	if (!cursor_open(&cursor, document))
 		return found;
@@ -106,9 +106,12 @@ struct reply_cursor reply_read_cursor(struct bytes document)
 			found.id = field;
 		else if (element_is(&field, "atClusterTime"))
 			found.time = field;
-		else if ((element_is(&field, "firstBatch") || element_is(&field, "nextBatch")) &&
-			 field.type == BSON_BYTE_ARRAY)
-			found.batch = field.value;
+		else if (element_is(&field, "firstBatch") || element_is(&field, "nextBatch")) {
+			bool sound = !again && field.type == BSON_BYTE_ARRAY;
+
+			found.batch = sound ? field.value : (struct bytes){0};
+			again = true;
+		}
 	}
 	return step == CURSOR_END ? found : (struct reply_cursor){0};
 }

@@ -57,10 +57,13 @@ void reply_old_error_body(struct buffer *out, enum error_code code, const char *
 void reply_error(struct buffer *out, int32_t response_to, enum error_code code,
 		 const char *message);
 
-/* What a server's reply says at its top level. */
+/* What a server's reply says at its top level: views into the reply. All zeros except `n`, which is
+ * -1, if the reply can't be read. */
 struct reply_summary {
+	bool readable;
 	bool ok;
 	int64_t code;                /* 0 where there is none */
+	struct bytes message;        /* errmsg; without data where there is none */
 	struct bytes operation_time; /* the 8 bytes of the Timestamp; empty where there is none */
 	struct bytes cluster_time;   /* the $clusterTime document; empty where there is none */
 	struct bytes cursor;         /* the cursor document; empty where there is none */
@@ -68,12 +71,13 @@ struct reply_summary {
 	int64_t n;                   /* -1 where there is none */
 };
 
-must_check bool reply_summarise(struct bytes body, struct reply_summary *summary);
+struct reply_summary reply_summarise(struct bytes body);
 
 /* What a reply's cursor document says: views into it. */
 struct reply_cursor {
-	struct bytes batch;  /* the first or the next; without data where there is none */
-	struct element id;   /* type 0: none */
+	struct bytes
+		batch;     /* the first or the next; without data where there is none, or several */
+	struct element id; /* type 0: none */
 	struct element time; /* atClusterTime, of a snapshot; the same */
 };
 

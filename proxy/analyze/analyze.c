@@ -12,7 +12,6 @@
 #include "rules/rule/text.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <mongoc/mongoc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,22 +25,6 @@
 #define SAMPLE_ALL 0
 #define SAMPLE_UNSET (-1)
 #define CONNECT_TIMEOUT_MS 5000
-
-static const char usage[] =
-	"usage: spillway analyze URI NAMESPACE [ARRAY] [--sample N | --sample all] [--svg FILE] "
-	"[--json]\n"
-	"  How long the arrays of a collection are, whether the outlier pattern pays for them, "
-	"and\n"
-	"  from which threshold. Reads only.\n"
-	"  URI        mongodb://...\n"
-	"  NAMESPACE  database.collection\n"
-	"  ARRAY      the array's path; without it arrays are looked for in 1,000 documents\n"
-	"  --sample   look at N documents drawn at random, or at all. Unasked, collections of "
-	"more\n"
-	"             than 20,000,000 documents or 8 GB are sampled by 50,000\n"
-	"  --svg      write the histograms to this file\n"
-	"exit codes: 0 looked at, 1 the server refused or the file can't be written, 2 bad usage,\n"
-	"            3 cannot connect, 4 interrupted\n";
 
 struct analyze {
 	const char *uri;
@@ -59,12 +42,6 @@ struct analyze {
 
 /* The command line. */
 
-static int bad_usage(const char *what)
-{
-	fprintf(stderr, "spillway: %s\n%s", what, usage);
-	return 2;
-}
-
 static bool read_sample(const char *text, int64_t *sample)
 {
 	char *end;
@@ -78,63 +55,28 @@ static bool read_sample(const char *text, int64_t *sample)
 	return errno == 0 && *end == '\0' && end != text && *sample > 0 && *sample <= INT32_MAX;
 }
 
-/* -1: go on; else the exit code. */
-static int read_options(struct analyze *analyze, int count, char **arguments)
+/* What is wrong with the command line, or NULL. */
+static const char *take_line(struct analyze *analyze, const struct command_line *line)
 {
-	static const struct option options[] = {
-		{"sample", required_argument, NULL, 's'},
-		{"svg", required_argument, NULL, 'v'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	int option;
+	const char *sample = line->values[OPTION_SAMPLE], *dot;
 
-	opterr = 0;
-	while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
-		switch (option) {
-		case 'h':
-			fputs(usage, stdout);
-			return 0;
-		case 'j':
-			analyze->json = true;
-			break;
-		case 'v':
-			analyze->svg = optarg;
-			break;
-		case 's':
-			if (!read_sample(optarg, &analyze->sample))
-				return bad_usage("--sample takes a number of documents, or 'all'");
-			break;
-		default:
-			return bad_usage("unknown option, or one without its value");
-		}
-	}
-	return -1;
-}
-
-static int read_arguments(struct analyze *analyze, int count, char **arguments)
-{
-	int code = read_options(analyze, count, arguments);
-	const char *dot;
-
-	if (code >= 0)
-		return code;
-	if (count - optind < 2)
-		return bad_usage("URI and NAMESPACE are needed");
-	if (count - optind > 3)
-		return bad_usage("too many arguments");
-	analyze->uri = arguments[optind];
-	analyze->namespace = arguments[optind + 1];
-	analyze->array = count - optind == 3 ? arguments[optind + 2] : NULL;
+	if (sample && !read_sample(sample, &analyze->sample))
+		return "--sample takes a number of documents, or 'all'";
+	if (line->argument_count < 2)
+		return "URI and NAMESPACE are needed";
+	analyze->uri = line->arguments[0];
+	analyze->namespace = line->arguments[1];
+	analyze->array = line->argument_count == 3 ? line->arguments[2] : NULL;
+	analyze->svg = line->values[OPTION_SVG];
+	analyze->json = line->values[OPTION_JSON];
 	dot = strchr(analyze->namespace, '.');
 	if (!dot || dot == analyze->namespace || !dot[1])
-		return bad_usage("NAMESPACE is database.collection");
+		return "NAMESPACE is database.collection";
 	if (analyze->array && (!*analyze->array || *analyze->array == '$'))
-		return bad_usage("ARRAY is a path of names");
+		return "ARRAY is a path of names";
 	if (analyze->array && !bson_utf8_validate(analyze->array, strlen(analyze->array), false))
-		return bad_usage("ARRAY is not UTF-8");
-	return -1;
+		return "ARRAY is not UTF-8";
+	return NULL;
 }
 
 /* The pipeline. */
@@ -600,13 +542,14 @@ static int run(struct analyze *analyze)
 	return lost ? 3 : 1;
 }
 
-int analyze_main(int count, char **arguments)
+int analyze_main(const struct command_line *line)
 {
 	struct analyze analyze = {.sample = SAMPLE_UNSET};
-	int code = read_arguments(&analyze, count, arguments);
+	const char *mistake = take_line(&analyze, line);
+	int code;
 
-	if (code >= 0)
-		return code;
+	if (mistake)
+		return command_line_refuse(line->command, "%s", mistake);
 	mongoc_init();
 	analyze.report.namespace = must_strndup(analyze.namespace, strlen(analyze.namespace));
 	code = run(&analyze);

@@ -30,3 +30,26 @@ must_check bool clock_pause(int64_t milliseconds, const atomic_bool *stopping)
 		(void)poll(NULL, 0, left < 100 ? (int)left : 100);
 	return !atomic_load(stopping);
 }
+
+struct timespec clock_timespec(int64_t milliseconds)
+{
+	return (struct timespec){.tv_sec = milliseconds / 1000,
+				 .tv_nsec = milliseconds % 1000 * 1000000};
+}
+
+void clock_condition_init(pthread_cond_t *condition)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(condition, &monotonic);
+	pthread_condattr_destroy(&monotonic);
+}
+
+void clock_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, int64_t until)
+{
+	struct timespec when = clock_timespec(until);
+
+	pthread_cond_timedwait(condition, lock, &when);
+}

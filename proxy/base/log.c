@@ -52,7 +52,8 @@ static void escape(char *out, size_t size, const char *text)
 	out[at] = '\0';
 }
 
-static void write_line(enum config_log_level level, const char *format, va_list arguments)
+static void __attribute__((format(printf, 2, 0)))
+write_line(enum config_log_level level, const char *format, va_list arguments)
 {
 	char text[LINE_MAX_LENGTH], escaped[2 * LINE_MAX_LENGTH], line[3 * LINE_MAX_LENGTH],
 		when[32];

@@ -9,23 +9,8 @@
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static const char usage[] =
-	"usage: spillway check --config FILE [--json]\n"
-	"  Prints what is wrong with the file; or every rule with its defaults, and then what the\n"
-	"  servers say: rights, versions, indexes, validators, views, documents, clients that go\n"
-	"  around Spillway. Reads only. Each finding says what to do.\n"
-	"exit codes: 0 nothing to do, 1 findings, 2 bad usage or file, 3 cannot connect,\n"
-	"            4 interrupted\n";
-
-static int bad_usage(const char *what)
-{
-	fprintf(stderr, "spillway: %s\n%s", what, usage);
-	return 2;
-}
 
 static void look(struct check *check)
 {
@@ -136,36 +121,7 @@ static int check_file(const char *path, bool json)
 	return code;
 }
 
-int check_main(int count, char **arguments)
+int check_main(const struct command_line *line)
 {
-	static const struct option options[] = {
-		{"config", required_argument, NULL, 'c'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
-	const char *config = NULL;
-	bool json = false;
-	int option;
-
-	opterr = 0;
-	while ((option = getopt_long(count, arguments, "", options, NULL)) != -1) {
-		if (option == 'h') {
-			fputs(usage, stdout);
-			return 0;
-		}
-		if (option != 'c' && option != 'j')
-			return bad_usage("unknown option, or --config without a file");
-		if (option == 'c' && config)
-			return bad_usage("--config is given once");
-		if (option == 'c')
-			config = optarg;
-		else
-			json = true;
-	}
-	if (optind < count)
-		return bad_usage("too many arguments");
-	if (!config)
-		return bad_usage("--config FILE is missing");
-	return check_file(config, json);
+	return check_file(line->values[OPTION_CONFIG], line->values[OPTION_JSON]);
 }

@@ -3,6 +3,7 @@
 
 #include "proxy/base/address.h"
 #include "proxy/fitness/index_judge.h"
+#include "proxy/upstream/clauses.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -156,25 +157,23 @@ static void look_at_connections(struct check *check, struct link *link, struct c
 				const bson_t *own)
 {
 	struct copies operations = {0};
-	bson_t *command = BCON_NEW(
-		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
-		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "}", "}", "{", "$match", "{",
-		"client", "{", "$type", BCON_UTF8("string"), "}", "}", "}", "{", "$group", "{",
-		"_id", BCON_UTF8("$client"), "appName", "{", "$first", BCON_UTF8("$appName"), "}",
-		"driver", "{", "$first", BCON_UTF8("$clientMetadata.driver.name"), "}", "}", "}",
-		"]", "cursor", "{", "}");
-	enum link_result result = check_collect(link, "admin", command, &operations);
+	enum link_result result =
+		command_find(link, "admin", copies_take, &operations,
+			     "{aggregate: 1, pipeline: ["
+			     "{$currentOp: {allUsers: true, idleConnections: true}},"
+			     "{$match: {client: {$type: 'string'}}},"
+			     "{$group: {_id: '$client', appName: {$first: '$appName'}, "
+			     " driver: {$first: '$clientMetadata.driver.name'}}}], cursor: {}}");
 
 	for (size_t i = 0; i < operations.count; i++)
 		take_connection(clients, own, operations.list[i]);
 	copies_fini(&operations);
-	bson_destroy(command);
 	if (result == LINK_REFUSED)
-		findings_note(&check->findings, "unseen", NULL,
-			      bson_strdup_printf("who is connected could not be looked at (the "
-						 "account would need the action inprog on the "
-						 "cluster): %s",
-						 link_error(link)->message));
+		findings_add(&check->findings, FINDING_CONNECTIONS_UNSEEN, NULL,
+			     "who is connected could not be looked at (the "
+			     "account would need the action inprog on the "
+			     "cluster): %s",
+			     link_error(link)->message);
 }
 
 /* A server that does not answer has been told of already. */
@@ -198,26 +197,19 @@ static void tell_clients(struct check *check, struct clients *clients)
 	for (size_t i = 0; i < clients->count; i++) {
 		struct client *client = &clients->list[i];
 
-		findings_add(
-			&check->findings, "direct-client", NULL,
-			bson_strdup_printf(
-				"%zu connection%s of '%s'%s%s%s from %s %s not come through "
-				"this Spillway",
-				client->connections, client->connections == 1 ? "" : "s",
-				*client->driver ? client->driver : "an unnamed driver",
-				*client->application ? ", application '" : "", client->application,
-				*client->application ? "'," : "", client->machine,
-				client->connections == 1 ? "does" : "do"),
-			bson_strdup("point it at Spillway's address: around it arrays are "
-				    "short, and what is saved from them is lost to Spillway "
-				    "(connections of another Spillway count as well, and so do "
-				    "tools that only watch)"));
+		findings_add(&check->findings, FINDING_DIRECT_CLIENT, NULL,
+			     "%zu connection%s of '%s'%s%s%s from %s %s not come through "
+			     "this Spillway",
+			     client->connections, client->connections == 1 ? "" : "s",
+			     *client->driver ? client->driver : "an unnamed driver",
+			     *client->application ? ", application '" : "", client->application,
+			     *client->application ? "'," : "", client->machine,
+			     client->connections == 1 ? "does" : "do");
 		client_fini(client);
 	}
 	if (clients->more > 0)
-		findings_note(&check->findings, "more", NULL,
-			      bson_strdup_printf("and %zu more connections that go around",
-						 clients->more));
+		findings_add(&check->findings, FINDING_MORE_CLIENTS, NULL,
+			     "and %zu more connections that go around", clients->more);
 }
 
 void check_clients(struct check *check)
@@ -226,10 +218,9 @@ void check_clients(struct check *check)
 	bson_t *own = own_connections(check->config);
 
 	if (!own) {
-		findings_note(
-			&check->findings, "unseen", NULL,
-			bson_strdup("no Spillway answers at the file's admin address: who goes "
-				    "around it can only be told while it runs"));
+		findings_add(&check->findings, FINDING_SPILLWAY_SILENT, NULL,
+			     "no Spillway answers at the file's admin address: who goes "
+			     "around it can only be told while it runs");
 		return;
 	}
 	look_at_servers(check, &clients, own);

@@ -1,8 +1,8 @@
 /* What the parts of `spillway check` share. */
 #pragma once
 
-#include "proxy/job/findings.h"
-#include "proxy/upstream/link.h"
+#include "proxy/fitness/findings.h"
+#include "proxy/upstream/facts.h"
 #include "rules/config/config.h"
 
 struct check {
@@ -12,17 +12,6 @@ struct check {
 	char unread[512];     /* why records could not be read; empty: they could */
 	atomic_bool stopping; /* never; links ask for one */
 };
-
-/* Documents copied from a reply. All zeros is an empty list. */
-struct copies {
-	struct bytes *list;
-	size_t count;
-	size_t capacity;
-};
-void copies_fini(struct copies *copies);
-/* Runs a command that returns a cursor, and copies each document of it. */
-must_check enum link_result check_collect(struct link *link, const char *database,
-					  const bson_t *command, struct copies *copies);
 
 /* Names of databases, each once. All zeros is an empty list. */
 struct databases {

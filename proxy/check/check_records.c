@@ -12,18 +12,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The last part of a reason that has several says what to do. */
-static void add_reason(struct check *check, const char *rule, const char *what, const char *reason)
+/* The last part of a reason that has several parts says what to do. */
+static void add_reason(struct check *check, enum finding_code code, const char *rule,
+		       const char *what, const char *reason)
 {
-	const char *last = NULL, *remedy = "correct the file: serve does not start with it";
+	const char *last = NULL;
 
 	for (const char *part = strstr(reason, "; "); part; part = strstr(part + 1, "; "))
 		last = part;
-	findings_add(&check->findings, "record", rule,
-		     bson_strdup_printf("%s%.*s", what,
-					(int)(last ? (size_t)(last - reason) : strlen(reason)),
-					reason),
-		     bson_strdup(last ? last + strlen("; ") : remedy));
+	findings_add(&check->findings, code, rule, "%s%.*s", what,
+		     (int)(last ? (size_t)(last - reason) : strlen(reason)), reason);
+	if (last)
+		findings_remedy(&check->findings, "%s", last + strlen("; "));
 }
 
 /* Nothing is said of what nobody could read, and not that all is good. */
@@ -43,7 +43,7 @@ void check_gone_rules(struct check *check)
 
 	note_unread(check, result);
 	if (result == LINK_DONE && reason[0])
-		add_reason(check, NULL, "", reason);
+		add_reason(check, FINDING_RULE_GONE, NULL, "", reason);
 }
 
 must_check bool check_record(struct check *check, const struct check_target *target)
@@ -56,20 +56,23 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 		bson_strdup_printf("it can't hold on '%s.%s': ", target->namespace->database,
 				   target->namespace->collection);
 	char reason[900] = "", renamed[RENAMED_REASON] = "";
+	enum finding_code code = FINDING_OVERFLOW_OF_OTHER;
 	enum rule_record compared;
 	enum link_result result = LINK_DONE;
 
 	if (asked)
 		result = rule_record_compare(check->link, asked, &compared, reason, sizeof(reason));
-	if (result == LINK_DONE && asked && !asked->read_only && !reason[0])
+	if (reason[0])
+		code = FINDING_RECORD_DIFFERS;
+	else if (result == LINK_DONE && asked && !asked->read_only)
 		result = rule_owner_ask(check->link, asked, reason, sizeof(reason));
 	if (result == LINK_DONE && asked && !reason[0])
 		result = renamed_tell(check->link, asked, false, renamed, sizeof(renamed));
 	target_set_free(targets);
 	note_unread(check, result);
 	if (result == LINK_DONE && renamed[0])
-		add_reason(check, target->rule->name, "", renamed);
+		add_reason(check, FINDING_COLLECTION_RENAMED, target->rule->name, "", renamed);
 	if (result == LINK_DONE && reason[0])
-		add_reason(check, target->rule->name, what, reason);
+		add_reason(check, code, target->rule->name, what, reason);
 	return result == LINK_DONE && !reason[0];
 }

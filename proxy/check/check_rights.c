@@ -1,7 +1,7 @@
 /* The rights of the upstream account, and the role that has those that are needed. */
 #include "proxy/check/check_inner.h"
 
-#include "protocol/writer.h"
+#include "proxy/upstream/clauses.h"
 #include "proxy/fitness/index_judge.h"
 #include "proxy/base/json_text.h"
 #include "proxy/ownership/rule_record.h"
@@ -50,25 +50,25 @@ static struct resource resource_of(const char *database, const char *collection)
 	return resource;
 }
 
+static void splice_actions(struct buffer *out, size_t *place, const void *context)
+{
+	const char *const *actions = context;
+	char name[12];
+
+	for (; *actions; actions++)
+		writer_string(out, writer_index(name, (*place)++), *actions);
+}
+
 static void write_privilege(struct buffer *out, size_t *index, const struct resource *resource,
 			    const char *const *actions)
 {
-	char name[12];
-	size_t privilege = writer_open_document(out, writer_index(name, (*index)++)), part;
-
-	part = writer_open_document(out, "resource");
-	if (resource) {
-		writer_string(out, "db", resource->database);
-		writer_string(out, "collection", resource->collection);
-	} else {
-		writer_bool(out, "cluster", true);
-	}
-	writer_close(out, part);
-	part = writer_open_array(out, "actions");
-	for (size_t i = 0; actions[i]; i++)
-		writer_string(out, writer_index(name, i), actions[i]);
-	writer_close(out, part);
-	writer_close(out, privilege);
+	template_append(
+		out, index, "{resource: @resource, actions: [..@actions]}",
+		fill_template("resource", resource ? "{db: @database, collection: @collection}"
+						   : "{cluster: true}"),
+		fill_text("database", resource ? resource->database : ""),
+		fill_text("collection", resource ? resource->collection : ""),
+		fill_spliced("actions", splice_actions, actions));
 }
 
 static const char *overflow_database(const struct rule *rule)
@@ -124,15 +124,12 @@ static char *write_role(const struct rule_set *rules, bool there)
 /* Who may not see roles is told to make one. */
 static bool role_exists(struct link *link)
 {
-	bson_t *command =
-		BCON_NEW("rolesInfo", "{", "role", BCON_UTF8(ROLE), "db", BCON_UTF8("admin"), "}");
-	enum link_result result =
-		link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	enum link_result result = command_run(
+		link, "admin", "{rolesInfo: {role: @role, db: 'admin'}}", fill_text("role", ROLE));
 	struct element roles, first;
 	struct bytes list;
 	struct cursor cursor;
 
-	bson_destroy(command);
 	return result == LINK_DONE && document_find(link_body(link), "roles", &roles) &&
 	       element_document(&roles, &list) && cursor_open(&cursor, list) &&
 	       cursor_next(&cursor, &first) == CURSOR_ELEMENT;
@@ -235,7 +232,8 @@ static void look_at_rule(struct rights *rights, const struct rule *rule)
 static void tell_missing(struct rights *rights)
 {
 	struct rule_set *rules = rights->check->config->rules;
-	char *missing;
+	auto_free char *missing = NULL;
+	auto_free char *remedy = NULL;
 
 	for (size_t i = 0; i < rule_set_count(rules); i++)
 		look_at_rule(rights, rule_set_at(rules, i));
@@ -244,31 +242,34 @@ static void tell_missing(struct rights *rights)
 	if (rights->missing.length == 0)
 		return;
 	missing = text_steal(&rights->missing);
-	findings_add(&rights->check->findings, "rights", NULL,
-		     bson_strdup_printf("the upstream account '%s' lacks rights: %s", rights->user,
-					missing),
-		     role_text(rights->check, rights));
-	free(missing);
+	findings_add(&rights->check->findings, FINDING_ACCOUNT_RIGHTS, NULL,
+		     "the upstream account '%s' lacks rights: %s", rights->user, missing);
+	remedy = role_text(rights->check, rights);
+	findings_remedy(&rights->check->findings, "%s", remedy);
+}
+
+static void add_missing_account(struct check *check)
+{
+	auto_free char *remedy = role_text(check, NULL);
+
+	findings_add(&check->findings, FINDING_ACCOUNT_MISSING, NULL,
+		     "the servers ask for an account, but upstream.uri names none");
+	findings_remedy(&check->findings, "%s", remedy);
 }
 
 /* Nobody is signed in: is that enough? */
 static void try_without_account(struct check *check)
 {
-	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true),
-				   "authorizedDatabases", BCON_BOOL(false));
-	enum link_result result = link_run(check->link, "admin",
-					   (struct bytes){bson_get_data(command), command->len});
+	enum link_result result =
+		command_run(check->link, "admin",
+			    "{listDatabases: 1, nameOnly: true, authorizedDatabases: false}");
 
-	bson_destroy(command);
 	if (result == LINK_DONE)
-		findings_note(&check->findings, "rights", NULL,
-			      bson_strdup("the servers ask for no account: everybody who reaches "
-					  "them may do everything"));
+		findings_add(&check->findings, FINDING_NO_ACCESS_CONTROL, NULL,
+			     "the servers ask for no account: everybody who reaches "
+			     "them may do everything");
 	else if (result == LINK_REFUSED)
-		findings_add(&check->findings, "rights", NULL,
-			     bson_strdup("the servers ask for an account, but upstream.uri names "
-					 "none"),
-			     role_text(check, NULL));
+		add_missing_account(check);
 }
 
 static char *copy_text(struct bytes document, const char *name)
@@ -329,13 +330,10 @@ static void look_at_account(struct check *check, struct bytes status)
 
 void check_rights(struct check *check)
 {
-	bson_t *command =
-		BCON_NEW("connectionStatus", BCON_INT32(1), "showPrivileges", BCON_BOOL(true));
-	enum link_result result = link_run(check->link, "admin",
-					   (struct bytes){bson_get_data(command), command->len});
+	enum link_result result =
+		command_run(check->link, "admin", "{connectionStatus: 1, showPrivileges: true}");
 	uint8_t *status;
 
-	bson_destroy(command);
 	if (result != LINK_DONE)
 		return;
 	status = link_steal_body(check->link); /* other commands follow */

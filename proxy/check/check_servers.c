@@ -1,7 +1,7 @@
 /* The servers as such: versions, members without a listener, sharding. */
 #include "proxy/check/check_inner.h"
 
-#include "protocol/writer.h"
+#include "proxy/upstream/clauses.h"
 #include "proxy/upstream/deployment.h"
 
 #include <bson/bson.h>
@@ -9,36 +9,7 @@
 #include <stdlib.h>
 
 #define VERSION_TEXT_MAX 64
-#define MAJOR_LEAST 6 /* the first long-lived one with $sortArray */
-
-void copies_fini(struct copies *copies)
-{
-	for (size_t i = 0; i < copies->count; i++)
-		free((void *)(uintptr_t)copies->list[i].data);
-	free(copies->list);
-	*copies = (struct copies){0};
-}
-
-static void copy_document(void *context, struct bytes document)
-{
-	struct copies *copies = context;
-	uint8_t *copy = must_malloc(document.length);
-
-	memcpy(copy, document.data, document.length);
-	if (copies->count == copies->capacity) {
-		copies->capacity = copies->capacity ? 2 * copies->capacity : 16;
-		copies->list = must_realloc(copies->list, copies->capacity * sizeof(*copies->list));
-	}
-	copies->list[copies->count++] = (struct bytes){copy, document.length};
-}
-
-must_check enum link_result check_collect(struct link *link, const char *database,
-					  const bson_t *command, struct copies *copies)
-{
-	struct bytes view = {bson_get_data(command), command->len};
-
-	return link_find(link, database, view, copy_document, copies);
-}
+#define MAJOR_LEAST 6 /* the first long-lived one with $sortArray; findings.def names it, too */
 
 void databases_add(struct databases *databases, struct bytes name)
 {
@@ -62,14 +33,11 @@ void databases_fini(struct databases *databases)
 must_check enum link_result databases_match(struct link *link, struct databases *databases,
 					    const char *pattern)
 {
-	bson_t *command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
-	enum link_result result =
-		link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
+	enum link_result result = command_run(link, "admin", "{listDatabases: 1, nameOnly: true}");
 	struct element list, each, element;
 	struct bytes documents, document, name;
 	struct cursor cursor;
 
-	bson_destroy(command);
 	if (result != LINK_DONE || !document_find(link_body(link), "databases", &list) ||
 	    !element_document(&list, &documents) || !cursor_open(&cursor, documents))
 		return result;
@@ -79,16 +47,6 @@ must_check enum link_result databases_match(struct link *link, struct databases 
 		    rule_pattern_matches_database(pattern, name))
 			databases_add(databases, name);
 	return result;
-}
-
-static enum link_result run_number(struct link *link, const char *name)
-{
-	auto_buffer struct buffer command = {0};
-	size_t start = writer_open(&command);
-
-	writer_int32(&command, name, 1);
-	writer_close(&command, start);
-	return link_run(link, "admin", buffer_view(&command));
 }
 
 static struct bytes text_of(struct bytes document, const char *name)
@@ -105,10 +63,8 @@ static void judge_version(struct check *check, const char *server, const char *v
 {
 	if (strtol(version, NULL, 10) >= MAJOR_LEAST)
 		return;
-	findings_add(
-		&check->findings, "version", NULL,
-		bson_strdup_printf("'%s' is mongod %s", server, version),
-		bson_strdup_printf("upgrade it: Spillway's reads need %d.0 at least", MAJOR_LEAST));
+	findings_add(&check->findings, FINDING_SERVER_TOO_OLD, NULL, "'%s' is mongod %s", server,
+		     version);
 }
 
 /* Clients' connections go on to the server without TLS, whatever the account's own do. */
@@ -121,14 +77,11 @@ static void try_plain(struct check *check, const char *server)
 		return;
 	link = link_open_plain(server, &check->stopping, &error);
 	if (!link)
-		findings_add(
-			&check->findings, "tls", NULL,
-			bson_strdup_printf("'%s' takes the account's connections by TLS, and none "
-					   "without: clients' connections go on to it without, "
-					   "and do not get through (%s)",
-					   server, error.message),
-			bson_strdup("start it with net.tls.mode: preferTLS, and let nobody but "
-				    "Spillway's machine reach it"));
+		findings_add(&check->findings, FINDING_TLS_REQUIRED, NULL,
+			     "'%s' takes the account's connections by TLS, and none "
+			     "without: clients' connections go on to it without, "
+			     "and do not get through (%s)",
+			     server, error.message);
 	link_free(link);
 }
 
@@ -138,9 +91,7 @@ static bool judge_deployment(struct check *check, const char *server, struct byt
 	if (!deployment_differs(link_hello(check->link), hello) ||
 	    link_ask_hello(check->link) != LINK_DONE)
 		return true;
-	findings_add(&check->findings, "upstream", NULL,
-		     bson_strdup_printf(DEPLOYMENT_DIFFERS, server),
-		     bson_strdup(DEPLOYMENT_REMEDY));
+	findings_add(&check->findings, FINDING_OTHER_DEPLOYMENT, NULL, DEPLOYMENT_DIFFERS, server);
 	return false;
 }
 
@@ -156,14 +107,13 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 	bool ours;
 
 	if (!link) {
-		findings_add(&check->findings, "server", NULL,
-			     bson_strdup_printf("'%s' does not answer: %s", server, error.message),
-			     bson_strdup("start it, or correct its entry in 'listen'"));
+		findings_add(&check->findings, FINDING_SERVER_SILENT, NULL,
+			     "'%s' does not answer: %s", server, error.message);
 		return false;
 	}
 	member_names_learn_hello(names, index, link_hello(link));
 	ours = judge_deployment(check, server, link_hello(link));
-	if (run_number(link, "buildInfo") == LINK_DONE) {
+	if (command_run(link, "admin", "{buildInfo: 1}") == LINK_DONE) {
 		text = text_of(link_body(link), "version");
 		snprintf(version, VERSION_TEXT_MAX, "%.*s", (int)text.length,
 			 (const char *)text.data);
@@ -178,10 +128,8 @@ static void compare_versions(struct check *check, const char *one, const char *o
 {
 	if (!*one || !*other || strcmp(one, other) == 0)
 		return;
-	findings_add(&check->findings, "version", NULL,
-		     bson_strdup_printf("members run different versions: %s and %s", one, other),
-		     bson_strdup("finish the upgrade: a member that becomes primary should be able "
-				 "to do what the last one did"));
+	findings_add(&check->findings, FINDING_VERSIONS_DIFFER, NULL,
+		     "members run different versions: %s and %s", one, other);
 }
 
 static void look_at_members(struct check *check)
@@ -198,11 +146,10 @@ static void look_at_members(struct check *check)
 			memcpy(first, version, sizeof(first));
 	}
 	if (all && !member_names_cover(names, link_hello(check->link), member, sizeof(member)))
-		findings_add(&check->findings, "member", NULL,
-			     bson_strdup_printf("'%s' is a member of the replica set, but no entry "
-						"of 'listen' stands before it",
-						member),
-			     bson_strdup("add one, else clients go around Spillway"));
+		findings_add(&check->findings, FINDING_MEMBER_UNLISTED, NULL,
+			     "'%s' is a member of the replica set, but no entry "
+			     "of 'listen' stands before it",
+			     member);
 	member_names_free(names);
 }
 
@@ -211,16 +158,13 @@ static void look_for_shards(struct check *check)
 	struct element element;
 	bool sharded = bytes_are(text_of(link_hello(check->link), "msg"), "isdbgrid");
 
-	if (!sharded && run_number(check->link, "shardingState") == LINK_DONE)
+	if (!sharded && command_run(check->link, "admin", "{shardingState: 1}") == LINK_DONE)
 		sharded = document_find(link_body(check->link), "enabled", &element) &&
 			  element_truth(&element);
 	if (!sharded)
 		return;
-	findings_add(&check->findings, "sharding", NULL,
-		     bson_strdup("the servers are part of a sharded cluster"),
-		     bson_strdup("put Spillway before replica sets and standalones only: overflow "
-				 "documents would not be sharded as their main documents are, and "
-				 "nothing of that is tested"));
+	findings_add(&check->findings, FINDING_SHARDED_CLUSTER, NULL,
+		     "the servers are part of a sharded cluster");
 }
 
 void check_servers(struct check *check)

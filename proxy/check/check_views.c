@@ -37,8 +37,8 @@ static void judge_view(struct judging *judging, struct bytes entry)
 		return;
 	rule = match_view(judging->namespaces, bytes_of(judging->database), source, pipeline);
 	if (rule)
-		judging->found[judging->count++] = (struct short_view){
-			(char *)judging->database, (char *)(uintptr_t)name.data, rule};
+		judging->found[judging->count++] =
+			(struct short_view){judging->database, (const char *)name.data, rule};
 }
 
 /* One pass over all; a view over a view that is short is found by the next. True where it found
@@ -56,13 +56,10 @@ static bool judge_all(struct judging *judging)
 
 static void add_view(struct check *check, const struct short_view *view)
 {
-	findings_add(&check->findings, "view", view->rule->name,
-		     bson_strdup_printf("the view '%s.%s' reads or returns the array '%s', of "
-					"which it sees a part only: it is refused through Spillway",
-					view->database, view->collection, view->rule->array),
-		     bson_strdup("have its users run the view's pipeline on the collection through "
-				 "Spillway, and drop the view; or let it begin with a $project of "
-				 "other fields"));
+	findings_add(&check->findings, FINDING_SHORT_VIEW, view->rule->name,
+		     "the view '%s.%s' reads or returns the array '%s', of "
+		     "which it sees a part only: it is refused through Spillway",
+		     view->database, view->collection, view->rule->array);
 }
 
 void check_views(struct check *check, struct namespace_cache *namespaces, const char *database,

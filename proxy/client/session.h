@@ -70,7 +70,7 @@ struct session {
 	uint64_t id;
 	uint64_t opened; /* uv_now, for the handshake's deadline */
 	uint32_t listen_index;
-	uint8_t state;
+	enum session_state state;
 	uint8_t handles; /* open or closing; freed at 0 */
 	bool handshaking;
 	bool in_transaction;

@@ -4,7 +4,7 @@
 
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/raised.h"
 
 #define ERROR_LENGTH_MAX 4096
 #define PART CLAIMS_LEAST /* of a reply: what is counted at once */
@@ -63,12 +63,10 @@ static void response_on_hello(struct session *session, struct packet *packet)
 static void response_on_get_more(struct session *session, struct packet *packet)
 {
 	auto_buffer struct buffer body = {0};
-	char message[REASSEMBLE_MESSAGE];
+	char message[RAISED_MESSAGE];
 	enum error_code code;
-	const char *failure = NULL;
+	const char *failure = raised_failure(&packet->summary, message, &code);
 
-	if (packet->kind == PACKET_MESSAGE)
-		failure = reassemble_failure(packet->message.body, message, &code);
 	if (failure) {
 		reply_error_body(&body, code, failure, NULL);
 		response_write_message(session, packet, &body);
@@ -83,8 +81,7 @@ static bool response_passes(struct bytes bytes, const struct frame_header *heade
 {
 	return header->length > ERROR_LENGTH_MAX ||
 	       (state == FRAME_READY && header->opcode == OPCODE_MESSAGE &&
-		!memmem(bytes.data, (size_t)header->length, REASSEMBLE_MARK,
-			strlen(REASSEMBLE_MARK)));
+		!memmem(bytes.data, (size_t)header->length, RAISED_MARK, strlen(RAISED_MARK)));
 }
 
 /* Whether more replies follow this one unasked. `bytes` hold at least the flags. */
@@ -123,7 +120,7 @@ static void response_take(struct session *session, struct bytes bytes,
 	    session_answer_find(session, (struct bytes){bytes.data, (size_t)header->length}))
 		return;
 	frame = session_take_frame(bytes, (size_t)header->length, owner);
-	packet_read(&packet, &frame);
+	packet_read_reply(&packet, &frame);
 	if (!response_can_be(kind, &packet))
 		session_close(session, SESSION_END_DONE);
 	else if (kind == PENDING_HELLO)

@@ -25,13 +25,13 @@ bool session_is_accepted(const struct session *session, const struct ruled_names
 
 static void accepted_put(struct accepted *accepted, const struct ruled_namespace *namespace)
 {
-	size_t most = ACCEPTED_MOST;
+	size_t most = ACCEPTED_MOST, count = accepted->count;
 
-	if ((accepted->count & (accepted->count - 1)) == 0 && accepted->count < most)
+	if ((count & (count - 1)) == 0 && count < most)
 		accepted->namespaces =
 			must_realloc((void *)accepted->namespaces,
-				     (2 * accepted->count + 1) * sizeof(*accepted->namespaces));
-	if (accepted->count < most)
+				     (2 * count + 1) * sizeof(*accepted->namespaces));
+	if (count < most)
 		accepted->namespaces[accepted->count++] = namespace;
 	else
 		accepted->namespaces[accepted->next++ % most] = namespace;
@@ -141,7 +141,6 @@ static bool is_in_doubt(const struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
 	struct bytes output = sequence->output;
-	struct reply_summary summary;
 	struct element first;
 	struct cursor cursor;
 	struct bytes body;
@@ -152,7 +151,7 @@ static bool is_in_doubt(const struct session *session)
 	return !session->question.own_sent && message_lone_body(output, &body) &&
 	       cursor_open(&cursor, body) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
 	       element_is(&first, "ok") && !element_truth(&first) &&
-	       reply_summarise(body, &summary) && summary.code == ERROR_UNAUTHORIZED;
+	       reply_summarise(body).code == ERROR_UNAUTHORIZED;
 }
 
 bool session_asks_last(struct session *session)
@@ -170,13 +169,10 @@ bool session_asks_last(struct session *session)
 /* The first reply to the client's own command. */
 void session_note_reply(struct session *session, const struct packet *reply)
 {
-	struct reply_summary summary;
-
 	if (!session->question.tries)
 		return;
 	session->question.tries = false;
-	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	    summary.ok)
+	if (reply->summary.ok)
 		session_accept(session, session->sequence->match.namespace);
 }
 
@@ -196,7 +192,7 @@ enum rights_answer session_take_answer(struct session *session, struct packet *r
 	question->open = false;
 	switch (permission_told(reply)) {
 	case PERMISSION_GIVEN:
-		if (question->first && !bytes_are(sequence->match.command.first.name, "getMore"))
+		if (question->first && sequence->match.command.kind != COMMAND_GET_MORE)
 			session_accept(session, sequence->match.namespace);
 		return RIGHTS_GO_ON;
 	case PERMISSION_DENIED:

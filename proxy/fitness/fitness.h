@@ -1,5 +1,5 @@
 /* Checks on the server whether a rule can hold on a namespace, and makes the overflow's indexes
- * (protocol.md section 8). */
+ * (docs/internals/spill-protocol.md, "Fitness"). */
 #pragma once
 
 #include "proxy/upstream/link.h"
@@ -11,12 +11,8 @@ enum fitness_extent {
 	FITNESS_OF_PLAN, /* all, but nothing is made or recorded: could it be? */
 };
 
-/* Judges the target (target_judge) by what the server says now. LINK_LOST where it says nothing;
- * else LINK_DONE. Under a
- * pattern nothing is made for a collection that does not exist: the target's fitness stays unknown,
- * and nothing may be stored. */
+/* Judges the target (target_judge) by what the server says now. LINK_LOST if it says nothing, else
+ * LINK_DONE. Under a pattern nothing is made for a collection that does not exist: the target's
+ * fitness stays unknown, and nothing may be stored. */
 must_check enum link_result fitness_check(struct link *link, struct target_set *set,
 					  struct mover_target *target, enum fitness_extent extent);
-/* Makes the overflow's indexes that have their like on the main collection (mirror.h), and drops
- * those whose like is gone. What the server refuses is logged: reads are right without them. */
-must_check enum link_result fitness_mirror(struct link *link, struct mover_target *target);

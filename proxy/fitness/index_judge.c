@@ -1,4 +1,4 @@
-/* Judges what servers told `spillway check`. */
+/* Judges what servers told of a namespace. */
 #include "proxy/fitness/index_judge.h"
 
 #include "rules/match/fitness_judge.h"
@@ -144,19 +144,24 @@ static bool has_unique_name(const struct rule *rule, struct bytes index)
 	return text_in(index, "name", &found) && bytes_are(found, name);
 }
 
-bool judge_index_blocks(const struct rule *rule, struct bytes index)
+const char *judge_index_blocks(const struct rule *rule, struct bytes index)
 {
 	struct element element;
-	bool same = document_find(index, "key", &element) &&
-		    overflow_is_unique_key(rule, element.value);
 
-	if (judge_is_batch_index(rule, index))
-		return !same || document_truth(index, "sparse") ||
-		       document_find(index, "collation", &element);
+	if (judge_is_batch_index(rule, index)) {
+		if (!document_find(index, "key", &element) ||
+		    !overflow_is_unique_key(rule, element.value))
+			return "not both of its keys are ascending";
+		if (document_truth(index, "sparse"))
+			return "it is sparse";
+		return document_find(index, "collation", &element) ? "it has a collation" : NULL;
+	}
 	/* Other unique ones may not be there at all: judge_overflow_index. Documents of one element
 	 * that were made by hand have no places that could be unique. */
 	return rule->overflow.layout == RULE_BATCHES && !document_truth(index, "unique") &&
-	       has_unique_name(rule, index);
+			       has_unique_name(rule, index)
+		       ? "it has the name of that index, and is not unique"
+		       : NULL;
 }
 
 void judge_index_name(struct bytes keys, char *name, size_t size)
@@ -238,4 +243,59 @@ bool judge_is_internal(const char *application, const char *driver)
 	return strncmp(application, "spillway", 8) == 0 ||
 	       strncmp(driver, "MongoDB Internal Client", 23) == 0 ||
 	       strncmp(driver, "NetworkInterfaceTL", 18) == 0;
+}
+
+void judge_main_facts(const struct rule *rule, const struct collection_facts *facts,
+		      judge_found found, void *context)
+{
+	struct unfit why;
+
+	for (size_t i = 0; i < facts->entry.count; i++)
+		if (!judge_main_collection(rule, facts->entry.list[i], &why))
+			found(context, &why);
+	for (size_t i = 0; i < facts->indexes.count; i++)
+		if (!judge_main_index(rule, facts->indexes.list[i], &why))
+			found(context, &why);
+}
+
+static bool judge_blocked(const struct rule *rule, struct bytes index, struct unfit *why)
+{
+	const char *wrong = judge_index_blocks(rule, index);
+	struct bytes name;
+
+	if (!wrong || !text_in(index, "name", &name))
+		return true;
+	why->code = UNFIT_OVERFLOW_INDEX_BLOCKED;
+	snprintf(why->reason, sizeof(why->reason),
+		 "its index '%.*s' stands where the unique index of link and batch has to be: %s",
+		 (int)name.length, (const char *)name.data, wrong);
+	return false;
+}
+
+void judge_overflow_facts(const struct rule *rule, const struct collection_facts *facts,
+			  judge_found found, void *context)
+{
+	struct unfit why;
+
+	for (size_t i = 0; i < facts->entry.count; i++)
+		if (!judge_overflow_collection(facts->entry.list[i], &why))
+			found(context, &why);
+	for (size_t i = 0; i < facts->indexes.count; i++)
+		if (!judge_overflow_index(rule, facts->indexes.list[i], &why) ||
+		    !judge_blocked(rule, facts->indexes.list[i], &why))
+			found(context, &why);
+}
+
+void judge_overflow_indexes(const struct rule *rule, const struct copies *indexes,
+			    struct overflow_indexes *found)
+{
+	for (size_t i = 0; i < indexes->count; i++) {
+		struct bytes index = indexes->list[i];
+
+		if (judge_is_batch_index(rule, index) && !text_in(index, "name", &found->unique))
+			found->unique = (struct bytes){0};
+		found->placed |= judge_is_place_index(rule, index);
+		overflow_index_take(&found->order, rule, index);
+		found->of_rule |= judge_rule_indexes(rule, index);
+	}
 }

@@ -1,8 +1,27 @@
-/* Judges what servers told `spillway check`. Pure. */
+/* Judges what servers told of a namespace: rights, collections, indexes. Asks nothing. */
 #pragma once
 
-#include "protocol/cursor.h"
-#include "rules/rule/rules.h"
+#include "proxy/upstream/facts.h"
+#include "proxy/upstream/overflow_index.h"
+#include "rules/match/fitness_judge.h"
+
+/* Calls `found` for all that keeps the rule from holding on its collection, or on its overflow. */
+typedef void (*judge_found)(void *context, const struct unfit *why);
+void judge_main_facts(const struct rule *rule, const struct collection_facts *facts,
+		      judge_found found, void *context);
+void judge_overflow_facts(const struct rule *rule, const struct collection_facts *facts,
+			  judge_found found, void *context);
+
+/* What the overflow's indexes are good for. All zeros: there are none. */
+struct overflow_indexes {
+	struct bytes unique;         /* the name of the unique one of link and batch; or empty */
+	bool placed;                 /* the unique one of places stands for it */
+	struct overflow_index order; /* what the overflow is walked by; overflow_index_fini */
+	uint64_t of_rule;            /* the rule's own `indexes` that are there: one bit each */
+};
+/* The name is a view of `indexes`. */
+void judge_overflow_indexes(const struct rule *rule, const struct copies *indexes,
+			    struct overflow_indexes *found);
 
 /* The action (mongod's name for a right) is among the privileges (connectionStatus's
  * authenticatedUserPrivileges) on this namespace; an empty collection: on the database; no database
@@ -20,8 +39,9 @@ bool judge_index_serves(const struct rule *rule, struct bytes keys, const char *
 /* The rule's own `indexes` have such a one: serve makes it. */
 bool judge_rule_has_index(const struct rule *rule, const char *path);
 
-/* An index of the overflow stands where serve's unique one has to be, and is another. */
-bool judge_index_blocks(const struct rule *rule, struct bytes index);
+/* An index of the overflow stands where the unique one of link and batch has to be, and is another
+ * one: says what is wrong with it. NULL: it is not in the way. */
+const char *judge_index_blocks(const struct rule *rule, struct bytes index);
 
 /* An index's name as mongosh would make it: a_1_b_-1. */
 void judge_index_name(struct bytes keys, char *name, size_t size);

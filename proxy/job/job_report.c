@@ -158,8 +158,11 @@ static void print_text(const struct job_report *report, const struct job_report_
 		const struct job_report_entry *entry = &report->entries[i];
 		size_t examples = job_report_examples(entry);
 
-		printf("%s%s, %s, %lld: %s\n", is_note(entry) ? "note: " : "", entry->kind->code,
-		       class_names[entry->kind->class], (long long)entry->count, entry->kind->what);
+		printf("%s%s, %s, %lld: %s (%s)\n", is_note(entry) ? "note: " : "",
+		       entry->kind->code, class_names[entry->kind->class], (long long)entry->count,
+		       entry->kind->what, entry->kind->name);
+		if (entry->kind->remedy)
+			printf("  to do: %s\n", entry->kind->remedy);
 		for (size_t k = 0; k < examples; k++)
 			print_example(&entry->examples[k]);
 		if (entry->count > (int64_t)examples)
@@ -188,8 +191,11 @@ static void write_entry(struct buffer *out, const char *name, const struct job_r
 	char index[12];
 
 	writer_string(out, "code", entry->kind->code);
+	writer_string(out, "name", entry->kind->name);
 	writer_string(out, "class", class_names[entry->kind->class]);
 	writer_string(out, "what", entry->kind->what);
+	if (entry->kind->remedy)
+		writer_string(out, "remedy", entry->kind->remedy);
 	writer_int64(out, "count", entry->count);
 	examples = writer_open_array(out, "examples");
 	for (size_t i = 0; i < job_report_examples(entry); i++)
@@ -243,7 +249,7 @@ void job_report_print(const struct job_report *report, const struct job_report_h
 static void free_example(struct job_report_example *example)
 {
 	free(example->namespace);
-	free((void *)example->id.data);
+	bytes_free(example->id);
 	free(example->detail);
 }
 

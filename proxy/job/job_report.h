@@ -16,9 +16,11 @@ enum job_report_class {
 };
 
 struct job_report_kind {
-	const char *code; /* V1 to V7 of the spill protocol, or a word */
+	const char *code; /* V1 to V7 of the spill protocol, or a word; several kinds share one */
 	enum job_report_class class;
 	const char *what;
+	const char *name;   /* of this kind alone, for programs: kebab-case, and never changed */
+	const char *remedy; /* what to do; NULL: --repair does it, or `what` says it */
 };
 
 struct job_report_example {

@@ -1,5 +1,7 @@
 /* Keeps work behind the traffic from running ahead of the secondaries, or of a rate. */
 #include "proxy/job/throttle.h"
+
+#include "proxy/job/job_walk.h"
 #include "proxy/base/clock.h"
 
 #include "proxy/upstream/clauses.h"

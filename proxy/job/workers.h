@@ -2,7 +2,7 @@
  * its own. What a hand finds and counts is added to the command's own when the page is done. */
 #pragma once
 
-#include "proxy/job/job.h"
+#include "proxy/job/job_walk.h"
 
 struct hands;
 

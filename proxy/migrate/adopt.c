@@ -1,17 +1,17 @@
 /* Adoption: documents that were split by hand in a rule's layout become Spillway's as they are. */
 #include "proxy/migrate/adopt.h"
+#include "proxy/job/job_walk.h"
 #include "rules/rule/overflow_document.h"
 #include "proxy/base/clock.h"
 #include "proxy/upstream/target_read.h"
 
 #include "proxy/migrate/adopt_judge.h"
+#include "proxy/migrate/adopt_links.h"
 #include "proxy/spill/fold.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/spill/pass.h"
 #include "proxy/mover/queue.h"
-#include "proxy/upstream/pages.h"
 #include "proxy/verify/verify_look.h"
-#include "rules/rule/hash.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -23,21 +23,24 @@
 #define PAUSE_MOST_MS 1000
 #define DOCUMENT_MAX (16 << 20)
 #define UPDATES_MAX 500 /* of documents of one element, in one command */
-#define LINKS_PAGE 1000
+#define IDS_PAGE 1000
 
 static const struct job_report_kind refused = {"split by hand", REPORT_UNFINISHED,
-					       "it is not adopted: it stays as it is"};
+					       "it is not adopted: it stays as it is",
+					       .name = "not-adopted"};
 static const struct job_report_kind orphan = {
 	"no document", REPORT_UNFINISHED,
-	"overflow made by hand, and there is no document that it is linked to: it stays"};
+	"overflow made by hand, and there is no document that it is linked to: it stays",
+	.name = "overflow-without-document"};
 static const struct job_report_kind large = {
 	"large", REPORT_LEFT,
-	"more than 16 MB together: it is read whole, but no edit and no undo can fold it back"};
+	"more than 16 MB together: it is read whole, but no edit and no undo can fold it back",
+	.name = "too-large"};
 static const struct job_report_kind restless = {
 	"not at rest", REPORT_UNFINISHED,
-	"adopted, but its batches are not what the rule would make"};
-static const struct job_report_kind broken = {"corrupt", REPORT_CORRUPT,
-					      "'spillway verify' says more"};
+	"adopted, but its batches are not what the rule would make", .name = "batches-not-at-rest"};
+static const struct job_report_kind broken = {
+	"corrupt", REPORT_CORRUPT, "'spillway verify' says more", .name = "adopted-differs"};
 
 static void report(struct job *job, const struct mover_target *target,
 		   const struct job_report_kind *kind, const struct element *id, const char *detail)
@@ -113,21 +116,13 @@ static enum link_result look_at_orphan(struct job *job, const struct mover_targe
 static enum link_result read_again(struct job *job, const struct mover_target *target,
 				   const struct element *link, struct again *again)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), part;
-
-	writer_string(&out, "find", target->overflow_collection);
-	part = writer_open_document(&out, "filter");
-	command_equal(&out, target->rule->overflow.link, link->type, link->value);
-	writer_close(&out, part);
-	if (target->rule->overflow.layout == RULE_BATCHES) {
-		part = writer_open_document(&out, "projection");
-		writer_int32(&out, "_id", 1);
-		writer_close(&out, part);
-	}
-	writer_close(&out, start);
-	return link_find(job->link, target->overflow_database, buffer_view(&out), take_again,
-			 again);
+	return command_find(
+		job->link, target->overflow_database, take_again, again,
+		target->rule->overflow.layout == RULE_BATCHES
+			? "{find: @overflow, filter: {'@link': @id}, projection: {_id: 1}}"
+			: "{find: @overflow, filter: {'@link': @id}}",
+		fill("overflow", target->overflow_collection),
+		fill("link", target->rule->overflow.link), command_fill_equal("id", link));
 }
 
 /* In the transaction's snapshot all is as it was judged. What changes of it from there on is a
@@ -490,130 +485,6 @@ static enum link_result adopt_document(struct job *job, struct mover_target *tar
 	return result;
 }
 
-/* Which documents there are. */
-
-/* Links, each once: slots are places in `all` + 1, found by the hash of type and value. */
-struct found_links {
-	struct buffer all; /* {_id: link}, one behind the other */
-	const char *field;
-	size_t *slots;
-	size_t mask, count;
-};
-
-/* Numbers that are equal are one link; `whole` has room for it. */
-static struct element one_of_equals(const struct element *link, int64_t *whole)
-{
-	double number;
-
-	if (link->type == BSON_BYTE_INT32)
-		*whole = load_int32(link->value.data);
-	else if (link->type == BSON_BYTE_INT64)
-		*whole = load_int64(link->value.data);
-	else if (link->type != BSON_BYTE_DOUBLE)
-		return *link;
-	else {
-		memcpy(&number, link->value.data, sizeof(number));
-		if (!(number > -9e15 && number < 9e15) || number != (double)(int64_t)number)
-			return *link;
-		*whole = (int64_t)number;
-	}
-	return (struct element){.type = BSON_BYTE_INT64, .value = {(const uint8_t *)whole, 8}};
-}
-
-static struct bytes found_at(const struct found_links *links, size_t place)
-{
-	const uint8_t *at = links->all.data + place;
-
-	return (struct bytes){at, (size_t)load_int32(at)};
-}
-
-/* The slot that has it, or that is free for it. */
-static size_t *slot_of(const struct found_links *links, const struct element *link)
-{
-	size_t at = hash_bytes(link->value, link->type);
-
-	for (;; at++) {
-		size_t *slot = &links->slots[at & links->mask];
-		struct element there, same;
-		int64_t whole;
-
-		if (*slot == 0)
-			return slot;
-		require(document_find(found_at(links, *slot - 1), "_id", &there));
-		same = one_of_equals(&there, &whole);
-		if (same.type == link->type && bytes_equal(same.value, link->value))
-			return slot;
-	}
-}
-
-static void make_room(struct found_links *links)
-{
-	size_t *before = links->slots, count = before ? links->mask + 1 : 0;
-	struct element link, same;
-	int64_t whole;
-
-	if (2 * links->count < count)
-		return;
-	links->mask = count ? 2 * count - 1 : 1023;
-	links->slots = must_calloc(links->mask + 1, sizeof(*links->slots));
-	for (size_t i = 0; i < count; i++) {
-		if (before[i] == 0)
-			continue;
-		require(document_find(found_at(links, before[i] - 1), "_id", &link));
-		same = one_of_equals(&link, &whole);
-		*slot_of(links, &same) = before[i];
-	}
-	free(before);
-}
-
-static void keep_link(void *context, struct bytes document)
-{
-	struct found_links *links = context;
-	struct element link = {.type = BSON_BYTE_NULL}, same;
-	size_t *slot, start;
-	int64_t whole;
-
-	(void)!document_find(document, links->field, &link);
-	make_room(links);
-	same = one_of_equals(&link, &whole);
-	slot = slot_of(links, &same);
-	if (*slot)
-		return;
-	*slot = links->all.length + 1;
-	links->count++;
-	start = writer_open(&links->all);
-	writer_renamed(&links->all, "_id", &link);
-	writer_close(&links->all, start);
-}
-
-static void write_by_hand(struct buffer *out, const char *name, const struct rule *rule)
-{
-	size_t filter = writer_open_document(out, name);
-	size_t condition = writer_open_document(out, "_spill.g");
-	size_t not = writer_open_document(out, "$not");
-
-	(void)rule;
-	writer_string(out, "$type", "binData");
-	writer_close(out, not );
-	writer_close(out, condition);
-	writer_close(out, filter);
-}
-
-/* The links of all overflow documents that Spillway did not write. Page by page: no index has them,
- * and a link does not wait for long. */
-static enum link_result find_links(struct job *job, const struct mover_target *target,
-				   struct found_links *links)
-{
-	struct id_pages pages = {
-		.link = job->link, .target = target, .size = LINKS_PAGE, .overflow = true};
-	enum link_result result = LINK_DONE;
-
-	while (result == LINK_DONE && !pages.ended)
-		result = id_pages_next(&pages, write_by_hand, keep_link, links);
-	id_pages_fini(&pages);
-	return result;
-}
-
 static void write_own_ids(struct buffer *out, const char *name, const struct rule *rule)
 {
 	auto_free char *path = bson_strdup_printf("%s._id", rule->array);
@@ -633,7 +504,7 @@ static void take_own_id(void *context, struct bytes document)
 static enum link_result find_own_ids(struct job *job, const struct mover_target *target)
 {
 	struct migrating *migrating = job->context;
-	struct id_pages pages = {.link = job->link, .target = target, .size = LINKS_PAGE};
+	struct id_pages pages = {.link = job->link, .target = target, .size = IDS_PAGE};
 	enum link_result result = LINK_DONE;
 
 	while (result == LINK_DONE && !pages.ended && !migrating->own_ids)
@@ -645,8 +516,8 @@ static enum link_result find_own_ids(struct job *job, const struct mover_target 
 must_check enum link_result adopt_all(struct job *job, struct mover_target *target, size_t helpers)
 {
 	struct migrating *migrating = job->context;
-	struct found_links links = {.field = target->rule->overflow.link};
-	enum link_result result = find_links(job, target, &links);
+	struct adopt_links links = {0};
+	enum link_result result = adopt_links_find(&links, job->link, target);
 
 	migrating->own_ids = false;
 	if (result == LINK_DONE && links.count > 0 &&
@@ -654,7 +525,6 @@ must_check enum link_result adopt_all(struct job *job, struct mover_target *targ
 		result = find_own_ids(job, target);
 	if (result == LINK_DONE && links.count > 0)
 		result = job_list(job, target, adopt_document, &links.all, helpers);
-	free(links.slots);
-	buffer_fini(&links.all);
+	adopt_links_fini(&links);
 	return result;
 }

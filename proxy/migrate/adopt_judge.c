@@ -2,11 +2,11 @@
 #include "proxy/migrate/adopt_judge.h"
 
 #include "protocol/repeats.h"
-#include "proxy/upstream/clauses.h"
 #include "proxy/verify/verify_document.h"
 #include "rules/rule/hash.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
+#include "rules/rule/state.h"
 
 #include <stdio.h>
 
@@ -32,14 +32,6 @@ bool adopt_flag_stands(const struct rule *rule, struct bytes main, struct elemen
 	if (is_true(value->type, value->value))
 		return is_true(flag->type, flag->value);
 	return flag->type == value->type && bytes_equal(flag->value, value->value);
-}
-
-static bool has_state(const struct rule *rule, struct bytes main)
-{
-	char path[STATE_PATH_MAX];
-	struct element state;
-
-	return document_find_path(main, state_path(path, rule, NULL), &state);
 }
 
 /* Neither more nor fewer than a move would leave there: else elements have come or gone since it
@@ -76,8 +68,9 @@ static void judge_main(struct adopt_split *split)
 {
 	const struct rule *rule = split->rule;
 	const char *never = NULL;
+	struct element state;
 
-	if (has_state(rule, split->main))
+	if (state_find(rule, split->main, &state))
 		refuse(split, "the document has a state of Spillway's");
 	if (split->plan.kind == PLAN_LEAVE || split->plan.kind == PLAN_BROKEN)
 		refuse(split, "%s", split->plan.why);

@@ -2,9 +2,11 @@
  * applications keep working through Spillway. */
 #include "proxy/migrate/migrate.h"
 
+#include "proxy/job/job_walk.h"
 #include "proxy/migrate/adopt.h"
 #include "proxy/migrate/adopt_judge.h"
 #include "proxy/fitness/fitness.h"
+#include "proxy/fitness/mirror.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/spill/group.h"
 #include "proxy/mover/look.h"
@@ -24,32 +26,22 @@
 #define QUIET_MOST_MS 5000 /* between them */
 #define READ_ONLY "a rule on it is read-only ('access'): nothing is moved"
 
-static const char usage[] =
-	"usage: spillway migrate --config FILE --rule NAME [--execute [--resume]] [--rate N] "
-	"[--max-lag S] [--json]\n"
-	"  Moves the tails of arrays that are longer than the rule allows, and adopts documents "
-	"that\n"
-	"  were split by hand in the rule's layout. Writes nothing without --execute.\n"
-	"  Applications may go on, as long as they go through Spillway.\n"
-	"  --resume     goes on behind the last page of a run that was interrupted\n"
-	"  --rate N     no more than N documents a second, one at a time (else 128)\n"
-	"  --max-lag S  waits while a secondary is more than S seconds behind\n"
-	"exit codes: 0 done, 1 documents stay as they are and are listed, 2 bad usage or file,\n"
-	"3 cannot connect, 4 interrupted: --resume goes on\n";
-
-static const struct job_report_kind never_moved = {"never moved", REPORT_UNFINISHED,
-						   "Spillway leaves it as it is"};
+static const struct job_report_kind never_moved = {
+	"never moved", REPORT_UNFINISHED, "Spillway leaves it as it is", .name = "left-alone"};
 static const struct job_report_kind flagged = {"flag", REPORT_UNFINISHED,
-					       "the flag stands, but there is no overflow"};
-static const struct job_report_kind broken = {"corrupt", REPORT_CORRUPT,
-					      "'spillway verify' says more: it stays"};
+					       "the flag stands, but there is no overflow",
+					       .name = "flag-without-overflow"};
+static const struct job_report_kind broken = {
+	"corrupt", REPORT_CORRUPT, "'spillway verify' says more: it stays", .name = "corrupt"};
 static const struct job_report_kind failed = {"not moved", REPORT_UNFINISHED,
-					      "it could not be moved: run the command again"};
-static const struct job_report_kind unfit = {"unfit", REPORT_UNFINISHED,
-					     "the rule can't hold on the collection"};
+					      "it could not be moved: run the command again",
+					      .name = "not-moved"};
+static const struct job_report_kind unfit = {
+	"unfit", REPORT_UNFINISHED, "the rule can't hold on the collection", .name = "rule-unfit"};
 
 static const struct job_report_kind changed = {
-	"changed", REPORT_UNFINISHED, "the rule is not what it was when documents were moved"};
+	"changed", REPORT_UNFINISHED, "the rule is not what it was when documents were moved",
+	.name = "rule-changed"};
 
 static void report_document(struct job *job, const struct mover_target *target,
 			    const struct job_report_kind *kind, const struct element *id,
@@ -268,7 +260,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target, bo
 			     reason, sizeof(reason)) &&
 	       !rule_owner_is_open(target, reason, sizeof(reason));
 	if (*fit)
-		return execute ? fitness_mirror(job->link, target) : LINK_DONE;
+		return execute ? mirror_renew(job->link, target) : LINK_DONE;
 	report_document(job, target, &unfit, NULL, reason);
 	return LINK_DONE;
 }
@@ -366,12 +358,9 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 	return result == LINK_DONE ? keep_place(job, target, NULL) : result;
 }
 
-int migrate_main(int count, char **arguments)
+int migrate_main(const struct command_line *line)
 {
 	static const struct job_command command = {
-		.name = "migrate",
-		.usage = usage,
-		.options = OPTION_EXECUTE | OPTION_RESUME | OPTION_RATE | OPTION_LAG,
 		.work = migrate_target,
 	};
 	struct migrating migrating = {.throttle = {.lock = PTHREAD_MUTEX_INITIALIZER}};
@@ -380,5 +369,5 @@ int migrate_main(int count, char **arguments)
 	 * back page by page, a sixth of the program's time. */
 	(void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
 	(void)mallopt(M_TRIM_THRESHOLD, 128 << 20);
-	return job_main(&command, &migrating, count, arguments);
+	return job_main(&command, &migrating, line);
 }

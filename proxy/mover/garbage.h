@@ -1,16 +1,10 @@
-/* Garbage: overflow documents of generations that are dead, protocol.md section 5. */
+/* Garbage: overflow documents of generations that are dead (docs/internals/spill-protocol.md,
+ * "Garbage"). */
 #pragma once
 
 #include "proxy/mover/mover_inner.h"
 
 struct gc;
-
-/* How far a collection has been looked through: the _id of the last document; type 0 is the start.
- */
-struct gc_place {
-	uint8_t type;
-	struct bytes value; /* owned */
-};
 
 struct gc *gc_new(struct mover *mover);
 void gc_free(struct gc *gc);
@@ -24,10 +18,11 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
 must_check enum link_result gc_clear(struct link *link, struct mover_target *target,
 				     const struct element *id, struct metrics *metrics);
 /* Removes at once, from the next page of the overflow, what belongs to no document of the main
- * collection: for one that was dropped. Generations of a document that is there again wait their
- * time as usual. `*more`: there is another page. */
+ * collection, for one that was dropped. `place` is how far the overflow has been looked through.
+ * Generations of a document that is there again wait their time as usual. `*more`: there is another
+ * page. */
 must_check enum link_result gc_remove_page(struct mover *mover, struct link *link,
-					   struct mover_target *target, struct gc_place *place,
+					   struct mover_target *target, struct place *place,
 					   bool *more);
 /* Removes what is due. Returns when more will be (INT64_MAX: nothing waits). */
 int64_t gc_sweep_out(struct gc *gc, struct link *link, int64_t now);

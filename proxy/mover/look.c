@@ -1,98 +1,55 @@
 /* Cheap questions about many documents at once: which of them need a round. */
 #include "proxy/mover/look.h"
+
 #include "proxy/base/clock.h"
-
 #include "proxy/base/log.h"
+#include "proxy/mover/sweeper.h"
 
-#include <bson/bson.h>
-#include <stdlib.h>
+#include <inttypes.h>
+#include <stdio.h>
 
 #define WRAPPED_ARRAY 8  /* what {a: <array>} has more bytes than the array */
 #define ELEMENT_LEAST 16 /* bytes that an element to come is taken to have at least */
 #define ELEMENT_GROWTH 8 /* and it may be so many times larger than those that are there */
 #define FILTER_LIMIT 1000
 
-/* A `$path` for an expression. */
-static char *value_of(const char *path)
-{
-	return bson_strdup_printf("$%s", path);
-}
-
-static char *state_value(const struct rule *rule, const char *field)
-{
-	char path[STATE_PATH_MAX];
-
-	return value_of(state_path(path, rule, field));
-}
-
-static void write_built(struct buffer *out, const char *name, bson_t *built)
-{
-	writer_document(out, name, (struct bytes){bson_get_data(built), built->len});
-	bson_destroy(built);
-}
-
-/* Without a state: longer than the threshold, or larger than max_bytes. To count an array's
- * elements in an expression mongod makes each a value of its own, and it would of every document; a
- * path ends at the element that it names, and where the whole document is small the array is not
- * looked at. The path means fields of this name in elements, too: a superset. */
-static void write_long(struct buffer *out, const char *name, const struct rule *rule)
-{
-	auto_free char *beyond =
-		bson_strdup_printf("%s.%lld", rule->array, (long long)rule->threshold);
-	char state[STATE_PATH_MAX];
-	size_t both = writer_open_document(out, name);
-
-	command_exists(out, beyond, true);
-	command_exists(out, state_path(state, rule, NULL), false);
-	writer_close(out, both);
-}
-
-static void write_large(struct buffer *out, const char *name, const struct rule *rule)
-{
-	auto_free char *array = value_of(rule->array);
-	auto_free char *state = state_value(rule, NULL);
-
-	write_built(out, name,
-		    BCON_NEW("$expr", "{", "$and", "[", "{", "$gt", "[", "{", "$bsonSize",
-			     BCON_UTF8("$$ROOT"), "}", BCON_INT64(rule->max_bytes), "]", "}", "{",
-			     "$eq", "[", "{", "$type", BCON_UTF8(state), "}", BCON_UTF8("missing"),
-			     "]", "}", "{", "$isArray", BCON_UTF8(array), "}", "{", "$gt", "[", "{",
-			     "$bsonSize", "{", "a", BCON_UTF8(array), "}", "}",
-			     BCON_INT64(rule->max_bytes + WRAPPED_ARRAY), "]", "}", "]", "}"));
-}
-
-/* With a state: longer than the head that it says. */
-static void write_tail_waits(struct buffer *out, const char *name, const struct rule *rule)
-{
-	auto_free char *array = value_of(rule->array);
-	auto_free char *head = state_value(rule, "h");
-	char state[STATE_PATH_MAX];
-	size_t both = writer_open_document(out, name);
-
-	command_exists(out, state_path(state, rule, NULL), true);
-	write_built(out, "$expr",
-		    BCON_NEW("$and", "[", "{", "$isArray", BCON_UTF8(array), "}", "{", "$gt", "[",
-			     "{", "$size", BCON_UTF8(array), "}", "{", "$ifNull", "[",
-			     BCON_UTF8(head), BCON_INT64(rule->threshold), "]", "}", "]", "}",
-			     "]"));
-	writer_close(out, both);
-}
+/* Without a state an array is an outlier if it is longer than the threshold, or larger than
+ * max_bytes; with a state, if it is longer than the head that the state says.
+ *
+ * To count an array's elements in an expression mongod makes each a value of its own, and it would
+ * of every document. A path ends at the element that it names. If the whole document is small the
+ * array is not looked at. The path means fields of this name in elements, too: a superset. */
+#define CANDIDATES \
+	"{$or: [{'@array.@beyond': {$exists: true}, '_spill.@key': {$exists: false}}, " \
+	"{$expr: {$and: [{$gt: [{$bsonSize: '$$ROOT'}, @most]}, " \
+	"{$eq: [{$type: '$_spill.@key'}, 'missing']}, {$isArray: '$@array'}, " \
+	"{$gt: [{$bsonSize: {a: '$@array'}}, @wrapped]}]}}, " \
+	"{'_spill.@key': {$exists: true}, $expr: {$and: [{$isArray: '$@array'}, " \
+	"{$gt: [{$size: '$@array'}, {$ifNull: ['$_spill.@key.h', @threshold]}]}]}}, " \
+	"{_spill: {}}, {'_spill.@key.n': 0}]}"
 
 void look_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
 {
-	char moved[STATE_PATH_MAX];
-	size_t filter = writer_open_document(out, name), either = writer_open_array(out, "$or");
+	char beyond[24];
 
-	write_long(out, "0", rule);
-	write_large(out, "1", rule);
-	write_tail_waits(out, "2", rule);
-	write_built(out, "3", BCON_NEW("_spill", "{", "}"));
-	write_built(out, "4", BCON_NEW(state_path(moved, rule, "n"), BCON_INT32(0)));
-	writer_close(out, either);
-	writer_close(out, filter);
+	snprintf(beyond, sizeof(beyond), "%" PRId64, rule->threshold);
+	template_write(out, name, CANDIDATES, fill("array", rule->array), fill("key", rule->key),
+		       fill_text("beyond", beyond), fill_int64("threshold", rule->threshold),
+		       fill_int64("most", rule->max_bytes),
+		       fill_int64("wrapped", rule->max_bytes + WRAPPED_ARRAY));
+}
+
+static void write_candidates(struct buffer *out, const char *name, const void *rule)
+{
+	look_write_candidates(out, name, rule);
 }
 
 /* The question. */
+
+struct concern {
+	const struct link *link;
+	uint64_t after;
+};
 
 struct asking {
 	struct mover *mover;
@@ -101,22 +58,6 @@ struct asking {
 	size_t count;
 	int64_t now;
 };
-
-/* What is computed of a document. */
-static void write_measures(struct buffer *out, const struct rule *rule)
-{
-	auto_free char *array = value_of(rule->array);
-	auto_free char *head = state_value(rule, "h");
-	auto_free char *moved = state_value(rule, "n");
-
-	write_built(out, "projection",
-		    BCON_NEW("_id", BCON_INT32(1), "length", "{", "$cond", "[", "{", "$isArray",
-			     BCON_UTF8(array), "}", "{", "$size", BCON_UTF8(array), "}",
-			     BCON_INT32(-1), "]", "}", "size", "{", "$bsonSize", "{", "a",
-			     BCON_UTF8(array), "}", "}", "head", BCON_UTF8(head), "moved",
-			     BCON_UTF8(moved), "empty", "{", "$eq", "[", BCON_UTF8("$_spill"), "{",
-			     "$literal", "{", "}", "}", "]", "}"));
-}
 
 static int64_t integer_at(struct bytes document, const char *name)
 {
@@ -196,32 +137,41 @@ static uint64_t latest_time(struct mover_work **works, size_t count)
 	return latest;
 }
 
-static void write_ids(struct buffer *out, struct mover_work **works, size_t count)
+/* After the notes' operation times, where they are known. */
+static void write_concern(struct buffer *out, const char *name, const void *context)
 {
-	size_t filter = writer_open_document(out, "filter");
-	size_t condition = writer_open_document(out, "_id");
-	size_t in = writer_open_array(out, "$in");
+	const struct concern *concern = context;
+
+	(void)name;
+	command_read_concern(out, concern->link, concern->after);
+}
+
+static void splice_ids(struct buffer *out, size_t *place, const void *context)
+{
+	const struct asking *asking = context;
 	char name[12];
 
-	for (size_t i = 0; i < count; i++)
-		writer_renamed(out, writer_index(name, i),
-			       &(struct element){.type = works[i]->id_type, .value = works[i]->id});
-	writer_close(out, in);
-	writer_close(out, condition);
-	writer_close(out, filter);
+	for (size_t i = 0; i < asking->count; i++)
+		writer_renamed(out, writer_index(name, (*place)++),
+			       &(struct element){.type = asking->works[i]->id_type,
+						 .value = asking->works[i]->id});
 }
 
 static enum link_result ask(struct asking *asking, struct link *link, uint64_t after)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
+	const struct rule *rule = asking->target->rule;
+	const struct concern concern = {link, after};
 
-	writer_string(&out, "find", asking->target->collection);
-	write_ids(&out, asking->works, asking->count);
-	write_measures(&out, asking->target->rule);
-	command_read_concern(&out, link, after);
-	writer_close(&out, start);
-	return link_find(link, asking->target->database, buffer_view(&out), take_answer, asking);
+	return command_find(
+		link, asking->target->database, take_answer, asking,
+		"{find: @collection, filter: {_id: {$in: [..@ids]}}, projection: "
+		"{_id: 1, length: {$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}, "
+		"size: {$bsonSize: {a: '$@array'}}, head: '$_spill.@key.h', "
+		"moved: '$_spill.@key.n', empty: {$eq: ['$_spill', {$literal: {}}]}}, "
+		"readConcern: @concern}",
+		fill("collection", asking->target->collection),
+		fill_spliced("ids", splice_ids, asking), fill("array", rule->array),
+		fill("key", rule->key), fill_with("concern", write_concern, &concern));
 }
 
 must_check enum link_result look_at_documents(struct mover *mover, struct link *link,
@@ -263,29 +213,26 @@ static void take_found(void *context, struct bytes document)
 				 found->now);
 }
 
+#define BY_FILTER(more) \
+	"{find: @collection, filter: {$and: [@filter" more "]}, projection: {_id: 1}, " \
+	"collation: @collation, limit: @limit, readConcern: @concern}"
+
 static enum link_result find_by_filter(struct link *link, const struct mover_work *work,
 				       bool candidates, int32_t limit, struct found *found)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, both, projection;
+	const struct mover_target *target = work->target;
+	const struct concern concern = {link, work->operation_time};
+	const struct element collation = {.type = work->collation.length > 0 ? BSON_BYTE_DOCUMENT
+									     : 0,
+					  .value = work->collation};
 
-	writer_string(&out, "find", work->target->collection);
-	filter = writer_open_document(&out, "filter");
-	both = writer_open_array(&out, "$and");
-	writer_document(&out, "0", work->filter);
-	if (candidates)
-		look_write_candidates(&out, "1", work->target->rule);
-	writer_close(&out, both);
-	writer_close(&out, filter);
-	projection = writer_open_document(&out, "projection");
-	writer_int32(&out, "_id", 1);
-	writer_close(&out, projection);
-	if (work->collation.length > 0)
-		writer_document(&out, "collation", work->collation);
-	writer_int32(&out, "limit", limit);
-	command_read_concern(&out, link, work->operation_time);
-	writer_close(&out, start);
-	return link_find(link, work->target->database, buffer_view(&out), take_found, found);
+	return command_find(link, target->database, take_found, found,
+			    candidates ? BY_FILTER(", @candidates") : BY_FILTER(""),
+			    fill("collection", target->collection),
+			    fill_document("filter", work->filter),
+			    fill_with("candidates", write_candidates, target->rule),
+			    fill("collation", &collation), fill("limit", limit),
+			    fill_with("concern", write_concern, &concern));
 }
 
 must_check enum link_result look_for_filter(struct mover *mover, struct link *link,
@@ -300,6 +247,6 @@ must_check enum link_result look_for_filter(struct mover *mover, struct link *li
 	if (result == LINK_REFUSED ||
 	    (result == LINK_DONE && outliers.count == 0 && any.count == 0) ||
 	    outliers.count == FILTER_LIMIT)
-		mover_sweep_soon(mover, work->target);
+		sweeper_soon(mover, work->target);
 	return result;
 }

@@ -14,6 +14,9 @@ struct tend_list;
 struct views_look;
 struct mover_warnings;
 
+#define CONNECT_PAUSE_MS 200
+#define KEEP_MS 1000 /* how often threads try again what did not work */
+
 struct mover {
 	const struct config *config;
 	struct metrics *metrics; /* one block for all threads: metric_add_shared */
@@ -29,9 +32,11 @@ struct mover {
 
 	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t changed;
-	bool checked; /* the servers have been looked at once: */
-	enum mover_check check;
-	char check_reason[1024];
+	struct {
+		bool done; /* the servers have been looked at once: */
+		enum mover_check outcome;
+		char reason[1024];
+	} check;
 	char lacking[1024]; /* what the mover waits for: servers, a primary, a majority; or "" */
 	bool sweep_news;    /* a sweep may be due earlier than was thought */
 
@@ -41,18 +46,18 @@ struct mover {
 	atomic_bool recheck_due; /* some target's `recheck` is set */
 	atomic_bool listing_logged;
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
-	pthread_t threads[5];
-	size_t thread_count;
+	struct {
+		pthread_t all[5];
+		size_t count;
+	} threads;
 };
 
 /* A thread's link, opened where there is none, and again after it was lost. */
 must_check bool mover_connect(struct mover *mover, struct link **link, bson_error_t *error);
-/* Checks the target where that was not done yet with this server process: an index that was seen
- * may be gone after a crash, and without it two movers store the same batch. LINK_LOST: it could
- * not be. */
-must_check enum link_result mover_judge(struct mover *mover, struct link *link,
-					struct mover_target *target, bool again);
 /* Sleeps so long, or until the mover stops. */
 void mover_pause(struct mover *mover, int64_t milliseconds);
-/* The collection may hold outliers that nobody noted. */
-void mover_sweep_soon(struct mover *mover, struct mover_target *target);
+
+static inline int64_t mover_earliest(int64_t one, int64_t other)
+{
+	return one < other ? one : other;
+}

@@ -1,19 +1,19 @@
 /* What waits for the mover: one entry a document, merged from notes. */
 #include "proxy/mover/queue.h"
-#include "proxy/base/clock.h"
 
 #include "protocol/cursor.h"
+#include "proxy/base/clock.h"
+#include "proxy/mover/work_heap.h"
 #include "rules/rule/hash.h"
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
-#define EDITED_AT_MOST_MS \
-	60000         /* a document that is edited again and again is looked at all the same */
+/* A document that is edited again and again is looked at all the same. */
+#define EDITED_AT_MOST_MS 60000
 #define LARGE_PART 16 /* of max_bytes: an append that is no ordinary one */
-#define HEAVY_BYTES \
-	(4LL * 1000 * 1000) /* appended since the last move: far from 16 MB even twice */
+/* Appended since the last move: far from 16 MB even twice. */
+#define HEAVY_BYTES (4LL * 1000 * 1000)
 #define UNSETTLED_FIRST_MS 1000
 #define UNSETTLED_LAST_MS 60000
 #define ABSENT_MS 100
@@ -21,7 +21,6 @@
 #define PAUSE_LAST_MS 5000
 #define ROOMS 32768 /* a power of two */
 #define ROOM_MS 60000
-#define NOWHERE SIZE_MAX /* not in the heap */
 
 /* A small memory of documents by their hash alone: a wrong hit (one in 2^64) delays a move until
  * the sweep. */
@@ -37,9 +36,7 @@ struct mover_queue {
 	struct mover_work **slots; /* by hash, chained */
 	size_t mask;
 	size_t count;
-	struct mover_work *
-		*heap; /* by due; heap[i] is due no later than heap[2i+1] and heap[2i+2] */
-	size_t heap_length;
+	struct work_heap heap;
 	struct room *rooms;
 	uint64_t key;
 	bool closed;
@@ -49,16 +46,12 @@ struct mover_queue {
 struct mover_queue *mover_queue_new(void)
 {
 	struct mover_queue *queue = must_calloc(1, sizeof(*queue));
-	pthread_condattr_t clock;
 
 	pthread_mutex_init(&queue->lock, NULL);
-	pthread_condattr_init(&clock);
-	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-	pthread_cond_init(&queue->changed, &clock);
-	pthread_condattr_destroy(&clock);
+	clock_condition_init(&queue->changed);
 	queue->mask = 1023;
 	queue->slots = must_calloc(queue->mask + 1, sizeof(struct mover_work *));
-	queue->heap = must_calloc(MOVER_QUEUE_MAX, sizeof(struct mover_work *));
+	work_heap_init(&queue->heap);
 	queue->rooms = must_calloc(ROOMS, sizeof(*queue->rooms));
 	queue->key = (uint64_t)arc4random() << 32 | arc4random();
 	return queue;
@@ -78,9 +71,9 @@ static void tell_waiters(struct mover_waiter *waiter, bool moved)
 static void work_free(struct mover_work *work)
 {
 	tell_waiters(work->waiters, false);
-	free((void *)work->id.data);
-	free((void *)work->filter.data);
-	free((void *)work->collation.data);
+	bytes_free(work->id);
+	bytes_free(work->filter);
+	bytes_free(work->collation);
 	free(work);
 }
 
@@ -97,57 +90,11 @@ void mover_queue_free(struct mover_queue *queue)
 		}
 	}
 	free(queue->slots);
-	free(queue->heap);
+	work_heap_fini(&queue->heap);
 	free(queue->rooms);
 	pthread_cond_destroy(&queue->changed);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue);
-}
-
-/* The heap. */
-
-static void heap_set(struct mover_queue *queue, size_t place, struct mover_work *work)
-{
-	queue->heap[place] = work;
-	work->place = place;
-}
-
-static void heap_up(struct mover_queue *queue, size_t place)
-{
-	struct mover_work *work = queue->heap[place];
-
-	while (place > 0 && queue->heap[(place - 1) / 2]->due > work->due) {
-		heap_set(queue, place, queue->heap[(place - 1) / 2]);
-		place = (place - 1) / 2;
-	}
-	heap_set(queue, place, work);
-}
-
-static void heap_down(struct mover_queue *queue, size_t place)
-{
-	struct mover_work *work = queue->heap[place];
-	size_t child;
-
-	while ((child = 2 * place + 1) < queue->heap_length) {
-		if (child + 1 < queue->heap_length &&
-		    queue->heap[child + 1]->due < queue->heap[child]->due)
-			child++;
-		if (queue->heap[child]->due >= work->due)
-			break;
-		heap_set(queue, place, queue->heap[child]);
-		place = child;
-	}
-	heap_set(queue, place, work);
-}
-
-static void heap_pop(struct mover_queue *queue)
-{
-	queue->heap[0]->place = NOWHERE;
-	queue->heap_length--;
-	if (queue->heap_length == 0)
-		return;
-	heap_set(queue, 0, queue->heap[queue->heap_length]);
-	heap_down(queue, 0);
 }
 
 /* Puts the entry where its `due` belongs, and wakes a sleeper where that is earlier than all others
@@ -155,13 +102,10 @@ static void heap_pop(struct mover_queue *queue)
  * its entry off. */
 static void schedule(struct mover_queue *queue, struct mover_work *work, int64_t due)
 {
-	int64_t first = queue->heap_length > 0 ? queue->heap[0]->due : INT64_MAX;
+	int64_t first = work_heap_due(&queue->heap);
 
 	work->due = due;
-	if (work->place == NOWHERE)
-		heap_set(queue, queue->heap_length++, work);
-	heap_up(queue, work->place);
-	heap_down(queue, work->place);
+	work_heap_put(&queue->heap, work);
 	if (due < first)
 		pthread_cond_signal(&queue->changed);
 }
@@ -237,15 +181,6 @@ static struct mover_work *table_find(struct mover_queue *queue, const struct sub
 	return work;
 }
 
-static struct bytes copy_of(struct bytes bytes)
-{
-	uint8_t *copy = must_malloc(bytes.length + 1);
-
-	if (bytes.length > 0)
-		memcpy(copy, bytes.data, bytes.length);
-	return (struct bytes){copy, bytes.length};
-}
-
 /* The subject's entry, made if it is new; NULL where the queue is full. */
 static struct mover_work *entry_of(struct mover_queue *queue, const struct subject *subject,
 				   int64_t now)
@@ -257,12 +192,13 @@ static struct mover_work *entry_of(struct mover_queue *queue, const struct subje
 	work = must_calloc(1, sizeof(*work));
 	work->target = subject->target;
 	work->id_type = subject->type;
-	work->id = copy_of(subject->id);
-	work->filter = copy_of(subject->filter);
-	work->collation = copy_of(subject->collation);
+	work->id = bytes_copy(subject->id);
+	work->filter = bytes_copy(subject->filter);
+	work->collation = bytes_copy(subject->collation);
 	work->hash = subject->hash;
-	work->place = NOWHERE;
+	work->place = WORK_NOWHERE;
 	work->first = now;
+	work->overlap_from = MOVER_NO_OVERLAP;
 	if (queue->count > queue->mask)
 		table_grow(queue);
 	table_put(queue, work);
@@ -295,13 +231,6 @@ static struct room *room_at(struct mover_queue *queue, uint64_t hash, int64_t no
 	return room->hash == hash && room->until > now ? room : NULL;
 }
 
-static bool is_taken(struct mover_queue *queue, const struct subject *subject)
-{
-	const struct mover_work *work = table_find(queue, subject);
-
-	return work && work->taken;
-}
-
 /* True where the note needs no look: the document has room for what was appended. While it is being
  * looked at, nobody knows whether the look sees what was appended, and the room that it will tell
  * of is not yet known: it has to be looked at once more. */
@@ -309,8 +238,9 @@ static bool room_takes(struct mover_queue *queue, const struct subject *subject,
 		       const struct mover_note *note, int64_t now)
 {
 	struct room *room = room_at(queue, subject->hash, now);
+	const struct mover_work *work = room ? table_find(queue, subject) : NULL;
 
-	if (!room || is_taken(queue, subject))
+	if (!room || (work && work->taken))
 		return false;
 	if (note->reason != MOVER_APPENDED) {
 		room->until = 0;
@@ -357,7 +287,7 @@ static int64_t due_of(const struct mover_work *work, const struct mover_note *no
 	if (work->edited)
 		return now + quiet < latest ? now + quiet : latest;
 	if (note->reason == MOVER_APPENDED &&
-	    (work->waiting >= rule->gather || work->bytes >= rule->max_bytes))
+	    (work->waiting.elements >= rule->gather || work->waiting.bytes >= rule->max_bytes))
 		return now;
 	return now + rule->settle_ms;
 }
@@ -381,8 +311,8 @@ static void merge_note(struct mover_queue *queue, struct mover_work *work,
 	uint64_t when = time_of(note->operation_time);
 	struct room *room = room_at(queue, work->hash, now);
 
-	work->waiting += note->elements;
-	work->bytes += note->bytes;
+	work->waiting.elements += note->elements;
+	work->waiting.bytes += note->bytes;
 	work->edited |= note->reason == MOVER_EDITED;
 	if (when > work->noted_time)
 		work->noted_time = when;
@@ -411,7 +341,7 @@ enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target
 	}
 	if (work) {
 		merge_note(queue, work, note, now);
-		if (work->id_type && work->bytes >= HEAVY_BYTES)
+		if (work->id_type && work->waiting.bytes >= HEAVY_BYTES)
 			noted = MOVER_NOTE_HEAVY;
 		if (noted == MOVER_NOTE_HEAVY && !work->taken)
 			schedule(queue, work, now);
@@ -455,21 +385,10 @@ static struct mover_work *look_by(struct mover_queue *queue, const struct subjec
 	if (work && work->taken) {
 		work->due = work->touched && work->due < due ? work->due : due;
 		work->touched = true;
-	} else if (work && (work->place == NOWHERE || due < work->due)) {
+	} else if (work && (work->place == WORK_NOWHERE || due < work->due)) {
 		schedule(queue, work, due);
 	}
 	return work;
-}
-
-void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
-		      struct bytes id, int64_t due)
-{
-	struct subject subject = {.target = target, .type = id_type, .id = id};
-
-	pthread_mutex_lock(&queue->lock);
-	subject.hash = work_hash(queue, target, id_type, id);
-	look_by(queue, &subject, due);
-	pthread_mutex_unlock(&queue->lock);
 }
 
 void mover_queue_look_behind(struct mover_queue *queue, struct mover_target *target,
@@ -485,6 +404,14 @@ void mover_queue_look_behind(struct mover_queue *queue, struct mover_target *tar
 	pthread_mutex_unlock(&queue->lock);
 }
 
+void mover_queue_look(struct mover_queue *queue, struct mover_target *target, uint8_t id_type,
+		      struct bytes id, int64_t due)
+{
+	struct mover_note note = {.id_type = id_type, .id = id};
+
+	mover_queue_look_behind(queue, target, &note, due, due);
+}
+
 /* Taking and giving back. */
 
 static bool goes_alone(const struct mover_work *work)
@@ -494,14 +421,14 @@ static bool goes_alone(const struct mover_work *work)
 
 static struct mover_work *take_first(struct mover_queue *queue)
 {
-	struct mover_work *work = queue->heap[0];
+	struct mover_work *work = queue->heap.all[0];
 
-	heap_pop(queue);
+	work_heap_pop(&queue->heap);
 	work->taken = true;
 	work->touched = false;
 	work->edited = false;
-	work->hot = work->waiting >= work->target->rule->gather;
-	work->waiting = work->bytes = 0;
+	work->hot = work->waiting.elements >= work->target->rule->gather;
+	work->waiting.elements = work->waiting.bytes = 0;
 	work->due_since = work->due;
 	work->operation_time = work->noted_time;
 	return work;
@@ -513,8 +440,9 @@ size_t mover_queue_take(struct mover_queue *queue, int64_t now, struct mover_wor
 	size_t count = 0;
 
 	pthread_mutex_lock(&queue->lock);
-	while (count < MOVER_TAKE_MAX && queue->heap_length > 0 && queue->heap[0]->due <= now) {
-		struct mover_work *first = queue->heap[0];
+	while (count < MOVER_TAKE_MAX && queue->heap.length > 0 &&
+	       work_heap_due(&queue->heap) <= now) {
+		struct mover_work *first = queue->heap.all[0];
 
 		if (count > 0 && (goes_alone(first) || first->target != works[0]->target))
 			break;
@@ -522,8 +450,8 @@ size_t mover_queue_take(struct mover_queue *queue, int64_t now, struct mover_wor
 		if (goes_alone(first))
 			break;
 	}
-	*next = queue->heap_length > 0 ? queue->heap[0]->due : INT64_MAX;
-	if (count > 0 && queue->heap_length > 0)
+	*next = work_heap_due(&queue->heap);
+	if (count > 0 && queue->heap.length > 0)
 		pthread_cond_signal(&queue->changed); /* another may sleep beyond what is left */
 	pthread_mutex_unlock(&queue->lock);
 	return count;
@@ -619,6 +547,15 @@ void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool m
 	tell_waiters(waiters, moved);
 }
 
+void mover_queue_give_back(struct mover_queue *queue, struct mover_work **works, size_t count,
+			   enum mover_outcome outcome)
+{
+	for (size_t i = 0; i < count; i++) {
+		mover_queue_tell(queue, works[i], false);
+		mover_queue_done(queue, works[i], outcome, clock_now());
+	}
+}
+
 size_t mover_queue_count(struct mover_queue *queue)
 {
 	size_t count;
@@ -631,32 +568,31 @@ size_t mover_queue_count(struct mover_queue *queue)
 
 void mover_queue_wait(struct mover_queue *queue, int64_t until)
 {
-	struct timespec when;
 	int64_t longest = clock_now() + 60000;
 
 	if (until > longest)
 		until = longest;
-	when = (struct timespec){.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
 	pthread_mutex_lock(&queue->lock);
-	if (!queue->closed && !queue->woken &&
-	    (queue->heap_length == 0 || queue->heap[0]->due >= until))
-		pthread_cond_timedwait(&queue->changed, &queue->lock, &when);
+	if (!queue->closed && !queue->woken && work_heap_due(&queue->heap) >= until)
+		clock_condition_wait(&queue->changed, &queue->lock, until);
 	queue->woken = false;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+static void wake_all(struct mover_queue *queue, bool *why)
+{
+	pthread_mutex_lock(&queue->lock);
+	*why = true;
+	pthread_cond_broadcast(&queue->changed);
 	pthread_mutex_unlock(&queue->lock);
 }
 
 void mover_queue_wake(struct mover_queue *queue)
 {
-	pthread_mutex_lock(&queue->lock);
-	queue->woken = true;
-	pthread_cond_broadcast(&queue->changed);
-	pthread_mutex_unlock(&queue->lock);
+	wake_all(queue, &queue->woken);
 }
 
 void mover_queue_close(struct mover_queue *queue)
 {
-	pthread_mutex_lock(&queue->lock);
-	queue->closed = true;
-	pthread_cond_broadcast(&queue->changed);
-	pthread_mutex_unlock(&queue->lock);
+	wake_all(queue, &queue->closed);
 }

@@ -9,6 +9,7 @@
 
 #define MOVER_QUEUE_MAX 100000
 #define MOVER_TAKE_MAX 500
+#define MOVER_NO_OVERLAP INT64_MAX
 
 /* Tells whoever asked for a move at once. */
 struct mover_waiter {
@@ -31,9 +32,9 @@ struct mover_work {
 	uint8_t id_type;
 	bool outlier; /* known to be one, so that a round starts without asking */
 	bool hot;     /* taken because so many waited, while appends go on */
-	/* Whoever takes it writes these: a round found that batches may overlap, from there on. */
-	bool overlapped;
-	int64_t overlap_from;
+	/* Whoever takes the entry writes this: a round found that batches may overlap, from there
+	 * on. */
+	int64_t overlap_from; /* MOVER_NO_OVERLAP: none was found */
 
 	bool unsettled;
 	bool edited;
@@ -41,9 +42,11 @@ struct mover_work {
 	bool touched; /* noted while it was taken */
 	struct mover_waiter *waiters;
 	uint64_t noted_time;
-	int64_t waiting; /* elements appended since it was taken last */
-	int64_t bytes;   /* of these */
-	int64_t first;   /* the first note since */
+	struct {
+		int64_t elements;
+		int64_t bytes;
+	} waiting;     /* appended since it was taken last */
+	int64_t first; /* the first note since */
 	int64_t due;
 	int64_t unsettled_from; /* looked at 1, 2, 4, ... s after this, for a minute */
 	size_t place;           /* in the heap */
@@ -98,6 +101,10 @@ void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
 bool mover_queue_demanded(struct mover_queue *queue, const struct mover_work *work);
 /* Tells those who asked for this taken entry's move at once. */
 void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool moved);
+
+/* Gives taken entries back; who waits for one is told that nothing was moved. */
+void mover_queue_give_back(struct mover_queue *queue, struct mover_work **works, size_t count,
+			   enum mover_outcome outcome);
 
 /* What was learned of a document: so many elements may be appended before it can be an outlier
  * (notes of such appends are forgotten at once), or MOVER_ROOM_OUTLIER (a round starts without

@@ -20,27 +20,14 @@ static int64_t head_of(const struct rule *rule)
 /* Of an emptied array another head says nothing: one that would be ordinary now is short. */
 void refit_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
 {
-	char path[STATE_PATH_MAX];
-	size_t filter = writer_open_document(out, name), either, each, condition;
-
-	condition = writer_open_document(out, state_path(path, rule, "n"));
-	writer_int32(out, "$gt", 0);
-	writer_close(out, condition);
-	either = writer_open_array(out, "$or");
-	each = writer_open_document(out, "0");
-	condition = writer_open_document(out, state_path(path, rule, "h"));
-	writer_int64(out, "$ne", head_of(rule));
-	writer_close(out, condition);
-	writer_close(out, each);
-	if (rule->when_outlier == RULE_EMPTY) {
-		each = writer_open_document(out, "1");
-		condition = writer_open_document(out, state_path(path, rule, "n"));
-		writer_int64(out, "$lte", rule->threshold);
-		writer_close(out, condition);
-		writer_close(out, each);
-	}
-	writer_close(out, either);
-	writer_close(out, filter);
+	template_write(
+		out, name,
+		rule->when_outlier == RULE_EMPTY
+			? "{'_spill.@key.n': {$gt: 0}, $or: [{'_spill.@key.h': {$ne: @head}}, "
+			  "{'_spill.@key.n': {$lte: @threshold}}]}"
+			: "{'_spill.@key.n': {$gt: 0}, $or: [{'_spill.@key.h': {$ne: @head}}]}",
+		fill("key", rule->key), fill_int64("head", head_of(rule)),
+		fill_int64("threshold", rule->threshold));
 }
 
 must_check enum link_result refit_wanted(struct link *link, const struct mover_target *target,
@@ -60,28 +47,22 @@ static enum link_result measure_next(struct link *link, const struct mover_targe
 				     const struct plan *plan, size_t *size)
 {
 	const struct rule *rule = target->rule;
-	auto_buffer struct buffer out = {0}, scratch = {0};
-	size_t start = writer_open(&out), filter;
+	auto_buffer struct buffer scratch = {0};
 	struct element first;
 	struct bytes document, array;
 	struct cursor cursor;
-	bool found = false;
-	enum link_result result;
+	enum link_result result = command_find_one(
+		link, target->overflow_database, &document,
+		"{find: @overflow, filter: {'@link': @id, '_spill.g': @generation, '_spill.p': "
+		"0L}, "
+		"limit: 1, singleBatch: true}",
+		fill("overflow", target->overflow_collection), fill("link", rule->overflow.link),
+		command_fill_equal("id", &plan->id), fill_binary("generation", plan->generation));
 
-	writer_string(&out, "find", target->overflow_collection);
-	filter = writer_open_document(&out, "filter");
-	command_equal(&out, rule->overflow.link, plan->id.type, plan->id.value);
-	command_generation(&out, "_spill.g", plan->generation);
-	writer_int64(&out, "_spill.p", 0);
-	writer_close(&out, filter);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	writer_close(&out, start);
-	result = link_find_one(link, target->overflow_database, buffer_view(&out), &document,
-			       &found);
 	*size = 0;
-	if (result == LINK_DONE && found && overflow_elements(rule, document, &scratch, &array) &&
-	    cursor_open(&cursor, array) && cursor_next(&cursor, &first) == CURSOR_ELEMENT)
+	if (result == LINK_DONE && document.data &&
+	    overflow_elements(rule, document, &scratch, &array) && cursor_open(&cursor, array) &&
+	    cursor_next(&cursor, &first) == CURSOR_ELEMENT)
 		*size = element_raw(&first).length;
 	return result;
 }
@@ -179,48 +160,28 @@ static void take_batch(void *context, struct bytes document)
 		row->end = position + held;
 }
 
-/* Where they begin, how large they are and, of batches, how many elements they hold. */
-static void write_places(struct buffer *out, const struct rule *rule)
-{
-	size_t projection = writer_open_document(out, "projection"), held;
-
-	writer_int32(out, "_id", 1);
-	writer_string(out, "position", "$_spill.p");
-	held = writer_open_document(out, "size");
-	writer_string(out, "$bsonSize", "$$ROOT");
-	writer_close(out, held);
-	if (rule->overflow.layout == RULE_BATCHES) {
-		auto_free char *array = bson_strdup_printf("$%s", rule->overflow.array);
-
-		held = writer_open_document(out, "held");
-		writer_string(out, "$size", array);
-		writer_close(out, held);
-	}
-	writer_close(out, projection);
-}
+/* Asks where overflow documents begin, how large they are and, of batches, how many elements they
+ * hold. */
+#define PLACES(held) \
+	"{find: @overflow, filter: {'@link': @id, '_spill.g': @generation, '_spill.p': {$gte: " \
+	"@from}}, " \
+	"projection: {_id: 1, position: '$_spill.p', size: {$bsonSize: '$$ROOT'}" held "}, " \
+	"sort: {'_spill.p': 1}, readConcern: @read_concern}"
 
 static enum link_result find_overlap(struct link *link, const struct mover_target *target,
 				     const struct plan *plan, int64_t from, struct row *row)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), part, condition;
+	const struct rule *rule = target->rule;
+	const char *array = rule->overflow.array ? rule->overflow.array : "";
 
 	*row = (struct row){0};
-	writer_string(&out, "find", target->overflow_collection);
-	part = writer_open_document(&out, "filter");
-	command_equal(&out, target->rule->overflow.link, plan->id.type, plan->id.value);
-	command_generation(&out, "_spill.g", plan->generation);
-	condition = writer_open_document(&out, "_spill.p");
-	writer_int64(&out, "$gte", from);
-	writer_close(&out, condition);
-	writer_close(&out, part);
-	write_places(&out, target->rule);
-	part = writer_open_document(&out, "sort");
-	writer_int32(&out, "_spill.p", 1);
-	writer_close(&out, part);
-	command_read_concern(&out, link, link_time(link));
-	writer_close(&out, start);
-	return link_find(link, target->overflow_database, buffer_view(&out), take_batch, row);
+	return command_find(
+		link, target->overflow_database, take_batch, row,
+		rule->overflow.layout == RULE_BATCHES ? PLACES(", held: {$size: '$@array'}")
+						      : PLACES(""),
+		fill("overflow", target->overflow_collection), fill("link", rule->overflow.link),
+		command_fill_equal("id", &plan->id), fill_binary("generation", plan->generation),
+		fill("from", from), fill("array", array));
 }
 
 /* The last ones are looked at first, which may be enough. An array that is too large is not even

@@ -142,11 +142,11 @@ static enum link_result refit_all(struct sweeping *sweeping)
 {
 	struct mover_target *target = sweeping->target;
 	struct id_pages pages = {
-		.link = sweeping->link, .target = target, .from = target->refit_from};
+		.link = sweeping->link, .target = target, .from = target->sweep.refit_from};
 	bool wanted, whole = pages.from.type == 0;
 	enum link_result result = refit_wanted(sweeping->link, target, &wanted);
 
-	target->refit_from = (struct place){0};
+	target->sweep.refit_from = (struct place){0};
 	while (wanted && result == LINK_DONE && !pages.ended && !has_portion(sweeping)) {
 		auto_buffer struct buffer ids = {0};
 
@@ -157,14 +157,14 @@ static enum link_result refit_all(struct sweeping *sweeping)
 		rest(sweeping);
 	}
 	if (result == LINK_DONE && !pages.ended)
-		target->refit_from = pages.from;
+		target->sweep.refit_from = pages.from;
 	else
 		id_pages_fini(&pages);
 	if (sweeping->refitted > 0)
 		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
 			 "are brought to the rule's",
 			 target->database, target->collection, sweeping->refitted);
-	atomic_store(&target->refitted,
+	atomic_store(&target->sweep.refitted,
 		     result == LINK_DONE && wanted && whole && pages.ended && sweeping->busy == 0);
 	return result;
 }
@@ -211,7 +211,7 @@ static int compare_hashes(const void *one, const void *other)
 
 static bool was_absent(const struct missing *missing, uint64_t hash)
 {
-	const struct target_absent *absent = &missing->sweeping->target->absent;
+	const struct target_absent *absent = &missing->sweeping->target->sweep.absent;
 
 	return absent->count > 0 &&
 	       bsearch(&hash, absent->links, absent->count, sizeof(*absent->links), compare_hashes);
@@ -243,7 +243,8 @@ static enum link_result look_for_overlap(struct sweeping *sweeping, const struct
 	enum refit end = REFIT_RESTS;
 	enum link_result result;
 
-	if (linked->moved <= 0 || has_portion(sweeping) || atomic_load(&sweeping->target->refitted))
+	if (linked->moved <= 0 || has_portion(sweeping) ||
+	    atomic_load(&sweeping->target->sweep.refitted))
 		return LINK_DONE;
 	result = refit_overlapping(sweeping->link, sweeping->target, &id, 0, &end);
 	return note_refit(sweeping, &id, result, end);
@@ -292,14 +293,14 @@ static void look_again(struct mover_target *target, int64_t since)
 {
 	int64_t due = since + absent_period(target);
 
-	if (due < target->sweep_due)
-		target->sweep_due = due;
+	if (due < target->sweep.due)
+		target->sweep.due = due;
 }
 
 /* All of the overflow has been looked through. */
 static void judge_missing(struct missing *missing, int64_t began)
 {
-	struct target_absent *absent = &missing->sweeping->target->absent;
+	struct target_absent *absent = &missing->sweeping->target->sweep.absent;
 	struct target_absent before = *absent;
 
 	if (missing->due && !missing->returned)
@@ -320,7 +321,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 {
 	struct link_pages pages = {.link = sweeping->link, .target = sweeping->target};
 	struct missing missing = {.sweeping = sweeping};
-	int64_t began = clock_now(), since = sweeping->target->absent.since;
+	int64_t began = clock_now(), since = sweeping->target->sweep.absent.since;
 	bool collects;
 	enum link_result result = rule_owner_collects(sweeping->link, sweeping->target, &collects);
 
@@ -382,7 +383,7 @@ static enum link_result sweep_twins(struct sweeping *sweeping)
 	}
 	if (pause < TWINS_RESTS * (clock_now() - began))
 		pause = TWINS_RESTS * (clock_now() - began);
-	target->sweep_due = clock_now() + pause;
+	target->sweep.due = clock_now() + pause;
 	return result;
 }
 
@@ -395,13 +396,13 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 
 	if (result == LINK_DONE)
 		result = sweep_orphans(&sweeping);
-	if (result == LINK_DONE && !atomic_load(&target->refitted))
+	if (result == LINK_DONE && !atomic_load(&target->sweep.refitted))
 		result = refit_all(&sweeping);
 	if (result == LINK_DONE && atomic_load(&target->twins))
 		result = sweep_twins(&sweeping);
 	took = clock_now() - began;
 	if (has_portion(&sweeping))
-		target->sweep_due = clock_now() + (delay > 20 * took ? delay : 20 * took);
+		target->sweep.due = clock_now() + (delay > 20 * took ? delay : 20 * took);
 	if (result == LINK_REFUSED)
 		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);

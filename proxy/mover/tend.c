@@ -3,9 +3,11 @@
  * Removing is done page by page, so that a large overflow holds nothing else up for long; who waits
  * for it is told after a second, and it goes on. */
 #include "proxy/mover/tend.h"
+
+#include "proxy/mover/judgement.h"
 #include "proxy/base/clock.h"
 
-#include "proxy/fitness/fitness.h"
+#include "proxy/fitness/mirror.h"
 #include "proxy/mover/garbage.h"
 
 #include <stdlib.h>
@@ -19,7 +21,7 @@ struct tending {
 	void (*done)(void *context, bool tended);
 	void *context;
 	int64_t began;
-	struct gc_place place; /* how far the removing has come */
+	struct place place; /* how far the removing has come */
 };
 
 struct tend_list {
@@ -46,7 +48,7 @@ static void tell(struct tending *tending, bool tended)
 static void tending_end(struct tending *tending, bool tended)
 {
 	tell(tending, tended);
-	free((void *)tending->place.value.data);
+	bytes_free(tending->place.value);
 	free(tending);
 }
 
@@ -99,12 +101,12 @@ void tend_list_add(struct tend_list *list, struct mover_target *target, enum mov
 static enum link_result tend_indexes(struct mover *mover, struct link *link,
 				     struct mover_target *target)
 {
-	enum link_result result = mover_judge(mover, link, target, true);
+	enum link_result result = judgement_renew(mover, link, target, true);
 
 	if (result != LINK_DONE || target->fitness != FITNESS_FIT)
 		return result;
 	atomic_store(&target->mirror_due, false);
-	return fitness_mirror(link, target);
+	return mirror_renew(link, target);
 }
 
 /* One step; `*more` where another has to follow. */

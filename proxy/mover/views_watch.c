@@ -130,18 +130,14 @@ static void take_view(void *context, struct bytes entry)
 
 static enum link_result list_views(struct views_look *look, struct link *link)
 {
-	bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "type",
-				   BCON_UTF8("view"), "}");
 	enum link_result result = LINK_DONE;
 
 	forget_views(look);
 	for (size_t i = 0; result == LINK_DONE && i < look->database_count; i++) {
 		look->database = look->databases[i];
-		result = link_find(link, look->database,
-				   (struct bytes){bson_get_data(command), command->len}, take_view,
-				   look);
+		result = command_find(link, look->database, take_view, look,
+				      "{listCollections: 1, filter: {type: 'view'}}");
 	}
-	bson_destroy(command);
 	return result;
 }
 

@@ -53,14 +53,12 @@ static void tell_edited(struct rule_set *rules, struct bytes name, char *text, s
 
 static void give_reason(struct rule_set *rules, struct bytes record, char *reason, size_t size)
 {
-	struct element element;
 	struct recorded_name name = {0};
 	struct bytes rule = {0};
 	char edited[512];
 
 	(void)!recorded_rule_main(record, &name);
-	if (document_find(record, "rule", &element))
-		(void)!element_string(&element, &rule);
+	(void)!document_find_string(record, "rule", &rule);
 	tell_edited(rules, rule, edited, sizeof(edited));
 	snprintf(reason, size,
 		 "the array '%s' of '%.*s' was spilled under rule '%s', which is gone%s: clients "

@@ -1,7 +1,8 @@
 /* Is another Spillway connected to the server? */
 #include "proxy/ownership/neighbours.h"
 
-#include <bson/bson.h>
+#include "proxy/upstream/clauses.h"
+
 #include <poll.h>
 
 #define TRIES 15
@@ -10,15 +11,15 @@
 /* A session that a killed one left open, in a transaction, is not a connection. */
 static enum link_result look(struct link *link, bool *found)
 {
-	bson_t *command = BCON_NEW(
-		"aggregate", BCON_INT32(1), "pipeline", "[", "{", "$currentOp", "{", "allUsers",
-		BCON_BOOL(true), "idleConnections", BCON_BOOL(true), "idleSessions",
-		BCON_BOOL(false), "}", "}", "{", "$match", "{", "appName", BCON_UTF8("spillway"),
-		"command.pipeline.0.$currentOp", "{", "$exists", BCON_BOOL(false), "}", "}", "}",
-		"{", "$limit", BCON_INT32(1), "}", "]", "cursor", "{", "}");
-	enum link_result result = link_find_any(link, "admin", command, found);
+	struct bytes document;
+	enum link_result result = command_find_one(
+		link, "admin", &document,
+		"{aggregate: 1, pipeline: [{$currentOp: {allUsers: true, idleConnections: true, "
+		"idleSessions: false}}, {$match: {appName: 'spillway', "
+		"'command.pipeline.0.$currentOp': {$exists: false}}}, {$limit: 1}], cursor: {}}");
 
-	bson_destroy(command);
+	if (result == LINK_DONE)
+		*found = document.data;
 	return result;
 }
 

@@ -2,7 +2,6 @@
 #include "proxy/ownership/recorded_rule.h"
 
 #include "rules/rule/names.h"
-#include "rules/rule/own_fields.h"
 #include "rules/config/rule_document.h"
 #include "rules/rule/text.h"
 
@@ -29,27 +28,37 @@ void recorded_rule_write_key(struct buffer *out, const struct mover_target *targ
 	writer_close(out, key);
 }
 
+/* ---- The two parts that are compared: layout and limits. */
+
+/* Whether the record has a field for the setting in the part that changes so. */
+static bool is_recorded(const struct setting *setting, enum setting_change change, bool of_overflow)
+{
+	static const char overflow[] = "rules.overflow.";
+
+	return setting->recorded && setting->change == change &&
+	       (strncmp(setting->path, overflow, strlen(overflow)) == 0) == of_overflow;
+}
+
+static void write_part(struct buffer *out, enum setting_change change, bool of_overflow,
+		       const struct rule *rule)
+{
+	for (const struct setting *setting = settings; setting->path; setting++)
+		if (is_recorded(setting, change, of_overflow))
+			rule_write_setting(out, setting->recorded, setting, rule);
+}
+
+/* What overflow documents are like comes first. The collection is a concrete one here. */
 static void write_layout(struct buffer *out, const struct mover_target *target)
 {
-	static const char *const keys[OWN_FIELDS] = {[OWN_FLAG] = "flag",
-						     [OWN_TOTAL] = "total",
-						     [OWN_DOCUMENTS] = "documents",
-						     [OWN_REFERENCE] = "reference"};
-	const struct rule *rule = target->rule;
 	size_t layout = writer_open_document(out, "layout");
+	struct rule rule = *target->rule;
 
-	write_namespace(out, "overflow", target->overflow_database, target->overflow_collection);
-	writer_string(out, "kind", rule->overflow.layout == RULE_BATCHES ? "batches" : "elements");
-	writer_string(out, "link", rule->overflow.link);
-	if (rule->overflow.array)
-		writer_string(out, "array", rule->overflow.array);
-	if (rule->overflow.batch_field)
-		writer_string(out, "batch", rule->overflow.batch_field);
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		if (own_field_name(rule, field))
-			writer_string(out, keys[field], own_field_name(rule, field));
-	if (rule->reference.format)
-		writer_string(out, "format", rule->reference.format);
+	rule.overflow.database = target->overflow_database;
+	rule.overflow.collection = target->overflow_collection;
+	if (rule.counters.owned_by_app)
+		rule.counters.total = NULL;
+	write_part(out, SETTING_UNDO, true, &rule);
+	write_part(out, SETTING_UNDO, false, &rule);
 	writer_close(out, layout);
 }
 
@@ -57,11 +66,8 @@ void recorded_rule_write_limits(struct buffer *out, const struct rule *rule)
 {
 	size_t limits = writer_open_document(out, "limits");
 
-	writer_int64(out, "threshold", rule->threshold);
-	writer_int64(out, "max_bytes", rule->max_bytes);
-	writer_string(out, "when_outlier", rule->when_outlier == RULE_KEEP ? "keep" : "empty");
-	writer_int64(out, "size", rule->overflow.batch_size);
-	writer_int64(out, "batch_bytes", rule->overflow.batch_max_bytes);
+	write_part(out, SETTING_ADAPTED, false, rule);
+	write_part(out, SETTING_ADAPTED, true, rule);
 	writer_close(out, limits);
 }
 
@@ -138,14 +144,21 @@ enum rule_record recorded_rule_compare(struct bytes record, const struct mover_t
 }
 
 /* No data: it is not there. */
-static struct bytes layout_text(struct bytes record, const char *path)
+static struct bytes layout_text(struct bytes record, const char *name)
 {
+	auto_free char *path = bson_strdup_printf("layout.%s", name);
 	struct bytes text = {0};
-	struct element element;
 
-	if (document_find_path(record, path, &element))
-		(void)!element_string(&element, &text);
+	(void)!document_find_string(record, path, &text);
 	return text;
+}
+
+/* As it stands in the file. */
+static const char *key_of(const struct setting *setting)
+{
+	if (strcmp(setting->path, "rules.counters.total") == 0)
+		return "counters.total' with 'owner: spillway";
+	return setting->path + strlen("rules.");
 }
 
 static void append_text(struct buffer *out, const char *words, struct bytes text)
@@ -156,53 +169,44 @@ static void append_text(struct buffer *out, const char *words, struct bytes text
 		text_append(out, " %s not set", words);
 }
 
+/* False if they are the same; else `before` stands in front of the words. */
+static bool tell_setting(struct buffer *out, const char *before, const struct setting *setting,
+			 struct bytes record, struct bytes now)
+{
+	struct bytes was = layout_text(record, setting->recorded);
+	struct bytes is = layout_text(now, setting->recorded);
+
+	if (bytes_equal(was, is))
+		return false;
+	text_append(out, "%s '%s'", before, key_of(setting));
+	append_text(out, "was", was);
+	append_text(out, "and is", is);
+	text_append(out, " in the file");
+	return true;
+}
+
 void recorded_rule_tell_difference(struct buffer *out, struct bytes record,
 				   const struct mover_target *target)
 {
-	static const struct {
-		const char *path; /* in a record */
-		const char *key;  /* in the file */
-	} parts[] = {
-		{"layout.overflow", "overflow.collection"},
-		{"layout.kind", "overflow.layout"},
-		{"layout.link", "overflow.link"},
-		{"layout.array", "overflow.array"},
-		{"layout.batch", "overflow.batch.field"},
-		{"layout.flag", "flag.field"},
-		{"layout.total", "counters.total' with 'owner: spillway"},
-		{"layout.documents", "counters.documents"},
-		{"layout.reference", "reference.field"},
-		{"layout.format", "reference.format"},
-	};
 	auto_buffer struct buffer now = {0};
 	size_t start = writer_open(&now);
 	const char *before = ":";
 
 	write_layout(&now, target);
 	writer_close(&now, start);
-	for (size_t i = 0; i < ARRAY_LENGTH(parts); i++) {
-		struct bytes was = layout_text(record, parts[i].path);
-		struct bytes is = layout_text(buffer_view(&now), parts[i].path);
-
-		if (bytes_equal(was, is))
-			continue;
-		text_append(out, "%s '%s'", before, parts[i].key);
-		append_text(out, "was", was);
-		append_text(out, "and is", is);
-		text_append(out, " in the file");
-		before = ",";
-	}
+	for (int other = 0; other < 2; other++)
+		for (const struct setting *setting = settings; setting->path; setting++)
+			if (is_recorded(setting, SETTING_UNDO, !other) &&
+			    tell_setting(out, before, setting, record, buffer_view(&now)))
+				before = ",";
 }
 
 must_check bool recorded_rule_main(struct bytes record, struct recorded_name *name)
 {
 	struct recorded_name found;
-	struct element element;
 
-	if (!document_find_path(record, "_id.array", &element) ||
-	    !element_string(&element, &found.array) ||
-	    !document_find_path(record, "_id.namespace", &element) ||
-	    !element_string(&element, &found.namespace) ||
+	if (!document_find_string(record, "_id.array", &found.array) ||
+	    !document_find_string(record, "_id.namespace", &found.namespace) ||
 	    !name_split(found.namespace, &found.database, &found.collection))
 		return false;
 	*name = found;
@@ -212,10 +216,8 @@ must_check bool recorded_rule_main(struct bytes record, struct recorded_name *na
 must_check bool recorded_rule_overflow(struct bytes record, struct recorded_name *name)
 {
 	struct recorded_name found = {0};
-	struct element element;
 
-	if (!document_find_path(record, "layout.overflow", &element) ||
-	    !element_string(&element, &found.namespace) ||
+	if (!document_find_string(record, "layout.overflow", &found.namespace) ||
 	    !name_split(found.namespace, &found.database, &found.collection))
 		return false;
 	*name = found;

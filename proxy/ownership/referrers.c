@@ -43,11 +43,6 @@ struct sample {
 	bool other;  /* somebody does by another */
 };
 
-static struct bytes view_of(const bson_t *document)
-{
-	return (struct bytes){bson_get_data(document), document->len};
-}
-
 static bool take_generation(struct bytes document, const char *path, const uint8_t **generation)
 {
 	struct bytes name;
@@ -87,35 +82,26 @@ static void take_link(void *context, struct bytes document)
 }
 
 /* The first ones that Spillway wrote. Where many others lie before them no index helps. */
-static bson_t *first_command(const struct mover_target *target)
-{
-	return BCON_NEW("find", BCON_UTF8(target->overflow_collection), "filter", "{", "_spill.g",
-			"{", "$type", BCON_UTF8("binData"), "}", "}", "projection", "{", "_id",
-			BCON_INT32(0), BCON_UTF8(target->rule->overflow.link), BCON_INT32(1),
-			"_spill.g", BCON_INT32(1), "}", "limit", BCON_INT32(SAMPLE), "maxTimeMS",
-			BCON_INT32(LOOK_MS));
-}
-
-static bson_t *sample_command(const struct mover_target *target)
-{
-	return BCON_NEW("aggregate", BCON_UTF8(target->overflow_collection), "pipeline", "[", "{",
-			"$sample", "{", "size", BCON_INT32(SAMPLE), "}", "}", "{", "$project", "{",
-			"_id", BCON_INT32(0), BCON_UTF8(target->rule->overflow.link), BCON_INT32(1),
-			"_spill.g", BCON_INT32(1), "}", "}", "]", "cursor", "{", "}", "maxTimeMS",
-			BCON_INT32(LOOK_MS));
-}
+static const char first_command[] =
+	"{find: @overflow, filter: {'_spill.g': {$type: 'binData'}}, projection: {_id: 0, '@link': "
+	"1, '_spill.g': 1}, limit: @count, maxTimeMS: @most}";
+static const char sample_command[] =
+	"{aggregate: @overflow, pipeline: [{$sample: {size: @count}}, {$project: {_id: 0, '@link': "
+	"1, '_spill.g': 1}}], cursor: {}, maxTimeMS: @most}";
 
 /* `looked`: the server did not refuse it, by the time it takes or otherwise. */
-static enum link_result look(struct sample *sample, struct link *link, bson_t *command,
+static enum link_result look(struct sample *sample, struct link *link, const char *command,
 			     bool *looked)
 {
+	const struct mover_target *target = sample->target;
 	enum link_result result;
 
 	sample->seen = 0;
-	result = link_find(link, sample->target->overflow_database, view_of(command), take_link,
-			   sample);
+	result = command_find(link, target->overflow_database, take_link, sample, command,
+			      fill("overflow", target->overflow_collection),
+			      fill("link", target->rule->overflow.link), fill("count", SAMPLE),
+			      fill("most", LOOK_MS));
 	*looked = result == LINK_DONE;
-	bson_destroy(command);
 	if (result == LINK_REFUSED && link_error(link)->code != TIME_IS_UP)
 		result = link_lost_in_passing(link, result);
 	return result == LINK_REFUSED ? LINK_DONE : result;
@@ -125,12 +111,12 @@ static enum link_result look(struct sample *sample, struct link *link, bson_t *c
 static enum link_result take_sample(struct sample *sample, struct link *link, enum referrers *found)
 {
 	bool all, some;
-	enum link_result result = look(sample, link, first_command(sample->target), &all);
+	enum link_result result = look(sample, link, first_command, &all);
 
 	*found = all && sample->seen == 0 ? REFERRERS_EMPTY : REFERRERS_UNKNOWN;
 	if (result != LINK_DONE || (all && sample->seen < SAMPLE))
 		return result;
-	result = look(sample, link, sample_command(sample->target), &some);
+	result = look(sample, link, sample_command, &some);
 	if (!all && some && sample->seen > 0 && sample->count == 0)
 		*found = REFERRERS_HANDS;
 	return result;
@@ -158,12 +144,11 @@ static void take_state(struct sample *sample, const struct element *state)
 /* Each field of `_spill` is the state of one array. */
 static void take_main(void *context, struct bytes document)
 {
-	struct element all, state;
+	struct element state;
 	struct cursor cursor;
 	struct bytes states;
 
-	if (!document_find(document, "_spill", &all) || !element_document(&all, &states) ||
-	    !cursor_open(&cursor, states))
+	if (!document_find_document(document, "_spill", &states) || !cursor_open(&cursor, states))
 		return;
 	while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
 		take_state(context, &state);
@@ -173,24 +158,14 @@ static void take_main(void *context, struct bytes document)
 static enum link_result ask_collection(struct asking *asking, const char *database,
 				       struct bytes collection)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, condition;
-	enum link_result result;
+	auto_free char *name = must_strndup((const char *)collection.data, collection.length);
+	enum link_result result = link_lost_in_passing(
+		asking->link,
+		command_find(asking->link, database, asking->each, asking->context,
+			     "{find: @collection, filter: {_id: {$in: @links}, _spill: {$exists: "
+			     "true}}, projection: {_spill: 1}}",
+			     fill("collection", name), fill_array("links", asking->links)));
 
-	writer_text(&out, "find", collection);
-	filter = writer_open_document(&out, "filter");
-	condition = writer_open_document(&out, "_id");
-	writer_array(&out, "$in", asking->links);
-	writer_close(&out, condition);
-	command_exists(&out, "_spill", true);
-	writer_close(&out, filter);
-	filter = writer_open_document(&out, "projection");
-	writer_int32(&out, "_spill", 1);
-	writer_close(&out, filter);
-	writer_close(&out, start);
-	result = link_lost_in_passing(asking->link,
-				      link_find(asking->link, database, buffer_view(&out),
-						asking->each, asking->context));
 	asking->passed |= result == LINK_REFUSED;
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
@@ -203,14 +178,12 @@ static void keep_name(void *context, struct bytes entry)
 static enum link_result list_collections(struct asking *asking, const char *database,
 					 struct buffer *names)
 {
-	bson_t *command = BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "type",
-				   BCON_UTF8("collection"), "}", "nameOnly", BCON_BOOL(true),
-				   "authorizedCollections", BCON_BOOL(true));
-	enum link_result result =
-		link_find(asking->link, database, view_of(command), keep_name, names);
+	enum link_result result = link_lost_in_passing(
+		asking->link,
+		command_find(asking->link, database, keep_name, names,
+			     "{listCollections: 1, filter: {type: 'collection'}, nameOnly: true, "
+			     "authorizedCollections: true}"));
 
-	bson_destroy(command);
-	result = link_lost_in_passing(asking->link, result);
 	asking->passed |= result == LINK_REFUSED;
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
@@ -224,10 +197,9 @@ static enum link_result ask_database(struct asking *asking, const char *database
 
 	for (size_t at = 0; result == LINK_DONE && at < names.length && !asking->ended;) {
 		struct bytes entry = {names.data + at, (size_t)load_int32(names.data + at)}, name;
-		struct element element;
 
 		at += entry.length;
-		if (!document_find(entry, "name", &element) || !element_string(&element, &name) ||
+		if (!document_find_string(entry, "name", &name) ||
 		    bytes_begin_with(name, "system.") ||
 		    (bytes_are(name, asking->target->collection) &&
 		     strcmp(database, asking->target->database) == 0))

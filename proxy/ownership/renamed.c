@@ -39,10 +39,9 @@ static void take_own(void *context, struct bytes entry)
 
 static void take_name(void *context, struct bytes entry)
 {
-	struct element name;
 	struct bytes text;
 
-	if (document_find(entry, "name", &name) && element_string(&name, &text))
+	if (document_find_string(entry, "name", &text))
 		snprintf(context, RENAMED_SIZE, "%.*s", (int)text.length, (const char *)text.data);
 }
 
@@ -51,25 +50,13 @@ static enum link_result list(struct link *link, const struct mover_target *targe
 			     const struct uuid *uuid, link_document take, void *context)
 {
 	struct element value = element_of(uuid);
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter;
 
-	writer_int32(&out, "listCollections", 1);
-	filter = writer_open_document(&out, "filter");
-	if (uuid->length > 0)
-		writer_renamed(&out, "info.uuid", &value);
-	else
-		writer_string(&out, "name", target->collection);
-	writer_close(&out, filter);
-	writer_close(&out, start);
 	return link_lost_or_unauthorized(
-		link, link_find(link, target->database, buffer_view(&out), take, context));
-}
-
-static void take_any(void *context, struct bytes document)
-{
-	(void)document;
-	*(bool *)context = true;
+		link,
+		command_find(link, target->database, take, context,
+			     uuid->length > 0 ? "{listCollections: 1, filter: {'info.uuid': @uuid}}"
+					      : "{listCollections: 1, filter: {name: @collection}}",
+			     fill("uuid", &value), fill("collection", target->collection)));
 }
 
 /* Some document of it has a state that was born for the target. */
@@ -77,24 +64,19 @@ static enum link_result has_states(struct link *link, const struct mover_target 
 				   const char *collection, bool *has)
 {
 	uint8_t least[GENERATION_BYTES], most[GENERATION_BYTES];
-	char path[STATE_PATH_MAX];
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, range;
+	struct bytes document;
+	enum link_result result;
 
 	target_generations(target, least, most);
-	writer_string(&out, "find", collection);
-	filter = writer_open_document(&out, "filter");
-	range = writer_open_document(&out, state_path(path, target->rule, "g"));
-	writer_binary(&out, "$gte", (struct bytes){least, sizeof(least)});
-	writer_binary(&out, "$lte", (struct bytes){most, sizeof(most)});
-	writer_close(&out, range);
-	writer_close(&out, filter);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	writer_close(&out, start);
-	*has = false;
-	return link_lost_or_unauthorized(
-		link, link_find(link, target->database, buffer_view(&out), take_any, has));
+	result = command_find_one(link, target->database, &document,
+				  "{find: @collection, filter: {'_spill.@key.g': {$gte: @least, "
+				  "$lte: @most}}, limit: "
+				  "1, singleBatch: true}",
+				  fill("collection", collection), fill("key", target->rule->key),
+				  fill_binary("least", (struct bytes){least, sizeof(least)}),
+				  fill_binary("most", (struct bytes){most, sizeof(most)}));
+	*has = result == LINK_DONE && document.data;
+	return link_lost_or_unauthorized(link, result);
 }
 
 /* The collection that has the UUID, where its documents need the overflow. */
@@ -193,7 +175,7 @@ void renamed_warn(struct mover_target *target, const char *other)
 {
 	char reason[RENAMED_REASON];
 
-	if (!other[0] || atomic_exchange(&target->renamed_told, true))
+	if (!other[0] || atomic_exchange(&target->told.renamed, true))
 		return;
 	write_reason(target, other, reason, sizeof(reason));
 	log_warning("mover: rule '%s': %s; nothing of the overflow is removed until then",

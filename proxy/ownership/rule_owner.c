@@ -8,7 +8,6 @@
 #include "proxy/ownership/renamed.h"
 #include "proxy/ownership/rule_record.h"
 
-#include <bson/bson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,11 +25,11 @@ struct owners {
 static void take_owner(void *context, struct bytes record)
 {
 	struct owners *owners = context;
-	struct element id, mine, overflow, claimed;
+	struct element id, mine, claimed;
 	struct bytes name;
 
-	if (!document_find_path(record, "layout.overflow", &overflow) ||
-	    !element_string(&overflow, &name) || !bytes_equal(name, owners->name))
+	if (!document_find_string(record, "layout.overflow", &name) ||
+	    !bytes_equal(name, owners->name))
 		return;
 	require(document_find(buffer_view(&owners->key), "_id", &mine));
 	if (document_find(record, "_id", &id) && id.type == mine.type &&
@@ -48,21 +47,16 @@ static enum link_result find_owners(struct link *link, const struct mover_target
 {
 	auto_free char *name =
 		bson_strdup_printf("%s.%s", target->overflow_database, target->overflow_collection);
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&owners->key), filter;
+	size_t start = writer_open(&owners->key);
 
 	recorded_rule_write_key(&owners->key, target);
 	writer_close(&owners->key, start);
 	owners->name = bytes_of(name);
-	start = writer_open(&out);
-	writer_string(&out, "find", RULE_RECORD_COLLECTION);
-	filter = writer_open_document(&out, "filter");
-	writer_string(&out, "layout.overflow", name);
-	writer_close(&out, filter);
-	command_read_concern(&out, link, link_time(link));
-	writer_close(&out, start);
 	return link_lost_or_unauthorized(
-		link, link_find(link, RULE_RECORD_DATABASE, buffer_view(&out), take_owner, owners));
+		link, command_find(link, RULE_RECORD_DATABASE, take_owner, owners,
+				   "{find: '" RULE_RECORD_COLLECTION "', filter: "
+				   "{'layout.overflow': @name}, readConcern: @read_concern}",
+				   fill("name", name)));
 }
 
 static void owners_fini(struct owners *owners)
@@ -74,13 +68,10 @@ static void owners_fini(struct owners *owners)
 static void say_other(const struct mover_target *target, struct bytes record, const char *remedy,
 		      char *reason, size_t size)
 {
-	struct element element;
 	struct bytes namespace = {0}, array = {0};
 
-	if (document_find_path(record, "_id.namespace", &element))
-		(void)!element_string(&element, &namespace);
-	if (document_find_path(record, "_id.array", &element))
-		(void)!element_string(&element, &array);
+	(void)!document_find_string(record, "_id.namespace", &namespace);
+	(void)!document_find_string(record, "_id.array", &array);
 	snprintf(reason, size,
 		 "its overflow '%.40s.%.60s' is recorded as that of the array '%.*s' of '%.*s'%s",
 		 target->overflow_database, target->overflow_collection,
@@ -92,12 +83,14 @@ static void say_other(const struct mover_target *target, struct bytes record, co
 static enum link_result main_exists(struct link *link, const struct mover_target *target,
 				    bool *found)
 {
-	bson_t *command =
-		BCON_NEW("listCollections", BCON_INT32(1), "filter", "{", "name", "{", "$eq",
-			 BCON_UTF8(target->collection), "}", "}", "nameOnly", BCON_BOOL(true));
-	enum link_result result = link_find_any(link, target->database, command, found);
+	struct bytes document;
+	enum link_result result = command_find_one(
+		link, target->database, &document,
+		"{listCollections: 1, filter: {name: {$eq: @collection}}, nameOnly: true}",
+		fill("collection", target->collection));
 
-	bson_destroy(command);
+	if (result == LINK_DONE)
+		*found = document.data;
 	return result;
 }
 
@@ -197,7 +190,7 @@ must_check enum link_result rule_owner_renamed(struct link *link, const struct m
 {
 	enum referrers found = REFERRERS_EMPTY;
 	char other[100];
-	bool there;
+	bool there = true;
 	enum link_result result =
 		link_lost_or_unauthorized(link, main_exists(link, target, &there));
 
@@ -268,24 +261,21 @@ static enum link_result look_again(struct link *link, const struct mover_target 
 	return result;
 }
 
+#define INDEX(quorum) \
+	"{createIndexes: '" RULE_RECORD_COLLECTION "', indexes: [{key: {'layout.overflow': 1}, " \
+	"name: 'layout.overflow_1'}]" quorum "}"
+
 /* What finds an overflow's records. Once; on a replica set no secondary that is down is waited for.
  */
 static enum link_result make_index(struct link *link)
 {
 	static atomic_bool made;
-	bson_t *command;
 	enum link_result result;
 
 	if (atomic_load(&made))
 		return LINK_DONE;
-	command = BCON_NEW("createIndexes", BCON_UTF8(RULE_RECORD_COLLECTION), "indexes", "[", "{",
-			   "key", "{", "layout.overflow", BCON_INT32(1), "}", "name",
-			   BCON_UTF8("layout.overflow_1"), "}", "]");
-	if (!link_standalone(link))
-		BCON_APPEND(command, "commitQuorum", BCON_INT32(1));
-	result = link_run(link, RULE_RECORD_DATABASE,
-			  (struct bytes){bson_get_data(command), command->len});
-	bson_destroy(command);
+	result = command_run(link, RULE_RECORD_DATABASE,
+			     link_standalone(link) ? INDEX("") : INDEX(", commitQuorum: 1"));
 	atomic_store(&made, result != LINK_LOST);
 	return result;
 }
@@ -329,7 +319,7 @@ static void tell_open(struct mover_target *target)
 	char reason[sizeof(target->reason)];
 
 	if (rule_owner_is_open(target, reason, sizeof(reason)) &&
-	    !atomic_exchange(&target->left_logged, true))
+	    !atomic_exchange(&target->told.left, true))
 		log_warning("mover: %s", reason);
 }
 

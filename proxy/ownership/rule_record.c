@@ -21,24 +21,28 @@ void rule_record_warn_of_rights(struct link *link)
 			    RULE_RECORD_DATABASE, link_error(link)->message);
 }
 
-/* Hands the record over, which is a view until the link's next command. */
-static enum link_result find_record(struct link *link, const struct mover_target *target,
-				    struct bytes *record, bool *found)
+static void splice_key(struct buffer *out, size_t *place, const void *target)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter;
+	(void)place;
+	recorded_rule_write_key(out, target);
+}
 
-	writer_string(&out, "find", RULE_RECORD_COLLECTION);
-	filter = writer_open_document(&out, "filter");
-	recorded_rule_write_key(&out, target);
-	writer_close(&out, filter);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	command_read_concern(&out, link, link_time(link));
-	writer_close(&out, start);
-	*found = false;
+/* {_id} of the target's record. */
+static struct fill fill_key(const struct mover_target *target)
+{
+	return fill_spliced("key", splice_key, target);
+}
+
+/* Hands the record over, which is a view until the link's next command; without data: none. */
+static enum link_result find_record(struct link *link, const struct mover_target *target,
+				    struct bytes *record)
+{
+	*record = (struct bytes){0};
 	return link_lost_or_unauthorized(
-		link, link_find_one(link, RULE_RECORD_DATABASE, buffer_view(&out), record, found));
+		link, command_find_one(link, RULE_RECORD_DATABASE, record,
+				       "{find: '" RULE_RECORD_COLLECTION "', filter: {..@key}, "
+				       "limit: 1, singleBatch: true, readConcern: @read_concern}",
+				       fill_key(target)));
 }
 
 must_check enum link_result rule_record_read(struct link *link, const struct mover_target *target,
@@ -46,11 +50,11 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 {
 	struct bytes document;
 	struct element from, limits;
-	bool found, stopped;
-	enum link_result result = find_record(link, target, &document, &found);
+	bool stopped;
+	enum link_result result = find_record(link, target, &document);
 
 	*record = RULE_RECORD_NONE;
-	if (result != LINK_DONE || !found)
+	if (result != LINK_DONE || !document.data)
 		return result;
 	stopped = place && document_find_path(document, "checkpoint.limits", &limits);
 	*record = recorded_rule_compare(document, target, stopped ? "checkpoint.limits" : "limits");
@@ -59,81 +63,64 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 	return LINK_DONE;
 }
 
-/* One update of the target's record; the caller has written `update`: {u: ...}. */
-static enum link_result send_update(struct link *link, const struct mover_target *target,
-				    const struct buffer *update, bool upsert)
-{
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), updates, statement, q;
-	struct element u;
+#define UPDATE(update, upsert) \
+	"{update: '" RULE_RECORD_COLLECTION "', updates: [{q: {..@key}, u: " update \
+	", upsert: " upsert "}], writeConcern: @write_concern}"
 
-	require(document_find(buffer_view(update), "u", &u));
-	writer_string(&out, "update", RULE_RECORD_COLLECTION);
-	updates = writer_open_array(&out, "updates");
-	statement = writer_open_document(&out, "0");
-	q = writer_open_document(&out, "q");
-	recorded_rule_write_key(&out, target);
-	writer_close(&out, q);
-	writer_element(&out, &u);
-	writer_bool(&out, "upsert", upsert);
-	writer_close(&out, statement);
-	writer_close(&out, updates);
-	command_write_concern(&out, link);
-	writer_close(&out, start);
-	return link_run(link, RULE_RECORD_DATABASE, buffer_view(&out));
+static void splice_rule(struct buffer *out, size_t *place, const void *target)
+{
+	(void)place;
+	recorded_rule_write(out, target);
+}
+
+static enum link_result write_record(struct link *link, const struct mover_target *target,
+				     bool sampled)
+{
+	return command_run(link, RULE_RECORD_DATABASE,
+			   sampled ? UPDATE("{$set: {..@rule, claimed: 'sample'}}", "true")
+				   : UPDATE("{$set: {..@rule}}", "true"),
+			   fill_key(target), fill_spliced("rule", splice_rule, target));
 }
 
 must_check enum link_result rule_record_write(struct link *link, const struct mover_target *target,
 					      bool sampled)
 {
-	auto_buffer struct buffer update = {0};
-	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
-	size_t set = writer_open_document(&update, "$set");
-	enum link_result result;
+	enum link_result result = write_record(link, target, sampled);
 
-	recorded_rule_write(&update, target);
-	if (sampled)
-		writer_string(&update, "claimed", "sample");
-	writer_close(&update, set);
-	writer_close(&update, u);
-	writer_close(&update, start);
-	result = send_update(link, target, &update, true);
 	if (result == LINK_REFUSED && link_error(link)->code == ERROR_DUPLICATE_KEY)
-		result = send_update(link, target, &update, true); /* another was first */
+		result = write_record(link, target, sampled); /* another was first */
 	return link_lost_in_passing(link, result);
+}
+
+static void splice_limits(struct buffer *out, size_t *place, const void *rule)
+{
+	(void)place;
+	recorded_rule_write_limits(out, rule);
 }
 
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
 					      const struct place *place)
 {
-	auto_buffer struct buffer update = {0};
-	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
-	size_t part = writer_open_document(&update, place ? "$set" : "$unset");
+	struct element from = {0};
 
-	if (place) {
-		size_t checkpoint = writer_open_document(&update, "checkpoint");
-
-		writer_renamed(&update, "from",
-			       &(struct element){.type = place->type, .value = place->value});
-		recorded_rule_write_limits(&update, target->rule);
-		writer_close(&update, checkpoint);
-	} else {
-		writer_string(&update, "checkpoint", "");
-	}
-	writer_close(&update, part);
-	writer_close(&update, u);
-	writer_close(&update, start);
-	return send_update(link, target, &update, false);
+	if (place)
+		from = (struct element){.type = place->type, .value = place->value};
+	return command_run(link, RULE_RECORD_DATABASE,
+			   place ? UPDATE("{$set: {checkpoint: {from: @from, ..@limits}}}", "false")
+				 : UPDATE("{$unset: {checkpoint: ''}}", "false"),
+			   fill_key(target), fill("from", &from),
+			   fill_spliced("limits", splice_limits, target->rule));
 }
 
 must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,
 					     struct element *uuid, bool *found)
 {
 	struct bytes record;
-	enum link_result result = find_record(link, target, &record, found);
+	enum link_result result = find_record(link, target, &record);
 
+	*found = result == LINK_DONE && record.data;
 	*uuid = (struct element){0};
-	if (result == LINK_DONE && *found && !document_find(record, "uuid", uuid))
+	if (*found && !document_find(record, "uuid", uuid))
 		*uuid = (struct element){0};
 	return result;
 }
@@ -142,67 +129,41 @@ must_check enum link_result rule_record_note_uuid(struct link *link,
 						  const struct mover_target *target,
 						  const struct element *uuid)
 {
-	auto_buffer struct buffer update = {0};
-	size_t start = writer_open(&update), u = writer_open_document(&update, "u");
-	size_t set = writer_open_document(&update, "$set");
-
-	writer_renamed(&update, "uuid", uuid);
-	writer_close(&update, set);
-	writer_close(&update, u);
-	writer_close(&update, start);
-	return link_lost_in_passing(link, send_update(link, target, &update, false));
+	return link_lost_in_passing(link, command_run(link, RULE_RECORD_DATABASE,
+						      UPDATE("{$set: {uuid: @uuid}}", "false"),
+						      fill_key(target), fill("uuid", uuid)));
 }
 
-/* The record with this key, {_id}. */
-static enum link_result remove_record(struct link *link, struct bytes key)
+static enum link_result remove_record(struct link *link, struct fill key)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), deletes, statement;
-
-	writer_string(&out, "delete", RULE_RECORD_COLLECTION);
-	deletes = writer_open_array(&out, "deletes");
-	statement = writer_open_document(&out, "0");
-	writer_document(&out, "q", key);
-	writer_int32(&out, "limit", 1);
-	writer_close(&out, statement);
-	writer_close(&out, deletes);
-	command_write_concern(&out, link);
-	writer_close(&out, start);
-	return link_lost_in_passing(link, link_run(link, RULE_RECORD_DATABASE, buffer_view(&out)));
+	return link_lost_in_passing(link, command_run(link, RULE_RECORD_DATABASE,
+						      "{delete: '" RULE_RECORD_COLLECTION
+						      "', deletes: [{q: {..@key}, limit: 1}], "
+						      "writeConcern: @write_concern}",
+						      key));
 }
 
 must_check enum link_result rule_record_remove(struct link *link, const struct mover_target *target)
 {
-	auto_buffer struct buffer key = {0};
-	size_t start = writer_open(&key);
-
-	recorded_rule_write_key(&key, target);
-	writer_close(&key, start);
-	return remove_record(link, buffer_view(&key));
+	return remove_record(link, fill_key(target));
 }
 
 must_check enum link_result rule_record_remove_named(struct link *link, struct bytes record)
 {
 	auto_buffer struct buffer key = {0};
-	size_t start = writer_open(&key);
 	struct element id;
 
 	if (!document_find(record, "_id", &id))
 		return LINK_DONE;
-	writer_element(&key, &id);
-	writer_close(&key, start);
-	return remove_record(link, buffer_view(&key));
+	template_write_document(&key, "{_id: @id}", fill("id", &id));
+	return remove_record(link, fill_document("key", buffer_view(&key)));
 }
 
 must_check enum link_result rule_record_each(struct link *link, link_document each, void *context)
 {
-	bson_t *command = BCON_NEW("find", BCON_UTF8(RULE_RECORD_COLLECTION));
-	enum link_result result =
-		link_find(link, RULE_RECORD_DATABASE,
-			  (struct bytes){bson_get_data(command), command->len}, each, context);
-
-	bson_destroy(command);
-	return link_lost_or_unauthorized(link, result);
+	return link_lost_or_unauthorized(link,
+					 command_find(link, RULE_RECORD_DATABASE, each, context,
+						      "{find: '" RULE_RECORD_COLLECTION "'}"));
 }
 
 struct finding {
@@ -243,21 +204,21 @@ must_check enum link_result rule_record_find_overflow(struct link *link, struct 
 {
 	auto_free char *database = NULL, *collection = NULL;
 	struct recorded_name name;
+	struct bytes document;
 	enum link_result result;
-	bson_t *command;
 
 	if (!recorded_rule_overflow(record, &name))
 		return LINK_DONE;
 	database = must_strndup((const char *)name.database.data, name.database.length);
 	collection = must_strndup((const char *)name.collection.data, name.collection.length);
-	command = BCON_NEW("find", BCON_UTF8(collection), "filter", "{", "_spill", "{", "$exists",
-			   BCON_BOOL(true), "}", "}", "limit", BCON_INT32(1), "singleBatch",
-			   BCON_BOOL(true));
-	result = link_lost_in_passing(link, link_find_any(link, database, command, found));
-	bson_destroy(command);
-	if (result != LINK_REFUSED)
+	result = link_lost_in_passing(
+		link, command_find_one(link, database, &document,
+				       "{find: @collection, filter: {_spill: {$exists: true}}, "
+				       "limit: 1, singleBatch: true}",
+				       fill("collection", collection)));
+	if (result == LINK_LOST)
 		return result;
-	*found = true;
+	*found = result == LINK_REFUSED || document.data;
 	return LINK_DONE;
 }
 
@@ -286,8 +247,7 @@ must_check enum link_result rule_record_compare(struct link *link,
 {
 	struct bytes document;
 	uint8_t *body = NULL;
-	bool found;
-	enum link_result result = find_record(link, target, &document, &found);
+	enum link_result result = find_record(link, target, &document);
 
 	*compared = RULE_RECORD_NONE;
 	reason[0] = '\0';
@@ -295,7 +255,7 @@ must_check enum link_result rule_record_compare(struct link *link,
 		rule_record_warn_of_rights(link);
 		return LINK_DONE;
 	}
-	if (result != LINK_DONE || !found)
+	if (result != LINK_DONE || !document.data)
 		return result;
 	body = link_steal_body(link);
 	*compared = recorded_rule_compare(document, target, "limits");

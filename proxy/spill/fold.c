@@ -69,7 +69,6 @@ static void take_batch(void *context, struct bytes batch)
 	struct gathering *gathering = context;
 	struct bytes generation = overflow_generation(batch);
 	struct bytes array;
-	struct element place;
 	int64_t position;
 
 	gathering->foreign |= !generation.data;
@@ -78,7 +77,7 @@ static void take_batch(void *context, struct bytes batch)
 	    gathering->length >= gathering->plan.moved)
 		return;
 	if (!overflow_elements(gathering->rule, batch, &gathering->scratch, &array) ||
-	    !document_find_path(batch, "_spill.p", &place) || !element_integer(&place, &position))
+	    !document_find_integer(batch, "_spill.p", &position))
 		gathering->broken = true;
 	else
 		gather_elements(gathering, array, position);
@@ -90,52 +89,15 @@ static bool is_counted(const struct gathering *gathering, const struct element *
 	return gathering->how->purpose == FOLD_LEAVES && own_total_is_kept(gathering->rule, state);
 }
 
-static void write_count(struct buffer *out, const char *name, const struct gathering *gathering)
+static void write_push(struct buffer *out, const char *name, const void *context)
 {
-	int64_t count = gathering->plan.length + gathering->length;
+	const struct gathering *gathering = context;
 
-	if (count <= INT32_MAX)
-		writer_int32(out, name, (int32_t)count);
-	else
-		writer_int64(out, name, count);
-}
-
-/* The rule's fields as they were before; those that Spillway added go, with what $unset takes away.
- */
-static void write_fields(const struct gathering *gathering, struct buffer *out,
-			 const struct element *state, enum own_field_end wanted)
-{
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		if (field != OWN_TOTAL || !is_counted(gathering, state))
-			own_field_write(out, gathering->rule, field, state, wanted);
-}
-
-static void write_returning(struct buffer *out, const struct gathering *gathering,
-			    const struct element *state)
-{
-	size_t before = out->length, set = writer_open_document(out, "$set"), empty = out->length;
-
-	write_fields(gathering, out, state, OWN_FIELD_RETURNS);
-	if (is_counted(gathering, state))
-		write_count(out, own_field_name(gathering->rule, OWN_TOTAL), gathering);
-	if (out->length == empty)
-		out->length = before;
-	else
-		writer_close(out, set);
-}
-
-static void write_push(const struct gathering *gathering, struct buffer *out)
-{
-	size_t push, field;
-
-	if (gathering->length == 0)
-		return;
-	push = writer_open_document(out, "$push");
-	field = writer_open_document(out, gathering->rule->array);
-	writer_array(out, "$each", buffer_view(&gathering->array));
-	writer_int64(out, "$position", gathering->plan.head);
-	writer_close(out, field);
-	writer_close(out, push);
+	if (gathering->length > 0)
+		template_write(out, name, "{'@array': {$each: @elements, $position: @head}}",
+			       fill("array", gathering->rule->array),
+			       fill_array("elements", buffer_view(&gathering->array)),
+			       fill("head", gathering->plan.head));
 }
 
 static bool is_alone(struct bytes states)
@@ -147,117 +109,79 @@ static bool is_alone(struct bytes states)
 	       cursor_next(&cursor, &each) == CURSOR_END;
 }
 
-/* It remembers what the one before it did. */
-static void write_next_state(struct buffer *out, const struct mover_target *target,
-			     const struct gathering *gathering, const struct element *before)
+#define PUT_BACK(condition, changes) \
+	"{update: @collection, updates: [{q: {_id: {$eq: @id}, _spill: {$eq: @states}" condition \
+	"}, u: {$push: @push, " changes "}}], writeConcern: @write_concern}"
+
+/* I2 and M1 in one. The new state remembers what the one before it did. */
+static enum link_result put_anew(struct link *link, const struct mover_target *target,
+				 const struct gathering *gathering, const struct element *states,
+				 const struct element *state)
 {
-	size_t set = writer_open_document(out, "$set"), state;
-	char path[STATE_PATH_MAX];
 	uint8_t generation[GENERATION_BYTES];
-	struct element kept;
+	struct element added = {0}, before = {0};
 
+	(void)!document_find(state->value, "a", &added);
+	(void)!document_find(state->value, "b", &before);
 	target_new_generation(target, generation);
-	state = writer_open_document(out, state_path(path, target->rule, NULL));
-	command_generation(out, "g", (struct bytes){generation, sizeof(generation)});
-	writer_int64(out, "h", gathering->head);
-	writer_int64(out, "n", 0);
-	if (document_find(before->value, "a", &kept))
-		writer_element(out, &kept);
-	if (document_find(before->value, "b", &kept))
-		writer_element(out, &kept);
-	writer_close(out, state);
-	writer_close(out, set);
+	return command_run(
+		link, target->database,
+		PUT_BACK("", "$set: {'_spill.@key': {g: @new, h: @head, n: 0L, a: @a, b: @b}}"),
+		fill("collection", target->collection), fill("id", &gathering->plan.id),
+		fill("states", states), fill_with("push", write_push, gathering),
+		fill("key", target->rule->key),
+		fill_binary("new", (struct bytes){generation, sizeof(generation)}),
+		fill("head", gathering->head), fill("a", &added), fill("b", &before));
 }
 
-static void write_changes(const struct mover_target *target, struct buffer *out,
-			  const struct gathering *gathering, struct bytes states)
+/* I2 alone: the rule's fields are as they were before; those that Spillway added go with the state.
+ * If elements are counted, the document has as many as were read. */
+static enum link_result put_whole(struct link *link, const struct mover_target *target,
+				  const struct gathering *gathering, const struct element *states,
+				  const struct element *state)
 {
+	bool counted = is_counted(gathering, state);
+	int64_t length = counted ? gathering->plan.length : -1;
+	const struct own_fields_back back = {target->rule, state,
+					     counted ? length + gathering->length : -1};
 	char path[STATE_PATH_MAX];
-	struct element state;
-	size_t unset;
 
-	write_push(gathering, out);
-	require(document_find(states, gathering->rule->key, &state));
-	if (gathering->head >= 0) {
-		write_next_state(out, target, gathering, &state);
-		return;
-	}
-	write_returning(out, gathering, &state);
-	unset = writer_open_document(out, "$unset");
-	writer_string(out, is_alone(states) ? "_spill" : state_path(path, gathering->rule, NULL),
-		      "");
-	write_fields(gathering, out, &state, OWN_FIELD_GOES);
-	writer_close(out, unset);
-}
-
-/* The whole state as it was; where elements are counted, as many in the document, too. */
-static void write_guard(struct buffer *out, const struct gathering *gathering,
-			const struct element *states)
-{
-	struct element state;
-	size_t condition;
-
-	command_equal(out, "_id", gathering->plan.id.type, gathering->plan.id.value);
-	command_equal(out, "_spill", states->type, states->value);
-	require(document_find(states->value, gathering->rule->key, &state));
-	if (!is_counted(gathering, &state))
-		return;
-	condition = writer_open_document(out, gathering->rule->array);
-	writer_int64(out, "$size", gathering->plan.length);
-	writer_close(out, condition);
+	return command_run(
+		link, target->database,
+		PUT_BACK(", '@array': @counted",
+			 "$set: @returning, $unset: {'@state': '', ..@going}"),
+		fill("collection", target->collection), fill("id", &gathering->plan.id),
+		fill("states", states), fill_with("push", write_push, gathering),
+		fill("array", target->rule->array), command_fill_size("counted", &length),
+		fill_with("returning", own_fields_write_returning, &back),
+		fill("state",
+		     is_alone(states->value) ? "_spill" : state_path(path, target->rule, NULL)),
+		fill_spliced("going", own_fields_splice_going, &back));
 }
 
 /* I2. `folded`: the guard held. */
-static enum link_result put_back(struct link *link, struct mover_target *target,
+static enum link_result put_back(struct link *link, const struct mover_target *target,
 				 const struct gathering *gathering, const struct element *states,
 				 bool *folded)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), updates, update, part;
+	struct element state;
 	enum link_result result;
 
-	writer_string(&out, "update", target->collection);
-	updates = writer_open_array(&out, "updates");
-	update = writer_open_document(&out, "0");
-	part = writer_open_document(&out, "q");
-	write_guard(&out, gathering, states);
-	writer_close(&out, part);
-	part = writer_open_document(&out, "u");
-	write_changes(target, &out, gathering, states->value);
-	writer_close(&out, part);
-	writer_close(&out, update);
-	writer_close(&out, updates);
-	command_write_concern(&out, link);
-	writer_close(&out, start);
-	result = link_run(link, target->database, buffer_view(&out));
+	require(document_find(states->value, target->rule->key, &state));
+	result = (gathering->head >= 0 ? put_anew : put_whole)(link, target, gathering, states,
+							       &state);
 	*folded = result == LINK_DONE && link_reply(link)->n == 1;
 	return result;
 }
 
 /* `_spill: {}` is what the last state leaves where it was not alone. */
-static enum link_result take_empty_state(struct link *link, struct mover_target *target,
+static enum link_result take_empty_state(struct link *link, const struct mover_target *target,
 					 const struct element *id)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), updates, update, part, unset;
-
-	writer_string(&out, "update", target->collection);
-	updates = writer_open_array(&out, "updates");
-	update = writer_open_document(&out, "0");
-	part = writer_open_document(&out, "q");
-	command_equal(&out, "_id", id->type, id->value);
-	writer_close(&out, writer_open_document(&out, "_spill"));
-	writer_close(&out, part);
-	part = writer_open_document(&out, "u");
-	unset = writer_open_document(&out, "$unset");
-	writer_string(&out, "_spill", "");
-	writer_close(&out, unset);
-	writer_close(&out, part);
-	writer_close(&out, update);
-	writer_close(&out, updates);
-	command_write_concern(&out, link);
-	writer_close(&out, start);
-	return link_run(link, target->database, buffer_view(&out));
+	return command_run(link, target->database,
+			   "{update: @collection, updates: [{q: {_id: {$eq: @id}, _spill: {}}, u: "
+			   "{$unset: {_spill: ''}}}], writeConcern: @write_concern}",
+			   fill("collection", target->collection), fill("id", id));
 }
 
 /* The array as it will stand in the document. */

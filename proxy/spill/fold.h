@@ -1,5 +1,5 @@
-/* Folding an array back into its document: INFLATE of the spill protocol (section 2), behind the
- * traffic. */
+/* Folding an array back into its document: what
+ * docs/internals/spill-protocol.md#folding-back says, behind the traffic. */
 #pragma once
 
 #include "proxy/upstream/link.h"

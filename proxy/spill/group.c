@@ -49,17 +49,19 @@ struct group_member *group_find(struct group *group, const struct element *id)
 	return NULL;
 }
 
-void group_write_ids(const struct group *group, struct buffer *out, const char *name)
+static void splice_ids(struct buffer *out, size_t *place, const void *context)
 {
-	size_t condition = writer_open_document(out, name), in = writer_open_array(out, "$in");
-	size_t count = 0;
+	const struct group *group = context;
 	char index[12];
 
 	for (size_t i = 0; i < group->count; i++)
 		if (group->members[i].in)
-			writer_renamed(out, writer_index(index, count++), &group->members[i].id);
-	writer_close(out, in);
-	writer_close(out, condition);
+			writer_renamed(out, writer_index(index, (*place)++), &group->members[i].id);
+}
+
+struct fill group_fill_ids(const char *name, const struct group *group)
+{
+	return fill_spliced(name, splice_ids, group);
 }
 
 static size_t count_in(const struct group *group)
@@ -81,17 +83,14 @@ must_check enum link_result group_read(struct group *group, bool at_once, link_d
 				       void *context, struct replies *replies)
 {
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter;
 
 	if (count_in(group) == 0)
 		return LINK_DONE;
-	writer_string(&out, "find", group->target->collection);
-	filter = writer_open_document(&out, "filter");
-	group_write_ids(group, &out, "_id");
-	writer_close(&out, filter);
-	writer_bool(&out, "singleBatch", at_once);
-	command_read_concern(&out, group->link, link_time(group->link));
-	writer_close(&out, start);
+	command_write(&out, group->link,
+		      "{find: @collection, filter: {_id: {$in: [..@ids]}}, singleBatch: @at_once, "
+		      "readConcern: @read_concern}",
+		      fill("collection", group->target->collection), group_fill_ids("ids", group),
+		      fill("at_once", at_once));
 	return link_find_kept(group->link, group->target->database, buffer_view(&out), each,
 			      context, replies);
 }
@@ -170,20 +169,16 @@ static void leave_linked(struct group *group)
 static enum link_result look_for_overflow(struct group *group)
 {
 	const struct mover_target *target = group->target;
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), query;
 	enum link_result result;
 
 	if (count_in(group) == 0)
 		return LINK_DONE;
-	writer_string(&out, "distinct", target->overflow_collection);
-	writer_string(&out, "key", target->rule->overflow.link);
-	query = writer_open_document(&out, "query");
-	group_write_ids(group, &out, target->rule->overflow.link);
-	writer_close(&out, query);
-	command_read_concern(&out, group->link, link_time(group->link));
-	writer_close(&out, start);
-	result = link_run(group->link, target->overflow_database, buffer_view(&out));
+	result = command_run(group->link, target->overflow_database,
+			     "{distinct: @overflow, key: @link, query: {'@link': {$in: [..@ids]}}, "
+			     "readConcern: @read_concern}",
+			     fill("overflow", target->overflow_collection),
+			     fill("link", target->rule->overflow.link),
+			     group_fill_ids("ids", group));
 	if (result == LINK_DONE)
 		leave_linked(group);
 	else
@@ -204,24 +199,21 @@ must_check enum link_result group_look(struct group *group)
 
 /* One command with a statement for each who is in. Whose guard held is seen when it is read again:
  * the reply only counts them. */
-static enum link_result update_all(struct group *group,
-				   void (*write)(struct pass_state *pass, struct buffer *out,
-						 struct open_update *open))
+static enum link_result update_all(struct group *group, void (*write)(struct pass_state *pass,
+								      struct buffer *statements))
 {
-	auto_buffer struct buffer out = {0};
-	struct open_update open;
+	auto_buffer struct buffer statements = {0};
 	enum link_result result;
 
 	if (count_in(group) == 0)
 		return LINK_DONE;
-	main_open_update(group->target, &out, &open);
 	for (size_t i = 0; i < group->count; i++)
 		if (group->members[i].in)
-			write(&group->members[i].pass, &out, &open);
-	main_close_updates(group->link, &out, &open);
-	writer_bool(&out, "ordered", false);
-	writer_close(&out, open.command);
-	result = link_run(group->link, group->target->database, buffer_view(&out));
+			write(&group->members[i].pass, &statements);
+	result = command_run(group->link, group->target->database,
+			     "{" MAIN_UPDATE ", ordered: false}",
+			     fill("collection", group->target->collection),
+			     fill_documents("statements", buffer_view(&statements)));
 	if (result == LINK_REFUSED && link_error(group->link)->unacknowledged)
 		leave_all(group); /* the next step is for what is acknowledged */
 	return result;

@@ -1,8 +1,8 @@
 /* First rounds of several documents, step by step together: each step is one command for all of
  * them, with each document's own guard in it, so that they wait for the disk three times and not
  * three times each. Only documents that have never been moved take part. Whoever a guard, or the
- * server, stops on the way leaves the group, in whatever state of protocol.md section 3: a round of
- * its own (round.h) goes on from there. */
+ * server, stops on the way leaves the group, in whatever state: a round of its own (round.h) goes
+ * on from there. docs/internals/spill-protocol.md#groups says more. */
 #pragma once
 
 #include "proxy/spill/pass.h"
@@ -44,7 +44,7 @@ must_check enum link_result group_move(struct group *group);
  * only what fits one reply. */
 must_check enum link_result group_read(struct group *group, bool at_once, link_document each,
 				       void *context, struct replies *replies);
-/* {$in: [the _ids of the members that are in]} */
-void group_write_ids(const struct group *group, struct buffer *out, const char *name);
+/* For a place in an array: the _ids of the members that are in. */
+struct fill group_fill_ids(const char *name, const struct group *group);
 /* Whose _id just this value is; NULL: nobody's. */
 struct group_member *group_find(struct group *group, const struct element *id);

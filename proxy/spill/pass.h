@@ -44,32 +44,56 @@ enum pass pass_leaves(struct pass_state *pass, const char *why);
 /* After a command whose guard either held (`held`) or not. */
 enum pass pass_guarded(struct pass_state *pass, const char *step, enum link_result result,
 		       enum pass held);
-/* Closes the command and runs it; what it is after is read no earlier than this. */
-must_check enum link_result pass_run(struct pass_state *pass, const char *database,
-				     struct buffer *command, size_t start);
+
+/* Texts of a pass may name, beside their own places:
+ *
+ *   @collection, @overflow    the two collections' names
+ *   @id, @generation          as the plan has them
+ *   @head, @moved, @length    h, n, and the elements in the document
+ *   @key, @array              the array's key in `_spill`, and its path
+ *   @link, @order             the overflow's fields of these purposes
+ *   @batch                    the overflow's array; layout elements: ""
+ *   @uuid                     of the overflow collection that was judged
+ *   @read_concern             majority, no earlier than what the round saw last
+ *   @write_concern */
+#define pass_write(pass, out, ...) \
+	pass_write_filled((pass), (out), TEMPLATE_TEXT(__VA_ARGS__), TEMPLATE_FILLS(__VA_ARGS__))
+/* Runs it; what comes after it is read no earlier than this. */
+#define pass_run(pass, database, ...) \
+	pass_run_filled((pass), (database), TEMPLATE_TEXT(__VA_ARGS__), TEMPLATE_FILLS(__VA_ARGS__))
+/* Finds overflow documents. */
+#define pass_find(pass, each, context, ...) \
+	pass_find_filled((pass), TEMPLATE_TEXT(__VA_ARGS__), TEMPLATE_FILLS(__VA_ARGS__), (each), \
+			 (context))
+void pass_write_filled(struct pass_state *pass, struct buffer *out, const char *text,
+		       const struct fill *fills);
+must_check enum link_result pass_run_filled(struct pass_state *pass, const char *database,
+					    const char *text, const struct fill *fills);
+must_check enum link_result pass_find_filled(struct pass_state *pass, const char *text,
+					     const struct fill *fills, link_document each,
+					     void *context);
+/* Runs a command that is written already. */
+must_check enum link_result pass_send(struct pass_state *pass, const char *database,
+				      struct bytes command);
 
 /* Commands on the main document: round_main.c. */
 must_check enum link_result main_hurry(struct pass_state *pass); /* before M0 */
+/* M0; no earlier than `after`. No data: the document is gone. */
 must_check enum link_result main_read(struct pass_state *pass, uint64_t after,
-				      struct bytes *document, bool *found); /* M0 */
-enum pass main_give_birth(struct pass_state *pass);                         /* M1 */
-enum pass main_cut(struct pass_state *pass);                                /* M4 */
+				      struct bytes *document);
+enum pass main_give_birth(struct pass_state *pass); /* M1 */
+enum pass main_cut(struct pass_state *pass);        /* M4 */
 enum pass main_undo(struct pass_state *pass);
 enum pass main_tidy(struct pass_state *pass);
 
-/* Several documents' M1 or M4, each a statement with a guard of its own, in one command. */
-struct open_update {
-	size_t command, updates, statement, q, u;
-	size_t count; /* of the statements */
-};
-/* {update: ..., updates: [ */
-void main_open_update(const struct mover_target *target, struct buffer *out,
-		      struct open_update *open);
-void main_write_birth(struct pass_state *pass, struct buffer *out, struct open_update *open);
-void main_write_cut(struct pass_state *pass, struct buffer *out, struct open_update *open);
-/* ], and what each such command has. The command stays open. */
-void main_close_updates(const struct link *link, struct buffer *out,
-			const struct open_update *open);
+/* A document's M1 or M4, with a guard of its own: {q, u}, appended to `statements`. */
+void main_write_birth(struct pass_state *pass, struct buffer *statements);
+void main_write_cut(struct pass_state *pass, struct buffer *statements);
+/* The command that holds them. Readers count on a cut not being older than 5 s; and a client's
+ * transaction may hold the document for long. */
+#define MAIN_UPDATE \
+	"update: @collection, updates: [..@statements], maxTimeMS: 5000, " \
+	"writeConcern: @write_concern"
 
 /* A generation that is born whole: the plan's head is all that the array holds, and `moved`
  * elements are in batches of the plan's generation, of which `open` is the last. Inside a
@@ -83,11 +107,11 @@ must_check enum link_result overflow_find_open(struct pass_state *pass, bool *fo
 /* Where that one ends before n: of all that begin at or before n, the one that reaches furthest,
  * with the greatest number among them. */
 must_check enum link_result overflow_find_furthest(struct pass_state *pass);
-enum pass overflow_link_stored(struct pass_state *pass);       /* M2 a */
-enum pass overflow_store(struct pass_state *pass, bool found); /* M2 b, c */
+enum pass overflow_link_stored(struct pass_state *pass);       /* M2a */
+enum pass overflow_store(struct pass_state *pass, bool found); /* M3b, M3c */
 /* After an insert: what got in is there, and M4 may be sent. */
 bool overflow_stands(const struct link *link, enum link_result result);
-/* M2 c of one document or several: inserts their next batches, one's behind another's, as many as
+/* M3c of one document or several: inserts their next batches, one's behind another's, as many as
  * one command may carry. What got in counts as stored, also where one was refused. `sent` is how
  * many batches there were to insert: none at the tails' ends. */
 must_check enum link_result overflow_insert(struct pass_state *const *passes, size_t count,

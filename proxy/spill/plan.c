@@ -3,8 +3,8 @@
 
 #include "protocol/repeats.h"
 #include "protocol/writer.h"
-#include "rules/rule/generation.h"
 #include "rules/rule/own_fields.h"
+#include "rules/rule/state.h"
 #include "rules/query/projection.h"
 
 #define EMPTY_ARRAY 5 /* bytes: its length field and its NUL */
@@ -184,33 +184,23 @@ const char *plan_never_moved(const struct rule *rule, struct bytes document,
 	return mistake;
 }
 
-static bool take_integer(struct bytes state, const char *name, int64_t *value)
-{
-	struct element element;
-
-	return plan_find(state, name, &element) == PLAN_PATH_FOUND &&
-	       element_integer(&element, value) && *value >= 0;
-}
-
 /* S as M1 and M4 write it. Where it is something else: what is damaged; else NULL. */
-static const char *take_state(struct plan *plan, const struct element *state)
+static const char *take_state(struct plan *plan, const struct element *field)
 {
-	struct element generation;
+	struct state state;
+	const char *damage = state_read(field, true, &state);
 
-	if (state->type != BSON_BYTE_DOCUMENT)
-		return "the array's state in _spill is no document";
-	if (plan_find(state->value, "g", &generation) != PLAN_PATH_FOUND ||
-	    !generation_read(&generation, &plan->generation))
-		return "g in the state is missing, twice, or no binary of subtype 0 and 16 bytes";
-	plan->state = *state;
-	if (!take_integer(state->value, "h", &plan->head))
-		return "h in the state is missing, twice, or no whole number of 0 or more";
-	if (!take_integer(state->value, "n", &plan->moved))
-		return "n in the state is missing, twice, or no whole number of 0 or more";
+	plan->generation = state.generation;
+	if (state.generation.data)
+		plan->state = *field;
+	if (damage)
+		return damage;
+	plan->head = state.head;
+	plan->moved = state.moved;
 	return NULL;
 }
 
-enum state {
+enum standing {
 	STATE_ABSENT,
 	STATE_EMPTY, /* `_spill: {}` */
 	STATE_FOUND,
@@ -218,7 +208,8 @@ enum state {
 	STATE_BROKEN,
 };
 
-static enum state find_state(const struct rule *rule, struct bytes document, struct element *state)
+static enum standing find_state(const struct rule *rule, struct bytes document,
+				struct element *state)
 {
 	struct element all;
 	enum plan_path found = plan_find(document, "_spill", &all);
@@ -291,7 +282,7 @@ static struct plan plan_spilled(struct plan plan, const struct rule *rule, struc
 }
 
 static struct plan plan_unspilled(struct plan plan, const struct rule *rule, struct bytes document,
-				  enum state state)
+				  enum standing state)
 {
 	const char *why;
 
@@ -310,7 +301,7 @@ struct plan plan_make(const struct rule *rule, struct bytes document)
 	struct plan plan = {.kind = PLAN_REST, .size = document.length};
 	struct element array, state;
 	enum plan_path found;
-	enum state standing = find_state(rule, document, &state);
+	enum standing standing = find_state(rule, document, &state);
 	const char *damage;
 
 	if (!document_find(document, "_id", &plan.id))

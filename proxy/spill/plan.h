@@ -1,6 +1,7 @@
 /* What an image of a main document says is to be done: the decisions of a round, without a server.
  *
- * Logical array L = f[0:h] ++ overflow[0:n] ++ f[h:]; protocol.md section 3 names the cases. */
+ * Logical array L = f[0:h] ++ overflow[0:n] ++ f[h:]; the cases are named in
+ * docs/internals/spill-protocol.md#moving. */
 #pragma once
 
 #include "protocol/cursor.h"

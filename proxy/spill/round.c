@@ -1,74 +1,13 @@
-/* A round: takes one document's tail to its overflow, M0 to M4 of protocol.md section 3. */
+/* A round: takes one document's tail to its overflow, M0 to M4 of
+ * docs/internals/spill-protocol.md#moving. */
 #include "proxy/spill/round.h"
 
-#include "proxy/base/log.h"
-#include "proxy/base/metrics.h"
 #include "proxy/spill/pass.h"
 
 #include <bson/bson.h>
 
 #define PASSES_MAX 64
 #define MISSING_TRIES 8
-
-enum pass pass_ended(struct pass_state *pass, enum round_end end)
-{
-	pass->end = end;
-	return PASS_ENDED;
-}
-
-/* The server said no, or nothing. */
-enum pass pass_failed(struct pass_state *pass, const char *step, enum link_result result)
-{
-	if (result == LINK_LOST)
-		return pass_ended(pass, ROUND_LOST);
-	if (link_error(pass->link)->code == ERROR_COLLECTION_UUID_MISMATCH)
-		atomic_store(&pass->target->judged_at, MOVER_NEVER);
-	pass->round->refused = true;
-	metric_add_shared(&pass->round->metrics->move_errors, 1);
-	log_debug("mover: '%s.%s': %s refused: %s", pass->target->database,
-		  pass->target->collection, step, link_error(pass->link)->message);
-	return pass_ended(pass, ROUND_RETRY);
-}
-
-void pass_overlaps(struct pass_state *pass, int64_t from)
-{
-	struct round *round = pass->round;
-
-	if (!round->overlapped || from < round->overlap_from)
-		round->overlap_from = from;
-	round->overlapped = true;
-}
-
-enum pass pass_leaves(struct pass_state *pass, const char *why)
-{
-	metric_add_shared(&pass->round->metrics->documents_left_alone, 1);
-	if (!atomic_exchange(&pass->target->left_logged, true))
-		log_warning("mover: '%s.%s': a document under rule '%s' is left as it is: %s",
-			    pass->target->database, pass->target->collection, pass->rule->name,
-			    why);
-	return pass_ended(pass, ROUND_LEFT);
-}
-
-must_check enum link_result pass_run(struct pass_state *pass, const char *database,
-				     struct buffer *command, size_t start)
-{
-	enum link_result result;
-
-	writer_close(command, start);
-	result = link_run(pass->link, database, buffer_view(command));
-	if (result == LINK_DONE)
-		pass->round->operation_time = time_after(pass->link, pass->round->operation_time);
-	return result;
-}
-
-/* After a command whose guard either held or not. */
-enum pass pass_guarded(struct pass_state *pass, const char *step, enum link_result result,
-		       enum pass held)
-{
-	if (result != LINK_DONE)
-		return pass_failed(pass, step, result);
-	return link_reply(pass->link)->n == 1 ? held : pass_ended(pass, ROUND_RETRY);
-}
 
 /* Elements that count are not there: the generation has just died, or somebody destroyed it. */
 static enum pass miss_overflow(struct pass_state *pass)
@@ -142,7 +81,6 @@ static enum pass run_pass(struct round *round, enum round_end *end)
 				  .rule = round->target->rule,
 				  .target = round->target};
 	struct bytes document;
-	bool found = false;
 	uint8_t *image;
 	enum link_result result = LINK_DONE;
 	enum pass done;
@@ -151,16 +89,16 @@ static enum pass run_pass(struct round *round, enum round_end *end)
 		result = main_hurry(&pass);
 	round->hot = false;
 	if (result != LINK_LOST)
-		result = main_read(&pass, round->operation_time, &document, &found);
+		result = main_read(&pass, round->operation_time, &document);
 	if (result == LINK_REFUSED) /* a time from before a restart may lie in the future */
-		result = main_read(&pass, 0, &document, &found);
+		result = main_read(&pass, 0, &document);
 	if (result != LINK_DONE) {
 		done = pass_failed(&pass, "M0", result);
 		*end = pass.end;
 		return done;
 	}
 	round->spilled = false;
-	if (!found)
+	if (!document.data)
 		return PASS_MOVED;
 	image = link_steal_body(round->link);
 	pass.plan = plan_make(pass.rule, document);

@@ -1,5 +1,5 @@
-/* A round: takes one document's tail to its overflow, M0 to M4 of protocol.md section 3, on one
- * link. */
+/* A round: takes one document's tail to its overflow, M0 to M4 of
+ * docs/internals/spill-protocol.md#moving, on one link. */
 #pragma once
 
 #include "proxy/upstream/link.h"

@@ -1,6 +1,7 @@
 /* A round's commands on the overflow: M2 and M3. */
 #include "proxy/spill/pass.h"
 #include "proxy/base/clock.h"
+#include "rules/rule/names.h"
 #include "rules/rule/overflow_document.h"
 
 #include <bson/bson.h>
@@ -11,101 +12,57 @@
 #define EMPTY_ARRAY 5   /* bytes of [] */
 #define WRAPPED_ARRAY 8 /* what {a: <array>} has more than the array */
 
+static void note_any(void *context, struct bytes document)
+{
+	(void)document;
+	*(bool *)context = true;
+}
+
 /* Splits that somebody made by hand, or restored, have no `_spill` of ours. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, projection;
-	struct bytes document;
-
-	writer_string(&out, "find", pass->target->overflow_collection);
-	filter = writer_open_document(&out, "filter");
-	command_equal(&out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	command_foreign(&out);
-	writer_close(&out, filter);
-	projection = writer_open_document(&out, "projection");
-	writer_int32(&out, "_id", 1);
-	writer_close(&out, projection);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	command_read_concern(&out, pass->link, pass->round->operation_time);
-	writer_close(&out, start);
-	return link_find_one(pass->link, pass->target->overflow_database, buffer_view(&out),
-			     &document, found);
-}
-
-/* Of an element's own document its place says all. */
-static void write_place_projection(struct buffer *out)
-{
-	size_t projection = writer_open_document(out, "projection");
-
-	writer_int32(out, "_id", 1);
-	writer_string(out, "position", "$_spill.p");
-	writer_close(out, projection);
-}
-
-static void write_batch_projection(struct pass_state *pass, struct buffer *out)
-{
-	auto_free char *array = bson_strdup_printf("$%s", pass->rule->overflow.array);
-	auto_free char *number = bson_strdup_printf("$%s", overflow_order_path(pass->rule));
-	bson_t *projection =
-		BCON_NEW("_id", BCON_INT32(1), "number", BCON_UTF8(number), "position",
-			 BCON_UTF8("$_spill.p"), "held", "{", "$size", BCON_UTF8(array), "}",
-			 "size", "{", "$bsonSize", "{", "a", BCON_UTF8(array), "}", "}");
-
-	writer_document(out, "projection",
-			(struct bytes){bson_get_data(projection), projection->len});
-	bson_destroy(projection);
-}
-
-static bool take_integer(struct bytes document, const char *name, int64_t *value)
-{
-	struct element element;
-
-	return document_find(document, name, &element) && element_integer(&element, value);
+	*found = false;
+	return pass_find(
+		pass, note_any, found,
+		"{find: @overflow, filter: {'@link': {$eq: @id}, '_spill.g': {$not: {$type: "
+		"'binData'}}}, projection: {_id: 1}, limit: 1, singleBatch: true, "
+		"readConcern: @read_concern}");
 }
 
 static bool take_batch(const struct rule *rule, struct bytes document, struct batch *batch)
 {
 	if (rule->overflow.layout == RULE_ELEMENTS) {
 		*batch = (struct batch){.held = 1};
-		if (!take_integer(document, "position", &batch->position))
+		if (!document_find_integer(document, "position", &batch->position))
 			return false;
 		batch->number = batch->position + 1;
 		return true;
 	}
-	return take_integer(document, "number", &batch->number) &&
-	       take_integer(document, "position", &batch->position) &&
-	       take_integer(document, "held", &batch->held) &&
-	       take_integer(document, "size", &batch->size);
+	return document_find_integer(document, "number", &batch->number) &&
+	       document_find_integer(document, "position", &batch->position) &&
+	       document_find_integer(document, "held", &batch->held) &&
+	       document_find_integer(document, "size", &batch->size);
 }
 
-/* The batches that begin at or before n, the last one first; `most`: so many, 0 for all. */
-static void write_open_query(struct pass_state *pass, struct buffer *out, int32_t most)
+/* The batches that begin at or before n, the last one first. Of an element's own document its place
+ * says all. */
+static enum link_result find_opening(struct pass_state *pass, const char *limit, link_document each,
+				     void *context)
 {
-	size_t start = writer_open(out), filter, condition, sort;
+	auto_buffer struct buffer projection = {0}, limits = {0};
 
-	writer_string(out, "find", pass->target->overflow_collection);
-	filter = writer_open_document(out, "filter");
-	command_equal(out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	command_generation(out, "_spill.g", pass->plan.generation);
-	condition = writer_open_document(out, "_spill.p");
-	writer_int64(out, "$lte", pass->plan.moved);
-	writer_close(out, condition);
-	writer_close(out, filter);
-	sort = writer_open_document(out, "sort");
-	writer_int32(out, overflow_order_path(pass->rule), -1);
-	writer_close(out, sort);
-	if (pass->rule->overflow.layout == RULE_ELEMENTS)
-		write_place_projection(out);
-	else
-		write_batch_projection(pass, out);
-	if (most > 0) {
-		writer_int32(out, "limit", most);
-		writer_bool(out, "singleBatch", true);
-	}
-	command_read_concern(out, pass->link, pass->round->operation_time);
-	writer_close(out, start);
+	pass_write(pass, &projection,
+		   pass->rule->overflow.layout == RULE_ELEMENTS
+			   ? "{_id: 1, position: '$_spill.p'}"
+			   : "{_id: 1, number: '$@order', position: '$_spill.p', held: {$size: "
+			     "'$@batch'}, size: {$bsonSize: {a: '$@batch'}}}");
+	template_write_document(&limits, limit);
+	return pass_find(pass, each, context,
+			 "{find: @overflow, filter: {'@link': {$eq: @id}, '_spill.g': @generation, "
+			 "'_spill.p': {$lte: @moved}}, sort: {'@order': -1}, projection: "
+			 "@projection, ..@limit, readConcern: @read_concern}",
+			 fill_document("projection", buffer_view(&projection)),
+			 fill_document("limit", buffer_view(&limits)));
 }
 
 /* The open batch, and the one before it, which must end where that one begins. */
@@ -133,12 +90,9 @@ static void take_open(void *context, struct bytes document)
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found)
 {
 	struct opening opening = {.pass = pass};
-	auto_buffer struct buffer out = {0};
-	enum link_result result;
+	enum link_result result =
+		find_opening(pass, "{limit: 2, singleBatch: true}", take_open, &opening);
 
-	write_open_query(pass, &out, 2);
-	result = link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
-			   take_open, &opening);
 	*found = opening.count > 0;
 	return result == LINK_DONE && opening.broken ? LINK_REFUSED : result;
 }
@@ -160,53 +114,32 @@ static void take_furthest(void *context, struct bytes document)
 
 must_check enum link_result overflow_find_furthest(struct pass_state *pass)
 {
-	auto_buffer struct buffer out = {0};
-
-	write_open_query(pass, &out, 0);
-	return link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
-			 take_furthest, pass);
+	return find_opening(pass, "{}", take_furthest, pass);
 }
 
-/* M2 b: the open batch has room. `*filled` is false where it had none for the next element. */
+/* M3b: the open batch has room. `*filled` is false where it had none for the next element. Without
+ * its unique index another batch may have its number, and be as long: so its place is named. */
 static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
 {
-	const struct rule *rule = pass->rule;
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), updates, update, q, condition, u, push, each, array;
-	int64_t room = rule->overflow.batch_size - pass->open.held;
-	int64_t size = rule->overflow.batch_max_bytes - (pass->open.size - WRAPPED_ARRAY);
+	auto_buffer struct buffer each = {0};
+	size_t start = writer_open(&each);
 	enum link_result result;
 
-	writer_string(&out, "update", pass->target->overflow_collection);
-	updates = writer_open_array(&out, "updates");
-	update = writer_open_document(&out, "0");
-	q = writer_open_document(&out, "q");
-	command_equal(&out, rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	writer_int64(&out, overflow_order_path(rule), pass->open.number);
-	command_generation(&out, "_spill.g", pass->plan.generation);
-	/* Without its unique index another batch may have this number, and be as long. */
-	writer_int64(&out, "_spill.p", pass->open.position);
-	condition = writer_open_document(&out, rule->overflow.array);
-	writer_int64(&out, "$size", pass->open.held);
-	writer_close(&out, condition);
-	writer_close(&out, q);
-	u = writer_open_document(&out, "u");
-	push = writer_open_document(&out, "$push");
-	each = writer_open_document(&out, rule->overflow.array);
-	array = writer_open_array(&out, "$each");
-	pass->stored = plan_take(&pass->plan.tail, pass->open.held, room, size, &out);
+	pass->stored = plan_take(
+		&pass->plan.tail, pass->open.held,
+		pass->rule->overflow.batch_size - pass->open.held,
+		pass->rule->overflow.batch_max_bytes - (pass->open.size - WRAPPED_ARRAY), &each);
+	writer_close(&each, start);
 	*filled = pass->stored > 0;
 	if (!*filled)
 		return PASS_AGAIN;
-	writer_close(&out, array);
-	writer_close(&out, each);
-	writer_close(&out, push);
-	writer_close(&out, u);
-	writer_close(&out, update);
-	writer_close(&out, updates);
-	command_overflow_uuid(&out, pass->target);
-	command_write_concern(&out, pass->link);
-	result = pass_run(pass, pass->target->overflow_database, &out, start);
+	result = pass_run(pass, pass->target->overflow_database,
+			  "{update: @overflow, updates: [{q: {'@link': {$eq: @id}, '@order': "
+			  "@number, '_spill.g': @generation, '_spill.p': @position, '@batch': "
+			  "{$size: @held}}, u: {$push: {'@batch': {$each: @each}}}}], "
+			  "collectionUUID: @uuid, writeConcern: @write_concern}",
+			  fill("number", pass->open.number), fill("position", pass->open.position),
+			  fill("held", pass->open.held), fill_array("each", buffer_view(&each)));
 	return pass_guarded(pass, "M3b", result, PASS_AGAIN);
 }
 
@@ -217,6 +150,15 @@ static void write_now(struct buffer *out, const char *name)
 	writer_renamed(out, name,
 		       &(struct element){.type = BSON_BYTE_DATE,
 					 .value = {(const uint8_t *)&milliseconds, 8}});
+}
+
+static size_t open_state(const struct pass_state *pass, struct buffer *out, int64_t position)
+{
+	size_t state = writer_open_document(out, NAME_STATE);
+
+	writer_binary(out, "g", pass->plan.generation);
+	writer_int64(out, "p", position);
+	return state;
 }
 
 /* Appends the next batch to the documents of an insert: from `position`, numbered after the last.
@@ -242,9 +184,7 @@ static int64_t write_batch(struct pass_state *pass, struct buffer *out, const ch
 	}
 	if (rule->overflow.created)
 		write_now(out, rule->overflow.created);
-	state = writer_open_document(out, "_spill");
-	command_generation(out, "g", pass->plan.generation);
-	writer_int64(out, "p", position);
+	state = open_state(pass, out, position);
 	if (!rule->overflow.batch_field)
 		writer_int32(out, "i", number);
 	writer_close(out, state);
@@ -268,9 +208,7 @@ static int64_t write_element(struct pass_state *pass, struct buffer *out, const 
 	document = writer_open_document(out, name);
 	writer_renamed(out, rule->overflow.link, &pass->plan.id);
 	whole = overflow_write_fields(rule, &element, out);
-	state = writer_open_document(out, "_spill");
-	command_generation(out, "g", pass->plan.generation);
-	writer_int64(out, "p", position);
+	state = open_state(pass, out, position);
 	if (whole)
 		writer_renamed(out, "v", &element);
 	writer_close(out, state);
@@ -351,7 +289,8 @@ must_check enum link_result overflow_insert(struct pass_state *const *passes, si
 		return LINK_DONE;
 	command_overflow_uuid(&out, passes[0]->target);
 	command_write_concern(&out, passes[0]->link);
-	result = pass_run(passes[0], passes[0]->target->overflow_database, &out, start);
+	writer_close(&out, start);
+	result = pass_send(passes[0], passes[0]->target->overflow_database, buffer_view(&out));
 	stored = count_stored(passes[0], result, *sent);
 	for (size_t i = 0; i < stored; i++)
 		all[i].pass->stored += all[i].held;
@@ -413,7 +352,7 @@ bool overflow_stands(const struct link *link, enum link_result result)
 		link_error(link)->code != ERROR_COLLECTION_UUID_MISMATCH);
 }
 
-/* M2 c: the rest of the tail, all batches first, then one M4. */
+/* M3c: the rest of the tail, all batches first, then one M4. */
 static enum pass store_rest(struct pass_state *pass)
 {
 	enum link_result result;
@@ -456,40 +395,6 @@ struct linking {
 	bool differs;
 };
 
-/* Whole documents of this generation, from the open batch on, by their places: their numbers may
- * not run with these where batches overlap. */
-static void write_stored_query(struct pass_state *pass, struct buffer *out)
-{
-	size_t start = writer_open(out), part, condition;
-
-	writer_string(out, "find", pass->target->overflow_collection);
-	part = writer_open_document(out, "filter");
-	command_equal(out, pass->rule->overflow.link, pass->plan.id.type, pass->plan.id.value);
-	command_generation(out, "_spill.g", pass->plan.generation);
-	condition = writer_open_document(out, "_spill.p");
-	writer_int64(out, "$gte", pass->open.position);
-	writer_close(out, condition);
-	writer_close(out, part);
-	part = writer_open_document(out, "sort");
-	writer_int32(out, "_spill.p", 1);
-	writer_close(out, part);
-	command_read_concern(out, pass->link, pass->round->operation_time);
-	writer_close(out, start);
-}
-
-static bool take_place(const struct rule *rule, struct bytes document, struct batch *batch)
-{
-	struct element number, position;
-
-	if (!document_find_path(document, overflow_order_path(rule), &number) ||
-	    !document_find_path(document, "_spill.p", &position) ||
-	    !element_integer(&number, &batch->number) ||
-	    !element_integer(&position, &batch->position))
-		return false;
-	batch->number += rule->overflow.layout == RULE_ELEMENTS;
-	return true;
-}
-
 /* Goes on while they are the same. */
 static void compare_stored(struct linking *linking, struct cursor stored)
 {
@@ -522,7 +427,8 @@ static void link_batch(void *context, struct bytes document)
 	struct batch batch = {0};
 	struct bytes array;
 
-	linking->ended = linking->ended || !take_place(pass->rule, document, &batch) ||
+	linking->ended = linking->ended ||
+			 !overflow_place(pass->rule, document, &batch.number, &batch.position) ||
 			 !overflow_elements(pass->rule, document, &linking->scratch, &array) ||
 			 !cursor_open(&stored, array) || batch.position > end;
 	if (linking->ended)
@@ -535,18 +441,21 @@ static void link_batch(void *context, struct bytes document)
 		pass->open.number = batch.number;
 }
 
-/* M2 a: stored by someone, not linked yet. More batches may follow the open one, from a mover that
+/* M2a: stored by someone, not linked yet. More batches may follow the open one, from a mover that
  * died before its M4. Only what is the document's own is cut from it: whatever else stands there
- * was written by somebody who is no mover. */
+ * was written by somebody who is no mover. Whole documents of this generation are asked for, from
+ * the open batch on, by their places: their numbers may not run with these where batches overlap.
+ */
 enum pass overflow_link_stored(struct pass_state *pass)
 {
 	struct linking linking = {.pass = pass, .tail = pass->plan.tail};
-	auto_buffer struct buffer out = {0};
-	enum link_result result;
+	enum link_result result = pass_find(
+		pass, link_batch, &linking,
+		"{find: @overflow, filter: {'@link': {$eq: @id}, '_spill.g': @generation, "
+		"'_spill.p': {$gte: @position}}, sort: {'_spill.p': 1}, readConcern: "
+		"@read_concern}",
+		fill("position", pass->open.position));
 
-	write_stored_query(pass, &out);
-	result = link_find(pass->link, pass->target->overflow_database, buffer_view(&out),
-			   link_batch, &linking);
 	buffer_fini(&linking.scratch);
 	if (result != LINK_DONE)
 		return pass_failed(pass, "M2", result);

@@ -85,14 +85,112 @@ void command_exists(struct buffer *command, const char *name, bool exists)
 	writer_close(command, condition);
 }
 
-void command_foreign(struct buffer *command)
+static void write_equal(struct buffer *out, const char *name, const void *context)
 {
-	size_t condition = writer_open_document(command, "_spill.g");
-	size_t other = writer_open_document(command, "$not");
+	const struct element *element = context;
 
-	writer_string(command, "$type", "binData");
-	writer_close(command, other);
-	writer_close(command, condition);
+	if (element)
+		command_equal(out, name, element->type, element->value);
+}
+
+struct fill command_fill_equal(const char *name, const struct element *element)
+{
+	return fill_with(name, write_equal, element);
+}
+
+static void write_size(struct buffer *out, const char *name, const void *context)
+{
+	const int64_t *length = context;
+
+	if (*length >= 0)
+		template_write(out, name, "{$size: @length}", fill("length", *length));
+}
+
+struct fill command_fill_size(const char *name, const int64_t *length)
+{
+	return fill_with(name, write_size, length);
+}
+
+static void write_uuid(struct buffer *out, const char *name, const void *context)
+{
+	(void)name;
+	command_overflow_uuid(out, context);
+}
+
+struct fill command_fill_uuid(const char *name, const struct mover_target *target)
+{
+	return fill_with(name, write_uuid, target);
+}
+
+static void write_read_concern(struct buffer *out, const char *name, const void *context)
+{
+	(void)name;
+	command_read_concern(out, context, link_time(context));
+}
+
+static void write_write_concern(struct buffer *out, const char *name, const void *context)
+{
+	(void)name;
+	command_write_concern(out, context);
+}
+
+void command_join_fills(struct fill all[COMMAND_FILLS], const struct fill *first,
+			const struct fill *second)
+{
+	size_t count = 0;
+
+	while (first->name || second->name) {
+		require(count + 1 < COMMAND_FILLS);
+		all[count++] = first->name ? *first++ : *second++;
+	}
+	all[count] = (struct fill){0};
+}
+
+void command_write_filled(struct buffer *out, const struct link *link, const char *text,
+			  const struct fill *fills)
+{
+	const struct fill concerns[] = {fill_with("read_concern", write_read_concern, link),
+					fill_with("write_concern", write_write_concern, link),
+					{0}};
+	struct fill all[COMMAND_FILLS];
+
+	command_join_fills(all, fills, concerns);
+	template_fill_document(out, text, all);
+}
+
+must_check enum link_result command_run_filled(struct link *link, const char *database,
+					       const char *text, const struct fill *fills)
+{
+	auto_buffer struct buffer out = {0};
+
+	command_write_filled(&out, link, text, fills);
+	return link_run(link, database, buffer_view(&out));
+}
+
+must_check enum link_result command_find_filled(struct link *link, const char *database,
+						const char *text, const struct fill *fills,
+						link_document each, void *context)
+{
+	auto_buffer struct buffer out = {0};
+
+	command_write_filled(&out, link, text, fills);
+	return link_find(link, database, buffer_view(&out), each, context);
+}
+
+must_check enum link_result command_find_one_filled(struct link *link, const char *database,
+						    const char *text, const struct fill *fills,
+						    struct bytes *document)
+{
+	auto_buffer struct buffer out = {0};
+	struct bytes first = {0};
+	bool found = false;
+	enum link_result result;
+
+	command_write_filled(&out, link, text, fills);
+	result = link_find_one(link, database, buffer_view(&out), &first, &found);
+	if (result == LINK_DONE)
+		*document = first;
+	return result;
 }
 
 uint64_t time_after(const struct link *link, uint64_t time)

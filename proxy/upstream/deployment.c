@@ -5,9 +5,8 @@
 
 static bool find_set(struct bytes hello, struct bytes *name)
 {
-	struct element element;
 
-	return document_find(hello, "setName", &element) && element_string(&element, name);
+	return document_find_string(hello, "setName", name);
 }
 
 /* mongos says no more of itself. */

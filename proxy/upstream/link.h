@@ -2,8 +2,9 @@
  *
  * A driver's client reconnects without a word. On a standalone that destroys arrays: batches that
  * were acknowledged before a crash may be gone after it, while the main document's guard still
- * holds (protocol.md section 3). So a link's client gets one stream in its life; when that breaks,
- * every later command fails, and who wants to go on opens a new link and begins from the start. */
+ * holds (docs/internals/spill-protocol.md#moving). So a link's client gets one stream in its life;
+ * when that breaks, every later command fails, and who wants to go on opens a new link and begins
+ * from the start. */
 #pragma once
 
 #include "protocol/reply.h"
@@ -133,6 +134,3 @@ void replies_free(struct replies *replies);
 must_check enum link_result link_find_one(struct link *link, const char *database,
 					  struct bytes command, struct bytes *document,
 					  bool *found);
-/* Whether there is one; told where it is done. */
-must_check enum link_result link_find_any(struct link *link, const char *database,
-					  const bson_t *command, bool *found);

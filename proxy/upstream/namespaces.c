@@ -1,10 +1,9 @@
 /* Which namespaces a rule's pattern matches on the server. */
 #include "proxy/upstream/namespaces.h"
 
-#include "protocol/cursor.h"
+#include "proxy/upstream/clauses.h"
 #include "rules/rule/glob.h"
 
-#include <bson/bson.h>
 #include <stdlib.h>
 
 struct naming {
@@ -18,10 +17,9 @@ struct naming {
 static void take_database(void *context, struct bytes document)
 {
 	struct naming *naming = context;
-	struct element element;
 	struct bytes name;
 
-	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
+	if (!document_find_string(document, "name", &name) ||
 	    !rule_pattern_matches_database(naming->rule->database, name))
 		return;
 	naming->databases =
@@ -32,13 +30,12 @@ static void take_database(void *context, struct bytes document)
 static void take_collection(void *context, struct bytes document)
 {
 	struct naming *naming = context;
-	struct element element;
 	struct bytes name, type;
 
-	if (!naming->of->views && document_find(document, "type", &element) &&
-	    element_string(&element, &type) && !bytes_are(type, "collection"))
+	if (!naming->of->views && document_find_string(document, "type", &type) &&
+	    !bytes_are(type, "collection"))
 		return;
-	if (!document_find(document, "name", &element) || !element_string(&element, &name) ||
+	if (!document_find_string(document, "name", &name) ||
 	    !rule_matches(naming->rule, naming->database, name) ||
 	    rule_set_overflow(naming->of->rules, naming->database, name))
 		return;
@@ -48,9 +45,8 @@ static void take_collection(void *context, struct bytes document)
 static enum link_result find_databases(struct naming *naming, struct link *link)
 {
 	const char *database = naming->rule->database;
-	bson_t *command;
 	enum link_result result;
-	struct element list, each;
+	struct element each;
 	struct bytes databases, document;
 	struct cursor cursor;
 
@@ -59,11 +55,10 @@ static enum link_result find_databases(struct naming *naming, struct link *link)
 		naming->databases[naming->count++] = must_strndup(database, strlen(database));
 		return LINK_DONE;
 	}
-	command = BCON_NEW("listDatabases", BCON_INT32(1), "nameOnly", BCON_BOOL(true));
-	result = link_run(link, "admin", (struct bytes){bson_get_data(command), command->len});
-	bson_destroy(command);
-	if (result != LINK_DONE || !document_find(link_body(link), "databases", &list) ||
-	    !element_document(&list, &databases) || !cursor_open(&cursor, databases))
+	result = command_run(link, "admin", "{listDatabases: 1, nameOnly: true}");
+	if (result != LINK_DONE ||
+	    !document_find_document(link_body(link), "databases", &databases) ||
+	    !cursor_open(&cursor, databases))
 		return result;
 	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
 		if (element_document(&each, &document))
@@ -75,16 +70,12 @@ static enum link_result find_databases(struct naming *naming, struct link *link)
 static enum link_result find_collections(struct naming *naming, struct link *link)
 {
 	enum link_result result = LINK_DONE;
-	bson_t *command;
 
 	for (size_t i = 0; result != LINK_LOST && i < naming->count; i++) {
 		naming->database = bytes_of(naming->databases[i]);
-		command = BCON_NEW("listCollections", BCON_INT32(1), "nameOnly", BCON_BOOL(true),
-				   "authorizedCollections", BCON_BOOL(true));
-		result = link_find(link, naming->databases[i],
-				   (struct bytes){bson_get_data(command), command->len},
-				   take_collection, naming);
-		bson_destroy(command);
+		result = command_find(
+			link, naming->databases[i], take_collection, naming,
+			"{listCollections: 1, nameOnly: true, authorizedCollections: true}");
 		if (result == LINK_REFUSED)
 			naming->of->refused(naming->of->context, naming->databases[i]);
 	}

@@ -15,31 +15,42 @@
 
 void place_set(struct place *place, uint8_t type, struct bytes value)
 {
-	uint8_t *copy = must_malloc(value.length + 1);
+	struct bytes copy = bytes_copy(value); /* the value may be a part of the old one */
 
-	if (value.length > 0)
-		memcpy(copy, value.data, value.length);
-	free((void *)place->value.data);
-	*place = (struct place){type, {copy, value.length}};
+	bytes_free(place->value);
+	*place = (struct place){type, copy};
 }
 
 void place_fini(struct place *place)
 {
-	free((void *)place->value.data);
+	bytes_free(place->value);
 	*place = (struct place){0};
 }
 
 /* Main documents. */
 
-static void write_bound(struct buffer *out, const char *name, const struct place *place)
+static struct element element_of(const struct place *place)
 {
-	size_t bound;
+	return (struct element){.type = place->type, .value = place->value};
+}
 
-	if (!place->type)
-		return;
-	bound = writer_open_document(out, name);
-	writer_renamed(out, "_id", &(struct element){.type = place->type, .value = place->value});
-	writer_close(out, bound);
+/* {_id: <the place>}; nothing if there is no place. */
+static void write_bound(struct buffer *out, const char *name, const void *context)
+{
+	const struct place *place = context;
+	const struct element id = element_of(place);
+
+	if (place->type)
+		template_write(out, name, "{_id: @id}", fill("id", &id));
+}
+
+static void splice_link(struct buffer *out, size_t *place, const void *context)
+{
+	const struct id_pages *pages = context;
+
+	(void)place;
+	if (pages->overflow)
+		writer_int32(out, pages->target->rule->overflow.link, 1);
 }
 
 static const char *collection_of(const struct id_pages *pages)
@@ -52,61 +63,52 @@ static const char *database_of(const struct id_pages *pages)
 	return pages->overflow ? pages->target->overflow_database : pages->target->database;
 }
 
-static void write_by_id(const struct id_pages *pages, struct buffer *out)
-{
-	size_t document = writer_open_document(out, "projection");
-
-	writer_int32(out, "_id", 1);
-	if (pages->overflow)
-		writer_int32(out, pages->target->rule->overflow.link, 1);
-	writer_close(out, document);
-	document = writer_open_document(out, "hint");
-	writer_int32(out, "_id", 1);
-	writer_close(out, document);
-}
+#define BY_ID "projection: {_id: 1, ..@link}, hint: {_id: 1}, min: @from"
 
 /* Where the next page ends: the _id a page's size behind `from`. */
 static enum link_result find_page_end(struct id_pages *pages, struct place *to)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
 	struct bytes document;
 	struct element id;
-	bool found = false;
-	enum link_result result;
+	enum link_result result = command_find_one(
+		pages->link, database_of(pages), &document,
+		"{find: @collection, " BY_ID ", skip: @size, limit: 1, singleBatch: true}",
+		fill("collection", collection_of(pages)), fill_spliced("link", splice_link, pages),
+		fill_with("from", write_bound, &pages->from), fill("size", pages->size));
 
-	writer_string(&out, "find", collection_of(pages));
-	write_by_id(pages, &out);
-	write_bound(&out, "min", &pages->from);
-	writer_int64(&out, "skip", pages->size);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	writer_close(&out, start);
-	result = link_find_one(pages->link, database_of(pages), buffer_view(&out), &document,
-			       &found);
-	if (result == LINK_DONE && found && document_find(document, "_id", &id))
+	if (result == LINK_DONE && document.data && document_find(document, "_id", &id))
 		place_set(to, id.type, id.value);
 	return result;
+}
+
+struct filtering {
+	page_filter filter;
+	const struct rule *rule;
+};
+
+static void write_filter(struct buffer *out, const char *name, const void *context)
+{
+	const struct filtering *filtering = context;
+
+	filtering->filter(out, name, filtering->rule);
 }
 
 must_check enum link_result id_pages_next(struct id_pages *pages, page_filter filter,
 					  link_document each, void *context)
 {
-	auto_buffer struct buffer out = {0};
+	const struct filtering filtering = {filter, pages->target->rule};
 	struct place to = {0};
-	size_t start;
 	enum link_result result = find_page_end(pages, &to);
 
 	if (result != LINK_DONE)
 		return result;
-	start = writer_open(&out);
-	writer_string(&out, "find", collection_of(pages));
-	filter(&out, "filter", pages->target->rule);
-	write_by_id(pages, &out);
-	write_bound(&out, "min", &pages->from);
-	write_bound(&out, "max", &to);
-	writer_close(&out, start);
-	result = link_find(pages->link, database_of(pages), buffer_view(&out), each, context);
+	result = command_find(pages->link, database_of(pages), each, context,
+			      "{find: @collection, filter: @filter, " BY_ID ", max: @to}",
+			      fill("collection", collection_of(pages)),
+			      fill_with("filter", write_filter, &filtering),
+			      fill_spliced("link", splice_link, pages),
+			      fill_with("from", write_bound, &pages->from),
+			      fill_with("to", write_bound, &to));
 	pages->ended = to.type == 0;
 	place_fini(&pages->from);
 	pages->from = to;
@@ -199,35 +201,32 @@ static void take_link(void *context, struct bytes document)
 	place_set(&pages->number, number.type, number.value);
 }
 
+/* {<link>, <number>} of the last document looked at; nothing at the start. */
+static void write_from(struct buffer *out, const char *name, const void *context)
+{
+	const struct link_pages *pages = context;
+	const struct element link = element_of(&pages->from), number = element_of(&pages->number);
+
+	if (link.type)
+		template_write(out, name, "{'@link': @from, '@order': @number}",
+			       fill("link", pages->target->rule->overflow.link),
+			       fill("order", overflow_order_path(pages->target->rule)),
+			       fill("from", &link), fill("number", &number));
+}
+
 /* The next page of link values, from the index of this name alone. */
 static enum link_result find_links(struct link_pages *pages, const char *index)
 {
 	const struct mover_target *target = pages->target;
-	const char *link = target->rule->overflow.link, *batch = overflow_order_path(target->rule);
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), document;
 
-	writer_string(&out, "find", target->overflow_collection);
-	document = writer_open_document(&out, "projection");
-	writer_int32(&out, "_id", 0);
-	writer_int32(&out, link, 1);
-	writer_int32(&out, batch, 1);
-	writer_close(&out, document);
-	writer_string(&out, "hint", index);
-	if (pages->from.type) {
-		document = writer_open_document(&out, "min");
-		writer_renamed(
-			&out, link,
-			&(struct element){.type = pages->from.type, .value = pages->from.value});
-		writer_renamed(&out, batch,
-			       &(struct element){.type = pages->number.type,
-						 .value = pages->number.value});
-		writer_close(&out, document);
-	}
-	writer_int32(&out, "limit", LINKS_PAGE);
-	writer_close(&out, start);
-	return link_find(pages->link, target->overflow_database, buffer_view(&out), take_link,
-			 pages);
+	return command_find(
+		pages->link, target->overflow_database, take_link, pages,
+		"{find: @overflow, projection: {_id: 0, '@link': 1, '@order': 1}, hint: "
+		"@index, min: @from, limit: @most}",
+		fill("overflow", target->overflow_collection),
+		fill("link", target->rule->overflow.link),
+		fill("order", overflow_order_path(target->rule)), fill("index", index),
+		fill_with("from", write_from, pages), fill("most", LINKS_PAGE));
 }
 
 static enum link_result refuse_page(struct link_pages *pages, const struct overflow_index *index)
@@ -257,12 +256,12 @@ static enum link_result find_page_of_links(struct link_pages *pages)
 static void take_owner(void *context, struct bytes document)
 {
 	struct link_pages *pages = context;
-	struct element id, number, time = {0};
+	struct element id, time = {0};
 	int64_t moved, at = 0;
 
 	if (!document_find(document, "_id", &id))
 		return;
-	if (!document_find(document, "moved", &number) || !element_integer(&number, &moved))
+	if (!document_find_integer(document, "moved", &moved))
 		moved = LINKED_NO_STATE;
 	if (document_find(document, "at", &time) && time.type == BSON_BYTE_DATE)
 		at = load_int64(time.value.data);
@@ -273,33 +272,28 @@ static void take_owner(void *context, struct bytes document)
 		}
 }
 
+static void splice_links(struct buffer *out, size_t *place, const void *context)
+{
+	const struct link_pages *pages = context;
+	char name[12];
+
+	for (size_t i = 0; i < pages->count; i++) {
+		const struct element link = element_of(&pages->all[i].link);
+
+		writer_renamed(out, writer_index(name, (*place)++), &link);
+	}
+}
+
 static enum link_result find_owners(struct link_pages *pages)
 {
 	const struct mover_target *target = pages->target;
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter, condition, in, projection;
-	char name[12], path[STATE_PATH_MAX + 1] = "$";
 
-	writer_string(&out, "find", target->collection);
-	filter = writer_open_document(&out, "filter");
-	condition = writer_open_document(&out, "_id");
-	in = writer_open_array(&out, "$in");
-	for (size_t i = 0; i < pages->count; i++)
-		writer_renamed(&out, writer_index(name, i),
-			       &(struct element){.type = pages->all[i].link.type,
-						 .value = pages->all[i].link.value});
-	writer_close(&out, in);
-	writer_close(&out, condition);
-	writer_close(&out, filter);
-	projection = writer_open_document(&out, "projection");
-	writer_int32(&out, "_id", 1);
-	state_path(path + 1, target->rule, "n");
-	writer_string(&out, "moved", path);
-	state_path(path + 1, target->rule, "t");
-	writer_string(&out, "at", path);
-	writer_close(&out, projection);
-	writer_close(&out, start);
-	return link_find(pages->link, target->database, buffer_view(&out), take_owner, pages);
+	return command_find(
+		pages->link, target->database, take_owner, pages,
+		"{find: @collection, filter: {_id: {$in: [..@links]}}, projection: {_id: "
+		"1, moved: '$_spill.@key.n', at: '$_spill.@key.t'}}",
+		fill("collection", target->collection), fill_spliced("links", splice_links, pages),
+		fill("key", target->rule->key));
 }
 
 /* The page's last link may go on behind it. */

@@ -42,8 +42,8 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
-		free(set->targets[i]->absent.links);
-		free((void *)set->targets[i]->refit_from.value.data);
+		free(set->targets[i]->sweep.absent.links);
+		bytes_free(set->targets[i]->sweep.refit_from.value);
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
 			free(set->targets[i]->longest[l].id);
 		free(set->targets[i]);

@@ -73,19 +73,23 @@ struct mover_target {
 	_Atomic uint64_t overflow_uuid[2];
 	char reason[900];                              /* guarded by the set's lock */
 	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
-	_Atomic int64_t outliers;    /* documents whose first elements were moved since the start */
-	_Atomic int64_t elements;    /* moved since the start */
-	_Atomic int64_t sweep_due;   /* monotonic milliseconds; 0: never swept yet */
-	_Atomic int64_t sweep_again; /* no earlier than this, whoever asks */
-	struct target_absent absent;
-	struct place refit_from;  /* the sweeper's: a portion of what is refitted ended here */
+	_Atomic int64_t outliers; /* documents whose first elements were moved since the start */
+	_Atomic int64_t elements; /* moved since the start */
+	struct {
+		_Atomic int64_t due;         /* monotonic milliseconds; 0: never swept yet */
+		_Atomic int64_t again;       /* no earlier than this, whoever asks */
+		struct target_absent absent; /* the sweeper's */
+		struct place refit_from; /* the sweeper's: a portion that it refitted ended here */
+		atomic_bool refitted; /* what was spilled under another threshold was looked for */
+	} sweep;
 	atomic_bool recheck;      /* its fitness may have changed */
 	atomic_bool mirror_due;   /* its overflow may lack indexes that the main collection has */
-	atomic_bool left_logged;  /* that documents are left alone: one line a target */
-	atomic_bool renamed_told; /* the same: that its collection has another name */
 	atomic_bool twins;        /* overflow documents keep the unique index from being made */
-	atomic_bool index_told; /* the same: that an index of the overflow is not as it should be */
-	atomic_bool refitted;   /* what was spilled under another threshold was looked for */
+	struct {                  /* what the log has been told, a line for each target */
+		atomic_bool left; /* documents are left alone */
+		atomic_bool renamed; /* its collection has another name */
+		atomic_bool index;   /* an index of the overflow is not as it should be */
+	} told;
 };
 
 struct target_set;

@@ -10,21 +10,13 @@ must_check enum link_result target_read_document(struct link *link,
 						 const struct element *id, uint8_t **image,
 						 struct bytes *document)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), filter;
-	bool found = false;
-	enum link_result result;
+	enum link_result result = command_find_one(
+		link, target->database, document,
+		"{find: @collection, filter: {_id: {$eq: @id}}, limit: 1, singleBatch: true, "
+		"readConcern: @read_concern}",
+		fill("collection", target->collection), fill("id", id));
 
-	writer_string(&out, "find", target->collection);
-	filter = writer_open_document(&out, "filter");
-	command_equal(&out, "_id", id->type, id->value);
-	writer_close(&out, filter);
-	writer_int32(&out, "limit", 1);
-	writer_bool(&out, "singleBatch", true);
-	command_read_concern(&out, link, link_time(link));
-	writer_close(&out, start);
-	result = link_find_one(link, target->database, buffer_view(&out), document, &found);
-	*image = result == LINK_DONE && found ? link_steal_body(link) : NULL;
+	*image = result == LINK_DONE && document->data ? link_steal_body(link) : NULL;
 	return result;
 }
 
@@ -33,17 +25,10 @@ must_check enum link_result target_read_overflow(struct link *link,
 						 const struct element *id, link_document each,
 						 void *context)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), part;
-
-	writer_string(&out, "find", target->overflow_collection);
-	part = writer_open_document(&out, "filter");
-	command_equal(&out, target->rule->overflow.link, id->type, id->value);
-	writer_close(&out, part);
-	part = writer_open_document(&out, "sort");
-	writer_int32(&out, overflow_order_path(target->rule), 1);
-	writer_close(&out, part);
-	command_read_concern(&out, link, link_time(link));
-	writer_close(&out, start);
-	return link_find(link, target->overflow_database, buffer_view(&out), each, context);
+	return command_find(link, target->overflow_database, each, context,
+			    "{find: @overflow, filter: {'@link': {$eq: @id}}, sort: {'@order': 1}, "
+			    "readConcern: @read_concern}",
+			    fill("overflow", target->overflow_collection),
+			    fill("link", target->rule->overflow.link), fill("id", id),
+			    fill("order", overflow_order_path(target->rule)));
 }

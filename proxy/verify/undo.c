@@ -1,6 +1,7 @@
 /* `spillway undo`: folds everything back that a rule has moved, and takes away what is left of it.
  */
 #include "proxy/verify/undo.h"
+#include "proxy/job/job_walk.h"
 #include "proxy/base/clock.h"
 
 #include "proxy/fitness/fitness.h"
@@ -12,56 +13,52 @@
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/ownership/rule_record.h"
 #include "proxy/verify/verify_look.h"
+#include "rules/rule/state.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
 
-static const char usage[] =
-	"usage: spillway undo --config FILE --rule NAME [--execute] [--json]\n"
-	"  Folds every array back that was moved under a rule. Writes nothing without --execute.\n"
-	"  Stop every Spillway that serves the rule before, or raise the rule's threshold and "
-	"max_bytes "
-	"in\n"
-	"  its file so far that nothing is moved out again: applications can then go on "
-	"meanwhile.\n"
-	"  What would pass 16 MB, and what is corrupt, stays as it is and is listed.\n"
-	"exit codes: 0 all is folded back (or can be), 1 something stays, 2 bad usage or file, 3 "
-	"cannot "
-	"connect,\n"
-	"4 interrupted: run it again\n";
-
 static const struct job_report_kind too_large = {"too large", REPORT_UNFINISHED,
-						 "the document would pass 16 MB: it stays"};
+						 "the document would pass 16 MB: it stays",
+						 .name = "too-large"};
 static const struct job_report_kind corrupt = {
 	"corrupt", REPORT_CORRUPT,
-	"elements are missing or differ: it stays; 'spillway verify' says more"};
+	"elements are missing or differ: it stays; 'spillway verify' says more", .name = "corrupt"};
 static const struct job_report_kind refused = {"refused", REPORT_UNFINISHED,
-					       "the server refuses to write it: it stays"};
-static const struct job_report_kind busy = {"busy", REPORT_UNFINISHED,
-					    "it changed each time: run the command again"};
+					       "the server refuses to write it: it stays",
+					       .name = "refused"};
+static const struct job_report_kind busy = {
+	"busy", REPORT_UNFINISHED, "it changed each time: run the command again", .name = "busy"};
 static const struct job_report_kind again = {
 	"moved again", REPORT_UNFINISHED,
 	"a Spillway moves documents out again: stop it, or raise "
-	"its threshold, then run the command again"};
+	"its threshold, then run the command again",
+	.name = "moved-again"};
 static const struct job_report_kind foreign = {
 	"foreign", REPORT_UNFINISHED,
 	"the overflow has documents that Spillway did not write, or that came just now: look at "
-	"them, or run the command again"};
+	"them, or run the command again",
+	.name = "foreign-overflow"};
 static const struct job_report_kind kept = {"kept", REPORT_UNFINISHED,
 					    "the empty overflow collection and the rule's record: "
 					    "another Spillway is connected, or that can't be "
-					    "asked; run the command again when all are stopped"};
+					    "asked; run the command again when all are stopped",
+					    .name = "record-kept"};
 static const struct job_report_kind others = {
-	"another's", REPORT_UNFINISHED, "the rule in the file is not the one that moved documents"};
+	"another's", REPORT_UNFINISHED, "the rule in the file is not the one that moved documents",
+	.name = "rule-of-other"};
 static const struct job_report_kind hidden = {
-	"hidden", REPORT_UNFINISHED, "the overflow can't be walked: nothing is folded back"};
+	"hidden", REPORT_UNFINISHED, "the overflow can't be walked: nothing is folded back",
+	.name = "overflow-index-hidden"};
 static const struct job_report_kind unowned = {
 	"not known", REPORT_UNFINISHED,
 	"the overflow is not recorded as this rule's: nothing of it is removed; correct the rule's "
-	"namespace, or let the account read the database 'spillway'"};
+	"namespace, or let the account read the database 'spillway'",
+	.name = "owner-unknown"};
 static const struct job_report_kind record_stays = {
 	"record", REPORT_LEFT,
-	"the rule's record stays: the upstream account may not remove from 'spillway.rules'"};
+	"the rule's record stays: the upstream account may not remove from 'spillway.rules'",
+	.name = "record-stays"};
 
 #define NAMESPACE_NOT_FOUND 26
 
@@ -77,11 +74,8 @@ struct undoing {
 /* Every document with a state; those of other rules alone come along. */
 static void write_filter(struct buffer *out, const char *name, const struct rule *rule)
 {
-	size_t filter = writer_open_document(out, name);
-
 	(void)rule;
-	command_exists(out, "_spill", true);
-	writer_close(out, filter);
+	template_write(out, name, "{_spill: {$exists: true}}");
 }
 
 static void report_document(struct job *job, const struct mover_target *target,
@@ -143,14 +137,6 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 	return LINK_DONE;
 }
 
-static bool has_state(const struct rule *rule, struct bytes main)
-{
-	char path[STATE_PATH_MAX];
-	struct element state;
-
-	return document_find_path(main, state_path(path, rule, NULL), &state);
-}
-
 static enum link_result undo_document(struct job *job, struct mover_target *target,
 				      const struct element *id)
 {
@@ -160,9 +146,10 @@ static enum link_result undo_document(struct job *job, struct mover_target *targ
 	uint8_t *image;
 	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 	bool sound = !verify_document_has(&verify, REPORT_CORRUPT);
+	struct element state;
 
 	if (result == LINK_DONE && image && sound)
-		result = fold_sound(job, target, id, has_state(target->rule, main));
+		result = fold_sound(job, target, id, state_find(target->rule, main, &state));
 	else if (result == LINK_DONE && image && !undoing->second)
 		report_document(job, target, &corrupt, id, verify.found[0].detail);
 	verify_document_fini(&verify);
@@ -209,25 +196,22 @@ static enum link_result clear_overflow(struct job *job, struct mover_target *tar
 
 static enum link_result find_any(struct job *job, const struct mover_target *target, bool *found)
 {
-	bson_t *command = BCON_NEW("find", BCON_UTF8(target->overflow_collection), "limit",
-				   BCON_INT32(1), "singleBatch", BCON_BOOL(true));
-	enum link_result result =
-		link_find_any(job->link, target->overflow_database, command, found);
+	struct bytes document;
+	enum link_result result = command_find_one(job->link, target->overflow_database, &document,
+						   "{find: @overflow, limit: 1, singleBatch: true}",
+						   fill("overflow", target->overflow_collection));
 
-	bson_destroy(command);
+	if (result == LINK_DONE)
+		*found = document.data;
 	return result;
 }
 
 static enum link_result drop_overflow(struct job *job, const struct mover_target *target)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
-	enum link_result result;
+	enum link_result result = command_run(job->link, target->overflow_database,
+					      "{drop: @overflow, writeConcern: @write_concern}",
+					      fill("overflow", target->overflow_collection));
 
-	writer_string(&out, "drop", target->overflow_collection);
-	command_write_concern(&out, job->link);
-	writer_close(&out, start);
-	result = link_run(job->link, target->overflow_database, buffer_view(&out));
 	if (result == LINK_REFUSED && link_error(job->link)->code == NAMESPACE_NOT_FOUND)
 		return LINK_DONE;
 	return result;
@@ -364,16 +348,13 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	return result == LINK_DONE ? forget_rule(job, target) : result;
 }
 
-int undo_main(int count, char **arguments)
+int undo_main(const struct command_line *line)
 {
 	static const struct job_command command = {
-		.name = "undo",
-		.usage = usage,
-		.options = OPTION_EXECUTE,
 		.recorded = true,
 		.work = undo_target,
 	};
 	struct undoing undoing = {0};
 
-	return job_main(&command, &undoing, count, arguments);
+	return job_main(&command, &undoing, line);
 }

@@ -5,6 +5,7 @@
 #include "rules/rule/hash.h"
 #include "rules/rule/own_fields.h"
 #include "rules/rule/overflow_document.h"
+#include "rules/rule/state.h"
 
 #include <stdio.h>
 
@@ -12,39 +13,73 @@
 #define NUMBER_MOST (INT64_C(1) << 62) /* of what is stored: any more is no number of a batch's */
 
 const struct job_report_kind verify_kinds[VERIFY_FINDINGS] = {
-	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches"},
-	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end"},
-	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read"},
+	[VERIFY_HOLE] = {"V1", REPORT_CORRUPT, "elements are missing between two batches",
+			 .name = "elements-missing-between",
+			 .remedy = "bring the overflow documents back from a backup, or set the "
+				   "array anew through Spillway"},
+	[VERIFY_MISSING] = {"V1", REPORT_CORRUPT, "elements are missing at the overflow's end",
+			    .name = "elements-missing-at-end",
+			    .remedy = "bring the overflow documents back from a backup, or set the "
+				      "array anew through Spillway"},
+	[VERIFY_STATE] = {"V1", REPORT_CORRUPT, "the state (_spill) can't be read",
+			  .name = "state-unreadable",
+			  .remedy = "restore the document from a backup: somebody wrote to _spill, "
+				    "or to the array, straight at mongod"},
 	[VERIFY_FLAG] = {"V2", REPORT_UNFINISHED,
-			 "the flag stands where no overflow is, or does not stand where one is"},
+			 "the flag stands where no overflow is, or does not stand where one is",
+			 .name = "flag-wrong"},
 	[VERIFY_FIELDS] = {"fields", REPORT_UNFINISHED,
-			   "a counter or the reference is not what the overflow says"},
-	[VERIFY_GARBAGE] = {"V3", REPORT_GARBAGE, "overflow of an array that was replaced"},
-	[VERIFY_ORPHANS] = {"V3", REPORT_GARBAGE, "overflow without a document that it belongs to"},
+			   "a counter or the reference is not what the overflow says",
+			   .name = "fields-wrong"},
+	[VERIFY_GARBAGE] = {"V3", REPORT_GARBAGE, "overflow of an array that was replaced",
+			    .name = "garbage-replaced"},
+	[VERIFY_ORPHANS] = {"V3", REPORT_GARBAGE, "overflow without a document that it belongs to",
+			    .name = "garbage-without-document"},
 	[VERIFY_ASTRAY] = {"V1", REPORT_CORRUPT,
-			   "overflow of a corrupt document that is linked to another: it stays"},
+			   "overflow of a corrupt document that is linked to another: it stays",
+			   .name = "overflow-of-corrupt",
+			   .remedy = "mend the corrupt document first"},
 	[VERIFY_TAIL] = {"V4", REPORT_CORRUPT,
-			 "stored elements that don't count yet differ from the document's"},
-	[VERIFY_OVERLAP] = {"V5", REPORT_CORRUPT, "batches hold different elements for one place"},
-	[VERIFY_NUMBERS] = {"V6", REPORT_UNFINISHED, "batches are not numbered 1, 2, 3"},
-	[VERIFY_TOO_LONG] = {"V6", REPORT_UNFINISHED, "a batch is longer than the rule says"},
-	[VERIFY_NOT_MOVED] = {"V7", REPORT_UNFINISHED, "the tail has not been moved yet"},
+			 "stored elements that don't count yet differ from the document's",
+			 .name = "stored-tail-differs",
+			 .remedy = "compare the overflow with the array, and set the array anew "
+				   "through Spillway"},
+	[VERIFY_OVERLAP] = {"V5", REPORT_CORRUPT, "batches hold different elements for one place",
+			    .name = "batches-differ",
+			    .remedy = "compare the batches in the exported file, and set the array "
+				      "anew through Spillway"},
+	[VERIFY_NUMBERS] = {"V6", REPORT_UNFINISHED, "batches are not numbered 1, 2, 3",
+			    .name = "batches-misnumbered"},
+	[VERIFY_TOO_LONG] = {"V6", REPORT_UNFINISHED, "a batch is longer than the rule says",
+			     .name = "batch-too-long"},
+	[VERIFY_NOT_MOVED] = {"V7", REPORT_UNFINISHED, "the tail has not been moved yet",
+			      .name = "tail-not-moved"},
 	[VERIFY_NOT_LINKED] = {"V7", REPORT_UNFINISHED,
-			       "batches hold another number of elements than counts as overflow"},
+			       "batches hold another number of elements than counts as overflow",
+			       .name = "batches-not-linked"},
 	[VERIFY_HEAD] = {"V7", REPORT_UNFINISHED,
-			 "the document keeps another number of elements than the rule says"},
+			 "the document keeps another number of elements than the rule says",
+			 .name = "head-differs"},
 	[VERIFY_TWICE] = {"V7", REPORT_UNFINISHED,
-			  "batches overlap: they hold the same elements more than once"},
-	[VERIFY_NOT_FULL] = {"V7", REPORT_UNFINISHED, "a batch before the last one is not full"},
+			  "batches overlap: they hold the same elements more than once",
+			  .name = "batches-overlap"},
+	[VERIFY_NOT_FULL] = {"V7", REPORT_UNFINISHED, "a batch before the last one is not full",
+			     .name = "batch-not-full"},
 	[VERIFY_INDEX] = {"index", REPORT_UNFINISHED,
-			  "an index of the overflow is missing or hidden"},
+			  "an index of the overflow is missing or hidden",
+			  .name = "overflow-index-wrong"},
 	[VERIFY_NEVER_MOVED] = {"never moved", REPORT_LEFT,
-				"outliers that Spillway leaves as they are"},
-	[VERIFY_FOREIGN] = {"foreign", REPORT_LEFT, "overflow that Spillway did not write"},
-	[VERIFY_BESIDE] = {"foreign", REPORT_UNFINISHED,
-			   "overflow that Spillway did not write stands beside its own"},
+				"outliers that Spillway leaves as they are", .name = "left-alone"},
+	[VERIFY_FOREIGN] = {"foreign", REPORT_LEFT, "overflow that Spillway did not write",
+			    .name = "foreign-overflow"},
+	[VERIFY_BESIDE] =
+		{"foreign", REPORT_UNFINISHED,
+		 "overflow that Spillway did not write stands beside its own",
+		 .name = "foreign-beside",
+		 .remedy = "stop the application that writes there, then delete these documents"},
 	[VERIFY_BUSY] = {"busy", REPORT_UNFINISHED,
-			 "documents that changed each time they were looked at"},
+			 "documents that changed each time they were looked at", .name = "busy",
+			 .remedy = "run the command again"},
 };
 
 bool verify_document_found(const struct verify_document *verify, enum verify_finding finding)
@@ -105,14 +140,6 @@ bool flag_stands(const struct rule *rule, struct bytes main)
 	       bytes_equal(flag.value, rule->flag.value.value);
 }
 
-static bool has_state(const struct rule *rule, struct bytes main)
-{
-	char path[STATE_PATH_MAX];
-	struct element state;
-
-	return document_find_path(main, state_path(path, rule, NULL), &state);
-}
-
 void verify_document_init_planned(struct verify_document *verify, const struct rule *rule,
 				  const struct plan *plan, int64_t young_from)
 {
@@ -127,18 +154,20 @@ void verify_document_init(struct verify_document *verify, const struct rule *rul
 			  struct bytes main, int64_t young_from)
 {
 	struct plan plan = plan_make(rule, main);
+	struct element state;
+	bool has_state = state_find(rule, main, &state);
 
 	verify_document_init_planned(verify, rule, &plan, young_from);
 	if (verify->plan.kind == PLAN_BROKEN)
 		add(verify, VERIFY_STATE, "%s", verify->plan.why);
 	else if (verify->plan.kind == PLAN_LEAVE)
 		add(verify, VERIFY_NEVER_MOVED, "%s", verify->plan.why);
-	else if (!verify->plan.array.data && has_state(rule, main))
+	else if (!verify->plan.array.data && has_state)
 		add(verify, VERIFY_STATE,
 		    "it says that elements are elsewhere, but the array is gone");
 	/* Of a state that can't be read nothing follows for flag, batches and tail. */
-	verify->judged = verify->plan.kind != PLAN_BROKEN &&
-			 (verify->plan.generation.data || !has_state(rule, main));
+	verify->judged =
+		verify->plan.kind != PLAN_BROKEN && (verify->plan.generation.data || !has_state);
 }
 
 static bool same_element(struct cursor *one, struct cursor *other, bool *ended)
@@ -242,18 +271,6 @@ static void note_first(struct verify_document *verify, struct bytes array)
 		verify->first_size = (int64_t)element_raw(&first).length;
 }
 
-/* Documents of one element each are numbered by their places, from 0. */
-static bool take_number(const struct rule *rule, struct bytes batch, int64_t *number)
-{
-	struct element element;
-
-	if (!document_find_path(batch, overflow_order_path(rule), &element) ||
-	    !element_integer(&element, number) || *number > NUMBER_MOST)
-		return false;
-	*number += rule->overflow.layout == RULE_ELEMENTS;
-	return true;
-}
-
 /* Behind a hole nothing says which positions are which. */
 static void check_place(struct verify_document *verify, struct bytes array, int64_t position,
 			int64_t held, int64_t number)
@@ -273,12 +290,9 @@ static void check_place(struct verify_document *verify, struct bytes array, int6
 static void check_batch(struct verify_document *verify, struct bytes batch, struct bytes array)
 {
 	int64_t number = 0, position = 0, held = count_elements(array);
-	struct element element;
 
-	if (!take_number(verify->rule, batch, &number) ||
-	    !document_find_path(batch, "_spill.p", &element) ||
-	    !element_integer(&element, &position) || position < 0 || position > NUMBER_MOST ||
-	    held < 0) {
+	if (!overflow_place(verify->rule, batch, &number, &position) || position < 0 ||
+	    position > NUMBER_MOST || held < 0) {
 		add(verify, VERIFY_STATE, "a batch has no number or no place");
 		return;
 	}

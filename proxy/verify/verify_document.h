@@ -1,5 +1,5 @@
 /* One document under a rule, beside its overflow: what is wrong with it by the invariants V1 to V7
- * of the spill protocol (section 7). No server: it is handed the images. */
+ * (docs/internals/spill-protocol.md#invariants). No server: it is handed the images. */
 #pragma once
 
 #include "proxy/spill/plan.h"

@@ -66,21 +66,13 @@ static enum link_result read_overflow(struct checking *checking)
 {
 	const struct group *group = checking->group;
 	const struct mover_target *target = group->target;
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out), part;
 
-	writer_string(&out, "find", target->overflow_collection);
-	part = writer_open_document(&out, "filter");
-	group_write_ids(group, &out, target->rule->overflow.link);
-	writer_close(&out, part);
-	part = writer_open_document(&out, "sort");
-	writer_int32(&out, target->rule->overflow.link, 1);
-	writer_int32(&out, overflow_order_path(target->rule), 1);
-	writer_close(&out, part);
-	command_read_concern(&out, group->link, link_time(group->link));
-	writer_close(&out, start);
-	return link_find(group->link, target->overflow_database, buffer_view(&out), take_batch,
-			 checking);
+	return command_find(group->link, target->overflow_database, take_batch, checking,
+			    "{find: @overflow, filter: {'@link': {$in: [..@ids]}}, sort: {'@link': "
+			    "1, '@order': 1}, readConcern: @read_concern}",
+			    fill("overflow", target->overflow_collection),
+			    fill("link", target->rule->overflow.link), group_fill_ids("ids", group),
+			    fill("order", overflow_order_path(target->rule)));
 }
 
 /* The cut is there, and just so much is stored as was cut: nothing was moved since. */

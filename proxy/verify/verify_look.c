@@ -13,22 +13,22 @@
 #define LOOKS 6
 #define LOOK_PAUSE_MS 20
 
+static void write_candidates(struct buffer *out, const char *name, const void *rule)
+{
+	look_write_candidates(out, name, rule);
+}
+
+#define CANDIDATES(flag) "{$or: [@candidates, {_spill: {$exists: true}}" flag "]}"
+
 void verify_write_filter(struct buffer *out, const char *name, const struct rule *rule)
 {
-	size_t filter = writer_open_document(out, name), either = writer_open_array(out, "$or"),
-	       each;
+	const char *flag = rule->flag.field;
+	const struct element value = {.type = rule->flag.value.type,
+				      .value = rule->flag.value.value};
 
-	look_write_candidates(out, "0", rule);
-	each = writer_open_document(out, "1");
-	command_exists(out, "_spill", true);
-	writer_close(out, each);
-	if (rule->flag.field) {
-		each = writer_open_document(out, "2");
-		command_equal(out, rule->flag.field, rule->flag.value.type, rule->flag.value.value);
-		writer_close(out, each);
-	}
-	writer_close(out, either);
-	writer_close(out, filter);
+	template_write(out, name, flag ? CANDIDATES(", {'@flag': {$eq: @value}}") : CANDIDATES(""),
+		       fill_with("candidates", write_candidates, rule),
+		       fill("flag", flag ? flag : ""), fill("value", &value));
 }
 
 static void take_batch(void *context, struct bytes batch)

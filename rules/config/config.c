@@ -3,18 +3,13 @@
 #include "rules/config/config.h"
 
 #include "rules/config/rules_file.h"
-#include "rules/config/setting.h"
+#include "rules/config/section.h"
 #include "rules/rule/text.h"
 #include "rules/config/uri.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <strings.h>
-
-#define WORKERS_MAX 256
-#define HOUR ((int64_t)3600 * 1000)
-#define GIGABYTE ((int64_t)1024 * 1024 * 1024)
-#define MEMORY_LEAST ((int64_t)1024 * 1024) /* below, one ordinary batch is too much for a read */
 
 struct reader {
 	struct section file;
@@ -36,15 +31,15 @@ static bool is_wildcard(const char *address)
 	return strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0;
 }
 
-static void read_advertise(const struct section *section, struct config_listen *listen)
+static void complete_advertise(const struct section *section, struct config_listen *listen)
 {
-	if (section_find(section, "advertise"))
-		setting_address(section, "advertise", &listen->advertise);
-	else if (listen->address && is_wildcard(listen->address))
+	if (section_find(section, "advertise") || !listen->address)
+		return;
+	if (is_wildcard(listen->address))
 		problem_add(section->problems, section->node->at,
 			    "'advertise' is needed: clients cannot connect to '%s'",
 			    listen->address);
-	else if (listen->address)
+	else
 		listen->advertise = must_strndup(listen->address, strlen(listen->address));
 }
 
@@ -68,17 +63,13 @@ static void check_listen_twice(const struct section *section, const struct confi
 
 static void read_listener(struct reader *reader, const struct yaml_node *node)
 {
-	static const char *const keys[] = {"address", "server", "advertise", NULL};
 	struct config_listen *listen = &reader->config->listen[reader->config->listen_count++];
 	struct section section;
 
-	if (!section_open(&section, reader->file.problems, node, keys))
+	if (!section_open(&section, reader->file.problems, node, "listen"))
 		return;
-	if (section_require(&section, "address"))
-		setting_address(&section, "address", &listen->address);
-	if (section_require(&section, "server"))
-		setting_address(&section, "server", &listen->server);
-	read_advertise(&section, listen);
+	section_read(&section, listen);
+	complete_advertise(&section, listen);
 	for (size_t i = 0; i + 1 < reader->config->listen_count; i++)
 		check_listen_twice(&section, listen, &reader->config->listen[i]);
 }
@@ -97,12 +88,9 @@ static void check_loop(const struct reader *reader, struct place at, const char 
 
 static void read_listen(struct reader *reader)
 {
-	const struct yaml_node *list;
+	const struct yaml_node *list = section_list(&reader->file, "listen");
 	size_t index = 0;
 
-	if (!section_require(&reader->file, "listen"))
-		return;
-	list = section_list(&reader->file, "listen");
 	if (!list)
 		return;
 	if (list->count == 0)
@@ -173,7 +161,7 @@ static void read_uri_file(struct reader *reader, const struct section *upstream)
 	struct place at = section_place(upstream, "uri_file");
 	auto_free char *path = NULL, *mistake = NULL;
 
-	setting_text(upstream, "uri_file", &path);
+	section_text(upstream, "uri_file", &path);
 	if (!path)
 		return;
 	if (!reader->world->read_uri_file) {
@@ -190,10 +178,8 @@ static void read_uri_file(struct reader *reader, const struct section *upstream)
 static void read_uri(struct reader *reader, const struct section *upstream)
 {
 	struct place at = section_place(upstream, "uri");
-	const char *uri;
+	const char *uri = reader->config->upstream_uri;
 
-	setting_text(upstream, "uri", &reader->config->upstream_uri);
-	uri = reader->config->upstream_uri;
 	if (uri && reader->world->others_may_read && uri_has_secret(uri))
 		problem_add(upstream->problems, at,
 			    "'uri' holds a password and others may read this file: "
@@ -203,17 +189,14 @@ static void read_uri(struct reader *reader, const struct section *upstream)
 
 static void read_upstream(struct reader *reader)
 {
-	static const char *const keys[] = {"uri", "uri_file", NULL};
 	const struct yaml_node *node = section_find(&reader->file, "upstream");
+	struct section upstream = section_inner(&reader->file, "upstream");
 	const char *given = reader->world->upstream_uri;
 	const char *environment = given && *given ? given : NULL;
-	struct section upstream = {reader->file.problems, NULL};
-	bool uri, file;
+	bool uri = section_find(&upstream, "uri"), file = section_find(&upstream, "uri_file");
 
-	if (node && !section_open(&upstream, reader->file.problems, node, keys))
+	if (node && !upstream.node)
 		return;
-	uri = node && section_find(&upstream, "uri");
-	file = node && section_find(&upstream, "uri_file");
 	if (uri && file) {
 		problem_add(upstream.problems, section_place(&upstream, "uri_file"),
 			    "'uri' and 'uri_file' are given; only one can hold");
@@ -231,13 +214,10 @@ static void read_upstream(struct reader *reader)
 
 /* ---- The rest. */
 
-static void read_admin(struct reader *reader)
+static void check_admin(const struct reader *reader)
 {
-	struct config *config = reader->config;
+	const struct config *config = reader->config;
 
-	if (setting_is_off(&reader->file, "admin"))
-		return;
-	setting_address(&reader->file, "admin", &config->admin);
 	for (size_t i = 0; i < config->listen_count; i++) {
 		if (same_address(config->admin, config->listen[i].address))
 			problem_add(reader->file.problems, section_place(&reader->file, "admin"),
@@ -255,64 +235,13 @@ static int64_t core_count(void)
 	if (sched_getaffinity(0, sizeof(cores), &cores) != 0)
 		return 1;
 	count = CPU_COUNT(&cores);
-	return count > WORKERS_MAX ? WORKERS_MAX : count;
-}
-
-static void read_workers(struct reader *reader)
-{
-	int64_t workers = 0;
-
-	setting_count(&reader->file, "workers", (struct range){0, WORKERS_MAX}, &workers);
-	reader->config->workers = (int)(workers ? workers : core_count());
-}
-
-static void read_limits(struct reader *reader)
-{
-	static const char *const keys[] = {"connections", "handshake", "drain", "memory", NULL};
-	const struct yaml_node *node = section_find(&reader->file, "limits");
-	struct config *config = reader->config;
-	struct section limits;
-
-	config->limits.connections = 10000;
-	config->limits.handshake_ms = 10000;
-	config->limits.drain_ms = 30000;
-	config->limits.memory = GIGABYTE;
-	if (!node || !section_open(&limits, reader->file.problems, node, keys))
-		return;
-	setting_count(&limits, "connections", (struct range){1, 1000000},
-		      &config->limits.connections);
-	setting_duration(&limits, "handshake", (struct range){1, HOUR},
-			 &config->limits.handshake_ms);
-	setting_duration(&limits, "drain", (struct range){1, 24 * HOUR}, &config->limits.drain_ms);
-	setting_size(&limits, "memory", (struct range){MEMORY_LEAST, 1024 * GIGABYTE},
-		     &config->limits.memory);
-}
-
-static void read_log(struct reader *reader)
-{
-	static const char *const keys[] = {"level", "format", NULL};
-	static const char *const levels[] = {"error", "warning", "info", "debug", NULL};
-	static const char *const formats[] = {"text", "json", NULL};
-	const struct yaml_node *node = section_find(&reader->file, "log");
-	struct section log;
-	int level;
-
-	reader->config->log_level = CONFIG_LOG_INFO;
-	if (!node || !section_open(&log, reader->file.problems, node, keys))
-		return;
-	level = setting_choice(&log, "level", levels);
-	if (level >= 0)
-		reader->config->log_level = (enum config_log_level)level;
-	reader->config->log_json = setting_choice(&log, "format", formats) == 1;
+	return count > CONFIG_WORKERS_MAX ? CONFIG_WORKERS_MAX : count;
 }
 
 static void read_rules(struct reader *reader)
 {
-	const struct yaml_node *list;
+	const struct yaml_node *list = section_list(&reader->file, "rules");
 
-	if (!section_require(&reader->file, "rules"))
-		return;
-	list = section_list(&reader->file, "rules");
 	if (list)
 		reader->config->rules = rules_file_read(list, reader->file.problems);
 }
@@ -320,21 +249,21 @@ static void read_rules(struct reader *reader)
 static void read_file(struct reader *reader, struct problems *problems,
 		      const struct yaml_node *root)
 {
-	static const char *const keys[] = {"listen", "upstream", "admin", "workers",
-					   "limits", "log",      "rules", NULL};
+	struct config *config = reader->config;
 
 	if (!root) {
 		problem_add(problems, (struct place){1, 1}, "the file is empty; it needs 'listen'");
 		return;
 	}
-	if (!section_open(&reader->file, problems, root, keys))
+	if (!section_open(&reader->file, problems, root, ""))
 		return;
+	settings_fill("", config);
+	section_read(&reader->file, config);
+	if (config->workers == 0)
+		config->workers = core_count();
 	read_listen(reader);
 	read_upstream(reader);
-	read_admin(reader);
-	read_workers(reader);
-	read_limits(reader);
-	read_log(reader);
+	check_admin(reader);
 	read_rules(reader);
 }
 

@@ -4,6 +4,8 @@
 
 #include "rules/rule/rules.h"
 
+#define CONFIG_WORKERS_MAX 256
+
 struct config_listen {
 	char *address;   /* host:port to listen on */
 	char *server;    /* host:port of the server behind it */
@@ -23,7 +25,7 @@ struct config {
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
 			       listen */
 	char *admin;        /* host:port; NULL: off */
-	int workers;        /* 0 is already replaced by the number of cores */
+	int64_t workers;    /* 0 is already replaced by the number of cores */
 	struct {
 		int64_t connections;
 		int64_t handshake_ms;

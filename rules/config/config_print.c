@@ -2,14 +2,12 @@
 #include "rules/config/config.h"
 
 #include "protocol/cursor.h"
-#include "rules/config/rule_document.h"
 #include "rules/config/rules_value.h"
-#include "rules/config/setting.h"
+#include "rules/config/settings.h"
 #include "rules/rule/text.h"
 #include "rules/config/uri.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <strings.h>
 
 /* Texts that YAML takes as they are, also within braces; others are put in quotes. */
@@ -31,75 +29,6 @@ static void print_text(struct buffer *out, const char *text)
 		rules_value_print_quoted(out, bytes_of(text));
 }
 
-static void print_key(struct buffer *out, const char *key, const char *text)
-{
-	if (!text)
-		return;
-	text_append(out, "%s: ", key);
-	print_text(out, text);
-	text_append(out, "\n");
-}
-
-static void print_size(struct buffer *out, const char *key, int64_t bytes)
-{
-	char text[SETTING_TEXT_MAX];
-
-	text_append(out, "%s: %s", key, setting_size_text(text, bytes));
-}
-
-static void print_duration(struct buffer *out, const char *key, int64_t milliseconds)
-{
-	char text[SETTING_TEXT_MAX];
-
-	text_append(out, "%s: %s", key, setting_duration_text(text, milliseconds));
-}
-
-static void print_head(struct buffer *out, const struct config *config)
-{
-	auto_free char *uri = uri_masked(config->upstream_uri);
-
-	text_append(out, "listen:\n");
-	for (size_t i = 0; i < config->listen_count; i++) {
-		print_key(out, "  - address", config->listen[i].address);
-		print_key(out, "    server", config->listen[i].server);
-		print_key(out, "    advertise", config->listen[i].advertise);
-	}
-	text_append(out, "upstream:\n");
-	print_key(out, "  uri", uri);
-	print_key(out, "admin", config->admin ? config->admin : "off");
-	text_append(out, "workers: %d\n", config->workers);
-}
-
-static void print_limits(struct buffer *out, const struct config *config)
-{
-	static const char *const levels[] = {
-		[CONFIG_LOG_ERROR] = "error",
-		[CONFIG_LOG_WARNING] = "warning",
-		[CONFIG_LOG_INFO] = "info",
-		[CONFIG_LOG_DEBUG] = "debug",
-	};
-
-	text_append(out, "limits: { connections: %" PRId64, config->limits.connections);
-	print_duration(out, ", handshake", config->limits.handshake_ms);
-	print_duration(out, ", drain", config->limits.drain_ms);
-	print_size(out, ", memory", config->limits.memory);
-	text_append(out, " }\nlog: { level: %s, format: %s }\n", levels[config->log_level],
-		    config->log_json ? "json" : "text");
-}
-
-static void print_flag(struct buffer *out, const struct rule *rule)
-{
-	if (rule->flag.field) {
-		text_append(out, "    flag: { field: ");
-		print_text(out, rule->flag.field);
-		text_append(out, ", value: ");
-		rules_value_print(out, &rule->flag.value);
-		text_append(out, ", otherwise: ");
-		rules_value_print(out, &rule->flag.otherwise);
-		text_append(out, " }\n");
-	}
-}
-
 static void print_index(struct buffer *out, struct bytes index)
 {
 	struct element keys, key;
@@ -107,7 +36,7 @@ static void print_index(struct buffer *out, struct bytes index)
 	const char *comma = "";
 
 	require(document_find(index, "keys", &keys) && cursor_open(&cursor, keys.value));
-	text_append(out, "        - keys: { ");
+	text_append(out, "\n        - keys: { ");
 	while (cursor_next(&cursor, &key) == CURSOR_ELEMENT) {
 		struct rule_value kind = {key.type, key.value};
 
@@ -117,7 +46,7 @@ static void print_index(struct buffer *out, struct bytes index)
 		rules_value_print(out, &kind);
 		comma = ", ";
 	}
-	text_append(out, " }\n");
+	text_append(out, " }");
 }
 
 static void print_indexes(struct buffer *out, struct bytes indexes)
@@ -125,96 +54,97 @@ static void print_indexes(struct buffer *out, struct bytes indexes)
 	struct cursor cursor;
 	struct element index;
 
-	text_append(out, "      indexes:\n");
 	require(cursor_open(&cursor, indexes));
 	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
 		print_index(out, index.value);
 }
 
-static void print_plain(struct buffer *out, const struct element *setting)
+static void print_set(struct buffer *out, const char *const *words, const bool *members)
 {
-	char size[SETTING_TEXT_MAX];
-	struct bytes text;
-	int64_t number;
+	const char *before = " [";
 
-	if (element_string(setting, &text)) {
-		print_text(out, (const char *)text.data);
+	for (size_t i = 0; words[i]; i++) {
+		if (members[i])
+			text_append(out, "%s%s", before, words[i]);
+		before = members[i] ? ", " : before;
+	}
+	text_append(out, *before == ' ' ? " []" : "]");
+}
+
+static void print_section(struct buffer *out, const struct setting *section, const void *base);
+
+/* What stands behind the colon. */
+static void print_value(struct buffer *out, const struct setting *setting, const void *base)
+{
+	auto_buffer struct buffer scratch = {0};
+
+	if (setting->kind == SETTING_SECTION) {
+		print_section(out, setting, base);
+	} else if (setting->kind == SETTING_LIST) {
+		print_indexes(out, *(const struct bytes *)setting_in(setting, base));
+	} else if (setting->kind == SETTING_SET) {
+		print_set(out, setting->words, setting_in(setting, base));
+	} else if (setting->kind == SETTING_VALUE) {
+		text_append(out, " ");
+		rules_value_print(out, setting_in(setting, base));
+	} else {
+		text_append(out, " ");
+		print_text(out, setting_text(setting, base, &scratch));
+	}
+}
+
+/* A section with lists or sections in it has a line for each setting. */
+static bool has_lines(const struct setting *section)
+{
+	bool lines = false;
+
+	for (const struct setting *inner = section + 1; inner->path; inner++)
+		lines |= setting_is_in(inner, section->path) &&
+			 (inner->kind == SETTING_LIST || inner->kind == SETTING_SECTION);
+	return lines;
+}
+
+static void print_setting(struct buffer *out, const char *before, const struct setting *setting,
+			  const void *base)
+{
+	text_append(out, "%s%s:", before, setting_key(setting));
+	print_value(out, setting, base);
+}
+
+/* Its settings with `before` in front of the first, `between` in front of each other. */
+static void print_settings(struct buffer *out, const char *path, const void *base,
+			   const char *before, const char *between)
+{
+	for (const struct setting *setting = settings; setting->path; setting++) {
+		if (!setting_is_in(setting, path) || !setting_is_set(setting, base))
+			continue;
+		print_setting(out, before, setting, base);
+		before = between;
+	}
+}
+
+static void print_section(struct buffer *out, const struct setting *section, const void *base)
+{
+	if (has_lines(section)) {
+		print_settings(out, section->path, base, "\n      ", "\n      ");
 		return;
 	}
-	require(element_integer(setting, &number));
-	if (element_is(setting, "max_bytes"))
-		text_append(out, "%s", setting_size_text(size, number));
-	else
-		text_append(out, "%" PRId64, number);
+	print_settings(out, section->path, base, " { ", ", ");
+	text_append(out, " }");
 }
 
-/* Between braces, or brackets: what holds texts and numbers. */
-static void print_inline(struct buffer *out, const struct element *setting)
+static void print_entry(struct buffer *out, const char *path, const void *base)
 {
-	bool list = setting->type == BSON_BYTE_ARRAY;
-	const char *before = list ? "" : " ";
-	struct cursor cursor;
-	struct element part;
-
-	require(cursor_open(&cursor, setting->value));
-	text_append(out, list ? "[" : "{");
-	while (cursor_next(&cursor, &part) == CURSOR_ELEMENT) {
-		text_append(out, "%s", before);
-		if (!list)
-			text_append(out, "%s: ", (const char *)part.name.data);
-		print_plain(out, &part);
-		before = ", ";
-	}
-	text_append(out, list ? "]" : " }");
+	print_settings(out, path, base, "\n  - ", "\n    ");
 }
 
-static void print_setting(struct buffer *out, const char *indent, const struct element *setting)
+/* The account is printed apart: without its password. */
+static void print_upstream(struct buffer *out, const struct config *config)
 {
-	struct bytes inner;
+	auto_free char *uri = uri_masked(config->upstream_uri);
 
-	text_append(out, "%s%s: ", indent, (const char *)setting->name.data);
-	if (element_document(setting, &inner))
-		print_inline(out, setting);
-	else
-		print_plain(out, setting);
-	text_append(out, "\n");
-}
-
-static void print_overflow(struct buffer *out, struct bytes overflow)
-{
-	struct cursor cursor;
-	struct element setting;
-
-	text_append(out, "    overflow:\n");
-	require(cursor_open(&cursor, overflow));
-	while (cursor_next(&cursor, &setting) == CURSOR_ELEMENT) {
-		if (element_is(&setting, "indexes"))
-			print_indexes(out, setting.value);
-		else
-			print_setting(out, "      ", &setting);
-	}
-}
-
-static void print_rule(struct buffer *out, const struct rule *rule)
-{
-	auto_buffer struct buffer settings = {0};
-	size_t start = writer_open(&settings);
-	const char *indent = "  - ";
-	struct cursor cursor;
-	struct element setting;
-
-	rule_write(&settings, rule);
-	writer_close(&settings, start);
-	require(cursor_open(&cursor, buffer_view(&settings)));
-	while (cursor_next(&cursor, &setting) == CURSOR_ELEMENT) {
-		if (element_is(&setting, "flag"))
-			print_flag(out, rule); /* its values' types are to be seen */
-		else if (element_is(&setting, "overflow"))
-			print_overflow(out, setting.value);
-		else
-			print_setting(out, indent, &setting);
-		indent = "    ";
-	}
+	text_append(out, "\nupstream:\n  uri: ");
+	print_text(out, uri);
 }
 
 char *config_print(const struct config *config)
@@ -222,10 +152,17 @@ char *config_print(const struct config *config)
 	auto_buffer struct buffer out = {0};
 	size_t count = rule_set_count(config->rules);
 
-	print_head(&out, config);
-	print_limits(&out, config);
-	text_append(&out, count > 0 ? "rules:\n" : "rules: []\n");
+	text_append(&out, "listen:");
+	for (size_t i = 0; i < config->listen_count; i++)
+		print_entry(&out, "listen", &config->listen[i]);
+	print_upstream(&out, config);
+	for (const struct setting *setting = settings; setting->path; setting++)
+		if (setting_is_in(setting, "") && setting_is_set(setting, config) &&
+		    strcmp(setting->path, "upstream") != 0)
+			print_setting(&out, "\n", setting, config);
+	text_append(&out, count > 0 ? "\nrules:" : "\nrules: []");
 	for (size_t i = 0; i < count; i++)
-		print_rule(&out, rule_set_at(config->rules, i));
+		print_entry(&out, "rules", rule_set_at(config->rules, i));
+	text_append(&out, "\n");
 	return text_steal(&out);
 }

@@ -2,6 +2,7 @@
  * other. */
 #include "rules/config/rules_file.h"
 
+#include "rules/config/section.h"
 #include "rules/rule/glob.h"
 #include "rules/rule/hash.h"
 #include "rules/rule/text.h"
@@ -77,6 +78,17 @@ static bool has_namespace(const struct rule_draft *draft)
 	return draft->rule.database && draft->rule.collection;
 }
 
+/* Where the setting stands; if it is missing, the section that should have it. */
+static struct place place_of(const struct rule_draft *draft, const char *path)
+{
+	return section_place_below(draft->node, path);
+}
+
+static int line_of(const struct rule_draft *draft)
+{
+	return draft->node->at.line;
+}
+
 static const char *name_of(const struct rule_draft *draft)
 {
 	return draft->rule.name ? draft->rule.name : "without a name";
@@ -89,7 +101,7 @@ struct named {
 	const char *field; /* NULL: none */
 	const char *words; /* before the field */
 	const char *role;
-	struct place at;
+	const char *path; /* in the rule */
 };
 
 #define NAMED_FIELDS 4
@@ -102,10 +114,10 @@ static struct named_fields fields_of(const struct rule_draft *draft)
 	const struct rule *rule = &draft->rule;
 
 	return (struct named_fields){
-		{{rule->flag.field, "the flag's field", "flag", draft->flag},
-		 {rule->counters.total, "the counter", "counter", draft->total},
-		 {rule->counters.documents, "the counter", "counter", draft->documents},
-		 {rule->reference.field, "the reference's field", "reference", draft->reference}}};
+		{{rule->flag.field, "the flag's field", "flag", "flag.field"},
+		 {rule->counters.total, "the counter", "counter", "counters.total"},
+		 {rule->counters.documents, "the counter", "counter", "counters.documents"},
+		 {rule->reference.field, "the reference's field", "reference", "reference.field"}}};
 }
 
 static bool is_field(const struct named *one, const struct named *other)
@@ -113,16 +125,18 @@ static bool is_field(const struct named *one, const struct named *other)
 	return one->field && other->field && strcmp(one->field, other->field) == 0;
 }
 
-static void check_field(const struct named *named, const char *array, struct problems *problems)
+static void check_field(const struct rule_draft *draft, const struct named *named,
+			struct problems *problems)
 {
+	const char *array = draft->rule.array;
 	enum path_relation relation;
 
 	if (!named->field || !array)
 		return;
 	relation = path_relate(bytes_of(named->field), array);
 	if (relation != PATH_APART)
-		problem_add(problems, named->at, "%s '%s' %s the array '%s'", named->words,
-			    text_quote(bytes_of(named->field)).text,
+		problem_add(problems, place_of(draft, named->path), "%s '%s' %s the array '%s'",
+			    named->words, text_quote(bytes_of(named->field)).text,
 			    relation == PATH_SAME ? "is" : "holds",
 			    text_quote(bytes_of(array)).text);
 }
@@ -134,11 +148,12 @@ static void check_fields(const struct rule_draft *draft, struct problems *proble
 	for (size_t i = 0; i < NAMED_FIELDS; i++) {
 		const struct named *named = &fields.all[i];
 
-		check_field(named, draft->rule.array, problems);
+		check_field(draft, named, problems);
 		for (size_t j = 0; j < i; j++)
 			if (is_field(named, &fields.all[j]))
-				problem_add(problems, named->at, "%s '%s' is the %s, too",
-					    named->words, text_quote(bytes_of(named->field)).text,
+				problem_add(problems, place_of(draft, named->path),
+					    "%s '%s' is the %s, too", named->words,
+					    text_quote(bytes_of(named->field)).text,
 					    fields.all[j].role);
 	}
 }
@@ -152,13 +167,13 @@ static void check_pattern(const struct rule_draft *draft, struct problems *probl
 		return;
 	if (glob_is(bytes_of(rule->database)) && rule->overflow.database)
 		problem_add(
-			problems, draft->overflow,
+			problems, place_of(draft, "overflow.collection"),
 			"the rule matches several databases, so that their overflow would mix in "
 			"one; leave the database out of 'collection'");
 	if (glob_is(bytes_of(rule->collection)) &&
 	    !strstr(rule->overflow.collection, RULE_COLLECTION_MARK))
 		problem_add(
-			problems, draft->overflow,
+			problems, place_of(draft, "overflow.collection"),
 			"the rule matches several collections, so that their overflow would mix "
 			"in one; write " RULE_COLLECTION_MARK " in 'collection'");
 }
@@ -169,8 +184,9 @@ static void check_names(const struct rule_draft *one, const struct rule_draft *o
 			struct problems *problems)
 {
 	if (one->rule.name && other->rule.name && strcmp(one->rule.name, other->rule.name) == 0)
-		problem_add(problems, other->name, "the name '%s' is taken by the rule in line %d",
-			    text_quote(bytes_of(other->rule.name)).text, one->at.line);
+		problem_add(problems, place_of(other, "name"),
+			    "the name '%s' is taken by the rule in line %d",
+			    text_quote(bytes_of(other->rule.name)).text, line_of(one));
 }
 
 static void check_arrays(const struct rule_draft *one, const struct rule_draft *other,
@@ -187,12 +203,12 @@ static void check_arrays(const struct rule_draft *one, const struct rule_draft *
 		return;
 	relation = path_relate(bytes_of(other->rule.array), one->rule.array);
 	if (relation != PATH_APART)
-		problem_add(problems, other->array,
+		problem_add(problems, place_of(other, "array"),
 			    "'%s' %s the rule '%s' in line %d, and both match one namespace",
 			    text_quote(bytes_of(other->rule.array)).text, relations[relation],
-			    name_of(one), one->at.line);
+			    name_of(one), line_of(one));
 	else if (strcmp(one->rule.key, other->rule.key) == 0)
-		problem_add(problems, other->array,
+		problem_add(problems, place_of(other, "array"),
 			    "'%s' and '%s' of the rule '%s' would be one key in '_spill'",
 			    text_quote(bytes_of(other->rule.array)).text,
 			    text_quote(bytes_of(one->rule.array)).text, name_of(one));
@@ -208,10 +224,10 @@ static void check_fields_apart(const struct rule_draft *draft, const struct rule
 
 		if (named->field &&
 		    path_relate(bytes_of(named->field), other->rule.array) != PATH_APART)
-			problem_add(problems, named->at,
+			problem_add(problems, place_of(draft, named->path),
 				    "%s '%s' is or holds the array of the rule '%s' in line %d",
 				    named->words, text_quote(bytes_of(named->field)).text,
-				    name_of(other), other->at.line);
+				    name_of(other), line_of(other));
 	}
 }
 
@@ -223,11 +239,11 @@ static void check_fields_differ(const struct rule_draft *one, const struct rule_
 	for (size_t i = 0; i < NAMED_FIELDS; i++)
 		for (size_t j = 0; j < NAMED_FIELDS; j++)
 			if (is_field(&fields.all[i], &before.all[j]))
-				problem_add(problems, fields.all[i].at,
+				problem_add(problems, place_of(other, fields.all[i].path),
 					    "%s '%s' is the %s of the rule '%s' in line %d, too",
 					    fields.all[i].words,
 					    text_quote(bytes_of(fields.all[i].field)).text,
-					    before.all[j].role, name_of(one), one->at.line);
+					    before.all[j].role, name_of(one), line_of(one));
 }
 
 static void check_two(const struct rule_draft *one, const struct rule_draft *other,
@@ -276,9 +292,9 @@ static void check_overflow_is_free(const struct overflow_place *place,
 	if (names_meet(place->database, ruled->database) &&
 	    names_meet(place->collection, ruled->collection))
 		problem_add(
-			problems, draft->overflow,
+			problems, place_of(draft, "overflow.collection"),
 			"the overflow collection '%s.%s' is itself under the rule '%s' in line %d",
-			place->database, place->collection, name_of(other), other->at.line);
+			place->database, place->collection, name_of(other), line_of(other));
 }
 
 static void check_overflow_is_own(const struct overflow_place *place,
@@ -289,16 +305,16 @@ static void check_overflow_is_own(const struct overflow_place *place,
 	if (before->collection && names_meet(place->database, before->database) &&
 	    names_meet(place->collection, before->collection))
 		problem_add(
-			problems, draft->overflow,
+			problems, place_of(draft, "overflow.collection"),
 			"the overflow collection '%s.%s' is also that of the rule '%s' in line %d",
-			place->database, place->collection, name_of(other), other->at.line);
+			place->database, place->collection, name_of(other), line_of(other));
 }
 
 static void check_overflow_length(const struct overflow_place *place,
 				  const struct rule_draft *draft, struct problems *problems)
 {
 	if (strlen(place->database) + 1 + strlen(place->collection) > RULE_NAMESPACE_MAX)
-		problem_add(problems, draft->overflow,
+		problem_add(problems, place_of(draft, "overflow.collection"),
 			    "the overflow collection's name '%s' is longer than the server allows",
 			    text_quote(bytes_of(place->collection)).text);
 }

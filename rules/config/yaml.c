@@ -102,7 +102,7 @@ void yaml_tree_fini(struct yaml_tree *tree)
 		struct yaml_node *node = tree->newest;
 
 		tree->newest = node->older;
-		free((void *)node->text.data);
+		bytes_free(node->text);
 		free(node);
 	}
 	tree->root = NULL;

@@ -1,15 +1,27 @@
-/* A part of sequences: one write for which a ruled array has to be whole (protocol.md section 2).
+/* A part of sequences: one write for which a ruled array has to be whole
+ * (docs/internals/spill-protocol.md, "Edits").
  *
- *   WRITE    E0: the write itself, its filter with "no state" added: mongod's answer is right.
- *   LOOK     E1: it matched nothing. Is there a document whose array is spilled?
- *   PROBE    only membership counts: is the value in the overflow?
- *   SETTLE   else: mongod puts the document together and judges the filter.
- *   FETCH    INFLATE: the overflow comes,
- *   FOLD     and goes back into the live array, atomically. Then E0 again.
+ *   BEGIN ──────────────┐ the filter does not name the `_id`
+ *     │                 ▼
+ *     │          SEARCH, SEARCH_BY_OVERFLOW (KILL)
+ *     │                 │ `_id`s
+ *     ▼                 ▼
+ *   WRITE (E0) ◄────────┴──────────────── NEXT: the owner wants the next of many documents
+ *   │  ▲  │ something matched: done (WORDS: mongod's own words for an error)
+ *   │  │  │
+ *   │  │  ▼ nothing matched
+ *   │  │ LOOK (E1) ◄── PAUSED ◄── what was sent lost against another writer
+ *   │  │  │ no document: E0's answer stands, or SEARCH again
+ *   │  ├──┤ the array is whole by now
+ *   │  │  ▼ the array is spilled
+ *   │  ├─ PROBE       is a value in the overflow? then a check-and-set
+ *   │  ├─ SETTLE      mongod judges the filter on the whole document; then a check-and-set, or:
+ *   │  └─ FETCH ─► FOLD (I1, I2)     the array goes back into its document, atomically
+ *   ▼
+ *  done
  *
- * A filter that doesn't pin `_id` is first resolved to one: by a search, which asks the overflow,
- * too, where that tells which outliers it may mean. The owner writes the command around the
- * filter that it is given here, and hands every reply back. */
+ * The owner writes the command around the filter that EDIT_WRITE gives. The owner hands every reply
+ * back. */
 #pragma once
 
 #include "rules/sequence/fetch.h"
@@ -18,143 +30,124 @@
 #include "rules/stages/probe.h"
 
 enum edit_outcome {
-	EDIT_WRITE, /* send the write with `filter` and `upsert`; hand its reply to edit_next */
-	EDIT_SEND,  /* sequence->output goes to the server */
-	EDIT_PAUSE, /* sequence->pause, then edit_next without a reply */
-	EDIT_DONE, /* `reply` is mongod's answer to the write; of many documents there may be `more`
-		    */
-	EDIT_FAILED,   /* `reply` is the server's error to a command of ours */
-	EDIT_REJECTED, /* the same in `failure`: the filter's own fault, which the write would have
-			  had too; `reply` is its answer when it matched nothing */
-	EDIT_REFUSED,  /* `code` and `message`: nothing was applied by what was asked last */
+	EDIT_WRITE,    /* send the write as `sent` says; hand its reply to edit_next */
+	EDIT_SEND,     /* sequence->output goes to the server */
+	EDIT_PAUSE,    /* sequence->pause, then edit_next without a reply */
+	EDIT_PART,     /* `end.reply` is mongod's answer for one of many documents, others follow */
+	EDIT_DONE,     /* `end.reply` is mongod's answer to the write */
+	EDIT_FAILED,   /* `end.reply` is the server's error to a command of Spillway's */
+	EDIT_REJECTED, /* `end.failure` is an error that the filter itself causes: the write would
+			  have had it, too. `end.reply` is the write's answer if it matched nothing
+			*/
+	EDIT_REFUSED,  /* `end.code` and `end.message`: what was asked last applied nothing */
+};
+
+enum edit_step {
+	STEP_BEGIN,
+	STEP_SEARCH,             /* for the documents that the filter means */
+	STEP_SEARCH_BY_OVERFLOW, /* the same; the overflow names outliers that it may mean */
+	STEP_KILL,               /* a cursor of that search, which is not needed */
+	STEP_WRITE,
+	STEP_WORDS, /* for an error that quotes the filter */
+	STEP_NEXT,  /* of many documents, the next one is wanted */
+	STEP_LOOK,
+	STEP_PROBE,
+	STEP_SETTLE,
+	STEP_FETCH,
+	STEP_FOLD,
+	STEP_PAUSED, /* before LOOK */
+};
+
+/* How the document at work was found. */
+enum edit_named {
+	EDIT_FOUND,  /* by a search */
+	EDIT_PINNED, /* the client's filter names it */
+	EDIT_LISTED, /* by a search for many: `list` has them all */
+};
+
+/* What the write that was sent last is for. */
+enum edit_purpose {
+	EDIT_GUARDED,   /* E0: the document, if no concerned array is spilled */
+	EDIT_SWAPS,     /* a check-and-set on a spilled array */
+	EDIT_UNMATCHED, /* nothing matches: mongod answers, or inserts */
+	EDIT_ASKS,      /* the same before the search. A transaction ends with a search's error, so
+			   that nobody could ask for the write's own answer afterwards */
+};
+
+struct edit_search {
+	bool by_overflow;   /* the overflow is asked, too, which documents it may be */
+	struct probe probe; /* by_overflow: which outliers it has named */
+	int count;
+	uint64_t asked; /* when the last one was sent */
+	int64_t cursor_id;
+};
+
+struct edit_list {
+	struct buffer ids; /* documents {_id}, one behind the other */
+	size_t next;       /* in `ids` */
+};
+
+/* Rounds that were lost against other writers of the document at work. */
+struct edit_race {
+	int rounds;
+	uint64_t since; /* input->now of the first one */
+};
+
+/* EDIT_WRITE */
+struct edit_sent {
+	enum edit_purpose purpose;
+	bool upsert;
+	struct buffer filter;
+	struct element update; /* instead of the client's; type 0: the client's */
+	struct buffer whole;   /* {u}: the update with what resets states */
+};
+
+struct edit_end {
+	struct packet reply;
+	struct packet failure;
+	enum error_code code;
+	const char *message;
+	char *told; /* `message`, if it names a document */
 };
 
 struct edit {
+	struct sequence *sequence;
+	const struct sequence_input *input; /* of the step at work */
+	enum edit_step step;
+
 	struct whole_write write;
 	struct whole_write_facts facts;
 	const struct ruled_namespace *namespace;
 	bool *concerned;              /* by target: its array has to be whole */
-	size_t target;                /* of `membership` */
-	struct membership membership; /* the write asks only for that of an array */
-	struct probe probe;           /* `by_overflow`: which outliers the overflow has named */
-	uint64_t asked;               /* when it was */
-	int searches;
-	struct buffer ids;          /* the documents, {_id} one behind the other */
-	size_t next;                /* in `ids` */
-	int64_t cursor_id;          /* of the search */
+	bool all;                     /* every target is concerned */
+	struct membership membership; /* the write asks only for that of one array: `target` */
+	size_t target;
+
+	struct edit_search search;
+	struct edit_list list;
+	enum edit_named named;
+
 	struct element id;          /* of the document at work; type 0: none */
 	struct buffer kept;         /* E1's document */
 	struct buffer short_states; /* its states when the overflow was last not all there */
-	struct buffer empty;        /* the same, as a merge takes it */
+	struct buffer empty;        /* E1's document as a merge takes it */
 	struct fetch fetch;
-	struct buffer bare;    /* behind a fold of the document at work: the client's filter less
-				  what it says of fields that went with it, which has been answered.
-				  Empty: none did */
-	struct buffer filter;  /* EDIT_WRITE */
-	struct buffer whole;   /* {u}: the update with what resets states */
-	struct element update; /* EDIT_WRITE: instead of the client's; type 0: the client's */
-	struct packet reply;   /* EDIT_DONE, EDIT_FAILED, EDIT_REJECTED */
-	struct packet failure; /* EDIT_REJECTED */
-	const char *message;   /* EDIT_REFUSED */
-	char *told;            /* `message`, where it names a document */
-	enum error_code code;  /* EDIT_REFUSED */
-	int step;
-	uint64_t losing_since; /* input->now of the first lost round */
+	struct buffer bare; /* after a fold: the client's filter without conditions on fields that
+			       went with it, which were answered. Empty: there were none */
+	struct edit_race race;
+	bool folded; /* some document's array was folded back */
 
-	int rounds;       /* lost against other writers, of the document at work */
-	bool all;         /* every target is concerned */
-	bool pinned;      /* the client's filter names the document */
-	bool by_overflow; /* the search asks the overflow, too, which documents it may be */
-	bool listed;      /* there are many documents, and `ids` has them */
-	bool asks;        /* the first write, in a transaction, only asks for mongod's answer */
-	bool none;        /* nothing matches: the write is sent to be answered */
-	bool fetching;
-	bool upsert;  /* EDIT_WRITE */
-	bool more;    /* EDIT_DONE: of many documents, others follow */
-	bool folded;  /* some document's array was folded back */
-	bool swapped; /* the last write was a check-and-set */
+	struct edit_sent sent;
+	struct edit_end end;
 };
 
-void edit_init(struct edit *edit, const struct whole_write *write,
-	       const struct ruled_namespace *namespace);
+void edit_init(struct edit *edit, struct sequence *sequence, const struct whole_write *write);
 void edit_fini(struct edit *edit);
-/* `reply`: to what was asked last; NULL at the beginning, behind a pause and for `more`. */
-enum edit_outcome edit_next(struct edit *edit, struct sequence *sequence,
-			    const struct sequence_input *input, struct packet *reply);
+/* `reply`: to what was asked last; NULL at the beginning, after a pause and after EDIT_PART. */
+enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *input,
+			    struct packet *reply);
 /* EDIT_REJECTED: what was wrong, without the words that say which command met it. */
 struct bytes edit_cause(const struct edit *edit);
 size_t edit_memory(const struct edit *edit);
-
-/* ---- edit_commands.c: what it sends ---- */
-
-/* E0's filter. */
+/* sent.filter of E0. */
 void edit_write_filter(struct edit *edit);
-/* Check-and-set: the filter less its conditions on arrays, which were answered, and what was read.
- */
-void edit_write_swap(struct edit *edit);
-/* The same behind a probe: the filter, on main's part, and the overflow that was looked into. */
-void edit_write_probed(struct edit *edit);
-/* The update as a whole, on a document whose array `target` stays what it is. */
-void edit_write_whole(struct edit *edit);
-/* The document, or documents, that the write is about: their `_id`s. */
-enum edit_outcome edit_send_search(struct edit *edit, struct sequence *sequence,
-				   const struct sequence_input *input);
-enum edit_outcome edit_send_get_more(struct edit *edit, struct sequence *sequence);
-/* Of a read: collation and let, */
-void edit_write_options(const struct edit *edit, struct sequence *sequence);
-/* and what ends it. */
-enum edit_outcome edit_send(struct edit *edit, struct sequence *sequence,
-			    const struct sequence_input *input, size_t body);
-enum edit_outcome edit_send_look(struct edit *edit, struct sequence *sequence,
-				 const struct sequence_input *input);
-enum edit_outcome edit_send_probe(struct edit *edit, struct sequence *sequence,
-				  const struct sequence_input *input);
-enum edit_outcome edit_send_settle(struct edit *edit, struct sequence *sequence,
-				   const struct sequence_input *input);
-/* `_id` can be named exactly under the write's collation. */
-bool edit_can_pin(const struct edit *edit, const struct element *id);
-/* edit->bare, when what was read has been folded back. */
-void edit_write_bare(struct edit *edit);
-/* What was read of an array's state; false where it has none. */
-must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
-/* The state can be named; */
-must_check bool edit_has_state(const struct edit *edit, size_t target);
-/* and the head's length is there, too: of any other state a membership is not asked. */
-must_check bool edit_has_head(const struct edit *edit, size_t target);
-
-/* ---- edit_search.c: the search, where the overflow is asked, too ---- */
-
-/* edit->by_overflow: whether that helps. Not in a transaction, which takes no such stage. */
-void edit_decide_search(struct edit *edit);
-enum edit_outcome edit_search_by_overflow(struct edit *edit, struct sequence *sequence,
-					  const struct sequence_input *input);
-enum edit_hits {
-	EDIT_HITS_FOUND,   /* the first `*documents` of the batch are those that match, and all */
-	EDIT_HITS_AGAIN,   /* documents were named that had not been candidates: send it again */
-	EDIT_HITS_KILL,    /* edit->cursor_id is not needed: edit_send_kill, then search them all */
-	EDIT_HITS_ALL,     /* search all of them */
-	EDIT_HITS_DAMAGED, /* a state that can't be read is that of a hit's document */
-};
-enum edit_hits edit_take_hits(struct edit *edit, const struct sequence_input *input,
-			      const struct packet *reply, struct bytes *batch, size_t *documents);
-enum edit_outcome edit_send_kill(struct edit *edit, struct sequence *sequence);
-
-/* ---- edit_fold.c: how it folds arrays back ---- */
-
-/* E1's document as a merge takes it that is to return nothing but the overflow -> edit->empty. */
-void edit_write_empty(struct edit *edit);
-/* I2, with what the fetch has brought. False where the generation has died meanwhile. */
-must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
-				const struct sequence_input *input);
-
-/* ---- edit_words.c: errors that quote the filter, or that our stages raised ---- */
-
-/* `reply` is one. */
-bool edit_words_wanted(const struct edit *edit);
-/* Asks for mongod's words on the client's own filter, */
-enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequence);
-/* which take their place in `reply`. */
-void edit_take_words(struct edit *edit, const struct packet *explained);
-/* The client's pipeline has computed a name of Spillway's own: `reply` says so, with code 115. True
- * where it was that. */
-bool edit_tell_forged(struct edit *edit, const struct sequence *sequence);

@@ -1,262 +1,343 @@
-/* INFLATE: what an edit sends to fold arrays back. */
-#include "rules/edit/edit.h"
+/* INFLATE: fetches the overflow of the document at work, and folds its arrays back. */
+#include "rules/edit/edit_inner.h"
 
-#include "protocol/writer.h"
 #include "rules/rule/names.h"
 #include "rules/rule/own_fields.h"
 
 #include <stdlib.h>
 
-struct parents {
-	size_t opened[CURSOR_MAX_DEPTH];
-	size_t depth;
-};
-
-static void close_parents(struct buffer *out, struct parents *parents, size_t depth)
-{
-	while (parents->depth > depth)
-		writer_close(out, parents->opened[--parents->depth]);
-}
-
-static size_t shared_parents(const char *one, const char *other)
-{
-	size_t shared = 0;
-
-	for (; *one && *one == *other; one++, other++)
-		shared += *one == '.';
-	return shared;
-}
-
-/* The parents that the path before it has, too, stand open. */
-static void write_at_path(struct buffer *out, struct parents *parents, const char *path)
-{
-	static const uint8_t empty[] = {5, 0, 0, 0, 0};
-	const char *dot = strchr(path, '.');
-
-	for (size_t depth = 0; dot && depth < CURSOR_MAX_DEPTH;
-	     path = dot + 1, dot = strchr(path, '.'), depth++) {
-		auto_free char *part = must_strndup(path, (size_t)(dot - path));
-
-		if (depth == parents->depth)
-			parents->opened[parents->depth++] = writer_open_document(out, part);
-	}
-	writer_array(out, path, (struct bytes){empty, sizeof(empty)});
-}
+/* An array that does not fit in a document, with its overhead, is not worth fetching to its end. */
+#define DOCUMENT_MAX (16 << 20)
 
 static int by_text(const void *one, const void *other)
 {
 	return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-/* The arrays to be folded back, without an element; of several in one parent, in one parent. */
-static void write_empty_arrays(const struct edit *edit, struct buffer *out)
+/* Arrays without an element at the paths, which are sorted and have their first `shared` bytes in
+ * common: the parents that stand open in `out`. */
+static void write_empty_arrays(struct buffer *out, const char **paths, size_t count, size_t shared)
 {
+	static const uint8_t empty[] = {5, 0, 0, 0, 0};
+
+	for (size_t i = 0, next; i < count; i = next) {
+		const char *part = paths[i] + shared, *dot = strchr(part, '.');
+		size_t parents = dot ? (size_t)(dot + 1 - paths[i]) : 0, parent;
+		auto_free char *name = must_strndup(part, dot ? (size_t)(dot - part) : 0);
+
+		next = i + 1;
+		if (!dot) {
+			writer_array(out, part, (struct bytes){empty, sizeof(empty)});
+			continue;
+		}
+		while (next < count && strncmp(paths[i], paths[next], parents) == 0)
+			next++;
+		parent = writer_open_document(out, name);
+		write_empty_arrays(out, paths + i, next - i, parents);
+		writer_close(out, parent);
+	}
+}
+
+/* The arrays to be folded back. */
+static void splice_empty_arrays(struct buffer *out, size_t *place, const void *context)
+{
+	const struct edit *edit = context;
 	auto_free const char **paths = must_calloc(edit->namespace->target_count, sizeof(*paths));
-	struct parents parents = {.depth = 0};
 	struct element state;
 	size_t count = 0;
 
+	(void)place;
 	for (size_t i = 0; i < edit->namespace->target_count; i++)
 		if (edit->concerned[i] && edit_state_of(edit, i, &state))
 			paths[count++] = edit->namespace->targets[i].rule->array;
 	qsort(paths, count, sizeof(*paths), by_text);
-	for (size_t i = 0; i < count; i++) {
-		close_parents(out, &parents, i > 0 ? shared_parents(paths[i - 1], paths[i]) : 0);
-		write_at_path(out, &parents, paths[i]);
-	}
-	close_parents(out, &parents, 0);
+	write_empty_arrays(out, paths, count, 0);
 }
 
-/* {g, h: 0, n} of the state. */
-static void write_headless(struct buffer *out, const char *key, const struct element *state)
+/* Their states: nothing of the array is in main. */
+static void splice_headless(struct buffer *out, size_t *place, const void *context)
 {
-	size_t start = writer_open_document(out, key);
-	struct element field;
-
-	if (document_find(state->value, "g", &field))
-		writer_element(out, &field);
-	writer_int32(out, "h", 0);
-	if (document_find(state->value, "n", &field))
-		writer_element(out, &field);
-	writer_close(out, start);
-}
-
-void edit_write_empty(struct edit *edit)
-{
-	struct buffer *out = &edit->empty;
-	size_t document, states;
+	const struct edit *edit = context;
 	struct element state;
 
-	out->length = 0;
-	document = writer_open(out);
-	writer_element(out, &edit->id);
-	write_empty_arrays(edit, out);
-	states = writer_open_document(out, NAME_STATE);
-	for (size_t i = 0; i < edit->namespace->target_count; i++)
-		if (edit->concerned[i] && edit_state_of(edit, i, &state))
-			write_headless(out, edit->namespace->targets[i].rule->key, &state);
-	writer_close(out, states);
-	writer_close(out, document);
-}
-
-static bool write_pushes(const struct edit *edit, struct buffer *out, struct bytes overflow)
-{
-	size_t push = 0;
-	bool opened = false;
-
+	(void)place;
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
-		const struct rule *rule = edit->namespace->targets[i].rule;
-		struct element state, array, head;
-		size_t field;
+		struct element generation = {.type = 0}, count = {.type = 0};
 
 		if (!edit->concerned[i] || !edit_state_of(edit, i, &state))
 			continue;
-		if (!document_find_path(overflow, rule->array, &array) ||
-		    array.type != BSON_BYTE_ARRAY || !document_find(state.value, "h", &head))
-			return false;
-		if (!opened)
-			push = writer_open_document(out, "$push");
-		opened = true;
-		field = writer_open_document(out, rule->array);
-		writer_array(out, "$each", array.value);
-		writer_renamed(out, "$position", &head);
-		writer_close(out, field);
+		(void)!document_find(state.value, "g", &generation);
+		(void)!document_find(state.value, "n", &count);
+		template_write(out, edit->namespace->targets[i].rule->key, "{g: @g, h: 0, n: @n}",
+			       fill("g", &generation), fill("n", &count));
 	}
-	if (opened)
-		writer_close(out, push);
+}
+
+static void write_empty(struct edit *edit)
+{
+	edit->empty.length = 0;
+	template_write_document(&edit->empty, "{_id: @id, ..@arrays, _spill: {..@states}}",
+				fill("id", &edit->id),
+				fill_spliced("arrays", splice_empty_arrays, edit),
+				fill_spliced("states", splice_headless, edit));
+}
+
+/* ---- the command ---- */
+
+struct folding {
+	const struct edit *edit;
+	struct bytes overflow; /* the arrays, with nothing but their overflow in them */
+};
+
+/* What a concerned array with a state gets back, and where. */
+static bool find_push(const struct folding *folding, size_t target, struct element *elements,
+		      struct element *head)
+{
+	const struct rule *rule = folding->edit->namespace->targets[target].rule;
+	struct element state;
+
+	return document_find_path(folding->overflow, rule->array, elements) &&
+	       elements->type == BSON_BYTE_ARRAY && edit_state_of(folding->edit, target, &state) &&
+	       document_find(state.value, "h", head);
+}
+
+static bool finds_all(const struct folding *folding)
+{
+	const struct edit *edit = folding->edit;
+	struct element state, elements, head;
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && edit_state_of(edit, i, &state) &&
+		    !find_push(folding, i, &elements, &head))
+			return false;
 	return true;
 }
 
-/* A field of the rule's as it was before: restored where the application had it, else taken away.
- */
-static void write_field(const struct edit *edit, size_t target, enum own_field field,
-			struct buffer *out, bool restored)
+/* An operator without a field stays away. */
+static void close_operator(struct buffer *out, size_t mark, size_t start)
 {
-	const struct rule *rule = edit->namespace->targets[target].rule;
-	const char *name = own_field_name(rule, field);
-	struct element state, value;
-	enum own_field_end end;
-
-	if (!name || !edit_state_of(edit, target, &state))
-		return;
-	end = own_field_end(rule, field, &state, &value);
-	if (end == OWN_FIELD_RETURNS && restored)
-		writer_renamed(out, name, &value);
-	else if (end == OWN_FIELD_GOES && !restored)
-		writer_int32(out, name, 1);
+	if (out->length > start + sizeof(int32_t))
+		writer_close(out, start);
+	else
+		out->length = mark;
 }
 
-static void write_fields(const struct edit *edit, struct buffer *out, bool restored)
+static void write_pushes(struct buffer *out, const char *name, const void *context)
 {
+	const struct folding *folding = context;
+	const struct edit *edit = folding->edit;
+	size_t mark = out->length, push = writer_open_document(out, name);
+	struct element elements, head;
+
 	for (size_t i = 0; i < edit->namespace->target_count; i++)
-		for (enum own_field field = OWN_FLAG; edit->concerned[i] && field < OWN_FIELDS;
-		     field++)
-			write_field(edit, i, field, out, restored);
+		if (edit->concerned[i] && find_push(folding, i, &elements, &head))
+			template_write_fields(
+				out, "{@array: {$each: @elements, $position: @head}}",
+				fill("array", edit->namespace->targets[i].rule->array),
+				fill("elements", &elements), fill("head", &head));
+	close_operator(out, mark, push);
 }
 
-/* `_spill` goes as a whole where nothing is left in it. */
-static void write_unset_states(const struct edit *edit, struct buffer *out)
+/* The rule's own fields become what they were before: `value` where the application had them (end:
+ * RETURNS), else they go. */
+static void write_own_fields(const struct edit *edit, struct buffer *out, enum own_field_end end)
 {
-	struct element state;
+	struct element state, value;
 
-	if (edit->all) {
-		writer_int32(out, NAME_STATE, 1);
-		return;
-	}
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
-		auto_buffer struct buffer path = {0};
+		const struct rule *rule = edit->namespace->targets[i].rule;
 
 		if (!edit->concerned[i] || !edit_state_of(edit, i, &state))
 			continue;
-		name_state_path(&path, edit->namespace->targets[i].rule);
-		writer_int32(out, (const char *)path.data, 1);
+		for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+			const char *name = own_field_name(rule, field);
+
+			if (!name || own_field_end(rule, field, &state, &value) != end)
+				continue;
+			if (end == OWN_FIELD_RETURNS)
+				writer_renamed(out, name, &value);
+			else
+				writer_int32(out, name, 1);
+		}
 	}
 }
 
-static void write_resets(const struct edit *edit, struct buffer *out)
+static void write_returning(struct buffer *out, const char *name, const void *context)
 {
-	size_t mark = out->length, set = writer_open_document(out, "$set"), unset;
+	size_t mark = out->length, set = writer_open_document(out, name);
 
-	write_fields(edit, out, true);
-	writer_close(out, set);
-	if (out->length - mark == strlen("$set") + 2 + 5)
-		out->length = mark; /* mongod takes an empty one, but why send it */
-	unset = writer_open_document(out, "$unset");
-	write_unset_states(edit, out);
-	write_fields(edit, out, false);
-	writer_close(out, unset);
+	write_own_fields(context, out, OWN_FIELD_RETURNS);
+	close_operator(out, mark, set);
 }
 
-/* {q: {_id, _spill: as it was}, u: {$push: {f: {$each: ov, $position: h}}, $unset: {...}}}. The
- * whole state as it was holds S.g and S.n. */
-static bool write_fold_statement(const struct edit *edit, struct buffer *out, struct bytes overflow)
+/* `_spill` goes as a whole where nothing is left in it. */
+static void splice_going(struct buffer *out, size_t *place, const void *context)
 {
-	size_t statement = writer_open_document(out, "0"), q, u, state;
-	struct element states;
-	bool sound;
+	const struct edit *edit = context;
+	struct element state;
 
-	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states));
-	q = writer_open_document(out, "q");
-	writer_element(out, &edit->id);
-	state = writer_open_document(out, NAME_STATE);
-	writer_renamed(out, "$eq", &states);
-	writer_close(out, state);
-	writer_close(out, q);
-	u = writer_open_document(out, "u");
-	sound = write_pushes(edit, out, overflow);
-	write_resets(edit, out);
-	writer_close(out, u);
-	writer_close(out, statement);
-	return sound;
+	(void)place;
+	if (edit->all)
+		template_write_fields(out, "{_spill: 1}");
+	for (size_t i = 0; !edit->all && i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && edit_state_of(edit, i, &state))
+			template_write_fields(out, "{_spill.@key: 1}",
+					      fill("key", edit->namespace->targets[i].rule->key));
+	write_own_fields(edit, out, OWN_FIELD_GOES);
 }
 
-/* It is the client's write behind it that waits as long as the client says, and so for this one,
- * too: a member that has that one has this one. */
-static void write_concern(struct sequence *sequence)
+/* It is the client's write behind this one that waits as long as the client's write concern says: a
+ * member that has that write has this one, too. A transaction's end has a write concern of its own.
+ */
+static void write_rest(struct edit *edit)
 {
-	size_t concern;
+	const struct command *command = &edit->sequence->match.command;
+	int64_t left = sequence_time_left(edit->sequence, edit->input);
+	struct buffer *out = &edit->sequence->buffer;
+	struct element bypass = {.type = 0};
 
-	if (command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-		return; /* the transaction's end has one */
-	concern = writer_open_document(&sequence->buffer, "writeConcern");
-	writer_int32(&sequence->buffer, "w", 1);
-	writer_close(&sequence->buffer, concern);
-}
-
-static void write_update_fields(struct sequence *sequence, const struct sequence_input *input,
-				const char *database)
-{
-	struct buffer *out = &sequence->buffer;
-	int64_t left = sequence_time_left(sequence, input);
-	struct element bypass;
-
-	writer_string(out, "$db", database);
-	sequence_write_cursor_fields(sequence);
-	if (document_find(sequence->match.command.body, "bypassDocumentValidation", &bypass))
-		writer_element(out, &bypass);
-	if (command_has(&sequence->match.command, FIELD_CLUSTER_TIME))
-		writer_element(out, &sequence->match.command.fields[FIELD_CLUSTER_TIME]);
+	(void)!document_find(command->body, "bypassDocumentValidation", &bypass);
+	sequence_write_cursor_fields(edit->sequence);
+	template_write_fields(out, "{bypassDocumentValidation: @bypass, $clusterTime: @time}",
+			      fill("bypass", &bypass),
+			      fill("time", &command->fields[FIELD_CLUSTER_TIME]));
 	if (left > 0)
 		writer_int64(out, "maxTimeMS", left);
-	write_concern(sequence);
+	if (!command_has(command, FIELD_AUTOCOMMIT))
+		template_write_fields(out, "{writeConcern: {w: 1}}");
 }
 
-must_check bool edit_write_fold(struct edit *edit, struct sequence *sequence,
-				const struct sequence_input *input)
+/* False if the generation has died meanwhile. */
+static bool write_fold(struct edit *edit)
 {
 	auto_buffer struct buffer overflow = {0};
-	struct buffer *out = &sequence->buffer;
-	size_t body, list;
-	bool sound;
+	struct folding folding = {.edit = edit};
+	struct element states;
+	size_t body;
 
 	if (!merge_write_document(edit->fetch.merge, 0, &overflow))
 		return false;
-	body = sequence_begin_command(sequence);
-	writer_string(out, "update", edit->namespace->collection);
-	list = writer_open_array(out, "updates");
-	sound = write_fold_statement(edit, out, buffer_view(&overflow));
-	writer_close(out, list);
-	write_update_fields(sequence, input, edit->namespace->database);
-	sequence_send_command(sequence, body);
+	folding.overflow = buffer_view(&overflow);
+	if (!finds_all(&folding))
+		return false;
+	require(document_find(buffer_view(&edit->kept), NAME_STATE, &states));
+	body = sequence_begin_command(edit->sequence);
+	/* The state as it was holds its generation and its count. */
+	template_write_fields(&edit->sequence->buffer,
+			      "{update: @collection, updates: [{q: {_id: @id, _spill: {$eq: "
+			      "@states}}, u: {$push: @pushes, $set: @returning, $unset: "
+			      "{..@going}}}], $db: @database}",
+			      fill("collection", edit->namespace->collection),
+			      fill("id", &edit->id), fill("states", &states),
+			      fill_with("pushes", write_pushes, &folding),
+			      fill_with("returning", write_returning, edit),
+			      fill_spliced("going", splice_going, edit),
+			      fill("database", edit->namespace->database));
+	write_rest(edit);
+	sequence_send_command(edit->sequence, body);
+	return true;
+}
+
+/* ---- the steps ---- */
+
+static enum edit_outcome too_large(struct edit *edit)
+{
+	if (edit_sets_another(edit, true))
+		return edit_set_whole(edit);
+	return edit_refuse(edit, ERROR_OBJECT_TOO_LARGE,
+			   "the whole array, which this write needs in one document, passes 16 MB");
+}
+
+static enum edit_outcome fold(struct edit *edit)
+{
+	bool whole = write_fold(edit);
+
+	fetch_fini(&edit->fetch);
+	if (!whole)
+		return edit_take_shortage(edit);
+	if (edit->sequence->output.length > DOCUMENT_MAX)
+		return too_large(edit);
+	edit->step = STEP_FOLD;
+	return EDIT_SEND;
+}
+
+enum edit_outcome edit_take_overflow(struct edit *edit, struct packet *reply)
+{
+	switch (fetch_next(&edit->fetch, edit->sequence, edit->input, reply)) {
+	case FETCH_SEND:
+		if (edit->input->memory_short)
+			return edit_refuse_memory(edit, "no memory is left for the whole array "
+							"(limits.memory); try again later");
+		edit->step = STEP_FETCH;
+		return EDIT_SEND;
+	case FETCH_COMPLETE:
+		return fold(edit);
+	case FETCH_FAILED:
+		return reply_is_unauthorized(&edit->fetch.failed)
+			       ? edit_refuse_unauthorized(edit)
+			       : edit_fail(edit, &edit->fetch.failed);
+	case FETCH_TIMEOUT:
+		return edit_refuse_time(edit);
+	case FETCH_TOO_MUCH:
+		return too_large(edit);
+	case FETCH_BROKEN:
+		break;
+	}
+	return edit_refuse(edit, ERROR_WRITE_CONFLICT,
+			   "an overflow document can't be read; run 'spillway verify'");
+}
+
+/* A merge would take the document: a fold takes its whole state away. */
+static bool state_is_sound(const struct edit *edit)
+{
+	struct merge *merge = merge_new(edit->namespace);
+	bool sound = merge_add_document(merge, buffer_view(&edit->kept)) == MERGE_TAKEN;
+
+	merge_free(merge);
 	return sound;
+}
+
+enum edit_outcome edit_begin_fold(struct edit *edit)
+{
+	if (!state_is_sound(edit))
+		return edit_refuse_state(edit);
+	write_empty(edit);
+	fetch_init(&edit->fetch, edit->namespace);
+	edit->fetch.most = 2 * DOCUMENT_MAX;
+	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
+		return edit_refuse_state(edit);
+	return edit_take_overflow(edit, NULL);
+}
+
+/* Nothing has changed. What is no judgement on the document, as a change of primaries, passes. */
+static enum edit_outcome refuse_fold(struct edit *edit, int64_t code)
+{
+	if (code == ERROR_DOCUMENT_VALIDATION_FAILURE)
+		return edit_refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
+				   "a validator refuses to take the array back into its document");
+	if (code == ERROR_MAX_TIME_EXPIRED)
+		return edit_refuse_time(edit);
+	return edit_refuse(edit, ERROR_WRITE_CONFLICT,
+			   "the server can't take the array back into its document now; try again");
+}
+
+enum edit_outcome edit_take_fold(struct edit *edit, struct packet *reply)
+{
+	const struct reply_summary *summary = &reply->summary;
+	int64_t code = edit_error_code(summary);
+
+	if (!summary->readable)
+		return edit_fail(edit, reply);
+	if (code == ERROR_OBJECT_TOO_LARGE || code == ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE)
+		return too_large(edit);
+	if (!summary->ok)
+		return edit_fail(edit, reply);
+	if (code != 0)
+		return refuse_fold(edit, code);
+	if (summary->n == 0)
+		return edit_pause(edit);
+	edit->folded = true;
+	edit_write_bare(edit);
+	edit->sent.upsert = false;
+	return edit_write(edit, EDIT_GUARDED);
 }

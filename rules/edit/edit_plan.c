@@ -1,5 +1,5 @@
 /* What is known of a write before anything is sent for it. */
-#include "rules/edit/edit.h"
+#include "rules/edit/edit_inner.h"
 
 #include "rules/query/statements.h"
 
@@ -30,17 +30,19 @@ static void find_membership(struct edit *edit)
 		membership_of_update(&write->update, &one, &edit->membership);
 }
 
-void edit_init(struct edit *edit, const struct whole_write *write,
-	       const struct ruled_namespace *namespace)
+void edit_init(struct edit *edit, struct sequence *sequence, const struct whole_write *write)
 {
-	*edit = (struct edit){.write = *write, .namespace = namespace, .all = true};
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+
+	*edit = (struct edit){
+		.sequence = sequence, .write = *write, .namespace = namespace, .all = true};
 	edit->concerned = must_calloc(namespace->target_count, sizeof(*edit->concerned));
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		edit->concerned[i] = whole_write_concerns(write, namespace, i);
 		edit->all = edit->all && edit->concerned[i];
 	}
-	edit->pinned =
-		statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id);
+	if (statement_pinned_id(write->filter.value, write->collation.type != 0, &edit->id))
+		edit->named = EDIT_PINNED;
 	edit->facts = whole_write_judge(write, namespace);
 	find_membership(edit);
 }

@@ -1,8 +1,8 @@
 /* mongod's own words: an error of its planner quotes the filter, and an edit's has more in it than
  * the client's. An explain, which changes nothing, gives the words for what the client sent. */
-#include "protocol/writer.h"
-#include "rules/edit/edit.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/edit/edit_inner.h"
+
+#include "rules/reassembly/raised.h"
 #include "rules/query/update.h"
 
 static const char quotes[] = "error processing query: ns=";
@@ -43,82 +43,48 @@ bool edit_words_wanted(const struct edit *edit)
 {
 	struct bytes text;
 
-	return finds_quotes(&edit->reply, &text);
+	return finds_quotes(&edit->end.reply, &text);
 }
 
 /* ---- the explain ---- */
 
-static void write_option(struct buffer *out, const struct element *element)
+/* The planner looks at the filter alone: any update will do. */
+static const char *explained(const struct edit *edit, bool statements)
 {
-	if (element->type != 0)
-		writer_element(out, element);
-}
+	bool deletes = edit->write.update.type == 0;
 
-/* Whatever the update is, the planner sees the filter alone. */
-static void write_any_update(struct buffer *out, const char *name)
-{
-	size_t update = writer_open_document(out, name);
-	size_t set = writer_open_document(out, "$set");
-
-	writer_int32(out, "x", 1);
-	writer_close(out, set);
-	writer_close(out, update);
-}
-
-static void write_statement(const struct edit *edit, struct buffer *out)
-{
-	const struct whole_write *write = &edit->write;
-	bool deletes = write->update.type == 0;
-	size_t list = writer_open_array(out, deletes ? "deletes" : "updates");
-	size_t statement = writer_open_document(out, "0");
-
-	writer_renamed(out, "q", &write->filter);
-	if (deletes)
-		writer_int32(out, "limit", write->many ? 0 : 1);
-	else
-		write_any_update(out, "u");
-	if (!deletes)
-		writer_bool(out, "multi", write->many);
-	write_option(out, &write->collation);
-	write_option(out, &write->hint);
-	writer_close(out, statement);
-	writer_close(out, list);
-}
-
-static void write_modify(const struct edit *edit, struct buffer *out)
-{
-	const struct whole_write *write = &edit->write;
-
-	writer_renamed(out, "query", &write->filter);
-	if (write->update.type == 0)
-		writer_bool(out, "remove", true);
-	else
-		write_any_update(out, "update");
-	write_option(out, &write->sort);
-	write_option(out, &write->fields);
-	write_option(out, &write->collation);
-	write_option(out, &write->hint);
+	if (statements)
+		return deletes ? "{deletes: [{q: @filter, limit: @limit, ..@options}]}"
+			       : "{updates: [{q: @filter, u: {$set: {x: 1}}, multi: @many, "
+				 "..@options}]}";
+	return deletes ? "{query: @filter, remove: true, sort: @sort, fields: @fields, ..@options}"
+		       : "{query: @filter, update: {$set: {x: 1}}, sort: @sort, fields: @fields, "
+			 "..@options}";
 }
 
 /* Outside the client's session: its transaction has ended with the error. */
-enum edit_outcome edit_send_words(const struct edit *edit, struct sequence *sequence)
+enum edit_outcome edit_send_words(const struct edit *edit)
 {
-	const struct command *command = &sequence->match.command;
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence);
-	size_t explained = writer_open_document(out, "explain");
+	const struct whole_write *write = &edit->write;
+	const struct command *command = &edit->sequence->match.command;
+	const struct element *first = &command->first;
+	bool statements = command->kind == COMMAND_UPDATE || command->kind == COMMAND_DELETE;
+	size_t body = sequence_begin_command(edit->sequence);
 
-	writer_element(out, &command->first);
-	if (bytes_are(command->first.name, "update") || bytes_are(command->first.name, "delete"))
-		write_statement(edit, out);
-	else
-		write_modify(edit, out);
-	write_option(out, &command->fields[FIELD_LET]);
-	writer_close(out, explained);
-	writer_string(out, "verbosity", "queryPlanner");
-	writer_string(out, "$db", edit->namespace->database);
-	sequence_write_api_fields(sequence);
-	sequence_send_command(sequence, body);
+	template_write_fields(&edit->sequence->buffer,
+			      "{explain: {@command: @first, ..@explained, let: @let}, "
+			      "verbosity: 'queryPlanner', $db: @database}",
+			      fill("command", first->name), fill("first", first),
+			      fill_template("explained", explained(edit, statements)),
+			      fill("filter", &write->filter), fill("limit", write->many ? 0 : 1),
+			      fill("many", write->many), fill("sort", &write->sort),
+			      fill("fields", &write->fields),
+			      fill_template("options", "{collation: @collation, hint: @hint}"),
+			      fill("collation", &write->collation), fill("hint", &write->hint),
+			      fill("let", &command->fields[FIELD_LET]),
+			      fill("database", edit->namespace->database));
+	sequence_write_api_fields(edit->sequence);
+	sequence_send_command(edit->sequence, body);
 	return EDIT_SEND;
 }
 
@@ -187,15 +153,15 @@ static void say_instead(struct edit *edit, const struct words *words)
 	struct buffer frame = {0};
 	size_t start, body;
 
-	start = message_begin(&frame, edit->reply.header.request_id, edit->reply.header.response_to,
-			      0);
+	start = message_begin(&frame, edit->end.reply.header.request_id,
+			      edit->end.reply.header.response_to, 0);
 	message_begin_body(&frame);
 	body = writer_open(&frame);
-	write_worded_reply(&frame, edit->reply.message.body, words);
+	write_worded_reply(&frame, edit->end.reply.message.body, words);
 	writer_close(&frame, body);
 	message_end(&frame, start);
-	packet_fini(&edit->reply);
-	packet_read(&edit->reply, &frame);
+	packet_fini(&edit->end.reply);
+	packet_read_reply(&edit->end.reply, &frame);
 }
 
 void edit_take_words(struct edit *edit, const struct packet *explained)
@@ -207,7 +173,7 @@ void edit_take_words(struct edit *edit, const struct packet *explained)
 	/* else an index has come meanwhile: what was said stands */
 }
 
-bool edit_tell_forged(struct edit *edit, const struct sequence *sequence)
+bool edit_tell_forged(struct edit *edit)
 {
 	struct words words = {.code = ERROR_COMMAND_NOT_SUPPORTED};
 	char message[SEQUENCE_MESSAGE];
@@ -216,12 +182,13 @@ bool edit_tell_forged(struct edit *edit, const struct sequence *sequence)
 	int64_t number;
 
 	if (!update_computes_names(&edit->write.update) ||
-	    !find_error(edit->reply.message.body, &error) ||
-	    !find_text(edit->reply.message.body, &text) || !document_find(error, "code", &code) ||
-	    !element_integer(&code, &number) || !reassemble_forged(number, text))
+	    !find_error(edit->end.reply.message.body, &error) ||
+	    !find_text(edit->end.reply.message.body, &text) ||
+	    !document_find(error, "code", &code) || !element_integer(&code, &number) ||
+	    !raised_forged(number, text))
 		return false;
 	words.text = bytes_of(sequence_name_rule(
-		sequence,
+		edit->sequence,
 		"the update pipeline gives the document a field '_spill', or one whose name begins "
 		"with '_spill/' or '_spill.': these names are Spillway's own; compute another name",
 		message));

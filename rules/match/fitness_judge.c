@@ -9,15 +9,16 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static bool refuse(char *reason, size_t size, const char *format, ...)
+static bool refuse(struct unfit *why, enum unfit_code code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-static bool refuse(char *reason, size_t size, const char *format, ...)
+static bool refuse(struct unfit *why, enum unfit_code code, const char *format, ...)
 {
 	va_list arguments;
 
+	why->code = code;
 	va_start(arguments, format);
-	vsnprintf(reason, size, format, arguments);
+	vsnprintf(why->reason, sizeof(why->reason), format, arguments);
 	va_end(arguments);
 	return false;
 }
@@ -164,7 +165,7 @@ static bool looks_at_all(struct bytes validator)
 }
 
 /* A counter is an int until it passes 31 bits. */
-static bool judge_fields(const struct rule *rule, struct bytes validator, char *reason, size_t size)
+static bool judge_fields(const struct rule *rule, struct bytes validator, struct unfit *why)
 {
 	static const struct {
 		const char *words;
@@ -179,14 +180,14 @@ static bool judge_fields(const struct rule *rule, struct bytes validator, char *
 		uint8_t type = field == OWN_FLAG ? rule->flag.value.type : fields[field].type;
 
 		if (name && !allows_field(validator, name, type))
-			return refuse(reason, size, "its validator may refuse the %s '%s'",
-				      fields[field].words, name);
+			return refuse(why, UNFIT_VALIDATOR_FIELD,
+				      "its validator may refuse the %s '%s'", fields[field].words,
+				      name);
 	}
 	return true;
 }
 
-must_check bool judge_validator(const struct rule *rule, struct bytes options, char *reason,
-				size_t size)
+must_check bool judge_validator(const struct rule *rule, struct bytes options, struct unfit *why)
 {
 	struct bytes validator;
 
@@ -195,16 +196,17 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, c
 	    text_at(options, "validationLevel", "off"))
 		return true;
 	if (name_occurs(validator, rule->array))
-		return refuse(reason, size,
+		return refuse(why, UNFIT_VALIDATOR_ARRAY,
 			      "its validator looks at '%s', of which it would see a part only",
 			      rule->array);
 	if (looks_at_all(validator))
-		return refuse(reason, size,
+		return refuse(why, UNFIT_VALIDATOR_DOCUMENTS,
 			      "its validator looks at whole documents, of which it would see a "
 			      "part only");
 	if (!allows_field(validator, "_spill", BSON_BYTE_DOCUMENT))
-		return refuse(reason, size, "its validator refuses the field '_spill'");
-	return judge_fields(rule, validator, reason, size);
+		return refuse(why, UNFIT_VALIDATOR_STATE,
+			      "its validator refuses the field '_spill'");
+	return judge_fields(rule, validator, why);
 }
 
 bool judge_has_validator(struct bytes entry, struct bytes *validator)
@@ -220,39 +222,41 @@ bool judge_has_validator(struct bytes entry, struct bytes *validator)
 	       cursor_next(&cursor, &first) == CURSOR_ELEMENT;
 }
 
-static bool judge_kind(struct bytes entry, char *reason, size_t size)
+static bool judge_kind(struct bytes entry, struct unfit *why)
 {
 	if (text_at(entry, "type", "view"))
-		return refuse(reason, size, "it is a view");
+		return refuse(why, UNFIT_VIEW, "it is a view");
 	if (text_at(entry, "type", "timeseries"))
-		return refuse(reason, size, "it is a time series collection");
+		return refuse(why, UNFIT_TIME_SERIES, "it is a time series collection");
 	if (truth_at(entry, "options.capped"))
-		return refuse(reason, size, "it is a capped collection");
+		return refuse(why, UNFIT_CAPPED, "it is a capped collection");
 	return true;
 }
 
-must_check bool judge_main_collection(const struct rule *rule, struct bytes entry, char *reason,
-				      size_t size)
+must_check bool judge_main_collection(const struct rule *rule, struct bytes entry,
+				      struct unfit *why)
 {
 	struct bytes options;
 
-	return judge_kind(entry, reason, size) && (!document_at(entry, "options", &options) ||
-						   judge_validator(rule, options, reason, size));
+	return judge_kind(entry, why) &&
+	       (!document_at(entry, "options", &options) || judge_validator(rule, options, why));
 }
 
-must_check bool judge_overflow_collection(struct bytes entry, char *reason, size_t size)
+must_check bool judge_overflow_collection(struct bytes entry, struct unfit *why)
 {
 	struct bytes found;
 
-	if (!judge_kind(entry, reason, size))
+	if (!judge_kind(entry, why))
 		return false;
 	if (document_at(entry, "options.clusteredIndex", &found))
-		return refuse(reason, size, "it is a clustered collection");
+		return refuse(why, UNFIT_CLUSTERED, "it is a clustered collection");
 	if (document_at(entry, "options.collation", &found))
-		return refuse(reason, size, "it has a collation; links are compared byte for byte");
+		return refuse(why, UNFIT_COLLATION,
+			      "it has a collation; links are compared byte for byte");
 	if (document_at(entry, "options.validator", &found) &&
 	    !allows_field(found, "_spill", BSON_BYTE_DOCUMENT))
-		return refuse(reason, size, "its validator refuses the field '_spill'");
+		return refuse(why, UNFIT_VALIDATOR_STATE,
+			      "its validator refuses the field '_spill'");
 	return true;
 }
 
@@ -347,8 +351,8 @@ static bool is_language(struct bytes index, const char *field)
 }
 
 /* What Spillway writes into the field is of no type that the index takes. */
-static bool judge_own_field(struct bytes index, struct bytes keys, const char *field, char *reason,
-			    size_t size)
+static bool judge_own_field(struct bytes index, struct bytes keys, const char *field,
+			    struct unfit *why)
 {
 	struct bytes name = name_of(index);
 	const char *kind = is_geo_key(keys, field)     ? "geospatial"
@@ -357,33 +361,33 @@ static bool judge_own_field(struct bytes index, struct bytes keys, const char *f
 
 	if (!kind)
 		return true;
-	return refuse(reason, size, "its %s index '%.*s' refuses what Spillway writes into '%s'",
-		      kind, (int)name.length, (const char *)name.data, field);
+	return refuse(why, UNFIT_INDEX_TYPED_FIELD,
+		      "its %s index '%.*s' refuses what Spillway writes into '%s'", kind,
+		      (int)name.length, (const char *)name.data, field);
 }
 
 static bool judge_own_fields(const struct rule *rule, struct bytes index, struct bytes keys,
-			     char *reason, size_t size)
+			     struct unfit *why)
 {
-	bool good = judge_own_field(index, keys, "_spill", reason, size);
+	bool good = judge_own_field(index, keys, "_spill", why);
 
 	for (enum own_field field = OWN_FLAG; good && field < OWN_FIELDS; field++) {
 		const char *name = own_field_name(rule, field);
 
-		good = !name || judge_own_field(index, keys, name, reason, size);
+		good = !name || judge_own_field(index, keys, name, why);
 	}
 	return good;
 }
 
-must_check bool judge_main_index(const struct rule *rule, struct bytes index, char *reason,
-				 size_t size)
+must_check bool judge_main_index(const struct rule *rule, struct bytes index, struct unfit *why)
 {
 	struct bytes keys, weights, filter, name = name_of(index);
 	struct element element;
-	const char *kind, *own, *why = NULL;
+	const char *kind, *own, *needs = NULL;
 	bool over;
 
 	if (!document_at(index, "key", &keys))
-		return refuse(reason, size, "an index can't be read");
+		return refuse(why, UNFIT_INDEX_UNREADABLE, "an index can't be read");
 	over = keys_touch(keys, rule->array);
 	kind = special_kind(keys);
 	if (document_at(index, "weights", &weights))
@@ -391,20 +395,20 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, ch
 	if (judge_is_unique(index) &&
 	    (over || (document_at(index, "partialFilterExpression", &filter) &&
 		      name_occurs(filter, rule->array))))
-		why = "unique";
+		needs = "unique";
 	else if (over && document_find(index, "expireAfterSeconds", &element))
-		why = "TTL";
+		needs = "TTL";
 	else if (over && kind)
-		why = kind;
+		needs = kind;
 	own = own_unique_field(rule, index);
-	if (!why && own)
-		return refuse(reason, size,
+	if (!needs && own)
+		return refuse(why, UNFIT_INDEX_UNIQUE_FIELD,
 			      "its unique index '%.*s' may refuse what Spillway writes into '%s'",
 			      (int)name.length, (const char *)name.data, own);
-	if (!why)
-		return judge_own_fields(rule, index, keys, reason, size);
-	return refuse(reason, size, "its %s index '%.*s' needs the whole of '%s'", why,
-		      (int)name.length, (const char *)name.data, rule->array);
+	if (!needs)
+		return judge_own_fields(rule, index, keys, why);
+	return refuse(why, UNFIT_INDEX_OVER_ARRAY, "its %s index '%.*s' needs the whole of '%s'",
+		      needs, (int)name.length, (const char *)name.data, rule->array);
 }
 
 static bool is_unique_over(struct bytes index, const char *first, const char *second)
@@ -453,18 +457,19 @@ bool judge_orders_overflow(const struct rule *rule, struct bytes index)
 	       !document_at(index, "partialFilterExpression", &option);
 }
 
-must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, char *reason,
-				     size_t size)
+must_check bool judge_overflow_index(const struct rule *rule, struct bytes index, struct unfit *why)
 {
 	struct bytes name = name_of(index);
 	struct element element;
 
 	if (document_find(index, "expireAfterSeconds", &element))
-		return refuse(reason, size, "its TTL index '%.*s' would take elements away",
-			      (int)name.length, (const char *)name.data);
+		return refuse(why, UNFIT_OVERFLOW_INDEX_TTL,
+			      "its TTL index '%.*s' would take elements away", (int)name.length,
+			      (const char *)name.data);
 	if (judge_is_unique(index) && !judge_is_batch_index(rule, index) &&
 	    !judge_is_place_index(rule, index))
-		return refuse(reason, size, "its unique index '%.*s' could refuse elements",
-			      (int)name.length, (const char *)name.data);
+		return refuse(why, UNFIT_OVERFLOW_INDEX_UNIQUE,
+			      "its unique index '%.*s' could refuse elements", (int)name.length,
+			      (const char *)name.data);
 	return true;
 }

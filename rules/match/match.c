@@ -2,7 +2,6 @@
 #include "rules/match/match.h"
 
 #include "protocol/checksum.h"
-#include "protocol/hello.h"
 #include "protocol/legacy.h"
 #include "protocol/stranger.h"
 #include "rules/match/match_inner.h"
@@ -12,96 +11,21 @@
 
 #define BODY_MOST (16 * 1024 * 1024 + 16 * 1024) /* bytes; mongod's BSONObjMaxInternalSize */
 
-static void match_read(const struct matching *matching)
-{
-	matching->match->verdict = VERDICT_READ;
-}
-
-static void match_pass(const struct matching *matching)
-{
-	(void)matching;
-}
-
-/* ---- commands by name ---- */
-
 enum overflow_access {
+	OVERFLOW_WRITE, /* refused on overflow collections */
 	OVERFLOW_READ,  /* overflow collections are readable as they are stored */
 	OVERFLOW_QUERY, /* the same; views that give arrays short are not */
-	OVERFLOW_WRITE, /* refused on them */
 };
 
+/* What becomes of a command. One without functions is refused on a ruled namespace. */
 struct command_rule {
-	const char *name;
-	void (*match)(const struct matching *matching);
+	void (*judge)(const struct matching *matching); /* whatever its first value is */
+	void (*match)(const struct matching *matching); /* on the ruled collection that it names */
 	enum overflow_access access;
 	bool writes;
 };
 
-/* Commands whose first value is a collection of $db. What is not here is refused on a ruled
- * namespace. */
-static const struct command_rule command_rules[] = {
-	{"find", match_find, OVERFLOW_QUERY, false},
-	{"insert", match_insert, OVERFLOW_WRITE, true},
-	{"update", match_update, OVERFLOW_WRITE, true},
-	{"delete", match_delete, OVERFLOW_WRITE, true},
-	{"findAndModify", match_find_and_modify, OVERFLOW_WRITE, true},
-	{"findandmodify", match_find_and_modify, OVERFLOW_WRITE, true},
-	{"count", match_count, OVERFLOW_QUERY, false},
-	{"distinct", match_distinct, OVERFLOW_QUERY, false},
-	{"killCursors", match_pass, OVERFLOW_READ, false},
-	{"listIndexes", match_pass, OVERFLOW_READ, false},
-	{"createIndexes", match_create_indexes, OVERFLOW_READ, true},
-	{"dropIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
-	{"deleteIndexes", match_drop_indexes, OVERFLOW_WRITE, true},
-	{"collMod", match_coll_mod, OVERFLOW_WRITE, true},
-	{"create", match_create, OVERFLOW_READ, true},
-	{"drop", match_drop, OVERFLOW_WRITE, true},
-	{"collStats", match_pass, OVERFLOW_READ, false},
-	{"collstats", match_pass, OVERFLOW_READ, false},
-	{"validate", match_pass, OVERFLOW_READ, false},
-	{"compact", match_pass, OVERFLOW_READ, false},
-	{"reIndex", match_pass, OVERFLOW_READ, false},
-	{"planCacheClear", match_pass, OVERFLOW_READ, false},
-	{"planCacheClearFilters", match_pass, OVERFLOW_READ, false},
-	{"planCacheListFilters", match_pass, OVERFLOW_READ, false},
-	{"planCacheSetFilter", match_pass, OVERFLOW_READ, false},
-};
-
-static const struct command_rule *rule_of_command(struct bytes name)
-{
-	for (size_t i = 0; i < ARRAY_LENGTH(command_rules); i++)
-		if (bytes_are(name, command_rules[i].name))
-			return &command_rules[i];
-	return NULL;
-}
-
-/* Commands whose first value is the name of something else, of a user for instance. */
-static bool names_no_collection(struct bytes name)
-{
-	static const char *const commands[] = {
-		"createUser",
-		"updateUser",
-		"dropUser",
-		"usersInfo",
-		"grantRolesToUser",
-		"revokeRolesFromUser",
-		"createRole",
-		"updateRole",
-		"dropRole",
-		"rolesInfo",
-		"grantRolesToRole",
-		"revokeRolesFromRole",
-		"grantPrivilegesToRole",
-		"revokePrivilegesFromRole",
-		"dataSize", /* the name of a whole namespace */
-		"datasize",
-	};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
-		if (bytes_are(name, commands[i]))
-			return true;
-	return false;
-}
+static const struct command_rule *rule_of_command(const struct matching *matching);
 
 #define READ_ONLY "the rule is read-only ('access')"
 
@@ -133,10 +57,11 @@ static void match_drop_database(const struct matching *matching)
 			     "the rule's overflow is there, of collections in another database");
 }
 
-static bool refuse_write(const struct matching *matching, const struct command_rule *rule)
+static bool refuse_write(const struct matching *matching)
 {
-	return rule && rule->writes &&
-	       match_refuse_read_only(matching, matching->match->namespace, rule->name);
+	return rule_of_command(matching)->writes &&
+	       match_refuse_read_only(matching, matching->match->namespace,
+				      command_named(matching->command->first.name)->text);
 }
 
 /* mongod 6.0 drops the collection itself by the name that its time series would be stored under. */
@@ -154,22 +79,22 @@ static bool refuse_buckets(const struct matching *matching)
 
 static void match_on_collection(const struct matching *matching)
 {
-	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+	const struct command_rule *rule = rule_of_command(matching);
 	struct match *match = matching->match;
 
 	if (refuse_buckets(matching))
 		return;
-	if ((!rule || rule->access == OVERFLOW_WRITE) &&
+	if (rule->access == OVERFLOW_WRITE &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
 		return;
 	if (match_refuse_loss(matching))
 		return;
-	if (rule && rule->access == OVERFLOW_QUERY &&
+	if (rule->access == OVERFLOW_QUERY &&
 	    match_refuse_short_view(matching, matching->database, matching->command->collection))
 		return;
 	match->namespace =
 		match_find_namespace(matching, matching->database, matching->command->collection);
-	if (!match->namespace && match->verdict != VERDICT_REFUSE && rule &&
+	if (!match->namespace && match->verdict != VERDICT_REFUSE && rule->match &&
 	    rule->access == OVERFLOW_WRITE &&
 	    rule_set_short_view(matching->rules, matching->database, matching->command->collection))
 		match_watch(
@@ -178,9 +103,9 @@ static void match_on_collection(const struct matching *matching)
 		return;
 	if (matching->command->duplicate)
 		match_refuse_broken(match, "command");
-	else if (refuse_write(matching, rule))
+	else if (refuse_write(matching))
 		return;
-	else if (!rule)
+	else if (!rule->match)
 		match_refuse_command(matching);
 	else if (!match_refuse_large(matching)) {
 		rule->match(matching);
@@ -191,9 +116,9 @@ static void match_on_collection(const struct matching *matching)
 /* mongod takes a UUID for a collection's name in reads. */
 static void match_by_uuid(const struct matching *matching)
 {
-	const struct command_rule *rule = rule_of_command(matching->command->first.name);
+	const struct command_rule *rule = rule_of_command(matching);
 
-	if (rule && (rule->writes || rule->access == OVERFLOW_QUERY) &&
+	if ((rule->writes || rule->access == OVERFLOW_QUERY) &&
 	    rule_set_in_database(matching->rules, matching->database))
 		match_refuse(matching->match, rule_set_at(matching->rules, 0),
 			     "a collection that is named by its UUID",
@@ -209,7 +134,7 @@ static void match_get_more(const struct matching *matching)
 		return;
 	matching->match->namespace = match_find_namespace(matching, matching->database, name);
 	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)
-		match_read(matching);
+		matching->match->verdict = VERDICT_READ;
 }
 
 static void match_map_reduce(const struct matching *matching)
@@ -353,8 +278,7 @@ static void match_explain(const struct matching *matching)
 	struct matching inside = *matching;
 
 	if (matching->command->first.type != BSON_BYTE_DOCUMENT ||
-	    !command_parse(matching->command->first.value, &inner) ||
-	    bytes_are(inner.first.name, "explain"))
+	    !command_parse(matching->command->first.value, &inner) || inner.kind == COMMAND_EXPLAIN)
 		return;
 	if (inner.database.length == 0)
 		inner.database = matching->command->database;
@@ -409,45 +333,76 @@ static bool refuse_symbol(const struct matching *matching)
 /* The copy takes documents past the guards of writes. True when it was refused. */
 static bool refuse_copy(const struct matching *matching)
 {
-	static const char what[] = "cloneCollectionAsCapped";
 	struct element onto;
 	struct bytes name;
 
-	return bytes_are(matching->command->first.name, what) &&
+	return matching->command->kind == COMMAND_CLONE_AS_CAPPED &&
 	       document_find(matching->command->body, "toCollection", &onto) &&
 	       element_string(&onto, &name) &&
-	       match_refuse_name(matching, matching->database, name, what);
+	       match_refuse_name(matching, matching->database, name, "cloneCollectionAsCapped");
+}
+
+static void match_apply_ops(const struct matching *matching)
+{
+	refuse_listed_in_array(matching, &matching->command->first, "applyOps");
+}
+
+/* Between members, and clients' too. */
+static void match_rename_inside(const struct matching *matching)
+{
+	match_refuse_ends(matching, matching->command->body, "from", "to", MATCH_RENAME_INSIDE);
+}
+
+static void match_pass(const struct matching *matching)
+{
+	(void)matching;
+}
+
+static const struct command_rule command_rules[COMMAND_KINDS] = {
+	[COMMAND_AGGREGATE] = {.judge = match_aggregate_command},
+	[COMMAND_APPLY_OPS] = {.judge = match_apply_ops},
+	[COMMAND_BULK_WRITE] = {.judge = match_bulk_write},
+	[COMMAND_DROP_DATABASE] = {.judge = match_drop_database},
+	[COMMAND_EXPLAIN] = {.judge = match_explain},
+	[COMMAND_GET_MORE] = {.judge = match_get_more},
+	[COMMAND_MAP_REDUCE] = {.judge = match_map_reduce},
+	[COMMAND_ON_OTHERS] = {.judge = match_pass},
+	[COMMAND_RENAME] = {.judge = match_rename},
+	[COMMAND_RENAME_INSIDE] = {.judge = match_rename_inside},
+
+	[COMMAND_COLL_MOD] = {NULL, match_coll_mod, OVERFLOW_WRITE, true},
+	[COMMAND_COUNT] = {NULL, match_count, OVERFLOW_QUERY, false},
+	[COMMAND_CREATE] = {NULL, match_create, OVERFLOW_READ, true},
+	[COMMAND_CREATE_INDEXES] = {NULL, match_create_indexes, OVERFLOW_READ, true},
+	[COMMAND_DELETE] = {NULL, match_delete, OVERFLOW_WRITE, true},
+	[COMMAND_DISTINCT] = {NULL, match_distinct, OVERFLOW_QUERY, false},
+	[COMMAND_DROP] = {NULL, match_drop, OVERFLOW_WRITE, true},
+	[COMMAND_DROP_INDEXES] = {NULL, match_drop_indexes, OVERFLOW_WRITE, true},
+	[COMMAND_FIND] = {NULL, match_find, OVERFLOW_QUERY, false},
+	[COMMAND_FIND_AND_MODIFY] = {NULL, match_find_and_modify, OVERFLOW_WRITE, true},
+	[COMMAND_INSERT] = {NULL, match_insert, OVERFLOW_WRITE, true},
+	[COMMAND_ON_COLLECTION] = {NULL, match_pass, OVERFLOW_READ, false},
+	[COMMAND_UPDATE] = {NULL, match_update, OVERFLOW_WRITE, true},
+};
+
+static const struct command_rule *rule_of_command(const struct matching *matching)
+{
+	return &command_rules[matching->command->kind];
 }
 
 static void match_command(const struct matching *matching)
 {
 	const struct command *command = matching->command;
-	struct bytes name = command->first.name;
+	const struct command_rule *rule = rule_of_command(matching);
 
 	if (refuse_symbol(matching) || refuse_copy(matching))
 		return;
-	if (bytes_are(name, "getMore"))
-		match_get_more(matching);
-	else if (bytes_are(name, "explain"))
-		match_explain(matching);
-	else if (bytes_are(name, "dropDatabase"))
-		match_drop_database(matching);
-	else if (bytes_are(name, "renameCollection"))
-		match_rename(matching);
-	else if (bytes_are(name, MATCH_RENAME_INSIDE)) /* between members, and clients' too */
-		match_refuse_ends(matching, command->body, "from", "to", MATCH_RENAME_INSIDE);
-	else if (bytes_are(name, "bulkWrite"))
-		match_bulk_write(matching);
-	else if (bytes_are(name, "applyOps"))
-		refuse_listed_in_array(matching, &command->first, "applyOps");
-	else if (bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce"))
-		match_map_reduce(matching);
-	else if (bytes_are(name, "aggregate"))
-		match_aggregate_command(matching);
-	else if ((bytes_are(name, "create") || bytes_are(name, "collMod")) &&
+	if (rule->judge)
+		rule->judge(matching);
+	else if ((command->kind == COMMAND_CREATE || command->kind == COMMAND_COLL_MOD) &&
 		 match_refuse_view(matching))
 		return;
-	else if (command->collection.length > 0 && !names_no_collection(name))
+	else if (command->collection.length > 0)
 		match_on_collection(matching);
 	else if (command->first.type == BSON_BYTE_BINARY)
 		match_by_uuid(matching);
@@ -455,19 +410,17 @@ static void match_command(const struct matching *matching)
 
 static enum match_transaction transaction_of(const struct command *command)
 {
-	if (bytes_are(command->first.name, "commitTransaction") ||
-	    bytes_are(command->first.name, "abortTransaction"))
+	if (command->kind == COMMAND_END_TRANSACTION)
 		return MATCH_ENDS_TRANSACTION;
 	return command_has(command, FIELD_AUTOCOMMIT) ? MATCH_IN_TRANSACTION : MATCH_NO_TRANSACTION;
 }
 
 static bool signs_in(const struct command *command)
 {
-	struct bytes name = command->first.name;
 	struct element speculation;
 
-	return match_signs_in(name) ||
-	       (hello_is_command(name) &&
+	return command->kind == COMMAND_SIGN_IN ||
+	       (command->kind == COMMAND_HELLO &&
 		document_find(command->body, "speculativeAuthenticate", &speculation));
 }
 
@@ -501,9 +454,9 @@ static void match_message(struct namespace_cache *cache, const struct packet *pa
 	matching.database = match->command.database;
 	match->facts.transaction = transaction_of(&match->command);
 	match->facts.signs_in = signs_in(&match->command);
-	match->facts.reads_on = rule_set_count(matching.rules) > 0 &&
-				bytes_are(match->command.first.name, "getMore");
-	if (hello_is_command(match->command.first.name))
+	match->facts.reads_on =
+		rule_set_count(matching.rules) > 0 && match->command.kind == COMMAND_GET_MORE;
+	if (match->command.kind == COMMAND_HELLO)
 		match->verdict = VERDICT_HELLO;
 	else if (rule_set_count(matching.rules) > 0 && !refuse_large(match, packet->message.body))
 		match_command(&matching);
@@ -525,7 +478,7 @@ static void match_legacy_command(const struct matching *matching, const struct l
 		return;
 	}
 	matching->match->facts.signs_in = signs_in(command);
-	if (hello_is_command(command->first.name))
+	if (command->kind == COMMAND_HELLO)
 		matching->match->verdict = VERDICT_HELLO;
 	else if (rule_set_count(matching->rules) > 0)
 		match_command(matching);

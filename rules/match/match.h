@@ -7,7 +7,7 @@
 #include "protocol/reply.h"
 #include "rules/rule/note.h"
 #include "rules/rule/rules.h"
-#include "rules/stages/pipeline.h"
+#include "rules/stages/aggregate.h"
 
 enum match_step {
 	MATCH_FORWARD, /* cut through, bytes as they arrive */

@@ -42,7 +42,7 @@ static void note_namespaces(const struct matching *matching)
 /* What the command's own sequence would find out when earlier runs have been applied. */
 void match_refuse_unserved(const struct packet *packet, struct match *match)
 {
-	bool deletes = bytes_are(match->command.first.name, "delete"), broken;
+	bool deletes = match->command.kind == COMMAND_DELETE, broken;
 	struct statements statements;
 	struct bytes document;
 	struct whole_write edit;
@@ -72,7 +72,7 @@ void match_refuse_unserved(const struct packet *packet, struct match *match)
 static bool is_mongods_perhaps(const struct matching *matching, const struct match *found)
 {
 	return found->code == ERROR_COMMAND_NOT_SUPPORTED && matching->match->facts.answered &&
-	       !bytes_are(found->command.first.name, "insert") &&
+	       found->command.kind != COMMAND_INSERT &&
 	       !command_has(matching->command, FIELD_AUTOCOMMIT);
 }
 

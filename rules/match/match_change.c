@@ -175,13 +175,13 @@ bool match_refuse_loss(const struct matching *matching)
 {
 	const struct command *command = matching->command;
 	struct bytes name = command->first.name, collection = command->collection;
-	bool indexes = bytes_are(name, "createIndexes");
+	bool indexes = command->kind == COMMAND_CREATE_INDEXES;
 	struct match *match = matching->match;
 	const struct rule *rule;
 	struct loss loss;
 	char what[320];
 
-	if (!indexes && !bytes_are(name, "create"))
+	if (!indexes && command->kind != COMMAND_CREATE)
 		return false;
 	rule = rule_set_overflow(matching->rules, matching->database, collection);
 	if (!rule)
@@ -205,15 +205,16 @@ static void refuse_validator(const struct matching *matching)
 {
 	const struct ruled_namespace *namespace = matching->match->namespace;
 	struct bytes name = matching->command->first.name;
-	char what[16], reason[320];
+	char what[16];
+	struct unfit why;
 
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
 
-		if (judge_validator(rule, matching->command->body, reason, sizeof(reason)))
+		if (judge_validator(rule, matching->command->body, &why))
 			continue;
 		snprintf(what, sizeof(what), "%.*s", (int)name.length, (const char *)name.data);
-		match_refuse(matching->match, rule, what, reason);
+		match_refuse(matching->match, rule, what, why.reason);
 		return;
 	}
 }
@@ -373,7 +374,7 @@ static bool refuse_half(const struct matching *matching)
 	bool source = command->fields[FIELD_VIEW_ON].type == BSON_BYTE_STRING;
 	bool pipeline = command->fields[FIELD_PIPELINE].type == BSON_BYTE_ARRAY;
 
-	if (source == pipeline || !bytes_are(command->first.name, "collMod") ||
+	if (source == pipeline || command->kind != COMMAND_COLL_MOD ||
 	    !rule_set_in_database(matching->rules, matching->database))
 		return false;
 	match_refuse(matching->match, rule_set_at(matching->rules, 0),

@@ -28,8 +28,6 @@ bool match_refuse_rewriting(const struct matching *matching);
 /* The same behind the match, where it says that the command is rewritten. */
 void match_judge_work(const struct matching *matching);
 
-/* After a command of this name the connection may be another user's. */
-bool match_signs_in(struct bytes name);
 /* Refuses where `reads` touches what it must not; true when it did. `role`: "filter", "sort", ...
  * for the message. */
 bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role);

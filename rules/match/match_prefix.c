@@ -1,36 +1,8 @@
 /* The quick test on a request's first bytes: can a rule concern it at all? */
-#include "protocol/hello.h"
 #include "rules/match/match_inner.h"
 #include "rules/rule/names.h"
 
 #define BODY_OFFSET (FRAME_HEADER_LENGTH + 5)
-
-/* Commands that reach namespaces which don't stand in their first value, or stand there in another
- * form. */
-static bool names_more_than_its_collection(struct bytes name)
-{
-	switch (name.data[0]) {
-	case 'a':
-		return bytes_are(name, "aggregate") || bytes_are(name, "applyOps");
-	case 'b':
-		return bytes_are(name, "bulkWrite");
-	case 'c':
-		return bytes_are(name, "create") || bytes_are(name, "collMod") ||
-		       bytes_are(name, "cloneCollectionAsCapped");
-	case 'd':
-		return bytes_are(name, "dropDatabase");
-	case 'e':
-		return bytes_are(name, "explain");
-	case 'i':
-		return bytes_are(name, MATCH_RENAME_INSIDE);
-	case 'm':
-		return bytes_are(name, "mapReduce") || bytes_are(name, "mapreduce");
-	case 'r':
-		return bytes_are(name, "renameCollection");
-	default:
-		return false;
-	}
-}
 
 /* The collection of a getMore stands behind the cursor's id. */
 static bool get_more_may_concern(const struct rule_set *rules, struct bytes bytes)
@@ -50,7 +22,7 @@ static bool get_more_may_concern(const struct rule_set *rules, struct bytes byte
 }
 
 static bool may_concern(const struct rule_set *rules, struct bytes bytes,
-			const struct message_prefix *prefix)
+			const struct message_prefix *prefix, const struct command_name *command)
 {
 	if (rule_set_count(rules) == 0)
 		return false;
@@ -60,9 +32,9 @@ static bool may_concern(const struct rule_set *rules, struct bytes bytes,
 	if (prefix->collection.length > 0 && (rule_set_may_concern(rules, prefix->collection) ||
 					      bytes_begin_with(prefix->collection, NAME_BUCKETS)))
 		return true;
-	if (bytes_are(prefix->name, "getMore"))
+	if (command->kind == COMMAND_GET_MORE)
 		return get_more_may_concern(rules, bytes);
-	return names_more_than_its_collection(prefix->name);
+	return command->traits & COMMAND_REACHES_FURTHER;
 }
 
 /* Where the field txnNumber stands, without which no statement is in a transaction; NULL where it
@@ -87,7 +59,7 @@ static const uint8_t *transaction_number(struct bytes body)
 
 /* Looks for the field autocommit in what is there of the frame: it comes behind txnNumber in all
  * drivers. */
-static enum match_transaction transaction_of(struct bytes bytes, struct bytes name)
+static enum match_transaction transaction_of(struct bytes bytes, enum command_kind kind)
 {
 	size_t length = (size_t)load_int32(bytes.data);
 	struct bytes body = {bytes.data + BODY_OFFSET,
@@ -98,18 +70,11 @@ static enum match_transaction transaction_of(struct bytes bytes, struct bytes na
 
 	if (!number || !cursor_open_prefix(&cursor, body, FRAME_MAX_LENGTH) || number >= cursor.end)
 		return MATCH_NO_TRANSACTION;
-	if (name.length > 15 &&
-	    (bytes_are(name, "commitTransaction") || bytes_are(name, "abortTransaction")))
+	if (kind == COMMAND_END_TRANSACTION)
 		return MATCH_ENDS_TRANSACTION;
 	cursor.at = number;
 	return cursor_find(&cursor, bytes_of("autocommit"), &element) ? MATCH_IN_TRANSACTION
 								      : MATCH_NO_TRANSACTION;
-}
-
-bool match_signs_in(struct bytes name)
-{
-	return bytes_are(name, "saslStart") || bytes_are(name, "saslContinue") ||
-	       bytes_are(name, "authenticate") || bytes_are(name, "logout");
 }
 
 static enum match_step match_message_prefix(const struct rule_set *rules, struct bytes bytes,
@@ -117,6 +82,7 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 {
 	struct message_prefix prefix = {0};
 	enum prefix_state state = message_prefix(bytes, &prefix);
+	const struct command_name *command;
 
 	if (state == PREFIX_PARTIAL)
 		return MATCH_MORE;
@@ -125,13 +91,14 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 	*facts = (struct match_facts){.answered = true};
 	if (state != PREFIX_KNOWN) /* mongod says what is wrong with it */
 		return MATCH_FORWARD;
-	if (hello_is_command(prefix.name) || may_concern(rules, bytes, &prefix))
+	command = command_named(prefix.name);
+	if (command->kind == COMMAND_HELLO || may_concern(rules, bytes, &prefix, command))
 		return MATCH_WHOLE;
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
-	facts->reads_on = rule_set_count(rules) > 0 && bytes_are(prefix.name, "getMore");
-	facts->signs_in = match_signs_in(prefix.name);
-	facts->transaction = transaction_of(bytes, prefix.name);
+	facts->reads_on = rule_set_count(rules) > 0 && command->kind == COMMAND_GET_MORE;
+	facts->signs_in = command->kind == COMMAND_SIGN_IN;
+	facts->transaction = transaction_of(bytes, command->kind);
 	return MATCH_FORWARD;
 }
 

@@ -1,6 +1,6 @@
 /* find, count and distinct: whether a read looks into an array, and so has to have it put together.
  * Filters, hints, sorts and projections of other commands are judged here, too. */
-#include "rules/stages/pipeline.h"
+#include "rules/stages/aggregate.h"
 #include "rules/stages/stage_distinct.h"
 #include "rules/query/index_bounds.h"
 #include "rules/rule/known_indexes.h"

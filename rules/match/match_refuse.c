@@ -137,6 +137,11 @@ void match_refuse_broken(struct match *match, const char *what)
 	match->code = ERROR_FAILED_TO_PARSE;
 }
 
+static const char *article(const char *noun)
+{
+	return strchr("aeiou", noun[0]) ? "an" : "a";
+}
+
 bool match_refuse_reads(struct match *match, const struct reads *reads, const char *role)
 {
 	char what[256];
@@ -145,14 +150,15 @@ bool match_refuse_reads(struct match *match, const struct reads *reads, const ch
 	case READS_NOTHING:
 		return false;
 	case READS_ARRAY:
-		snprintf(what, sizeof(what), "a %s that reads '%.100s' (%s)", role,
+		snprintf(what, sizeof(what), "%s %s that reads '%.100s' (%s)", article(role), role,
 			 reads->rule ? reads->rule->array : "the ruled array", reads->what);
 		match_refuse(match, reads->rule ? reads->rule : match->namespace->targets[0].rule,
 			     what, "not supported by this version of Spillway");
 		set_what(match, role); /* an operator's name may be any text of the client's */
 		return true;
 	case READS_RESERVED:
-		snprintf(what, sizeof(what), "a %s that names %s", role, reads->what);
+		snprintf(what, sizeof(what), "%s %s that names %s", article(role), role,
+			 reads->what);
 		match_refuse(match, match->namespace->targets[0].rule, what,
 			     "that name is Spillway's own");
 		set_what(match, reads->what);
@@ -177,57 +183,14 @@ const struct ruled_namespace *match_find_namespace(const struct matching *matchi
 	return found;
 }
 
-#define UNKNOWN_COMMAND "an unknown command"
-
-/* What a refusal of this command is counted as: never a text that a client is free to choose. */
-static const char *command_known(struct bytes name)
-{
-	static const char *const commands[] = {
-		"aggregate",
-		"applyOps",
-		"bulkWrite",
-		"cloneCollectionAsCapped",
-		"collMod",
-		"compact",
-		"convertToCapped",
-		"create",
-		"createIndexes",
-		"createSearchIndexes",
-		"delete",
-		"deleteIndexes",
-		"drop",
-		"dropIndexes",
-		"dropSearchIndex",
-		"explain",
-		"findAndModify",
-		"findandmodify",
-		"group",
-		"insert",
-		"listSearchIndexes",
-		"mapReduce",
-		"mapreduce",
-		"moveChunk",
-		"reIndex",
-		"renameCollection",
-		"reshardCollection",
-		"shardCollection",
-		"update",
-		"updateSearchIndex",
-	};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
-		if (bytes_are(name, commands[i]))
-			return commands[i];
-	return UNKNOWN_COMMAND;
-}
-
 /* By its name where that can be read in a line. */
 static struct text_quote command_shown(struct bytes name)
 {
-	for (size_t i = 0; i < name.length; i++)
-		if (i == 40 || name.data[i] <= ' ' || name.data[i] >= 0x7f)
-			return text_quote(bytes_of(UNKNOWN_COMMAND));
-	return text_quote(name.length ? name : bytes_of(UNKNOWN_COMMAND));
+	bool clear = name.length > 0;
+
+	for (size_t i = 0; i < name.length && clear; i++)
+		clear = i < 40 && name.data[i] > ' ' && name.data[i] < 0x7f;
+	return text_quote(clear ? name : bytes_of(command_named(name)->text));
 }
 
 bool match_refuse_overflow(const struct matching *matching, struct bytes database,
@@ -244,7 +207,7 @@ bool match_refuse_overflow(const struct matching *matching, struct bytes databas
 		 (int)collection.length, (const char *)collection.data);
 	match_refuse(matching->match, rule, what,
 		     "it holds the tails of arrays and is written by Spillway alone");
-	set_what(matching->match, command_known(name));
+	set_what(matching->match, command_named(name)->text);
 	return true;
 }
 
@@ -300,5 +263,5 @@ void match_refuse_command(const struct matching *matching)
 	match_refuse(matching->match, matching->match->namespace->targets[0].rule,
 		     command_shown(name).text,
 		     "not supported by this version of Spillway on a ruled namespace");
-	set_what(matching->match, command_known(name));
+	set_what(matching->match, command_named(name)->text);
 }

@@ -1,7 +1,7 @@
 /* Writes the conditions by which elements with parallel arrays are found in the overflow. */
 #include "rules/match/parallel_keys.h"
 
-#include "rules/reassembly/call_writer.h"
+#include "protocol/template.h"
 #include "rules/rule/names.h"
 #include "rules/rule/overflow_document.h"
 
@@ -50,54 +50,26 @@ static size_t common_parts(struct bytes one, struct bytes other)
 	return count;
 }
 
-/* {<prefix><path>: {$type: "array"}} */
-static void write_is_array(struct buffer *out, const char *prefix, struct bytes path)
-{
-	auto_free char *text = must_strndup((const char *)path.data, path.length);
-	auto_text name = text_join(prefix, text, "");
-	size_t field = writer_open_document(out, name.bytes);
-
-	writer_string(out, "$type", "array");
-	writer_close(out, field);
-}
-
-static size_t open_condition(struct parallel *parallel)
-{
-	char name[12];
-
-	return writer_open_document(parallel->out, writer_index(name, parallel->count++));
-}
-
 /* The document's own fields, or those of an element that is kept whole. */
 static void write_in_elements(struct parallel *parallel, struct bytes one, struct bytes other)
 {
-	static const char *const prefixes[] = {"", NAME_STATE ".v."};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(prefixes); i++) {
-		size_t condition = open_condition(parallel);
-
-		write_is_array(parallel->out, prefixes[i], one);
-		write_is_array(parallel->out, prefixes[i], other);
-		writer_close(parallel->out, condition);
-	}
+	template_append(parallel->out, &parallel->count,
+			"{@one: {$type: 'array'}, @other: {$type: 'array'}}", fill("one", one),
+			fill("other", other));
+	template_append(parallel->out, &parallel->count,
+			"{_spill.v.@one: {$type: 'array'}, _spill.v.@other: {$type: 'array'}}",
+			fill("one", one), fill("other", other));
 }
 
-/* {<array>: {$elemMatch: {one, other}}} */
 static void write_in_batches(struct parallel *parallel, struct bytes one, struct bytes other)
 {
-	struct buffer *out = parallel->out;
 	auto_buffer struct buffer array = {0};
-	size_t condition, field, match;
 
 	require(overflow_path(parallel->rule, "", &array));
-	condition = open_condition(parallel);
-	field = writer_open_document(out, (const char *)array.data);
-	match = writer_open_document(out, "$elemMatch");
-	write_is_array(out, "", one);
-	write_is_array(out, "", other);
-	writer_close(out, match);
-	writer_close(out, field);
-	writer_close(out, condition);
+	template_append(
+		parallel->out, &parallel->count,
+		"{@array: {$elemMatch: {@one: {$type: 'array'}, @other: {$type: 'array'}}}}",
+		fill("array", (const char *)array.data), fill("one", one), fill("other", other));
 }
 
 /* Each way in which both paths can lead through arrays of their own. */

@@ -4,6 +4,7 @@
 #include "rules/rule/hash.h"
 #include "rules/merge/array_writer.h"
 #include "rules/rule/names.h"
+#include "rules/rule/state.h"
 
 #include <stdlib.h>
 
@@ -264,32 +265,6 @@ static bool survey_document(const struct merge *merge, struct bytes document, st
 	return step == CURSOR_END;
 }
 
-/* The state of one array: _spill.<key>. */
-struct state {
-	const uint8_t *id; /* its generation's */
-	int64_t head;
-	int64_t count;
-};
-
-static bool state_read(const struct element *field, struct state *state)
-{
-	struct bytes generation = {0};
-	struct element part;
-	struct cursor cursor;
-	enum cursor_step step;
-
-	*state = (struct state){NULL, -1, -1};
-	if (field->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, field->value))
-		return false;
-	while ((step = cursor_next(&cursor, &part)) == CURSOR_ELEMENT)
-		if ((element_is(&part, "g") && !generation_read(&part, &generation)) ||
-		    (element_is(&part, "h") && !element_integer(&part, &state->head)) ||
-		    (element_is(&part, "n") && !element_integer(&part, &state->count)))
-			return false;
-	state->id = generation.data;
-	return step == CURSOR_END && state->id && state->head >= 0 && state->count >= 0;
-}
-
 /* Of a rule that isn't ours: as long as nothing has been taken out, the document is whole. */
 static enum merge_intake foreign_intake(const struct element *field)
 {
@@ -339,7 +314,7 @@ static enum merge_intake gap_cut(const struct merge *merge, const struct state *
 		return MERGE_BROKEN;
 	gap->size = gap->array.length;
 	fit = window_cut(&merge->windows[gap->target], gap->there, (size_t)state->head,
-			 (size_t)state->count, &gap->cut);
+			 (size_t)state->moved, &gap->cut);
 	if (fit == WINDOW_BEYOND)
 		return MERGE_BEYOND;
 	return fit == WINDOW_FITS ? MERGE_TAKEN : MERGE_BROKEN;
@@ -375,13 +350,13 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 	} else if (merge->windows) {
 		intake = gap_cut(merge, state, &gap);
 	} else if (gap_keep(&gap, (size_t)state->head)) {
-		gap.cut.until = (size_t)state->count;
+		gap.cut.until = (size_t)state->moved;
 		gap.cut.tail = SIZE_MAX;
 	} else {
 		intake = MERGE_BROKEN;
 	}
 	if (gap.cut.until > gap.cut.first)
-		gap.id = state->id;
+		gap.id = state->generation.data;
 	if (intake == MERGE_TAKEN)
 		*(struct gap *)merge_list_add(&merge->gaps, sizeof(gap)) = gap;
 	return intake;
@@ -396,9 +371,9 @@ static enum merge_intake state_intake(struct merge *merge, struct bytes document
 
 	if (target == NONE)
 		return foreign_intake(field);
-	if (!state_read(field, &state))
+	if (state_read(field, false, &state))
 		return MERGE_BROKEN;
-	return state.count == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state);
+	return state.moved == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state);
 }
 
 /* The arrays that have no gap are cut, too. */
@@ -531,68 +506,6 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 			generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)
 				->from = 0;
 	return intake;
-}
-
-/* Names that clients don't see, beside the state's. */
-struct hidden_names {
-	struct bytes names[4 * NAME_FIELDS];
-	size_t count;
-};
-
-/* False where they are too many: then what comes is looked at more closely. */
-static bool list_hidden(struct hidden_names *list, const struct ruled_namespace *namespace)
-{
-	list->count = 0;
-	if (namespace->target_count * NAME_FIELDS > ARRAY_LENGTH(list->names))
-		return false;
-	for (size_t i = 0; i < namespace->target_count; i++) {
-		struct name_hidden hidden = name_hidden(namespace->targets[i].rule);
-
-		for (size_t j = 0; j < NAME_FIELDS; j++)
-			if (hidden.fields[j])
-				list->names[list->count++] = bytes_of(hidden.fields[j]);
-	}
-	return true;
-}
-
-static bool is_ours(const struct hidden_names *list, struct bytes name)
-{
-	if (bytes_begin_with(name, NAME_STATE))
-		return true;
-	for (size_t i = 0; i < list->count; i++)
-		if (bytes_equal(name, list->names[i]))
-			return true;
-	return false;
-}
-
-static bool document_untouched(const struct hidden_names *list, struct bytes document)
-{
-	struct cursor cursor;
-	struct element field;
-	enum cursor_step step;
-
-	if (!cursor_open(&cursor, document))
-		return false;
-	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
-		if (is_ours(list, field.name))
-			return false;
-	return step == CURSOR_END;
-}
-
-bool merge_untouched(const struct ruled_namespace *namespace, struct bytes batch)
-{
-	struct hidden_names hidden;
-	struct cursor cursor;
-	struct element document;
-	enum cursor_step step;
-
-	if (!list_hidden(&hidden, namespace) || !cursor_open(&cursor, batch))
-		return false;
-	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
-		if (document.type != BSON_BYTE_DOCUMENT ||
-		    !document_untouched(&hidden, document.value))
-			return false;
-	return step == CURSOR_END;
 }
 
 bool merge_clean(const struct merge *merge)

@@ -2,132 +2,13 @@
 #include "rules/query/bulk_ops.h"
 
 #include "protocol/writer.h"
+#include "rules/query/bulk_fields.h"
 #include "rules/rule/names.h"
 #include "rules/query/statements.h"
 
-#include <bson/bson.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- what mongod's definition says of each field ---- */
-
-enum field_kind {
-	KIND_INDEX, /* a number, not below 0; mongod takes any kind of number */
-	KIND_DOCUMENT,
-	KIND_UPDATE, /* a document or a pipeline */
-	KIND_BOOL,
-	KIND_ARRAY,
-	KIND_HINT,
-};
-
-struct op_field {
-	const char *name;
-	const char *old; /* in a statement of the older command; NULL: not there */
-	enum field_kind kind;
-	bool needed;
-};
-
-static const struct op_field insert_fields[] = {
-	{"insert", NULL, KIND_INDEX, true},
-	{"document", NULL, KIND_DOCUMENT, true},
-};
-
-static const struct op_field update_fields[] = {
-	{"update", NULL, KIND_INDEX, true},
-	{"filter", "q", KIND_DOCUMENT, true},
-	{"updateMods", "u", KIND_UPDATE, true},
-	{"multi", "multi", KIND_BOOL, false},
-	{"upsert", "upsert", KIND_BOOL, false},
-	{"upsertSupplied", "upsertSupplied", KIND_BOOL, false},
-	{"arrayFilters", "arrayFilters", KIND_ARRAY, false},
-	{"hint", "hint", KIND_HINT, false},
-	{"collation", "collation", KIND_DOCUMENT, false},
-	{"constants", "c", KIND_DOCUMENT, false},
-	{"sort", "sort", KIND_DOCUMENT, false},
-};
-
-static const struct op_field delete_fields[] = {
-	{"delete", NULL, KIND_INDEX, true},
-	{"filter", "q", KIND_DOCUMENT, true},
-	{"multi", NULL, KIND_BOOL, false},
-	{"hint", "hint", KIND_HINT, false},
-	{"collation", "collation", KIND_DOCUMENT, false},
-};
-
-static const struct op_kind {
-	const char *command;
-	const char *sequence;
-	const struct op_field *fields;
-	size_t count;
-} op_kinds[] = {
-	[BULK_INSERT] = {"insert", "documents", insert_fields, ARRAY_LENGTH(insert_fields)},
-	[BULK_UPDATE] = {"update", "updates", update_fields, ARRAY_LENGTH(update_fields)},
-	[BULK_DELETE] = {"delete", "deletes", delete_fields, ARRAY_LENGTH(delete_fields)},
-};
-
-/* As mongod makes a whole number of a decimal. */
-static int64_t decimal_number(const struct element *element)
-{
-	char text[BSON_DECIMAL128_STRING];
-	bson_decimal128_t decimal;
-	double number;
-
-	memcpy(&decimal.low, element->value.data, sizeof(decimal.low));
-	memcpy(&decimal.high, element->value.data + sizeof(decimal.low), sizeof(decimal.high));
-	bson_decimal128_to_string(&decimal, text);
-	number = strtod(text, NULL);
-	if (isnan(number))
-		return 0;
-	return number > INT32_MAX ? INT32_MAX : number < INT32_MIN ? INT32_MIN : llrint(number);
-}
-
-/* The number of a namespace: mongod cuts off the fraction of a double, and rounds a decimal. */
-static bool read_index(const struct element *element, int64_t *number)
-{
-	if (element->type != BSON_BYTE_DECIMAL)
-		return element_cut_integer(element, number);
-	*number = decimal_number(element);
-	return true;
-}
-
-static bool has_kind(const struct element *field, enum field_kind kind)
-{
-	int64_t number;
-
-	switch (kind) {
-	case KIND_INDEX:
-		return read_index(field, &number);
-	case KIND_DOCUMENT:
-		return field->type == BSON_BYTE_DOCUMENT;
-	case KIND_UPDATE:
-		return field->type == BSON_BYTE_DOCUMENT || field->type == BSON_BYTE_ARRAY;
-	case KIND_BOOL:
-		return field->type == BSON_BYTE_BOOL;
-	case KIND_ARRAY:
-		return field->type == BSON_BYTE_ARRAY;
-	case KIND_HINT:
-		return field->type == BSON_BYTE_DOCUMENT || field->type == BSON_BYTE_STRING;
-	}
-	return false;
-}
-
-static const struct op_field *find_field(const struct op_kind *kind, struct bytes name)
-{
-	for (size_t i = 0; i < kind->count; i++)
-		if (bytes_are(name, kind->fields[i].name))
-			return &kind->fields[i];
-	return NULL;
-}
-
-/* mongod takes null, and undefined, for a field that is not there. A hint has a parser of its own,
- * which does not. */
-static bool is_absent(const struct op_field *field, const struct element *element)
-{
-	return field->kind != KIND_HINT && field->kind != KIND_UPDATE &&
-	       element_is_nothing(element);
-}
 
 /* ---- reading ---- */
 
@@ -159,10 +40,10 @@ static bool fail_broken(const struct reading *reading, const char *what)
 }
 
 /* One field of an op; `seen`: those before it, a bit for each. */
-static bool read_field(const struct reading *reading, const struct op_kind *kind,
+static bool read_field(const struct reading *reading, const struct bulk_definition *kind,
 		       const struct element *element, unsigned *seen)
 {
-	const struct op_field *field = find_field(kind, element->name);
+	const struct bulk_field *field = bulk_find_field(kind, element->name);
 	unsigned bit;
 
 	if (!field)
@@ -174,10 +55,10 @@ static bool read_field(const struct reading *reading, const struct op_kind *kind
 	bit = 1U << (field - kind->fields);
 	if (*seen & bit)
 		return fail_broken(reading, "an op");
-	if (is_absent(field, element))
+	if (bulk_field_absent(field, element))
 		return true;
 	*seen |= bit;
-	if (!has_kind(element, field->kind))
+	if (!bulk_field_fits(element, field->kind))
 		return fail(reading, ERROR_TYPE_MISMATCH,
 			    "BSON field 'bulkWrite.ops.%s' is the wrong type", field->name);
 	return true;
@@ -188,7 +69,7 @@ static bool read_namespace_number(const struct reading *reading, const struct el
 {
 	int64_t number;
 
-	if (!read_index(element, &number) || number < 0 ||
+	if (!bulk_read_index(element, &number) || number < 0 ||
 	    (uint64_t)number >= reading->bulk->namespace_count)
 		return fail(reading, ERROR_BAD_VALUE,
 			    "a bulkWrite ops entry has an invalid nsInfo index");
@@ -200,8 +81,8 @@ static bool read_namespace_number(const struct reading *reading, const struct el
 static bool read_kind(const struct reading *reading, const struct element *first,
 		      struct bulk_op *op)
 {
-	for (size_t i = 0; i < ARRAY_LENGTH(op_kinds); i++)
-		if (element_is(first, op_kinds[i].command)) {
+	for (size_t i = 0; i < ARRAY_LENGTH(bulk_definitions); i++)
+		if (element_is(first, bulk_definitions[i].command)) {
 			op->kind = (enum bulk_kind)i;
 			return true;
 		}
@@ -214,7 +95,7 @@ static bool read_op(const struct reading *reading, struct bytes document, struct
 	struct cursor cursor;
 	struct element element;
 	enum cursor_step step = CURSOR_INVALID;
-	const struct op_kind *kind = NULL;
+	const struct bulk_definition *kind = NULL;
 	unsigned seen = 0;
 
 	op->document = document;
@@ -223,9 +104,9 @@ static bool read_op(const struct reading *reading, struct bytes document, struct
 	for (; step == CURSOR_ELEMENT; step = cursor_next(&cursor, &element)) {
 		if (!kind && !read_kind(reading, &element, op))
 			return false;
-		kind = &op_kinds[op->kind];
+		kind = &bulk_definitions[op->kind];
 		if (!read_field(reading, kind, &element, &seen) ||
-		    (&kind->fields[0] == find_field(kind, element.name) &&
+		    (&kind->fields[0] == bulk_find_field(kind, element.name) &&
 		     !read_namespace_number(reading, &element, op)))
 			return false;
 	}
@@ -417,7 +298,7 @@ static bool read_cursor(const struct reading *reading)
 				    (const char *)field.name.data);
 		if (!is_given(&field))
 			continue;
-		if (!read_index(&field, &size))
+		if (!bulk_read_index(&field, &size))
 			return fail(reading, ERROR_TYPE_MISMATCH,
 				    "BSON field 'bulkWrite.cursor.batchSize' is the wrong type");
 		if (size < 0)
@@ -568,7 +449,7 @@ static void write_body(const struct bulk_write *bulk, const struct command *clie
 	struct cursor cursor;
 	struct element field;
 
-	writer_text(out, op_kinds[op->kind].command, namespace->collection);
+	writer_text(out, bulk_definitions[op->kind].command, namespace->collection);
 	writer_bool(out, "ordered", bulk->ordered);
 	require(cursor_open(&cursor, client->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
@@ -585,7 +466,7 @@ static void write_body(const struct bulk_write *bulk, const struct command *clie
 
 static void write_statement(const struct bulk_op *op, struct buffer *out)
 {
-	const struct op_kind *kind = &op_kinds[op->kind];
+	const struct bulk_definition *kind = &bulk_definitions[op->kind];
 	bool many = false;
 	size_t start = writer_open(out);
 	struct cursor cursor;
@@ -593,14 +474,14 @@ static void write_statement(const struct bulk_op *op, struct buffer *out)
 
 	require(cursor_open(&cursor, op->document));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		const struct op_field *known = find_field(kind, field.name);
+		const struct bulk_field *known = bulk_find_field(kind, field.name);
 
 		require(known);
-		if (is_absent(known, &field))
+		if (bulk_field_absent(known, &field))
 			continue;
 		if (known->old)
 			writer_renamed(out, known->old, &field);
-		else if (known->kind == KIND_BOOL)
+		else if (known->kind == BULK_FIELD_BOOL)
 			many = element_truth(&field);
 	}
 	if (op->kind == BULK_DELETE)
@@ -628,8 +509,8 @@ void bulk_write_command(const struct bulk_write *bulk, const struct command *cli
 
 	message_begin_body(out);
 	write_body(bulk, client, command, out);
-	sequence =
-		message_begin_sequence(out, bytes_of(op_kinds[bulk->ops[run.first].kind].sequence));
+	sequence = message_begin_sequence(
+		out, bytes_of(bulk_definitions[bulk->ops[run.first].kind].sequence));
 	for (size_t i = run.first; i < run.first + run.count; i++)
 		write_op(&bulk->ops[i], out);
 	message_end_sequence(out, sequence);

@@ -357,15 +357,21 @@ static void write_spares(struct buffer *out)
 		writer_int32(out, name, 1);
 }
 
+void projection_write_state(struct buffer *out)
+{
+	write_spares(out);
+	writer_int32(out, NAME_STATE, 1);
+}
+
 /* A lone document's `_spill` also tells of rules that are gone: it is returned whole where it can.
  */
-static void write_inclusion(struct buffer *out, const struct writing *writing, bool hides_id)
+static void write_inclusion(struct buffer *out, const struct writing *writing, bool marks)
 {
 	if (writing->returned == 0)
 		return;
 	if (includes_others(writing))
 		write_spares(out);
-	if (writing->returned == writing->namespace->target_count && !hides_id)
+	if (writing->returned == writing->namespace->target_count && !marks)
 		writer_int32(out, NAME_STATE, 1);
 	else
 		write_states(out, writing, true);
@@ -382,10 +388,15 @@ static void write_exclusion(struct buffer *out, const struct writing *writing)
 		exclude_hidden(out, writing, i);
 }
 
-static void write_id_mark(struct buffer *out)
+/* A find of a view takes a projection of nothing but the mark for an inclusion, so an exclusion
+ * stands beside it. */
+static void write_id_mark(struct buffer *out, const struct writing *writing)
 {
-	size_t start = writer_open_document(out, NAME_STATE "." NAME_ID_MARK);
+	size_t start;
 
+	if (!writing->inclusive && !writing->shape.excludes)
+		writer_int32(out, NAME_STATE "." NAME_ID_MARK "/no", 0);
+	start = writer_open_document(out, NAME_STATE "." NAME_ID_MARK);
 	writer_string(out, "$meta", "recordId");
 	writer_close(out, start);
 }
@@ -404,6 +415,27 @@ static struct writing writing_of(struct bytes projection, const struct ruled_nam
 	return writing;
 }
 
+/* Where `_id` stands more than once mongod refuses the projection, as long as all are there. */
+static bool hides_id(const struct writing *writing)
+{
+	return writing->shape.excludes_id && writing->shape.ids == 1 && writing->returned > 0;
+}
+
+bool projection_marks(struct bytes projection, const struct ruled_namespace *namespace)
+{
+	struct writing writing = writing_of(projection, namespace, false);
+
+	return hides_id(&writing);
+}
+
+bool projection_mark_found(struct bytes document)
+{
+	struct element state, mark;
+
+	return document_find(document, NAME_STATE, &state) && state.type == BSON_BYTE_DOCUMENT &&
+	       document_find(state.value, NAME_ID_MARK, &mark);
+}
+
 static void write_field(struct buffer *out, const struct writing *writing,
 			const struct element *field)
 {
@@ -417,25 +449,22 @@ static void write_field(struct buffer *out, const struct writing *writing,
 
 static void write_projection(struct buffer *out, const char *name, const struct writing *writing)
 {
-	/* Where `_id` stands more than once mongod refuses the projection, as long as all are
-	 * there. */
-	bool hides_id =
-		writing->shape.excludes_id && writing->shape.ids == 1 && writing->returned > 0;
+	bool marks = hides_id(writing);
 	size_t start = writer_open_document(out, name);
 	struct cursor cursor;
 	struct element element;
 
 	require(cursor_open(&cursor, writing->projection));
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
-		if (!hides_id || !element_is(&element, "_id"))
+		if (!marks || !element_is(&element, "_id"))
 			write_field(out, writing, &element);
 	}
 	if (writing->inclusive)
-		write_inclusion(out, writing, hides_id);
+		write_inclusion(out, writing, marks);
 	else
 		write_exclusion(out, writing);
-	if (hides_id)
-		write_id_mark(out);
+	if (marks)
+		write_id_mark(out, writing);
 	writer_close(out, start);
 }
 

@@ -55,7 +55,14 @@ bool projection_names_fields(struct bytes projection);
  * (its value is null in findAndModify's `fields`). merge.h takes both away. */
 void projection_write(struct buffer *out, const char *name, struct bytes projection,
 		      const struct ruled_namespace *namespace);
+/* Whether projection_write puts that mark into such a projection. Each document of a collection has
+ * a record id, so each document that comes back carries the mark. Those of a view, or of a time
+ * series collection, have none. */
+bool projection_marks(struct bytes projection, const struct ruled_namespace *namespace);
+bool projection_mark_found(struct bytes document);
 /* The same of one with windows of all ruled arrays (windows_of): these are widened, so that they
  * can be cut out of whole arrays. */
 void projection_write_windows(struct buffer *out, const char *name, struct bytes projection,
 			      const struct ruled_namespace *namespace);
+/* Appends to an inclusion that returns no ruled array what it needs to return `_spill`, too. */
+void projection_write_state(struct buffer *out);

@@ -165,9 +165,9 @@ static bool is_listed(const char *const *names, struct bytes name)
 
 bool options_are_usual(const struct command *command)
 {
-	const char *const *own = bytes_are(command->first.name, "find")    ? find_fields
-				 : bytes_are(command->first.name, "count") ? count_fields
-									   : distinct_fields;
+	const char *const *own = command->kind == COMMAND_FIND    ? find_fields
+				 : command->kind == COMMAND_COUNT ? count_fields
+								  : distinct_fields;
 	struct cursor cursor;
 	struct element field;
 	bool usual = true;

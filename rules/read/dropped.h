@@ -5,7 +5,7 @@
 
 /* The overflow that a cursor's command read went with its whole collection: mongod names no more
  * than its UUID. */
-bool dropped_overflow(struct bytes body, const struct reply_summary *summary);
+bool dropped_overflow(const struct reply_summary *summary);
 /* Asks whether the sequence's collection is there; whoever may read it may ask this. */
 enum sequence_outcome dropped_ask(struct sequence *sequence, const struct sequence_input *input);
 /* True where the answer says that it is not. */

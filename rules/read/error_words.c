@@ -14,16 +14,16 @@ static struct bytes behind(struct bytes text, const char *prefix)
 }
 
 /* What mongod says of an error that a document has caused. */
-static const char *executor_words(struct bytes command)
+static const char *executor_words(enum command_kind command)
 {
-	if (bytes_are(command, "find"))
+	if (command == COMMAND_FIND)
 		return "Executor error during find command :: caused by :: ";
-	if (bytes_are(command, "distinct"))
+	if (command == COMMAND_DISTINCT)
 		return "Executor error during distinct command :: caused by :: ";
 	return "";
 }
 
-static void write_error_text(struct buffer *out, struct bytes command, struct bytes text)
+static void write_error_text(struct buffer *out, enum command_kind command, struct bytes text)
 {
 	static const char *const project = "Invalid $project :: caused by :: ";
 	static const char *const optimize = "Failed to optimize pipeline :: caused by :: ";
@@ -47,10 +47,11 @@ static void write_error_text(struct buffer *out, struct bytes command, struct by
 
 enum sequence_outcome read_words_pass(struct sequence *sequence, struct packet *reply)
 {
-	struct bytes command = sequence->match.command.first.name, text;
+	enum command_kind command = sequence->match.command.kind;
 	struct buffer *out = &sequence->buffer;
 	struct cursor cursor;
 	struct element field;
+	struct bytes text;
 	size_t body = sequence_begin_reply(sequence, &reply->message);
 
 	require(cursor_open(&cursor, reply->message.body));
@@ -78,36 +79,22 @@ static bool is_of_command(int64_t code)
 	return code >= FIRST_LOCATION;
 }
 
-/* The text of an error. */
-static bool find_text(const struct packet *reply, struct bytes *text)
-{
-	struct reply_summary summary;
-	struct element message;
-
-	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && document_find(reply->message.body, "errmsg", &message) &&
-	       element_string(&message, text);
-}
-
 bool read_words_quotes(const struct sequence *sequence, const struct packet *reply)
 {
-	struct bytes text;
-
-	return own_error_can_ask(sequence) && find_text(reply, &text) &&
-	       bytes_begin_with(text, "error processing query: ns=");
+	return !reply->summary.ok &&
+	       bytes_begin_with(reply->summary.message, "error processing query: ns=") &&
+	       own_error_can_ask(sequence);
 }
 
 bool read_words_wanted(const struct sequence *sequence, const struct packet *reply)
 {
-	struct reply_summary summary;
-	struct bytes text;
+	const struct reply_summary *summary = &reply->summary;
 
 	if (read_words_quotes(sequence, reply))
 		return true;
-	return own_error_can_ask(sequence) && find_text(reply, &text) &&
-	       reply_summarise(reply->message.body, &summary) && is_of_command(summary.code) &&
-	       !bytes_begin_with(text, "PlanExecutor error") &&
-	       !bytes_begin_with(text, "Executor error");
+	return !summary->ok && summary->message.data && is_of_command(summary->code) &&
+	       !bytes_begin_with(summary->message, "PlanExecutor error") &&
+	       !bytes_begin_with(summary->message, "Executor error") && own_error_can_ask(sequence);
 }
 
 /* The error of `reply`, with what `explained` says of it. */
@@ -137,12 +124,12 @@ static enum sequence_outcome pass_in_words(struct sequence *sequence, const stru
 enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *reply,
 				      const struct packet *explained)
 {
-	struct bytes name = sequence->match.command.first.name;
+	enum command_kind kind = sequence->match.command.kind;
 
 	if (own_error_said(explained))
 		return pass_in_words(sequence, reply, explained);
 	/* The client's own command would not have met it there. */
-	if (bytes_are(name, "aggregate") || bytes_are(name, "explain"))
+	if (kind == COMMAND_AGGREGATE || kind == COMMAND_EXPLAIN)
 		return sequence_pass(sequence, reply);
 	return read_words_pass(sequence, reply);
 }
@@ -152,7 +139,7 @@ enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *
 
 enum sequence_outcome read_words_miss(struct sequence *sequence)
 {
-	bool more = bytes_are(sequence->match.command.first.name, "getMore");
+	bool more = sequence->match.command.kind == COMMAND_GET_MORE;
 
 	return sequence_fail(sequence, ERROR_NO_MATCHING_ELEMENT,
 			     more ? "Executor error during getMore" NO_MATCHING_ELEMENT

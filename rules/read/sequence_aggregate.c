@@ -1,16 +1,16 @@
 /* A read that needs ruled arrays whole: mongod puts the documents together, in an aggregate, and
  * the client gets the reply of its own command. */
-#include "protocol/writer.h"
-#include "rules/stages/pipeline.h"
+#include "protocol/template.h"
+#include "rules/read/aggregate_reply.h"
+#include "rules/stages/aggregate.h"
 #include "rules/stages/stage_bounds.h"
 #include "rules/stages/stage_distinct.h"
-#include "rules/merge/merge.h"
 #include "rules/sequence/notes.h"
 #include "rules/query/read_options.h"
 #include "rules/sequence/own_error.h"
 #include "rules/stages/pushed_group.h"
 #include "rules/read/error_words.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/raised.h"
 #include "rules/sequence/sequence_inner.h"
 
 #include <stdlib.h>
@@ -29,7 +29,6 @@ struct sequence_aggregate {
 	struct sequence sequence; /* first: the two are one pointer */
 	struct command explained; /* of an explain */
 	struct probe probe;
-	struct buffer cursor; /* a reply's cursor without the hits behind its documents */
 	struct packet failed; /* an error that quotes the query */
 	uint64_t asked;
 	int attempts, probes;
@@ -43,7 +42,7 @@ static struct sequence_aggregate *aggregate_of(struct sequence *sequence)
 
 static bool explains(const struct sequence *sequence)
 {
-	return bytes_are(sequence->match.command.first.name, "explain");
+	return sequence->match.command.kind == COMMAND_EXPLAIN;
 }
 
 /* ---- what is sent ---- */
@@ -100,7 +99,7 @@ static bool bears_hits(const struct sequence *sequence, const struct command *co
 {
 	struct element cursor;
 
-	return !bytes_are(command->first.name, "aggregate") ||
+	return command->kind != COMMAND_AGGREGATE ||
 	       (!sequence->match.computes &&
 		(explains(sequence) || document_find(command->body, "cursor", &cursor)));
 }
@@ -167,7 +166,7 @@ static bool is_unsure(const struct sequence *sequence)
 		require(command_parse(command->first.value, &explained));
 		command = &explained;
 	}
-	return !bytes_are(command->first.name, "aggregate") &&
+	return command->kind != COMMAND_AGGREGATE &&
 	       (!options_are_usual(command) || sorts_oddly(command) || projects_by_schema(command));
 }
 
@@ -177,10 +176,10 @@ static bool is_unsure(const struct sequence *sequence)
 static enum sequence_outcome try_command(struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
-	bool finds = bytes_are(command->first.name, "find");
+	bool finds = command->kind == COMMAND_FIND;
 	const char *filter = finds ? "filter" : "query";
 	struct buffer *out = &sequence->buffer;
-	size_t body, query, none, list;
+	size_t body;
 	struct cursor cursor;
 	struct element field;
 
@@ -192,12 +191,7 @@ static enum sequence_outcome try_command(struct sequence *sequence)
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, filter) && !(finds && element_is(&field, "batchSize")))
 			writer_element(out, &field);
-	query = writer_open_document(out, filter);
-	none = writer_open_document(out, "_id");
-	list = writer_open_array(out, "$in");
-	writer_close(out, list);
-	writer_close(out, none);
-	writer_close(out, query);
+	template_write(out, filter, "{_id: {$in: []}}");
 	return sequence_send_command(sequence, body);
 }
 
@@ -221,233 +215,12 @@ static enum sequence_outcome ask_all(struct sequence *sequence, const struct seq
 
 /* ---- what comes back ---- */
 
-/* The first document of the reply's batch; false where there is none. */
-static bool first_document(struct bytes cursor_document, struct bytes *document)
-{
-	struct element batch, first;
-	struct cursor cursor;
-
-	if (!document_find(cursor_document, "firstBatch", &batch) ||
-	    batch.type != BSON_BYTE_ARRAY || !cursor_open(&cursor, batch.value) ||
-	    cursor_next(&cursor, &first) != CURSOR_ELEMENT || first.type != BSON_BYTE_DOCUMENT)
-		return false;
-	*document = first.value;
-	return true;
-}
-
-static void write_count(struct buffer *out, struct bytes document)
-{
-	struct element count;
-
-	if (document.length > 0 && document_find(document, "n", &count))
-		writer_renamed(out, "n", &count);
-	else
-		writer_int32(out, "n", 0);
-}
-
-static void write_values(struct buffer *out, struct bytes document)
-{
-	struct element values;
-	size_t empty;
-
-	if (document.length > 0 && document_find(document, "values", &values)) {
-		writer_element(out, &values);
-		return;
-	}
-	empty = writer_open_array(out, "values");
-	writer_close(out, empty);
-}
-
-/* A count's or a distinct's reply. */
-static enum sequence_outcome answer_value(struct sequence *sequence, struct packet *reply,
-					  struct bytes cursor_document)
-{
-	struct buffer *out = &sequence->buffer;
-	struct bytes document = {0};
-	struct cursor cursor;
-	struct element field;
-	size_t body;
-
-	(void)!first_document(cursor_document, &document);
-	body = sequence_begin_reply(sequence, &reply->message);
-	if (bytes_are(sequence->match.command.first.name, "count"))
-		write_count(out, document);
-	else
-		write_values(out, document);
-	if (document_find(cursor_document, "atClusterTime", &field)) /* a snapshot's */
-		writer_element(out, &field);
-	require(cursor_open(&cursor, reply->message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, "cursor"))
-			writer_element(out, &field);
-	return sequence_end_reply(sequence, body);
-}
-
-static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
-{
-	char message[SEQUENCE_MESSAGE];
-
-	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
-}
-
-/* The reply with another cursor. */
-static enum sequence_outcome pass_cursor(struct sequence *sequence, struct packet *reply,
-					 struct bytes cursor_document)
-{
-	struct buffer *out = &sequence->buffer;
-	struct cursor cursor;
-	struct element field;
-	size_t body = sequence_begin_reply(sequence, &reply->message);
-
-	require(cursor_open(&cursor, reply->message.body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_is(&field, "cursor"))
-			writer_document(out, "cursor", cursor_document);
-		else
-			writer_element(out, &field);
-	return sequence_end_reply(sequence, body);
-}
-
-/* ---- explain ---- */
-
-/* What mongod says of the query in front of the stages that stand for a find, count or distinct. */
-static bool explained_query(struct bytes body, struct bytes *query)
-{
-	struct element field, first;
-	struct cursor stages;
-
-	if (document_find(body, "queryPlanner", &field) || !document_find(body, "stages", &field) ||
-	    field.type != BSON_BYTE_ARRAY || !cursor_open(&stages, field.value) ||
-	    cursor_next(&stages, &first) != CURSOR_ELEMENT || first.type != BSON_BYTE_DOCUMENT ||
-	    !document_find(first.value, "$cursor", &field) || field.type != BSON_BYTE_DOCUMENT)
-		return false;
-	*query = field.value;
-	return true;
-}
-
-/* Programs look for `queryPlanner` at the top, where mongod has it for such a command. */
-static enum sequence_outcome answer_explain(struct sequence *sequence, struct packet *reply,
-					    struct bytes query)
-{
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_reply(sequence, &reply->message);
-	struct cursor fields, parts;
-	struct element field, part;
-
-	require(cursor_open(&fields, reply->message.body));
-	while (cursor_next(&fields, &field) == CURSOR_ELEMENT) {
-		if (element_is(&field, "stages") && cursor_open(&parts, query))
-			while (cursor_next(&parts, &part) == CURSOR_ELEMENT)
-				writer_element(out, &part);
-		writer_element(out, &field);
-	}
-	return sequence_end_reply(sequence, body);
-}
-
 static bool explains_no_aggregate(struct sequence *sequence)
 {
-	return explains(sequence) &&
-	       !bytes_are(aggregate_of(sequence)->explained.first.name, "aggregate");
-}
-
-/* ---- documents that are marked (computed.h) ---- */
-
-static bool write_unmarked(struct buffer *out, struct merge *merge, const struct element *batch)
-{
-	char name[12];
-	size_t list = writer_open_array(out, "firstBatch"), count;
-	struct element document;
-	struct cursor cursor;
-
-	if (!cursor_open(&cursor, batch->value))
-		return false;
-	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
-		count = merge_document_count(merge);
-		if (document.type != BSON_BYTE_DOCUMENT ||
-		    merge_add_document(merge, document.value) != MERGE_TAKEN)
-			return false;
-		buffer_append(out, &document.type, 1);
-		writer_index(name, count);
-		buffer_append(out, name, strlen(name) + 1);
-		if (!merge_write_document(merge, count, out))
-			return false;
-	}
-	writer_close(out, list);
-	return true;
-}
-
-/* The reply's cursor, with documents that have lost their marks. */
-static bool write_shown(struct buffer *out, struct merge *merge, struct bytes cursor_document)
-{
-	struct element field;
-	struct cursor fields;
-	size_t start;
-
-	out->length = 0;
-	start = writer_open(out);
-	if (!cursor_open(&fields, cursor_document))
-		return false;
-	while (cursor_next(&fields, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, "firstBatch"))
-			writer_element(out, &field);
-		else if (!write_unmarked(out, merge, &field))
-			return false;
-	writer_close(out, start);
-	return true;
-}
-
-static enum sequence_outcome pass_computed(struct sequence *sequence, struct packet *reply,
-					   struct bytes cursor_document)
-{
-	struct buffer *shown = &aggregate_of(sequence)->cursor;
-	struct merge *merge = merge_new(sequence->match.namespace);
-	bool written = write_shown(shown, merge, cursor_document);
-
-	merge_free(merge);
-	return written ? pass_cursor(sequence, reply, buffer_view(shown))
-		       : fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			      "a document that was computed can't be read");
+	return explains(sequence) && aggregate_of(sequence)->explained.kind != COMMAND_AGGREGATE;
 }
 
 /* ---- hits in the overflow ---- */
-
-/* The reply's cursor, without what stands behind the first documents of its batch. */
-static void write_cut(struct buffer *out, struct bytes cursor_document, size_t documents)
-{
-	struct cursor fields, batch;
-	struct element field, document;
-	size_t start, list;
-
-	out->length = 0;
-	start = writer_open(out);
-	require(cursor_open(&fields, cursor_document));
-	while (cursor_next(&fields, &field) == CURSOR_ELEMENT) {
-		if (!element_is(&field, "firstBatch")) {
-			writer_element(out, &field);
-			continue;
-		}
-		list = writer_open_array(out, "firstBatch");
-		require(cursor_open(&batch, field.value));
-		for (size_t i = 0; i < documents; i++) {
-			require(cursor_next(&batch, &document) == CURSOR_ELEMENT);
-			writer_element(out, &document);
-		}
-		writer_close(out, list);
-	}
-	writer_close(out, start);
-}
-
-static enum sequence_outcome answer_cut(struct sequence *sequence, struct packet *reply,
-					struct bytes cursor_document, size_t documents)
-{
-	struct buffer *cut = &aggregate_of(sequence)->cursor;
-
-	write_cut(cut, cursor_document, documents);
-	return bytes_are(sequence->match.command.first.name, "find") ||
-			       bytes_are(sequence->match.command.first.name, "aggregate")
-		       ? pass_cursor(sequence, reply, buffer_view(cut))
-		       : answer_value(sequence, reply, buffer_view(cut));
-}
 
 /* After hits that had not been named. */
 static enum sequence_outcome ask_again(struct sequence *sequence,
@@ -457,7 +230,7 @@ static enum sequence_outcome ask_again(struct sequence *sequence,
 	const struct command *command = &sequence->match.command;
 
 	aggregate->probe.alone = aggregate->probe.exact && !aggregate->probe.alone &&
-				 documents == 0 && bytes_are(command->first.name, "find") &&
+				 documents == 0 && command->kind == COMMAND_FIND &&
 				 options_number(command, "skip") == 0 &&
 				 probe_names_one(&aggregate->probe);
 	sequence->counts.repeats++;
@@ -472,23 +245,22 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	int64_t room = aggregate_room(&sequence->match.command), id = 0;
+	struct reply_cursor cursor = reply_read_cursor(cursor_document);
 	enum probe_found found = PROBE_TOO_MANY;
-	struct element field;
 	size_t documents = 0;
 
-	if (document_find(cursor_document, "id", &field) && element_integer(&field, &id) &&
-	    id != 0) {
+	if (element_integer(&cursor.id, &id) && id != 0) {
 		sequence->step = STEP_KILLING;
 		return sequence_send_kill(sequence, sequence->match.namespace->database,
 					  sequence->match.namespace->collection, id);
 	}
-	if (document_find(cursor_document, "firstBatch", &field) && field.type == BSON_BYTE_ARRAY)
-		found = probe_take(&aggregate->probe, field.value, (size_t)room,
+	if (cursor.batch.data)
+		found = probe_take(&aggregate->probe, cursor.batch, (size_t)room,
 				   input->now - aggregate->asked, &documents);
 	if (found == PROBE_TOO_MANY)
 		return ask_all(sequence, input);
 	if (found == PROBE_COMPLETE && (documents > 0 || !aggregate->probe.alone))
-		return answer_cut(sequence, input->reply, cursor_document, documents);
+		return aggregate_reply_cut(sequence, input->reply, cursor_document, documents);
 	return ask_again(sequence, input, documents);
 }
 
@@ -517,16 +289,15 @@ static enum sequence_outcome ask_words(struct sequence *sequence, struct packet 
 }
 
 /* Of ours: somebody wrote straight into a spilled document, or its overflow. */
-static bool met_no_array(const struct sequence *sequence, struct bytes reply,
-			 const struct reply_summary *summary)
+static bool met_no_array(const struct sequence *sequence, const struct reply_summary *summary)
 {
 	static const char *const theirs[] = {"$slice", "$concatArrays", "$size"};
 	struct bytes asked = sequence->match.command.body;
 
 	for (size_t i = 0; i < ARRAY_LENGTH(theirs); i++)
-		if (memmem(asked.data, asked.length, theirs[i], strlen(theirs[i])))
+		if (bytes_contain(asked, theirs[i]))
 			return false;
-	return reassemble_met_no_array(reply, summary);
+	return raised_met_no_array(summary);
 }
 
 /* An array was rewritten meanwhile, or one has to be put together for which nothing was. */
@@ -542,55 +313,53 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	sequence->counts.repeats++;
 	if (++aggregate->attempts >= ATTEMPTS || merges(sequence) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message);
+		return sequence_fail_by_rule(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+					     message);
 	if (sequence_time_left(sequence, input) == 0)
-		return fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit");
+		return sequence_fail_by_rule(sequence, ERROR_MAX_TIME_EXPIRED,
+					     "operation exceeded time limit");
 	return ask(sequence, input);
 }
 
 /* mongod's first engine makes a filter of the values that a $lookup joins by, and some make none.
  */
-static bool met_no_join(struct sequence *sequence, struct bytes body,
-			const struct reply_summary *summary)
+static bool met_no_join(struct sequence *sequence, const struct reply_summary *summary)
 {
 	static const char *const texts[] = {"cannot compare to undefined",
 					    "cannot nest $ under $in",
 					    "InMatchExpression equality cannot be undefined"};
 	const struct command *command =
 		explains(sequence) ? &aggregate_of(sequence)->explained : &sequence->match.command;
-	struct element message;
-	struct bytes text;
+	struct bytes text = summary->message;
 
-	if (summary->ok || summary->code != ERROR_BAD_VALUE ||
-	    !bytes_are(command->first.name, "aggregate") ||
+	if (summary->ok || summary->code != ERROR_BAD_VALUE || command->kind != COMMAND_AGGREGATE ||
 	    !pushed_joins(command->fields[FIELD_PIPELINE].value) ||
-	    !document_find(body, "errmsg", &message) || !element_string(&message, &text) ||
 	    !bytes_begin_with(text, "PlanExecutor error"))
 		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-		if (memmem(text.data, text.length, texts[i], strlen(texts[i])))
+		if (bytes_contain(text, texts[i]))
 			return true;
 	return false;
 }
 
 /* What is to be said of an error that Spillway's stages have met, and its code; else NULL. */
-static const char *refusal_of(struct sequence *sequence, struct bytes body,
-			      const struct reply_summary *summary, enum error_code *code)
+static const char *refusal_of(struct sequence *sequence, const struct reply_summary *summary,
+			      enum error_code *code)
 {
-	const char *refusal = reassemble_refusal(body, summary, code);
+	const char *refusal = raised_refusal(summary, code);
 
 	if (refusal || summary->ok)
 		return refusal;
 	*code = ERROR_COMMAND_NOT_SUPPORTED;
 	if (summary->code == ERROR_CANNOT_BUILD_INDEX_KEYS &&
-	    bytes_are(sequence->match.command.first.name, "distinct"))
+	    sequence->match.command.kind == COMMAND_DISTINCT)
 		return "a distinct under a collation, of values that hold a symbol: these can't be "
 		       "sorted";
-	if (met_no_join(sequence, body, summary))
+	if (met_no_join(sequence, summary))
 		return "a $lookup has met 'undefined', or in an array a document whose first name "
 		       "begins with '$', in its localField; behind other stages mongod can't join "
 		       "by these: leave such documents out by a $match before it";
-	if (met_no_array(sequence, body, summary))
+	if (met_no_array(sequence, summary))
 		return "the array of a spilled document that this read looks into, or of its "
 		       "overflow, is none; run 'spillway verify'";
 	return NULL;
@@ -599,64 +368,59 @@ static const char *refusal_of(struct sequence *sequence, struct bytes body,
 static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct packet *reply = input->reply;
-	struct reply_summary summary;
-	char message[REASSEMBLE_MESSAGE];
+	const struct reply_summary *summary = &reply->summary;
+	char message[RAISED_MESSAGE];
 	enum error_code code;
 	const char *refusal;
 	struct bytes query;
 
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+	if (!summary->readable)
 		return sequence_pass(sequence, reply);
-	if (reassemble_tell(reply->message.body, &summary, message, &code))
-		return reassemble_died(reply->message.body, &summary)
-			       ? take_death(sequence, input, message)
-			       : fail(sequence, code, message);
+	if (raised_tell(summary, message, &code))
+		return raised_died(summary) ? take_death(sequence, input, message)
+					    : sequence_fail_by_rule(sequence, code, message);
 	if (aggregate_of(sequence)->probing && !explains(sequence)) {
-		if (summary.ok)
-			return take_probe(sequence, input, summary.cursor);
+		if (summary->ok)
+			return take_probe(sequence, input, summary->cursor);
 		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 			return ask_all(sequence, input);
 	}
-	if (bytes_are(sequence->match.command.first.name, "distinct") &&
-	    distinct_too_large(reply->message.body, &summary))
+	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))
 		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,
 				     "Executor error during distinct command :: caused by :: "
 				     "distinct too big, 16mb cap",
 				     NULL);
-	if (!explains(sequence) && reassemble_missed(reply->message.body, &summary))
+	if (!explains(sequence) && raised_missed(summary))
 		return read_words_miss(sequence);
-	if (reassemble_unmerged(reply->message.body, &summary))
+	if (raised_unmerged(summary))
 		return sequence_fail(sequence, ERROR_NO_OBJECT_TO_MERGE,
 				     "PlanExecutor error during aggregation :: caused by :: "
 				     "$mergeObjects only supports objects",
 				     NULL);
-	refusal = refusal_of(sequence, reply->message.body, &summary, &code);
+	refusal = refusal_of(sequence, summary, &code);
 	if (refusal)
-		return fail(sequence, code, refusal);
-	if (!summary.ok && read_words_wanted(sequence, reply))
+		return sequence_fail_by_rule(sequence, code, refusal);
+	if (!summary->ok && read_words_wanted(sequence, reply))
 		return ask_words(sequence, reply);
-	if (!summary.ok && !explains(sequence) &&
-	    !bytes_are(sequence->match.command.first.name, "aggregate"))
+	if (!summary->ok && !explains(sequence) &&
+	    sequence->match.command.kind != COMMAND_AGGREGATE)
 		return read_words_pass(sequence, reply);
-	if (summary.ok && !explains(sequence) &&
-	    (bytes_are(sequence->match.command.first.name, "count") ||
-	     bytes_are(sequence->match.command.first.name, "distinct")))
-		return answer_value(sequence, reply, summary.cursor);
-	if (summary.ok && explains_no_aggregate(sequence) &&
-	    explained_query(reply->message.body, &query))
-		return answer_explain(sequence, reply, query);
-	if (summary.ok && sequence->match.computes && summary.cursor.length > 0)
-		return pass_computed(sequence, reply, summary.cursor);
+	if (summary->ok && !explains(sequence) &&
+	    (sequence->match.command.kind == COMMAND_COUNT ||
+	     sequence->match.command.kind == COMMAND_DISTINCT))
+		return aggregate_reply_value(sequence, reply, summary->cursor);
+	if (summary->ok && explains_no_aggregate(sequence) &&
+	    aggregate_reply_query(reply->message.body, &query))
+		return aggregate_reply_explain(sequence, reply, query);
+	if (summary->ok && sequence->match.computes && summary->cursor.length > 0)
+		return aggregate_reply_computed(sequence, reply, summary->cursor);
 	return sequence_pass(sequence, reply);
 }
 
 static enum sequence_outcome take_tried(struct sequence *sequence,
 					const struct sequence_input *input)
 {
-	struct reply_summary summary;
-
-	if (input->reply->kind == PACKET_MESSAGE &&
-	    reply_summarise(input->reply->message.body, &summary) && summary.ok)
+	if (input->reply->summary.ok)
 		return begin(sequence, input);
 	return !explains(sequence) && read_words_quotes(sequence, input->reply)
 		       ? ask_words(sequence, input->reply)
@@ -731,7 +495,6 @@ static void aggregate_notes(const struct sequence *sequence,
 static void aggregate_fini(struct sequence *sequence)
 {
 	probe_fini(&aggregate_of(sequence)->probe);
-	buffer_fini(&aggregate_of(sequence)->cursor);
 	packet_fini(&aggregate_of(sequence)->failed);
 }
 

@@ -4,7 +4,8 @@
 
 #include "rules/rule/rules.h"
 
-/* The field of a main document that holds the state (protocol.md section 1). */
+/* The field of a main document that holds the state
+ * (docs/internals/spill-protocol.md#main-document). */
 #define NAME_STATE "_spill"
 /* mongod's own, of what a time series stores. */
 #define NAME_BUCKETS "system.buckets."

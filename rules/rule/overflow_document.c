@@ -162,3 +162,15 @@ struct bytes overflow_generation(struct bytes document)
 
 	return generation_find(document, "_spill.g", &generation) ? generation : (struct bytes){0};
 }
+
+#define NUMBER_MOST (INT64_C(1) << 62) /* any more is no number of a batch's */
+
+must_check bool overflow_place(const struct rule *rule, struct bytes document, int64_t *number,
+			       int64_t *position)
+{
+	if (!document_find_integer(document, overflow_order_path(rule), number) ||
+	    *number > NUMBER_MOST || !document_find_integer(document, NAME_STATE ".p", position))
+		return false;
+	*number += rule->overflow.layout == RULE_ELEMENTS;
+	return true;
+}

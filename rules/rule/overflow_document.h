@@ -36,3 +36,7 @@ must_check bool overflow_elements(const struct rule *rule, struct bytes document
 				  struct buffer *scratch, struct bytes *array);
 /* The 16 bytes that name its generation; no data if the document is none of Spillway's. */
 struct bytes overflow_generation(struct bytes document);
+/* Its number, and the position of its first element; false if it lacks one. An element's own
+ * document has the number that a batch of it would have. */
+must_check bool overflow_place(const struct rule *rule, struct bytes document, int64_t *number,
+			       int64_t *position);

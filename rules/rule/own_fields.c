@@ -120,18 +120,51 @@ enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 	return OWN_FIELD_RETURNS;
 }
 
-void own_field_write(struct buffer *out, const struct rule *rule, enum own_field field,
-		     const struct element *state, enum own_field_end wanted)
+/* As mongod's own types grow: int32, and int64 where that is too small. */
+static void write_count(struct buffer *out, const char *name, int64_t count)
 {
-	const char *name = own_field_name(rule, field);
-	struct element value;
-
-	if (!name || own_field_end(rule, field, state, &value) != wanted)
-		return;
-	if (wanted == OWN_FIELD_RETURNS)
-		writer_renamed(out, name, &value);
+	if (count <= INT32_MAX)
+		writer_int32(out, name, (int32_t)count);
 	else
-		writer_string(out, name, "");
+		writer_int64(out, name, count);
+}
+
+/* Appends each field that has this end. */
+static void write_ends(struct buffer *out, const struct own_fields_back *back,
+		       enum own_field_end wanted)
+{
+	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++) {
+		const char *name = own_field_name(back->rule, field);
+		struct element value;
+
+		if (!name || (field == OWN_TOTAL && back->total >= 0) ||
+		    own_field_end(back->rule, field, back->state, &value) != wanted)
+			continue;
+		if (wanted == OWN_FIELD_RETURNS)
+			writer_renamed(out, name, &value);
+		else
+			writer_string(out, name, "");
+	}
+}
+
+void own_fields_write_returning(struct buffer *out, const char *name, const void *context)
+{
+	const struct own_fields_back *back = context;
+	size_t before = out->length, set = writer_open_document(out, name), empty = out->length;
+
+	write_ends(out, back, OWN_FIELD_RETURNS);
+	if (back->total >= 0)
+		write_count(out, own_field_name(back->rule, OWN_TOTAL), back->total);
+	if (out->length == empty)
+		out->length = before;
+	else
+		writer_close(out, set);
+}
+
+void own_fields_splice_going(struct buffer *out, size_t *place, const void *context)
+{
+	(void)place;
+	write_ends(out, context, OWN_FIELD_GOES);
 }
 
 bool own_total_is_kept(const struct rule *rule, const struct element *state)

@@ -36,9 +36,18 @@ enum own_field_end {
 enum own_field_end own_field_end(const struct rule *rule, enum own_field field,
 				 const struct element *state, struct element *value);
 
-/* Appends the field, if this is what becomes of it: with its value where it returns, else empty. */
-void own_field_write(struct buffer *out, const struct rule *rule, enum own_field field,
-		     const struct element *state, enum own_field_end wanted);
+/* What an update does to these fields as the array goes back. The two functions are for places of a
+ * template, with this as the context. */
+struct own_fields_back {
+	const struct rule *rule;
+	const struct element *state;
+	int64_t total; /* elements of a total that Spillway has kept alone; -1: its end is as above
+			*/
+};
+/* A document of those that return, each with its value; nothing if none does. */
+void own_fields_write_returning(struct buffer *out, const char *name, const void *context);
+/* Those that go, each with an empty text. */
+void own_fields_splice_going(struct buffer *out, size_t *place, const void *context);
 /* Nothing has been moved yet, but the fields stand: they did so before, in another generation. */
 bool own_fields_stand_already(const struct element *state);
 /* The total belongs to the document, and is Spillway's to keep. */

@@ -186,7 +186,7 @@ void rule_set_unref(struct rule_set *set)
 	if (!set || atomic_fetch_sub_explicit(&set->references, 1, memory_order_acq_rel) > 1)
 		return;
 	for (size_t i = 0; i < set->count; i++) {
-		free((void *)set->overflows[i].collection.text.data);
+		bytes_free(set->overflows[i].collection.text);
 		rule_fini(&set->rules[i]);
 	}
 	views_fini(set->views);
@@ -219,8 +219,8 @@ void rule_fini(struct rule *rule)
 	free(rule->array);
 	free(rule->key);
 	free(rule->flag.field);
-	free((void *)rule->flag.value.value.data);
-	free((void *)rule->flag.otherwise.value.data);
+	bytes_free(rule->flag.value.value);
+	bytes_free(rule->flag.otherwise.value);
 	free(rule->counters.total);
 	free(rule->counters.documents);
 	free(rule->reference.field);
@@ -231,7 +231,7 @@ void rule_fini(struct rule *rule)
 	free(rule->overflow.array);
 	free(rule->overflow.batch_field);
 	free(rule->overflow.created);
-	free((void *)rule->overflow.indexes.data);
+	bytes_free(rule->overflow.indexes);
 	*rule = (struct rule){0};
 }
 

@@ -151,8 +151,8 @@ const struct rule *rule_set_overflow(const struct rule_set *set, struct bytes da
 
 /* A view that reads or returns an array of this rule, as it is stored: short. */
 struct short_view {
-	char *database;
-	char *collection;
+	const char *database;
+	const char *collection;
 	const struct rule *rule;
 };
 

@@ -6,7 +6,8 @@
 struct view_names {
 	struct view_names *older;
 	size_t count;
-	struct short_view *views; /* whose names are owned */
+	struct short_view *views;
+	char **names; /* what the views point to: database and collection of each */
 };
 
 static void free_names(struct view_names *names)
@@ -15,10 +16,9 @@ static void free_names(struct view_names *names)
 
 	for (; names; names = older) {
 		older = names->older;
-		for (size_t i = 0; i < names->count; i++) {
-			free(names->views[i].database);
-			free(names->views[i].collection);
-		}
+		for (size_t i = 0; i < 2 * names->count; i++)
+			free(names->names[i]);
+		free(names->names);
 		free(names->views);
 		free(names);
 	}
@@ -67,14 +67,15 @@ void views_set(struct views *views, const struct short_view *short_views, size_t
 	names = must_calloc(1, sizeof(*names));
 	names->older = older;
 	names->count = count;
-	names->views = must_calloc(count ? count : 1, sizeof(*names->views));
+	names->views = must_calloc(count + 1, sizeof(*names->views));
+	names->names = must_calloc(2 * count + 1, sizeof(*names->names));
 	for (size_t i = 0; i < count; i++) {
 		const struct short_view *view = &short_views[i];
+		char **copies = &names->names[2 * i];
 
-		names->views[i].rule = view->rule;
-		names->views[i].database = must_strndup(view->database, strlen(view->database));
-		names->views[i].collection =
-			must_strndup(view->collection, strlen(view->collection));
+		copies[0] = must_strndup(view->database, strlen(view->database));
+		copies[1] = must_strndup(view->collection, strlen(view->collection));
+		names->views[i] = (struct short_view){copies[0], copies[1], view->rule};
 	}
 	atomic_store(&views->current, names);
 	free_older(views);

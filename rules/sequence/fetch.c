@@ -54,18 +54,17 @@ static bool take_documents(struct fetch *fetch, struct bytes batch)
 
 static enum fetch_outcome take_reply(struct fetch *fetch, struct packet *reply)
 {
-	struct reply_summary summary;
 	struct reply_cursor cursor;
 
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+	if (!reply->summary.readable)
 		return FETCH_BROKEN;
-	if (!summary.ok) {
+	if (!reply->summary.ok) {
 		fetch->failed = packet_steal(reply);
 		fetch->cursor_id = 0; /* a getMore that fails ends its cursor */
 		return FETCH_FAILED;
 	}
+	cursor = reply_read_cursor(reply->summary.cursor);
 	keep(fetch, reply);
-	cursor = reply_read_cursor(summary.cursor);
 	if (!element_integer(&cursor.id, &fetch->cursor_id) || !take_documents(fetch, cursor.batch))
 		return FETCH_BROKEN;
 	return FETCH_COMPLETE;

@@ -56,15 +56,13 @@ void notes_begin(struct mover_note *note, const struct sequence *sequence,
 		 const struct packet *reply)
 {
 	const struct ruled_namespace *namespace = sequence->match.namespace;
-	struct reply_summary summary;
 
 	*note = (struct mover_note){.rule = namespace->targets[0].rule,
 				    .database = bytes_of(namespace->database),
 				    .collection = bytes_of(namespace->collection)};
 	note->unsettled = !reply || command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
-	if (reply && reply->kind == PACKET_MESSAGE &&
-	    reply_summarise(reply->message.body, &summary))
-		note->operation_time = summary.operation_time;
+	if (reply)
+		note->operation_time = reply->summary.operation_time;
 }
 
 must_check bool notes_of_find_and_modify(const struct sequence *sequence,

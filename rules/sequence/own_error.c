@@ -14,7 +14,7 @@ static bool explained_command(const struct sequence *sequence, struct command *c
 {
 	const struct command *client = &sequence->match.command;
 
-	if (!bytes_are(client->first.name, "explain")) {
+	if (client->kind != COMMAND_EXPLAIN) {
 		*command = *client;
 		return true;
 	}
@@ -24,25 +24,12 @@ static bool explained_command(const struct sequence *sequence, struct command *c
 
 /* ---- what can be asked ---- */
 
-/* Not mapReduce: explained, mongod runs its functions. */
-static bool is_explainable(struct bytes name)
-{
-	static const char *const names[] = {"find",      "count",         "distinct",
-					    "aggregate", "findAndModify", "findandmodify",
-					    "update",    "delete"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-		if (bytes_are(name, names[i]))
-			return true;
-	return false;
-}
-
 /* The field of update's or delete's statements; FIELD_COUNT of another command. */
-static enum command_field statements_field(struct bytes name)
+static enum command_field statements_field(const struct command *command)
 {
-	if (bytes_are(name, "update"))
+	if (command->kind == COMMAND_UPDATE)
 		return FIELD_UPDATES;
-	return bytes_are(name, "delete") ? FIELD_DELETES : FIELD_COUNT;
+	return command->kind == COMMAND_DELETE ? FIELD_DELETES : FIELD_COUNT;
 }
 
 /* The only statement of an update or a delete: mongod explains one. */
@@ -54,7 +41,7 @@ static bool only_statement(const struct sequence *sequence, const struct command
 	bool broken;
 
 	return statements_open(&statements, &sequence->request.message, command,
-			       statements_field(command->first.name)) &&
+			       statements_field(command)) &&
 	       statements_next(&statements, statement, &broken) &&
 	       !statements_next(&statements, &second, &broken) && !broken;
 }
@@ -77,7 +64,7 @@ static bool can_explain(const struct sequence *sequence, struct command *command
 	return sequence->request.kind == PACKET_MESSAGE && sequence->match.facts.answered &&
 	       sequence->match.command.body.length <= LARGEST &&
 	       !sequence->match.command.duplicate && explained_command(sequence, command) &&
-	       is_explainable(command->first.name) &&
+	       (command_named(command->first.name)->traits & COMMAND_EXPLAINABLE) &&
 	       command->first.type != BSON_BYTE_BINARY && /* a UUID: an explain takes none */
 	       is_readable(sequence->match.command.body) &&
 	       bit_masks_explainable(sequence->match.command.body);
@@ -94,7 +81,7 @@ must_check bool own_error_can_ask(const struct sequence *sequence)
 	struct bytes statement;
 
 	return can_explain(sequence, &command) &&
-	       (statements_field(command.first.name) == FIELD_COUNT ||
+	       (statements_field(&command) == FIELD_COUNT ||
 		(only_statement(sequence, &command, &statement) &&
 		 can_explain_statement(statement)));
 }
@@ -103,8 +90,7 @@ must_check bool own_error_can_ask_of(const struct sequence *sequence, struct byt
 {
 	struct command command;
 
-	return can_explain(sequence, &command) &&
-	       statements_field(command.first.name) != FIELD_COUNT &&
+	return can_explain(sequence, &command) && statements_field(&command) != FIELD_COUNT &&
 	       !command_has(&command, FIELD_STMT_IDS) && can_explain_statement(statement);
 }
 
@@ -127,7 +113,7 @@ static bool is_generic(const struct element *field)
 static bool is_own_explain(const struct sequence *sequence, const struct element *field)
 {
 	return field->type == BSON_BYTE_BOOL && element_is(field, "explain") &&
-	       bytes_are(sequence->match.command.first.name, "aggregate");
+	       sequence->match.command.kind == COMMAND_AGGREGATE;
 }
 
 static bool is_sound_time(const struct element *time)
@@ -162,7 +148,7 @@ static void write_list(struct buffer *out, const char *name, struct bytes statem
 static void write_explained(const struct sequence *sequence, struct buffer *out,
 			    const struct command *command, struct bytes statement)
 {
-	enum command_field field_of_list = statements_field(command->first.name);
+	enum command_field field_of_list = statements_field(command);
 	const char *list = field_of_list == FIELD_UPDATES ? "updates" : "deletes";
 	size_t explained = writer_open_document(out, "explain");
 	struct cursor cursor;
@@ -174,7 +160,7 @@ static void write_explained(const struct sequence *sequence, struct buffer *out,
 			write_list(out, list, statement);
 		else if (!is_generic(&field) && !is_own_explain(sequence, &field))
 			writer_element(out, &field);
-	if (bytes_are(command->first.name, "aggregate"))
+	if (command->kind == COMMAND_AGGREGATE)
 		write_malformed(command, out); /* mongod reads an aggregate's own fields first */
 	if (field_of_list != FIELD_COUNT && !command_has(command, field_of_list))
 		write_list(out, list, statement);
@@ -187,7 +173,7 @@ static void write_verbosity(const struct command *client, struct buffer *out)
 	struct element verbosity;
 	struct bytes text;
 
-	if (bytes_are(client->first.name, "explain") &&
+	if (client->kind == COMMAND_EXPLAIN &&
 	    document_find(client->body, "verbosity", &verbosity) &&
 	    !(element_string(&verbosity, &text) &&
 	      (bytes_are(text, "executionStats") || bytes_are(text, "allPlansExecution"))))
@@ -206,7 +192,7 @@ enum sequence_outcome own_error_ask_of(struct sequence *sequence, struct bytes s
 	require(explained_command(sequence, &command));
 	write_explained(sequence, out, &command, statement);
 	write_verbosity(client, out);
-	if (!bytes_are(command.first.name, "aggregate"))
+	if (command.kind != COMMAND_AGGREGATE)
 		write_malformed(client, out);
 	if (command_has(client, FIELD_READ_PREFERENCE))
 		writer_element(out, &client->fields[FIELD_READ_PREFERENCE]);
@@ -222,7 +208,7 @@ enum sequence_outcome own_error_ask(struct sequence *sequence)
 	struct command command;
 
 	require(explained_command(sequence, &command));
-	if (statements_field(command.first.name) != FIELD_COUNT)
+	if (statements_field(&command) != FIELD_COUNT)
 		require(only_statement(sequence, &command, &statement));
 	return own_error_ask_of(sequence, statement);
 }
@@ -238,10 +224,9 @@ static bool is_explains_own(int64_t code)
 
 must_check bool own_error_said(const struct packet *reply)
 {
-	struct reply_summary summary;
+	const struct reply_summary *summary = &reply->summary;
 
-	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && !is_explains_own(summary.code);
+	return summary->readable && !summary->ok && !is_explains_own(summary->code);
 }
 
 /* "Command explain requires authentication" names another command than the client's. */
@@ -277,7 +262,7 @@ void own_error_write_field(const struct sequence *sequence, struct buffer *out,
  * what it finds when it reads the command's fields, before any statement, is the command's. */
 static bool is_statements(const struct sequence *sequence, int64_t code)
 {
-	return statements_field(sequence->match.command.first.name) != FIELD_COUNT &&
+	return statements_field(&sequence->match.command) != FIELD_COUNT &&
 	       code != ERROR_UNAUTHORIZED && code != ERROR_TYPE_MISMATCH && code != 40413 &&
 	       code != 40414 && code != 40415;
 }
@@ -290,10 +275,7 @@ static bool is_of_error(const struct element *field)
 
 must_check bool own_error_is_statements(const struct sequence *sequence, const struct packet *reply)
 {
-	struct reply_summary summary;
-
-	return reply_summarise(reply->message.body, &summary) &&
-	       is_statements(sequence, summary.code);
+	return reply->summary.readable && is_statements(sequence, reply->summary.code);
 }
 
 static void write_errors(const struct sequence *sequence, struct buffer *out, struct bytes body)
@@ -318,7 +300,7 @@ static void write_as_statements(const struct sequence *sequence, struct buffer *
 	writer_int32(out, "n", 0);
 	if (tells)
 		write_errors(sequence, out, body);
-	if (statements_field(sequence->match.command.first.name) == FIELD_UPDATES)
+	if (statements_field(&sequence->match.command) == FIELD_UPDATES)
 		writer_int32(out, "nModified", 0);
 	writer_double(out, "ok", 1.0);
 }
@@ -347,7 +329,7 @@ void own_error_lend(struct sequence *sequence, const struct packet *reply, struc
 	write_answer(sequence, reply, true, false);
 	buffer_append(&frame, sequence->output.data, sequence->output.length);
 	packet_fini(made);
-	packet_read(made, &frame);
+	packet_read_reply(made, &frame);
 }
 
 enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *reply)

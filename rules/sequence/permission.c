@@ -165,61 +165,22 @@ static bool ask_collection(const struct permission_question *question, const str
 	       ask_find(question, database, collection, out);
 }
 
-/* Of others mongod may ask nothing at all. */
-static bool needs_rights(struct bytes name)
-{
-	static const char *const commands[] = {
-		"aggregate",
-		"applyOps",
-		"cloneCollectionAsCapped",
-		"collMod",
-		"compact",
-		"convertToCapped",
-		"count",
-		"create",
-		"createIndexes",
-		"delete",
-		"deleteIndexes",
-		"distinct",
-		"drop",
-		"dropDatabase",
-		"dropIndexes",
-		"explain",
-		"find",
-		"findAndModify",
-		"findandmodify",
-		"insert",
-		"internalRenameIfOptionsAndIndexesMatch",
-		"mapReduce",
-		"mapreduce",
-		"reIndex",
-		"renameCollection",
-		"update",
-		"validate",
-	};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++)
-		if (bytes_are(name, commands[i]))
-			return true;
-	return false;
-}
-
 must_check bool permission_ask(struct permission_question *question, const struct packet *request,
 			       const struct match *match, struct buffer *out)
 {
 	size_t start = out->length;
-	struct bytes name = match->command.first.name;
-	bool bulk = bytes_are(name, "bulkWrite");
+	const struct command_name *command = command_named(match->command.first.name);
+	bool asks = command->traits & COMMAND_ASKS_RIGHTS;
 
-	question->own = request->kind == PACKET_MESSAGE && needs_rights(name);
+	question->own = request->kind == PACKET_MESSAGE && asks;
 	if (question->own && ask_message(question, &request->message, out))
 		return true;
 	out->length = start;
 	question->own = false;
-	if (bulk && ask_bulk(question, request, match, out))
+	if (command->kind == COMMAND_BULK_WRITE && ask_bulk(question, request, match, out))
 		return true;
 	out->length = start;
-	if (needs_rights(name) && ask_query(question, request, out))
+	if (asks && ask_query(question, request, out))
 		return true;
 	out->length = start;
 	return ask_collection(question, request, match, out);
@@ -227,28 +188,14 @@ must_check bool permission_ask(struct permission_question *question, const struc
 
 /* ---- the answer ---- */
 
-static bool message_of(const struct packet *reply, struct bytes *text)
-{
-	struct element message;
-
-	return document_find(reply->message.body, "errmsg", &message) &&
-	       element_string(&message, text);
-}
-
 enum permission permission_told(const struct packet *reply)
 {
-	struct reply_summary summary;
-	struct bytes text;
-
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
-	    summary.ok)
+	if (!reply->summary.readable || reply->summary.ok)
 		return PERMISSION_BROKEN;
-	if (summary.code == ERROR_UNAUTHORIZED)
+	if (reply->summary.code == ERROR_UNAUTHORIZED)
 		return PERMISSION_DENIED;
 	/* Whatever the words are: it has come so far. */
-	return message_of(reply, &text) && memmem(text.data, text.length, FIELD, strlen(FIELD))
-		       ? PERMISSION_GIVEN
-		       : PERMISSION_OPEN;
+	return bytes_contain(reply->summary.message, FIELD) ? PERMISSION_GIVEN : PERMISSION_OPEN;
 }
 
 /* As mongod shows the value in an error; false where we don't know how. */
@@ -315,9 +262,9 @@ enum sequence_outcome permission_pass(const struct permission_question *question
 {
 	auto_buffer struct buffer words = {0};
 	auto_free char *message = NULL;
-	struct bytes text = {0};
+	struct bytes text = reply->summary.message;
 
-	if (message_of(reply, &text))
+	if (text.data)
 		write_words(question, &sequence->match.command.fields[FIELD_MAX_TIME], text,
 			    &words);
 	if (sequence->request.kind == PACKET_MESSAGE)

@@ -242,11 +242,11 @@ static bool answers_with_more(struct bytes answer)
 	struct reply_cursor cursor;
 	int64_t id;
 
-	if (!message_parse(answer, &message) || (message.flags & MESSAGE_CHECKSUM_PRESENT) ||
-	    !reply_summarise(message.body, &summary) || !summary.ok)
+	if (!message_parse(answer, &message) || (message.flags & MESSAGE_CHECKSUM_PRESENT))
 		return false;
+	summary = reply_summarise(message.body);
 	cursor = reply_read_cursor(summary.cursor);
-	return element_integer(&cursor.id, &id) && id != 0;
+	return summary.ok && element_integer(&cursor.id, &id) && id != 0;
 }
 
 must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
@@ -255,7 +255,7 @@ must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
 
 	if (sequence->request.kind != PACKET_MESSAGE || sequence->failed ||
 	    !(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED) ||
-	    !bytes_are(sequence->match.command.first.name, "getMore") ||
+	    sequence->match.command.kind != COMMAND_GET_MORE ||
 	    !answers_with_more(sequence->output))
 		return false;
 	store_int32(answer + FRAME_HEADER_LENGTH,
@@ -381,7 +381,8 @@ static struct sequence *make(const struct match *match)
 	case VERDICT_READ:
 		return sequence_read_new();
 	case VERDICT_AGGREGATE:
-		return sequence_aggregate_new();
+		sequence = sequence_member_new(match);
+		return sequence ? sequence : sequence_aggregate_new();
 	case VERDICT_WRITE:
 		return sequence_write_new();
 	case VERDICT_FIND_AND_MODIFY:

@@ -66,29 +66,24 @@ bool sequence_lacks_label(const struct sequence *sequence, const struct packet *
 	static const int64_t codes[] = {6,    7,     89,    91,    189,   262,
 					9001, 10107, 11600, 11602, 13435, 13436};
 	const struct command *command = &sequence->match.command;
-	struct reply_summary summary;
 
-	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT) ||
-	    !reply_summarise(reply->message.body, &summary))
+	if (!command_has(command, FIELD_TXN_NUMBER) || command_has(command, FIELD_AUTOCOMMIT))
 		return false;
 	for (size_t i = 0; i < ARRAY_LENGTH(codes); i++)
-		if (summary.code == codes[i])
+		if (reply->summary.code == codes[i])
 			return true;
 	return false;
 }
 
 bool reply_is_unauthorized(const struct packet *reply)
 {
-	struct reply_summary summary;
-
-	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       !summary.ok && summary.code == ERROR_UNAUTHORIZED;
+	return !reply->summary.ok && reply->summary.code == ERROR_UNAUTHORIZED;
 }
 
 enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, struct packet *reply,
 						 const char *drop)
 {
-	bool lacks = reply->kind == PACKET_MESSAGE && sequence_lacks_label(sequence, reply);
+	bool lacks = sequence_lacks_label(sequence, reply);
 
 	/* mongod may have refused it before it looked at the transaction: that ends as well. */
 	sequence->failed = true;
@@ -106,6 +101,14 @@ const char *sequence_name_rule(const struct sequence *sequence, const char *why,
 	snprintf(message, SEQUENCE_MESSAGE, "Spillway rule '%s' on '%s.%s': %s",
 		 namespace->targets[0].rule->name, namespace->database, namespace->collection, why);
 	return message;
+}
+
+enum sequence_outcome sequence_fail_by_rule(struct sequence *sequence, enum error_code code,
+					    const char *why)
+{
+	char message[SEQUENCE_MESSAGE];
+
+	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
 }
 
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,

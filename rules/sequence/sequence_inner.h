@@ -11,6 +11,8 @@
 /* Empty sequences of each kind; sequence_new fills in the rest. */
 struct sequence *sequence_read_new(void);
 struct sequence *sequence_aggregate_new(void);
+/* NULL where the find is none that asks for membership. */
+struct sequence *sequence_member_new(const struct match *match);
 struct sequence *sequence_write_new(void);
 struct sequence *sequence_find_and_modify_new(void);
 struct sequence *sequence_explain_new(void);
@@ -43,6 +45,9 @@ enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, stru
 /* `why` behind the name of the rule and its collection: `message`. */
 const char *sequence_name_rule(const struct sequence *sequence, const char *why,
 			       char message[SEQUENCE_MESSAGE]);
+/* Ends with an error of Spillway's that names the rule. */
+enum sequence_outcome sequence_fail_by_rule(struct sequence *sequence, enum error_code code,
+					    const char *why);
 /* Ends a write with an error of ours; one that may be tried again has the label that says so. */
 enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum error_code code,
 					    const char *why);

@@ -11,7 +11,7 @@
  * A rename from one ruled name to another asks once more, since a tail may have moved in between:
  *   TARGET_ASKED  find {_spill ...} by the new name  none: TEND
  *   BACK          the rename the other way round     then an error; the overflow is left alone */
-#include "protocol/writer.h"
+#include "protocol/template.h"
 #include "rules/match/match_inner.h"
 #include "rules/rule/names.h"
 #include "rules/sequence/notes.h"
@@ -19,8 +19,6 @@
 #include "rules/sequence/sequence_inner.h"
 
 #include <stdlib.h>
-
-#define NAMESPACE_NOT_FOUND 26
 
 enum watch_step {
 	WATCH_BEGINS,
@@ -52,24 +50,15 @@ static enum sequence_outcome ask(struct sequence *sequence, const struct sequenc
 				 struct bytes full_name, enum watch_step step)
 {
 	struct bytes database, collection;
-	size_t body = sequence_begin_command(sequence), document, condition;
-	struct buffer *out = &sequence->buffer;
+	size_t body = sequence_begin_command(sequence);
 	auto_free char *name = NULL;
 
 	require(name_split(full_name, &database, &collection));
 	name = must_strndup((const char *)database.data, database.length);
-	writer_text(out, "find", collection);
-	document = writer_open_document(out, "filter");
-	condition = writer_open_document(out, "_spill");
-	writer_bool(out, "$exists", true);
-	writer_close(out, writer_open_document(out, "$ne")); /* {} says nothing */
-	writer_close(out, condition);
-	writer_close(out, document);
-	document = writer_open_document(out, "projection");
-	writer_int32(out, "_id", 1);
-	writer_close(out, document);
-	writer_int32(out, "limit", 1);
-	writer_bool(out, "singleBatch", true);
+	template_write_fields(&sequence->buffer, /* a state of {} says nothing */
+			      "{find: @collection, filter: {_spill: {$exists: true, $ne: {}}}, "
+			      "projection: {_id: 1}, limit: 1, singleBatch: true}",
+			      fill_bytes("collection", collection));
 	sequence_write_read_fields(sequence, input, name, (struct bytes){0});
 	sequence->step = step;
 	return sequence_send_command(sequence, body);
@@ -124,14 +113,6 @@ static enum sequence_outcome send_parallel(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
-static enum sequence_outcome fail_parallel(struct sequence *sequence, enum error_code code,
-					   const char *why)
-{
-	char message[SEQUENCE_MESSAGE];
-
-	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), NULL);
-}
-
 /* Asks the next overflow that may have elements with parallel arrays; then the command goes out. */
 static enum sequence_outcome ask_parallel(struct sequence *sequence,
 					  const struct sequence_input *input)
@@ -152,10 +133,11 @@ static enum sequence_outcome ask_parallel(struct sequence *sequence,
 		case PARALLEL_POSSIBLE:
 			return send_parallel(sequence, input, target, body);
 		case PARALLEL_MANY:
-			return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-					     "createIndexes has too many, or too deep, paths "
-					     "inside the ruled array to be checked; make fewer "
-					     "indexes at a time");
+			return sequence_fail_by_rule(
+				sequence, ERROR_COMMAND_NOT_SUPPORTED,
+				"createIndexes has too many, or too deep, paths "
+				"inside the ruled array to be checked; make fewer "
+				"indexes at a time");
 		}
 	}
 	return send_client_s(sequence);
@@ -164,20 +146,19 @@ static enum sequence_outcome ask_parallel(struct sequence *sequence,
 static enum sequence_outcome take_parallel(struct sequence *sequence,
 					   const struct sequence_input *input)
 {
-	struct reply_summary summary;
-
-	if (input->reply->kind != PACKET_MESSAGE ||
-	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+	if (!input->reply->summary.ok)
 		return sequence_pass_helper_error(sequence, input->reply, NULL);
-	if (!found_some(summary.cursor))
+	if (!found_some(input->reply->summary.cursor))
 		return ask_parallel(sequence, input);
 	if (watch_of(sequence)->exact)
-		return fail_parallel(sequence, ERROR_CANNOT_INDEX_PARALLEL_ARRAYS,
-				     "cannot index parallel arrays: an element in the overflow has "
-				     "arrays at two paths of the index");
-	return fail_parallel(sequence, ERROR_COMMAND_NOT_SUPPORTED,
-			     "an element in the overflow may have parallel arrays at two paths of "
-			     "the index");
+		return sequence_fail_by_rule(
+			sequence, ERROR_CANNOT_INDEX_PARALLEL_ARRAYS,
+			"cannot index parallel arrays: an element in the overflow has "
+			"arrays at two paths of the index");
+	return sequence_fail_by_rule(
+		sequence, ERROR_COMMAND_NOT_SUPPORTED,
+		"an element in the overflow may have parallel arrays at two paths of "
+		"the index");
 }
 
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
@@ -186,7 +167,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 
 	if (match->onto)
 		return ask(sequence, input, match->command.collection, WATCH_SOURCE_ASKED);
-	return match->namespace && bytes_are(match->command.first.name, "createIndexes")
+	return match->namespace && match->command.kind == COMMAND_CREATE_INDEXES
 		       ? ask_parallel(sequence, input)
 		       : send_client_s(sequence);
 }
@@ -194,14 +175,14 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 static enum sequence_outcome take_source(struct sequence *sequence, struct packet *reply)
 {
 	const struct ruled_namespace *namespace = sequence->match.namespace;
-	struct reply_summary summary;
+	const struct reply_summary *summary = &reply->summary;
 
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary))
+	if (!summary->readable)
 		return sequence_fail(sequence, ERROR_FAILED_TO_PARSE,
 				     "Spillway: the server's reply can't be read", NULL);
-	if (!summary.ok || summary.cursor.length == 0)
+	if (!summary->ok || summary->cursor.length == 0)
 		return sequence_pass_helper_error(sequence, reply, NULL);
-	if (!found_some(summary.cursor))
+	if (!found_some(summary->cursor))
 		return send_client_s(sequence);
 	match_refuse(&sequence->match, namespace->targets[0].rule, "renameCollection",
 		     "parts of its documents' arrays are in the overflow, which would stay behind");
@@ -214,11 +195,8 @@ static enum sequence_outcome take_source(struct sequence *sequence, struct packe
  */
 static bool has_changed(const struct sequence *sequence, const struct packet *reply)
 {
-	struct reply_summary summary;
-
-	return reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary) &&
-	       (summary.ok || (sequence->match.tending == MOVER_TEND_GONE &&
-			       summary.code == NAMESPACE_NOT_FOUND));
+	return reply->summary.ok || (sequence->match.tending == MOVER_TEND_GONE &&
+				     reply->summary.code == ERROR_NAMESPACE_NOT_FOUND);
 }
 
 static bool tends(const struct sequence *sequence, const struct ruled_namespace **namespace,
@@ -288,10 +266,9 @@ static enum sequence_outcome rename_back(struct sequence *sequence)
 /* Whether it was whole can't be known where the reply says nothing: then it is taken for torn. */
 static enum sequence_outcome take_target(struct sequence *sequence, struct packet *reply)
 {
-	struct reply_summary summary;
+	const struct reply_summary *summary = &reply->summary;
 
-	if (reply->kind != PACKET_MESSAGE || !reply_summarise(reply->message.body, &summary) ||
-	    !summary.ok || summary.cursor.length == 0 || found_some(summary.cursor))
+	if (!summary->ok || summary->cursor.length == 0 || found_some(summary->cursor))
 		return rename_back(sequence);
 	watch_of(sequence)->renamed = true;
 	return tend_next(sequence);
@@ -299,18 +276,16 @@ static enum sequence_outcome take_target(struct sequence *sequence, struct packe
 
 static enum sequence_outcome take_back(struct sequence *sequence, const struct packet *reply)
 {
-	struct reply_summary summary;
-	bool back = reply->kind == PACKET_MESSAGE &&
-		    reply_summarise(reply->message.body, &summary) && summary.ok;
-
 	return sequence_fail(
 		sequence, ERROR_COMMAND_NOT_SUPPORTED,
-		back ? "Spillway: parts of its documents' arrays went to the overflow while the "
-		       "collection was renamed: it has its old name again (a collection that had "
-		       "the new name and was to be dropped is dropped)"
-		     : "Spillway: parts of its documents' arrays went to the overflow while the "
-		       "collection was renamed, and it can't be given its old name: do that "
-		       "straight at the server, or they can't be read",
+		reply->summary.ok
+			? "Spillway: parts of its documents' arrays went to the overflow while the "
+			  "collection was renamed: it has its old name again (a collection that "
+			  "had "
+			  "the new name and was to be dropped is dropped)"
+			: "Spillway: parts of its documents' arrays went to the overflow while the "
+			  "collection was renamed, and it can't be given its old name: do that "
+			  "straight at the server, or they can't be read",
 		NULL);
 }
 

@@ -14,7 +14,7 @@ enum match_stands match_stands_behind(enum match_stands before, const struct ele
 		return before == MATCH_STANDS_APART ? before : MATCH_STANDS_UNCLEAR;
 	for (size_t i = 0; i < ARRAY_LENGTH(barriers); i++)
 		if (element_is(&verb, barriers[i]))
-			return MATCH_STANDS_APART;
+			return before == MATCH_STANDS_APART ? before : MATCH_STANDS_BEHIND;
 	if (element_is(&verb, "$match") || element_is(&verb, "$sort"))
 		return before;
 	/* mongod puts a $match behind a $unionWith into both pipelines. */

@@ -10,6 +10,8 @@
 enum match_stands {
 	MATCH_STANDS_QUERY,   /* mongod moves it to the front, into the query */
 	MATCH_STANDS_APART,   /* mongod leaves it where it is */
+	MATCH_STANDS_BEHIND,  /* the same of a $limit and the like; but mongod moves it past stages
+				 of Spillway's, and may read it anew then */
 	MATCH_STANDS_UNCLEAR, /* that depends on the stages, and on the $match */
 };
 /* The same behind one more stage, {$verb: ...}. */

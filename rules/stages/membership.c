@@ -1,14 +1,11 @@
 /* Writes that ask only whether some value is among an array's elements. */
 #include "rules/stages/membership.h"
 
-#include "protocol/writer.h"
+#include "protocol/template.h"
 #include "rules/query/update_operators.h"
 #include "rules/rule/names.h"
-#include "rules/reassembly/call_writer.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/query/reads.h"
-
-#include <stdio.h>
 
 #define FIELDS_MAX 8 /* of a document that is looked for */
 
@@ -60,73 +57,33 @@ bool membership_overflow_path(struct bytes path, const struct rule *rule, struct
 	return true;
 }
 
-static void write_equality(struct buffer *out, const char *path, const struct element *value)
+/* Of an element that is kept whole, at a path into `_spill.v`: in an array, equality would find
+ * what filters don't. */
+static void add_kept(struct membership *membership, const char *path, const struct element *value)
 {
-	size_t equal = writer_open_document(out, path);
-
-	writer_renamed(out, "$eq", value);
-	writer_close(out, equal);
-}
-
-static void add_equality(struct membership *membership, const char *path,
-			 const struct element *value)
-{
-	struct buffer *out = &membership->overflow;
-	size_t document = writer_open(out);
-
-	write_equality(out, path, value);
-	writer_close(out, document);
-}
-
-/* Of an element that is kept whole: in an array, equality would find what filters don't. */
-static void add_whole_equality(struct membership *membership, const char *path,
-			       const struct element *value)
-{
-	static const char kept[] = NAME_STATE ".v";
-	struct buffer *out = &membership->overflow;
-	size_t document = writer_open(out), condition, other;
-
-	if (strcmp(path, kept) != 0)
-		write_equality(out, path, value);
-	condition = writer_open_document(out, kept);
-	if (strcmp(path, kept) == 0)
-		writer_renamed(out, "$eq", value);
-	other = writer_open_document(out, "$not");
-	writer_string(out, "$type", "array");
-	writer_close(out, other);
-	writer_close(out, condition);
-	writer_close(out, document);
-}
-
-/* Of one whose own fields are all of it. */
-static void add_own_equality(struct membership *membership, const char *path,
-			     const struct element *value)
-{
-	struct buffer *out = &membership->overflow;
-	size_t document = writer_open(out), condition;
-
-	write_equality(out, path, value);
-	condition = writer_open_document(out, NAME_STATE ".v");
-	writer_bool(out, "$exists", false);
-	writer_close(out, condition);
-	writer_close(out, document);
+	template_write_document(
+		&membership->overflow,
+		*path ? "{_spill.v.@path: {$eq: @value}, _spill.v: {$not: {$type: 'array'}}}"
+		      : "{_spill.v: {$eq: @value, $not: {$type: 'array'}}}",
+		fill("path", path), fill("value", value));
 }
 
 /* `path` as membership_overflow_path gives it. */
 static void add_value(struct membership *membership, const struct rule *rule, const char *path,
 		      const struct element *value)
 {
-	auto_text whole = text_join(NAME_STATE ".v.", path, "");
+	struct buffer *out = &membership->overflow;
 
 	if (rule->overflow.layout == RULE_BATCHES) {
-		add_equality(membership, path, value);
-	} else if (*path == '\0') {
-		add_whole_equality(membership, NAME_STATE ".v", value);
-	} else {
-		if (!overflow_names_ours(rule, path))
-			add_own_equality(membership, path, value);
-		add_whole_equality(membership, whole.bytes, value);
+		template_write_document(out, "{@path: {$eq: @value}}", fill("path", path),
+					fill("value", value));
+		return;
 	}
+	/* If an element's own fields are all of it, they tell; else what is kept. */
+	if (*path && !overflow_names_ours(rule, path))
+		template_write_document(out, "{@path: {$eq: @value}, _spill.v: {$exists: false}}",
+					fill("path", path), fill("value", value));
+	add_kept(membership, path, value);
 }
 
 /* {$ne: x} or {$nin: [x, ...]}, and nothing beside it. */
@@ -199,7 +156,7 @@ static bool added_value(const struct element *value, struct element *added)
 }
 
 /* What an element equal to this document has, field by field: an index on one of them helps. */
-static void add_fields(struct buffer *out, const struct rule *rule, struct bytes document)
+static void write_fields(struct buffer *out, const struct rule *rule, struct bytes document)
 {
 	struct cursor cursor;
 	struct element field;
@@ -207,37 +164,27 @@ static void add_fields(struct buffer *out, const struct rule *rule, struct bytes
 	if (!cursor_open(&cursor, document))
 		return;
 	for (size_t i = 0; i < FIELDS_MAX && cursor_next(&cursor, &field) == CURSOR_ELEMENT; i++) {
-		auto_buffer struct buffer path = {0};
 		uint8_t first = field.name.length > 0 ? field.name.data[0] : '$';
-		size_t equal;
 
-		if (!membership_is_scalar(&field) || first == '$' ||
-		    (first >= '0' && first <= '9') ||
-		    memchr(field.name.data, '.', field.name.length))
-			continue;
-		buffer_append(&path, rule->overflow.array, strlen(rule->overflow.array));
-		buffer_append(&path, ".", 1);
-		buffer_append(&path, field.name.data, field.name.length + 1);
-		equal = writer_open_document(out, (const char *)path.data);
-		writer_renamed(out, "$eq", &field);
-		writer_close(out, equal);
+		if (membership_is_scalar(&field) && first != '$' && (first < '0' || first > '9') &&
+		    !memchr(field.name.data, '.', field.name.length))
+			template_write_fields(out, "{@array.@name: {$eq: @value}}",
+					      fill("array", rule->overflow.array),
+					      fill("name", field.name), fill("value", &field));
 	}
 }
 
-/* {<array>: {$elemMatch: {$eq: x}}}: plain equality would look into elements that are arrays. */
+/* Plain equality would look into elements that are arrays. */
 static void add_element(struct membership *membership, const struct rule *rule,
 			const struct element *value)
 {
 	struct buffer *out = &membership->overflow;
 	size_t document = writer_open(out);
-	size_t array = writer_open_document(out, rule->overflow.array);
-	size_t match = writer_open_document(out, "$elemMatch");
 
-	writer_renamed(out, "$eq", value);
-	writer_close(out, match);
-	writer_close(out, array);
+	template_write_fields(out, "{@array: {$elemMatch: {$eq: @value}}}",
+			      fill("array", rule->overflow.array), fill("value", value));
 	if (value->type == BSON_BYTE_DOCUMENT)
-		add_fields(out, rule, value->value);
+		write_fields(out, rule, value->value);
 	writer_close(out, document);
 }
 
@@ -245,21 +192,16 @@ static void add_element(struct membership *membership, const struct rule *rule,
  * so. */
 static void write_without(struct buffer *out, const struct element *verb, const struct rule *rule)
 {
-	size_t start = writer_open_document(out, "$addToSet"), value, list;
+	size_t start = writer_open_document(out, "$addToSet");
 	struct cursor cursor;
 	struct element field;
 
 	require(cursor_open(&cursor, verb->value));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		if (!element_is(&field, rule->array)) {
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (element_is(&field, rule->array))
+			template_write(out, rule->array, "{$each: []}");
+		else
 			writer_element(out, &field);
-			continue;
-		}
-		value = writer_open_document(out, rule->array);
-		list = writer_open_array(out, "$each");
-		writer_close(out, list);
-		writer_close(out, value);
-	}
 	writer_close(out, start);
 }
 
@@ -307,7 +249,7 @@ void membership_of_update(const struct element *update, const struct ruled_names
 	if (rule->overflow.layout == RULE_BATCHES)
 		add_element(membership, rule, &added);
 	else if (membership_is_scalar(&added))
-		add_whole_equality(membership, NAME_STATE ".v", &added);
+		add_kept(membership, "", &added);
 	else
 		return; /* a document's own fields don't tell the order that they stand in */
 	write_update_without(membership, update, rule);

@@ -2,10 +2,9 @@
  * stage before it. */
 #include "rules/stages/mixed_paths.h"
 
-#include "rules/reassembly/call_writer.h"
 #include "rules/query/projection_leaves.h"
 #include "rules/rule/names.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/raised.h"
 
 /* ---- which stages ---- */
 
@@ -147,49 +146,21 @@ static enum telling stage_tells(const struct element *stage, struct cursor behin
 
 /* ---- the stage ---- */
 
-/* {$filter: {input: "$f", cond: {$ne: [{$type: "$$this"}, "object"]}}} */
-static void add_others(struct call *call, const char *array)
-{
-	char name[12];
-	size_t document = writer_open_document(call->out, writer_index(name, call->place++));
-	size_t filter = writer_open_document(call->out, "$filter");
-	struct call differs;
-
-	writer_string(call->out, "input", array);
-	differs = call_open(call->out, "cond", "$ne");
-	call_unary(&differs, "$type", "$$this");
-	call_text(&differs, "object");
-	call_close(&differs);
-	writer_close(call->out, filter);
-	writer_close(call->out, document);
-}
-
-/* {$replaceWith: {$cond: [<the array has others, or elements>, error, "$$ROOT"]}} */
+/* An error, if the array has elements that are no documents, or of a position any elements. */
 static void write_stage(struct buffer *out, size_t *place, const struct rule *rule,
 			enum telling telling)
 {
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	auto_text array = text_join("$", rule->array, "");
-	struct call choice = call_open(out, "$replaceWith", "$cond"), both, test;
+	bool others = telling == TELLS_OTHERS;
 
-	both = call_call(&choice, "$and");
-	call_unary(&both, "$isArray", array.bytes);
-	test = call_call(&both, "$ne");
-	if (telling == TELLS_OTHERS)
-		add_others(&test, array.bytes);
-	else
-		call_text(&test, array.bytes);
-	call_nothing(&test);
-	call_close(&test);
-	call_close(&both);
-	if (telling == TELLS_OTHERS)
-		reassemble_add_mixed(&choice);
-	else
-		reassemble_add_numbered(&choice);
-	call_text(&choice, "$$ROOT");
-	call_close(&choice);
-	writer_close(out, stage);
+	template_append(
+		out, place,
+		"{$replaceWith: {$cond: [{$and: [{$isArray: '$@array'}, {$ne: [@elements, []]}]}, "
+		"@error, '$$ROOT']}}",
+		fill("array", rule->array),
+		fill_template("elements", others ? "{$filter: {input: '$@array', cond: "
+						   "{$ne: [{$type: '$$this'}, 'object']}}}"
+						 : "'$@array'"),
+		fill_template("error", others ? RAISE(RAISED_MIXED) : RAISE(RAISED_NUMBERED)));
 }
 
 void unmixed_write(struct buffer *out, size_t *place, const struct element *stage,

@@ -2,7 +2,7 @@
  * itself because later stages want some fields only. Elements that are no documents leave gaps
  * there, or are gone before, as mongod's plan is; and a position in a path (f.0) is taken for a
  * field of the elements. Where other stages could tell, a stage before them raises an error for a
- * document whose array has such elements (reassemble_add_mixed), or any (reassemble_add_numbered).
+ * document whose array has such elements (RAISED_MIXED), or any (RAISED_NUMBERED).
  */
 #pragma once
 

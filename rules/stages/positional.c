@@ -1,10 +1,9 @@
 /* Says which element a positional projection means. */
 #include "rules/stages/positional.h"
 
-#include "rules/reassembly/call_writer.h"
 #include "rules/query/filter_split.h"
 #include "rules/rule/names.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/raised.h"
 
 #include <stdlib.h>
 
@@ -103,21 +102,21 @@ static bool add_conditions(struct positional *positional, const struct element *
 	return add_operators(positional, field, on_array);
 }
 
-void positional_write_condition(struct buffer *out, const struct positional_condition *condition)
+void positional_splice_condition(struct buffer *out, size_t *place, const void *context)
 {
-	auto_free char *name = must_strndup((const char *)condition->field.name.data,
-					    condition->field.name.length);
-	size_t start;
+	const struct positional_condition *condition = context;
+	bool options = element_is(&condition->operation, "$regex");
 
-	if (condition->operation.type == 0) {
+	(void)place;
+	if (condition->operation.type == 0)
 		writer_element(out, &condition->field);
-		return;
-	}
-	start = writer_open_document(out, name);
-	writer_element(out, &condition->operation);
-	if (element_is(&condition->operation, "$regex") && condition->options.type != 0)
-		writer_element(out, &condition->options);
-	writer_close(out, start);
+	else
+		template_write_fields(out, "{@path: {@verb: @operand, $options: @options}}",
+				      fill("path", condition->field.name),
+				      fill("verb", condition->operation.name),
+				      fill("operand", &condition->operation),
+				      fill("options", options ? &condition->options
+							      : &(const struct element){0}));
 }
 
 /* ---- the filter's conditions ---- */
@@ -198,96 +197,66 @@ bool positional_of(const struct element *filter, struct bytes path,
 
 /* ---- the stage ---- */
 
-/* {$or: [{$isArray: "$<other path>"}, ...]} */
-static void add_others(struct call *call, const struct element *filter, struct bytes path)
+static void write_is_array(struct buffer *tests, struct bytes path)
 {
-	struct call either = call_call(call, "$or");
+	template_write_document(tests, "{$isArray: '$@path'}", fill("path", path));
+}
+
+/* Is what another condition is about an array? */
+static void write_others(struct buffer *tests, const struct element *filter, const char *path)
+{
 	struct element condition;
 	enum cursor_step step = CURSOR_END;
 	struct walk walk;
 
 	if (filter->type == BSON_BYTE_DOCUMENT)
 		step = filter_first_conjunct(&walk, filter->value, &condition);
-	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition)) {
-		auto_free char *name =
-			must_strndup((const char *)condition.name.data, condition.name.length);
-		auto_text field = text_join("$", name, "");
-		auto_free char *array = must_strndup((const char *)path.data, path.length);
-
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &condition))
 		if (is_plain(condition.name) && !element_is(&condition, "_id") &&
-		    path_relate(condition.name, array) == PATH_APART)
-			call_unary(&either, "$isArray", field.bytes);
-	}
-	call_close(&either);
+		    path_relate(condition.name, path) == PATH_APART)
+			write_is_array(tests, condition.name);
 }
 
-/* {$or: [{$isArray: "$a"}, ...]} of what the array's path leads through. */
-static void add_prefixes(struct call *call, const char *path)
+/* Is what the array's path leads through an array? */
+static void write_prefixes(struct buffer *tests, const char *path)
 {
-	struct call either = call_call(call, "$or");
-
-	for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.')) {
-		auto_free char *prefix = must_strndup(path, (size_t)(dot - path));
-		auto_text field = text_join("$", prefix, "");
-
-		call_unary(&either, "$isArray", field.bytes);
-	}
-	call_close(&either);
+	for (const char *dot = strchr(path, '.'); dot; dot = strchr(dot + 1, '.'))
+		write_is_array(tests, (struct bytes){(const uint8_t *)path, (size_t)(dot - path)});
 }
 
-/* {$ne: [<number by the first condition>, <by the other>]} */
-static void add_others_number(struct call *call, const char *found, size_t other)
+/* Do the first condition and another one mean other elements? */
+static void write_numbers(struct buffer *tests, const char *found, size_t count)
 {
-	struct call differs = call_call(call, "$ne");
-	char index[12];
-	auto_text one = text_join("$", found, "0." POSITIONAL_NUMBER);
-	auto_text prefix = text_join("$", found, writer_index(index, other));
-	auto_text number = text_join(prefix.bytes, ".", POSITIONAL_NUMBER);
+	char other[12];
 
-	call_text(&differs, one.bytes);
-	call_text(&differs, number.bytes);
-	call_close(&differs);
-}
-
-/* What was found, or the error. */
-static void add_found(struct call *call, const char *path, const char *found)
-{
-	auto_text prefix = text_join("$", found, "0."), array = text_join(prefix.bytes, path, "");
-	struct call choice = call_call(call, "$ifNull");
-	struct call first = call_call(&choice, "$arrayElemAt");
-
-	call_text(&first, array.bytes);
-	call_number(&first, 0);
-	call_close(&first);
-	reassemble_add_unclear(&choice);
-	call_close(&choice);
+	for (size_t i = 1; i < count; i++)
+		template_write_document(tests,
+					"{$ne: ['$@found0." POSITIONAL_NUMBER
+					"', '$@found@other." POSITIONAL_NUMBER "']}",
+					fill("found", found),
+					fill("other", writer_index(other, i)));
 }
 
 void positional_write(struct buffer *out, size_t *place, const struct element *filter,
 		      const char *path, const char *found, size_t count)
 {
-	auto_text field = text_join("$", path, "");
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	size_t set = writer_open_document(out, "$set");
-	struct call choice = call_open(out, found, "$cond"), inner, either;
+	auto_buffer struct buffer others = {0}, prefixes = {0}, numbers = {0};
 
-	call_unary(&choice, "$isArray", field.bytes);
-	inner = call_call(&choice, "$cond");
-	either = call_call(&inner, "$or");
-	add_others(&either, filter, bytes_of(path));
-	add_prefixes(&either, path);
-	for (size_t i = 1; i < count; i++)
-		add_others_number(&either, found, i);
-	call_close(&either);
-	reassemble_add_unclear(&inner);
-	if (count > 0)
-		add_found(&inner, path, found);
-	else
-		reassemble_add_missed(&inner);
-	call_close(&inner);
-	call_text(&choice, "$$REMOVE");
-	call_close(&choice);
-	writer_close(out, set);
-	writer_close(out, stage);
+	write_others(&others, filter, path);
+	write_prefixes(&prefixes, path);
+	write_numbers(&numbers, found, count);
+	template_append(
+		out, place,
+		"{$set: {@found: {$cond: [{$isArray: '$@path'}, "
+		"{$cond: [{$or: [{$or: [..@others]}, {$or: [..@prefixes]}, ..@numbers]}, "
+		"@unclear, @element]}, '$$REMOVE']}}}",
+		fill("found", found), fill("path", path),
+		fill_documents("others", buffer_view(&others)),
+		fill_documents("prefixes", buffer_view(&prefixes)),
+		fill_documents("numbers", buffer_view(&numbers)),
+		fill_template("unclear", RAISE(RAISED_UNCLEAR)),
+		fill_template(
+			"element",
+			count > 0 ? "{$ifNull: [{$arrayElemAt: ['$@found0.@path', 0]}, @unclear]}"
+				  : RAISE(RAISED_MISSED)));
 }

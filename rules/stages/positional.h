@@ -27,15 +27,15 @@ struct positional {
  * condition, too: mongod then fails at the first array that it meets. `filter` may have type 0. */
 bool positional_of(const struct element *filter, struct bytes path,
 		   const struct ruled_namespace *namespace, struct positional *positional);
-/* Appends the condition as a field of a document that is open: a filter, on any element. */
-void positional_write_condition(struct buffer *out, const struct positional_condition *condition);
+/* For fill_spliced, in a document: a struct positional_condition as a field of a filter, on any
+ * element. */
+void positional_splice_condition(struct buffer *out, size_t *place, const void *context);
 /* The name of the field under `found` in which the number of the element stands. */
 #define POSITIONAL_NUMBER "_spill"
 /* Appends the stage that makes of what was found by each of `count` conditions,
  * [{<path>: [element], <number>}] at <found>0, <found>1 ..., that [element] at `found`; nothing
- * where the document has no array there, and without conditions the error of mongod's (see
- * reassemble_missed) where it has one. An error that reassemble_unclear knows where the filter's
- * other conditions meet arrays in the document, where no element was found, or not the same by all.
- */
+ * if the document has no array there. Without conditions an array is an error, RAISED_MISSED. It is
+ * an error, RAISED_UNCLEAR, if the filter's other conditions meet arrays in the document, if no
+ * element was found, or not the same one by all conditions. */
 void positional_write(struct buffer *out, size_t *place, const struct element *filter,
 		      const char *path, const char *found, size_t count);

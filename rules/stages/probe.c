@@ -378,65 +378,43 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 
 /* ---- stages ---- */
 
-/* Of one document that is asked for alone. With a damaged state it is asked for once more. */
-static void write_generations(struct buffer *out, const struct probe *probe)
-{
-	static const char *const counts[] = {".h", ".n"};
-	const char *key = probe->target->rule->key;
-	auto_text path = text_join("_spill.", key, ".g");
-	size_t condition = writer_open_document(out, path.bytes);
-
-	writer_array(out, "$in", buffer_view(&probe->generations));
-	writer_close(out, condition);
-	for (size_t i = 0; i < ARRAY_LENGTH(counts); i++) {
-		auto_text count = text_join("_spill.", key, counts[i]);
-		condition = writer_open_document(out, count.bytes);
-		writer_int32(out, "$gte", 0);
-		writer_close(out, condition);
-	}
-	condition = writer_open_document(out, "_spill.0"); /* a list of states */
-	writer_bool(out, "$exists", false);
-	writer_close(out, condition);
-}
-
-/* {_id: {$in: <named>}}, and their generations where these decide. mongod judges an $expr behind
- * other conditions: it meets no document but those that are named. */
-static void write_named(struct buffer *out, const char *name,
-			const struct ruled_namespace *namespace, const struct probe *probe)
-{
-	size_t named = writer_open_document(out, name), id = writer_open_document(out, "_id");
-
-	writer_array(out, "$in", buffer_view(&probe->named));
-	writer_close(out, id);
-	if (probe->alone)
-		write_generations(out, probe);
-	else if (probe->light)
-		reassemble_write_names(out, namespace, probe->target->rule,
-				       buffer_view(&probe->generations));
-	writer_close(out, named);
-}
+/* Of one that is asked for alone: the state has such a generation. It is sound (with a damaged one
+ * the document is asked for once more), and no list of states. */
+static const char of_generations[] = "{_spill.@key.g: {$in: @generations}, "
+				     "_spill.@key.h: {$gte: 0}, "
+				     "_spill.@key.n: {$gte: 0}, "
+				     "_spill.0: {$exists: false}}";
+/* The same of several. A damaged state raises its error, as it may have named any generation. A
+ * document without a state for the array names none. mongod judges an $expr behind other
+ * conditions: it meets no document but those that are named. */
+static const char of_generations_or_damaged[] =
+	"{$expr: {$cond: [@no_state, 0, {$cond: [@damaged, @damaged_error, "
+	"{$in: ['$_spill.@key.g', @generations]}]}]}}";
 
 void probe_write_conditions(struct buffer *out, struct bytes filter,
 			    const struct ruled_namespace *namespace, const struct probe *probe)
 {
-	char name[12];
-	size_t list = writer_open_array(out, "$and"), conjunct = 0, last, either;
+	auto_buffer struct buffer conjuncts = {0};
+	size_t start = writer_open(&conjuncts), count = 0;
 
 	/* What is matched once more must not be drawn by lot twice. */
-	filter_split_write(out, &conjunct, filter, namespace,
+	filter_split_write(&conjuncts, &count, filter, namespace,
 			   probe->light || probe->alone ? FILTER_REST_ALL : FILTER_REST_QUIET);
-	if (probe->alone) {
-		write_named(out, writer_index(name, conjunct), namespace, probe);
-	} else {
-		last = writer_open_document(out, writer_index(name, conjunct));
-		either = writer_open_array(out, "$or");
-		writer_document(out, "0", buffer_view(&probe->main));
-		if (probe->named.length > 0)
-			write_named(out, "1", namespace, probe);
-		writer_close(out, either);
-		writer_close(out, last);
-	}
-	writer_close(out, list);
+	writer_close(&conjuncts, start);
+	template_write(out, "$and", "[..@conjuncts, @concerned]",
+		       fill_array("conjuncts", buffer_view(&conjuncts)),
+		       fill_template("concerned", probe->alone ? "@by_name"
+						  : probe->named.length > 0
+							  ? "{$or: [@main, @by_name]}"
+							  : "{$or: [@main]}"),
+		       fill_document("main", buffer_view(&probe->main)),
+		       fill_template("by_name", "{_id: {$in: @named}, ..@of_generations}"),
+		       fill_array("named", buffer_view(&probe->named)),
+		       fill_template("of_generations", probe->alone   ? of_generations
+						       : probe->light ? of_generations_or_damaged
+								      : "{}"),
+		       fill_array("generations", buffer_view(&probe->generations)),
+		       REASSEMBLE_FILLS(namespace, probe->target));
 }
 
 void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filter,
@@ -451,34 +429,17 @@ void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filt
 	writer_close(out, stage);
 }
 
-/* {$unionWith: {coll, pipeline: [{$match}, {$limit}, {$project: {_id: 0, _spill: {id, g}}}]}} */
 void probe_write_hits(struct buffer *out, size_t *place, const struct probe *probe)
 {
-	auto_text link = text_join("$", probe->target->rule->overflow.link, "");
-	char name[12];
-	size_t stage = writer_open_document(out, writer_index(name, (*place)++));
-	size_t join = writer_open_document(out, "$unionWith"), pipeline, inner, project, hit;
-
-	writer_string(out, "coll", probe->target->overflow_collection);
-	pipeline = writer_open_array(out, "pipeline");
-	inner = writer_open_document(out, "0");
-	writer_document(out, "$match", buffer_view(&probe->overflow));
-	writer_close(out, inner);
-	inner = writer_open_document(out, "1");
-	writer_int32(out, "$limit", PROBE_HITS_MAX + 1);
-	writer_close(out, inner);
-	inner = writer_open_document(out, "2");
-	project = writer_open_document(out, "$project");
-	writer_int32(out, "_id", 0);
-	hit = writer_open_document(out, NAME_STATE);
-	writer_string(out, "id", link.bytes);
-	writer_string(out, "g", "$_spill.g");
-	writer_close(out, hit);
-	writer_close(out, project);
-	writer_close(out, inner);
-	writer_close(out, pipeline);
-	writer_close(out, join);
-	writer_close(out, stage);
+	template_append(out, place,
+			"{$unionWith: {coll: @overflow, pipeline: ["
+			"{$match: @condition}, "
+			"{$limit: @most}, "
+			"{$project: {_id: 0, _spill: {id: '$@link', g: '$_spill.g'}}}]}}",
+			fill("overflow", probe->target->overflow_collection),
+			fill_document("condition", buffer_view(&probe->overflow)),
+			fill("most", (int32_t)(PROBE_HITS_MAX + 1)),
+			fill("link", probe->target->rule->overflow.link));
 }
 
 /* ---- what comes back ---- */

@@ -1,5 +1,5 @@
-/* Filters that one element can satisfy (protocol.md section 4, class 6): asked of the overflow
- * itself, they tell which outliers can match at all.
+/* Filters that one element can satisfy (docs/internals/spill-protocol.md, "Reads", class 6): asked
+ * of the overflow itself, they tell which outliers can match at all.
  *
  * One aggregate does both: its documents are those of main that meet the condition, or whose _id
  * was named before, put together and matched; behind them come, from the overflow, the _ids of
@@ -8,7 +8,7 @@
  * there still, since garbage waits for gc_delay. Else they are named, and asked is again. */
 #pragma once
 
-#include "rules/reassembly/call_writer.h"
+#include "protocol/writer.h"
 #include "rules/rule/rules.h"
 
 #define PROBE_HITS_MAX 250 /* more of them: not worth it */

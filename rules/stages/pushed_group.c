@@ -1,9 +1,8 @@
 /* Writes groups whose answer depends on the engine that mongod runs them in. */
 #include "rules/stages/pushed_group.h"
 
-#include "rules/reassembly/call_writer.h"
 #include "rules/rule/names.h"
-#include "rules/reassembly/reassemble.h"
+#include "rules/reassembly/raised.h"
 #include "rules/rule/walk.h"
 
 #include <stdio.h>
@@ -53,46 +52,6 @@ bool pushed_joins(struct bytes pipeline)
 	return false;
 }
 
-/* ---- operands ---- */
-
-static void add_texts(struct call *call, const char *const *texts, size_t count)
-{
-	char name[12];
-	size_t list = writer_open_array(call->out, writer_index(name, call->place++));
-
-	for (size_t i = 0; i < count; i++)
-		writer_string(call->out, writer_index(name, i), texts[i]);
-	writer_close(call->out, list);
-}
-
-/* {$in: [{$type: value}, types]} */
-static void add_is_one_of(struct call *call, const char *value, const char *const *types,
-			  size_t count)
-{
-	struct call test = call_call(call, "$in");
-
-	call_unary(&test, "$type", value);
-	add_texts(&test, types, count);
-	call_close(&test);
-}
-
-/* {$verb: [{$inner: value}, ...]}, open */
-static struct call call_of(struct call *call, const char *verb, const char *inner,
-			   const char *value)
-{
-	struct call test = call_call(call, verb);
-
-	call_unary(&test, inner, value);
-	return test;
-}
-
-static size_t open_stage(struct buffer *out, size_t *place)
-{
-	char name[12];
-
-	return writer_open_document(out, writer_index(name, (*place)++));
-}
-
 /* ---- $min and $max: which of the equal values is it? ---- */
 
 /* {r: {$min: <expression>}} */
@@ -120,250 +79,119 @@ static bool extreme_of(const struct element *field, struct extreme *extreme)
 	       cursor_next(&cursor, &more) == CURSOR_END;
 }
 
-static const char *tie_name(char name[NAME_SIZE], const char *before, size_t number,
-			    const char *behind)
+/* The names of one $min or $max beside the client's accumulators: of the equal values the ones with
+ * the largest and the least kind, and two of the values. */
+struct tie {
+	char large[NAME_SIZE], small[NAME_SIZE], two[NAME_SIZE];
+};
+
+static struct tie tie_of(size_t number)
 {
-	snprintf(name, NAME_SIZE, "%s" TIE "%zu%s", before, number, behind);
-	return name;
+	struct tie tie;
+
+	snprintf(tie.large, NAME_SIZE, TIE "%zua", number);
+	snprintf(tie.small, NAME_SIZE, TIE "%zub", number);
+	snprintf(tie.two, NAME_SIZE, TIE "%zuc", number);
+	return tie;
 }
 
+#define TIE_FILLS(tie) \
+	fill("large", (tie)->large), fill("small", (tie)->small), fill("two", (tie)->two)
+
+/* Of values that the accumulator doesn't pass over: of the equal ones, the one with the largest
+ * kind, or, with the sign, with the least. */
+static const char marked[] = "{@accumulator: {$let: {vars: {v: @expression}, in: {$cond: ["
+			     "{$in: [{$type: '$$v'}, ['missing', 'null', 'undefined']]}, "
+			     "null, "
+			     "{v: '$$v', t: @kind}]}}}}";
 /* A number for the type and, of numbers, for how they are written: equal numbers that have the same
  * one are the same value. */
-static void write_kind(struct buffer *out, int32_t sign)
-{
-	static const char *const types[] = {"double", "int", "long", "decimal", "string", "symbol"};
-	struct call signed_kind = call_open(out, "t", "$multiply"), sum, kind, type, choice;
-
-	call_number(&signed_kind, sign);
-	sum = call_call(&signed_kind, "$add");
-	kind = call_call(&sum, "$multiply");
-	call_number(&kind, 1000);
-	type = call_call(&kind, "$indexOfArray");
-	add_texts(&type, types, ARRAY_LENGTH(types));
-	call_unary(&type, "$type", "$$v");
-	call_close(&type);
-	call_close(&kind);
-	choice = call_call(&sum, "$cond");
-	call_unary(&choice, "$isNumber", "$$v");
-	type = call_of(&choice, "$strLenBytes", "$toString", "$$v");
-	call_close(&type);
-	call_number(&choice, 0);
-	call_close(&choice);
-	call_close(&sum);
-	call_close(&signed_kind);
-}
-
-/* {<name>: {$max: {v: <value>, t: <its kind>}}}, of values that the accumulator doesn't pass over:
- * of the equal ones, the one with the largest kind, or, with the sign, with the least. */
-static void write_marked(struct buffer *out, const char *name, const struct extreme *extreme,
-			 int32_t sign)
-{
-	static const char *const nothing[] = {"missing", "null", "undefined"};
-	size_t field = writer_open_document(out, name);
-	size_t accumulator = writer_open_document(out, extreme->least ? "$min" : "$max");
-	size_t let = writer_open_document(out, "$let"), part = writer_open_document(out, "vars");
-	struct call choice;
-	char index[12];
-
-	writer_renamed(out, "v", &extreme->expression);
-	writer_close(out, part);
-	choice = call_open(out, "in", "$cond");
-	add_is_one_of(&choice, "$$v", nothing, ARRAY_LENGTH(nothing));
-	call_null(&choice);
-	part = writer_open_document(out, writer_index(index, choice.place++));
-	writer_string(out, "v", "$$v");
-	write_kind(out, sign);
-	writer_close(out, part);
-	call_close(&choice);
-	writer_close(out, let);
-	writer_close(out, accumulator);
-	writer_close(out, field);
-}
-
-/* {<name>: {$maxN: {n: 2, input: <expression>}}}: are there two that are equal? */
-static void write_two(struct buffer *out, const char *name, const struct extreme *extreme)
-{
-	size_t field = writer_open_document(out, name);
-	size_t accumulator = writer_open_document(out, extreme->least ? "$minN" : "$maxN");
-
-	writer_int32(out, "n", 2);
-	writer_renamed(out, "input", &extreme->expression);
-	writer_close(out, accumulator);
-	writer_close(out, field);
-}
+#define KIND(sign) \
+	"{$multiply: [" sign ", {$add: [" \
+	"{$multiply: [1000, {$indexOfArray: [" \
+	"['double', 'int', 'long', 'decimal', 'string', 'symbol'], {$type: '$$v'}]}]}, " \
+	"{$cond: [{$isNumber: '$$v'}, {$strLenBytes: [{$toString: '$$v'}]}, 0]}]}]}"
 
 static void write_ties_of(struct buffer *out, const struct extreme *extreme, size_t number)
 {
-	char name[NAME_SIZE];
+	const struct tie tie = tie_of(number);
+	const struct fill expression = fill("expression", &extreme->expression);
 
-	write_marked(out, tie_name(name, "", number, "a"), extreme, 1);
-	write_marked(out, tie_name(name, "", number, "b"), extreme, -1);
-	write_two(out, tie_name(name, "", number, "c"), extreme);
+	template_write(out, tie.large, marked, expression, fill_template("kind", KIND("1")),
+		       fill("accumulator", extreme->least ? "$min" : "$max"));
+	template_write(out, tie.small, marked, expression, fill_template("kind", KIND("-1")),
+		       fill("accumulator", extreme->least ? "$min" : "$max"));
+	template_write(out, tie.two, "{@accumulator: {n: 2, input: @expression}}", expression,
+		       fill("accumulator", extreme->least ? "$minN" : "$maxN"));
 }
 
-/* {$gt: [{$abs: <the sum of both kinds>}, 0]}: the largest kind is not the least. */
-static void add_kinds_differ(struct call *call, size_t number)
+/* Appends two tests. The largest kind is not the least: the sum of both is not 0. Or there are two
+ * equal values (without values it is no array), of a type that may differ in what its kind doesn't
+ * tell: arrays and documents, texts under a collation (without one, bytes are compared), decimals
+ * with an exponent or of zero. */
+static void write_tied(struct buffer *tests, const struct tie *tie)
 {
-	struct call test = call_call(call, "$gt"), amount = call_call(&test, "$abs"),
-		    sum = call_call(&amount, "$add");
-	char path[NAME_SIZE];
-
-	call_text(&sum, tie_name(path, "$", number, "a.t"));
-	call_text(&sum, tie_name(path, "$", number, "b.t"));
-	call_close(&sum);
-	call_close(&amount);
-	call_number(&test, 0);
-	call_close(&test);
+	template_write_document(tests, "{$gt: [{$abs: [{$add: ['$@large.t', '$@small.t']}]}, 0]}",
+				TIE_FILLS(tie));
+	template_write_document(
+		tests,
+		"{$and: ["
+		"{$eq: [{$size: '$@two'}, 2]}, "
+		"{$eq: [{$arrayElemAt: ['$@two', 0]}, {$arrayElemAt: ['$@two', 1]}]}, "
+		"{$or: ["
+		"{$in: [{$type: '$@large.v'}, ['object', 'array', 'javascriptWithScope']]}, "
+		"{$and: ["
+		"{$in: [{$type: '$@large.v'}, ['string', 'symbol']]}, "
+		"{$lt: ['a', 'B']}]}, "
+		"{$and: ["
+		"{$in: [{$type: '$@large.v'}, ['decimal']]}, "
+		"{$or: ["
+		"{$eq: ['$@large.v', 0]}, "
+		"{$gte: [{$indexOfBytes: [{$toString: '$@large.v'}, 'E']}, 0]}]}]}]}]}",
+		TIE_FILLS(tie));
 }
 
-/* {$and: [{$eq: [{$size}, 2]}, {$eq: [<first>, <second>]}]}; without values it is no array */
-static void add_two_equal(struct call *call, size_t number)
-{
-	struct call test = call_call(call, "$eq"), element;
-	char path[NAME_SIZE];
-
-	call_unary(&test, "$size", tie_name(path, "$", number, "c"));
-	call_number(&test, 2);
-	call_close(&test);
-	test = call_call(call, "$eq");
-	for (int32_t i = 0; i < 2; i++) {
-		element = call_call(&test, "$arrayElemAt");
-		call_text(&element, path);
-		call_number(&element, i);
-		call_close(&element);
-	}
-	call_close(&test);
-}
-
-/* Equal values of these types may differ in what their kind doesn't tell: arrays and documents,
- * texts under a collation, decimals with an exponent or of zero. */
-static void add_kind_is_vague(struct call *call, const char *value)
-{
-	static const char *const held[] = {"object", "array", "javascriptWithScope"},
-				 *const texts[] = {"string", "symbol"},
-				 *const decimals[] = {"decimal"};
-	struct call any = call_call(call, "$or"), both, test, either;
-
-	add_is_one_of(&any, value, held, ARRAY_LENGTH(held));
-	both = call_call(&any, "$and");
-	add_is_one_of(&both, value, texts, ARRAY_LENGTH(texts));
-	test = call_call(&both, "$lt"); /* not without a collation: bytes are compared */
-	call_text(&test, "a");
-	call_text(&test, "B");
-	call_close(&test);
-	call_close(&both);
-	both = call_call(&any, "$and");
-	add_is_one_of(&both, value, decimals, ARRAY_LENGTH(decimals));
-	either = call_call(&both, "$or");
-	test = call_call(&either, "$eq");
-	call_text(&test, value);
-	call_number(&test, 0);
-	call_close(&test);
-	test = call_call(&either, "$gte");
-	{
-		struct call place = call_of(&test, "$indexOfBytes", "$toString", value);
-
-		call_text(&place, "E");
-		call_close(&place);
-	}
-	call_number(&test, 0);
-	call_close(&test);
-	call_close(&either);
-	call_close(&both);
-	call_close(&any);
-}
-
-static void add_tied(struct call *call, size_t number)
-{
-	struct call both;
-	char path[NAME_SIZE];
-
-	add_kinds_differ(call, number);
-	both = call_call(call, "$and");
-	add_two_equal(&both, number);
-	add_kind_is_vague(&both, tie_name(path, "$", number, "a.v"));
-	call_close(&both);
-}
-
-/* {$replaceWith: {$cond: [{$or: [<a tie>, ...]}, <error>, "$$ROOT"]}}, {$unset: [...]} */
 static void write_tie_stages(struct buffer *out, size_t *place, size_t count)
 {
-	static const char *const parts[] = {"a", "b", "c"};
-	size_t stage = open_stage(out, place), list, listed = 0;
-	struct call choice = call_open(out, "$replaceWith", "$cond"), any;
-	char name[NAME_SIZE], index[12];
+	auto_buffer struct buffer tests = {0}, names = {0};
+	size_t start = writer_open(&names), listed = 0;
 
-	any = call_call(&choice, "$or");
-	for (size_t i = 0; i < count; i++)
-		add_tied(&any, i);
-	call_close(&any);
-	reassemble_add_tied(&choice);
-	call_text(&choice, "$$ROOT");
-	call_close(&choice);
-	writer_close(out, stage);
-	stage = open_stage(out, place);
-	list = writer_open_array(out, "$unset");
-	for (size_t i = 0; i < count * ARRAY_LENGTH(parts); i++)
-		writer_string(out, writer_index(index, listed++),
-			      tie_name(name, "", i / ARRAY_LENGTH(parts),
-				       parts[i % ARRAY_LENGTH(parts)]));
-	writer_close(out, list);
-	writer_close(out, stage);
+	for (size_t i = 0; i < count; i++) {
+		const struct tie tie = tie_of(i);
+
+		write_tied(&tests, &tie);
+		template_append(&names, &listed, "@large", TIE_FILLS(&tie));
+		template_append(&names, &listed, "@small", TIE_FILLS(&tie));
+		template_append(&names, &listed, "@two", TIE_FILLS(&tie));
+	}
+	writer_close(&names, start);
+	template_append(out, place,
+			"{$replaceWith: {$cond: [{$or: [..@tests]}, @error, '$$ROOT']}}",
+			fill_documents("tests", buffer_view(&tests)),
+			fill_template("error", RAISE(RAISED_TIED)));
+	template_append(out, place, "{$unset: @names}", fill_array("names", buffer_view(&names)));
 }
 
 /* ---- values that the other engine changes ---- */
 
-/* The elements of an array, or the values of a document's fields. */
-static void write_inside(struct buffer *out, const char *name, const char *value)
+/* Writes the test: among the elements of an array, or the values of a document's fields, is one of
+ * such a type, or has one in it, level by level. */
+static void write_any_changed(struct buffer *out, size_t levels)
 {
-	static const char *const object[] = {"object"};
-	struct call choice = call_open(out, name, "$cond"), other;
-	char index[12];
-	size_t document, map;
-
-	call_unary(&choice, "$isArray", value);
-	call_text(&choice, value);
-	other = call_call(&choice, "$cond");
-	add_is_one_of(&other, value, object, ARRAY_LENGTH(object));
-	document = writer_open_document(out, writer_index(index, other.place++));
-	map = writer_open_document(out, "$map");
-	{
-		size_t input = writer_open_document(out, "input");
-
-		writer_string(out, "$objectToArray", value);
-		writer_close(out, input);
-	}
-	writer_string(out, "in", "$$this.v");
-	writer_close(out, map);
-	writer_close(out, document);
-	call_nothing(&other);
-	call_close(&other);
-	call_close(&choice);
-}
-
-/* {$anyElementTrue: [{$map: {input: <inside>, in: {$or: [<such a type>, <the same one level
- * deeper>]}}}]}: opened level by level. */
-static void add_any_changed(struct call *call, size_t levels)
-{
-	static const char *const changed[] = {"javascript", "symbol", "minKey", "maxKey"};
-	struct call any[LEVELS_MAX], either[LEVELS_MAX], *around = call;
-	size_t operands[LEVELS_MAX], maps[LEVELS_MAX];
-	char index[12];
-
-	for (size_t i = 0; i < levels; i++) {
-		any[i] = call_call(around, "$anyElementTrue");
-		operands[i] = writer_open_document(call->out, writer_index(index, any[i].place++));
-		maps[i] = writer_open_document(call->out, "$map");
-		write_inside(call->out, "input", i == 0 ? "$$ROOT" : "$$this");
-		either[i] = call_open(call->out, "in", "$or");
-		add_is_one_of(&either[i], "$$this", changed, ARRAY_LENGTH(changed));
-		around = &either[i];
-	}
 	for (size_t i = levels; i-- > 0;) {
-		call_close(&either[i]);
-		writer_close(call->out, maps[i]);
-		writer_close(call->out, operands[i]);
-		call_close(&any[i]);
+		auto_buffer struct buffer deeper = buffer_steal(out);
+
+		template_write_document(
+			out,
+			"{$anyElementTrue: [{$map: {"
+			"input: {$cond: [{$isArray: '@value'}, '@value', "
+			"{$cond: [{$in: [{$type: '@value'}, ['object']]}, "
+			"{$map: {input: {$objectToArray: '@value'}, in: '$$this.v'}}, []]}]}, "
+			"in: {$or: ["
+			"{$in: [{$type: '$$this'}, ['javascript', 'symbol', 'minKey', 'maxKey']]}, "
+			"..@deeper]}}}]}",
+			fill("value", i == 0 ? "$$ROOT" : "$$this"),
+			fill_documents("deeper", buffer_view(&deeper)));
 	}
 }
 
@@ -388,42 +216,29 @@ static size_t levels_of(const struct element *stage)
 	return levels < LEVELS_MAX ? levels : LEVELS_MAX;
 }
 
-/* {$replaceWith: {$cond: [<such a value>, <error>, "$$ROOT"]}} */
 static void write_change_stage(struct buffer *out, size_t *place, size_t levels)
 {
-	size_t stage = open_stage(out, place);
-	struct call choice = call_open(out, "$replaceWith", "$cond");
+	auto_buffer struct buffer changed = {0};
 
-	add_any_changed(&choice, levels);
-	reassemble_add_changed(&choice);
-	call_text(&choice, "$$ROOT");
-	call_close(&choice);
-	writer_close(out, stage);
+	write_any_changed(&changed, levels);
+	template_append(out, place, "{$replaceWith: {$cond: [@changed, @error, '$$ROOT']}}",
+			fill_document("changed", buffer_view(&changed)),
+			fill_template("error", RAISE(RAISED_CHANGED)));
 }
 
 /* ---- the stage ---- */
 
-/* {$let: {vars: {v: <expression>}, in: {$cond: [<a document, or nothing>, "$$v", <error>]}}} */
+/* An error, if what is merged is neither a document nor nothing. */
 static void write_merged(struct buffer *out, const struct element *field,
 			 const struct element *accumulator)
 {
-	static const char *const merged[] = {"object", "missing", "null", "undefined"};
-	auto_free char *name = must_strndup((const char *)field->name.data, field->name.length);
-	size_t outer = writer_open_document(out, name);
-	size_t merge = writer_open_document(out, "$mergeObjects");
-	size_t let = writer_open_document(out, "$let"), vars = writer_open_document(out, "vars");
-	struct call choice;
-
-	writer_renamed(out, "v", accumulator);
-	writer_close(out, vars);
-	choice = call_open(out, "in", "$cond");
-	add_is_one_of(&choice, "$$v", merged, ARRAY_LENGTH(merged));
-	call_text(&choice, "$$v");
-	reassemble_add_unmerged(&choice);
-	call_close(&choice);
-	writer_close(out, let);
-	writer_close(out, merge);
-	writer_close(out, outer);
+	template_write_fields(
+		out,
+		"{@name: {$mergeObjects: {$let: {vars: {v: @merged}, in: {$cond: ["
+		"{$in: [{$type: '$$v'}, ['object', 'missing', 'null', 'undefined']]}, "
+		"'$$v', @error]}}}}}",
+		fill("name", field->name), fill("merged", accumulator),
+		fill_template("error", RAISE(RAISED_UNMERGED)));
 }
 
 /* The client's accumulators, and those by which ties are found. How many $min and $max there are.
@@ -472,33 +287,41 @@ static size_t write_bucket(struct buffer *out, struct bytes bucket)
 	return count;
 }
 
+/* The client's group, to be filled in. How many $min and $max there are. */
+static size_t write_group(struct buffer *group, const struct element *verb)
+{
+	size_t start = writer_open(group), count;
+
+	count = element_is(verb, "$group") ? write_accumulators(group, verb->value)
+					   : write_bucket(group, verb->value);
+	writer_close(group, start);
+	return count;
+}
+
 bool pushed_write_group(struct buffer *out, size_t *place, const struct element *stage,
 			bool follows)
 {
-	size_t opened, document, count = 0;
+	auto_buffer struct buffer group = {0};
+	size_t count = 0, levels;
 	struct element verb;
-	bool groups, buckets;
+	bool groups;
 
 	if (!element_only_field(stage, &verb))
 		return false;
+	levels = levels_of(&verb);
 	groups = element_is(&verb, "$group") && verb.type == BSON_BYTE_DOCUMENT;
-	buckets = element_is(&verb, "$bucket") && verb.type == BSON_BYTE_DOCUMENT;
-	if (!groups && !buckets && !element_is(&verb, "$sortByCount"))
+	if (groups || (element_is(&verb, "$bucket") && verb.type == BSON_BYTE_DOCUMENT)) {
+		count = write_group(&group, &verb);
+		verb.value = buffer_view(&group);
+	} else if (!element_is(&verb, "$sortByCount")) {
 		return false;
-	opened = open_stage(out, place);
-	if (groups || buckets) {
-		document = writer_open_document(out, groups ? "$group" : "$bucket");
-		count = groups ? write_accumulators(out, verb.value)
-			       : write_bucket(out, verb.value);
-		writer_close(out, document);
-	} else {
-		writer_element(out, &verb);
 	}
-	writer_close(out, opened);
+	template_append(out, place, "{@verb: @value}", fill("verb", verb.name),
+			fill_element("value", &verb));
 	if (count > 0)
 		write_tie_stages(out, place, count);
 	/* Behind $bucket and $sortByCount mongod has a $sort of its own. */
 	if (follows || !groups)
-		write_change_stage(out, place, levels_of(&verb));
+		write_change_stage(out, place, levels);
 	return true;
 }

@@ -1,10 +1,7 @@
 /* Writes find's min and max as a stage. */
 #include "rules/stages/stage_bounds.h"
 
-#include "rules/reassembly/call_writer.h"
-#include "rules/reassembly/reassemble.h"
-
-#include <stdlib.h>
+#include "rules/reassembly/raised.h"
 
 #define KEYS_MAX 8 /* of an index: comparisons nest deeper by each */
 
@@ -81,52 +78,17 @@ bool bounds_served(const struct command *find)
 
 /* ---- the stage ---- */
 
-/* {$isArray: <each part of the way>} */
-static void add_arrays(struct call *either, const char *path)
+/* Appends tests: is the key, or what its path leads through, an array? */
+static void write_arrays(struct buffer *tests, struct bytes path)
 {
-	for (const char *end = strchr(path, '.');; end = strchr(end + 1, '.')) {
-		size_t length = end ? (size_t)(end - path) : strlen(path);
-		auto_free char *part = must_strndup(path, length);
-		auto_text field = text_join("$", part, "");
-
-		call_unary(either, "$isArray", field.bytes);
-		if (!end)
-			return;
-	}
+	for (size_t i = 0; i <= path.length; i++)
+		if (i == path.length || path.data[i] == '.')
+			template_write_document(tests, "{$isArray: '$@part'}",
+						fill("part", ((struct bytes){path.data, i})));
 }
 
-/* {$cond: [{$eq: [{$type: "$path"}, "missing"]}, null, "$path"]} */
-static void add_key(struct call *call, const char *path)
-{
-	auto_text field = text_join("$", path, "");
-	struct call choice = call_call(call, "$cond"), test = call_call(&choice, "$eq");
-
-	call_unary(&test, "$type", field.bytes);
-	call_text(&test, "missing");
-	call_close(&test);
-	call_null(&choice);
-	call_text(&choice, field.bytes);
-	call_close(&choice);
-}
-
-/* {<verb>: [<the key>, {$literal: <the bound>}]} */
-static void add_comparison(struct call *call, const char *verb, const struct element *key,
-			   const struct element *bound)
-{
-	auto_free char *path = must_strndup((const char *)key->name.data, key->name.length);
-	struct call comparison = call_call(call, verb);
-	char index[12];
-	size_t literal;
-
-	add_key(&comparison, path);
-	literal = writer_open_document(call->out, writer_index(index, comparison.place++));
-	writer_renamed(call->out, "$literal", bound);
-	writer_close(call->out, literal);
-	call_close(&comparison);
-}
-
-/* What stands at a path of the bound; where there is no max, the end of the index, before which
- * mongod stops, too. */
+/* What stands at a path of the bound. Without a max it is the end of the index, before which mongod
+ * stops, too. */
 static struct element bound_value(const struct element *bound, const struct element *key)
 {
 	struct element value = {.type = direction_of(key) == 1 ? BSON_BYTE_MAX_KEY
@@ -139,74 +101,59 @@ static struct element bound_value(const struct element *bound, const struct elem
 	return value;
 }
 
-/* Behind the bound in the index's order, or before it, by the first path in which they differ:
- * {$cond: [{$eq: [key, bound]}, <by the next>, {$gt: [key, bound]}]}; where they are the same, it
- * is behind a min and not before a max. */
-static void add_bound(struct call *call, const struct element *hint, const struct element *bound,
-		      bool behind)
+/* Appends a test: the document is behind the bound in the index's order, or before it, by the first
+ * path in which they differ. If they are the same, it is behind a min and not before a max. */
+static void write_bound(struct buffer *tests, const struct element *hint,
+			const struct element *bound, bool behind)
 {
-	struct call choices[KEYS_MAX + 1];
-	struct element keys[KEYS_MAX], value;
+	struct fill next = fill_bool("next", behind);
+	auto_buffer struct buffer test = {0};
+	struct element keys[KEYS_MAX];
 	struct cursor cursor;
 	size_t count = 0;
-	char index[12];
 
 	require(cursor_open(&cursor, hint->value));
-	choices[0] = *call;
-	for (; count < KEYS_MAX && cursor_next(&cursor, &keys[count]) == CURSOR_ELEMENT; count++) {
-		value = bound_value(bound, &keys[count]);
-		choices[count + 1] = call_call(&choices[count], "$cond");
-		add_comparison(&choices[count + 1], "$eq", &keys[count], &value);
-	}
-	writer_bool(call->out, writer_index(index, choices[count].place++), behind);
-	for (; count > 0; count--) {
-		const struct element *key = &keys[count - 1];
-		bool greater = behind == (direction_of(key) == 1);
+	while (count < KEYS_MAX && cursor_next(&cursor, &keys[count]) == CURSOR_ELEMENT)
+		count++;
+	while (count-- > 0) {
+		bool greater = behind == (direction_of(&keys[count]) == 1);
+		struct element value = bound_value(bound, &keys[count]);
+		struct buffer inner = buffer_steal(&test); /* `next` is a view of it */
 
-		value = bound_value(bound, key);
-		add_comparison(&choices[count], greater ? "$gt" : "$lt", key, &value);
-		call_close(&choices[count]);
+		template_write_document(
+			&test, "{$cond: [{$eq: [@key, @bound]}, @next, {@verb: [@key, @bound]}]}",
+			fill_template("key", "{$cond: [{$eq: [{$type: '$@path'}, 'missing']}, "
+					     "null, '$@path']}"),
+			fill("path", keys[count].name),
+			fill_template("bound", "{$literal: @value}"), fill_element("value", &value),
+			fill("verb", greater ? "$gt" : "$lt"), next);
+		next = fill_document("next", buffer_view(&test));
+		buffer_fini(&inner);
 	}
-	call->place = choices[0].place;
+	buffer_append(tests, test.data, test.length);
 }
 
-static void add_range(struct call *choice, const struct command *find)
+/* A document with an array in a key of the index has several keys there. */
+void bounds_write(struct buffer *out, size_t *place, const struct command *find)
 {
 	const struct element *hint = &find->fields[FIELD_HINT], *min = &find->fields[FIELD_MIN],
 			     *max = &find->fields[FIELD_MAX];
-	struct call both = call_call(choice, "$and");
-
-	if (is_filled(min))
-		add_bound(&both, hint, min, true);
-	add_bound(&both, hint, max, false);
-	call_close(&both);
-}
-
-/* {$match: {$expr: {$cond: [{$or: [{$isArray: ...}]}, error, {$and: [...]}]}}} */
-void bounds_write(struct buffer *out, size_t *place, const struct command *find)
-{
-	struct call choice, either;
+	auto_buffer struct buffer arrays = {0}, range = {0};
 	struct element key;
 	struct cursor keys;
-	char name[12];
-	size_t stage, match;
 
 	if (!bounds_given(find))
 		return;
-	require(cursor_open(&keys, find->fields[FIELD_HINT].value));
-	stage = writer_open_document(out, writer_index(name, (*place)++));
-	match = writer_open_document(out, "$match");
-	choice = call_open(out, "$expr", "$cond");
-	either = call_call(&choice, "$or");
-	while (cursor_next(&keys, &key) == CURSOR_ELEMENT) {
-		auto_free char *path = must_strndup((const char *)key.name.data, key.name.length);
-
-		add_arrays(&either, path);
-	}
-	call_close(&either);
-	reassemble_add_several(&choice);
-	add_range(&choice, find);
-	call_close(&choice);
-	writer_close(out, match);
-	writer_close(out, stage);
+	require(cursor_open(&keys, hint->value));
+	while (cursor_next(&keys, &key) == CURSOR_ELEMENT)
+		write_arrays(&arrays, key.name);
+	if (is_filled(min))
+		write_bound(&range, hint, min, true);
+	write_bound(&range, hint, max, false);
+	template_append(
+		out, place,
+		"{$match: {$expr: {$cond: [{$or: [..@arrays]}, @error, {$and: [..@range]}]}}}",
+		fill_documents("arrays", buffer_view(&arrays)),
+		fill_template("error", RAISE(RAISED_SEVERAL)),
+		fill_documents("range", buffer_view(&range)));
 }

@@ -2,7 +2,7 @@
  * index brings, in its order.
  *
  * The bounds are those of index keys, and a document with an array on the index's way has several
- * keys: that is an error (reassemble_refusal). Else its key is what stands at the paths, null where
+ * keys: that is an error (raised_refusal). Else its key is what stands at the paths, null where
  * nothing does, and $expr compares as the index does. mongod goes through the whole index for it.
  */
 #pragma once

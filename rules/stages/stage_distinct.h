@@ -31,4 +31,4 @@ bool distinct_may_scan(const struct command *command, const struct ruled_namespa
 void distinct_write(struct buffer *out, size_t *place, struct bytes key,
 		    enum distinct_source source);
 /* A reply's error says that this document passes what mongod holds. */
-bool distinct_too_large(struct bytes body, const struct reply_summary *summary);
+bool distinct_too_large(const struct reply_summary *summary);

@@ -1,14 +1,15 @@
 /* Writes pipelines whose stages reach ruled namespaces. */
 #include "rules/stages/stage_foreign.h"
 
+#include "protocol/repeats.h"
 #include "rules/query/bit_masks.h"
 #include "rules/query/filter_split.h"
 #include "rules/stages/first_match.h"
 #include "rules/stages/stage_graph.h"
+#include "rules/stages/stage_guard.h"
 #include "rules/query/index_bounds.h"
 #include "rules/stages/match_stands.h"
 #include "rules/rule/names.h"
-#include "rules/rule/own_fields.h"
 #include "rules/stages/pushed_group.h"
 #include "rules/query/reads.h"
 #include "rules/reassembly/reassemble.h"
@@ -79,76 +80,27 @@ static struct frame *push(struct writing *writing, enum frame_kind kind, const c
 
 /* ---- the documents of a ruled namespace ---- */
 
-static size_t open_stage(struct buffer *out, size_t *place)
-{
-	char name[12];
-
-	return writer_open_document(out, writer_index(name, (*place)++));
-}
-
-/* Only foreign documents that the local one joins with. */
+/* Only foreign documents that the local one joins with: each is asked for as a collection of one.
+ */
 static void write_join(struct buffer *out, size_t *place, const struct frame *join)
 {
-	auto_free char *local = must_strndup((const char *)join->local.data, join->local.length);
-	auto_text path = text_join("o.", local, "");
-	size_t stage = open_stage(out, place), inner, list, documents, array;
-
-	inner = writer_open_document(out, "$replaceWith");
-	writer_string(out, "o", "$$" OUTER);
-	writer_string(out, "d", "$$ROOT");
-	writer_close(out, inner);
-	writer_close(out, stage);
-	stage = open_stage(out, place);
-	inner = writer_open_document(out, "$lookup");
-	writer_string(out, "localField", path.bytes);
-	writer_text(out, "foreignField", join->foreign);
-	list = writer_open_document(out, "let");
-	writer_string(out, "d", "$d");
-	writer_close(out, list);
-	list = writer_open_array(out, "pipeline");
-	documents = writer_open_document(out, "0");
-	array = writer_open_array(out, "$documents");
-	writer_string(out, "0", "$$d");
-	writer_close(out, array);
-	writer_close(out, documents);
-	writer_close(out, list);
-	writer_string(out, "as", "m");
-	writer_close(out, inner);
-	writer_close(out, stage);
-	stage = open_stage(out, place);
-	inner = writer_open_document(out, "$match");
-	documents = writer_open_document(out, "m.0");
-	writer_bool(out, "$exists", true);
-	writer_close(out, documents);
-	writer_close(out, inner);
-	writer_close(out, stage);
-	stage = open_stage(out, place);
-	writer_string(out, "$replaceWith", "$d");
-	writer_close(out, stage);
+	template_append(out, place, "{$replaceWith: {o: '$$" OUTER "', d: '$$ROOT'}}");
+	template_append(
+		out, place,
+		"{$lookup: {localField: 'o.@local', foreignField: @foreign, let: {d: '$d'}, "
+		"pipeline: [{$documents: ['$$d']}], as: 'm'}}",
+		fill("local", join->local), fill("foreign", join->foreign));
+	template_append(out, place, "{$match: {m.0: {$exists: true}}}");
+	template_append(out, place, "{$replaceWith: '$d'}");
 }
 
-/* {$match: {$or: [{<field>: {$not: {$type: "undefined"}}}, error]}}: undefined is equal to null
- * here, and is not where mongod runs the join in its other engine. */
+/* undefined is equal to null here, and is not if mongod runs the join in its other engine. */
 static void write_no_undefined(struct buffer *out, size_t *place, struct bytes field)
 {
-	auto_free char *path = must_strndup((const char *)field.data, field.length);
-	size_t stage = open_stage(out, place), match, either, first, condition, not ;
-
-	match = writer_open_document(out, "$match");
-	either = writer_open_array(out, "$or");
-	first = writer_open_document(out, "0");
-	condition = writer_open_document(out, path);
-	not = writer_open_document(out, "$not");
-	writer_string(out, "$type", "undefined");
-	writer_close(out, not );
-	writer_close(out, condition);
-	writer_close(out, first);
-	first = writer_open_document(out, "1");
-	reassemble_write_undefined(out, "$expr");
-	writer_close(out, first);
-	writer_close(out, either);
-	writer_close(out, match);
-	writer_close(out, stage);
+	template_append(
+		out, place,
+		"{$match: {$or: [{@field: {$not: {$type: 'undefined'}}}, {$expr: @error}]}}",
+		fill("field", field), fill_template("error", RAISE(RAISED_UNDEFINED)));
 }
 
 static void write_documents(const struct writing *writing, size_t *place, const struct frame *join)
@@ -162,32 +114,17 @@ static void write_documents(const struct writing *writing, size_t *place, const 
 		write_join(out, place, join);
 }
 
-/* {$match: {$expr: {$gte: [<the local document>, MinKey]}}}: all, by a variable. */
+/* All documents, by a variable. */
 static void write_apart(struct buffer *out, size_t *place)
 {
-	size_t stage = open_stage(out, place), match = writer_open_document(out, "$match");
-	size_t condition = writer_open_document(out, "$expr"), list;
-
-	list = writer_open_array(out, "$gte");
-	writer_string(out, "0", "$$" OUTER);
-	writer_renamed(out, "1", &(struct element){.type = BSON_BYTE_MIN_KEY});
-	writer_close(out, list);
-	writer_close(out, condition);
-	writer_close(out, match);
-	writer_close(out, stage);
+	template_append(out, place, "{$match: {$expr: {$gte: ['$$" OUTER "', MinKey]}}}");
 }
 
 static void write_let(struct buffer *out, const struct element *let)
 {
-	size_t document = writer_open_document(out, "let");
-	struct element variable;
-	struct cursor cursor;
-
-	if (let && cursor_open(&cursor, let->value))
-		while (cursor_next(&cursor, &variable) == CURSOR_ELEMENT)
-			writer_element(out, &variable);
-	writer_string(out, OUTER, "$$ROOT");
-	writer_close(out, document);
+	template_write(out, "let", "{..@variables, " OUTER ": '$$ROOT'}",
+		       let ? fill_document("variables", let->value)
+			   : fill_template("variables", "{}"));
 }
 
 /* ---- what a stage says ---- */
@@ -209,22 +146,13 @@ static const struct ruled_namespace *namespace_of(const struct writing *writing,
 				    &full);
 }
 
-static bool stands_twice(struct bytes document, const char *name)
-{
-	struct cursor cursor;
-	struct element element;
-
-	return cursor_open(&cursor, document) && cursor_find(&cursor, bytes_of(name), &element) &&
-	       cursor_find(&cursor, bytes_of(name), &element);
-}
-
 static bool is_clear(struct bytes document)
 {
 	static const char *const names[] = {"from", "coll",       "pipeline",
 					    "let",  "localField", "foreignField"};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
-		if (stands_twice(document, names[i]))
+		if (document_has_twice(document, names[i]))
 			return false;
 	return true;
 }
@@ -504,14 +432,12 @@ static bool write_query_of(struct buffer *out, size_t *place, enum match_stands 
 {
 	auto_buffer struct buffer scratch = {0};
 	struct element filter;
-	size_t opened;
 
 	if (stands != MATCH_STANDS_QUERY || !filter_of_match(stage, &filter) ||
 	    bit_masks_of(filter.value) != BIT_MASKS_WIDENED)
 		return false;
-	opened = open_stage(out, place);
-	writer_document(out, "$match", filter_as_query(&scratch, filter.value));
-	writer_close(out, opened);
+	template_append(out, place, "{$match: @filter}",
+			fill_document("filter", filter_as_query(&scratch, filter.value)));
 	return true;
 }
 
@@ -646,117 +572,7 @@ void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char
 	}
 }
 
-/* ---- $merge ---- */
-
-/* {db, coll}, or a name */
-static bool read_name(const struct element *value, struct bytes *database, struct bytes *collection)
-{
-	struct element name;
-
-	if (element_string(value, collection))
-		return true;
-	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, "coll", &name) ||
-	    !element_string(&name, collection))
-		return false;
-	return !document_find(value->value, "db", &name) || element_string(&name, database);
-}
-
-bool foreign_named(const struct element *value, const char *key, struct bytes *database,
-		   struct bytes *collection)
-{
-	struct element name;
-
-	if (element_string(value, collection))
-		return true;
-	if (value->type != BSON_BYTE_DOCUMENT || !document_find(value->value, key, &name))
-		return false;
-	if (name.type == BSON_BYTE_DOCUMENT)
-		return read_name(&name, database, collection);
-	return read_name(&name, database, collection) &&
-	       (!document_find(value->value, "db", &name) || element_string(&name, database));
-}
-
-enum merge_mode foreign_merge_mode(const struct element *merge)
-{
-	static const char *const whole[] = {"replace", "keepExisting", "fail"};
-	struct element matched;
-	struct bytes word;
-
-	if (merge->type != BSON_BYTE_DOCUMENT || stands_twice(merge->value, "into"))
-		return merge->type == BSON_BYTE_STRING ? MERGE_FIELDS : MERGE_OTHER;
-	if (!document_find(merge->value, "whenMatched", &matched))
-		return MERGE_FIELDS;
-	if (stands_twice(merge->value, "whenMatched") || !element_string(&matched, &word))
-		return MERGE_OTHER;
-	for (size_t i = 0; i < ARRAY_LENGTH(whole); i++)
-		if (bytes_are(word, whole[i]))
-			return MERGE_WHOLE;
-	return bytes_are(word, "merge") ? MERGE_FIELDS : MERGE_OTHER;
-}
-
-/* {$ne: [{$type: "$<the path's first part>"}, "missing"]} */
-static void add_named(struct call *call, const char *path)
-{
-	auto_free char *first = must_strndup(path, strcspn(path, "."));
-	auto_text field = text_join("$", first, "");
-	struct call test = call_call(call, "$ne");
-
-	call_unary(&test, "$type", field.bytes);
-	call_text(&test, "missing");
-	call_close(&test);
-}
-
-static void add_names_of_rule(struct call *call, const struct rule *rule)
-{
-	add_named(call, rule->array);
-	for (enum own_field field = OWN_FLAG; field < OWN_FIELDS; field++)
-		if (own_field_name(rule, field))
-			add_named(call, own_field_name(rule, field));
-}
-
-/* Some name has a dot: a merge of fields takes it for a path, into an array or a state perhaps. */
-static void add_dotted(struct call *call)
-{
-	struct buffer *out = call->out;
-	struct call any = call_call(call, "$anyElementTrue"), reaches, position;
-	char name[12];
-	size_t operand = writer_open_document(out, writer_index(name, any.place++));
-	size_t map = writer_open_document(out, "$map"), input;
-
-	input = writer_open_document(out, "input");
-	writer_string(out, "$objectToArray", "$$ROOT");
-	writer_close(out, input);
-	reaches = call_open(out, "in", "$gte");
-	position = call_call(&reaches, "$indexOfBytes");
-	call_text(&position, "$$this.k");
-	call_text(&position, ".");
-	call_close(&position);
-	call_number(&reaches, 0);
-	call_close(&reaches);
-	writer_close(out, map);
-	writer_close(out, operand);
-	call_close(&any);
-}
-
-static void write_guard(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
-			enum merge_mode mode)
-{
-	size_t stage = open_stage(out, place), set = writer_open_document(out, "$set");
-	struct call choice = call_open(out, NAME_STATE, "$cond"), either;
-
-	either = call_call(&choice, "$or");
-	reassemble_add_reserved(&either);
-	if (mode == MERGE_FIELDS)
-		add_dotted(&either);
-	for (size_t i = 0; mode == MERGE_FIELDS && i < namespace->target_count; i++)
-		add_names_of_rule(&either, namespace->targets[i].rule);
-	call_close(&either);
-	reassemble_add_unsafe(&choice);
-	call_text(&choice, "$$REMOVE");
-	call_close(&choice);
-	writer_close(out, set);
-	writer_close(out, stage);
-}
+/* ---- a pipeline's top level ---- */
 
 void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t *place,
 			     const struct element *stage)
@@ -771,11 +587,11 @@ void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t
 		return;
 	foreign->stands = match_stands_behind(foreign->stands, stage);
 	if (foreign->cache && first_element(stage, &verb) && element_is(&verb, "$merge") &&
-	    foreign_named(&verb, "into", &database, &collection)) {
+	    stage_guard_target(&verb, "into", &database, &collection)) {
 		namespace = namespace_cache_find(foreign->cache, database, collection, &full);
 	}
 	if (namespace) {
-		write_guard(out, place, namespace, foreign_merge_mode(&verb));
+		stage_guard_write_merge(out, place, namespace, &verb);
 		foreign->served++;
 	}
 	if (!graph_write(foreign, out, place, stage, false))

@@ -36,19 +36,6 @@ void foreign_write_stage(struct foreign *foreign, struct buffer *out, const char
 			 const struct element *stage);
 
 /* The same for the stages of a pipeline's top level, from *place on. Before a $merge into a ruled
- * namespace comes a stage that fails (reassemble_unsafe) where a document names `_spill`, or, where
- * it is not written as a whole, an array or what goes with it: mongod does the rest. */
+ * namespace comes its guard (stage_guard.h): mongod does the rest. */
 void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t *place,
 			     const struct element *stage);
-
-enum merge_mode {
-	MERGE_WHOLE, /* documents are replaced, kept or refused as a whole */
-	MERGE_FIELDS,
-	MERGE_OTHER, /* a pipeline, or anything not understood */
-};
-/* What a $merge does with documents that are there already. */
-enum merge_mode foreign_merge_mode(const struct element *merge);
-/* Where a stage's value says `into`, `from`, ...: a name, or {db, coll}. False where it says
- * nothing that mongod takes. `database` is as it was where the value doesn't name one. */
-bool foreign_named(const struct element *value, const char *key, struct bytes *database,
-		   struct bytes *collection);

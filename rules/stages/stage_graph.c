@@ -5,10 +5,6 @@
 #include "rules/query/reads.h"
 #include "rules/reassembly/reassemble.h"
 
-#include <stdlib.h>
-
-#define FOUND "spillwayFound"
-
 /* What the stage says; type 0 where it doesn't. */
 enum graph_field {
 	GRAPH_FROM,
@@ -30,7 +26,8 @@ struct graph {
 	struct element verb;
 	struct element fields[GRAPH_FIELDS];
 	const struct ruled_namespace *namespace;
-	bool clear; /* none of them stands twice */
+	bool clear;  /* none of them stands twice */
+	bool strict; /* see struct reassembly */
 };
 
 static void take_field(struct graph *graph, const struct element *field)
@@ -51,7 +48,7 @@ static bool graph_of(const struct foreign *foreign, const struct element *stage,
 	struct cursor cursor;
 	bool full;
 
-	*graph = (struct graph){.clear = true};
+	*graph = (struct graph){.clear = true, .strict = foreign->strict};
 	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value) ||
 	    cursor_next(&cursor, &graph->verb) != CURSOR_ELEMENT ||
 	    !element_is(&graph->verb, "$graphLookup") || graph->verb.type != BSON_BYTE_DOCUMENT ||
@@ -108,38 +105,26 @@ static const char *obstacle(const struct graph *graph, bool in_facet)
 
 /* ---- the stages ---- */
 
-/* {<FOUND>: "$<as>"} */
-static void write_let(struct buffer *out, struct bytes as)
+static void splice_stages(struct buffer *out, size_t *place, const void *context)
 {
-	auto_free char *name = must_strndup((const char *)as.data, as.length);
-	auto_text field = text_join("$", name, "");
-	size_t let = writer_open_document(out, "let");
+	const struct graph *graph = context;
 
-	writer_string(out, FOUND, field.bytes);
-	writer_close(out, let);
+	reassemble_write_stages(out, place, graph->namespace,
+				(struct reassembly){REASSEMBLE_WHOLE, .strict = graph->strict});
 }
 
-static void write_whole(struct buffer *out, size_t *place, const struct graph *graph, bool strict)
+/* What was found, put together as a collection of its own. */
+static void write_whole(struct buffer *out, size_t *place, const struct graph *graph)
 {
-	const struct element *as = &graph->fields[GRAPH_AS];
-	size_t stage, lookup, pipeline, documents, inner = 1;
-	struct bytes name;
-	char number[12];
+	struct bytes as;
 
-	require(element_string(as, &name));
-	stage = writer_open_document(out, writer_index(number, (*place)++));
-	lookup = writer_open_document(out, "$lookup");
-	write_let(out, name);
-	pipeline = writer_open_array(out, "pipeline");
-	documents = writer_open_document(out, "0");
-	writer_string(out, "$documents", "$$" FOUND);
-	writer_close(out, documents);
-	reassemble_write_stages(out, &inner, graph->namespace,
-				(struct reassembly){REASSEMBLE_WHOLE, .strict = strict});
-	writer_close(out, pipeline);
-	writer_element(out, as);
-	writer_close(out, lookup);
-	writer_close(out, stage);
+	require(element_string(&graph->fields[GRAPH_AS], &as));
+	template_append(out, place,
+			"{$lookup: {"
+			"let: {spillwayFound: '$@as'}, "
+			"pipeline: [{$documents: '$$spillwayFound'}, ..@stages], "
+			"as: @as}}",
+			fill("as", as), fill_spliced("stages", splice_stages, graph));
 }
 
 bool graph_write(struct foreign *foreign, struct buffer *out, size_t *place,
@@ -155,6 +140,6 @@ bool graph_write(struct foreign *foreign, struct buffer *out, size_t *place,
 	if (foreign->why)
 		return true;
 	writer_renamed(out, writer_index(name, (*place)++), stage);
-	write_whole(out, place, &graph, foreign->strict);
+	write_whole(out, place, &graph);
 	return true;
 }

@@ -1,7 +1,7 @@
 /* Writes a find's projection as stages. */
 #include "rules/stages/stage_project.h"
 
-#include "rules/reassembly/call_writer.h"
+#include "protocol/template.h"
 #include "rules/stages/path_collision.h"
 #include "rules/query/filter_split.h"
 #include "rules/query/projection_leaves.h"
@@ -11,11 +11,13 @@
 #include "rules/query/reads.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #define FOUND "_spill./m"    /* what a $lookup has found, by number */
 #define POSITION "_spill./p" /* the element that f.$ stands for, as an array */
 #define PARTS_MAX 8          /* of a path: expressions nest deeper by each */
+#define EMPTY_LENGTH 5       /* of a document without fields */
 
 /* ---- $slice ---- */
 
@@ -239,16 +241,10 @@ struct projecting {
 	const struct element *filter;
 	const struct ruled_namespace *namespace;
 	bool inclusive, cut;
-	size_t matches; /* so far */
+	size_t matches;        /* so far */
+	struct buffer *fields; /* of the $project */
 	bool has_position;
 };
-
-static size_t open_stage(const struct projecting *projecting)
-{
-	char name[12];
-
-	return writer_open_document(projecting->out, writer_index(name, (*projecting->place)++));
-}
 
 /* Goes through the leaves; `take` is given each. */
 static void each_leaf(struct projecting *projecting,
@@ -268,123 +264,71 @@ static char *text_of(struct bytes bytes)
 	return must_strndup((const char *)bytes.data, bytes.length);
 }
 
-/* "$$this"; of numbers, {$arrayElemAt: ["$$f", "$$this"]} */
-static void write_this(struct buffer *out, bool numbered)
+/* Writes the document {f: [element]}; of a path {a: {b: [element]}}. */
+static void write_wrapped(struct buffer *out, const char *array, bool numbered)
 {
-	struct call element;
+	auto_free char *path = must_strndup(array, strlen(array));
+	char *dot = strrchr(path, '.');
 
-	if (!numbered) {
-		writer_string(out, "0", "$$this");
-		return;
+	template_write_document(
+		out, "{@name: [@element]}", fill("name", dot ? dot + 1 : path),
+		fill_template("element",
+			      numbered ? "{$arrayElemAt: ['$$f', '$$this']}" : "'$$this'"));
+	while (dot) {
+		auto_buffer struct buffer inner = buffer_steal(out);
+
+		*dot = '\0';
+		dot = strrchr(path, '.');
+		template_write_document(out, "{@name: @inner}", fill("name", dot ? dot + 1 : path),
+					fill_document("inner", buffer_view(&inner)));
 	}
-	element = call_open(out, "0", "$arrayElemAt");
-	call_text(&element, "$$f");
-	call_text(&element, "$$this");
-	call_close(&element);
 }
 
-/* {a: {b: [element]}} for the path a.b, and beside it the element's number */
-static void write_wrapped(struct buffer *out, const char *path, bool numbered)
-{
-	size_t opened[PARTS_MAX + 1], depth = 0, list;
-	const char *part = path, *dot;
-
-	opened[depth++] = writer_open_document(out, "in");
-	if (numbered)
-		writer_string(out, POSITIONAL_NUMBER, "$$this");
-	while ((dot = strchr(part, '.'))) {
-		auto_free char *field = must_strndup(part, (size_t)(dot - part));
-
-		opened[depth++] = writer_open_document(out, field);
-		part = dot + 1;
-	}
-	list = writer_open_array(out, part);
-	write_this(out, numbered);
-	writer_close(out, list);
-	while (depth > 0)
-		writer_close(out, opened[--depth]);
-}
-
-/* {$range: [0, {$size: "$$f"}]} */
-static void write_numbers(struct buffer *out)
-{
-	struct call range = call_open(out, "input", "$range");
-
-	call_number(&range, 0);
-	call_unary(&range, "$size", "$$f");
-	call_close(&range);
-}
-
-static void write_elements(struct buffer *out, const char *path, bool numbered)
-{
-	size_t stage = writer_open_document(out, "0");
-	size_t documents = writer_open_document(out, "$documents");
-	size_t map = writer_open_document(out, "$map");
-
-	if (numbered)
-		write_numbers(out);
-	else
-		writer_string(out, "input", "$$f");
-	write_wrapped(out, path, numbered);
-	writer_close(out, map);
-	writer_close(out, documents);
-	writer_close(out, stage);
-}
-
-/* {f: {$cond: [{$isArray: path}, path, []]}} */
-static void write_input(struct buffer *out, const char *path)
-{
-	auto_text field = text_join("$", path, "");
-	size_t let = writer_open_document(out, "let");
-	struct call choice = call_open(out, "f", "$cond");
-
-	call_unary(&choice, "$isArray", field.bytes);
-	call_text(&choice, field.bytes);
-	call_nothing(&choice);
-	call_close(&choice);
-	writer_close(out, let);
-}
-
-/* The first element of the array at `path` that satisfies the condition, as {path: [element]}. */
+/* The first element of the array at `path` that satisfies the condition, as {path: [element]};
+ * `numbered`: and its number. */
 static void write_lookup(const struct projecting *projecting, const char *path,
 			 const struct positional_condition *condition, const char *as,
 			 bool numbered)
 {
-	struct buffer *out = projecting->out;
-	size_t stage = open_stage(projecting), lookup, pipeline, inner, match;
+	auto_buffer struct buffer wrapped = {0};
 
-	lookup = writer_open_document(out, "$lookup");
-	write_input(out, path);
-	pipeline = writer_open_array(out, "pipeline");
-	write_elements(out, path, numbered);
-	inner = writer_open_document(out, "1");
-	match = writer_open_document(out, "$match");
-	positional_write_condition(out, condition);
-	writer_close(out, match);
-	writer_close(out, inner);
-	inner = writer_open_document(out, "2");
-	writer_int64(out, "$limit", 1);
-	writer_close(out, inner);
-	writer_close(out, pipeline);
-	writer_string(out, "as", as);
-	writer_close(out, lookup);
-	writer_close(out, stage);
+	write_wrapped(&wrapped, path, numbered);
+	template_append(
+		projecting->out, projecting->place,
+		"{$lookup: {"
+		"let: {f: {$cond: [{$isArray: '$@path'}, '$@path', []]}}, "
+		"pipeline: ["
+		"{$documents: {$map: {input: @input, in: {..@number, ..@wrapped}}}}, "
+		"{$match: {..@condition}}, "
+		"{$limit: 1L}], "
+		"as: @as}}",
+		fill("path", path), fill("as", as),
+		fill_template("input", numbered ? "{$range: [0, {$size: '$$f'}]}" : "'$$f'"),
+		fill_template("number", numbered ? "{" POSITIONAL_NUMBER ": '$$this'}" : "{}"),
+		fill_document("wrapped", buffer_view(&wrapped)),
+		fill_spliced("condition", positional_splice_condition, condition));
 }
 
-static struct text numbered_name(const char *prefix, const char *name, size_t number)
-{
-	char text[12];
+/* The name of a found element, or of several, by number. */
+struct found {
+	char name[24];
+};
 
-	return text_join(prefix, name, writer_index(text, number));
+static struct found found_name(const char *prefix, size_t number)
+{
+	struct found found;
+
+	snprintf(found.name, sizeof(found.name), "%s%u", prefix, (unsigned)number);
+	return found;
 }
 
 static void add_match_lookup(struct projecting *projecting, const struct leaf *leaf)
 {
 	struct positional_condition condition = {.field = leaf->value};
-	auto_text as = numbered_name("", FOUND, projecting->matches++);
+	const struct found as = found_name(FOUND, projecting->matches++);
 	auto_free char *path = text_of(leaf->path);
 
-	write_lookup(projecting, path, &condition, as.bytes, false);
+	write_lookup(projecting, path, &condition, as.name, false);
 }
 
 static void add_positional_lookups(struct projecting *projecting, const struct leaf *leaf)
@@ -395,9 +339,9 @@ static void add_positional_lookups(struct projecting *projecting, const struct l
 
 	require(positional_of(projecting->filter, array, projecting->namespace, &positional));
 	for (size_t i = 0; i < positional.count; i++) {
-		auto_text as = numbered_name("", POSITION, i);
+		const struct found as = found_name(POSITION, i);
 
-		write_lookup(projecting, path, &positional.conditions[i], as.bytes,
+		write_lookup(projecting, path, &positional.conditions[i], as.name,
 			     positional.count > 1);
 	}
 	positional_write(projecting->out, projecting->place, projecting->filter, path, POSITION,
@@ -413,19 +357,14 @@ static void add_lookup(struct projecting *projecting, const struct leaf *leaf)
 		add_positional_lookups(projecting, leaf);
 }
 
-/* {$ifNull: [{$arrayElemAt: ["$<found>.f", 0]}, "$$REMOVE"]} */
-static void write_match(const struct projecting *projecting, const char *path, size_t number)
+/* The element that was found, as a field of the open document. */
+static void write_match(struct buffer *out, struct bytes path, size_t number)
 {
-	auto_text found = numbered_name("$", FOUND, number),
-		  array = text_join(found.bytes, ".", path);
-	struct call choice = call_open(projecting->out, path, "$ifNull");
-	struct call first = call_call(&choice, "$arrayElemAt");
+	const struct found found = found_name(FOUND, number);
 
-	call_text(&first, array.bytes);
-	call_number(&first, 0);
-	call_close(&first);
-	call_text(&choice, "$$REMOVE");
-	call_close(&choice);
+	template_write_fields(
+		out, "{@path: {$ifNull: [{$arrayElemAt: ['$@found.@path', 0]}, '$$REMOVE']}}",
+		fill("path", path), fill("found", found.name));
 }
 
 /* ---- the $project ---- */
@@ -436,24 +375,26 @@ static bool is_set_behind(const struct projecting *projecting, const struct leaf
 	return leaf->kind == LEAF_META && !projecting->inclusive;
 }
 
+/* Writes the fields of the $project. */
 static void write_leaf(struct projecting *projecting, const struct leaf *leaf)
 {
 	auto_free char *path = text_of(leaf->path);
+	struct buffer *out = projecting->fields;
 
 	if (is_positional(leaf)) {
 		path[leaf->path.length - 2] = '\0';
-		writer_int32(projecting->out, path, 1);
+		writer_int32(out, path, 1);
 	} else if (is_set_behind(projecting, leaf)) {
 		return;
 	} else if (leaf->kind == LEAF_SLICE) {
 		if (projecting->inclusive)
-			writer_int32(projecting->out, path, 1);
+			writer_int32(out, path, 1);
 	} else if (leaf->kind == LEAF_MATCH) {
 		if (projecting->inclusive)
-			write_match(projecting, path, projecting->matches);
+			write_match(out, leaf->path, projecting->matches);
 		projecting->matches++;
 	} else {
-		writer_renamed(projecting->out, path, &leaf->value);
+		writer_renamed(out, path, &leaf->value);
 	}
 }
 
@@ -474,228 +415,109 @@ static bool has_finds_own(struct projecting *projecting)
 
 static void add_project(struct projecting *projecting)
 {
-	struct buffer *out = projecting->out;
-	size_t mark = out->length, number = *projecting->place, stage, project, empty;
+	auto_buffer struct buffer fields = {0};
+	size_t start;
 
-	stage = open_stage(projecting);
 	if (!has_finds_own(projecting)) {
-		writer_document(out, "$project", projecting->projection);
-		writer_close(out, stage);
+		template_append(projecting->out, projecting->place, "{$project: @projection}",
+				fill_document("projection", projecting->projection));
 		return;
 	}
-	project = writer_open_document(out, "$project");
-	empty = out->length;
 	projecting->matches = 0;
+	projecting->fields = &fields;
+	start = writer_open(&fields);
 	each_leaf(projecting, write_leaf);
 	if (projecting->has_position)
-		writer_int32(out, POSITION, 1);
-	if (out->length == empty) {
-		out->length = mark;
-		*projecting->place = number;
-		return;
-	}
-	writer_close(out, project);
-	writer_close(out, stage);
+		writer_int32(&fields, POSITION, 1);
+	writer_close(&fields, start);
+	if (fields.length > EMPTY_LENGTH)
+		template_append(projecting->out, projecting->place, "{$project: @fields}",
+				fill_document("fields", buffer_view(&fields)));
+	projecting->fields = NULL;
 }
 
 /* ---- what comes behind it ---- */
 
-/* What becomes of an array: `slice`, or where it is NULL the element that was found. */
-static void write_array(struct call *call, const char *value, const struct slice *slice)
-{
-	struct call part;
+/* The array itself is cut; `slice` is NULL: the element that was found takes its place. What is no
+ * array stays. */
+static const char leaf_value[] = "{$cond: [{$isArray: '@before@part'}, @cut, '@before@part']}";
 
-	if (!slice) {
-		call_text(call, "$" POSITION);
-		return;
-	}
-	part = call_call(call, "$slice");
-	call_text(&part, value);
-	if (slice->skips)
-		call_number(&part, slice->skip);
-	call_number(&part, slice->count);
-	call_close(&part);
-}
+/* m is what becomes of the documents in an array, or of the only one. What an inclusion in a stage
+ * before has left out of the array is a hole in it, of which $map would make null. */
+static const char part_value[] =
+	"{$let: {"
+	"vars: {m: {$map: {"
+	"input: {$cond: [{$isArray: '@before@part'}, "
+	"{$filter: {input: '@before@part', cond: {$ne: [{$type: '$$this'}, 'missing']}}}, "
+	"['@before@part']]}, "
+	"as: 'e', "
+	"in: {$cond: [{$eq: [{$type: '$$e'}, 'object']}, "
+	"{$setField: {field: @next, input: '$$e', value: @inner}}, "
+	"'$$e']}}}}, "
+	"in: {$cond: [{$isArray: '@before@part'}, "
+	"'$$m', "
+	"{$cond: [{$eq: [{$type: '@before@part'}, 'object']}, "
+	"{$arrayElemAt: ['$$m', 0]}, "
+	"'@before@part']}]}}}";
 
-/* One part of a path: what its value is called, and what is open around it. */
-struct level {
-	struct text value;
-	size_t document, let, vars, variable, map, set, field;
-	struct call choice;
-};
-
-/* {$filter: {input: <array>, cond: {$ne: [{$type: "$$this"}, "missing"]}}}: what an inclusion in a
- * stage before has left out of the array is a hole in it, of which $map would make null. */
-static void add_present(struct call *call, const char *array)
-{
-	struct buffer *out = call->out;
-	char index[12];
-	size_t part = writer_open_document(out, writer_index(index, call->place++));
-	size_t filter = writer_open_document(out, "$filter");
-	struct call test;
-
-	writer_string(out, "input", array);
-	test = call_open(out, "cond", "$ne");
-	call_unary(&test, "$type", "$$this");
-	call_text(&test, "missing");
-	call_close(&test);
-	writer_close(out, filter);
-	writer_close(out, part);
-}
-
-/* {$let: {vars: {m: {$map: {input: <present of the array, or [value]>, as: "e", in: {$cond: [
- * <e is a document>, {$setField: {field: <next>, input: e, value: ... */
-static void open_level(struct buffer *out, struct level *level, const char *name, const char *next)
-{
-	const char *value = level->value.bytes;
-	struct call choice, test;
-	char index[12];
-	size_t list;
-
-	level->document = writer_open_document(out, name);
-	level->let = writer_open_document(out, "$let");
-	level->vars = writer_open_document(out, "vars");
-	level->variable = writer_open_document(out, "m");
-	level->map = writer_open_document(out, "$map");
-	choice = call_open(out, "input", "$cond");
-	call_unary(&choice, "$isArray", value);
-	add_present(&choice, value);
-	list = writer_open_array(out, writer_index(index, choice.place++));
-	writer_string(out, "0", value);
-	writer_close(out, list);
-	call_close(&choice);
-	writer_string(out, "as", "e");
-	level->choice = call_open(out, "in", "$cond");
-	test = call_call(&level->choice, "$eq");
-	call_unary(&test, "$type", "$$e");
-	call_text(&test, "object");
-	call_close(&test);
-	level->set = writer_open_document(out, writer_index(index, level->choice.place++));
-	level->field = writer_open_document(out, "$setField");
-	writer_string(out, "field", next);
-	writer_string(out, "input", "$$e");
-}
-
-/* in: all of them for an array, the only one for a document, else the value itself */
-static void close_level(struct buffer *out, struct level *level)
-{
-	const char *value = level->value.bytes;
-	struct call choice, inner, test;
-
-	writer_close(out, level->field);
-	writer_close(out, level->set);
-	call_text(&level->choice, "$$e");
-	call_close(&level->choice);
-	writer_close(out, level->map);
-	writer_close(out, level->variable);
-	writer_close(out, level->vars);
-	choice = call_open(out, "in", "$cond");
-	call_unary(&choice, "$isArray", value);
-	call_text(&choice, "$$m");
-	inner = call_call(&choice, "$cond");
-	test = call_call(&inner, "$eq");
-	call_unary(&test, "$type", value);
-	call_text(&test, "object");
-	call_close(&test);
-	test = call_call(&inner, "$arrayElemAt");
-	call_text(&test, "$$m");
-	call_number(&test, 0);
-	call_close(&test);
-	call_text(&inner, value);
-	call_close(&inner);
-	call_close(&choice);
-	writer_close(out, level->let);
-	writer_close(out, level->document);
-	text_free(&level->value);
-}
-
-/* The array itself, or whatever stands there. */
-static void write_leaf_value(struct buffer *out, const char *name, const char *value,
-			     const struct slice *slice)
-{
-	struct call choice = call_open(out, name, "$cond");
-
-	call_unary(&choice, "$isArray", value);
-	write_array(&choice, value, slice);
-	call_text(&choice, value);
-	call_close(&choice);
-}
-
-/* A path goes through documents and the documents in arrays, not through arrays in arrays. Writes
- * what becomes of its first part. `path` is taken apart. */
+/* Writes what becomes of the path's first part. A path goes through documents and the documents in
+ * arrays, not through arrays in arrays. `path` is taken apart; what is left is the first part. */
 static void write_path(struct buffer *out, char *path, const struct slice *slice)
 {
-	struct level levels[PARTS_MAX];
-	const char *before = "$", *name = path;
-	char *part = path, *dot;
-	size_t depth = 0;
-	struct text value;
+	char *dot = strrchr(path, '.');
+	const char *part = dot ? dot + 1 : path;
 
-	while ((dot = strchr(part, '.')) && depth < PARTS_MAX) {
-		auto_free char *next = must_strndup(dot + 1, strcspn(dot + 1, "."));
+	template_write_document(
+		out, leaf_value, fill("before", dot ? "$$e." : "$"), fill("part", part),
+		fill_template("cut", !slice         ? "'$" POSITION "'"
+				     : slice->skips ? "{$slice: ['@before@part', @skip, @count]}"
+						    : "{$slice: ['@before@part', @count]}"),
+		fill("skip", slice ? slice->skip : 0), fill("count", slice ? slice->count : 0));
+	while (dot) {
+		auto_buffer struct buffer inner = buffer_steal(out);
+		const char *next = part;
 
 		*dot = '\0';
-		levels[depth].value = text_join(before, part, "");
-		open_level(out, &levels[depth++], name, next);
-		before = "$$e.";
-		name = "value";
-		part = dot + 1;
+		dot = strrchr(path, '.');
+		part = dot ? dot + 1 : path;
+		template_write_document(out, part_value, fill("before", dot ? "$$e." : "$"),
+					fill("part", part), fill("next", next),
+					fill_document("inner", buffer_view(&inner)));
 	}
-	value = text_join(before, part, "");
-	write_leaf_value(out, name, value.bytes, slice);
-	text_free(&value);
-	while (depth > 0)
-		close_level(out, &levels[--depth]);
 }
 
-/* {$set: {<first part>: <what becomes of it>}} */
 static void add_cut(const struct projecting *projecting, struct bytes path,
 		    const struct slice *slice)
 {
-	auto_free char *text = text_of(path);
-	size_t stage = open_stage(projecting);
-	size_t set = writer_open_document(projecting->out, "$set");
+	auto_free char *part = text_of(path);
+	auto_buffer struct buffer value = {0};
 
-	write_path(projecting->out, text, slice);
-	writer_close(projecting->out, set);
-	writer_close(projecting->out, stage);
+	write_path(&value, part, slice);
+	template_append(projecting->out, projecting->place, "{$set: {@part: @value}}",
+			fill("part", part), fill_document("value", buffer_view(&value)));
 }
 
 static void add_behind(struct projecting *projecting, const struct leaf *leaf)
 {
 	struct slice slice;
-	size_t stage, set;
 
 	if (is_set_behind(projecting, leaf)) {
-		auto_free char *path = text_of(leaf->path);
-
-		stage = open_stage(projecting);
-		set = writer_open_document(projecting->out, "$set");
-		writer_renamed(projecting->out, path, &leaf->value);
-		writer_close(projecting->out, set);
-		writer_close(projecting->out, stage);
+		template_append(projecting->out, projecting->place, "{$set: {@path: @value}}",
+				fill("path", leaf->path), fill("value", &leaf->value));
 	} else if (is_positional(leaf)) {
 		add_cut(projecting, (struct bytes){leaf->path.data, leaf->path.length - 2}, NULL);
 	} else if (leaf->kind == LEAF_SLICE && !projecting->cut) {
 		require(slice_of(&leaf->value, &slice));
 		add_cut(projecting, leaf->path, &slice);
 	} else if (leaf->kind == LEAF_MATCH && !projecting->inclusive) {
-		auto_free char *path = text_of(leaf->path);
+		auto_buffer struct buffer fields = {0};
+		size_t start = writer_open(&fields);
 
-		stage = open_stage(projecting);
-		set = writer_open_document(projecting->out, "$set");
-		write_match(projecting, path, projecting->matches++);
-		writer_close(projecting->out, set);
-		writer_close(projecting->out, stage);
+		write_match(&fields, leaf->path, projecting->matches++);
+		writer_close(&fields, start);
+		template_append(projecting->out, projecting->place, "{$set: @fields}",
+				fill_document("fields", buffer_view(&fields)));
 	}
-}
-
-static void add_unset(const struct projecting *projecting)
-{
-	size_t stage = open_stage(projecting);
-
-	writer_string(projecting->out, "$unset", NAME_STATE);
-	writer_close(projecting->out, stage);
 }
 
 void project_write(struct buffer *out, size_t *place, struct bytes projection,
@@ -710,7 +532,7 @@ void project_write(struct buffer *out, size_t *place, struct bytes projection,
 					.cut = cut};
 	bool finds;
 
-	if (projection.length <= 5)
+	if (projection.length <= EMPTY_LENGTH)
 		return;
 	each_leaf(&projecting, add_lookup);
 	finds = projecting.matches > 0;
@@ -718,5 +540,5 @@ void project_write(struct buffer *out, size_t *place, struct bytes projection,
 	projecting.matches = 0;
 	each_leaf(&projecting, add_behind);
 	if (projecting.has_position || (finds && !projecting.inclusive))
-		add_unset(&projecting);
+		template_append(out, place, "{$unset: '_spill'}");
 }

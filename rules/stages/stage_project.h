@@ -9,8 +9,7 @@
  *   {f: {$slice: ...}}     cut out of what is projected, as find does it */
 #pragma once
 
-#include "protocol/cursor.h"
-#include "rules/reassembly/reassemble.h"
+#include "protocol/writer.h"
 #include "rules/rule/rules.h"
 
 enum project_judgement {

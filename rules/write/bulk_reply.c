@@ -1,7 +1,7 @@
 /* The replies to the runs of a bulkWrite, put together. */
 #include "rules/write/bulk_reply.h"
 
-#include "protocol/writer.h"
+#include "protocol/template.h"
 #include "rules/write/write_result.h"
 
 /* ---- items ---- */
@@ -47,13 +47,9 @@ static void add_failed(struct bulk_reply *reply, const struct bulk_op *op,
 static void add_upserted(struct bulk_reply *reply, const struct write_entries *upserted)
 {
 	struct element id;
-	size_t start;
 
-	if (upserted->count == 0 || !document_find(upserted->entries[0].document, "_id", &id))
-		return;
-	start = writer_open_document(&reply->items, "upserted");
-	writer_element(&reply->items, &id);
-	writer_close(&reply->items, start);
+	if (upserted->count > 0 && document_find(upserted->entries[0].document, "_id", &id))
+		template_write(&reply->items, "upserted", "{_id: @id}", fill("id", &id));
 }
 
 /* An insert, or the one statement of its command. */
@@ -196,57 +192,27 @@ struct bytes bulk_reply_rest(const struct bulk_reply *reply, const struct bulk_w
 	return left;
 }
 
-static void append_items(struct buffer *out, struct bytes items)
-{
-	struct bytes document;
-	size_t count = 0;
-	char name[12];
-
-	while (message_next_document(&items, &document))
-		writer_document(out, writer_index(name, count++), document);
-}
-
-/* {aggregate: 1, pipeline: [{$documents: {$literal: [...]}}], cursor: {batchSize: 0}} */
 void bulk_reply_write_rest(struct buffer *out, struct bytes rest)
 {
-	size_t pipeline, stage, documents, literal, cursor;
-
-	writer_int32(out, "aggregate", 1);
-	pipeline = writer_open_array(out, "pipeline");
-	stage = writer_open_document(out, "0");
-	documents = writer_open_document(out, "$documents");
-	literal = writer_open_array(out, "$literal");
-	append_items(out, rest);
-	writer_close(out, literal);
-	writer_close(out, documents);
-	writer_close(out, stage);
-	writer_close(out, pipeline);
-	cursor = writer_open_document(out, "cursor");
-	writer_int32(out, "batchSize", 0);
-	writer_close(out, cursor);
+	template_write_fields(out,
+			      "{aggregate: 1, pipeline: [{$documents: {$literal: [..@items]}}], "
+			      "cursor: {batchSize: 0}}",
+			      fill_documents("items", rest));
 }
 
 static void append_cursor(const struct bulk_reply *reply, bool silent,
 			  const struct bulk_cursor *held, struct buffer *out)
 {
 	struct bytes first = buffer_view(&reply->items);
-	size_t cursor = writer_open_document(out, "cursor"), batch;
 
 	if (held)
 		first.length -= held->rest.length;
-	if (held)
-		writer_element(out, &held->id);
-	else
-		writer_int64(out, "id", 0);
-	batch = writer_open_array(out, "firstBatch");
-	if (!silent)
-		append_items(out, first);
-	writer_close(out, batch);
-	if (held)
-		writer_element(out, &held->ns);
-	else
-		writer_string(out, "ns", "admin.$cmd.bulkWrite");
-	writer_close(out, cursor);
+	if (silent)
+		first.length = 0;
+	template_write(out, "cursor", "{id: @id, firstBatch: [..@items], ns: @ns}",
+		       held ? fill("id", &held->id) : fill("id", (int64_t)0),
+		       fill_documents("items", first),
+		       held ? fill("ns", &held->ns) : fill("ns", "admin.$cmd.bulkWrite"));
 }
 
 static void append_counts(const struct bulk_reply *reply, struct buffer *out)

@@ -6,11 +6,11 @@
 
 enum command_field write_statements_field(const struct sequence *sequence)
 {
-	struct bytes name = sequence->match.command.first.name;
+	enum command_kind kind = sequence->match.command.kind;
 
-	if (bytes_are(name, "insert"))
+	if (kind == COMMAND_INSERT)
 		return FIELD_DOCUMENTS;
-	return bytes_are(name, "update") ? FIELD_UPDATES : FIELD_DELETES;
+	return kind == COMMAND_UPDATE ? FIELD_UPDATES : FIELD_DELETES;
 }
 
 bool write_open_statements(const struct sequence *sequence, struct statements *statements)

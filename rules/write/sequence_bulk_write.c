@@ -125,7 +125,7 @@ static enum sequence_outcome resume_child(struct sequence *sequence,
 	require(child->output.length >= FRAME_HEADER_LENGTH);
 	buffer_append(&frame, child->output.data, child->output.length);
 	packet_fini(&bulk->packet);
-	packet_read(&bulk->packet, &frame);
+	packet_read_reply(&bulk->packet, &frame);
 	end_child(sequence);
 	return SEQUENCE_DONE;
 }
@@ -178,25 +178,23 @@ static bool has_labels(struct bytes body)
 
 /* Where nothing was applied, the client sends the whole again, or mongod would end it, the error is
  * the bulkWrite's. Else it is that of the run's ops: what has been done must be told. */
-static bool take_failure(struct sequence *sequence, const struct reply_summary *summary,
-			 enum sequence_outcome *outcome)
+static bool take_failure(struct sequence *sequence, enum sequence_outcome *outcome)
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
 	struct packet *reply = &bulk->packet;
 	bool applied = bulk_reply_applied(&bulk->reply);
-	struct element message;
-	struct bytes text = {0};
+	struct bytes text = reply->summary.message;
 
-	if (!applied || ends_all(summary->code) || has_labels(reply->message.body) ||
+	if (!applied || ends_all(reply->summary.code) || has_labels(reply->message.body) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT)) {
 		*outcome = sequence_pass_relabelled(sequence, reply, NULL,
 						    applied ? "NoWritesPerformed" : NULL);
 		return false;
 	}
-	if (!document_find(reply->message.body, "errmsg", &message) ||
-	    !element_string(&message, &text))
+	if (!text.data)
 		text = bytes_of("the command failed");
-	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, (int32_t)summary->code, text);
+	bulk_reply_add_failure(&bulk->reply, &bulk->bulk, bulk->run, (int32_t)reply->summary.code,
+			       text);
 	return true;
 }
 
@@ -205,14 +203,11 @@ static bool take_reply(struct sequence *sequence, enum sequence_outcome *outcome
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
 	struct packet *reply = &bulk->packet;
-	struct reply_summary summary;
 
-	if (reply->kind == PACKET_MESSAGE && reply_summarise(reply->message.body, &summary)) {
-		if (!summary.ok)
-			return take_failure(sequence, &summary, outcome);
-		if (bulk_reply_add(&bulk->reply, &bulk->bulk, bulk->run, reply))
-			return true;
-	}
+	if (reply->summary.readable && !reply->summary.ok)
+		return take_failure(sequence, outcome);
+	if (reply->summary.ok && bulk_reply_add(&bulk->reply, &bulk->bulk, bulk->run, reply))
+		return true;
 	*outcome = sequence_pass(sequence, reply);
 	return false;
 }
@@ -261,11 +256,9 @@ static enum sequence_outcome take_kept(struct sequence *sequence, const struct p
 {
 	struct sequence_bulk *bulk = bulk_of(sequence);
 	struct bulk_cursor cursor = {.rest = bulk_reply_rest(&bulk->reply, &bulk->bulk)};
-	struct reply_summary summary;
-	bool kept = reply->kind == PACKET_MESSAGE &&
-		    reply_summarise(reply->message.body, &summary) && summary.ok &&
-		    summary.cursor.length > 0 && document_find(summary.cursor, "id", &cursor.id) &&
-		    document_find(summary.cursor, "ns", &cursor.ns);
+	struct bytes made = reply->summary.cursor;
+	bool kept = reply->summary.ok && made.length > 0 && document_find(made, "id", &cursor.id) &&
+		    document_find(made, "ns", &cursor.ns);
 
 	return answer(sequence, kept ? &cursor : NULL);
 }
@@ -363,13 +356,12 @@ static enum sequence_outcome refuse_all(struct sequence *sequence)
 /* What the op's sequence has answered. False: nothing of the bulkWrite can be done. */
 static bool take_judgement(struct sequence_bulk *bulk)
 {
-	struct reply_summary summary;
+	const struct reply_summary *summary = &bulk->packet.summary;
 	struct element error;
 	struct cursor cursor;
 
-	if (bulk->packet.kind != PACKET_MESSAGE ||
-	    !reply_summarise(bulk->packet.message.body, &summary) || !summary.ok ||
-	    summary.write_errors.length == 0 || !cursor_open(&cursor, summary.write_errors) ||
+	if (!summary->ok || summary->write_errors.length == 0 ||
+	    !cursor_open(&cursor, summary->write_errors) ||
 	    cursor_next(&cursor, &error) != CURSOR_ELEMENT || error.type != BSON_BYTE_DOCUMENT)
 		return false;
 	refused_statements_add(&bulk->rejected, error.value);

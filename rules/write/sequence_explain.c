@@ -5,7 +5,7 @@
 #include "rules/sequence/sequence_inner.h"
 
 struct explaining {
-	const struct sequence *sequence;
+	struct sequence *sequence;
 	struct command inner;
 };
 
@@ -14,10 +14,10 @@ static void write_filter(const struct explaining *explaining, struct buffer *out
 {
 	struct edit edit;
 
-	edit_init(&edit, write, explaining->sequence->match.namespace);
-	edit.pinned = true; /* whatever document it is: the client's own filter says */
+	edit_init(&edit, explaining->sequence, write);
+	edit.named = EDIT_PINNED; /* whatever document it is: the client's own filter says */
 	edit_write_filter(&edit);
-	writer_document(out, name, buffer_view(&edit.filter));
+	writer_document(out, name, buffer_view(&edit.sent.filter));
 	edit_fini(&edit);
 }
 

@@ -1,5 +1,5 @@
 /* findAndModify: the client's command, with what a merge needs, and its image put together. */
-#include "protocol/writer.h"
+#include "protocol/template.h"
 #include "rules/stages/stage_guard.h"
 #include "rules/edit/edit.h"
 #include "rules/sequence/notes.h"
@@ -82,8 +82,8 @@ static bool sort_is_idle(const struct edit *edit)
 	struct cursor cursor;
 	struct element field;
 
-	return edit->pinned && edit->write.hint.type == 0 && edit->write.collation.type == 0 &&
-	       cursor_open(&cursor, edit->write.filter.value) &&
+	return edit->named == EDIT_PINNED && edit->write.hint.type == 0 &&
+	       edit->write.collation.type == 0 && cursor_open(&cursor, edit->write.filter.value) &&
 	       cursor_next(&cursor, &field) == CURSOR_ELEMENT &&
 	       cursor_next(&cursor, &field) == CURSOR_END;
 }
@@ -113,17 +113,17 @@ static bool edit_field_of_edit(void *context, struct buffer *out, const struct e
 		return true;
 	if (bytes_equal(field->name, sequence->match.command.first.name)) {
 		writer_element(out, field);
-		writer_document(out, "query", buffer_view(&edit->filter));
+		writer_document(out, "query", buffer_view(&edit->sent.filter));
 		return true;
 	}
 	if (element_is(field, "upsert") && is_switch(field)) {
-		writer_bool(out, "upsert", edit->upsert);
+		writer_bool(out, "upsert", edit->sent.upsert);
 		return true;
 	}
 	if (element_is(field, "sort") && field->type == BSON_BYTE_DOCUMENT && sort_is_idle(edit))
 		return true;
-	if (element_is(field, "update") && edit->update.type != 0) {
-		writer_renamed(out, "update", &edit->update);
+	if (element_is(field, "update") && edit->sent.update.type != 0) {
+		writer_renamed(out, "update", &edit->sent.update);
 		return true;
 	}
 	if (element_is(field, "update") && update_computes_names(field)) {
@@ -252,20 +252,17 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
 	struct sequence_modify *modify = modify_of(sequence);
-	struct reply_summary summary;
 	struct element value;
 
-	if (input->reply->kind != PACKET_MESSAGE ||
-	    !reply_summarise(input->reply->message.body, &summary))
+	if (!input->reply->summary.readable)
 		return sequence_pass(sequence, input->reply);
-	if (worth_moving(sequence, &summary)) {
-		modify->main = packet_steal(input->reply); /* stands where the move fails */
+	modify->main = packet_steal(input->reply); /* stands where the move fails */
+	if (worth_moving(sequence, &modify->main.summary)) {
 		sequence->step = MODIFY_MOVED;
 		return sequence_begin_move(sequence);
 	}
-	modify->main = packet_steal(input->reply);
-	modify->applied = summary.ok;
-	if (!summary.ok || !document_find(modify->main.message.body, "value", &value) ||
+	modify->applied = modify->main.summary.ok;
+	if (!modify->applied || !document_find(modify->main.message.body, "value", &value) ||
 	    value.type != BSON_BYTE_DOCUMENT) {
 		sequence->output = buffer_view(&modify->main.raw);
 		return SEQUENCE_DONE;
@@ -294,11 +291,11 @@ static enum sequence_outcome reject_edit(struct sequence *sequence, const struct
 	buffer_append(&text, PLAN_ERROR, strlen(PLAN_ERROR));
 	buffer_append(&text, cause.data, cause.length);
 	out->length = 0;
-	frame = message_begin(out, edit->failure.header.request_id,
+	frame = message_begin(out, edit->end.failure.header.request_id,
 			      sequence->request.header.request_id, 0);
 	message_begin_body(out);
 	body = writer_open(out);
-	require(cursor_open(&cursor, edit->failure.message.body));
+	require(cursor_open(&cursor, edit->end.failure.message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (element_is(&field, "errmsg"))
 			writer_text(out, "errmsg", buffer_view(&text));
@@ -318,7 +315,7 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	struct sequence_input answered = *input;
 
 	sequence->step = MODIFY_EDITS;
-	switch (edit_next(&modify->edit, sequence, input, reply)) {
+	switch (edit_next(&modify->edit, input, reply)) {
 	case EDIT_WRITE:
 		modify->time_left = sequence_time_left(sequence, input);
 		sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, edit_field_of_edit, sequence);
@@ -328,19 +325,21 @@ static enum sequence_outcome edit_on(struct sequence *sequence, const struct seq
 	case EDIT_PAUSE:
 		return SEQUENCE_PAUSE;
 	case EDIT_FAILED:
-		return sequence_pass_helper_error(sequence, &modify->edit.reply, NULL);
+		return sequence_pass_helper_error(sequence, &modify->edit.end.reply, NULL);
 	case EDIT_REJECTED:
 		return reject_edit(sequence, &modify->edit);
 	case EDIT_REFUSED:
-		return sequence_refuse_write(sequence, modify->edit.code, modify->edit.message);
+		return sequence_refuse_write(sequence, modify->edit.end.code,
+					     modify->edit.end.message);
+	case EDIT_PART: /* never: the command is about one document */
 	case EDIT_DONE:
 		break;
 	}
 	if (sequence->match.facts.answered) {
-		answered.reply = &modify->edit.reply;
+		answered.reply = &modify->edit.end.reply;
 		return take_main(sequence, &answered);
 	}
-	modify->main = packet_steal(&modify->edit.reply);
+	modify->main = packet_steal(&modify->edit.end.reply);
 	modify->applied = true;
 	sequence->output = (struct bytes){0};
 	return SEQUENCE_DONE;
@@ -370,16 +369,10 @@ static enum sequence_outcome ask_rights(struct sequence *sequence,
 {
 	const struct target *target =
 		&sequence->match.namespace->targets[modify_of(sequence)->asked];
-	struct buffer *out = &sequence->buffer;
-	size_t body = sequence_begin_command(sequence), filter, id, none;
+	size_t body = sequence_begin_command(sequence);
 
-	writer_string(out, "find", target->overflow_collection);
-	filter = writer_open_document(out, "filter");
-	id = writer_open_document(out, "_id");
-	none = writer_open_array(out, "$in");
-	writer_close(out, none);
-	writer_close(out, id);
-	writer_close(out, filter);
+	template_write_fields(&sequence->buffer, "{find: @collection, filter: {_id: {$in: []}}}",
+			      fill("collection", target->overflow_collection));
 	sequence_write_read_fields(sequence, input, target->overflow_database, (struct bytes){0});
 	sequence->step = MODIFY_RIGHTS_ASKED;
 	return sequence_send_command(sequence, body);
@@ -407,7 +400,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 		return refuse(sequence, modify->unserved);
 	if (modify->editing)
 		edit_fini(&modify->edit);
-	edit_init(&modify->edit, &write, sequence->match.namespace);
+	edit_init(&modify->edit, sequence, &write);
 	modify->editing = true;
 	return edit_on(sequence, input, NULL);
 }
@@ -417,11 +410,9 @@ static enum sequence_outcome take_rights(struct sequence *sequence,
 					 const struct sequence_input *input)
 {
 	struct sequence_modify *modify = modify_of(sequence);
-	struct reply_summary summary;
 
 	modify->denied = reply_is_unauthorized(input->reply);
-	if (input->reply->kind != PACKET_MESSAGE ||
-	    !reply_summarise(input->reply->message.body, &summary) || !summary.ok)
+	if (!input->reply->summary.ok)
 		return begin(sequence, input);
 	if (++modify->asked < sequence->match.namespace->target_count)
 		return ask_rights(sequence, input);

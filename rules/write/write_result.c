@@ -2,7 +2,7 @@
 #include "rules/write/write_result.h"
 
 #include "protocol/cursor.h"
-#include "protocol/writer.h"
+#include "protocol/template.h"
 
 #include <stdlib.h>
 
@@ -114,16 +114,12 @@ void write_result_add_error(struct write_result *result, size_t index, int32_t c
 {
 	struct write_entries *errors = &result->errors;
 	struct buffer *document;
-	size_t start;
 
 	result->made = must_realloc(result->made, (result->made_count + 1) * sizeof(*result->made));
 	document = &result->made[result->made_count++];
 	*document = (struct buffer){0};
-	start = writer_open(document);
-	writer_int32(document, "index", 0);
-	writer_int32(document, "code", code);
-	writer_text(document, "errmsg", message);
-	writer_close(document, start);
+	template_write_document(document, "{index: 0, code: @code, errmsg: @message}",
+				fill("code", code), fill("message", message));
 	errors->entries =
 		must_realloc(errors->entries, (errors->count + 1) * sizeof(*errors->entries));
 	errors->entries[errors->count++] = (struct write_entry){index, buffer_view(document)};

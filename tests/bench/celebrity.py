@@ -100,7 +100,7 @@ class Arms:
             self.spillway = self.stack.enter_context(spillway)
             through = pymongo.MongoClient("127.0.0.1", self.spillway.port, directConnection=True)
             self.through = self.stack.enter_context(through)[DATABASE]
-            ports = {name: cluster.primary.port for name in COLLECTIONS}
+            ports = dict.fromkeys(COLLECTIONS, cluster.primary.port)
             ports[SPILLWAY] = self.spillway.port
             self.loads = {name: self._load(name, port) for name, port in ports.items()}
             self.wait_until_at_rest()
@@ -232,7 +232,7 @@ def command(arguments):
 
 def make_figures(arguments, rounds):
     end = rounds[-max(1, len(rounds) // 10):]
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     return {
         "date": now.isoformat(timespec="seconds"),
         "kernel": platform.release(),

@@ -7,7 +7,7 @@ spilled document, in turn; the figure is the ratio of their medians.
 import statistics
 import time
 
-from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, rule
+from bench.arms import ARRAY, DATABASE, RULED, PinnedSpillway, rule
 from bench.spill import DIRECT, LONG, pinned_cluster, wait_until_spilled
 from bench.table import Row
 from support import exact

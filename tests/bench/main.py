@@ -32,6 +32,7 @@ ROWS = {
     "overflow-queries": reads.overflow_queries,
     "aggregate-many": reads.aggregate_many,
     "find-element": reads.find_element,
+    "find-member": reads.find_member,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
     "migrate-speed": moving.migrate_speed,
@@ -82,7 +83,7 @@ def allow_descriptors():
 
 
 def write_json(rows, arguments):
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     text = json.dumps({
         "date": now.isoformat(timespec="seconds"),
         "kernel": platform.release(),

@@ -7,7 +7,7 @@ import time
 from bson import encode
 from bson.raw_bson import RawBSONDocument
 
-from bench.arms import ARRAY, DATABASE, PINNED, PinnedSpillway, RULED, Slices, alternate, rule
+from bench.arms import ARRAY, DATABASE, PINNED, RULED, PinnedSpillway, Slices, alternate, rule
 from bench.pushes import TEXT, elements
 from bench.spill import LONG, ORDINARY, insert_ordinary, loads, pinned_cluster
 from bench.table import Row

@@ -7,10 +7,8 @@ import contextlib
 import statistics
 import time
 
-from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, Slices, UNRULED, alternate
-from bench.arms import interleave, rule
-from bench.spill import ACKNOWLEDGED, DIRECT, LONG, ORDINARY, insert_ordinary, loads, pinned_cluster
-from bench.spill import wait_until_spilled
+from bench.arms import ARRAY, DATABASE, RULED, UNRULED, PinnedSpillway, Slices, alternate, interleave, rule
+from bench.spill import ACKNOWLEDGED, DIRECT, LONG, ORDINARY, insert_ordinary, loads, pinned_cluster, wait_until_spilled
 from bench.table import Row
 from support.process import wait_for
 

@@ -4,9 +4,8 @@ import contextlib
 import statistics
 import time
 
-from bench.arms import ARRAY, DATABASE, PinnedSpillway, RULED, rule
-from bench.edits import connect, element
-from bench.edits import IndexedSpillway
+from bench.arms import ARRAY, DATABASE, RULED, PinnedSpillway, rule
+from bench.edits import IndexedSpillway, connect, element
 from bench.relay import count_instructions
 from bench.spill import DIRECT, LONG, pinned_cluster, wait_until_spilled
 from bench.table import Row
@@ -91,7 +90,8 @@ def aggregate_many(scale):
                     raise RuntimeError(f"{name}: different answers")
                 ratio = statistics.median(ruled / direct for ruled, direct in zip(times[RULED], times[DIRECT]))
                 detail = {f"{arm}, p50 ms": 1e3 * statistics.median(seconds) for arm, seconds in times.items()}
-                rows.append(Row(f"aggregate ({name}) of {scale.documents:,} documents, {scale.outliers} outliers / direct",
+                rows.append(Row(f"aggregate ({name}) of {scale.documents:,} documents, {scale.outliers} outliers / "
+                                f"direct",
                                 ratio, at_most=2.0, detail=detail))
     return rows
 
@@ -126,8 +126,41 @@ def find_element(scale):
                                              ("an outlier, by its tail", outlier * length + length - 50, 2.0)):
                     times = alternate(arms, {"filter": {ARRAY: value}, "projection": {"n": 1}}, 10 * scale.rounds)
                     detail = {f"{arm}, p50 us": round(1e6 * seconds) for arm, seconds in times.items()}
-                    rows.append(Row(f"find {{f: x}} by indexes, {name} among {scale.documents:,}, {outliers:,} outliers / direct",
+                    rows.append(Row(f"find {{f: x}} by indexes, {name} among {scale.documents:,}, {outliers:,} "
+                                    f"outliers / direct",
                                     times[RULED] / times[DIRECT], at_most=at_most, detail=detail))
+    return rows
+
+
+def find_member(scale):
+    """One document, named by its _id, asked for an element: at the head, in the middle, the last one, none."""
+    lengths = ((scale.found // 100, 1.5), (6 * scale.found // 100, 1.3), (scale.found, 0.5))
+    rows = []
+    with pinned_cluster() as cluster, cluster.client() as client:
+        database = client[DATABASE]
+        for name in (DIRECT, RULED):
+            for length, _ in lengths:
+                database[name].insert_one({"_id": length, ARRAY: [element(i) for i in range(length)]})
+        with IndexedSpillway(cluster.primary, "1s", "60s") as spillway:
+            longer = {f"{ARRAY}.{rule()['threshold']}": {"$exists": True}}
+            wait_for(lambda: not database[RULED].count_documents(longer), "all arrays to be spilled", 300, 0.1)
+            arms = connect(cluster.primary.port, spillway.port)
+            for length, at_most in lengths:
+                times = {name: [] for name in arms}
+                for _ in range(10 * scale.rounds):
+                    for value, found in ((10, 1), (length // 2, 1), (length - 1, 1), (length, 0)):
+                        for name, connection in arms.items():
+                            command = {"find": name, "filter": {"_id": length, f"{ARRAY}.u": value},
+                                       "projection": {"_id": 1}, "limit": 1, "singleBatch": True}
+                            seconds, reply = timed(connection, command)
+                            times[name].append(seconds)
+                            if len(reply.plain()["cursor"]["firstBatch"]) != found:
+                                raise RuntimeError(f"{command}: {reply.plain()}")
+                direct, ruled = (statistics.median(times[name]) for name in (DIRECT, RULED))
+                rows.append(Row(f"find {{_id, f.u: x}} of {length:,} subdocuments, indexed overflow / direct",
+                                ruled / direct, at_most=at_most,
+                                detail={"direct, p50 us": round(1e6 * direct),
+                                        "Spillway, p50 us": round(1e6 * ruled)}))
     return rows
 
 
@@ -135,7 +168,8 @@ def read_long(scale):
     """The last elements, one document found by an element, the document without its array."""
     reads = (
         ("the last 20", {"filter": {"_id": LONG}, "projection": {ARRAY: {"$slice": -20}}}, 10.0),
-        ("20 from the middle", {"filter": {"_id": LONG}, "projection": {ARRAY: {"$slice": [scale.found // 2, 20]}}}, 1.0),
+        ("20 from the middle", {"filter": {"_id": LONG}, "projection": {ARRAY: {"$slice": [scale.found // 2, 20]}}},
+         1.0),
         ("without the array", {"filter": {"_id": LONG}, "projection": {ARRAY: 0}}, 5.0),
     )
     rows = []
@@ -185,7 +219,8 @@ def overflow_queries(scale):
                 {"find": RULED, "filter": {}, "batchSize": SPILLED, "$db": DATABASE})).plain()
             database.command("profile", 0)
             asked = database["system.profile"].count_documents({
-                "ns": {"$nin": [f"{DATABASE}.{RULED}", f"{DATABASE}.system.profile"]}, "op": {"$in": ["query", "getmore"]}})
+                "ns": {"$nin": [f"{DATABASE}.{RULED}", f"{DATABASE}.system.profile"]},
+                "op": {"$in": ["query", "getmore"]}})
     if [len(document[ARRAY]) for document in found["cursor"]["firstBatch"]] != [length] * SPILLED:
         raise RuntimeError("documents or elements are missing")
     return [Row(f"commands to the overflow for {SPILLED} spilled documents of {length:,} ints in one reply", asked,

@@ -5,8 +5,18 @@ import pathlib
 import re
 
 from bench.arms import (
-    HAProxy, Load, Pipe, PinnedSpillway, RULED, Slices, Stub, UNRULED, child_of, end_gently,
-    interleave, memory,
+    RULED,
+    UNRULED,
+    HAProxy,
+    Load,
+    PinnedSpillway,
+    Pipe,
+    Slices,
+    Stub,
+    child_of,
+    end_gently,
+    interleave,
+    memory,
 )
 from bench.table import Row
 

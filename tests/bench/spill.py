@@ -2,8 +2,7 @@
 
 import contextlib
 
-from bench.arms import ARRAY, DATABASE, Load, PINNED, PinnedSpillway, RULED, Slices, UNRULED
-from bench.arms import interleave
+from bench.arms import ARRAY, DATABASE, PINNED, RULED, UNRULED, Load, PinnedSpillway, Slices, interleave
 from bench.table import Row
 from support.cluster import Cluster
 from support.process import wait_for

@@ -12,7 +12,7 @@ enum {
 	AT_MOST = 200,
 };
 
-static void fail(const char *format, ...)
+static void __attribute__((format(printf, 1, 2))) fail(const char *format, ...)
 {
 	va_list arguments;
 

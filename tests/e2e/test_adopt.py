@@ -120,7 +120,8 @@ def test_what_goes_back_waits_for_its_readers(cluster, shop):
 def test_what_is_too_large_is_said(cluster, shop):
     shop.books.insert_one({"_id": 1, "list": [7, 8, 9], "outlier": True})
     shop.tails.insert_many({"book": 1, "number": number, "part": [number, "x" * (3 << 20)]} for number in range(1, 7))
-    rule = {**NUMBERED, "overflow": {**NUMBERED["overflow"], "batch": {"field": "number", "size": 4, "max_bytes": "8MB"}}}
+    rule = {**NUMBERED,
+            "overflow": {**NUMBERED["overflow"], "batch": {"field": "number", "size": 4, "max_bytes": "8MB"}}}
     with Operator(cluster, [rule]) as operator:
         report = operator.run("migrate", "--execute", code=1)
     assert report["adopted"] == 1
@@ -162,7 +163,8 @@ AMBIGUOUS = {
 
 def details(report, code):
     """{_id: detail} of all documents that are listed."""
-    listed = [each for finding in report["findings"] + report["notes"] if finding["code"] == code for each in finding["examples"]]
+    listed = [each for finding in report["findings"] + report["notes"] if finding["code"] == code
+              for each in finding["examples"]]
     return {each["_id"]: each.get("detail") for each in listed}
 
 
@@ -198,7 +200,7 @@ def test_what_is_ambiguous_is_listed_and_left(cluster, shop):
 def check_refusals(report):
     assert report["adopted"] == 1
     listed = details(report, "split by hand")
-    assert list(sorted(listed)) == list(range(len(AMBIGUOUS)))
+    assert sorted(listed) == list(range(len(AMBIGUOUS)))
     for i, why in enumerate(AMBIGUOUS):
         assert why in listed[i], (why, listed[i])
     assert set(details(report, "no document")) == {"nobody", None}
@@ -233,7 +235,8 @@ def test_a_standalone_adopts_nothing():
 
 
 def adopt_slowly(shop, operator, meanwhile, namespace="shop.books", command="update", skip=1):
-    """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code, and what it said."""
+    """Runs migrate; `meanwhile` is done when the first document's state is about to be written. The exit code, and
+    what it said."""
     data = {"failCommands": [command], "namespace": namespace, "appName": "spillway",
             "blockConnection": True, "blockTimeMS": 300}
     before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": skip}, data=data)["count"]
@@ -253,7 +256,8 @@ def test_overflow_that_comes_while_a_document_is_adopted(cluster, shop):
             shop.books.update_one({"_id": 1}, {"$inc": {"total": 2, "parts": 1}})))[0] == 0
         assert whole(cluster, COUNTED) == {1: list(range(13))}
         split(shop, 2, list(range(11)), total=11, parts=2)
-        assert adopt_slowly(shop, operator, lambda: shop.tails.insert_one({"book": 2, "number": 3, "part": [11, 12]}))[0] == 1
+        assert adopt_slowly(shop, operator,
+                            lambda: shop.tails.insert_one({"book": 2, "number": 3, "part": [11, 12]}))[0] == 1
         assert found(operator.run("verify", code=1)) == {("foreign", "unfinished"): 1}
     assert whole(cluster, COUNTED)[2] == list(range(11))
 
@@ -300,11 +304,12 @@ def test_a_count_that_was_adopted_is_right_afterwards(cluster, shop):
                 client.shop.books.update_one({"_id": "pushed"}, {"$push": {"list": {"$each": [12, 13]}}})
                 client.shop.books.update_one({"_id": "edited"}, {"$pull": {"list": 5}})
                 for i, total in (("pushed", 14), ("edited", 11)):
-                    wait_for(lambda: (shop.books.find_one({"_id": i}).get("total"),  # pylint: disable=cell-var-from-loop
-                                      len(shop.books.find_one({"_id": i})["list"])) == (total, 3), f"{i} to rest")  # pylint: disable=cell-var-from-loop
+                    wait_for(lambda: (shop.books.find_one({"_id": i}).get("total"),
+                                      len(shop.books.find_one({"_id": i})["list"])) == (total, 3), f"{i} to rest")
         shop.books.update_one({"_id": "waits"}, {"$push": {"list": 12}})
         operator.run("undo", "--execute", code=0)
-    whole_arrays = {"anew": list(range(12)), "rests": list(range(12)), "pushed": list(range(14)), "waits": list(range(13)),
+    whole_arrays = {"anew": list(range(12)), "rests": list(range(12)), "pushed": list(range(14)),
+                    "waits": list(range(13)),
                     "edited": [0, 1, 2, 3, 4, *range(6, 12)], "none": list(range(12))}
     counts = {"anew": {"total": 12}, "rests": {"total": 12}, "pushed": {"total": 14}, "waits": {"total": 13}}
     assert list(shop.books.find().sort("_id")) == [
@@ -386,7 +391,7 @@ class Traffic(threading.Thread):
                 while not self.stopped.is_set() or len(self.whole) < len(self.arrays):
                     for identifier, array in self.arrays.items():
                         self.work(client.shop.books, identifier, array)
-        except Exception as error:  # pylint: disable=broad-exception-caught
+        except Exception as error:
             self.failure = error
 
     def work(self, books, identifier, array):
@@ -435,7 +440,8 @@ def id_at(second, process=1, counter=0):
 
 
 def comment(number, **more):
-    return {"author": f"user{number % 7}", "text": f"comment {number}", "at": NOW + datetime.timedelta(seconds=number), **more}
+    return {"author": f"user{number % 7}", "text": f"comment {number}", "at": NOW + datetime.timedelta(seconds=number),
+            **more}
 
 
 def split_elements(shop, identifier, count, ids=None, **main):
@@ -465,7 +471,8 @@ def test_elements_in_documents_of_their_own(cluster, shop):
         operator.run("undo", "--execute", code=0)
     assert shop.list_collection_names() == ["books"]
     assert {each.pop("_id"): each for each in shop.books.find()} == {
-        i: {"list": array, **({} if i == "long" else {"total": len(array), "title": "x"})} for i, array in arrays.items()}
+        i: {"list": array, **({} if i == "long" else {"total": len(array), "title": "x"})}
+        for i, array in arrays.items()}
 
 
 def break_element(shop, identifier, update, number=1):
@@ -491,7 +498,8 @@ UNCLEAR = {
     "leaves it 0": lambda shop, i: shop.books.update_one({"_id": i}, {"$push": {"list": 1}}),
     "flag does not stand": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"outlier": False}}),
     "'total' is not 6": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"total": 7}}),
-    "'ref' is not what the rule says": lambda shop, i: shop.books.update_one({"_id": i}, {"$set": {"ref": "elsewhere"}}),
+    "'ref' is not what the rule says": lambda shop, i: shop.books.update_one({"_id": i},
+                                                                             {"$set": {"ref": "elsewhere"}}),
 }
 
 
@@ -527,18 +535,22 @@ def work_beside_what_is_left(cluster, shop):
             client.shop.books.insert_one({"_id": "new", "list": [comment(n) for n in range(300)]})
             client.shop.books.update_one({"_id": "good"}, {"$push": {"list": comment(6)}})
             for i, count in (("new", 300), ("good", 7)):
-                wait_for(lambda: shop.tails.count_documents({"book": i, "_spill.p": {"$gte": 0}}) == count, f"{i} to rest")  # pylint: disable=cell-var-from-loop
+                wait_for(lambda: shop.tails.count_documents({"book": i, "_spill.p": {"$gte": 0}}) == count,
+                         f"{i} to rest")
                 assert client.shop.books.find_one({"_id": i})["list"] == [comment(n) for n in range(count)]
-            assert list(client.shop.books.aggregate([{"$match": {"list.text": "comment 6"}}, {"$count": "n"}])) == [{"n": 2}]
+            assert list(client.shop.books.aggregate([{"$match": {"list.text": "comment 6"}},
+                                                     {"$count": "n"}])) == [{"n": 2}]
     with pytest.raises(pymongo.errors.DuplicateKeyError):
         shop.tails.insert_one({"book": "new", "_spill": {"g": generation(), "p": 7}})
-    plan = str(shop.tails.find({"book": "new", "_spill.g": generation(), "_spill.p": {"$lte": 5}}).sort("_spill.p", -1).explain())
+    plan = str(shop.tails.find({"book": "new", "_spill.g": generation(),
+                                "_spill.p": {"$lte": 5}}).sort("_spill.p", -1).explain())
     assert "'indexName': 'book_1__spill.p_1'" in plan and "'stage': 'SORT'" not in plan
 
 
 def test_more_documents_without_a_place_than_a_page_has(cluster, shop):
     for i in ("gone", "left"):
-        split_elements(shop, i, 2002, [id_at(1000, zlib.crc32(i.encode()), number * 3000) for number in range(2002)], total=7)
+        split_elements(shop, i, 2002, [id_at(1000, zlib.crc32(i.encode()), number * 3000) for number in range(2002)],
+                       total=7)
     shop.books.delete_one({"_id": "gone"})
     shop.books.insert_one({"_id": "out", "list": [comment(n) for n in range(9)]})
     with Operator(cluster, [ELEMENTS]) as operator:
@@ -559,14 +571,16 @@ def test_the_order_that_a_field_tells(cluster, shop):
     break_element(shop, "none", {"$unset": {"at": 1}})
     with Operator(cluster, [TIMED]) as operator:
         listed = details(operator.run("migrate", "--execute", code=1), "split by hand")
-    assert sorted(listed) == ["none", "twice"] and "are of one time" in listed["twice"] and "no time 'at'" in listed["none"]
+    assert sorted(listed) == ["none",
+                              "twice"] and "are of one time" in listed["twice"] and "no time 'at'" in listed["none"]
     assert whole(cluster, TIMED)["back"] == [comment(n) for n in range(9)]
 
 
 def test_a_document_that_keeps_the_newest(cluster, shop):
     for i, own, others in (("newest", (6, 7, 8), range(6)), ("oldest", range(3), range(3, 9))):
         shop.books.insert_one({"_id": i, "list": [comment(n) for n in own], "outlier": True})
-        shop.tails.insert_many({"_id": id_at(1000 + own[0], 1, number), "book": i, **comment(n)} for number, n in enumerate(others))
+        shop.tails.insert_many({"_id": id_at(1000 + own[0], 1, number), "book": i, **comment(n)}
+                               for number, n in enumerate(others))
     with Operator(cluster, [{**TIMED, "when_outlier": "keep"}]) as operator:
         listed = details(operator.run("migrate", code=1), "split by hand")
     assert list(listed) == ["newest"] and "seems to keep the newest" in listed["newest"]
@@ -582,7 +596,8 @@ def test_arrays_whose_elements_have_an_id(cluster, shop):
 def test_an_element_that_changes_while_it_is_adopted(cluster, shop):
     split_elements(shop, 1, 9)
     with Operator(cluster, [ELEMENTS]) as operator:
-        assert adopt_slowly(shop, operator, lambda: break_element(shop, 1, {"$set": {"_spill": 1}}), "shop.tails")[0] == 1
+        assert adopt_slowly(shop, operator, lambda: break_element(shop, 1, {"$set": {"_spill": 1}}),
+                            "shop.tails")[0] == 1
         assert "field '_spill'" in details(operator.run("migrate", code=1), "split by hand")[1]
     assert "_spill" not in shop.books.find_one()
 
@@ -593,7 +608,8 @@ def test_elements_and_a_kill_anywhere(cluster, shop):
     with Operator(cluster, [ELEMENTS]) as operator:
         for share in (0.1, 0.5):
             migrate = operator.start("migrate", "--execute", "--resume")
-            wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) > share * 60, "some to be adopted", 30, 0.001)  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) > share * 60,
+                     "some to be adopted", 30, 0.001)
             migrate.kill()
             migrate.communicate()
             check_nothing_is_half_done(shop)
@@ -618,7 +634,8 @@ def test_the_published_comments(cluster):
             operate(example, "migrate", "--execute")
             verify_example(example)
             for i, array in arrays.items():
-                assert parts(client.blog, COMMENTS, i) == COMMENTS.stored({"_id": i, "title": "viral", "comments": array})
+                assert parts(client.blog, COMMENTS,
+                             i) == COMMENTS.stored({"_id": i, "title": "viral", "comments": array})
             with pymongo.MongoClient("127.0.0.1", example.port, directConnection=True) as through:
                 assert {each["_id"]: each["comments"] for each in through.blog.posts.find()} == arrays
                 query = through.blog.post_comments.find({"post_id": "post2"}).sort("created_at", -1).limit(20)
@@ -643,7 +660,8 @@ def published(layout, identifier, whole_array):
 
 @pytest.mark.parametrize("layout", [MANUAL, LEGACY, FOLLOWERS], ids=lambda layout: layout.rule)
 def test_the_published_layouts(cluster, layout):
-    other_flag = {MANUAL: {"has_extras": "true"}, LEGACY: {"has_extras": True}, FOLLOWERS: {"hasOverflow": "true"}}[layout]
+    other_flag = {MANUAL: {"has_extras": "true"}, LEGACY: {"has_extras": True},
+                  FOLLOWERS: {"hasOverflow": "true"}}[layout]
     with cluster.client() as client:
         direct = client[layout.database]
         for name in ("shop", "social", "spillway"):

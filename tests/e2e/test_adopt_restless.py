@@ -4,10 +4,10 @@ import threading
 
 import pytest
 from pymongo.errors import ExecutionTimeout
+from test_adopt import NUMBERED, details, split, whole
 
 from support.cluster import Cluster
 from support.operate import Operator, found
-from test_adopt import NUMBERED, details, split, whole
 
 
 @pytest.fixture(scope="module")
@@ -17,7 +17,8 @@ def cluster():
 
 
 class Restless:
-    """Writes to a document straight to mongod whenever a command has read it, and asks for its overflow: always in between."""
+    """Writes to a document straight to mongod whenever a command has read it, and asks for its overflow: always in
+    between."""
 
     def __init__(self, shop, query, change, spared=0):
         """`spared`: how many times it leaves the document as it is."""
@@ -31,7 +32,8 @@ class Restless:
     def run(self):
         while not self.ends:
             try:
-                self.shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=self.times + 1, maxTimeMS=500)
+                self.shop.client.admin.command("waitForFailPoint", "failCommand", timesEntered=self.times + 1,
+                                               maxTimeMS=500)
             except ExecutionTimeout:
                 continue
             self.times += 1
@@ -41,7 +43,8 @@ class Restless:
                     self.shop.books.update_one(self.query, self.change)
 
     def __enter__(self):
-        self.times = self.point("alwaysOn", data={"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway",
+        self.times = self.point("alwaysOn",
+                                data={"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway",
                                                   "blockConnection": True, "blockTimeMS": 300})
         self.thread.start()
         return self
@@ -71,7 +74,8 @@ CHANGE = {"$push": {"list": 7}, "$currentDate": {"_spill.list.t": True}}
 
 @pytest.mark.parametrize("spared", [0, 1])
 def test_an_array_that_changes_whenever_it_is_to_go_back(cluster, shop, spared):
-    """Its batches have another size. Once it is looked at, or each time it is folded back, it is another: that is told."""
+    """Its batches have another size. Once it is looked at, or each time it is folded back, it is another: that is
+    told."""
     split(shop, 1, list(range(11)), size=2)
     with Operator(cluster, [NUMBERED]) as operator:
         with Restless(shop, SPLIT, CHANGE, spared):

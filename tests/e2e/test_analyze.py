@@ -102,7 +102,8 @@ def test_ctrl_c_ends_it_as_interrupted(name, number, tmp_path):
         file.touch(mode=0o600)
         file.write_text(f"listen: [{{address: '127.0.0.1:1024', server: '{address}'}}]\nrules: []\n")
         arguments = [f"mongodb://{address}/", "shop.heavy"] if name == "analyze" else ["--config", file]
-        with subprocess.Popen([program(), name, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as asking:
+        with subprocess.Popen([program(), name, *arguments], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE) as asking:
             connection, _ = silent.accept()
             asking.send_signal(number)
             said = asking.communicate(timeout=20)[1]

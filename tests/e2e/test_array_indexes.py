@@ -10,7 +10,8 @@ from support.process import wait_for
 LONG = [{"isbn": number, "by": {"name": f"N{number}"}} for number in range(40)]
 OVERFLOW = "books_list_overflow"
 RULES = [
-    {"name": name.strip("*"), "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms", "gc_delay": "0s",
+    {"name": name.strip("*"), "namespace": f"shop.{name}", "array": array, "threshold": 3, "settle": "5ms",
+     "gc_delay": "0s",
      "overflow": {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10}, **options}}
     for name, array, options in (
         ("books", "list", {}), ("deep", "a.list", {}), ("early", "list", {}),
@@ -235,7 +236,8 @@ def test_an_index_has_finds_ask_the_overflow_first(client, direct):
     [found] = asked.find(query)
     assert found == {"_id": 90, "even": True, "list": [{"isbn": 9000 + n} for n in range(40)]}
     direct.shop.command("profile", 1, filter={"command.comment": "by its tail"})
-    assert list(asked.find({"list.isbn": 9035, "even": True}, {"even": 1}, comment="by its tail")) == [{"_id": 90, "even": True}]
+    assert list(asked.find({"list.isbn": 9035, "even": True}, {"even": 1},
+                           comment="by its tail")) == [{"_id": 90, "even": True}]
     direct.shop.command("profile", 0)
     assert [next(iter(entry["command"])) for entry in direct.shop["system.profile"].find()] == ["aggregate", "find"]
     assert list(asked.find({"list.isbn": 9035, "even": False}, {"even": 1})) == []
@@ -244,7 +246,8 @@ def test_an_index_has_finds_ask_the_overflow_first(client, direct):
     assert asked.distinct("_id", query) == [90]
 
 
-IN_TRANSACTIONS = [{"list.isbn": 5039}, {"list.isbn": {"$gte": 5030}, "_id": {"$lt": 60}}, {"list": {"$elemMatch": {"isbn": 5001}}}]
+IN_TRANSACTIONS = [{"list.isbn": 5039}, {"list.isbn": {"$gte": 5030}, "_id": {"$lt": 60}},
+                   {"list": {"$elemMatch": {"isbn": 5001}}}]
 
 
 @pytest.mark.parametrize("query", IN_TRANSACTIONS, ids=str)
@@ -258,7 +261,8 @@ def test_an_element_is_found_in_a_transaction(client, direct, query):
     assert expected
     with client.start_session() as session, session.start_transaction():
         assert list(asked.find(query, sort=[("_id", 1)], session=session)) == expected
-        assert [found["_id"] for found in asked.find(query, {"_id": 1}, session=session)] == [found["_id"] for found in expected]
+        assert [found["_id"]
+                for found in asked.find(query, {"_id": 1}, session=session)] == [found["_id"] for found in expected]
         asked.update_one({"_id": 50}, {"$push": {"list": {"isbn": 5039, "new": True}}}, session=session)
         assert asked.distinct("_id", query, session=session) == [found["_id"] for found in expected]
     assert asked.find_one({"_id": 50})["list"][-1]["new"]

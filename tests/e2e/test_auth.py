@@ -400,17 +400,22 @@ def test_who_may_change_a_collection_needs_no_rights_on_its_overflow(spillway, d
 
 @pytest.mark.parametrize("user, held", [("writer", True), ("books only", False)])
 @pytest.mark.parametrize("in_transaction", [False, True])
-def test_results_of_a_bulk_write_wait_in_a_cursor_if_the_user_may_read_the_database(spillway, books, sign_in, user, held, in_transaction):
+def test_results_of_a_bulk_write_wait_in_a_cursor_if_the_user_may_read_the_database(spillway, books, sign_in, user,
+                                                                                    held, in_transaction):
     client = sign_in(spillway, user)
-    ops = [{"update": 0, "filter": {"_id": name}, "updateMods": {"$push": {"list": WHOLE[0]}}} for name in ("long", "short", "none")]
+    ops = [{"update": 0, "filter": {"_id": name}, "updateMods": {"$push": {"list": WHOLE[0]}}}
+           for name in ("long", "short", "none")]
     with client.start_session() as session:
         if in_transaction:
             session.start_transaction()
-        reply = client.admin.command({"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": "shop.books"}], "cursor": {"batchSize": 1}}, session=session)
+        reply = client.admin.command({"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": "shop.books"}],
+                                      "cursor": {"batchSize": 1}}, session=session)
         cursor = reply["cursor"]
-        assert bool(cursor["id"]) == held and [item["n"] for item in cursor["firstBatch"]] == ([1] if held else [1, 1, 0])
+        assert bool(cursor["id"]) == held and [item["n"]
+                                               for item in cursor["firstBatch"]] == ([1] if held else [1, 1, 0])
         if held:
-            more = client.shop.command({"getMore": Int64(cursor["id"]), "collection": cursor["ns"].split(".", 1)[1]}, session=session)
+            more = client.shop.command({"getMore": Int64(cursor["id"]), "collection": cursor["ns"].split(".", 1)[1]},
+                                       session=session)
             assert [item["n"] for item in more["cursor"]["nextBatch"]] == [1, 0] and not more["cursor"]["id"]
         if in_transaction:
             session.commit_transaction()

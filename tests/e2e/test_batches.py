@@ -1,6 +1,8 @@
-"""Batches that overlap: two Spillways with another `batch.size` each have stored the same elements, or an overflow without its unique index.
+"""Batches that overlap: two Spillways with another `batch.size` each have stored the same elements, or an overflow
+without its unique index.
 
-The states are made by hand, as such Spillways leave them. They must be read right at once, grow on, and come to rest."""
+The states are made by hand, as such Spillways leave them. They must be read right at once, grow on, and come to
+rest."""
 
 import contextlib
 import itertools
@@ -78,7 +80,8 @@ def make(shop, name, identifier, state, waiting=WAITING):
             tails.insert_many([{"book": identifier, **number(place), "_spill": {"g": of, "p": place}}
                                for place in range(first, end)])
         else:
-            tails.insert_one({"book": identifier, "part": overflow[first:end], "_spill": {"g": of, "p": first, "i": each}})
+            tails.insert_one({"book": identifier, "part": overflow[first:end],
+                              "_spill": {"g": of, "p": first, "i": each}})
     shop[name].insert_one({"_id": identifier, "list": head + overflow[moved:],
                            "_spill": {"list": {"g": of, "h": HEAD, "n": moved}}})
     return head + overflow
@@ -235,8 +238,10 @@ def test_numbers_that_stand_twice_are_mended_and_the_index_comes_back(cluster, d
 
 
 def repair(operator):
-    """Batches first, then their garbage once it is a second old, then the index that numbers which stood twice kept from being made."""
-    wait_for(lambda: not operator.run("verify", "--repair", "--execute")["findings"], "nothing to be left to repair", pause=0.3)
+    """Batches first, then their garbage once it is a second old, then the index that numbers which stood twice kept
+    from being made."""
+    wait_for(lambda: not operator.run("verify", "--repair", "--execute")["findings"], "nothing to be left to repair",
+             pause=0.3)
     operator.run("verify", code=0)
 
 
@@ -315,7 +320,8 @@ def rolling(size):
 def hung_inserts(direct):
     """Batches are stored when this ends, not before."""
     def hang(mode):
-        direct.admin.command("configureFailPoint", "hangDuringBatchInsert", mode=mode, data={"nss": "shop.rolling_tails"})
+        direct.admin.command("configureFailPoint", "hangDuringBatchInsert", mode=mode,
+                             data={"nss": "shop.rolling_tails"})
     hang("alwaysOn")
     try:
         yield
@@ -389,13 +395,15 @@ def test_a_rolling_change_of_the_batch_size(cluster, direct, shop, unique):
     for name in ("rolling", "rolling_tails"):
         shop[name].drop()
     count, parts = 240, 4
-    with Spillway([cluster.primary], [rolling(2)], name="old") as old, Spillway([cluster.primary], [rolling(7)], name="new") as new:
+    with Spillway([cluster.primary], [rolling(2)],
+                  name="old") as old, Spillway([cluster.primary], [rolling(7)], name="new") as new:
         writers = [Writer(number, [old.port, new.port], count) for number in range(4)]
         for writer in writers:
             writer.start()
         for part in range(1, parts + 1):
             goal = len(writers) * count * part // parts
-            wait_for(lambda: sum(writer.done for writer in writers) >= goal or any(writer.failure for writer in writers), "pushes")
+            wait_for(lambda: sum(writer.done for writer in writers) >= goal
+                     or any(writer.failure for writer in writers), "pushes")
             if not unique:
                 drop_unique(shop, "rolling")
         for writer in writers:

@@ -1,5 +1,5 @@
-"""bulkWrite through Spillway, on a mongod that has none: what it does and answers is what the older commands do one by one
-on plain collections."""
+"""bulkWrite through Spillway, on a mongod that has none: what it does and answers is what the older commands do one
+by one on plain collections."""
 
 import itertools
 import random
@@ -25,8 +25,8 @@ NUMBERS = itertools.count(1)
 
 
 class Ends:
-    """The way through Spillway and the direct one, to databases of their own with the same documents; those that Spillway
-    sees have spilled.
+    """The way through Spillway and the direct one, to databases of their own with the same documents; those that
+    Spillway sees have spilled.
     """
 
     def __init__(self, through, direct, client):
@@ -169,7 +169,8 @@ def test_it_does_what_the_older_commands_do_one_by_one(ends, seed):
 
 PULL = {"update": 0, "filter": {"_id": 8}, "updateMods": {"$pull": {"list": 5}}}
 WRITES = [{"insert": 0, "document": {"_id": 20, "list": list(range(9))}}, PULL,
-          {"update": 1, "filter": {"_id": 7}, "updateMods": {"$push": {"list": 99}}}, {"delete": 1, "filter": {"_id": 8}}]
+          {"update": 1, "filter": {"_id": 7}, "updateMods": {"$push": {"list": 99}}},
+          {"delete": 1, "filter": {"_id": 8}}]
 
 
 def test_parts_may_be_document_sequences(ends):
@@ -200,7 +201,8 @@ def rest_of(ends, cursor, size=2, **fields):
     database, name = cursor["ns"].split(".", 1)
     with Connection(ends.through.socket.getpeername()[1]) as other:
         while cursor["id"]:
-            cursor = other.command(database, {"getMore": Int64(cursor["id"]), "collection": name, "batchSize": size, **fields})["cursor"]
+            cursor = other.command(database, {"getMore": Int64(cursor["id"]), "collection": name, "batchSize": size,
+                                              **fields})["cursor"]
             batches.append(cursor["nextBatch"])
     return batches
 
@@ -291,7 +293,8 @@ def test_one_without_an_answer_is_done_before_the_next_request(ends):
 
 
 REFUSED = [  # by mongod itself
-    {"update": 0, "filter": {"list": {"$near": [0, 0]}}, "updateMods": {"$set": {"k": 1}}}, {"delete": 1, "filter": {"list": 1, "$where": 5}},
+    {"update": 0, "filter": {"list": {"$near": [0, 0]}}, "updateMods": {"$set": {"k": 1}}},
+    {"delete": 1, "filter": {"list": 1, "$where": 5}},
     {"update": 1, "filter": {"$or": [{"z": {"$near": [1, 1]}}, {"list": 2}]}, "updateMods": {"$push": {"list": 1}}},
 ]
 
@@ -317,7 +320,8 @@ def test_only_ops_that_mongod_refuses(ends):
 
 
 def test_an_op_that_only_spillway_refuses_beside_one_that_mongod_refuses(ends):
-    reply = ends.bulk([sized_ops()[0], REFUSED[0], {"delete": 1, "filter": {"list": 1, "$where": "true"}}], ordered=False)
+    reply = ends.bulk([sized_ops()[0], REFUSED[0], {"delete": 1, "filter": {"list": 1, "$where": "true"}}],
+                      ordered=False)
     assert reply["code"] == 115 and "$where" in reply["errmsg"]
     fields = {**session(), "autocommit": False, "startTransaction": True}
     assert ends.bulk([sized_ops()[0], REFUSED[0]], **fields)["code"] == 115

@@ -12,7 +12,8 @@ OPEN = {"change_streams": "as_stored"}
 
 
 def rule(namespace, overflow="{collection}_more", array="list", **more):
-    return {**RULE, "name": f"{namespace}.{array}".replace("*", "all"), "namespace": namespace, "array": array, "settle": "5ms",
+    return {**RULE, "name": f"{namespace}.{array}".replace("*", "all"), "namespace": namespace, "array": array,
+            "settle": "5ms",
             "overflow": {**RULE["overflow"], "collection": overflow}, **more}
 
 
@@ -22,7 +23,8 @@ RULES = [
     rule("shop.books"), rule("shop.shown", **OPEN), rule("shop.pairs", **OPEN),
     rule("shop.pairs", array="other", overflow="pairs_other", flag={"field": "long", "value": True}),
     rule("tenant_*.posts"), rule("main.far", overflow="aside.tails"),
-    rule("public.books", **OPEN), rule("public_*.books", **OPEN), rule("public.far", overflow="public_aside.tails", **OPEN),
+    rule("public.books", **OPEN), rule("public_*.books", **OPEN),
+    rule("public.far", overflow="public_aside.tails", **OPEN),
 ]
 # What moves make of its documents is small, and what they change is much.
 SMALL = rule("shop.small", when_outlier="empty", counters={"total": "total", "documents": "documents"},
@@ -62,7 +64,8 @@ def test_a_stream_of_a_ruled_collection_is_refused(client, name):
     collection.insert_one({"list": list(range(20))})
     said = refused(collection.watch)
     assert f"on 'shop.{name}'" in said and WHY in said and "change_streams: as_stored" in said, said
-    for pipeline in ([{"$match": {"operationType": "insert"}}], [{"$project": {"documentKey": 1}}], [{"$set": {"x": 1}}]):
+    for pipeline in ([{"$match": {"operationType": "insert"}}], [{"$project": {"documentKey": 1}}],
+                     [{"$set": {"x": 1}}]):
         assert WHY in refused(lambda stages=pipeline: collection.watch(stages))
 
 
@@ -73,7 +76,8 @@ def test_however_it_is_asked_for(client, direct):
         direct.shop.books.insert_one({})
         token = next(stream)["_id"]
         time = direct.admin.command("ping")["operationTime"]
-    options = [{"resume_after": token}, {"start_after": token}, {"start_at_operation_time": time}, {"full_document": "updateLookup"},
+    options = [{"resume_after": token}, {"start_after": token}, {"start_at_operation_time": time},
+               {"full_document": "updateLookup"},
                {"full_document_before_change": "whenAvailable"}, {"show_expanded_events": True}, {"batch_size": 0}]
     for option in options:
         assert WHY in refused(lambda given=option: books.watch(**given))
@@ -99,7 +103,8 @@ def test_a_stream_of_the_cluster_is_refused(client):
 
 
 def test_what_has_no_rule_is_watched_as_it_was(client, direct):
-    for watched, name in ((client.shop.plain, "shop"), (client.tenant_7.plain, "tenant_7"), (client.free, "free"), (client.free.plain, "free")):
+    for watched, name in ((client.shop.plain, "shop"), (client.tenant_7.plain, "tenant_7"), (client.free, "free"),
+                          (client.free.plain, "free")):
         for options in ({}, {"full_document": "updateLookup"}):
             with watched.watch(**options) as stream:
                 direct[name].plain.insert_one({"list": [1]})
@@ -125,7 +130,8 @@ def test_collections_and_databases_whose_rules_all_let_it(client):
 
 def test_errors_of_mongod_stay_its_own(client, direct):
     """Where a stream is of nothing that has a rule."""
-    wrong = [{"$changeStream": {}}, {"$changeStream": {"allChangesForCluster": False}}, {"$changeStream": {"allChangesForCluster": "x"}},
+    wrong = [{"$changeStream": {}}, {"$changeStream": {"allChangesForCluster": False}},
+             {"$changeStream": {"allChangesForCluster": "x"}},
              {"$changeStream": 5}]
     for stage in wrong:
         found = []
@@ -167,7 +173,8 @@ def test_as_stored_events_come_as_they_are(watching, direct):
 
 def test_no_move_is_seen_as_a_replacement_by_a_short_document(watching, direct):
     with watching.shop.small.watch() as stream:
-        watching.shop.small.insert_many([{"_id": i, "list": list(range(4 + i)), **({"t": "t" * i} if i else {})} for i in range(20)])
+        watching.shop.small.insert_many([{"_id": i, "list": list(range(4 + i)), **({"t": "t" * i} if i else {})}
+                                         for i in range(20)])
         moved(direct.shop.small, 20)
         kinds = [stream.next()["operationType"] for _ in range(3 * 20)]
     assert kinds.count("insert") == 20 and kinds.count("update") == 40
@@ -183,7 +190,8 @@ def test_as_stored_no_documents_are_looked_up(watching, options, whole):
     assert WHY not in refused(lambda: watched.watch(**options))
 
 
-@pytest.mark.parametrize("options", [{"fullDocument": "default", "fullDocumentBeforeChange": "off"}, {"fullDocument": None}], ids=str)
+@pytest.mark.parametrize("options", [{"fullDocument": "default", "fullDocumentBeforeChange": "off"},
+                                     {"fullDocument": None}], ids=str)
 def test_a_change_stream_may_say_that_it_looks_nothing_up(watching, options):
     reply = watching.shop.command("aggregate", "books", pipeline=[{"$changeStream": options}], cursor={})
     watching.shop.command("killCursors", "books", cursors=[reply["cursor"]["id"]])

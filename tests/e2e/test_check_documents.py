@@ -57,22 +57,26 @@ def test_what_is_never_moved_is_counted_and_named(cluster):
         assert tails.count_documents({}) == 1
 
 
-@pytest.mark.parametrize("layout", [{"array": "part", "batch": {"size": 4}}, {"layout": "elements"}], ids=["batches", "elements"])
+@pytest.mark.parametrize("layout", [{"array": "part", "batch": {"size": 4}}, {"layout": "elements"}],
+                         ids=["batches", "elements"])
 def test_overflow_that_is_not_all_there_is_named(cluster, layout):
-    rule = {**RULE, "name": "lossy", "namespace": "lossy.books", "overflow": {"collection": "tails", "link": "book", **layout}}
+    rule = {**RULE, "name": "lossy", "namespace": "lossy.books",
+            "overflow": {"collection": "tails", "link": "book", **layout}}
     with cluster.client() as direct, Spillway([cluster.primary], [rule]) as spillway:
         books, tails = direct.lossy.books, direct.lossy.tails
         books.drop()
         tails.drop()
         with pymongo.MongoClient("127.0.0.1", spillway.port) as through:
-            through.lossy.books.insert_many({"_id": name, "list": [{"v": value} for value in range(20)]} for name in ("whole", "some", "none"))
+            through.lossy.books.insert_many({"_id": name, "list": [{"v": value} for value in range(20)]}
+                                            for name in ("whole", "some", "none"))
         wait_for(lambda: books.count_documents({"_spill.list.n": 17}) == 3, "tails to move")
         assert "missing-overflow" not in {finding["kind"] for finding in check(spillway)}
         tails.delete_one({"book": "some"})
         tails.delete_many({"book": "none"})
         found = {finding["what"] for finding in check(spillway) if finding["kind"] == "missing-overflow"}
         assert len(found) == 2 and not any('"whole"' in what for what in found)
-        assert any('"none"' in what and "has 17 elements in 'lossy.tails', of which 0 are there" in what for what in found)
+        assert any('"none"' in what and "has 17 elements in 'lossy.tails', of which 0 are there" in what
+                   for what in found)
         left = 13 if "array" in layout else 16
         assert any('"some"' in what and f"of which {left} are there" in what for what in found)
         direct.drop_database("lossy")

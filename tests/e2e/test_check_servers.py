@@ -77,44 +77,48 @@ def test_where_all_is_well_nothing_is_found(cluster, shop):
     assert "name: well" in run.stdout and "threshold: 3" in run.stdout  # the rules with their defaults
 
 
-# What a collection can have that stands in a rule's way: (kind, words), how it is made and how it is mended.
+# What a collection can have that stands in a rule's way: (code, words), how it is made and how it is mended.
 IN_THE_WAY = {
-    "unique": (("index", "unique"), lambda shop: shop.unique.create_index("list.isbn", unique=True),
+    "unique": (("index-over-array", "unique"), lambda shop: shop.unique.create_index("list.isbn", unique=True),
                lambda shop: shop.unique.drop_index("list.isbn_1")),
-    "old": (("index", "TTL"), lambda shop: shop.old.create_index("list.at", expireAfterSeconds=60),
+    "old": (("index-over-array", "TTL"), lambda shop: shop.old.create_index("list.at", expireAfterSeconds=60),
             lambda shop: shop.old.drop_index("list.at_1")),
-    "capped": (("collection", "capped"), lambda shop: shop.create_collection("capped", capped=True, size=9999),
+    "capped": (("collection-is-capped", "capped"),
+               lambda shop: shop.create_collection("capped", capped=True, size=9999),
                lambda shop: shop.capped.drop()),
-    "closed": (("validator", "_spill"), lambda shop: shop.create_collection("closed", validator={
+    "closed": (("validator-refuses-state", "_spill"), lambda shop: shop.create_collection("closed", validator={
         "$jsonSchema": {"additionalProperties": False, "properties": {"_id": {}, "title": {}}}}),
         lambda shop: shop.command("collMod", "closed", validator={})),
-    "fenced": (("validator", "refuses what would be moved there of the document { \"_id\" : 1 }"),
+    "fenced": (("overflow-refused", "refuses what would be moved there of the document { \"_id\" : 1 }"),
                lambda shop: (shop.fenced.insert_one({"_id": 1, "list": list(range(9))}),
                              shop.create_collection("fenced_list_overflow", validator={"part": {"$exists": False}})),
                lambda shop: shop.command("collMod", "fenced_list_overflow", validator={"part": {"$type": "array"}})),
-    "flagged": (("validator", "the flag 'more'"), lambda shop: shop.create_collection("flagged", validator={
+    "flagged": (("validator-refuses-field", "the flag 'more'"),
+                lambda shop: shop.create_collection("flagged", validator={
         "more": {"$exists": False}}), lambda shop: shop.command("collMod", "flagged", validator={})),
-    "indexed": (("overflow-index", 'keys: { "part.isbn": 1 }'),
+    "indexed": (("overflow-index-missing", 'keys: { "part.isbn": 1 }'),
                 lambda shop: shop.indexed.create_index([("title", 1), ("list.isbn", 1)]),
                 lambda shop: shop.indexed_list_overflow.create_index("part.isbn")),
-    "tailed": (("index", "could refuse elements"),
+    "tailed": (("overflow-index-unique", "could refuse elements"),
                lambda shop: shop.tailed_list_overflow.create_index("part", unique=True),
                lambda shop: shop.tailed_list_overflow.drop_index("part_1")),
-    "taken": (("index", "stands where a unique one"),
+    "taken": (("overflow-index-blocked", "and is not unique"),
               lambda shop: shop.taken_list_overflow.create_index([("main", 1), ("_spill.i", 1)]),
               lambda shop: shop.taken_list_overflow.drop_index("main_1__spill.i_1")),
-    "sparse": (("index", "stands where a unique one"),
+    "sparse": (("overflow-index-blocked", "it is sparse"),
                lambda shop: shop.sparse_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
                                                                    sparse=True, name="mine"),
                lambda shop: shop.sparse_list_overflow.drop_index("mine")),
-    "hidden": (("overflow-index", "hidden: false"),
-               lambda shop: (shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True, hidden=True),
-                             shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], sparse=True, name="mine")),
+    "hidden": (("overflow-index-hidden", "hidden: false"),
+               lambda shop: (shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], unique=True,
+                                                                    hidden=True),
+                             shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], sparse=True,
+                                                                    name="mine")),
                lambda shop: shop.hidden_list_overflow.create_index([("main", 1), ("_spill.i", 1)], name="will do")),
-    "seen": (("view", "'shop.over' reads or returns the array 'list'"),
+    "seen": (("short-view", "'shop.over' reads or returns the array 'list'"),
              lambda shop: shop.create_collection("over", viewOn="seen", pipeline=[]),
              lambda shop: shop.over.drop()),
-    "joined": (("view", "'shop.joins' reads or returns the array 'list'"), lambda shop: shop.create_collection(
+    "joined": (("short-view", "'shop.joins' reads or returns the array 'list'"), lambda shop: shop.create_collection(
         "joins", viewOn="none", pipeline=[{"$lookup": {"from": "joined", "as": "a", "pipeline": []}}]),
         lambda shop: shop.joins.drop()),
     "large": (("large-document", "at 16 MB writes fail"),
@@ -131,11 +135,11 @@ IN_THE_WAY = {
 
 @pytest.mark.parametrize("name", IN_THE_WAY)
 def test_what_stands_in_a_rules_way_is_found_until_it_is_mended(cluster, shop, name):
-    (kind, words), make, mend = IN_THE_WAY[name]
+    (code, words), make, mend = IN_THE_WAY[name]
     ruled = rule(name, flag={"field": "more", "value": True})
     make(shop)
     (finding,) = findings(cluster.members, ruled)
-    assert (finding["kind"], finding["rule"]) == (kind, name)
+    assert (finding["code"], finding["rule"]) == (code, name)
     assert words in finding["what"] + finding["remedy"]
     mend(shop)
     assert findings(cluster.members, ruled) == []
@@ -157,7 +161,8 @@ def test_of_many_the_first_are_named_and_the_rest_is_counted(cluster, shop):
     with configured(cluster.members, rule("many")) as spillway:
         said = look(spillway)
     assert kinds(said["findings"]) == ["foreign-overflow"] * 20
-    assert any(re.fullmatch("and 3 more .*", note["what"]) for note in said["notes"] if note["kind"] == "more"), said["notes"]
+    assert any(re.fullmatch("and 3 more .*", note["what"])
+               for note in said["notes"] if note["kind"] == "more"), said["notes"]
     shop.many_list_overflow.drop()
 
 
@@ -185,7 +190,8 @@ def test_an_index_that_the_rule_asks_for_is_not_missed(cluster, shop):
 
 
 def test_the_published_index_of_link_and_number_is_the_one_that_is_there_anyway(cluster, shop):
-    ruled = rule("numbered", settle="10ms", overflow={"batch": {"field": "n"}, "indexes": [{"keys": {"main": 1, "n": 1}}]})
+    ruled = rule("numbered", settle="10ms",
+                 overflow={"batch": {"field": "n"}, "indexes": [{"keys": {"main": 1, "n": 1}}]})
     assert findings(cluster.members, ruled) == []
     shop.numbered.insert_one({"_id": 1, "list": list(range(9))})
     with Spillway(cluster.members, [ruled]):  # which starts, and moves
@@ -238,7 +244,8 @@ def test_what_is_spilled_under_another_rule_is_found_as_serve_finds_it(cluster, 
         assert "index" not in kinds(found), found
         with configured(cluster.members, other) as spillway:
             said = spillway.refuses_to_start()
-        assert any(finding["remedy"] in said or finding["what"].removeprefix("it ") in said for finding in found), (found, said)
+        assert any(finding["remedy"] in said or finding["what"].removeprefix("it ") in said
+                   for finding in found), (found, said)
         assert "take the rule out" not in said
     with configured(cluster.members, ruled) as spillway:
         assert operate("undo", spillway, "spilled").returncode == 0
@@ -330,7 +337,8 @@ def test_clients_that_go_around_are_told_from_those_that_come_through(cluster):
             said = look(spillway)
             named = {finding["what"] for finding in said["findings"] if finding["kind"] == "direct-client"}
             assert len(named) == 20
-            assert any(re.fullmatch(r"and \d+ more connections that go around", note["what"]) for note in said["notes"]), said["notes"]
+            assert any(re.fullmatch(r"and \d+ more connections that go around", note["what"])
+                       for note in said["notes"]), said["notes"]
 
 
 def test_a_server_that_is_lost_meanwhile_is_told():
@@ -371,7 +379,8 @@ def test_it_only_reads(cluster, shop):
 
 def test_an_upstream_that_takes_no_writes_is_named(cluster):
     secondary = next(member for member in cluster.members if member is not cluster.find_primary())
-    with configured(cluster.members, rule(), upstream={"uri": f"mongodb://{secondary.address}/?directConnection=true"}) as spillway:
+    with configured(cluster.members, rule(),
+                    upstream={"uri": f"mongodb://{secondary.address}/?directConnection=true"}) as spillway:
         run = operate("migrate", spillway, "books")
     assert run.returncode == 3 and f"'{secondary.address}' does not take writes" in run.stderr, run.stderr
 
@@ -391,10 +400,13 @@ def test_the_role_that_is_printed_is_enough(guarded):
         upstream = {"uri": f"mongodb://mover:secret@{guarded.primary.address}/?authSource=admin"}
         with configured([guarded.primary], *rules, upstream=upstream) as spillway:
             notes = [note["what"] for note in look(spillway)["notes"]]
-        for words in ("the collections of 'blog' could not be looked at", "the indexes of 'other.posts' could not be looked at",
-                      "documents that are never moved could not be looked for", "documents near 16 MB could not be looked for",
+        for words in ("the collections of 'blog' could not be looked at",
+                      "the indexes of 'other.posts' could not be looked at",
+                      "documents that are never moved could not be looked for",
+                      "documents near 16 MB could not be looked for",
                       "overflow documents that Spillway did not write could not be looked for"):
-            assert any(note.startswith(f"{words}: not authorized on") and note.endswith(": ... }") for note in notes), words
+            assert any(note.startswith(f"{words}: not authorized on") and note.endswith(": ... }")
+                       for note in notes), words
         assert not any("lsid" in note or "signature" in note for note in notes)
         (finding,) = findings([guarded.primary], *rules, upstream=upstream)
         assert finding["kind"] == "rights"
@@ -426,7 +438,8 @@ def test_the_role_that_is_printed_is_enough(guarded):
             inprog = {"privileges": [{"resource": {"cluster": True}, "actions": ["inprog"]}]}
             administrator.admin.command("revokePrivilegesFromRole", "spillway", **inprog)
             said = look(spillway)
-            assert any(note["what"].startswith("who is connected could not be looked at") for note in said["notes"]), said["notes"]
+            assert any(note["what"].startswith("who is connected could not be looked at")
+                       for note in said["notes"]), said["notes"]
             administrator.admin.command("grantPrivilegesToRole", "spillway", **inprog)
         spillway.stop(20)
         for command in ("migrate", "verify", "undo"):
@@ -446,7 +459,8 @@ def test_a_pattern_needs_rights_on_what_it_matches(guarded):
                "tails": ["find", "insert", "update", "remove", "listIndexes", "createIndex", "dropIndex",
                                        "dropCollection"]}
     common = [{"resource": {"cluster": True}, "actions": ["listDatabases", "inprog", "replSetGetStatus"]},
-              {"resource": {"db": "spillway", "collection": "rules"}, "actions": ["find", "insert", "update", "remove"]}]
+              {"resource": {"db": "spillway", "collection": "rules"},
+               "actions": ["find", "insert", "update", "remove"]}]
     upstream = {"uri": f"mongodb://tenant:secret@{guarded.primary.address}/?authSource=tenants"}
     with guarded.client() as administrator:
         administrator.drop_database("spillway")
@@ -480,4 +494,5 @@ def test_a_missing_account_is_found(guarded):
     (finding,) = findings([guarded.primary], rule())
     assert finding["kind"] == "rights" and "names none" in finding["what"] and "createRole" in finding["remedy"]
     found = findings([guarded.primary], rule("posts", "tenant_*.posts", overflow={"collection": "tails"}))
-    assert any(each["kind"] == "unseen" and "which databases 'tenant_*' matches could not be seen" in each["what"] for each in found), found
+    assert any(each["kind"] == "unseen" and "which databases 'tenant_*' matches could not be seen" in each["what"]
+               for each in found), found

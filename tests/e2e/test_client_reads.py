@@ -1,4 +1,5 @@
-"""What clients and tools read, directly on plain arrays and through Spillway on ruled ones: Mongoose, Compass, mongosh."""
+"""What clients and tools read, directly on plain arrays and through Spillway on ruled ones: Mongoose, Compass,
+mongosh."""
 
 import json
 import os
@@ -81,7 +82,8 @@ def until_prompt(shell, prompt):
 def type_into(command, text, prompt):
     """Types text line by line, each line behind a prompt: mongosh runs what it reads ahead too early."""
     # Warnings name the shell's process, so standard error is not compared.
-    shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0)
+    shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                             bufsize=0)
     try:
         said = until_prompt(shell, prompt)
         for line in text.splitlines(keepends=True):

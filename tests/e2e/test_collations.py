@@ -15,7 +15,8 @@ RULE = {
     "name": "collations", "namespace": "shop.books", "array": "list", "threshold": 2, "settle": "10ms", "quiet": "10ms",
     "gc_delay": "0s", "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part"},
 }
-EXACT = {**RULE, "name": "exact", "namespace": "shop.exact", "overflow": {**RULE["overflow"], "collection": "more_exact"}}
+EXACT = {**RULE, "name": "exact", "namespace": "shop.exact",
+         "overflow": {**RULE["overflow"], "collection": "more_exact"}}
 BOOK = "Moby"
 LIST = ["one", "Two", "three", "FOUR", {"name": "Five"}]
 CASELESS = {"locale": "en", "strength": 1}
@@ -72,7 +73,8 @@ def test_strings_compare_as_in_one_document(clients, command, collation):
     assert seen[1] == seen[0]
 
 
-IDS = [{"a": "x"}, {"a": "X"}, {"a": "\u00e9", "b": {"c": "q"}}, {"a": "e", "b": {"c": "Q"}}, {"a": "x\\E.", "n": [1, {"m": 2}]},
+IDS = [{"a": "x"}, {"a": "X"}, {"a": "\u00e9", "b": {"c": "q"}}, {"a": "e", "b": {"c": "Q"}},
+       {"a": "x\\E.", "n": [1, {"m": 2}]},
        {"a": "X\\e.", "n": [1, {"m": 2}]}, "x", "X"]
 
 

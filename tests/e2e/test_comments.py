@@ -104,7 +104,8 @@ def test_indexes_of_the_array_are_indexes_of_its_documents(direct, served):
 
 ODD = [
     5, None, "text", [], [1, {"a": 2}], {}, {"text": "plain"}, {"_id": ObjectId(), "text": "a subdocument of an ODM"},
-    {"post_id": 7, "text": "the link's name"}, {"_spill": {"v": 1}, "text": "ours"}, {"at": Timestamp(0, 0), "text": "now"},
+    {"post_id": 7, "text": "the link's name"}, {"_spill": {"v": 1}, "text": "ours"},
+    {"at": Timestamp(0, 0), "text": "now"},
     {"n": {"at": Timestamp(0, 0), "_id": 1}}, {"$set": {"x": 1}}, {"a.b": 1, "a": {"b": 2}}, {"_spill.p": 9}, {"": 1},
     Timestamp(0, 0), MinKey(), Regex("x", "i"), Code("f"), {"z": 1, "a": Int64(2), "m": 0.0},
     {"text": "x" * 3_000_000, "_id": 1},
@@ -169,14 +170,14 @@ def test_killed_at_any_moment_and_left_again(direct, served):
     db.posts.insert_many(list(documents.values()))
     before = {i: document["comments"] for i, document in documents.items()}
     for turn in range(3):
-        for i, document in documents.items():
+        for i in documents:
             more = comments(300 + 37 * i, 100000 * turn)
             db.posts.update_one({"_id": i}, {"$push": {"comments": {"$each": more}}})
             before[i] = before[i] + more
             if i == turn:
                 example.kill()
                 example.start()
-    for i, document in documents.items():
+    for i in documents:
         rest(direct, i, len(before[i]))
         assert db.posts.find_one({"_id": i})["comments"] == before[i]
         stored = direct.post_comments.find({"post_id": i}).sort("_spill.p", 1)

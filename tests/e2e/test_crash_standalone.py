@@ -1,6 +1,7 @@
 """A standalone mongod is killed and restarted between any two commands of the mover.
 
-A driver that reconnects without a word would cut elements here that are stored nowhere, or remove some that are needed."""
+A driver that reconnects without a word would cut elements here that are stored nowhere, or remove some that are
+needed."""
 
 import threading
 
@@ -19,8 +20,8 @@ def test_a_restart_between_any_two_commands_loses_nothing():
 
 
 def test_what_is_removed_was_found_on_the_same_connection():
-    """Time passes between looking for garbage and removing it: enough for a driver to see that its connection is closed, and to make
-    another one."""
+    """Time passes between looking for garbage and removing it: enough for a driver to see that its connection is
+    closed, and to make another one."""
     with Cluster(0) as cluster, Shim(cluster.primary.port) as shim, cluster.client() as direct:
         restarts = []
 

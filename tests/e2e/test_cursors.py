@@ -108,7 +108,8 @@ def test_an_index_that_sorts_closes_at_the_limit(arms):
     """
     computed = {"projection": {"n": {"$size": "$list"}}, "limit": 2, "batchSize": 2}
     for arm in arms.arms:
-        assert call(arm, {"createIndexes": BOOKS, "indexes": [{"key": {"title": 1, "part": -1}, "name": "order"}]})["ok"]
+        assert call(arm,
+                    {"createIndexes": BOOKS, "indexes": [{"key": {"title": 1, "part": -1}, "name": "order"}]})["ok"]
 
     def closes(arm):
         return not walk(arm, find(sort={"title": 1}, **computed))[0][2]
@@ -147,7 +148,8 @@ def test_options(arms, shape, option):
 
 @pytest.mark.parametrize("numbers", [
     {"limit": 2}, {"limit": -2}, {"limit": 2.5}, {"limit": 2.0}, {"limit": None}, {"limit": "2"}, {"skip": None},
-    {"skip": -1}, {"skip": 2.7}, {"skip": "2"}, {"limit": float("nan")}, {"limit": float("inf")}, {"skip": 3, "limit": 2},
+    {"skip": -1}, {"skip": 2.7}, {"skip": "2"}, {"limit": float("nan")}, {"limit": float("inf")},
+    {"skip": 3, "limit": 2},
     {"skip": float("inf")}, {"limit": 0}, {"limit": 1e30},
     {"allowDiskUse": True}, {"let": {}}, {"batchSize": 1}, {"cursor": {}}, {"explain": True}, {"what": 1}], ids=str)
 def test_counts(arms, numbers):
@@ -238,7 +240,8 @@ def test_only_where_mongod_finds_itself_a_cursor_is_kept_for_ever(arms):
     assert left_alone(arms, dead) == dead
     for (arm, shape, kept), cursor in opened.items():
         reply = call(arm, get_more(cursor))
-        assert (reply["ok"] == 1) == lives[arm, shape, kept] and reply.get("code", 43) == 43, (arm.name, shape, kept, reply)
+        assert (reply["ok"] == 1) == lives[arm, shape,
+                                           kept] and reply.get("code", 43) == 43, (arm.name, shape, kept, reply)
 
 
 def test_a_session_s_cursors_live_as_long_as_it(arms):
@@ -270,7 +273,8 @@ def stream(arm, shape, size, **sent):
     """What a client sees of each reply to one getMore that allows exhaust."""
     cursor = open_cursor(arm, shape)
     with Connection(arm.port) as connection:
-        number = connection.send(encode({**get_more(cursor, batchSize=size), "$db": arm.name}), flags=EXHAUST_ALLOWED, **sent)
+        number = connection.send(encode({**get_more(cursor, batchSize=size), "$db": arm.name}), flags=EXHAUST_ALLOWED,
+                                 **sent)
         parts = []
         while True:
             reply = connection.receive()
@@ -299,7 +303,8 @@ def test_a_cursor_sees_the_moment_in_which_it_was_opened(arms, shape, inside):
         {"q": {"_id": 3}, "u": {"$push": {"list": 3.5}}}, {"q": {"_id": 4}, "u": {"$pop": {"list": -1}}},
         {"q": {"_id": 5}, "u": {"$set": {"list.6": -1}}}]}
     back = {"update": BOOKS, "updates": [
-        {"q": {"_id": 3}, "u": {"$pop": {"list": 1}}}, {"q": {"_id": 4}, "u": {"$push": {"list": {"$each": [4], "$position": 0}}}},
+        {"q": {"_id": 3}, "u": {"$pop": {"list": 1}}},
+        {"q": {"_id": 4}, "u": {"$push": {"list": {"$each": [4], "$position": 0}}}},
         {"q": {"_id": 5}, "u": {"$set": {"list.6": 6}}}]}
     for arm in arms.arms:
         own = {"lsid": {"id": Binary(uuid.uuid4().bytes, 4)}}

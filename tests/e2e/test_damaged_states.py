@@ -1,5 +1,5 @@
-"""A document whose state (`_spill`) is damaged, or names another document's generation: it fails alone and by name, and takes
-nobody's elements."""
+"""A document whose state (`_spill`) is damaged, or names another document's generation: it fails alone and by name,
+and takes nobody's elements."""
 
 from uuid import uuid4
 
@@ -40,8 +40,10 @@ READS = {
     "find by the array's length": lambda books, filter: list(books.find({**filter, "list": {"$not": {"$size": 77}}})),
     "find with a computed field": lambda books, filter: list(books.find(filter, {"n": {"$size": "$list"}})),
     "find of windows": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]}})),
-    "find of windows, computed": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]}, "x": {"$literal": 1}})),
-    "aggregate": lambda books, filter: list(books.aggregate([{"$match": filter}, {"$project": {"n": {"$size": "$list"}}}])),
+    "find of windows, computed": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]},
+                                                                                "x": {"$literal": 1}})),
+    "aggregate": lambda books, filter: list(books.aggregate([{"$match": filter},
+                                                             {"$project": {"n": {"$size": "$list"}}}])),
     "aggregate of whole documents": lambda books, filter: list(books.aggregate([{"$match": filter}])),
     "count": lambda books, filter: [None] * books.count_documents({**filter, "list": {"$not": {"$size": 77}}}),
     "distinct": lambda books, filter: books.distinct("list", filter),
@@ -87,7 +89,8 @@ def named(call, what="_id 'bad' (string)"):
         call()
     message = caught.value.details["errmsg"]
     assert caught.value.code in (115, 134), message
-    assert what in message and "'books'" in message and "'shop.books'" in message and "spillway verify --repair" in message, message
+    for word in (what, "'books'", "'shop.books'", "spillway verify --repair"):
+        assert word in message, message
 
 
 # Each way to read meets these three, one way all of them.
@@ -128,8 +131,10 @@ def test_no_element_of_another_document_is_shown(books, direct):
                      lambda filter: books.find({**filter, "list": {"$gt": 8}}, collation=collation),
                      lambda filter: books.find({**filter, "list": {"$not": {"$size": 77}}}, collation=collation),
                      lambda filter: books.find(filter, {"n": {"$size": "$list"}}, collation=collation),
-                     lambda filter: books.find(filter, {"list": {"$slice": [5, 2]}, "x": {"$literal": 1}}, collation=collation),
-                     lambda filter: books.aggregate([{"$match": filter}, {"$set": {"n": {"$size": "$list"}}}], collation=collation)):
+                     lambda filter: books.find(filter, {"list": {"$slice": [5, 2]}, "x": {"$literal": 1}},
+                                               collation=collation),
+                     lambda filter: books.aggregate([{"$match": filter}, {"$set": {"n": {"$size": "$list"}}}],
+                                                    collation=collation)):
             for group in range(len(copies)):
                 with pytest.raises(OperationFailure) as caught:
                     list(read({"group": {"$in": [group, "good"]}}))
@@ -191,7 +196,8 @@ ELEMENT_READS = {
     "distinct": lambda books, x: books.distinct("group", {"list": x}),
     "distinct of the array": lambda books, x: books.distinct("list", {"list": x}),
     "aggregate": lambda books, x: list(books.aggregate([{"$match": {"list": x}}])),
-    "aggregate of groups": lambda books, x: list(books.aggregate([{"$match": {"list": x}}, {"$group": {"_id": "$group"}}])),
+    "aggregate of groups": lambda books, x: list(books.aggregate([{"$match": {"list": x}},
+                                                                  {"$group": {"_id": "$group"}}])),
 }
 ELEMENT_WRITES = {
     "deleteMany": lambda books, x: books.delete_many({"list": x}),
@@ -265,7 +271,8 @@ def test_overflow_that_no_sound_state_names_stays_garbage(books, direct, state):
     """The document has no state for the array, or a sound one with another generation."""
     tear(direct, "no generation")
     state = state() if callable(state) else state
-    direct.shop.books.update_one({"_id": "bad"}, {"$set": {"_spill": state}} if state is not None else {"$unset": {"_spill": 1}})
+    direct.shop.books.update_one({"_id": "bad"},
+                                 {"$set": {"_spill": state}} if state is not None else {"$unset": {"_spill": 1}})
     assert books.count_documents({"list": SHARED}) == 1
     assert list(books.find({"list": ALONE})) == []
     assert books.delete_many({"list": ALONE}).deleted_count == 0

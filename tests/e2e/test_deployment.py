@@ -48,14 +48,16 @@ def put_outlier():
 
     def look(server):
         with server.client() as client:
-            return client.shop.books.find_one(), client.shop.list_collection_names(), "spillway" in client.list_database_names()
+            recorded = "spillway" in client.list_database_names()
+            return client.shop.books.find_one(), client.shop.list_collection_names(), recorded
 
     return put
 
 
 def refuse(spillway, whole, words):
     before = whole()
-    for name, *options in (("migrate",), ("migrate", "--execute"), ("undo", "--execute"), ("verify", "--repair", "--execute")):
+    for name, *options in (("migrate",), ("migrate", "--execute"), ("undo", "--execute"),
+                           ("verify", "--repair", "--execute")):
         ended = run(spillway, name, *options)
         said = json.loads(ended.stdout)
         assert ended.returncode == 1 and words in ended.stderr, (name, ended)
@@ -70,7 +72,8 @@ def test_another_standalone_is_refused(standalones, outlier):
         refuse(spillway, outlier(other), ANOTHER)
         ended = run(spillway, "check")
         finding, = [each for each in json.loads(ended.stdout)["findings"] if each["kind"] == "upstream"]
-        assert ended.returncode == 1 and one.address in finding["what"] and "$SPILLWAY_UPSTREAM_URI" in finding["remedy"]
+        assert ended.returncode == 1
+        assert one.address in finding["what"] and "$SPILLWAY_UPSTREAM_URI" in finding["remedy"]
 
 
 def test_replica_sets_and_standalones_are_told_apart(cluster, standalones, outlier):

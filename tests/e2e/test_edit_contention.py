@@ -12,7 +12,8 @@ from support.verify import verify
 RULE = {
     "name": "crowd", "namespace": "shop.books", "array": "list", "threshold": 2,
     "settle": "1ms", "quiet": "0s", "gather": 3, "gc_delay": "0s",
-    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 3}},
+    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
+                 "batch": {"size": 3}},
 }
 CLIENTS = 8
 ROUNDS = 100
@@ -80,7 +81,8 @@ class Editor(threading.Thread):
 
 
 def test_no_effect_is_lost_doubled_or_reordered(cluster):
-    with Spillway([cluster.primary], [RULE]) as one, Spillway([cluster.primary], [RULE]) as two, cluster.client() as direct:
+    with Spillway([cluster.primary], [RULE]) as one, Spillway([cluster.primary],
+                                                              [RULE]) as two, cluster.client() as direct:
         direct.shop.books.insert_one({"_id": 1, "list": []})
         editors = [Editor(number, (one, two)[number % 2].port) for number in range(CLIENTS)]
         for editor in editors:

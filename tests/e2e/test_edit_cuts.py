@@ -1,8 +1,9 @@
 """An edit whose connection breaks before or behind any of its commands, and is sent again: applied exactly once.
 
-Each edit goes through a Spillway that reaches mongod through a shim. The shim cuts at the first command, the second, and so
-on, until the edit gets through. Behind a cut the document must be as before or as after the edit, never between; then the same
-command comes again with the same statement number, through another Spillway, and its reply must be that of the first time.
+Each edit goes through a Spillway that reaches mongod through a shim. The shim cuts at the first command, the second,
+and so on, until the edit gets through. Behind a cut the document must be as before or as after the edit, never
+between; then the same command comes again with the same statement number, through another Spillway, and its reply
+must be that of the first time.
 """
 
 import itertools
@@ -22,7 +23,8 @@ RULE = {
     "name": "cuts", "namespace": "shop.books", "array": "list", "threshold": 2,
     "settle": "10ms", "quiet": "10ms", "gc_delay": "0s",
     "flag": {"field": "more", "value": True},
-    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 3}},
+    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
+                 "batch": {"size": 3}},
 }
 LIST = list(range(8))
 FREE = ("$clusterTime", "operationTime", "opTime", "electionId", "retriedStmtIds", "retriedStmtId")
@@ -47,7 +49,8 @@ EDITS = {
                                                {"q": {"_id": "#"}, "u": {"$pop": {"list": 1}}}]},
     "in no order, one of them nowhere": {"update": "@", "ordered": False, "updates": [
         {"q": {"_id": "#"}, "u": {"$pop": {"list": 1}}}, {"q": {"_id": -1}, "u": {"$pop": {"list": 1}}}]},
-    "findAndModify": {"findAndModify": "@", "query": {"_id": "#"}, "update": {"$pull": {"list": {"$gte": 6}}}, "new": True},
+    "findAndModify": {"findAndModify": "@", "query": {"_id": "#"}, "update": {"$pull": {"list": {"$gte": 6}}},
+                      "new": True},
     "delete": {"delete": "@", "deletes": [{"q": {"_id": "#", "list": 7}, "limit": 1}]},
 }
 

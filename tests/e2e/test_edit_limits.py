@@ -1,4 +1,5 @@
-"""Edits at the limits: arrays beyond 16 MB, large elements without a pause, as many statements and bytes as a command holds."""
+"""Edits at the limits: arrays beyond 16 MB, large elements without a pause, as many statements and bytes as a
+command holds."""
 
 import contextlib
 import time
@@ -43,7 +44,8 @@ class Place:
         self.cluster = cluster
         self.direct = cluster.client()
         self.client = pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True)
-        self.ways = {"plain": Connection(cluster.primary.port, timeout=60), "books": Connection(spillway.port, timeout=60)}
+        self.ways = {"plain": Connection(cluster.primary.port, timeout=60),
+                     "books": Connection(spillway.port, timeout=60)}
         self.books = self.client.shop.books
 
     def clear(self):
@@ -210,7 +212,8 @@ def test_a_transaction_that_pushes_much_does_not_wait_for_the_mover(place):
     """It would wait for the transaction's end: for a minute."""
     with hot(place) as (books, rule):
         books.insert_one({"_id": "hot", "list": [element(number, 1000) for number in range(10)]})
-        wait_for(lambda: not verify(place.direct, rule), "the tail to move")  # else it may conflict with the transaction
+        # else it may conflict with the transaction
+        wait_for(lambda: not verify(place.direct, rule), "the tail to move")
         with books.database.client.start_session() as session, session.start_transaction():
             began = time.monotonic()
             for number in range(10, 12):
@@ -315,7 +318,8 @@ def test_an_update_of_48_mb(place):
     ]
     updates = [statement({"_id": number}, changes[number % len(changes)](element(number, MB))) for number in range(45)]
     documents = filled("update", {}, "updates", updates,
-                       lambda size: statement({"_id": 47}, {"$push": {"list": {"$each": [bytes(size)], "$position": 0}}}))
+                       lambda size: statement({"_id": 47},
+                                              {"$push": {"list": {"$each": [bytes(size)], "$position": 0}}}))
     reply = place.same("update", {}, "updates", documents)
     assert (reply["n"], reply["nModified"]) == (46, 46)
     place.require_same_documents()

@@ -1,8 +1,10 @@
-"""Edits go on while a replica set of three changes its primary, a member is killed, or Spillway is: each is applied exactly once.
+"""Edits go on while a replica set of three changes its primary, a member is killed, or Spillway is: each is applied
+exactly once.
 
-Every editor has a book of its own and makes numbered edits, one after another, as a driver does that writes with the majority
-and sends again. Each edit also notes its number in another array of the book, which says in the end what was applied: all that was
-acknowledged, in order, what got no answer at most once, and the array must be what those edits make of it.
+Every editor has a book of its own and makes numbered edits, one after another, as a driver does that writes with the
+majority and sends again. Each edit also notes its number in another array of the book, which says in the end what
+was applied: all that was acknowledged, in order, what got no answer at most once, and the array must be what those
+edits make of it.
 """
 
 import contextlib
@@ -23,7 +25,8 @@ from support.verify import verify
 RULE = {
     "name": "members", "namespace": "shop.books", "array": "list", "threshold": 3,
     "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
-    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 4}},
+    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
+                 "batch": {"size": 4}},
 }
 EDITORS = 4
 FIRST = list("abcdefghijkl")
@@ -223,7 +226,8 @@ def test_who_asks_for_no_majority_waits_for_none(cluster, spillway):
         with cluster.client() as direct:
             wait_for(lambda: len(direct.shop.books.find_one({"_id": "alone"})["list"]) == 3, "the tail to move")
         with client, no_majority(cluster):
-            changed = client.shop.books.find_one_and_update({"_id": "alone"}, {"$pop": {"list": 1}}, return_document=True)
+            changed = client.shop.books.find_one_and_update({"_id": "alone"}, {"$pop": {"list": 1}},
+                                                            return_document=True)
             assert changed["list"] == FIRST[:-1]
             assert client.shop.books.update_one({"_id": "alone"}, {"$pull": {"list": "a"}}).modified_count == 1
             assert client.shop.books.find_one({"_id": "alone"})["list"] == FIRST[1:-1]

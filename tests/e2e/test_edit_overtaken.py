@@ -1,9 +1,9 @@
 """An edit that is sent again while its first attempt is still under way: both are answered as if there had been one.
 
-A driver that loses its connection sends the command again at once, by another connection and perhaps another Spillway, and
-nobody has stopped the first. mongod lets the two in one after the other and answers the second from the session's history.
-Here the attempt that goes through the shim stands still before its first command, its second, and so on, until the other is
-through.
+A driver that loses its connection sends the command again at once, by another connection and perhaps another
+Spillway, and nobody has stopped the first. mongod lets the two in one after the other and answers the second from
+the session's history. Here the attempt that goes through the shim stands still before its first command, its second,
+and so on, until the other is through.
 """
 
 import itertools

@@ -1,5 +1,5 @@
-"""Writes by a condition on the array, without an _id: the overflow says which outliers they mean, and it is the document
-that mongod alone would take."""
+"""Writes by a condition on the array, without an _id: the overflow says which outliers they mean, and it is the
+document that mongod alone would take."""
 
 import pymongo
 import pytest
@@ -7,16 +7,20 @@ from pymongo.errors import OperationFailure
 
 from support.process import wait_for
 
-RULES = [{"name": "list", "namespace": "shop.books*", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms", "gc_delay": "1m",
+RULES = [{"name": "list", "namespace": "shop.books*", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
+          "gc_delay": "1m",
           "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 10}}}]
 BOOKS = [  # not in the order of their _ids; outliers stand before, between and behind others that have the same
-    {"_id": number, "n": place, "list": [number % 2, *(1000 * number + i for i in range(30 if place % 3 == 0 else 1)), number % 4 + 10]}
+    {"_id": number, "n": place,
+     "list": [number % 2, *(1000 * number + i for i in range(30 if place % 3 == 0 else 1)), number % 4 + 10]}
     for place, number in enumerate((7, 3, 12, 1, 9, 4, 0, 8, 2, 11, 5, 6, 10))
 ]
 SIDES = [{"$inc": {"n": 100}}, {"$pull": {"list": 11}}, {"$set": {"list.$": "found"}}]
 QUERIES = [{"list": 11}, {"list": 1}, {"list": 7029}, {"list": 7000}, {"list": "none"}, {"list": {"$in": [13, 5029]}},
-           {"list": {"$all": [1, 13]}}, {"list": {"$elemMatch": {"$gt": 9000, "$lt": 9500}}}, {"list": 11, "n": {"$gt": 2}},
-           {"$or": [{"list": 1029}, {"n": 4}]}, {"list": {"$gte": 7010, "$lt": 7020}}, {"list": 10, "list.30": {"$exists": True}}]
+           {"list": {"$all": [1, 13]}}, {"list": {"$elemMatch": {"$gt": 9000, "$lt": 9500}}},
+           {"list": 11, "n": {"$gt": 2}},
+           {"$or": [{"list": 1029}, {"n": 4}]}, {"list": {"$gte": 7010, "$lt": 7020}},
+           {"list": 10, "list.30": {"$exists": True}}]
 MODIFIED = [{"sort": {"n": -1}}, {"sort": {"list": -1, "_id": 1}}, {"remove": True}]
 COMMANDS = [
     *({"update": "books", "updates": [{"q": query, "u": side, "multi": multi}]}
@@ -25,9 +29,11 @@ COMMANDS = [
     *({"update": "books", "updates": [{"q": query, "u": {"$set": {"n": 1}}, "upsert": True}]} for query in QUERIES[:5]),
     *({"findAndModify": "books", "query": query, **({} if "remove" in more else {"update": {"$inc": {"n": 5}}}), **more}
       for query in QUERIES for more in MODIFIED),
-    {"update": "books", "updates": [{"q": {"list": 11}, "u": {"$inc": {"n": 1}}}, {"q": {"list": 5029}, "u": {"$push": {"list": 5}}},
+    {"update": "books",
+     "updates": [{"q": {"list": 11}, "u": {"$inc": {"n": 1}}}, {"q": {"list": 5029}, "u": {"$push": {"list": 5}}},
                                     {"q": {"list": 5}, "u": {"$inc": {"n": 1}}}]},
-    {"update": "books", "updates": [{"q": {"list": "ELEVEN"}, "u": {"$inc": {"n": 1}}, "collation": {"locale": "en", "strength": 2}}]},
+    {"update": "books",
+     "updates": [{"q": {"list": "ELEVEN"}, "u": {"$inc": {"n": 1}}, "collation": {"locale": "en", "strength": 2}}]},
     {"update": "books", "updates": [{"q": {"list": {"$bad": 1}}, "u": {"$inc": {"n": 1}}}]},
 ]
 
@@ -40,7 +46,8 @@ def arms(cluster, spillway):
 
 
 def fill(arms, name, first):
-    """The books, with other _ids than any before: what is left of a deleted document's array keeps the next one's in its place."""
+    """The books, with other _ids than any before: what is left of a deleted document's array keeps the next one's in
+    its place."""
     plain, ruled, stored = arms
     books = [{**book, "_id": first + book["_id"]} for book in BOOKS]
     for database in (plain, ruled):
@@ -55,7 +62,8 @@ def told(database, command):
         reply = database.command(command)
     except OperationFailure as error:
         reply = error.details
-    return {name: value for name, value in reply.items() if name not in ("$clusterTime", "operationTime", "opTime", "electionId")}
+    return {name: value
+            for name, value in reply.items() if name not in ("$clusterTime", "operationTime", "opTime", "electionId")}
 
 
 def without_ids(value):

@@ -1,6 +1,8 @@
-"""Edits in a client's transaction: seen inside, not outside; whole when it is committed, without a trace when it is aborted.
+"""Edits in a client's transaction: seen inside, not outside; whole when it is committed, without a trace when it is
+aborted.
 
-Each transaction runs at mongod on a plain collection and through Spillway on arrays that have moved: every reply must be the same.
+Each transaction runs at mongod on a plain collection and through Spillway on arrays that have moved: every reply
+must be the same.
 """
 
 import itertools
@@ -41,7 +43,8 @@ OPERATIONS = {
     "nothing": update({"$pull": {"list": 11}}),
     "delete many": {"delete": "@", "deletes": [{"q": {"list": {"$size": 6}}, "limit": 0}]},
     "several": {"update": "@", "updates": [
-        {"q": {"_id": "#"}, "u": {"$push": {"list": 8}}}, {"q": {"list": 8}, "u": {"$pull": {"list": 8}}, "multi": True},
+        {"q": {"_id": "#"}, "u": {"$push": {"list": 8}}},
+        {"q": {"list": 8}, "u": {"$pull": {"list": 8}}, "multi": True},
         {"q": {"_id": "second"}, "u": {"$addToSet": {"list": 9}}}, {"q": {"_id": "none"}, "u": {"$pop": {"list": 1}}}]},
     "duplicate": {"insert": "@", "documents": [{"_id": "second", "list": []}]},
     "no array": update({"$pull": {"n": 1}}),
@@ -184,7 +187,8 @@ def test_an_operation(shop, name, first, how):
 def test_all_operations_in_one(shop, how):
     shop.fill()
     before = shop.seen()
-    names = [name for name in OPERATIONS if name not in ("duplicate", "no array", "removed", "delete", "upsert by the array")]
+    names = [name for name in OPERATIONS
+             if name not in ("duplicate", "no array", "removed", "delete", "upsert by the array")]
     transactions = both(shop)
     for name in names:
         same(transactions, OPERATIONS[name])
@@ -200,7 +204,8 @@ def test_all_operations_in_one(shop, how):
 REFUSED = {
     "a filter that can't be judged": {"update": "@", "updates": [
         {"q": {"$where": "this.list.length > 1"}, "u": {"$push": {"list": 7}}}]},
-    "a modification by such a filter": {"findAndModify": "@", "query": {"$where": "this.list.length > 1"}, "remove": True},
+    "a modification by such a filter": {"findAndModify": "@", "query": {"$where": "this.list.length > 1"},
+                                        "remove": True},
     "the state": update({"$set": {"_spill": 1}}),
     "a read": {"find": "@", "filter": {"list": {"$gt": 1, "$lt": 8}}, "projection": {"list.$": 1}},
     "a second q": {"update": "@", "updates": [
@@ -384,7 +389,8 @@ def test_pymongo_repeats_what_conflicts(cluster, shop):
     rule = {**RULE, "name": "shelves", "namespace": "shop.shelves",
             "overflow": {**RULE["overflow"], "collection": "more_shelves"}}
     rules = [RULE, rule]
-    with Spillway([cluster.primary], rules) as one, Spillway([cluster.primary], rules) as two, cluster.client() as direct:
+    with Spillway([cluster.primary], rules) as one, Spillway([cluster.primary],
+                                                             rules) as two, cluster.client() as direct:
         direct.shop.shelves.insert_many([{"_id": 0, "list": list(range(10))}, {"_id": 1, "list": list(range(10, 20))}])
         carriers = [Carrier((one, two)[number % 2].port, number) for number in range(4)]
         for carrier in carriers:

@@ -13,9 +13,11 @@ from support.process import wait_for
 from support.spillway import Spillway
 
 NAME = 'b"o\\oké'  # escaped in one way in a label, in another in JSON
-RULE = {"name": "books", "namespace": "sh*." + NAME, "array": "list", "threshold": 3, "settle": "10ms", "sweep": "100ms",
+RULE = {"name": "books", "namespace": "sh*." + NAME, "array": "list", "threshold": 3, "settle": "10ms",
+        "sweep": "100ms",
         "overflow": {"link": "main", "array": "part"}}
-SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})? (-?[0-9.]+(?:e[+-]?[0-9]+)?|NaN|\+Inf)')
+SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(?:[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*",?)*\})?'
+                    r' (-?[0-9.]+(?:e[+-]?[0-9]+)?|NaN|\+Inf)')
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +27,8 @@ def spillway(cluster):
         with pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client, cluster.client() as direct:
             collection = client.shop[NAME]
             collection.insert_one({"_id": '"\\\u2028\x01', "list": list(range(9))})
-            for refused in (lambda: collection.create_index("list", unique=True), lambda: list(collection.find({"$where": "1"}))):
+            for refused in (lambda: collection.create_index("list", unique=True),
+                            lambda: list(collection.find({"$where": "1"}))):
                 with pytest.raises(OperationFailure):
                     refused()
             wait_for(lambda: len(direct.shop[NAME].find_one()["list"]) == 3, "a move")
@@ -82,7 +85,8 @@ def test_what_the_mover_is_refused_is_said(cluster, spillway):
         with refused(direct, "find"):
             client.shop[NAME].update_one({"_id": "late"}, {"$push": {"list": {"$each": list(range(9))}}})
             for words in ("the sweep was refused", "looking refused"):
-                wait_for(lambda: words in spillway.said(), words)  # pylint: disable=cell-var-from-loop
+                wait_for(lambda: words in spillway.said(), words)
         wait_for(lambda: len(direct.shop[NAME].find_one({"_id": "late"})["list"]) == 3, "the move, once it is allowed")
         with refused(direct, "listCollections"):
-            wait_for(lambda: "the collections of 'shop' can't be listed, so that only those in use are swept" in spillway.said(), "it")
+            wait_for(lambda: "the collections of 'shop' can't be listed, so that only those in use are "
+                             "swept" in spillway.said(), "it")

@@ -110,7 +110,8 @@ def test_what_passes_leaves_the_verdict_that_was(cluster, direct, code):
     with Spillway([cluster.primary], [rule("calm")]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
         client.shop.calm.insert_one({"_id": 1, "list": [1]})
-        before = direct.admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": settings})["count"]
+        before = direct.admin.command({"configureFailPoint": "failCommand", "mode": "alwaysOn",
+                                       "data": settings})["count"]
         client.shop.calm.create_index("title")
         direct.admin.command({"waitForFailPoint": "failCommand", "timesEntered": before + 2, "maxTimeMS": 20000})
         client.shop.calm.update_one({"_id": 1}, {"$push": {"list": 1}})

@@ -1,4 +1,5 @@
-"""A flag that documents have from their application is its own as long as nothing of theirs was moved, and when it is back."""
+"""A flag that documents have from their application is its own as long as nothing of theirs was moved, and when it
+is back."""
 
 import pytest
 from pymongo import ReturnDocument, UpdateOne
@@ -6,8 +7,10 @@ from pymongo import ReturnDocument, UpdateOne
 from support.process import wait_for
 
 RULES = [
-    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
-     "flag": {"field": "split", "value": True}, **more, "overflow": {"collection": f"{name}_tails", "link": "book", "array": "part"}}
+    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms",
+     "gc_delay": "0s",
+     "flag": {"field": "split", "value": True}, **more,
+     "overflow": {"collection": f"{name}_tails", "link": "book", "array": "part"}}
     for name, more in (("hidden", {}), ("shown", {"expose": ["flag"]}))
 ]
 COLLECTIONS = [rule["name"] for rule in RULES]
@@ -16,9 +19,11 @@ WAYS = {
     "update": lambda books, change: books.update_one({"_id": 1}, change),
     "update many": lambda books, change: books.update_many({"z": 0}, change),
     "upsert": lambda books, change: books.update_one({"_id": 1}, change, upsert=True),
-    "bulk": lambda books, change: books.bulk_write([UpdateOne({"_id": 1}, {"$set": {"z": 1}}), UpdateOne({"z": 1}, change)]),
+    "bulk": lambda books, change: books.bulk_write([UpdateOne({"_id": 1}, {"$set": {"z": 1}}),
+                                                    UpdateOne({"z": 1}, change)]),
     # The old image would need batches that are gone at once here.
-    "findAndModify": lambda books, change: books.find_one_and_update({"_id": 1}, change, return_document=ReturnDocument.AFTER),
+    "findAndModify": lambda books, change: books.find_one_and_update({"_id": 1}, change,
+                                                                     return_document=ReturnDocument.AFTER),
 }
 
 

@@ -136,7 +136,8 @@ def test_pages_by_slice_and_on_the_overflow(direct, served):
     assert list(found) == [{"followers": whole[2000:3000]}, {"followers": whole[3000:4000]}]
     one = db.followerOverflow.find_one({"userId": "ann", "batchNumber": 4})
     assert one["followers"] == whole[4000:] and isinstance(one["createdAt"], datetime.datetime)
-    keys = [(list(index["key"].items()), index.get("unique", False)) for index in direct.followerOverflow.list_indexes()]
+    keys = [(list(index["key"].items()), index.get("unique", False))
+            for index in direct.followerOverflow.list_indexes()]
     assert ([("userId", 1), ("batchNumber", 1)], True) in keys and ([("createdAt", 1)], False) in keys
 
 

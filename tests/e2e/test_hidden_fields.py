@@ -1,10 +1,11 @@
-"""A flag, counters and a reference that clients don't see are in no answer: not shown, and not found, sorted or counted by."""
+"""A flag, counters and a reference that clients don't see are in no answer: not shown, and not found, sorted or
+counted by."""
 
 import contextlib
 import itertools
 
 import pytest
-from bson import CodecOptions, Int64, decode, encode
+from bson import Binary, CodecOptions, Int64, decode, encode
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
@@ -13,13 +14,16 @@ from support.spillway import QuotedText, Spillway
 from support.wire import Connection
 
 RULES = [
-    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s", "change_streams": "as_stored",
+    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 3, "settle": "5ms", "quiet": "5ms",
+     "gc_delay": "0s", "change_streams": "as_stored",
      "flag": {"field": "split", "value": True}, "counters": {"total": "total", "documents": "parts"},
-     "reference": {"field": "ref", "format": QuotedText("{_id}_x")}, "overflow": {"collection": f"{name}_tails", "link": "book", **layout}}
+     "reference": {"field": "ref", "format": QuotedText("{_id}_x")},
+     "overflow": {"collection": f"{name}_tails", "link": "book", **layout}}
     for name, layout in (("batches", {"array": "part", "batch": {"size": 4}}), ("elements", {"layout": "elements"}))
 ]
 DOCUMENTS = [{"_id": number, "list": list(range(number)), "z": number % 2} for number in range(10)]
-CONDITIONS = [{"split": True}, {"split": {"$ne": True}}, {"total": {"$gt": 5}}, {"ref": "9_x"}, {"parts": {"$exists": False}},
+CONDITIONS = [{"split": True}, {"split": {"$ne": True}}, {"total": {"$gt": 5}}, {"ref": "9_x"},
+              {"parts": {"$exists": False}},
               {"$expr": {"$gt": ["$total", 5]}}, {"$or": [{"split": True}, {"z": 0}]}, {"$nor": [{"split": True}]}]
 BESIDE = [{}, {"z": 1}, {"list": 7}, {"list": {"$size": 8}}]
 FILTERS = [{"$and": [condition, beside]} for condition in CONDITIONS for beside in BESIDE]
@@ -41,11 +45,14 @@ READS = {
     "find": lambda books, query: sorted(book["_id"] for book in books.find(query)),
     "count": lambda books, query: books.count_documents(query),
     "sorted": lambda books, query: list(books.find(query, sort=[("total", -1), ("_id", 1)])),
-    "computed": lambda books, query: list(books.find(query, {"t": "$total", "f": {"$type": "$split"}}, sort=[("_id", 1)])),
+    "computed": lambda books, query: list(books.find(query, {"t": "$total", "f": {"$type": "$split"}},
+                                                     sort=[("_id", 1)])),
     "distinct": lambda books, query: books.distinct("total", query),
-    "grouped": lambda books, query: list(books.aggregate([{"$match": query}, {"$group": {"_id": "$split", "n": {"$sum": 1}}}])),
+    "grouped": lambda books, query: list(books.aggregate([{"$match": query},
+                                                          {"$group": {"_id": "$split", "n": {"$sum": 1}}}])),
     "joined": lambda books, query: list(books.database.aggregate([
-        {"$documents": [{"x": True}]}, {"$lookup": {"from": books.name, "localField": "x", "foreignField": "split", "as": "found"}}])),
+        {"$documents": [{"x": True}]},
+        {"$lookup": {"from": books.name, "localField": "x", "foreignField": "split", "as": "found"}}])),
 }
 
 
@@ -56,7 +63,8 @@ def test_no_read_tells_of_it(shop, read):
         assert READS[read](ruled, query) == READS[read](plain, query), query
 
 
-PROJECTIONS = [{"split": 1}, {"split": 1, "z": 1}, {"_id": 0, "total": 1}, {"list": 0, "split.x": 0}, {"list": 0, "ref": {"x": 0}}, {"parts": 0},
+PROJECTIONS = [{"split": 1}, {"split": 1, "z": 1}, {"_id": 0, "total": 1}, {"list": 0, "split.x": 0},
+               {"list": 0, "ref": {"x": 0}}, {"parts": 0},
                {"list": 1, "split": 1}, {"list": {"$slice": 1}, "split": 1}, {"list": {"$slice": 1}, "ref.x": 0}]
 
 
@@ -84,10 +92,14 @@ COMPUTED = [
     [*WHOLE, {"$project": {"d": {"ref": "$z", "split": "$list"}}}, {"$replaceRoot": {"newRoot": "$d"}}],
     [{"$unwind": {"path": "$list", "includeArrayIndex": "parts"}}, {"$sort": {"_id": 1, "parts": 1}}],
     [*WHOLE, {"$lookup": {"from": "others", "localField": "z", "foreignField": "_id", "as": "ref"}}],
-    [*WHOLE, {"$graphLookup": {"from": "others", "startWith": "$z", "connectFromField": "x", "connectToField": "_id", "as": "split"}}],
-    [*WHOLE, {"$setWindowFields": {"sortBy": {"_id": 1}, "output": {"total": {"$sum": "$z", "window": {"documents": ["unbounded", "current"]}}}}}],
+    [*WHOLE, {"$graphLookup": {"from": "others", "startWith": "$z", "connectFromField": "x", "connectToField": "_id",
+                               "as": "split"}}],
+    [*WHOLE,
+     {"$setWindowFields": {"sortBy": {"_id": 1},
+                           "output": {"total": {"$sum": "$z", "window": {"documents": ["unbounded", "current"]}}}}}],
     [*WHOLE, {"$fill": {"output": {"ref": {"value": "none"}}}}],
-    [{"$project": {"z": "$_id", "_id": 0}}, {"$sort": {"z": 1}}, {"$densify": {"field": "z", "range": {"step": 0.5, "bounds": "full"}}},
+    [{"$project": {"z": "$_id", "_id": 0}}, {"$sort": {"z": 1}},
+     {"$densify": {"field": "z", "range": {"step": 0.5, "bounds": "full"}}},
      {"$set": {"split": "$z"}}],
     [{"$match": {"_id": {"$lt": 0}}}, {"$unionWith": "others"}, {"$sort": {"_id": 1}}],
     [{"$match": {"z": 0}}, {"$count": "total"}],
@@ -100,10 +112,14 @@ RAW = CodecOptions(document_class=RawBSONDocument)
 
 
 def batches_of(name, pipeline, size, ports):
-    """The bytes of each of the cursor's documents, by batches: each read through another port than the one before, without a session."""
+    """The bytes of each of the cursor's documents, by batches: each read through another port than the one before,
+    without a session."""
     with contextlib.ExitStack() as stack:
         connections = itertools.cycle([stack.enter_context(Connection(port)) for port in ports])
-        call = lambda command: decode(next(connections).call(encode({**command, "$db": "shop"})).body, RAW)["cursor"]
+
+        def call(command):
+            return decode(next(connections).call(encode({**command, "$db": "shop"})).body, RAW)["cursor"]
+
         reply = call({"aggregate": name, "pipeline": pipeline, "cursor": {"batchSize": size}})
         batches = [reply["firstBatch"]]
         while reply["id"]:
@@ -123,7 +139,8 @@ def ports(cluster, spillway):
 def test_what_a_pipeline_calls_so_is_in_every_batch(cluster, shop, ports, direct, pipeline):
     ruled, plain = shop
     direct.shop.others.drop()
-    direct.shop.others.insert_many([{"_id": 0, "split": 1, "total": [1]}, {"split": False, "_id": 1}, {"_id": 2, "_spill": 5, "parts": None, "ref": "r"},
+    direct.shop.others.insert_many([{"_id": 0, "split": 1, "total": [1]}, {"split": False, "_id": 1},
+                                    {"_id": 2, "_spill": 5, "parts": None, "ref": "r"},
                                     {"_id": 3, "_spill": {"g": 1}}])
     for size in (0, 1, 3):
         expected = batches_of(plain.name, pipeline, size, [cluster.primary.port])
@@ -132,21 +149,40 @@ def test_what_a_pipeline_calls_so_is_in_every_batch(cluster, shop, ports, direct
             assert found == expected, (size, [[decode(each) for each in batch] for batch in found])
 
 
-@pytest.mark.parametrize("stage", [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"n": 1}]}}, {"$unionWith": "others"}, {"$set": {"split": 7}}], ids=str)
+@pytest.mark.parametrize("stage", [{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"n": 1}]}}, {"$unionWith": "others"},
+                                   {"$set": {"split": 7}}], ids=str)
 def test_names_that_only_a_collation_takes_for_it_stay(shop, direct, stage):
     ruled, plain = shop
     direct.shop.others.drop()
     for books in shop:
         books.update_many({}, {"$set": {"SPLIT": "ours", "Total": 5, "pärts": 1}})
     for strict in ({}, {"apiVersion": "1", "apiStrict": True}):
-        answers = [books.database.command({"aggregate": books.name, "pipeline": [{"$sort": {"_id": 1}}, stage], "cursor": {},
-                                           "collation": {"locale": "en", "strength": 1}, **strict})["cursor"]["firstBatch"] for books in shop]
+        answers = [books.database.command({"aggregate": books.name, "pipeline": [{"$sort": {"_id": 1}}, stage],
+                                           "cursor": {},
+                                           "collation": {"locale": "en", "strength": 1},
+                                           **strict})["cursor"]["firstBatch"] for books in shop]
         assert [list(each.items()) for each in answers[0]] == [list(each.items()) for each in answers[1]]
+
+
+def test_between_two_generations_fields_have_their_order(shop, direct):
+    """The flag stands while an array that was folded back waits to be moved again (docs/internals/spill-protocol.md,
+    V2)."""
+    ruled, plain = shop
+    array = list(range(6))
+    plain.insert_one({"_id": 10, "list": array, "z": 0})
+    state = {"g": Binary(bytes(16), 0), "h": 3, "n": 0, "a": ["split", "total", "parts", "ref"], "b": {}}
+    direct.shop[ruled.name].insert_one({"_id": 10, "list": array, "z": 0, "_spill": {"list": state}, "split": True,
+                                        "total": 6, "parts": 0, "ref": "10_x"})
+    pipeline = [{"$match": {"_id": {"$gte": 9}}}, {"$sort": {"_id": 1}},
+                {"$set": {"size": {"$size": "$list"}, "split": {"$type": "$list"}, "ref": 1}}]
+    answers = [[list(each.items()) for each in books.aggregate(pipeline)] for books in shop]
+    assert answers[0] == answers[1]
 
 
 def test_what_a_change_stream_calls_so_comes(shop):
     ruled, _ = shop
-    with ruled.watch([{"$match": {"operationType": "insert"}}, {"$set": {"total": 5, "ref": "$documentKey._id"}}]) as stream:
+    with ruled.watch([{"$match": {"operationType": "insert"}},
+                      {"$set": {"total": 5, "ref": "$documentKey._id"}}]) as stream:
         ruled.insert_many({"_id": number} for number in (50, 51))
         for number in (50, 51):
             event = next(stream)
@@ -159,14 +195,16 @@ def test_what_is_marked_is_still_the_clients_pipeline(shop, direct):
     for books in shop:
         books.aggregate([*stages, {"$out": f"copy_of_{books.name}"}])
     assert list(direct.shop[f"copy_of_{ruled.name}"].find()) == list(direct.shop.copy_of_plain.find())
-    assert "_spill/computed" in str(ruled.database.command("explain", {"aggregate": ruled.name, "pipeline": stages, "cursor": {}}))
+    assert "_spill/computed" in str(ruled.database.command("explain",
+                                                           {"aggregate": ruled.name, "pipeline": stages, "cursor": {}}))
     with ruled.database.client.start_session() as session, session.start_transaction():
         assert list(ruled.aggregate(stages, session=session, batchSize=2)) == list(plain.aggregate(stages))
     with pytest.raises(OperationFailure) as failed:
         ruled.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
     with pytest.raises(OperationFailure) as expected:
         plain.aggregate([{"$group": {"_id": 1, "total": {"$sum": {"$divide": ["$z", 0]}}}}])
-    assert (failed.value.code, failed.value.details["errmsg"]) == (expected.value.code, expected.value.details["errmsg"])
+    assert (failed.value.code,
+            failed.value.details["errmsg"]) == (expected.value.code, expected.value.details["errmsg"])
 
 
 def test_writes_find_what_clients_see(shop):

@@ -1,4 +1,5 @@
-"""Replies that pass 48,000,000 bytes once they are put together: cut between documents, continued through any Spillway."""
+"""Replies that pass 48,000,000 bytes once they are put together: cut between documents, continued through any
+Spillway."""
 
 import contextlib
 import os
@@ -84,7 +85,9 @@ def clients(servers):
 
 @pytest.fixture(autouse=True)
 def no_cursor_is_left(direct):
-    opened = lambda: direct.admin.command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+    def opened():
+        return direct.admin.command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+
     before = opened()
     yield
     wait_for(lambda: opened() <= before, "all cursors to be closed")

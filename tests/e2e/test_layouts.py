@@ -126,7 +126,8 @@ class History:
         able = [each for each in self.documents.values() if len(each[self.array]) > 1]
         if len(able) < 8:
             return self.insert()
-        writes = [self.push_in_front, self.edit, self.edit, self.pull, self.pop, self.replace, self.keep, self.set_whole,
+        writes = [self.push_in_front, self.edit, self.edit, self.pull, self.pop, self.replace, self.keep,
+                  self.set_whole,
                   self.delete]
         if self.random.random() < 0.5:
             return self.push(self.random.choice(able))
@@ -148,7 +149,8 @@ def test_random_histories(example, direct, books):
 def test_the_files_are_good(example):
     ran = subprocess.run([program(), "check", "--config", example.layout.file], capture_output=True, text=True,
                          timeout=60, check=False)
-    assert f"collection: {example.layout.overflow}" in ran.stdout, ran.stderr  # the file is good: the rules follow, with their defaults
+    # the file is good: the rules follow, with their defaults
+    assert f"collection: {example.layout.overflow}" in ran.stdout, ran.stderr
 
 
 def long_and_short(books, direct, layout):
@@ -166,8 +168,10 @@ def test_queries_that_know_the_flag(example, direct, books):
     whole = long_and_short(books, direct, layout)
     if layout in HIDDEN:
         assert books.count_documents(knows) == 0
-        assert books.count_documents({flag: {"$exists": False}}) == books.count_documents({flag: {"$nin": list(knows.values())}}) == 2
-        assert books.update_one({"_id": "long", flag: {"$ne": True}}, {"$push": {layout.array: "last"}}).modified_count == 1
+        assert books.count_documents({flag: {"$exists": False}}) == 2
+        assert books.count_documents({flag: {"$nin": list(knows.values())}}) == 2
+        assert books.update_one({"_id": "long", flag: {"$ne": True}},
+                                {"$push": {layout.array: "last"}}).modified_count == 1
         wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [*whole, "last"]}})
         verify(example)
         return
@@ -189,11 +193,13 @@ def test_edits_that_know_the_flag(example, direct, books):
     whole = long_and_short(books, direct, layout)
     assert books.update_one({"_id": "long", **knows}, {"$pull": {layout.array: whole[-1]}}).modified_count == 1
     wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: whole[:-1]}})
-    assert books.update_many({"$and": [knows, {"_id": "long"}]}, {"$set": {f"{layout.array}.1": "one"}}).modified_count == 1
+    assert books.update_many({"$and": [knows, {"_id": "long"}]},
+                             {"$set": {f"{layout.array}.1": "one"}}).modified_count == 1
     wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [0, "one", *whole[2:-1]]}})
     assert books.update_one({"_id": "short", **knows}, {"$pull": {layout.array: 1}}).matched_count == (layout in HIDDEN)
     assert refused(lambda: books.update_one({"$or": [knows]}, {"$pop": {layout.array: 1}})).code == 115
-    assert books.find_one_and_update({**knows, "_id": "long"}, {"$pop": {layout.array: 1}}, {layout.array: {"$slice": -1}},
+    assert books.find_one_and_update({**knows, "_id": "long"}, {"$pop": {layout.array: 1}},
+                                     {layout.array: {"$slice": -1}},
                                      return_document=True)[layout.array] == whole[-3:-2]
     wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [0, "one", *whole[2:-2]]}})
     verify(example)
@@ -239,7 +245,8 @@ def test_a_fence_by_size(example, direct, books):
         wait_for_layout(direct, layout, {"long": {"_id": "long", layout.array: [*whole, "last"]}})
         assert refused(lambda: books.insert_one({"_id": "fat", layout.array: ["x" * 50] * 1200})).code == 121
         fence(direct, layout, {"$expr": {"$lte": [{"$bsonSize": "$$ROOT"}, 400]}})  # no fold back gets through
-        assert refused(lambda: books.update_one({"_id": "long"}, {"$set": {f"{layout.array}.{len(whole)}": "edited"}})).code == 115
+        assert refused(lambda: books.update_one({"_id": "long"},
+                                                {"$set": {f"{layout.array}.{len(whole)}": "edited"}})).code == 115
         verify(example)
         assert books.find_one({"_id": "long"})[layout.array] == [*whole, "last"]
     finally:

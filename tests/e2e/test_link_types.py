@@ -1,4 +1,5 @@
-"""Documents of one collection whose `_id`s have several types: what asks the overflow of one of them meets the others' links."""
+"""Documents of one collection whose `_id`s have several types: what asks the overflow of one of them meets the
+others' links."""
 
 import pytest
 from bson import Binary
@@ -14,7 +15,8 @@ def test_each_document_is_edited_among_others(identifier):
     with twins(("rest2",)) as books:
         for arm in books.arms:  # by it, mongod finds the value in all documents' batches
             arm.call({"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "list"}]})
-        books.fill([{"_id": each, "list": [1, "a", *range(place * 10, place * 10 + 9)]} for place, each in enumerate(IDS)])
+        books.fill([{"_id": each, "list": [1, "a", *range(place * 10, place * 10 + 9)]}
+                    for place, each in enumerate(IDS)])
         for update in (*({"$addToSet": {"list": place * 10 + 4}} for place in range(len(IDS))), {"$pull": {"list": 4}}):
             books.settle()
             command = {"update": "books", "updates": [{"q": {"_id": identifier}, "u": update}]}

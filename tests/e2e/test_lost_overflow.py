@@ -6,10 +6,10 @@ from pymongo.errors import OperationFailure
 
 from support.operate import RULE, Operator, found
 from support.process import wait_for
-from support.spillway import Spillway
 
 LAYOUTS = {"batches": RULE["overflow"], "elements": {"collection": "tails", "link": "book", "layout": "elements"}}
-RULES = [{**RULE, "name": name, "namespace": f"{name}.books", "settle": "5ms", "quiet": "5ms", "gc_delay": "60s", "sweep": "off", "overflow": layout}
+RULES = [{**RULE, "name": name, "namespace": f"{name}.books", "settle": "5ms", "quiet": "5ms", "gc_delay": "60s",
+          "sweep": "off", "overflow": layout}
          for name, layout in LAYOUTS.items()]
 LENGTH, KEPT, GONE = 20, 1, 9  # KEPT: the place of an element in main, GONE: of one that is deleted
 LOSSES = ("some", "all")  # "end": the last overflow document
@@ -23,13 +23,16 @@ READS = {
     "place": lambda books, name, values: list(books.find({"_id": name, f"list.{GONE}": {"$exists": True}}, {"_id": 1})),
     "size": lambda books, name, values: list(books.find({"_id": name, "list": {"$size": LENGTH}}, {"_id": 1})),
     "$ne": lambda books, name, values: list(books.find({"_id": name, "list.v": {"$ne": "nowhere"}}, {"_id": 1})),
-    "count of a named document": lambda books, name, values: books.count_documents({"_id": name, "list.v": values[GONE]}),
+    "count of a named document": lambda books, name, values: books.count_documents({"_id": name,
+                                                                                    "list.v": values[GONE]}),
     "count beside another field": lambda books, name, values: books.database.command(
         "count", "books", query={"name": name, "list.v": values[GONE]})["n"],
-    "count of two conditions": lambda books, name, values: books.count_documents({"_id": name, "list": {"$not": {"$size": 1}}}),
+    "count of two conditions": lambda books, name, values: books.count_documents({"_id": name,
+                                                                                  "list": {"$not": {"$size": 1}}}),
     "distinct": lambda books, name, values: books.distinct("list.v", {"_id": name}),
     "$unwind": lambda books, name, values: list(books.aggregate([{"$match": {"_id": name}}, {"$unwind": "$list"}])),
-    "$size": lambda books, name, values: list(books.aggregate([{"$match": {"_id": name}}, {"$project": {"n": {"$size": "$list"}}}])),
+    "$size": lambda books, name, values: list(books.aggregate([{"$match": {"_id": name}},
+                                                               {"$project": {"n": {"$size": "$list"}}}])),
     "the document of a kept element": lambda books, name, values: list(books.find({"list.v": values[KEPT]})),
 }
 WRITES = {
@@ -108,7 +111,8 @@ def test_a_write_that_needs_the_array_changes_nothing(books, direct, write, loss
     condition, update = WRITES[write]
     with pytest.raises(OperationFailure) as caught:
         books.update_one({"_id": name, **condition}, update)
-    said = caught.value.details["errmsg"] if "errmsg" in caught.value.details else caught.value.details["writeErrors"][0]["errmsg"]
+    details = caught.value.details
+    said = details["errmsg"] if "errmsg" in details else details["writeErrors"][0]["errmsg"]
     assert caught.value.code == 115 and "overflow documents are missing" in said and "spillway verify" in said, said
     assert stored.find_one(name) == before
 
@@ -139,7 +143,8 @@ def test_a_guarded_push_on_a_whole_array(books, guard):
 
 @pytest.mark.parametrize("guard", GUARDED)
 def test_a_guarded_push_does_not_see_what_is_gone_in_front_of_the_end(books, guard):
-    """It asks for the value alone. docs/consistency.md says so. An $addToSet of a document among elements needs them all."""
+    """It asks for the value alone. docs/consistency.md says so. An $addToSet of a document among elements needs them
+    all."""
     name = f"some guarded {guard}"
     condition, update = GUARDED[guard](values_of(name))
     if books.database.name == "elements" and "$addToSet" in guard:
@@ -154,13 +159,15 @@ def test_verify_names_the_documents(cluster, books, direct):
     with Operator(cluster, RULES) as operator:
         report = operator.run("verify", rule=name, code=1)
     short = direct[name].books.count_documents({"_id": {"$regex": "^(some|all|end guarded) "}})
-    assert short > 0 and sum(count for (code, kind), count in found(report).items() if (code, kind) == ("V1", "corrupt")) == short
+    assert short > 0 and sum(count for (code, kind), count in found(report).items()
+                             if (code, kind) == ("V1", "corrupt")) == short
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("question", UNSEEN)
 def test_an_element_that_is_gone_is_not_found(books, question, loss):
-    """Of batches nobody looks at the documents that it was in (docs/consistency.md says so). Elements are put together in all outliers."""
+    """Of batches nobody looks at the documents that it was in (docs/consistency.md says so). Elements are put
+    together in all outliers."""
     gone, there = (values_of(name)[GONE] for name in (f"{loss} unseen {question}", f"none unseen {question}, {loss}"))
     if books.database.name == "batches":
         assert not UNSEEN[question](books, gone)

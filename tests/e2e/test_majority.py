@@ -58,7 +58,8 @@ def test_serve_starts_where_there_is_no_primary(cluster):
         wait_for(lambda: waits_for(spillway, "the replica set 'rs0' has no primary", silent), "it to be told")
         wait_for(lambda: spillway.admin("/healthz")[0] == 200, "the admin address")
         status, text = spillway.admin("/readyz")
-        assert status == 503 and text.startswith("not ready: the replica set 'rs0' has no primary: 2 of 3 servers do not answer"), text
+        assert status == 503 and text.startswith("not ready: the replica set 'rs0' has no primary: 2 of 3 servers do "
+                                                 "not answer"), text
     try:
         is_back(spillway, cluster)
     finally:
@@ -87,10 +88,12 @@ def test_a_primary_without_a_majority(steadfast, running):
             direct.shop.others.with_options(write_concern=pymongo.WriteConcern(1)).insert_one({})
             if not running:
                 spillway.start(ready=False)
-            wait_for(lambda: waits_for(spillway, "no majority of the replica set 'rs0' acknowledges writes", silent), "it to be told")
+            wait_for(lambda: waits_for(spillway, "no majority of the replica set 'rs0' acknowledges writes", silent),
+                     "it to be told")
             if running:
                 status, text = spillway.admin("/readyz")
-                assert status == 200 and text.startswith("ready, but no majority of the replica set 'rs0' acknowledges writes"), text
+                assert status == 200 and text.startswith("ready, but no majority of the replica set 'rs0' acknowledges "
+                                                         "writes"), text
                 assert 'ready</span>, but <span class="bad">no majority of the replica set' in spillway.admin("/")[1]
         is_back(spillway, steadfast)
     finally:
@@ -105,6 +108,7 @@ def test_an_operators_command_says_what_it_waits_for(steadfast):
             direct.shop.others.with_options(write_concern=pymongo.WriteConcern(1)).insert_one({})
             command = operator.start("verify")
             said = command.stderr.readline()
-            assert "waiting for the servers: no majority of the replica set 'rs0' acknowledges writes: 2 of 3 servers do not answer" in said, said
+            assert ("waiting for the servers: no majority of the replica set 'rs0' acknowledges writes: "
+                    "2 of 3 servers do not answer") in said, said
         rest = command.communicate(timeout=120)
         assert command.returncode == 0, rest

@@ -120,7 +120,8 @@ PROJECTIONS = {
     "the first element that matched": (posts, {"list.votes": {"$gte": 4}}, {"list.$": 1}),
     "the first of the words that matched": (words, {"list": {"$gte": "plain"}}, {"list.$": 1}),
     "one element by its field": (posts, {}, {"title": 1, "list": {"$elemMatch": {"who": "ann"}}}),
-    "one element by several": (posts, {"title": "first"}, {"list": {"$elemMatch": {"who": "ann", "votes": {"$gt": 3}}}}),
+    "one element by several": (posts, {"title": "first"},
+                               {"list": {"$elemMatch": {"who": "ann", "votes": {"$gt": 3}}}}),
     "one word": (words, {}, {"list": {"$elemMatch": {"$eq": "red"}}}),
     "the length": (words, {"list.0": {"$exists": True}, "_id": {"$ne": 8}}, {"n": {"$size": "$list"}}),
     "elements by an expression": (posts, {"_id": {"$lte": 3}}, {"list": {"$filter": {
@@ -135,15 +136,19 @@ PROJECTIONS = {
 }
 
 PIPELINES = {
-    "without the arrays": (words, [{"$match": {"_id": {"$lte": 9}}}, {"$project": {"list": 0, "kept": 0}}, {"$sort": {"_id": 1}}]),
+    "without the arrays": (words, [{"$match": {"_id": {"$lte": 9}}}, {"$project": {"list": 0, "kept": 0}},
+                                   {"$sort": {"_id": 1}}]),
     "without them, then computed": (posts, [{"$sort": {"_id": -1}}, {"$unset": ["list", "kept.list", "kept.more"]}, {
-        "$set": {"list": [1, 2], "n": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": {"list": 2}}, {"$limit": 4}]),
+        "$set": {"list": [1, 2], "n": {"$size": {"$ifNull": ["$kept.list", []]}}}}, {"$match": {"list": 2}},
+        {"$limit": 4}]),
     "without one of them": (words, [{"$unset": "list"}, {"$sort": {"_id": 1}}, {"$limit": 4}]),
     "without them in a facet": (words, [{"$project": {"list": 0, "kept": 0}}, {"$facet": {
-        "all": [{"$sort": {"_id": 1}}, {"$limit": 3}], "n": [{"$match": {"list": {"$exists": True}}}, {"$count": "n"}]}}]),
+        "all": [{"$sort": {"_id": 1}}, {"$limit": 3}],
+        "n": [{"$match": {"list": {"$exists": True}}}, {"$count": "n"}]}}]),
     "taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$unwind": "$list"}, {"$sort": {"_id": 1, "list": 1}}]),
     "with places and empty ones": (posts, [{"$unwind": {
-        "path": "$list", "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}, {"$sort": {"_id": 1, "at": 1}}]),
+        "path": "$list", "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}},
+        {"$sort": {"_id": 1, "at": 1}}]),
     "by word": (words, [{"$unwind": "$list"}, {"$group": {"_id": "$list", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}]),
     "counted by word": (words, [{"$unwind": "$list"}, {"$sortByCount": "$list"}, {"$sort": {"count": -1, "_id": 1}}]),
     "elements named": (posts, [{"$match": {"_id": {"$lte": 3}}}, {"$project": {"who": {"$map": {
@@ -156,14 +161,19 @@ PIPELINES = {
                          {"$sort": {"_id": 1}}]),
     "in buckets": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$bucket": {
         "groupBy": {"$size": "$list"}, "boundaries": [0, 2, 3, 9], "output": {"items": {"$push": "$item"}}}}]),
-    "joined in the place of a field": (posts, [{"$lookup": {"from": "others", "localField": "title", "foreignField": "x", "as": "title"}},
+    "joined in the place of a field": (posts, [{"$lookup": {"from": "others", "localField": "title",
+                                                            "foreignField": "x", "as": "title"}},
                                                {"$sort": {"_id": 1}}]),
     "joined by variables, and counted": (posts, [
-        {"$lookup": {"let": {"id": "$_id"}, "pipeline": [{"$documents": [{"a": 1}]}, {"$set": {"of": "$$id"}}], "as": "kept.more"}},
+        {"$lookup": {"let": {"id": "$_id"}, "pipeline": [{"$documents": [{"a": 1}]}, {"$set": {"of": "$$id"}}],
+                     "as": "kept.more"}},
         {"$set": {"n": {"$size": "$list"}}}, {"$sort": {"_id": 1}}]),
-    "fields beside it set and taken": (posts, [{"$set": {"title": {"$concat": ["$title", "!"]}, "kept.by": 1, "new": "$_id"}},
-                                               {"$unset": ["kept.by", "x"]}, {"$addFields": {"new": "$$REMOVE"}}, {"$sort": {"_id": 1}}]),
-    "set, then taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$set": {"item": 1}}, {"$unwind": "$list"}, {"$unset": "kept"},
+    "fields beside it set and taken": (posts,
+                                       [{"$set": {"title": {"$concat": ["$title", "!"]}, "kept.by": 1, "new": "$_id"}},
+                                               {"$unset": ["kept.by", "x"]}, {"$addFields": {"new": "$$REMOVE"}},
+                                               {"$sort": {"_id": 1}}]),
+    "set, then taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$set": {"item": 1}}, {"$unwind": "$list"},
+                                      {"$unset": "kept"},
                                       {"$sort": {"_id": 1, "list": 1}}]),
     "the same as a filter": (shelves, [{"$match": {"list": {"$elemMatch": {"shop": "A", "count": {"$gt": 9}}}}},
                                        {"$sort": {"_id": 1}}]),
@@ -219,9 +229,11 @@ def test_a_pipeline(ask, name):
 SHORT = {"$lt": [{"$size": "$list"}, 3]}  # fails where there is no array
 ANY_LENGTH = {"$lt": [{"$size": {"$ifNull": ["$list", []]}}, 99]}  # never fails
 GUARDS = [
-    {"list": "red"}, {"list": {"$type": "array"}}, {"list.0": {"$exists": True}}, {"list": {"$size": 2}}, {"list": {"$all": ["red"]}},
+    {"list": "red"}, {"list": {"$type": "array"}}, {"list.0": {"$exists": True}}, {"list": {"$size": 2}},
+    {"list": {"$all": ["red"]}},
     {"list": {"$elemMatch": {"$gt": "q"}}}, {"list": {"$exists": True}}, {"count": {"$gt": 9}}, {"list": {"$ne": "x"}},
-    {"list": {"$gt": "a", "$lt": "z"}}, {"list": {"$all": ["red", "blank"]}}, {"list": {"$gt": "q"}, "count": {"$gte": 0, "$lt": 99}},
+    {"list": {"$gt": "a", "$lt": "z"}}, {"list": {"$all": ["red", "blank"]}},
+    {"list": {"$gt": "q"}, "count": {"$gte": 0, "$lt": 99}},
     {"$or": [{"list": "blue"}, {"list": "plain"}]}, {"$nor": [{"list": "red"}, {"list": {"$exists": False}}]},
 ]
 
@@ -244,12 +256,17 @@ def test_what_may_fail_is_looked_at_when_mongod_does(arms, ask, guard):
         ask(words, {"count": "books", "query": query})
         ask(words, {"distinct": "books", "key": "item", "query": query})
         ask(words, {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
-        ask(words, {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 9}, {"$match": query}], "cursor": {}})
-        ask(words, {"aggregate": "books", "pipeline": [{"$match": {"item": {"$gt": ""}}}, {"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
-        some = [] if "$or" in guard else [{"_id": {"$gt": 0}}, {"_id": {"$in": [6, 7]}}]  # mongod makes an $in of that one
+        ask(words,
+            {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 9}, {"$match": query}], "cursor": {}})
+        ask(words, {"aggregate": "books", "pipeline": [{"$match": {"item": {"$gt": ""}}}, {"$match": query},
+                                                       {"$sort": {"_id": 1}}], "cursor": {}})
+        # mongod makes an $in of that one
+        some = [] if "$or" in guard else [{"_id": {"$gt": 0}}, {"_id": {"$in": [6, 7]}}]
         for front in ({"$expr": ANY_LENGTH}, {"list": "red"}, *some):
-            ask(words, {"aggregate": "books", "pipeline": [{"$match": front}, {"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}})
-        ask(words, {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [{"$match": query}]}},
+            ask(words, {"aggregate": "books", "pipeline": [{"$match": front}, {"$match": query}, {"$sort": {"_id": 1}}],
+                        "cursor": {}})
+        ask(words, {"aggregate": "books",
+                    "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [{"$match": query}]}},
                                                        {"$sort": {"_id": 1}}], "cursor": {}})
         ask(words, {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$unionWith": {"coll": "books", "pipeline": [
             {"$match": {"$expr": ANY_LENGTH}}, {"$match": query}]}}, {"$sort": {"_id": 1}}], "cursor": {}})
@@ -272,8 +289,10 @@ def repeated():
     def document(*pairs):
         return exact.DOCUMENT, exact.pairs_of(pairs)
     return [
-        document(("_id", number), ("n", 1), ("kept", document(("x", 1), ("list", list(range(length))), ("x", "second"))),
-                 ("list", list(range(length))), ("n", "second"), ("other", [document(("y", 1), ("deep", [1, 2, 3]), ("y", 2))]))
+        document(("_id", number), ("n", 1),
+                 ("kept", document(("x", 1), ("list", list(range(length))), ("x", "second"))),
+                 ("list", list(range(length))), ("n", "second"),
+                 ("other", [document(("y", 1), ("deep", [1, 2, 3]), ("y", 2))]))
         for number, length in enumerate((0, 1, 2))
     ]
 
@@ -283,7 +302,8 @@ TWICE = [
     {"find": "books", "filter": {"list": {"$gte": 0}}, "projection": {"n": 1, "kept.list": {"$slice": [1, 5]}}},
     {"find": "books", "filter": {"list": 0}, "projection": {"other.deep": {"$slice": 1}, "kept.list": {"$slice": 3}}},
     {"find": "books", "filter": {"list": 0}, "projection": {"other.none": {"$slice": 1}, "kept.none": {"$slice": 3}}},
-    {"count": "books", "query": {"kept.list": 1, "kept.x": 1}}, {"count": "books", "query": {"kept.list": 1, "n": "second"}},
+    {"count": "books", "query": {"kept.list": 1, "kept.x": 1}},
+    {"count": "books", "query": {"kept.list": 1, "n": "second"}},
 ]
 
 
@@ -300,13 +320,15 @@ def test_names_that_stand_twice(arms, command):
 
 def mixed():
     """Documents, what is none, and lists of both, beside one another."""
-    values = [1, [1, 2, 3], {"deep": [1, 2, 3], "z": 1}, {"deep": 5}, [{"deep": [1, 2]}, 7], {"deep": [{"deep": [1, 2]}, 7]}]
+    values = [1, [1, 2, 3], {"deep": [1, 2, 3], "z": 1}, {"deep": 5}, [{"deep": [1, 2]}, 7],
+              {"deep": [{"deep": [1, 2]}, 7]}]
     return [{"_id": number, "list": values[:number], "kept": {"list": values[:number]}, "other": values, "n": 1}
             for number in range(len(values) + 1)]
 
 
 MIXED = [{"list.deep": {"$slice": 1}, "n": 1}, {"list.deep": {"$slice": -1}}, {"other.deep": {"$slice": 1}, "list": 1},
-         {"kept.list.deep": {"$slice": [1, 1]}, "kept.list.z": 1}, {"other.deep.deep": {"$slice": 1}, "kept.list": {"$slice": 2}}]
+         {"kept.list.deep": {"$slice": [1, 1]}, "kept.list.z": 1},
+         {"other.deep.deep": {"$slice": 1}, "kept.list": {"$slice": 2}}]
 
 
 @pytest.mark.parametrize("projection", MIXED, ids=str)

@@ -11,7 +11,7 @@ import pytest
 from bson import Binary, DBRef, Decimal128, Int64, MaxKey, Regex, Timestamp, encode
 from bson.raw_bson import RawBSONDocument
 
-from support.operate import Operator, RULE, found
+from support.operate import RULE, Operator, found
 from support.process import wait_for
 from support.spillway import Spillway
 from support.verify import verify
@@ -61,7 +61,8 @@ def seen(cluster):
 
 def test_writes_before_the_births(operator, shop, books):
     """The guards of two births are lost, and one array has become longer."""
-    with held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"list": [1]}}, session=session)) as session:
+    with held(shop.client,
+              lambda session: books.update_one({"_id": 1}, {"$set": {"list": [1]}}, session=session)) as session:
         migrate = operator.start("migrate", "--execute")
         wait_for(lambda: books.find_one({"_id": 0, "_spill": {"$exists": True}}), "the first birth")
         books.update_one({"_id": 2}, {"$set": {"list": [2]}})
@@ -76,7 +77,8 @@ def test_writes_before_the_births(operator, shop, books):
 
 
 def test_writes_before_the_cuts(cluster, operator, shop, books):
-    """One generation is dead when its batch gets stored, one array is longer than what was stored, and one flag is not what was read."""
+    """One generation is dead when its batch gets stored, one array is longer than what was stored, and one flag is
+    not what was read."""
     with Spillway([cluster.primary], [{**RULE, "sweep": "off", "settle": "1h", "quiet": "1h"}]) as spillway:
         with held(shop.client, first_batch(shop, 1)):
             migrate = operator.start("migrate", "--execute")
@@ -178,17 +180,20 @@ def test_a_stored_element_that_is_another_is_told(operator, shop, books):
         with held(shop.client, first_batch(shop, 1)):
             migrate = operator.start("migrate", "--execute", "--json")
             wait_for(lambda: born(books, 0, 1, 2, 3), "the births")
-            later.enter_context(held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"other": 1}}, session=session)))
+            later.enter_context(held(shop.client, lambda session: books.update_one({"_id": 1}, {"$set": {"other": 1}},
+                                                                                   session=session)))
         wait_for(lambda: is_moved(books.find_one({"_id": 0})), "the first cut")
         assert shop.tails.update_one({"book": 2, "_spill.i": 3}, {"$set": {"part.1": "another"}}).modified_count == 1
     said, _ = migrate.communicate(timeout=60)
     assert migrate.returncode == 1
-    assert [(finding["code"], finding["examples"][0]["_id"]) for finding in json.loads(said)["findings"]] == [("corrupt", 2)]
+    assert [(finding["code"], finding["examples"][0]["_id"])
+            for finding in json.loads(said)["findings"]] == [("corrupt", 2)]
 
 
 def damaged_while_it_is_moved(operator, shop):
     """Alone: when its tail is stored, and about to be cut off, an overflow document loses its place. The findings."""
-    data = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 500}
+    data = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True,
+            "blockTimeMS": 500}
     # Behind the look whether it may, and the birth.
     before = shop.client.admin.command("configureFailPoint", "failCommand", mode={"skip": 2}, data=data)["count"]
     migrate = operator.start("migrate", "--execute", "--json", "--rate", "100")
@@ -215,7 +220,8 @@ def nested(depth):
     return value
 
 
-ODD = [float("nan"), Timestamp(0, 0), Regex("a", "i"), MaxKey(), Decimal128("NaN"), Binary(b"x", 5), Int64(1), None, -0.0]
+ODD = [float("nan"), Timestamp(0, 0), Regex("a", "i"), MaxKey(), Decimal128("NaN"), Binary(b"x", 5), Int64(1), None,
+       -0.0]
 ODD_ARRAYS = [
     ODD,
     [{"$odd": 1}, {"a.b": {"$set": 1}}, {"": 0}],
@@ -246,7 +252,8 @@ def without_chance(document):
     for state in (document.get("_spill", {}), document.get("_spill", {}).get("list", {})):
         for name in ("g", "t"):
             state.pop(name, None)
-    return sorted((key, encode({"": dict(sorted(value.items())) if key == "_spill" else value})) for key, value in document.items())
+    return sorted((key, encode({"": dict(sorted(value.items())) if key == "_spill" else value}))
+                  for key, value in document.items())
 
 
 def kept(shop):

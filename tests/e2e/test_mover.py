@@ -119,7 +119,8 @@ def test_a_dotted_path(client, direct):
 
 def test_a_parent_that_becomes_an_array_meanwhile(client, direct):
     """Between the mover's look and its first write: the path then leads through an array, and means no ruled one."""
-    data = {"failCommands": ["update"], "namespace": "shop.deep", "appName": "spillway", "blockConnection": True, "blockTimeMS": 500}
+    data = {"failCommands": ["update"], "namespace": "shop.deep", "appName": "spillway", "blockConnection": True,
+            "blockTimeMS": 500}
     before = direct.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=data)["count"]
     client.shop.deep.insert_one({"_id": 3, "a": {"b": {"list": [1, 2]}}})
     direct.admin.command("waitForFailPoint", "failCommand", timesEntered=before + 1, maxTimeMS=60000)
@@ -162,7 +163,8 @@ def odd_elements():
         deep = (exact.DOCUMENT, [("", deep)])
     regex = (exact.REGEX, b"a/b\0xmi\0")
     return [
-        (exact.DOUBLE, nan), (exact.DOUBLE, struct.pack("<d", -0.0)), deep, regex, exact.value_of(Timestamp(0, 0)), exact.value_of(bson.Decimal128("1.000")),
+        (exact.DOUBLE, nan), (exact.DOUBLE, struct.pack("<d", -0.0)), deep, regex, exact.value_of(Timestamp(0, 0)),
+        exact.value_of(bson.Decimal128("1.000")),
         (exact.BINARY, b"\4\0\0\0\x80\1\2\3\4"), (exact.SYMBOL, b"\2\0\0\0s\0"), (exact.NULL, b""),
         exact.value_of(bson.MinKey()), exact.value_of([1, [2, [3]]]), exact.value_of(2**40),
         exact.value_of({"$set": 1, "a.b": 2}), exact.value_of(True), exact.value_of("\u20ac"),

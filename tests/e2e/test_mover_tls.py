@@ -65,7 +65,8 @@ def test_a_certificate_that_nobody_signed_is_refused(cluster):
 
 
 def findings(operator):
-    ended = subprocess.run([program(), "check", "--config", operator.file, "--json"], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run([program(), "check", "--config", operator.file, "--json"], capture_output=True, text=True,
+                           timeout=60, check=False)
     return [each for each in json.loads(ended.stdout)["findings"] if each["kind"] == "tls"]
 
 

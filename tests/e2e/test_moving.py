@@ -1,4 +1,5 @@
-"""A collection with a heavy tail moved in and out again, with kills; `tests/moving/run` does it with 200,000 documents."""
+"""A collection with a heavy tail moved in and out again, with kills; `tests/moving/run` does it with 200,000
+documents."""
 
 from moving.proof import prove
 

@@ -1,4 +1,5 @@
-"""Options of writes whose values are of odd types: what mongod takes for nothing, for a number or refuses, it does through Spillway."""
+"""Options of writes whose values are of odd types: what mongod takes for nothing, for a number or refuses, it does
+through Spillway."""
 
 import pytest
 from bson import Decimal128, Int64
@@ -25,7 +26,8 @@ STATEMENT = ("upsert", "multi", "collation", "hint", "arrayFilters", "c")
 CASES = {
     "update": each(lambda **option: bulk(write({"$push": {"list": 3}}, ONE, **option)), *STATEMENT),
     "edit": each(lambda **option: bulk(write({"$inc": {"list.5": 1, "list.1": 1}}, {"n": 1}, **option)), *STATEMENT),
-    "by element": each(lambda **option: bulk(write({"$set": {"n": 8}}, {"list": 2}, **option)), "upsert", "multi", "collation"),
+    "by element": each(lambda **option: bulk(write({"$set": {"n": 8}}, {"list": 2}, **option)), "upsert", "multi",
+                       "collation"),
     "delete": {option: [delete(option, value) for value in VALUES] for option in ("limit", "collation", "hint")},
     "findAndModify": each(lambda **option: modify({"$pop": {"list": -1}}, {"list": 5}, **option),
                           "upsert", "new", "remove", "collation", "hint", "sort", "fields", "let"),
@@ -38,7 +40,8 @@ def arms():
         yield made
 
 
-@pytest.mark.parametrize("command, option", [(command, option) for command, options in CASES.items() for option in options])
+@pytest.mark.parametrize("command, option",
+                         [(command, option) for command, options in CASES.items() for option in options])
 def test_an_option_means_what_it_means_to_mongod(arms, command, option):
     arms.run(BOOKS, CASES[command][option])
 
@@ -48,8 +51,10 @@ def test_a_limit_that_is_no_number_deletes_all(arms, limit):
     arms.run(BOOKS, [{"delete": "books", "deletes": [{"q": {"list": 5}, "limit": limit}]}])
 
 
-CONCERNS = [{"w": w, **more} for w in (0, 0.5, -0.5, 0.0) for more in ({}, {"j": True}, {"j": 1}, {"j": False}, {"fsync": True}, {"wtimeout": 5})]
-CONCERNS += [{"w": w} for w in (float("nan"), Decimal128("0"), Decimal128("1"), Int64(0), -1)] + [{"w": 0, "j": "x"}, {"w": 0, "x": 1}, {"w": 1.0}, {"w": 1.5}]
+CONCERNS = [{"w": w, **more} for w in (0, 0.5, -0.5, 0.0)
+            for more in ({}, {"j": True}, {"j": 1}, {"j": False}, {"fsync": True}, {"wtimeout": 5})]
+CONCERNS += [{"w": w} for w in (float("nan"), Decimal128("0"), Decimal128("1"), Int64(0),
+                                -1)] + [{"w": 0, "j": "x"}, {"w": 0, "x": 1}, {"w": 1.0}, {"w": 1.5}]
 
 
 @pytest.mark.parametrize("concern", CONCERNS)

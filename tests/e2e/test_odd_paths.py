@@ -9,7 +9,8 @@ REFUSED = 115
 DOCUMENTS = [
     {"_id": 1, "list": [1, 2, 3, 4, 5], "kept": {"list": [{"": 1}, {"": 2}, 3, 4]}}, {"_id": 2,
         "list": [{"": 1}, {"x": {"": 5}}, 3, {"": {"x": 7}}], "kept": {"list": [1]}},
-    {"_id": 3, "list": 5}, {"_id": 4, "list": {"": 1}}, {"_id": 5}, {"_id": 6, "list": [{"": None}, {"x": {"": None}}, 2],
+    {"_id": 3, "list": 5}, {"_id": 4, "list": {"": 1}}, {"_id": 5},
+    {"_id": 6, "list": [{"": None}, {"x": {"": None}}, 2],
         "": {"list": [1]}},
 ]
 PATHS = ("list.", "list..x", "list.x.", ".list", "list.0.", "kept.list.", "kept..list", ".", "..")
@@ -26,22 +27,30 @@ def books():
 
 def commands(query):
     yield {"find": "books", "filter": query, "sort": {"_id": 1}}
-    yield {"find": "books", "filter": query, "projection": {"n": {"$size": {"$ifNull": ["$kept.list", []]}}}, "sort": {"_id": 1}}
+    yield {"find": "books", "filter": query, "projection": {"n": {"$size": {"$ifNull": ["$kept.list", []]}}},
+           "sort": {"_id": 1}}
     yield {"count": "books", "query": query}
     yield {"distinct": "books", "key": "_id", "query": query}
     yield {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}
-    yield {"aggregate": "books", "pipeline": [{"$match": query}, {"$group": {"_id": None, "n": {"$sum": 1}}}], "cursor": {}}
-    yield {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$match": query}, {"$project": {"_id": 1}}], "cursor": {}}
-    yield {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 4}, {"$match": query}, {"$project": {"_id": 1}}],
+    yield {"aggregate": "books", "pipeline": [{"$match": query}, {"$group": {"_id": None, "n": {"$sum": 1}}}],
+           "cursor": {}}
+    yield {"aggregate": "books", "pipeline": [{"$sort": {"_id": 1}}, {"$match": query}, {"$project": {"_id": 1}}],
+           "cursor": {}}
+    yield {"aggregate": "books",
+           "pipeline": [{"$sort": {"_id": 1}}, {"$limit": 4}, {"$match": query}, {"$project": {"_id": 1}}],
         "cursor": {}}
-    yield {"aggregate": "books", "pipeline": [{"$facet": {"found": [{"$match": query}, {"$sort": {"_id": 1}}, {"$project": {"_id": 1}}]}}],
+    yield {"aggregate": "books",
+           "pipeline": [{"$facet": {"found": [{"$match": query}, {"$sort": {"_id": 1}}, {"$project": {"_id": 1}}]}}],
         "cursor": {}}
     yield {"aggregate": "books", "pipeline": [{"$limit": 1}, {"$project": {"_id": 1}}, {"$lookup": {
-        "from": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}, {"$project": {"_id": 1}}], "as": "found"}}], "cursor": {}}
+        "from": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}, {"$project": {"_id": 1}}],
+        "as": "found"}}], "cursor": {}}
     yield {"update": "books", "updates": [{"q": query, "u": {"$set": {"seen": True}}, "multi": True}]}
     yield {"update": "books", "updates": [{"q": query, "u": {"$unset": {"seen": True}}, "multi": True}]}
-    yield {"findAndModify": "books", "query": query, "sort": {"_id": 1}, "update": {"$set": {"seen": 2}}, "fields": {"_id": 1}}
-    yield {"findAndModify": "books", "query": query, "sort": {"_id": 1}, "update": {"$unset": {"seen": 2}}, "fields": {"_id": 1}}
+    yield {"findAndModify": "books", "query": query, "sort": {"_id": 1}, "update": {"$set": {"seen": 2}},
+           "fields": {"_id": 1}}
+    yield {"findAndModify": "books", "query": query, "sort": {"_id": 1}, "update": {"$unset": {"seen": 2}},
+           "fields": {"_id": 1}}
 
 
 @pytest.mark.parametrize("path", PATHS)

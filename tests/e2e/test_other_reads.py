@@ -1,4 +1,5 @@
-"""Reads that go by other fields than the array, or by chance, or whose collection goes meanwhile: whole arrays, or an error."""
+"""Reads that go by other fields than the array, or by chance, or whose collection goes meanwhile: whole arrays, or
+an error."""
 
 import pymongo
 import pytest
@@ -9,7 +10,8 @@ RULES = [{"name": "books", "namespace": "shop.books", "array": "list", "threshol
           "overflow": {"collection": "tails", "link": "book", "array": "part", "batch": {"size": 4}}},
          {"name": "tenants", "namespace": "tenant_*.posts", "array": "list", "threshold": 3, "settle": "5ms",
           "overflow": {"collection": "posts_tails", "link": "post", "array": "part", "batch": {"size": 4}}}]
-DOCUMENTS = [{"_id": number, "list": list(range(number % 12)), "at": {"type": "Point", "coordinates": [number / 10, number / 20]}}
+DOCUMENTS = [{"_id": number, "list": list(range(number % 12)),
+              "at": {"type": "Point", "coordinates": [number / 10, number / 20]}}
              for number in range(300)]
 OUTLIERS = sum(len(document["list"]) > 3 for document in DOCUMENTS)
 BY_ID = {document["_id"]: document for document in DOCUMENTS}
@@ -55,7 +57,8 @@ def test_what_is_near_is_whole(books, stages):
 
 @pytest.mark.parametrize("key", ["list", "list.x"])
 def test_values_that_pass_a_message_are_refused_as_mongod_refuses_them(client, direct, key):
-    documents = [{"_id": number, "list": [{"x": f"{number}-{i}" + "x" * 1_000_000} for i in range(7)]} for number in range(3)]
+    documents = [{"_id": number, "list": [{"x": f"{number}-{i}" + "x" * 1_000_000} for i in range(7)]}
+                 for number in range(3)]
     errors = []
     for database in (client.shop, direct.plain):
         database.books.drop()
@@ -73,7 +76,8 @@ def test_values_that_pass_a_message_are_refused_as_mongod_refuses_them(client, d
     lambda client, direct: client.shop.books.drop(),
     lambda client, direct: client.drop_database("shop"),
 ], ids=["straight", "through", "with its database"])
-@pytest.mark.parametrize("asked", [{}, {"filter": {"list": {"$gte": 2}}}, {"projection": {"list": {"$slice": -2}}}], ids=str)
+@pytest.mark.parametrize("asked", [{}, {"filter": {"list": {"$gte": 2}}}, {"projection": {"list": {"$slice": -2}}}],
+                         ids=str)
 def test_a_collection_that_is_dropped_under_a_cursor_ends_it(books, client, direct, asked, drop):
     cursor = books[0].find(**asked, batch_size=5)
     next(cursor)
@@ -83,7 +87,8 @@ def test_a_collection_that_is_dropped_under_a_cursor_ends_it(books, client, dire
     assert caught.value.code == 175 and str(caught.value).startswith("collection dropped")
 
 
-@pytest.mark.parametrize("asked", [{}, {"filter": {"list": {"$gte": 2}}}, {"projection": {"list": {"$slice": -2}}}], ids=str)
+@pytest.mark.parametrize("asked", [{}, {"filter": {"list": {"$gte": 2}}}, {"projection": {"list": {"$slice": -2}}}],
+                         ids=str)
 def test_a_collection_that_goes_without_its_overflow_is_read_whole_or_not_at_all(books, direct, asked):
     """mongod may have read it to the end before."""
     expected = list(books[1].find(**asked).sort("_id"))
@@ -109,4 +114,5 @@ def test_databases_come_and_go(client, direct):
         assert posts.find_one() is None
         left = direct[posts.database.name]
         assert set(left.list_collection_names()) <= {"posts_tails"}
-        wait_for(lambda db=left: not any(db[name].find_one() for name in db.list_collection_names()), "the overflow to be empty")
+        wait_for(lambda db=left: not any(db[name].find_one() for name in db.list_collection_names()),
+                 "the overflow to be empty")

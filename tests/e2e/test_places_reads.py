@@ -8,9 +8,12 @@ from support.exact import UNDEFINED, Raw
 from support.twins import PLAIN, twins
 
 NESTED = [
-    {}, {"list": None}, {"list": Raw(UNDEFINED)}, {"list": 5}, {"list": {"b": 1}}, {"list": {"b": []}}, {"list": {"b": [[1, 2], 3]}},
-    {"list": []}, {"list": [[]]}, {"list": [1, [2, [3]]]}, {"list": [None, "x", {}, "y"]}, {"list": [{"b": "x"}]}, {"list": [{"b": "x"}, {}, 7, {"b": "y"}]},
-    {"list": [{"b": []}, {"b": [[4]]}, {"b": None}, {"b": Raw(UNDEFINED)}]}, {"list": [[{"b": 9}], {"b": 8}, {"c": 8}, {"b": {"c": 1}}]},
+    {}, {"list": None}, {"list": Raw(UNDEFINED)}, {"list": 5}, {"list": {"b": 1}}, {"list": {"b": []}},
+    {"list": {"b": [[1, 2], 3]}},
+    {"list": []}, {"list": [[]]}, {"list": [1, [2, [3]]]}, {"list": [None, "x", {}, "y"]}, {"list": [{"b": "x"}]},
+    {"list": [{"b": "x"}, {}, 7, {"b": "y"}]},
+    {"list": [{"b": []}, {"b": [[4]]}, {"b": None}, {"b": Raw(UNDEFINED)}]},
+    {"list": [[{"b": 9}], {"b": 8}, {"c": 8}, {"b": {"c": 1}}]},
     {"list": [{"b": [{"c": []}, {"c": [5, [6]]}, 3]}, {"b": {"c": None}}, {"b": [[{"c": 4}]]}]},
 ]
 SIMPLE, ENGLISH = {"locale": "simple"}, {"locale": "en", "strength": 1}
@@ -64,7 +67,8 @@ def index(arms):
         assert _code(arm.call({"dropIndexes": "books", "index": "*"})) == 0
 
 
-@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"hidden": True}, {"partialFilterExpression": {"n": 1}}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"sparse": True}, {"hidden": True}, {"partialFilterExpression": {"n": 1}}],
+                         ids=str)
 @pytest.mark.parametrize("path", ["list", "list.b", "list.b.c"])
 def test_a_distinct_without_a_query_has_what_an_index_has(arms, index, path, options):
     """mongod answers from the index's keys: null for what is missing, undefined for an empty array."""
@@ -108,10 +112,13 @@ def test_null_under_an_index_with_a_collation_is_refused(arms, index):
 
 
 # What a stage wants of later ones: mongod projects the documents before the stage reads them.
-DOCUMENTS_ALONE = [{"list": [{"b": 3}, {"b": 1, "c": 2}, {"b": 4}]}, {"list": [{"b": 1}, {"b": 2}]}, {"list": [{"b": 2}]},
+DOCUMENTS_ALONE = [{"list": [{"b": 3}, {"b": 1, "c": 2}, {"b": 4}]}, {"list": [{"b": 1}, {"b": 2}]},
+                   {"list": [{"b": 2}]},
                    {"list": [{"b": [5, 0]}, {"b": 7}, {"c": 1}]}, {"list": []}, {}]
-MIXED = [{"list": [{"b": 3}, 5, {"b": 0}]}, {"list": [5, {"b": 1}]}, {"list": [[{"b": 1}], {"b": 2}]}, {"list": [{"b": -1}, None, 7, 8]}]
-WANTS_SOME = [[{"$project": {"r": 1}}], [{"$group": {"_id": "$r"}}, {"$sort": {"_id": 1}}], [{"$replaceWith": {"i": "$_id", "r": "$r"}}],
+MIXED = [{"list": [{"b": 3}, 5, {"b": 0}]}, {"list": [5, {"b": 1}]}, {"list": [[{"b": 1}], {"b": 2}]},
+         {"list": [{"b": -1}, None, 7, 8]}]
+WANTS_SOME = [[{"$project": {"r": 1}}], [{"$group": {"_id": "$r"}}, {"$sort": {"_id": 1}}],
+              [{"$replaceWith": {"i": "$_id", "r": "$r"}}],
               [{"$unwind": "$n"}, {"$project": {"r": 1}}]]
 COUNTED = {"r": {"$push": "$_id", "window": {"documents": ["unbounded", "current"]}}}
 
@@ -122,8 +129,10 @@ def _by_path(path):
         [{"$set": {"n": 1}}, {"$sort": order}, {"$group": {"_id": None, "r": {"$push": "$_id"}}}],
         [{"$setWindowFields": {"sortBy": order, "output": COUNTED}}],
         [{"$setWindowFields": {"partitionBy": "$n", "sortBy": {path: 1}, "output": {"r": {"$denseRank": {}}}}}],
-        [{"$set": {"r": "$_id"}}, {"$fill": {"sortBy": order, "output": {"r": {"method": "locf"}}}}, {"$group": {"_id": None, "r": {"$push": "$r"}}}],
-        [{"$densify": {"field": path, "range": {"step": 1, "bounds": "full"}}}, {"$group": {"_id": None, "r": {"$push": "$_id"}}}],
+        [{"$set": {"r": "$_id"}}, {"$fill": {"sortBy": order, "output": {"r": {"method": "locf"}}}},
+         {"$group": {"_id": None, "r": {"$push": "$r"}}}],
+        [{"$densify": {"field": path, "range": {"step": 1, "bounds": "full"}}},
+         {"$group": {"_id": None, "r": {"$push": "$_id"}}}],
     ]
 
 
@@ -146,7 +155,8 @@ def _same_or_refused(arms, pipeline, why):
 def test_stages_that_go_by_a_position_are_the_same_or_refused_where_later_ones_want_some_fields(arms):
     arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
     refused = [_same_or_refused(arms, [*stages, *last], "position")
-               for path in ("list.0.b", "list.1", "list.b.0") for stages in _by_position(path) for last in (*WANTS_SOME, [])]
+               for path in ("list.0.b", "list.1", "list.b.0") for stages in _by_position(path)
+               for last in (*WANTS_SOME, [])]
     assert any(refused) and not all(refused)
 
 
@@ -156,7 +166,8 @@ def test_stages_that_go_by_a_path_are_the_same_or_refused_where_later_ones_want_
         for last in WANTS_SOME:
             assert not _same_or_refused(arms, [*stages, *last], "nothing")
     arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE + MIXED))])
-    assert all([_same_or_refused(arms, [*stages, *last], "no documents") for stages in _by_path("list.b") for last in WANTS_SOME])
+    assert all(_same_or_refused(arms, [*stages, *last], "no documents") for stages in _by_path("list.b")
+               for last in WANTS_SOME)
 
 
 @pytest.mark.parametrize("word", ["indexKey", "recordId"])
@@ -164,17 +175,20 @@ def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
     arms.fill(_documents(DOCUMENTS_ALONE))
     base = arms.arms[0].documents()
     for arm in arms.arms[1:]:
-        reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "sort": {"n": 1}, "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
+        reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "sort": {"n": 1},
+                          "update": {"$push": {"list": 1}}, "fields": {"k": {"$meta": word}}})
         assert _code(reply) == REFUSED and arm.documents() == base
 
 
-BY_INDEX = [{"list.b": {"$gte": MinKey()}}, {"list.b": {"$lte": MaxKey()}}, {"list": {"$gt": [[]]}}, {"$or": [{"n": 9}, {"list": {"$gte": [[1]]}}]}]
+BY_INDEX = [{"list.b": {"$gte": MinKey()}}, {"list.b": {"$lte": MaxKey()}}, {"list": {"$gt": [[]]}},
+            {"$or": [{"n": 9}, {"list": {"$gte": [[1]]}}]}]
 
 
 @pytest.mark.parametrize("query", BY_INDEX, ids=str)
 def test_a_filter_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
     arms.fill(_documents([{"list": [0, 1]}, {"list": [[[1]], 2, 3]}, {"list": [{"b": 1}, 5, 6]}, {}]))
-    questions = [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query}, {"distinct": "books", "key": "_id", "query": query},
+    questions = [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query},
+                 {"distinct": "books", "key": "_id", "query": query},
                  {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}]
     for command in questions:
         _same(arms, command)
@@ -182,21 +196,26 @@ def test_a_filter_that_an_index_on_the_array_answers_otherwise_is_refused(arms, 
     for command in questions:
         _refused(arms, command, "an index on the array")
     for arm in arms.arms[1:]:
-        for command in ({"update": "books", "updates": [{"q": query, "u": {"$push": {"list": 1}}}]}, {"delete": "books", "deletes": [{"q": query, "limit": 1}]}):
+        for command in ({"update": "books", "updates": [{"q": query, "u": {"$push": {"list": 1}}}]},
+                        {"delete": "books", "deletes": [{"q": query, "limit": 1}]}):
             assert _code(arm.call(command)) == REFUSED
 
 
 # A range by a type that mongod can't invert: it fails where it takes the index.
 SYMBOL, POINTER = Raw(exact.SYMBOL, b"\2\0\0\0x\0"), Raw(exact.DB_POINTER, b"\2\0\0\0x\0" + b"\1" * 12)
 SHAPE = {"$geoWithin": {"$center": [[0, 0], 5]}}
-NO_INVERSE = [{"list": {"$not": {"$gt": SYMBOL}}}, {"$nor": [{"list": {"$lte": POINTER}}]}, {"list": {"$not": SHAPE}}, {"list.b": {"$not": {"$gte": SYMBOL}}},
+NO_INVERSE = [{"list": {"$not": {"$gt": SYMBOL}}}, {"$nor": [{"list": {"$lte": POINTER}}]}, {"list": {"$not": SHAPE}},
+              {"list.b": {"$not": {"$gte": SYMBOL}}},
               {"$and": [{"n": {"$exists": False}}, {"$nor": [{"list.b": SHAPE}]}]}]
-INVERSE = [{"list": {"$not": {"$eq": SYMBOL}}}, {"list": {"$gt": SYMBOL}}, {"list": 1, "n": {"$not": SHAPE}}, {"list": SHAPE, "n": {"$not": {"$eq": 1}}}]
-OF_SYMBOLS = [{"list": [0, "x"]}, {"list": [0, "X", SYMBOL]}, {"list": [{"b": "x"}, 5, POINTER]}, {"list": [{"b": SYMBOL}]}, {}]
+INVERSE = [{"list": {"$not": {"$eq": SYMBOL}}}, {"list": {"$gt": SYMBOL}}, {"list": 1, "n": {"$not": SHAPE}},
+           {"list": SHAPE, "n": {"$not": {"$eq": 1}}}]
+OF_SYMBOLS = [{"list": [0, "x"]}, {"list": [0, "X", SYMBOL]}, {"list": [{"b": "x"}, 5, POINTER]},
+              {"list": [{"b": SYMBOL}]}, {}]
 
 
 def _asking(query):
-    return [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query}, {"distinct": "books", "key": "_id", "query": query},
+    return [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query},
+            {"distinct": "books", "key": "_id", "query": query},
             {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}]
 
 
@@ -234,7 +253,9 @@ def test_a_symbol_under_a_collation_that_an_index_lacks_is_refused(arms, index):
 @pytest.mark.parametrize("query", [NO_INVERSE[0], BY_INDEX[0]], ids=str)
 def test_a_filter_in_a_union_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
     arms.fill(_documents(OF_SYMBOLS))
-    command = {"aggregate": "others", "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}]}}], "cursor": {}}
+    command = {"aggregate": "others",
+               "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}]}}],
+               "cursor": {}}
     _same(arms, command)
     index({"key": {"list": 1}}, {"key": {"list.b": 1}})
     assert _code(_ask(arms, command)[0]) in (0, 4457011)
@@ -251,7 +272,8 @@ def test_null_beside_an_index_by_a_position_is_refused(arms, index):
     _same(arms, {"find": "books", "filter": {"list.1.b": 1}})
 
 
-# A $group behind nothing but a query: mongod runs it in its other engine, and in the first one behind Spillway's stages.
+# A $group behind nothing but a query: mongod runs it in its other engine, and in the first one behind Spillway's
+# stages.
 CODE = Raw(exact.CODE, b"\2\0\0\0f\0")
 ALL = {"$match": {"list": {"$gte": 0}}}
 
@@ -259,13 +281,17 @@ ALL = {"$match": {"list": {"$gte": 0}}}
 def _groups(arms, values, accumulator, *behind):
     """What a group of these values comes to, in mongod's order of them."""
     arms.fill([{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate(values)])
-    return {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": accumulator}}, *behind], "cursor": {}}
+    return {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": accumulator}},
+                                               *behind], "cursor": {}}
 
 
-TIES = [[1, 1.0], [1.0, 5.0, 1, 5], [Int64(1), Int64(5), 1, 5], [Decimal128("1"), Decimal128("1.0")], [Decimal128("1E+1"), Decimal128("10.0")], [0.0, -0.0],
+TIES = [[1, 1.0], [1.0, 5.0, 1, 5], [Int64(1), Int64(5), 1, 5], [Decimal128("1"), Decimal128("1.0")],
+        [Decimal128("1E+1"), Decimal128("10.0")], [0.0, -0.0],
         [Decimal128("-0.0"), Decimal128("0.00")], ["x", SYMBOL], [[1], [1.0]], [{"k": 1}, {"k": Int64(1)}]]
-NO_TIES = [[1, 1, 5, 5], [1.0, 2, 3.5], [1.5, 1.5], [Decimal128("1.10"), Decimal128("1.10")], ["a", "b", "b"], [None, 5, Raw(UNDEFINED)], [], [None], [{}, [], {"k": 1}],
-           [[1], [2]], [MinKey(), 1], [Decimal128("0"), 1], [float("nan"), float("nan")], [True, True], ["x", SYMBOL, "y"][1:]]
+NO_TIES = [[1, 1, 5, 5], [1.0, 2, 3.5], [1.5, 1.5], [Decimal128("1.10"), Decimal128("1.10")], ["a", "b", "b"],
+           [None, 5, Raw(UNDEFINED)], [], [None], [{}, [], {"k": 1}],
+           [[1], [2]], [MinKey(), 1], [Decimal128("0"), 1], [float("nan"), float("nan")], [True, True],
+           ["x", SYMBOL, "y"][1:]]
 
 
 @pytest.mark.parametrize("word", ["$min", "$max"])
@@ -291,26 +317,32 @@ def test_ties_of_texts_are_refused_under_a_collation_alone(arms):
 def test_several_extremes_in_one_group_and_a_bucket_are_told_apart(arms):
     arms.fill([{"_id": number, "list": [1, 2, 3], "v": value, "w": 7} for number, value in enumerate([1, 2, 2.0])])
     both = {"w": {"$max": "$w"}, "s": {"$sum": "$v"}}
-    for group in ({"$group": {"_id": None, **both, "r": {"$min": "$v"}}}, {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$min": "$v"}}}}):
+    for group in ({"$group": {"_id": None, **both, "r": {"$min": "$v"}}},
+                  {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$min": "$v"}}}}):
         _same(arms, {"aggregate": "books", "pipeline": [ALL, group], "cursor": {}})
-    for group in ({"$group": {"_id": None, **both, "r": {"$max": "$v"}}}, {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$max": "$v"}}}}):
+    for group in ({"$group": {"_id": None, **both, "r": {"$max": "$v"}}},
+                  {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$max": "$v"}}}}):
         _refused(arms, {"aggregate": "books", "pipeline": [ALL, group], "cursor": {}}, "$min or $max")
     # Behind a $set mongod runs a group in the first engine, too.
-    _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$set": {"z": 1}}, {"$group": {"_id": None, "r": {"$max": "$v"}}}], "cursor": {}})
+    _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$set": {"z": 1}},
+                                                    {"$group": {"_id": None, "r": {"$max": "$v"}}}], "cursor": {}})
 
 
 @pytest.mark.parametrize("value", [SYMBOL, CODE, MinKey(), MaxKey()], ids=["symbol", "code", "minKey", "maxKey"])
 def test_values_that_the_other_engine_changes_are_refused_before_other_stages(arms, value):
-    for group in ({"_id": "$v"}, {"_id": {"k": {"j": "$v"}}}, {"_id": None, "r": {"$push": "$v"}}, {"_id": None, "r": {"$push": {"k": "$v"}}},
+    for group in ({"_id": "$v"}, {"_id": {"k": {"j": "$v"}}}, {"_id": None, "r": {"$push": "$v"}},
+                  {"_id": None, "r": {"$push": {"k": "$v"}}},
                   {"_id": None, "r": {"$first": "$v"}}, {"_id": None, "r": {"$mergeObjects": {"k": "$v"}}}):
         arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}])
         pipeline = [ALL, {"$group": group}]
         _same(arms, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
         for last in ({"$limit": 5}, {"$project": {"q": "$_id", "r": 1}}):
             _refused(arms, {"aggregate": "books", "pipeline": [*pipeline, last], "cursor": {}}, "MinKey")
-            _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$set": {"z": 1}}, {"$group": group}, last], "cursor": {}})
+            _same(arms,
+                  {"aggregate": "books", "pipeline": [ALL, {"$set": {"z": 1}}, {"$group": group}, last], "cursor": {}})
     _refused(arms, {"aggregate": "books", "pipeline": [ALL, {"$sortByCount": "$v"}], "cursor": {}}, "MinKey")
-    union = {"aggregate": "others", "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [ALL, {"$sortByCount": "$v"}]}}], "cursor": {}}
+    union = {"aggregate": "others",
+             "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [ALL, {"$sortByCount": "$v"}]}}], "cursor": {}}
     _refused(arms, union, "MinKey")
     _same(arms, {"aggregate": "books", "pipeline": [ALL, {"$sortByCount": "$list"}], "cursor": {}})
 
@@ -318,29 +350,35 @@ def test_values_that_the_other_engine_changes_are_refused_before_other_stages(ar
 def test_merging_what_is_no_document_has_the_other_engines_error(arms):
     expected, found = _ask(arms, _groups(arms, [5], {"$mergeObjects": "$v"}))
     for each in (expected, *found):
-        assert (_code(each), exact.plain(exact.get(each, "errmsg"))) == (5911200, exact.plain(exact.get(expected, "errmsg")))
+        assert (_code(each),
+                exact.plain(exact.get(each, "errmsg"))) == (5911200, exact.plain(exact.get(expected, "errmsg")))
     for values in ([{"k": 1}, {"j": 2}], [None, {"k": 1}], []):
         _same(arms, _groups(arms, values, {"$mergeObjects": "$v"}, {"$project": {"q": "$r"}}))
 
 
 SCHEMA = {"$jsonSchema": {}}
-NESTED_SCHEMAS = [SCHEMA, {"$and": [SCHEMA]}, {"$or": [{"b": 1}, SCHEMA]}, {"$nor": [SCHEMA]}, {"b": {"$elemMatch": SCHEMA}}, {"b": {"$not": {"$elemMatch": SCHEMA}}},
-                  {"b": {"$_internalSchemaObjectMatch": SCHEMA}}, {"$and": [{"$or": [{"b": {"$elemMatch": {"$nor": [SCHEMA]}}}]}]}]
+NESTED_SCHEMAS = [SCHEMA, {"$and": [SCHEMA]}, {"$or": [{"b": 1}, SCHEMA]}, {"$nor": [SCHEMA]},
+                  {"b": {"$elemMatch": SCHEMA}}, {"b": {"$not": {"$elemMatch": SCHEMA}}},
+                  {"b": {"$_internalSchemaObjectMatch": SCHEMA}},
+                  {"$and": [{"$or": [{"b": {"$elemMatch": {"$nor": [SCHEMA]}}}]}]}]
 
 
 @pytest.mark.parametrize("condition", NESTED_SCHEMAS, ids=str)
 def test_a_schema_inside_an_elem_match_projection_has_mongods_error(arms, condition):
     arms.fill(_documents(DOCUMENTS_ALONE))
     projection = {"list": {"$elemMatch": condition}}
-    for command in ({"find": "books", "projection": projection}, {"find": "books", "projection": {"n": 1, **projection}, "filter": {"list.b": 1}, "sort": {"list": 1}},
-                    {"findAndModify": "books", "query": {"_id": 0}, "update": {"$push": {"list": 7}}, "fields": projection}):
+    for command in ({"find": "books", "projection": projection}, {"find": "books", "projection": {"n": 1, **projection},
+                                                                  "filter": {"list.b": 1}, "sort": {"list": 1}},
+                    {"findAndModify": "books", "query": {"_id": 0}, "update": {"$push": {"list": 7}},
+                     "fields": projection}):
         expected, found = _ask(arms, command)
         assert _code(expected) == 224
         assert [_code(each) for each in found] == [224] * len(found), command
 
 
 # What a $lookup without a pipeline can't join by in the first engine: error 2 there.
-@pytest.mark.parametrize("value", [Raw(UNDEFINED), [1, {"$x": 1}], [1, Raw(UNDEFINED)]], ids=["undefined", "named", "inside"])
+@pytest.mark.parametrize("value", [Raw(UNDEFINED), [1, {"$x": 1}], [1, Raw(UNDEFINED)]],
+                         ids=["undefined", "named", "inside"])
 def test_values_that_a_lookup_cannot_join_by_are_refused(arms, value):
     arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}, {"_id": 2, "list": [1], "v": 7}])
     plain = {"from": "others", "localField": "v", "foreignField": "w", "as": "joined"}
@@ -354,8 +392,10 @@ def test_values_that_a_lookup_cannot_join_by_are_refused(arms, value):
 
 def test_a_distinct_with_a_query_has_what_an_index_without_arrays_has(arms, index):
     """mongod answers from the keys: null for documents that lack the field, until an array comes."""
-    never = [{"_id": 1, "list": {"b": "x"}, "n": 1}, {"_id": 2, "n": 1}, {"_id": 3, "list": 5, "n": 1}, {"_id": 4, "list": {"b": "y"}, "n": 2}]
-    queries = [{"n": 1}, {"list.b": {"$ne": "q"}}, {"n": {"$gt": 0}, "list.b": {"$ne": "y"}}, {"n": 2}, {"list.b": "x"}, {"z": None}]
+    never = [{"_id": 1, "list": {"b": "x"}, "n": 1}, {"_id": 2, "n": 1}, {"_id": 3, "list": 5, "n": 1},
+             {"_id": 4, "list": {"b": "y"}, "n": 2}]
+    queries = [{"n": 1}, {"list.b": {"$ne": "q"}}, {"n": {"$gt": 0}, "list.b": {"$ne": "y"}}, {"n": 2}, {"list.b": "x"},
+               {"z": None}]
     with_null = 0
     for keys in ({"list.b": 1}, {"n": 1, "list.b": 1}, {"list.b": 1, "n": 1}):
         arms.fill([{"_id": 0}])

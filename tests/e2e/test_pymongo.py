@@ -229,7 +229,10 @@ def test_cursors_over_many_connections(books, connect, direct):
     for thread in threads:
         thread.join()
     assert not failures
-    opened = lambda: direct.admin.command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+
+    def opened():
+        return direct.admin.command("serverStatus")["metrics"]["cursor"]["open"]["total"]
+
     wait_for(lambda: opened() <= before, "the cursors to be closed")
 
 

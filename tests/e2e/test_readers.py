@@ -1,6 +1,8 @@
-"""Readers while arrays spill, are edited, replaced, deleted and inserted again: each read is one whole state of the array.
+"""Readers while arrays spill, are edited, replaced, deleted and inserted again: each read is one whole state of the
+array.
 
-Every document is written by one thread in a way that tells a torn, short or doubled array; `n` is set in the same update.
+Every document is written by one thread in a way that tells a torn, short or doubled array; `n` is set in the same
+update.
 """
 
 import collections
@@ -356,7 +358,8 @@ def change_primaries(cluster, number):
 
 PREFERENCES = [  # of which PyMongo says that hedged reads end with MongoDB 8.0
     pymongo.read_preferences.Secondary(), pymongo.read_preferences.Secondary(tag_sets=[{"use": "reports"}, {}]),
-    pymongo.read_preferences.SecondaryPreferred(max_staleness=120), pymongo.read_preferences.Nearest(hedge={"enabled": True}),
+    pymongo.read_preferences.SecondaryPreferred(max_staleness=120),
+    pymongo.read_preferences.Nearest(hedge={"enabled": True}),
 ]
 
 
@@ -386,9 +389,9 @@ def test_a_causal_session_never_goes_back_on_secondaries_whoever_is_primary():
                             grow_once(work, ruled, number // 3 + 1, session)
                             work.again("write", lambda: ruled.update_one({"_id": "mark0"}, mark(1)))
                         here = secondaries[number // 2 % len(secondaries)]
-                        now = work.again("read", lambda: seen_by(session, here, number, far))  # pylint: disable=cell-var-from-loop
+                        now = work.again("read", lambda: seen_by(session, here, number, far))
                         assert now >= max(far, 3 * (number // 3 + 2))
                         far = now
-                        check(work.again("read", lambda: here.find_one({"_id": "mark0"})))  # pylint: disable=cell-var-from-loop
+                        check(work.again("read", lambda: here.find_one({"_id": "mark0"})))
             cluster.wait_for_first()
             wait_for_rest(direct)

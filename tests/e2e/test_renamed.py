@@ -1,4 +1,5 @@
-"""A ruled collection renamed straight at mongod, and another made by its name: what the first one's documents need stays."""
+"""A ruled collection renamed straight at mongod, and another made by its name: what the first one's documents need
+stays."""
 
 import subprocess
 
@@ -28,7 +29,8 @@ def operator(cluster):
 
 @pytest.fixture(params=["uuid", "no uuid"])
 def renamed(operator, shop, request):
-    """`shop.archive` was `shop.books`; one document of the new one has an _id of the old one's. What is stored for the old ones."""
+    """`shop.archive` was `shop.books`; one document of the new one has an _id of the old one's. What is stored for
+    the old ones."""
     shop.books.insert_many({"_id": i, "list": ARRAY} for i in range(3))
     operator.run("migrate", "--execute", code=0)
     if request.param == "no uuid":  # made after the record
@@ -65,7 +67,8 @@ def test_undo_refuses(operator, shop, renamed):
     whole_again(shop, operator)
 
 
-@pytest.mark.parametrize("command, where, before", [("find", {"namespace": "spillway.rules"}, 2), ("listCollections", {}, 0)])
+@pytest.mark.parametrize("command, where, before",
+                         [("find", {"namespace": "spillway.rules"}, 2), ("listCollections", {}, 0)])
 def test_undo_ends_where_nobody_can_tell(operator, shop, renamed, command, where, before):
     """Behind the questions of whose the overflow is and what lies there: which collection it was."""
     refused = {"failCommands": [command], **where, "errorCode": 11601, "appName": "spillway"}
@@ -127,7 +130,8 @@ def test_a_rename_while_it_serves_is_told(cluster, operator, shop):
 
 def test_a_name_for_a_while(cluster, shop):
     """Renamed and back, as the warning asks: what the other name's overflow holds since is that one's."""
-    other = {**QUICK, "name": "other", "namespace": "shop.archive", "overflow": {**QUICK["overflow"], "collection": "rest"}}
+    other = {**QUICK, "name": "other", "namespace": "shop.archive",
+             "overflow": {**QUICK["overflow"], "collection": "rest"}}
     with Operator(cluster, [QUICK, other]) as both:
         shop.books.insert_many({"_id": i, "list": [1]} for i in range(3))
         both.run("migrate", "--execute", code=0)

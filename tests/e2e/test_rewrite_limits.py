@@ -1,4 +1,5 @@
-"""What passes mongod's own limits fails with mongod's own code and words, also where Spillway would have to rewrite it."""
+"""What passes mongod's own limits fails with mongod's own code and words, also where Spillway would have to rewrite
+it."""
 
 import pymongo
 import pytest

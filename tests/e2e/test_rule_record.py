@@ -70,7 +70,8 @@ def test_what_is_recorded(shop):
         "resolved": {
             "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "max_bytes": 1024**2,
             "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s", "gc_delay": "0s", "sweep": "1h",
-            "access": "full", "change_streams": "refuse", "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
+            "access": "full", "change_streams": "refuse",
+            "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
             "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
                          "batch": {"size": 4, "max_bytes": 256 * 1024}}},
         "hash": hash_of(record)}
@@ -79,7 +80,8 @@ def test_what_is_recorded(shop):
 
 
 FULL = {**EAGER, "counters": {"total": "total", "documents": "parts", "owner": "app"}, "expose": ["flag", "counters"],
-        "flag": {"field": "outlier", "value": "true", "otherwise": None}, "reference": {"field": "more", "format": "of {_id}"},
+        "flag": {"field": "outlier", "value": "true", "otherwise": None},
+        "reference": {"field": "more", "format": "of {_id}"},
         "overflow": {**RULE["overflow"], "created": "at", "batch": {"field": "number", "size": 4},
                      "indexes": [{"keys": {"part.x": 1, "at": -1}}, {"keys": {"part": "text"}}]}}
 
@@ -109,7 +111,8 @@ def test_a_record_of_the_last_release(cluster, shop):
     """It has no resolved rule and no hash. Documents are known to be spilled under it all the same."""
     records = shop.client.spillway.rules
     before = records.find_one()
-    records.update_one({}, {"$unset": {"resolved": "", "hash": ""}, "$set": {"checkpoint": {"from": 1, "limits": before["limits"]}}})
+    records.update_one({}, {"$unset": {"resolved": "", "hash": ""},
+                            "$set": {"checkpoint": {"from": 1, "limits": before["limits"]}}})
     old = records.find_one()
     assert "which is gone" in refusal(cluster, [OTHER]) and "another layout" in refusal(cluster, [ANOTHER_PART])
     starts(cluster, [{**EAGER, "access": "read-only"}])
@@ -148,7 +151,8 @@ def test_a_rule_that_is_gone(cluster, shop):
     said = refusal(cluster, [OTHER])
     assert "array 'list' of 'shop.books' was spilled under rule 'books', which is gone" in said
     edited = {**OTHER, "name": "books", "array": "items"}
-    assert "is gone (the file's rule 'books' is on the array 'items' of 'shop.others'): clients" in refusal(cluster, [edited])
+    assert "is gone (the file's rule 'books' is on the array 'items' of 'shop.others'): clients" in refusal(cluster,
+                                                                                                            [edited])
     starts(cluster, [OTHER, {**EAGER, "name": "called-otherwise"}])
     with Operator(cluster) as operator:
         operator.run("undo", "--execute", code=0)
@@ -180,7 +184,8 @@ WRITES = {
 @contextlib.contextmanager
 def unreadable(shop, mode="alwaysOn", code=11601):
     """The server refuses Spillway to read the records, for a reason that passes."""
-    refused = {"failCommands": ["find", "getMore"], "namespace": "spillway.rules", "errorCode": code, "appName": "spillway"}
+    refused = {"failCommands": ["find", "getMore"], "namespace": "spillway.rules", "errorCode": code,
+               "appName": "spillway"}
     shop.client.admin.command({"configureFailPoint": "failCommand", "mode": mode, "data": refused})
     try:
         yield
@@ -224,12 +229,14 @@ def test_a_good_file_is_served_once_its_records_can_be_read(cluster, shop):
         assert "trying on" in spillway.said() and "give the upstream account" not in spillway.said()
 
 
-@pytest.mark.parametrize("name, times", [("undo", 0), ("undo", 1), ("undo", 2), ("migrate", 0), ("verify", 0), ("check", 0)])
+@pytest.mark.parametrize("name, times",
+                         [("undo", 0), ("undo", 1), ("undo", 2), ("migrate", 0), ("verify", 0), ("check", 0)])
 def test_a_command_ends_where_the_records_can_t_be_read(cluster, shop, name, times):
     stored = list(shop.tails.find())
     with Operator(cluster) as operator, unreadable(shop, {"skip": times}):
         options = ["--execute"] if name in ("undo", "migrate") else []
-        command = [program(), "check", "--config", operator.file] if name == "check" else operator.command(name, *options)
+        command = [program(), "check", "--config",
+                   operator.file] if name == "check" else operator.command(name, *options)
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
         assert ended.returncode == 3 and "failpoint" in ended.stderr
     assert list(shop.tails.find()) == stored
@@ -244,7 +251,8 @@ def test_an_array_that_is_none_any_more_names_its_rule(cluster, shop, damage):
     with Spillway([cluster.primary], [EAGER]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
         books = client.shop.books
-        for read in (lambda: list(books.find({"list": 8})), lambda: books.count_documents({"list": 8}), lambda: books.distinct("list"),
+        for read in (lambda: list(books.find({"list": 8})), lambda: books.count_documents({"list": 8}),
+                     lambda: books.distinct("list"),
                      lambda: list(books.aggregate([{"$unwind": "$list"}, {"$group": {"_id": "$list"}}]))):
             with pytest.raises(pymongo.errors.OperationFailure, match="rule 'books' .*run 'spillway verify"):
                 read()
@@ -258,7 +266,8 @@ def test_a_rule_that_may_only_be_read(cluster, shop):
     with Spillway([cluster.primary], [OTHER, {**EAGER, "access": "read-only", "sweep": "10ms"}]) as spillway:
         before = shop.command("dbHash", collections=["books", "tails", "plain"])["md5"]
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
-            assert list(through.shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
+            assert list(through.shop.books.find()) == [{"_id": 1, "list": list(range(9))},
+                                                       {"_id": 2, "list": list(range(7))}]
             assert through.shop.books.count_documents({"list": 8}) == 1
             assert through.shop.books.find_one({}, {"list": {"$slice": -2}})["list"] == [7, 8]
             for name, write in WRITES.items():
@@ -274,7 +283,8 @@ def test_a_rule_that_may_only_be_read(cluster, shop):
     assert list(shop.books.find()) == [{"_id": 1, "list": list(range(9))}, {"_id": 2, "list": list(range(7))}]
 
 
-ELSEWHERE = {**EAGER, "name": "long", "namespace": "shop.long", "overflow": {**RULE["overflow"], "collection": "extra.tails"}}
+ELSEWHERE = {**EAGER, "name": "long", "namespace": "shop.long",
+             "overflow": {**RULE["overflow"], "collection": "extra.tails"}}
 SECOND = {**OTHER, "namespace": "shop.long", "array": "second", "flag": {"field": "long", "value": True}}
 
 
@@ -283,7 +293,8 @@ def test_under_a_rule_that_may_only_be_read_nothing_is_made_or_moved(cluster, sh
     shop.long.create_index("list")
     document = {"_id": 2, "list": list(range(9)), "second": list(range(9))}
     shop.long.insert_one(document)
-    before = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    before = (shop.client.list_database_names(), shop.list_collection_names(),
+              shop.client.spillway.command("dbHash")["md5"])
     reading = {**ELSEWHERE, "access": "read-only", "sweep": "10ms"}
     with Spillway([cluster.primary], [EAGER, reading, {**SECOND, "sweep": "10ms"}]) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
@@ -297,7 +308,8 @@ def test_under_a_rule_that_may_only_be_read_nothing_is_made_or_moved(cluster, sh
             report = operator.run(*command, code=1)
             assert "read-only" in report["findings"][0]["examples"][0]["detail"], command
     assert shop.long.find_one() == document
-    after = shop.client.list_database_names(), shop.list_collection_names(), shop.client.spillway.command("dbHash")["md5"]
+    after = (shop.client.list_database_names(), shop.list_collection_names(),
+             shop.client.spillway.command("dbHash")["md5"])
     assert after == before
 
 
@@ -323,12 +335,14 @@ def test_another_layout(cluster, shop):
         assert "spilled under another layout" in report["findings"][0]["examples"][0]["detail"]
     assert shop.books.find_one({"_id": 1})["list"] == [0, 1, 2]
     single = {**SINGLE, "flag": {"field": "long" * 30, "value": 1}, "reference": {"field": "more", "format": "{_id}"}}
-    said = refusal(cluster, [{**single, "overflow": {**single["overflow"], "link": "of" * 60, "collection": "elsewhere"}}])
+    said = refusal(cluster,
+                   [{**single, "overflow": {**single["overflow"], "link": "of" * 60, "collection": "elsewhere"}}])
     for words in ("'overflow.collection' was 'shop.tails' and is 'shop.elsewhere' in the file, ",
                   "'overflow.layout' was 'batches' and is 'elements' in the file, ",
                   "; bring that back, or fold them back with 'spillway undo' and the file that has it"):
         assert words in said, said
-    assert ("'overflow.array' was 'part' and is not set in the file, 'counters.total' with 'owner: spillway' was not set "
+    assert ("'overflow.array' was 'part' and is not set in the file, 'counters.total' with 'owner: spillway' was not "
+            "set "
             "and is 'total' in the file, "
             "'counters.documents' was not set and is 'parts' in the file; bring" in refusal(cluster, [SINGLE]))
 
@@ -356,7 +370,8 @@ def test_two_files_and_one_overflow(cluster, shop):
     assert [each["_id"]["namespace"] for each in shop.client.spillway.rules.find()] == ["shop.films"]
 
 
-PATTERN = {**EAGER, "namespace": "shop.b*", "sweep": "50ms", "overflow": {**RULE["overflow"], "collection": "{collection}_tails"}}
+PATTERN = {**EAGER, "namespace": "shop.b*", "sweep": "50ms",
+           "overflow": {**RULE["overflow"], "collection": "{collection}_tails"}}
 
 
 def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop):
@@ -367,7 +382,8 @@ def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop
         shop[name].insert_one({"_id": 1, "items": [1, 2]})
     with Spillway([cluster.primary], [{**PATTERN, "array": "item"}]):
         wait_for(lambda: records.count_documents({"_id.array": "item"}) == 3, "records")
-    records.insert_one({"_id": {"namespace": "shop.others", "array": "item"}, "layout": {"overflow": "shop.others_tails"}})
+    records.insert_one({"_id": {"namespace": "shop.others", "array": "item"},
+                        "layout": {"overflow": "shop.others_tails"}})
     before = list(records.find())
     with Operator(cluster, [{**PATTERN, "array": "items"}]) as operator:
         subprocess.run([program(), "check", "--config", operator.file], capture_output=True, timeout=60, check=False)
@@ -376,10 +392,12 @@ def test_a_pattern_whose_array_was_edited_before_it_moved_anything(cluster, shop
         with pymongo.MongoClient("127.0.0.1", edited.port, directConnection=True) as through:
             for name in names:
                 through.shop[name].update_one({"_id": 1}, {"$push": {"items": {"$each": [3, 4, 5]}}})
-                wait_for(lambda: "_spill" in shop[name].find_one(), "a move")  # pylint: disable=cell-var-from-loop
+                wait_for(lambda: "_spill" in shop[name].find_one(), "a move")
         assert edited.metrics()["spillway_unfit_namespaces"] == 0
-    assert [each["_id"]["namespace"] for each in records.find({"_id.array": "item"})] == ["shop.others"], "of no rule in the file"
-    assert "under rule 'books', which is gone" in refusal(cluster, [{**PATTERN, "array": "item"}]), "it has moved something now"
+    assert [each["_id"]["namespace"]
+            for each in records.find({"_id.array": "item"})] == ["shop.others"], "of no rule in the file"
+    assert "under rule 'books', which is gone" in refusal(cluster,
+                                                          [{**PATTERN, "array": "item"}]), "it has moved something now"
 
 
 def sweeps(cluster, rule):
@@ -421,10 +439,12 @@ def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
             through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
         wait_for(lambda: shop.tails.count_documents({"book": "gone"}) == 0, "what nobody refers to to go")
-        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 6}) and shop.tails.count_documents({"book": 1}) == 3,
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 6})
+                 and shop.tails.count_documents({"book": 1}) == 3,
                  "the edited one's old tail to go, and to be moved again")
         assert seen(spillway) == {1: [*range(5), "edited", 6, 7, 8]}
-    assert [each["_spill"]["g"] for each in shop.tails.find({"part": [3, 4]}).sort("_spill.g")] == [b"\x07" * 16, b"\x08" * 16]
+    assert [each["_spill"]["g"]
+            for each in shop.tails.find({"part": [3, 4]}).sort("_spill.g")] == [b"\x07" * 16, b"\x08" * 16]
     assert records.find_one()["claimed"] == "sample"
 
 
@@ -432,7 +452,8 @@ def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
 def test_overflow_that_nobody_refers_to_any_more(cluster, shop, how):
     """And no record: its generations tell for which array they were born."""
     records = shop.client.spillway.rules
-    with Spillway([cluster.primary], [{**EAGER, "gc_delay": "60s", "threshold": 6 if how == "refit" else 3}]) as spillway:
+    with Spillway([cluster.primary],
+                  [{**EAGER, "gc_delay": "60s", "threshold": 6 if how == "refit" else 3}]) as spillway:
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
             if how == "edit":
                 through.shop.books.update_one({"_id": 1}, {"$set": {"list.5": "edited"}})
@@ -443,14 +464,16 @@ def test_overflow_that_nobody_refers_to_any_more(cluster, shop, how):
     with Spillway([cluster.primary], [EAGER]):
         shop.books.insert_one({"_id": 2, "list": list(range(9))})
         with Operator(cluster) as operator:
-            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}) or operator.run("migrate", "--execute"), "a move")
+            wait_for(lambda: "_spill" in shop.books.find_one({"_id": 2}) or operator.run("migrate", "--execute"),
+                     "a move")
         assert shop.books.find_one({"_id": 2})["list"] == [0, 1, 2]
     with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]):
         record = records.find_one()
         assert record, "a document refers to it now"
         # What a document that is there has left may have been gone for a moment, and nothing else been there.
         assert how != "delete" or record["claimed"] == "sample"
-        wait_for(lambda: shop.tails.count_documents({"book": 1}) in (0, 2) and rests(cluster, EAGER), "the old ones to go")
+        wait_for(lambda: shop.tails.count_documents({"book": 1}) in (0, 2) and rests(cluster, EAGER),
+                 "the old ones to go")
 
 
 def test_a_large_overflow_that_was_split_by_hand(cluster, shop):
@@ -492,9 +515,12 @@ def test_a_restore_that_brings_the_overflow_first(cluster, shop):
     books = list(shop.books.find())
     shop.books.delete_many({})
     with Spillway([cluster.primary], [{**EAGER, "sweep": "2s"}]) as spillway:
-        sweeps_so_far = lambda: spillway.metrics()["spillway_sweeps_total"]
+
+        def sweeps_so_far():
+            return spillway.metrics()["spillway_sweeps_total"]
+
         for number, book in enumerate(books[:2], 1):
-            wait_for(lambda: sweeps_so_far() >= number, "a sweep")  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: sweeps_so_far() >= number, "a sweep")
             shop.books.insert_one(book)
         wait_for(lambda: not shop.tails.find_one({"book": 3}), "what never came back to go")
         assert seen(spillway) == {i: list(range(9)) for i in range(1, 3)}
@@ -548,9 +574,9 @@ def test_what_is_spilled_is_brought_to_another_threshold(cluster, shop):
     for threshold, expected in ((2, {1: 2, 2: 2, 4: 2, 5: 2}), (8, {1: 8, 5: 8}), (3, {1: 3, 4: 3, 5: 3})):
         rule = {**EAGER, "threshold": threshold}
         with Spillway([cluster.primary], [rule]) as spillway:
-            wait_for(lambda: heads(shop) == expected, f"a head of {threshold}")  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: heads(shop) == expected, f"a head of {threshold}")
             assert seen(spillway) == arrays
-            wait_for(lambda: rests(cluster, rule), "rest")  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: rests(cluster, rule), "rest")
     with Spillway([cluster.primary], [{**EAGER, "threshold": 8, "max_bytes": 300}]) as fat:
         shop.books.insert_one({"_id": 6, "list": ["y" * 120] * 10})
         arrays[6] = ["y" * 120] * 10
@@ -573,7 +599,7 @@ def test_what_keeps_no_document_from_another_threshold(cluster, shop):
         before.run("migrate", "--execute", code=0)
     limits = records.find_one()["limits"]
     records.update_one({}, {"$set": {"checkpoint": {"from": 1, "limits": limits}}})
-    sixes = {i: 6 for i in range(1, 121)}
+    sixes = dict.fromkeys(range(1, 121), 6)
     with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "sweep": "500ms"}]) as spillway:
         mine = records.find_one()["limits"]
         records.update_one({}, {"$set": {"limits": limits}})
@@ -583,7 +609,8 @@ def test_what_keeps_no_document_from_another_threshold(cluster, shop):
 
 
 def test_a_document_that_the_server_refuses_stops_no_sweep(cluster, shop):
-    shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})} for i in range(2, 6))
+    shop.books.insert_many({"_id": i, "list": list(range(9)), **({} if i == 3 else {"title": "x"})}
+                           for i in range(2, 6))
     with Operator(cluster) as before:
         before.run("migrate", "--execute", code=0)
     shop.command("collMod", "books", validator={"title": {"$type": "string"}})
@@ -603,7 +630,8 @@ def filled(cluster, shop, rule, arrays):
 
 
 def shows(shop, head, total):
-    """Whether document 1 has this head, and its elements are out; until then it is an outlier to everybody who looks."""
+    """Whether document 1 has this head, and its elements are out; until then it is an outlier to everybody who
+    looks."""
     document = shop.books.find_one({"_id": 1})
     assert (document["outlier"], document["total"]) == (True, total)
     return document["_spill"]["list"]["h"] == head and document["_spill"]["list"]["n"] == total - head
@@ -614,9 +642,9 @@ def test_what_clients_see_stays_under_another_threshold(cluster, shop, rule):
     filled(cluster, shop, rule, {1: list(range(9)), 2: list(range(4))})
     for threshold in (6, 2):
         with Spillway([cluster.primary], [{**rule, "threshold": threshold, "gc_delay": "200ms"}]) as spillway:
-            wait_for(lambda: shows(shop, threshold, 9), f"a head of {threshold}", pause=0)  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: shows(shop, threshold, 9), f"a head of {threshold}", pause=0)
             assert seen(spillway) == {1: list(range(9)), 2: list(range(4))}
-            wait_for(lambda: rests(cluster, {**rule, "threshold": threshold}), "rest")  # pylint: disable=cell-var-from-loop
+            wait_for(lambda: rests(cluster, {**rule, "threshold": threshold}), "rest")
             if threshold == 6:
                 assert shop.books.find_one({"_id": 2}) == {"_id": 2, "list": list(range(4))}
     assert shop.books.find_one({"_id": 1}, {"parts": 1})["parts"] == (2 if rule is SHOWN else 7)
@@ -628,7 +656,8 @@ def test_an_outlier_whose_next_generation_holds_nothing_yet(cluster, shop):
     between = {**SHOWN, "threshold": 5, "gc_delay": "60s"}
     shop.books.update_one({"_id": 4}, {"$push": {"list": 9}})
     with Spillway([cluster.primary], [between]) as spillway:
-        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 0, "outlier": True, "total": {"$gte": 9}}) == 4, "all to be whole")
+        wait_for(lambda: shop.books.count_documents({"_spill.list.n": 0, "outlier": True, "total": {"$gte": 9}}) == 4,
+                 "all to be whole")
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
             client.shop.books.update_one({"_id": 1}, {"$set": {"list.7": "edited"}})
             client.shop.books.update_one({"_id": 2}, {"$push": {"list": 9}})
@@ -646,7 +675,8 @@ def test_an_outlier_whose_next_generation_holds_nothing_yet(cluster, shop):
 
 
 def test_a_birth_that_another_threshold_undoes_keeps_the_total(cluster, shop):
-    """Of two Spillways the one folds back what is too short for it, and the other's move takes that birth away again."""
+    """Of two Spillways the one folds back what is too short for it, and the other's move takes that birth away
+    again."""
     born = {"g": generation(), "h": 6, "n": 0, "a": ["outlier"], "b": {"c": True}}
     filled(cluster, shop, SHOWN, {1: [0]})
     with Spillway([cluster.primary], [SHOWN]) as spillway:

@@ -19,7 +19,8 @@ VIEWS = {
     "without": ([{"$project": {"list": 0}}], True),  # what Spillway keeps for itself would be seen
     "found": ([{"$match": {"list": 39}}, {"$project": {"title": 1}}], True),
     "titles": ([{"$project": {"title": 1}}], False),
-    "recent": ([{"$match": {"year": {"$gt": 5}}}, {"$sort": {"year": 1}}, {"$project": {"title": 1, "year": 1}}], False),
+    "recent": ([{"$match": {"year": {"$gt": 5}}}, {"$sort": {"year": 1}}, {"$project": {"title": 1, "year": 1}}],
+               False),
     "years": ([{"$group": {"_id": "$year", "n": {"$sum": 1}}}], False),
     "counted": ([{"$count": "n"}], False),
 }
@@ -35,7 +36,8 @@ def cluster():
                 direct.shop.create_collection(f"old_{name}", viewOn="books", pipeline=pipeline)
             direct.shop.create_collection("second", viewOn="old_sizes", pipeline=[{"$match": {"n": {"$gt": 1}}}])
             direct.shop.create_collection("third", viewOn="second", pipeline=[{"$limit": 5}])
-            direct.shop.create_collection("second_fine", viewOn="old_recent", pipeline=[{"$match": {"title": {"$ne": "z"}}}])
+            direct.shop.create_collection("second_fine", viewOn="old_recent",
+                                          pipeline=[{"$match": {"title": {"$ne": "z"}}}])
             direct.shop.create_collection("third_fine", viewOn="second_fine", pipeline=[{"$project": {"title": 1}}])
             direct.shop.create_collection("joined", viewOn="plain", pipeline=[
                 {"$lookup": {"from": "books", "localField": "x", "foreignField": "_id", "as": "books"}}])

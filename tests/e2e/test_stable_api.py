@@ -13,20 +13,25 @@ STRICT = {"apiVersion": "1", "apiStrict": True, "apiDeprecationErrors": True}
 ENGLISH = {"locale": "en", "strength": 2}
 FIVE = {"list": 5}
 COMMANDS = [
-    {"find": "books", "filter": FIVE, "sort": {"_id": 1}}, {"find": "books", "projection": {"list": {"$slice": -2}}, "sort": {"_id": 1}},
-    {"find": "books", "projection": {"list": {"$elemMatch": {"$gt": 6}}}, "sort": {"_id": 1}}, {"find": "books", "filter": {"list": {"$size": 8}}},
+    {"find": "books", "filter": FIVE, "sort": {"_id": 1}},
+    {"find": "books", "projection": {"list": {"$slice": -2}}, "sort": {"_id": 1}},
+    {"find": "books", "projection": {"list": {"$elemMatch": {"$gt": 6}}}, "sort": {"_id": 1}},
+    {"find": "books", "filter": {"list": {"$size": 8}}},
     {"find": "books", "projection": {"_id": 0, "list": 1}, "filter": {"_id": 1}},
     {"find": "books", "projection": {"list.x": 1}, "sort": {"_id": 1}}, {"find": "books", "sort": {"list": -1}},
     {"aggregate": "books", "pipeline": [{"$unwind": "$list"}, {"$sort": {"_id": 1}}], "cursor": {}},
     {"aggregate": "books", "pipeline": [{"$match": {"_id": 1}}, {"$set": {"c": {"$size": "$list"}}}], "cursor": {}},
-    {"aggregate": "books", "pipeline": [{"$lookup": {"from": "books", "localField": "n", "foreignField": "list", "as": "o"}},
+    {"aggregate": "books",
+     "pipeline": [{"$lookup": {"from": "books", "localField": "n", "foreignField": "list", "as": "o"}},
                                         {"$sort": {"_id": 1}}], "cursor": {}},
     {"count": "books", "query": FIVE}, {"distinct": "books", "key": "list"}, {"distinct": "books", "key": "n"},
     *(command for query in ({"_id": 1}, {"_id": 1, "list": 5}, {"n": 3, "list": 8}, {"n": 1}, {"list": {"$ne": 8}})
       for command in (update(PULL, query), update(PULL, query, multi=True), update({"$push": {"list": 9}}, query),
                       update({"$addToSet": {"list": 9}}, query), update({"$set": {"list": [1, 2, 3, 4]}}, query),
-                      update({"$push": {"list": {"$each": [5, 6], "$position": 1}}}, query), modify({"$inc": {"list.0": 1}}, query, new=True),
-                      update(PULL, query, collation=ENGLISH), update(PULL, query, hint="none"), modify(PULL, query, hint="none"))),
+                      update({"$push": {"list": {"$each": [5, 6], "$position": 1}}}, query),
+                      modify({"$inc": {"list.0": 1}}, query, new=True),
+                      update(PULL, query, collation=ENGLISH), update(PULL, query, hint="none"),
+                      modify(PULL, query, hint="none"))),
     bulk(write(PULL, {"_id": 1}), write({"$push": {"list": 3}}, {"_id": 3}), write({"$pop": {"list": 1}}, {"n": 3})),
     update(PULL, {"_id": 50, "list": 7}, upsert=True), remove({"n": 3}), delete({"list": 9}), delete({"list": 3}, 0),
 ]
@@ -52,7 +57,8 @@ def required(arms):
 
 
 def test_a_server_that_requires_the_version_gets_it_with_every_command(arms, required):
-    """What is strict for the client is so for us. The movers' connections are there already when the server begins to."""
+    """What is strict for the client is so for us. The movers' connections are there already when the server begins
+    to."""
     errors = 0
     for command in COMMANDS:
         command = {**command, **STRICT}

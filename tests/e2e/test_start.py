@@ -11,7 +11,7 @@ from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 
-CHANGE = "change that, or take the rule out of the file"
+CHANGE = "; or take the rule out of the file"
 
 
 def rule(name, namespace=None, **options):
@@ -141,7 +141,7 @@ def test_it_waits_for_a_server_that_comes_later(late):
 def test_a_signal_ends_it_while_it_still_looks(cluster, direct):
     """Thousands of namespaces take minutes."""
     many = [rule(f"many{number}") for number in range(600)]
-    with NotReady([cluster.primary], many) as spillway:
+    with NotReady([cluster.primary], many):
         wait_for(lambda: "many" in "".join(direct.shop.list_collection_names()), "the first overflow to be made")
     assert len(direct.shop.list_collection_names()) < len(many)
 

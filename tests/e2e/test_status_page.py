@@ -180,16 +180,19 @@ def test_what_can_not_hold_is_shown(cluster):
             pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
         direct.shop.late_1.create_index("list", unique=True)
         client.shop.late_1.insert_one({"list": [1] * 9})
-        wait_for(lambda: [each["fitness"] for each in rules(made)[0]["namespaces"]] == ["unfit"], "the rule to be closed")
+        wait_for(lambda: [each["fitness"] for each in rules(made)[0]["namespaces"]] == ["unfit"],
+                 "the rule to be closed")
         (row,) = (row for row in page(made).rows("Rules") if "late_1" in row[0])
         assert "can't hold" in row[0] and "unique" in row[0]
 
 
 def test_of_more_than_the_page_shows_the_rest_is_told(cluster):
-    many = [{**RULE, "name": f"r{number}", "namespace": f"shop.many{number}", "access": "read-only"} for number in range(1005)]
+    many = [{**RULE, "name": f"r{number}", "namespace": f"shop.many{number}", "access": "read-only"}
+            for number in range(1005)]
     with Spillway([cluster.primary], many) as made:
         shown = page(made)
         assert len(shown.rows("Rules")) == 200
-        assert shown.text.count("… and 805 more namespaces; /rules has all of them.") == 2, "there, and of the biggest documents"
+        assert shown.text.count("… and 805 more namespaces; /rules has all of "
+                                "them.") == 2, "there, and of the biggest documents"
         spaces = [[space["namespace"] for space in rule["namespaces"]] for rule in rules(made)]
         assert spaces == [[f"shop.many{number}"] for number in range(1005)]

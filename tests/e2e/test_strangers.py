@@ -79,7 +79,8 @@ COMMANDS = {
     "collMod": {"collMod": "books", "index": {"name": "x", "hidden": True}},
     "collMod, refused": {"collMod": "books", "validator": {"list": 5}},
     "createIndexes": {"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "list_1"}]},
-    "createIndexes, refused": {"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "l", "unique": True}]},
+    "createIndexes, refused": {"createIndexes": "books",
+                               "indexes": [{"key": {"list": 1}, "name": "l", "unique": True}]},
     "create a view, refused": {"create": "view", "viewOn": "books", "pipeline": []},
     "dropIndexes": {"dropIndexes": "books", "index": "list_1"},
     "rename, refused": {"renameCollection": "{db}.books", "to": "{db}.elsewhere"},
@@ -110,7 +111,8 @@ def cluster():
         with made.client() as direct:
             # Every command in the log, with the application that sent it.
             direct.admin.command({"profile": 0, "slowms": -1, "sampleRate": 1.0})
-            direct.admin.command("createUser", "keeper", pwd=PASSWORD, roles=["readWriteAnyDatabase", "dbAdminAnyDatabase"])
+            direct.admin.command("createUser", "keeper", pwd=PASSWORD,
+                                 roles=["readWriteAnyDatabase", "dbAdminAnyDatabase"])
         yield made
 
 
@@ -132,7 +134,8 @@ def databases_of(user):
 
 
 def make_user(direct, user):
-    """Both databases filled and, where it is one, a user who may do the same in both; the database of the user's name is emptied."""
+    """Both databases filled and, where it is one, a user who may do the same in both; the database of the user's
+    name is emptied."""
     for database in databases_of(user):
         direct.drop_database(database)
         direct[database].books.insert_many(DOCUMENTS)
@@ -173,7 +176,8 @@ def answered(connection, command, database):
 def account_commands(cluster, database):
     """What Spillway's own account, or anything that is no client, has sent on a namespace of the database."""
     log = (cluster.folder / f"{cluster.primary.name}.log").read_text()
-    entries = [json.loads(line)["attr"] for line in log.splitlines() if '"appName":"spillway"' in line and "command" in line]
+    entries = [json.loads(line)["attr"]
+               for line in log.splitlines() if '"appName":"spillway"' in line and "command" in line]
     return [entry for entry in entries
             if entry.get("ns", "").startswith(f"{database}.") or entry.get("command", {}).get("$db") == database]
 
@@ -214,7 +218,8 @@ def strangers(cluster, spillway):
             assert account_commands(cluster, databases_of(user)[0]) == []
 
 
-# Who may not read the overflow is told so (13) where mongod would run the command: docs/consistency.md says where. What is refused
+# Who may not read the overflow is told so (13) where mongod would run the command: docs/consistency.md says where.
+# What is refused
 # with 115 mongod would run.
 @pytest.mark.parametrize("user", ["reader", "writer", "both"])
 def test_who_has_rights_gets_mongods_verdict(cluster, spillway, direct, user):
@@ -229,7 +234,8 @@ def test_who_has_rights_gets_mongods_verdict(cluster, spillway, direct, user):
             if is_unauthorized(expected):
                 assert got == expected, name
             elif is_unauthorized(got):
-                assert user != "both" and ("overflow" in got["errmsg"] or OVERFLOW in got["errmsg"]), (name, got, expected)
+                assert user != "both" and ("overflow" in got["errmsg"]
+                                           or OVERFLOW in got["errmsg"]), (name, got, expected)
 
 
 def test_thirty_databases_of_a_strangers_are_not_made(cluster, spillway, direct):
@@ -256,7 +262,8 @@ def test_a_write_without_an_answer_does_nothing_for_a_stranger(cluster, spillway
 def test_nothing_is_made_for_a_collection_that_is_not_there(cluster, spillway, direct):
     """Whoever may do all he likes, asks for it: mongod makes nothing either."""
     before = direct.list_database_names()
-    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, username="keeper", password=PASSWORD) as client:
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, username="keeper",
+                             password=PASSWORD) as client:
         books = client[f"{THROUGH}_none"].books
         assert books.count_documents({}) == books.count_documents({"list": 3}) == 0
         assert list(books.find({"list": 1}, hint="_id_")) == []
@@ -265,14 +272,16 @@ def test_nothing_is_made_for_a_collection_that_is_not_there(cluster, spillway, d
             with contextlib.suppress(pymongo.errors.OperationFailure):
                 operation()
         books.drop()
-        assert books.delete_many({"list": 3}).deleted_count == books.update_many({"list": 3}, {"$pull": {"list": 3}}).modified_count == 0
+        assert books.delete_many({"list": 3}).deleted_count == 0
+        assert books.update_many({"list": 3}, {"$pull": {"list": 3}}).modified_count == 0
     assert direct.list_database_names() == before
 
 
 def test_an_overflow_is_made_when_the_first_tail_moves(cluster, spillway, direct):
     """Behind a look at what was not there yet."""
     database = direct[f"{THROUGH}_late"]
-    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, username="keeper", password=PASSWORD) as client:
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, username="keeper",
+                             password=PASSWORD) as client:
         books = client[f"{THROUGH}_late"].books
         with contextlib.suppress(pymongo.errors.OperationFailure):
             books.find_one({}, hint="x")

@@ -7,11 +7,13 @@ from support.process import wait_for
 
 BATCHES = {"array": "part", "batch": {"size": 3}}
 RULES = [
-    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms", "gc_delay": "0s",
+    {"name": name, "namespace": f"shop.{name}", "array": "list", "threshold": 2, "settle": "5ms", "quiet": "5ms",
+     "gc_delay": "0s",
      "counters": {"total": "total"}, "overflow": {"collection": f"{name}_tails", "link": "book", **layout}}
     for name, layout in (("batches", BATCHES), ("fresh", BATCHES), ("elements", {"layout": "elements"}))
 ]
-BOOKS = [{"_id": number, "n": number % 3, "title": "red fish" + " blue" * number, "list": list(range(number))} for number in range(8)]
+BOOKS = [{"_id": number, "n": number % 3, "title": "red fish" + " blue" * number, "list": list(range(number))}
+         for number in range(8)]
 BLUE = {"$text": {"$search": "blue"}}
 SCORE = {"$meta": "textScore"}
 BY_SCORE = [("score", SCORE), ("_id", 1)]
@@ -35,8 +37,10 @@ READS = {
     "score": lambda books, query: list(books.find(query, {"score": SCORE}, sort=BY_SCORE)),
     "score and fields": lambda books, query: list(books.find(query, {"list": 1, "score": SCORE}, sort=BY_SCORE)),
     "window": lambda books, query: list(books.find(query, {"list": {"$slice": -2}}, sort=BY_SCORE)),
-    "window and score": lambda books, query: list(books.find(query, {"score": SCORE, "list": {"$slice": 1}, "n": 0}, sort=BY_SCORE)),
-    "computed": lambda books, query: list(books.find(query, {"length": {"$size": "$list"}, "score": SCORE}, sort=BY_SCORE, limit=3)),
+    "window and score": lambda books, query: list(books.find(query, {"score": SCORE, "list": {"$slice": 1}, "n": 0},
+                                                             sort=BY_SCORE)),
+    "computed": lambda books, query: list(books.find(query, {"length": {"$size": "$list"}, "score": SCORE},
+                                                     sort=BY_SCORE, limit=3)),
     "by the array": lambda books, query: list(books.find(query, sort=[("list", -1), ("_id", 1)])),
     "count": lambda books, query: books.count_documents(query),
     "distinct": lambda books, query: sorted(books.distinct("list", query)),
@@ -58,7 +62,8 @@ WRITES = {
     "pull": lambda books, query: books.update_many(query, {"$pull": {"list": 2}}).raw_result,
     "whole": lambda books, query: books.update_many(query, {"$set": {"list": [1, 2, 3, 4]}}).raw_result,
     "pipeline": lambda books, query: books.update_many(query, [{"$set": {"length": {"$size": "$list"}}}]).raw_result,
-    "findAndModify": lambda books, query: books.find_one_and_update(query, {"$inc": {"list.$[]": 1}}, sort=[("_id", -1)]),
+    "findAndModify": lambda books, query: books.find_one_and_update(query, {"$inc": {"list.$[]": 1}},
+                                                                    sort=[("_id", -1)]),
     "delete": lambda books, query: books.delete_many(query).raw_result,
 }
 

@@ -1,6 +1,8 @@
-"""Two Spillways on the same data at once, killed again and again; mongod too. The control arm does the same straight at mongod.
+"""Two Spillways on the same data at once, killed again and again; mongod too. The control arm does the same straight
+at mongod.
 
-Every acknowledged element must be there exactly once, each writer's in its order; one without an answer once or not at all."""
+Every acknowledged element must be there exactly once, each writer's in its order; one without an answer once or not
+at all."""
 
 import contextlib
 import threading

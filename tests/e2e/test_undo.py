@@ -66,14 +66,17 @@ def test_a_flag_that_was_there_before_has_its_value_again(cluster, shop, otherwi
         with Spillway([cluster.primary], [rule]) as spillway:
             with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
                 through.shop.books.update_many({}, {"$pull": {"list": 8}})
-                wait_for(lambda: not shop.tails.estimated_document_count(), "the garbage to go, behind which tails may wait for their numbers")
+                wait_for(lambda: not shop.tails.estimated_document_count(),
+                         "the garbage to go, behind which tails may wait for their numbers")
         shorter = [{**each, "list": list(range(8))} for each in originals]
         assert list(shop.books.find({"_id": {"$ne": taken}})) == shorter, "an edit folds it back, and it is left alone"
         operator.run("migrate", "--execute", code=0)
         operator.run("undo", "--execute", code=0)
-    assert [list(each) for each in shop.books.find({"_id": {"$ne": taken}})] == [list(each) for each in shorter], "in order"
+    assert [list(each)
+            for each in shop.books.find({"_id": {"$ne": taken}})] == [list(each) for each in shorter], "in order"
     assert list(shop.books.find({"_id": {"$ne": taken}})) == shorter
-    assert shop.books.find_one({"_id": taken}).get("outlier") == otherwise.get("otherwise"), "it said that there is overflow"
+    flag = shop.books.find_one({"_id": taken}).get("outlier")
+    assert flag == otherwise.get("otherwise"), "it said that there is overflow"
 
 
 CHANGED = {
@@ -238,7 +241,8 @@ def test_a_document_that_changes_each_time_stays(cluster, operator, shop):
     """Each try is late: another writes its state meanwhile."""
     spill(shop, "x", list(range(12)))
     spill(shop, "good", list(range(12)))
-    slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True, "blockTimeMS": 100}
+    slow = {"failCommands": ["update"], "namespace": "shop.books", "appName": "spillway", "blockConnection": True,
+            "blockTimeMS": 100}
     stopped = threading.Event()
 
     def change():
@@ -298,7 +302,8 @@ def test_a_collection_that_somebody_dropped(cluster, operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(3))
     operator.run("migrate", "--execute", code=0)
     records = list(shop.client.spillway.rules.find())
-    shop.tails.insert_one({"_id": ObjectId("5" * 24), "book": "old", "part": [1], "_spill": {"g": generation(), "p": 0, "i": 1}})
+    shop.tails.insert_one({"_id": ObjectId("5" * 24), "book": "old", "part": [1],
+                           "_spill": {"g": generation(), "p": 0, "i": 1}})
     shop.books.drop()
     shop.client.drop_database("spillway")
     left = shop.command("dbHash", collections=["tails"])["md5"]
@@ -358,7 +363,8 @@ def test_collections_of_a_pattern_that_somebody_dropped(cluster, shop):
 def test_a_state_that_cannot_be_read_keeps_its_overflow(operator, shop):
     for identifier, state in enumerate(({"h": 3, "n": 9}, "x", {"h": 3, "g": 5}, {}, None)):
         spill(shop, identifier, list(range(12)))
-        shop.books.update_one({"_id": identifier}, {"$set": {"_spill.list": state} if state is not None else {"_spill": 7}})
+        shop.books.update_one({"_id": identifier},
+                              {"$set": {"_spill.list": state} if state is not None else {"_spill": 7}})
     shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
     report = operator.run("undo", "--execute", code=1)
     assert ("corrupt", "corrupt") in found(report)

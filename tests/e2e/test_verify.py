@@ -35,15 +35,18 @@ def batch(shop, number):
 
 
 def dead(shop, identifier, link):
-    shop.tails.insert_one({"_id": identifier, "book": link, "part": [1], "_spill": {"g": generation(9), "p": 0, "i": 9}})
+    shop.tails.insert_one({"_id": identifier, "book": link, "part": [1],
+                           "_spill": {"g": generation(9), "p": 0, "i": 9}})
 
 
 BROKEN = {
     "a hole": (("V1", "corrupt"), lambda shop: shop.tails.delete_one(batch(shop, 2))),
     "an end that is missing": (("V1", "corrupt"), lambda shop: shop.tails.delete_one(batch(shop, 3))),
     "no array": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$unset": {"list": 1}})),
-    "a head that is short": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$pop": {"list": 1}})),
-    "a state of another's": (("V1", "corrupt"), lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"_spill": 1}})),
+    "a head that is short": (("V1", "corrupt"),
+                             lambda shop: shop.books.update_one({"_id": "x"}, {"$pop": {"list": 1}})),
+    "a state of another's": (("V1", "corrupt"),
+                             lambda shop: shop.books.update_one({"_id": "x"}, {"$set": {"_spill": 1}})),
     "no flag": (("V2", "unfinished"), lambda shop: shop.books.update_one({"_id": "x"}, {"$unset": {"outlier": 1}})),
     "a flag for nothing": (("V2", "unfinished"),
                            lambda shop: shop.books.update_one({"_id": "ordinary"}, {"$set": {"outlier": True}})),
@@ -54,7 +57,8 @@ BROKEN = {
         shop.tails.update_one(batch(shop, 3), {"$push": {"part": "stored"}}),
         shop.books.update_one({"_id": "x"}, {"$push": {"list": "the document's"}}))),
     "another overlap": (("V5", "corrupt"), lambda shop: (
-        shop.tails.update_one(batch(shop, 2), {"$push": {"part": {"$each": ["other"], "$position": 0}}, "$set": {"_spill.p": 3}}),
+        shop.tails.update_one(batch(shop, 2),
+                              {"$push": {"part": {"$each": ["other"], "$position": 0}}, "$set": {"_spill.p": 3}}),
         shop.tails.update_one(batch(shop, 2), {"$pop": {"part": 1}}))),
     "numbers": (("V6", "unfinished"), lambda shop: shop.tails.update_one(batch(shop, 3), {"$set": {"_spill.i": 7}})),
     "a long batch": (("V6", "unfinished"), lambda shop: (
@@ -65,16 +69,19 @@ BROKEN = {
     "not linked": (("V7", "unfinished"), lambda shop: (
         shop.tails.update_one(batch(shop, 3), {"$push": {"part": 12}}),
         shop.books.update_one({"_id": "x"}, {"$push": {"list": 12}}))),
-    "an empty state": (("V7", "unfinished"), lambda shop: shop.books.insert_one({"_id": "e", "list": [], "_spill": {}})),
+    "an empty state": (("V7", "unfinished"),
+                       lambda shop: shop.books.insert_one({"_id": "e", "list": [], "_spill": {}})),
     "a generation with nothing": (("V7", "unfinished"), lambda shop: shop.books.insert_one(
         {"_id": "n", "list": [1], "_spill": {"list": {"g": generation(2), "h": 3, "n": 0}}})),
     "another head": (("V7", "unfinished"), lambda shop: shop.books.update_one(
         {"_id": "x"}, {"$set": {"_spill.list.h": 2, "list": [0, 1]}})),
     "a batch half full": (("V7", "unfinished"), lambda shop: (
         shop.tails.update_one(batch(shop, 1), {"$pop": {"part": 1}}),
-        shop.tails.update_one(batch(shop, 2), {"$push": {"part": {"$each": [6], "$position": 0}}, "$inc": {"_spill.p": -1}}),
+        shop.tails.update_one(batch(shop, 2),
+                              {"$push": {"part": {"$each": [6], "$position": 0}}, "$inc": {"_spill.p": -1}}),
         shop.tails.update_one(batch(shop, 2), {"$pop": {"part": 1}}),
-        shop.tails.update_one(batch(shop, 3), {"$push": {"part": {"$each": [10], "$position": 0}}, "$inc": {"_spill.p": -1}}))),
+        shop.tails.update_one(batch(shop, 3),
+                              {"$push": {"part": {"$each": [10], "$position": 0}}, "$inc": {"_spill.p": -1}}))),
     "no index": (("index", "unfinished"), lambda shop: shop.tails.drop_index("book_1__spill.i_1")),
 }
 
@@ -101,7 +108,8 @@ ONLY_OURS = ("no index", "an empty state", "a state of another's", "no array", "
 
 def check_export(shop, file, report):
     exported = bson.decode_all(file.read_bytes())
-    assert [each["document"] for each in exported if each["namespace"] == "shop.books"] == [shop.books.find_one({"_id": "x"})]
+    assert [each["document"]
+            for each in exported if each["namespace"] == "shop.books"] == [shop.books.find_one({"_id": "x"})]
     stored = [each["document"]["_id"] for each in exported if each["namespace"] == "shop.tails"]
     assert stored == [each["_id"] for each in shop.tails.find({"book": "x"}).sort("_spill.i")]
     assert report["exported"] == len(exported)
@@ -213,7 +221,8 @@ def test_nothing_is_moved_where_the_rule_cannot_hold(cluster, operator, shop):
 
 
 def test_an_index_of_the_rule_s_own_that_is_missing(cluster, shop):
-    with Operator(cluster, [{**RULE, "overflow": {**RULE["overflow"], "indexes": [{"keys": {"part": 1}}]}}]) as operator:
+    with Operator(cluster,
+                  [{**RULE, "overflow": {**RULE["overflow"], "indexes": [{"keys": {"part": 1}}]}}]) as operator:
         report = operator.run("verify", code=1)
         assert found(report) == {("index", "unfinished"): 1}
         assert report["findings"][0]["examples"][0]["detail"] == "one of the rule's own"
@@ -253,7 +262,8 @@ def test_many_pages_and_examples(operator, shop):
     assert operator.run("verify", "--repair", "--execute", code=0)["mended"] == 35
 
 
-ELEMENTS = {**RULE, "namespace": "shop.posts", "overflow": {"layout": "elements", "collection": "comments", "link": "post"}}
+ELEMENTS = {**RULE, "namespace": "shop.posts",
+            "overflow": {"layout": "elements", "collection": "comments", "link": "post"}}
 
 
 def elements(link, number, positions):
@@ -355,10 +365,12 @@ def test_a_document_that_is_written_all_the_time(cluster, operator, shop):
     spill(shop, "x", list(range(12)))
     shop.tails.delete_one(batch(shop, 2))
     for i in range(3):  # so that a look takes a while
-        shop.tails.insert_one({"book": "x", "part": ["x" * 4_000_000], "_spill": {"g": generation(9), "p": 0, "i": 9 + i}})
+        shop.tails.insert_one({"book": "x", "part": ["x" * 4_000_000],
+                               "_spill": {"g": generation(9), "p": 0, "i": 9 + i}})
     with Hot(cluster, {"$inc": {"views": 1}}):
         assert ("V1", "corrupt") in found(operator.run("verify", code=1)), "other fields are not judged"
-    slow = {"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway", "blockConnection": True, "blockTimeMS": 150}
+    slow = {"failCommands": ["find"], "namespace": "shop.tails", "appName": "spillway", "blockConnection": True,
+            "blockTimeMS": 150}
     with Hot(cluster, {"$inc": {"list.0": 1}}):
         shop.client.admin.command("configureFailPoint", "failCommand", mode="alwaysOn", data=slow)
         try:
@@ -371,7 +383,8 @@ def test_a_document_that_is_written_all_the_time(cluster, operator, shop):
 def test_an_export_that_the_disk_has_no_room_for(operator, shop):
     spill(shop, "x", ["x" * 10_000] * 12)
     shop.tails.delete_one(batch(shop, 2))
-    called = subprocess.run(operator.command("verify", "--repair", "--execute", "--export", operator.folder / "cut.bson"),
+    called = subprocess.run(operator.command("verify", "--repair", "--execute", "--export",
+                                             operator.folder / "cut.bson"),
                             capture_output=True, text=True, check=False, restore_signals=False,  # SIGXFSZ stays ignored
                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
     assert (called.returncode, "could not all be written" in called.stderr) == (1, True), called.stderr
@@ -396,7 +409,8 @@ def test_batches_of_a_size_that_was_changed_are_brought_to_the_new_one(cluster, 
         changed.run("verify", code=1)
         changed.run("verify", "--repair", "--execute", code=0)
         changed.run("verify", code=0)
-    assert [len(each["part"]) for each in shop.tails.find({"book": 1}, sort=[("_spill.i", 1)])] == ([2] * 4 if size == 2 else [8])
+    assert [len(each["part"])
+            for each in shop.tails.find({"book": 1}, sort=[("_spill.i", 1)])] == ([2] * 4 if size == 2 else [8])
 
 
 def test_what_the_server_refuses_is_not_mended(operator, shop):
@@ -440,13 +454,15 @@ STRAY = {
     "another document's generation": copied,
     "no document": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": 5}),
     "no document for the array": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": "x"}}),
-    "no generation": lambda shop: shop.books.insert_one({"_id": "x", "list": [1], "_spill": {"list": {"h": 3, "n": 9}}}),
+    "no generation": lambda shop: shop.books.insert_one({"_id": "x", "list": [1],
+                                                         "_spill": {"list": {"h": 3, "n": 9}}}),
     "a generation of another subtype": lambda shop: shop.books.insert_one(
         {"_id": "x", "list": [1], "_spill": {"list": {"g": Binary(bytes(generation(6)), 4), "h": 3, "n": 9}}}),
     "a long generation": lambda shop: shop.books.insert_one(
         {"_id": "x", "list": [1], "_spill": {"list": {"g": Binary(b"x" * 17), "h": 3, "n": 9}}}),
     "no head": lambda shop: shop.books.insert_one(
-        {"_id": "x", "list": [1], "_spill": {"list": {"g": shop.books.find_one({"_id": "at rest"})["_spill"]["list"]["g"], "n": 9}}}),
+        {"_id": "x", "list": [1],
+         "_spill": {"list": {"g": shop.books.find_one({"_id": "at rest"})["_spill"]["list"]["g"], "n": 9}}}),
 }
 # What happens to the state of a document with overflow, and which field verify names.
 UNREADABLE = {
@@ -492,7 +508,8 @@ def test_a_state_that_is_not_the_documents_is_dropped(operator, shop, name):
     assert (report["findings"], report["states dropped"]) == ([], 1)
     assert [each["document"] for each in bson.decode_all(file.read_bytes())] == [stored]
     assert operator.run("verify", code=0)["findings"] == []
-    assert "_spill" not in shop.books.find_one({"_id": "x"}) and shop.books.find_one({"_id": "x"})["list"] == stored["list"]
+    mended = shop.books.find_one({"_id": "x"})
+    assert "_spill" not in mended and mended["list"] == stored["list"]
     assert shop.books.find_one({"_id": "at rest"}) == victim and list(shop.tails.find()) == tails
 
 

@@ -71,7 +71,8 @@ def test_a_dump_and_its_restoration_are_the_plain_documents_byte_for_byte(shop, 
     dumped = dump(shop.books)
     assert dumped == plain and len(dumped) == len(DOCUMENTS)
     shop.restored.drop()
-    indexes = [index for index in shop.command("listIndexes", "books")["cursor"]["firstBatch"] if index["name"] != "_id_"]
+    indexes = [index
+               for index in shop.command("listIndexes", "books")["cursor"]["firstBatch"] if index["name"] != "_id_"]
     shop.command("create", "restored")
     for start in range(0, len(dumped), 20):  # mongorestore: in batches, and the indexes last
         batch = [RawBSONDocument(each) for each in dumped[start:start + 20]]
@@ -141,7 +142,8 @@ EXPLAINED = {
     "count in the array": {"count": "@", "query": {"a.list": 1}},
     "distinct": {"distinct": "@", "key": "title"},
     "distinct in the array": {"distinct": "@", "key": "a.list"},
-    "aggregate": {"aggregate": "@", "pipeline": [{"$match": {"title": "odd"}}, {"$project": {"title": 1}}], "cursor": {}},
+    "aggregate": {"aggregate": "@", "pipeline": [{"$match": {"title": "odd"}}, {"$project": {"title": 1}}],
+                  "cursor": {}},
     "aggregate in the array": {"aggregate": "@", "pipeline": [{"$unwind": "$a.list"}], "cursor": {}},
     "update": {"update": "@", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 1}}}]},
     "update in the array": {"update": "@", "updates": [UPDATE]},

@@ -15,17 +15,18 @@ static void read_command(struct bytes body)
 	require_inside(element_raw(&command.first), body);
 	require_inside(command.collection, body);
 	require_inside(command.database, body);
-	for (size_t i = 0; i < FIELD_COUNT; i++)
+	for (enum command_field i = 0; i < FIELD_COUNT; i++)
 		if (command_has(&command, i))
 			require_inside(element_raw(&command.fields[i]), body);
 }
 
 static void read_reply(struct bytes body)
 {
-	struct reply_summary summary;
+	struct reply_summary summary = reply_summarise(body);
 
-	if (!reply_summarise(body, &summary))
+	if (!summary.readable)
 		return;
+	require_inside(summary.message, body);
 	require_inside(summary.operation_time, body);
 	require_inside(summary.cluster_time, body);
 	require_inside(summary.cursor, body);

@@ -113,7 +113,7 @@ static inline struct packet rewrite_reply(struct input *input)
 	message_begin_body(&frame);
 	buffer_append(&frame, document.data, document.length);
 	message_end(&frame, start);
-	packet_read(&packet, &frame);
+	packet_read_reply(&packet, &frame);
 	return packet;
 }
 

@@ -21,7 +21,8 @@ def arguments():
     parser.add_argument("--pause", type=int, default=100, help="operations of each arm between two faults")
     parser.add_argument("--slots", type=int, default=6, help="keys at one time, in each arm")
     parser.add_argument("--clients", type=int, default=4, help="of each key")
-    parser.add_argument("--without", action="append", default=[], help="an operation to leave out, as model.go names it")
+    parser.add_argument("--without", action="append", default=[],
+                        help="an operation to leave out, as model.go names it")
     return parser.parse_args()
 
 

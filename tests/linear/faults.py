@@ -11,8 +11,8 @@ COMMANDS = ["find", "aggregate", "getMore", "insert", "update", "delete", "findA
 
 
 class Faults:
-    """Each strike waits until what it broke is whole again; `struck` counts them by kind, and as `no successor` the pauses
-    in which nobody took over."""
+    """Each strike waits until what it broke is whole again; `struck` counts them by kind, and as `no successor` the
+    pauses in which nobody took over."""
 
     def __init__(self, cluster, spillways, driver, random):
         self.cluster = cluster

@@ -19,7 +19,8 @@ from support.verify import verify
 RULE = {
     "name": "linear", "namespace": "shop.books", "array": "list", "threshold": 3,
     "settle": "10ms", "quiet": "10ms", "gather": 3, "gc_delay": "0s",
-    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part", "batch": {"size": 3}},
+    "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
+                 "batch": {"size": 3}},
 }
 FIELDS = ("operations", "keys", "unknown")
 
@@ -89,8 +90,8 @@ class Run:
     def found(self):
         """Whether the run must fail.
 
-        With w:1 what was acknowledged may be rolled back: through Spillway as often as at mongod itself, give or take three
-        standard deviations of the difference between two such counts."""
+        With w:1 what was acknowledged may be rolled back: through Spillway as often as at mongod itself, give or
+        take three standard deviations of the difference between two such counts."""
         ours, control = (len(self.report[arm]["violations"]) for arm in ("spillway", "control"))
         allowed = 0 if self.plan.concern == "majority" else control + 3 * math.sqrt(ours + control)
         return ours > allowed or bool(self.report["spillway"]["undecided"])
@@ -109,7 +110,8 @@ class Run:
 
 
 def last_lines(path, count=40):
-    """What a finding ends with, in the order of the calls: milliseconds, client, what was asked and what was answered."""
+    """What a finding ends with, in the order of the calls: milliseconds, client, what was asked and what was
+    answered."""
     operations = [json.loads(line) for line in pathlib.Path(path).read_text().splitlines()]
     operations.sort(key=lambda operation: operation["call"])
     return [line_of(operation) for operation in operations[-count:]]

@@ -1,6 +1,7 @@
 """Searches all interleavings of two movers, pushes, edits, readers, garbage collection and crashes.
 
-Without options it is the share of a test run: a few scenarios hold, and each part of the protocol that is taken out breaks one of them."""
+Without options it is the share of a test run: a few scenarios hold, and each part of the protocol that is taken out
+breaks one of them."""
 
 import argparse
 import itertools
@@ -31,10 +32,13 @@ def full(rules):
     """Each choice of the others alone and together, the small ones first."""
     every = [
         Scenario(sizes, unique, length, pushes, *others, head, rules, older)
-        for sizes, unique, length, pushes, others, head in itertools.product(SIZES, (True, False), LENGTHS, PUSHES, OTHERS, HEADS)
-        for older in ((False, True) if unique else (False,))  # without the index an older mover may append to another batch
+        for sizes, unique, length, pushes, others, head in itertools.product(SIZES, (True, False), LENGTHS, PUSHES,
+                                                                             OTHERS, HEADS)
+        # without the index an older mover may append to another batch
+        for older in ((False, True) if unique else (False,))
     ]
-    return sorted(every, key=lambda each: each.length + 2 * each.pushes + 2 * each.edits + each.reads + each.collects + 2 * each.crashes)
+    return sorted(every, key=lambda each: each.length + 2 * each.pushes + 2 * each.edits + each.reads + each.collects
+                  + 2 * each.crashes)
 
 
 def run(scenarios, seconds=None):
@@ -74,7 +78,8 @@ def main():
     parser = argparse.ArgumentParser(prog="tests/model/run", description=__doc__)
     parser.add_argument("--full", action="store_true", help="all scenarios: hours")
     parser.add_argument("--seconds", type=float, help="with --full: ends after so long")
-    parser.add_argument("--without", choices=Rules._fields, action="append", default=[], help="with --full: a part of the protocol")
+    parser.add_argument("--without", choices=Rules._fields, action="append", default=[],
+                        help="with --full: a part of the protocol")
     given = parser.parse_args()
     if not given.full:
         sys.exit(not share())

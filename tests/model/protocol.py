@@ -1,17 +1,21 @@
 """The spill protocol as a machine of small steps: what is stored, and who is between which two commands.
 
-Each step is one command of somebody, atomic at the server. `Rules` switches off what protocol.md had not, so that the search can show what
-each part is for. Elements are numbers in the order in which they were pushed."""
+Each step is one command of somebody, atomic at the server. `Rules` switches off what protocol.md had not, so that
+the search can show what each part is for. Elements are numbers in the order in which they were pushed."""
 
 import collections
 
 # `furthest`: a mover takes the batch that reaches furthest where the last one ends before n.
-# `union`: readers take each position from any batch that holds it; else a batch cuts what those before it hold behind its own end.
+# `union`: readers take each position from any batch that holds it; else a batch cuts what those before it hold behind
+# its own end.
 # `placed`: the guard of an append to a batch names its position.
 Rules = collections.namedtuple("Rules", "furthest union placed", defaults=(True, True, True))
-# `unique` says that the overflow has its unique index; `sizes` are the movers' batch sizes. `older` says that the first mover is an
+# `unique` says that the overflow has its unique index; `sizes` are the movers' batch sizes. `older` says that the
+# first mover is an
 # older release's: it knows neither `furthest` nor `placed`.
-Scenario = collections.namedtuple("Scenario", "sizes unique length pushes edits reads collects crashes head rules older", defaults=(False,))
+Scenario = collections.namedtuple("Scenario",
+                                  "sizes unique length pushes edits reads collects crashes head rules older",
+                                  defaults=(False,))
 Main = collections.namedtuple("Main", "state array whole")           # state: None or (g, h, n)
 Batch = collections.namedtuple("Batch", "number g position elements copy")
 # What can still happen: pushes, edits, and so on; the generations so far.

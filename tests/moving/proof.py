@@ -80,7 +80,8 @@ class Proof:
             for document in client.shop.books.find():
                 identifier = key(document["_id"])
                 assert identifier in left, f"{document['_id']} is there twice, or was never"
-                assert left.pop(identifier) == digest(document.raw), f"{document['_id']} differs: {decode(document.raw)}"
+                same = left.pop(identifier) == digest(document.raw)
+                assert same, f"{document['_id']} differs: {decode(document.raw)}"
         assert not left, f"{len(left)} documents are gone"
 
     def tell(self, what):

@@ -22,7 +22,7 @@ class Client(threading.Thread):
             with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True) as client:
                 while not self.stopped.is_set():
                     self.work(client.shop.books)
-        except Exception as error:  # pylint: disable=broad-exception-caught
+        except Exception as error:
             self.failure = error
 
     def work(self, books):

@@ -7,6 +7,7 @@ import re
 import uuid
 
 from bson import Binary, Int64
+
 from oracle import bulk_writes
 from support import exact
 from support.wire import CHECKSUM_PRESENT, MORE_TO_COME, Connection

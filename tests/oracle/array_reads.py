@@ -7,7 +7,8 @@ _ORDERS = ({"_id": 1}, {"k": 1, "_id": -1}, {"n": -1, "_id": 1})
 
 
 def named(value, path, kind="computes"):
-    """Labels for all that is named in a read: its stages, what they compute and project, and what they ask of the array."""
+    """Labels for all that is named in a read: its stages, what they compute and project, and what they ask of the
+    array."""
     if isinstance(value, list):
         for item in value:
             yield from named(item, path, kind)
@@ -22,7 +23,8 @@ def named(value, path, kind="computes"):
                     yield f"{kind} bits by {bits.form_of(inner)}"
             elif kind == "asks" and f"{name}.".startswith(f"{path}."):
                 yield f"{kind} {_form(name[len(path) + 1:], inner)}"
-            yield from named(inner, path, _KINDS.get(name) or ("computes" if kind == "stage" and name.startswith("$") else kind))
+            yield from named(inner, path,
+                             _KINDS.get(name) or ("computes" if kind == "stage" and name.startswith("$") else kind))
 
 
 _KINDS = {"filter": "asks", "query": "asks", "$match": "asks", "restrictSearchWithMatch": "asks", "$expr": "computes",
@@ -49,13 +51,16 @@ class ArrayReads:
         local = rng.choice(("k", "n", path, f"{path}.x", "_id"))
         foreign = rng.choice(("k", path, path, f"{path}.x", "n"))
         lookup = {"from": collection, "localField": local, "foreignField": foreign, "as": "joined"}
-        inner = rng.choice(([], [{"$match": self._condition(path)}], [{"$project": {"_id": 1, "size": {"$size": {"$cond": [
+        inner = rng.choice(([], [{"$match": self._condition(path)}],
+                            [{"$project": {"_id": 1, "size": {"$size": {"$cond": [
             {"$isArray": f"${path}"}, f"${path}", []]}}}}], [{"$match": {"n": {"$gte": 1}}}, {"$unset": f"{path}.x"}],
                             [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}]))
         if rng.random() < 0.4:
             lookup["pipeline"] = inner
-        lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}], [{"$project": {"k": 1, "n": 1}}]))
-        found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")), "connectFromField": rng.choice(("n", "_id")),
+        lead = rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 2}],
+                           [{"$project": {"k": 1, "n": 1}}]))
+        found = {"from": collection, "startWith": rng.choice(("$k", "$n", f"${path}")),
+                 "connectFromField": rng.choice(("n", "_id")),
                  "connectToField": rng.choice(("k", "n")), "as": "joined", "maxDepth": rng.randrange(3)}
         form = {"drain": 2}
         if rng.random() < 0.4:
@@ -66,7 +71,8 @@ class ArrayReads:
         # Which comes first of those that a $graphLookup found is chance.
         ordered = {"$set": {"joined": {"$sortArray": {"input": "$joined", "sortBy": {"_id": 1}}}}}
         stages = rng.choice((
-            [{"$graphLookup": found}, ordered], [{"$graphLookup": {**found, "depthField": "deep"}}, ordered, {"$unwind": "$joined"}],
+            [{"$graphLookup": found}, ordered],
+            [{"$graphLookup": {**found, "depthField": "deep"}}, ordered, {"$unwind": "$joined"}],
             [{"$lookup": lookup}], [{"$lookup": lookup}, {"$unwind": "$joined"}],
             [{"$facet": {"one": [{"$lookup": {**lookup, "foreignField": "k"}}], "two": [{"$count": "n"}]}}],
             [{"$unionWith": collection}], [{"$unionWith": {"coll": collection, "pipeline": inner}}],
@@ -76,16 +82,21 @@ class ArrayReads:
         return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", {})], ["aggregate_joined"], form
 
     def _by_variable(self, path, collection):
-        """A $lookup whose pipeline knows the local document by `let`; with a $limit, no run may keep anything for the next."""
+        """A $lookup whose pipeline knows the local document by `let`; with a $limit, no run may keep anything for
+        the next."""
         rng = self.rng
         array = {"$cond": [{"$isArray": f"${path}"}, f"${path}", []]}
-        test = rng.choice(({"$eq": ["$k", "$$k"]}, {"$lte": ["$n", "$$k"]}, {"$in": ["$$k", array]}, {"$gt": [{"$size": array}, "$$k"]}))
-        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$limit": 1}], [{"$project": {"size": {"$size": array}}}]))
-        return {"from": collection, "let": {"k": "$k"}, "pipeline": [{"$match": {"$expr": test}}, *ends], "as": "joined"}
+        test = rng.choice(({"$eq": ["$k", "$$k"]}, {"$lte": ["$n", "$$k"]}, {"$in": ["$$k", array]},
+                           {"$gt": [{"$size": array}, "$$k"]}))
+        ends = rng.choice(([], [{"$limit": rng.randrange(1, 3)}], [{"$limit": 1}],
+                           [{"$project": {"size": {"$size": array}}}]))
+        return {"from": collection, "let": {"k": "$k"}, "pipeline": [{"$match": {"$expr": test}}, *ends],
+                "as": "joined"}
 
     def one(self, path):
         kinds = (self.find, self.find, self.find, self.count, self.distinct, self.aggregate, self.aggregate,
-                 self.matched, self.matched, self.window, self.window, self.element, self.element)
+                 self.matched, self.matched, self.window, self.window, self.element, self.element, self.member,
+                 self.member, self.member)
         return self.rng.choice(kinds)(path)
 
     def _condition(self, path):
@@ -105,12 +116,14 @@ class ArrayReads:
         return self.rng.choice((
             {f"{path}.x": 1}, {f"{path}.x": 0}, {"n": 1, f"{path}.x": 1, f"{path}.y": 1}, {"size": {"$size": array}},
             {"n": 1, "last": last}, {"first": {"$first": array}, "_id": 0}, {"copy": field}, {path: {"$size": array}},
-            {"some": {"$filter": {"input": array, "cond": {"$gte": ["$$this", 2]}}}}, {"k": 1, "has": {"$in": [1, array]}},
+            {"some": {"$filter": {"input": array, "cond": {"$gte": ["$$this", 2]}}}},
+            {"k": 1, "has": {"$in": [1, array]}},
         ))
 
     def _window(self, path):
         rng = self.rng
-        slice_ = rng.choice((rng.randrange(-6, 7), [rng.randrange(-6, 7), rng.randrange(1, 5)], [rng.randrange(30), 50]))
+        slice_ = rng.choice((rng.randrange(-6, 7), [rng.randrange(-6, 7), rng.randrange(1, 5)],
+                             [rng.randrange(30), 50]))
         return {path: {"$slice": slice_}, **rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"_id": 1}))}
 
     def collision(self, path):
@@ -156,31 +169,69 @@ class ArrayReads:
         rng.shuffle(arguments)
         return "find", arguments, [label], {}
 
+    def member(self, path):
+        """Whether one document's array has some element."""
+        rng = self.rng
+        value = rng.choice((rng.randrange(4), rng.randrange(4), rng.randrange(40), "a", "m", values.odd(rng)))
+        made = rng.choice((
+            {path: value}, {f"{path}.x": value}, {path: {"$eq": value}}, {path: {"$in": [value, rng.randrange(4)]}},
+            {f"{path}.x": {"$in": [value]}},
+            {path: {"$elemMatch": {"x": value}}}, {path: {"$elemMatch": {"$gte": rng.randrange(9), "$lt": 12}}},
+            {path: {"x": rng.randrange(3)}},
+            {path: {"$elemMatch": {"x": {"$gte": 1}, "y": None}}}, {path: {"$regex": "^[a-m]"}},
+            {f"{path}.x": {"$elemMatch": {"$gt": 1}}},
+            {path: {"$gt": rng.randrange(40)}}, {f"{path}.x": {"$lt": rng.randrange(4)}}, {path: {"$all": [value]}},
+            self._condition(path),
+        ))
+        filter_ = {"_id": rng.choice(list(self.ids) or [1]), **made}
+        if rng.random() < 0.3:
+            filter_ = rng.choice(({"$and": [filter_]}, {**filter_, "n": {"$gte": rng.randrange(3)}},
+                                  {**filter_, "$expr": {"$lte": ["$n", 3]}},
+                                  {"$and": [made, {"_id": {"$eq": filter_["_id"]}}]}))
+        arguments = [("filter", filter_)]
+        projection = rng.choice((None, {"_id": 1}, {"_id": 1}, {"n": 1}, {"n": 1, "k": 1}, {"k": 1, "_id": 0},
+                                 {path: 0}, {path: 1}, {"n": 0},
+                                 {"_id": 0}, {"size": {"$type": f"${path}"}}, {"a": {"$literal": 1}}))
+        if projection is not None:
+            arguments.append(("projection", projection))
+        arguments += rng.choice(([], [("limit", 1), ("singleBatch", True)], [("limit", 1)],
+                                 [("batchSize", rng.randrange(4))]))
+        return "find", arguments, ["find_member"], {"drain": 2} if "batchSize" in dict(arguments) else {}
+
     def _matched(self, path):
         condition = self.rng.choice((
             {"$gte": self.rng.randrange(4)}, {"x": {"$gte": self.rng.randrange(3)}}, {"$in": [1, "a", None]}, {},
-            {"$type": "string"}, {"$elemMatch": {"$gt": 1}}, {"y": None}, {"$not": {"$lt": 3}}, {"$eq": self.rng.randrange(4)},
-            bits.test(self.rng), {"x": bits.test(self.rng)}, {"$gte": values.odd(self.rng)}, {"x": values.odd(self.rng)},
+            {"$type": "string"}, {"$elemMatch": {"$gt": 1}}, {"y": None}, {"$not": {"$lt": 3}},
+            {"$eq": self.rng.randrange(4)},
+            bits.test(self.rng), {"x": bits.test(self.rng)}, {"$gte": values.odd(self.rng)},
+            {"x": values.odd(self.rng)},
         ))
-        return {path: {"$elemMatch": condition}, **self.rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"k": {"$slice": 1}}))}
+        return {path: {"$elemMatch": condition},
+                **self.rng.choice(({}, {}, {"n": 1}, {"n": 0}, {"_id": 0}, {"k": {"$slice": 1}}))}
 
     def _single(self, path):
         """A condition that says which element is meant."""
         rng = self.rng
         made = rng.choice((
-            {path: rng.randrange(4)}, {path: {"$gte": rng.randrange(4)}}, {path: {"$in": [rng.randrange(4), "a", None]}},
-            {path: {"$elemMatch": {"$gte": rng.randrange(3), "$lt": 9}}}, {path: {"$elemMatch": {"x": {"$exists": True}}}},
-            {f"{path}.x": rng.randrange(4)}, {f"{path}.x": {"$gte": rng.randrange(3)}}, {f"{path}.y": None}, {path: None},
-            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}}, {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
+            {path: rng.randrange(4)}, {path: {"$gte": rng.randrange(4)}},
+            {path: {"$in": [rng.randrange(4), "a", None]}},
+            {path: {"$elemMatch": {"$gte": rng.randrange(3), "$lt": 9}}},
+            {path: {"$elemMatch": {"x": {"$exists": True}}}},
+            {f"{path}.x": rng.randrange(4)}, {f"{path}.x": {"$gte": rng.randrange(3)}}, {f"{path}.y": None},
+            {path: None},
+            {path: {"$regex": "^[a-m]"}}, {path: {"x": rng.randrange(3)}},
+            {path: {"$gte": rng.randrange(4), "$lt": 9, "$type": "number"}},
             {path: {"$gte": rng.randrange(4), "$lt": 9}}, {f"{path}.x": rng.randrange(3), f"{path}.y": {"$lte": 2}},
         ))
         # One array or the other may say which element is meant, where both can.
-        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]}, {"z": 2}, {"k": {"$gte": 1}}))}
+        return {**made, **rng.choice(({}, {"_id": {"$gte": 1}}, {"$and": [{path: {"$gte": rng.randrange(3)}}]},
+                                      {"z": 2}, {"k": {"$gte": 1}}))}
 
     def _bounds(self):
         """min and max of the index on _id; the wrong way round, mongod refuses them."""
         bounds = (None, 0, 100, 3000, 10**6, "S", "S3", "zz", {"a": 1}, True, *self.ids, *self.ids)
-        return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")], self.rng.randrange(1, 3))
+        return self.rng.sample([(name, {"_id": self.rng.choice(bounds)}) for name in ("min", "max")],
+                               self.rng.randrange(1, 3))
 
     def _sort(self, path):
         return self.rng.choice((*_ORDERS, {"$natural": -1}, {path: 1, "_id": 1}, {f"{path}.x": -1, "_id": 1}))
@@ -217,7 +268,8 @@ class ArrayReads:
 
     def distinct(self, path):
         if self.rng.random() < 0.5:
-            arguments = [("key", self.rng.choice((path, f"{path}.x", f"{path}.{self.rng.randrange(8)}", f"{path}.2.x", f"{path}.x.0"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
+            arguments = [("key", self.rng.choice((path, f"{path}.x", f"{path}.{self.rng.randrange(8)}", f"{path}.2.x",
+                                                  f"{path}.x.0"))), ("query", {"k": {"$gte": self.rng.randrange(3)}})]
             if self.rng.random() < 0.3:
                 arguments.pop()  # mongod may answer it from an index
             return "distinct", arguments, ["distinct_of_array"], {"distinct": True}
@@ -231,9 +283,12 @@ class ArrayReads:
         few = [{"$sort": rng.choice(_ORDERS)}, {rng.choice(("$skip", "$limit")): rng.randrange(1, 4)}]
         ends = rng.choice((
             [], [{"$count": "n"}], [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}],
-            [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}], [{"$project": {"n": 1}}],
-            [{"$project": self._projection(path)}], [{"$match": self._condition(path)}, {"$count": "n"}], [{"$sort": self._sort(path)}, {"$project": {"n": 1}}],
-            [{"$set": {"size": {"$size": array}}}, {"$unset": path}], [{"$unwind": f"${path}"}, {"$count": "n"}], [{"$sortByCount": "$k"}, {"$sort": {"_id": 1}}],
+            [{"$group": {"_id": None, "n": {"$sum": 1}, "sizes": {"$sum": {"$size": array}}}}],
+            [{"$project": {"n": 1}}],
+            [{"$project": self._projection(path)}], [{"$match": self._condition(path)}, {"$count": "n"}],
+            [{"$sort": self._sort(path)}, {"$project": {"n": 1}}],
+            [{"$set": {"size": {"$size": array}}}, {"$unset": path}], [{"$unwind": f"${path}"}, {"$count": "n"}],
+            [{"$sortByCount": "$k"}, {"$sort": {"_id": 1}}],
             [{"$facet": {"all": [{"$count": "n"}], "some": [{"$sort": {"_id": 1}}, {"$limit": 1}]}}],
         ))
         if "$natural" in str(ends):
@@ -249,15 +304,18 @@ class ArrayReads:
         lead = self.rng.choice(([], [{"$match": {"n": {"$gte": 1}}}], [{"$sort": {"_id": 1}}, {"$limit": 3}]))
         stages = self.rng.choice((
             [{"$match": self._condition(path)}], [{"$match": self._condition(path)}, {"$project": {"n": 1}}],
-            [{"$limit": 4}, {"$match": bits.condition(self.rng, path)}], [{"$facet": {"found": [{"$match": bits.condition(self.rng, path)}]}}],
+            [{"$limit": 4}, {"$match": bits.condition(self.rng, path)}],
+            [{"$facet": {"found": [{"$match": bits.condition(self.rng, path)}]}}],
             [{"$set": {"size": {"$size": array}}}], [{"$unwind": field}, {"$sort": {"_id": 1}}],
             [{"$unwind": {"path": field, "includeArrayIndex": "at", "preserveNullAndEmptyArrays": True}}],
             [{"$group": {"_id": "$_id", "sizes": {"$push": {"$size": array}}}}, {"$sort": {"_id": 1}}],
             [{"$unset": f"{path}.x"}], [{"$project": self._projection(path)}], [{"$addFields": {"whole": "$$ROOT"}}],
             [{"$facet": {"long": [{"$match": {f"{path}.3": {"$exists": True}}}], "all": [{"$count": "n"}]}}],
-            [{"$facet": {"inner": [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}], "all": [{"$sort": {"_id": -1}}]}}],
+            [{"$facet": {"inner": [{"$project": {f"{path}.x": 1}}, {"$unwind": f"${path}"}],
+                         "all": [{"$sort": {"_id": -1}}]}}],
             # What many layouts' flag is called.
-            [{"$set": {"size": {"$size": array}, "many": {"$type": field}}}], [{"$project": {"many": {"$size": array}, "_id": 0}}],
+            [{"$set": {"size": {"$size": array}, "many": {"$type": field}}}],
+            [{"$project": {"many": {"$size": array}, "_id": 0}}],
             [{"$replaceRoot": {"newRoot": {"$mergeObjects": [{"many": "$n"}, "$$ROOT"]}}}],
             # An element may have a field of that name.
             [{"$replaceRoot": {"newRoot": {"$cond": [{"$eq": [{"$type": some}, "object"]}, some, {}]}}}],

@@ -1,7 +1,8 @@
-"""mongod 8.0's bulkWrite where there is none: each op as the older command that does the same, and the replies put together.
+"""mongod 8.0's bulkWrite where there is none: each op as the older command that does the same, and the replies put
+together.
 
-This is the plain arm's part. It is written from mongod's bulk_write.cpp, op by op, and knows nothing of the runs that Spillway
-makes of ops. What a mongod 8.0 itself would answer nobody has asked one.
+This is the plain arm's part. It is written from mongod's bulk_write.cpp, op by op, and knows nothing of the runs
+that Spillway makes of ops. What a mongod 8.0 itself would answer nobody has asked one.
 """
 
 from support import exact

@@ -47,7 +47,8 @@ class Edits:
         what = self.rng.choice((
             self._small(), {"$gte": 2}, {"$lt": 3}, {"$in": [1, 7, "a"]}, {"$ne": 1}, {"x": self._small()},
             {"x": {"$exists": True}}, {"$type": "string"}, {"$exists": True}, {"$elemMatch": {"$gt": 0}},
-            Regex("a"), [1], {"$not": {"$gt": 1}}, {"$size": 2}, {"$bad": 1}, bits.test(self.rng), bits.test(self.rng), {"x": bits.test(self.rng)},
+            Regex("a"), [1], {"$not": {"$gt": 1}}, {"$size": 2}, {"$bad": 1}, bits.test(self.rng), bits.test(self.rng),
+            {"x": bits.test(self.rng)},
             values.odd(self.rng), {"$lte": values.odd(self.rng)},
         ))
         return {"$pull": {path: what}}, "edit_pull", {}
@@ -88,7 +89,8 @@ class Edits:
     def filtered(self, path):
         condition = self.rng.choice((
             {"e": {"$gte": 2}}, {"e": self._small()}, {"e.x": {"$exists": True}}, {"e": {"$ne": 1}},
-            {"e": {"$type": "number"}}, {"$or": [{"e": 1}, {"e": "a"}]}, {"e": bits.test(self.rng)}, {"e.x": bits.test(self.rng)},
+            {"e": {"$type": "number"}}, {"$or": [{"e": 1}, {"e": "a"}]}, {"e": bits.test(self.rng)},
+            {"e.x": bits.test(self.rng)},
             {"e": {"$gte": values.odd(self.rng)}}, {"e": values.odd(self.rng)},
         ))
         return self._change(f"{path}.$[e]"), "edit_filtered", {"arrayFilters": [condition]}
@@ -138,8 +140,10 @@ def _of_any_type(rng, path):
     place = rng.choice((path, path, f"{path}.x", f"{path}.{rng.randrange(4)}"))
     operator = rng.choice(("$eq", "$gt", "$gte", "$lt", "$lte", "$ne"))
     return rng.choice((
-        {place: value}, {place: {operator: value}}, {place: {operator: value}}, {place: {"$in": [value, 1]}}, {place: {"$nin": [value]}}, {place: {"$all": [value]}},
-        {path: {"$elemMatch": {operator: value}}}, {path: {"$elemMatch": {"x": value}}}, {place: {"$not": {operator: value}}}, {place: [value]},
+        {place: value}, {place: {operator: value}}, {place: {operator: value}}, {place: {"$in": [value, 1]}},
+        {place: {"$nin": [value]}}, {place: {"$all": [value]}},
+        {path: {"$elemMatch": {operator: value}}}, {path: {"$elemMatch": {"x": value}}},
+        {place: {"$not": {operator: value}}}, {place: [value]},
         {"$or": [{place: value}, {"k": 2}]},
     ))
 

@@ -27,7 +27,8 @@ def _same_bytes(world, replies):
 
 
 def _holds_undefined(world, layout):
-    """A join may fail where it meets `undefined`, which drivers no longer write: through Spillway, at mongod, or both."""
+    """A join may fail where it meets `undefined`, which drivers no longer write: through Spillway, at mongod, or
+    both."""
     plain = world.arms[0]
     left = [plain.normal(plain.documents(layout), layout)[1]]
     while left:
@@ -40,7 +41,8 @@ def _holds_undefined(world, layout):
 
 
 def _is_judged_first(operation, plain, ruled):
-    """In a transaction one document's error of $expr ends it before those in front of it are updated, which may fail, too."""
+    """In a transaction one document's error of $expr ends it before those in front of it are updated, which may
+    fail, too."""
     if operation["does"] != "transaction":
         return False
     differ = [pair for pair in zip(plain, ruled) if pair[0] != pair[1]]
@@ -98,7 +100,8 @@ class Episode:
 
     @classmethod
     def random(cls, seed, number, layouts, reads=False):
-        """The episode with this number of a run: the same for the same seed. Some, or with `reads` all, mostly read arrays."""
+        """The episode with this number of a run: the same for the same seed. Some, or with `reads` all, mostly read
+        arrays."""
         rng = random.Random(f"{seed} {number}")
         layout = layouts[number % len(layouts)]
         generator = operations.Generator(rng, layout, number + 1, reads)

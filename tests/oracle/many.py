@@ -43,7 +43,8 @@ class Result:
         self.coverage.merge(coverage)
         if found:
             self.found[seed] = found
-        print(f"campaign: seed {seed}, {made} operations, {self.operations} in all; {found or 'nothing found'}", flush=True)
+        print(f"campaign: seed {seed}, {made} operations, {self.operations} in all; {found or 'nothing found'}",
+              flush=True)
         self.file.write_text(json.dumps({
             "seeds": self.seeds, "operations": self.operations, "found": self.found,
             "missing": missing(self.coverage, self.operations, self.elements), "coverage": self.coverage.total(),

@@ -320,7 +320,8 @@ class Generator:
             return {"insert": 0, "document": self._document(identifier)}, ["insert_one"], [identifier]
         if choice < 0.25:
             query, targets, labels = self._write_filter()
-            return {"delete": 0, "filter": query or {"k": 3}, "multi": self._chance(0.3)}, [*labels, "delete_one"], targets
+            return {"delete": 0, "filter": query or {"k": 3},
+                    "multi": self._chance(0.3)}, [*labels, "delete_one"], targets
         statement, labels, targets = self._statement()
         names = {"q": "filter", "u": "updateMods"}
         return {"update": 0, **{names.get(name, name): value for name, value in statement.items()}}, labels, targets
@@ -570,7 +571,10 @@ class Generator:
         operation = self._command(name, arguments, labels, None, **form)
         # Under a collation mongod sorts no Symbol, and what a distinct stands for has to be sorted.
         symbols = name == "distinct" and self.layout.collation is not None
-        operation["may_refuse"] = may_refuse or "find_positional" in labels or _includes_inner(arguments, path) or symbols
+        # Behind these, mongod reads a mask in one way or in the other.
+        behind = "asks bits by high bytes" in labels and {"stage $limit", "stage $skip"} & set(labels)
+        operation["may_refuse"] = (may_refuse or "find_positional" in labels or _includes_inner(arguments, path)
+                                   or symbols or bool(behind))
         return operation
 
     def find_by_array(self):
@@ -604,15 +608,16 @@ class Generator:
         return made[::-1]
 
     def overlap(self):
-        """A document's last elements are stored in another batch, too, as by a mover with another batch size. The push behind it
-        lets a mover see that."""
+        """A document's last elements are stored in another batch, too, as by a mover with another batch size. The
+        push behind it lets a mover see that."""
         identifier, path = self.ids.one(self.rng), self._array()
         items = [values.element(self.rng) for _ in range(self.layout.threshold + 2)]
         statement = {"q": {"_id": identifier}, "u": {"$push": {path: {"$each": items}}}}
         self.next = [self._command("update", [("updates", [statement])], ["push_each"], [identifier])]
         for _ in range(self.rng.randrange(3)):
             self.next.append(self.read_array())
-        return {"does": "overlap", "array": path, "keeps": self.rng.randrange(3), "labels": ["overlap"], "targets": [exact.value_of(identifier)]}
+        return {"does": "overlap", "array": path, "keeps": self.rng.randrange(3), "labels": ["overlap"],
+                "targets": [exact.value_of(identifier)]}
 
     def wait(self):
         return {"does": "wait", "labels": ["wait"], "targets": None}
@@ -658,21 +663,25 @@ EXPECTED_LABELS = [
     "find", "find_array_excluded", "find_array_included", "find_array_included_without_id",
     "find_array_not_included", "find_sorted", "find_paged", "count", "distinct",
     "edit_push", "edit_pull", "edit_pull_all", "edit_pop", "edit_add_to_set", "edit_index", "edit_every",
-    "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline", "filter_array",
-    "find_by_array", "find_computed", "find_window", "find_positional", "count_by_array", "distinct_of_array", "distinct_by_array", "aggregate_array",
+    "edit_filtered", "edit_positional", "other_positional", "edit_rename", "edit_whole", "edit_pipeline",
+    "filter_array",
+    "find_by_array", "find_member", "find_computed", "find_window", "find_positional", "count_by_array",
+    "distinct_of_array", "distinct_by_array", "aggregate_array",
     "aggregate_joined", "aggregate_matched",
 ]
 _CHANGES = [label for label in EXPECTED_LABELS if label.startswith("edit_")] + ["push", "set_array", "replace"]
 # What each kind of command must have had in it.
 EXPECTED_IN = {
-    "update": [*_CHANGES, "filter_array"], "bulk": [*_CHANGES, "filter_array"], "bulkWrite": [*_CHANGES, "filter_array"],
+    "update": [*_CHANGES, "filter_array"], "bulk": [*_CHANGES, "filter_array"],
+    "bulkWrite": [*_CHANGES, "filter_array"],
     "findAndModify": [*_CHANGES, "filter_array"], "transaction": [*_CHANGES, "filter_array"],
     "w: 0": _CHANGES, "delete": ["filter_array"],
 }
 # What reads of arrays must have named, by where they did, on ordinary and on spilled documents.
 _EXPECTED_OF_READS = {
     "asks": [
-        "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor", "$not",
+        "$all", "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$in", "$lt", "$mod", "$ne", "$nin", "$nor",
+        "$not",
         "$or", "$size", "$type", "a field", "a field to be", "a place", "a place to be", "the array", "the array to be",
         *bits.OPERATORS, "bits by a number", "bits by a list", "bits by binary", "bits by high bytes",
         *(f"for {kind}" for kind in values.TYPES.values() if kind not in ("object", "array")),
@@ -683,14 +692,17 @@ _EXPECTED_OF_READS = {
     ],
     "meets": [
         "$and", "$elemMatch", "$exists", "$expr", "$gt", "$gte", "$lt", "$mod", "$ne", "$nin", "$nor", "$not", "$or",
-        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be", "bits by high bytes"
+        "$regex", "$size", "$type", "a field", "a field to be", "a place", "the array", "the array to be",
+        "bits by high bytes"
     ],
     "projects": [
-        "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size", "$slice",
+        "$cond", "$elemMatch", "$filter", "$first", "$gte", "$in", "$isArray", "$literal", "$lt", "$not", "$size",
+        "$slice",
         "$type"
     ],
     "stage": [
-        "$addFields", "$count", "$facet", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project", "$replaceRoot",
+        "$addFields", "$count", "$facet", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project",
+        "$replaceRoot",
         "$replaceWith", "$set", "$sort", "$unionWith", "$unset", "$unwind"
     ],
 }

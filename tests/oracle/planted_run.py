@@ -50,7 +50,7 @@ class Copy:
 
     def plant(self, bug):
         """Builds Spillway with the bug in it; returns what takes it out again."""
-        sources = {path: path.read_text() for path in (self.source / bug.folder).rglob("*.c")}
+        sources = {path: path.read_text() for path in (self.source / bug.folder).rglob("*.[ch]")}
         places = [path for path, text in sources.items() for _ in range(text.count(bug.old))]
         if len(places) != 1:
             raise SystemExit(f"{bug.name}: its text stands {len(places)} times in {bug.folder}/")
@@ -73,7 +73,8 @@ def caught_by_test(program, file):
 def caught(program, seconds, reads):
     """What the oracle says of a program; None where it finds nothing within the time."""
     environment = {**os.environ, "SPILLWAY": str(program)}
-    command = [sys.executable, "-m", "oracle", "--seconds", str(seconds), "--no-shrink", *(["--reads"] if reads else [])]
+    command = [sys.executable, "-m", "oracle", "--seconds", str(seconds), "--no-shrink",
+               *(["--reads"] if reads else [])]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode == 0:

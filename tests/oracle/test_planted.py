@@ -11,5 +11,5 @@ ROOT = pathlib.Path(__file__).parents[2]
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.name for bug in BUGS])
 def test_where_a_bug_would_stand(bug):
-    sources = (path.read_text() for path in (ROOT / bug.folder).rglob("*.c"))
+    sources = (path.read_text() for path in (ROOT / bug.folder).rglob("*.[ch]"))
     assert sum(source.count(bug.old) for source in sources) == 1

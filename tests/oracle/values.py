@@ -1,7 +1,16 @@
 """Random BSON values, documents and `_id`s: every type, the odd shapes, short and long arrays."""
 
 from bson import (
-    Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp,
+    Binary,
+    Code,
+    DatetimeMS,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
 )
 
 from support.exact import ARRAY, DB_POINTER, DOCUMENT, DOUBLE, NAMES, NULL, SYMBOL, UNDEFINED, Raw, pairs_of, value_of
@@ -14,14 +23,20 @@ _PLAIN = [
 ]
 _LINK = b"\4\0\0\0d.c\0"
 _ODD = [
-    _NAN, Raw(DOUBLE, b"\0\0\0\0\0\0\xf8\xff"), 5e-324, 1e308, float("-inf"), 2.0**63, Decimal128("1.0"), Decimal128("1"), Decimal128("NaN"), Decimal128("-0"),
-    Decimal128("-Infinity"), Decimal128("1E+6144"), Decimal128("2.5"), Int64(2**63 - 1), Int64(-(2**63)), Int64(2**53 + 1), Int64(128), 2**31 - 1, -(2**31),
-    ObjectId(b"\0" * 12), ObjectId(b"\0" * 11 + b"\1"), DatetimeMS(-5), DatetimeMS(1000), DatetimeMS(-(2**63)), Timestamp(5, 6), Timestamp(0, 0), Timestamp(1, 2**32 - 1),
+    _NAN, Raw(DOUBLE, b"\0\0\0\0\0\0\xf8\xff"), 5e-324, 1e308, float("-inf"), 2.0**63, Decimal128("1.0"),
+    Decimal128("1"), Decimal128("NaN"), Decimal128("-0"),
+    Decimal128("-Infinity"), Decimal128("1E+6144"), Decimal128("2.5"), Int64(2**63 - 1), Int64(-(2**63)),
+    Int64(2**53 + 1), Int64(128), 2**31 - 1, -(2**31),
+    ObjectId(b"\0" * 12), ObjectId(b"\0" * 11 + b"\1"), DatetimeMS(-5), DatetimeMS(1000), DatetimeMS(-(2**63)),
+    Timestamp(5, 6), Timestamp(0, 0), Timestamp(1, 2**32 - 1),
     Regex("a.c", "im"), Regex("", ""), Regex("^a", "sx"), Code("x"), Code("x", {"y": 1}), Code("", {}),
-    Binary(b"abc", 0), Binary(b"abc", 2), Binary(b"0123456789abcdef", 4), Binary(b"", 0), Binary(b"\x80", 0), Binary(b"\xff\xfe", 0), Binary(b"\x80abc", 1),
-    Binary(b"0123456789abcdef", 3), Binary(b"\xff" * 16, 5), Binary(b"", 2), Binary(b"\x81", 128), Binary(b"\0" * 9 + b"\1", 255),
+    Binary(b"abc", 0), Binary(b"abc", 2), Binary(b"0123456789abcdef", 4), Binary(b"", 0), Binary(b"\x80", 0),
+    Binary(b"\xff\xfe", 0), Binary(b"\x80abc", 1),
+    Binary(b"0123456789abcdef", 3), Binary(b"\xff" * 16, 5), Binary(b"", 2), Binary(b"\x81", 128),
+    Binary(b"\0" * 9 + b"\1", 255),
     MinKey(), MaxKey(), MinKey(), MaxKey(), Raw(UNDEFINED), Raw(UNDEFINED), True, False, "A", "a\tb",
-    Raw(SYMBOL, b"\4\0\0\0sym\0"), Raw(SYMBOL, b"\2\0\0\0a\0"), Raw(DB_POINTER, _LINK + b"\0" * 12), Raw(DB_POINTER, _LINK + b"\0" * 11 + b"\xff"),
+    Raw(SYMBOL, b"\4\0\0\0sym\0"), Raw(SYMBOL, b"\2\0\0\0a\0"), Raw(DB_POINTER, _LINK + b"\0" * 12),
+    Raw(DB_POINTER, _LINK + b"\0" * 11 + b"\xff"),
 ]
 TYPES = {**NAMES, DOCUMENT: "object", ARRAY: "array", NULL: "null"}
 

@@ -140,7 +140,8 @@ class World:
         return (exact.get(found[0], "_id"), exact.get(state[1], "g")) if moved and exact.plain(moved) > 0 else None
 
     def overlap(self, layout, identifier, array, keeps):
-        """Stores the last batch's elements but for the first ones in one more batch, where the document's array has spilled."""
+        """Stores the last batch's elements but for the first ones in one more batch, where the document's array has
+        spilled."""
         keeping = next(each for each in self._keepings(layout) if each.array == array)
         found = None if self.direct or keeping.of_elements else self._state(keeping, identifier)
         if found:
@@ -149,14 +150,16 @@ class World:
     def _store_again(self, keeping, identifier, found, keeps):
         link, generation = found
         number = keeping.batch_field or "_spill.i"
-        last = _documents(self._read(keeping.database, keeping.overflow, filter={keeping.link: link, "_spill.g": generation},
+        last = _documents(self._read(keeping.database, keeping.overflow,
+                                     filter={keeping.link: link, "_spill.g": generation},
                                      sort={number: -1}, limit=1))
         batch = verify.Batch(last[0], keeping) if last else None
         elements = batch.elements[keeps:] if batch else []
         if not elements:
             return
         state = {"g": generation, "p": batch.position + keeps}
-        document = {keeping.link: link, keeping.part: (exact.ARRAY, [(str(i), each) for i, each in enumerate(elements)])}
+        document = {keeping.link: link,
+                    keeping.part: (exact.ARRAY, [(str(i), each) for i, each in enumerate(elements)])}
         if keeping.batch_field:
             document[keeping.batch_field] = batch.number + 1
         else:
@@ -165,7 +168,8 @@ class World:
         document = {"_id": ours, **document, "_spill": state}
         self.stored.command(keeping.database, {"insert": keeping.overflow, "documents": [document]})
         if self._state(keeping, identifier) != found:  # the generation has ended meanwhile: nobody would look for this
-            self.stored.command(keeping.database, {"delete": keeping.overflow, "deletes": [{"q": {"_id": ours}, "limit": 1}]})
+            self.stored.command(keeping.database,
+                                {"delete": keeping.overflow, "deletes": [{"q": {"_id": ours}, "limit": 1}]})
 
     def spilled(self, layout):
         """The `_id`s of documents of which a part is elsewhere."""
@@ -173,7 +177,8 @@ class World:
         return [exact.get(pairs, "_id") for pairs in _documents(found)]
 
     def findings(self, layout, hurried=False):
-        """What is not as it shall be. `hurried` looks only whether that has changed which the last findings wait for."""
+        """What is not as it shall be. `hurried` looks only whether that has changed which the last findings wait
+        for."""
         return [self._findings(keeping, hurried) for keeping in self._keepings(layout)]
 
     def _read_both(self, keeping):

@@ -75,7 +75,8 @@ def arrays(client):
 
 
 def at_rest(client):
-    """The arrays once nothing is left to do. What looks broken may be a move between the two reads: it must not stay."""
+    """The arrays once nothing is left to do. What looks broken may be a move between the two reads: it must not
+    stay."""
     by_id, findings = arrays(client)
     return not findings and by_id
 

@@ -186,7 +186,8 @@ def parse(data, at=0):
 
 
 def _place_of(data, path):
-    """(type, where it begins, where it ends) of the value at a dotted path through documents; None where there is none."""
+    """(type, where it begins, where it ends) of the value at a dotted path through documents; None where there is
+    none."""
     kind, start, after = DOCUMENT, 0, len(data)
     for part in path.split("."):
         if kind != DOCUMENT:

@@ -111,7 +111,8 @@ class Comments(Layout):
         return [[each] for each in tail]
 
     def outlier_fields(self, document, batches):
-        return {"outlier": True, "comment_count": len(document[self.array]), "comments_ref": f"{document['_id']}_comments"}
+        return {"outlier": True, "comment_count": len(document[self.array]),
+                "comments_ref": f"{document['_id']}_comments"}
 
     def fresh_fields(self, random, count):
         return random.choice([{"comment_count": count}, {}])
@@ -210,7 +211,8 @@ def check_stored(direct, layout, documents):
     """Every document in mongod is the model's, and there is no other."""
     wait_for_layout(direct, layout, documents)
     assert {each["_id"] for each in direct[layout.main].find({}, {"_id": 1})} == set(documents)
-    wait_for(lambda: set(direct[layout.overflow].distinct(layout.link)) <= set(documents), "the deleted ones' overflow to go")
+    wait_for(lambda: set(direct[layout.overflow].distinct(layout.link)) <= set(documents),
+             "the deleted ones' overflow to go")
     for document in documents.values():
         stored = direct[layout.main].find_one({"_id": document["_id"]})
         main, batches = layout.stored(document)

@@ -223,8 +223,8 @@ class Relay:
         return client, self.server.accept()
 
     def connect_known(self):
-        """The same once the server has accepted a command on a ruled collection, of a client that has not signed in: it asks
-        nobody who he is, and Spillway asks no more whether a client may run what it sends.
+        """The same once the server has accepted a command on a ruled collection, of a client that has not signed in:
+        it asks nobody who he is, and Spillway asks no more whether a client may run what it sends.
         """
         client, server = self.connect()
         client.send(frames.message({"find": "books", "$db": "shop"}))
@@ -234,6 +234,7 @@ class Relay:
         return client, server
 
     def private_memory(self):
-        """Bytes of memory that Spillway has written. Clean pages are a file's, and its alone or not as other Spillways come and go."""
+        """Bytes of memory that Spillway has written. Clean pages are a file's, and its alone or not as other
+        Spillways come and go."""
         rollup = pathlib.Path(f"/proc/{self.spillway.pid}/smaps_rollup").read_text()
         return 1024 * sum(int(size) for size in re.findall(r"^Private_(?:Dirty|Hugetlb): +(\d+) kB", rollup, re.M))

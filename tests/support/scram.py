@@ -5,8 +5,6 @@ import hashlib
 import hmac
 import os
 
-from support import exact
-
 
 def _field(text, name):
     return next(part[2:] for part in text.split(",") if part.startswith(name + "="))

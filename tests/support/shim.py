@@ -1,13 +1,15 @@
-"""A TCP shim between Spillway and mongod that understands frames: it counts commands and cuts, holds or kills between any two.
+"""A TCP shim between Spillway and mongod that understands frames: it counts commands and cuts, holds or kills
+between any two.
 
     def hook(request):            # called in the connection's own thread before a request is forwarded
         if request.name == "insert":
             return CUT_AFTER
     with Shim(mongod.port, hook) as shim: ...    # give Spillway shim.address as its server
 
-A hook that blocks holds the request. What it returns says what happens next: None forwards, CUT_BEFORE closes both sides without
-forwarding, CUT_AFTER forwards, waits for the server's reply (or its end), and closes both sides without passing the reply on. A function
-is called once the reply is there, with another function that passes the reply on; where it returns True both sides are closed then.
+A hook that blocks holds the request. What it returns says what happens next: None forwards, CUT_BEFORE closes both
+sides without forwarding, CUT_AFTER forwards, waits for the server's reply (or its end), and closes both sides
+without passing the reply on. A function is called once the reply is there, with another function that passes the
+reply on; where it returns True both sides are closed then.
 """
 
 import functools

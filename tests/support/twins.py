@@ -26,7 +26,8 @@ _TODAY = 10**12  # milliseconds; the tests' own times lie before
 
 def _rules(database, threshold):
     wait = "1ms" if database in SETTLED else "10ms"
-    layout = {"layout": "elements"} if database in EACH else {"layout": "batches", "array": "more", "batch": {"size": 3}}
+    layout = {"layout": "elements"} if database in EACH else {"layout": "batches", "array": "more",
+                                                              "batch": {"size": 3}}
     return [
         {"name": f"{database}-{array}", "namespace": f"{database}.{COLLECTION}", "array": array,
          "threshold": threshold, "settle": wait, "gather": 3, "quiet": wait, "gc_delay": "0s",
@@ -129,7 +130,7 @@ class Twins:
 
         However slow the machine is: it fails where nothing changes any more for as long as wait_for waits.
         """
-        left = {name: None for name in names or self.keepings}
+        left = dict.fromkeys(names or self.keepings)
 
         def moved_on():
             found = {name: [str(findings) for findings in self._findings(name) if findings] for name in left}
@@ -194,7 +195,8 @@ class Twins:
 def twins(ruled=tuple(RULED), options=()):
     """A context in which the arms of these names are at work; mongod has the options."""
     rules = {name: _rules(name, {**RULED, **EACH}[name]) for name in ruled}
-    with Cluster(durable=False, options=options) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
+    with Cluster(durable=False,
+                 options=options) as cluster, Spillway([cluster.primary], sum(rules.values(), [])) as spillway:
         made = Twins(cluster, spillway, rules)
         try:
             yield made

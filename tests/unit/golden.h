@@ -79,12 +79,11 @@ static inline const char *golden_text(struct bytes frame)
 		       : text;
 }
 
-/* What a sequence sends or answers next; `kind` tells which. */
-static inline void golden_note(char kind, struct bytes frame)
+/* The next line is this one. */
+static inline void golden_line(const char *text)
 {
 	bool writes;
 	FILE *file = golden_file(&writes);
-	const char *text = made_text("%c %s", kind, golden_text(frame));
 	auto_free char *line = NULL;
 	size_t room = 0;
 
@@ -96,6 +95,12 @@ static inline void golden_note(char kind, struct bytes frame)
 	cr_assert_gt(getline(&line, &room, file), 0);
 	line[strcspn(line, "\n")] = '\0';
 	cr_assert_str_eq(text, line);
+}
+
+/* What a sequence sends or answers next; `kind` tells which. */
+static inline void golden_note(char kind, struct bytes frame)
+{
+	golden_line(made_text("%c %s", kind, golden_text(frame)));
 }
 
 #endif

@@ -1,24 +1,31 @@
 /*
  * What every unit test includes: Criterion, with a leak check at the end of each test.
  *
- * Criterion 2.4.1 ends a test's process without running LeakSanitizer, so that a test that leaks
- * passes. Here a test's body is a function of its own; once it has returned, and its stack with
- * it, what it lost is found and fails the test.
+ * Criterion 2.4.1 ends the process of a test without what runs at exit. A test that leaks would
+ * pass, as LeakSanitizer does not run, and gcov would count nothing. So the body of a test is a
+ * function of its own. Once the function has returned, unit_end runs either.
  */
 #ifndef TESTS_UNIT_H
 #define TESTS_UNIT_H
 
 #include <criterion/criterion.h>
 
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 
-static inline void unit_check_leaks(void)
+static inline void unit_end(void)
 {
 	cr_assert_eq(__lsan_do_recoverable_leak_check(), 0, "the test leaked memory");
 }
+#elif defined(SPILLWAY_COVERAGE)
+#include <gcov.h>
+
+static inline void unit_end(void)
+{
+	__gcov_dump();
+}
 #else
-static inline void unit_check_leaks(void)
+static inline void unit_end(void)
 {
 }
 #endif
@@ -29,7 +36,7 @@ static inline void unit_check_leaks(void)
 	CR_TEST_BASE(suite, name, ##__VA_ARGS__, .sentinel_ = 0) \
 	{ \
 		suite##_##name##_body(); \
-		unit_check_leaks(); \
+		unit_end(); \
 	} \
 	static __attribute__((noinline)) void suite##_##name##_body(void)
 

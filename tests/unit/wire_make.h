@@ -163,7 +163,7 @@ static inline struct packet made_packet(struct buffer frame)
 {
 	struct packet packet;
 
-	packet_read(&packet, &frame);
+	packet_read_reply(&packet, &frame);
 	return packet;
 }
 

@@ -160,7 +160,7 @@ def test_when_the_system_gives_no_more_descriptors_accepting_pauses_once():
         assert cpu_seconds(relay.spillway.pid) - before < 0.05
         assert relay.spillway.said().count("is paused") == 1
         limit_descriptors(relay, 1000)
-        for each in waiting:
+        for _ in waiting:
             server = relay.server.accept()
             assert server.take(len(PING)) == PING
             server.send(OK)

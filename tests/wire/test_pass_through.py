@@ -85,7 +85,8 @@ SESSIONS = {
         + legacy(frames.OP_GET_MORE, "shop.plain", bytes(12))
         + legacy(frames.OP_KILL_CURSORS, "", bytes(8))
         + frames.query("shop.plain", {"a": 1}, 22) + frames.query("shop.$cmd", {"ping": 1}, 23),
-        message(OK, (), 89, 20) + frames.reply({"a": 1}, 21, 90) + frames.reply({"a": 1}, 22, 91) + frames.reply(OK, 23, 92)),
+        message(OK, (), 89, 20) + frames.reply({"a": 1}, 21, 90) + frames.reply({"a": 1}, 22, 91)
+        + frames.reply(OK, 23, 92)),
     "OP_MSG that can't be read": (
         frames.frame(frames.OP_MSG, b"", 1) + frames.frame(frames.OP_MSG, bytes(4), 2)
         + frames.frame(frames.OP_MSG, bytes(5) + b"\xff" * 40, 5),

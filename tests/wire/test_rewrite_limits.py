@@ -1,4 +1,5 @@
-"""Small requests that would take long or grow without end when they are rewritten get mongod's own error; nobody has to have signed in."""
+"""Small requests that would take long or grow without end when they are rewritten get mongod's own error; nobody has
+to have signed in."""
 
 import pathlib
 import struct

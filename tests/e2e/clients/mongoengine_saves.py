@@ -3,14 +3,20 @@
 Makes a document for each form, says "made", waits for a line, then prints what became of each form.
 """
 
-import json
 import sys
 
 import mongoengine
 from bson import json_util
 from mongoengine import (
-    Document, DynamicField, EmbeddedDocument, EmbeddedDocumentField, EmbeddedDocumentListField, IntField, ListField,
-    Q, StringField,
+    Document,
+    DynamicField,
+    EmbeddedDocument,
+    EmbeddedDocumentField,
+    EmbeddedDocumentListField,
+    IntField,
+    ListField,
+    Q,
+    StringField,
 )
 
 

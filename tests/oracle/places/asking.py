@@ -1,4 +1,5 @@
-"""What the modules on sorts, projections, distinct and expressions share: stages as Spillway writes them, and answers to compare."""
+"""What the modules on sorts, projections, distinct and expressions share: stages as Spillway writes them, and
+answers to compare."""
 
 import random
 
@@ -11,8 +12,10 @@ from support.exact import value_of
 ALL = "asked"       # the documents
 ONE = "single"      # one document, for pipelines that read ALL from elsewhere
 NOTHING = "nothing"
-_SHAPES = (lambda value: value, lambda value: [value], lambda value: [3, value, "b"], lambda value: {"g": value}, lambda value: [{"g": value}],
-           lambda value: [{"g": value, "h": 1}, {"g": 3, "h": "b"}], lambda value: [[value]], lambda value: [{"g": [value, 2]}, 7])
+_SHAPES = (lambda value: value, lambda value: [value], lambda value: [3, value, "b"], lambda value: {"g": value},
+           lambda value: [{"g": value}],
+           lambda value: [{"g": value, "h": 1}, {"g": 3, "h": "b"}], lambda value: [[value]],
+           lambda value: [{"g": [value, 2]}, 7])
 
 
 def drawn(items, share, name):
@@ -28,7 +31,8 @@ def _holds(value, left_out):
 
 
 def documents(share, left_out=()):
-    """Documents whose field `f` has every value in every shape, but for those of some types; `s` and `n` are other fields."""
+    """Documents whose field `f` has every value in every shape, but for those of some types; `s` and `n` are other
+    fields."""
     values = [value for value in (*drawn(SCALARS, share, "values"), *NESTED) if not _holds(value, left_out)]
     made = [{"f": shape(value)} for value in values for shape in _SHAPES] + [{}, {"f": []}, {"f": [{}]}]
     return [{"_id": number, "n": number % 3, **each, "s": "t"} for number, each in enumerate(made)]
@@ -43,7 +47,8 @@ def fill(server, made):
 def whole():
     """Stages as Spillway writes them: they look something up, and replace the document with what comes of it."""
     found = {"from": NOTHING, "startWith": "$_id", "connectFromField": "_id", "connectToField": "link", "as": "joined"}
-    made = {"$cond": [{"$eq": ["$joined", []]}, "$$ROOT", {"$setField": {"field": "f", "input": "$$ROOT", "value": "$joined"}}]}
+    made = {"$cond": [{"$eq": ["$joined", []]}, "$$ROOT",
+                      {"$setField": {"field": "f", "input": "$$ROOT", "value": "$joined"}}]}
     return [{"$graphLookup": found}, {"$replaceWith": made}, {"$unset": "joined"}]
 
 
@@ -69,7 +74,8 @@ class Answer:
     def difference(self, other):
         """As text: where the other differs first."""
         if self.error or other.error:
-            return f"{self.error or f'{len(self.items)} documents'}, here {other.error or f'{len(other.items)} documents'}"
+            said = [each.error or f"{len(each.items)} documents" for each in (self, other)]
+            return ", here ".join(map(str, said))
         pairs = [(one, two) for one, two in zip([*self.items, None], [*other.items, None]) if one != two]
         return f"{str(pairs[0][0])[:150]}, here {str(pairs[0][1])[:150]}"
 
@@ -85,7 +91,8 @@ class Asker:
         return Answer(self.server.bytes({"find": ALL, "batchSize": 100000, **options}), ordered)
 
     def aggregate(self, pipeline, collection=ALL, ordered=True, **options):
-        return Answer(self.server.bytes({"aggregate": collection, "pipeline": pipeline, "cursor": {"batchSize": 100000}, **options}), ordered)
+        return Answer(self.server.bytes({"aggregate": collection, "pipeline": pipeline, "cursor": {"batchSize": 100000},
+                                         **options}), ordered)
 
     def compare(self, kind, question, right, answers):
         """`answers`: (form, Answer)."""
@@ -105,5 +112,7 @@ def nested(pipeline):
     """(form, collection, pipeline) of a pipeline in the places that a pipeline can have."""
     yield "$facet", ALL, unpacked([{"$facet": {"x": pipeline}}])
     yield "$lookup", ONE, unpacked([{"$lookup": {"from": ALL, "pipeline": pipeline, "as": "x"}}])
-    yield "$lookup with let", ONE, unpacked([{"$lookup": {"from": ALL, "let": {"y": "$_id"}, "pipeline": pipeline, "as": "x"}}])
-    yield "$unionWith", ONE, [{"$limit": Int64(1)}, {"$match": {"_id": -1}}, {"$unionWith": {"coll": ALL, "pipeline": pipeline}}]
+    yield "$lookup with let", ONE, unpacked([{"$lookup": {"from": ALL, "let": {"y": "$_id"}, "pipeline": pipeline,
+                                                          "as": "x"}}])
+    yield "$unionWith", ONE, [{"$limit": Int64(1)}, {"$match": {"_id": -1}},
+                              {"$unionWith": {"coll": ALL, "pipeline": pipeline}}]

@@ -26,7 +26,8 @@ def _of_documents(path):
     first, *parts = path.split(".")
     stages = [{"$replaceWith": {"v": f"${first}"}}]
     for part in parts:
-        stages += [_unwind(), {"$match": {"$expr": {"$not": [{"$isArray": "$v"}]}}}, {"$replaceWith": {"v": f"$v.{part}"}}]
+        stages += [_unwind(), {"$match": {"$expr": {"$not": [{"$isArray": "$v"}]}}},
+                   {"$replaceWith": {"v": f"$v.{part}"}}]
     return [*stages, _unwind(), *_ordered()]
 
 
@@ -52,12 +53,14 @@ class _Distincts(Asker):
     def written(self, stages, query):
         found = self.aggregate([{"$match": query}, *whole(), *stages])
         # The values alone, as the command gives them.
-        found.items = [item[len("{values: "):-1] for item in found.items] or ([show(value_of([]))] if not found.error else [])
+        found.items = [item[len("{values: "):-1]
+                       for item in found.items] or ([show(value_of([]))] if not found.error else [])
         return found
 
     def by_index(self, path, form):
         options = {"sparse": form == "by a sparse index", "hidden": form == "by a hidden index"}
-        index = {"key": {path: 1, **_INDEXES[form]}, "name": "made", **{name: True for name, given in options.items() if given}}
+        index = {"key": {path: 1, **_INDEXES[form]}, "name": "made",
+                 **{name: True for name, given in options.items() if given}}
         self.server.must({"createIndexes": ALL, "indexes": [index]})
         for query in _QUERIES:
             answer = self.command(path, query)
@@ -66,7 +69,8 @@ class _Distincts(Asker):
             self.compare(kind, f"{path} {query} {form}", documents_say, [(form, answer)])
             if not query and form != "by a hidden index":
                 absent = "$$REMOVE" if form == "by a sparse index" else _NULL
-                self.compare("as written", f"{path} {form}", self.written(_of_keys(path, absent), query), [(form, answer)])
+                self.compare("as written", f"{path} {form}", self.written(_of_keys(path, absent), query),
+                             [(form, answer)])
         self.server.must({"dropIndexes": ALL, "index": "made"})
 
 

@@ -11,7 +11,8 @@ from support import exact
 _EACH, _ALONE, _WHOLE = "each", "alone", "whole"
 VALUES = SCALARS + NESTED
 _STAYS = "Spillway leaves the condition where the client put it"
-KNOWN = {f"{name}: {form}": _STAYS for name in ("bits by high bytes", "$jsonSchema") for form in ("arrayFilters", "$pull",
+KNOWN = {f"{name}: {form}": _STAYS for name in ("bits by high bytes", "$jsonSchema")
+         for form in ("arrayFilters", "$pull",
     "$elemMatch of a projection")}
 KNOWN["$not: $pull"] = _STAYS
 KNOWN["$all: arrayFilters"] = _STAYS
@@ -33,7 +34,8 @@ def _numbers(reply, field=None):
     if code is not None:
         return f"error {exact.plain(code)}"
     documents = [document for _, (_, document) in exact.get(reply, "cursor.firstBatch")[1]]
-    return {exact.plain(exact.get(each, "_id")) for each in documents if field is None or exact.get(each, field) is not None}
+    return {exact.plain(exact.get(each, "_id"))
+            for each in documents if field is None or exact.get(each, field) is not None}
 
 
 class _Search:
@@ -49,14 +51,17 @@ class _Search:
         self.server.fill(_WHOLE, [self.whole])
 
     def find(self, collection, query):
-        return _numbers(self.server.ask({"find": collection, "filter": query, "projection": {"_id": 1}, "batchSize": 5000}))
+        return _numbers(self.server.ask({"find": collection, "filter": query, "projection": {"_id": 1},
+                                         "batchSize": 5000}))
 
     def projected(self, condition):
-        return _numbers(self.server.ask({"find": _EACH, "projection": {"f": {"$elemMatch": condition}}, "batchSize": 5000}), "f")
+        return _numbers(self.server.ask({"find": _EACH, "projection": {"f": {"$elemMatch": condition}},
+                                         "batchSize": 5000}), "f")
 
     def looked_up(self, condition):
         """As Spillway does a projection's $elemMatch."""
-        stages = [{"$documents": {"$map": {"input": "$$f", "in": {"f": ["$$this"]}}}}, {"$match": {"f": {"$elemMatch": condition}}},
+        stages = [{"$documents": {"$map": {"input": "$$f", "in": {"f": ["$$this"]}}}},
+                  {"$match": {"f": {"$elemMatch": condition}}},
             {"$limit": 1}]
         lookup = {"$lookup": {"let": {"f": "$f"}, "pipeline": stages, "as": "found"}}
         stages = [lookup, {"$project": {"f": {"$ifNull": [{"$arrayElemAt": ["$found.f", 0]}, "$$REMOVE"]}}}]
@@ -64,7 +69,8 @@ class _Search:
 
     def _changed(self, update, **more):
         """The array of the whole document after an update, which is taken back; or the code of its error."""
-        reply = self.server.ask({"findAndModify": _WHOLE, "query": {"_id": 1}, "update": update, "new": True, "fields": {"f": 1}, **more})
+        reply = self.server.ask({"findAndModify": _WHOLE, "query": {"_id": 1}, "update": update, "new": True,
+                                 "fields": {"f": 1}, **more})
         code = exact.get(reply, "code")
         if code is not None:
             return f"error {exact.plain(code)}"
@@ -84,7 +90,8 @@ class _Search:
         left = self._changed({"$pull": {"f": condition}})
         if isinstance(left, str):
             return left
-        expected = [value for number, value in enumerate(self.encoded) if isinstance(wanted, str) or number not in wanted]
+        expected = [value
+                    for number, value in enumerate(self.encoded) if isinstance(wanted, str) or number not in wanted]
         return wanted if left == expected else f"{len(left)} elements left"
 
     def ask(self, case, condition):
@@ -92,13 +99,15 @@ class _Search:
         alone = self.find(_ALONE, {"f": condition})
         inside = self.find(_EACH, {"f": {"$elemMatch": condition}})
         projected = self.projected(condition)
-        answers = [("$elemMatch of a projection", inside, projected), ("$lookup over $documents", projected, self.looked_up(condition)),
+        answers = [("$elemMatch of a projection", inside, projected),
+                   ("$lookup over $documents", projected, self.looked_up(condition)),
                    ("arrayFilters", alone, self.filtered(condition)), ("$pull", alone, self.pulled(condition, alone))]
         for form, wanted, answer in answers:
             for group, name in (("operator", family), ("type", kind), ("form", form)):
                 self.found.count(group, name)
             if answer != wanted:
-                self.found.differs(f"{_called(family, condition, wanted, answer)}: {form}", _text(condition, wanted, answer))
+                self.found.differs(f"{_called(family, condition, wanted, answer)}: {form}",
+                                   _text(condition, wanted, answer))
 
 
 def _called(family, condition, wanted, answer):
@@ -111,7 +120,8 @@ def _called(family, condition, wanted, answer):
 def _text(condition, wanted, answer):
     shown = exact.show_document(exact.pairs_of(condition))
     if isinstance(wanted, str) or isinstance(answer, str):
-        return f"{shown}: {wanted if isinstance(wanted, str) else len(wanted)}, here {answer if isinstance(answer, str) else len(answer)}"
+        right, here = (each if isinstance(each, str) else len(each) for each in (wanted, answer))
+        return f"{shown}: {right}, here {here}"
     shows = [exact.show(exact.value_of(VALUES[number])) for number in sorted(wanted ^ answer)[:4]]
     return f"{shown}: differ by {', '.join(shows)}"
 

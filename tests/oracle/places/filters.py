@@ -23,9 +23,12 @@ _EACH = 7  # of so many documents one is asked where asking takes long
 
 _POSITIONS = "rules/query/bit_masks.c writes such a mask as a list of positions"
 KNOWN = {f"bits by high bytes: {form}": _POSITIONS for form in (
-    "$facet", "$graphLookup, $replaceWith, $match", "$graphLookup, $replaceWith, $match with a choice", "$lookup with $replaceWith",
+    "$facet", "$graphLookup, $replaceWith, $match", "$graphLookup, $replaceWith, $match with a choice",
+    "$lookup with $replaceWith",
     "$lookup, $unwind, $match", "$replaceWith, $match", "$set, $match", "$set, $match, $group", "$unionWith with $set")}
-KNOWN |= {f"a path with an empty part: {form}": "mongod refuses the path here: 115 in a pipeline, where mongod does not say so itself" for form in (
+KNOWN |= {f"a path with an empty part: "
+          f"{form}": "mongod refuses the path here: 115 in a pipeline, where mongod does not say so "
+                     "itself" for form in (
     "$facet", "$graphLookup.restrictSearchWithMatch")}
 # Some of few cases each: ranges of arrays in arrays, MinKey and MaxKey; $not of what no index can say; symbols.
 _BY_INDEX = {
@@ -36,7 +39,8 @@ _BY_INDEX = {
     "find by an index of a field": ("$gt", "$gte", "$lte", "$not", "collation"),
 }
 RARE = {f"{family}: {form}" for form, families in _BY_INDEX.items() for family in families}
-KNOWN |= {name: "rules/query/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md" for name in RARE}
+KNOWN |= dict.fromkeys(RARE,
+                       "rules/query/index_bounds.c refuses the ranges; for the others see docs/internals/mongod.md")
 
 
 def _unpacked(name):
@@ -46,7 +50,8 @@ def _unpacked(name):
 def _whole():
     """Stages as Spillway writes them: they look something up, and replace the document with what comes of it."""
     found = {"from": _NOTHING, "startWith": "$_id", "connectFromField": "_id", "connectToField": "link", "as": "joined"}
-    made = {"$cond": [{"$eq": ["$joined", []]}, "$$ROOT", {"$setField": {"field": "f", "input": "$$ROOT", "value": "$joined"}}]}
+    made = {"$cond": [{"$eq": ["$joined", []]}, "$$ROOT",
+                      {"$setField": {"field": "f", "input": "$$ROOT", "value": "$joined"}}]}
     return [{"$graphLookup": found}, {"$replaceWith": made}, {"$unset": "joined"}]
 
 
@@ -82,10 +87,12 @@ _PIPELINES = {
     "$facet": (_ALL, lambda q: [{"$facet": {"found": [{"$match": q}, _IDS]}}, *_unpacked("found")]),
     "$lookup": (_ONE, lambda q: _lookup({"$match": q})),
     "$lookup with $replaceWith": (_ONE, lambda q: _lookup({"$replaceWith": "$$ROOT"}, {"$match": q})),
-    "$lookup, $unwind, $match": (_ONE, lambda q: [{"$lookup": {"from": _ALL, "pipeline": [], "as": "found"}}, *_unpacked("found"),
+    "$lookup, $unwind, $match": (_ONE, lambda q: [{"$lookup": {"from": _ALL, "pipeline": [], "as": "found"}},
+                                                  *_unpacked("found"),
         {"$match": q}, _IDS]),
     "$unionWith": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$match": q}, _IDS]}}]),
-    "$unionWith with $set": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$set": {"f": _COMPUTED}}, {"$match": q},
+    "$unionWith with $set": (_NOTHING, lambda q: [{"$unionWith": {"coll": _ALL, "pipeline": [{"$set": {"f": _COMPUTED}},
+                                                                                             {"$match": q},
         _IDS]}}]),
     "$unionWith, $match": (_NOTHING, lambda q: [{"$unionWith": _ALL}, {"$match": q}, _IDS]),
     "$graphLookup.restrictSearchWithMatch": (_ONE, _restricted),
@@ -134,13 +141,15 @@ class _Search:
             self.server.fill(name, [{**each, **_SAME} for each in made])
         self.server.must({"createIndexes": _ALL, "indexes": [{"key": {"loc": "2d"}, "name": "loc"},
             {"key": {"seven": 1}, "name": "seven"}]})
-        self.server.must({"createIndexes": _INDEXED, "indexes": [{"key": {"f": 1}, "name": "f"}, {"key": {"f.g": 1}, "name": "g"}]})
+        self.server.must({"createIndexes": _INDEXED,
+                          "indexes": [{"key": {"f": 1}, "name": "f"}, {"key": {"f.g": 1}, "name": "g"}]})
         self.server.fill(_SOME, [{**each, **_SAME} for each in made if each["_id"] % _EACH == 0])
         self.server.fill(_ONE, [{"_id": 1}])
         self.server.must({"create": _NOTHING}, allowed=(48,))
 
     def find(self, query, options, collection=_ALL):
-        return self._asked({"find": collection, "filter": query, "projection": {"_id": 1}, "batchSize": 5000, **options})
+        return self._asked({"find": collection, "filter": query, "projection": {"_id": 1}, "batchSize": 5000,
+                            **options})
 
     def _asked(self, command):
         return _Answer(self.server.bytes(command))
@@ -191,7 +200,8 @@ def _text(query, options, right, answer):
     if right.error or answer.error:
         right, answer = (each.error or f"{len(each.ids)} documents" for each in (right, answer))
         return f"{shown}: find {right}, here {answer}"
-    return f"{shown}: not found here: {sorted(right.ids - answer.ids)[:5]}, found here alone: {sorted(answer.ids - right.ids)[:5]}"
+    missing, alone = sorted(right.ids - answer.ids)[:5], sorted(answer.ids - right.ids)[:5]
+    return f"{shown}: not found here: {missing}, found here alone: {alone}"
 
 
 def run(server, share, found):

@@ -42,15 +42,18 @@ STAGES = {
 # What rules/stages/match_stands.c takes for granted, and what it doesn't rely on.
 _QUERIES = ("$match", "$sort", "$sort by the field", "$match, $sort")
 _STAGES = ("$limit", "$skip", "$sample", "$limit, $set", "$limit, $sort, $match", "$sort, $limit")
-_OTHERS = {"a query": ("$graphLookup", "$lookup", "$project", "$redact", "$set", "$unionWith", "$unset", "$unwind of another"),
-           "a stage": ("$facet", "$group", "$redact", "$replaceWith", "$set of the field", "$setWindowFields", "$unwind")}
+_OTHERS = {"a query": ("$graphLookup", "$lookup", "$project", "$redact", "$set", "$unionWith", "$unset",
+                       "$unwind of another"),
+           "a stage": ("$facet", "$group", "$redact", "$replaceWith", "$set of the field", "$setWindowFields",
+                       "$unwind")}
 KNOWN = {**{f"{name}: a query": "a $match is written as a query" for name in _QUERIES},
          **{f"{name}: a stage": "a $match stays as it is" for name in _STAGES},
          **{f"{name}: {verdict}": "115" for verdict, names in _OTHERS.items() for name in names}}
 
 
 def _ids(server, command):
-    reply = server.must({**command, "cursor": {"batchSize": 1000}} if "aggregate" in command else {**command, "batchSize": 1000})
+    reply = server.must({**command, "cursor": {"batchSize": 1000}} if "aggregate" in command
+                        else {**command, "batchSize": 1000})
     return {exact.plain(exact.get(document, "_id")) for _, (_, document) in exact.get(reply, "cursor.firstBatch")[1]}
 
 

@@ -9,30 +9,44 @@ from oracle.places.asking import documents, drawn
 from oracle.places.values import NESTED, SCALARS
 from support import exact
 
-_BASES = ([1, 2.0, Int64(3), Decimal128("4")], [{"g": 1, "h": 1}, {"g": 2, "h": [1, 2]}, {"g": 1.0}], [[1, 2], [3], []], [None, "a", "A", True], [5],
+_BASES = ([1, 2.0, Int64(3), Decimal128("4")], [{"g": 1, "h": 1}, {"g": 2, "h": [1, 2]}, {"g": 1.0}], [[1, 2], [3], []],
+          [None, "a", "A", True], [5],
           [{"g": 1}, 5, [5], "x", {"g": [5, 6]}, None])
-_COLLECTIONS = {"the client's": "plainly", "guarded": "guarded", "by findAndModify": "modified", "after a fold": "folded", "after a fold by a pipeline": "piped"}
+_COLLECTIONS = {"the client's": "plainly", "guarded": "guarded", "by findAndModify": "modified",
+                "after a fold": "folded", "after a fold by a pipeline": "piped"}
 KNOWN = {}
 
 
 def _updates(value):
     """(operator, update, filter, arrayFilters)"""
-    yield from (("$push", {"$push": {"f": {"$each": [value], **more}}}, {}, None) for more in ({}, {"$sort": 1}, {"$sort": {"g": -1}}, {"$position": 1}, {"$slice": -3}))
-    yield from (("$addToSet", {"$addToSet": {"f": each}}, {}, None) for each in (value, {"$each": [value, value, 1]}, {"g": value}))
-    yield from (("$pull", {"$pull": {"f": each}}, {}, None) for each in (value, {"$gte": value}, {"g": value}, {"$in": [value, 1]}, {"$ne": value}))
+    yield from (("$push", {"$push": {"f": {"$each": [value], **more}}}, {}, None)
+                for more in ({}, {"$sort": 1}, {"$sort": {"g": -1}}, {"$position": 1}, {"$slice": -3}))
+    yield from (("$addToSet", {"$addToSet": {"f": each}}, {}, None)
+                for each in (value, {"$each": [value, value, 1]}, {"g": value}))
+    yield from (("$pull", {"$pull": {"f": each}}, {}, None)
+                for each in (value, {"$gte": value}, {"g": value}, {"$in": [value, 1]}, {"$ne": value}))
     yield "$pullAll", {"$pullAll": {"f": [value, {"g": 1}]}}, {}, None
-    yield from (("$set", {"$set": {path: value}}, {}, None) for path in ("f", "f.0", "f.6", "f.0.g", "f.$[]", "f.$[].g"))
-    yield from (("arrayFilters", {"$set": {"f.$[i]": "new"}}, {}, [{"i": each}]) for each in (value, {"$gte": value}, {"$ne": value}))
+    yield from (("$set", {"$set": {path: value}}, {}, None)
+                for path in ("f", "f.0", "f.6", "f.0.g", "f.$[]", "f.$[].g"))
+    yield from (("arrayFilters", {"$set": {"f.$[i]": "new"}}, {}, [{"i": each}])
+                for each in (value, {"$gte": value}, {"$ne": value}))
     yield "arrayFilters", {"$set": {"f.$[i].h": "new"}}, {}, [{"i.g": value}]
     for operator in ("$inc", "$mul", "$min", "$max"):
         yield from ((operator, {operator: {path: value}}, {}, None) for path in ("f", "f.0", "f.7", "f.$[]", "f.$[].g"))
     yield "$bit", {"$bit": {"f.0": {"or": value}}}, {}, None
     yield "$pop", {"$pop": {"f": value}}, {}, None
-    yield from (("f.$", {"$set": {"f.$": "hit"}}, query, None) for query in ({"f": value}, {"f": {"$gte": value}}, {"f": {"$elemMatch": {"$lte": value}}}, {"f.g": value}))
-    yield from (("guards", {"$push": {"f": value}}, query, None) for query in ({"f": {"$ne": value}}, {"f": {"$nin": [value, "q"]}}, {"f.g": {"$ne": value}}, {"f": {"$size": 4}}))
+    yield from (("f.$", {"$set": {"f.$": "hit"}}, query, None)
+                for query in ({"f": value}, {"f": {"$gte": value}}, {"f": {"$elemMatch": {"$lte": value}}},
+                              {"f.g": value}))
+    yield from (("guards", {"$push": {"f": value}}, query, None)
+                for query in ({"f": {"$ne": value}}, {"f": {"$nin": [value, "q"]}}, {"f.g": {"$ne": value}},
+                              {"f": {"$size": 4}}))
     literal = {"$literal": value}
-    for stage in ({"$set": {"f": {"$concatArrays": ["$f", [literal]]}}}, {"$set": {"f": {"$filter": {"input": "$f", "cond": {"$ne": ["$$this", literal]}}}}}, {"$set": {"f.g": literal}},
-                  {"$set": {"n": {"$in": [literal, "$f"]}}}, {"$replaceWith": {"$mergeObjects": ["$$ROOT", {"f": [literal, "$f"]}]}}, {"$unset": "f.g"}):
+    for stage in ({"$set": {"f": {"$concatArrays": ["$f", [literal]]}}},
+                  {"$set": {"f": {"$filter": {"input": "$f", "cond": {"$ne": ["$$this", literal]}}}}},
+                  {"$set": {"f.g": literal}},
+                  {"$set": {"n": {"$in": [literal, "$f"]}}},
+                  {"$replaceWith": {"$mergeObjects": ["$$ROOT", {"f": [literal, "$f"]}]}}, {"$unset": "f.g"}):
         yield "a pipeline", [stage], {}, None
 
 
@@ -69,7 +83,8 @@ class _Updates:
         else:
             reply = self.server.ask({"update": collection, "updates": [{"q": query, "u": update, **options}]})
             errors = exact.get(reply, "writeErrors")
-            said = [exact.get(errors[1][0][1][1], "code") if errors else exact.get(reply, "code"), exact.get(reply, "n") if not errors else None]
+            said = [exact.get(errors[1][0][1][1], "code") if errors else exact.get(reply, "code"),
+                    exact.get(reply, "n") if not errors else None]
             if form != "the client's" or not errors:
                 said.append(exact.get(reply, "nModified"))
         found = self.server.ask({"find": collection, "filter": {"_id": self.identifier}})
@@ -87,7 +102,8 @@ class _Updates:
             answer = self.apply(form, collection, update, query, filters)
             right = right or answer
             # Of what fails, a findAndModify says no number.
-            if answer != right and not (form == "by findAndModify" and answer.partition(", ")[0] == right.partition(", ")[0] != "[None"):
+            if answer != right and not (form == "by findAndModify"
+                                        and answer.partition(", ")[0] == right.partition(", ")[0] != "[None"):
                 self.found.differs(f"{kind}: {form}", f"{update} {query} {filters} of {base}: {right}, here {answer}")
 
 

@@ -142,3 +142,16 @@ Test(bytes, views_are_equal_by_what_they_show)
 	cr_assert_not(bytes_are(bytes_of("hell"), "hello"));
 	cr_assert_not(bytes_equal((struct bytes){(const uint8_t *)"a\0b", 3}, bytes_of("a")));
 }
+
+Test(bytes, a_copy_holds_the_same_bytes_and_a_nul_behind_them)
+{
+	struct bytes copy = bytes_copy(bytes_of("abc")), empty = bytes_copy((struct bytes){0});
+
+	cr_assert(bytes_are(copy, "abc"));
+	cr_assert_eq(copy.data[3], 0);
+	cr_assert_eq(empty.length, 0);
+	cr_assert_eq(empty.data[0], 0);
+	bytes_free(copy);
+	bytes_free(empty);
+	bytes_free((struct bytes){0});
+}

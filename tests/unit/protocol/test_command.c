@@ -1,4 +1,4 @@
-/* Tests protocol/command.c: a command's fields, and which of them stand twice. */
+/* Tests protocol/command.c: the kinds of commands, their fields, and which of those stand twice. */
 #include <stdlib.h>
 
 #include "tests/unit/samples.h"
@@ -57,6 +57,55 @@ static const char *const known_names[] = {
 	"apiDeprecationErrors",
 };
 
+Test(command, names_have_kinds_and_traits)
+{
+	static const struct {
+		const char *name;
+		enum command_kind kind;
+		unsigned traits;
+	} commands[] = {
+		{"find", COMMAND_FIND, COMMAND_ASKS_RIGHTS | COMMAND_EXPLAINABLE},
+		{"findAndModify", COMMAND_FIND_AND_MODIFY,
+		 COMMAND_ASKS_RIGHTS | COMMAND_EXPLAINABLE},
+		{"findandmodify", COMMAND_FIND_AND_MODIFY,
+		 COMMAND_ASKS_RIGHTS | COMMAND_EXPLAINABLE},
+		{"hello", COMMAND_HELLO, 0},
+		{"isMaster", COMMAND_HELLO, 0},
+		{"ismaster", COMMAND_HELLO, 0},
+		{"getMore", COMMAND_GET_MORE, 0},
+		{"bulkWrite", COMMAND_BULK_WRITE, COMMAND_REACHES_FURTHER},
+		{"compact", COMMAND_ON_COLLECTION, COMMAND_ASKS_RIGHTS},
+		{"convertToCapped", COMMAND_OTHER, COMMAND_ASKS_RIGHTS},
+		{"dropUser", COMMAND_ON_OTHERS, 0},
+		{"logout", COMMAND_SIGN_IN, 0},
+		{"internalRenameIfOptionsAndIndexesMatch", COMMAND_RENAME_INSIDE,
+		 COMMAND_ASKS_RIGHTS | COMMAND_REACHES_FURTHER},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(commands); i++) {
+		const struct command_name *found = command_named(bytes_of(commands[i].name));
+
+		cr_assert_str_eq(found->text, commands[i].name);
+		cr_assert_eq(found->kind, commands[i].kind, "%s", commands[i].name);
+		cr_assert_eq(found->traits, commands[i].traits, "%s", commands[i].name);
+	}
+}
+
+Test(command, other_names_have_none)
+{
+	static const char *const names[] = {
+		"",      "f",        "Find",    "finds",
+		"Hello", "ISMASTER", "helloOk", "internalRenameIfOptionsAndIndexesMatches"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+		const struct command_name *found = command_named(bytes_of(names[i]));
+
+		cr_assert_str_eq(found->text, "an unknown command", "%s", names[i]);
+		cr_assert_eq(found->kind, COMMAND_OTHER);
+		cr_assert_eq(found->traits, 0);
+	}
+}
+
 /* {first: "c", <name>: 1} and maybe the name again. */
 static void compose(struct buffer *body, const char *name, bool twice)
 {
@@ -82,7 +131,7 @@ Test(command, every_field_has_a_name_and_a_place_of_its_own)
 		compose(&body, known_names[i], false);
 		cr_assert(command_parse(buffer_view(&body), &command));
 		cr_assert_not(command.duplicate);
-		for (size_t field = 0; field < FIELD_COUNT; field++) {
+		for (enum command_field field = 0; field < FIELD_COUNT; field++) {
 			if (!command_has(&command, field))
 				continue;
 			cr_assert(element_is(&command.fields[field], known_names[i]));
@@ -111,7 +160,7 @@ Test(command, a_name_like_a_known_one_is_no_field)
 		compose(&body, names[i], true);
 		cr_assert(command_parse(buffer_view(&body), &command));
 		cr_assert_not(command.duplicate);
-		for (size_t field = 0; field < FIELD_COUNT; field++)
+		for (enum command_field field = 0; field < FIELD_COUNT; field++)
 			cr_assert_not(command_has(&command, field), "%s", names[i]);
 	}
 }
@@ -168,7 +217,7 @@ static bool reads(struct bytes body)
 	cr_assert(inside(element_raw(&command.first), body));
 	cr_assert(inside(command.collection, body));
 	cr_assert(inside(command.database, body));
-	for (size_t field = 0; field < FIELD_COUNT; field++)
+	for (enum command_field field = 0; field < FIELD_COUNT; field++)
 		cr_assert(!command_has(&command, field) ||
 			  inside(element_raw(&command.fields[field]), body));
 	return true;

@@ -13,6 +13,24 @@ static struct packet read_sample(const char *name)
 	return packet;
 }
 
+Test(packet, a_reply_is_summarised_and_one_that_cannot_be_read_says_nothing)
+{
+	auto_buffer struct buffer good = sample("frame/find_reply"), bad = {0};
+	struct packet packet;
+
+	packet_read_reply(&packet, &good);
+	cr_assert(packet.summary.ok);
+	cr_assert(inside(packet.summary.cursor, packet_frame(&packet)));
+	buffer_append(&bad, packet.raw.data, packet.raw.length);
+	bad.data[FRAME_HEADER_LENGTH + 4 + 1 + 4] = 0x55; /* the type of the first field */
+	packet_fini(&packet);
+	packet_read_reply(&packet, &bad);
+	cr_assert_eq(packet.kind, PACKET_MESSAGE);
+	cr_assert_not(packet.summary.readable || packet.summary.ok);
+	cr_assert_eq(packet.summary.n, -1);
+	packet_fini(&packet);
+}
+
 Test(packet, a_plain_message_is_read_where_it_stands)
 {
 	struct packet packet = read_sample("message/update_sequence");

@@ -40,9 +40,11 @@ Test(reply, an_error_frame_answers_the_request)
 	cr_assert(message_parse(buffer_view(&frame), &message));
 	cr_assert_eq(message.header.response_to, 4711);
 	cr_assert_eq(message.flags, 0);
-	cr_assert(reply_summarise(message.body, &summary));
+	summary = reply_summarise(message.body);
+	cr_assert(summary.readable);
 	cr_assert_not(summary.ok);
 	cr_assert_eq(summary.code, ERROR_BAD_VALUE);
+	cr_assert(summary.message.length > 0);
 }
 
 Test(reply, every_code_has_the_name_that_mongod_gives_it)
@@ -66,7 +68,8 @@ Test(reply, a_find_reply_is_summed_up)
 	auto_buffer struct buffer frame = sample("frame/find_reply");
 	struct reply_summary summary;
 
-	cr_assert(reply_summarise(body_of(&frame), &summary));
+	summary = reply_summarise(body_of(&frame));
+	cr_assert(summary.readable);
 	cr_assert(summary.ok);
 	cr_assert_eq(summary.code, 0);
 	cr_assert_eq(summary.n, -1);
@@ -81,7 +84,8 @@ Test(reply, a_write_error_is_summed_up)
 	auto_buffer struct buffer frame = sample("frame/write_error");
 	struct reply_summary summary;
 
-	cr_assert(reply_summarise(body_of(&frame), &summary));
+	summary = reply_summarise(body_of(&frame));
+	cr_assert(summary.readable);
 	cr_assert(summary.ok);
 	cr_assert_eq(summary.n, 0);
 	cr_assert(document_valid(summary.write_errors));
@@ -100,10 +104,13 @@ Test(reply, a_field_of_another_type_is_not_there)
 	writer_int64(&body, "operationTime", 5);
 	writer_int64(&body, "cursor", 5);
 	writer_int64(&body, "$clusterTime", 5);
+	writer_int64(&body, "errmsg", 5);
 	writer_document(&body, "writeErrors", LITERAL("\5\0\0\0\0"));
 	writer_close(&body, start);
-	cr_assert(reply_summarise(buffer_view(&body), &summary));
+	summary = reply_summarise(buffer_view(&body));
+	cr_assert(summary.readable);
 	cr_assert_not(summary.ok);
+	cr_assert_null(summary.message.data);
 	cr_assert_eq(summary.code, 0);
 	cr_assert_eq(summary.n, -1);
 	cr_assert_eq(summary.operation_time.length + summary.cursor.length +
@@ -113,10 +120,11 @@ Test(reply, a_field_of_another_type_is_not_there)
 
 static bool sums_up(struct bytes body)
 {
-	struct reply_summary summary;
+	struct reply_summary summary = reply_summarise(body);
 
-	if (!reply_summarise(body, &summary))
+	if (!summary.readable)
 		return false;
+	cr_assert(inside(summary.message, body));
 	cr_assert(inside(summary.operation_time, body));
 	cr_assert(inside(summary.cluster_time, body));
 	cr_assert(inside(summary.cursor, body));
@@ -177,4 +185,19 @@ Test(reply, a_cursor_that_cannot_be_read_tells_nothing)
 	cursor = reply_read_cursor(buffer_view(&body));
 	cr_assert_null(cursor.batch.data);
 	cr_assert_eq(cursor.id.type, 0);
+}
+
+Test(reply, a_cursor_with_two_batches_has_none)
+{
+	auto_buffer struct buffer body = {0};
+	struct reply_cursor cursor;
+	size_t start = writer_open(&body);
+
+	writer_close(&body, writer_open_array(&body, "firstBatch"));
+	writer_int64(&body, "id", 5);
+	writer_close(&body, writer_open_array(&body, "nextBatch"));
+	writer_close(&body, start);
+	cursor = reply_read_cursor(buffer_view(&body));
+	cr_assert_null(cursor.batch.data);
+	cr_assert_eq(cursor.id.type, BSON_BYTE_INT64);
 }

@@ -30,6 +30,12 @@ Test(template, the_text_is_the_shells_json)
 	expect_written("{'a': true, 'b': false, 'c': {'$numberLong': '5'}, 'true': 'a b'}",
 		       " {a : true,\n\tb: false, c: 5L, 'true': 'a b', } ");
 	expect_written("{'': 1}", "{'': 1}");
+	expect_written("{'it\\u0027s': 'a \\u0027 b'}", "{\"it's\": \"a ' b\"}");
+	expect_written("{'a': {'$undefined': true}, 'b': {'$minKey': 1}}",
+		       "{a: undefined, b: MinKey}");
+	expect_written("{'a': {'$binary': {'base64': 'AP8=', 'subType': '00'}}, 'b': {'$binary': "
+		       "{'base64': '', 'subType': '00'}}}",
+		       "{a: HexData(0, '00ff'), b: HexData(0, '')}");
 }
 
 Test(template, places_are_filled_by_what_the_values_type_says)
@@ -68,11 +74,90 @@ Test(template, documents_arrays_and_functions_fill_places)
 		       fill_document("document", made_bson("{'x': 1}")),
 		       fill_array("array", made_bson("{'0': 2, '1': 3}")),
 		       fill_with("twice", write_twice, &number));
+	expect_written("{'a': {'$binary': {'base64': 'eHk=', 'subType': '00'}}}", "{a: @bytes}",
+		       fill_binary("bytes", bytes_of("xy")));
 	expect_written("{'a': 1, 'x': 1, 'y': 2, 'l': [0, 2, 3, 4]}",
 		       "{a: 1, ..@fields, l: [0, ..@array, 4]}",
 		       fill_document("fields", made_bson("{'x': 1, 'y': 2}")),
 		       fill_array("array", made_bson("{'0': 2, '1': 3}")));
 	expect_written("{'l': []}", "{l: [..@array]}", fill_array("array", made_bson("{}")));
+}
+
+Test(template, a_view_fills_as_a_text_does)
+{
+	const struct bytes view = {(const uint8_t *)"abc", 2};
+	const struct bytes with_nul = {(const uint8_t *)"a\0c", 3};
+	auto_buffer struct buffer out = {0};
+
+	expect_written("{'xab': '$ab', 'a': 'ab'}", "{x@name: '$@name', a: @name}",
+		       fill("name", view));
+	expect_written("{'a': '$a'}", "{@name: '$@name'}", fill("name", with_nul));
+	template_write_document(&out, "{a: @name}", fill("name", with_nul));
+	cr_assert(bytes_equal(buffer_view(&out), (struct bytes){(const uint8_t *)"\x10\0\0\0"
+										 "\x02"
+										 "a\0\x04\0\0\0"
+										 "a\0c\0",
+								16}));
+}
+
+Test(template, a_template_fills_a_place_by_the_same_fills)
+{
+	expect_written("{'a': {'b': [7, 'x']}, 'c': 7}", "{a: @inner, c: @number}",
+		       fill_template("inner", "{b: [@number, '@text']}"), fill("text", "x"),
+		       fill("number", (int32_t)7));
+	expect_written("{'a': 7}", "{a: @first}", fill_template("first", "@second"),
+		       fill_template("second", "@number"), fill("number", (int32_t)7));
+	expect_written("{'a': 1, 'b': 2, 'l': [0, 3, 4, 5]}",
+		       "{a: 1, ..@fields, ..@none, l: [0, ..@elements, 5]}",
+		       fill_template("fields", "{b: 2}"), fill_template("none", "{}"),
+		       fill_template("elements", "[3, 4]"));
+}
+
+static void write_nothing(struct buffer *out, const char *name, const void *context)
+{
+	(void)out, (void)name, (void)context;
+}
+
+Test(template, what_is_not_there_is_left_out)
+{
+	const struct element none = {.type = 0};
+
+	expect_written("{'a': 1, 'l': [2, 3]}",
+		       "{a: 1, x: @none, y: @empty, l: [@none, 2, @nothing, 3, @no_text]}",
+		       fill("none", &none), fill("no_text", (const char *)NULL),
+		       fill_binary("empty", (struct bytes){0}),
+		       fill_with("nothing", write_nothing, NULL));
+}
+
+static void splice_two(struct buffer *out, size_t *place, const void *context)
+{
+	char name[12];
+
+	for (int32_t i = 0; i < 2; i++)
+		writer_int32(out,
+			     place ? writer_index(name, (*place)++)
+			     : i   ? "z"
+				   : "y",
+			     *(const int *)context + i);
+}
+
+Test(template, a_function_puts_several_in_a_place)
+{
+	const int number = 7;
+
+	expect_written("{'x': 1, 'y': 7, 'z': 8, 'l': [1, 7, 8, 2]}",
+		       "{x: 1, ..@two, l: [1, ..@two, 2]}",
+		       fill_spliced("two", splice_two, &number));
+}
+
+Test(template, documents_one_behind_the_other_become_elements)
+{
+	auto_buffer struct buffer documents = {0};
+
+	template_write_document(&documents, "{a: 1}");
+	template_write_document(&documents, "{b: 2}");
+	expect_written("{'l': [0, {'a': 1}, {'b': 2}, 3]}", "{l: [0, ..@documents, 3]}",
+		       fill_documents("documents", buffer_view(&documents)));
 }
 
 Test(template, it_is_written_into_what_is_open)
@@ -86,11 +171,26 @@ Test(template, it_is_written_into_what_is_open)
 	made_expect(buffer_view(&out), "{'first': ['x', 1], 'b': 2, 'c': 3}");
 }
 
+Test(template, elements_are_appended_one_by_one)
+{
+	const struct element none = {.type = 0};
+	auto_buffer struct buffer out = {0};
+	size_t start = writer_open(&out), place = 9;
+
+	template_append(&out, &place, "{a: @a}", fill("a", "x"));
+	template_append(&out, &place, "@none", fill("none", &none));
+	template_append(&out, &place, "2");
+	writer_close(&out, start);
+	cr_assert_eq(place, 11);
+	made_expect(buffer_view(&out), "{'9': {'a': 'x'}, '10': 2}");
+}
+
 static void write_bad(const char *text)
 {
 	auto_buffer struct buffer out = {0};
 
-	template_write_document(&out, text, fill("number", (int32_t)1));
+	template_write_document(&out, text, fill("number", (int32_t)1),
+				fill_template("more", "1 2"));
 }
 
 #define BAD(name, text) \
@@ -108,3 +208,5 @@ BAD(and_what_is_no_value, "{a: x}")
 BAD(and_what_follows, "{a: 1} b")
 BAD(and_what_can_not_be_spliced, "{..@number}")
 BAD(and_a_number_that_does_not_fit, "{a: 3000000000}")
+BAD(and_bytes_that_are_not_whole, "{a: HexData(0, '0')}")
+BAD(and_a_template_with_something_behind_it, "{a: @more}")

@@ -1,10 +1,7 @@
-/* Tests proxy/fitness/index_judge.c and findings.c: what servers told, judged and written down. */
+/* Tests proxy/fitness/index_judge.c: what servers told, judged. */
 #include "tests/unit/unit.h"
 
 #include "proxy/fitness/index_judge.h"
-#include "proxy/job/findings.h"
-#include "proxy/base/json_text.h"
-#include "rules/rule/text.h"
 
 #include <bson/bson.h>
 
@@ -168,45 +165,10 @@ Test(check_judge, servers_own_connections)
 	cr_assert_not(judge_is_internal("my spillway", ""));
 }
 
-static char *print(const struct findings *findings)
-{
-	auto_buffer struct buffer out = {0};
-
-	findings_text(&out, findings);
-	return text_steal(&out);
-}
-
-Test(findings, problems_come_before_notes)
-{
-	struct findings findings = {0};
-	auto_buffer struct buffer out = {0};
-	size_t start;
-	char *json;
-
-	auto_free char *nothing = print(&findings);
-	cr_assert_str_eq(nothing, "nothing found that needs doing\n");
-	findings_note(&findings, "n", NULL, bson_strdup("all is open"));
-	findings_note(&findings, "n", NULL, bson_strdup("all is open")); /* told once */
-	findings_add(&findings, "p", "books", bson_strdup("an index"), bson_strdup("drop it"));
-	auto_free char *text = print(&findings);
-	cr_assert_str_eq(text, "finding: rule 'books': an index\n  to do: drop it\n"
-			       "note: all is open\n1 finding\n");
-	cr_assert_eq(findings.problems, 1);
-	start = writer_open(&out);
-	findings_bson(&out, &findings);
-	writer_close(&out, start);
-	json = json_text(buffer_view(&out));
-	cr_assert_str_eq(json, "{ \"findings\" : [ { \"kind\" : \"p\", \"rule\" : \"books\", "
-			       "\"what\" : \"an index\", \"remedy\" : \"drop it\" } ], \"notes\" : "
-			       "[ { \"kind\" : \"n\", \"what\" : \"all is open\" } ] }");
-	bson_free(json);
-	findings_fini(&findings);
-}
-
 static bool blocks(const char *index)
 {
 	bson_t *built = parse(index);
-	bool result = judge_index_blocks(&rule, view(built));
+	bool result = judge_index_blocks(&rule, view(built)) != NULL;
 
 	bson_destroy(built);
 	return result;

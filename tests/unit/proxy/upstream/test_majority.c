@@ -6,7 +6,7 @@
 #include <bson/bson.h>
 
 /* A hello of a member of `rs`; `primary` empty: it knows none. */
-static bson_t *made_hello(const char *primary, uint32_t written, uint32_t acknowledged)
+static bson_t *made_hello(const char *primary, int32_t written, int32_t acknowledged)
 {
 	bson_t *hello =
 		BCON_NEW("setName", "rs", "lastWrite", "{", "opTime", "{", "ts",

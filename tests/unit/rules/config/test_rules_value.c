@@ -34,8 +34,8 @@ static void expect(const char *text, bool plain, uint8_t type, const void *bytes
 	cr_assert_eq(again.type, type, "%s printed as %s", text, yaml);
 	cr_assert(bytes_equal(again.value, value.value), "%s printed as %s", text, yaml);
 	yaml_tree_fini(&tree);
-	free((void *)value.value.data);
-	free((void *)again.value.data);
+	bytes_free(value.value);
+	bytes_free(again.value);
 }
 
 static void expect_string(const char *text, bool plain)
@@ -131,7 +131,7 @@ Test(rules_value, a_string_may_hold_a_nul)
 	cr_assert(bytes_equal(value.value, (struct bytes){(const uint8_t *)"\4\0\0\0a\0b\0", 8}));
 	rules_value_print(&printed, &value);
 	cr_assert(bytes_are(buffer_view(&printed), "\"a\\x00b\""));
-	free((void *)value.value.data);
+	bytes_free(value.value);
 	buffer_fini(&printed);
 }
 

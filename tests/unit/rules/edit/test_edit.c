@@ -1,5 +1,5 @@
-/* Tests rules/edit/edit.c, edit_plan.c, edit_commands.c, rewrite.c: writes for which an array has
- * to be whole, command by command. */
+/* Tests rules/edit, except edit_search.c, and rewrite.c: writes for which an array has to be whole,
+ * command by command. */
 #include "tests/unit/play.h"
 
 #include "rules/sequence/sequence_inner.h"

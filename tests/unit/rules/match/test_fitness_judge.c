@@ -11,7 +11,7 @@ static struct rule rule = {.name = "books",
 			   .flag = {.field = "more", .value = {.type = BSON_BYTE_BOOL}},
 			   .overflow = {.link = "book", .array = "part", .batch_field = "number"}};
 
-static char reason[256];
+static struct unfit why;
 
 /* JSON is written with ' for ". */
 static bson_t *parse(const char *json)
@@ -35,35 +35,36 @@ static bool judge(enum judged what, const char *json)
 	struct bytes bytes = {bson_get_data(built), built->len};
 	bool fit = false;
 
-	reason[0] = '\0';
+	why.reason[0] = '\0';
 	switch (what) {
 	case MAIN:
-		fit = judge_main_collection(&rule, bytes, reason, sizeof(reason));
+		fit = judge_main_collection(&rule, bytes, &why);
 		break;
 	case OVERFLOW:
-		fit = judge_overflow_collection(bytes, reason, sizeof(reason));
+		fit = judge_overflow_collection(bytes, &why);
 		break;
 	case MAIN_INDEX:
-		fit = judge_main_index(&rule, bytes, reason, sizeof(reason));
+		fit = judge_main_index(&rule, bytes, &why);
 		break;
 	case OVERFLOW_INDEX:
-		fit = judge_overflow_index(&rule, bytes, reason, sizeof(reason));
+		fit = judge_overflow_index(&rule, bytes, &why);
 		break;
 	}
 	bson_destroy(built);
-	cr_assert_eq(fit, reason[0] == '\0', "%s: '%s'", json, reason);
+	cr_assert_eq(fit, why.reason[0] == '\0', "%s: '%s'", json, why.reason);
 	return fit;
 }
 
 static void fits(enum judged what, const char *json)
 {
-	cr_assert(judge(what, json), "%s: %s", json, reason);
+	cr_assert(judge(what, json), "%s: %s", json, why.reason);
 }
 
 static void refused(enum judged what, const char *json, const char *word)
 {
 	cr_assert_not(judge(what, json), "%s", json);
-	cr_assert(strstr(reason, word), "%s: '%s' says nothing of '%s'", json, reason, word);
+	cr_assert(strstr(why.reason, word), "%s: '%s' says nothing of '%s'", json, why.reason,
+		  word);
 }
 
 Test(fitness, an_ordinary_collection_is_fit)

@@ -1017,7 +1017,7 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		{FROM("{'$project': {'x': {'$literal': {'$unionWith': 'books'}}}}"),
 		 ERROR_COMMAND_NOT_SUPPORTED, "books",
 		 "a $lookup, $graphLookup, $unionWith or $merge",
-		 "it is named where this version of Spillway doesn't look"},
+		 "where Spillway can't tell whether mongod reads it"},
 		{FROM(NESTED(NESTED(NESTED("{'$unionWith': 'books'}")))),
 		 ERROR_MAX_SUB_PIPELINE_DEPTH, "books", "pipelines that are nested too deeply",
 		 "Maximum number of nested sub-pipelines exceeded. Limit is 20"},

@@ -49,13 +49,14 @@ static void long_key(struct buffer *out, const char *name, size_t count)
 }
 
 /* {f0: 1, f1: 1, ...}, below the array or beside it */
-static void many_of(struct buffer *out, const char *name, size_t count, const char *form)
+static void many_of(struct buffer *out, const char *name, size_t count, const char *before,
+		    const char *after)
 {
 	size_t document = writer_open_document(out, name);
 	char field[64];
 
 	for (size_t i = 0; i < count; i++) {
-		snprintf(field, sizeof(field), form, i);
+		snprintf(field, sizeof(field), "%s%zu%s", before, i, after);
 		writer_int32(out, field, 1);
 	}
 	writer_close(out, document);
@@ -63,17 +64,21 @@ static void many_of(struct buffer *out, const char *name, size_t count, const ch
 
 static void many_below(struct buffer *out, const char *name, size_t count)
 {
-	many_of(out, name, count, "f.x%zu");
+	many_of(out, name, count, "f.x", "");
 }
 
 static void many_beside(struct buffer *out, const char *name, size_t count)
 {
-	many_of(out, name, count, "g%zu");
+	many_of(out, name, count, "g", "");
 }
 
 static void many_same(struct buffer *out, const char *name, size_t count)
 {
-	many_of(out, name, count, "f");
+	size_t document = writer_open_document(out, name);
+
+	for (size_t i = 0; i < count; i++)
+		writer_int32(out, "f", 1);
+	writer_close(out, document);
 }
 
 static void list_of(struct buffer *out, const char *name, size_t count, const char *key)
@@ -212,7 +217,7 @@ static void set_many(struct buffer *out, const char *name, size_t count)
 {
 	size_t document = writer_open_document(out, name);
 
-	many_of(out, "$set", count, "f.0.x%zu");
+	many_of(out, "$set", count, "f.0.x", "");
 	writer_close(out, document);
 }
 
@@ -220,7 +225,7 @@ static void set_many_filtered(struct buffer *out, const char *name, size_t count
 {
 	size_t document = writer_open_document(out, name);
 
-	many_of(out, "$set", count, "f.$[i%zu].x");
+	many_of(out, "$set", count, "f.$[i", "].x");
 	writer_close(out, document);
 }
 
@@ -228,8 +233,8 @@ static void unset_many_prefixes(struct buffer *out, const char *name, size_t cou
 {
 	size_t document = writer_open_document(out, name);
 
-	many_of(out, "$unset", count, "f%zu");
-	many_of(out, "$set", count, "f");
+	many_of(out, "$unset", count, "f", "");
+	many_same(out, "$set", count);
 	writer_close(out, document);
 }
 

@@ -1,4 +1,5 @@
 /* Tests rules/merge/array_writer.c: arrays behind one another, numbered anew. */
+#include "tests/unit/samples.h"
 #include "tests/unit/unit.h"
 
 #include "protocol/writer.h"
@@ -103,10 +104,7 @@ static void put_numbered(struct buffer *out, size_t index, uint8_t type, size_t 
 /* The array in memory of its own size, for ASan to watch. */
 static struct bytes exact(const struct buffer *array)
 {
-	uint8_t *copy = malloc(array->length);
-
-	memcpy(copy, array->data, array->length);
-	return (struct bytes){copy, array->length};
+	return (struct bytes){exact_copy(buffer_view(array)), array->length};
 }
 
 /* Copies `most` elements of the array behind the first `from` ones; how many were there. */
@@ -146,7 +144,7 @@ static void check_run(uint8_t type, size_t size, size_t count, size_t first)
 	array_writer_close(&writer);
 	cr_assert(bytes_equal(buffer_view(&out), buffer_view(&expected)),
 		  "type %d size %zu count %zu first %zu", type, size, count, first);
-	free((void *)array.data);
+	bytes_free(array);
 }
 
 Test(merge_array, elements_of_each_type_and_size_are_copied_byte_for_byte)
@@ -203,7 +201,7 @@ Test(merge_array, batches_are_numbered_on_from_one_to_the_next)
 		array_writer_close(&writer);
 		writer_close(&expected, wanted);
 		cr_assert(bytes_equal(buffer_view(&out), buffer_view(&expected)));
-		free((void *)array.data);
+		bytes_free(array);
 	}
 }
 
@@ -229,7 +227,7 @@ static void check_numbered(uint8_t type, size_t size, size_t count, size_t odd)
 	put_numbered(&source, numbered, BSON_BYTE_NULL, 0);
 	cr_assert_eq(out.length, source.length);
 	cr_assert_arr_eq(out.data + 4, source.data + 4, out.length - 4);
-	free((void *)array.data);
+	bytes_free(array);
 }
 
 Test(merge_array, elements_are_passed_over_as_long_as_names_are_their_numbers)
@@ -338,7 +336,7 @@ Test(merge_array, names_are_passed_over_whatever_they_are)
 		cr_assert_eq(copy(&writer, array, 10, SIZE_MAX), 30);
 		array_writer_close(&writer);
 		cr_assert(bytes_equal(buffer_view(&out), buffer_view(&expected)));
-		free((void *)array.data);
+		bytes_free(array);
 	}
 }
 
@@ -383,13 +381,11 @@ Test(merge_array, an_array_that_is_cut_anywhere_is_copied_within_its_bounds)
 
 		put_mixed_array(&source, i, 3);
 		for (size_t length = 5; length < source.length; length++) {
-			struct buffer cut = {source.data, length, length};
-			struct bytes array = exact(&cut);
+			auto_free uint8_t *array = exact_copy((struct bytes){source.data, length});
 
-			store_int32((uint8_t *)array.data, (int32_t)length);
-			((uint8_t *)array.data)[length - 1] = 0;
-			broken += !check_agreement(array);
-			free((void *)array.data);
+			store_int32(array, (int32_t)length);
+			array[length - 1] = 0;
+			broken += !check_agreement((struct bytes){array, length});
 		}
 	}
 	cr_assert_gt(broken, 5000);
@@ -405,13 +401,12 @@ Test(merge_array, an_array_with_any_byte_changed_is_copied_within_its_bounds)
 
 		put_mixed_array(&source, i, 7);
 		for (size_t at = 4; at < source.length - 1; at++) {
-			struct bytes array = exact(&source);
+			auto_free uint8_t *array = exact_copy(buffer_view(&source));
 
 			for (size_t v = 0; v < ARRAY_LENGTH(values); v++) {
-				((uint8_t *)array.data)[at] = values[v];
-				broken += !check_agreement(array);
+				array[at] = values[v];
+				broken += !check_agreement((struct bytes){array, source.length});
 			}
-			free((void *)array.data);
 		}
 	}
 	cr_assert_gt(broken, 5000);

@@ -69,7 +69,7 @@ static const struct ruled_namespace books = {
 /* Memory that views need: of exactly their size, so that ASan sees each step beyond it. */
 static void **all_kept;
 
-static struct bytes kept(struct bytes document)
+static uint8_t *kept_copy(struct bytes document)
 {
 	void **memory = malloc(sizeof(*memory) + document.length);
 
@@ -77,7 +77,12 @@ static struct bytes kept(struct bytes document)
 	all_kept = memory;
 	if (document.length > 0)
 		memcpy(memory + 1, document.data, document.length);
-	return (struct bytes){(const uint8_t *)(memory + 1), document.length};
+	return (uint8_t *)(memory + 1);
+}
+
+static struct bytes kept(struct bytes document)
+{
+	return (struct bytes){kept_copy(document), document.length};
 }
 
 static void drop_kept(void)
@@ -784,7 +789,7 @@ static void put_model_fields(struct buffer *out, uint32_t value)
 	writer_int32(out, "n", (int32_t)value);
 	if (value % 3 == 0)
 		writer_binary(out, "b", (struct bytes){(const uint8_t *)&value, value % 4});
-	writer_string(out, "", MODEL_TEXT + value % sizeof(MODEL_TEXT));
+	writer_string(out, "", &MODEL_TEXT[value % sizeof(MODEL_TEXT)]);
 }
 
 static uint32_t model_value(const struct model *model, size_t array, size_t position)
@@ -806,7 +811,7 @@ static void put_model_element(const struct model *model, size_t array, size_t po
 		writer_binary(out, name, (struct bytes){(const uint8_t *)&value, value % 5});
 		break;
 	case 2:
-		writer_string(out, name, MODEL_TEXT + value / 16 % sizeof(MODEL_TEXT));
+		writer_string(out, name, &MODEL_TEXT[value / 16 % sizeof(MODEL_TEXT)]);
 		break;
 	case 3:
 		writer_close(out, writer_open_array(out, name));
@@ -1075,16 +1080,16 @@ Test(merge_read, any_byte_may_be_any_other)
 
 	for (size_t v = 0; v < ARRAY_LENGTH(values); v++) {
 		for (size_t at = 0; at < document.length; at++) {
-			struct bytes changed = kept(document);
+			uint8_t *changed = kept_copy(document);
 
-			((uint8_t *)changed.data)[at] = values[v];
-			merge_anything(changed, overflow);
+			changed[at] = values[v];
+			merge_anything((struct bytes){changed, document.length}, overflow);
 		}
 		for (size_t at = 0; at < overflow.length; at++) {
-			struct bytes changed = kept(overflow);
+			uint8_t *changed = kept_copy(overflow);
 
-			((uint8_t *)changed.data)[at] = values[v];
-			merge_anything(document, changed);
+			changed[at] = values[v];
+			merge_anything(document, (struct bytes){changed, overflow.length});
 		}
 	}
 }
@@ -1103,11 +1108,11 @@ Test(merge_read, any_part_of_a_document_is_read_within_its_bounds)
 	for (size_t length = 0; length < overflow.length; length++)
 		merge_anything(document, kept((struct bytes){overflow.data, length}));
 	for (size_t length = 5; length < overflow.length; length++) {
-		struct bytes cut = kept((struct bytes){overflow.data, length});
+		uint8_t *cut = kept_copy((struct bytes){overflow.data, length});
 
-		store_int32((uint8_t *)cut.data, (int32_t)length);
-		((uint8_t *)cut.data)[length - 1] = 0;
-		merge_anything(document, cut);
+		store_int32(cut, (int32_t)length);
+		cut[length - 1] = 0;
+		merge_anything(document, (struct bytes){cut, length});
 	}
 }
 

@@ -34,8 +34,8 @@ static const char *const hidden[] = {
 static const char *const apart[] = {
 	"[]",
 	"[{'$project': {'x': '$big', 'y.big': 1}}, {'$unset': 'z'}]",
-	"[{'$match': {'big': true}}, {'$sort': {'ref': 1}}, {'$unset': ['big']}, {'$redact': "
-	"'ref'}]",
+	("[{'$match': {'big': true}}, {'$sort': {'ref': 1}}, {'$unset': ['big']}, {'$redact': "
+	 "'ref'}]"),
 	"[{'$group': {'_id': '$ref', 'n': {'$sum': '$big'}}}]",
 	"[{'$set': {'bigger': 1, 'referee': '$ref'}}]",
 	"[{'$unwind': '$big'}]",

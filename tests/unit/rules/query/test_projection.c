@@ -176,7 +176,7 @@ static const struct rewriting rewritings[] = {
 	{&ruled_by_both, "{'tags': 1, 'a.b': 1, '_id': 0}",
 	 "{'p': {'tags': 1, 'a.b': 1, '_spill.tags': 1, '_spill.a/b': 1, " MARK "}}"},
 	{&ruled_by_tags, "{'x': 0}", "{'p': {'x': 0}}"},
-	{&ruled_by_tags, "{'_id': 0}", "{'p': {" MARK "}}"},
+	{&ruled_by_tags, "{'_id': 0}", "{'p': {'_spill./id/no': 0, " MARK "}}"},
 	{&ruled_by_tags, "{'_id': 0, 'x': 0, 'y': {'$slice': 1}}",
 	 "{'p': {'x': 0, 'y': {'$slice': 1}, " MARK "}}"},
 	{&ruled_by_tags, "{'tags': 0}",

@@ -1,4 +1,4 @@
-/* Tests rules/query/update.c, update_pipeline.c, update_whole.c, update_document.c: what writes do
+/* Tests rules/query/update.c, update_pipeline.c, update_whole.c: what writes do
  * to the ruled arrays. */
 #include "tests/unit/ruled.h"
 

@@ -73,8 +73,8 @@ Test(plain_find, what_needs_another_look_is_not)
 		"{'find': 'books', 'filter': {'_spill': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'filter': {'_spill.f': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'filter': {'_spill/id': 1}, '$db': 'shop'}",
-		"{'find': 'books', 'filter': {'$expr': {'$gt': [{'$size': '$f'}, 1]}}, '$db': "
-		"'shop'}",
+		("{'find': 'books', 'filter': {'$expr': {'$gt': [{'$size': '$f'}, 1]}}, '$db': "
+		 "'shop'}"),
 		"{'find': 'books', 'projection': {'a': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'sort': {'a': 1, 'f': 1}, '$db': 'shop'}",
 		"{'find': 'books', 'sort': {'_spill.f.n': 1}, '$db': 'shop'}",

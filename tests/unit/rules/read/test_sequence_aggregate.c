@@ -1,5 +1,5 @@
-/* Tests rules/read/sequence_aggregate.c, pipeline.c, stage_window.c: reads for which mongod puts
- * documents together. What the stages compute is the oracle's to test. */
+/* Tests rules/read/sequence_aggregate.c, rules/stages/aggregate.c, stage_window.c: reads for which
+ * mongod puts documents together. What the stages compute is the oracle's to test. */
 #include "tests/unit/play.h"
 
 #include "protocol/writer.h"
@@ -489,8 +489,8 @@ Test(sequence_aggregate, foreign_documents_whose_arrays_nobody_wants_stay_apart)
 {
 	static const char *const bare[] = {
 		"{'$project': {'x': 1}}",
-		"{'$match': {'x': 1}}, {'$sort': {'y': 1}}, {'$limit': 1}, {'$group': {'_id': "
-		"'$x'}}",
+		("{'$match': {'x': 1}}, {'$sort': {'y': 1}}, {'$limit': 1}, {'$group': {'_id': "
+		 "'$x'}}"),
 		"{'$match': {'$expr': {'$eq': ['$x', '$$a']}}}, {'$count': 'n'}",
 	};
 	static const char *const whole[] = {

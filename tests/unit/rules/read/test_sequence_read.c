@@ -1305,3 +1305,20 @@ Test(sequence_read, a_remainder_that_the_server_does_not_keep_is_the_clients_err
 	play_expect_answer(&play, NOT_MASTER);
 	play_close(&play);
 }
+
+/* Its documents have no record id, and a getMore could not tell that their `_id` is hidden. */
+Test(sequence_read, a_view_whose_id_is_hidden_is_asked_by_an_aggregate)
+{
+	play_command(&play, "{'find': 'books', 'projection': {'_id': 0, 'f': 1}, '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play,
+		   "{'cursor': {'firstBatch': [{'_id': 7, 'f': [1]}], 'id': {'$numberLong': '9'}, "
+		   "'ns': 'shop.books'}, 'ok': 1.0}");
+	play_expect_helper(&play, "{'killCursors': 'books', 'cursors': [{'$numberLong': '9'}], "
+				  "'$db': 'shop'}");
+	play_reply(&play, "{'cursorsKilled': [{'$numberLong': '9'}], 'ok': 1.0}");
+	expect_aggregate();
+	play_reply(&play, CURSOR("'firstBatch': [{'f': [1]}]"));
+	play_expect_answer(&play, CURSOR("'firstBatch': [{'f': [1]}]"));
+	play_close(&play);
+}

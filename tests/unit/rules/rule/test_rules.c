@@ -95,8 +95,8 @@ Test(rules, many_names_are_all_found)
 	set = rule_set_new(rules, MANY);
 	cache = namespace_cache_new(set);
 	for (int round = 0; round < 2; round++) {
-		for (int i = 0; i < MANY; i++) {
-			snprintf(name, sizeof(name), "c%d", i);
+		for (size_t i = 0; i < MANY; i++) {
+			snprintf(name, sizeof(name), "c%zu", i);
 			cr_assert(concerns(set, name));
 			cr_assert_eq(find(cache, "shop", name)->targets[0].rule->index, i);
 			strcat(name, "_o");

@@ -150,7 +150,7 @@ Test(permission, words_that_pass_a_message_are_not_passed_on)
 	writer_int32(&frame, "code", ERROR_UNAUTHORIZED);
 	writer_close(&frame, body);
 	message_end(&frame, start);
-	packet_read(&reply, &frame);
+	packet_read_reply(&reply, &frame);
 	play_command(&play, "{'mapReduce': 'books', '$db': 'shop'}", VERDICT_REFUSE);
 	cr_assert_eq(permission_told(&reply), PERMISSION_DENIED);
 	cr_assert_eq(permission_pass(&question, play.sequence, &reply), SEQUENCE_DONE);

@@ -238,8 +238,8 @@ Test(sequence, an_index_that_is_not_known_is_looked_up_before_the_command_is_mat
 		"{'findAndModify': 'books', 'remove': true, 'hint': 'x', '$db': 'shop'}",
 		"{'collMod': 'books', 'index': {'name': 'x', 'unique': true}, '$db': 'shop'}",
 		"{'explain': {'find': 'books', 'hint': 'x'}, '$db': 'shop'}",
-		"{'bulkWrite': 1, 'ops': [{'delete': 0, 'filter': {}, 'hint': 'x'}], 'nsInfo': "
-		"[{'ns': 'shop.books'}], '$db': 'admin'}",
+		("{'bulkWrite': 1, 'ops': [{'delete': 0, 'filter': {}, 'hint': 'x'}], 'nsInfo': "
+		 "[{'ns': 'shop.books'}], '$db': 'admin'}"),
 	};
 	struct shop shop = shop_open();
 	struct sequence *sequence;

@@ -370,7 +370,7 @@ Test(probe, an_index_makes_more_worth_asking)
 	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, 'x': 1}")));
 	cr_assert(asks_overflow(POSTS("'filter': {'likes': {'$gt': 5, '$lt': 7}}")));
 	cr_assert_not(asks_overflow(POSTS("'filter': {'likes.x': 5, 'x': 1}")));
-	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 5, '_id': 1}")));
+	cr_assert_not(asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$in': [1]}}")));
 	cr_assert_not(
 		asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$in': [2]}}")));
 	cr_assert(asks_overflow(POSTS("'filter': {'likes': 5, '_id': {'$gt': 1, '$lte': 9}}")));

@@ -1,0 +1,79 @@
+/* The program's commands and options, as one table: the command line is read by it, the help and
+ * the man page spillway(1) are written from it. */
+#pragma once
+
+#include "protocol/base.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum program_command {
+	PROGRAM_SERVE,
+	PROGRAM_CHECK,
+	PROGRAM_ANALYZE,
+	PROGRAM_MIGRATE,
+	PROGRAM_VERIFY,
+	PROGRAM_UNDO,
+	PROGRAM_COMMANDS,
+};
+
+enum program_option {
+	OPTION_CONFIG,
+	OPTION_RULE,
+	OPTION_EXECUTE,
+	OPTION_RESUME,
+	OPTION_RATE,
+	OPTION_LAG,
+	OPTION_REPAIR,
+	OPTION_EXPORT,
+	OPTION_SAMPLE,
+	OPTION_SVG,
+	OPTION_JSON,
+	OPTION_HELP,
+	OPTION_VERSION,
+	OPTIONS,
+};
+
+/* 0 good, 1 findings, 2 bad usage or file, 3 cannot connect, 4 interrupted. */
+#define EXIT_CODES 5
+#define EXIT_USAGE 2
+
+struct program_command_row {
+	const char *name;
+	const char *arguments; /* beside options; "" if it takes none */
+	int arguments_most;
+	unsigned options;              /* bits: 1 << enum program_option */
+	const char *summary;           /* one line */
+	const char *text;              /* paragraphs, with '\n' between them */
+	const char *codes[EXIT_CODES]; /* what each exit code means; NULL: it has no such code */
+};
+
+struct program_option_row {
+	const char *name;
+	char letter;       /* 0: it has none */
+	const char *value; /* what stands behind it; NULL: it is a switch */
+	bool number;       /* the value is a number from 1 to 1000000000 */
+	bool required;     /* by each command that takes it */
+	int needs; /* another option that must be given too, if the command takes that; else -1 */
+	const char *text;
+};
+
+extern const struct program_command_row program_commands[PROGRAM_COMMANDS];
+extern const struct program_option_row program_options[OPTIONS];
+
+/* A command line that was read. */
+struct command_line {
+	enum program_command command;
+	const char *values[OPTIONS]; /* NULL: not given; of a switch: its own name */
+	int64_t numbers[OPTIONS];    /* 0: not given */
+	int argument_count;
+	char **arguments;
+};
+
+/* False: it is dealt with, by help, the version, or an error that was printed; *code is the exit
+ * code. `count` and `arguments` are those of main. */
+must_check bool command_line_read(struct command_line *line, int count, char **arguments,
+				  int *code);
+/* Prints what is wrong with the command line, and where help is. The exit code. */
+int command_line_refuse(enum program_command command, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));

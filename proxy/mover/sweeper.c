@@ -1,0 +1,118 @@
+/* The sweeper: a thread that looks through whole collections, when it is time or somebody asks. */
+#include "proxy/mover/sweeper.h"
+
+#include "proxy/base/clock.h"
+#include "proxy/mover/judgement.h"
+#include "proxy/mover/sweep.h"
+
+#define SWEEP_SOON_MS 1000
+/* From a sweep to the next that is asked for, if 20 times as long as it took is not longer. */
+#define SWEEP_AGAIN_MS 10000
+#define SWEEP_LOOK_MS 60000 /* the longest sleep between two looks at what is due */
+
+void sweeper_wake(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	mover->sweep_news = true;
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+void sweeper_soon(struct mover *mover, struct mover_target *target)
+{
+	int64_t soon = clock_now() + SWEEP_SOON_MS, again = target->sweep.again;
+
+	if (soon < again)
+		soon = again;
+	/* Not looked at yet: that is due at once, but where sweeps are off. */
+	if (target->sweep.due == 0 ? target->rule->sweep_ms == 0 : soon < target->sweep.due)
+		target->sweep.due = soon;
+	sweeper_wake(mover);
+}
+
+static void sweep_if_due(struct mover *mover, struct link *link, struct mover_target *target)
+{
+	int64_t began = clock_now(), took, period = target->rule->sweep_ms;
+	bool first = target->sweep.due == 0;
+	enum link_result result;
+
+	if (target->sweep.due > began)
+		return;
+	target->sweep.due = INT64_MAX;
+	if ((first && period == 0) || target->read_only)
+		return; /* off */
+	result = judgement_renew(mover, link, target, !first);
+	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
+		result = sweep_target(mover, link, target);
+	took = clock_now() - began;
+	target->sweep.again =
+		clock_now() + (20 * took > SWEEP_AGAIN_MS ? 20 * took : SWEEP_AGAIN_MS);
+	if (result == LINK_LOST)
+		target->sweep.due = mover_earliest(target->sweep.due, clock_now() + KEEP_MS);
+	else if (period > 0)
+		target->sweep.due = mover_earliest(target->sweep.due, began + period);
+}
+
+/* Sleeps until then, or until a sweep may be due earlier. */
+static void await_sweep(struct mover *mover, int64_t until)
+{
+
+	pthread_mutex_lock(&mover->lock);
+	while (!atomic_load(&mover->stopping) && !mover->sweep_news && clock_now() < until)
+		clock_condition_wait(&mover->changed, &mover->lock, until);
+	mover->sweep_news = false;
+	pthread_mutex_unlock(&mover->lock);
+}
+
+/* How often the namespaces of patterns are listed: as often as the rule with the shortest period is
+ * swept. 0: never. */
+static int64_t listing_period(const struct mover *mover)
+{
+	struct rule_set *rules = mover->config->rules;
+	int64_t period = 0;
+
+	for (size_t i = 0; i < rule_set_count(rules); i++) {
+		int64_t each = rule_set_at(rules, i)->sweep_ms;
+
+		if (each > 0 && rule_is_pattern(rule_set_at(rules, i)) &&
+		    (!period || each < period))
+			period = each;
+	}
+	return period;
+}
+
+/* Sweeps what is due; returns when the next is. */
+static int64_t sweep_all(struct mover *mover, struct link *link)
+{
+	struct mover_target *target;
+	int64_t next = clock_now() + SWEEP_LOOK_MS;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
+		sweep_if_due(mover, link, target);
+		next = mover_earliest(next, target->sweep.due);
+	}
+	return next;
+}
+
+void *sweeper_run(void *context)
+{
+	struct mover *mover = context;
+	struct link *link = NULL;
+	bson_error_t error;
+	int64_t period = listing_period(mover), listing_due = period ? 0 : INT64_MAX;
+	int64_t next = clock_now() + KEEP_MS;
+
+	while (!atomic_load(&mover->stopping)) {
+		await_sweep(mover, mover_earliest(next, listing_due));
+		next = clock_now() + KEEP_MS;
+		if (!atomic_load(&mover->ready) || !mover_connect(mover, &link, &error))
+			continue;
+		if (clock_now() >= listing_due)
+			listing_due = clock_now() + (sweep_find_namespaces(mover, link) == LINK_DONE
+							     ? period
+							     : KEEP_MS);
+		next = sweep_all(mover, link);
+	}
+	link_free(link);
+	return NULL;
+}

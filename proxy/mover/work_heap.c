@@ -1,0 +1,70 @@
+/* Entries of the mover's queue by the time when they are due. */
+#include "proxy/mover/work_heap.h"
+
+#include <stdlib.h>
+
+void work_heap_init(struct work_heap *heap)
+{
+	heap->all = must_calloc(MOVER_QUEUE_MAX, sizeof(struct mover_work *));
+}
+
+void work_heap_fini(struct work_heap *heap)
+{
+	free(heap->all);
+}
+
+int64_t work_heap_due(const struct work_heap *heap)
+{
+	return heap->length > 0 ? heap->all[0]->due : INT64_MAX;
+}
+
+static void set(struct work_heap *heap, size_t place, struct mover_work *work)
+{
+	heap->all[place] = work;
+	work->place = place;
+}
+
+static void up(struct work_heap *heap, size_t place)
+{
+	struct mover_work *work = heap->all[place];
+
+	while (place > 0 && heap->all[(place - 1) / 2]->due > work->due) {
+		set(heap, place, heap->all[(place - 1) / 2]);
+		place = (place - 1) / 2;
+	}
+	set(heap, place, work);
+}
+
+static void down(struct work_heap *heap, size_t place)
+{
+	struct mover_work *work = heap->all[place];
+	size_t child;
+
+	while ((child = 2 * place + 1) < heap->length) {
+		if (child + 1 < heap->length && heap->all[child + 1]->due < heap->all[child]->due)
+			child++;
+		if (heap->all[child]->due >= work->due)
+			break;
+		set(heap, place, heap->all[child]);
+		place = child;
+	}
+	set(heap, place, work);
+}
+
+void work_heap_pop(struct work_heap *heap)
+{
+	heap->all[0]->place = WORK_NOWHERE;
+	heap->length--;
+	if (heap->length == 0)
+		return;
+	set(heap, 0, heap->all[heap->length]);
+	down(heap, 0);
+}
+
+void work_heap_put(struct work_heap *heap, struct mover_work *work)
+{
+	if (work->place == WORK_NOWHERE)
+		set(heap, heap->length++, work);
+	up(heap, work->place);
+	down(heap, work->place);
+}

@@ -1,0 +1,21 @@
+/* Entries of the mover's queue by the time when they are due: a binary heap. */
+#pragma once
+
+#include "proxy/mover/queue.h"
+
+#define WORK_NOWHERE SIZE_MAX /* the place of an entry that is not in the heap */
+
+struct work_heap {
+	struct mover_work **all; /* all[i] is due no later than all[2i+1] and all[2i+2]; owned */
+	size_t length;
+};
+
+/* Room for MOVER_QUEUE_MAX entries. */
+void work_heap_init(struct work_heap *heap);
+void work_heap_fini(struct work_heap *heap);
+/* When the first is due; INT64_MAX: the heap is empty. */
+int64_t work_heap_due(const struct work_heap *heap);
+/* Puts the entry where its `due` belongs, be it in the heap already or not. */
+void work_heap_put(struct work_heap *heap, struct mover_work *work);
+/* Takes the first one out: all[0]. */
+void work_heap_pop(struct work_heap *heap);

@@ -1,0 +1,147 @@
+/* What the files of an edit share. */
+#pragma once
+
+#include "protocol/template.h"
+#include "rules/edit/edit.h"
+#include "rules/sequence/sequence_inner.h"
+
+#define EDIT_ROUNDS_LEAST 4
+
+/* ---- edit.c: the story ---- */
+
+/* E0's filter, for this purpose. */
+enum edit_outcome edit_write(struct edit *edit, enum edit_purpose purpose);
+/* The documents of a cursor's reply. False: `*outcome` says what it was instead. */
+must_check bool edit_open_batch(struct edit *edit, struct packet *reply, struct cursor *cursor,
+				enum edit_outcome *outcome);
+/* The document at work matches no longer. */
+enum edit_outcome edit_take_none(struct edit *edit);
+
+/* ---- edit_look.c: a document whose array is spilled ---- */
+
+enum edit_outcome edit_take_look(struct edit *edit, struct packet *reply);
+enum edit_outcome edit_take_probe(struct edit *edit, struct packet *reply);
+enum edit_outcome edit_take_settle(struct edit *edit, struct packet *reply);
+/* Sets the array `target` as a whole: behind edit_sets_another. */
+enum edit_outcome edit_set_whole(struct edit *edit);
+
+/* ---- edit_refuse.c: it can't go on ---- */
+
+bool edit_in_transaction(const struct edit *edit);
+/* What was asked last applied nothing. */
+enum edit_outcome edit_refuse(struct edit *edit, enum error_code code, const char *message);
+enum edit_outcome edit_refuse_unauthorized(struct edit *edit);
+enum edit_outcome edit_refuse_unnamed(struct edit *edit);
+enum edit_outcome edit_refuse_unreadable(struct edit *edit);
+enum edit_outcome edit_refuse_memory(struct edit *edit, const char *message);
+enum edit_outcome edit_refuse_time(struct edit *edit);
+/* The state of the document at work is damaged. */
+enum edit_outcome edit_refuse_state(struct edit *edit);
+/* Counts a round that was lost against another writer. False: enough of them. */
+must_check bool edit_may_try_on(struct edit *edit);
+/* The same, as long as no pause is needed. */
+must_check bool edit_tries_at_once(struct edit *edit);
+/* What was asked lost against another writer: LOOK after a pause. */
+enum edit_outcome edit_pause(struct edit *edit);
+/* The overflow did not hold all that the state of the document at work links. */
+enum edit_outcome edit_take_shortage(struct edit *edit);
+/* The server's error to a command of Spillway's. */
+enum edit_outcome edit_fail(struct edit *edit, struct packet *reply);
+/* The server's error to a read. True: `end.failure` has it, the filter itself causes it. */
+must_check bool edit_keep_failure(struct edit *edit, struct packet *reply,
+				  enum edit_outcome *outcome);
+/* The code of the command's error, or of its only statement's; 0: there is none. */
+int64_t edit_error_code(const struct reply_summary *summary);
+
+/* ---- edit_filter.c: the filters that it writes ---- */
+
+/* The client's filter, or what is left of it behind a fold. */
+struct bytes edit_filter_left(const struct edit *edit);
+/* `_id` can be named exactly under the write's collation. */
+bool edit_can_pin(const struct edit *edit, const struct element *id);
+/* @pin: the document at work, and no other. */
+struct fill edit_fill_pin(const struct edit *edit);
+/* ..@rest: the conditions on anything but ruled arrays. */
+struct fill edit_fill_rest(const struct edit *edit);
+/* ..@candidates: conditions that each document with a state meets that the filter may match. */
+struct fill edit_fill_candidates(const struct edit *edit);
+/* A check-and-set: the filter without its conditions on arrays, which were answered, and what was
+ * read. */
+void edit_write_swap(struct edit *edit);
+/* The same behind a probe: the filter, which main's part has to meet, and the overflow that was
+ * looked into. */
+void edit_write_probed(struct edit *edit);
+/* The update as a whole, on a document whose array `target` stays what it is. */
+void edit_write_whole(struct edit *edit);
+/* edit->bare, when what was read has been folded back. */
+void edit_write_bare(struct edit *edit);
+
+/* ---- edit_commands.c: what it sends ---- */
+
+/* ..@whole: the stages that put documents together and judge the filter on them. */
+struct fill edit_fill_whole(const struct edit *edit);
+/* Ends a read that `body` opened. */
+enum edit_outcome edit_send_read(struct edit *edit, size_t body);
+/* The document, or documents, that the write is about: their `_id`s. */
+enum edit_outcome edit_send_search(struct edit *edit);
+enum edit_outcome edit_send_get_more(struct edit *edit);
+enum edit_outcome edit_send_look(struct edit *edit);
+enum edit_outcome edit_send_probe(struct edit *edit);
+enum edit_outcome edit_send_settle(struct edit *edit);
+
+/* ---- edit_state.c: what E1 has read ---- */
+
+/* The copy that `id` looks into from now on. False if the `_id` can't be named: it may have changed
+ * its form since it was listed. */
+must_check bool edit_keep_document(struct edit *edit, struct bytes document);
+/* The same of SETTLE's answer: the state, and how much of each array is in main. False also if an
+ * array that was read has no state. */
+must_check bool edit_keep_settled(struct edit *edit, struct bytes document);
+/* What was read of an array's state; false where it has none. */
+must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
+/* The state can be named; */
+must_check bool edit_has_state(const struct edit *edit, size_t target);
+/* and the head's length is there, too: of any other state a membership is not asked. */
+must_check bool edit_has_head(const struct edit *edit, size_t target);
+/* Elements in the overflow, of an array whose state has a count. */
+int64_t edit_moved_count(const struct edit *edit, size_t target);
+/* The document has a state of a concerned array. */
+must_check bool edit_is_spilled(const struct edit *edit, struct bytes document);
+/* Some spilled array can't be what it is set to: `target`. `whatever` its length is: it is too
+ * large to be set at all. */
+must_check bool edit_sets_another(struct edit *edit, bool whatever);
+
+/* ---- edit_search.c: the search, where the overflow is asked, too ---- */
+
+/* edit->search.by_overflow: whether that helps. Not in a transaction, which takes no such stage. */
+void edit_decide_search(struct edit *edit);
+enum edit_outcome edit_search_by_overflow(struct edit *edit);
+enum edit_hits {
+	EDIT_HITS_FOUND,   /* the first `*documents` of the batch are those that match, and all */
+	EDIT_HITS_AGAIN,   /* documents were named that had not been candidates: send it again */
+	EDIT_HITS_KILL,    /* edit->search.cursor_id is not needed: edit_send_kill, then search them
+			      all */
+	EDIT_HITS_ALL,     /* search all of them */
+	EDIT_HITS_DAMAGED, /* a state that can't be read is that of a hit's document */
+};
+enum edit_hits edit_take_hits(struct edit *edit, const struct packet *reply, struct bytes *batch,
+			      size_t *documents);
+enum edit_outcome edit_send_kill(struct edit *edit);
+
+/* ---- edit_fold.c: how it folds arrays back ---- */
+
+enum edit_outcome edit_begin_fold(struct edit *edit);
+enum edit_outcome edit_take_overflow(struct edit *edit, struct packet *reply);
+enum edit_outcome edit_take_fold(struct edit *edit, struct packet *reply);
+
+/* ---- edit_words.c: errors that quote the filter, or that our stages raised ---- */
+
+/* `reply` is one. */
+bool edit_words_wanted(const struct edit *edit);
+/* Asks for mongod's words on the client's own filter, */
+enum edit_outcome edit_send_words(const struct edit *edit);
+/* which take their place in `reply`. */
+void edit_take_words(struct edit *edit, const struct packet *explained);
+/* The client's pipeline has computed a name of Spillway's own: `reply` says so, with code 115. True
+ * where it was that. */
+bool edit_tell_forged(struct edit *edit);

@@ -1,0 +1,18 @@
+/* What the stages of an aggregate make of documents that may carry a ruled array. */
+#pragma once
+
+#include "rules/match/match_inner.h"
+
+/* What a stage makes of documents that may carry a ruled array. */
+enum stage_kind {
+	STAGE_KEEPS,   /* the same documents, fewer, in another order, or with more in them */
+	STAGE_DROPS,   /* other documents, without the array and our names */
+	STAGE_BARES,   /* the same documents without the arrays */
+	STAGE_REFUSED, /* the match has been refused */
+	STAGE_OTHER,   /* it may read or change the array */
+	STAGE_SOURCE,  /* has to be the first, and may read the array */
+};
+
+/* `joins`: some stage reads a ruled namespace, and is written anew. */
+enum stage_kind match_classify_stage(const struct matching *matching, const struct element *stage,
+				     bool joins);

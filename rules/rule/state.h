@@ -1,0 +1,19 @@
+/* The state of a ruled array: `_spill.<key>` of its main document, as
+ * docs/internals/spill-protocol.md#fields-of-the-state has it. What was there before the first move
+ * (`a`, `b`) is read by own_fields.h. */
+#pragma once
+
+#include "rules/rule/generation.h"
+#include "rules/rule/rules.h"
+
+struct state {
+	struct bytes generation; /* g: a view of its bytes; no data: it is not sound */
+	int64_t head;            /* h */
+	int64_t moved;           /* n */
+};
+
+/* The field; false if there is none, or if `_spill` is no document. */
+must_check bool state_find(const struct rule *rule, struct bytes main, struct element *field);
+/* NULL, or what is damaged. If a part stands twice, the last one counts; `strict`: that is damage.
+ */
+must_check const char *state_read(const struct element *field, bool strict, struct state *state);

@@ -1,0 +1,26 @@
+/* A client's read that needs ruled arrays whole, written as an aggregate in which mongod puts the
+ * documents together before it looks at them (docs/internals/spill-protocol.md,
+ * "Reads", class 5). */
+#pragma once
+
+#include "protocol/command.h"
+#include "rules/rule/rules.h"
+#include "rules/stages/aggregate_judge.h"
+#include "rules/stages/probe.h"
+
+/* What the match has found out about the request. */
+struct aggregate_task {
+	const struct ruled_namespace *namespace;
+	struct namespace_cache *cache;    /* namespaces that stages reach */
+	struct bytes database;            /* the request's, which may explain the command */
+	bool strict;                      /* apiStrict */
+	size_t stage;                     /* arrays are put together before it */
+	bool computes, bare;              /* see struct match */
+	bool scans_keys, scans_documents; /* the same */
+};
+
+/* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,
+ * distinct and aggregate. `begun`: the transaction that the client's command starts has started.
+ * `probe`: the overflow is asked, too, all in one reply; NULL: it isn't. */
+void aggregate_write(struct buffer *out, const struct command *command,
+		     const struct aggregate_task *task, bool begun, const struct probe *probe);

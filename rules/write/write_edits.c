@@ -1,0 +1,193 @@
+/* Statements of a write that need arrays whole, one by one. */
+#include "rules/write/write_inner.h"
+
+#include "protocol/template.h"
+
+static bool part_failed(const struct sequence_write *write)
+{
+	const struct write_entries *errors = &write->result.errors;
+
+	return errors->count > 0 && errors->entries[errors->count - 1].index == write->sent;
+}
+
+/* mongod creates the collection before it finds an upsert's error. Here the error came before a
+ * command that upserts. (An error ends a transaction, and takes the collection back.) */
+static bool lacks_collection(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	return part_failed(write) && write->edit.write.upsert && !write->edit.sent.upsert &&
+	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
+}
+
+/* Whatever comes of it: the collection may be there. */
+static enum sequence_outcome send_create(struct sequence *sequence)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	size_t body = sequence_begin_command(sequence);
+
+	template_write_fields(&sequence->buffer, "{create: @collection, $db: @database}",
+			      fill("collection", namespace->collection),
+			      fill("database", namespace->database));
+	sequence_write_cursor_fields(sequence);
+	sequence->step = WRITE_CREATED;
+	return sequence_send_command(sequence, body);
+}
+
+enum sequence_outcome write_leave_edit(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	if (write->edit.folded && write->edit.id.type != 0) /* whatever the write came to */
+		write_note_document(write, &write->edit.id, MOVER_EDITED);
+	edit_fini(&write->edit);
+	write->editing = false;
+	write->next++;
+	write_more_together(write);
+	return write_go_on(sequence, input);
+}
+
+static enum sequence_outcome end_edit(struct sequence *sequence, const struct sequence_input *input)
+{
+	return lacks_collection(sequence) ? send_create(sequence)
+					  : write_leave_edit(sequence, input);
+}
+
+/* As mongod does it, an error among many documents is all that the statement's answer says. */
+static void forget_counts(struct sequence_write *write)
+{
+	write->result.n = write->n;
+	write->result.modified = write->modified;
+}
+
+/* Where a driver sends the whole once more, or nothing has been applied, the error is the
+ * command's; so is what will be refused again, where it is all that was asked for. */
+static bool refuses_command(const struct sequence *sequence)
+{
+	const struct sequence_write *write = const_write_of(sequence);
+
+	if (write->edit.end.code == ERROR_OBJECT_TOO_LARGE)
+		return false;
+	if (write->edit.end.code == ERROR_COMMAND_NOT_SUPPORTED)
+		return write->count == 1;
+	return command_has(&sequence->match.command, FIELD_TXN_NUMBER) || write->result.n == 0;
+}
+
+/* Of the statement that was sent last, or was to be. */
+void write_add_failure(struct sequence *sequence, enum error_code code, const char *message)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	write_result_add_error(&write->result, write->sent, code, bytes_of(message));
+	sequence->failed = true;
+	sequence->error = code;
+}
+
+/* Nothing of this statement was applied by what was asked last. */
+enum sequence_outcome write_refuse_edit(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct edit *edit = &write->edit;
+	char message[SEQUENCE_MESSAGE];
+	bool sound = edit->end.reply.raw.length == 0 ||
+		     (edit->end.reply.kind == PACKET_MESSAGE &&
+		      write_result_add(&write->result, &edit->end.reply, write->sent));
+
+	if (!sound || write->result.reply_count == 0 || refuses_command(sequence))
+		return sequence_refuse_write(sequence, edit->end.code, edit->end.message);
+	write_add_failure(sequence, edit->end.code,
+			  edit->end.code == ERROR_OBJECT_TOO_LARGE
+				  ? edit->end.message
+				  : sequence_name_rule(sequence, edit->end.message, message));
+	forget_counts(write);
+	return end_edit(sequence, input);
+}
+
+/* The filter's own fault, as a read has met it. */
+static enum sequence_outcome reject_edit(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	struct edit *edit = &write->edit;
+	enum sequence_outcome outcome;
+
+	if (edit->end.reply.raw.length > 0 &&
+	    !write_take_part(sequence, input, &edit->end.reply, &outcome))
+		return outcome;
+	require(edit->end.failure.summary.readable);
+	write_result_add_error(&write->result, write->sent, (int32_t)edit->end.failure.summary.code,
+			       edit_cause(edit));
+	forget_counts(write);
+	return end_edit(sequence, input);
+}
+
+static enum sequence_outcome send_edit(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	const struct write_command command = {.documents = write->documents,
+					      .count = write->count,
+					      .selection = {write->next, 1},
+					      .part = true,
+					      .time_left = sequence_time_left(sequence, input),
+					      .answered = true,
+					      .filters = buffer_view(&write->edit.sent.filter),
+					      .upsert = write->edit.sent.upsert,
+					      .update = write->edit.sent.update};
+
+	write_command_make(sequence, &command);
+	return SEQUENCE_SEND;
+}
+
+enum sequence_outcome write_edit_on(struct sequence *sequence, const struct sequence_input *input,
+				    struct packet *reply)
+{
+	struct sequence_write *write = write_of(sequence);
+	enum sequence_outcome outcome;
+	enum edit_outcome step;
+
+	sequence->step = WRITE_EDITS;
+	for (;; reply = NULL) {
+		step = edit_next(&write->edit, input, reply);
+		switch (step) {
+		case EDIT_WRITE:
+			return send_edit(sequence, input);
+		case EDIT_SEND:
+			return SEQUENCE_SEND;
+		case EDIT_PAUSE:
+			return SEQUENCE_PAUSE;
+		case EDIT_FAILED:
+			return sequence_pass_helper_error(sequence, &write->edit.end.reply,
+							  write_wrong_label(sequence));
+		case EDIT_REFUSED:
+			return write_refuse_edit(sequence, input);
+		case EDIT_REJECTED:
+			return reject_edit(sequence, input);
+		case EDIT_PART:
+		case EDIT_DONE:
+			if (!write_take_part(sequence, input, &write->edit.end.reply, &outcome))
+				return outcome;
+			write_note_edit(write);
+			if (part_failed(write))
+				forget_counts(write);
+			if (step == EDIT_DONE || part_failed(write))
+				return end_edit(sequence, input);
+		}
+	}
+}
+
+enum sequence_outcome write_begin_edit(struct sequence *sequence,
+				       const struct sequence_input *input,
+				       const struct whole_write *edit)
+{
+	struct sequence_write *write = write_of(sequence);
+
+	write->sent = write->next;
+	write->n = write->result.n;
+	write->modified = write->result.modified;
+	edit_init(&write->edit, sequence, edit);
+	write->editing = true;
+	return write_edit_on(sequence, input, NULL);
+}
