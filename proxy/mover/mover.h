@@ -1,5 +1,5 @@
-/* The mover: takes tails behind the traffic to overflow documents and clears garbage (protocol.md
- * sections 3 and 5).
+/* The mover: takes tails behind the traffic to overflow documents and clears garbage
+ * (docs/internals/spill-protocol.md, "Moving" and "Garbage").
  *
  * Blocking code in threads of its own, with the `upstream` account. The client's way only leaves
  * notes. */
@@ -65,8 +65,8 @@ bool mover_lacks(struct mover *mover, char *what, size_t size);
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);
 size_t mover_view_count(struct mover *mover);
 
-/* Where a rule can't hold on a namespace (protocol.md section 8): copies the reason into `reason`
- * and returns true. Cheap where no namespace is unfit. */
+/* Where a rule can't hold on a namespace (docs/internals/spill-protocol.md, "Fitness"): copies the
+ * reason into `reason` and returns true. Cheap where no namespace is unfit. */
 bool mover_unfit(struct mover *mover, struct bytes database, struct bytes collection, char *reason,
 		 size_t size);
 /* The namespace's fitness may have changed (createIndexes, collMod, create): checked again, and

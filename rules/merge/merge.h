@@ -1,9 +1,9 @@
 /* Puts the documents of one reply together again: finds out what overflow they need, takes it in,
  * writes whole documents.
  *
- * L = f[0:h] ++ ov(g)[0:n] ++ f[h:] (protocol.md sections 1 and 4). What is merged and stripped is
- * decided by what a document carries. Pure: the caller sends the query and hands over what comes
- * back. All documents are views that must outlive the merge. */
+ * L = f[0:h] ++ ov(g)[0:n] ++ f[h:] (docs/internals/spill-protocol.md, "Reading an array"). What a
+ * document carries decides what is merged and stripped. Pure: the caller sends the query and hands
+ * over what comes back. All documents are views that must outlive the merge. */
 #pragma once
 
 #include "rules/query/window.h"
@@ -63,10 +63,10 @@ void merge_write_sort(const struct merge *merge, size_t target, struct buffer *o
 /* One overflow document, in the query's order. False where it is broken. */
 must_check bool merge_add_overflow(struct merge *merge, size_t target, struct bytes document);
 
-/* Appends document `index`, whole and without what clients don't see (protocol.md section 6), to
- * `out` as a BSON document. False, `out` unchanged, when its generation has died meanwhile (a hole,
- * or fewer than n elements): read it again. Also where it comes to what no message holds
- * (10,000,000 elements, 1 GB). */
+/* Appends document `index`, whole and without what clients don't see
+ * (docs/internals/spill-protocol.md, "Hidden names"), to `out` as a BSON document. False, `out`
+ * unchanged, when its generation has died meanwhile (a hole, or fewer than n elements): read it
+ * again. Also where it comes to what no message holds (10,000,000 elements, 1 GB). */
 must_check bool merge_write_document(const struct merge *merge, size_t index, struct buffer *out);
 size_t merge_document_count(const struct merge *merge);
 struct bytes merge_document(const struct merge *merge, size_t index);

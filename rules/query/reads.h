@@ -1,11 +1,11 @@
 /* What a filter, sort or expression needs of the ruled arrays and of the names that are Spillway's
  * own.
  *
- * "f" means the array's path, every prefix of it and everything below it (protocol.md section 2),
- * also by way of array positions (names.h). A flag, counter or reference that clients don't see
- * counts as f: only where documents are put together is it missing. In doubt the answer is that f
- * is read. What mongod refuses anyway may be called harmless. Iterative on untrusted bytes: no
- * deeper than CURSOR_MAX_DEPTH, time and stack are bounded. */
+ * "f" means the array's path, every prefix of it and everything below it, also by way of array
+ * positions (names.h; docs/internals/spill-protocol.md, "Reads"). A flag, counter or reference that
+ * clients don't see counts as f: only where documents are put together is it missing. In doubt the
+ * answer is that f is read. What mongod refuses anyway may be called harmless. Iterative on
+ * untrusted bytes: no deeper than CURSOR_MAX_DEPTH, time and stack are bounded. */
 #pragma once
 
 #include "protocol/cursor.h"
