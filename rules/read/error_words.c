@@ -52,8 +52,11 @@ enum sequence_outcome read_words_pass(struct sequence *sequence, struct packet *
 	struct cursor cursor;
 	struct element field;
 	struct bytes text;
-	size_t body = sequence_begin_reply(sequence, &reply->message);
+	size_t body;
 
+	if (command == COMMAND_AGGREGATE || command == COMMAND_EXPLAIN)
+		return sequence_pass(sequence, reply);
+	body = sequence_begin_reply(sequence, &reply->message);
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (element_is(&field, "errmsg") && element_string(&field, &text))
@@ -124,14 +127,9 @@ static enum sequence_outcome pass_in_words(struct sequence *sequence, const stru
 enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *reply,
 				      const struct packet *explained)
 {
-	enum command_kind kind = sequence->match.command.kind;
-
-	if (own_error_said(explained))
-		return pass_in_words(sequence, reply, explained);
-	/* The client's own command would not have met it there. */
-	if (kind == COMMAND_AGGREGATE || kind == COMMAND_EXPLAIN)
-		return sequence_pass(sequence, reply);
-	return read_words_pass(sequence, reply);
+	/* Else the client's own command would not have met it there. */
+	return own_error_said(explained) ? pass_in_words(sequence, reply, explained)
+					 : read_words_pass(sequence, reply);
 }
 
 #define NO_MATCHING_ELEMENT \

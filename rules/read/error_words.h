@@ -4,7 +4,8 @@
 
 #include "rules/sequence/sequence.h"
 
-/* Ends with the error that the aggregate got, a message. */
+/* Ends with the error, a message, that an aggregate got in place of the client's command. The error
+ * of a client's aggregate or explain passes as it is. */
 enum sequence_outcome read_words_pass(struct sequence *sequence, struct packet *reply);
 
 /* An error of mongod's planner, which quotes the query: one that may not be the client's. */

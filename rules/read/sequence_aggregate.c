@@ -215,6 +215,11 @@ static enum sequence_outcome ask_all(struct sequence *sequence, const struct seq
 
 /* ---- what comes back ---- */
 
+static bool probes(struct sequence *sequence)
+{
+	return aggregate_of(sequence)->probing && !explains(sequence);
+}
+
 static bool explains_no_aggregate(struct sequence *sequence)
 {
 	return explains(sequence) && aggregate_of(sequence)->explained.kind != COMMAND_AGGREGATE;
@@ -332,7 +337,7 @@ static bool met_no_join(struct sequence *sequence, const struct reply_summary *s
 		explains(sequence) ? &aggregate_of(sequence)->explained : &sequence->match.command;
 	struct bytes text = summary->message;
 
-	if (summary->ok || summary->code != ERROR_BAD_VALUE || command->kind != COMMAND_AGGREGATE ||
+	if (summary->code != ERROR_BAD_VALUE || command->kind != COMMAND_AGGREGATE ||
 	    !pushed_joins(command->fields[FIELD_PIPELINE].value) ||
 	    !bytes_begin_with(text, "PlanExecutor error"))
 		return false;
@@ -348,7 +353,7 @@ static const char *refusal_of(struct sequence *sequence, const struct reply_summ
 {
 	const char *refusal = raised_refusal(summary, code);
 
-	if (refusal || summary->ok)
+	if (refusal)
 		return refusal;
 	*code = ERROR_COMMAND_NOT_SUPPORTED;
 	if (summary->code == ERROR_CANNOT_BUILD_INDEX_KEYS &&
@@ -365,26 +370,20 @@ static const char *refusal_of(struct sequence *sequence, const struct reply_summ
 	return NULL;
 }
 
-static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
+/* The order counts: the error of a damaged document quotes its _id, in which any text may stand. */
+static enum sequence_outcome take_failure(struct sequence *sequence,
+					  const struct sequence_input *input)
 {
-	struct packet *reply = input->reply;
-	const struct reply_summary *summary = &reply->summary;
+	const struct reply_summary *summary = &input->reply->summary;
 	char message[RAISED_MESSAGE];
 	enum error_code code;
 	const char *refusal;
-	struct bytes query;
 
-	if (!summary->readable)
-		return sequence_pass(sequence, reply);
 	if (raised_tell(summary, message, &code))
 		return raised_died(summary) ? take_death(sequence, input, message)
 					    : sequence_fail_by_rule(sequence, code, message);
-	if (aggregate_of(sequence)->probing && !explains(sequence)) {
-		if (summary->ok)
-			return take_probe(sequence, input, summary->cursor);
-		if (!command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
-			return ask_all(sequence, input);
-	}
+	if (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
+		return ask_all(sequence, input);
 	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))
 		return sequence_fail(sequence, ERROR_DISTINCT_TOO_LARGE,
 				     "Executor error during distinct command :: caused by :: "
@@ -400,19 +399,28 @@ static enum sequence_outcome take(struct sequence *sequence, const struct sequen
 	refusal = refusal_of(sequence, summary, &code);
 	if (refusal)
 		return sequence_fail_by_rule(sequence, code, refusal);
-	if (!summary->ok && read_words_wanted(sequence, reply))
-		return ask_words(sequence, reply);
-	if (!summary->ok && !explains(sequence) &&
-	    sequence->match.command.kind != COMMAND_AGGREGATE)
-		return read_words_pass(sequence, reply);
-	if (summary->ok && !explains(sequence) &&
-	    (sequence->match.command.kind == COMMAND_COUNT ||
-	     sequence->match.command.kind == COMMAND_DISTINCT))
+	return read_words_wanted(sequence, input->reply) ? ask_words(sequence, input->reply)
+							 : read_words_pass(sequence, input->reply);
+}
+
+static enum sequence_outcome take(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct packet *reply = input->reply;
+	const struct reply_summary *summary = &reply->summary;
+	enum command_kind kind = sequence->match.command.kind;
+	struct bytes query;
+
+	if (!summary->readable)
+		return sequence_pass(sequence, reply);
+	if (!summary->ok)
+		return take_failure(sequence, input);
+	if (probes(sequence))
+		return take_probe(sequence, input, summary->cursor);
+	if (kind == COMMAND_COUNT || kind == COMMAND_DISTINCT)
 		return aggregate_reply_value(sequence, reply, summary->cursor);
-	if (summary->ok && explains_no_aggregate(sequence) &&
-	    aggregate_reply_query(reply->message.body, &query))
+	if (explains_no_aggregate(sequence) && aggregate_reply_query(reply->message.body, &query))
 		return aggregate_reply_explain(sequence, reply, query);
-	if (summary->ok && sequence->match.computes && summary->cursor.length > 0)
+	if (sequence->match.computes && summary->cursor.length > 0)
 		return aggregate_reply_computed(sequence, reply, summary->cursor);
 	return sequence_pass(sequence, reply);
 }

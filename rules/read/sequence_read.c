@@ -338,6 +338,8 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 	enum error_code code;
 	const char *refusal;
 
+	if (met_death(sequence, input->reply))
+		return take_death(sequence, input);
 	if (raised_tell(summary, message, &code))
 		return read_fail(sequence, code, message);
 	if (raised_missed(summary)) {
@@ -381,8 +383,6 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 
 	if (!summary->readable)
 		return sequence_pass(sequence, input->reply);
-	if (met_death(sequence, input->reply))
-		return take_death(sequence, input);
 	if (!summary->ok)
 		return take_failure(sequence, input);
 	if (summary->cursor.length == 0)
