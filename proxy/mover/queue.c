@@ -197,7 +197,7 @@ static struct mover_work *entry_of(struct mover_queue *queue, const struct subje
 	work->collation = bytes_copy(subject->collation);
 	work->hash = subject->hash;
 	work->place = WORK_NOWHERE;
-	work->first = now;
+	work->news.first = now;
 	work->overlap_from = MOVER_NO_OVERLAP;
 	if (queue->count > queue->mask)
 		table_grow(queue);
@@ -240,7 +240,7 @@ static bool room_takes(struct mover_queue *queue, const struct subject *subject,
 	struct room *room = room_at(queue, subject->hash, now);
 	const struct mover_work *work = room ? table_find(queue, subject) : NULL;
 
-	if (!room || (work && work->taken))
+	if (!room || (work && work->state != WORK_WAITING))
 		return false;
 	if (note->reason != MOVER_APPENDED) {
 		room->until = 0;
@@ -283,11 +283,11 @@ static int64_t due_of(const struct mover_work *work, const struct mover_note *no
 
 	if (work->waiters)
 		return now;
-	latest = work->first + (quiet > EDITED_AT_MOST_MS ? quiet : EDITED_AT_MOST_MS);
-	if (work->edited)
+	latest = work->news.first + (quiet > EDITED_AT_MOST_MS ? quiet : EDITED_AT_MOST_MS);
+	if (work->news.edited)
 		return now + quiet < latest ? now + quiet : latest;
 	if (note->reason == MOVER_APPENDED &&
-	    (work->waiting.elements >= rule->gather || work->waiting.bytes >= rule->max_bytes))
+	    (work->news.elements >= rule->gather || work->news.bytes >= rule->max_bytes))
 		return now;
 	return now + rule->settle_ms;
 }
@@ -300,8 +300,8 @@ static uint64_t time_of(struct bytes operation_time)
 static void take_unsettled(struct mover_work *work, const struct mover_note *note, int64_t now)
 {
 	if (note->unsettled) {
-		work->unsettled = true;
-		work->unsettled_from = now;
+		work->unsettled.expected = true;
+		work->unsettled.from = now;
 	}
 }
 
@@ -311,14 +311,14 @@ static void merge_note(struct mover_queue *queue, struct mover_work *work,
 	uint64_t when = time_of(note->operation_time);
 	struct room *room = room_at(queue, work->hash, now);
 
-	work->waiting.elements += note->elements;
-	work->waiting.bytes += note->bytes;
-	work->edited |= note->reason == MOVER_EDITED;
+	work->news.elements += note->elements;
+	work->news.bytes += note->bytes;
+	work->news.edited |= note->reason == MOVER_EDITED;
 	if (when > work->noted_time)
 		work->noted_time = when;
 	take_unsettled(work, note, now);
-	if (work->taken) {
-		work->touched = true;
+	if (work->state != WORK_WAITING) {
+		work->state = WORK_TOUCHED;
 		work->due = due_of(work, note, now);
 	} else {
 		work->reason = note->reason;
@@ -341,9 +341,9 @@ enum mover_noted mover_queue_note(struct mover_queue *queue, struct mover_target
 	}
 	if (work) {
 		merge_note(queue, work, note, now);
-		if (work->id_type && work->waiting.bytes >= HEAVY_BYTES)
+		if (work->id_type && work->news.bytes >= HEAVY_BYTES)
 			noted = MOVER_NOTE_HEAVY;
-		if (noted == MOVER_NOTE_HEAVY && !work->taken)
+		if (noted == MOVER_NOTE_HEAVY && work->state == WORK_WAITING)
 			schedule(queue, work, now);
 	}
 	pthread_mutex_unlock(&queue->lock);
@@ -361,11 +361,12 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 	if (work) {
 		waiter->next = work->waiters;
 		work->waiters = waiter;
-		work->touched = work->taken;
 		work->due = now;
-		if (!work->taken) {
+		if (work->state == WORK_WAITING) {
 			work->outlier = true;
 			schedule(queue, work, now);
+		} else {
+			work->state = WORK_TOUCHED;
 		}
 	}
 	pthread_mutex_unlock(&queue->lock);
@@ -380,11 +381,12 @@ static struct mover_work *look_by(struct mover_queue *queue, const struct subjec
 {
 	struct mover_work *work = entry_of(queue, subject, due);
 
-	if (work && work->edited)
+	if (work && work->news.edited)
 		return work;
-	if (work && work->taken) {
-		work->due = work->touched && work->due < due ? work->due : due;
-		work->touched = true;
+	if (work && work->state != WORK_WAITING) {
+		if (work->state != WORK_TOUCHED || work->due >= due)
+			work->due = due;
+		work->state = WORK_TOUCHED;
 	} else if (work && (work->place == WORK_NOWHERE || due < work->due)) {
 		schedule(queue, work, due);
 	}
@@ -424,11 +426,10 @@ static struct mover_work *take_first(struct mover_queue *queue)
 	struct mover_work *work = queue->heap.all[0];
 
 	work_heap_pop(&queue->heap);
-	work->taken = true;
-	work->touched = false;
-	work->edited = false;
-	work->hot = work->waiting.elements >= work->target->rule->gather;
-	work->waiting.elements = work->waiting.bytes = 0;
+	work->state = WORK_TAKEN;
+	work->news.edited = false;
+	work->hot = work->news.elements >= work->target->rule->gather;
+	work->news.elements = work->news.bytes = 0;
 	work->due_since = work->due;
 	work->operation_time = work->noted_time;
 	return work;
@@ -469,13 +470,13 @@ static int64_t pause_after(int64_t tries)
 /* An entry that may have a write which can't be seen yet is looked at 1, 2, 4, ... s after it. */
 static bool look_again(const struct mover_work *work, int64_t now, int64_t *due)
 {
-	int64_t past = now - work->unsettled_from, after = UNSETTLED_FIRST_MS;
+	int64_t past = now - work->unsettled.from, after = UNSETTLED_FIRST_MS;
 
-	if (!work->unsettled || past >= UNSETTLED_LAST_MS)
+	if (!work->unsettled.expected || past >= UNSETTLED_LAST_MS)
 		return false;
 	while (after <= past)
 		after *= 2;
-	*due = work->unsettled_from + (after < UNSETTLED_LAST_MS ? after : UNSETTLED_LAST_MS);
+	*due = work->unsettled.from + (after < UNSETTLED_LAST_MS ? after : UNSETTLED_LAST_MS);
 	return true;
 }
 
@@ -488,18 +489,18 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 	case MOVER_OUTLIER:
 		work->outlier = true;
 		/* An edit may have come behind the look. */
-		*due = work->edited && !work->waiters ? work->due : now;
+		*due = work->news.edited && !work->waiters ? work->due : now;
 		return true;
 	case MOVER_RETRY:
 		later = now + pause_after(work->tries++);
 		/* fallthrough */
 	case MOVER_ABSENT:
-		*due = work->touched && work->due > later ? work->due : later;
+		*due = work->state == WORK_TOUCHED && work->due > later ? work->due : later;
 		return true;
 	case MOVER_SETTLED:
 		work->outlier = work->waiters != NULL;
 		work->tries = 0;
-		if (!work->touched)
+		if (work->state != WORK_TOUCHED)
 			return look_again(work, now, due);
 		*due = work->due;
 		return true;
@@ -515,8 +516,8 @@ void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
 
 	pthread_mutex_lock(&queue->lock);
 	again = comes_back(work, outcome, now, &due);
-	work->taken = false;
-	work->first = now;
+	work->state = WORK_WAITING;
+	work->news.first = now;
 	if (again)
 		schedule(queue, work, due);
 	else

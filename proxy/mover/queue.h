@@ -18,6 +18,29 @@ struct mover_waiter {
 	struct mover_waiter *next;
 };
 
+/*   WAITING ──► TAKEN ──► TOUCHED
+ *      ▲          │          │
+ *      └──────────┴──────────┴───► gone, if nothing more is to be done */
+enum mover_work_state {
+	WORK_WAITING, /* in the heap */
+	WORK_TAKEN,
+	WORK_TOUCHED, /* taken, and noted since */
+};
+
+/* What notes have said since the entry was taken last. */
+struct mover_news {
+	bool edited;
+	int64_t elements; /* appended */
+	int64_t bytes;    /* appended */
+	int64_t first;    /* when the first of them came, at the earliest when it was given back */
+};
+
+/* A write that cannot be seen yet. */
+struct mover_unsettled {
+	bool expected;
+	int64_t from; /* looked at 1, 2, 4, ... s after this, for a minute */
+};
+
 /* One document, or (id_type 0) the documents that a filter may find. The first part does not change
  * while the entry is taken, and who took it may read it; the second belongs to the queue alone. */
 struct mover_work {
@@ -36,20 +59,13 @@ struct mover_work {
 	 * on. */
 	int64_t overlap_from; /* MOVER_NO_OVERLAP: none was found */
 
-	bool unsettled;
-	bool edited;
-	bool taken;
-	bool touched; /* noted while it was taken */
+	enum mover_work_state state;
 	struct mover_waiter *waiters;
+	struct mover_news news;
+	struct mover_unsettled unsettled;
 	uint64_t noted_time;
-	struct {
-		int64_t elements;
-		int64_t bytes;
-	} waiting;     /* appended since it was taken last */
-	int64_t first; /* the first note since */
 	int64_t due;
-	int64_t unsettled_from; /* looked at 1, 2, 4, ... s after this, for a minute */
-	size_t place;           /* in the heap */
+	size_t place; /* in the heap */
 	uint64_t hash;
 	struct mover_work *next; /* in its hash slot */
 };
