@@ -11,7 +11,7 @@
 
 static bool handshake_overdue(const struct loop *loop, const struct session *session)
 {
-	return uv_now(&loop->uv) - session->opened >=
+	return uv_now(&loop->uv) - session->handshake.opened >=
 	       (uint64_t)loop->service->config->limits.handshake_ms;
 }
 
@@ -20,7 +20,7 @@ static void end_overdue_handshakes(struct loop *loop)
 	struct session *session = loop->handshakes_first;
 
 	while (session && handshake_overdue(loop, session)) {
-		struct session *next = session->next_handshake;
+		struct session *next = session->handshake.next;
 		int64_t held;
 
 		if (strangers_due(&loop->service->strangers, STRANGERS_SILENT, uv_now(&loop->uv),

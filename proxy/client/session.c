@@ -45,10 +45,10 @@ static void session_link(struct session *session)
 	if (session->next)
 		session->next->previous = session;
 	loop->sessions = session;
-	session->handshaking = true;
-	session->previous_handshake = loop->handshakes_last;
+	session->handshake.awaited = true;
+	session->handshake.previous = loop->handshakes_last;
 	if (loop->handshakes_last)
-		loop->handshakes_last->next_handshake = session;
+		loop->handshakes_last->handshake.next = session;
 	else
 		loop->handshakes_first = session;
 	loop->handshakes_last = session;
@@ -59,18 +59,18 @@ void session_handshake_done(struct session *session)
 {
 	struct loop *loop = session->loop;
 
-	if (!session->handshaking)
+	if (!session->handshake.awaited)
 		return;
-	session->handshaking = false;
-	if (session->previous_handshake)
-		session->previous_handshake->next_handshake = session->next_handshake;
+	session->handshake.awaited = false;
+	if (session->handshake.previous)
+		session->handshake.previous->handshake.next = session->handshake.next;
 	else
-		loop->handshakes_first = session->next_handshake;
-	if (session->next_handshake)
-		session->next_handshake->previous_handshake = session->previous_handshake;
+		loop->handshakes_first = session->handshake.next;
+	if (session->handshake.next)
+		session->handshake.next->handshake.previous = session->handshake.previous;
 	else
-		loop->handshakes_last = session->previous_handshake;
-	session->next_handshake = session->previous_handshake = NULL;
+		loop->handshakes_last = session->handshake.previous;
+	session->handshake.next = session->handshake.previous = NULL;
 }
 
 static void session_unlink(struct session *session)
@@ -93,16 +93,16 @@ void session_free_if_gone(struct session *session)
 	session_unlink(session);
 	stream_fini(&session->client);
 	stream_fini(&session->server);
-	buffer_fini(&session->request_held);
-	buffer_fini(&session->response_held);
+	buffer_fini(&session->request.held);
+	buffer_fini(&session->response.held);
 	pending_fini(&session->pending);
-	skim_free(session->shed);
+	skim_free(session->request.shed);
 	buffer_fini(&session->find.request);
 	sequence_free(session->sequence);
-	free((void *)session->accepted.namespaces);
-	atomic_fetch_sub(&loop->service->memory, (int64_t)session->accounted);
-	claims_set(&loop->service->claims, &session->claim, 0, 0);
-	if (session->refused)
+	free((void *)session->rights.accepted.namespaces);
+	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
+	claims_set(&loop->service->claims, &session->memory.claim, 0, 0);
+	if (session_is_refused(session))
 		atomic_fetch_sub(&loop->service->refused, 1);
 	free(session);
 	loop_on_session_gone(loop);
@@ -152,9 +152,9 @@ void session_close(struct session *session, enum session_end how)
 /* Nothing is owed to anybody on this connection (what a monitor waits for doesn't count). */
 static bool session_idle(const struct session *session)
 {
-	return session->state == SESSION_RELAYING && session->request_left == 0 &&
-	       session->request_held.length == 0 && session->response_left == 0 &&
-	       session->response_held.length == 0 && !session->in_transaction &&
+	return session->state == SESSION_RELAYING && session->request.left == 0 &&
+	       session->request.held.length == 0 && session->response.left == 0 &&
+	       session->response.held.length == 0 && !session->in_transaction &&
 	       pending_only_hello(&session->pending) && stream_backlog(&session->client) == 0 &&
 	       stream_backlog(&session->server) == 0;
 }
@@ -177,21 +177,21 @@ void session_account(struct session *session)
 {
 	struct service *service = session->loop->service;
 	/* Of room for a reply what has come: the rest is nobody's memory yet. */
-	size_t held = session->request_held.capacity + session->response_held.length +
+	size_t held = session->request.held.capacity + session->response.held.length +
 		      stream_backlog(&session->client);
 	int64_t sum;
 	bool reads;
 
 	if (session->sequence)
 		held += sequence_memory(session->sequence);
-	if (held == session->accounted)
+	if (held == session->memory.accounted)
 		return;
-	sum = (int64_t)held - (int64_t)session->accounted;
+	sum = (int64_t)held - (int64_t)session->memory.accounted;
 	sum += atomic_fetch_add(&service->memory, sum);
 	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
-	session->accounted = held;
+	session->memory.accounted = held;
 	reads = session->sequence || session->find.request.length > 0;
-	claims_set(&service->claims, &session->claim, reads ? (int64_t)held : 0,
+	claims_set(&service->claims, &session->memory.claim, reads ? (int64_t)held : 0,
 		   sum - service->config->limits.memory);
 }
 
@@ -204,7 +204,7 @@ bool session_memory_short(const struct session *session, size_t more)
 
 bool session_gives_up(const struct session *session)
 {
-	return session_memory_short(session, 0) && claims_give_up(&session->claim);
+	return session_memory_short(session, 0) && claims_give_up(&session->memory.claim);
 }
 
 void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
@@ -228,12 +228,12 @@ void session_adjust_reading(struct session *session)
 	bool client, server;
 
 	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
-	    session->refused)
+	    session_is_refused(session))
 		return;
 	client = stream_backlog(&session->server) < WATERMARK &&
 		 session->pending.count < SESSION_PENDING_MAX;
 	/* While a sequence runs, the first bytes that come are kept; then reading stops. */
-	if (session->state == SESSION_REWRITING && session->request_held.length > 0)
+	if (session->state == SESSION_REWRITING && session->request.held.length > 0)
 		client = false;
 	server = stream_backlog(&session->client) < WATERMARK;
 	(client ? stream_start_reading : stream_stop_reading)(&session->client);
@@ -243,7 +243,7 @@ void session_adjust_reading(struct session *session)
 void session_pass_ends(struct session *session)
 {
 	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
-	    session->refused)
+	    session_is_refused(session))
 		return;
 	if (session->client.ended && session->state == SESSION_RELAYING &&
 	    !session->server.shutting)
@@ -269,12 +269,12 @@ void session_on_drained(struct session *session)
  * a sequence expects costs nothing before bytes come, and spares the copies of growing. */
 static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 {
-	struct buffer *held = &session->response_held;
+	struct buffer *held = &session->response.held;
 
 	if (!session->sequence || session->sequence->expected == 0 || held->length > 0 ||
-	    session->response_left > 0)
+	    session->response.left > 0)
 		return false;
-	session->response_wanted = 0;
+	session->response.wanted = 0;
 	buffer_reserve(held, session->sequence->expected > REPLY_ROOM ? session->sequence->expected
 								      : REPLY_ROOM);
 	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
@@ -304,8 +304,8 @@ void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 	if (from_server && session_alloc_reply(session, buffer))
 		return;
 	if (from_server
-		    ? session_alloc_held(&session->response_held, session->response_wanted, buffer)
-		    : session_alloc_held(&session->request_held, session->request_wanted, buffer))
+		    ? session_alloc_held(&session->response.held, session->response.wanted, buffer)
+		    : session_alloc_held(&session->request.held, session->request.wanted, buffer))
 		return;
 	*buffer = uv_buf_init(session->loop->read_buffer, LOOP_READ_BUFFER);
 }
@@ -343,7 +343,7 @@ static void session_on_end(struct session *session, struct stream *stream, ssize
 		stream_stop_reading(&session->client);
 		session->client.ended = true;
 	}
-	if (session->refused)
+	if (session_is_refused(session))
 		session_close(session, SESSION_END_DONE);
 	else
 		session_pass_ends(session);
@@ -355,8 +355,8 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 	struct stream *stream = (struct stream *)(void *)handle;
 	struct bytes bytes = {(const uint8_t *)buffer->base, (size_t)length};
 
-	if (session->response_held.length == 0 && length <= 0)
-		buffer_fini(&session->response_held); /* room that was made for nothing */
+	if (session->response.held.length == 0 && length <= 0)
+		buffer_fini(&session->response.held); /* room that was made for nothing */
 	if (session->state == SESSION_CLOSING || length == 0)
 		return;
 	if (length < 0)
@@ -437,6 +437,16 @@ static void session_init_stream(struct session *session, struct stream *stream)
 	session->handles++;
 }
 
+/* `open` counts all connections, with this one and with those that were refused. */
+static enum session_admission session_admit(struct service *service, int64_t open)
+{
+	if (!mover_admits(service->mover))
+		return SESSION_TOO_EARLY;
+	if (open - atomic_load(&service->refused) > service->config->limits.connections)
+		return SESSION_TOO_MANY;
+	return SESSION_ADMITTED;
+}
+
 void session_open(struct loop *loop, uint32_t listen_index, int socket)
 {
 	struct session *session = must_calloc(1, sizeof(*session));
@@ -445,12 +455,10 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket)
 	session->loop = loop;
 	session->id = atomic_fetch_add(&last_id, 1) + 1;
 	session->listen_index = listen_index;
-	session->opened = uv_now(&loop->uv);
+	session->handshake.opened = uv_now(&loop->uv);
 	session->next_request_id = 0x5b000000;
-	session->early = !mover_admits(loop->service->mover);
-	session->refused = session->early || open - atomic_load(&loop->service->refused) >
-						     loop->service->config->limits.connections;
-	if (session->refused)
+	session->admission = session_admit(loop->service, open);
+	if (session_is_refused(session))
 		atomic_fetch_add(&loop->service->refused, 1);
 	session_init_stream(session, &session->client);
 	session_link(session);
@@ -458,7 +466,7 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket)
 	uv_tcp_nodelay(&session->client.tcp, 1);
 	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
 	metric_add(&loop->metrics->connections_accepted, 1);
-	if (session->refused) {
+	if (session_is_refused(session)) {
 		session_set_state(session, SESSION_RELAYING);
 		stream_start_reading(&session->client);
 		return;

@@ -1,10 +1,17 @@
 /* A client's connection and the server connection that belongs to it: opened together, closed
  * together.
  *
- *   OPENING   -> the server connection is being made; nothing is read from the client
- *   RELAYING  -> requests and replies pass; those that need more are looked at
- *   REWRITING -> a sequence runs, or may have to; the client's further requests wait
- *   CLOSING   -> both handles are being closed */
+ *   OPENING ──► RELAYING ◄──► REWRITING
+ *      │            │              │
+ *      └────────────┴──────────────┴──────► CLOSING
+ *
+ *   OPENING     the server connection is being made; nothing is read from the client
+ *   RELAYING    requests and replies pass; those that need more are looked at
+ *   REWRITING   a sequence runs, or may have to; the client's further requests wait
+ *   CLOSING     both handles are being closed
+ *
+ * A session that is not admitted starts in RELAYING without a server connection: its first request
+ * is answered with an error. */
 #pragma once
 
 #include "proxy/client/loop.h"
@@ -22,12 +29,17 @@ enum session_state {
 	SESSION_CLOSING,
 };
 
+/* Decided once, when the client connects. */
+enum session_admission {
+	SESSION_ADMITTED,
+	SESSION_TOO_EARLY, /* mover_admits nobody yet */
+	SESSION_TOO_MANY,  /* limits.connections is reached */
+};
+
 enum session_end {
 	SESSION_END_DONE,  /* both sides have said all: close */
 	SESSION_END_RESET, /* the peer was reset: so is the other */
 };
-
-#define SESSION_READABLE 4
 
 /* A find that went out as it came (plain_find.h), and what its reply may need. */
 struct session_find {
@@ -36,6 +48,7 @@ struct session_find {
 	uint64_t asked; /* uv_now */
 };
 
+#define SESSION_READABLE 4
 #define ACCEPTED_MOST 256
 
 /* Where mongod has accepted a command of this connection, which it accepts of nobody without
@@ -59,51 +72,76 @@ struct rights_question {
 	bool own_sent; /* what was sent last are the client's own bytes */
 };
 
+/* What the connection's user is known to be allowed. */
+struct session_rights {
+	bool signed_in; /* or tried to */
+	uint8_t readable_next;
+	/* Namespaces whose overflow the user may read: the latest. */
+	const struct ruled_namespace *readable[SESSION_READABLE];
+	struct accepted accepted;
+	struct rights_question question;
+};
+
+/* The list of those who have not sent a request yet. */
+struct session_handshake {
+	struct session *next;
+	struct session *previous;
+	uint64_t opened; /* uv_now, for the handshake's deadline */
+	bool awaited;    /* the session is in the list */
+};
+
+/* The client's bytes. */
+struct session_request {
+	size_t left;        /* of the current frame, still to cut through */
+	struct buffer held; /* what waits */
+	size_t wanted;      /* so many have to wait before looking again */
+	struct skim *shed;  /* the current frame is thrown away because there is no memory for it:
+			       what its sender has to be told */
+};
+
+/* The server's bytes. */
+struct session_response {
+	size_t left;        /* of the current frame, still to cut through */
+	struct buffer held; /* what waits */
+	size_t wanted;      /* so many have to wait before looking again */
+	bool shed;          /* the current frame is thrown away: its read has given up */
+};
+
+struct session_memory {
+	size_t accounted; /* what waits, the sequence and unsent replies, in the service's sum */
+	struct claim claim;
+};
+
 struct session {
 	struct stream client;
 	struct stream server;
 	struct loop *loop;
 	struct session *next;
 	struct session *previous;
-	struct session *next_handshake; /* in the list of those who have not sent a request yet */
-	struct session *previous_handshake;
+	struct session_handshake handshake;
 	uint64_t id;
-	uint64_t opened; /* uv_now, for the handshake's deadline */
 	uint32_t listen_index;
 	enum session_state state;
+	enum session_admission admission;
 	uint8_t handles; /* open or closing; freed at 0 */
-	bool handshaking;
 	bool in_transaction;
-	bool signed_in; /* or tried to */
-	bool works;     /* has asked for more than hello: no driver's monitor */
-	bool early;     /* mover_admits nobody yet */
-	bool refused;   /* that, or over the limit: the first request is answered with an error */
-	bool response_shed; /* the frame being cut is thrown away: its read has given up */
-	/* Requests: bytes of the current frame still to cut through; bytes that wait; how many of
-	 * them are wanted before looking again */
-	size_t request_left;
-	struct buffer request_held;
-	size_t request_wanted;
-	/* The same for replies. */
-	size_t response_left;
-	struct buffer response_held;
-	size_t response_wanted;
-	size_t accounted; /* of the above, the sequence and unsent replies, in the service's sum */
-	struct claim claim;
-	struct skim *shed; /* the frame being cut is thrown away, no memory for it: what its sender
-			      has to be told */
+	bool works;   /* has asked for more than hello: no driver's monitor */
+	bool waiting; /* the sequence waits for the replies that are owed before it */
+	bool pinned;  /* the resolver or the mover will call back: the session must stay */
+	struct session_request request;
+	struct session_response response;
+	struct session_memory memory;
 	struct pending pending;
 	struct sequence *sequence;
 	struct session_find find;
-	/* Namespaces whose overflow the connection's user is known to may read: the latest. */
-	const struct ruled_namespace *readable[SESSION_READABLE];
-	uint8_t readable_next;
-	struct accepted accepted;
-	struct rights_question question;
+	struct session_rights rights;
 	int32_t next_request_id;
-	bool waiting; /* the sequence waits for the replies that are owed before it */
-	bool pinned;  /* the resolver or the mover will call back: the session must stay */
 };
+
+static inline bool session_is_refused(const struct session *session)
+{
+	return session->admission != SESSION_ADMITTED;
+}
 
 /* Takes the accepted socket over. */
 void session_open(struct loop *loop, uint32_t listen_index, int socket);
@@ -137,8 +175,8 @@ static inline void session_update_reading(struct session *session)
 
 	if (!flows)
 		session_adjust_reading(session);
-	if (session->request_held.capacity || session->response_held.capacity ||
-	    session->accounted || session->sequence)
+	if (session->request.held.capacity || session->response.held.capacity ||
+	    session->memory.accounted || session->sequence)
 		session_account(session);
 }
 

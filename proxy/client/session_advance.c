@@ -193,14 +193,14 @@ void session_cut_sequence(struct session *session)
 static bool advance_knows_rights(const struct session *session)
 {
 	for (size_t i = 0; i < SESSION_READABLE; i++)
-		if (session->readable[i] == session->sequence->match.namespace)
+		if (session->rights.readable[i] == session->sequence->match.namespace)
 			return true;
-	return !session->signed_in;
+	return !session->rights.signed_in;
 }
 
 static void advance_learn_rights(struct session *session)
 {
-	session->readable[session->readable_next++ % SESSION_READABLE] =
+	session->rights.readable[session->rights.readable_next++ % SESSION_READABLE] =
 		session->sequence->match.namespace;
 }
 
@@ -277,7 +277,7 @@ static void advance_send(struct session *session, bool answered)
 	struct bytes output = session->sequence->output;
 
 	require(output.length >= FRAME_HEADER_LENGTH);
-	session->question.own_sent = output.data == session->sequence->request.raw.data;
+	session->rights.question.own_sent = output.data == session->sequence->request.raw.data;
 	if (answered)
 		pending_push(&session->pending, (struct pending_entry){load_int32(output.data + 4),
 								       PENDING_SEQUENCE, false});
@@ -347,7 +347,7 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 static void advance_take_rights(struct session *session, struct packet *reply)
 {
 	const struct sequence_input input = {.now = uv_hrtime() / 1000};
-	bool first = session->question.first;
+	bool first = session->rights.question.first;
 
 	if (session_take_answer(session, reply) == RIGHTS_ANSWER || !first)
 		advance_done(session);
@@ -362,7 +362,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 
 	if (!session->sequence)
 		return;
-	if (session->question.open) {
+	if (session->rights.question.open) {
 		if (reply)
 			advance_take_rights(session, reply);
 		return;
@@ -409,7 +409,7 @@ void session_advance_find(struct session *session, struct packet *reply)
 	session->sequence = sequence_new_plain_find(&request, session->find.namespace);
 	session->sequence->next_request_id = session->next_request_id;
 	session->sequence->touched = true;
-	session->question = (struct rights_question){
+	session->rights.question = (struct rights_question){
 		.tries = !session_is_accepted(session, session->find.namespace), .own_sent = true};
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
 	session_advance(session, reply, false);

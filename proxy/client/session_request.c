@@ -36,7 +36,7 @@ static void request_note_facts(struct session *session, const struct match_facts
 	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
 		session->in_transaction = false;
 	if (facts->signs_in) {
-		session->signed_in = true;
+		session->rights.signed_in = true;
 		session_forget_rights(session);
 	}
 }
@@ -69,7 +69,7 @@ static void request_start_sequence(struct session *session, struct sequence *seq
 {
 	session->sequence = sequence;
 	session_set_state(session, SESSION_REWRITING);
-	session->waiting = session->pending.count > 0 || session->response_left > 0;
+	session->waiting = session->pending.count > 0 || session->response.left > 0;
 	if (!session->waiting)
 		session_advance(session, NULL, false);
 }
@@ -190,7 +190,7 @@ static void request_write_why(const struct session *session, char *message, size
 {
 	char reason[400];
 
-	if (!session->early) {
+	if (session->admission != SESSION_TOO_EARLY) {
 		snprintf(message, size,
 			 "Spillway has reached its limit of %lld connections (limits.connections); "
 			 "try again later",
@@ -217,8 +217,8 @@ static void request_refuse_connection(struct session *session, struct buffer *fr
 }
 
 enum request_step {
-	REQUEST_CUT,   /* request_left says how many bytes go through */
-	REQUEST_WAIT,  /* request_wanted says how many bytes have to be there */
+	REQUEST_CUT,   /* request.left says how many bytes go through */
+	REQUEST_WAIT,  /* request.wanted says how many bytes have to be there */
 	REQUEST_TAKE,  /* a whole frame to be looked at */
 	REQUEST_SHED,  /* a whole frame that there is no memory for: thrown away as it comes */
 	REQUEST_BREAK, /* what no client sends: the connection is closed, as by mongod */
@@ -230,8 +230,8 @@ static bool request_has_memory(struct session *session, const struct frame_heade
 	if (header->length <= LOOP_READ_BUFFER ||
 	    !session_memory_short(session, (size_t)header->length))
 		return true;
-	session->request_left = (size_t)header->length;
-	session->shed = skim_new();
+	session->request.left = (size_t)header->length;
+	session->request.shed = skim_new();
 	return false;
 }
 
@@ -258,12 +258,12 @@ static bool request_refuse_shed(struct session *session, struct buffer *frame)
 static void request_on_shed(struct session *session)
 {
 	auto_buffer struct buffer frame = {0};
-	bool known = skim_end(session->shed, &frame);
+	bool known = skim_end(session->request.shed, &frame);
 
-	skim_free(session->shed);
-	session->shed = NULL;
+	skim_free(session->request.shed);
+	session->request.shed = NULL;
 	metric_add(&session->loop->metrics->commands_refused, 1);
-	if (known && session->refused) {
+	if (known && session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 	} else if (!known || !request_refuse_shed(session, &frame)) {
 		log_info("session %llu: closed: no memory is left for a request (limits.memory), "
@@ -279,7 +279,8 @@ static bool request_send_find(struct session *session, struct bytes frame)
 {
 	struct session_find *find = &session->find;
 
-	if (session->refused || frame.length > FIND_LONGEST || session->pending.count > 0 ||
+	if (session_is_refused(session) || frame.length > FIND_LONGEST ||
+	    session->pending.count > 0 ||
 	    !plain_find(session->loop->namespaces, frame, &find->namespace))
 		return false;
 	buffer_append(&find->request, frame.data, frame.length);
@@ -300,7 +301,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 
 	switch (frame_next(bytes, &header)) {
 	case FRAME_SHORT:
-		session->request_wanted = FRAME_HEADER_LENGTH;
+		session->request.wanted = FRAME_HEADER_LENGTH;
 		return REQUEST_WAIT;
 	case FRAME_INVALID:
 		return REQUEST_BREAK;
@@ -309,30 +310,31 @@ static enum request_step request_look(struct session *session, struct bytes byte
 		break;
 	}
 	if (!stranger_knows_opcode(header.opcode) ||
-	    (session->handshaking && !stranger_may_begin(&header)))
+	    (session->handshake.awaited && !stranger_may_begin(&header)))
 		return REQUEST_BREAK;
 	*length = (size_t)header.length;
-	switch (session->refused ? MATCH_WHOLE
-				 : match_prefix(namespace_cache_rules(session->loop->namespaces),
-						bytes, &facts)) {
+	switch (session_is_refused(session)
+			? MATCH_WHOLE
+			: match_prefix(namespace_cache_rules(session->loop->namespaces), bytes,
+				       &facts)) {
 	case MATCH_FORWARD:
 		session_works(session);
-		session->request_left = *length;
+		session->request.left = *length;
 		request_owe(session, header.request_id, request_kind(&facts), &facts);
 		request_note_facts(session, &facts);
 		metric_add(&session->loop->metrics->commands_forwarded, 1);
 		return REQUEST_CUT;
 	case MATCH_MORE:
-		session->request_wanted = bytes.length + 1;
+		session->request.wanted = bytes.length + 1;
 		return REQUEST_WAIT;
 	case MATCH_WHOLE:
 		if (bytes.length < *length) {
-			session->request_wanted = *length;
+			session->request.wanted = *length;
 			return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
 		}
 		if (!request_send_find(session, (struct bytes){bytes.data, *length}))
 			return REQUEST_TAKE;
-		session->request_left = *length;
+		session->request.left = *length;
 		return REQUEST_CUT;
 	}
 	require(!"unreachable");
@@ -345,7 +347,7 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 	struct packet packet;
 
 	session_handshake_done(session);
-	if (session->refused) {
+	if (session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 		return;
 	}
@@ -355,10 +357,10 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 
 static size_t request_cut(struct session *session, size_t there)
 {
-	size_t length = there < session->request_left ? there : session->request_left;
+	size_t length = there < session->request.left ? there : session->request.left;
 
-	session->request_left -= length;
-	if (session->request_left == 0)
+	session->request.left -= length;
+	if (session->request.left == 0)
 		session_handshake_done(session);
 	return length;
 }
@@ -371,7 +373,8 @@ static void request_break(struct session *session, struct bytes bytes)
 				      .opcode = load_int32(bytes.data + 12)};
 
 	metric_add(&session->loop->metrics->frames_invalid, 1);
-	session_tell_stranger(session, session->handshaking ? stranger_of(bytes) : STRANGERS_LATER,
+	session_tell_stranger(session,
+			      session->handshake.awaited ? stranger_of(bytes) : STRANGERS_LATER,
 			      &header);
 	session_close(session, SESSION_END_DONE);
 }
@@ -391,8 +394,8 @@ static size_t request_keep(struct session *session, enum request_step step, stru
 		return 0;
 	}
 	gone = request_cut(session, bytes.length);
-	skim_take(session->shed, (struct bytes){bytes.data, gone});
-	if (session->request_left == 0)
+	skim_take(session->request.shed, (struct bytes){bytes.data, gone});
+	if (session->request.left == 0)
 		request_on_shed(session);
 	return gone;
 }
@@ -409,9 +412,9 @@ static size_t request_consume(struct session *session, struct bytes bytes, struc
 
 	while (at < bytes.length && session->state == SESSION_RELAYING) {
 		struct bytes rest = {bytes.data + at, bytes.length - at};
-		enum request_step step = session->shed ? REQUEST_SHED : REQUEST_CUT;
+		enum request_step step = session->request.shed ? REQUEST_SHED : REQUEST_CUT;
 
-		if (session->request_left == 0)
+		if (session->request.left == 0)
 			step = request_look(session, rest, &length);
 		if (step == REQUEST_CUT) {
 			at += request_cut(session, rest.length);
@@ -433,16 +436,16 @@ void request_continue(struct session *session)
 	auto_buffer struct buffer held = {0};
 	size_t length, used;
 
-	if (session->state != SESSION_RELAYING || session->request_held.length == 0 ||
-	    session->request_held.length < session->request_wanted)
+	if (session->state != SESSION_RELAYING || session->request.held.length == 0 ||
+	    session->request.held.length < session->request.wanted)
 		return;
-	held = buffer_steal(&session->request_held);
+	held = buffer_steal(&session->request.held);
 	length = held.length;
-	session->request_wanted = 0;
+	session->request.wanted = 0;
 	used = request_consume(session, buffer_view(&held), &held);
 	if (used < length) {
 		buffer_consume(&held, used);
-		session->request_held = buffer_steal(&held);
+		session->request.held = buffer_steal(&held);
 	}
 }
 
@@ -450,16 +453,16 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 {
 	size_t used;
 
-	if (session->state == SESSION_REWRITING || session->request_held.length > 0) {
-		session_hold(&session->request_held, bytes);
+	if (session->state == SESSION_REWRITING || session->request.held.length > 0) {
+		session_hold(&session->request.held, bytes);
 		request_continue(session);
 	} else {
-		session->request_wanted = 0;
+		session->request.wanted = 0;
 		used = request_consume(session, bytes, NULL);
 		if (used < bytes.length && session->state != SESSION_CLOSING)
-			session_keep(&session->request_held,
+			session_keep(&session->request.held,
 				     (struct bytes){bytes.data + used, bytes.length - used},
-				     session->request_wanted);
+				     session->request.wanted);
 	}
 	session_update_reading(session);
 }

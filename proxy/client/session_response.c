@@ -143,7 +143,7 @@ enum response_step {
 
 static enum response_step response_wait(struct session *session, size_t wanted)
 {
-	session->response_wanted = wanted;
+	session->response.wanted = wanted;
 	return RESPONSE_WAIT;
 }
 
@@ -170,15 +170,15 @@ static enum response_step response_look(struct session *session, struct bytes by
 		response_settle(session, entry, bytes, header);
 	if (*kind != PENDING_FORWARD)
 		return RESPONSE_TAKE;
-	session->response_left = (size_t)header->length;
+	session->response.left = (size_t)header->length;
 	return RESPONSE_CUT;
 }
 
 static size_t response_cut(struct session *session, size_t there)
 {
-	size_t length = there < session->response_left ? there : session->response_left;
+	size_t length = there < session->response.left ? there : session->response.left;
 
-	session->response_left -= length;
+	session->response.left -= length;
 	return length;
 }
 
@@ -193,7 +193,7 @@ static size_t response_consume(struct session *session, struct bytes bytes, stru
 		struct frame_header header;
 		enum pending_kind kind;
 
-		if (session->response_left == 0)
+		if (session->response.left == 0)
 			step = response_look(session, rest, &header, &kind);
 		if (step == RESPONSE_CUT) {
 			at += response_cut(session, rest.length);
@@ -219,7 +219,7 @@ static size_t response_consume(struct session *session, struct bytes bytes, stru
 /* The rest of the reply is thrown away as it comes. */
 static void response_give_up(struct session *session)
 {
-	struct buffer *held = &session->response_held;
+	struct buffer *held = &session->response.held;
 	struct pending_entry *entry;
 	struct frame_header header;
 
@@ -229,9 +229,9 @@ static void response_give_up(struct session *session)
 	if (!entry || entry->kind != PENDING_SEQUENCE)
 		return;
 	pending_pop(&session->pending);
-	session->response_left = (size_t)header.length - held->length;
-	session->response_shed = true;
-	session->response_wanted = 0;
+	session->response.left = (size_t)header.length - held->length;
+	session->response.shed = true;
+	session->response.wanted = 0;
 	buffer_fini(held);
 	session_give_up(session);
 }
@@ -240,13 +240,13 @@ static void response_give_up(struct session *session)
  * give up before they have it. `more` bytes have come just now. */
 static void response_on_part(struct session *session, size_t more)
 {
-	size_t length = session->response_held.length;
+	size_t length = session->response.held.length;
 
 	if (length / PART == (length - more) / PART)
 		return;
 	session_account(session);
 	if (session->sequence && session->sequence->gives_up && session_memory_short(session, 0) &&
-	    claims_give_up_early(&session->claim))
+	    claims_give_up_early(&session->memory.claim))
 		response_give_up(session);
 }
 
@@ -254,7 +254,7 @@ static struct bytes response_throw_away(struct session *session, struct bytes by
 {
 	size_t gone = response_cut(session, bytes.length);
 
-	session->response_shed = session->response_left > 0;
+	session->response.shed = session->response.left > 0;
 	return (struct bytes){bytes.data + gone, bytes.length - gone};
 }
 
@@ -263,33 +263,33 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	auto_buffer struct buffer held = {0};
 	size_t used;
 
-	if (session->response_shed)
+	if (session->response.shed)
 		bytes = response_throw_away(session, bytes);
-	if (session->response_held.length > 0 || bytes.data == session->response_held.data) {
-		session_hold(&session->response_held, bytes);
-		if (session->response_held.length < session->response_wanted) {
+	if (session->response.held.length > 0 || bytes.data == session->response.held.data) {
+		session_hold(&session->response.held, bytes);
+		if (session->response.held.length < session->response.wanted) {
 			response_on_part(session, bytes.length);
 			return;
 		}
-		held = buffer_steal(&session->response_held);
+		held = buffer_steal(&session->response.held);
 		bytes = buffer_view(&held);
 	}
 	used = response_consume(session, bytes, &held);
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (used == 0 && held.length > 0)
-		session->response_held = buffer_steal(&held);
+		session->response.held = buffer_steal(&held);
 	else if (used < bytes.length)
-		session_keep(&session->response_held,
+		session_keep(&session->response.held,
 			     (struct bytes){bytes.data + used, bytes.length - used},
-			     session->response_wanted);
-	if (session->waiting && session->pending.count == 0 && session->response_left == 0) {
+			     session->response.wanted);
+	if (session->waiting && session->pending.count == 0 && session->response.left == 0) {
 		session->waiting = false;
 		session_advance(session, NULL, false);
 	}
 	if (session->state == SESSION_CLOSING)
 		return;
-	if (session->request_held.length > 0)
+	if (session->request.held.length > 0)
 		request_continue(session);
 	session_update_reading(session);
 }

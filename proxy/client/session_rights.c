@@ -11,7 +11,7 @@
 
 bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace)
 {
-	const struct accepted *accepted = &session->accepted;
+	const struct accepted *accepted = &session->rights.accepted;
 
 	if (accepted->everywhere || (!namespace && accepted->count > 0))
 		return true;
@@ -41,11 +41,11 @@ static void accepted_put(struct accepted *accepted, const struct ruled_namespace
 /* Where nobody has signed in, mongod asks nobody who he is. */
 void session_accept(struct session *session, const struct ruled_namespace *namespace)
 {
-	struct accepted *accepted = &session->accepted;
+	struct accepted *accepted = &session->rights.accepted;
 
 	if (accepted->everywhere || (accepted->count > 0 && accepted->last == namespace))
 		return;
-	if (!session->signed_in)
+	if (!session->rights.signed_in)
 		accepted->everywhere = true;
 	else if (!session_is_accepted(session, namespace))
 		accepted_put(accepted, namespace);
@@ -53,9 +53,9 @@ void session_accept(struct session *session, const struct ruled_namespace *names
 
 void session_forget_rights(struct session *session)
 {
-	struct accepted *accepted = &session->accepted;
+	struct accepted *accepted = &session->rights.accepted;
 
-	memset((void *)session->readable, 0, sizeof(session->readable));
+	memset((void *)session->rights.readable, 0, sizeof(session->rights.readable));
 	accepted->everywhere = false;
 	accepted->count = 0;
 	accepted->last = NULL;
@@ -89,10 +89,10 @@ static bool must_ask(const struct session *session)
 	const struct sequence *sequence = session->sequence;
 	const struct match *match = &sequence->match;
 
-	if (session->refused)
+	if (session_is_refused(session))
 		return false;
 	if (match->verdict == VERDICT_REFUSE)
-		return !session->accepted.everywhere && match->rule[0] != '\0' &&
+		return !session->rights.accepted.everywhere && match->rule[0] != '\0' &&
 		       match->facts.answered;
 	return !session_is_accepted(session, match->namespace) && !begins_by_itself(sequence);
 }
@@ -100,7 +100,7 @@ static bool must_ask(const struct session *session)
 static bool ask(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
-	struct rights_question *question = &session->question;
+	struct rights_question *question = &session->rights.question;
 	auto_buffer struct buffer frame = {0};
 
 	question->asked = true;
@@ -120,14 +120,14 @@ bool session_asks_first(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
 
-	session->question = (struct rights_question){0};
+	session->rights.question = (struct rights_question){0};
 	if (!must_ask(session)) {
-		session->question.tries =
+		session->rights.question.tries =
 			!session_is_accepted(session, sequence->match.namespace) ||
 			!sequence->match.namespace;
 		return false;
 	}
-	session->question.first = true;
+	session->rights.question.first = true;
 	if (ask(session))
 		return true;
 	snprintf(sequence->match.message, sizeof(sequence->match.message),
@@ -148,7 +148,7 @@ static bool is_in_doubt(const struct session *session)
 	if (sequence->error)
 		return sequence->error == ERROR_COMMAND_NOT_SUPPORTED ||
 		       sequence->error == ERROR_UNAUTHORIZED;
-	return !session->question.own_sent && message_lone_body(output, &body) &&
+	return !session->rights.question.own_sent && message_lone_body(output, &body) &&
 	       cursor_open(&cursor, body) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
 	       element_is(&first, "ok") && !element_truth(&first) &&
 	       reply_summarise(body).code == ERROR_UNAUTHORIZED;
@@ -156,9 +156,9 @@ static bool is_in_doubt(const struct session *session)
 
 bool session_asks_last(struct session *session)
 {
-	if (session->question.asked || session->accepted.everywhere || session->refused ||
-	    !session->sequence->match.facts.answered || session->sequence->output.length == 0 ||
-	    !is_in_doubt(session))
+	if (session->rights.question.asked || session->rights.accepted.everywhere ||
+	    session_is_refused(session) || !session->sequence->match.facts.answered ||
+	    session->sequence->output.length == 0 || !is_in_doubt(session))
 		return false;
 	session->sequence->gives_up = false;
 	return ask(session);
@@ -169,9 +169,9 @@ bool session_asks_last(struct session *session)
 /* The first reply to the client's own command. */
 void session_note_reply(struct session *session, const struct packet *reply)
 {
-	if (!session->question.tries)
+	if (!session->rights.question.tries)
 		return;
-	session->question.tries = false;
+	session->rights.question.tries = false;
 	if (reply->summary.ok)
 		session_accept(session, session->sequence->match.namespace);
 }
@@ -186,7 +186,7 @@ static enum sequence_outcome fail_broken(struct sequence *sequence)
 
 enum rights_answer session_take_answer(struct session *session, struct packet *reply)
 {
-	struct rights_question *question = &session->question;
+	struct rights_question *question = &session->rights.question;
 	struct sequence *sequence = session->sequence;
 
 	question->open = false;
