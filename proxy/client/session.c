@@ -271,12 +271,13 @@ static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 {
 	struct buffer *held = &session->response.held;
 
-	if (!session->sequence || session->sequence->expected == 0 || held->length > 0 ||
+	if (!session->sequence || session->sequence->reply.expected == 0 || held->length > 0 ||
 	    session->response.left > 0)
 		return false;
 	session->response.wanted = 0;
-	buffer_reserve(held, session->sequence->expected > REPLY_ROOM ? session->sequence->expected
-								      : REPLY_ROOM);
+	buffer_reserve(held, session->sequence->reply.expected > REPLY_ROOM
+				     ? session->sequence->reply.expected
+				     : REPLY_ROOM);
 	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
 	return true;
 }

@@ -68,7 +68,7 @@ static void advance_move(struct session *session)
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
-	mover_move_now(session->loop->service->mover, &session->sequence->move,
+	mover_move_now(session->loop->service->mover, &session->sequence->move.note,
 		       advance_on_mover_done, task);
 }
 
@@ -81,7 +81,7 @@ static void advance_tend(struct session *session)
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
-	mover_tend(session->loop->service->mover, &sequence->move, sequence->match.tending,
+	mover_tend(session->loop->service->mover, &sequence->move.note, sequence->match.tending,
 		   advance_on_mover_done, task);
 }
 
@@ -146,10 +146,10 @@ static void advance_count_refusal(struct session *session)
 	struct bytes name = match->command.first.name;
 	char what[64];
 
-	if (!sequence->error || match->verdict == VERDICT_REFUSE)
+	if (!sequence->end.code || match->verdict == VERDICT_REFUSE)
 		return;
 	snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
-		 error_name(sequence->error));
+		 error_name(sequence->end.code));
 	metric_add(&session->loop->metrics->commands_refused, 1);
 	metrics_refused(match->namespace ? match->namespace->targets[0].rule->name : "", what);
 }
@@ -212,10 +212,10 @@ static void advance_finish(struct session *session)
 
 	if (advance_leaves_notes(session)) {
 		sequence_notes(sequence, advance_take_note, session);
-		if (match->changes_fitness && !sequence->denied)
+		if (match->changes_fitness && !sequence->permission.denied)
 			advance_recheck(session->loop->service->mover, match);
 	}
-	if (sequence->proven)
+	if (sequence->permission.proven)
 		advance_learn_rights(session);
 	advance_count(session);
 	session->next_request_id = sequence->next_request_id;
@@ -370,7 +370,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	begins = session->sequence->next_request_id == 0;
 	if (begins) {
 		session->sequence->next_request_id = session->next_request_id;
-		session->sequence->unproven = !advance_knows_rights(session);
+		session->sequence->permission.unproven = !advance_knows_rights(session);
 		if (session_asks_first(session))
 			return;
 	}

@@ -95,7 +95,7 @@ static void request_count(struct session *session, const struct match *match)
 		return;
 	case VERDICT_REFUSE:
 		metric_add(&metrics->commands_refused, 1);
-		metrics_refused(match->rule, match->what);
+		metrics_refused(match->refusal.rule, match->refusal.what);
 		return;
 	}
 }
@@ -116,7 +116,7 @@ static void request_check_fitness(void *context, struct match *match)
 	} else if (!mover_ready(mover)) {
 		mover_not_ready(mover, reason, sizeof(reason));
 		match_refuse(match, match->namespace->targets[0].rule, "not ready", reason);
-		match->code = ERROR_TEMPORARILY_UNAVAILABLE;
+		match->refusal.code = ERROR_TEMPORARILY_UNAVAILABLE;
 	}
 }
 
@@ -205,10 +205,10 @@ static void request_write_why(const struct session *session, char *message, size
 static void request_refuse_connection(struct session *session, struct buffer *frame)
 {
 	struct packet packet;
-	struct match match = {
-		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+	struct match match = {.verdict = VERDICT_REFUSE,
+			      .refusal = {.code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""}};
 
-	request_write_why(session, match.message, sizeof(match.message));
+	request_write_why(session, match.refusal.message, sizeof(match.refusal.message));
 	packet_read(&packet, frame);
 	metric_add(&session->loop->metrics->connections_refused, 1);
 	request_start_sequence(session, sequence_new(&packet, &match));
@@ -239,11 +239,11 @@ static bool request_has_memory(struct session *session, const struct frame_heade
 static bool request_refuse_shed(struct session *session, struct buffer *frame)
 {
 	struct packet packet;
-	struct match match = {
-		.verdict = VERDICT_REFUSE, .code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""};
+	struct match match = {.verdict = VERDICT_REFUSE,
+			      .refusal = {.code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""}};
 	bool read;
 
-	snprintf(match.message, sizeof(match.message),
+	snprintf(match.refusal.message, sizeof(match.refusal.message),
 		 "Spillway has no memory left for this request (limits.memory); try again later");
 	packet_read(&packet, frame);
 	read = command_parse(packet.message.body, &match.command);

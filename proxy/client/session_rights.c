@@ -92,7 +92,7 @@ static bool must_ask(const struct session *session)
 	if (session_is_refused(session))
 		return false;
 	if (match->verdict == VERDICT_REFUSE)
-		return !session->rights.accepted.everywhere && match->rule[0] != '\0' &&
+		return !session->rights.accepted.everywhere && match->refusal.rule[0] != '\0' &&
 		       match->facts.answered;
 	return !session_is_accepted(session, match->namespace) && !begins_by_itself(sequence);
 }
@@ -130,7 +130,7 @@ bool session_asks_first(struct session *session)
 	session->rights.question.first = true;
 	if (ask(session))
 		return true;
-	snprintf(sequence->match.message, sizeof(sequence->match.message),
+	snprintf(sequence->match.refusal.message, sizeof(sequence->match.refusal.message),
 		 "Spillway: the request is not supported, and names nothing that the server could "
 		 "be asked about");
 	return false;
@@ -145,9 +145,9 @@ static bool is_in_doubt(const struct session *session)
 	struct cursor cursor;
 	struct bytes body;
 
-	if (sequence->error)
-		return sequence->error == ERROR_COMMAND_NOT_SUPPORTED ||
-		       sequence->error == ERROR_UNAUTHORIZED;
+	if (sequence->end.code)
+		return sequence->end.code == ERROR_COMMAND_NOT_SUPPORTED ||
+		       sequence->end.code == ERROR_UNAUTHORIZED;
 	return !session->rights.question.own_sent && message_lone_body(output, &body) &&
 	       cursor_open(&cursor, body) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
 	       element_is(&first, "ok") && !element_truth(&first) &&
@@ -160,7 +160,7 @@ bool session_asks_last(struct session *session)
 	    session_is_refused(session) || !session->sequence->match.facts.answered ||
 	    session->sequence->output.length == 0 || !is_in_doubt(session))
 		return false;
-	session->sequence->gives_up = false;
+	session->sequence->reply.gives_up = false;
 	return ask(session);
 }
 

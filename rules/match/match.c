@@ -547,12 +547,12 @@ static void match_kind(struct namespace_cache *cache, const struct packet *packe
 		       const struct match_judge *judge, struct match *match)
 {
 	/* What stands behind it is large, and set where it is needed. */
-	memset(match, 0, offsetof(struct match, message));
-	match->message[0] = '\0';
+	memset(match, 0, offsetof(struct match, refusal.message));
+	match->refusal.message[0] = '\0';
 	if (packet->kind != PACKET_MESSAGE)
 		match->command = (struct command){0};
 	match->verdict = VERDICT_FORWARD;
-	match->rule = "";
+	match->refusal.rule = "";
 	switch (packet->kind) {
 	case PACKET_MESSAGE:
 		match_message(cache, packet, judge, match);

@@ -51,6 +51,14 @@ enum match_verdict {
 
 #define MATCH_NO_STAGE SIZE_MAX
 
+/* What the client hears, and what refusals are counted by. */
+struct match_refusal {
+	enum error_code code;
+	const char *rule;  /* its name, or "" */
+	char what[64];     /* operator or command */
+	char message[512]; /* last: match_packet clears what stands before it */
+};
+
 struct match {
 	enum match_verdict verdict;
 	struct match_facts facts;
@@ -61,7 +69,7 @@ struct match {
 			       may be over the array) */
 	bool edits;         /* some statement needs a whole array: see edit.h */
 	bool refuses; /* VERDICT_WRITE, VERDICT_BULK_WRITE: a statement is to be refused, for what
-			 `code` and  `message` say, unless mongod refuses it by itself; see `cache`
+			 `refusal` says, unless mongod refuses it by itself; see `cache`
 		       */
 	bool wrong;   /* VERDICT_READ: its projection is one that mongod refuses */
 	bool windows; /* VERDICT_READ: a find of nothing but windows of its arrays */
@@ -85,11 +93,7 @@ struct match {
 	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
 					       `refuses`: its statements;
 					       VERDICT_AGGREGATE: namespaces that stages reach */
-	/* VERDICT_REFUSE; `refuses` */
-	enum error_code code;
-	const char *rule; /* its name, or "" */
-	char what[64];    /* operator or command */
-	char message[512];
+	struct match_refusal refusal;       /* VERDICT_REFUSE; `refuses` */
 	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 };
 

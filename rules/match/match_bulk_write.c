@@ -71,8 +71,8 @@ void match_refuse_unserved(const struct packet *packet, struct match *match)
  * the first error would end what comes before it. */
 static bool is_mongods_perhaps(const struct matching *matching, const struct match *found)
 {
-	return found->code == ERROR_COMMAND_NOT_SUPPORTED && matching->match->facts.answered &&
-	       found->command.kind != COMMAND_INSERT &&
+	return found->refusal.code == ERROR_COMMAND_NOT_SUPPORTED &&
+	       matching->match->facts.answered && found->command.kind != COMMAND_INSERT &&
 	       !command_has(matching->command, FIELD_AUTOCOMMIT);
 }
 
@@ -83,10 +83,7 @@ static void refuse_run(struct match *match, const struct match *found, bool perh
 		match->refuses = true;
 	else
 		match->verdict = VERDICT_REFUSE;
-	match->code = found->code;
-	match->rule = found->rule;
-	memcpy(match->what, found->what, sizeof(match->what));
-	memcpy(match->message, found->message, sizeof(match->message));
+	match->refusal = found->refusal;
 }
 
 /* The judge has the word on what is not refused yet. True when the run is to be refused. */
@@ -134,7 +131,7 @@ static void match_runs(const struct matching *matching)
 	if (!bulk_write_parse(&bulk, matching->packet, matching->command, &problem)) {
 		match_refuse(match, match->namespace->targets[0].rule, "bulkWrite",
 			     problem.message);
-		match->code = problem.code;
+		match->refusal.code = problem.code;
 		return;
 	}
 	match->verdict = VERDICT_BULK_WRITE;

@@ -195,7 +195,7 @@ bool match_refuse_loss(const struct matching *matching)
 		 (int)matching->database.length, (const char *)matching->database.data,
 		 (int)collection.length, (const char *)collection.data);
 	match_refuse(match, rule, what, loss.why);
-	snprintf(match->what, sizeof(match->what), "%.*s with %s", (int)name.length,
+	snprintf(match->refusal.what, sizeof(match->refusal.what), "%.*s with %s", (int)name.length,
 		 (const char *)name.data, loss.option);
 	return true;
 }
@@ -388,7 +388,7 @@ const struct rule *match_view(struct namespace_cache *cache, struct bytes databa
 {
 	auto_buffer struct buffer body = {0};
 	size_t start = writer_open(&body);
-	struct match match = {.verdict = VERDICT_FORWARD, .rule = ""};
+	struct match match = {.verdict = VERDICT_FORWARD, .refusal.rule = ""};
 	struct matching matching = {.cache = cache,
 				    .rules = namespace_cache_rules(cache),
 				    .command = &match.command,

@@ -337,8 +337,8 @@ void match_count(const struct matching *matching)
 static void refuse_beyond_version(struct match *match)
 {
 	match_refuse(match, match->namespace->targets[0].rule, "a distinct under apiStrict", "");
-	match->code = ERROR_API_STRICT;
-	snprintf(match->message, sizeof(match->message),
+	match->refusal.code = ERROR_API_STRICT;
+	snprintf(match->refusal.message, sizeof(match->refusal.message),
 		 "Provided apiStrict:true, but the command distinct is not in API Version 1. "
 		 "Information on supported commands and migrations in API Version 1 can be found "
 		 "at https://dochub.mongodb.org/core/manual-versioned-api");

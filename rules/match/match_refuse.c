@@ -9,7 +9,7 @@
 
 static void set_what(struct match *match, const char *what)
 {
-	snprintf(match->what, sizeof(match->what), "%s", what);
+	snprintf(match->refusal.what, sizeof(match->refusal.what), "%s", what);
 }
 
 void match_refuse(struct match *match, const struct rule *rule, const char *what, const char *why)
@@ -17,28 +17,29 @@ void match_refuse(struct match *match, const struct rule *rule, const char *what
 	const struct ruled_namespace *namespace = match->namespace;
 
 	match->verdict = VERDICT_REFUSE;
-	match->code = ERROR_COMMAND_NOT_SUPPORTED;
-	match->rule = rule ? rule->name : "";
+	match->refusal.code = ERROR_COMMAND_NOT_SUPPORTED;
+	match->refusal.rule = rule ? rule->name : "";
 	set_what(match, what);
 	if (rule && namespace)
-		snprintf(match->message, sizeof(match->message),
+		snprintf(match->refusal.message, sizeof(match->refusal.message),
 			 "Spillway rule '%s' on '%s.%s': %s: %s", rule->name, namespace->database,
 			 namespace->collection, what, why);
 	else if (rule)
-		snprintf(match->message, sizeof(match->message), "Spillway rule '%s': %s: %s",
-			 rule->name, what, why);
+		snprintf(match->refusal.message, sizeof(match->refusal.message),
+			 "Spillway rule '%s': %s: %s", rule->name, what, why);
 	else
-		snprintf(match->message, sizeof(match->message), "Spillway: %s: %s", what, why);
+		snprintf(match->refusal.message, sizeof(match->refusal.message), "Spillway: %s: %s",
+			 what, why);
 }
 
 void match_refuse_limit(struct match *match, enum error_code code, const char *what,
 			const char *message)
 {
 	match->verdict = VERDICT_REFUSE;
-	match->code = code;
-	match->rule = match->namespace ? match->namespace->targets[0].rule->name : "";
+	match->refusal.code = code;
+	match->refusal.rule = match->namespace ? match->namespace->targets[0].rule->name : "";
 	set_what(match, what);
-	snprintf(match->message, sizeof(match->message), "%s", message);
+	snprintf(match->refusal.message, sizeof(match->refusal.message), "%s", message);
 }
 
 static struct work work_of_request(const struct matching *matching)
@@ -134,7 +135,7 @@ void match_refuse_broken(struct match *match, const char *what)
 {
 	match_refuse(match, match->namespace ? match->namespace->targets[0].rule : NULL, what,
 		     "can't be read without guessing (malformed, or a field stands twice)");
-	match->code = ERROR_FAILED_TO_PARSE;
+	match->refusal.code = ERROR_FAILED_TO_PARSE;
 }
 
 static const char *article(const char *noun)
@@ -224,7 +225,7 @@ bool match_refuse_short_view(const struct matching *matching, struct bytes datab
 		 (const char *)collection.data);
 	match_refuse(matching->match, rule, what,
 		     "it reads or returns the ruled array, of which it would see a part only");
-	snprintf(matching->match->what, sizeof(matching->match->what), "view");
+	snprintf(matching->match->refusal.what, sizeof(matching->match->refusal.what), "view");
 	return true;
 }
 

@@ -114,7 +114,7 @@ static bool judge_update(const struct matching *matching, const struct element *
 		match_refuse_broken(match, "update");
 		break;
 	}
-	snprintf(match->what, sizeof(match->what), "%s", update.what);
+	snprintf(match->refusal.what, sizeof(match->refusal.what), "%s", update.what);
 	return true;
 }
 
@@ -128,7 +128,7 @@ static void refuse_statement(const struct matching *matching, struct statements 
 
 	while (statements_next(rest, &document, &broken))
 		count++;
-	if (broken || count == 1 || match->code != ERROR_COMMAND_NOT_SUPPORTED ||
+	if (broken || count == 1 || match->refusal.code != ERROR_COMMAND_NOT_SUPPORTED ||
 	    !match->facts.answered)
 		return;
 	match->verdict = VERDICT_WRITE;

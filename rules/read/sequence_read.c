@@ -277,7 +277,7 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 	if (outcome != FETCH_SEND)
 		return read_fail_fetch(sequence, outcome);
 	sequence->step = READ_OVERFLOW_ASKED;
-	sequence->gives_up = true;
+	sequence->reply.gives_up = true;
 	return SEQUENCE_SEND;
 }
 

@@ -94,7 +94,7 @@ static void write_query(struct fetch *fetch, struct sequence *sequence,
 	sequence_write_read_fields(sequence, input, target->overflow_database, fetch->read_concern);
 	sequence_send_command(sequence, body);
 	fetch->guess = guess_reply(much);
-	sequence->expected = many || much <= MANY_BYTES ? 0 : fetch->guess;
+	sequence->reply.expected = many || much <= MANY_BYTES ? 0 : fetch->guess;
 	sequence->counts.fetches++;
 }
 
@@ -109,7 +109,7 @@ static void write_get_more(struct fetch *fetch, struct sequence *sequence)
 	writer_string(out, "$db", target->overflow_database);
 	sequence_write_cursor_fields(sequence);
 	sequence_send_command(sequence, body);
-	sequence->expected = fetch->guess;
+	sequence->reply.expected = fetch->guess;
 }
 
 static enum fetch_outcome ask(struct fetch *fetch, struct sequence *sequence,

@@ -334,7 +334,7 @@ void own_error_lend(struct sequence *sequence, const struct packet *reply, struc
 
 enum sequence_outcome own_error_pass(struct sequence *sequence, struct packet *reply)
 {
-	sequence->failed = true; /* a transaction ends with the error */
+	sequence->end.failed = true; /* a transaction ends with the error */
 	return write_answer(sequence, reply, own_error_is_statements(sequence, reply), true);
 }
 

@@ -54,12 +54,8 @@ must_check bool refused_statements_serves(struct match *match, struct buffer *fr
 	packet_read(&packet, frame);
 	match_packet(match->cache, &packet, &found);
 	packet_fini(&packet);
-	if (found.verdict == VERDICT_REFUSE) {
-		match->code = found.code;
-		match->rule = found.rule;
-		memcpy(match->what, found.what, sizeof(match->what));
-		memcpy(match->message, found.message, sizeof(match->message));
-	}
+	if (found.verdict == VERDICT_REFUSE)
+		match->refusal = found.refusal;
 	return !found.asks_indexes &&
 	       (found.verdict == VERDICT_FORWARD || found.verdict == VERDICT_WRITE);
 }

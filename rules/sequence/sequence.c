@@ -16,7 +16,7 @@ static bool ends_transaction(const struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
 
-	return sequence->failed && command_has(command, FIELD_AUTOCOMMIT) &&
+	return sequence->end.failed && command_has(command, FIELD_AUTOCOMMIT) &&
 	       (sequence->begun || !command_has(command, FIELD_START_TRANSACTION));
 }
 
@@ -25,8 +25,8 @@ static enum sequence_outcome send_abort(struct sequence *sequence)
 	struct buffer *out = &sequence->buffer;
 	size_t body, concern;
 
-	buffer_append(&sequence->answer, sequence->output.data, sequence->output.length);
-	sequence->ending = sequence->begun = true;
+	buffer_append(&sequence->end.answer, sequence->output.data, sequence->output.length);
+	sequence->end.aborts = sequence->begun = true;
 	body = sequence_begin_command(sequence);
 	writer_int32(out, "abortTransaction", 1);
 	writer_string(out, "$db", "admin");
@@ -40,7 +40,7 @@ static enum sequence_outcome send_abort(struct sequence *sequence)
 /* Whatever became of it: there may have been no transaction. */
 static enum sequence_outcome take_abort(struct sequence *sequence)
 {
-	buffer_append(&sequence->buffer, sequence->answer.data, sequence->answer.length);
+	buffer_append(&sequence->buffer, sequence->end.answer.data, sequence->end.answer.length);
 	sequence->output = buffer_view(&sequence->buffer);
 	return SEQUENCE_DONE;
 }
@@ -84,7 +84,7 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 	packet_fini(&sequence->held);
 	sequence->buffer.length = 0;
 	sequence->begun = sequence->begun || input->reply;
-	if (sequence->ending)
+	if (sequence->end.aborts)
 		return take_abort(sequence);
 	outcome = sequence->resume(sequence, input);
 	while (is_outgrown(sequence, outcome))
@@ -116,7 +116,7 @@ void sequence_free(struct sequence *sequence)
 	packet_fini(&sequence->request);
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
-	buffer_fini(&sequence->answer);
+	buffer_fini(&sequence->end.answer);
 	free(sequence);
 }
 
@@ -179,8 +179,8 @@ static void write_error(struct sequence *sequence, enum error_code code, const c
 enum sequence_outcome sequence_fail(struct sequence *sequence, enum error_code code,
 				    const char *message, const char *label)
 {
-	sequence->failed = true;
-	sequence->error = code;
+	sequence->end.failed = true;
+	sequence->end.code = code;
 	sequence->output = (struct bytes){0};
 	if (wants_reply(sequence)) {
 		auto_free char *words = text_valid(message);
@@ -208,9 +208,9 @@ enum sequence_outcome sequence_send_request(struct sequence *sequence)
 
 enum sequence_outcome sequence_begin_move(struct sequence *sequence)
 {
-	sequence->move_target = 0;
-	sequence->move_helped = false;
-	sequence->move.rule = sequence->match.namespace->targets[0].rule;
+	sequence->move.target = 0;
+	sequence->move.helped = false;
+	sequence->move.note.rule = sequence->match.namespace->targets[0].rule;
 	return SEQUENCE_MOVE;
 }
 
@@ -218,19 +218,19 @@ must_check bool sequence_next_move(struct sequence *sequence, const struct seque
 {
 	const struct ruled_namespace *namespace = sequence->match.namespace;
 
-	sequence->move_helped = sequence->move_helped || input->moved;
-	if (++sequence->move_target == namespace->target_count)
+	sequence->move.helped = sequence->move.helped || input->moved;
+	if (++sequence->move.target == namespace->target_count)
 		return false;
-	sequence->move.rule = namespace->targets[sequence->move_target].rule;
+	sequence->move.note.rule = namespace->targets[sequence->move.target].rule;
 	return true;
 }
 
 enum sequence_outcome sequence_tend(struct sequence *sequence,
 				    const struct ruled_namespace *namespace, size_t target)
 {
-	sequence->move.rule = namespace->targets[target].rule;
-	sequence->move.database = bytes_of(namespace->database);
-	sequence->move.collection = bytes_of(namespace->collection);
+	sequence->move.note.rule = namespace->targets[target].rule;
+	sequence->move.note.database = bytes_of(namespace->database);
+	sequence->move.note.collection = bytes_of(namespace->collection);
 	return SEQUENCE_TEND;
 }
 
@@ -253,7 +253,7 @@ must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
 {
 	uint8_t *answer = (uint8_t *)(uintptr_t)sequence->output.data; /* ours, or `held` */
 
-	if (sequence->request.kind != PACKET_MESSAGE || sequence->failed ||
+	if (sequence->request.kind != PACKET_MESSAGE || sequence->end.failed ||
 	    !(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED) ||
 	    sequence->match.command.kind != COMMAND_GET_MORE ||
 	    !answers_with_more(sequence->output))
@@ -287,8 +287,8 @@ enum sequence_outcome sequence_end_reply(struct sequence *sequence, size_t body)
 size_t sequence_begin_command(struct sequence *sequence)
 {
 	sequence->buffer.length = 0;
-	sequence->expected = 0;
-	sequence->gives_up = false;
+	sequence->reply.expected = 0;
+	sequence->reply.gives_up = false;
 	buffer_reserve(&sequence->buffer, COMMAND_USUAL);
 	message_begin(&sequence->buffer, sequence->next_request_id++, 0, 0);
 	message_begin_body(&sequence->buffer);
@@ -322,8 +322,8 @@ enum sequence_outcome sequence_send_kill(struct sequence *sequence, const char *
 
 static bool is_judged_by_mongod(const struct sequence *sequence)
 {
-	return (sequence->match.code == ERROR_COMMAND_NOT_SUPPORTED ||
-		sequence->match.code == ERROR_FAILED_TO_PARSE) &&
+	return (sequence->match.refusal.code == ERROR_COMMAND_NOT_SUPPORTED ||
+		sequence->match.refusal.code == ERROR_FAILED_TO_PARSE) &&
 	       own_error_can_ask(sequence);
 }
 
@@ -335,7 +335,8 @@ static enum sequence_outcome refuse_resume(struct sequence *sequence,
 	sequence->begun = false; /* the question was asked outside the client's transaction */
 	if (input->reply && own_error_said(input->reply))
 		return own_error_pass(sequence, input->reply);
-	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+	return sequence_fail(sequence, sequence->match.refusal.code,
+			     sequence->match.refusal.message, NULL);
 }
 
 /* ---- what a hint means has to be known first ---- */
@@ -424,7 +425,7 @@ struct sequence *sequence_new_plain_find(struct packet *request,
 	match->verdict = VERDICT_READ;
 	match->facts.answered = true;
 	match->namespace = namespace;
-	match->rule = "";
+	match->refusal.rule = "";
 	require(command_parse(sequence->request.message.body, &match->command));
 	return sequence;
 }

@@ -45,6 +45,45 @@ struct sequence_counts {
 	int64_t fetch_microseconds;
 };
 
+/* MOVE and TEND: one array of a document after another. */
+struct sequence_move {
+	struct mover_note note;
+	size_t target; /* of the namespace: whose array `note` is about */
+	bool helped;   /* some array was moved */
+};
+
+/* To what was sent last: reset with each command of Spillway's. */
+struct sequence_reply {
+	size_t expected; /* bytes, where it may be large; a guess */
+	bool gives_up;   /* resumed without it, where memory is short, the sequence ends with an
+			    error */
+};
+
+/* What the user may do. */
+struct sequence_permission {
+	bool unproven; /* nobody knows whether the overflow may be read; the caller says so */
+	bool proven;   /* it may */
+	bool denied;   /* of a change: mongod has said that it may not be */
+};
+
+/* An error ends the client's transaction, too:
+ *
+ *   at work ──────► over: the reply is the answer
+ *      │ failed       ▲ there is no transaction
+ *      ▼              │
+ *   an error is ──────┤
+ *   the answer        │
+ *      │ aborts       │ abortTransaction was answered
+ *      ▼              │
+ *   `answer` waits ───┘
+ */
+struct sequence_end {
+	bool failed;
+	bool aborts;
+	enum error_code code; /* of Spillway's error that the answer has; 0: none */
+	struct buffer answer; /* the error, while abortTransaction is asked */
+};
+
 struct sequence {
 	enum sequence_outcome (*resume)(struct sequence *sequence,
 					const struct sequence_input *input);
@@ -65,26 +104,15 @@ struct sequence {
 	struct buffer buffer;    /* what we have written ourselves */
 	struct packet held;      /* a reply that `output` looks into */
 	struct bytes output;
-	struct mover_note move;
-	size_t move_target; /* of the namespace: whose array `move` is about */
-	bool move_helped;
+	struct sequence_move move;
+	struct sequence_reply reply;
+	struct sequence_permission permission;
+	struct sequence_end end;
 	unsigned pause;
-	bool touched;    /* a find's reply is known not to pass as it is; the caller says so */
-	size_t expected; /* bytes of the reply to what was sent last, where it may be large; a guess
-			  */
-	bool unproven;   /* nobody knows whether the user may read the overflow; the caller says so
-			  */
-	bool proven;     /* it may */
-	bool gives_up;   /* resumed without the reply to what was sent last, where memory is short,
-			    it ends with an error */
-	bool begun;      /* something was sent: a transaction that the command starts has started */
-	bool failed;     /* the answer has an error of ours */
-	bool ending;     /* the client's transaction, for that error */
-	bool asks_indexes;     /* sequence_new_ask's: the verdict is not followed yet */
-	bool denied;           /* of a change: mongod has said that it may not be */
-	bool cut;              /* given up before its end: what was sent last is done or not */
-	enum error_code error; /* of ours, that the answer has; 0: none */
-	struct buffer answer;  /* meanwhile */
+	bool touched; /* a find's reply is known not to pass as it is; the caller says so */
+	bool begun;   /* something was sent: a transaction that the command starts has started */
+	bool asks_indexes; /* sequence_new_ask's: the verdict is not followed yet */
+	bool cut;          /* given up before its end: what was sent last is done or not */
 	struct sequence_counts counts;
 };
 

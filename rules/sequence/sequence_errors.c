@@ -86,7 +86,7 @@ enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, stru
 	bool lacks = sequence_lacks_label(sequence, reply);
 
 	/* mongod may have refused it before it looked at the transaction: that ends as well. */
-	sequence->failed = true;
+	sequence->end.failed = true;
 	if (!lacks && !drop)
 		return sequence_pass(sequence, reply);
 	return sequence_pass_relabelled(sequence, reply, lacks ? "RetryableWriteError" : NULL,

@@ -186,7 +186,8 @@ static enum sequence_outcome take_source(struct sequence *sequence, struct packe
 		return send_client_s(sequence);
 	match_refuse(&sequence->match, namespace->targets[0].rule, "renameCollection",
 		     "parts of its documents' arrays are in the overflow, which would stay behind");
-	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+	return sequence_fail(sequence, sequence->match.refusal.code,
+			     sequence->match.refusal.message, NULL);
 }
 
 /* ---- after it ---- */
@@ -205,7 +206,7 @@ static bool tends(const struct sequence *sequence, const struct ruled_namespace 
 	const struct match *match = &sequence->match;
 
 	*namespace = match->namespace;
-	*target = sequence->move_target;
+	*target = sequence->move.target;
 	if (*target < (*namespace)->target_count)
 		return true;
 	*target -= (*namespace)->target_count;
@@ -222,7 +223,7 @@ static enum sequence_outcome tend_next(struct sequence *sequence)
 	sequence->step = WATCH_TENDED;
 	if (!tends(sequence, &namespace, &target))
 		return sequence_pass(sequence, &watch_of(sequence)->reply);
-	sequence->move_target++;
+	sequence->move.target++;
 	return sequence_tend(sequence, namespace, target);
 }
 
@@ -239,7 +240,7 @@ static enum sequence_outcome take_reply(struct sequence *sequence,
 {
 	const struct match *match = &sequence->match;
 
-	sequence->denied = reply_is_unauthorized(input->reply);
+	sequence->permission.denied = reply_is_unauthorized(input->reply);
 	if (!match->namespace || match->tending == MOVER_TEND_NOTHING ||
 	    !has_changed(sequence, input->reply))
 		return sequence_pass(sequence, input->reply);

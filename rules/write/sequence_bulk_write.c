@@ -98,8 +98,8 @@ static void end_child(struct sequence *sequence)
 	sequence->counts.repeats += counts->repeats;
 	sequence->counts.fetches += counts->fetches;
 	sequence->counts.fetch_microseconds += counts->fetch_microseconds;
-	if (bulk->child->error)
-		sequence->error = bulk->child->error;
+	if (bulk->child->end.code)
+		sequence->end.code = bulk->child->end.code;
 	sequence_free(bulk->child);
 	bulk->child = NULL;
 }
@@ -118,7 +118,7 @@ static enum sequence_outcome resume_child(struct sequence *sequence,
 	sequence->next_request_id = child->next_request_id;
 	if (outcome != SEQUENCE_DONE) {
 		sequence->output = child->output;
-		sequence->move = child->move;
+		sequence->move.note = child->move.note;
 		sequence->pause = child->pause;
 		return outcome;
 	}
@@ -350,7 +350,8 @@ static bool is_refused_alone(struct sequence *sequence, size_t index, struct mat
 
 static enum sequence_outcome refuse_all(struct sequence *sequence)
 {
-	return sequence_fail(sequence, sequence->match.code, sequence->match.message, NULL);
+	return sequence_fail(sequence, sequence->match.refusal.code,
+			     sequence->match.refusal.message, NULL);
 }
 
 /* What the op's sequence has answered. False: nothing of the bulkWrite can be done. */

@@ -244,8 +244,8 @@ static bool worth_moving(struct sequence *sequence, const struct reply_summary *
 	     summary->code != ERROR_BSON_OBJECT_TOO_LARGE_TO_UPDATE))
 		return false;
 	modify->moved = true;
-	return notes_of_find_and_modify(sequence, NULL, &sequence->move) &&
-	       sequence->move.reason == MOVER_APPENDED && sequence->move.id_type != 0;
+	return notes_of_find_and_modify(sequence, NULL, &sequence->move.note) &&
+	       sequence->move.note.reason == MOVER_APPENDED && sequence->move.note.id_type != 0;
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,
@@ -360,7 +360,8 @@ static bool image_has_arrays(const struct sequence *sequence)
  * the error does. */
 static bool has_to_prove(const struct sequence *sequence)
 {
-	return sequence->unproven && sequence->match.facts.answered && image_has_arrays(sequence) &&
+	return sequence->permission.unproven && sequence->match.facts.answered &&
+	       image_has_arrays(sequence) &&
 	       !command_has(&sequence->match.command, FIELD_AUTOCOMMIT);
 }
 
@@ -416,7 +417,7 @@ static enum sequence_outcome take_rights(struct sequence *sequence,
 		return begin(sequence, input);
 	if (++modify->asked < sequence->match.namespace->target_count)
 		return ask_rights(sequence, input);
-	sequence->proven = true;
+	sequence->permission.proven = true;
 	return begin(sequence, input);
 }
 
@@ -436,7 +437,7 @@ static enum sequence_outcome modify_resume(struct sequence *sequence,
 	case MODIFY_MOVED:
 		if (sequence_next_move(sequence, input))
 			return SEQUENCE_MOVE;
-		if (!sequence->move_helped) {
+		if (!sequence->move.helped) {
 			sequence->output = buffer_view(&modify->main.raw);
 			return SEQUENCE_DONE;
 		}

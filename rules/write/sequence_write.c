@@ -36,9 +36,9 @@ static bool movable(struct sequence *sequence, size_t index)
 	if (index >= write->count || write->moved[index])
 		return false;
 	write->moved[index] = true;
-	notes_begin(&sequence->move, sequence, NULL);
-	return write_note_statement(sequence, write->documents[index], &sequence->move) &&
-	       sequence->move.reason == MOVER_APPENDED && sequence->move.id_type != 0;
+	notes_begin(&sequence->move.note, sequence, NULL);
+	return write_note_statement(sequence, write->documents[index], &sequence->move.note) &&
+	       sequence->move.note.reason == MOVER_APPENDED && sequence->move.note.id_type != 0;
 }
 
 /* Finds the client's statements, once. */
@@ -172,7 +172,7 @@ static bool take_rejected(struct sequence *sequence)
 	if (!refused_statements_find(&write->rejected, write->next, &code, &text))
 		return false;
 	write_result_add_error(&write->result, write->next++, code, text);
-	sequence->failed = true; /* a transaction ends with the error */
+	sequence->end.failed = true; /* a transaction ends with the error */
 	return true;
 }
 
@@ -364,7 +364,7 @@ static enum sequence_outcome take_moved(struct sequence *sequence,
 	if (sequence_next_move(sequence, input))
 		return SEQUENCE_MOVE;
 	write->time_left = sequence_time_left(sequence, input);
-	if (!sequence->move_helped || write->time_left == 0)
+	if (!sequence->move.helped || write->time_left == 0)
 		return write_go_on(sequence, input);
 	write_result_forget_error(&write->result, write->refused);
 	write->looked_at--;

@@ -80,8 +80,8 @@ void write_add_failure(struct sequence *sequence, enum error_code code, const ch
 	struct sequence_write *write = write_of(sequence);
 
 	write_result_add_error(&write->result, write->sent, code, bytes_of(message));
-	sequence->failed = true;
-	sequence->error = code;
+	sequence->end.failed = true;
+	sequence->end.code = code;
 }
 
 /* Nothing of this statement was applied by what was asked last. */

@@ -70,7 +70,7 @@ static const char *unserved(struct sequence *sequence, size_t index)
 	struct whole_write edit;
 
 	if (is_refused_alone(sequence, index))
-		return sequence->match.message;
+		return sequence->match.refusal.message;
 	if (write_is_edit(sequence, write->documents[index], &edit))
 		why = whole_write_unserved(&edit, sequence->match.namespace);
 	return why;
@@ -82,8 +82,8 @@ static enum sequence_outcome refuse_all(struct sequence *sequence)
 	const struct match *match = &sequence->match;
 	const char *why = write_of(sequence)->rejected.why;
 
-	return why == match->message
-		       ? sequence_fail(sequence, match->code, match->message, NULL)
+	return why == match->refusal.message
+		       ? sequence_fail(sequence, match->refusal.code, match->refusal.message, NULL)
 		       : sequence_refuse_write(sequence, ERROR_COMMAND_NOT_SUPPORTED, why);
 }
 
@@ -102,7 +102,8 @@ static enum sequence_outcome ask_mongod(struct sequence *sequence)
 
 	sequence->step = WRITE_REFUSED;
 	if (write->rejected.questions++ < REFUSED_STATEMENTS_MOST &&
-	    (sequence->match.code == 0 || sequence->match.code == ERROR_COMMAND_NOT_SUPPORTED) &&
+	    (sequence->match.refusal.code == 0 ||
+	     sequence->match.refusal.code == ERROR_COMMAND_NOT_SUPPORTED) &&
 	    own_error_can_ask_of(sequence, statement))
 		return own_error_ask_of(sequence, statement);
 	return refuse_all(sequence);
@@ -115,7 +116,7 @@ enum sequence_outcome write_judge(struct sequence *sequence, const struct sequen
 	struct sequence_write *write = write_of(sequence);
 	struct refused_statements *rejected = &write->rejected;
 
-	rejected->why = sequence->match.message;
+	rejected->why = sequence->match.refusal.message;
 	if (is_long(sequence))
 		return refuse_all(sequence);
 	for (; rejected->judged < write->count; rejected->judged++) {

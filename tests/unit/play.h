@@ -114,11 +114,12 @@ static inline void play_request(struct play *play, struct made made, enum match_
 		play->plain = NULL;
 	packet = made_packet(frame);
 	match_packet(play->shop.cache, &packet, &match);
-	cr_assert_eq(match.verdict, verdict, "%s: %d: %s", made.body, match.verdict, match.message);
+	cr_assert_eq(match.verdict, verdict, "%s: %d: %s", made.body, match.verdict,
+		     match.refusal.message);
 	play->sequence = play->plain ? sequence_new_plain_find(&packet, play->plain)
 				     : sequence_new(&packet, &match);
 	play->sequence->next_request_id = PLAY_OURS;
-	play->sequence->unproven = play->unproven;
+	play->sequence->permission.unproven = play->unproven;
 	packet_fini(&packet);
 	play_resume(play, NULL, false);
 	if (play->plain) {
@@ -207,8 +208,8 @@ static inline void play_moved(struct play *play, bool moved)
 static inline void play_tended(struct play *play, const char *collection, const char *rule)
 {
 	cr_assert_eq(play->outcome, SEQUENCE_TEND, "no tending was asked: %d", play->outcome);
-	cr_assert(bytes_are(play->sequence->move.collection, collection));
-	cr_assert_str_eq(play->sequence->move.rule->name, rule);
+	cr_assert(bytes_are(play->sequence->move.note.collection, collection));
+	cr_assert_str_eq(play->sequence->move.note.rule->name, rule);
 	play_resume(play, NULL, false);
 }
 

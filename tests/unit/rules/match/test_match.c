@@ -57,7 +57,7 @@ static void expect_on(const char *json, const char *collection, char verdict)
 	char found = match.edits ? 'e' : verdicts[match.verdict];
 
 	cr_expect_eq(found, verdict, "%s on %s: %c instead of %c: %s", json, collection, found,
-		     verdict, match.message);
+		     verdict, match.refusal.message);
 }
 
 static void close_shop(void)
@@ -703,13 +703,15 @@ Test(match, a_change_stream_that_shows_writes_of_ours_is_refused)
 			match_stream(cases[i].database, cases[i].collection, cases[i].options, "");
 
 		cr_expect_eq(match.verdict, cases[i].rule ? VERDICT_REFUSE : VERDICT_FORWARD,
-			     "case %zu: %s", i, match.message);
+			     "case %zu: %s", i, match.refusal.message);
 		if (!cases[i].rule || match.verdict != VERDICT_REFUSE)
 			continue;
-		cr_expect_eq(match.code, ERROR_COMMAND_NOT_SUPPORTED);
-		cr_expect_str_eq(match.rule, cases[i].rule);
-		cr_expect(strstr(match.message, "change_streams: as_stored"), "%s", match.message);
-		cr_expect(strncmp(match.what, "a $changeStream", 15) == 0, "%s", match.what);
+		cr_expect_eq(match.refusal.code, ERROR_COMMAND_NOT_SUPPORTED);
+		cr_expect_str_eq(match.refusal.rule, cases[i].rule);
+		cr_expect(strstr(match.refusal.message, "change_streams: as_stored"), "%s",
+			  match.refusal.message);
+		cr_expect(strncmp(match.refusal.what, "a $changeStream", 15) == 0, "%s",
+			  match.refusal.what);
 	}
 	close_shop();
 }
@@ -721,14 +723,17 @@ Test(match, a_change_streams_refusal_says_what_to_do_to_the_end)
 
 	shop = shop_open();
 	match = match_stream("shop", "", "", "");
-	cr_assert(strstr(match.message, "the database 'shop'"), "%s", match.message);
-	cr_assert(strstr(match.message, "moves of arrays included"), "%s", match.message);
+	cr_assert(strstr(match.refusal.message, "the database 'shop'"), "%s",
+		  match.refusal.message);
+	cr_assert(strstr(match.refusal.message, "moves of arrays included"), "%s",
+		  match.refusal.message);
 	match = match_stream("tenant_"
 			     "45678901234567890123456789012345678901234567890123456789012",
 			     "", "", "");
-	cr_assert(strstr(match.message, "moves of arrays included"), "%s", match.message);
+	cr_assert(strstr(match.refusal.message, "moves of arrays included"), "%s",
+		  match.refusal.message);
 	match = match_stream("admin", "", "'allChangesForCluster': true", "");
-	cr_assert(strstr(match.message, "one by one"), "%s", match.message);
+	cr_assert(strstr(match.refusal.message, "one by one"), "%s", match.refusal.message);
 	close_shop();
 }
 
@@ -754,7 +759,7 @@ Test(match, a_change_stream_that_a_rule_lets_looks_nothing_up)
 			match_stream("shop", "marked", cases[i].options, cases[i].stages);
 
 		cr_expect_eq(verdicts[match.verdict], cases[i].verdict, "case %zu: %s", i,
-			     match.message);
+			     match.refusal.message);
 	}
 	close_shop();
 }
@@ -878,7 +883,8 @@ Test(match, too_many_namespaces_under_a_pattern_fail_closed)
 	}
 	match = match_on("{'find': '@'}", "tenant_new", "posts");
 	cr_assert_eq(match.verdict, VERDICT_REFUSE);
-	cr_assert(strstr(match.message, "too many namespaces"), "%s", match.message);
+	cr_assert(strstr(match.refusal.message, "too many namespaces"), "%s",
+		  match.refusal.message);
 	cr_assert_eq(match_on("{'find': '@'}", "tenant_7", "posts").verdict, VERDICT_READ);
 	cr_assert_eq(match_on("{'aggregate': 'x', 'pipeline': [{'$unionWith': '@'}]}", "tenant_new",
 			      "posts")
@@ -1033,10 +1039,11 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		struct match match = match_on(refusal->command, "shop", "");
 
 		cr_assert_eq(match.verdict, VERDICT_REFUSE, "%s", refusal->command);
-		cr_expect_eq(match.code, refusal->code);
-		cr_expect_str_eq(match.rule, refusal->rule);
-		cr_expect_str_eq(match.what, refusal->what);
-		cr_expect(strstr(match.message, refusal->says), "%s", match.message);
+		cr_expect_eq(match.refusal.code, refusal->code);
+		cr_expect_str_eq(match.refusal.rule, refusal->rule);
+		cr_expect_str_eq(match.refusal.what, refusal->what);
+		cr_expect(strstr(match.refusal.message, refusal->says), "%s",
+			  match.refusal.message);
 	}
 	close_shop();
 }
@@ -1060,7 +1067,7 @@ Test(match, statements_under_other_names_than_their_numbers_are_refused)
 	packet = made_packet(frame);
 	match_packet(shop.cache, &packet, &match);
 	cr_expect_eq(match.verdict, VERDICT_REFUSE, "%d", match.verdict);
-	cr_expect_eq(match.code, ERROR_FAILED_TO_PARSE);
+	cr_expect_eq(match.refusal.code, ERROR_FAILED_TO_PARSE);
 	close_shop();
 }
 

@@ -462,7 +462,7 @@ static struct cost cost_of(struct shop *shop, const struct request *request)
 		if (sequence_resume(sequence, &input) == SEQUENCE_DONE)
 			cost.code = code_of(sequence);
 		else if (match.verdict == VERDICT_REFUSE) /* mongod is asked first */
-			cost.code = (int32_t)match.code;
+			cost.code = (int32_t)match.refusal.code;
 		cost.out = sequence->output.length;
 		cost.resume = seconds() - start;
 		sequence_free(sequence);
@@ -1228,7 +1228,7 @@ Test(rewrite_limits, all_statements_together_have_a_limit)
 
 		packet_read(&packet, &frame);
 		match_packet(shop.cache, &packet, &match);
-		cr_expect_eq(match.verdict == VERDICT_REFUSE ? (int32_t)match.code : 0,
+		cr_expect_eq(match.verdict == VERDICT_REFUSE ? (int32_t)match.refusal.code : 0,
 			     cases[i].code);
 		packet_fini(&packet);
 	}

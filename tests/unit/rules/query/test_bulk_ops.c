@@ -520,7 +520,7 @@ Test(bulk_write, a_push_that_is_refused_for_its_size_has_its_tail_moved)
 	play_reply(&play, "{'n': 0, 'nModified': 0, 'writeErrors': [{'index': 0, 'code': 17419, "
 			  "'errmsg': 'too large'}], 'ok': 1.0}");
 	cr_assert_eq(play.outcome, SEQUENCE_MOVE);
-	cr_assert_str_eq(play.sequence->move.rule->name, "books");
+	cr_assert_str_eq(play.sequence->move.note.rule->name, "books");
 	play_moved(&play, true);
 	play_expect_documents(&play, "updates", "[" PUSHED(1) "]");
 	play_reply(&play, "{'n': 1, 'nModified': 1, 'ok': 1.0}");
@@ -781,7 +781,8 @@ Test(bulk_write, what_names_no_ruled_namespace_is_forwarded)
 		struct match match;
 
 		match_packet(shop.cache, &packet, &match);
-		cr_expect_eq(match.verdict, VERDICT_FORWARD, "%s: %s", bodies[i], match.message);
+		cr_expect_eq(match.verdict, VERDICT_FORWARD, "%s: %s", bodies[i],
+			     match.refusal.message);
 		packet_fini(&packet);
 	}
 	shop_close(&shop);
@@ -805,7 +806,7 @@ Test(bulk_write, the_caller_judges_each_run)
 
 	match_packet_judged(shop.cache, &packet, &judging, &match);
 	cr_assert_eq(match.verdict, VERDICT_REFUSE);
-	cr_assert(strstr(match.message, "unfit: because"));
+	cr_assert(strstr(match.refusal.message, "unfit: because"));
 	cr_assert_eq(calls, 4);
 	packet_fini(&packet);
 	shop_close(&shop);

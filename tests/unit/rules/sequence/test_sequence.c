@@ -223,8 +223,8 @@ static struct sequence *ask(struct shop *shop, const char *json, const char *col
 	sequence = sequence_new_ask(&packet, &match);
 	cr_assert_eq(sequence_resume(sequence, &input), SEQUENCE_TEND);
 	cr_assert_eq(sequence->match.tending, MOVER_TEND_INDEXES);
-	cr_assert(bytes_are(sequence->move.collection, collection));
-	cr_assert_str_eq(sequence->move.rule->name, collection);
+	cr_assert(bytes_are(sequence->move.note.collection, collection));
+	cr_assert_str_eq(sequence->move.note.rule->name, collection);
 	return sequence;
 }
 
@@ -251,7 +251,7 @@ Test(sequence, an_index_that_is_not_known_is_looked_up_before_the_command_is_mat
 		sequence_free(sequence);
 		sequence = ask(&shop, commands[i], "books");
 		cr_assert_eq(sequence_resume(sequence, &failed), SEQUENCE_DONE);
-		cr_assert_eq(sequence->error, ERROR_TEMPORARILY_UNAVAILABLE);
+		cr_assert_eq(sequence->end.code, ERROR_TEMPORARILY_UNAVAILABLE);
 		sequence_free(sequence);
 	}
 	shop_close(&shop);

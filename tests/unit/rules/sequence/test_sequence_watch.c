@@ -140,9 +140,9 @@ Test(sequence_watch, a_rename_within_one_pattern_tends_both_names)
 				  "{}}}, 'projection': {'_id': 1}, 'limit': 1, 'singleBatch': "
 				  "true, '$db': 'tenant_2', " NEAREST "}");
 	play_reply(&play, FOUND(""));
-	cr_assert(bytes_are(play.sequence->move.database, "tenant_1"));
+	cr_assert(bytes_are(play.sequence->move.note.database, "tenant_1"));
 	play_tended(&play, "posts", "posts");
-	cr_assert(bytes_are(play.sequence->move.database, "tenant_2"));
+	cr_assert(bytes_are(play.sequence->move.note.database, "tenant_2"));
 	play_tended(&play, "posts", "posts");
 	cr_assert_eq(play.outcome, SEQUENCE_DONE);
 	cr_assert_eq(play_notes(&play), 1);

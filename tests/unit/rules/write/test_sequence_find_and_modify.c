@@ -69,14 +69,14 @@ Test(sequence_find_and_modify, the_right_to_the_image_is_asked_before_the_write)
 	start_unproven(MODIFY(PUSH));
 	play_expect_helper(&play, RIGHTS("books_more"));
 	play_reply(&play, OVERFLOW(""));
-	cr_assert(play.sequence->proven);
+	cr_assert(play.sequence->permission.proven);
 	play_expect_forwarded(&play);
 	play_reply(&play, IMAGE("{'_id': 7, 'f': [1]}"));
 	play_expect_passed(&play);
 	play_close(&play);
 	start_unproven(MODIFY(PUSH));
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'no', 'code': 91, 'codeName': 'Shutdown'}");
-	cr_assert_not(play.sequence->proven);
+	cr_assert_not(play.sequence->permission.proven);
 	play_expect_forwarded(&play);
 	play_close(&play);
 }
@@ -94,7 +94,7 @@ Test(sequence_find_and_modify, who_may_not_read_the_overflow_leaves_spilled_docu
 			 changes[i]);
 		start_unproven(command);
 		play_reply(&play, DENIED);
-		cr_assert_not(play.sequence->proven);
+		cr_assert_not(play.sequence->permission.proven);
 		play_expect_guarded(&play);
 		play_reply(&play, "{'lastErrorObject': {'n': 0}, 'value': null, 'ok': 1.0}");
 		play_reply(
@@ -349,8 +349,8 @@ Test(sequence_find_and_modify, a_refused_push_is_sent_again_after_a_move)
 		start(MODIFY(PUSH));
 		play_reply(&play, refusals[i]);
 		cr_assert_eq(play.outcome, SEQUENCE_MOVE);
-		cr_assert_str_eq(play.sequence->move.rule->name, "books");
-		cr_assert_eq(play.sequence->move.id_type, BSON_BYTE_INT32);
+		cr_assert_str_eq(play.sequence->move.note.rule->name, "books");
+		cr_assert_eq(play.sequence->move.note.id_type, BSON_BYTE_INT32);
 		play_moved(&play, true);
 		play_expect_forwarded(&play);
 		play_reply(&play, IMAGE("{'_id': 7}"));
@@ -382,10 +382,10 @@ Test(sequence_find_and_modify, each_ruled_array_of_the_document_is_moved)
 
 	start(modify);
 	play_reply(&play, TOO_LARGE);
-	cr_assert_str_eq(play.sequence->move.rule->name, "first");
+	cr_assert_str_eq(play.sequence->move.note.rule->name, "first");
 	play_moved(&play, false);
 	cr_assert_eq(play.outcome, SEQUENCE_MOVE);
-	cr_assert_str_eq(play.sequence->move.rule->name, "second");
+	cr_assert_str_eq(play.sequence->move.note.rule->name, "second");
 	play_moved(&play, true);
 	play_expect_forwarded(&play);
 	play_close(&play);

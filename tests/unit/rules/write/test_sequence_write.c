@@ -24,7 +24,7 @@ static struct play play;
 
 static void expect_move(const char *rule, const char *id)
 {
-	const struct mover_note *move = &play.sequence->move;
+	const struct mover_note *move = &play.sequence->move.note;
 	struct bytes expected = made_bson(id);
 	struct element element;
 
