@@ -1,4 +1,4 @@
-/* The configuration file (shared contract: rules.md) as the program uses it: everything with its
+/* The configuration file (docs/configuration.md) as the program uses it: everything with its
  * default filled in. */
 #pragma once
 

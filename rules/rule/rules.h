@@ -27,7 +27,7 @@ struct rule_value {
 /* In an overflow collection's name: stands for the main collection's name. At most once. */
 #define RULE_COLLECTION_MARK "{collection}"
 
-/* One rule with its defaults filled in (shared contract: rules.md). Strings are owned; NULL where
+/* One rule with its defaults filled in (docs/configuration.md). Strings are owned; NULL where
  * optional and absent. */
 struct rule {
 	char *name;

@@ -22,7 +22,7 @@ _BINARY = ("eq ne gt gte lt lte cmp divide mod subtract pow log atan2 setDiffere
            "strcasecmp split indexOfBytes indexOfCP add multiply concat concatArrays setUnion ifNull").split()
 _OTHERS = (1, -1, 0, None, "a", [1], NAN, Decimal128("1"), Int64(2**63 - 1), MaxKey())
 _ACCUMULATORS = "$sum $avg $min $max $first $last $push $addToSet $stdDevPop $stdDevSamp $mergeObjects".split()
-_PLAN = "docs/internals/mongod.md: not handled, mongod's own plans differ"
+_PLAN = "docs/internals/mongod.md, Groups: mongod's own plans differ; refused where it is met"
 KNOWN = dict.fromkeys(("accumulator $mergeObjects: $group", "several values $max: $group",
                        "several values $min: $group", "values as _id: $sortByCount"), _PLAN)
 _EQUAL = "equals"
