@@ -33,16 +33,6 @@ void dead_look_fini(struct dead_look *looking)
 	free(looking->alive.all);
 }
 
-static bool generation_at(struct bytes document, const char *path, const uint8_t **generation)
-{
-	struct bytes name;
-
-	if (!generation_find(document, path, &name))
-		return false;
-	*generation = name.data;
-	return true;
-}
-
 static bool holds(const struct generations *generations, const uint8_t *generation)
 {
 	for (size_t i = 0; i < generations->count; i++)
@@ -86,16 +76,16 @@ void dead_take_overflow(void *context, struct bytes document)
 {
 	struct dead_look *looking = context;
 	struct element link;
-	const uint8_t *generation;
+	struct bytes generation;
 	struct dead *dead;
 
 	/* What Spillway did not write is never removed. */
 	if (!document_find(document, looking->target->rule->overflow.link, &link) ||
-	    !generation_at(document, "_spill.g", &generation))
+	    !generation_find(document, "_spill.g", &generation))
 		return;
 	dead = entry_for(looking, &link);
-	if (!holds(&dead->dead, generation))
-		add(&dead->dead, generation);
+	if (!holds(&dead->dead, generation.data))
+		add(&dead->dead, generation.data);
 }
 
 /* The document's entry, or NULL: its `_id` may equal the link and be written otherwise. */
@@ -119,7 +109,7 @@ void dead_take_main(void *context, struct bytes document)
 {
 	struct dead_look *looking = context;
 	struct dead *dead = dead_entry_of(looking, document);
-	const uint8_t *generation;
+	struct bytes generation;
 	struct element state;
 
 	if (dead)
@@ -132,11 +122,11 @@ void dead_take_main(void *context, struct bytes document)
 	}
 	if (!document_find(state.value, looking->target->rule->key, &state))
 		return;
-	if (state.type != BSON_BYTE_DOCUMENT || !generation_at(state.value, "g", &generation)) {
+	if (state.type != BSON_BYTE_DOCUMENT || !generation_find(state.value, "g", &generation)) {
 		keep_all(looking, dead);
 		return;
 	}
-	add(&looking->alive, generation);
+	add(&looking->alive, generation.data);
 }
 
 /* G0. */
@@ -225,7 +215,7 @@ static void keep_absent(const struct dead_look *looking)
 static void take_referrer(void *context, struct bytes document)
 {
 	struct dead_look *looking = context;
-	const uint8_t *generation;
+	struct bytes generation;
 	struct element all, state;
 	struct cursor cursor;
 	struct bytes states, own;
@@ -234,8 +224,8 @@ static void take_referrer(void *context, struct bytes document)
 	    !cursor_open(&cursor, states))
 		return;
 	while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
-		if (element_document(&state, &own) && generation_at(own, "g", &generation))
-			add(&looking->alive, generation);
+		if (element_document(&state, &own) && generation_find(own, "g", &generation))
+			add(&looking->alive, generation.data);
 }
 
 /* Who refers to the very generations that would go? */

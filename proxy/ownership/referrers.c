@@ -43,16 +43,6 @@ struct sample {
 	bool other;  /* somebody does by another */
 };
 
-static bool take_generation(struct bytes document, const char *path, const uint8_t **generation)
-{
-	struct bytes name;
-
-	if (!generation_find(document, path, &name))
-		return false;
-	*generation = name.data;
-	return true;
-}
-
 /* Its place; count: not there. */
 static size_t find_generation(const struct sample *sample, const uint8_t *generation)
 {
@@ -66,19 +56,19 @@ static size_t find_generation(const struct sample *sample, const uint8_t *genera
 static void take_link(void *context, struct bytes document)
 {
 	struct sample *sample = context;
-	const uint8_t *generation;
+	struct bytes generation;
 	struct element link;
 	char name[12];
 
 	sample->seen++;
-	if (sample->count == 2 * SAMPLE || !take_generation(document, "_spill.g", &generation) ||
+	if (sample->count == 2 * SAMPLE || !generation_find(document, "_spill.g", &generation) ||
 	    !document_find(document, sample->target->rule->overflow.link, &link) ||
 	    sample->links.length + link.value.length > LINK_BYTES ||
-	    find_generation(sample, generation) < sample->count)
+	    find_generation(sample, generation.data) < sample->count)
 		return;
-	sample->named |= target_named(sample->target, generation);
+	sample->named |= target_named(sample->target, generation.data);
 	writer_renamed(&sample->links, writer_index(name, sample->count), &link);
-	memcpy(sample->generations[sample->count++], generation, 16);
+	memcpy(sample->generations[sample->count++], generation.data, 16);
 }
 
 /* The first ones that Spillway wrote. Where many others lie before them no index helps. */
@@ -124,13 +114,13 @@ static enum link_result take_sample(struct sample *sample, struct link *link, en
 
 static void take_state(struct sample *sample, const struct element *state)
 {
-	const uint8_t *generation;
+	struct bytes generation;
 	struct bytes own;
 	size_t at;
 
-	if (!element_document(state, &own) || !take_generation(own, "g", &generation))
+	if (!element_document(state, &own) || !generation_find(own, "g", &generation))
 		return;
-	at = find_generation(sample, generation);
+	at = find_generation(sample, generation.data);
 	if (at == sample->count)
 		return;
 	if (sample->asking->own && bytes_are(state->name, sample->target->rule->key))
