@@ -9,7 +9,7 @@ pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(fyaml REQUIRED IMPORTED_TARGET libfyaml)
 pkg_check_modules(uv REQUIRED IMPORTED_TARGET libuv)
 pkg_check_modules(mongoc REQUIRED IMPORTED_TARGET libmongoc-1.0)
-pkg_check_modules(crypto REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(openssl REQUIRED IMPORTED_TARGET openssl)
 pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 pkg_check_modules(criterion REQUIRED IMPORTED_TARGET criterion)
 

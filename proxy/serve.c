@@ -110,26 +110,36 @@ static void free_loops(struct server *server)
 	free(server->threads);
 }
 
-/* Signals that end us. Under nohup a lost terminal does not. */
+/* SIGTERM and SIGINT end Spillway; SIGHUP has certificates read again. */
 static void set_signals(sigset_t *set)
 {
-	struct sigaction hangup;
-
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
-	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
-		sigaddset(set, SIGHUP);
+	sigaddset(set, SIGHUP);
 }
 
-static void await_signal(void)
+static void reload_certificates(struct server *server)
+{
+	char reason[400];
+
+	if (tls_pairs_reload(server->service.tls, reason, sizeof(reason)))
+		log_info("SIGHUP: certificates are read again; new connections use them");
+	else
+		log_error("SIGHUP: certificates stay as they were: %s", reason);
+}
+
+static void await_signal(struct server *server)
 {
 	sigset_t set;
-	int number;
+	int number = 0;
 
 	set_signals(&set);
-	while (sigwait(&set, &number) != 0)
-		;
+	while (sigwait(&set, &number) != 0 || number == SIGHUP) {
+		if (number == SIGHUP)
+			reload_certificates(server);
+		number = 0;
+	}
 	log_info("signal %d: draining", number);
 }
 
@@ -143,7 +153,7 @@ static bool await_first_check(struct mover *mover, enum mover_check *check)
 	while (!mover_first_check(mover, SIGNAL_MS, check)) {
 		int number = sigtimedwait(&set, NULL, &now);
 
-		if (number > 0) {
+		if (number > 0 && number != SIGHUP) {
 			log_info("signal %d: ending before the servers are looked at", number);
 			return false;
 		}
@@ -160,7 +170,18 @@ static void block_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static int serve(const struct config *config)
+static bool open_tls(struct server *server, const char *path)
+{
+	char reason[400];
+
+	server->service.tls =
+		tls_pairs_new(server->service.config, path, reason, sizeof(reason));
+	if (!server->service.tls)
+		log_error("%s", reason);
+	return server->service.tls;
+}
+
+static int serve(const struct config *config, const char *path)
 {
 	struct server server = {.service = {.config = config}};
 	enum mover_check check;
@@ -169,8 +190,10 @@ static int serve(const struct config *config)
 	block_signals();
 	spare_memory_keep();
 	server.service.descriptors = raise_descriptors();
-	if (!probe_addresses(config))
+	if (!open_tls(&server, path) || !probe_addresses(config)) {
+		tls_pairs_free(server.service.tls);
 		return 1;
+	}
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
 	server.service.mover = mover_start(config, metrics_new());
@@ -184,7 +207,7 @@ static int serve(const struct config *config)
 			for (size_t i = 0; i < config->listen_count; i++)
 				log_info("listening on '%s' for server '%s'",
 					 config->listen[i].address, config->listen[i].server);
-			await_signal();
+			await_signal(&server);
 			code = 0;
 		}
 		stop_loops(&server);
@@ -194,6 +217,7 @@ static int serve(const struct config *config)
 	free_loops(&server);
 	claims_fini(&server.service.claims);
 	strangers_fini(&server.service.strangers);
+	tls_pairs_free(server.service.tls);
 	metrics_free_all();
 	return code;
 }
@@ -210,7 +234,7 @@ int serve_run(const char *config_path)
 		return 2;
 	}
 	log_configure(config->log_level, config->log_json);
-	code = serve(config);
+	code = serve(config, config_path);
 	config_free(config);
 	return code;
 }

@@ -58,21 +58,9 @@ static char *read_file(const char *path, struct buffer *content, bool *others)
 	return mistake;
 }
 
-/* `path` as it is seen from the folder of the file `name`. */
-static char *beside(const char *name, const char *path)
-{
-	const char *slash = strrchr(name, '/');
-	auto_buffer struct buffer joined = {0};
-
-	if (*path != '/' && slash)
-		buffer_append(&joined, name, (size_t)(slash + 1 - name));
-	text_append(&joined, "%s", path);
-	return text_steal(&joined);
-}
-
 static char *read_uri_file(const char *name, const char *path, char **mistake)
 {
-	auto_free char *whole_path = beside(name, path);
+	auto_free char *whole_path = config_beside(name, path);
 	auto_buffer struct buffer content = {0};
 	char *uri;
 	bool others = false;

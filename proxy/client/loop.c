@@ -187,5 +187,6 @@ void loop_free(struct loop *loop)
 	pthread_mutex_destroy(&loop->lock);
 	namespace_cache_free(loop->namespaces);
 	free(loop->listeners);
+	buffer_fini(&loop->sealed);
 	free(loop);
 }

@@ -6,6 +6,7 @@
 #include "proxy/base/metrics.h"
 #include "proxy/mover/mover.h"
 #include "proxy/client/strangers.h"
+#include "proxy/tls/tls_pairs.h"
 #include "rules/config/config.h"
 
 #include <pthread.h>
@@ -19,6 +20,7 @@ struct session;
 struct service {
 	const struct config *config;
 	struct mover *mover;
+	struct tls_pairs *tls;
 	_Atomic int64_t connections; /* open now, all loops together */
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
@@ -45,6 +47,8 @@ struct loop {
 	struct loop_task *posted;
 	uint64_t drain_until; /* 0: not draining; uv_now milliseconds */
 	char read_buffer[LOOP_READ_BUFFER];
+	char sealed_buffer[LOOP_READ_BUFFER]; /* read_buffer before TLS has opened it */
+	struct buffer sealed;		      /* what TLS has sealed and is not written yet */
 };
 
 /* Work for a loop's own thread, from any thread. */

@@ -2,7 +2,6 @@
  * together. */
 #include "proxy/client/session.h"
 
-#include "proxy/base/address.h"
 #include "proxy/base/log.h"
 #include "proxy/client/memory.h"
 
@@ -12,18 +11,10 @@
 #include <sys/socket.h>
 
 #define WATERMARK 65536 /* above this backlog the other side is not read */
-#define KEEPALIVE_SECONDS 60
 #define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
 #define LEAST_ROOM \
 	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
 				*/
-
-static _Atomic uint64_t last_id;
-
-static const char *session_server_name(const struct session *session)
-{
-	return session->loop->service->config->listen[session->listen_index].server;
-}
 
 void session_set_state(struct session *session, enum session_state state)
 {
@@ -37,7 +28,7 @@ void session_set_state(struct session *session, enum session_state state)
 	session->state = state;
 }
 
-static void session_link(struct session *session)
+void session_link(struct session *session)
 {
 	struct loop *loop = session->loop;
 
@@ -123,6 +114,7 @@ static void session_close_stream(struct stream *stream, enum session_end how)
 	stream->reading = false;
 	if (!handle->data || uv_is_closing(handle))
 		return;
+	stream_say_farewell(stream);
 	if (how == SESSION_END_RESET && !stream->shutting &&
 	    uv_tcp_close_reset(&stream->tcp, session_on_closed) == 0)
 		return;
@@ -370,112 +362,6 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 		session_close_if_idle(session);
 }
 
-static void session_on_connected(uv_connect_t *connect, int status)
-{
-	struct session *session = connect->handle->data;
-
-	free(connect);
-	if (session->state == SESSION_CLOSING)
-		return;
-	if (status < 0) {
-		metric_add(&session->loop->metrics->upstream_failures, 1);
-		log_warning("session %llu: cannot connect to server '%s': %s",
-			    (unsigned long long)session->id, session_server_name(session),
-			    uv_strerror(status));
-		session_close(session, SESSION_END_RESET);
-		return;
-	}
-	uv_tcp_nodelay(&session->server.tcp, 1);
-	uv_tcp_keepalive(&session->server.tcp, 1, KEEPALIVE_SECONDS);
-	session_set_state(session, SESSION_RELAYING);
-	session_update_reading(session);
-}
-
-static void session_connect(struct session *session, const struct sockaddr *address)
-{
-	uv_connect_t *connect = must_calloc(1, sizeof(*connect));
-	int status = uv_tcp_connect(connect, &session->server.tcp, address, session_on_connected);
-
-	if (status == 0)
-		return;
-	free(connect);
-	log_warning("session %llu: cannot connect to server '%s': %s",
-		    (unsigned long long)session->id, session_server_name(session),
-		    uv_strerror(status));
-	metric_add(&session->loop->metrics->upstream_failures, 1);
-	session_close(session, SESSION_END_RESET);
-}
-
-static void session_on_resolved(void *context, const struct sockaddr *address)
-{
-	struct session *session = context;
-
-	session->pinned = false;
-	if (session->state == SESSION_CLOSING) {
-		session_free_if_gone(session);
-		return;
-	}
-	if (address) {
-		session_connect(session, address);
-		return;
-	}
-	log_warning("session %llu: cannot resolve server '%s'", (unsigned long long)session->id,
-		    session_server_name(session));
-	session_close(session, SESSION_END_RESET);
-}
-
-static void session_open_upstream(struct session *session)
-{
-	session->pinned = true; /* the resolver holds on to the session */
-	address_resolve(&session->loop->uv, session_server_name(session), session_on_resolved,
-			session);
-}
-
-static void session_init_stream(struct session *session, struct stream *stream)
-{
-	uv_tcp_init(&session->loop->uv, &stream->tcp);
-	stream->tcp.data = session;
-	session->handles++;
-}
-
-/* `open` counts all connections, with this one and with those that were refused. */
-static enum session_admission session_admit(struct service *service, int64_t open)
-{
-	if (!mover_admits(service->mover))
-		return SESSION_TOO_EARLY;
-	if (open - atomic_load(&service->refused) > service->config->limits.connections)
-		return SESSION_TOO_MANY;
-	return SESSION_ADMITTED;
-}
-
-void session_open(struct loop *loop, uint32_t listen_index, int socket)
-{
-	struct session *session = must_calloc(1, sizeof(*session));
-	int64_t open = atomic_fetch_add(&loop->service->connections, 1) + 1;
-
-	session->loop = loop;
-	session->id = atomic_fetch_add(&last_id, 1) + 1;
-	session->listen_index = listen_index;
-	session->handshake.opened = uv_now(&loop->uv);
-	session->next_request_id = 0x5b000000;
-	session->admission = session_admit(loop->service, open);
-	if (session_is_refused(session))
-		atomic_fetch_add(&loop->service->refused, 1);
-	session_init_stream(session, &session->client);
-	session_link(session);
-	uv_tcp_open(&session->client.tcp, socket);
-	uv_tcp_nodelay(&session->client.tcp, 1);
-	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
-	metric_add(&loop->metrics->connections_accepted, 1);
-	if (session_is_refused(session)) {
-		session_set_state(session, SESSION_RELAYING);
-		stream_start_reading(&session->client);
-		return;
-	}
-	session_init_stream(session, &session->server);
-	session_open_upstream(session);
-}
-
 /* "127.0.0.1:4711" */
 static void session_write_peer(const struct session *session, char *text, size_t size)
 {
@@ -517,6 +403,27 @@ static void session_write_what(char *text, size_t size, unsigned kind,
 			 (int)header->length);
 	else
 		snprintf(text, size, "%s", what[kind]);
+}
+
+void session_tell_unsecured(struct session *session, const char *failure)
+{
+	bool plain = session->client.tls && tls_met_plain(session->client.tls);
+	unsigned kind = plain ? STRANGERS_PLAIN : STRANGERS_UNSECURED;
+	char peer[80];
+	int64_t held;
+
+	if (plain)
+		metric_add(&session->loop->metrics->connections_plain, 1);
+	if (!strangers_due(&session->loop->service->strangers, kind, uv_now(&session->loop->uv),
+			   &held))
+		return;
+	session_write_peer(session, peer, sizeof(peer));
+	log_warning("session %llu: connection from %s %s%s: closed (%lld more like it since the "
+		    "last line)",
+		    (unsigned long long)session->id, peer,
+		    plain ? "does not speak TLS, which this listener needs; give the client tls=true"
+			  : "failed in the handshake of TLS: ",
+		    plain ? "" : failure, (long long)held);
 }
 
 void session_tell_stranger(struct session *session, unsigned kind,

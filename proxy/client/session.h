@@ -5,7 +5,8 @@
  *      │            │              │
  *      └────────────┴──────────────┴──────► CLOSING
  *
- *   OPENING     the server connection is being made; nothing is read from the client
+ *   OPENING     the server connection is being made; nothing is read from the client but its
+ *               handshake of TLS, which comes first
  *   RELAYING    requests and replies pass; those that need more are looked at
  *   REWRITING   a sequence runs, or may have to; the client's further requests wait
  *   CLOSING     both handles are being closed
@@ -143,8 +144,15 @@ static inline bool session_is_refused(const struct session *session)
 	return session->admission != SESSION_ADMITTED;
 }
 
-/* Takes the accepted socket over. */
+/* session_open.c. Takes the accepted socket over. */
 void session_open(struct loop *loop, uint32_t listen_index, int socket);
+static inline const char *session_server_name(const struct session *session)
+{
+	return session->loop->service->config->listen[session->listen_index].server;
+}
+
+/* Among those of its loop, and of those whose first request is awaited. */
+void session_link(struct session *session);
 /* It has asked for more than hello. */
 void session_works(struct session *session);
 /* Ends a session. Idempotent. */
@@ -155,6 +163,8 @@ void session_close_if_idle(struct session *session);
 /* libuv's callbacks, for stream.c. */
 void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
 void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer);
+/* The handshake of TLS on one side is over; `failure`: why there is no connection, or NULL. */
+void session_on_secured(struct session *session, struct stream *stream, const char *failure);
 /* Something that was queued has left: reading may go on. */
 void session_on_drained(struct session *session);
 
@@ -212,6 +222,9 @@ void session_cut_sequence(struct session *session);
  * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */
 void session_tell_stranger(struct session *session, unsigned kind,
 			   const struct frame_header *header);
+
+/* Counts and logs that the handshake of TLS with the client failed. */
+void session_tell_unsecured(struct session *session, const char *failure);
 
 /* session_rights.c. A namespace of NULL: any. */
 bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace);

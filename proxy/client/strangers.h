@@ -9,7 +9,11 @@
 #define STRANGERS_LATER STRANGER_COUNT
 /* A connection on which no whole request has come in time. */
 #define STRANGERS_SILENT (STRANGER_COUNT + 1)
-#define STRANGERS_KINDS (STRANGER_COUNT + 2)
+/* A client without TLS where TLS is wanted. */
+#define STRANGERS_PLAIN (STRANGER_COUNT + 2)
+/* The handshake of TLS failed. */
+#define STRANGERS_UNSECURED (STRANGER_COUNT + 3)
+#define STRANGERS_KINDS (STRANGER_COUNT + 4)
 
 /* One for all loops. */
 struct strangers {

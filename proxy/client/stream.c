@@ -6,6 +6,8 @@
 #include <poll.h>
 #include <stdlib.h>
 
+#define SEALED_AT_ONCE 65536 /* plain bytes */
+
 struct stream_write {
 	uv_write_t request;
 	struct buffer bytes;
@@ -78,7 +80,8 @@ static size_t stream_try(struct stream *stream, struct bytes bytes)
 	return 0;
 }
 
-void stream_write(struct stream *stream, struct bytes bytes)
+/* Bytes as the other end gets them. */
+static void stream_put(struct stream *stream, struct bytes bytes)
 {
 	size_t taken;
 
@@ -91,10 +94,43 @@ void stream_write(struct stream *stream, struct bytes bytes)
 	stream_send_queue(stream);
 }
 
+/* What TLS has sealed goes out; the room for it is kept for the next. */
+static void stream_put_sealed(struct stream *stream)
+{
+	struct session *session = stream->tcp.data;
+	struct buffer *sealed = &session->loop->sealed;
+
+	stream_put(stream, buffer_view(sealed));
+	sealed->length = 0;
+}
+
+static void stream_seal(struct stream *stream, struct bytes bytes)
+{
+	struct session *session = stream->tcp.data;
+
+	while (bytes.length > 0 && !stream->broken && !stream->shutting) {
+		struct bytes part = {bytes.data, least(bytes.length, SEALED_AT_ONCE)};
+
+		if (!tls_write(stream->tls, part, &session->loop->sealed))
+			stream->broken = true;
+		stream_put_sealed(stream);
+		bytes.data += part.length;
+		bytes.length -= part.length;
+	}
+}
+
+void stream_write(struct stream *stream, struct bytes bytes)
+{
+	if (stream->tls)
+		stream_seal(stream, bytes);
+	else
+		stream_put(stream, bytes);
+}
+
 void stream_write_owned(struct stream *stream, struct buffer *bytes)
 {
 	if (stream->broken || stream->shutting || stream->in_flight || stream->queue.length > 0 ||
-	    bytes->length < 65536) {
+	    stream->tls || bytes->length < 65536) {
 		stream_write(stream, buffer_view(bytes));
 		buffer_fini(bytes);
 		return;
@@ -131,10 +167,114 @@ static void stream_finish(struct stream *stream)
 		free(request);
 }
 
+void stream_say_farewell(struct stream *stream)
+{
+	struct session *session = stream->tcp.data;
+
+	if (!stream->tls || stream->shaking || stream->broken || stream->shutting)
+		return;
+	tls_end(stream->tls, &session->loop->sealed);
+	stream_put_sealed(stream);
+}
+
 void stream_shutdown(struct stream *stream)
 {
+	stream_say_farewell(stream);
 	stream->shutting = true;
 	stream_finish(stream);
+}
+
+/* Reads plain bytes to where the session wants them, as many as there are room for. */
+static enum tls_step stream_open_sealed(struct stream *stream, uv_buf_t *room, size_t *length)
+{
+	struct session *session = stream->tcp.data;
+	enum tls_step step = TLS_DONE;
+
+	*length = 0;
+	while (step == TLS_DONE && *length < room->len) {
+		size_t part = 0;
+
+		step = tls_read(stream->tls, room->base + *length, room->len - *length, &part,
+				&session->loop->sealed);
+		*length += part;
+	}
+	stream_put_sealed(stream);
+	return step;
+}
+
+/* What has come is handed on whole, also if the session has stopped reading meanwhile: it is no
+ * more than one buffer. */
+static void stream_pull(struct stream *stream)
+{
+	uv_handle_t *handle = (uv_handle_t *)(void *)&stream->tcp;
+	enum tls_step step = TLS_DONE;
+
+	while (step == TLS_DONE && !uv_is_closing(handle)) {
+		uv_buf_t room;
+		size_t length;
+
+		session_on_alloc(handle, SEALED_AT_ONCE, &room);
+		step = stream_open_sealed(stream, &room, &length);
+		session_on_read(stream_handle(stream), (ssize_t)length, &room);
+	}
+	if (step == TLS_MORE || uv_is_closing(handle) || stream->ended)
+		return;
+	session_on_read(stream_handle(stream), step == TLS_ENDED ? UV_EOF : UV_EPROTO,
+			&(uv_buf_t){0});
+}
+
+/* The other end is told, also of why the handshake failed. */
+static void stream_shake(struct stream *stream)
+{
+	struct session *session = stream->tcp.data;
+	enum tls_step step = tls_handshake(stream->tls, &session->loop->sealed);
+
+	stream_put_sealed(stream);
+	if (step == TLS_MORE)
+		return;
+	stream->shaking = false;
+	uv_read_stop(stream_handle(stream));
+	tls_keep(stream->tls);
+	session_on_secured(session, stream, step == TLS_DONE ? NULL : tls_reason(stream->tls));
+}
+
+static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+	struct session *session = handle->data;
+
+	(void)suggested;
+	*buffer = uv_buf_init(session->loop->sealed_buffer, LOOP_READ_BUFFER);
+}
+
+static void stream_on_sealed(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)
+{
+	struct stream *stream = (struct stream *)(void *)handle;
+	struct bytes sealed = {(const uint8_t *)buffer->base, (size_t)length};
+
+	if (length == 0)
+		return;
+	if (length < 0 && stream->shaking) {
+		session_on_secured(handle->data, stream, uv_strerror((int)length));
+	} else if (length < 0) {
+		session_on_read(handle, length, buffer);
+	} else {
+		tls_feed(stream->tls, sealed);
+		(stream->shaking ? stream_shake : stream_pull)(stream);
+	}
+}
+
+void stream_secure(struct stream *stream, struct tls *tls)
+{
+	stream->tls = tls;
+	stream->shaking = true;
+	uv_read_start(stream_handle(stream), stream_on_alloc, stream_on_sealed);
+	stream_shake(stream);
+}
+
+void stream_deliver(struct stream *stream)
+{
+	if (stream->tls && !stream->ended)
+		stream_pull(stream);
 }
 
 void stream_start_reading(struct stream *stream)
@@ -142,7 +282,10 @@ void stream_start_reading(struct stream *stream)
 	if (stream->reading || stream->ended)
 		return;
 	stream->reading = true;
-	uv_read_start(stream_handle(stream), session_on_alloc, session_on_read);
+	if (stream->tls)
+		uv_read_start(stream_handle(stream), stream_on_alloc, stream_on_sealed);
+	else
+		uv_read_start(stream_handle(stream), session_on_alloc, session_on_read);
 }
 
 void stream_stop_reading(struct stream *stream)
@@ -165,4 +308,6 @@ bool stream_has_ended(const struct stream *stream)
 void stream_fini(struct stream *stream)
 {
 	buffer_fini(&stream->queue);
+	tls_free(stream->tls);
+	stream->tls = NULL;
 }

@@ -2,11 +2,11 @@
  *
  *      written at once by uv_try_write | in flight (one uv_write) | queue (appended meanwhile)
  *
- * Ordinary messages never touch the queue: no request, no allocation. TLS will stand between here
- * and the socket. */
+ * Ordinary messages never touch the queue: no request, no allocation. With TLS, what is written and
+ * queued are sealed bytes; session_on_alloc and session_on_read see plain ones. */
 #pragma once
 
-#include "protocol/bytes.h"
+#include "proxy/tls/tls.h"
 
 #include <uv.h>
 
@@ -14,9 +14,11 @@ struct session;
 
 struct stream {
 	uv_tcp_t tcp; /* data: the session */
+	struct tls *tls; /* NULL: plain bytes */
 	struct buffer queue;
 	struct stream_write *in_flight;
 	uint32_t in_flight_length;
+	bool shaking;  /* the handshake of TLS is under way */
 	bool reading;  /* bytes of the other end are asked for */
 	bool ended;    /* the other end has sent its FIN */
 	bool shutting; /* our FIN is to go out, or has gone, behind all that was written */
@@ -24,6 +26,13 @@ struct stream {
 	bool broken;   /* writing failed: what comes is thrown away, reading says why */
 };
 
+/* The connection is to be TLS's, before any other byte is read or written; takes `tls` over.
+ * session_on_secured tells of the end of the handshake. Then reading has stopped. */
+void stream_secure(struct stream *stream, struct tls *tls);
+/* Delivers what came behind the other end's handshake in one go with it. */
+void stream_deliver(struct stream *stream);
+/* TLS's farewell, if there is time for it: the connection will be closed. */
+void stream_say_farewell(struct stream *stream);
 /* Hands bytes to the kernel, keeping a copy of what it doesn't take. */
 void stream_write(struct stream *stream, struct bytes bytes);
 /* As stream_write for a buffer that the stream may keep: taken over, empty afterwards. */

@@ -61,6 +61,13 @@ static void check_listen_twice(const struct section *section, const struct confi
 	}
 }
 
+static void check_client_cert(const struct section *section, const struct config_tls *tls)
+{
+	if (tls->client_cert != CONFIG_CLIENT_CERT_NONE && !tls->ca)
+		problem_add(section->problems, section_place(section, "tls"),
+			    "'client_cert' needs 'ca': the certificates that sign those of clients");
+}
+
 static void read_listener(struct reader *reader, const struct yaml_node *node)
 {
 	struct config_listen *listen = &reader->config->listen[reader->config->listen_count++];
@@ -70,6 +77,7 @@ static void read_listener(struct reader *reader, const struct yaml_node *node)
 		return;
 	section_read(&section, listen);
 	complete_advertise(&section, listen);
+	check_client_cert(&section, &listen->tls);
 	for (size_t i = 0; i + 1 < reader->config->listen_count; i++)
 		check_listen_twice(&section, listen, &reader->config->listen[i]);
 }
@@ -104,8 +112,50 @@ static void read_listen(struct reader *reader)
 
 /* ---- The upstream account. */
 
-static void build_uri(struct config *config)
+char *config_beside(const char *name, const char *path)
 {
+	const char *slash = strrchr(name, '/');
+	auto_buffer struct buffer joined = {0};
+
+	if (*path != '/' && slash)
+		buffer_append(&joined, name, (size_t)(slash + 1 - name));
+	text_append(&joined, "%s", path);
+	return text_steal(&joined);
+}
+
+static void append_file_option(struct buffer *uri, const char *option, const char *name,
+			       const char *path)
+{
+	static const char plain[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._/";
+	auto_free char *whole = path ? config_beside(name, path) : NULL;
+
+	if (!whole)
+		return;
+	text_append(uri, "&%s=", option);
+	for (const char *at = whole; *at; at++)
+		text_append(uri, strchr(plain, *at) ? "%c" : "%%%02X", (unsigned char)*at);
+}
+
+/* The account goes the same way as clients' connections. */
+static void append_tls(struct buffer *uri, const struct reader *reader)
+{
+	const struct config_tls *tls = &reader->config->server_tls;
+
+	if (!tls->on)
+		return;
+	text_append(uri, "?tls=true");
+	append_file_option(uri, "tlsCAFile", reader->name, tls->ca);
+	append_file_option(uri, "tlsCertificateKeyFile", reader->name, tls->cert);
+	if (tls->key || tls->server_name)
+		problem_add(reader->file.problems, section_place(&reader->file, "servers"),
+			    "'upstream' is needed: the driver of Spillway's own account knows no "
+			    "'key' and no 'server_name'; give 'upstream' a URI with tls=true");
+}
+
+static void build_uri(const struct reader *reader)
+{
+	const struct config *config = reader->config;
 	auto_buffer struct buffer uri = {0};
 
 	text_append(&uri, "mongodb://");
@@ -115,7 +165,8 @@ static void build_uri(struct config *config)
 		text_append(&uri, "%s%s", i > 0 ? "," : "", server ? server : "");
 	}
 	text_append(&uri, "/");
-	config->upstream_uri = text_steal(&uri);
+	append_tls(&uri, reader);
+	reader->config->upstream_uri = text_steal(&uri);
 }
 
 /* Through Spillway the account would see no tail, and write none. */
@@ -208,7 +259,7 @@ static void read_upstream(struct reader *reader)
 		reader->config->upstream_uri = must_strndup(environment, strlen(environment));
 		check_uri(reader, (struct place){1, 1}, "$SPILLWAY_UPSTREAM_URI");
 	} else {
-		build_uri(reader->config);
+		build_uri(reader);
 	}
 }
 
@@ -224,6 +275,15 @@ static void check_admin(const struct reader *reader)
 				    "'admin' '%s' is an address that clients connect to",
 				    config->admin);
 	}
+}
+
+static void check_server_tls(const struct reader *reader)
+{
+	const struct config_tls *tls = &reader->config->server_tls;
+
+	if (tls->key && !tls->cert)
+		problem_add(reader->file.problems, section_place(&reader->file, "servers"),
+			    "'key' needs 'cert': the certificate that it belongs to");
 }
 
 /* The cores that this process may use. */
@@ -262,6 +322,7 @@ static void read_file(struct reader *reader, struct problems *problems,
 	if (config->workers == 0)
 		config->workers = core_count();
 	read_listen(reader);
+	check_server_tls(reader);
 	read_upstream(reader);
 	check_admin(reader);
 	read_rules(reader);
@@ -286,6 +347,14 @@ struct config *config_parse(const char *name, struct bytes text, const struct co
 	return NULL;
 }
 
+static void tls_free(struct config_tls *tls)
+{
+	free(tls->cert);
+	free(tls->key);
+	free(tls->ca);
+	free(tls->server_name);
+}
+
 void config_free(struct config *config)
 {
 	if (!config)
@@ -294,7 +363,9 @@ void config_free(struct config *config)
 		free(config->listen[i].address);
 		free(config->listen[i].server);
 		free(config->listen[i].advertise);
+		tls_free(&config->listen[i].tls);
 	}
+	tls_free(&config->server_tls);
 	free(config->listen);
 	free(config->upstream_uri);
 	free(config->admin);

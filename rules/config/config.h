@@ -6,10 +6,34 @@
 
 #define CONFIG_WORKERS_MAX 256
 
+enum config_client_cert {
+	CONFIG_CLIENT_CERT_NONE,     /* clients are not asked for a certificate */
+	CONFIG_CLIENT_CERT_OPTIONAL, /* a certificate that a client shows must be good */
+	CONFIG_CLIENT_CERT_REQUIRED,
+};
+
+enum config_tls_version {
+	CONFIG_TLS_1_2,
+	CONFIG_TLS_1_3,
+};
+
+/* TLS on one side of the client path. Files are named as the configuration names them: from its
+ * folder. */
+struct config_tls {
+	bool on;
+	char *cert; /* PEM: the certificate, and those that lead to its CA */
+	char *key;  /* PEM; NULL: it is in `cert` */
+	char *ca;   /* PEM: whose certificates are believed; NULL: the system's */
+	enum config_client_cert client_cert; /* of a listener */
+	char *server_name; /* of servers: the name their certificates must have; NULL: the host's */
+	enum config_tls_version min_version;
+};
+
 struct config_listen {
 	char *address;   /* host:port to listen on */
 	char *server;    /* host:port of the server behind it */
 	char *advertise; /* host:port that `hello` tells clients */
+	struct config_tls tls;
 };
 
 enum config_log_level {
@@ -22,6 +46,7 @@ enum config_log_level {
 struct config {
 	struct config_listen *listen;
 	size_t listen_count;
+	struct config_tls server_tls; /* between Spillway and the servers, for clients' connections */
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
 			       listen */
 	char *admin;        /* host:port; NULL: off */
@@ -61,6 +86,8 @@ struct config_world {
 struct config *config_parse(const char *name, struct bytes text, const struct config_world *world,
 			    char **problems);
 void config_free(struct config *config);
+/* `path` as it is seen from the folder of the file `name`; freed by the caller. */
+char *config_beside(const char *name, const char *path);
 /* The configuration with defaults filled in, as YAML text that config_parse reads back; freed by
  * the caller. No password in it. */
 char *config_print(const struct config *config);

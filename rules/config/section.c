@@ -366,8 +366,11 @@ static void read_section(const struct section *section, const struct setting *se
 	const struct yaml_node *node = section_find(section, setting_key(setting));
 	struct section inner;
 
-	if (node && section_open(&inner, section->problems, node, setting->path))
-		section_read(&inner, base);
+	if (!node || !section_open(&inner, section->problems, node, setting->path))
+		return;
+	if (setting->offset != SETTING_NOWHERE)
+		*(bool *)setting_at(setting, base) = true;
+	section_read(&inner, base);
 }
 
 /* The kinds that have a value in the struct. */

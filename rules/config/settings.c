@@ -48,6 +48,8 @@ const struct setting settings[] = {
 _Static_assert(sizeof(enum rule_outlier) == sizeof(int), "");
 _Static_assert(sizeof(enum rule_layout) == sizeof(int), "");
 _Static_assert(sizeof(enum config_log_level) == sizeof(int), "");
+_Static_assert(sizeof(enum config_client_cert) == sizeof(int), "");
+_Static_assert(sizeof(enum config_tls_version) == sizeof(int), "");
 _Static_assert(IN_RULE(collection) == IN_RULE(database) + sizeof(char *), "");
 _Static_assert(IN_RULE(overflow.collection) == IN_RULE(overflow.database) + sizeof(char *), "");
 _Static_assert(IN_RULE(expose.counters) == IN_RULE(expose.flag) + 1, "");
@@ -161,10 +163,12 @@ bool setting_is_set(const struct setting *setting, const void *base)
 {
 	if (setting->batches && ((const struct rule *)base)->overflow.layout != RULE_BATCHES)
 		return false;
-	if (setting->kind == SETTING_SECTION)
+	if (setting->kind == SETTING_SECTION && setting->offset == SETTING_NOWHERE)
 		return section_is_set(setting, base);
 	if (setting->offset == SETTING_NOWHERE)
 		return false;
+	if (setting->kind == SETTING_SECTION)
+		return *(const bool *)setting_in(setting, base);
 	if (setting->kind == SETTING_LIST)
 		return ((const struct bytes *)setting_in(setting, base))->length > 0;
 	if (setting->kind == SETTING_TEXT || setting->kind == SETTING_FIELD)

@@ -6,7 +6,8 @@
 #include "protocol/bytes.h"
 
 enum setting_kind {
-	SETTING_SECTION,   /* a mapping of the settings below it */
+	SETTING_SECTION,   /* a mapping of the settings below it; where it has a place of its own, a
+			      bool: it is there */
 	SETTING_LIST,      /* of such mappings, as a BSON array; a function of its own reads it */
 	SETTING_TEXT,      /* char *: not empty, without control characters */
 	SETTING_FIELD,     /* char *: a document's field on the top level */
@@ -69,7 +70,8 @@ static inline const void *setting_in(const struct setting *setting, const void *
 
 /* Gives all settings below `path` in the struct their defaults. */
 void settings_fill(const char *path, void *base);
-/* Whether the struct has it. A section: whether it has a text or number of it. */
+/* Whether the struct has it. A section without a place of its own: whether the struct has a text or
+ * number of it. */
 bool setting_is_set(const struct setting *setting, const void *base);
 /* Its value as the file would have it, without quotes; `scratch` keeps what must be put together.
  * Only of kinds that are one text, number or word. */

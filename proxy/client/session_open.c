@@ -1,0 +1,186 @@
+/* The way from a client's socket to two streams that relay: limits, TLS with the client, the
+ * connection to the server, TLS with the server. */
+#include "proxy/client/session.h"
+
+#include "proxy/base/address.h"
+#include "proxy/base/log.h"
+
+#include <stdlib.h>
+
+#define KEEPALIVE_SECONDS 60
+
+static _Atomic uint64_t last_id;
+
+static void session_secure(struct session *session, struct stream *stream);
+
+static void session_on_connected(uv_connect_t *connect, int status)
+{
+	struct session *session = connect->handle->data;
+
+	free(connect);
+	if (session->state == SESSION_CLOSING)
+		return;
+	if (status < 0) {
+		metric_add(&session->loop->metrics->upstream_failures, 1);
+		log_warning("session %llu: cannot connect to server '%s': %s",
+			    (unsigned long long)session->id, session_server_name(session),
+			    uv_strerror(status));
+		session_close(session, SESSION_END_RESET);
+		return;
+	}
+	uv_tcp_nodelay(&session->server.tcp, 1);
+	uv_tcp_keepalive(&session->server.tcp, 1, KEEPALIVE_SECONDS);
+	session_secure(session, &session->server);
+}
+
+static void session_connect(struct session *session, const struct sockaddr *address)
+{
+	uv_connect_t *connect = must_calloc(1, sizeof(*connect));
+	int status = uv_tcp_connect(connect, &session->server.tcp, address, session_on_connected);
+
+	if (status == 0)
+		return;
+	free(connect);
+	log_warning("session %llu: cannot connect to server '%s': %s",
+		    (unsigned long long)session->id, session_server_name(session),
+		    uv_strerror(status));
+	metric_add(&session->loop->metrics->upstream_failures, 1);
+	session_close(session, SESSION_END_RESET);
+}
+
+static void session_on_resolved(void *context, const struct sockaddr *address)
+{
+	struct session *session = context;
+
+	session->pinned = false;
+	if (session->state == SESSION_CLOSING) {
+		session_free_if_gone(session);
+		return;
+	}
+	if (address) {
+		session_connect(session, address);
+		return;
+	}
+	log_warning("session %llu: cannot resolve server '%s'", (unsigned long long)session->id,
+		    session_server_name(session));
+	session_close(session, SESSION_END_RESET);
+}
+
+static void session_init_stream(struct session *session, struct stream *stream)
+{
+	uv_tcp_init(&session->loop->uv, &stream->tcp);
+	stream->tcp.data = session;
+	session->handles++;
+}
+
+static void session_open_upstream(struct session *session)
+{
+	session_init_stream(session, &session->server);
+	session->pinned = true; /* the resolver holds on to the session */
+	address_resolve(&session->loop->uv, session_server_name(session), session_on_resolved,
+			session);
+}
+
+static void session_fail_secured(struct session *session, const struct stream *stream,
+				 const char *failure)
+{
+	struct metrics *metrics = session->loop->metrics;
+
+	metric_add(&metrics->tls_failures, 1);
+	if (stream == &session->server) {
+		metric_add(&metrics->upstream_failures, 1);
+		log_warning("session %llu: no TLS connection to server '%s': %s",
+			    (unsigned long long)session->id, session_server_name(session), failure);
+	} else {
+		session_tell_unsecured(session, failure);
+	}
+	session_close(session, SESSION_END_DONE);
+}
+
+static void session_relay(struct session *session)
+{
+	session_set_state(session, SESSION_RELAYING);
+	if (session_is_refused(session))
+		stream_start_reading(&session->client);
+	else
+		session_update_reading(session);
+	stream_deliver(&session->client);
+	if (session->state != SESSION_CLOSING && !session_is_refused(session))
+		stream_deliver(&session->server);
+}
+
+/* What comes after a side's handshake, or after its connection if there is none. */
+static void session_go_on(struct session *session, const struct stream *stream)
+{
+	if (stream == &session->client && !session_is_refused(session))
+		session_open_upstream(session);
+	else
+		session_relay(session);
+}
+
+void session_on_secured(struct session *session, struct stream *stream, const char *failure)
+{
+	if (session->state == SESSION_CLOSING)
+		return;
+	if (failure) {
+		session_fail_secured(session, stream, failure);
+		return;
+	}
+	metric_add(&session->loop->metrics->tls_handshakes, 1);
+	if (tls_resumed(stream->tls))
+		metric_add(&session->loop->metrics->tls_resumed, 1);
+	session_go_on(session, stream);
+}
+
+/* TLS comes first where the configuration wants it. */
+static void session_secure(struct session *session, struct stream *stream)
+{
+	const struct tls_pair *pair =
+		tls_pairs_at(session->loop->service->tls, session->listen_index);
+	bool client = stream == &session->client;
+	struct tls_side *side = client ? pair->client : pair->server;
+	SSL *connection;
+
+	if (!side) {
+		session_go_on(session, stream);
+		return;
+	}
+	connection = client ? tls_side_accept(side)
+			    : tls_side_connect(side, session_server_name(session));
+	if (connection)
+		stream_secure(stream, tls_new(connection));
+	else
+		session_fail_secured(session, stream, "no memory for a connection");
+}
+
+/* `open` counts all connections, with this one and with those that were refused. */
+static enum session_admission session_admit(struct service *service, int64_t open)
+{
+	if (!mover_admits(service->mover))
+		return SESSION_TOO_EARLY;
+	if (open - atomic_load(&service->refused) > service->config->limits.connections)
+		return SESSION_TOO_MANY;
+	return SESSION_ADMITTED;
+}
+
+void session_open(struct loop *loop, uint32_t listen_index, int socket)
+{
+	struct session *session = must_calloc(1, sizeof(*session));
+	int64_t open = atomic_fetch_add(&loop->service->connections, 1) + 1;
+
+	session->loop = loop;
+	session->id = atomic_fetch_add(&last_id, 1) + 1;
+	session->listen_index = listen_index;
+	session->handshake.opened = uv_now(&loop->uv);
+	session->next_request_id = 0x5b000000;
+	session->admission = session_admit(loop->service, open);
+	if (session_is_refused(session))
+		atomic_fetch_add(&loop->service->refused, 1);
+	session_init_stream(session, &session->client);
+	session_link(session);
+	uv_tcp_open(&session->client.tcp, socket);
+	uv_tcp_nodelay(&session->client.tcp, 1);
+	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
+	metric_add(&loop->metrics->connections_accepted, 1);
+	session_secure(session, &session->client);
+}
