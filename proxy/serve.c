@@ -174,8 +174,7 @@ static bool open_tls(struct server *server, const char *path)
 {
 	char reason[400];
 
-	server->service.tls =
-		tls_pairs_new(server->service.config, path, reason, sizeof(reason));
+	server->service.tls = tls_pairs_new(server->service.config, path, reason, sizeof(reason));
 	if (!server->service.tls)
 		log_error("%s", reason);
 	return server->service.tls;

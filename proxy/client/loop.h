@@ -48,7 +48,7 @@ struct loop {
 	uint64_t drain_until; /* 0: not draining; uv_now milliseconds */
 	char read_buffer[LOOP_READ_BUFFER];
 	char sealed_buffer[LOOP_READ_BUFFER]; /* read_buffer before TLS has opened it */
-	struct buffer sealed;		      /* what TLS has sealed and is not written yet */
+	struct buffer sealed;                 /* what TLS has sealed and is not written yet */
 };
 
 /* Work for a loop's own thread, from any thread. */

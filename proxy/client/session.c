@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define WATERMARK 65536 /* above this backlog the other side is not read */
+#define WATERMARK 65536                   /* above this backlog the other side is not read */
 #define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
 #define LEAST_ROOM \
 	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
@@ -418,12 +418,13 @@ void session_tell_unsecured(struct session *session, const char *failure)
 			   &held))
 		return;
 	session_write_peer(session, peer, sizeof(peer));
-	log_warning("session %llu: connection from %s %s%s: closed (%lld more like it since the "
-		    "last line)",
-		    (unsigned long long)session->id, peer,
-		    plain ? "does not speak TLS, which this listener needs; give the client tls=true"
-			  : "failed in the handshake of TLS: ",
-		    plain ? "" : failure, (long long)held);
+	log_warning(
+		"session %llu: connection from %s %s%s: closed (%lld more like it since the "
+		"last line)",
+		(unsigned long long)session->id, peer,
+		plain ? "does not speak TLS, which this listener needs; give the client tls=true"
+		      : "failed in the handshake of TLS: ",
+		plain ? "" : failure, (long long)held);
 }
 
 void session_tell_stranger(struct session *session, unsigned kind,

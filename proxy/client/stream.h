@@ -13,7 +13,7 @@
 struct session;
 
 struct stream {
-	uv_tcp_t tcp; /* data: the session */
+	uv_tcp_t tcp;    /* data: the session */
 	struct tls *tls; /* NULL: plain bytes */
 	struct buffer queue;
 	struct stream_write *in_flight;

@@ -24,8 +24,8 @@ static bool make_pair(struct tls_pair *pair, const struct config *config, size_t
 struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
 				size_t size)
 {
-	struct tls_pairs *pairs = must_calloc(
-		1, sizeof(*pairs) + config->listen_count * sizeof(pairs->pairs[0]));
+	struct tls_pairs *pairs =
+		must_calloc(1, sizeof(*pairs) + config->listen_count * sizeof(pairs->pairs[0]));
 
 	pairs->count = config->listen_count;
 	for (size_t i = 0; i < pairs->count; i++) {

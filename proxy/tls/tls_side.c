@@ -123,8 +123,8 @@ static void set_resumption(SSL_CTX *context, struct tls_side *side)
 
 	if (side->servers) {
 		SSL_CTX_set_app_data(context, side);
-		SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT |
-								SSL_SESS_CACHE_NO_INTERNAL);
+		SSL_CTX_set_session_cache_mode(context,
+					       SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
 		SSL_CTX_sess_set_new_cb(context, on_session);
 		return;
 	}
@@ -194,7 +194,7 @@ struct tls_side *tls_side_new_listener(const struct config_tls *config, const ch
 }
 
 struct tls_side *tls_side_new_server(const struct config_tls *config, const char *path,
-				      char *reason, size_t size)
+				     char *reason, size_t size)
 {
 	return side_new(config, path, true, reason, size);
 }

@@ -13,7 +13,7 @@ struct tls_side;
 struct tls_side *tls_side_new_listener(const struct config_tls *config, const char *path,
 				       char *reason, size_t size);
 struct tls_side *tls_side_new_server(const struct config_tls *config, const char *path,
-				      char *reason, size_t size);
+				     char *reason, size_t size);
 /* No connection may be made any more; those that are open go on. Takes NULL. */
 void tls_side_free(struct tls_side *side);
 /* Reads the files again, from any thread. NULL if a file is wrong; else tls_side_take has later
@@ -21,7 +21,7 @@ void tls_side_free(struct tls_side *side);
 SSL_CTX *tls_side_load(struct tls_side *side, char *reason, size_t size);
 void tls_side_take(struct tls_side *side, SSL_CTX *context);
 
-/* A new connection: a client's, or one to the server at "host:port" (the host is TLS's SNI and the name
- * that the server's certificate must have). NULL if there is no memory. */
+/* A new connection: a client's, or one to the server at "host:port" (the host is TLS's SNI and the
+ * name that the server's certificate must have). NULL if there is no memory. */
 SSL *tls_side_accept(struct tls_side *side);
 SSL *tls_side_connect(struct tls_side *side, const char *address);

@@ -64,8 +64,9 @@ static void check_listen_twice(const struct section *section, const struct confi
 static void check_client_cert(const struct section *section, const struct config_tls *tls)
 {
 	if (tls->client_cert != CONFIG_CLIENT_CERT_NONE && !tls->ca)
-		problem_add(section->problems, section_place(section, "tls"),
-			    "'client_cert' needs 'ca': the certificates that sign those of clients");
+		problem_add(
+			section->problems, section_place(section, "tls"),
+			"'client_cert' needs 'ca': the certificates that sign those of clients");
 }
 
 static void read_listener(struct reader *reader, const struct yaml_node *node)

@@ -46,7 +46,8 @@ enum config_log_level {
 struct config {
 	struct config_listen *listen;
 	size_t listen_count;
-	struct config_tls server_tls; /* between Spillway and the servers, for clients' connections */
+	struct config_tls
+		server_tls; /* between Spillway and the servers, for clients' connections */
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
 			       listen */
 	char *admin;        /* host:port; NULL: off */

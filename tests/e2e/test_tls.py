@@ -1,13 +1,17 @@
 """TLS on both sides of the client path: certificates, host names, versions, sessions, what is refused."""
 
+import contextlib
+import shutil
 import socket
 import ssl
 
 import pymongo
 import pytest
 
+from support import frames
 from support.certificates import Authority
 from support.cluster import Cluster
+from support.peer import End
 from support.process import wait_for
 from support.spillway import Spillway
 
@@ -28,26 +32,51 @@ def authority():
 @pytest.fixture(scope="module")
 def files(authority):
     """(certificate, key, both) by name."""
-    return {name: authority.sign(name) for name in ("server", "spillway", "client")}
+    return {
+        "server": authority.sign("server"),
+        "spillway": authority.sign("spillway"),
+        "client": authority.sign("client"),
+        "elsewhere": authority.sign("elsewhere", "DNS:elsewhere.example.net"),
+        "expired": authority.sign("expired", days=-1),
+    }
+
+
+@contextlib.contextmanager
+def started_cluster(authority, cert, *more):
+    options = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", str(cert), "--tlsCAFile", str(authority.ca),
+               *more]
+    tls = {"tls": True, "tlsCAFile": str(authority.ca), "tlsAllowInvalidHostnames": True}
+    if not more:
+        tls["tlsCertificateKeyFile"] = str(cert)
+    with Cluster(options=options, tls=tls) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
 def cluster(authority, files):
-    options = ["--tlsMode", "requireTLS", "--tlsCertificateKeyFile", str(files["server"][2]), "--tlsCAFile",
-               str(authority.ca), "--tlsAllowConnectionsWithoutCertificates"]
-    with Cluster(options=options, client_options={"tls": True, "tlsCAFile": str(authority.ca)}) as made:
+    with started_cluster(authority, files["server"][2], "--tlsAllowConnectionsWithoutCertificates") as made:
         yield made
 
 
-class Secured(Spillway):
-    """With TLS on both sides, unless the test says otherwise."""
+def secured(cluster, authority, files, listen=None, servers=None, name="spillway"):
+    """With TLS on both sides; None takes a key out."""
+    cert, key, _ = files[name]
+    listen = {"cert": str(cert), "key": str(key), **(listen or {})}
+    servers = {"ca": str(authority.ca), **(servers or {})}
+    uri = f"mongodb://{cluster.primary.address}/?tls=true&tlsCAFile={authority.ca}&tlsAllowInvalidHostnames=true"
+    if "tlsCertificateKeyFile" in cluster.primary.tls:
+        uri += f"&tlsCertificateKeyFile={files['client'][2]}"
+    made = Spillway([cluster.primary], [RULE], {
+        "servers": {"tls": {key: value for key, value in servers.items() if value}}, "upstream": {"uri": uri},
+    })
+    made.settings["listen"][0]["tls"] = {key: value for key, value in listen.items() if value}
+    return made
 
-    def __init__(self, cluster, authority, files, listen=None, servers=None, **more):
-        super().__init__([cluster.primary], [RULE], more)
-        cert, key, _ = files["spillway"]
-        listen = {"cert": str(cert), "key": str(key), **(listen or {})}
-        self.settings["listen"][0]["tls"] = {name: value for name, value in listen.items() if value}
-        self.settings["servers"] = {"tls": {"ca": str(authority.ca), **(servers or {})}}
+
+@pytest.fixture(scope="module")
+def spillway(cluster, authority, files):
+    with secured(cluster, authority, files) as made:
+        yield made
 
 
 def connect(spillway, authority, **options):
@@ -55,10 +84,31 @@ def connect(spillway, authority, **options):
     return pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **options)
 
 
-@pytest.fixture(scope="module")
-def spillway(cluster, authority, files):
-    with Secured(cluster, authority, files) as made:
-        yield made
+def context_of(authority, **versions):
+    context = ssl.create_default_context(cafile=str(authority.ca))
+    for name, value in versions.items():
+        setattr(context, name, value)
+    return context
+
+
+@contextlib.contextmanager
+def handshaken(spillway, context, name="127.0.0.1", session=None):
+    with socket.create_connection(("127.0.0.1", spillway.port), timeout=20) as raw:
+        with context.wrap_socket(raw, server_hostname=name, session=session) as made:
+            yield made
+
+
+def greet(made):
+    """A session ticket comes with the first answer, at the latest."""
+    return End(made).ask(frames.message({"hello": 1, "$db": "admin"}))
+
+
+def refused(spillway, authority, **options):
+    """What the driver says where it finds no server."""
+    with connect(spillway, authority, **{"serverSelectionTimeoutMS": 1500, **options}) as client:
+        with pytest.raises(pymongo.errors.ServerSelectionTimeoutError) as caught:
+            client.admin.command("ping")
+    return str(caught.value)
 
 
 def test_arrays_are_whole_over_tls(cluster, spillway, authority):
@@ -73,11 +123,160 @@ def test_arrays_are_whole_over_tls(cluster, spillway, authority):
     assert spillway.metrics()["spillway_tls_handshakes_total"] >= 2
 
 
-def handshake(spillway, context, name="127.0.0.1", session=None):
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_session_is_resumed(spillway, authority, version):
+    context = context_of(authority, minimum_version=version, maximum_version=version)
+    with handshaken(spillway, context) as made:
+        greet(made)
+        assert made.version() == version.name.replace("v1_", "v1.")
+        session = made.session
+    before = spillway.metrics()["spillway_tls_resumed_total"]
+    with handshaken(spillway, context, session=session) as made:
+        greet(made)
+        assert made.session_reused
+    assert spillway.metrics()["spillway_tls_resumed_total"] > before
+
+
+def test_sessions_to_the_server_are_resumed(spillway, authority):
+    before = spillway.metrics()["spillway_tls_resumed_total"]
+    for _ in range(2):
+        with handshaken(spillway, context_of(authority)) as made:
+            greet(made)
+    assert spillway.metrics()["spillway_tls_resumed_total"] >= before + 1
+
+
+def test_an_old_version_is_refused(spillway, authority):
+    context = context_of(authority, minimum_version=ssl.TLSVersion.TLSv1, maximum_version=ssl.TLSVersion.TLSv1_1)
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    with pytest.raises((ssl.SSLError, ConnectionError)):
+        with handshaken(spillway, context):
+            pass
+
+
+def test_min_version_1_3_refuses_1_2(cluster, authority, files):
+    with secured(cluster, authority, files, {"min_version": "1.3"}, {"min_version": "1.3"}) as spillway:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            with handshaken(spillway, context_of(authority, maximum_version=ssl.TLSVersion.TLSv1_2)):
+                pass
+        with connect(spillway, authority) as client:
+            assert client.admin.command("ping")["ok"] == 1.0
+
+
+def test_a_plain_client_is_closed_counted_and_told(spillway):
+    before = spillway.metrics()["spillway_connections_plain_total"]
     with socket.create_connection(("127.0.0.1", spillway.port), timeout=20) as raw:
-        with context.wrap_socket(raw, server_hostname=name, session=session) as secured:
-            # A session ticket comes with the first answer.
-            secured.sendall(bytes.fromhex("2a0000000100000000000000dd07000000000000") + b"\0"
-                            + bytes.fromhex("15000000") + b"\x10hello\0\1\0\0\0" + b"\2$db\0"
-                            + bytes.fromhex("00"))
-            return secured.version(), secured.session, secured.session_reused
+        end = End(raw)
+        end.send(frames.message({"hello": 1, "$db": "admin"}))
+        assert end.rest()[0] == b""
+    assert spillway.metrics()["spillway_connections_plain_total"] == before + 1
+    assert "does not speak TLS" in spillway.said()
+
+
+def test_bytes_before_the_handshake_are_not_taken(spillway, authority):
+    """A command in front of the ClientHello, as of somebody who puts it there on the way."""
+    with socket.create_connection(("127.0.0.1", spillway.port), timeout=20) as raw:
+        raw.sendall(frames.message({"ping": 1, "$db": "admin"}))
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            context_of(authority).wrap_socket(raw, server_hostname="127.0.0.1")
+
+
+def test_a_client_that_does_not_know_the_authority_ends(spillway):
+    with Authority("stranger") as stranger:
+        assert "CERTIFICATE_VERIFY_FAILED" in refused(spillway, stranger)
+
+
+def test_a_client_certificate_may_be_required(cluster, authority, files):
+    with secured(cluster, authority, files, {"ca": str(authority.ca), "client_cert": "required"}) as spillway:
+        refused(spillway, authority)
+        assert "failed in the handshake of TLS" in spillway.said()
+        with connect(spillway, authority, tlsCertificateKeyFile=str(files["client"][2])) as client:
+            assert client.admin.command("ping")["ok"] == 1.0
+        with Authority("stranger") as stranger:
+            refused(spillway, authority, tlsCertificateKeyFile=str(stranger.sign("stranger")[2]))
+
+
+def test_an_optional_client_certificate_must_be_good(cluster, authority, files):
+    with secured(cluster, authority, files, {"ca": str(authority.ca), "client_cert": "optional"}) as spillway:
+        with connect(spillway, authority) as client:
+            assert client.admin.command("ping")["ok"] == 1.0
+        refused(spillway, authority, tlsCertificateKeyFile=str(files["expired"][2]))
+
+
+def test_a_server_of_another_authority_gets_nothing(cluster, authority, files):
+    with Authority("stranger") as stranger, \
+            secured(cluster, authority, files, servers={"ca": str(stranger.ca)}) as spillway:
+        refused(spillway, authority)
+        assert "no TLS connection to server" in spillway.said() and "certificate" in spillway.said()
+
+
+def test_a_server_must_have_the_name_that_is_asked_for(cluster, authority, files):
+    with secured(cluster, authority, files, servers={"server_name": "db.example.net"}) as spillway:
+        refused(spillway, authority)
+        assert "mismatch" in spillway.said()
+
+
+def test_a_servers_certificate_must_have_the_host_of_the_server(authority, files):
+    # mongod asks itself whether an index is ready, and would wait for ever for its own name.
+    with started_cluster(authority, files["elsewhere"][2], "--tlsAllowConnectionsWithoutCertificates",
+                         "--tlsAllowInvalidHostnames") as cluster:
+        with secured(cluster, authority, files, servers={"server_name": "elsewhere.example.net"}) as spillway:
+            with connect(spillway, authority) as client:
+                assert client.admin.command("ping")["ok"] == 1.0
+        with secured(cluster, authority, files) as spillway:
+            refused(spillway, authority)
+            assert "mismatch" in spillway.said()
+
+
+def test_spillway_shows_its_certificate_to_a_server_that_wants_one(authority, files):
+    cert, key, _ = files["client"]
+    with started_cluster(authority, files["server"][2]) as cluster:
+        with secured(cluster, authority, files, servers={"cert": str(cert), "key": str(key)}) as spillway:
+            with connect(spillway, authority) as client:
+                client.shop.books.insert_one({"_id": 1, "list": WHOLE})
+                assert client.shop.books.find_one({"_id": 1})["list"] == WHOLE
+
+
+def test_certificates_are_read_again_and_no_connection_is_dropped(cluster, authority, files):
+    cert, key, _ = files["spillway"]
+    now_cert, now_key = authority.folder / "now.pem", authority.folder / "now.key"
+    shutil.copy(cert, now_cert)
+    shutil.copy(key, now_key)
+    with secured(cluster, authority, files, {"cert": str(now_cert), "key": str(now_key)}) as spillway:
+        with handshaken(spillway, context_of(authority)) as old:
+            greet(old)
+            serial = old.getpeercert()["serialNumber"]
+            now_cert.write_text("no certificate")
+            spillway.hang_up()
+            wait_for(lambda: "certificates stay as they were" in spillway.said(), "the refusal")
+            assert served_serial(spillway, authority) == serial
+            shutil.copy(files["client"][0], now_cert)
+            shutil.copy(files["client"][1], now_key)
+            spillway.hang_up()
+            wait_for(lambda: served_serial(spillway, authority) != serial, "the new certificate")
+            greet(old)
+
+
+def served_serial(spillway, authority):
+    with handshaken(spillway, context_of(authority)) as made:
+        return made.getpeercert()["serialNumber"]
+
+
+@pytest.mark.parametrize("listen, said", [
+    ({"cert": "/nowhere/cert.pem"}, "/nowhere/cert.pem"),
+    ({"key": "/nowhere/key.pem"}, "/nowhere/key.pem"),
+    ({"ca": "/nowhere/ca.pem"}, "/nowhere/ca.pem"),
+])
+def test_a_file_that_is_missing_ends_the_start(cluster, authority, files, listen, said):
+    spillway = secured(cluster, authority, files, listen)
+    try:
+        assert said in spillway.refuses_to_start()
+    finally:
+        spillway.__exit__(failure=True)
+
+
+def test_a_key_of_another_certificate_ends_the_start(cluster, authority, files):
+    spillway = secured(cluster, authority, files, {"key": str(files["client"][1])})
+    try:
+        assert "key" in spillway.refuses_to_start()
+    finally:
+        spillway.__exit__(failure=True)

@@ -26,9 +26,10 @@ def _key_file(folder):
 class Mongod(Process):
     """One mongod; `replica_set` is its set's name, or None for a standalone."""
 
-    def __init__(self, folder, name, replica_set, options=()):
+    def __init__(self, folder, name, replica_set, options=(), tls=None):
         self.port = free_port()
         self.credentials = {}
+        self.tls = tls or {}  # how clients connect
         data = folder / name
         data.mkdir()
         command = [
@@ -47,7 +48,7 @@ class Mongod(Process):
 
     def client(self, **options):
         """A PyMongo client straight to this one server."""
-        options = {"serverSelectionTimeoutMS": 20000, **self.credentials, **options}
+        options = {"serverSelectionTimeoutMS": 20000, **self.tls, **self.credentials, **options}
         return pymongo.MongoClient("127.0.0.1", self.port, directConnection=True, **options)
 
     def is_primary(self):
@@ -65,7 +66,7 @@ class Mongod(Process):
         self.require_running()
         try:
             with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True,
-                                     serverSelectionTimeoutMS=1000) as client:
+                                     serverSelectionTimeoutMS=1000, **self.tls) as client:
                 return client.admin.command("ping")
         except PyMongoError:
             return False
@@ -75,10 +76,11 @@ class Cluster:
     """Context manager: `members` mongods as one replica set, or one standalone (members=0).
 
     A `secure` replica set has users: client() signs in as the administrator. One that is not `durable`
-    calls a write a majority's before its journal has it: for tests in which no server ends.
+    calls a write a majority's before its journal has it: for tests in which no server ends. `tls` are the
+    options by which PyMongo connects to one that wants TLS.
     """
 
-    def __init__(self, members=1, options=(), secure=False, durable=True):
+    def __init__(self, members=1, options=(), secure=False, durable=True, tls=None):
         self.folder = new_folder("mongod")
         self.replica_set = SET_NAME if members else None
         self.secure = secure
@@ -86,7 +88,7 @@ class Cluster:
         if secure:
             options = [*options, "--keyFile", _key_file(self.folder)]
         self.members = [
-            Mongod(self.folder, f"mongod{i}", self.replica_set, options)
+            Mongod(self.folder, f"mongod{i}", self.replica_set, options, tls)
             for i in range(max(members, 1))
         ]
 

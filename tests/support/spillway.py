@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import signal
 
 from support.process import Process, free_port, new_folder, remove_folder, wait_for
 
@@ -108,6 +109,10 @@ class Spillway(Process):
         if code != 1:
             raise AssertionError(f"{self.name} ended with {code}: {self.said()}")
         return self.said()
+
+    def hang_up(self):
+        """SIGHUP: certificates are read again."""
+        self.process.send_signal(signal.SIGHUP)
 
     def ready(self):
         self.require_running()
