@@ -104,17 +104,33 @@ static enum fate judge_compressor(const void *context, struct bytes name, struct
 	return compressor_readable(name) ? FATE_KEEP : FATE_DROP;
 }
 
+/* Of the commands that may stand there, saslStart has mechanisms of its own. */
+static bool signs_in_certified(const struct element *element)
+{
+	struct element sasl;
+	struct bytes attempt;
+
+	return element_is(element, "speculativeAuthenticate") &&
+	       (!element_document(element, &attempt) ||
+		!document_find(attempt, "saslStart", &sasl) ||
+		document_find(attempt, "authenticate", &sasl));
+}
+
 static bool edit_request_element(void *context, const struct element *element, struct buffer *out)
 {
+	const bool *certified = context;
+
 	if (element->type == BSON_BYTE_ARRAY && element_is(element, "compression"))
-		return edit_list(element, judge_compressor, context, out);
+		return edit_list(element, judge_compressor, NULL, out);
+	if (!*certified && signs_in_certified(element))
+		return true;
 	writer_element(out, element);
 	return false;
 }
 
-must_check bool hello_edit_request(struct bytes body, struct buffer *out)
+must_check bool hello_edit_request(struct bytes body, bool certified, struct buffer *out)
 {
-	return edit_document(body, edit_request_element, NULL, out);
+	return edit_document(body, edit_request_element, &certified, out);
 }
 
 static enum fate judge_member(const void *context, struct bytes name, struct bytes *other)

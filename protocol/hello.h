@@ -5,9 +5,10 @@
 #include "protocol/bytes.h"
 
 /* The client's hello body -> appended to `out` without the compressors that compressor_readable
- * refuses. True when something was taken out; false, and nothing appended, where the body can go on
- * as it is (also where it is broken: mongod answers that). */
-must_check bool hello_edit_request(struct bytes body, struct buffer *out);
+ * refuses; without `certified`, also without an attempt to sign in by the connection's certificate
+ * (speculativeAuthenticate of MONGODB-X509). True when something was taken out; false, and nothing
+ * appended, where the body can go on as it is (also where it is broken: mongod answers that). */
+must_check bool hello_edit_request(struct bytes body, bool certified, struct buffer *out);
 
 /* What a server calls itself and its fellows -> what clients must call them. Returns false where no
  * listener stands for that member; `advertised` lives as long as the map. */

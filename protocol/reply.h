@@ -11,6 +11,7 @@
 	X(ERROR_TYPE_MISMATCH, 14, "TypeMismatch") \
 	X(ERROR_OVERFLOW, 15, "Overflow") \
 	X(ERROR_INVALID_LENGTH, 16, "InvalidLength") \
+	X(ERROR_AUTHENTICATION_FAILED, 18, "AuthenticationFailed") \
 	X(ERROR_NAMESPACE_NOT_FOUND, 26, "NamespaceNotFound") \
 	X(ERROR_MAX_TIME_EXPIRED, 50, "MaxTimeMSExpired") \
 	X(ERROR_INVALID_OPTIONS, 72, "InvalidOptions") \

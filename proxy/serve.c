@@ -195,7 +195,8 @@ static int serve(const struct config *config, const char *path)
 	}
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
-	server.service.mover = mover_start(config, metrics_new());
+	server.service.mover =
+		mover_start(&(struct reach){config, server.service.tls}, metrics_new());
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(server.service.mover, &check)) {
 		code = 0;

@@ -96,12 +96,23 @@ static int run(struct check *check, bool json)
 	return check->findings.problems > 0 ? 1 : 0;
 }
 
+/* A file that the configuration names for TLS is as bad as the configuration itself. */
+static int tell_tls(const char *reason, bool json)
+{
+	if (json)
+		json_print_failure("check", "bad file", reason);
+	fprintf(stderr, "%s\n", reason);
+	return 2;
+}
+
 static int check_file(const char *path, bool json)
 {
 	auto_free char *problems = NULL;
 	auto_free char *text = NULL;
 	struct config *config = config_load(path, &problems);
 	struct check check = {.config = config};
+	struct tls_pairs *tls;
+	char reason[400];
 	int code;
 
 	if (!config) {
@@ -115,7 +126,10 @@ static int check_file(const char *path, bool json)
 	if (!json)
 		fputs(text, stdout);
 	fflush(stdout);
-	code = run(&check, json);
+	tls = tls_pairs_new(config, path, reason, sizeof(reason));
+	check.reach = (struct reach){config, tls};
+	code = tls ? run(&check, json) : tell_tls(reason, json);
+	tls_pairs_free(tls);
 	findings_fini(&check.findings);
 	config_free(config);
 	return code;

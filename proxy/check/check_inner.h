@@ -3,10 +3,12 @@
 
 #include "proxy/fitness/findings.h"
 #include "proxy/upstream/facts.h"
+#include "proxy/tls/reach.h"
 #include "rules/config/config.h"
 
 struct check {
 	const struct config *config;
+	struct reach reach;
 	struct link *link; /* to the server that takes writes, with the upstream account */
 	struct findings findings;
 	char unread[512];     /* why records could not be read; empty: they could */

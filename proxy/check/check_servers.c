@@ -67,22 +67,25 @@ static void judge_version(struct check *check, const char *server, const char *v
 		     version);
 }
 
-/* Clients' connections go on to the server without TLS, whatever the account's own do. */
-static void try_plain(struct check *check, const char *server)
+/* The account's own connections may go another way than those of clients. */
+static void try_path(struct check *check, size_t index)
 {
-	bson_error_t error;
-	struct link *link;
+	const char *server = check->config->listen[index].server;
+	auto_buffer struct buffer hello = {0};
+	char reason[256];
 
-	if (!link_asks_tls(check->config->upstream_uri))
+	if (reach_hello(&check->reach, index, &check->stopping, &hello, reason, sizeof(reason)))
 		return;
-	link = link_open_plain(server, &check->stopping, &error);
-	if (!link)
+	if (check->config->server_tls.on)
+		findings_add(&check->findings, FINDING_PATH_CLOSED, NULL,
+			     "'%s' takes the account's connections, but clients' connections, "
+			     "which go on to it with TLS, do not get through: %s",
+			     server, reason);
+	else
 		findings_add(&check->findings, FINDING_TLS_REQUIRED, NULL,
-			     "'%s' takes the account's connections by TLS, and none "
-			     "without: clients' connections go on to it without, "
-			     "and do not get through (%s)",
-			     server, error.message);
-	link_free(link);
+			     "'%s' takes the account's connections, but clients' connections, "
+			     "which go on to it without TLS, do not get through: %s",
+			     server, reason);
 }
 
 /* What told the two apart may be a new start in between, unless the first is still there. */
@@ -120,7 +123,7 @@ static bool look_at_server(struct check *check, struct member_names *names, size
 		judge_version(check, server, version);
 	}
 	link_free(link);
-	try_plain(check, server);
+	try_path(check, index);
 	return ours;
 }
 

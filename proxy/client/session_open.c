@@ -13,6 +13,13 @@ static _Atomic uint64_t last_id;
 
 static void session_secure(struct session *session, struct stream *stream);
 
+/* The mover asks whether clients reach the server at all. */
+static void session_fail_upstream(struct session *session)
+{
+	metric_add(&session->loop->metrics->upstream_failures, 1);
+	mover_doubt(session->loop->service->mover, session->listen_index);
+}
+
 static void session_on_connected(uv_connect_t *connect, int status)
 {
 	struct session *session = connect->handle->data;
@@ -21,7 +28,7 @@ static void session_on_connected(uv_connect_t *connect, int status)
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (status < 0) {
-		metric_add(&session->loop->metrics->upstream_failures, 1);
+		session_fail_upstream(session);
 		log_warning("session %llu: cannot connect to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session),
 			    uv_strerror(status));
@@ -44,7 +51,7 @@ static void session_connect(struct session *session, const struct sockaddr *addr
 	log_warning("session %llu: cannot connect to server '%s': %s",
 		    (unsigned long long)session->id, session_server_name(session),
 		    uv_strerror(status));
-	metric_add(&session->loop->metrics->upstream_failures, 1);
+	session_fail_upstream(session);
 	session_close(session, SESSION_END_RESET);
 }
 
@@ -63,6 +70,7 @@ static void session_on_resolved(void *context, const struct sockaddr *address)
 	}
 	log_warning("session %llu: cannot resolve server '%s'", (unsigned long long)session->id,
 		    session_server_name(session));
+	session_fail_upstream(session);
 	session_close(session, SESSION_END_RESET);
 }
 
@@ -88,7 +96,7 @@ static void session_fail_secured(struct session *session, const struct stream *s
 
 	metric_add(&metrics->tls_failures, 1);
 	if (stream == &session->server) {
-		metric_add(&metrics->upstream_failures, 1);
+		session_fail_upstream(session);
 		log_warning("session %llu: no TLS connection to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session), failure);
 	} else {

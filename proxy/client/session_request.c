@@ -6,6 +6,7 @@
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
 #include "protocol/stranger.h"
+#include "rules/match/sign_in.h"
 #include "rules/read/plain_find.h"
 
 #define FIND_LONGEST 4096 /* what is kept of one is in no sum of memory */
@@ -41,25 +42,29 @@ static void request_note_facts(struct session *session, const struct match_facts
 	}
 }
 
-/* The hello of a client that offers a compressor we can't read goes on without it. */
+/* The hello of a client that offers a compressor we can't read goes on without it; so it does
+ * without an attempt to sign in that would take Spillway's certificate for the client's. */
 static void request_forward_hello(struct session *session, struct packet *packet)
 {
 	auto_buffer struct buffer body = {0}, frame = {0};
 	struct bytes whole = packet_frame(packet);
+	bool certified = !session->server.tls; /* a certificate on the way to the server is ours */
 	struct legacy_query query;
 
 	if (packet->kind == PACKET_MESSAGE) {
 		const struct message *message = &packet->message;
 		size_t start;
 
-		if (message->sequence_count == 0 && hello_edit_request(message->body, &body)) {
+		if (message->sequence_count == 0 &&
+		    hello_edit_request(message->body, certified, &body)) {
 			start = message_begin(&frame, message->header.request_id, 0,
 					      message->flags & ~(uint32_t)MESSAGE_CHECKSUM_PRESENT);
 			message_begin_body(&frame);
 			buffer_append(&frame, body.data, body.length);
 			message_end(&frame, start);
 		}
-	} else if (legacy_query_parse(whole, &query) && hello_edit_request(query.command, &body)) {
+	} else if (legacy_query_parse(whole, &query) &&
+		   hello_edit_request(query.command, certified, &body)) {
 		legacy_query_replace(whole, &query, buffer_view(&body), &frame);
 	}
 	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
@@ -100,13 +105,15 @@ static void request_count(struct session *session, const struct match *match)
 	}
 }
 
-/* Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
+/* A way to sign in that does not pass is refused. Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
  * concerns the array is refused, with the reason. */
 static void request_check_fitness(void *context, struct match *match)
 {
-	struct mover *mover = context;
+	const struct session *session = context;
+	struct mover *mover = session->loop->service->mover;
 	char reason[400];
 
+	sign_in_judge(match, (struct sign_in_way){session->client.tls, session->server.tls});
 	if (!match->namespace || !(match->touches_array || match->searches) ||
 	    match->verdict == VERDICT_REFUSE)
 		return;
@@ -158,7 +165,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 
 static void request_match(struct session *session, struct packet *packet, struct match *match)
 {
-	const struct match_judge judge = {request_check_fitness, session->loop->service->mover};
+	const struct match_judge judge = {request_check_fitness, session};
 
 	match_packet_judged(session->loop->namespaces, packet, &judge, match);
 }

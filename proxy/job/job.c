@@ -284,12 +284,21 @@ static int outcome(struct job *job, enum link_result result)
  * seen from here, as may be on another machine, nothing tells. */
 static int ask_deployment(struct job *job)
 {
-	struct member_names *names = member_names_new(job->config);
+	struct member_names *names;
 	char reason[1024] = "";
-	enum deployment found =
-		deployment_look(job->link, job->config, names, &stopping, reason, sizeof(reason));
+	struct tls_pairs *tls =
+		tls_pairs_new(job->config, job->options.config, reason, sizeof(reason));
+	const struct reach reach = {job->config, tls};
+	enum deployment found;
 
+	if (!tls) {
+		complain("", reason);
+		return JOB_USAGE;
+	}
+	names = member_names_new(job->config);
+	found = deployment_look(job->link, &reach, names, &stopping, reason, sizeof(reason));
 	member_names_free(names);
+	tls_pairs_free(tls);
 	if (atomic_load(&stopping))
 		return interrupted(job);
 	if (found == DEPLOYMENT_FITS || found == DEPLOYMENT_UNSEEN)

@@ -120,8 +120,8 @@ static enum mover_check check_deployment(struct keeper *keeper, char *reason, si
 {
 	struct mover *mover = keeper->mover;
 
-	switch (deployment_look(keeper->link, mover->config, mover->names, &mover->stopping, reason,
-				size)) {
+	switch (deployment_look(keeper->link, paths_reach(mover->paths), mover->names,
+				&mover->stopping, reason, size)) {
 	case DEPLOYMENT_FITS:
 		return MOVER_CHECK_GOOD;
 	case DEPLOYMENT_OTHER:

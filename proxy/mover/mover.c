@@ -104,6 +104,17 @@ static void *run_watcher(void *context)
 	return NULL;
 }
 
+static void *run_paths(void *context)
+{
+	struct mover *mover = context;
+
+	while (!atomic_load(&mover->stopping)) {
+		paths_look(mover->paths, &mover->stopping);
+		mover_pause(mover, KEEP_MS);
+	}
+	return NULL;
+}
+
 /* What the rest of the program calls. */
 
 static void start_thread(struct mover *mover, void *(*run)(void *))
@@ -111,11 +122,13 @@ static void start_thread(struct mover *mover, void *(*run)(void *))
 	require(pthread_create(&mover->threads.all[mover->threads.count++], NULL, run, mover) == 0);
 }
 
-struct mover *mover_start(const struct config *config, struct metrics *metrics)
+struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 {
 	struct mover *mover = must_calloc(1, sizeof(*mover));
+	const struct config *config = reach->config;
 
 	mover->config = config;
+	mover->paths = paths_new(reach);
 	mover->metrics = metrics;
 	mover->targets = target_set_new(config->rules);
 	mover->rounds = mover_queue_new();
@@ -130,6 +143,7 @@ struct mover *mover_start(const struct config *config, struct metrics *metrics)
 	clock_condition_init(&mover->changed);
 	start_thread(mover, keeper_run);
 	start_thread(mover, run_watcher);
+	start_thread(mover, run_paths);
 	start_thread(mover, sweeper_run);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, rounds_run);
@@ -166,6 +180,7 @@ void mover_stop(struct mover *mover)
 	tend_list_free(mover->tended);
 	views_look_free(mover->views);
 	member_names_free(mover->names);
+	paths_free(mover->paths);
 	target_set_free(mover->targets);
 	pthread_cond_destroy(&mover->changed);
 	pthread_mutex_destroy(&mover->lock);
@@ -249,7 +264,15 @@ bool mover_ready(const struct mover *mover)
 
 bool mover_serves(const struct mover *mover)
 {
-	return mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS;
+	char reason[16];
+
+	return mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS &&
+	       paths_lead(mover->paths, reason, sizeof(reason));
+}
+
+void mover_doubt(struct mover *mover, size_t listen_index)
+{
+	paths_doubt(mover->paths, listen_index);
 }
 
 must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
@@ -273,7 +296,9 @@ void mover_not_ready(struct mover *mover, char *reason, size_t size)
 	const char *lacking = mover->lacking;
 
 	pthread_mutex_lock(&mover->lock);
-	if (mover_ready(mover))
+	if (mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS)
+		(void)paths_lead(mover->paths, reason, size);
+	else if (mover_ready(mover))
 		snprintf(reason, size, "no server has answered for %d seconds%s%s",
 			 SILENCE_MS / 1000, lacking[0] ? ": " : "", lacking);
 	else

@@ -5,16 +5,16 @@
  * notes. */
 #pragma once
 
-#include "rules/config/config.h"
+#include "proxy/tls/reach.h"
 #include "rules/rule/note.h"
 
 struct mover;
 struct metrics;
 struct target_view;
 
-/* Makes the threads; they connect and check by themselves and keep trying. `config` must outlive
- * the mover. */
-struct mover *mover_start(const struct config *config, struct metrics *metrics);
+/* Makes the threads; they connect and check by themselves and keep trying. What `reach` names must
+ * outlive the mover. */
+struct mover *mover_start(const struct reach *reach, struct metrics *metrics);
 /* Ends rounds between two commands and joins the threads. */
 void mover_stop(struct mover *mover);
 
@@ -51,9 +51,11 @@ must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
 bool mover_admits(const struct mover *mover);
 /* True once every exact namespace's rule has been checked and its overflow's index made. */
 bool mover_ready(const struct mover *mover);
-/* The same, and some server has answered in the last seconds: for those who choose where to
- * connect. A request is tried all the same. */
+/* The same, and some server has answered in the last seconds, and clients' connections reach one:
+ * for those who choose where to connect. A request is tried all the same. */
 bool mover_serves(const struct mover *mover);
+/* A client's connection to the server behind this listener could not be opened. Any thread. */
+void mover_doubt(struct mover *mover, size_t listen_index);
 /* Why not, if the last look said it. */
 void mover_not_ready(struct mover *mover, char *reason, size_t size);
 

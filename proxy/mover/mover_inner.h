@@ -3,6 +3,7 @@
 
 #include "proxy/base/metrics.h"
 #include "proxy/mover/mover.h"
+#include "proxy/mover/paths.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/mover/queue.h"
 
@@ -28,6 +29,7 @@ struct mover {
 	struct tend_list *tended;
 	struct views_look *views;
 	struct mover_warnings *warnings;
+	struct paths *paths;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -47,7 +49,7 @@ struct mover {
 	atomic_bool listing_logged;
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
 	struct {
-		pthread_t all[5];
+		pthread_t all[6];
 		size_t count;
 	} threads;
 };

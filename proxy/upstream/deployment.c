@@ -49,7 +49,7 @@ bool deployment_differs(struct bytes upstream, struct bytes server)
 /* One round over the listeners. */
 struct looking {
 	struct link *upstream;
-	const struct config *config;
+	const struct reach *reach;
 	struct member_names *names;
 	const atomic_bool *stopping;
 	bool answered; /* a server did */
@@ -61,21 +61,18 @@ struct looking {
  * first is still there. */
 static enum deployment look_at(struct looking *looking, size_t index)
 {
-	const char *server = looking->config->listen[index].server;
-	bson_error_t error = {0};
-	struct link *link = link_open_plain(server, looking->stopping, &error);
-	bool differs;
+	const char *server = looking->reach->config->listen[index].server;
+	auto_buffer struct buffer hello = {0};
+	char why[256];
 
-	if (!link) {
+	if (!reach_hello(looking->reach, index, looking->stopping, &hello, why, sizeof(why))) {
 		snprintf(looking->reason, looking->size, "'%.256s' does not answer: %.256s", server,
-			 error.message);
+			 why);
 		return DEPLOYMENT_UNSEEN;
 	}
-	member_names_learn_hello(looking->names, index, link_hello(link));
-	differs = deployment_differs(link_hello(looking->upstream), link_hello(link));
-	link_free(link);
+	member_names_learn_hello(looking->names, index, buffer_view(&hello));
 	looking->answered = true;
-	if (!differs)
+	if (!deployment_differs(link_hello(looking->upstream), buffer_view(&hello)))
 		return DEPLOYMENT_FITS;
 	if (link_ask_hello(looking->upstream) != LINK_DONE)
 		return DEPLOYMENT_LOST;
@@ -97,14 +94,14 @@ static enum deployment look_for_uncovered(struct looking *looking)
 	return DEPLOYMENT_OTHER;
 }
 
-must_check enum deployment deployment_look(struct link *upstream, const struct config *config,
+must_check enum deployment deployment_look(struct link *upstream, const struct reach *reach,
 					   struct member_names *names, const atomic_bool *stopping,
 					   char *reason, size_t size)
 {
-	struct looking looking = {upstream, config, names, stopping, false, reason, size};
+	struct looking looking = {upstream, reach, names, stopping, false, reason, size};
 	enum deployment each;
 
-	for (size_t i = 0; i < config->listen_count; i++) {
+	for (size_t i = 0; i < reach->config->listen_count; i++) {
 		each = look_at(&looking, i);
 		if (each == DEPLOYMENT_OTHER || each == DEPLOYMENT_LOST)
 			return each;

@@ -4,6 +4,7 @@
 
 #include "proxy/upstream/member_names.h"
 #include "proxy/upstream/link.h"
+#include "proxy/tls/reach.h"
 
 /* Two servers, the first of which takes writes, that answered hello so while both were up are none
  * of one deployment. Of mongos nothing is known. Pure. */
@@ -23,6 +24,6 @@ enum deployment {
 	DEPLOYMENT_LOST,   /* the link is */
 };
 /* Asks the server behind each listener as clients' connections go on to it, and learns its name. */
-must_check enum deployment deployment_look(struct link *upstream, const struct config *config,
+must_check enum deployment deployment_look(struct link *upstream, const struct reach *reach,
 					   struct member_names *names, const atomic_bool *stopping,
 					   char *reason, size_t size);

@@ -42,9 +42,7 @@ must_check struct link *link_open_member(const char *uri, const char *host,
 /* The same with the uri's credentials. */
 must_check struct link *link_open_server(const char *uri, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error);
-/* Whether the uri asks for TLS; and to one of its servers without, as clients' connections go on to
- * it. */
-must_check bool link_asks_tls(const char *uri);
+/* To this one server, without credentials and without TLS. */
 must_check struct link *link_open_plain(const char *host, const atomic_bool *stopping,
 					bson_error_t *error);
 /* To whichever of the uri's hosts answers first, without credentials, and which is given a few

@@ -355,16 +355,6 @@ must_check struct link *link_open_member(const char *text, const char *host,
 	return open_bare(text, host, SOCKET_TIMEOUT_MS, NULL, stopping, error);
 }
 
-must_check bool link_asks_tls(const char *text)
-{
-	bson_error_t error;
-	mongoc_uri_t *uri = parse_uri(text, &error);
-	bool asks = uri && mongoc_uri_get_tls(uri);
-
-	mongoc_uri_destroy(uri);
-	return asks;
-}
-
 must_check struct link *link_open_plain(const char *host, const atomic_bool *stopping,
 					bson_error_t *error)
 {

@@ -86,18 +86,18 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 
 	if (state == PREFIX_PARTIAL)
 		return MATCH_MORE;
-	if (state == PREFIX_LATE && rule_set_count(rules) > 0)
+	if (state == PREFIX_LATE)
 		return MATCH_WHOLE;
 	*facts = (struct match_facts){.answered = true};
 	if (state != PREFIX_KNOWN) /* mongod says what is wrong with it */
 		return MATCH_FORWARD;
 	command = command_named(prefix.name);
-	if (command->kind == COMMAND_HELLO || may_concern(rules, bytes, &prefix, command))
+	if (command->kind == COMMAND_HELLO || command->kind == COMMAND_SIGN_IN ||
+	    may_concern(rules, bytes, &prefix, command))
 		return MATCH_WHOLE;
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
 	facts->reads_on = rule_set_count(rules) > 0 && command->kind == COMMAND_GET_MORE;
-	facts->signs_in = command->kind == COMMAND_SIGN_IN;
 	facts->transaction = transaction_of(bytes, command->kind);
 	return MATCH_FORWARD;
 }

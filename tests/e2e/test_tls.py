@@ -1,9 +1,11 @@
 """TLS on both sides of the client path: certificates, host names, versions, sessions, what is refused."""
 
 import contextlib
+import json
 import shutil
 import socket
 import ssl
+import subprocess
 
 import pymongo
 import pytest
@@ -13,7 +15,7 @@ from support.certificates import Authority
 from support.cluster import Cluster
 from support.peer import End
 from support.process import wait_for
-from support.spillway import Spillway
+from support.spillway import Spillway, program
 
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "list", "threshold": 5, "settle": "10ms",
@@ -202,17 +204,29 @@ def test_an_optional_client_certificate_must_be_good(cluster, authority, files):
         refused(spillway, authority, tlsCertificateKeyFile=str(files["expired"][2]))
 
 
+@contextlib.contextmanager
+def apart(spillway):
+    """Started, but not ready: clients' connections do not reach the server."""
+    try:
+        spillway.start(ready=False)
+        wait_for(lambda: spillway.admin("/readyz")[0] == 503, "the start")
+        wait_for(lambda: "do not reach server" in spillway.said(), "the warning")
+        yield spillway
+    finally:
+        spillway.__exit__(failure=True)
+
+
 def test_a_server_of_another_authority_gets_nothing(cluster, authority, files):
     with Authority("stranger") as stranger, \
-            secured(cluster, authority, files, servers={"ca": str(stranger.ca)}) as spillway:
+            apart(secured(cluster, authority, files, servers={"ca": str(stranger.ca)})) as spillway:
         refused(spillway, authority)
         assert "no TLS connection to server" in spillway.said() and "certificate" in spillway.said()
 
 
 def test_a_server_must_have_the_name_that_is_asked_for(cluster, authority, files):
-    with secured(cluster, authority, files, servers={"server_name": "db.example.net"}) as spillway:
+    with apart(secured(cluster, authority, files, servers={"server_name": "db.example.net"})) as spillway:
         refused(spillway, authority)
-        assert "mismatch" in spillway.said()
+        assert "mismatch" in spillway.admin("/readyz")[1]
 
 
 def test_a_servers_certificate_must_have_the_host_of_the_server(authority, files):
@@ -222,7 +236,7 @@ def test_a_servers_certificate_must_have_the_host_of_the_server(authority, files
         with secured(cluster, authority, files, servers={"server_name": "elsewhere.example.net"}) as spillway:
             with connect(spillway, authority) as client:
                 assert client.admin.command("ping")["ok"] == 1.0
-        with secured(cluster, authority, files) as spillway:
+        with apart(secured(cluster, authority, files)) as spillway:
             refused(spillway, authority)
             assert "mismatch" in spillway.said()
 
@@ -280,3 +294,101 @@ def test_a_key_of_another_certificate_ends_the_start(cluster, authority, files):
         assert "key" in spillway.refuses_to_start()
     finally:
         spillway.__exit__(failure=True)
+
+
+SUBJECT = "CN=client"
+SPECULATION = {"authenticate": 1, "mechanism": "MONGODB-X509", "db": "$external"}
+
+
+@pytest.fixture(scope="module")
+def certified(authority, files):
+    """A server on which Spillway's own certificate is a user's who may do everything."""
+    with started_cluster(authority, files["server"][2]) as made, made.client() as direct:
+        direct["$external"].command("createUser", SUBJECT, roles=[{"role": "root", "db": "admin"}])
+        cert, key, _ = files["client"]
+        with secured(made, authority, files, servers={"cert": str(cert), "key": str(key)}) as spillway:
+            yield made, spillway
+
+
+def test_a_certificate_of_spillways_is_a_user_of_the_server(certified, authority, files):
+    """So it is Spillway that says no below."""
+    cluster, _ = certified
+    with cluster.client(tlsCertificateKeyFile=str(files["client"][2]), authMechanism="MONGODB-X509") as client:
+        assert client.admin.command("connectionStatus")["authInfo"]["authenticatedUsers"]
+
+
+@pytest.mark.parametrize("body", [
+    {"authenticate": 1, "mechanism": "MONGODB-X509"},
+    {"authenticate": 1, "user": SUBJECT, "mechanism": "MONGODB-X509"},
+    {"authenticate": 1},
+    {"saslStart": 1, "mechanism": "MONGODB-X509", "payload": b""},
+], ids=lambda body: " ".join(body))
+@pytest.mark.parametrize("legacy", [False, True])
+def test_nobody_signs_in_by_spillways_certificate(certified, authority, body, legacy):
+    _, spillway = certified
+    with handshaken(spillway, context_of(authority)) as made:
+        end = End(made)
+        if legacy:
+            end.send(frames.query("$external.$cmd", body))
+        else:
+            end.send(frames.message({**body, "$db": "$external"}))
+        reply = end.frame().plain()
+        assert (reply["ok"], reply["code"]) == (0.0, 18)
+        assert "Spillway's certificate" in reply["errmsg"]
+        assert users(end) == []
+
+
+def test_a_hello_does_not_sign_in_by_spillways_certificate(certified, authority):
+    _, spillway = certified
+    with handshaken(spillway, context_of(authority)) as made:
+        end = End(made)
+        reply = end.ask(frames.message({"hello": 1, "speculativeAuthenticate": SPECULATION, "$db": "admin"})).plain()
+        assert reply["ok"] == 1.0 and "speculativeAuthenticate" not in reply
+        assert users(end) == []
+
+
+def users(end):
+    return end.ask(frames.message({"connectionStatus": 1, "$db": "admin"})).plain()["authInfo"]["authenticatedUsers"]
+
+
+def test_a_driver_that_wants_to_sign_in_by_certificate_hears_why_not(certified, authority, files):
+    _, spillway = certified
+    with connect(spillway, authority, tlsCertificateKeyFile=str(files["client"][2]),
+                 authMechanism="MONGODB-X509") as client:
+        with pytest.raises(pymongo.errors.OperationFailure, match="MONGODB-X509 cannot pass") as caught:
+            client.admin.command("ping")
+    assert caught.value.code == 18
+
+
+def test_plain_needs_tls_on_the_whole_way(cluster, spillway, authority):
+    """Over TLS mongod decides; without, Spillway says no before the password goes on."""
+    body = {"saslStart": 1, "mechanism": "PLAIN", "payload": b"\0user\0password", "$db": "$external"}
+    with handshaken(spillway, context_of(authority)) as made:
+        assert "Spillway" not in End(made).ask(frames.message(body)).plain()["errmsg"]
+    plain = Spillway([cluster.primary], [RULE], {
+        "servers": {"tls": {"ca": str(authority.ca)}},
+        "upstream": {"uri": f"mongodb://{cluster.primary.address}/?tls=true&tlsCAFile={authority.ca}"},
+    })
+    with plain, socket.create_connection(("127.0.0.1", plain.port), timeout=20) as raw:
+        reply = End(raw).ask(frames.message(body)).plain()
+    assert (reply["code"], "needs TLS" in reply["errmsg"]) == (18, True)
+
+
+def test_check_and_readyz_tell_of_a_server_that_wants_tls(cluster, authority):
+    """The account speaks TLS, clients' connections would go on without."""
+    uri = f"mongodb://{cluster.primary.address}/?tls=true&tlsCAFile={authority.ca}"
+    with apart(Spillway([cluster.primary], [RULE], {"upstream": {"uri": uri}})) as spillway:
+        status, text = spillway.admin("/readyz")
+        assert status == 503 and cluster.primary.address in text and "servers.tls" in text
+        ended = subprocess.run([program(), "check", "--config", spillway.file, "--json"], capture_output=True,
+                               text=True, timeout=60, check=False)
+        assert "tls-required" in [each["code"] for each in json.loads(ended.stdout)["findings"]]
+
+
+def test_the_accounts_uri_follows_servers_tls(cluster, authority, files):
+    spillway = secured(cluster, authority, files)
+    del spillway.settings["upstream"]
+    with spillway, connect(spillway, authority) as client, cluster.client() as direct:
+        client.shop.books.replace_one({"_id": 9}, {"list": WHOLE}, upsert=True)
+        wait_for(lambda: "_spill" in direct.shop.books.find_one({"_id": 9}), "the tail to move")
+        assert client.shop.books.find_one({"_id": 9})["list"] == WHOLE

@@ -57,7 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	read_command(body);
 	read_reply(body);
-	require_edited(body, hello_edit_request(body, &request), &request);
+	require_edited(body, hello_edit_request(body, true, &request), &request);
 	require_edited(body, hello_edit_reply(body, &map, &reply), &reply);
 	if (hello_own_name(body, &name))
 		require_inside(name, body);

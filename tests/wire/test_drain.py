@@ -196,9 +196,18 @@ def test_a_session_that_is_still_connecting_ends(relay):
     ends_well(relay)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_an_interrupt_drains_too(relay, number):
+def test_an_interrupt_drains_too(relay):
     client, server = relay.connect()
-    relay.spillway.process.send_signal(number)
+    relay.spillway.process.send_signal(signal.SIGINT)
     gone(client, server)
     ends_well(relay)
+
+
+def test_a_hangup_ends_nothing(relay):
+    """It has certificates read again."""
+    client, server = relay.connect()
+    relay.spillway.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: "SIGHUP" in relay.spillway.said(), "the signal to be seen")
+    client.send(message({"ping": 1, "$db": "admin"}))
+    server.answer_each(1)
+    assert client.frame()

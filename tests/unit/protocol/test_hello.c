@@ -27,7 +27,7 @@ static void assert_request(const char *const *offered, const char *const *left)
 	request(&body, offered);
 	request(&expected, left);
 	buffer_append(&out, "front", 5);
-	cr_assert(hello_edit_request(buffer_view(&body), &out));
+	cr_assert(hello_edit_request(buffer_view(&body), true, &out));
 	buffer_consume(&out, 5);
 	assert_bytes(buffer_view(&out), buffer_view(&expected));
 }
@@ -47,7 +47,7 @@ static bool request_goes_on(struct bytes body)
 	bool edited;
 
 	buffer_append(&out, "front", 5);
-	edited = hello_edit_request(body, &out);
+	edited = hello_edit_request(body, true, &out);
 	if (edited)
 		cr_assert(document_length((struct bytes){out.data + 5, out.length - 5}) > 0);
 	else
@@ -80,7 +80,7 @@ Test(hello, a_list_of_another_type_is_left_to_mongod)
 	writer_string(&body, "0", "lz4");
 	writer_close(&body, list);
 	writer_close(&body, start);
-	cr_assert_not(hello_edit_request(buffer_view(&body), &out));
+	cr_assert_not(hello_edit_request(buffer_view(&body), true, &out));
 }
 
 Test(hello, what_is_no_name_stays_in_the_list)
@@ -100,7 +100,7 @@ Test(hello, what_is_no_name_stays_in_the_list)
 		writer_close(buffer, list);
 		writer_close(buffer, start);
 	}
-	cr_assert(hello_edit_request(buffer_view(&body), &out));
+	cr_assert(hello_edit_request(buffer_view(&body), true, &out));
 	assert_bytes(buffer_view(&out), buffer_view(&expected));
 }
 
