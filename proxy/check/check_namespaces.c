@@ -299,6 +299,7 @@ static void look_at_namespace(struct check *check, struct namespace_cache *names
 	const struct ruled_namespace *namespace;
 	bool full;
 
+	namespace_cache_trim(namespaces);
 	namespace = namespace_cache_find(namespaces, bytes_of(database), collection, &full);
 	for (size_t i = 0; namespace && i < namespace->target_count; i++) {
 		const struct target *target = &namespace->targets[i];

@@ -90,7 +90,8 @@ void session_free_if_gone(struct session *session)
 	skim_free(session->request.shed);
 	buffer_fini(&session->find.request);
 	sequence_free(session->sequence);
-	free((void *)session->rights.accepted.namespaces);
+	session_leave_find(session);
+	free(session->rights.accepted.namespaces);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
 	claims_set(&loop->service->claims, &session->memory.claim, 0, 0);
 	if (session_is_refused(session))

@@ -44,19 +44,20 @@ enum session_end {
 
 /* A find that went out as it came (plain_find.h), and what its reply may need. */
 struct session_find {
-	struct buffer request; /* empty where none is under way */
-	const struct ruled_namespace *namespace;
-	uint64_t asked; /* uv_now */
+	struct buffer request;                   /* empty where none is under way */
+	const struct ruled_namespace *namespace; /* held; NULL where none is under way */
+	uint64_t asked;                          /* uv_now */
 };
 
 #define SESSION_READABLE 4
 #define ACCEPTED_MOST 256
 
 /* Where mongod has accepted a command of this connection, which it accepts of nobody without
- * rights: the latest namespaces. */
+ * rights: the serials of the latest namespaces (0: any). A namespace that was evicted and met again
+ * has another. */
 struct accepted {
-	const struct ruled_namespace **namespaces; /* owned */
-	const struct ruled_namespace *last;
+	uint64_t *namespaces; /* owned */
+	uint64_t last;
 	uint16_t count, next;
 	bool everywhere; /* nobody has signed in, and mongod has accepted a command: it does from
 			    anybody */
@@ -77,8 +78,8 @@ struct rights_question {
 struct session_rights {
 	bool signed_in; /* or tried to */
 	uint8_t readable_next;
-	/* Namespaces whose overflow the user may read: the latest. */
-	const struct ruled_namespace *readable[SESSION_READABLE];
+	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
+	uint64_t readable[SESSION_READABLE];
 	struct accepted accepted;
 	struct rights_question question;
 };
@@ -213,6 +214,8 @@ void session_give_up(struct session *session);
 /* The reply to session->find, a whole frame: goes to the client where nothing is to be put
  * together; else false. */
 must_check bool session_answer_find(struct session *session, struct bytes reply);
+/* The find's namespace is needed no longer. */
+void session_leave_find(struct session *session);
 /* The same reply, of which a sequence has to make another. */
 void session_advance_find(struct session *session, struct packet *reply);
 /* The session closes: the mover is told what the running sequence, if any, may have done. */

@@ -192,8 +192,10 @@ void session_cut_sequence(struct session *session)
 
 static bool advance_knows_rights(const struct session *session)
 {
-	for (size_t i = 0; i < SESSION_READABLE; i++)
-		if (session->rights.readable[i] == session->sequence->match.namespace)
+	const struct ruled_namespace *namespace = session->sequence->match.namespace;
+
+	for (size_t i = 0; namespace && i < SESSION_READABLE; i++)
+		if (session->rights.readable[i] == namespace->serial)
 			return true;
 	return !session->rights.signed_in;
 }
@@ -201,7 +203,7 @@ static bool advance_knows_rights(const struct session *session)
 static void advance_learn_rights(struct session *session)
 {
 	session->rights.readable[session->rights.readable_next++ % SESSION_READABLE] =
-		session->sequence->match.namespace;
+		session->sequence->match.namespace->serial;
 }
 
 /* The sequence is over: what it leaves for the mover is noted. */
@@ -388,12 +390,19 @@ void session_give_up(struct session *session)
 	advance_by(session, sequence_resume(session->sequence, &input), false);
 }
 
+void session_leave_find(struct session *session)
+{
+	namespace_release(session->find.namespace);
+	session->find.namespace = NULL;
+}
+
 must_check bool session_answer_find(struct session *session, struct bytes reply)
 {
 	if (!plain_find_passes(session->find.namespace, reply))
 		return false;
 	buffer_fini(&session->find.request);
 	session_accept(session, session->find.namespace);
+	session_leave_find(session);
 	stream_write(&session->client, reply);
 	advance_relay(session);
 	return true;
@@ -411,6 +420,7 @@ void session_advance_find(struct session *session, struct packet *reply)
 	session->sequence->touched = true;
 	session->rights.question = (struct rights_question){
 		.tries = !session_is_accepted(session, session->find.namespace), .own_sent = true};
+	session_leave_find(session);
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
 	session_advance(session, reply, false);
 }

@@ -285,11 +285,13 @@ static void request_on_shed(struct session *session)
 static bool request_send_find(struct session *session, struct bytes frame)
 {
 	struct session_find *find = &session->find;
+	const struct ruled_namespace *namespace;
 
 	if (session_is_refused(session) || frame.length > FIND_LONGEST ||
-	    session->pending.count > 0 ||
-	    !plain_find(session->loop->namespaces, frame, &find->namespace))
+	    session->pending.count > 0 || !plain_find(session->loop->namespaces, frame, &namespace))
 		return false;
+	find->namespace = namespace;
+	namespace_hold(namespace);
 	buffer_append(&find->request, frame.data, frame.length);
 	find->asked = uv_now(&session->loop->uv);
 	pending_push(&session->pending,
@@ -339,6 +341,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 			session->request.wanted = *length;
 			return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
 		}
+		namespace_cache_trim(session->loop->namespaces);
 		if (!request_send_find(session, (struct bytes){bytes.data, *length}))
 			return REQUEST_TAKE;
 		session->request.left = *length;

@@ -9,56 +9,66 @@
 
 /* ---- what is known ---- */
 
+static uint64_t serial_of(const struct ruled_namespace *namespace)
+{
+	return namespace ? namespace->serial : 0;
+}
+
+static bool is_accepted(const struct accepted *accepted, uint64_t serial)
+{
+	if (accepted->count > 0 && accepted->last == serial)
+		return true;
+	for (size_t i = 0; i < accepted->count; i++)
+		if (accepted->namespaces[i] == serial)
+			return true;
+	return false;
+}
+
 bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace)
 {
 	const struct accepted *accepted = &session->rights.accepted;
 
 	if (accepted->everywhere || (!namespace && accepted->count > 0))
 		return true;
-	if (accepted->count > 0 && accepted->last == namespace)
-		return true;
-	for (size_t i = 0; i < accepted->count; i++)
-		if (accepted->namespaces[i] == namespace)
-			return true;
-	return false;
+	return is_accepted(accepted, serial_of(namespace));
 }
 
-static void accepted_put(struct accepted *accepted, const struct ruled_namespace *namespace)
+static void accepted_put(struct accepted *accepted, uint64_t serial)
 {
 	size_t most = ACCEPTED_MOST, count = accepted->count;
 
 	if ((count & (count - 1)) == 0 && count < most)
-		accepted->namespaces =
-			must_realloc((void *)accepted->namespaces,
-				     (2 * count + 1) * sizeof(*accepted->namespaces));
+		accepted->namespaces = must_realloc(
+			accepted->namespaces, (2 * count + 1) * sizeof(*accepted->namespaces));
 	if (count < most)
-		accepted->namespaces[accepted->count++] = namespace;
+		accepted->namespaces[accepted->count++] = serial;
 	else
-		accepted->namespaces[accepted->next++ % most] = namespace;
-	accepted->last = namespace;
+		accepted->namespaces[accepted->next++ % most] = serial;
+	accepted->last = serial;
 }
 
 /* Where nobody has signed in, mongod asks nobody who he is. */
 void session_accept(struct session *session, const struct ruled_namespace *namespace)
 {
 	struct accepted *accepted = &session->rights.accepted;
+	uint64_t serial = serial_of(namespace);
 
-	if (accepted->everywhere || (accepted->count > 0 && accepted->last == namespace))
+	if (accepted->everywhere || (accepted->count > 0 && accepted->last == serial))
 		return;
 	if (!session->rights.signed_in)
 		accepted->everywhere = true;
 	else if (!session_is_accepted(session, namespace))
-		accepted_put(accepted, namespace);
+		accepted_put(accepted, serial);
 }
 
 void session_forget_rights(struct session *session)
 {
 	struct accepted *accepted = &session->rights.accepted;
 
-	memset((void *)session->rights.readable, 0, sizeof(session->rights.readable));
+	memset(session->rights.readable, 0, sizeof(session->rights.readable));
 	accepted->everywhere = false;
 	accepted->count = 0;
-	accepted->last = NULL;
+	accepted->last = 0;
 }
 
 /* ---- what has to be asked ---- */

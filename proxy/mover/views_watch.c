@@ -145,6 +145,7 @@ static enum link_result list_views(struct views_look *look, struct link *link)
 
 static const struct rule *rule_of(struct views_look *look, const struct seen_view *view)
 {
+	namespace_cache_trim(look->cache);
 	return match_view(look->cache, bytes_of(view->database), bytes_of(view->source),
 			  (struct bytes){view->pipeline, view->pipeline_length});
 }

@@ -20,6 +20,7 @@ static bool is_ruled(struct gone *gone, const struct recorded_name *name)
 	const struct ruled_namespace *ruled;
 	bool full;
 
+	namespace_cache_trim(gone->namespaces);
 	ruled = namespace_cache_find(gone->namespaces, name->database, name->collection, &full);
 	for (size_t i = 0; ruled && i < ruled->target_count; i++)
 		if (bytes_are(name->array, ruled->targets[i].rule->array))

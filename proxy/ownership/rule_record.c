@@ -181,6 +181,7 @@ static void take_target(void *context, struct bytes record)
 
 	if (!recorded_rule_main(record, &name) || !bytes_are(name.array, finding->rule->array))
 		return;
+	namespace_cache_trim(finding->namespaces);
 	ruled = namespace_cache_find(finding->namespaces, name.database, name.collection, &full);
 	for (size_t i = 0; ruled && i < ruled->target_count; i++)
 		if (ruled->targets[i].rule == finding->rule)

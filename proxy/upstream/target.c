@@ -38,6 +38,8 @@ void target_set_free(struct target_set *set)
 	if (!set)
 		return;
 	for (size_t i = 0; i < set->count; i++) {
+		rule_set_leave_indexes(set->rules, set->targets[i]->indexes);
+		rule_set_leave_indexes(set->rules, set->targets[i]->overflow_indexes);
 		free(set->targets[i]->database);
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);

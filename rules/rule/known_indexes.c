@@ -11,6 +11,8 @@ struct known_indexes {
 	struct known_indexes *next; /* in its row */
 	char *database;
 	char *collection;
+	size_t row;
+	size_t holders; /* guarded by the book's lock */
 	pthread_mutex_t lock;
 	struct buffer now; /* an array; empty where nothing is known */
 };
@@ -21,6 +23,15 @@ void index_book_init(struct index_book *book, uint64_t key)
 	require(pthread_mutex_init(&book->lock, NULL) == 0);
 }
 
+static void indexes_free(struct known_indexes *indexes)
+{
+	pthread_mutex_destroy(&indexes->lock);
+	buffer_fini(&indexes->now);
+	free(indexes->database);
+	free(indexes->collection);
+	free(indexes);
+}
+
 void index_book_fini(struct index_book *book)
 {
 	struct known_indexes *indexes, *next;
@@ -28,11 +39,7 @@ void index_book_fini(struct index_book *book)
 	for (size_t i = 0; i < INDEX_BOOK_ROWS; i++)
 		for (indexes = book->rows[i]; indexes; indexes = next) {
 			next = indexes->next;
-			pthread_mutex_destroy(&indexes->lock);
-			buffer_fini(&indexes->now);
-			free(indexes->database);
-			free(indexes->collection);
-			free(indexes);
+			indexes_free(indexes);
 		}
 	pthread_mutex_destroy(&book->lock);
 }
@@ -51,7 +58,8 @@ struct known_indexes *index_book_find(struct index_book *book, struct bytes data
 				      struct bytes collection)
 {
 	uint64_t hash = hash_bytes(database, hash_bytes(collection, book->key));
-	struct known_indexes **row = &book->rows[hash % INDEX_BOOK_ROWS], *found;
+	size_t number = hash % INDEX_BOOK_ROWS;
+	struct known_indexes **row = &book->rows[number], *found;
 
 	pthread_mutex_lock(&book->lock);
 	for (found = *row; found; found = found->next)
@@ -60,11 +68,30 @@ struct known_indexes *index_book_find(struct index_book *book, struct bytes data
 			break;
 	if (!found) {
 		found = indexes_new(database, collection);
+		found->row = number;
 		found->next = *row;
 		*row = found;
 	}
+	found->holders++;
 	pthread_mutex_unlock(&book->lock);
 	return found;
+}
+
+void index_book_leave(struct index_book *book, struct known_indexes *indexes)
+{
+	struct known_indexes **at;
+
+	if (!indexes)
+		return;
+	pthread_mutex_lock(&book->lock);
+	require(indexes->holders > 0);
+	if (--indexes->holders == 0) {
+		for (at = &book->rows[indexes->row]; *at != indexes; at = &(*at)->next)
+			continue;
+		*at = indexes->next;
+		indexes_free(indexes);
+	}
+	pthread_mutex_unlock(&book->lock);
 }
 
 void known_indexes_take(struct known_indexes *indexes, struct bytes now)

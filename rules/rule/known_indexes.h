@@ -2,14 +2,15 @@
  * overflow tell what a question to it costs, and no more; those of the ruled collection what a
  * hint means.
  *
- * Any thread tells, any thread asks. What is known of one collection lives as long as the book. */
+ * Any thread tells, any thread asks. What is known of one collection lives until all who asked the
+ * book for it have left it: there are no more than collections that somebody has to do with. */
 #pragma once
 
 #include "protocol/cursor.h"
 
 #include <pthread.h>
 
-#define INDEX_BOOK_ROWS 1024
+#define INDEX_BOOK_ROWS 8192
 
 struct known_indexes;
 
@@ -25,6 +26,8 @@ void index_book_fini(struct index_book *book);
 /* Made at the first call; nothing is known then. */
 struct known_indexes *index_book_find(struct index_book *book, struct bytes database,
 				      struct bytes collection);
+/* Once for each find: gone with the last. `indexes` may be NULL. */
+void index_book_leave(struct index_book *book, struct known_indexes *indexes);
 
 /* Those that are there now: an array, as listIndexes gives them; copied. */
 void known_indexes_take(struct known_indexes *indexes, struct bytes now);

@@ -94,13 +94,16 @@ struct target {
 	struct known_indexes *overflow_indexes; /* the set's; NULL: nothing will be known */
 };
 
-/* A concrete namespace under at least one rule. Lives as long as the cache that it came from. */
+/* A concrete namespace under at least one rule. Lives until the cache that it came from evicts it
+ * (namespace_cache_trim). */
 struct ruled_namespace {
 	char *database;
 	char *collection;
 	size_t target_count;
 	struct target *targets;
 	struct known_indexes *indexes; /* as in a target */
+	uint64_t serial; /* of the cache: no other namespace has ever had it; never 0 */
+	size_t *holders; /* how many keep it from being evicted; NULL: none is counted */
 };
 
 struct rule_set;
@@ -130,13 +133,24 @@ struct namespace_cache *namespace_cache_new(struct rule_set *set);
 void namespace_cache_free(struct namespace_cache *cache);
 struct rule_set *namespace_cache_rules(struct namespace_cache *cache);
 /* NULL where no rule is on the namespace; a pattern is not on overflow collections, nor on the
- * server's own. Bounded: NAMESPACE_CACHE_MAX concrete namespaces that only patterns match, then
- * NULL with *full = true (false in all other cases), and the caller fails closed. A hit allocates
- * nothing. */
+ * server's own. A hit allocates nothing.
+ *
+ * What only patterns match is bounded: between two trims NAMESPACE_CACHE_MAX may be held, then NULL
+ * comes with *full = true (false in all other cases), and the caller fails closed. `full` NULL: of
+ * a namespace that was found when the request was matched, which must not be missed now. */
 #define NAMESPACE_CACHE_MAX 100000
 const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache,
 						   struct bytes database, struct bytes collection,
 						   bool *full);
+/* Evicts what only patterns match and was least used, down to NAMESPACE_CACHE_KEPT, a few at a
+ * time. To be called between two requests: what was found before may be gone, unless it is held. */
+#define NAMESPACE_CACHE_KEPT 20000
+void namespace_cache_trim(struct namespace_cache *cache);
+size_t namespace_cache_count(const struct namespace_cache *cache);
+/* Counted; by the cache's own thread. The namespace may be NULL. Who remembers a namespace for long
+ * remembers its serial instead. */
+void namespace_hold(const struct ruled_namespace *namespace);
+void namespace_release(const struct ruled_namespace *namespace);
 /* Databases of the server's and of our own, and the server's collections in others: no rule is on
  * them, be it by name or by pattern, and no overflow lies there. */
 bool rule_spares_database(struct bytes database);
@@ -161,10 +175,11 @@ void rule_set_take_views(struct rule_set *set, const struct short_view *views, s
 /* The rule whose array would come out of this view short; NULL where it is none of those. */
 const struct rule *rule_set_short_view(const struct rule_set *set, struct bytes database,
 				       struct bytes collection);
-/* What is known of a collection's indexes (known_indexes.h); lives as long as the set.
- */
+/* What is known of a collection's indexes (known_indexes.h); lives until all who asked for it have
+ * left it. Any thread. */
 struct known_indexes *rule_set_indexes(struct rule_set *set, struct bytes database,
 				       struct bytes collection);
+void rule_set_leave_indexes(struct rule_set *set, struct known_indexes *indexes);
 /* Whether any rule may be on collections of this database. */
 bool rule_set_in_database(const struct rule_set *set, struct bytes database);
 /* One that is read-only and may be on collections of this database, else NULL. */

@@ -113,6 +113,8 @@ void sequence_free(struct sequence *sequence)
 		return;
 	if (sequence->fini)
 		sequence->fini(sequence);
+	for (size_t i = 0; i < ARRAY_LENGTH(sequence->held_namespaces); i++)
+		namespace_release(sequence->held_namespaces[i]);
 	packet_fini(&sequence->request);
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
@@ -363,6 +365,17 @@ static enum sequence_outcome ask_resume(struct sequence *sequence,
 	return sequence_tend(sequence, namespace, 0);
 }
 
+static void hold_namespaces(struct sequence *sequence)
+{
+	const struct match *match = &sequence->match;
+
+	sequence->held_namespaces[0] = match->namespace;
+	sequence->held_namespaces[1] = match->onto;
+	sequence->held_namespaces[2] = match->asks_indexes;
+	for (size_t i = 0; i < ARRAY_LENGTH(sequence->held_namespaces); i++)
+		namespace_hold(sequence->held_namespaces[i]);
+}
+
 struct sequence *sequence_new_ask(struct packet *request, const struct match *match)
 {
 	struct sequence *sequence = must_calloc(1, sizeof(*sequence));
@@ -371,6 +384,7 @@ struct sequence *sequence_new_ask(struct packet *request, const struct match *ma
 	sequence->asks_indexes = true;
 	sequence->request = packet_steal(request);
 	sequence->match = *match;
+	hold_namespaces(sequence);
 	return sequence;
 }
 
@@ -412,6 +426,7 @@ struct sequence *sequence_new(struct packet *request, const struct match *match)
 
 	sequence->request = packet_steal(request);
 	sequence->match = *match;
+	hold_namespaces(sequence);
 	return sequence;
 }
 
@@ -426,6 +441,7 @@ struct sequence *sequence_new_plain_find(struct packet *request,
 	match->facts.answered = true;
 	match->namespace = namespace;
 	match->refusal.rule = "";
+	hold_namespaces(sequence);
 	require(command_parse(sequence->request.message.body, &match->command));
 	return sequence;
 }

@@ -99,6 +99,7 @@ struct sequence {
 	int step; /* what was last asked; an enum of each sequence */
 	struct packet request;
 	struct match match;
+	const struct ruled_namespace *held_namespaces[3]; /* the match's, until the end */
 	int32_t next_request_id; /* for our own commands; the caller sets it and reads it back */
 	uint64_t started;        /* input->now of the first step */
 	struct buffer buffer;    /* what we have written ourselves */
@@ -117,7 +118,7 @@ struct sequence {
 };
 
 /* For the verdicts READ, WRITE, FIND_AND_MODIFY, BULK_WRITE, EXPLAIN, WATCH and REFUSE. Takes the
- * packet over; the namespace must outlive the sequence. */
+ * packet over, and holds the match's namespaces. */
 struct sequence *sequence_new(struct packet *request, const struct match *match);
 /* The same where match.asks_indexes, whatever the verdict: has them looked up, then AGAIN. */
 struct sequence *sequence_new_ask(struct packet *request, const struct match *match);

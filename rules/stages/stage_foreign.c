@@ -140,10 +140,8 @@ static bool first_element(const struct element *document, struct element *first)
 static const struct ruled_namespace *namespace_of(const struct writing *writing,
 						  struct bytes collection)
 {
-	bool full;
-
 	return namespace_cache_find(writing->foreign->cache, writing->foreign->database, collection,
-				    &full);
+				    NULL);
 }
 
 static bool is_clear(struct bytes document)
@@ -581,14 +579,13 @@ void foreign_write_top_stage(struct foreign *foreign, struct buffer *out, size_t
 	struct bytes database = foreign->database, collection;
 	struct element verb;
 	char name[12];
-	bool full;
 
 	if (foreign->whole && write_query_of(out, place, foreign->stands, stage))
 		return;
 	foreign->stands = match_stands_behind(foreign->stands, stage);
 	if (foreign->cache && first_element(stage, &verb) && element_is(&verb, "$merge") &&
 	    stage_guard_target(&verb, "into", &database, &collection)) {
-		namespace = namespace_cache_find(foreign->cache, database, collection, &full);
+		namespace = namespace_cache_find(foreign->cache, database, collection, NULL);
 	}
 	if (namespace) {
 		stage_guard_write_merge(out, place, namespace, &verb);

@@ -46,7 +46,6 @@ static bool graph_of(const struct foreign *foreign, const struct element *stage,
 	struct bytes collection;
 	struct element field;
 	struct cursor cursor;
-	bool full;
 
 	*graph = (struct graph){.clear = true, .strict = foreign->strict};
 	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value) ||
@@ -59,7 +58,7 @@ static bool graph_of(const struct foreign *foreign, const struct element *stage,
 	if (!foreign->cache || !element_string(&graph->fields[GRAPH_FROM], &collection))
 		return false;
 	graph->namespace =
-		namespace_cache_find(foreign->cache, foreign->database, collection, &full);
+		namespace_cache_find(foreign->cache, foreign->database, collection, NULL);
 	return graph->namespace != NULL;
 }
 

@@ -18,6 +18,26 @@ static struct known_indexes *find(size_t number)
 	return index_book_find(&book, bytes_of("shop"), bytes_of(name));
 }
 
+Test(known_indexes, what_everybody_has_left_is_gone_and_no_other)
+{
+	struct known_indexes *kept, *left;
+
+	index_book_init(&book, 5);
+	kept = find(1);
+	left = find(2);
+	cr_assert_eq(find(2), left);
+	known_indexes_take(left, made_bson("{'0': {'key': {'a': 1}}}"));
+	known_indexes_take(kept, made_bson("{'0': {'key': {'a': 1}}}"));
+	index_book_leave(&book, left);
+	cr_assert(known_indexes_serve(find(2), "a"));
+	index_book_leave(&book, left);
+	index_book_leave(&book, left);
+	cr_assert_not(known_indexes_serve(find(2), "a"), "it was made anew");
+	cr_assert(known_indexes_serve(find(1), "a"));
+	index_book_leave(&book, NULL);
+	index_book_fini(&book);
+}
+
 Test(known_indexes, each_collection_has_its_own)
 {
 	static struct known_indexes *found[NAMESPACES];

@@ -3,6 +3,7 @@
 
 #include "rules/rule/rules.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 struct sketch {
@@ -228,6 +229,113 @@ Test(rules, a_full_cache_says_so_and_still_serves_what_it_knows_and_exact_names)
 	cr_assert_not_null(find(cache, "tenant_0", "posts"));
 	cr_assert_not_null(find(cache, "shop", "sales"));
 	cr_assert_null(find(cache, "other", "posts"));
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+/* The most that the cache held. */
+static size_t find_many(struct namespace_cache *cache, int from, int to)
+{
+	char name[32];
+	size_t most = 0;
+
+	for (int i = from; i < to; i++) {
+		namespace_cache_trim(cache);
+		snprintf(name, sizeof(name), "tenant_%d", i);
+		cr_assert_not_null(find(cache, name, "posts"));
+		if (namespace_cache_count(cache) > most)
+			most = namespace_cache_count(cache);
+	}
+	return most;
+}
+
+Test(rules, a_million_names_are_served_and_few_are_kept)
+{
+	struct rule_set *set =
+		SET({"tenant_*", "posts", NULL, "more"}, {"shop", "sales", NULL, "extra_sales"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	const struct ruled_namespace *exact = find(cache, "shop", "sales");
+	size_t before = mallinfo2().uordblks, most = find_many(cache, 0, 1000000);
+
+	cr_assert_leq(most, NAMESPACE_CACHE_KEPT + 2);
+	cr_assert_lt(mallinfo2().uordblks - before, 20u << 20, "%zu bytes",
+		     mallinfo2().uordblks - before);
+	cr_assert_eq(find(cache, "shop", "sales"), exact);
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, what_is_held_is_not_evicted)
+{
+	struct rule_set *set = SET({"tenant_*", "posts", NULL, "more"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	const struct ruled_namespace *held = find(cache, "tenant_x", "posts");
+	uint64_t serial = held->serial;
+
+	namespace_hold(held);
+	namespace_hold(held);
+	namespace_release(held);
+	find_many(cache, 0, 5 * NAMESPACE_CACHE_KEPT);
+	cr_assert_eq(find(cache, "tenant_x", "posts"), held);
+	cr_assert_str_eq(held->database, "tenant_x");
+	cr_assert_eq(held->serial, serial);
+	namespace_release(held);
+	find_many(cache, 0, 5 * NAMESPACE_CACHE_KEPT);
+	cr_assert_neq(find(cache, "tenant_x", "posts")->serial, serial);
+	namespace_hold(NULL);
+	namespace_release(NULL);
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, what_is_used_again_and_again_is_kept)
+{
+	struct rule_set *set = SET({"tenant_*", "posts", NULL, "more"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	uint64_t serial = find(cache, "tenant_x", "posts")->serial;
+
+	for (int i = 0; i < 1000; i++) {
+		find_many(cache, 100 * i, 100 * (i + 1));
+		cr_assert_eq(find(cache, "tenant_x", "posts")->serial, serial);
+	}
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, every_name_that_stays_is_found_after_others_were_evicted)
+{
+	struct rule_set *set = SET({"tenant_*", "posts", NULL, "more"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	struct held {
+		const struct ruled_namespace *namespace;
+		char name[32];
+	} *all = must_calloc(2000, sizeof(*all));
+
+	for (int i = 0; i < 2000; i++) {
+		find_many(cache, 50 * i, 50 * i + 49);
+		snprintf(all[i].name, sizeof(all[i].name), "tenant_%d", 50 * i + 49);
+		all[i].namespace = find(cache, all[i].name, "posts");
+		namespace_hold(all[i].namespace);
+	}
+	for (int i = 0; i < 2000; i++) {
+		cr_assert_eq(find(cache, all[i].name, "posts"), all[i].namespace);
+		namespace_release(all[i].namespace);
+	}
+	free(all);
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
+Test(rules, no_rule_is_on_a_name_that_mongod_cannot_have)
+{
+	struct rule_set *set = SET({"tenant_*", "*", NULL, "{collection}_more"});
+	struct namespace_cache *cache = namespace_cache_new(set);
+	char name[300];
+
+	memset(name, 'x', sizeof(name));
+	name[255 - strlen("tenant_1.")] = '\0';
+	cr_assert_not_null(find(cache, "tenant_1", name));
+	cr_assert_null(find(cache, "tenant_12", name));
 	namespace_cache_free(cache);
 	rule_set_unref(set);
 }
