@@ -326,6 +326,8 @@ void match_rename(const struct matching *matching)
 		match_refuse_broken(match, "renameCollection");
 		return;
 	}
+	if (bytes_equal(command->collection, to))
+		return; /* mongod renames nothing to itself */
 	if (from && !same_rules(from, onto)) {
 		match_refuse(match, from->targets[0].rule, "renameCollection",
 			     "the new name is not under the same rules, so that parts of arrays "

@@ -122,7 +122,7 @@ Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
 		{"{'mapreduce': '@', 'out': 'other'}", "XX-"},
 		{"{'renameCollection': 'shop.@', 'to': 'shop.new'}", "XX-"},
 		{"{'renameCollection': 'shop.old', 'to': 'shop.@'}", "sX-"},
-		{"{'renameCollection': 'shop.@', 'to': 'shop.@'}", "sX-"},
+		{"{'renameCollection': 'shop.@', 'to': 'shop.@'}", "-X-"},
 		{"{'renameCollection': 'shop.@'}", "---"},
 		{"{'renameCollection': 'nodot', 'to': 'shop.@'}", "-X-"},
 		{"{'renameCollection': 5, 'to': 'shop.@'}", "-X-"},
