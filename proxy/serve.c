@@ -183,6 +183,7 @@ static bool open_tls(struct server *server, const char *path)
 static int serve(const struct config *config, const char *path)
 {
 	struct server server = {.service = {.config = config}};
+	struct metrics *shared;
 	enum mover_check check;
 	int code = 1;
 
@@ -195,8 +196,9 @@ static int serve(const struct config *config, const char *path)
 	}
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
-	server.service.mover =
-		mover_start(&(struct reach){config, server.service.tls}, metrics_new());
+	shared = metrics_new();
+	log_count_dropped(&shared->log_lines_dropped);
+	server.service.mover = mover_start(&(struct reach){config, server.service.tls}, shared);
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(server.service.mover, &check)) {
 		code = 0;
@@ -218,23 +220,33 @@ static int serve(const struct config *config, const char *path)
 	claims_fini(&server.service.claims);
 	strangers_fini(&server.service.strangers);
 	tls_pairs_free(server.service.tls);
+	log_count_dropped(NULL);
 	metrics_free_all();
 	return code;
 }
 
-int serve_run(const char *config_path)
+static int load_and_serve(const char *config_path)
 {
-	char *problems = NULL;
+	auto_free char *problems = NULL;
 	struct config *config = config_load(config_path, &problems);
 	int code;
 
 	if (!config) {
-		fputs(problems, stderr);
-		free(problems);
+		log_plain(problems);
 		return 2;
 	}
 	log_configure(config->log_level, config->log_json);
 	code = serve(config, config_path);
 	config_free(config);
+	return code;
+}
+
+int serve_run(const char *config_path)
+{
+	int code;
+
+	log_start();
+	code = load_and_serve(config_path);
+	log_stop();
 	return code;
 }

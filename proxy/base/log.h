@@ -4,9 +4,34 @@
 
 #include "rules/config/config.h"
 
+#include <stdatomic.h>
+
 void log_configure(enum config_log_level level, bool json);
+
+/* From here on a thread writes the lines, and no caller waits for standard error. What does not fit
+ * into the queue is dropped and counted. Before it, as in operator commands, callers write. */
+void log_start(void);
+/* Writes what waits, for a second at most. No other thread may log meanwhile. */
+void log_stop(void);
+/* Where lost lines are counted, also those lost before; NULL: nowhere any more. */
+void log_count_dropped(_Atomic int64_t *counter);
+/* Lines as they are, without time and level: in their order among the log's. */
+void log_plain(const char *lines);
 
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Lines of one kind that others can cause, as often as they like: ten a minute are written, and the
+ * next one says how many were held back. Each kind has one of these, static, zero at first. */
+struct log_limit {
+	int64_t since; /* monotonic milliseconds */
+	int64_t lines; /* since then */
+	int64_t held;
+};
+
+/* True where a line is to be written at the time `now`. *held: how many were not since the last. */
+must_check bool log_limit_due(struct log_limit *limit, int64_t now, int64_t *held);
+void log_limited(struct log_limit *limit, enum config_log_level level, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));

@@ -57,6 +57,8 @@ static bool descriptors_left(const struct service *service)
 
 static void listener_pause(struct listener *listener, const char *why)
 {
+	static struct log_limit paused;
+
 	if (listener->paused)
 		return;
 	listener->paused = true;
@@ -66,7 +68,7 @@ static void listener_pause(struct listener *listener, const char *why)
 		return;
 	listener->told = true;
 	metric_add(&listener->loop->metrics->accept_pauses, 1);
-	log_warning("accepting on '%s' is paused: %s",
+	log_limited(&paused, CONFIG_LOG_WARNING, "accepting on '%s' is paused: %s",
 		    listener->loop->service->config->listen[listener->listen_index].address, why);
 }
 

@@ -16,6 +16,9 @@
 	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
 				*/
 
+/* Clients can come as often as they like. */
+static struct log_limit resets;
+
 void session_set_state(struct session *session, enum session_state state)
 {
 	static const bool allowed[4][4] = {
@@ -324,10 +327,11 @@ static void session_on_end(struct session *session, struct stream *stream, ssize
 	if (stream == &session->server && !session->client.ended)
 		metric_add(&session->loop->metrics->upstream_failures, 1);
 	if (status != UV_EOF) {
-		log_debug("session %llu: '%s' reset the connection: %s",
-			  (unsigned long long)session->id,
-			  stream == &session->server ? session_server_name(session) : "client",
-			  uv_strerror((int)status));
+		log_limited(&resets, CONFIG_LOG_DEBUG,
+			    "session %llu: '%s' reset the connection: %s",
+			    (unsigned long long)session->id,
+			    stream == &session->server ? session_server_name(session) : "client",
+			    uv_strerror((int)status));
 		session_close(session, SESSION_END_RESET);
 		return;
 	}

@@ -10,6 +10,8 @@
 #define KEEPALIVE_SECONDS 60
 
 static _Atomic uint64_t last_id;
+/* Clients can come as often as they like. */
+static struct log_limit unreachable, unresolved, unsecured;
 
 static void session_secure(struct session *session, struct stream *stream);
 
@@ -29,7 +31,8 @@ static void session_on_connected(uv_connect_t *connect, int status)
 		return;
 	if (status < 0) {
 		session_fail_upstream(session);
-		log_warning("session %llu: cannot connect to server '%s': %s",
+		log_limited(&unreachable, CONFIG_LOG_WARNING,
+			    "session %llu: cannot connect to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session),
 			    uv_strerror(status));
 		session_close(session, SESSION_END_RESET);
@@ -48,9 +51,9 @@ static void session_connect(struct session *session, const struct sockaddr *addr
 	if (status == 0)
 		return;
 	free(connect);
-	log_warning("session %llu: cannot connect to server '%s': %s",
-		    (unsigned long long)session->id, session_server_name(session),
-		    uv_strerror(status));
+	log_limited(
+		&unreachable, CONFIG_LOG_WARNING, "session %llu: cannot connect to server '%s': %s",
+		(unsigned long long)session->id, session_server_name(session), uv_strerror(status));
 	session_fail_upstream(session);
 	session_close(session, SESSION_END_RESET);
 }
@@ -68,8 +71,8 @@ static void session_on_resolved(void *context, const struct sockaddr *address)
 		session_connect(session, address);
 		return;
 	}
-	log_warning("session %llu: cannot resolve server '%s'", (unsigned long long)session->id,
-		    session_server_name(session));
+	log_limited(&unresolved, CONFIG_LOG_WARNING, "session %llu: cannot resolve server '%s'",
+		    (unsigned long long)session->id, session_server_name(session));
 	session_fail_upstream(session);
 	session_close(session, SESSION_END_RESET);
 }
@@ -97,7 +100,8 @@ static void session_fail_secured(struct session *session, const struct stream *s
 	metric_add(&metrics->tls_failures, 1);
 	if (stream == &session->server) {
 		session_fail_upstream(session);
-		log_warning("session %llu: no TLS connection to server '%s': %s",
+		log_limited(&unsecured, CONFIG_LOG_WARNING,
+			    "session %llu: no TLS connection to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session), failure);
 	} else {
 		session_tell_unsecured(session, failure);

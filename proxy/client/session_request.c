@@ -105,8 +105,9 @@ static void request_count(struct session *session, const struct match *match)
 	}
 }
 
-/* A way to sign in that does not pass is refused. Until the servers have been checked, and on a namespace that turned out unfit for its rule, what
- * concerns the array is refused, with the reason. */
+/* A way to sign in that does not pass is refused. Until the servers have been checked, and on a
+ * namespace that turned out unfit for its rule, what concerns the array is refused, with the
+ * reason. */
 static void request_check_fitness(void *context, struct match *match)
 {
 	const struct session *session = context;
@@ -264,6 +265,7 @@ static bool request_refuse_shed(struct session *session, struct buffer *frame)
  * as when it came compressed, its sender may not be told that it can go on. */
 static void request_on_shed(struct session *session)
 {
+	static struct log_limit closed;
 	auto_buffer struct buffer frame = {0};
 	bool known = skim_end(session->request.shed, &frame);
 
@@ -273,9 +275,11 @@ static void request_on_shed(struct session *session)
 	if (known && session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 	} else if (!known || !request_refuse_shed(session, &frame)) {
-		log_info("session %llu: closed: no memory is left for a request (limits.memory), "
-			 "and of what went by could not be told whether it ends a transaction",
-			 (unsigned long long)session->id);
+		log_limited(
+			&closed, CONFIG_LOG_INFO,
+			"session %llu: closed: no memory is left for a request (limits.memory), "
+			"and of what went by could not be told whether it ends a transaction",
+			(unsigned long long)session->id);
 		session_close(session, SESSION_END_DONE);
 	}
 }

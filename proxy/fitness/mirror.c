@@ -145,6 +145,7 @@ static bool has(const struct mirroring *mirroring, struct bytes index)
 /* `index`: what is made or dropped. */
 static enum link_result run(struct mirroring *mirroring, const char *text, struct bytes index)
 {
+	static struct log_limit told; /* clients make indexes */
 	struct mover_target *target = mirroring->target;
 	struct bytes name = mirror_name(index);
 	auto_free char *called = must_strndup((const char *)name.data, name.length);
@@ -153,7 +154,8 @@ static enum link_result run(struct mirroring *mirroring, const char *text, struc
 					      fill("name", called), fill_document("index", index));
 
 	if (result == LINK_REFUSED && link_error(mirroring->link)->code != INDEX_NOT_FOUND)
-		log_warning("mover: '%s.%s': the index '%s' could not be made or dropped: %s",
+		log_limited(&told, CONFIG_LOG_WARNING,
+			    "mover: '%s.%s': the index '%s' could not be made or dropped: %s",
 			    target->overflow_database, target->overflow_collection, called,
 			    link_error(mirroring->link)->message);
 	return result == LINK_LOST ? LINK_LOST : LINK_DONE;

@@ -152,8 +152,11 @@ static const struct rule *rule_of(struct views_look *look, const struct seen_vie
 
 static void tell_of(const struct rule_set *rules, const struct short_view *view)
 {
+	static struct log_limit told; /* clients make views */
+
 	if (!rule_set_short_view(rules, bytes_of(view->database), bytes_of(view->collection)))
-		log_warning("mover: the view '%s.%s' reads or returns the array of rule '%s', of "
+		log_limited(&told, CONFIG_LOG_WARNING,
+			    "mover: the view '%s.%s' reads or returns the array of rule '%s', of "
 			    "which it sees a part only: reading it is refused",
 			    view->database, view->collection, view->rule->name);
 }

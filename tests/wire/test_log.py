@@ -1,0 +1,144 @@
+"""The log holds up nobody: standard error that nobody reads, and lines that clients could cause without end."""
+
+import contextlib
+import os
+import time
+
+from support import frames
+from support.frames import message
+from support.peer import Relay
+from support.process import new_folder, remove_folder, wait_for
+from wire.conftest import RULES
+
+PING = message({"ping": 1, "$db": "admin"}, (), 5)
+OK = message({"ok": 1.0}, (), 9, 5)
+TO_FILE = ("bash", "-c", 'exec "$@" 2> "$0"')
+
+
+@contextlib.contextmanager
+def full_pipe():
+    """The path of a pipe that is full and that nobody reads, and its reading end."""
+    folder = new_folder("pipe")
+    path = folder / "stderr"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    writer = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"#" * 4095 + b"\n")
+    try:
+        yield path, reader
+    finally:
+        os.close(reader)
+        os.close(writer)
+        remove_folder(folder)
+
+
+def works(client, server):
+    client.send(PING)
+    assert server.take(len(PING)) == PING
+    server.send(OK)
+    assert client.take(len(OK)) == OK
+
+
+def closed(client):
+    """It is, before connect returned or after."""
+    with contextlib.suppress(ConnectionResetError):
+        client.rest()
+    client.close()
+
+
+def read_until(reader, text):
+    """All that comes through the pipe until this text does."""
+    said = bytearray()
+
+    def more():
+        with contextlib.suppress(BlockingIOError):
+            said.extend(os.read(reader, 1 << 20))
+        return text in said
+    wait_for(more, f"{text} in the log")
+    return said.decode()
+
+
+def test_clients_are_served_and_the_end_comes_while_nobody_reads_the_log():
+    with full_pipe() as (path, _), Relay(RULES, {"log": {"level": "debug"}}, wrapper=(*TO_FILE, path)) as relay:
+        for _ in range(3):
+            client, server = relay.connect()
+            works(client, server)
+            server.reset()
+            closed(client)
+        works(*relay.connect())
+        assert relay.spillway.admin("/healthz")[0] == 200
+        started = time.monotonic()
+        for end in [*relay.clients, *relay.server.ends]:
+            end.close()
+        assert relay.spillway.stop(20) == 0
+        assert time.monotonic() - started < 15
+
+
+def test_lines_that_nobody_reads_are_dropped_counted_and_told_of():
+    def refuse(_):
+        return {"ok": 0.0, "code": 13, "codeName": "Unauthorized", "errmsg": "x" * 900}
+
+    documents = [{"_id": number, "buyers": [1, 2, 3, 4, 5]} for number in range(1500)]
+    settings = {"log": {"level": "debug"}, "limits": {"handshake": "10m", "drain": "1s"}}
+    with full_pipe() as (path, reader), Relay(RULES, settings, wrapper=(*TO_FILE, path)) as relay:
+        client, server = relay.connect_known()
+        relay.server.replies["find"] = refuse
+        client.send(message({"insert": "books", "$db": "shop"}, [("documents", documents)], 7))
+        server.answer(server.frame(), {"n": len(documents), "ok": 1.0})
+        assert client.frame().plain()["n"] == len(documents)
+        wait_for(lambda: relay.spillway.metrics()["spillway_log_lines_dropped_total"] > 0, "lines to be dropped")
+        works(client, server)
+        said = read_until(reader, b"lines were dropped here")
+        assert "the log was not read fast enough" in said
+
+
+def test_a_configuration_that_is_refused_ends_the_start_while_nobody_reads():
+    with full_pipe() as (path, _):
+        relay = Relay(RULES, {"no_such_key": 1}, wrapper=(*TO_FILE, path))
+        with relay.server:
+            relay.spillway.start(ready=False)
+            assert relay.spillway.process.wait(20) == 2
+            remove_folder(relay.spillway.folder)
+
+
+def count(relay, text):
+    return relay.spillway.said().count(text)
+
+
+def test_clients_of_a_server_that_is_away_write_few_lines():
+    with Relay(RULES, {"workers": 1}) as relay:
+        relay.server.refuse()
+        for _ in range(200):
+            with contextlib.suppress(ConnectionResetError):  # it may be closed before connect returned
+                closed(relay.client())
+        failures = relay.spillway.metrics()["spillway_upstream_failures_total"]
+        assert failures >= 200
+        assert 1 <= count(relay, "cannot connect to server") <= 10
+
+
+BAD = (
+    b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + bytes(40), bytes(64), b"\xff" * 64,
+    PING + bytes(64), frames.frame(4711, b"anything"), PING[:16] + b"\xff" * (len(PING) - 16), PING[:20],
+)
+
+
+def test_a_flood_of_bad_frames_writes_few_lines():
+    with Relay(RULES, {"workers": 1, "log": {"level": "debug"}}) as relay:
+        before = relay.spillway.said().count("\n")
+        for _ in range(60):
+            for bad in BAD:
+                client = relay.client()
+                client.send(bad)
+                client.reset()
+        opened = 60 * len(BAD)
+        samples = wait_for(lambda: closed_all(relay, opened), "all to be closed")
+        assert samples["spillway_connections_tls_total"] + samples["spillway_connections_strange_total"] > 0
+        written = relay.spillway.said().count("\n") - before
+        assert written <= 60, relay.spillway.said()[-3000:]
+
+
+def closed_all(relay, opened):
+    samples = relay.spillway.metrics()
+    return samples if samples["spillway_connections_closed_total"] >= opened else None
