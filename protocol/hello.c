@@ -171,3 +171,31 @@ must_check bool hello_own_name(struct bytes body, struct bytes *name)
 
 	return document_find(body, "me", &me) && element_string(&me, name);
 }
+
+/* SCRAM and others say `done`; X.509 names the user. */
+static bool tells_success(struct bytes answer)
+{
+	struct element element;
+
+	if (document_find(answer, "done", &element))
+		return element_truth(&element);
+	return document_find(answer, "user", &element);
+}
+
+must_check bool hello_signs_in(struct bytes answer)
+{
+	struct element element;
+
+	return document_find(answer, "done", &element) || document_find(answer, "user", &element);
+}
+
+must_check bool hello_signed_in(struct bytes body)
+{
+	struct bytes speculation;
+
+	if (!document_truth(body, "ok"))
+		return false;
+	return tells_success(document_find_document(body, "speculativeAuthenticate", &speculation)
+				     ? speculation
+				     : body);
+}

@@ -24,5 +24,11 @@ struct hello_map {
 must_check bool hello_edit_reply(struct bytes body, const struct hello_map *map,
 				 struct buffer *out);
 
+/* Whether a reply to saslStart, saslContinue, authenticate or a hello with speculativeAuthenticate
+ * says that the client has signed in. */
+must_check bool hello_signed_in(struct bytes body);
+/* Whether it belongs to signing in at all, the last step or not. */
+must_check bool hello_signs_in(struct bytes answer);
+
 /* `me` of a reply, false where it has none (standalone, mongos). */
 must_check bool hello_own_name(struct bytes body, struct bytes *name);

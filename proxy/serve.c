@@ -196,6 +196,7 @@ static int serve(const struct config *config, const char *path)
 	}
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
+	peers_init(&server.service.peers);
 	shared = metrics_new();
 	log_count_dropped(&shared->log_lines_dropped);
 	server.service.mover = mover_start(&(struct reach){config, server.service.tls}, shared);
@@ -219,6 +220,7 @@ static int serve(const struct config *config, const char *path)
 	free_loops(&server);
 	claims_fini(&server.service.claims);
 	strangers_fini(&server.service.strangers);
+	peers_fini(&server.service.peers);
 	tls_pairs_free(server.service.tls);
 	log_count_dropped(NULL);
 	metrics_free_all();

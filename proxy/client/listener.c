@@ -79,6 +79,9 @@ static void listener_on_readable(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	for (int i = 0; i < ACCEPT_BURST; i++) {
+		struct sockaddr_storage from = {0};
+		socklen_t length = sizeof(from);
+		struct peer peer;
 		int accepted;
 
 		if (!descriptors_left(listener->loop->service)) {
@@ -86,9 +89,11 @@ static void listener_on_readable(uv_poll_t *poll, int status, int events)
 				       "descriptors are used up; raise the limit of open files");
 			return;
 		}
-		accepted = accept4(listener->socket, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		accepted = accept4(listener->socket, (struct sockaddr *)&from, &length,
+				   SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (accepted >= 0) {
-			session_open(listener->loop, listener->listen_index, accepted);
+			peer = peer_of((const struct sockaddr *)&from);
+			session_open(listener->loop, listener->listen_index, accepted, &peer);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)

@@ -2,36 +2,50 @@
 #include "proxy/client/loop.h"
 
 #include "proxy/client/listener.h"
-#include "proxy/base/log.h"
 #include "proxy/client/session.h"
 
 #include <stdlib.h>
 
 #define TICK_MS 100
 
-static bool handshake_overdue(const struct loop *loop, const struct session *session)
+static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 {
-	return uv_now(&loop->uv) - session->handshake.opened >=
-	       (uint64_t)loop->service->config->limits.handshake_ms;
+	const struct config_limits *limits = &loop->service->config->limits;
+
+	switch (kind) {
+	case DEADLINE_HANDSHAKE:
+		return limits->handshake_ms;
+	case DEADLINE_LOGIN:
+		return limits->login_ms;
+	case DEADLINE_PROGRESS:
+		return limits->progress_ms;
+	case DEADLINE_KINDS:
+		break;
+	}
+	require(!"a deadline without a length");
 }
 
-static void end_overdue_handshakes(struct loop *loop)
+static struct session *session_of(struct deadline *deadline, enum deadline_kind kind)
 {
-	struct session *session = loop->handshakes_first;
+	return (struct session *)(void *)((char *)(deadline - kind) -
+					  offsetof(struct session, deadlines));
+}
 
-	while (session && handshake_overdue(loop, session)) {
-		struct session *next = session->handshake.next;
-		int64_t held;
+static void end_overdue(struct loop *loop, enum deadline_kind kind)
+{
+	struct deadline_list *list = &loop->deadlines[kind];
+	uint64_t now = uv_now(&loop->uv), length = (uint64_t)deadline_length(loop, kind);
 
-		if (strangers_due(&loop->service->strangers, STRANGERS_SILENT, uv_now(&loop->uv),
-				  &held))
-			log_info("session %llu: closed: no request within limits.handshake (%lld "
-				 "more like it since the last line)",
-				 (unsigned long long)session->id, (long long)held);
-		session_handshake_done(session);
-		session_close(session, SESSION_END_DONE);
-		session = next;
-	}
+	while (list->first && now - list->first->since >= length)
+		session_on_overdue(session_of(list->first, kind), kind);
+}
+
+static bool deadlines_run(const struct loop *loop)
+{
+	for (int kind = 0; kind < DEADLINE_KINDS; kind++)
+		if (loop->deadlines[kind].first)
+			return true;
+	return false;
 }
 
 static void close_sessions(struct loop *loop, bool also_busy)
@@ -78,14 +92,15 @@ static void loop_on_tick(uv_timer_t *timer)
 {
 	struct loop *loop = timer->data;
 
-	end_overdue_handshakes(loop);
+	for (int kind = 0; kind < DEADLINE_KINDS; kind++)
+		end_overdue(loop, kind);
 	if (loop->drain_until && uv_now(&loop->uv) >= loop->drain_until)
 		close_sessions(loop, true);
 	else if (loop->drain_until)
 		close_sessions(loop, false);
 	else
 		resume_listeners(loop);
-	if (!loop->handshakes_first && !loop->drain_until && !listeners_paused(loop))
+	if (!deadlines_run(loop) && !loop->drain_until && !listeners_paused(loop))
 		uv_timer_stop(timer);
 	finish_drain(loop);
 }

@@ -5,6 +5,8 @@
 #include "proxy/client/claims.h"
 #include "proxy/base/metrics.h"
 #include "proxy/mover/mover.h"
+#include "proxy/client/deadlines.h"
+#include "proxy/client/peers.h"
 #include "proxy/client/strangers.h"
 #include "proxy/tls/tls_pairs.h"
 #include "rules/config/config.h"
@@ -28,7 +30,8 @@ struct service {
 	atomic_bool scarce;          /* spare_memory_adjust's */
 	struct claims claims;        /* who holds much of it */
 	struct strangers strangers;  /* what was told of them */
-	int64_t descriptors;         /* how many sockets clients and their servers may use */
+	struct peers peers;  /* where clients come from, if connections_per_address is set */
+	int64_t descriptors; /* how many sockets clients and their servers may use */
 };
 
 struct loop {
@@ -38,9 +41,8 @@ struct loop {
 	struct namespace_cache *namespaces;
 	struct listener *listeners;
 	size_t listener_count;
-	struct session *sessions;         /* all, newest first */
-	struct session *handshakes_first; /* those whose first request has not come, oldest first */
-	struct session *handshakes_last;
+	struct session *sessions; /* all, newest first */
+	struct deadline_list deadlines[DEADLINE_KINDS];
 	uv_timer_t ticks;     /* runs while somebody has a deadline */
 	uv_async_t wake;      /* other threads: see loop_post */
 	pthread_mutex_t lock; /* of `posted` */

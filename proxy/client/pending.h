@@ -8,6 +8,7 @@ enum pending_kind {
 	PENDING_FORWARD,  /* goes to the client as it comes */
 	PENDING_HELLO,    /* addresses are edited on its way */
 	PENDING_GET_MORE, /* as it comes, but for an error of a stage of ours */
+	PENDING_SIGN_IN,  /* as it comes; whether it signs the client in is seen */
 	PENDING_FIND,     /* as it comes, but for what has to be put together */
 	PENDING_SEQUENCE, /* belongs to the running sequence */
 };

@@ -6,7 +6,6 @@
 #include "proxy/client/memory.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -39,43 +38,68 @@ void session_link(struct session *session)
 	if (session->next)
 		session->next->previous = session;
 	loop->sessions = session;
-	session->handshake.awaited = true;
-	session->handshake.previous = loop->handshakes_last;
-	if (loop->handshakes_last)
-		loop->handshakes_last->handshake.next = session;
-	else
-		loop->handshakes_first = session;
-	loop->handshakes_last = session;
-	loop_need_ticks(loop);
+	session_await(session, DEADLINE_HANDSHAKE);
 }
 
-void session_handshake_done(struct session *session)
+void session_await(struct session *session, enum deadline_kind kind)
 {
 	struct loop *loop = session->loop;
 
-	if (!session->handshake.awaited)
+	deadline_begin(&loop->deadlines[kind], &session->deadlines[kind], uv_now(&loop->uv));
+	loop_need_ticks(loop);
+}
+
+void session_await_no_more(struct session *session, enum deadline_kind kind)
+{
+	deadline_end(&session->loop->deadlines[kind], &session->deadlines[kind]);
+}
+
+void session_on_overdue(struct session *session, enum deadline_kind kind)
+{
+	static const enum strangers_kind told[DEADLINE_KINDS] = {
+		[DEADLINE_HANDSHAKE] = STRANGERS_SILENT,
+		[DEADLINE_LOGIN] = STRANGERS_LOGIN,
+		[DEADLINE_PROGRESS] = STRANGERS_PROGRESS,
+	};
+
+	session_await_no_more(session, kind);
+	if (session->state == SESSION_CLOSING)
 		return;
-	session->handshake.awaited = false;
-	if (session->handshake.previous)
-		session->handshake.previous->handshake.next = session->handshake.next;
-	else
-		loop->handshakes_first = session->handshake.next;
-	if (session->handshake.next)
-		session->handshake.next->handshake.previous = session->handshake.previous;
-	else
-		loop->handshakes_last = session->handshake.previous;
-	session->handshake.next = session->handshake.previous = NULL;
+	session_tell(session, told[kind]);
+	session_close(session, SESSION_END_DONE);
+}
+
+/* Bytes are awaited only while they are read. */
+void session_watch_progress(struct session *session, bool progressed)
+{
+	const struct session_request *request = &session->request;
+	bool waits = session->state == SESSION_RELAYING && session->client.reading &&
+		     (request->shed ||
+		      (request->held.length > 0 && request->held.length < request->wanted));
+
+	if (!waits)
+		session_await_no_more(session, DEADLINE_PROGRESS);
+	else if (progressed || !session->deadlines[DEADLINE_PROGRESS].runs)
+		session_await(session, DEADLINE_PROGRESS);
 }
 
 static void session_unlink(struct session *session)
 {
-	session_handshake_done(session);
+	for (int kind = 0; kind < DEADLINE_KINDS; kind++)
+		session_await_no_more(session, kind);
 	if (session->previous)
 		session->previous->next = session->next;
 	else
 		session->loop->sessions = session->next;
 	if (session->next)
 		session->next->previous = session->previous;
+}
+
+static void session_leave_peer(struct session *session)
+{
+	if (session->peer.counted)
+		peers_leave(&session->loop->service->peers, &session->peer.address);
+	free(session->peer.application);
 }
 
 void session_free_if_gone(struct session *session)
@@ -95,6 +119,7 @@ void session_free_if_gone(struct session *session)
 	sequence_free(session->sequence);
 	session_leave_find(session);
 	free(session->rights.accepted.namespaces);
+	session_leave_peer(session);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
 	claims_set(&loop->service->claims, &session->memory.claim, 0, 0);
 	if (session_is_refused(session))
@@ -234,6 +259,7 @@ void session_adjust_reading(struct session *session)
 	server = stream_backlog(&session->client) < WATERMARK;
 	(client ? stream_start_reading : stream_stop_reading)(&session->client);
 	(server ? stream_start_reading : stream_stop_reading)(&session->server);
+	session_watch_progress(session, false);
 }
 
 void session_pass_ends(struct session *session)
@@ -366,91 +392,6 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 	if (session->loop->drain_until && session->state != SESSION_CLOSING)
 		session_close_if_idle(session);
 }
-
-/* "127.0.0.1:4711" */
-static void session_write_peer(const struct session *session, char *text, size_t size)
-{
-	struct sockaddr_storage peer = {0};
-	const struct sockaddr *address = (const struct sockaddr *)&peer;
-	int length = sizeof(peer);
-	char host[64];
-
-	if (uv_tcp_getpeername(&session->client.tcp, (struct sockaddr *)&peer, &length) != 0 ||
-	    uv_ip_name(address, host, sizeof(host)) != 0)
-		snprintf(text, size, "an unknown address");
-	else if (peer.ss_family == AF_INET6)
-		snprintf(text, size, "[%s]:%d", host,
-			 ntohs(((const struct sockaddr_in6 *)(const void *)&peer)->sin6_port));
-	else
-		snprintf(text, size, "%s:%d", host,
-			 ntohs(((const struct sockaddr_in *)(const void *)&peer)->sin_port));
-}
-
-/* What the client did, in words that follow its address. */
-static void session_write_what(char *text, size_t size, unsigned kind,
-			       const struct frame_header *header)
-{
-	static const char *const what[STRANGERS_LATER + 1] = {
-		[STRANGER_TLS] = "speaks TLS, which this Spillway does not support; let the client "
-				 "connect without TLS",
-		[STRANGER_HTTP] = "speaks HTTP; only MongoDB clients can connect here",
-		[STRANGER_PROXIED] =
-			"begins with a header of the PROXY protocol, which this "
-			"Spillway does not support; let the load balancer leave it out",
-		[STRANGER_UNKNOWN] = "does not begin with a message of a MongoDB client",
-		[STRANGERS_LATER] =
-			"sent a message that no MongoDB client sends, or that cannot be "
-			"refused otherwise",
-	};
-
-	if (header && (kind == STRANGER_UNKNOWN || kind == STRANGERS_LATER))
-		snprintf(text, size, "%s (opcode %d, length %d)", what[kind], (int)header->opcode,
-			 (int)header->length);
-	else
-		snprintf(text, size, "%s", what[kind]);
-}
-
-void session_tell_unsecured(struct session *session, const char *failure)
-{
-	bool plain = session->client.tls && tls_met_plain(session->client.tls);
-	unsigned kind = plain ? STRANGERS_PLAIN : STRANGERS_UNSECURED;
-	char peer[80];
-	int64_t held;
-
-	if (plain)
-		metric_add(&session->loop->metrics->connections_plain, 1);
-	if (!strangers_due(&session->loop->service->strangers, kind, uv_now(&session->loop->uv),
-			   &held))
-		return;
-	session_write_peer(session, peer, sizeof(peer));
-	log_warning(
-		"session %llu: connection from %s %s%s: closed (%lld more like it since the "
-		"last line)",
-		(unsigned long long)session->id, peer,
-		plain ? "does not speak TLS, which this listener needs; give the client tls=true"
-		      : "failed in the handshake of TLS: ",
-		plain ? "" : failure, (long long)held);
-}
-
-void session_tell_stranger(struct session *session, unsigned kind,
-			   const struct frame_header *header)
-{
-	struct metrics *metrics = session->loop->metrics;
-	char peer[80], what[200];
-	int64_t held;
-
-	if (kind == STRANGER_TLS)
-		metric_add(&metrics->connections_tls, 1);
-	else
-		metric_add(&metrics->connections_strange, 1);
-	if (!strangers_due(&session->loop->service->strangers, kind, uv_now(&session->loop->uv),
-			   &held))
-		return;
-	session_write_peer(session, peer, sizeof(peer));
-	session_write_what(what, sizeof(what), kind, header);
-	log_warning("session %llu: connection from %s %s: closed (%lld more like it since the last "
-		    "line)",
-		    (unsigned long long)session->id, peer, what, (long long)held);
 }
 
 struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner)

@@ -33,8 +33,10 @@ enum session_state {
 /* Decided once, when the client connects. */
 enum session_admission {
 	SESSION_ADMITTED,
-	SESSION_TOO_EARLY, /* mover_admits nobody yet */
-	SESSION_TOO_MANY,  /* limits.connections is reached */
+	SESSION_TOO_EARLY,      /* mover_admits nobody yet */
+	SESSION_TOO_MANY,       /* limits.connections is reached */
+	SESSION_TOO_MANY_THERE, /* limits.connections_per_address is reached */
+	SESSION_FAR_TOO_MANY,   /* by as many refused ones again: closed without a word */
 };
 
 enum session_end {
@@ -77,6 +79,7 @@ struct rights_question {
 /* What the connection's user is known to be allowed. */
 struct session_rights {
 	bool signed_in; /* or tried to */
+	bool logged_in; /* has signed in once: limits.login is met */
 	uint8_t readable_next;
 	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
 	uint64_t readable[SESSION_READABLE];
@@ -84,12 +87,11 @@ struct session_rights {
 	struct rights_question question;
 };
 
-/* The list of those who have not sent a request yet. */
-struct session_handshake {
-	struct session *next;
-	struct session *previous;
-	uint64_t opened; /* uv_now, for the handshake's deadline */
-	bool awaited;    /* the session is in the list */
+/* Who is at the client's end. */
+struct session_peer {
+	struct peer address;
+	char *application; /* its name as the log shows it, from its hello; NULL: none */
+	bool counted;      /* in the service's peers */
 };
 
 /* The client's bytes. */
@@ -120,7 +122,8 @@ struct session {
 	struct loop *loop;
 	struct session *next;
 	struct session *previous;
-	struct session_handshake handshake;
+	struct deadline deadlines[DEADLINE_KINDS];
+	struct session_peer peer;
 	uint64_t id;
 	uint32_t listen_index;
 	enum session_state state;
@@ -146,7 +149,7 @@ static inline bool session_is_refused(const struct session *session)
 }
 
 /* session_open.c. Takes the accepted socket over. */
-void session_open(struct loop *loop, uint32_t listen_index, int socket);
+void session_open(struct loop *loop, uint32_t listen_index, int socket, const struct peer *peer);
 static inline const char *session_server_name(const struct session *session)
 {
 	return session->loop->service->config->listen[session->listen_index].server;
@@ -221,6 +224,10 @@ void session_advance_find(struct session *session, struct packet *reply);
 /* The session closes: the mover is told what the running sequence, if any, may have done. */
 void session_cut_sequence(struct session *session);
 
+/* session_tell.c: what the log says of this client, once a minute of each kind. */
+void session_tell(struct session *session, enum strangers_kind kind);
+/* Keeps the application's name of a hello's body. */
+void session_note_application(struct session *session, struct bytes hello);
 /* Counts and logs that the session is closed because its client is none of MongoDB's: `kind` is an
  * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */
 void session_tell_stranger(struct session *session, unsigned kind,
@@ -240,6 +247,10 @@ must_check bool session_asks_first(struct session *session);
 /* Before the client hears an error that mongod may have said of another command, or that is ours:
  * the same. */
 must_check bool session_asks_last(struct session *session);
+/* The client tries to sign in. */
+void session_signs_in(struct session *session);
+/* The body of a reply to such a try, or of one to hello. */
+void session_note_sign_in(struct session *session, struct bytes body);
 /* A reply has come to what the sequence sent. */
 void session_note_reply(struct session *session, const struct packet *reply);
 
@@ -251,8 +262,16 @@ enum rights_answer {
 /* The question's answer. */
 must_check enum rights_answer session_take_answer(struct session *session, struct packet *reply);
 
-/* The first whole request has come: the handshake's deadline is met. */
-void session_handshake_done(struct session *session);
+/* Deadlines: from now on, no more, passed. */
+void session_await(struct session *session, enum deadline_kind kind);
+void session_await_no_more(struct session *session, enum deadline_kind kind);
+void session_on_overdue(struct session *session, enum deadline_kind kind);
+static inline bool session_awaits(const struct session *session, enum deadline_kind kind)
+{
+	return session->deadlines[kind].runs;
+}
+/* Looks whether the rest of a request is awaited; `progressed`: bytes of it have come. */
+void session_watch_progress(struct session *session, bool progressed);
 /* Frees the session when nothing holds on to it any more. */
 void session_free_if_gone(struct session *session);
 

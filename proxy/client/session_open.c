@@ -165,17 +165,50 @@ static void session_secure(struct session *session, struct stream *stream)
 		session_fail_secured(session, stream, "no memory for a connection");
 }
 
-/* `open` counts all connections, with this one and with those that were refused. */
-static enum session_admission session_admit(struct service *service, int64_t open)
+/* `open` counts all connections, with this one and with those that were refused; `same` those of
+ * its address. */
+static enum session_admission session_admit(struct service *service, int64_t open, int64_t same)
 {
+	int64_t most = service->config->limits.connections_per_address;
+
+	if (most > 0 && same > 2 * most)
+		return SESSION_FAR_TOO_MANY;
 	if (!mover_admits(service->mover))
 		return SESSION_TOO_EARLY;
 	if (open - atomic_load(&service->refused) > service->config->limits.connections)
 		return SESSION_TOO_MANY;
+	if (most > 0 && same > most)
+		return SESSION_TOO_MANY_THERE;
 	return SESSION_ADMITTED;
 }
 
-void session_open(struct loop *loop, uint32_t listen_index, int socket)
+static int64_t session_join_peer(struct session *session)
+{
+	struct service *service = session->loop->service;
+
+	if (service->config->limits.connections_per_address == 0 || !session->peer.address.known)
+		return 0;
+	session->peer.counted = true;
+	return peers_join(&service->peers, &session->peer.address);
+}
+
+/* Whether a client may use Spillway is decided once. */
+static void session_enter(struct session *session, int64_t open)
+{
+	struct service *service = session->loop->service;
+
+	session->admission = session_admit(service, open, session_join_peer(session));
+	if (session_is_refused(session))
+		atomic_fetch_add(&service->refused, 1);
+	if (session->admission == SESSION_FAR_TOO_MANY) {
+		session_tell(session, STRANGERS_ADDRESS);
+		session_close(session, SESSION_END_DONE);
+	} else {
+		session_secure(session, &session->client);
+	}
+}
+
+void session_open(struct loop *loop, uint32_t listen_index, int socket, const struct peer *peer)
 {
 	struct session *session = must_calloc(1, sizeof(*session));
 	int64_t open = atomic_fetch_add(&loop->service->connections, 1) + 1;
@@ -183,16 +216,13 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket)
 	session->loop = loop;
 	session->id = atomic_fetch_add(&last_id, 1) + 1;
 	session->listen_index = listen_index;
-	session->handshake.opened = uv_now(&loop->uv);
+	session->peer.address = *peer;
 	session->next_request_id = 0x5b000000;
-	session->admission = session_admit(loop->service, open);
-	if (session_is_refused(session))
-		atomic_fetch_add(&loop->service->refused, 1);
 	session_init_stream(session, &session->client);
 	session_link(session);
 	uv_tcp_open(&session->client.tcp, socket);
 	uv_tcp_nodelay(&session->client.tcp, 1);
 	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
 	metric_add(&loop->metrics->connections_accepted, 1);
-	session_secure(session, &session->client);
+	session_enter(session, open);
 }

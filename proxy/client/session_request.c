@@ -27,7 +27,9 @@ static void request_owe(struct session *session, int32_t request_id, enum pendin
 
 static enum pending_kind request_kind(const struct match_facts *facts)
 {
-	return facts->reads_on ? PENDING_GET_MORE : PENDING_FORWARD;
+	if (facts->reads_on)
+		return PENDING_GET_MORE;
+	return facts->signs_in ? PENDING_SIGN_IN : PENDING_FORWARD;
 }
 
 static void request_note_facts(struct session *session, const struct match_facts *facts)
@@ -36,10 +38,8 @@ static void request_note_facts(struct session *session, const struct match_facts
 		session->in_transaction = true;
 	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
 		session->in_transaction = false;
-	if (facts->signs_in) {
-		session->rights.signed_in = true;
-		session_forget_rights(session);
-	}
+	if (facts->signs_in)
+		session_signs_in(session);
 }
 
 /* The hello of a client that offers a compressor we can't read goes on without it; so it does
@@ -143,6 +143,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 		request_forward(session, buffer_view(&packet->raw));
 		break;
 	case VERDICT_HELLO:
+		session_note_application(session, match->command.body);
 		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
 		request_forward_hello(session, packet);
 		break;
@@ -196,17 +197,23 @@ void request_again(struct session *session, struct packet *packet)
 
 static void request_write_why(const struct session *session, char *message, size_t size)
 {
+	const struct config_limits *limits = &session->loop->service->config->limits;
 	char reason[400];
 
-	if (session->admission != SESSION_TOO_EARLY) {
+	if (session->admission == SESSION_TOO_MANY) {
 		snprintf(message, size,
 			 "Spillway has reached its limit of %lld connections (limits.connections); "
 			 "try again later",
-			 (long long)session->loop->service->config->limits.connections);
-		return;
+			 (long long)limits->connections);
+	} else if (session->admission == SESSION_TOO_MANY_THERE) {
+		snprintf(message, size,
+			 "Spillway has reached its limit of %lld connections from one address "
+			 "(limits.connections_per_address); try again later",
+			 (long long)limits->connections_per_address);
+	} else {
+		mover_not_ready(session->loop->service->mover, reason, sizeof(reason));
+		snprintf(message, size, "Spillway is not ready; try again later: %s", reason);
 	}
-	mover_not_ready(session->loop->service->mover, reason, sizeof(reason));
-	snprintf(message, size, "Spillway is not ready; try again later: %s", reason);
 }
 
 /* The first request is answered with an error, and that is all. */
@@ -218,6 +225,11 @@ static void request_refuse_connection(struct session *session, struct buffer *fr
 
 	request_write_why(session, match.refusal.message, sizeof(match.refusal.message));
 	packet_read(&packet, frame);
+	if (packet.kind == PACKET_MESSAGE)
+		session_note_application(session, packet.message.body);
+	if (session->admission != SESSION_TOO_EARLY)
+		session_tell(session, session->admission == SESSION_TOO_MANY ? STRANGERS_CONNECTIONS
+									     : STRANGERS_ADDRESS);
 	metric_add(&session->loop->metrics->connections_refused, 1);
 	request_start_sequence(session, sequence_new(&packet, &match));
 	packet_fini(&packet);
@@ -323,7 +335,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 		break;
 	}
 	if (!stranger_knows_opcode(header.opcode) ||
-	    (session->handshake.awaited && !stranger_may_begin(&header)))
+	    (session_awaits(session, DEADLINE_HANDSHAKE) && !stranger_may_begin(&header)))
 		return REQUEST_BREAK;
 	*length = (size_t)header.length;
 	switch (session_is_refused(session)
@@ -360,7 +372,7 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 	struct buffer frame = session_take_frame(bytes, length, owner);
 	struct packet packet;
 
-	session_handshake_done(session);
+	session_await_no_more(session, DEADLINE_HANDSHAKE);
 	if (session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 		return;
@@ -375,7 +387,7 @@ static size_t request_cut(struct session *session, size_t there)
 
 	session->request.left -= length;
 	if (session->request.left == 0)
-		session_handshake_done(session);
+		session_await_no_more(session, DEADLINE_HANDSHAKE);
 	return length;
 }
 
@@ -388,7 +400,8 @@ static void request_break(struct session *session, struct bytes bytes)
 
 	metric_add(&session->loop->metrics->frames_invalid, 1);
 	session_tell_stranger(session,
-			      session->handshake.awaited ? stranger_of(bytes) : STRANGERS_LATER,
+			      session_awaits(session, DEADLINE_HANDSHAKE) ? stranger_of(bytes)
+									  : STRANGERS_LATER,
 			      &header);
 	session_close(session, SESSION_END_DONE);
 }
@@ -478,5 +491,8 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 				     (struct bytes){bytes.data + used, bytes.length - used},
 				     session->request.wanted);
 	}
+	if (session->request.held.length > 0 || session->request.shed ||
+	    session_awaits(session, DEADLINE_PROGRESS))
+		session_watch_progress(session, true);
 	session_update_reading(session);
 }

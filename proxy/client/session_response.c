@@ -46,6 +46,7 @@ static void response_on_hello(struct session *session, struct packet *packet)
 		document = packet->message.body;
 	else if (legacy_reply_parse(packet_frame(packet), &reply))
 		document = reply.document;
+	session_note_sign_in(session, document);
 	if (hello_own_name(document, &own))
 		mover_learn_name(session->loop->service->mover, session->listen_index, own);
 	if (!hello_edit_reply(document, &map, &body)) {
@@ -57,6 +58,15 @@ static void response_on_hello(struct session *session, struct packet *packet)
 				    buffer_view(&body));
 		stream_write(&session->client, buffer_view(&frame));
 	}
+}
+
+static void response_on_sign_in(struct session *session, const struct packet *packet)
+{
+	if (packet->kind == PACKET_MESSAGE)
+		session_note_sign_in(session, packet->message.body);
+	if (packet->summary.ok && !hello_signs_in(packet->message.body)) /* logout */
+		session_await_no_more(session, DEADLINE_LOGIN);
+	stream_write(&session->client, buffer_view(&packet->raw));
 }
 
 /* A pipeline on a collection of no rule has met an array of one, and a stage of ours has failed. */
@@ -125,6 +135,8 @@ static void response_take(struct session *session, struct bytes bytes,
 		session_close(session, SESSION_END_DONE);
 	else if (kind == PENDING_HELLO)
 		response_on_hello(session, &packet);
+	else if (kind == PENDING_SIGN_IN)
+		response_on_sign_in(session, &packet);
 	else if (kind == PENDING_GET_MORE)
 		response_on_get_more(session, &packet);
 	else if (kind == PENDING_FIND)

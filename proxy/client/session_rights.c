@@ -2,6 +2,7 @@
  * own commands, and nothing is told of the rules there, before mongod has accepted one of them. */
 #include "proxy/client/session.h"
 
+#include "protocol/hello.h"
 #include "rules/sequence/permission.h"
 
 #include <stdio.h>
@@ -69,6 +70,22 @@ void session_forget_rights(struct session *session)
 	accepted->everywhere = false;
 	accepted->count = 0;
 	accepted->last = 0;
+}
+
+void session_signs_in(struct session *session)
+{
+	session->rights.signed_in = true;
+	session_forget_rights(session);
+	if (!session->rights.logged_in && !session_awaits(session, DEADLINE_LOGIN))
+		session_await(session, DEADLINE_LOGIN);
+}
+
+void session_note_sign_in(struct session *session, struct bytes body)
+{
+	if (!session->rights.signed_in || !hello_signed_in(body))
+		return;
+	session->rights.logged_in = true;
+	session_await_no_more(session, DEADLINE_LOGIN);
 }
 
 /* ---- what has to be asked ---- */

@@ -1,4 +1,4 @@
-/* Tells, but not too often, of connections that are closed because no MongoDB client speaks so. */
+/* Tells, but not too often, of connections that are closed and of requests that are refused. */
 #include "proxy/client/strangers.h"
 
 #define PERIOD_MS 60000

@@ -1,19 +1,25 @@
-/* Tells, but not too often, of connections that are closed because no MongoDB client speaks so. */
+/* Tells, but not too often, of connections that are closed and of requests that are refused because
+ * of who sent them or of what they would take. */
 #pragma once
 
 #include "protocol/stranger.h"
 
 #include <pthread.h>
 
-/* A message that no client sends, on a connection that began as a client's does. */
-#define STRANGERS_LATER STRANGER_COUNT
-/* A connection on which no whole request has come in time. */
-#define STRANGERS_SILENT (STRANGER_COUNT + 1)
-/* A client without TLS where TLS is wanted. */
-#define STRANGERS_PLAIN (STRANGER_COUNT + 2)
-/* The handshake of TLS failed. */
-#define STRANGERS_UNSECURED (STRANGER_COUNT + 3)
-#define STRANGERS_KINDS (STRANGER_COUNT + 4)
+/* Those of enum stranger come first. */
+enum strangers_kind {
+	STRANGERS_LATER = STRANGER_COUNT, /* a message that no client sends, on a connection that
+					     began as a client's does */
+	STRANGERS_PLAIN,                  /* no TLS where the listener wants it */
+	STRANGERS_UNSECURED,              /* the handshake of TLS failed */
+	STRANGERS_SILENT,                 /* no whole request within limits.handshake */
+	STRANGERS_LOGIN,                  /* not signed in within limits.login */
+	STRANGERS_PROGRESS,    /* nothing of the rest of a request within limits.progress */
+	STRANGERS_CONNECTIONS, /* limits.connections */
+	STRANGERS_ADDRESS,     /* limits.connections_per_address */
+	STRANGERS_MEMORY,      /* limits.memory */
+	STRANGERS_KINDS,
+};
 
 /* One for all loops. */
 struct strangers {

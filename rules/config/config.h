@@ -43,6 +43,16 @@ enum config_log_level {
 	CONFIG_LOG_DEBUG,
 };
 
+struct config_limits {
+	int64_t connections;
+	int64_t connections_per_address; /* 0: off */
+	int64_t handshake_ms;
+	int64_t login_ms;
+	int64_t progress_ms;
+	int64_t drain_ms;
+	int64_t memory; /* bytes */
+};
+
 struct config {
 	struct config_listen *listen;
 	size_t listen_count;
@@ -52,12 +62,7 @@ struct config {
 			       listen */
 	char *admin;        /* host:port; NULL: off */
 	int64_t workers;    /* 0 is already replaced by the number of cores */
-	struct {
-		int64_t connections;
-		int64_t handshake_ms;
-		int64_t drain_ms;
-		int64_t memory; /* bytes */
-	} limits;
+	struct config_limits limits;
 	enum config_log_level log_level;
 	bool log_json;
 	struct rule_set *rules;

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from support import exact, frames
+from support import exact, frames, peer
 from support.frames import MORE_TO_COME, message
 from support.peer import CLOSED, Relay
 from support.process import build_folder, wait_for
@@ -99,6 +99,31 @@ def test_a_client_that_never_asks_is_closed(sent):
         assert PING.startswith(idle[1].rest()[0])
         works(*busy)
         assert relay.spillway.said().count("limits.handshake") == 1
+
+
+def test_one_address_may_have_so_many_connections():
+    with Relay(RULES, {"limits": {"connections_per_address": 2, "handshake": "10m"}}) as relay:
+        first, second = relay.connect(), relay.connect()
+        for number in range(2):
+            reply = relay.client().ask(message({**HELLO, "client": {"application": {"name": "shop"}}}, (), 5)).plain()
+            assert (reply["code"], "limits.connections_per_address" in reply["errmsg"]) == (UNAVAILABLE, True), number
+        silent = [relay.client() for _ in range(2)]
+        wait_for(lambda: open_connections(relay) == 4, "the silent ones to be accepted")
+        assert relay.client().rest()[0] == b"", "beyond twice the limit"
+        said = relay.spillway.said()
+        assert said.count("(appName 'shop') refused: limits.connections_per_address is reached") == 1
+        other = peer.End(socket.create_connection(("127.0.0.1", relay.spillway.port), 30, ("127.0.0.2", 0)))
+        behind = relay.server.accept()
+        works(other, behind)
+        other.close()
+        ended(behind)
+        for each in silent:
+            each.close()
+        first[0].close()
+        ended(first[1])
+        wait_for(lambda: open_connections(relay) == 1, "the sessions to be gone")
+        works(*relay.connect())
+        works(*second)
 
 
 def cpu_seconds(pid):

@@ -1,5 +1,6 @@
 /* Tests protocol/hello.c: of a handshake, nothing changes but compressors and addresses. */
 #include "tests/unit/samples.h"
+#include "tests/unit/wire_make.h"
 
 #include "protocol/hello.h"
 
@@ -309,4 +310,30 @@ Test(hello, a_server_without_a_set_has_no_own_name)
 
 	cr_assert_not(hello_own_name(body_of(&frame), &name));
 	cr_assert_null(name.data);
+}
+
+Test(hello, a_client_has_signed_in_with_the_last_step)
+{
+	static const struct {
+		const char *reply;
+		bool signed_in, signs_in;
+	} replies[] = {
+		{"{'conversationId': 1, 'done': false, 'ok': 1}", false, true},
+		{"{'conversationId': 1, 'done': true, 'ok': 1}", true, true},
+		{"{'conversationId': 1, 'done': true, 'ok': 0}", false, true},
+		{"{'dbname': '$external', 'user': 'CN=x', 'ok': 1}", true, true},
+		{"{'ok': 1}", false, false},
+		{"{'ok': 0, 'code': 18}", false, false},
+		{"{'speculativeAuthenticate': {'done': false}, 'ok': 1}", false, false},
+		{"{'speculativeAuthenticate': {'done': true}, 'ok': 1}", true, false},
+		{"{'speculativeAuthenticate': {'user': 'CN=x'}, 'ok': 1}", true, false},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(replies); i++) {
+		struct bytes body = made_bson(replies[i].reply);
+
+		cr_expect_eq(hello_signed_in(body), replies[i].signed_in, "%zu", i);
+		cr_expect_eq(hello_signs_in(body), replies[i].signs_in, "%zu", i);
+	}
+	made_free();
 }

@@ -112,6 +112,11 @@ Test(config, workers_limits_and_log)
 	    "f:5:38: 'handshake' must be from 1ms to 1h, not '0s'\n"
 	    "f:5:49: 'drain' must be from 1ms to 24h, not '0s'\n"
 	    "f:5:61: 'memory' must be from 1MB to 1024GB, not '0'\n");
+	bad(LISTEN RULES "limits: { connections_per_address: 0, login: 0s, progress: 61m }\n",
+	    &nothing,
+	    "f:5:36: 'connections_per_address' must be a whole number from 1 to 1000000, not '0'\n"
+	    "f:5:46: 'login' must be from 1ms to 1h, not '0s'\n"
+	    "f:5:60: 'progress' must be from 1ms to 1h, not '61m'\n");
 	bad(LISTEN RULES "log: { level: trace, format: xml }\n", &nothing,
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
@@ -135,6 +140,9 @@ Test(config, defaults)
 	cr_assert_eq(config->workers, CPU_COUNT(&cores));
 	cr_assert_eq(config->limits.connections, 10000);
 	cr_assert_eq(config->limits.handshake_ms, 10000);
+	cr_assert_eq(config->limits.connections_per_address, 0);
+	cr_assert_eq(config->limits.login_ms, 30000);
+	cr_assert_eq(config->limits.progress_ms, 30000);
 	cr_assert_eq(config->limits.drain_ms, 30000);
 	cr_assert_eq(config->limits.memory, 1 << 30);
 	cr_assert_eq(config->log_level, CONFIG_LOG_INFO);
@@ -308,7 +316,8 @@ Test(config, every_default_is_printed)
 		     "  uri: mongodb://127.0.0.1:27017/\n"
 		     "admin: off\n"
 		     "workers: 3\n"
-		     "limits: { connections: 10000, handshake: 10s, drain: 30s, memory: 1GB }\n"
+		     "limits: { connections: 10000, connections_per_address: off, handshake: 10s, "
+		     "login: 30s, progress: 30s, drain: 30s, memory: 1GB }\n"
 		     "log: { level: info, format: text }\n"
 		     "rules:\n"
 		     "  - name: book-sales\n"
@@ -363,7 +372,8 @@ Test(config, everything_is_printed_as_it_was_read)
 		"  uri: \"mongodb://ann@db1,db2/?replicaSet=rs\"\n"
 		"admin: 127.0.0.1:9117\n"
 		"workers: 3\n"
-		"limits: { connections: 5, handshake: 1500ms, drain: 90s, memory: 2000KB }\n"
+		"limits: { connections: 5, connections_per_address: 4, handshake: 1500ms, login: "
+		"5s, progress: 1m, drain: 90s, memory: 2000KB }\n"
 		"log: { level: warning, format: json }\n"
 		"rules:\n"
 		"  - name: true\n"
