@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define WATERMARK 65536                   /* above this backlog the other side is not read */
 #define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
 #define LEAST_ROOM \
 	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
@@ -251,12 +250,13 @@ void session_adjust_reading(struct session *session)
 	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
 	    session_is_refused(session))
 		return;
-	client = stream_backlog(&session->server) < WATERMARK &&
-		 session->pending.count < SESSION_PENDING_MAX;
+	/* Errors and merged replies grow in front of a client that reads nothing. */
+	client = stream_backlog(&session->server) < SESSION_BACKLOG_MAX &&
+		 session->pending.count < SESSION_PENDING_MAX && !session_client_lags(session);
 	/* While a sequence runs, the first bytes that come are kept; then reading stops. */
 	if (session->state == SESSION_REWRITING && session->request.held.length > 0)
 		client = false;
-	server = stream_backlog(&session->client) < WATERMARK;
+	server = !session_client_lags(session);
 	(client ? stream_start_reading : stream_stop_reading)(&session->client);
 	(server ? stream_start_reading : stream_stop_reading)(&session->server);
 	session_watch_progress(session, false);
@@ -268,7 +268,7 @@ void session_pass_ends(struct session *session)
 	    session_is_refused(session))
 		return;
 	if (session->client.ended && session->state == SESSION_RELAYING &&
-	    !session->server.shutting)
+	    !session->server.shutting && !session_client_lags(session))
 		stream_shutdown(&session->server);
 	if (session->server.ended && !session->client.shutting)
 		stream_shutdown(&session->client);
@@ -279,6 +279,9 @@ void session_pass_ends(struct session *session)
 
 void session_on_drained(struct session *session)
 {
+	if (session->state == SESSION_CLOSING)
+		return;
+	request_continue(session);
 	if (session->state == SESSION_CLOSING)
 		return;
 	session_update_reading(session);
@@ -391,7 +394,6 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 		response_on_bytes(session, bytes);
 	if (session->loop->drain_until && session->state != SESSION_CLOSING)
 		session_close_if_idle(session);
-}
 }
 
 struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner)

@@ -175,6 +175,15 @@ void session_on_drained(struct session *session);
 /* More requests than these may not wait for their replies: the client is not read any further. */
 #define SESSION_PENDING_MAX 1000
 
+/* Above this backlog on one side, the other is not read. */
+#define SESSION_BACKLOG_MAX 65536
+
+/* The client does not take what is sent to it: nor are its requests taken. */
+static inline bool session_client_lags(const struct session *session)
+{
+	return stream_backlog(&session->client) >= SESSION_BACKLOG_MAX;
+}
+
 /* Starts and stops reading on both sides as their backlogs and the state ask for. */
 void session_adjust_reading(struct session *session);
 
@@ -190,7 +199,7 @@ static inline void session_update_reading(struct session *session)
 	if (!flows)
 		session_adjust_reading(session);
 	if (session->request.held.capacity || session->response.held.capacity ||
-	    session->memory.accounted || session->sequence)
+	    session->memory.accounted || session->sequence || session->client.in_flight)
 		session_account(session);
 }
 

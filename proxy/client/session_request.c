@@ -452,6 +452,8 @@ static size_t request_consume(struct session *session, struct bytes bytes, struc
 			return at;
 		at += request_keep(session, step, rest, length, at == 0 ? owner : NULL);
 		run = at;
+		if (session_client_lags(session))
+			break;
 	}
 	if (session->state != SESSION_CLOSING)
 		request_forward(session, (struct bytes){bytes.data + run, at - run});
@@ -464,7 +466,7 @@ void request_continue(struct session *session)
 	size_t length, used;
 
 	if (session->state != SESSION_RELAYING || session->request.held.length == 0 ||
-	    session->request.held.length < session->request.wanted)
+	    session->request.held.length < session->request.wanted || session_client_lags(session))
 		return;
 	held = buffer_steal(&session->request.held);
 	length = held.length;

@@ -103,3 +103,41 @@ def test_a_client_that_pipelines_without_end_is_held_up(relay, session):
     writer.join()
     for _ in range(count):
         client.frame()
+
+
+REFUSED = {"mapReduce": "books", "comment": "x" * 40, "$db": "shop"}
+
+
+def test_refusals_that_are_not_read_hold_up_the_client(relay):
+    """A client that reads none of its errors is not read either; then it gets all of them, in their order."""
+    client, server = relay.connect_known()
+    count = 60000
+    before = relay.private_memory()
+    writer = Writer(client, b"".join(message(REFUSED, (), number) for number in range(1, count)) + FIND)
+    writer.wait_until_stuck()
+    assert relay.private_memory() - before < 2 << 20
+    for number in range(1, count):
+        reply = client.frame()
+        assert reply.response_to == number
+    assert reply.plain()["code"] == 115
+    server.answer_each(1)
+    client.frame()
+    writer.join()
+
+
+def test_what_waits_behind_refusals_is_done_after_the_clients_end(relay):
+    """The client's end came behind requests that waited for its reading."""
+    client, server = relay.connect_known()
+    count = 60000
+    writer = Writer(client, b"".join(message(REFUSED, (), number) for number in range(1, count)) + FIND)
+    writer.wait_until_stuck()
+    for number in range(1, count):
+        assert client.frame().response_to == number
+        if not writer.is_alive():
+            break
+    writer.join()
+    client.finish()
+    for later in range(number + 1, count):
+        assert client.frame().response_to == later
+    server.answer_each(1)
+    assert client.frame().response_to == 5
