@@ -4,19 +4,23 @@
 #include "proxy/base/clock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct log_writer {
-	pthread_mutex_t lock; /* of all below; nobody writes to the descriptor under it */
+	pthread_mutex_t lock; /* of all below; nobody waits for a reader under it */
 	pthread_cond_t filled;
 	pthread_cond_t ended_now;
 	pthread_t thread;
 	int descriptor;
+	int at_once; /* the same file, to which a caller may write without waiting; -1: none */
 	log_writer_tell *tell;
 	char *ring;
 	size_t room, from, used;
@@ -24,6 +28,7 @@ struct log_writer {
 	int64_t dropped;          /* and not told of yet */
 	int64_t uncounted;        /* dropped before there was a counter */
 	_Atomic int64_t *counter; /* NULL: none */
+	bool writing; /* the thread has taken a line that is not written yet */
 	bool stopping, ended;
 };
 
@@ -75,13 +80,31 @@ static void tell_dropped(struct log_writer *writer)
 	append(writer, line, length);
 }
 
+/* How much of a line the descriptor took, if no earlier line waits: whoever reads the log finds the
+ * line there as soon as what it tells of can be seen. */
+static size_t put_at_once(const struct log_writer *writer, const char *line, size_t length)
+{
+	ssize_t written;
+
+	if (writer->at_once < 0 || writer->used > 0 || writer->writing || writer->dropping ||
+	    writer->stopping)
+		return 0;
+	written = write(writer->at_once, line, length);
+	return written > 0 ? (size_t)written : 0;
+}
+
 void log_writer_put(struct log_writer *writer, const char *line, size_t length)
 {
-	size_t most;
+	size_t most, written;
 
 	pthread_mutex_lock(&writer->lock);
+	written = put_at_once(writer, line, length);
+	line += written;
+	length -= written;
 	most = writer->dropping ? writer->room / 2 : writer->room;
-	if (writer->stopping || writer->used + length > most) {
+	if (length == 0) {
+		/* all of it is there */
+	} else if (writer->stopping || writer->used + length > most) {
 		drop(writer);
 	} else {
 		if (writer->dropping)
@@ -144,9 +167,11 @@ static void *run(void *context)
 			continue;
 		}
 		length = take(writer, line);
+		writer->writing = true;
 		pthread_mutex_unlock(&writer->lock);
 		write_whole(writer->descriptor, line, length);
 		pthread_mutex_lock(&writer->lock);
+		writer->writing = false;
 		if (writer->used == 0 && writer->dropping)
 			tell_dropped(writer);
 	}
@@ -167,11 +192,29 @@ static void start_thread(struct log_writer *writer)
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* A pipe is opened once more, because the descriptor's own flags are shared with other processes. A
+ * file takes lines as they come. Anything else may make its writer wait. */
+static int open_at_once(int descriptor)
+{
+	struct stat status;
+	char path[32];
+
+	if (fstat(descriptor, &status) != 0)
+		return -1;
+	if (S_ISREG(status.st_mode))
+		return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	if (!S_ISFIFO(status.st_mode))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", descriptor);
+	return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+}
+
 struct log_writer *log_writer_new(int descriptor, size_t room, log_writer_tell *tell)
 {
 	struct log_writer *writer = must_calloc(1, sizeof(*writer));
 
 	writer->descriptor = descriptor;
+	writer->at_once = open_at_once(descriptor);
 	writer->tell = tell;
 	writer->room = room;
 	writer->ring = must_malloc(room);
@@ -202,6 +245,8 @@ must_check bool log_writer_stop(struct log_writer *writer, int64_t milliseconds)
 	pthread_cond_destroy(&writer->filled);
 	pthread_cond_destroy(&writer->ended_now);
 	pthread_mutex_destroy(&writer->lock);
+	if (writer->at_once >= 0)
+		close(writer->at_once);
 	free(writer->ring);
 	free(writer);
 	return true;
