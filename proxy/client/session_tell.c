@@ -11,8 +11,8 @@
 
 /* What follows the client's address. */
 static const char *const what_happened[STRANGERS_KINDS] = {
-	[STRANGER_TLS] = "speaks TLS, which this Spillway does not support; let the client "
-			 "connect without TLS: closed",
+	[STRANGER_TLS] = "speaks TLS, and this listener does not; give the listener tls, or let "
+			 "the client connect without: closed",
 	[STRANGER_HTTP] = "speaks HTTP; only MongoDB clients can connect here: closed",
 	[STRANGER_PROXIED] = "begins with a header of the PROXY protocol, which this "
 			     "Spillway does not support; let the load balancer leave it out: "

@@ -148,7 +148,7 @@ def test_a_stranger_that_is_refused_anyway_is_told_of_too():
 
 def test_strangers_are_logged_by_kind_and_not_each():
     said = {
-        "tls": r"connection from 127\.0\.0\.1:\d+ speaks TLS, which this Spillway does not support",
+        "tls": r"connection from 127\.0\.0\.1:\d+ speaks TLS, and this listener does not",
         "http": r"connection from 127\.0\.0\.1:\d+ speaks HTTP",
         "proxy protocol 1": r"connection from 127\.0\.0\.1:\d+ begins with a header of the PROXY protocol",
         "zeros": r"connection from 127\.0\.0\.1:\d+ does not begin with a message of a MongoDB client",
