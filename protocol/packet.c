@@ -38,6 +38,9 @@ void packet_read_reply(struct packet *packet, struct buffer *frame)
 
 void packet_fini(struct packet *packet)
 {
+	/* Most have been moved away, or never held anything. */
+	if (!packet->raw.data && !packet->unpacked.data)
+		return;
 	buffer_fini(&packet->raw);
 	buffer_fini(&packet->unpacked);
 	*packet = (struct packet){0};
@@ -49,4 +52,10 @@ struct packet packet_steal(struct packet *packet)
 
 	*packet = (struct packet){0};
 	return stolen;
+}
+
+void packet_move(struct packet *to, struct packet *from)
+{
+	*to = *from;
+	*from = (struct packet){0};
 }

@@ -35,3 +35,5 @@ static inline bool packet_compressed(const struct packet *packet)
 void packet_fini(struct packet *packet);
 /* The content moves to the caller. */
 struct packet packet_steal(struct packet *packet);
+/* The same into `to`, which holds nothing. It copies once, where an assignment copies thrice. */
+void packet_move(struct packet *to, struct packet *from);

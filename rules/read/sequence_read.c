@@ -392,7 +392,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	if (!sequence->touched && !read->windows && !read->marked && !sequence->match.wrong &&
 	    cursor.batch.data && merge_untouched(sequence->match.namespace, cursor.batch))
 		return sequence_pass(sequence, input->reply);
-	read->main = packet_steal(input->reply);
+	packet_move(&read->main, input->reply);
 	read->cursor = read->main.summary.cursor;
 	read->batch = cursor.batch;
 	if (!element_integer(&cursor.id, &read->cursor_id))

@@ -34,7 +34,7 @@ static void keep(struct fetch *fetch, struct packet *reply)
 			must_realloc(fetch->kept, (fetch->kept_count ? 2 * fetch->kept_count : 1) *
 							  sizeof(*fetch->kept));
 	fetch->kept_bytes += reply->raw.length + reply->unpacked.length;
-	fetch->kept[fetch->kept_count++] = packet_steal(reply);
+	packet_move(&fetch->kept[fetch->kept_count++], reply);
 }
 
 static bool take_documents(struct fetch *fetch, struct bytes batch)

@@ -382,7 +382,7 @@ struct sequence *sequence_new_ask(struct packet *request, const struct match *ma
 
 	sequence->resume = ask_resume;
 	sequence->asks_indexes = true;
-	sequence->request = packet_steal(request);
+	packet_move(&sequence->request, request);
 	sequence->match = *match;
 	hold_namespaces(sequence);
 	return sequence;
@@ -424,7 +424,7 @@ struct sequence *sequence_new(struct packet *request, const struct match *match)
 {
 	struct sequence *sequence = make(match);
 
-	sequence->request = packet_steal(request);
+	packet_move(&sequence->request, request);
 	sequence->match = *match;
 	hold_namespaces(sequence);
 	return sequence;
@@ -436,7 +436,7 @@ struct sequence *sequence_new_plain_find(struct packet *request,
 	struct sequence *sequence = sequence_read_new();
 	struct match *match = &sequence->match;
 
-	sequence->request = packet_steal(request);
+	packet_move(&sequence->request, request);
 	match->verdict = VERDICT_READ;
 	match->facts.answered = true;
 	match->namespace = namespace;

@@ -96,3 +96,21 @@ Test(packet, a_stolen_packet_has_one_owner)
 	cr_assert(document_length(second.message.body) > 0);
 	packet_fini(&second);
 }
+
+Test(packet, a_moved_packet_has_one_owner_and_takes_its_summary_along)
+{
+	auto_buffer struct buffer frame = sample("frame/find_reply");
+	struct packet first, second = {0};
+
+	packet_read_reply(&first, &frame);
+	packet_move(&second, &first);
+	cr_assert_null(first.raw.data);
+	cr_assert_null(first.message.body.data);
+	cr_assert_null(first.summary.cursor.data);
+	packet_fini(&first);
+	cr_assert(second.summary.ok);
+	cr_assert(inside(second.summary.cursor, packet_frame(&second)));
+	packet_fini(&second);
+	cr_assert_null(second.summary.cursor.data);
+	packet_fini(&second);
+}
