@@ -131,16 +131,3 @@ enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *
 	return own_error_said(explained) ? pass_in_words(sequence, reply, explained)
 					 : read_words_pass(sequence, reply);
 }
-
-#define NO_MATCHING_ELEMENT \
-	" :: caused by :: positional operator '.$' couldn't find a matching element in the array"
-
-enum sequence_outcome read_words_miss(struct sequence *sequence)
-{
-	bool more = sequence->match.command.kind == COMMAND_GET_MORE;
-
-	return sequence_fail(sequence, ERROR_NO_MATCHING_ELEMENT,
-			     more ? "Executor error during getMore" NO_MATCHING_ELEMENT
-				  : "Executor error during find command" NO_MATCHING_ELEMENT,
-			     NULL);
-}

@@ -17,5 +17,3 @@ bool read_words_wanted(const struct sequence *sequence, const struct packet *rep
 /* Ends with the error `reply`, in the words of the explain where it has any. */
 enum sequence_outcome read_words_take(struct sequence *sequence, struct packet *reply,
 				      const struct packet *explained);
-/* Ends with mongod's error for a positional projection without a matching element. */
-enum sequence_outcome read_words_miss(struct sequence *sequence);

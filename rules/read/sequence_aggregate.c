@@ -377,7 +377,7 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 	const struct reply_summary *summary = &input->reply->summary;
 	char message[RAISED_MESSAGE];
 	enum error_code code;
-	const char *refusal;
+	const char *native, *refusal;
 
 	if (raised_tell(summary, message, &code))
 		return raised_died(summary) ? take_death(sequence, input, message)
@@ -389,13 +389,9 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 				     "Executor error during distinct command :: caused by :: "
 				     "distinct too big, 16mb cap",
 				     NULL);
-	if (!explains(sequence) && raised_missed(summary))
-		return read_words_miss(sequence);
-	if (raised_unmerged(summary))
-		return sequence_fail(sequence, ERROR_NO_OBJECT_TO_MERGE,
-				     "PlanExecutor error during aggregation :: caused by :: "
-				     "$mergeObjects only supports objects",
-				     NULL);
+	native = raised_native(summary, false, &code);
+	if (native && !explains_no_aggregate(sequence))
+		return sequence_fail(sequence, code, native, NULL);
 	refusal = refusal_of(sequence, summary, &code);
 	if (refusal)
 		return sequence_fail_by_rule(sequence, code, refusal);

@@ -336,19 +336,21 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 	struct sequence_read *read = read_of(sequence);
 	char message[RAISED_MESSAGE];
 	enum error_code code;
-	const char *refusal;
+	const char *native, *refusal;
 
 	if (met_death(sequence, input->reply))
 		return take_death(sequence, input);
 	if (raised_tell(summary, message, &code))
 		return read_fail(sequence, code, message);
-	if (raised_missed(summary)) {
-		read_words_miss(sequence);
+	native = raised_native(summary, read_is_command(sequence, COMMAND_GET_MORE), &code);
+	if (native) {
+		sequence_fail(sequence, code, native, NULL);
 		return read_fail_with_output(sequence);
 	}
 	refusal = raised_refusal(summary, &code);
-	if (refusal &&
-	    (code != ERROR_OBJECT_TOO_LARGE || read_is_command(sequence, COMMAND_GET_MORE)))
+	/* Of the client's own command, that is mongod's word. */
+	if (refusal && (code != ERROR_OBJECT_TOO_LARGE || read->aggregates ||
+			read_is_command(sequence, COMMAND_GET_MORE)))
 		return read_fail(sequence, code, refusal);
 	if ((read->aggregates || read_needs_state(sequence)) &&
 	    read_words_wanted(sequence, input->reply)) {

@@ -15,16 +15,6 @@ bool raised_died(const struct reply_summary *summary)
 	return is_raised(summary, RAISED_DEAD);
 }
 
-bool raised_missed(const struct reply_summary *summary)
-{
-	return is_raised(summary, RAISED_MISSED);
-}
-
-bool raised_unmerged(const struct reply_summary *summary)
-{
-	return is_raised(summary, RAISED_UNMERGED);
-}
-
 bool raised_forged(int64_t code, struct bytes message)
 {
 	return code == ERROR_CONVERSION_FAILURE && bytes_contain(message, RAISED_FORGED);
@@ -70,6 +60,25 @@ bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAG
 	else
 		snprintf(message, RAISED_MESSAGE, "a document: %s", why);
 	return true;
+}
+
+#define IN_GET_MORE "Executor error during getMore :: caused by :: "
+#define IN_FIND "Executor error during find command :: caused by :: "
+#define IN_AGGREGATE "PlanExecutor error during aggregation :: caused by :: "
+#define NO_MATCHING_ELEMENT "positional operator '.$' couldn't find a matching element in the array"
+#define NO_OBJECT_TO_MERGE "$mergeObjects only supports objects"
+
+const char *raised_native(const struct reply_summary *summary, bool more, enum error_code *code)
+{
+	if (is_raised(summary, RAISED_MISSED)) {
+		*code = ERROR_NO_MATCHING_ELEMENT;
+		return more ? IN_GET_MORE NO_MATCHING_ELEMENT : IN_FIND NO_MATCHING_ELEMENT;
+	}
+	if (is_raised(summary, RAISED_UNMERGED)) {
+		*code = ERROR_NO_OBJECT_TO_MERGE;
+		return more ? IN_GET_MORE NO_OBJECT_TO_MERGE : IN_AGGREGATE NO_OBJECT_TO_MERGE;
+	}
+	return NULL;
 }
 
 bool raised_met_no_array(const struct reply_summary *summary)
@@ -163,10 +172,12 @@ const char *raised_refusal(const struct reply_summary *summary, enum error_code 
 const char *raised_failure(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 			   enum error_code *code)
 {
-	const char *refusal;
+	const char *native;
 
 	if (summary->code != ERROR_CONVERSION_FAILURE)
 		return NULL;
-	refusal = raised_refusal(summary, code);
-	return refusal || !raised_tell(summary, message, code) ? refusal : message;
+	if (raised_tell(summary, message, code))
+		return message;
+	native = raised_native(summary, true, code);
+	return native ? native : raised_refusal(summary, code);
 }

@@ -78,10 +78,8 @@
 #define RAISED_DAMAGED_WORDS \
 	"its state (_spill) is damaged, or its array is none; run 'spillway verify --repair'"
 
-/* A reply's error is RAISED_DEAD, RAISED_MISSED, RAISED_UNMERGED. */
+/* A reply's error is RAISED_DEAD. */
 bool raised_died(const struct reply_summary *summary);
-bool raised_missed(const struct reply_summary *summary);
-bool raised_unmerged(const struct reply_summary *summary);
 /* The error, of a command or of one of its statements, is RAISED_FORGED. */
 bool raised_forged(int64_t code, struct bytes message);
 /* A reply's error is that of our expressions, or of the client's, over what should be an array. */
@@ -93,6 +91,9 @@ bool raised_met_no_array(const struct reply_summary *summary);
  * the reply's error is another. */
 bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 		 enum error_code *code);
+/* Of RAISED_MISSED of a find, and RAISED_UNMERGED, which stand for errors of mongod's own: the
+ * code, and what mongod says, in a getMore (`more`) or else. NULL: the reply's error is another. */
+const char *raised_native(const struct reply_summary *summary, bool more, enum error_code *code);
 /* Of the other errors, and of a document that mongod can't hold whole: the code, and what to say.
  * NULL: the reply's error is another. */
 const char *raised_refusal(const struct reply_summary *summary, enum error_code *code);

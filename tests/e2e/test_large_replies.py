@@ -244,6 +244,18 @@ def test_one_document_comes_whole_up_to_the_limit_of_a_message(clients, direct):
         "_id": "limit", "layout": "limit", "number": 0}
 
 
+def test_a_window_that_mongod_cannot_cut_is_refused(clients, direct):
+    """Main has more elements than the threshold: what a $slice from the end gets of them may be too little."""
+    store(direct.shop, RULE, "wide", [1, 2, 3], parts(6, 20), ["end"], layout="wide", number=0)
+    fat = clients[0].shop.fat
+    assert fat.find_one({"_id": "wide"}, {"list": {"$slice": -1}})["list"] == ["end"]
+    with pytest.raises(OperationFailure) as raised:
+        fat.find_one({"_id": "wide"}, {"list": {"$slice": -30}})
+    assert raised.value.code == 10334
+    assert "rule 'fat'" in str(raised.value) and "passes 16 MB" in str(raised.value)
+    assert fat.find_one({"_id": "wide"})["list"] == whole(6, 20, [1, 2, 3]) + ["end"]
+
+
 def test_what_stands_before_a_document_that_is_too_large_comes(walk, direct):
     for number, megabytes in enumerate((8, 60, 8)):
         store(direct.shop, RULE, f"huge{number}", [1], parts(number, megabytes), layout="huge", number=number)

@@ -356,6 +356,33 @@ def test_merging_what_is_no_document_has_the_other_engines_error(arms):
         _same(arms, _groups(arms, values, {"$mergeObjects": "$v"}, {"$project": {"q": "$r"}}))
 
 
+# A group that some pipeline runs, and the collection whose cursor it is.
+GROUPING = [("books", lambda stages: stages),
+            ("others", lambda stages: [{"$unionWith": {"coll": "books", "pipeline": stages}}])]
+
+
+def _first_batch_later(arm, collection, pipeline):
+    """The reply to the getMore that runs the pipeline."""
+    cursor = arm.call({"aggregate": collection, "pipeline": pipeline, "cursor": {"batchSize": 0}})
+    return arm.call({"getMore": Int64(exact.plain(exact.get(cursor, "cursor.id"))), "collection": collection})
+
+
+@pytest.mark.parametrize("collection, within", GROUPING, ids=[name for name, _ in GROUPING])
+def test_a_group_that_runs_in_the_get_more_fails_there_as_in_the_first_batch(arms, collection, within):
+    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate([1, 2.0, 2])])
+    arms.settle()
+    merging, tying = ([ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": {word: "$v"}}}]
+                      for word in ("$mergeObjects", "$max"))
+    bucket = [ALL, {"$bucket": {"groupBy": "$_id", "boundaries": [0, 9], "output": {"r": {"$mergeObjects": "$v"}}}}]
+    for stages in (merging, bucket):
+        expected, *found = ([exact.plain(exact.get(reply, name)) for name in ("code", "codeName", "errmsg")]
+                            for reply in (_first_batch_later(arm, collection, within(stages)) for arm in arms.arms))
+        assert expected[0] == 5911200 and found == [expected] * len(found), stages
+    expected, *found = (_first_batch_later(arm, collection, within(tying)) for arm in arms.arms)
+    assert _code(expected) == 0
+    for each in found:
+        assert _code(each) == REFUSED and "$min or $max" in exact.plain(exact.get(each, "errmsg"))
+
 SCHEMA = {"$jsonSchema": {}}
 NESTED_SCHEMAS = [SCHEMA, {"$and": [SCHEMA]}, {"$or": [{"b": 1}, SCHEMA]}, {"$nor": [SCHEMA]},
                   {"b": {"$elemMatch": SCHEMA}}, {"b": {"$not": {"$elemMatch": SCHEMA}}},

@@ -651,6 +651,37 @@ Test(sequence_read, a_window_takes_only_the_batches_that_overlap)
 	play_close(&play);
 }
 
+/* mongod can't hold the document that it puts together, or the aggregate. */
+Test(sequence_read, a_window_that_passes_mongod_s_limit_is_told)
+{
+	static const char *const failed[][2] = {
+		{"Executor error during find command :: caused by :: BSONObj size: 22020351 is "
+		 "invalid. First element: _id: 7",
+		 "a document that this read looks into passes 16 MB"},
+		{"BSONObj size: 17000000 is invalid. First element: aggregate: books",
+		 "stands twice in what mongod is asked"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(failed); i++) {
+		play_command(&play, LAST_TWO, VERDICT_READ);
+		play_reply(&play,
+			   CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3, 5], '_spill': {'f': "
+				  "{'g': " G1 ", 'h': 3, 'n': 2}}}]"));
+		play_reply(&play, made_text("{'ok': 0.0, 'errmsg': '%s', 'code': 10334, "
+					    "'codeName': 'BSONObjectTooLarge'}",
+					    failed[i][0]));
+		play_expect_error(&play, 10334, failed[i][1]);
+		play_close(&play);
+	}
+
+	/* of the client's own find, it is mongod's word */
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, "{'ok': 0.0, 'errmsg': 'BSONObj size: 22020351 is invalid', 'code': "
+			  "10334, 'codeName': 'BSONObjectTooLarge'}");
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 Test(sequence_read, windows_of_many_documents_are_asked_for_at_once)
 {
 	play_command(&play,
@@ -1137,6 +1168,34 @@ Test(sequence_read, a_get_more_says_that_its_collection_was_dropped)
 	play_reply(&play, "{'ok': 1.0}");
 	play_expect_error(&play, 175, "collection dropped");
 	play_close(&play);
+}
+
+/* The pipeline may have been an aggregate's, and run in the getMore only. */
+Test(sequence_read, a_get_more_has_mongod_s_own_errors_for_those_that_stand_for_them)
+{
+	static const struct {
+		const char *mark;
+		int32_t code;
+		const char *said;
+	} raised[] = {
+		{"no document to merge int", 5911200,
+		 "Executor error during getMore :: caused by :: $mergeObjects only supports "
+		 "objects"},
+		{"no matching element int", 51246,
+		 "Executor error during getMore :: caused by :: positional operator '.$' couldn't "
+		 "find a matching element in the array"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(raised); i++) {
+		play_command(&play, GET_MORE, VERDICT_READ);
+		play_reply(&play, made_text("{'ok': 0.0, 'errmsg': 'Executor error during getMore "
+					    ":: caused by :: Failed to parse objectId spillway: %s "
+					    "in $convert with no onError value', 'code': 241, "
+					    "'codeName': 'ConversionFailure'}",
+					    raised[i].mark));
+		play_expect_error(&play, raised[i].code, raised[i].said);
+		play_close(&play);
+	}
 }
 
 Test(sequence_read, a_get_more_whose_collection_is_there_says_what_it_met)
