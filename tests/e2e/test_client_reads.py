@@ -79,11 +79,14 @@ def until_prompt(shell, prompt):
     return said.decode()
 
 
-def type_into(command, text, prompt):
-    """Types text line by line, each line behind a prompt: mongosh runs what it reads ahead too early."""
+def type_into(command, text, prompt, home):
+    """Types text line by line, each line behind a prompt: mongosh runs what it reads ahead too early.
+
+    The shell keeps its settings in the home: `config.set` of one shell is the default of the next one there.
+    """
     # Warnings name the shell's process, so standard error is not compared.
     shell = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                             bufsize=0)
+                             bufsize=0, env={**os.environ, "HOME": str(home)})
     try:
         said = until_prompt(shell, prompt)
         for line in text.splitlines(keepends=True):
@@ -98,11 +101,14 @@ def type_into(command, text, prompt):
         shell.stdout.close()
 
 
-def test_the_shell_as_it_is_typed_into(arms):
+def test_the_shell_as_it_is_typed_into(arms, tmp_path):
     shell = [os.environ.get("MONGOSH", "mongosh"), "--quiet", "--norc"]
     answers = {}
     for arm in (arm for arm in arms.arms if arm.name in (PLAIN, "rest2")):
         uri = arm.uri.replace("/?", f"/{arm.name}?")
-        answers[arm.name] = type_into([*shell, uri], TYPED, f"{arm.name}> ".encode()).replace(arm.name, PLAIN)
+        home = tmp_path / arm.name
+        home.mkdir()
+        said = type_into([*shell, uri], TYPED, f"{arm.name}> ".encode(), home)
+        answers[arm.name] = said.replace(arm.name, PLAIN)
     assert answers[PLAIN].count('Type "it" for more') > 3 and "Error" not in answers[PLAIN], answers[PLAIN]
     arms.same("the shell", answers)
