@@ -36,6 +36,7 @@ struct mover_queue {
 	struct mover_work **slots; /* by hash, chained */
 	size_t mask;
 	size_t count;
+	size_t bytes; /* of what the entries own */
 	struct work_heap heap;
 	struct room *rooms;
 	uint64_t key;
@@ -55,26 +56,6 @@ struct mover_queue *mover_queue_new(void)
 	queue->rooms = must_calloc(ROOMS, sizeof(*queue->rooms));
 	queue->key = (uint64_t)arc4random() << 32 | arc4random();
 	return queue;
-}
-
-static void tell_waiters(struct mover_waiter *waiter, bool moved)
-{
-	while (waiter) {
-		struct mover_waiter *next = waiter->next;
-
-		waiter->done(waiter->context, moved);
-		free(waiter);
-		waiter = next;
-	}
-}
-
-static void work_free(struct mover_work *work)
-{
-	tell_waiters(work->waiters, false);
-	bytes_free(work->id);
-	bytes_free(work->filter);
-	bytes_free(work->collation);
-	free(work);
 }
 
 void mover_queue_free(struct mover_queue *queue)
@@ -159,6 +140,7 @@ static void table_remove(struct mover_queue *queue, struct mover_work *work)
 		at = &(*at)->next;
 	*at = work->next;
 	queue->count--;
+	queue->bytes -= work_bytes(work);
 }
 
 /* What a note or a look is about. */
@@ -187,7 +169,9 @@ static struct mover_work *entry_of(struct mover_queue *queue, const struct subje
 {
 	struct mover_work *work = table_find(queue, subject);
 
-	if (work || queue->count == MOVER_QUEUE_MAX)
+	if (work || queue->count == MOVER_QUEUE_MAX ||
+	    queue->bytes + subject->id.length + subject->filter.length + subject->collation.length >
+		    MOVER_QUEUE_BYTES)
 		return work;
 	work = must_calloc(1, sizeof(*work));
 	work->target = subject->target;
@@ -203,6 +187,7 @@ static struct mover_work *entry_of(struct mover_queue *queue, const struct subje
 		table_grow(queue);
 	table_put(queue, work);
 	queue->count++;
+	queue->bytes += work_bytes(work);
 	return work;
 }
 
@@ -371,7 +356,7 @@ bool mover_queue_demand(struct mover_queue *queue, struct mover_target *target,
 	}
 	pthread_mutex_unlock(&queue->lock);
 	if (!work)
-		tell_waiters(waiter, false);
+		work_tell(waiter, false);
 	return work != NULL;
 }
 
@@ -545,7 +530,7 @@ void mover_queue_tell(struct mover_queue *queue, struct mover_work *work, bool m
 	waiters = work->waiters;
 	work->waiters = NULL;
 	pthread_mutex_unlock(&queue->lock);
-	tell_waiters(waiters, moved);
+	work_tell(waiters, moved);
 }
 
 void mover_queue_give_back(struct mover_queue *queue, struct mover_work **works, size_t count,

@@ -8,6 +8,7 @@
 #include "rules/rule/note.h"
 
 #define MOVER_QUEUE_MAX 100000
+#define MOVER_QUEUE_BYTES (64 << 20) /* of `_id`s, filters and collations, which clients choose */
 #define MOVER_TAKE_MAX 500
 #define MOVER_NO_OVERLAP INT64_MAX
 

@@ -3,6 +3,31 @@
 
 #include <stdlib.h>
 
+void work_tell(struct mover_waiter *waiter, bool moved)
+{
+	while (waiter) {
+		struct mover_waiter *next = waiter->next;
+
+		waiter->done(waiter->context, moved);
+		free(waiter);
+		waiter = next;
+	}
+}
+
+void work_free(struct mover_work *work)
+{
+	work_tell(work->waiters, false);
+	bytes_free(work->id);
+	bytes_free(work->filter);
+	bytes_free(work->collation);
+	free(work);
+}
+
+size_t work_bytes(const struct mover_work *work)
+{
+	return work->id.length + work->filter.length + work->collation.length;
+}
+
 void work_heap_init(struct work_heap *heap)
 {
 	heap->all = must_calloc(MOVER_QUEUE_MAX, sizeof(struct mover_work *));

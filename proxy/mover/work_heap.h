@@ -10,6 +10,13 @@ struct work_heap {
 	size_t length;
 };
 
+/* Tells and frees all of them. */
+void work_tell(struct mover_waiter *waiter, bool moved);
+/* Who waits for it is told that nothing was moved. */
+void work_free(struct mover_work *work);
+/* What it owns beside itself. */
+size_t work_bytes(const struct mover_work *work);
+
 /* Room for MOVER_QUEUE_MAX entries. */
 void work_heap_init(struct work_heap *heap);
 void work_heap_fini(struct work_heap *heap);

@@ -538,6 +538,29 @@ Test(mover_queue, a_full_queue_drops_new_documents_only)
 	mover_queue_free(queue);
 }
 
+Test(mover_queue, it_is_full_when_clients_have_chosen_very_long_ids_and_filters)
+{
+	struct mover_queue *queue = mover_queue_new();
+	size_t length = 1 << 20, kept = 0, count;
+	uint8_t *text = must_calloc(length, 1);
+	struct mover_note long_note = {.reason = MOVER_CHANGED, .rule = &rule};
+
+	for (int i = 0; i < 100; i++) {
+		text[0] = (uint8_t)i;
+		long_note.id_type = i % 2 ? 2 : 0;
+		long_note.id = i % 2 ? (struct bytes){text, length} : (struct bytes){0};
+		long_note.filter = i % 2 ? (struct bytes){0} : (struct bytes){text, length};
+		kept += mover_queue_note(queue, &target, &long_note, 0) != MOVER_NOTE_DROPPED;
+	}
+	cr_assert_eq(kept, MOVER_QUEUE_BYTES / length);
+	append(queue, "", 1, 0);
+	while ((count = take(queue, 1 << 20)) > 0)
+		settle(queue, count, 0);
+	cr_assert_neq(mover_queue_note(queue, &target, &long_note, 0), MOVER_NOTE_DROPPED);
+	mover_queue_free(queue);
+	free(text);
+}
+
 Test(mover_queue, entries_come_in_the_order_in_which_they_are_due)
 {
 	struct mover_queue *queue = mover_queue_new();
