@@ -7,15 +7,14 @@
 #include "proxy/base/log.h"
 #include "proxy/client/loop.h"
 #include "proxy/client/memory.h"
+#include "proxy/process/descriptors.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 
-#define SIGNAL_MS 100           /* how often it is looked for while the servers are */
-#define DESCRIPTORS_RESERVED 64 /* for listeners, the mover, the admin page, the libraries */
+#define SIGNAL_MS 100 /* how often it is looked for while the servers are */
 
 struct server {
 	struct service service;
@@ -31,19 +30,14 @@ static void *run_loop(void *loop)
 	return NULL;
 }
 
-/* As many descriptors as we may have; each session takes two. */
-static int64_t raise_descriptors(void)
+static bool find_room(struct service *service)
 {
-	struct rlimit limit;
+	bson_error_t error;
 
-	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-		return 1024 - DESCRIPTORS_RESERVED;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
-	getrlimit(RLIMIT_NOFILE, &limit);
-	if (limit.rlim_cur > INT32_MAX)
-		return INT32_MAX;
-	return (int64_t)limit.rlim_cur - DESCRIPTORS_RESERVED;
+	if (descriptors_raise(service->config->limits.connections, &service->descriptors, &error))
+		return true;
+	log_error("%s", error.message);
+	return false;
 }
 
 static bool probe_addresses(const struct config *config)
@@ -189,8 +183,7 @@ static int serve(const struct config *config, const char *path)
 
 	block_signals();
 	spare_memory_keep();
-	server.service.descriptors = raise_descriptors();
-	if (!open_tls(&server, path) || !probe_addresses(config)) {
+	if (!find_room(&server.service) || !open_tls(&server, path) || !probe_addresses(config)) {
 		tls_pairs_free(server.service.tls);
 		return 1;
 	}
@@ -205,8 +198,7 @@ static int serve(const struct config *config, const char *path)
 		code = 0;
 	} else if (check != MOVER_CHECK_BAD) {
 		/* The admin page comes last: who is told that all is ready can connect. */
-		if (start_loops(&server) &&
-		    admin_start(&server.admin, config, server.service.mover)) {
+		if (start_loops(&server) && admin_start(&server.admin, &server.service)) {
 			for (size_t i = 0; i < config->listen_count; i++)
 				log_info("listening on '%s' for server '%s'",
 					 config->listen[i].address, config->listen[i].server);

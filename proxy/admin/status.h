@@ -7,8 +7,14 @@
 struct status {
 	const struct config *config;
 	struct mover *mover;
-	int64_t started; /* monotonic microseconds */
+	const _Atomic int64_t *paused; /* listeners that have no descriptors */
+	int64_t started;               /* monotonic microseconds */
 };
+
+/* True where clients are accepted and some server answers. */
+bool status_ready(const struct status *status);
+/* Why not. */
+void status_not_ready(const struct status *status, char *reason, size_t size);
 
 /* Each appends a whole answer: HTML without scripts; JSON; JSON. */
 void status_page(struct buffer *out, const struct status *status);

@@ -52,6 +52,21 @@ static void close_table(struct buffer *out)
 	text_append(out, "</table>\n");
 }
 
+bool status_ready(const struct status *status)
+{
+	return atomic_load(status->paused) == 0 && mover_serves(status->mover);
+}
+
+void status_not_ready(const struct status *status, char *reason, size_t size)
+{
+	if (atomic_load(status->paused) == 0)
+		mover_not_ready(status->mover, reason, size);
+	else
+		snprintf(reason, size,
+			 "accepting is paused: descriptors are used up; raise the limit of open "
+			 "files");
+}
+
 static void show_head(struct buffer *out, const struct status *status)
 {
 	int64_t seconds = (bson_get_monotonic_time() - status->started) / 1000000;
@@ -62,7 +77,7 @@ static void show_head(struct buffer *out, const struct status *status)
 		text_append(out, "%" PRId64 " d ", seconds / 86400);
 	text_append(out, "%" PRId64 " h %" PRId64 " min %" PRId64 " s; ", seconds / 3600 % 24,
 		    seconds / 60 % 60, seconds % 60);
-	if (mover_serves(status->mover)) {
+	if (status_ready(status)) {
 		text_append(out, "<span class=\"good\">ready</span>");
 		if (mover_lacks(status->mover, reason, sizeof(reason))) {
 			text_append(out, ", but <span class=\"bad\">");
@@ -72,7 +87,7 @@ static void show_head(struct buffer *out, const struct status *status)
 		text_append(out, "</p>\n");
 		return;
 	}
-	mover_not_ready(status->mover, reason, sizeof(reason));
+	status_not_ready(status, reason, sizeof(reason));
 	text_append(out, "<span class=\"bad\">not ready: ");
 	markup_text(out, reason);
 	text_append(out, "</span></p>\n");

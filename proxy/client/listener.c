@@ -67,9 +67,18 @@ static void listener_pause(struct listener *listener, const char *why)
 	if (listener->told)
 		return;
 	listener->told = true;
+	atomic_fetch_add(&listener->loop->service->paused, 1);
 	metric_add(&listener->loop->metrics->accept_pauses, 1);
 	log_limited(&paused, CONFIG_LOG_WARNING, "accepting on '%s' is paused: %s",
 		    listener->loop->service->config->listen[listener->listen_index].address, why);
+}
+
+static void listener_served_all(struct listener *listener)
+{
+	if (!listener->told)
+		return;
+	listener->told = false;
+	atomic_fetch_sub(&listener->loop->service->paused, 1);
 }
 
 static void listener_on_readable(uv_poll_t *poll, int status, int events)
@@ -99,7 +108,7 @@ static void listener_on_readable(uv_poll_t *poll, int status, int events)
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
 			listener_pause(listener, strerror(errno));
 		else if (errno == EAGAIN)
-			listener->told = false;
+			listener_served_all(listener);
 		if (errno != EINTR && errno != ECONNABORTED)
 			return;
 	}
@@ -144,4 +153,6 @@ void listener_resume(struct listener *listener)
 		return;
 	listener->paused = false;
 	uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable);
+	/* Nobody may wait any more: then nothing would say that all are served. */
+	listener_on_readable(&listener->poll, 0, UV_READABLE);
 }

@@ -20,5 +20,5 @@ must_check bool listener_probe(const char *address, char *reason, size_t size);
 must_check bool listener_open(struct listener *listener, struct loop *loop, uint32_t listen_index,
 			      char *reason, size_t size);
 void listener_close(struct listener *listener);
-/* Accepts again after a pause. */
+/* Accepts again after a pause, if there are descriptors. */
 void listener_resume(struct listener *listener);

@@ -30,8 +30,9 @@ struct service {
 	atomic_bool scarce;          /* spare_memory_adjust's */
 	struct claims claims;        /* who holds much of it */
 	struct strangers strangers;  /* what was told of them */
-	struct peers peers;  /* where clients come from, if connections_per_address is set */
-	int64_t descriptors; /* how many sockets clients and their servers may use */
+	struct peers peers;     /* where clients come from, if connections_per_address is set */
+	int64_t descriptors;    /* how many sockets clients and their servers may use */
+	_Atomic int64_t paused; /* listeners that had no descriptor for who waited last */
 };
 
 struct loop {

@@ -61,6 +61,7 @@ def test_the_metrics_are_prometheus_text(spillway):
 
 
 def test_each_line_of_the_log_is_json(spillway):
+    assert spillway.says("can't hold")
     lines = [json.loads(line) for line in spillway.said().splitlines()]
     assert all(set(line) == {"time", "level", "message"} for line in lines)
     assert any(f"can't hold on 'shy.{NAME}'" in line["message"] for line in lines)

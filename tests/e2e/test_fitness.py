@@ -138,7 +138,7 @@ def test_the_sweep_finds_its_index_whatever_else_has_its_keys(cluster, direct):
     tails, keys = direct.shop.swept_list_overflow, [("main", 1), ("_spill.i", 1)]
     tails.create_index(keys, unique=True, hidden=True)
     with Spillway([cluster.primary], [rule("swept", sweep="100ms", quiet="20ms")]) as spillway:
-        assert "its index 'main_1__spill.i_1' is hidden" in spillway.said()
+        assert spillway.says("its index 'main_1__spill.i_1' is hidden")
         for name in ("mine", "mine by another name", None):
             direct.shop.swept.insert_one({"_id": 1, "list": list(range(30))})
             wait_for(lambda: tails.count_documents({}) > 0, "the move")
@@ -173,7 +173,7 @@ def test_a_unique_index_of_anothers_on_the_overflow(cluster, direct, layout):
         main.insert_one({"_id": 2, "list": [{"k": i} for i in range(9)]})
         wait_for(lambda: spillway.metrics()["spillway_move_errors_total"] > 0, "what it refuses")
         wait_for(lambda: "a unique index is in the way" in spillway.said(), "the log")
-        assert "index: theirs (" in spillway.said() and len(main.find_one({"_id": 2})["list"]) == 9
+        assert spillway.says("index: theirs (") and len(main.find_one({"_id": 2})["list"]) == 9
         direct.shop[tails].drop_index("theirs")
         wait_for(lambda: len(direct.shop[ruled["name"]].find_one({"_id": 2})["list"]) == 3, "another try")
         client.shop[ruled["name"]].drop()

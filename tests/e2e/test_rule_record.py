@@ -226,7 +226,7 @@ def test_a_good_file_is_served_once_its_records_can_be_read(cluster, shop):
     with unreadable(shop, {"times": 3}, 134), Spillway([cluster.primary], [EAGER]) as spillway, \
             pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
         assert client.shop.books.find_one()["list"] == list(range(9))
-        assert "trying on" in spillway.said() and "give the upstream account" not in spillway.said()
+        assert spillway.says("trying on") and "give the upstream account" not in spillway.said()
 
 
 @pytest.mark.parametrize("name, times",

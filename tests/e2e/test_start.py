@@ -213,6 +213,7 @@ def test_an_index_that_comes_later(cluster, direct):
         samples = spillway.metrics()
         assert samples["spillway_unfit_namespaces"] == 1
         assert samples['spillway_refusals_total{rule="later",operator="unfit"}'] >= 1
+        assert spillway.says("can't hold")
         assert spillway.said().count("can't hold") == 1
         assert books.update_one({"_id": 1}, {"$set": {"title": "a"}}).modified_count == 1
         assert books.find_one({"_id": 1})["list"][:2] == [1, 2]

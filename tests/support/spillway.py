@@ -114,6 +114,10 @@ class Spillway(Process):
         """SIGHUP: certificates are read again."""
         self.process.send_signal(signal.SIGHUP)
 
+    def says(self, text):
+        """Waits until its log has this text: a thread writes it, a moment after what it tells of."""
+        return wait_for(lambda: text in self.said(), f"{text!r} in the log of {self.name}", seconds=20)
+
     def ready(self):
         self.require_running()
         return self.admin("/readyz")[0] == 200

@@ -222,7 +222,7 @@ def test_a_member_without_a_listener_ends_the_start():
         try:
             relay.spillway.start(ready=False)
             assert relay.spillway.process.wait(30) == 1
-            assert SECOND in relay.spillway.said()
+            assert relay.spillway.says(SECOND)
         finally:
             relay.spillway.__exit__()
 

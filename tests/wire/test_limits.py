@@ -16,7 +16,7 @@ from support import exact, frames, peer
 from support.frames import MORE_TO_COME, message
 from support.peer import CLOSED, Relay
 from support.process import build_folder, wait_for
-from support.spillway import yaml
+from support.spillway import Spillway, yaml
 from wire.conftest import BOOKS, RULES
 
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
@@ -98,6 +98,7 @@ def test_a_client_that_never_asks_is_closed(sent):
         assert time.monotonic() - started >= 0.25
         assert PING.startswith(idle[1].rest()[0])
         works(*busy)
+        assert relay.spillway.says("limits.handshake")
         assert relay.spillway.said().count("limits.handshake") == 1
 
 
@@ -197,6 +198,71 @@ def test_when_the_system_gives_no_more_descriptors_accepting_pauses_once():
         wait_for(lambda: relay.spillway.said().count("is paused") == 2, "accepting to pause again")
         limit_descriptors(relay, 1000)
         assert relay.server.accept().take(len(PING)) == PING
+
+
+def test_too_few_descriptors_for_a_handful_of_connections_refuse_the_start():
+    with Relay(RULES).server as server:
+        spillway = Spillway([server], RULES, {"upstream": {"uri": server.uri}})
+        spillway.command = ["prlimit", "--nofile=64", *spillway.command]
+        said = spillway.refuses_to_start()
+        spillway.__exit__()
+    assert "error the limit of open files is 64" in said
+    assert "raise the limit to 20064 for limits.connections (10000)" in said
+    assert "LimitNOFILE" in said
+
+
+def test_the_soft_limit_is_raised_and_too_little_room_is_told_of():
+    limits = ["prlimit", "--nofile=70:264"]
+    with Relay(RULES, {"limits": {"connections": 100, "handshake": "10m"}}, wrapper=limits) as relay:
+        assert resource.prlimit(relay.spillway.pid, resource.RLIMIT_NOFILE) == (264, 264)
+        assert "limit of open files" not in relay.spillway.said()
+        works(*relay.connect())
+    with Relay(RULES, {"limits": {"connections": 101, "handshake": "10m"}}, wrapper=limits) as relay:
+        assert relay.spillway.says("leaves room for 100 connections, fewer than limits.connections (101)")
+
+
+def ready(relay):
+    return relay.spillway.admin("/readyz")
+
+
+def test_who_has_no_descriptors_for_more_clients_is_not_ready_until_there_are_some():
+    with Relay(RULES, {"limits": {"handshake": "10m"}}, wrapper=["prlimit", "--nofile=84"]) as relay:
+        sessions = [relay.connect() for _ in range(9)]
+        assert ready(relay)[0] == 200
+        sessions.append(relay.connect())
+        waiting = relay.client()
+        wait_for(lambda: ready(relay)[0] == 503, "Spillway to be unready")
+        assert "not ready: accepting is paused: descriptors are used up" in ready(relay)[1]
+        assert "accepting is paused" in relay.spillway.admin("/")[1]
+        before = cpu_seconds(relay.spillway.pid)
+        assert not select.select([waiting.socket], [], [], 1)[0]
+        assert cpu_seconds(relay.spillway.pid) - before < 0.05
+        waiting.close()  # nobody is left to be accepted
+        for client, server in sessions[:2]:
+            client.close()
+            ended(server)
+        wait_for(lambda: ready(relay)[0] == 200, "Spillway to be ready again")
+        for each in sessions[2:]:
+            works(*each)
+
+
+def test_who_gets_no_descriptor_from_the_system_is_not_ready_until_it_does():
+    """The admin address, too, waits without spinning, and keeps a descriptor for who asks."""
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}) as relay:
+        works(*relay.connect())
+        limit_descriptors(relay, lowest_free_descriptor(relay))
+        relay.client()
+        assert relay.spillway.says("is paused")
+        status, text = ready(relay)
+        assert (status, "accepting is paused" in text) == (503, True)
+        before = cpu_seconds(relay.spillway.pid)
+        probes = [socket.create_connection(("127.0.0.1", relay.spillway.admin_port), 10) for _ in range(3)]
+        assert not select.select(probes, [], [], 1)[0]
+        assert cpu_seconds(relay.spillway.pid) - before < 0.05
+        for probe in probes:
+            probe.close()
+        limit_descriptors(relay, 1000)
+        wait_for(lambda: ready(relay)[0] == 200, "Spillway to be ready again")
 
 
 def test_a_client_for_whose_server_connection_there_is_no_descriptor_is_closed():

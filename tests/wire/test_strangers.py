@@ -8,6 +8,7 @@ import pytest
 from support import frames
 from support.frames import message
 from support.peer import Relay
+from support.process import wait_for
 from wire.conftest import RULES
 
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
@@ -160,6 +161,8 @@ def test_strangers_are_logged_by_kind_and_not_each():
                 session[0].send(STRANGERS[name])
                 ended(session)
         assert counted(relay) == (20, 60)
+        for words in said.values():
+            wait_for(lambda words=words: re.search(words, relay.spillway.said()), "a line of each kind")
         log = relay.spillway.said()
         for words in said.values():
             assert len(re.findall(words, log)) == 1, log
