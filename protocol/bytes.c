@@ -22,6 +22,19 @@ void buffer_consume(struct buffer *buffer, size_t length)
 	buffer->length -= length;
 }
 
+void bytes_wipe(struct bytes bytes)
+{
+	if (bytes.length > 0)
+		explicit_bzero((void *)(uintptr_t)bytes.data, bytes.length);
+}
+
+void buffer_wipe(struct buffer *buffer)
+{
+	if (buffer->capacity > 0)
+		explicit_bzero(buffer->data, buffer->capacity);
+	buffer_fini(buffer);
+}
+
 struct bytes bytes_copy(struct bytes view)
 {
 	uint8_t *copy = must_malloc(view.length + 1);

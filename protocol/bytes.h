@@ -60,11 +60,17 @@ static inline struct buffer buffer_steal(struct buffer *buffer)
 	return stolen;
 }
 
+/* Overwrites bytes that may hold a credential, in memory of ours. */
+void bytes_wipe(struct bytes bytes);
+/* The same with all that the buffer has room for, then buffer_fini. */
+void buffer_wipe(struct buffer *buffer);
+
 static inline void auto_buffer_fini(struct buffer *buffer)
 {
 	buffer_fini(buffer);
 }
 #define auto_buffer __attribute__((cleanup(auto_buffer_fini)))
+#define auto_wiped_buffer __attribute__((cleanup(buffer_wipe)))
 
 static inline struct bytes buffer_view(const struct buffer *buffer)
 {

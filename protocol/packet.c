@@ -46,6 +46,13 @@ void packet_fini(struct packet *packet)
 	*packet = (struct packet){0};
 }
 
+void packet_wipe(struct packet *packet)
+{
+	buffer_wipe(&packet->raw);
+	buffer_wipe(&packet->unpacked);
+	*packet = (struct packet){0};
+}
+
 struct packet packet_steal(struct packet *packet)
 {
 	struct packet stolen = *packet;

@@ -33,6 +33,8 @@ static inline bool packet_compressed(const struct packet *packet)
 	return packet->unpacked.length > 0;
 }
 void packet_fini(struct packet *packet);
+/* The same for a packet that holds credentials: its bytes are overwritten. */
+void packet_wipe(struct packet *packet);
 /* The content moves to the caller. */
 struct packet packet_steal(struct packet *packet);
 /* The same into `to`, which holds nothing. It copies once, where an assignment copies thrice. */

@@ -5,6 +5,7 @@
 #include "proxy/base/command_line.h"
 #include "proxy/base/log.h"
 #include "proxy/migrate/migrate.h"
+#include "proxy/process/secrets.h"
 #include "proxy/serve.h"
 #include "proxy/verify/undo.h"
 #include "proxy/verify/verify.h"
@@ -103,6 +104,7 @@ int main(int count, char **arguments)
 	struct command_line line;
 	int code;
 
+	secrets_keep();
 	if (command_line_read(&line, count, arguments, &code))
 		code = runs[line.command](&line);
 	return end(code);

@@ -61,7 +61,7 @@ static char *read_file(const char *path, struct buffer *content, bool *others)
 static char *read_uri_file(const char *name, const char *path, char **mistake)
 {
 	auto_free char *whole_path = config_beside(name, path);
-	auto_buffer struct buffer content = {0};
+	auto_wiped_buffer struct buffer content = {0};
 	char *uri;
 	bool others = false;
 
@@ -106,7 +106,8 @@ struct config *config_load(const char *path, char **problems)
 		.read_uri_file = read_uri_file,
 		.uri_mistake = driver_mistake,
 	};
-	auto_buffer struct buffer content = {0}, line = {0};
+	auto_wiped_buffer struct buffer content = {0};
+	auto_buffer struct buffer line = {0};
 	auto_free char *mistake = read_file(path, &content, &world.others_may_read);
 
 	if (!mistake)

@@ -28,7 +28,7 @@ struct log_writer {
 	int64_t dropped;          /* and not told of yet */
 	int64_t uncounted;        /* dropped before there was a counter */
 	_Atomic int64_t *counter; /* NULL: none */
-	bool writing; /* the thread has taken a line that is not written yet */
+	bool writing;             /* the thread has taken a line that is not written yet */
 	bool stopping, ended;
 };
 

@@ -110,8 +110,8 @@ void session_free_if_gone(struct session *session)
 	session_unlink(session);
 	stream_fini(&session->client);
 	stream_fini(&session->server);
-	buffer_fini(&session->request.held);
-	buffer_fini(&session->response.held);
+	buffer_wipe(&session->request.held);
+	buffer_wipe(&session->response.held);
 	pending_fini(&session->pending);
 	skim_free(session->request.shed);
 	buffer_fini(&session->find.request);
@@ -233,7 +233,7 @@ void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
 	buffer_append(held, bytes.data, bytes.length);
 }
 
-void session_hold(struct buffer *held, struct bytes bytes)
+bool session_hold(struct buffer *held, struct bytes bytes)
 {
 	bool stays = held->capacity > 0 && bytes.data == held->data + held->length;
 
@@ -241,6 +241,7 @@ void session_hold(struct buffer *held, struct bytes bytes)
 		held->length += bytes.length;
 	else
 		buffer_append(held, bytes.data, bytes.length);
+	return !stays;
 }
 
 void session_adjust_reading(struct session *session)

@@ -80,6 +80,7 @@ struct rights_question {
 struct session_rights {
 	bool signed_in; /* or tried to */
 	bool logged_in; /* has signed in once: limits.login is met */
+	bool secret;    /* what goes by signs somebody in: copies of it are overwritten */
 	uint8_t readable_next;
 	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
 	uint64_t readable[SESSION_READABLE];
@@ -293,5 +294,5 @@ struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffe
 void session_keep(struct buffer *held, struct bytes bytes, size_t wanted);
 
 /* Adds bytes that were just read to those that wait; they may already stand there
- * (session_on_alloc). */
-void session_hold(struct buffer *held, struct bytes bytes);
+ * (session_on_alloc). True where they were copied. */
+bool session_hold(struct buffer *held, struct bytes bytes);

@@ -46,7 +46,7 @@ static void request_note_facts(struct session *session, const struct match_facts
  * without an attempt to sign in that would take Spillway's certificate for the client's. */
 static void request_forward_hello(struct session *session, struct packet *packet)
 {
-	auto_buffer struct buffer body = {0}, frame = {0};
+	auto_wiped_buffer struct buffer body = {0}, frame = {0};
 	struct bytes whole = packet_frame(packet);
 	bool certified = !session->server.tls; /* a certificate on the way to the server is ours */
 	struct legacy_query query;
@@ -162,7 +162,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 		session_close(session, SESSION_END_DONE);
 		break;
 	}
-	packet_fini(packet);
+	(session->rights.secret ? packet_wipe : packet_fini)(packet);
 }
 
 static void request_match(struct session *session, struct packet *packet, struct match *match)
@@ -472,6 +472,8 @@ void request_continue(struct session *session)
 	length = held.length;
 	session->request.wanted = 0;
 	used = request_consume(session, buffer_view(&held), &held);
+	if (session->rights.secret)
+		bytes_wipe((struct bytes){held.data, held.data ? used : 0});
 	if (used < length) {
 		buffer_consume(&held, used);
 		session->request.held = buffer_steal(&held);
@@ -483,15 +485,21 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 	size_t used;
 
 	if (session->state == SESSION_REWRITING || session->request.held.length > 0) {
-		session_hold(&session->request.held, bytes);
+		if (session_hold(&session->request.held, bytes))
+			bytes_wipe(bytes); /* it may be the rest of who signs in */
 		request_continue(session);
 	} else {
+		if (session->request.left == 0)
+			session->rights.secret = false;
 		session->request.wanted = 0;
 		used = request_consume(session, bytes, NULL);
 		if (used < bytes.length && session->state != SESSION_CLOSING)
 			session_keep(&session->request.held,
 				     (struct bytes){bytes.data + used, bytes.length - used},
 				     session->request.wanted);
+		if (session->rights.secret)
+			used = 0;
+		bytes_wipe((struct bytes){bytes.data + used, bytes.length - used});
 	}
 	if (session->request.held.length > 0 || session->request.shed ||
 	    session_awaits(session, DEADLINE_PROGRESS))

@@ -273,6 +273,7 @@ static struct bytes response_throw_away(struct session *session, struct bytes by
 void response_on_bytes(struct session *session, struct bytes bytes)
 {
 	auto_buffer struct buffer held = {0};
+	bool kept;
 	size_t used;
 
 	if (session->response.shed)
@@ -286,7 +287,10 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 		held = buffer_steal(&session->response.held);
 		bytes = buffer_view(&held);
 	}
+	kept = held.length > 0;
 	used = response_consume(session, bytes, &held);
+	if (session->rights.secret && (!kept || held.data))
+		bytes_wipe((struct bytes){bytes.data, used});
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (used == 0 && held.length > 0)

@@ -75,6 +75,7 @@ void session_forget_rights(struct session *session)
 void session_signs_in(struct session *session)
 {
 	session->rights.signed_in = true;
+	session->rights.secret = true;
 	session_forget_rights(session);
 	if (!session->rights.logged_in && !session_awaits(session, DEADLINE_LOGIN))
 		session_await(session, DEADLINE_LOGIN);

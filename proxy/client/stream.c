@@ -25,10 +25,11 @@ static void stream_on_written(uv_write_t *request, int status)
 {
 	struct stream_write *write = (struct stream_write *)(void *)request;
 	struct stream *stream = (struct stream *)(void *)request->handle;
+	struct session *session = stream->tcp.data;
 
 	stream->in_flight = NULL;
 	stream->in_flight_length = 0;
-	buffer_fini(&write->bytes);
+	(session->rights.secret ? buffer_wipe : buffer_fini)(&write->bytes);
 	free(write);
 	if (status < 0)
 		stream->broken = true;
@@ -36,7 +37,7 @@ static void stream_on_written(uv_write_t *request, int status)
 		return;
 	stream_send_queue(stream);
 	stream_finish(stream);
-	session_on_drained(stream->tcp.data);
+	session_on_drained(session);
 }
 
 static void stream_send_queue(struct stream *stream)
@@ -307,7 +308,7 @@ bool stream_has_ended(const struct stream *stream)
 
 void stream_fini(struct stream *stream)
 {
-	buffer_fini(&stream->queue);
+	buffer_wipe(&stream->queue);
 	tls_free(stream->tls);
 	stream->tls = NULL;
 }

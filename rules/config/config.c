@@ -368,6 +368,8 @@ void config_free(struct config *config)
 	}
 	tls_free(&config->server_tls);
 	free(config->listen);
+	if (config->upstream_uri) /* it may hold a password */
+		bytes_wipe(bytes_of(config->upstream_uri));
 	free(config->upstream_uri);
 	free(config->admin);
 	rule_set_unref(config->rules);

@@ -155,3 +155,18 @@ Test(bytes, a_copy_holds_the_same_bytes_and_a_nul_behind_them)
 	bytes_free(empty);
 	bytes_free((struct bytes){0});
 }
+
+Test(bytes, what_is_wiped_is_zero)
+{
+	char text[] = "secret";
+	struct buffer buffer = {0};
+
+	bytes_wipe((struct bytes){(const uint8_t *)text, 3});
+	cr_assert(memcmp(text, "\0\0\0ret", 6) == 0);
+	bytes_wipe((struct bytes){0});
+	buffer_append(&buffer, text, 6);
+	buffer_wipe(&buffer);
+	cr_assert_null(buffer.data);
+	cr_assert_eq(buffer.capacity, 0);
+	buffer_wipe(&buffer);
+}
