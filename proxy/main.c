@@ -77,11 +77,6 @@ static void leave_at_signals(const struct command_line *line)
 		signal(SIGHUP, SIG_IGN);
 }
 
-static int serve_main(const struct command_line *line)
-{
-	return serve_run(line->values[OPTION_CONFIG]);
-}
-
 static int check_or_leave(const struct command_line *line)
 {
 	leave_at_signals(line);
@@ -97,7 +92,7 @@ static int analyze_or_leave(const struct command_line *line)
 int main(int count, char **arguments)
 {
 	static int (*const runs[PROGRAM_COMMANDS])(const struct command_line *line) = {
-		[PROGRAM_SERVE] = serve_main,         [PROGRAM_CHECK] = check_or_leave,
+		[PROGRAM_SERVE] = serve_run,          [PROGRAM_CHECK] = check_or_leave,
 		[PROGRAM_ANALYZE] = analyze_or_leave, [PROGRAM_MIGRATE] = migrate_main,
 		[PROGRAM_VERIFY] = verify_main,       [PROGRAM_UNDO] = undo_main,
 	};

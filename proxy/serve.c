@@ -8,6 +8,7 @@
 #include "proxy/client/loop.h"
 #include "proxy/client/memory.h"
 #include "proxy/process/descriptors.h"
+#include "proxy/process/root.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -219,28 +220,39 @@ static int serve(const struct config *config, const char *path)
 	return code;
 }
 
-static int load_and_serve(const char *config_path)
+static bool may_serve(const struct config *config, const struct command_line *line)
+{
+	bson_error_t error;
+
+	if (root_may_serve(config, line->values[OPTION_ALLOW_ROOT], &error))
+		return true;
+	log_error("%s", error.message);
+	return false;
+}
+
+static int load_and_serve(const struct command_line *line)
 {
 	auto_free char *problems = NULL;
-	struct config *config = config_load(config_path, &problems);
-	int code;
+	struct config *config = config_load(line->values[OPTION_CONFIG], &problems);
+	int code = EXIT_USAGE;
 
 	if (!config) {
 		log_plain(problems);
-		return 2;
+		return code;
 	}
 	log_configure(config->log_level, config->log_json);
-	code = serve(config, config_path);
+	if (may_serve(config, line))
+		code = serve(config, line->values[OPTION_CONFIG]);
 	config_free(config);
 	return code;
 }
 
-int serve_run(const char *config_path)
+int serve_run(const struct command_line *line)
 {
 	int code;
 
 	log_start();
-	code = load_and_serve(config_path);
+	code = load_and_serve(line);
 	log_stop();
 	return code;
 }

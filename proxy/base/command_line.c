@@ -30,7 +30,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 		{
 			.name = "serve",
 			.arguments = "",
-			.options = TAKES_ALWAYS | TAKES(CONFIG),
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(ALLOW_ROOT),
 			.summary = "runs the proxy",
 			.text = "Serves clients until SIGTERM or SIGINT. Commands and transactions "
 				"that "
@@ -151,6 +151,9 @@ const struct program_option_row program_options[OPTIONS] = {
 	[OPTION_SVG] = {"svg", 0, "FILE", false, false, -1, "Writes the histograms to this file."},
 	[OPTION_JSON] = {"json", 0, NULL, false, false, -1,
 			 "Prints the report as one line of JSON."},
+	[OPTION_ALLOW_ROOT] = {"allow-root", 0, NULL, false, false, -1,
+			       "Serves as root also where other machines can connect. So does "
+			       "SPILLWAY_ALLOW_ROOT=1 in the environment."},
 	[OPTION_HELP] = {"help", 'h', NULL, false, false, -1, "Prints this help."},
 	[OPTION_VERSION] = {"version", 'V', NULL, false, false, -1, "Prints the version."},
 };
