@@ -5,6 +5,7 @@
 #include "protocol/reply.h"
 #include "protocol/writer.h"
 #include "proxy/analyze/analyze_report.h"
+#include "proxy/analyze/analyze_uri.h"
 #include "proxy/base/config_file.h"
 #include "proxy/analyze/find_arrays.h"
 #include "proxy/base/json_text.h"
@@ -27,7 +28,7 @@
 #define CONNECT_TIMEOUT_MS 5000
 
 struct analyze {
-	const char *uri;
+	char *uri;
 	const char *namespace;
 	const char *array; /* NULL: all that are found */
 	const char *svg;
@@ -55,18 +56,20 @@ static bool read_sample(const char *text, int64_t *sample)
 	return errno == 0 && *end == '\0' && end != text && *sample > 0 && *sample <= INT32_MAX;
 }
 
-/* What is wrong with the command line, or NULL. */
-static const char *take_line(struct analyze *analyze, const struct command_line *line)
+/* What is wrong with the command line, or NULL. `taken`: arguments before NAMESPACE. */
+static const char *take_line(struct analyze *analyze, const struct command_line *line, int taken)
 {
 	const char *sample = line->values[OPTION_SAMPLE], *dot;
+	int left = line->argument_count - taken;
 
 	if (sample && !read_sample(sample, &analyze->sample))
 		return "--sample takes a number of documents, or 'all'";
-	if (line->argument_count < 2)
-		return "URI and NAMESPACE are needed";
-	analyze->uri = line->arguments[0];
-	analyze->namespace = line->arguments[1];
-	analyze->array = line->argument_count == 3 ? line->arguments[2] : NULL;
+	if (left < 1)
+		return taken ? "URI and NAMESPACE are needed" : "NAMESPACE is needed";
+	if (left > 2)
+		return "too many arguments";
+	analyze->namespace = line->arguments[taken];
+	analyze->array = left == 2 ? line->arguments[taken + 1] : NULL;
 	analyze->svg = line->values[OPTION_SVG];
 	analyze->json = line->values[OPTION_JSON];
 	dot = strchr(analyze->namespace, '.');
@@ -542,20 +545,31 @@ static int run(struct analyze *analyze)
 	return lost ? 3 : 1;
 }
 
+static int run_connected(struct analyze *analyze)
+{
+	int code;
+
+	mongoc_init();
+	analyze->report.namespace = must_strndup(analyze->namespace, strlen(analyze->namespace));
+	code = run(analyze);
+	analyze_report_fini(&analyze->report);
+	mongoc_collection_destroy(analyze->collection);
+	mongoc_client_destroy(analyze->client);
+	mongoc_cleanup();
+	return code;
+}
+
 int analyze_main(const struct command_line *line)
 {
 	struct analyze analyze = {.sample = SAMPLE_UNSET};
-	const char *mistake = take_line(&analyze, line);
-	int code;
+	auto_free char *no_uri = NULL;
+	const char *mistake;
+	int taken, code;
 
-	if (mistake)
-		return command_line_refuse(line->command, "%s", mistake);
-	mongoc_init();
-	analyze.report.namespace = must_strndup(analyze.namespace, strlen(analyze.namespace));
-	code = run(&analyze);
-	analyze_report_fini(&analyze.report);
-	mongoc_collection_destroy(analyze.collection);
-	mongoc_client_destroy(analyze.client);
-	mongoc_cleanup();
+	analyze.uri = analyze_uri(line, &taken, &no_uri);
+	mistake = analyze.uri ? take_line(&analyze, line, taken) : no_uri;
+	code = mistake ? command_line_refuse(line->command, "%s", mistake)
+		       : run_connected(&analyze);
+	analyze_uri_free(analyze.uri);
 	return code;
 }

@@ -55,16 +55,18 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 	[PROGRAM_ANALYZE] =
 		{
 			.name = "analyze",
-			.arguments = "URI NAMESPACE [ARRAY]",
+			.arguments = "[URI] NAMESPACE [ARRAY]",
 			.arguments_most = 3,
-			.options = TAKES_ALWAYS | TAKES(SAMPLE) | TAKES(SVG) | TAKES(JSON),
+			.options = TAKES_ALWAYS | TAKES(URI_FILE) | TAKES(SAMPLE) | TAKES(SVG) |
+				   TAKES(JSON),
 			.summary = "says how long arrays are, and whether the pattern pays",
 			.text = "Says how long the arrays of a collection are, whether the outlier "
 				"pattern "
 				"pays for them, and from which threshold. Reads only.\n"
-				"URI is mongodb://..., NAMESPACE is database.collection, ARRAY is "
-				"the "
-				"array's path. Without ARRAY, arrays are looked for in 1,000 "
+				"URI is mongodb://... If it holds a password, leave URI out and "
+				"use --uri-file, or SPILLWAY_URI in the environment. NAMESPACE is "
+				"database.collection, ARRAY is the array's path. Without ARRAY, "
+				"arrays are looked for in 1,000 "
 				"documents.",
 			.codes = {"looked at", "the server refused, or the file can't be written",
 				  "bad usage", NO_SERVER, "interrupted"},
@@ -148,6 +150,9 @@ const struct program_option_row program_options[OPTIONS] = {
 			   "Looks at N documents drawn at random, or at 'all'. Unasked, "
 			   "collections of more than 20,000,000 documents or 8 GB are sampled by "
 			   "50,000."},
+	[OPTION_URI_FILE] = {"uri-file", 0, "FILE", false, false, -1,
+			     "Reads URI from this file, so that nobody sees it in the list of "
+			     "processes."},
 	[OPTION_SVG] = {"svg", 0, "FILE", false, false, -1, "Writes the histograms to this file."},
 	[OPTION_JSON] = {"json", 0, NULL, false, false, -1,
 			 "Prints the report as one line of JSON."},
@@ -204,7 +209,7 @@ static void print_usage(FILE *out, const struct program_command_row *command)
 	fputc('\n', out);
 }
 
-#define OPTION_COLUMN 17
+#define OPTION_COLUMN 19
 
 static void print_option(FILE *out, const struct program_option_row *option)
 {

@@ -83,6 +83,11 @@ static char *read_uri_file(const char *name, const char *path, char **mistake)
 	return uri;
 }
 
+must_check char *config_read_uri(const char *path, char **mistake)
+{
+	return read_uri_file("", path, mistake);
+}
+
 static char *driver_mistake(const char *uri)
 {
 	bson_error_t error;

@@ -8,5 +8,9 @@
  * larger than 1 MB. A relative `uri_file` starts from the configuration's folder. */
 struct config *config_load(const char *path, char **problems);
 
+/* The URI in a file that others may not read if it holds a password; wiped and freed by the caller.
+ * NULL: *mistake, freed by the caller, says why. */
+must_check char *config_read_uri(const char *path, char **mistake);
+
 /* What is wrong with a URI, freed by the caller; NULL: nothing. Without any part of a password. */
 char *config_uri_mistake(const char *uri);

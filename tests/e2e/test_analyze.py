@@ -1,6 +1,7 @@
 """`spillway analyze`: what it counts is what is there, and it says when the pattern does not pay."""
 
 import json
+import os
 import random
 import signal
 import socket
@@ -240,3 +241,52 @@ def test_where_it_can_not_look_it_says_so(cluster, shop):
         run = analyze(cluster, *names[:2], address=address)
         assert json.loads(run.stdout)["ended"] == ended and json.loads(run.stdout)["error"] in run.stderr
     assert analyze(cluster, "--help").stdout.startswith("usage: spillway analyze")
+
+
+def uri_file(tmp_path, uri, mode=0o600):
+    file = tmp_path / "uri"
+    file.write_text(uri + "\n")
+    file.chmod(mode)
+    return file
+
+
+def named(*arguments, uri=None):
+    environment = {**os.environ, **({"SPILLWAY_URI": uri} if uri else {})}
+    return subprocess.run([program(), "analyze", *map(str, arguments)], capture_output=True, text=True, timeout=60,
+                          env=environment)
+
+
+def test_the_uri_may_come_from_a_file_or_the_environment(cluster, shop, tmp_path):
+    fill(shop.few, [1, 2, 3])
+    uri = f"mongodb://{cluster.primary.address}/"
+    file = uri_file(tmp_path, uri)
+    wrong = "mongodb://127.0.0.1:1/"
+    for run in (named(uri, "shop.few", "list"), named("--uri-file", file, "shop.few", "list"),
+                named("shop.few", "list", uri=uri), named("--uri-file", file, "shop.few", "list", uri=wrong),
+                named(uri, "shop.few", "list", uri=wrong)):
+        assert (run.returncode, run.stderr) == (0, "")
+        assert run.stdout.startswith("shop.few: 3 documents") and "array 'list': in 3 documents" in run.stdout
+
+
+@pytest.mark.parametrize("arguments, uri, said", [
+    (("mongodb://a/", "--uri-file", "FILE", "shop.few"), None, "URI and --uri-file are both given"),
+    (("--uri-file", "/no/such/file", "shop.few"), None, "'/no/such/file' cannot be opened: No such file"),
+    (("--uri-file", "OPEN", "shop.few"), None, "holds a password and others may read it: chmod 600 it"),
+    (("--uri-file", "FILE",), None, "NAMESPACE is needed"), ((), "mongodb://a/", "NAMESPACE is needed"),
+    (("shop.few", "a", "b"), "mongodb://a/", "too many arguments"),
+    (("shop.few",), None, "URI and NAMESPACE are needed"),
+])
+def test_what_is_wrong_with_where_the_uri_comes_from_is_told(tmp_path, arguments, uri, said):
+    open_file = "OPEN" in arguments
+    file = uri_file(tmp_path, "mongodb://ann:hunter2@127.0.0.1:1/", 0o644 if open_file else 0o600)
+    run = named(*(file if each in ("FILE", "OPEN") else each for each in arguments), uri=uri)
+    assert (run.returncode, said in run.stderr, "hunter2" in run.stderr) == (2, True, False), run.stderr
+
+
+def test_a_password_on_the_command_line_is_warned_of(cluster, tmp_path):
+    uri = f"mongodb://ann:hunter2@{cluster.primary.address}/"
+    run = named(uri, "shop.few")
+    assert "all users of this machine can see" in run.stderr
+    assert "--uri-file" in run.stderr and "SPILLWAY_URI" in run.stderr and "hunter2" not in run.stderr
+    for quiet in (named("--uri-file", uri_file(tmp_path, uri), "shop.few"), named("shop.few", uri=uri)):
+        assert quiet.returncode == run.returncode and "all users" not in quiet.stderr
