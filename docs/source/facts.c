@@ -7,13 +7,14 @@
 #include <inttypes.h>
 
 static const char *const kinds[] = {
-	[SETTING_SECTION] = "section",	 [SETTING_LIST] = "list",
-	[SETTING_TEXT] = "text",	 [SETTING_FIELD] = "field",
-	[SETTING_ADDRESS] = "address",	 [SETTING_NAMESPACE] = "namespace",
-	[SETTING_COUNT] = "count",	 [SETTING_SIZE] = "size",
+	[SETTING_SECTION] = "section",   [SETTING_LIST] = "list",
+	[SETTING_TEXT] = "text",         [SETTING_FIELD] = "field",
+	[SETTING_ADDRESS] = "address",   [SETTING_NAMESPACE] = "namespace",
+	[SETTING_COUNT] = "count",       [SETTING_SIZE] = "size",
 	[SETTING_DURATION] = "duration", [SETTING_CHOICE] = "word",
-	[SETTING_SWITCH] = "word",	 [SETTING_SET] = "set",
-	[SETTING_VALUE] = "value",	 [SETTING_KEYS] = "keys",
+	[SETTING_SWITCH] = "word",       [SETTING_SET] = "set",
+	[SETTING_VALUE] = "value",       [SETTING_KEYS] = "keys",
+	[SETTING_TEXTS] = "texts",
 };
 
 static const char *const changes[] = {

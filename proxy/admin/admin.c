@@ -1,54 +1,80 @@
 /* The admin address: the status page, /rules, /connections, /metrics, /healthz and /readyz over
- * HTTP, by libmicrohttpd in a thread of its own. */
+ * HTTP, by libmicrohttpd. */
 #include "proxy/admin/admin.h"
 
+#include "proxy/admin/admin_thread.h"
+#include "proxy/admin/crowd.h"
+#include "proxy/admin/guard.h"
 #include "proxy/base/address.h"
+#include "proxy/base/admin_files.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
 #include "proxy/base/metrics.h"
 #include "proxy/admin/status.h"
 
 #include <bson/bson.h>
-#include <fcntl.h>
 #include <microhttpd.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <strings.h>
 
-/* libmicrohttpd's own thread would spin while there are no descriptors. Ours pauses then, and
- * gives away the spare one, so that a probe is told that clients are not accepted. */
 struct admin {
 	struct MHD_Daemon *daemon;
+	struct admin_thread thread;
 	struct status status;
-	pthread_t thread;
-	int events; /* libmicrohttpd's epoll */
-	int wake;   /* an eventfd: ends the thread */
-	int spare;  /* a descriptor kept for who asks while there are no others; -1: lent */
+	struct admin_files files;
+	struct guard guard;
+	struct crowd *crowd;
+	char *policy;
 };
 
 /* Who is slow, or says nothing, may not keep a probe of /healthz out for long; nor may all that one
  * address has. */
-#define CONNECTIONS_MAX 500u
-#define CONNECTIONS_OF_ADDRESS 250u
+#define CONNECTIONS_MAX (CROWD_MAX + CROWD_SPARE)
+#define CONNECTIONS_OF_ADDRESS (CROWD_OF_ADDRESS + CROWD_SPARE)
 #define IDLE_SECONDS 5u
 
-static enum MHD_Result respond(struct MHD_Connection *connection, unsigned status, const char *type,
+/* Nobody's page may read, frame or keep what is answered; without a policy, nothing in it runs. */
+static void add_headers(struct MHD_Response *response, const char *policy)
+{
+	static const struct {
+		const char *name, *value;
+	} headers[] = {{"Cache-Control", "no-store"},
+		       {"X-Content-Type-Options", "nosniff"},
+		       {"X-Frame-Options", "DENY"},
+		       {"Referrer-Policy", "no-referrer"},
+		       {"Cross-Origin-Resource-Policy", "same-origin"},
+		       {"Cross-Origin-Opener-Policy", "same-origin"}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(headers); i++)
+		MHD_add_response_header(response, headers[i].name, headers[i].value);
+	MHD_add_response_header(response, "Content-Security-Policy",
+				policy ? policy : "default-src 'none'; frame-ancestors 'none'");
+}
+
+struct answer {
+	unsigned status;
+	const char *type;
+	const char *policy; /* NULL: the strictest */
+};
+
+static enum MHD_Result respond(struct MHD_Connection *connection, struct answer answer,
 			       const void *text, size_t length)
 {
 	struct MHD_Response *response = MHD_create_response_from_buffer(
 		length, (void *)(uintptr_t)text, MHD_RESPMEM_MUST_COPY);
 	enum MHD_Result result;
 
-	MHD_add_response_header(response, "Content-Type", type);
-	MHD_add_response_header(response, "Cache-Control", "no-store");
-	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+	MHD_add_response_header(response, "Content-Type", answer.type);
+	add_headers(response, answer.policy);
+	if (answer.status == MHD_HTTP_METHOD_NOT_ALLOWED)
 		MHD_add_response_header(response, "Allow", "GET, HEAD");
-	MHD_add_response_header(response, "Content-Security-Policy",
-				"default-src 'none'; style-src 'unsafe-inline'");
-	result = MHD_queue_response(connection, status, response);
+	if (answer.status == MHD_HTTP_UNAUTHORIZED) {
+		MHD_add_response_header(response, "WWW-Authenticate", "Bearer realm=\"Spillway\"");
+		MHD_add_response_header(response, "WWW-Authenticate",
+					"Basic realm=\"Spillway\", charset=\"UTF-8\"");
+	}
+	result = MHD_queue_response(connection, answer.status, response);
 	MHD_destroy_response(response);
 	return result;
 }
@@ -56,7 +82,8 @@ static enum MHD_Result respond(struct MHD_Connection *connection, unsigned statu
 static enum MHD_Result respond_text(struct MHD_Connection *connection, unsigned status,
 				    const char *text)
 {
-	return respond(connection, status, "text/plain; charset=utf-8", text, strlen(text));
+	return respond(connection, (struct answer){status, "text/plain; charset=utf-8", NULL}, text,
+		       strlen(text));
 }
 
 static enum MHD_Result respond_not_ready(struct MHD_Connection *connection,
@@ -70,13 +97,25 @@ static enum MHD_Result respond_not_ready(struct MHD_Connection *connection,
 }
 
 /* Clients are served, also where what they write waits for a majority. */
-static enum MHD_Result respond_ready(struct MHD_Connection *connection, struct mover *mover)
+static enum MHD_Result respond_ready(struct MHD_Connection *connection, const struct status *status)
 {
 	char lacking[1024], text[sizeof(lacking) + 32];
 
 	snprintf(text, sizeof(text), "ready%s%s\n",
-		 mover_lacks(mover, lacking, sizeof(lacking)) ? ", but " : "", lacking);
+		 mover_lacks(status->mover, lacking, sizeof(lacking)) ? ", but " : "", lacking);
 	return respond_text(connection, MHD_HTTP_OK, text);
+}
+
+/* Anybody may ask; the reasons name servers, and are for those who may see the status page. */
+static enum MHD_Result respond_readiness(struct MHD_Connection *connection,
+					 const struct status *status, bool reasons)
+{
+	bool serves = status_ready(status);
+
+	if (reasons)
+		return (serves ? respond_ready : respond_not_ready)(connection, status);
+	return respond_text(connection, serves ? MHD_HTTP_OK : MHD_HTTP_SERVICE_UNAVAILABLE,
+			    serves ? "ready\n" : "not ready\n");
 }
 
 static void print_metrics(struct buffer *out, const struct status *status)
@@ -97,12 +136,82 @@ static const struct page {
 };
 
 static enum MHD_Result respond_page(struct MHD_Connection *connection, const struct page *page,
-				    const struct status *status)
+				    const struct admin *admin)
 {
+	struct answer answer = {MHD_HTTP_OK, page->type, NULL};
 	auto_buffer struct buffer text = {0};
 
-	page->print(&text, status);
-	return respond(connection, MHD_HTTP_OK, page->type, text.data, text.length);
+	if (page->print == status_page)
+		answer.policy = admin->policy;
+	page->print(&text, &admin->status);
+	return respond(connection, answer, text.data, text.length);
+}
+
+static enum MHD_Result respond_refusal(struct MHD_Connection *connection,
+				       enum guard_verdict verdict)
+{
+	if (verdict == GUARD_OTHER_SITE)
+		return respond_text(connection, MHD_HTTP_FORBIDDEN,
+				    "a page of another site may not ask this address\n");
+	if (verdict == GUARD_OTHER_HOST)
+		return respond_text(connection, MHD_HTTP_MISDIRECTED_REQUEST,
+				    "this address does not go by the name in the header Host: add "
+				    "the name to admin.hosts\n");
+	return respond_text(connection, MHD_HTTP_UNAUTHORIZED,
+			    "the token of admin.token_file is needed: as 'Authorization: Bearer "
+			    "TOKEN', or as the password of any user\n");
+}
+
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static enum MHD_Result admin_on_header(void *count, enum MHD_ValueKind kind, const char *name,
+				       const char *value)
+{
+	(void)kind;
+	(void)value;
+	if (strcasecmp(name, "Host") == 0)
+		++*(size_t *)count;
+	return MHD_YES;
+}
+
+static enum guard_verdict judge(const struct admin *admin, struct MHD_Connection *connection,
+				const char *url)
+{
+	size_t hosts = 0;
+	struct guard_request request = {
+		.path = url,
+		.host = header(connection, "Host"),
+		.authorization = header(connection, "Authorization"),
+		.fetch_site = header(connection, "Sec-Fetch-Site"),
+		.fetch_mode = header(connection, "Sec-Fetch-Mode"),
+		.fetch_dest = header(connection, "Sec-Fetch-Dest"),
+	};
+
+	MHD_get_connection_values(connection, MHD_HEADER_KIND, admin_on_header, &hosts);
+	request.hosts = hosts > 1;
+	return guard_judge(&admin->guard, &request);
+}
+
+static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connection *connection,
+				   const char *url)
+{
+	enum guard_verdict verdict = judge(admin, connection, url);
+
+	if (strcmp(url, "/healthz") == 0)
+		return respond_text(connection, MHD_HTTP_OK, "ok\n");
+	if (strcmp(url, "/readyz") == 0)
+		return respond_readiness(connection, &admin->status, verdict == GUARD_PASSES);
+	if (verdict != GUARD_PASSES)
+		return respond_refusal(connection, verdict);
+	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
+		if (strcmp(url, pages[i].path) == 0)
+			return respond_page(connection, &pages[i], admin);
+	}
+	return respond_text(connection, MHD_HTTP_NOT_FOUND,
+			    "there are /, /rules, /connections, /metrics, /healthz and /readyz\n");
 }
 
 /* The parameters are libmicrohttpd's. NOLINTNEXTLINE(readability-function-size) */
@@ -110,129 +219,136 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 					const char *url, const char *method, const char *version,
 					const char *upload, size_t *upload_size, void **request)
 {
-	struct admin *admin = context;
-
 	(void)version;
 	(void)upload;
 	(void)upload_size;
 	(void)request;
 	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
-	if (strcmp(url, "/healthz") == 0)
-		return respond_text(connection, MHD_HTTP_OK, "ok\n");
-	if (strcmp(url, "/readyz") == 0 && status_ready(&admin->status))
-		return respond_ready(connection, admin->status.mover);
-	if (strcmp(url, "/readyz") == 0)
-		return respond_not_ready(connection, &admin->status);
-	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
-		if (strcmp(url, pages[i].path) == 0)
-			return respond_page(connection, &pages[i], &admin->status);
-	}
-	return respond_text(connection, MHD_HTTP_NOT_FOUND,
-			    "there are /, /rules, /connections, /metrics, /healthz and /readyz\n");
+	return respond_get(context, connection, url);
 }
 
-#define IDLE_MS 1000
-#define SHORT_MS 100 /* between two looks while there are no descriptors */
-
-/* Milliseconds until libmicrohttpd is to look at its connections. At least once a second: it
- * listens again after a shortage of descriptors only when it is called. */
-static int due_in(struct admin *admin)
-{
-	MHD_UNSIGNED_LONG_LONG milliseconds;
-
-	if (MHD_get_timeout(admin->daemon, &milliseconds) != MHD_YES || milliseconds > IDLE_MS)
-		return IDLE_MS;
-	return (int)milliseconds;
-}
-
-/* False: no descriptor is left, but the spare one. */
-static bool descriptor_left(struct admin *admin)
-{
-	int another;
-
-	if (admin->spare < 0)
-		admin->spare = fcntl(admin->events, F_DUPFD_CLOEXEC, 0);
-	another = admin->spare < 0 ? -1 : fcntl(admin->events, F_DUPFD_CLOEXEC, 0);
-	if (another >= 0)
-		close(another);
-	return another >= 0;
-}
-
-static void run_short(struct admin *admin)
-{
-	struct pollfd wake = {.fd = admin->wake, .events = POLLIN};
-
-	if (admin->spare >= 0)
-		close(admin->spare);
-	admin->spare = -1;
-	MHD_run(admin->daemon);
-	(void)poll(&wake, 1, SHORT_MS);
-}
-
-static void *admin_run(void *context)
+static void admin_on_connection(void *context, struct MHD_Connection *connection, void **member,
+				enum MHD_ConnectionNotificationCode code)
 {
 	struct admin *admin = context;
-	struct pollfd waited[] = {{.fd = admin->wake, .events = POLLIN},
-				  {.fd = admin->events, .events = POLLIN}};
 
-	while (!(waited[0].revents & POLLIN)) {
-		(void)poll(waited, ARRAY_LENGTH(waited), due_in(admin));
-		if (descriptor_left(admin))
-			MHD_run(admin->daemon);
-		else
-			run_short(admin);
-	}
-	return NULL;
+	if (code == MHD_CONNECTION_NOTIFY_CLOSED)
+		crowd_leave(admin->crowd, *member);
+	else
+		*member = crowd_enter(
+			admin->crowd,
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)
+				->client_addr,
+			MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD)
+				->connect_fd);
 }
 
-static void admin_start_thread(struct admin *admin)
+static void warn_of_exposure(const struct config *config)
 {
-	const union MHD_DaemonInfo *info =
-		MHD_get_daemon_info(admin->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+	enum admin_exposure exposure = admin_exposure(config);
 
-	require(info && info->epoll_fd >= 0);
-	admin->events = info->epoll_fd;
-	admin->wake = eventfd(0, EFD_CLOEXEC);
-	require(admin->wake >= 0);
-	admin->spare = -1;
-	require(pthread_create(&admin->thread, NULL, admin_run, admin) == 0);
+	if (exposure == ADMIN_OPEN)
+		log_warning("the admin address '%s' can be reached from other machines and asks "
+			    "for no token: set admin.token_file",
+			    config->admin.address);
+	if (exposure == ADMIN_CLEAR)
+		log_warning("the admin address '%s' can be reached from other machines without "
+			    "TLS, so its token can be read on the way: set admin.tls",
+			    config->admin.address);
+}
+
+static bool resolve(const struct config *config, struct sockaddr_storage *address)
+{
+	char reason[256] = "cannot be resolved";
+
+	if (listener_probe(config->admin.address, reason, sizeof(reason)) &&
+	    address_resolve_now(config->admin.address, address))
+		return true;
+	log_error("the admin address: %s", reason);
+	return false;
+}
+
+/* The options for TLS end at once if there is none. */
+static struct MHD_Daemon *start_daemon(struct admin *admin, const struct sockaddr_storage *address)
+{
+	/* Not select: it knows no descriptor beyond 1,023. */
+	unsigned flags = MHD_USE_EPOLL;
+	const struct config *config = admin->status.config;
+	const char *versions = config->admin.tls.only_1_3
+				       ? "NORMAL:-VERS-ALL:+VERS-TLS1.3"
+				       : "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
+	struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_END, 0, NULL},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, admin->files.key},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)versions},
+		{MHD_OPTION_END, 0, NULL}};
+
+	if (address->ss_family == AF_INET6)
+		flags |= MHD_USE_IPv6;
+	if (admin->files.cert) {
+		flags |= MHD_USE_TLS;
+		tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, admin->files.cert};
+	}
+	return MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, admin, MHD_OPTION_SOCK_ADDR,
+				address, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+				MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
+				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
+				MHD_OPTION_NOTIFY_CONNECTION, admin_on_connection, admin,
+				MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+}
+
+static struct admin *admin_new(const struct service *service)
+{
+	const struct config *config = service->config;
+	struct admin *admin = must_calloc(1, sizeof(*admin));
+	auto_free char *mistake = NULL;
+
+	if (!admin_files_load(&admin->files, config, &mistake)) {
+		log_error("the admin address cannot be started: %s", mistake);
+		free(admin);
+		return NULL;
+	}
+	admin->status = (struct status){config, service->mover, &service->paused,
+					bson_get_monotonic_time(), .hidden = !admin->files.token};
+	admin->guard = (struct guard){&config->admin, admin->files.token};
+	admin->crowd = crowd_new();
+	admin->policy = status_page_policy();
+	return admin;
+}
+
+static void admin_free(struct admin *admin)
+{
+	crowd_free(admin->crowd);
+	admin_files_fini(&admin->files);
+	bson_free(admin->policy);
+	free(admin);
 }
 
 must_check bool admin_start(struct admin **admin, const struct service *service)
 {
 	const struct config *config = service->config;
 	struct sockaddr_storage address = {0};
-	/* Not select: it knows no descriptor beyond 1,023. */
-	unsigned flags = MHD_USE_EPOLL;
 	struct admin *made;
-	char reason[256] = "cannot be resolved";
 
 	*admin = NULL;
-	if (!config->admin)
+	if (!config->admin.address)
 		return true;
-	if (!listener_probe(config->admin, reason, sizeof(reason)) ||
-	    !address_resolve_now(config->admin, &address)) {
-		log_error("the admin address: %s", reason);
+	if (!resolve(config, &address))
 		return false;
-	}
-	if (address.ss_family == AF_INET6)
-		flags |= MHD_USE_IPv6;
-	made = must_calloc(1, sizeof(*made));
-	made->status = (struct status){config, service->mover, &service->paused,
-				       bson_get_monotonic_time()};
-	made->daemon =
-		MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, made, MHD_OPTION_SOCK_ADDR,
-				 &address, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-				 MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
-				 MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS, MHD_OPTION_END);
+	made = admin_new(service);
+	if (!made)
+		return false;
+	made->daemon = start_daemon(made, &address);
 	if (made->daemon) {
-		admin_start_thread(made);
+		admin_thread_start(&made->thread, made->daemon);
+		warn_of_exposure(config);
 		*admin = made;
 		return true;
 	}
-	free(made);
-	log_error("cannot listen on the admin address '%s'", config->admin);
+	admin_free(made);
+	log_error("cannot listen on the admin address '%s'%s", config->admin.address,
+		  config->admin.tls.cert ? ", or not with its certificate" : "");
 	return false;
 }
 
@@ -240,11 +356,7 @@ void admin_stop(struct admin *admin)
 {
 	if (!admin)
 		return;
-	require(eventfd_write(admin->wake, 1) == 0);
-	pthread_join(admin->thread, NULL);
-	close(admin->wake);
-	if (admin->spare >= 0)
-		close(admin->spare);
+	admin_thread_stop(&admin->thread);
 	MHD_stop_daemon(admin->daemon);
-	free(admin);
+	admin_free(admin);
 }

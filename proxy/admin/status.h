@@ -3,18 +3,28 @@
 #pragma once
 
 #include "proxy/mover/mover.h"
+#include "proxy/upstream/target.h"
 
 struct status {
 	const struct config *config;
 	struct mover *mover;
 	const _Atomic int64_t *paused; /* listeners that have no descriptors */
 	int64_t started;               /* monotonic microseconds */
+	bool hidden; /* nothing that comes from documents is shown: readers need no token */
 };
 
 /* True where clients are accepted and some server answers. */
 bool status_ready(const struct status *status);
 /* Why not. */
 void status_not_ready(const struct status *status, char *reason, size_t size);
+
+#define STATUS_HIDDEN "hidden: set admin.token_file to see it"
+
+/* Why a rule can't hold, as it may be shown: the server's words may quote a document. */
+void status_reason(const struct status *status, const struct target_view *view, char *text,
+		   size_t size);
+/* The Content-Security-Policy of the status page, freed by the caller: its one style, no more. */
+char *status_page_policy(void);
 
 /* Each appends a whole answer: HTML without scripts; JSON; JSON. */
 void status_page(struct buffer *out, const struct status *status);

@@ -24,7 +24,20 @@ static void append_json(struct buffer *out, const struct buffer *document)
 
 /* Rules. */
 
-static void write_longest(struct buffer *out, const struct target_view *view)
+void status_reason(const struct status *status, const struct target_view *view, char *text,
+		   size_t size)
+{
+	const char *quoted = status->hidden ? strchr(view->reason, '{') : NULL;
+
+	if (quoted)
+		snprintf(text, size, "%.*s(%s)", (int)(quoted - view->reason), view->reason,
+			 STATUS_HIDDEN);
+	else
+		snprintf(text, size, "%s", view->reason);
+}
+
+static void write_longest(struct buffer *out, const struct status *status,
+			  const struct target_view *view)
 {
 	size_t array = writer_open_array(out, "longest"), document;
 	char name[12];
@@ -35,14 +48,18 @@ static void write_longest(struct buffer *out, const struct target_view *view)
 				     .value = {entry->id, entry->id_length}};
 
 		document = writer_open_document(out, writer_index(name, i));
-		json_write_value(out, "_id", &id);
+		if (status->hidden)
+			writer_string(out, "document", STATUS_HIDDEN);
+		else
+			json_write_value(out, "_id", &id);
 		writer_int64(out, "elements", entry->elements);
 		writer_close(out, document);
 	}
 	writer_close(out, array);
 }
 
-static void write_target(struct buffer *out, const char *name, const struct target_view *view)
+static void write_target(struct buffer *out, const char *name, const struct status *status,
+			 const struct target_view *view)
 {
 	static const char *const words[] = {
 		[FITNESS_UNKNOWN] = "unknown", [FITNESS_FIT] = "fit", [FITNESS_UNFIT] = "unfit"};
@@ -50,15 +67,18 @@ static void write_target(struct buffer *out, const char *name, const struct targ
 	auto_free char *overflow =
 		bson_strdup_printf("%s.%s", view->overflow_database, view->overflow_collection);
 	size_t document = writer_open_document(out, name);
+	char reason[sizeof(view->reason) + sizeof(STATUS_HIDDEN)];
 
 	json_write_text(out, "namespace", namespace);
 	json_write_text(out, "overflow", overflow);
 	writer_string(out, "fitness", words[view->fitness]);
-	if (view->fitness == FITNESS_UNFIT)
-		json_write_text(out, "reason", view->reason);
+	if (view->fitness == FITNESS_UNFIT) {
+		status_reason(status, view, reason, sizeof(reason));
+		json_write_text(out, "reason", reason);
+	}
 	writer_int64(out, "outliers", view->outliers);
 	writer_int64(out, "elements", view->elements);
-	write_longest(out, view);
+	write_longest(out, status, view);
 	writer_close(out, document);
 }
 
@@ -80,7 +100,7 @@ static struct met *collect_targets(const struct status *status, size_t rules)
 	for (size_t i = 0; mover_view(status->mover, i, &view); i++) {
 		struct met *of_rule = &met[view.rule->index];
 
-		write_target(&of_rule->array, writer_index(name, of_rule->count++), &view);
+		write_target(&of_rule->array, writer_index(name, of_rule->count++), status, &view);
 		target_view_fini(&view);
 	}
 	for (size_t i = 0; i < rules; i++)

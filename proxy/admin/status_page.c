@@ -9,14 +9,12 @@
 
 #include <bson/bson.h>
 #include <inttypes.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 
 #define TARGETS_SHOWN 200
 
-static const char head[] =
-	"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
-	"<meta http-equiv=\"refresh\" content=\"10\"><title>Spillway</title><style>"
+static const char style[] =
 	"body { font: 16px/1.4 sans-serif; margin: 1em auto; max-width: 52em; padding: 0 .8em; "
 	"color: #222; background: #fff }"
 	"h1 { font-size: 1.5em; margin: 0 } h2 { font-size: 1.1em; margin: 1.4em 0 .3em }"
@@ -28,8 +26,24 @@ static const char head[] =
 	".bad { color: #a40000; font-weight: bold } .good { color: #2a7a2a }"
 	"@media (prefers-color-scheme: dark) { body { color: #ddd; background: #181818 } "
 	"th, td { border-color: #444 } .bad { color: #ff8080 } .good { color: #7fd07f } "
-	"a { color: #8cb4ff } }"
-	"</style></head><body>\n";
+	"a { color: #8cb4ff } }";
+
+static const char head[] =
+	"<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+	"<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"
+	"<meta http-equiv=\"refresh\" content=\"10\"><title>Spillway</title><style>";
+
+char *status_page_policy(void)
+{
+	unsigned char digest[EVP_MAX_MD_SIZE], base64[2 * EVP_MAX_MD_SIZE];
+	unsigned length = 0;
+
+	require(EVP_Digest(style, strlen(style), digest, &length, EVP_sha256(), NULL) == 1);
+	EVP_EncodeBlock(base64, digest, (int)length);
+	return bson_strdup_printf("default-src 'none'; style-src 'sha256-%s'; base-uri 'none'; "
+				  "form-action 'none'; frame-ancestors 'none'",
+				  (const char *)base64);
+}
 
 static void row(struct buffer *out, const char *what, int64_t value)
 {
@@ -72,7 +86,10 @@ static void show_head(struct buffer *out, const struct status *status)
 	int64_t seconds = (bson_get_monotonic_time() - status->started) / 1000000;
 	char reason[1024];
 
-	text_append(out, "%s<h1>Spillway</h1>\n<p>" SPILLWAY_VERSION ", up for ", head);
+	text_append(out,
+		    "%s%s</style></head><body>\n<h1>Spillway</h1>\n<p>" SPILLWAY_VERSION
+		    ", up for ",
+		    head, style);
 	if (seconds >= 86400)
 		text_append(out, "%" PRId64 " d ", seconds / 86400);
 	text_append(out, "%" PRId64 " h %" PRId64 " min %" PRId64 " s; ", seconds / 3600 % 24,
@@ -106,8 +123,12 @@ static const char *fitness_text(enum fitness fitness)
 	return "not looked at yet";
 }
 
-static void show_target(struct buffer *out, const struct target_view *view)
+static void show_target(struct buffer *out, const struct status *status,
+			const struct target_view *view)
 {
+	char reason[sizeof(view->reason) + sizeof(STATUS_HIDDEN)];
+
+	status_reason(status, view, reason, sizeof(reason));
 	text_append(out, "<tr><td>");
 	markup_text(out, view->rule->name);
 	text_append(out, "<br>");
@@ -119,7 +140,7 @@ static void show_target(struct buffer *out, const struct target_view *view)
 	text_append(out, " beyond %" PRId64 " to ", view->rule->threshold);
 	markup_text(out, view->overflow_collection);
 	text_append(out, "<br>%s", fitness_text(view->fitness));
-	markup_text(out, view->reason);
+	markup_text(out, reason);
 	text_append(out,
 		    "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td></tr>\n",
 		    view->outliers, view->elements);
@@ -146,7 +167,7 @@ static void show_rules(struct buffer *out, const struct status *status)
 	text_append(out, "<tr><th>rule, namespace</th><th class=\"n\">became outliers</th>"
 			 "<th class=\"n\">elements spilled</th></tr>\n");
 	for (; shown < TARGETS_SHOWN && mover_view(status->mover, shown, &view); shown++) {
-		show_target(out, &view);
+		show_target(out, status, &view);
 		target_view_fini(&view);
 	}
 	if (shown == 0)
@@ -156,16 +177,16 @@ static void show_rules(struct buffer *out, const struct status *status)
 	text_append(out, "<p>All figures count from the start of this Spillway.</p>\n");
 }
 
-static void show_long(struct buffer *out, const struct target_view *view,
-		      const struct target_long *entry)
+static void show_long(struct buffer *out, const struct status *status,
+		      const struct target_view *view, const struct target_long *entry)
 {
 	struct element id = {.type = entry->id_type, .value = {entry->id, entry->id_length}};
-	char *text = json_value_text("_id", &id);
+	char *text = status->hidden ? NULL : json_value_text("_id", &id);
 
 	text_append(out, "<tr><td>");
 	markup_text(out, view->rule->name);
 	text_append(out, "</td><td>");
-	markup_text(out, text);
+	markup_text(out, text ? text : STATUS_HIDDEN);
 	text_append(out, "</td><td class=\"n\">%" PRId64 "</td></tr>\n", entry->elements);
 	bson_free(text);
 }
@@ -180,7 +201,7 @@ static void show_longest(struct buffer *out, const struct status *status)
 	for (; shown < TARGETS_SHOWN && mover_view(status->mover, shown, &view); shown++) {
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++) {
 			if (view.longest[l].id)
-				show_long(out, &view, &view.longest[l]);
+				show_long(out, status, &view, &view.longest[l]);
 		}
 		target_view_fini(&view);
 	}

@@ -91,3 +91,13 @@ must_check bool address_resolve_now(const char *address, struct sockaddr_storage
 	freeaddrinfo(found);
 	return true;
 }
+
+bool address_is_loopback(const struct sockaddr_storage *address)
+{
+	const struct sockaddr_in *four = (const void *)address;
+	const struct sockaddr_in6 *six = (const void *)address;
+
+	if (address->ss_family == AF_INET)
+		return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+	return address->ss_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&six->sin6_addr);
+}

@@ -12,3 +12,5 @@ void address_resolve(uv_loop_t *loop, const char *address,
 		     void (*done)(void *context, const struct sockaddr *address), void *context);
 /* The same, blocking: for listeners, before anything runs. False where it can't be resolved. */
 must_check bool address_resolve_now(const char *address, struct sockaddr_storage *result);
+/* Whether only this machine can connect to it. */
+bool address_is_loopback(const struct sockaddr_storage *address);

@@ -88,6 +88,18 @@ must_check char *config_read_uri(const char *path, char **mistake)
 	return read_uri_file("", path, mistake);
 }
 
+char *config_read_named(const struct config *config, const char *path, bool secret,
+			struct buffer *content)
+{
+	auto_free char *whole_path = config_beside(config->file, path);
+	bool others = false;
+	char *mistake = read_file(whole_path, content, &others);
+
+	if (!mistake && secret && others)
+		mistake = mistake_new("holds a secret and others may read it: ", "chmod 600 it");
+	return mistake;
+}
+
 static char *driver_mistake(const char *uri)
 {
 	bson_error_t error;

@@ -14,3 +14,8 @@ must_check char *config_read_uri(const char *path, char **mistake);
 
 /* What is wrong with a URI, freed by the caller; NULL: nothing. Without any part of a password. */
 char *config_uri_mistake(const char *uri);
+
+/* Reads a file that the configuration names; a relative path starts from the configuration's
+ * folder. NULL, or what is wrong, freed by the caller. A `secret` that others may read is wrong. */
+char *config_read_named(const struct config *config, const char *path, bool secret,
+			struct buffer *content);

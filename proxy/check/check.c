@@ -9,6 +9,7 @@
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -55,14 +56,15 @@ static void print_text(const struct check *check, const char *trouble)
 	auto_buffer struct buffer out = {0};
 	auto_free char *plain = trouble ? text_plain(trouble) : NULL;
 
-	if (trouble && check->findings.count == 0) {
-		fprintf(stderr, "only the file was checked: %s\n", plain);
-		return;
+	if (!trouble || check->findings.count > 0) {
+		findings_text(&out, &check->findings);
+		printf("\n%.*s", (int)out.length, (const char *)out.data);
 	}
-	findings_text(&out, &check->findings);
-	printf("\n%.*s", (int)out.length, (const char *)out.data);
 	if (trouble)
-		fprintf(stderr, "the server was lost meanwhile: %s\n", plain);
+		fprintf(stderr, "%s: %s\n",
+			check->link && check->findings.count > 0 ? "the server was lost meanwhile"
+								 : "only the file was checked",
+			plain);
 }
 
 /* Why there is no server, or none any more. */
@@ -83,6 +85,7 @@ static int run(struct check *check, bool json)
 	char trouble[1024] = "";
 	bool lost;
 
+	check_admin(check);
 	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
 	if (check->link)
 		look(check);
@@ -122,6 +125,7 @@ static int check_file(const char *path, bool json)
 		return 2;
 	}
 	log_configure(CONFIG_LOG_ERROR, false);
+	signal(SIGPIPE, SIG_IGN); /* OpenSSL writes to sockets as to files */
 	text = config_print(config);
 	if (!json)
 		fputs(text, stdout);

@@ -1,19 +1,15 @@
 /* Clients that reach the servers without going through Spillway: they see short arrays. */
 #include "proxy/check/check_inner.h"
 
-#include "proxy/base/address.h"
+#include "proxy/check/ask_admin.h"
 #include "proxy/fitness/index_judge.h"
 #include "proxy/upstream/clauses.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define NAMED_MAX 20
-#define ANSWER_MAX (4 << 20)
-#define ANSWER_SECONDS 5
 
 /* One program on one machine. */
 struct client {
@@ -32,46 +28,17 @@ struct clients {
 
 /* Spillway's own connections. */
 
-/* An HTTP/1.0 answer's body, behind its head; NULL where nobody answers. Freed by the caller. */
-static char *get(const char *address, const char *path)
-{
-	struct sockaddr_storage where = {0};
-	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
-	auto_free char *request = bson_strdup_printf("GET %s HTTP/1.0\r\n\r\n", path);
-	auto_buffer struct buffer answer = {0};
-	ssize_t got = 0;
-	char *body;
-	int connection;
-
-	if (!address_resolve_now(address, &where))
-		return NULL;
-	connection = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (connection < 0)
-		return NULL;
-	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	if (connect(connection, (struct sockaddr *)&where, sizeof(where)) == 0 &&
-	    send(connection, request, strlen(request), MSG_NOSIGNAL) == (ssize_t)strlen(request)) {
-		do {
-			buffer_reserve(&answer, 4097);
-			got = recv(connection, answer.data + answer.length, 4096, 0);
-			answer.length += got > 0 ? (size_t)got : 0;
-		} while (got > 0 && answer.length < ANSWER_MAX);
-	}
-	close(connection);
-	if (got != 0 || answer.length < 12 || memcmp(answer.data + 8, " 200", 4) != 0)
-		return NULL;
-	answer.data[answer.length] = '\0';
-	body = strstr((char *)answer.data, "\r\n\r\n");
-	return body ? must_strndup(body + 4, strlen(body + 4)) : NULL;
-}
-
 /* The document {"connections": ["127.0.0.1:4711", ...]}; NULL where no Spillway runs. */
 static bson_t *own_connections(const struct config *config)
 {
-	auto_free char *body = config->admin ? get(config->admin, "/connections") : NULL;
+	auto_free char *mistake = NULL, *body = NULL;
+	struct admin_files files = {0};
 	bson_error_t error;
 
+	if (!config->admin.address || !admin_files_load(&files, config, &mistake))
+		return NULL;
+	body = ask_admin(config, &files, "/connections");
+	admin_files_fini(&files);
 	return body ? bson_new_from_json((const uint8_t *)body, -1, &error) : NULL;
 }
 

@@ -28,6 +28,7 @@ must_check enum link_result databases_match(struct link *link, struct databases 
 
 /* The parts, in the order in which they are looked at. Each only reads, and finds nothing more once
  * the link is lost. */
+void check_admin(struct check *check);      /* the admin address, without any server */
 void check_servers(struct check *check);    /* versions, members, sharding */
 void check_rights(struct check *check);     /* of the upstream account */
 void check_namespaces(struct check *check); /* collections, indexes, validators, views */

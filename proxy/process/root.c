@@ -35,7 +35,8 @@ static const char *open_address(const struct config *config)
 	for (size_t i = 0; i < config->listen_count; i++)
 		if (!stays_here(config->listen[i].address))
 			return config->listen[i].address;
-	return config->admin && !stays_here(config->admin) ? config->admin : NULL;
+	return config->admin.address && !stays_here(config->admin.address) ? config->admin.address
+									   : NULL;
 }
 
 must_check bool root_may_serve(const struct config *config, bool allowed, bson_error_t *error)

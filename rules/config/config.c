@@ -266,16 +266,43 @@ static void read_upstream(struct reader *reader)
 
 /* ---- The rest. */
 
+/* Requests name a host with any port or none. */
+static bool is_host(const char *text)
+{
+	static const char allowed[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+	static const char of_six[] = "0123456789abcdefABCDEF:.";
+	size_t length = strlen(text);
+
+	if (*text == '[')
+		return length > 2 && 1 + strspn(text + 1, of_six) == length - 1 &&
+		       text[length - 1] == ']';
+	return strspn(text, allowed) == length ||
+	       (strspn(text, of_six) == length && strchr(text, ':') != strrchr(text, ':'));
+}
+
+static void check_hosts(const struct reader *reader)
+{
+	struct section admin = section_inner(&reader->file, "admin");
+
+	for (char **host = reader->config->admin.hosts; host && *host; host++)
+		if (!is_host(*host))
+			problem_add(admin.problems, section_place(&admin, "hosts"),
+				    "'hosts' must hold names or addresses without a port, not '%s'",
+				    text_quote(bytes_of(*host)).text);
+}
+
 static void check_admin(const struct reader *reader)
 {
 	const struct config *config = reader->config;
+	const char *address = config->admin.address;
 
 	for (size_t i = 0; i < config->listen_count; i++) {
-		if (same_address(config->admin, config->listen[i].address))
+		if (same_address(address, config->listen[i].address))
 			problem_add(reader->file.problems, section_place(&reader->file, "admin"),
-				    "'admin' '%s' is an address that clients connect to",
-				    config->admin);
+				    "'admin' '%s' is an address that clients connect to", address);
 	}
+	check_hosts(reader);
 }
 
 static void check_server_tls(const struct reader *reader)
@@ -338,6 +365,7 @@ struct config *config_parse(const char *name, struct bytes text, const struct co
 	struct reader reader = {.name = name, .world = world ? world : &nothing, .config = config};
 	struct yaml_tree tree = {0};
 
+	config->file = must_strndup(name, strlen(name));
 	if (yaml_parse(&tree, text, &found))
 		read_file(&reader, &found, tree.root);
 	yaml_tree_fini(&tree);
@@ -356,6 +384,17 @@ static void tls_free(struct config_tls *tls)
 	free(tls->server_name);
 }
 
+static void admin_fini(struct config_admin *admin)
+{
+	for (char **host = admin->hosts; host && *host; host++)
+		free(*host);
+	free(admin->hosts);
+	free(admin->address);
+	free(admin->token_file);
+	free(admin->tls.cert);
+	free(admin->tls.key);
+}
+
 void config_free(struct config *config)
 {
 	if (!config)
@@ -371,7 +410,8 @@ void config_free(struct config *config)
 	if (config->upstream_uri) /* it may hold a password */
 		bytes_wipe(bytes_of(config->upstream_uri));
 	free(config->upstream_uri);
-	free(config->admin);
+	admin_fini(&config->admin);
+	free(config->file);
 	rule_set_unref(config->rules);
 	free(config);
 }

@@ -53,15 +53,28 @@ struct config_limits {
 	int64_t memory; /* bytes */
 };
 
+/* The status page and its like. */
+struct config_admin {
+	char *address; /* host:port; NULL: off */
+	char **hosts;  /* further names that requests may use for it; ends with NULL; may be NULL */
+	char *token_file; /* as the file has it (proxy/base/config_file.h); NULL: no token */
+	struct {
+		char *cert; /* as token_file; NULL: no TLS */
+		char *key;
+		bool only_1_3;
+	} tls;
+};
+
 struct config {
+	char *file; /* its own name: relative paths start from its folder */
 	struct config_listen *listen;
 	size_t listen_count;
 	struct config_tls
 		server_tls; /* between Spillway and the servers, for clients' connections */
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
 			       listen */
-	char *admin;        /* host:port; NULL: off */
-	int64_t workers;    /* 0 is already replaced by the number of cores */
+	struct config_admin admin;
+	int64_t workers; /* 0 is already replaced by the number of cores */
 	struct config_limits limits;
 	enum config_log_level log_level;
 	bool log_json;

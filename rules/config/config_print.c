@@ -71,6 +71,18 @@ static void print_set(struct buffer *out, const char *const *words, const bool *
 	text_append(out, *before == ' ' ? " []" : "]");
 }
 
+static void print_texts(struct buffer *out, char *const *texts)
+{
+	const char *before = " [";
+
+	for (; *texts; texts++) {
+		text_append(out, "%s", before);
+		print_text(out, *texts);
+		before = ", ";
+	}
+	text_append(out, "]");
+}
+
 static void print_section(struct buffer *out, const struct setting *section, const void *base);
 
 /* What stands behind the colon. */
@@ -84,6 +96,8 @@ static void print_value(struct buffer *out, const struct setting *setting, const
 		print_indexes(out, *(const struct bytes *)setting_in(setting, base));
 	} else if (setting->kind == SETTING_SET) {
 		print_set(out, setting->words, setting_in(setting, base));
+	} else if (setting->kind == SETTING_TEXTS) {
+		print_texts(out, *(char **const *)setting_in(setting, base));
 	} else if (setting->kind == SETTING_VALUE) {
 		text_append(out, " ");
 		rules_value_print(out, setting_in(setting, base));
@@ -123,10 +137,29 @@ static void print_settings(struct buffer *out, const char *path, const void *bas
 	}
 }
 
+/* Whether the section's brief form says all that is in it. */
+static bool is_brief(const struct setting *section, const void *base)
+{
+	const struct setting *brief = setting_brief(section);
+
+	for (const struct setting *inner = section + 1; brief && inner->path; inner++)
+		if (inner != brief && setting_is_in(inner, section->path) &&
+		    setting_is_set(inner, base))
+			return false;
+	return brief;
+}
+
 static void print_section(struct buffer *out, const struct setting *section, const void *base)
 {
+	bool deep = strchr(section->path, '.'); /* it stands in an entry of a list */
+	const char *line = deep ? "\n      " : "\n  ";
+
+	if (is_brief(section, base)) {
+		print_value(out, setting_brief(section), base);
+		return;
+	}
 	if (has_lines(section)) {
-		print_settings(out, section->path, base, "\n      ", "\n      ");
+		print_settings(out, section->path, base, line, line);
 		return;
 	}
 	print_settings(out, section->path, base, " { ", ", ");

@@ -131,40 +131,46 @@ const struct yaml_node *section_list(const struct section *section, const char *
 
 /* ---- Texts. */
 
-/* The scalar of a key; NULL where there is none, or none with a value. */
-static const struct yaml_node *find_scalar(const struct section *section, const char *key)
+static bool is_scalar(const struct section *section, const char *key, const struct yaml_node *value)
 {
-	const struct yaml_node *value = section_find(section, key);
-
-	if (!value)
-		return NULL;
 	if (yaml_is_null(value))
 		problem_add(section->problems, value->at, "'%s' has no value", key);
 	else if (value->kind != YAML_SCALAR)
 		problem_add(section->problems, value->at, "'%s' must be a single value", key);
 	else
-		return value;
-	return NULL;
+		return true;
+	return false;
+}
+
+/* The scalar of a key; NULL where there is none, or none with a value. */
+static const struct yaml_node *find_scalar(const struct section *section, const char *key)
+{
+	const struct yaml_node *value = section_find(section, key);
+
+	return value && is_scalar(section, key, value) ? value : NULL;
+}
+
+static bool is_text(const struct section *section, const char *key, const struct yaml_node *value)
+{
+	if (value->text.length == 0) {
+		problem_add(section->problems, value->at, "'%s' is empty", key);
+		return false;
+	}
+	for (size_t i = 0; i < value->text.length; i++) {
+		if (value->text.data[i] < 0x20 || value->text.data[i] == 0x7f) {
+			problem_add(section->problems, value->at,
+				    "'%s' must be without control characters", key);
+			return false;
+		}
+	}
+	return true;
 }
 
 static const struct yaml_node *find_text(const struct section *section, const char *key)
 {
 	const struct yaml_node *value = find_scalar(section, key);
 
-	if (!value)
-		return NULL;
-	if (value->text.length == 0) {
-		problem_add(section->problems, value->at, "'%s' is empty", key);
-		return NULL;
-	}
-	for (size_t i = 0; i < value->text.length; i++) {
-		if (value->text.data[i] < 0x20 || value->text.data[i] == 0x7f) {
-			problem_add(section->problems, value->at,
-				    "'%s' must be without control characters", key);
-			return NULL;
-		}
-	}
-	return value;
+	return value && is_text(section, key, value) ? value : NULL;
 }
 
 static void store(char **target, const struct yaml_node *value)
@@ -178,6 +184,20 @@ void section_text(const struct section *section, const char *key, char **text)
 
 	if (value)
 		store(text, value);
+}
+
+/* Texts of a list; the target is an array that ends with NULL. */
+static void read_texts(const struct section *section, const char *key, char ***texts)
+{
+	const struct yaml_node *list = section_list(section, key);
+	size_t count = 0;
+
+	if (!list || list->count == 0 || *texts)
+		return;
+	*texts = must_calloc(list->count + 1, sizeof(**texts));
+	for (const struct yaml_node *item = list->first; item; item = item->next)
+		if (is_scalar(section, key, item) && is_text(section, key, item))
+			store(&(*texts)[count++], item);
 }
 
 static void read_field(const struct section *section, const char *key, char **name)
@@ -361,18 +381,6 @@ static void read_value(const struct section *section, const struct setting *sett
 
 /* ---- The settings of a section, by the table. */
 
-static void read_section(const struct section *section, const struct setting *setting, void *base)
-{
-	const struct yaml_node *node = section_find(section, setting_key(setting));
-	struct section inner;
-
-	if (!node || !section_open(&inner, section->problems, node, setting->path))
-		return;
-	if (setting->offset != SETTING_NOWHERE)
-		*(bool *)setting_at(setting, base) = true;
-	section_read(&inner, base);
-}
-
 /* The kinds that have a value in the struct. */
 static void read_at(const struct section *section, const struct setting *setting, void *at)
 {
@@ -381,6 +389,8 @@ static void read_at(const struct section *section, const struct setting *setting
 
 	if (setting->kind == SETTING_TEXT)
 		section_text(section, key, at);
+	else if (setting->kind == SETTING_TEXTS)
+		read_texts(section, key, at);
 	else if (setting->kind == SETTING_FIELD)
 		read_field(section, key, at);
 	else if (setting->kind == SETTING_ADDRESS)
@@ -397,21 +407,40 @@ static void read_at(const struct section *section, const struct setting *setting
 		*(bool *)at = word == 1;
 }
 
-/* An address is NULL already. */
-static void write_off(const struct setting *setting, void *at)
+/* One value instead of a section is read like its brief key, under the section's name. */
+static void read_section(const struct section *section, const struct setting *setting, void *base)
+{
+	const struct yaml_node *node = section_find(section, setting_key(setting));
+	const struct setting *brief = setting_brief(setting);
+	struct setting renamed;
+	struct section inner;
+
+	if (node && brief && node->kind != YAML_MAPPING) {
+		renamed = *brief;
+		renamed.path = setting->path;
+		read_at(section, &renamed, setting_at(&renamed, base));
+	} else if (node && section_open(&inner, section->problems, node, setting->path)) {
+		if (setting->offset != SETTING_NOWHERE)
+			*(bool *)setting_at(setting, base) = true;
+		section_read(&inner, base);
+	}
+}
+
+/* A text, or all of a section, is NULL already. */
+static void write_off(const struct setting *setting, void *base)
 {
 	if (setting->kind == SETTING_DURATION)
-		*(int64_t *)at = 0;
+		*(int64_t *)setting_at(setting, base) = 0;
 }
 
 void section_read_setting(const struct section *section, const struct setting *setting, void *base)
 {
 	if (setting->required)
 		(void)section_require(section, setting_key(setting));
-	if (setting->kind == SETTING_SECTION)
+	if (setting->off && is_off(section, setting_key(setting)))
+		write_off(setting, base);
+	else if (setting->kind == SETTING_SECTION)
 		read_section(section, setting, base);
-	else if (setting->off && is_off(section, setting_key(setting)))
-		write_off(setting, setting_at(setting, base));
 	else if (setting->offset != SETTING_NOWHERE)
 		read_at(section, setting, setting_at(setting, base));
 }

@@ -22,6 +22,7 @@
 
 #define REQUIRED .required = true
 #define OR_OFF .off = true
+#define BRIEF(key) .brief = (key)
 #define BATCHES .batches = true
 #define DEFAULT(value) .standard = (value)
 #define RANGE(least, most) .range = {least, most}
@@ -75,6 +76,15 @@ bool setting_is_in(const struct setting *setting, const char *path)
 	size_t length = strlen(path);
 
 	return is_below(setting, path) && !strchr(setting->path + length + (length > 0), '.');
+}
+
+const struct setting *setting_brief(const struct setting *section)
+{
+	for (const struct setting *inner = section + 1; section->brief && inner->path; inner++)
+		if (setting_is_in(inner, section->path) &&
+		    strcmp(setting_key(inner), section->brief) == 0)
+			return inner;
+	return NULL;
 }
 
 void settings_fill(const char *path, void *base)
@@ -171,6 +181,8 @@ bool setting_is_set(const struct setting *setting, const void *base)
 		return *(const bool *)setting_in(setting, base);
 	if (setting->kind == SETTING_LIST)
 		return ((const struct bytes *)setting_in(setting, base))->length > 0;
+	if (setting->kind == SETTING_TEXTS)
+		return *(char **const *)setting_in(setting, base);
 	if (setting->kind == SETTING_TEXT || setting->kind == SETTING_FIELD)
 		return *(char *const *)setting_in(setting, base);
 	return true;
@@ -219,6 +231,7 @@ const char *setting_text(const struct setting *setting, const void *base, struct
 		return setting->words[*(const bool *)at];
 	case SETTING_SECTION:
 	case SETTING_LIST:
+	case SETTING_TEXTS:
 	case SETTING_SET:
 	case SETTING_VALUE:
 	case SETTING_KEYS:

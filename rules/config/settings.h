@@ -10,6 +10,7 @@ enum setting_kind {
 			      bool: it is there */
 	SETTING_LIST,      /* of such mappings, as a BSON array; a function of its own reads it */
 	SETTING_TEXT,      /* char *: not empty, without control characters */
+	SETTING_TEXTS,     /* char **: a list of such texts, ends with NULL; NULL if it is empty */
 	SETTING_FIELD,     /* char *: a document's field on the top level */
 	SETTING_ADDRESS,   /* char *: host:port */
 	SETTING_NAMESPACE, /* char *database, char *collection; a function of its own reads it */
@@ -43,8 +44,9 @@ struct setting {
 	int64_t standard;         /* the default of numbers and words */
 	const char *const *words; /* ends with NULL */
 	const char *recorded;     /* NULL: the record has no field of its own for it */
+	const char *brief;        /* a section's key that may stand for the section; NULL: none */
 	bool required;
-	bool off;     /* may be the word `off`: 0 or NULL */
+	bool off;     /* may be the word `off`: 0 or NULL; a section: nothing of it */
 	bool batches; /* goes with `layout: batches` */
 };
 
@@ -67,6 +69,9 @@ static inline const void *setting_in(const struct setting *setting, const void *
 {
 	return (const uint8_t *)base + setting->offset;
 }
+
+/* The setting of the section that its brief form gives; NULL if it has no brief form. */
+const struct setting *setting_brief(const struct setting *section);
 
 /* Gives all settings below `path` in the struct their defaults. */
 void settings_fill(const char *path, void *base);

@@ -23,14 +23,17 @@ def rule(name, namespace, array):
             "overflow": {"link": "main", "array": "part", "batch": {"size": 500}}}
 
 
+TOKEN = "a-token-for-the-tests"
 RULES = [rule("followers", "social.users", "followers"), rule("buyers", "shop.books", "customers_purchased")]
 OUTLIERS = len(LENGTHS) + 2
 
 
 @pytest.fixture(scope="module")
 def spillway():
-    with Cluster() as cluster, Spillway([cluster.primary], RULES) as made:
-        with pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+    with Cluster() as cluster:
+        made = Spillway([cluster.primary], RULES)
+        made.secure_admin(token=TOKEN)
+        with made, pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
             fill(client, LENGTHS)
             client.shop.books.insert_many([{"_id": number, "customers_purchased": list(range(number * 40))}
                                            for number in range(4)])
@@ -64,7 +67,8 @@ def phone(spillway):
 
 
 def address(spillway):
-    return f"http://127.0.0.1:{spillway.admin_port}/"
+    """With the token as the password, as the browser would ask for it."""
+    return f"http://anyone:{TOKEN}@127.0.0.1:{spillway.admin_port}/"
 
 
 def test_its_picture_can_be_kept(wide):

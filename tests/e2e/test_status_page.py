@@ -11,8 +11,9 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from support.process import wait_for
-from support.spillway import Spillway
+from support.spillway import QuotedText, Spillway
 
+SECRET, TOKEN = "known-to-few", "a-token-for-the-tests"
 NASTY = "<b>bold</b> & \"quoted\""
 RULE = {"name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "20ms",
         "overflow": {"link": "main", "array": "part", "batch": {"size": 10}}}
@@ -66,8 +67,9 @@ class Page(html.parser.HTMLParser):
 @pytest.fixture(scope="module")
 def spillway(cluster):
     began = time.monotonic()
-    with Spillway([cluster.primary], [RULE]) as made, \
-            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+    made = Spillway([cluster.primary], [RULE])
+    made.secure_admin(token=TOKEN)
+    with made, pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
         client.shop.books.insert_many([{"_id": name, "list": list(range(length))}
                                        for name, length in ((NASTY, 40), ("long", 30), ("short", 2))])
         client.shop.books.insert_many([{"_id": number, "list": list(range(10))} for number in range(5)])
@@ -137,6 +139,39 @@ def test_the_rules_as_json(spillway):
     assert (space["namespace"], space["overflow"]) == ("shop.books", "shop.books_list_overflow")
     assert (space["fitness"], space["outliers"]) == ("fit", 7)
     assert space["longest"][:2] == [{"_id": NASTY, "elements": 40}, {"_id": "long", "elements": 30}]
+
+
+def test_without_a_token_no_id_is_shown(cluster, spillway):
+    hidden = "hidden: set admin.token_file to see it"
+    with Spillway([cluster.primary], [RULE]) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        client.shop.books.insert_one({"_id": SECRET, "list": list(range(9))})
+        wait_for(lambda: longest(made), "a document to be known")
+        assert {"document": hidden, "elements": 9} in longest(made)
+        assert all(entry.keys() == {"document", "elements"} for entry in longest(made))
+        rows = page(made).rows("Biggest documents seen")
+        assert ["books", hidden, "9"] in rows and {row[1] for row in rows} == {hidden}
+        for path in ("/", "/rules", "/connections", "/metrics", "/healthz", "/readyz"):
+            status, text = made.admin(path)
+            assert status == 200 and SECRET not in text
+        client.shop.books.delete_one({"_id": SECRET})
+
+
+@pytest.mark.parametrize("token", [None, TOKEN])
+def test_only_with_a_token_the_servers_words_may_quote_a_document(cluster, token):
+    """mongod shows the document for which it can't make an index."""
+    with cluster.client() as direct:
+        direct.drop_database("maps")
+        direct.maps.late_list_overflow.insert_one({"main": SECRET, "part": [{"at": "nowhere"}]})
+    made = Spillway([cluster.primary], [RULE, {**RULE, "name": "maps", "namespace": "maps.l*", "overflow": {
+        **RULE["overflow"], "indexes": [{"keys": {QuotedText("part.at"): "2dsphere"}}]}}])
+    made.secure_admin(token=token)
+    with made, pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        client.maps.late.insert_one({"list": [1] * 9})
+        wait_for(lambda: "unfit" in made.admin("/rules")[1], "the rule to be closed")
+        for path in ("/", "/rules"):
+            shown = made.admin(path)[1]
+            assert (SECRET in shown) == bool(token) and ("(hidden: " in shown) == (not token), shown
 
 
 def test_what_is_refused_on_the_way_is_counted_too(spillway):

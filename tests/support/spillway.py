@@ -3,6 +3,7 @@
 import http.client
 import os
 import signal
+import ssl
 
 from support.process import Process, free_port, new_folder, remove_folder, wait_for
 
@@ -65,6 +66,7 @@ class Spillway(Process):
         }
         self.settings.update(more or {})
         self.file = folder / "spillway.yaml"
+        self.admin_headers, self.admin_authority = {}, None
         environment = {**os.environ, **(environment or {})}
         super().__init__(name, [program(), "serve", "--config", self.file], folder, environment)
 
@@ -102,6 +104,19 @@ class Spillway(Process):
         self.file.touch(mode=0o600)  # it may hold a password
         self.file.write_text(yaml(self.settings))
 
+    def secure_admin(self, token=None, authority=None, **more):
+        """The section form of `admin`, before the start: with a token, with TLS by a support.certificates.Authority."""
+        admin = self.settings["admin"] = {"address": f"127.0.0.1:{self.admin_port}", **more}
+        if token:
+            file = self.folder / "token"
+            file.touch(mode=0o600)
+            file.write_text(token + "\n")
+            admin["token_file"] = "token"
+            self.admin_headers = {"Authorization": f"Bearer {token}"}
+        if authority:
+            admin["tls"] = {"cert": str(authority.cert), "key": str(authority.key), **more.get("tls", {})}
+            self.admin_authority = authority
+
     def refuses_to_start(self, seconds=20):
         """What it says as it ends with code 1 instead of starting."""
         self.start(ready=False)
@@ -124,9 +139,13 @@ class Spillway(Process):
 
     def admin(self, path):
         """(status, text) of the admin address; status 0 where nothing listens."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=10)
+        if self.admin_authority:
+            context = ssl.create_default_context(cafile=self.admin_authority.ca)
+            connection = http.client.HTTPSConnection("127.0.0.1", self.admin_port, timeout=10, context=context)
+        else:
+            connection = http.client.HTTPConnection("127.0.0.1", self.admin_port, timeout=10)
         try:
-            connection.request("GET", path)
+            connection.request("GET", path, headers=self.admin_headers)
             response = connection.getresponse()
             return response.status, response.read().decode()
         except OSError:

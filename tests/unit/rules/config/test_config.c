@@ -77,7 +77,7 @@ Test(config, addresses)
 		text_append(&text, LISTEN RULES "admin: '%s'\n", right[i]);
 		file = text_steal(&text);
 		config = good(file, &nothing);
-		cr_assert_str_eq(config->admin, right[i]);
+		cr_assert_str_eq(config->admin.address, right[i]);
 		config_free(config);
 	}
 }
@@ -100,6 +100,71 @@ Test(config, listeners_are_apart)
 	    &nothing,
 	    "f:2:5: 'advertise' is needed: clients cannot connect to '0.0.0.0:1'\n"
 	    "f:3:5: 'advertise' is needed: clients cannot connect to '[::]:2'\n");
+}
+
+#define ADMIN LISTEN RULES "admin: "
+
+Test(config, an_admin_address_is_a_section_or_its_address_alone)
+{
+	struct config *config = good(ADMIN "{ address: a:9, hosts: [b, '[::1]'], token_file: t, "
+					   "tls: { cert: c, key: k, min_version: 1.3 } }\n",
+				     &nothing);
+
+	cr_assert_str_eq(config->admin.address, "a:9");
+	cr_assert_str_eq(config->admin.hosts[0], "b");
+	cr_assert_str_eq(config->admin.hosts[1], "[::1]");
+	cr_assert_null(config->admin.hosts[2]);
+	cr_assert_str_eq(config->admin.token_file, "t");
+	cr_assert_str_eq(config->admin.tls.cert, "c");
+	cr_assert_str_eq(config->admin.tls.key, "k");
+	cr_assert(config->admin.tls.only_1_3);
+	config_free(config);
+	config = good(ADMIN "{ address: a:9, hosts: [] }\n", &nothing);
+	cr_assert_null(config->admin.hosts);
+	cr_assert_null(config->admin.tls.cert);
+	cr_assert_not(config->admin.tls.only_1_3);
+	config_free(config);
+}
+
+Test(config, mistakes_in_admin)
+{
+	bad(ADMIN "{ hosts: [b] }\n", &nothing, "f:5:8: 'address' is missing here\n");
+	bad(ADMIN "[a:1]\n", &nothing, "f:5:8: 'admin' must be a single value\n");
+	bad(ADMIN "\n", &nothing, "f:5:1: 'admin' has no value\n");
+	bad(ADMIN "{ address: off }\n", &nothing, "f:5:19: 'address'" ADDRESS_NEEDED "'off'\n");
+	bad(ADMIN "{ address: '127.0.0.1:1' }\n", &nothing,
+	    "f:5:8: 'admin' '127.0.0.1:1' is an address that clients connect to\n");
+	bad(ADMIN "{ address: a:9, hosts: b }\n", &nothing, "f:5:31: 'hosts' must be a list\n");
+	bad(ADMIN "{ address: a:9, hosts: [[b], '', '\x7f'] }\n", &nothing,
+	    "f:5:32: 'hosts' must be a single value\n"
+	    "f:5:37: 'hosts' is empty\n"
+	    "f:5:41: 'hosts' must be without control characters\n");
+	bad(ADMIN "{ address: a:9, token_file: '' }\n", &nothing,
+	    "f:5:36: 'token_file' is empty\n");
+	bad(ADMIN "{ address: a:9, tls: { cert: c, min_version: 1.1 } }\n", &nothing,
+	    "f:5:29: 'key' is missing here\n"
+	    "f:5:53: 'min_version' must be '1.2' or '1.3', not '1.1'\n");
+}
+
+Test(config, hosts_are_names_without_a_port)
+{
+	static const char *const wrong[] = {"b:80", "[::1]:80", "[]", "a b", "*", "http://b"};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(wrong); i++) {
+		struct buffer text = {0}, line = {0};
+		auto_free char *file = NULL, *expected = NULL;
+
+		text_append(&text, ADMIN "{ address: a:9, hosts: [b, '%s'] }\n", wrong[i]);
+		text_append(&line,
+			    "f:5:31: 'hosts' must hold names or addresses without a port, "
+			    "not '%s'\n",
+			    wrong[i]);
+		file = text_steal(&text);
+		expected = text_steal(&line);
+		bad(file, &nothing, expected);
+	}
+	config_free(good(ADMIN "{ address: a:9, hosts: [b-1.example, 10.0.0.1, '::1', '[::1]'] }\n",
+			 &nothing));
 }
 
 Test(config, workers_limits_and_log)
@@ -135,7 +200,7 @@ Test(config, defaults)
 	cr_assert_str_eq(config->listen[0].server, "127.0.0.1:2");
 	cr_assert_str_eq(config->listen[0].advertise, "127.0.0.1:1");
 	cr_assert_str_eq(config->upstream_uri, "mongodb://127.0.0.1:2/");
-	cr_assert_null(config->admin);
+	cr_assert_null(config->admin.address);
 	sched_getaffinity(0, sizeof(cores), &cores);
 	cr_assert_eq(config->workers, CPU_COUNT(&cores));
 	cr_assert_eq(config->limits.connections, 10000);
@@ -150,7 +215,7 @@ Test(config, defaults)
 	cr_assert_eq(rule_set_count(config->rules), 0);
 	config_free(config);
 	config = good(LISTEN RULES "admin: off\n", NULL);
-	cr_assert_null(config->admin);
+	cr_assert_null(config->admin.address);
 	config_free(config);
 }
 
@@ -340,6 +405,24 @@ Test(config, every_default_is_printed)
 		     "      link: book_id\n"
 		     "      array: extra\n"
 		     "      batch: { size: 1000, max_bytes: 256KB }\n");
+}
+
+Test(config, admin_is_printed_as_briefly_as_it_can_be)
+{
+	struct config *config = good(ADMIN "{ address: a:9, hosts: [] }\n", &nothing);
+	auto_free char *brief = config_print(config), *whole = NULL;
+
+	cr_assert(strstr(brief, "\nadmin: a:9\nworkers:"), "%s", brief);
+	config_free(config);
+	config = good(ADMIN "{ address: a:9, hosts: [b, '::1'], tls: { cert: c, key: k } }\n",
+		      &nothing);
+	whole = config_print(config);
+	cr_assert(strstr(whole, "\nadmin:\n  address: a:9\n  hosts: [b, \"::1\"]\n"
+				"  tls: { cert: c, key: k, min_version: 1.2 }\nworkers:"),
+		  "%s", whole);
+	config_free(config);
+	config = good(whole, &nothing);
+	config_free(config);
 }
 
 Test(config, elements_are_printed_without_what_batches_have)

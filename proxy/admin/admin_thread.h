@@ -1,0 +1,19 @@
+/* The thread in which libmicrohttpd serves the admin address. */
+#pragma once
+
+#include <microhttpd.h>
+#include <pthread.h>
+
+/* libmicrohttpd's own thread would spin while there are no descriptors. This one pauses then, and
+ * gives away the spare one, so that a probe is told that clients are not accepted. */
+struct admin_thread {
+	struct MHD_Daemon *daemon; /* started with MHD_USE_EPOLL, without a thread of its own */
+	pthread_t thread;
+	int events; /* libmicrohttpd's epoll */
+	int wake;   /* an eventfd: ends the thread */
+	int spare;  /* a descriptor kept for who asks while there are no others; -1: lent */
+};
+
+void admin_thread_start(struct admin_thread *thread, struct MHD_Daemon *daemon);
+/* Before the daemon is stopped. */
+void admin_thread_stop(struct admin_thread *thread);

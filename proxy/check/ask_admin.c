@@ -1,0 +1,125 @@
+/* One HTTP/1.0 request to the admin address. */
+#include "proxy/check/ask_admin.h"
+
+#include "proxy/base/address.h"
+#include "rules/rule/text.h"
+
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ANSWER_MAX (4 << 20)
+#define ANSWER_SECONDS 5
+
+static int open_connection(const char *address)
+{
+	struct sockaddr_storage where = {0};
+	struct timeval patience = {.tv_sec = ANSWER_SECONDS};
+	int connection;
+
+	if (!address_resolve_now(address, &where))
+		return -1;
+	connection = socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (connection < 0)
+		return -1;
+	setsockopt(connection, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(connection, (struct sockaddr *)&where, sizeof(where)) == 0)
+		return connection;
+	close(connection);
+	return -1;
+}
+
+/* No CA is asked: whoever runs `check` has the server's own certificate at hand. */
+static bool shows_cert(SSL *tls, const char *pem)
+{
+	BIO *source = BIO_new_mem_buf(pem, -1);
+	X509 *known = PEM_read_bio_X509(source, NULL, NULL, NULL);
+	X509 *shown = SSL_get1_peer_certificate(tls);
+	bool same = known && shown && X509_cmp(known, shown) == 0;
+
+	X509_free(shown);
+	X509_free(known);
+	BIO_free(source);
+	return same;
+}
+
+/* The whole answer, with a NUL behind it; empty if it does not come. */
+static void exchange_plainly(int connection, const struct buffer *request, struct buffer *answer)
+{
+	ssize_t got = 1;
+
+	if (send(connection, request->data, request->length, MSG_NOSIGNAL) !=
+	    (ssize_t)request->length)
+		return;
+	while (got > 0 && answer->length < ANSWER_MAX) {
+		buffer_reserve(answer, 4097);
+		got = recv(connection, answer->data + answer->length, 4096, 0);
+		answer->length += got > 0 ? (size_t)got : 0;
+	}
+	if (got != 0)
+		answer->length = 0;
+}
+
+static void exchange_over(SSL *tls, const char *cert, const struct buffer *request,
+			  struct buffer *answer)
+{
+	int got = 1;
+
+	if (SSL_connect(tls) != 1 || !shows_cert(tls, cert) ||
+	    SSL_write(tls, request->data, (int)request->length) != (int)request->length)
+		return;
+	while (got > 0 && answer->length < ANSWER_MAX) {
+		buffer_reserve(answer, 4097);
+		got = SSL_read(tls, answer->data + answer->length, 4096);
+		answer->length += got > 0 ? (size_t)got : 0;
+	}
+	if (SSL_get_error(tls, got) != SSL_ERROR_ZERO_RETURN)
+		answer->length = 0;
+}
+
+static void exchange_by_tls(int connection, const char *cert, const struct buffer *request,
+			    struct buffer *answer)
+{
+	SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+	SSL *tls = context ? SSL_new(context) : NULL;
+
+	if (tls && SSL_set_fd(tls, connection) == 1)
+		exchange_over(tls, cert, request, answer);
+	SSL_free(tls);
+	SSL_CTX_free(context);
+}
+
+static char *body_of(struct buffer *answer)
+{
+	char *body;
+
+	if (answer->length < 12 || memcmp(answer->data + 8, " 200", 4) != 0)
+		return NULL;
+	answer->data[answer->length] = '\0';
+	body = strstr((char *)answer->data, "\r\n\r\n");
+	return body ? must_strndup(body + 4, strlen(body + 4)) : NULL;
+}
+
+char *ask_admin(const struct config *config, const struct admin_files *files, const char *path)
+{
+	auto_buffer struct buffer request = {0}, answer = {0};
+	const char *address = config->admin.address;
+	int connection = open_connection(address);
+
+	if (connection < 0)
+		return NULL;
+	text_append(&request, "GET %s HTTP/1.0\r\nHost: %s\r\n", path, address);
+	if (files->token)
+		text_append(&request, "Authorization: Bearer %s\r\n", files->token);
+	text_append(&request, "\r\n");
+	if (files->cert)
+		exchange_by_tls(connection, files->cert, &request, &answer);
+	else
+		exchange_plainly(connection, &request, &answer);
+	close(connection);
+	explicit_bzero(request.data, request.length);
+	return body_of(&answer);
+}

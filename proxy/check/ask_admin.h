@@ -1,0 +1,9 @@
+/* Asks the running Spillway's admin address, as its configuration says: with the token, and over
+ * TLS. */
+#pragma once
+
+#include "proxy/base/admin_files.h"
+
+/* The body of the answer to a GET, freed by the caller; NULL if nobody answers, or not with 200.
+ * Over TLS the server must show the very certificate of `files`. */
+char *ask_admin(const struct config *config, const struct admin_files *files, const char *path);
