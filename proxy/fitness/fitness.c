@@ -288,7 +288,7 @@ static enum link_result check_overflow(struct checking *checking)
 static void judge(struct target_set *set, struct mover_target *target,
 		  const struct checking *checking)
 {
-	char reason[sizeof(target->reason)];
+	char reason[TARGET_REASON];
 
 	if (checking->fit) {
 		target_judge(set, target, FITNESS_FIT, "");

@@ -249,7 +249,7 @@ static enum link_result find_place(struct job *job, struct mover_target *target,
  * work may begin. */
 static enum link_result prepare(struct job *job, struct mover_target *target, bool *fit)
 {
-	char reason[sizeof(target->reason)];
+	char reason[TARGET_REASON];
 	bool execute = job->options.execute;
 	enum link_result result = fitness_check(job->link, job->targets, target,
 						execute ? FITNESS_OF_BOTH : FITNESS_OF_PLAN);

@@ -68,7 +68,7 @@ must_check enum link_result judgement_renew_silently(struct mover *mover, struct
 must_check enum link_result judgement_renew(struct mover *mover, struct link *link,
 					    struct mover_target *target, bool again)
 {
-	char reason[sizeof(target->reason)];
+	char reason[TARGET_REASON];
 	bool found;
 	enum link_result result = judgement_renew_silently(mover, link, target, again, &found);
 

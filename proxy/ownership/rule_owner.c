@@ -316,7 +316,7 @@ static enum link_result write_down(struct link *link, struct mover_target *targe
 
 static void tell_open(struct mover_target *target)
 {
-	char reason[sizeof(target->reason)];
+	char reason[TARGET_REASON];
 
 	if (rule_owner_is_open(target, reason, sizeof(reason)) &&
 	    !atomic_exchange(&target->told.left, true))

@@ -40,6 +40,7 @@ void target_set_free(struct target_set *set)
 	for (size_t i = 0; i < set->count; i++) {
 		rule_set_leave_indexes(set->rules, set->targets[i]->indexes);
 		rule_set_leave_indexes(set->rules, set->targets[i]->overflow_indexes);
+		free(set->targets[i]->reason);
 		free(set->targets[i]->database);
 		free(set->targets[i]->collection);
 		free(set->targets[i]->overflow_database);
@@ -198,7 +199,9 @@ void target_judge(struct target_set *set, struct mover_target *target, enum fitn
 
 	pthread_mutex_lock(&set->lock);
 	before = atomic_exchange(&target->fitness, fitness);
-	snprintf(target->reason, sizeof(target->reason), "%s", reason);
+	free(target->reason);
+	target->reason =
+		reason[0] ? must_strndup(reason, strnlen(reason, TARGET_REASON - 1)) : NULL;
 	if (fitness == FITNESS_UNFIT && before != FITNESS_UNFIT)
 		atomic_fetch_add(&set->unfit, 1);
 	else if (fitness != FITNESS_UNFIT && before == FITNESS_UNFIT)
@@ -268,7 +271,8 @@ must_check bool target_view(struct target_set *set, size_t index, struct target_
 		.elements = atomic_load(&target->elements),
 	};
 	pthread_mutex_lock(&set->lock);
-	memcpy(view->reason, target->reason, sizeof(view->reason));
+	if (target->reason)
+		snprintf(view->reason, sizeof(view->reason), "%s", target->reason);
 	for (size_t i = 0; i < TARGET_LONG_COUNT; i++) {
 		const struct target_long *entry = &target->longest[i];
 
@@ -305,7 +309,7 @@ bool target_unfit(struct target_set *set, struct bytes database, struct bytes co
 
 		unfit = on_namespace(each, database, collection) && each->fitness == FITNESS_UNFIT;
 		if (unfit)
-			snprintf(reason, size, "%s", each->reason);
+			snprintf(reason, size, "%s", each->reason ? each->reason : "");
 	}
 	pthread_mutex_unlock(&set->lock);
 	return unfit;

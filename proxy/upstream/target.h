@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 
+#define TARGET_REASON 900           /* bytes: why a target is unfit */
 #define MOVER_NEVER (INT64_MIN / 2) /* a time so long ago that nothing holds since */
 
 enum fitness {
@@ -71,7 +72,7 @@ struct mover_target {
 	 * names it, so that it never goes into a collection that was made since, without the
 	 * indexes. */
 	_Atomic uint64_t overflow_uuid[2];
-	char reason[900];                              /* guarded by the set's lock */
+	char *reason; /* owned; NULL: none; guarded by the set's lock */
 	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
 	_Atomic int64_t outliers; /* documents whose first elements were moved since the start */
 	_Atomic int64_t elements; /* moved since the start */
@@ -126,7 +127,7 @@ struct target_view {
 	const char *overflow_database;
 	const char *overflow_collection;
 	enum fitness fitness;
-	char reason[900];
+	char reason[TARGET_REASON];
 	int64_t outliers;
 	int64_t elements;
 	struct target_long longest[TARGET_LONG_COUNT]; /* copies */

@@ -152,7 +152,7 @@ static enum link_result prepare(struct job *job, struct mover_target *target)
 {
 	struct verifying *verifying = job->context;
 	auto_free char *name = verify_main_name(target);
-	char reason[sizeof(target->reason)];
+	char reason[TARGET_REASON];
 
 	verifying->unfit = verifying->collects = false;
 	if (!verify_repairs(job))

@@ -5,6 +5,7 @@
 
 #include "proxy/upstream/target.h"
 
+#include <malloc.h>
 #include <stdio.h>
 
 static struct rule_set *two_rules(void)
@@ -43,6 +44,26 @@ Test(mover_target, a_rule_on_a_namespace_is_one_target)
 	cr_assert_str_eq(first->overflow_collection, "books_more");
 	cr_assert_eq(target_at(set, 0), first);
 	cr_assert_null(target_at(set, 3));
+	target_set_free(set);
+	rule_set_unref(rules);
+}
+
+/* There may be 200,000. */
+Test(mover_target, a_target_takes_little_memory)
+{
+	struct rule_set *rules = two_rules();
+	struct target_set *set = target_set_new(rules);
+	size_t before = mallinfo2().uordblks, made = 0, taken;
+	char name[32];
+
+	for (size_t i = 0; i < 5000; i++) {
+		snprintf(name, sizeof(name), "shop%zu", i);
+		made += target_get(set, rule_set_at(rules, 0), bytes_of(name), bytes_of("books")) !=
+			NULL;
+	}
+	taken = mallinfo2().uordblks - before;
+	cr_assert_eq(made, 5000);
+	cr_assert_lt(taken / made, 1300, "%zu bytes a target", taken / made);
 	target_set_free(set);
 	rule_set_unref(rules);
 }
