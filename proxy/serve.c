@@ -9,6 +9,7 @@
 #include "proxy/client/memory.h"
 #include "proxy/process/descriptors.h"
 #include "proxy/process/root.h"
+#include "proxy/process/sandbox.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -230,29 +231,31 @@ static bool may_serve(const struct config *config, const struct command_line *li
 	return false;
 }
 
-static int load_and_serve(const struct command_line *line)
+static int serve_in_sandbox(const struct config *config, const struct command_line *line,
+			    const struct sandbox *sandbox)
 {
-	auto_free char *problems = NULL;
-	struct config *config = config_load(line->values[OPTION_CONFIG], &problems);
-	int code = EXIT_USAGE;
-
-	if (!config) {
-		log_plain(problems);
-		return code;
-	}
 	log_configure(config->log_level, config->log_json);
-	if (may_serve(config, line))
-		code = serve(config, line->values[OPTION_CONFIG]);
-	config_free(config);
-	return code;
+	sandbox_tell(sandbox);
+	return may_serve(config, line) ? serve(config, line->values[OPTION_CONFIG]) : EXIT_USAGE;
 }
 
 int serve_run(const struct command_line *line)
 {
-	int code;
+	auto_free char *problems = NULL;
+	struct config *config = config_load(line->values[OPTION_CONFIG], &problems);
+	struct sandbox sandbox = {.wanted = false};
+	int code = EXIT_USAGE;
 
+	log_open();
+	/* The log's thread is the first one: the sandbox holds for those that come later. */
+	if (config && !line->values[OPTION_NO_SANDBOX])
+		sandbox = sandbox_enter(config);
 	log_start();
-	code = load_and_serve(line);
+	if (config)
+		code = serve_in_sandbox(config, line, &sandbox);
+	else
+		log_plain(problems);
+	config_free(config);
 	log_stop();
 	return code;
 }

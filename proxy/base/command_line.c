@@ -30,7 +30,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 		{
 			.name = "serve",
 			.arguments = "",
-			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(ALLOW_ROOT),
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(ALLOW_ROOT) |
+				   TAKES(NO_SANDBOX),
 			.summary = "runs the proxy",
 			.text = "Serves clients until SIGTERM or SIGINT. Commands and transactions "
 				"that "
@@ -159,6 +160,8 @@ const struct program_option_row program_options[OPTIONS] = {
 	[OPTION_ALLOW_ROOT] = {"allow-root", 0, NULL, false, false, -1,
 			       "Serves as root also where other machines can connect. So does "
 			       "SPILLWAY_ALLOW_ROOT=1 in the environment."},
+	[OPTION_NO_SANDBOX] = {"no-sandbox", 0, NULL, false, false, -1,
+			       "Leaves out landlock and the filter of system calls."},
 	[OPTION_HELP] = {"help", 'h', NULL, false, false, -1, "Prints this help."},
 	[OPTION_VERSION] = {"version", 'V', NULL, false, false, -1, "Prints the version."},
 };

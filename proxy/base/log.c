@@ -21,6 +21,7 @@
 
 static enum config_log_level threshold = CONFIG_LOG_INFO;
 static bool as_json;
+static int at_once = -1;                    /* log_open */
 static _Atomic(struct log_writer *) writer; /* NULL: callers write themselves */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -108,10 +109,15 @@ static size_t tell_dropped(char *line, size_t size, int64_t dropped)
 	return compose(line, size, CONFIG_LOG_WARNING, text);
 }
 
+void log_open(void)
+{
+	at_once = log_writer_open(STDERR_FILENO);
+}
+
 void log_start(void)
 {
 	require(!atomic_load(&writer));
-	atomic_store(&writer, log_writer_new(STDERR_FILENO, QUEUE_BYTES, tell_dropped));
+	atomic_store(&writer, log_writer_new(STDERR_FILENO, at_once, QUEUE_BYTES, tell_dropped));
 }
 
 void log_count_dropped(_Atomic int64_t *counter)

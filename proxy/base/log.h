@@ -8,6 +8,9 @@
 
 void log_configure(enum config_log_level level, bool json);
 
+/* Before log_start, and before the sandbox is entered: opens what log_start's lines are written to.
+ */
+void log_open(void);
 /* From here on a thread writes the lines, and no caller waits for standard error. What does not fit
  * into the queue is dropped and counted. Before it, as in operator commands, callers write. */
 void log_start(void);

@@ -194,7 +194,7 @@ static void start_thread(struct log_writer *writer)
 
 /* A pipe is opened once more, because the descriptor's own flags are shared with other processes. A
  * file takes lines as they come. Anything else may make its writer wait. */
-static int open_at_once(int descriptor)
+int log_writer_open(int descriptor)
 {
 	struct stat status;
 	char path[32];
@@ -209,12 +209,12 @@ static int open_at_once(int descriptor)
 	return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 }
 
-struct log_writer *log_writer_new(int descriptor, size_t room, log_writer_tell *tell)
+struct log_writer *log_writer_new(int descriptor, int at_once, size_t room, log_writer_tell *tell)
 {
 	struct log_writer *writer = must_calloc(1, sizeof(*writer));
 
 	writer->descriptor = descriptor;
-	writer->at_once = open_at_once(descriptor);
+	writer->at_once = at_once;
 	writer->tell = tell;
 	writer->room = room;
 	writer->ring = must_malloc(room);

@@ -15,8 +15,12 @@ struct log_writer;
 /* Writes the line that tells of `dropped` lines, with its '\n'; returns its length. */
 typedef size_t log_writer_tell(char *line, size_t size, int64_t dropped);
 
-/* `room`: bytes of the ring. The descriptor stays the caller's, and blocking if it is. */
-struct log_writer *log_writer_new(int descriptor, size_t room, log_writer_tell *tell);
+/* The same file as the descriptor's, to which a caller may write without waiting; -1: none. The
+ * sandbox must not be entered yet. */
+int log_writer_open(int descriptor);
+/* `room`: bytes of the ring. The descriptor stays the caller's, and blocking if it is; `at_once`
+ * (log_writer_open) is taken over. */
+struct log_writer *log_writer_new(int descriptor, int at_once, size_t room, log_writer_tell *tell);
 /* Any thread. `line` ends with '\n'. */
 void log_writer_put(struct log_writer *writer, const char *line, size_t length);
 /* Adds what was dropped, and what will be, to a counter; NULL: to none any more. */

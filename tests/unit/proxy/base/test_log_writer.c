@@ -66,7 +66,7 @@ Test(log_writer, lines_come_whole_and_in_order)
 	struct log_writer *writer;
 
 	cr_assert_eq(pipe(ends), 0);
-	writer = log_writer_new(ends[1], ROOM, tell);
+	writer = log_writer_new(ends[1], -1, ROOM, tell);
 	for (int i = 0; i < 1000; i++) {
 		snprintf(line, sizeof(line), "line %d\n", i);
 		log_writer_put(writer, line, strlen(line));
@@ -89,7 +89,7 @@ Test(log_writer, what_does_not_fit_is_dropped_counted_and_told_once)
 	int64_t lost;
 
 	in_it = full_pipe(ends);
-	writer = log_writer_new(ends[1], ROOM, tell);
+	writer = log_writer_new(ends[1], -1, ROOM, tell);
 	put_lines(writer, 50);
 	log_writer_count(writer, &counter);
 	put_lines(writer, 50);
@@ -113,7 +113,7 @@ Test(log_writer, after_a_loss_lines_go_on_behind_the_line_that_tells_of_it)
 	struct log_writer *writer;
 
 	in_it = full_pipe(ends);
-	writer = log_writer_new(ends[1], ROOM, tell);
+	writer = log_writer_new(ends[1], -1, ROOM, tell);
 	put_lines(writer, 50);
 	empty(ends[0], in_it);
 	while (!strstr(before, "lost")) {
@@ -135,7 +135,7 @@ Test(log_writer, a_reader_that_never_reads_does_not_hold_up_the_end)
 	struct log_writer *writer;
 
 	(void)full_pipe(ends);
-	writer = log_writer_new(ends[1], ROOM, tell);
+	writer = log_writer_new(ends[1], -1, ROOM, tell);
 	put_lines(writer, 1);
 	cr_assert_not(log_writer_stop(writer, 10));
 	log_writer_put(writer, LINE, strlen(LINE)); /* dropped, and nobody waits */
