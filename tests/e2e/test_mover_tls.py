@@ -1,6 +1,8 @@
 """The mover speaks TLS where upstream.uri asks for it: its one stream has it layered in."""
 
 import json
+import os
+import shutil
 import subprocess
 
 import pymongo
@@ -37,15 +39,20 @@ def secured(direct):
     return sum(direct.admin.command("serverStatus")["transportSecurity"].values())
 
 
-def test_a_tail_moves_over_tls(cluster, certificate):
+def test_a_tail_moves_over_tls(cluster, certificate, tmp_path):
+    """Also once the file of the authority is another one: it is read again for each link."""
+    authority, renewed = tmp_path / "ca.pem", tmp_path / "new.pem"
+    shutil.copy(certificate, authority)
     with cluster.client() as direct:
         direct.shop.books.insert_one({"_id": 1, "list": list(range(9))})
-        with spillway(cluster, f"tls=true&tlsCAFile={certificate}") as server:
+        with spillway(cluster, f"tls=true&tlsCAFile={authority}") as server:
             wait_for(lambda: direct.shop.books.find_one()["list"] == [0, 1, 2], "the sweep")
             assert not verify(direct, RULE)
             assert secured(direct) >= 2
             # The driver meets a closed stream below its TLS.
             cluster.primary.kill()
+            shutil.copy(certificate, renewed)
+            os.replace(renewed, authority)
             cluster.primary.start()
             cluster.wait_for_primary()
             push = {"$push": {"list": {"$each": [9, 10]}}}
