@@ -93,10 +93,18 @@ static void put(const char *line, size_t length)
 		return; /* nobody is there to be told */
 }
 
-static void write_line(enum config_log_level level, const char *text)
+/* `held`: lines of its kind that were not written. */
+static void __attribute__((format(printf, 3, 0)))
+write_line(enum config_log_level level, int64_t held, const char *format, va_list arguments)
 {
-	char line[LOG_WRITER_LINE];
+	char text[LINE_MAX_LENGTH], line[LOG_WRITER_LINE];
+	size_t length;
 
+	vsnprintf(text, sizeof(text), format, arguments);
+	length = strlen(text);
+	if (held > 0)
+		snprintf(text + length, sizeof(text) - length,
+			 " (%" PRId64 " more like it since the last line)", held);
 	put(line, compose(line, sizeof(line), level, text));
 }
 
@@ -167,35 +175,26 @@ bool log_limit_due(struct log_limit *limit, int64_t now, int64_t *held)
 
 void log_limited(struct log_limit *limit, enum config_log_level level, const char *format, ...)
 {
-	char text[LINE_MAX_LENGTH];
 	va_list arguments;
 	int64_t held;
-	size_t length;
 
 	if (level > threshold || !log_limit_due(limit, clock_now(), &held))
 		return;
 	va_start(arguments, format);
-	vsnprintf(text, sizeof(text), format, arguments);
+	write_line(level, held, format, arguments);
 	va_end(arguments);
-	length = strlen(text);
-	if (held > 0)
-		snprintf(text + length, sizeof(text) - length,
-			 " (%" PRId64 " more like it since the last line)", held);
-	write_line(level, text);
 }
 
 #define LOG_FUNCTION(name, level) \
 	void name(const char *format, ...) \
 	{ \
-		char text[LINE_MAX_LENGTH]; \
 		va_list arguments; \
 \
 		if ((level) > threshold) \
 			return; \
 		va_start(arguments, format); \
-		vsnprintf(text, sizeof(text), format, arguments); \
+		write_line(level, 0, format, arguments); \
 		va_end(arguments); \
-		write_line(level, text); \
 	}
 
 LOG_FUNCTION(log_error, CONFIG_LOG_ERROR)
