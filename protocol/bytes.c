@@ -1,6 +1,21 @@
 /* The one growing buffer of the program, and copies of bytes. */
 #include "protocol/bytes.h"
 
+#define SMALL 1024 /* what signs somebody in is not longer, as a rule */
+
+/* A short copy may hold a credential, and realloc would leave it in freed memory. */
+static uint8_t *move_small(const struct buffer *buffer, size_t capacity)
+{
+	uint8_t *moved = must_malloc(capacity);
+
+	if (buffer->length > 0)
+		memcpy(moved, buffer->data, buffer->length);
+	if (buffer->capacity > 0)
+		explicit_bzero(buffer->data, buffer->capacity);
+	free(buffer->data);
+	return moved;
+}
+
 void buffer_grow(struct buffer *buffer, size_t more)
 {
 	size_t need = buffer->length + more;
@@ -9,7 +24,8 @@ void buffer_grow(struct buffer *buffer, size_t more)
 	require(need >= more);
 	while (capacity < need)
 		capacity *= 2;
-	buffer->data = must_realloc(buffer->data, capacity);
+	buffer->data = buffer->capacity <= SMALL ? move_small(buffer, capacity)
+						 : must_realloc(buffer->data, capacity);
 	buffer->capacity = capacity;
 }
 
