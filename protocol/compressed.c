@@ -6,21 +6,39 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#define PACKED_START (FRAME_HEADER_LENGTH + 9) /* opcode, claimed size, compressor */
+#define PACKED_START COMPRESSED_HEAD /* opcode, claimed size, compressor */
 #define MAX_BODY (FRAME_MAX_LENGTH - FRAME_HEADER_LENGTH)
 #define STREAM_STEP (64 * 1024)
 #define USUAL_WINDOW_LOG 23 /* 8 MB, which every zstd decoder should take (RFC 8878) */
 #define ZLIB_LEVEL Z_DEFAULT_COMPRESSION
 #define ZSTD_LEVEL ZSTD_CLEVEL_DEFAULT
 
+uint8_t compressor_bit(struct bytes name)
+{
+	static const char *const names[] = {
+		[COMPRESSOR_NOOP] = "noop",
+		[COMPRESSOR_SNAPPY] = "snappy",
+		[COMPRESSOR_ZLIB] = "zlib",
+		[COMPRESSOR_ZSTD] = "zstd",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(names); i++)
+		if (bytes_are(name, names[i]))
+			return (uint8_t)COMPRESSOR_BIT(i);
+	return 0;
+}
+
 must_check bool compressor_readable(struct bytes name)
 {
-	static const char *const readable[] = {"snappy", "zlib", "zstd", "noop"};
+	return compressor_bit(name) != 0;
+}
 
-	for (size_t i = 0; i < ARRAY_LENGTH(readable); i++)
-		if (bytes_are(name, readable[i]))
-			return true;
-	return false;
+size_t compressed_look(struct bytes frame, uint8_t *compressor)
+{
+	int32_t claim = load_int32(frame.data + FRAME_HEADER_LENGTH + 4);
+
+	*compressor = frame.data[FRAME_HEADER_LENGTH + 8];
+	return claim < 0 || claim > MAX_BODY ? 0 : (size_t)claim;
 }
 
 /* Room for the next step of a stream, but never for more than was claimed: one that is longer stops

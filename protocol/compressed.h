@@ -14,6 +14,18 @@ enum compressor {
 /* True for the names that may stay in a hello's `compression` list: snappy, zlib, zstd (and noop).
  */
 must_check bool compressor_readable(struct bytes name);
+/* Some compressors: a bit for each, by its id. */
+#define COMPRESSOR_BIT(id) (1u << (id))
+/* The bit of a name; 0 of others than those above. */
+uint8_t compressor_bit(struct bytes name);
+
+/* What must be there of an OP_COMPRESSED frame for compressed_look. */
+#define COMPRESSED_HEAD (FRAME_HEADER_LENGTH + 9)
+
+/* The claimed size of what is inside, without its header, and the compressor's id, of which any
+ * value may stand there. A size that cannot be is 0. `frame` begins an OP_COMPRESSED frame and has
+ * COMPRESSED_HEAD bytes. */
+size_t compressed_look(struct bytes frame, uint8_t *compressor);
 
 /* Appends the inner frame (a header with the original opcode and the outer ids, then the unpacked
  * body) to `out`. False, `out` unchanged, where the claimed size is negative or over the message

@@ -199,3 +199,19 @@ must_check bool hello_signed_in(struct bytes body)
 				     ? speculation
 				     : body);
 }
+
+uint8_t hello_compressors(struct bytes body)
+{
+	struct element list, element;
+	struct cursor cursor;
+	struct bytes name;
+	uint8_t bits = 0;
+
+	if (!document_find(body, "compression", &list) || list.type != BSON_BYTE_ARRAY ||
+	    !cursor_open(&cursor, list.value))
+		return 0;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+		if (element_string(&element, &name))
+			bits |= compressor_bit(name);
+	return bits;
+}

@@ -24,6 +24,10 @@ struct hello_map {
 must_check bool hello_edit_reply(struct bytes body, const struct hello_map *map,
 				 struct buffer *out);
 
+/* The compressors of a reply's `compression`, which the client may use: bits as compressor_bit has
+ * them. */
+uint8_t hello_compressors(struct bytes body);
+
 /* Whether a reply to saslStart, saslContinue, authenticate or a hello with speculativeAuthenticate
  * says that the client has signed in. */
 must_check bool hello_signed_in(struct bytes body);

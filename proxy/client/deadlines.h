@@ -10,6 +10,7 @@ enum deadline_kind {
 	DEADLINE_HANDSHAKE, /* the first whole request: limits.handshake */
 	DEADLINE_LOGIN,     /* from the first try to sign in to its success: limits.login */
 	DEADLINE_PROGRESS,  /* the next bytes of a request that Spillway holds: limits.progress */
+	DEADLINE_LOOK,      /* a request waits for replies before it: is its client still there? */
 	DEADLINE_KINDS,
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define TICK_MS 100
+#define LOOK_MS 500
 
 static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 {
@@ -19,6 +20,8 @@ static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 		return limits->login_ms;
 	case DEADLINE_PROGRESS:
 		return limits->progress_ms;
+	case DEADLINE_LOOK:
+		return LOOK_MS;
 	case DEADLINE_KINDS:
 		break;
 	}

@@ -44,6 +44,7 @@ struct loop {
 	size_t listener_count;
 	struct session *sessions; /* all, newest first */
 	struct deadline_list deadlines[DEADLINE_KINDS];
+	int64_t unproven;     /* of the service's memory: held for sessions that are not proven */
 	uv_timer_t ticks;     /* runs while somebody has a deadline */
 	uv_async_t wake;      /* other threads: see loop_post */
 	pthread_mutex_t lock; /* of `posted` */

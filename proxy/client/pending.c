@@ -69,3 +69,9 @@ bool pending_only_hello(const struct pending *pending)
 			return false;
 	return true;
 }
+
+bool pending_begins_with_hello(const struct pending *pending)
+{
+	return pending->count > 0 &&
+	       pending_at((struct pending *)(uintptr_t)pending, 0)->kind == PENDING_HELLO;
+}

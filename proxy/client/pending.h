@@ -10,6 +10,7 @@ enum pending_kind {
 	PENDING_GET_MORE, /* as it comes, but for an error of a stage of ours */
 	PENDING_SIGN_IN,  /* as it comes; whether it signs the client in is seen */
 	PENDING_FIND,     /* as it comes, but for what has to be put together */
+	PENDING_PROOF,    /* answers our own question: whether mongod knows the user */
 	PENDING_SEQUENCE, /* belongs to the running sequence */
 };
 
@@ -39,3 +40,5 @@ void pending_fini(struct pending *pending);
 /* True when nothing is owed but answers to hello, which a monitoring connection always waits for.
  */
 bool pending_only_hello(const struct pending *pending);
+/* True when the next reply is one to hello. */
+bool pending_begins_with_hello(const struct pending *pending);

@@ -64,6 +64,10 @@ void session_on_overdue(struct session *session, enum deadline_kind kind)
 	session_await_no_more(session, kind);
 	if (session->state == SESSION_CLOSING)
 		return;
+	if (kind == DEADLINE_LOOK) {
+		session_look_again(session);
+		return;
+	}
 	session_tell(session, told[kind]);
 	session_close(session, SESSION_END_DONE);
 }
@@ -120,6 +124,7 @@ void session_free_if_gone(struct session *session)
 	free(session->rights.accepted.namespaces);
 	session_leave_peer(session);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
+	loop->unproven -= (int64_t)session->memory.unproven;
 	claims_set(&loop->service->claims, &session->memory.claim, 0, 0);
 	if (session_is_refused(session))
 		atomic_fetch_sub(&loop->service->refused, 1);
@@ -199,11 +204,15 @@ void session_account(struct session *session)
 	/* Of room for a reply what has come: the rest is nobody's memory yet. */
 	size_t held = session->request.held.capacity + session->response.held.length +
 		      stream_backlog(&session->client);
+	size_t strange;
 	int64_t sum;
 	bool reads;
 
 	if (session->sequence)
 		held += sequence_memory(session->sequence);
+	strange = session->state == SESSION_CLOSING || session_is_proven(session) ? 0 : held;
+	session->loop->unproven += (int64_t)strange - (int64_t)session->memory.unproven;
+	session->memory.unproven = strange;
 	if (held == session->memory.accounted)
 		return;
 	sum = (int64_t)held - (int64_t)session->memory.accounted;
@@ -255,7 +264,8 @@ void session_adjust_reading(struct session *session)
 	client = stream_backlog(&session->server) < SESSION_BACKLOG_MAX &&
 		 session->pending.count < SESSION_PENDING_MAX && !session_client_lags(session);
 	/* While a sequence runs, the first bytes that come are kept; then reading stops. */
-	if (session->state == SESSION_REWRITING && session->request.held.length > 0)
+	if (session->request.blocked ||
+	    (session->state == SESSION_REWRITING && session->request.held.length > 0))
 		client = false;
 	server = !session_client_lags(session);
 	(client ? stream_start_reading : stream_stop_reading)(&session->client);
@@ -269,7 +279,7 @@ void session_pass_ends(struct session *session)
 	    session_is_refused(session))
 		return;
 	if (session->client.ended && session->state == SESSION_RELAYING &&
-	    !session->server.shutting && !session_client_lags(session))
+	    !session->server.shutting && !session->request.blocked && !session_client_lags(session))
 		stream_shutdown(&session->server);
 	if (session->server.ended && !session->client.shutting)
 		stream_shutdown(&session->client);
@@ -366,10 +376,12 @@ static void session_on_end(struct session *session, struct stream *stream, ssize
 		return;
 	}
 	stream->ended = true;
-	if (stream == &session->server && session->state == SESSION_REWRITING) {
+	if (stream == &session->server &&
+	    (session->state == SESSION_REWRITING || session->request.blocked)) {
 		/* No reply where none came; what had come before still goes out. */
 		stream_stop_reading(&session->client);
 		session->client.ended = true;
+		session->request.blocked = false;
 	}
 	if (session_is_refused(session))
 		session_close(session, SESSION_END_DONE);

@@ -81,6 +81,8 @@ struct session_rights {
 	bool signed_in; /* or tried to */
 	bool logged_in; /* has signed in once: limits.login is met */
 	bool secret;    /* what goes by signs somebody in: copies of it are overwritten */
+	bool proven;    /* mongod knows the user, or asks nobody who he is */
+	bool denied;    /* mongod has just said that it does not */
 	uint8_t readable_next;
 	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
 	uint64_t readable[SESSION_READABLE];
@@ -97,11 +99,14 @@ struct session_peer {
 
 /* The client's bytes. */
 struct session_request {
-	size_t left;        /* of the current frame, still to cut through */
-	struct buffer held; /* what waits */
-	size_t wanted;      /* so many have to wait before looking again */
-	struct skim *shed;  /* the current frame is thrown away because there is no memory for it:
-			       what its sender has to be told */
+	size_t left;         /* of the current frame, still to cut through */
+	struct buffer held;  /* what waits */
+	size_t wanted;       /* so many have to wait before looking again */
+	uint8_t compressors; /* that server and client have agreed on: bits */
+	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
+	bool blocked;        /* the first whole frame waits for the replies that are owed */
+	struct skim *shed;   /* the current frame is thrown away because there is no memory for it:
+				what its sender has to be told */
 };
 
 /* The server's bytes. */
@@ -114,6 +119,7 @@ struct session_response {
 
 struct session_memory {
 	size_t accounted; /* what waits, the sequence and unsent replies, in the service's sum */
+	size_t unproven;  /* of it, what counts for the loop's unproven sessions */
 	struct claim claim;
 };
 
@@ -263,6 +269,20 @@ void session_signs_in(struct session *session);
 void session_note_sign_in(struct session *session, struct bytes body);
 /* A reply has come to what the sequence sent. */
 void session_note_reply(struct session *session, const struct packet *reply);
+
+/* session_proof.c: what may be held for a client before mongod has accepted anything of it. */
+bool session_is_proven(const struct session *session);
+/* More than this is not unpacked for a client that is not proven. */
+#define SESSION_UNPACKED_MOST 16384
+/* Asks mongod whether it knows the user. The frame that is there waits. */
+void session_ask_proof(struct session *session);
+/* The answer. */
+void session_take_proof(struct session *session, const struct packet *reply);
+/* Keeps what unproven sessions of the loop hold below their share: may close some, this one too. */
+void session_thin_out(struct session *session);
+/* A request waits for the replies before it: if its client goes meanwhile, it is dropped. */
+void session_look_after(struct session *session);
+void session_look_again(struct session *session);
 
 enum rights_answer {
 	RIGHTS_GO_ON,  /* with what waits */

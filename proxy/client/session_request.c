@@ -75,7 +75,9 @@ static void request_start_sequence(struct session *session, struct sequence *seq
 	session->sequence = sequence;
 	session_set_state(session, SESSION_REWRITING);
 	session->waiting = session->pending.count > 0 || session->response.left > 0;
-	if (!session->waiting)
+	if (session->waiting)
+		session_look_after(session);
+	else
 		session_advance(session, NULL, false);
 }
 
@@ -240,15 +242,18 @@ enum request_step {
 	REQUEST_CUT,   /* request.left says how many bytes go through */
 	REQUEST_WAIT,  /* request.wanted says how many bytes have to be there */
 	REQUEST_TAKE,  /* a whole frame to be looked at */
+	REQUEST_ASK,   /* a frame that is not held before mongod has said that it knows the user */
 	REQUEST_SHED,  /* a whole frame that there is no memory for: thrown away as it comes */
+	REQUEST_CLOSE, /* for request.fault */
 	REQUEST_BREAK, /* what no client sends: the connection is closed, as by mongod */
 };
 
-/* False where the frame can't be held: it is to be thrown away as it comes. */
-static bool request_has_memory(struct session *session, const struct frame_header *header)
+/* False where the frame can't be held: it is to be thrown away as it comes. `size`: with what is
+ * unpacked. */
+static bool request_has_memory(struct session *session, const struct frame_header *header,
+			       size_t size)
 {
-	if (header->length <= LOOP_READ_BUFFER ||
-	    !session_memory_short(session, (size_t)header->length))
+	if (size <= LOOP_READ_BUFFER || !session_memory_short(session, size))
 		return true;
 	session->request.left = (size_t)header->length;
 	session->request.shed = skim_new();
@@ -284,6 +289,7 @@ static void request_on_shed(struct session *session)
 	skim_free(session->request.shed);
 	session->request.shed = NULL;
 	metric_add(&session->loop->metrics->commands_refused, 1);
+	session_tell(session, STRANGERS_MEMORY);
 	if (known && session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 	} else if (!known || !request_refuse_shed(session, &frame)) {
@@ -316,6 +322,97 @@ static bool request_send_find(struct session *session, struct bytes frame)
 	session_works(session);
 	metric_add(&session->loop->metrics->commands_sequenced, 1);
 	return true;
+}
+
+/* What stands before the frame still goes on. */
+static enum request_step request_close(struct session *session, enum strangers_kind why)
+{
+	session->request.fault = (uint8_t)why;
+	return REQUEST_CLOSE;
+}
+
+/* mongod does not know the user: it refuses the command itself. Of what is no ordinary command
+ * Spillway would have to change the reply, or to know more. */
+static enum request_step request_pass_denied(struct session *session, struct bytes bytes,
+					     const struct frame_header *header)
+{
+	const struct match_facts facts = {.answered = true};
+	struct message_prefix prefix;
+	enum command_kind kind;
+
+	session->rights.denied = false;
+	if (header->opcode != OPCODE_MESSAGE || message_prefix(bytes, &prefix) != PREFIX_KNOWN)
+		return request_close(session, STRANGERS_BEFORE_LOGIN);
+	kind = command_named(prefix.name)->kind;
+	if (kind == COMMAND_HELLO || kind == COMMAND_SIGN_IN)
+		return request_close(session, STRANGERS_BEFORE_LOGIN);
+	if (!(prefix.flags & MESSAGE_MORE_TO_COME))
+		request_owe(session, header->request_id, PENDING_FORWARD, &facts);
+	metric_add(&session->loop->metrics->commands_forwarded, 1);
+	session->request.left = (size_t)header->length;
+	return REQUEST_CUT;
+}
+
+/* Before a frame is held: may it? `unpacked`: what a compressed one claims to hold. */
+static enum request_step request_may_hold(struct session *session, struct bytes bytes,
+					  const struct frame_header *header, size_t unpacked)
+{
+	int64_t most = session->loop->service->config->limits.before_login;
+	size_t missing = bytes.length < (size_t)header->length ? (size_t)header->length : 0;
+
+	if (!request_has_memory(session, header, missing + unpacked))
+		return REQUEST_SHED;
+	if (session_is_refused(session) || session_is_proven(session) ||
+	    (header->length <= most && unpacked <= SESSION_UNPACKED_MOST))
+		return REQUEST_TAKE;
+	return session->rights.denied ? request_pass_denied(session, bytes, header) : REQUEST_ASK;
+}
+
+/* What is large inside stays packed until its turn has come. */
+static bool request_must_wait(struct session *session, size_t unpacked)
+{
+	if (unpacked <= SESSION_UNPACKED_MOST ||
+	    (session->pending.count == 0 && session->response.left == 0))
+		return false;
+	session->request.blocked = true;
+	session->request.wanted = 0;
+	session_adjust_reading(session);
+	session_look_after(session);
+	return true;
+}
+
+/* Decides about a frame that has to be whole. */
+static enum request_step request_look_whole(struct session *session, struct bytes bytes,
+					    const struct frame_header *header)
+{
+	size_t length = (size_t)header->length, unpacked = 0;
+	enum request_step step;
+	uint8_t compressor;
+
+	if (header->opcode == OPCODE_COMPRESSED && length >= COMPRESSED_HEAD) {
+		if (bytes.length < COMPRESSED_HEAD) {
+			session->request.wanted = COMPRESSED_HEAD;
+			return REQUEST_WAIT;
+		}
+		unpacked = compressed_look(bytes, &compressor);
+		if (compressor > COMPRESSOR_ZSTD ||
+		    !(session->request.compressors & COMPRESSOR_BIT(compressor)))
+			return request_close(session, STRANGERS_COMPRESSOR);
+	}
+	if (bytes.length >= length && request_must_wait(session, unpacked))
+		return REQUEST_WAIT;
+	step = request_may_hold(session, bytes, header, unpacked);
+	if (step != REQUEST_TAKE)
+		return step;
+	if (bytes.length < length) {
+		session->request.wanted = length;
+		return REQUEST_WAIT;
+	}
+	namespace_cache_trim(session->loop->namespaces);
+	if (!request_send_find(session, (struct bytes){bytes.data, length}))
+		return REQUEST_TAKE;
+	session->request.left = length;
+	return REQUEST_CUT;
 }
 
 /* Decides about the frame at the start of `bytes`. */
@@ -353,15 +450,7 @@ static enum request_step request_look(struct session *session, struct bytes byte
 		session->request.wanted = bytes.length + 1;
 		return REQUEST_WAIT;
 	case MATCH_WHOLE:
-		if (bytes.length < *length) {
-			session->request.wanted = *length;
-			return request_has_memory(session, &header) ? REQUEST_WAIT : REQUEST_SHED;
-		}
-		namespace_cache_trim(session->loop->namespaces);
-		if (!request_send_find(session, (struct bytes){bytes.data, *length}))
-			return REQUEST_TAKE;
-		session->request.left = *length;
-		return REQUEST_CUT;
+		return request_look_whole(session, bytes, &header);
 	}
 	require(!"unreachable");
 }
@@ -420,6 +509,11 @@ static size_t request_keep(struct session *session, enum request_step step, stru
 		request_break(session, bytes);
 		return 0;
 	}
+	if (step == REQUEST_CLOSE) {
+		session_tell(session, (enum strangers_kind)session->request.fault);
+		session_close(session, SESSION_END_DONE);
+		return 0;
+	}
 	gone = request_cut(session, bytes.length);
 	skim_take(session->request.shed, (struct bytes){bytes.data, gone});
 	if (session->request.left == 0)
@@ -448,7 +542,9 @@ static size_t request_consume(struct session *session, struct bytes bytes, struc
 			continue;
 		}
 		request_forward(session, (struct bytes){bytes.data + run, at - run});
-		if (step == REQUEST_WAIT)
+		if (step == REQUEST_ASK)
+			session_ask_proof(session);
+		if (step == REQUEST_WAIT || step == REQUEST_ASK)
 			return at;
 		at += request_keep(session, step, rest, length, at == 0 ? owner : NULL);
 		run = at;
@@ -471,6 +567,7 @@ void request_continue(struct session *session)
 	held = buffer_steal(&session->request.held);
 	length = held.length;
 	session->request.wanted = 0;
+	session->request.blocked = false;
 	used = request_consume(session, buffer_view(&held), &held);
 	if (session->rights.secret)
 		bytes_wipe((struct bytes){held.data, held.data ? used : 0});
@@ -505,4 +602,6 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 	    session_awaits(session, DEADLINE_PROGRESS))
 		session_watch_progress(session, true);
 	session_update_reading(session);
+	if (session->memory.unproven > 0)
+		session_thin_out(session);
 }

@@ -47,6 +47,7 @@ static void response_on_hello(struct session *session, struct packet *packet)
 	else if (legacy_reply_parse(packet_frame(packet), &reply))
 		document = reply.document;
 	session_note_sign_in(session, document);
+	session->request.compressors |= hello_compressors(document);
 	if (hello_own_name(document, &own))
 		mover_learn_name(session->loop->service->mover, session->listen_index, own);
 	if (!hello_edit_reply(document, &map, &body)) {
@@ -114,7 +115,7 @@ static void response_settle(struct session *session, struct pending_entry *entry
 /* What a sequence sends is OP_MSG, and so is what answers it. */
 static bool response_can_be(enum pending_kind kind, const struct packet *packet)
 {
-	if (kind == PENDING_FIND || kind == PENDING_SEQUENCE)
+	if (kind == PENDING_FIND || kind == PENDING_SEQUENCE || kind == PENDING_PROOF)
 		return packet->kind == PACKET_MESSAGE;
 	return packet->kind != PACKET_BROKEN;
 }
@@ -137,6 +138,8 @@ static void response_take(struct session *session, struct bytes bytes,
 		response_on_hello(session, &packet);
 	else if (kind == PENDING_SIGN_IN)
 		response_on_sign_in(session, &packet);
+	else if (kind == PENDING_PROOF)
+		session_take_proof(session, &packet);
 	else if (kind == PENDING_GET_MORE)
 		response_on_get_more(session, &packet);
 	else if (kind == PENDING_FIND)

@@ -66,6 +66,7 @@ void session_forget_rights(struct session *session)
 {
 	struct accepted *accepted = &session->rights.accepted;
 
+	session->rights.proven = false;
 	memset(session->rights.readable, 0, sizeof(session->rights.readable));
 	accepted->everywhere = false;
 	accepted->count = 0;
@@ -85,7 +86,7 @@ void session_note_sign_in(struct session *session, struct bytes body)
 {
 	if (!session->rights.signed_in || !hello_signed_in(body))
 		return;
-	session->rights.logged_in = true;
+	session->rights.logged_in = session->rights.proven = true;
 	session_await_no_more(session, DEADLINE_LOGIN);
 }
 

@@ -30,6 +30,12 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 	[STRANGERS_ADDRESS] = "refused: limits.connections_per_address is reached",
 	[STRANGERS_MEMORY] = "refused a request with error 365: no memory is left for it "
 			     "(limits.memory)",
+	[STRANGERS_BEFORE_LOGIN] = "closed: it has not signed in, and sent a request that has to "
+				   "be held and is larger than limits.before_login",
+	[STRANGERS_CROWD] = "closed: connections that have not signed in hold a quarter of "
+			    "limits.memory, and this one the most",
+	[STRANGERS_COMPRESSOR] = "closed: it uses a compressor that the server has not agreed to "
+				 "on this connection",
 };
 
 static void tell(struct session *session, unsigned kind, const char *what)

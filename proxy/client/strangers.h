@@ -14,10 +14,13 @@ enum strangers_kind {
 	STRANGERS_UNSECURED,              /* the handshake of TLS failed */
 	STRANGERS_SILENT,                 /* no whole request within limits.handshake */
 	STRANGERS_LOGIN,                  /* not signed in within limits.login */
-	STRANGERS_PROGRESS,    /* nothing of the rest of a request within limits.progress */
-	STRANGERS_CONNECTIONS, /* limits.connections */
-	STRANGERS_ADDRESS,     /* limits.connections_per_address */
-	STRANGERS_MEMORY,      /* limits.memory */
+	STRANGERS_PROGRESS,     /* nothing of the rest of a request within limits.progress */
+	STRANGERS_CONNECTIONS,  /* limits.connections */
+	STRANGERS_ADDRESS,      /* limits.connections_per_address */
+	STRANGERS_MEMORY,       /* limits.memory */
+	STRANGERS_BEFORE_LOGIN, /* limits.before_login */
+	STRANGERS_CROWD,        /* those who have not signed in hold too much together */
+	STRANGERS_COMPRESSOR,   /* one that was not agreed on */
 	STRANGERS_KINDS,
 };
 

@@ -49,6 +49,7 @@ struct config_limits {
 	int64_t handshake_ms;
 	int64_t login_ms;
 	int64_t progress_ms;
+	int64_t before_login; /* bytes */
 	int64_t drain_ms;
 	int64_t memory; /* bytes */
 };

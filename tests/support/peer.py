@@ -181,6 +181,13 @@ def _stop(listener):
     listener.close()
 
 
+def agree(client, server, packers=tuple(frames.PACKERS)):
+    """The handshake in which client and server agree on these compressors."""
+    client.send(frames.message({"hello": 1, "compression": list(frames.PACKERS), "$db": "admin"}))
+    server.answer(server.frame(), {"compression": list(packers), "ok": 1.0})
+    client.frame()
+
+
 class Relay:
     """Context manager: a fake server, Spillway before it, and pairs of ends on demand."""
 
@@ -222,11 +229,17 @@ class Relay:
         client = self.client()
         return client, self.server.accept()
 
+    def connect_packing(self):
+        """Two ends that have agreed on all compressors."""
+        session = self.connect()
+        agree(*session)
+        return session
+
     def connect_known(self):
         """The same once the server has accepted a command on a ruled collection, of a client that has not signed in:
         it asks nobody who he is, and Spillway asks no more whether a client may run what it sends.
         """
-        client, server = self.connect()
+        client, server = self.connect_packing()
         client.send(frames.message({"find": "books", "$db": "shop"}))
         cursor = {"firstBatch": [], "id": exact.Raw(exact.INT64, bytes(8)), "ns": "shop.books"}
         server.answer(server.frame(), {"cursor": cursor, "ok": 1.0})

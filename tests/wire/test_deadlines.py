@@ -44,7 +44,7 @@ def relay():
 @pytest.mark.parametrize("sent", [1, 15, 16, 60, -1])
 @pytest.mark.parametrize("later", [False, True])
 def test_a_request_that_does_not_go_on_ends_the_connection(relay, request_sent, sent, later):
-    session = relay.connect()
+    session = relay.connect_packing() if request_sent is HELD_COMPRESSED else relay.connect()
     if later:
         works(*session)
     session[0].send(request_sent[:sent])
@@ -97,7 +97,7 @@ def test_signing_in_has_a_deadline(relay):
 @pytest.mark.parametrize("packer", [None, "zlib"])
 @pytest.mark.parametrize("done", [False, True])
 def test_a_hello_may_sign_in_at_once(relay, packer, done):
-    first, second = relay.connect(), relay.connect()
+    first, second = relay.connect_packing(), relay.connect()
     hello = message({**HELLO, "speculativeAuthenticate": {"saslStart": 1, "payload": b""}})
     request = frames.compressed(hello, packer) if packer else hello
     assert answered(first, request, {"speculativeAuthenticate": {"done": done}, "ok": 1.0})["ok"] == 1.0

@@ -82,7 +82,7 @@ UNAUTHORIZED = {"ok": 0.0, "errmsg": "command requires authentication", "code": 
 @pytest.fixture
 def stranger(relay):
     """A session of which the server has not accepted anything yet."""
-    client, server = relay.connect()
+    client, server = relay.connect_packing()
     yield client, server
     client.close()
     server.close()

@@ -7,7 +7,7 @@ import pytest
 
 from support import frames
 from support.frames import message
-from support.peer import Relay
+from support.peer import Relay, agree
 from support.process import wait_for
 from wire.conftest import RULES
 
@@ -93,6 +93,8 @@ def test_nothing_of_a_strangers_goes_on_byte_by_byte(session, name):
 @pytest.mark.parametrize("packer", [None, *frames.PACKERS])
 def test_a_later_message_of_an_unknown_opcode_ends_the_session(relay, session, opcode, packer):
     client, server = session
+    if packer:
+        agree(client, server)
     client.send(FIND)
     server.answer(server.frame(), {"ok": 1.0})
     client.frame()

@@ -182,6 +182,8 @@ Test(config, workers_limits_and_log)
 	    "f:5:36: 'connections_per_address' must be a whole number from 1 to 1000000, not '0'\n"
 	    "f:5:46: 'login' must be from 1ms to 1h, not '0s'\n"
 	    "f:5:60: 'progress' must be from 1ms to 1h, not '61m'\n");
+	bad(LISTEN RULES "limits: { before_login: 1KB }\n", &nothing,
+	    "f:5:25: 'before_login' must be from 16KB to 48MB, not '1KB'\n");
 	bad(LISTEN RULES "log: { level: trace, format: xml }\n", &nothing,
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
@@ -208,6 +210,7 @@ Test(config, defaults)
 	cr_assert_eq(config->limits.connections_per_address, 0);
 	cr_assert_eq(config->limits.login_ms, 30000);
 	cr_assert_eq(config->limits.progress_ms, 30000);
+	cr_assert_eq(config->limits.before_login, 65536);
 	cr_assert_eq(config->limits.drain_ms, 30000);
 	cr_assert_eq(config->limits.memory, 1 << 30);
 	cr_assert_eq(config->log_level, CONFIG_LOG_INFO);
@@ -382,7 +385,7 @@ Test(config, every_default_is_printed)
 		     "admin: off\n"
 		     "workers: 3\n"
 		     "limits: { connections: 10000, connections_per_address: off, handshake: 10s, "
-		     "login: 30s, progress: 30s, drain: 30s, memory: 1GB }\n"
+		     "login: 30s, progress: 30s, before_login: 64KB, drain: 30s, memory: 1GB }\n"
 		     "log: { level: info, format: text }\n"
 		     "rules:\n"
 		     "  - name: book-sales\n"
@@ -456,7 +459,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"admin: 127.0.0.1:9117\n"
 		"workers: 3\n"
 		"limits: { connections: 5, connections_per_address: 4, handshake: 1500ms, login: "
-		"5s, progress: 1m, drain: 90s, memory: 2000KB }\n"
+		"5s, progress: 1m, before_login: 1MB, drain: 90s, memory: 2000KB }\n"
 		"log: { level: warning, format: json }\n"
 		"rules:\n"
 		"  - name: true\n"
