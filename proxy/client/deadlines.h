@@ -11,6 +11,7 @@ enum deadline_kind {
 	DEADLINE_LOGIN,     /* from the first try to sign in to its success: limits.login */
 	DEADLINE_PROGRESS,  /* the next bytes of a request that Spillway holds: limits.progress */
 	DEADLINE_LOOK,      /* a request waits for replies before it: is its client still there? */
+	DEADLINE_UNREAD,    /* much has been sent to the client: does it take it? */
 	DEADLINE_KINDS,
 };
 

@@ -8,6 +8,7 @@
 
 #define TICK_MS 100
 #define LOOK_MS 500
+#define UNREAD_MS 1000
 
 static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 {
@@ -22,6 +23,8 @@ static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 		return limits->progress_ms;
 	case DEADLINE_LOOK:
 		return LOOK_MS;
+	case DEADLINE_UNREAD:
+		return UNREAD_MS;
 	case DEADLINE_KINDS:
 		break;
 	}

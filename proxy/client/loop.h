@@ -27,6 +27,7 @@ struct service {
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
 	_Atomic int64_t memory;      /* held for requests and merges, all loops together */
+	_Atomic uint64_t short_at;   /* when memory was too short for somebody; uv_now, 0: never */
 	atomic_bool scarce;          /* spare_memory_adjust's */
 	struct claims claims;        /* who holds much of it */
 	struct strangers strangers;  /* what was told of them */

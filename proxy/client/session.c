@@ -64,8 +64,8 @@ void session_on_overdue(struct session *session, enum deadline_kind kind)
 	session_await_no_more(session, kind);
 	if (session->state == SESSION_CLOSING)
 		return;
-	if (kind == DEADLINE_LOOK) {
-		session_look_again(session);
+	if (kind == DEADLINE_LOOK || kind == DEADLINE_UNREAD) {
+		(kind == DEADLINE_LOOK ? session_look_again : session_look_at_reader)(session);
 		return;
 	}
 	session_tell(session, told[kind]);
@@ -210,6 +210,7 @@ void session_account(struct session *session)
 
 	if (session->sequence)
 		held += sequence_memory(session->sequence);
+	session_watch_reader(session);
 	strange = session->state == SESSION_CLOSING || session_is_proven(session) ? 0 : held;
 	session->loop->unproven += (int64_t)strange - (int64_t)session->memory.unproven;
 	session->memory.unproven = strange;
@@ -227,8 +228,11 @@ void session_account(struct session *session)
 bool session_memory_short(const struct session *session, size_t more)
 {
 	const struct service *service = session->loop->service;
+	bool is = atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory;
 
-	return atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory;
+	if (is)
+		session_note_shortage(session);
+	return is;
 }
 
 bool session_gives_up(const struct session *session)

@@ -119,6 +119,8 @@ struct session_response {
 
 struct session_memory {
 	size_t accounted; /* what waits, the sequence and unsent replies, in the service's sum */
+	size_t unread;    /* when it was last looked whether the client takes its replies */
+	uint8_t stalls;   /* such looks in a row that saw it take too little */
 	size_t unproven;  /* of it, what counts for the loop's unproven sessions */
 	struct claim claim;
 };
@@ -283,6 +285,12 @@ void session_thin_out(struct session *session);
 /* A request waits for the replies before it: if its client goes meanwhile, it is dropped. */
 void session_look_after(struct session *session);
 void session_look_again(struct session *session);
+
+/* session_unread.c: somebody found memory too short. */
+void session_note_shortage(const struct session *session);
+/* Much may be on its way to the client. */
+void session_watch_reader(struct session *session);
+void session_look_at_reader(struct session *session);
 
 enum rights_answer {
 	RIGHTS_GO_ON,  /* with what waits */

@@ -36,6 +36,8 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 			    "limits.memory, and this one the most",
 	[STRANGERS_COMPRESSOR] = "closed: it uses a compressor that the server has not agreed to "
 				 "on this connection",
+	[STRANGERS_UNREAD] = "closed: it does not take its replies, and memory is short "
+			     "(limits.memory)",
 };
 
 static void tell(struct session *session, unsigned kind, const char *what)

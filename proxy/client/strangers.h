@@ -21,6 +21,7 @@ enum strangers_kind {
 	STRANGERS_BEFORE_LOGIN, /* limits.before_login */
 	STRANGERS_CROWD,        /* those who have not signed in hold too much together */
 	STRANGERS_COMPRESSOR,   /* one that was not agreed on */
+	STRANGERS_UNREAD,       /* it does not take its replies while memory is short */
 	STRANGERS_KINDS,
 };
 
