@@ -222,6 +222,13 @@ void session_pass_ends(struct session *session);
 
 /* session_request.c and session_response.c */
 void request_on_bytes(struct session *session, struct bytes bytes);
+/* Runs it as soon as mongod owes nothing before it; takes it over. */
+void request_start_sequence(struct session *session, struct sequence *sequence);
+/* session_refuse.c. The first request of a refused connection is answered with an error, and that
+ * is all. */
+void request_refuse_connection(struct session *session, struct buffer *frame);
+/* A frame that there was no memory for has gone by. */
+void request_on_shed(struct session *session);
 /* A request whose sequence said AGAIN; takes it over. */
 void request_again(struct session *session, struct packet *packet);
 /* Looks again at what waits, after a sequence or a reply. */
@@ -271,6 +278,14 @@ void session_signs_in(struct session *session);
 void session_note_sign_in(struct session *session, struct bytes body);
 /* A reply has come to what the sequence sent. */
 void session_note_reply(struct session *session, const struct packet *reply);
+
+/* session_proxied.c: whether the connection comes from a load balancer that sends a PROXY header.
+ */
+bool session_expects_header(const struct session *session);
+/* Reads the header, then lets the session enter. */
+void session_read_header(struct session *session);
+/* Whether a client may use Spillway is decided once, when it is known where it comes from. */
+void session_enter(struct session *session);
 
 /* session_proof.c: what may be held for a client before mongod has accepted anything of it. */
 bool session_is_proven(const struct session *session);

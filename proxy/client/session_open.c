@@ -192,10 +192,10 @@ static int64_t session_join_peer(struct session *session)
 	return peers_join(&service->peers, &session->peer.address);
 }
 
-/* Whether a client may use Spillway is decided once. */
-static void session_enter(struct session *session, int64_t open)
+void session_enter(struct session *session)
 {
 	struct service *service = session->loop->service;
+	int64_t open = atomic_load(&service->connections);
 
 	session->admission = session_admit(service, open, session_join_peer(session));
 	if (session_is_refused(session))
@@ -211,8 +211,8 @@ static void session_enter(struct session *session, int64_t open)
 void session_open(struct loop *loop, uint32_t listen_index, int socket, const struct peer *peer)
 {
 	struct session *session = must_calloc(1, sizeof(*session));
-	int64_t open = atomic_fetch_add(&loop->service->connections, 1) + 1;
 
+	atomic_fetch_add(&loop->service->connections, 1);
 	session->loop = loop;
 	session->id = atomic_fetch_add(&last_id, 1) + 1;
 	session->listen_index = listen_index;
@@ -224,5 +224,8 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket, const st
 	uv_tcp_nodelay(&session->client.tcp, 1);
 	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
 	metric_add(&loop->metrics->connections_accepted, 1);
-	session_enter(session, open);
+	if (session_expects_header(session))
+		session_read_header(session);
+	else
+		session_enter(session);
 }

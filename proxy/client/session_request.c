@@ -70,7 +70,7 @@ static void request_forward_hello(struct session *session, struct packet *packet
 	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
 }
 
-static void request_start_sequence(struct session *session, struct sequence *sequence)
+void request_start_sequence(struct session *session, struct sequence *sequence)
 {
 	session->sequence = sequence;
 	session_set_state(session, SESSION_REWRITING);
@@ -197,47 +197,6 @@ void request_again(struct session *session, struct packet *packet)
 	request_by_match(session, packet, &match);
 }
 
-static void request_write_why(const struct session *session, char *message, size_t size)
-{
-	const struct config_limits *limits = &session->loop->service->config->limits;
-	char reason[400];
-
-	if (session->admission == SESSION_TOO_MANY) {
-		snprintf(message, size,
-			 "Spillway has reached its limit of %lld connections (limits.connections); "
-			 "try again later",
-			 (long long)limits->connections);
-	} else if (session->admission == SESSION_TOO_MANY_THERE) {
-		snprintf(message, size,
-			 "Spillway has reached its limit of %lld connections from one address "
-			 "(limits.connections_per_address); try again later",
-			 (long long)limits->connections_per_address);
-	} else {
-		mover_not_ready(session->loop->service->mover, reason, sizeof(reason));
-		snprintf(message, size, "Spillway is not ready; try again later: %s", reason);
-	}
-}
-
-/* The first request is answered with an error, and that is all. */
-static void request_refuse_connection(struct session *session, struct buffer *frame)
-{
-	struct packet packet;
-	struct match match = {.verdict = VERDICT_REFUSE,
-			      .refusal = {.code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""}};
-
-	request_write_why(session, match.refusal.message, sizeof(match.refusal.message));
-	packet_read(&packet, frame);
-	if (packet.kind == PACKET_MESSAGE)
-		session_note_application(session, packet.message.body);
-	if (session->admission != SESSION_TOO_EARLY)
-		session_tell(session, session->admission == SESSION_TOO_MANY ? STRANGERS_CONNECTIONS
-									     : STRANGERS_ADDRESS);
-	metric_add(&session->loop->metrics->connections_refused, 1);
-	request_start_sequence(session, sequence_new(&packet, &match));
-	packet_fini(&packet);
-	session_close(session, SESSION_END_DONE);
-}
-
 enum request_step {
 	REQUEST_CUT,   /* request.left says how many bytes go through */
 	REQUEST_WAIT,  /* request.wanted says how many bytes have to be there */
@@ -258,48 +217,6 @@ static bool request_has_memory(struct session *session, const struct frame_heade
 	session->request.left = (size_t)header->length;
 	session->request.shed = skim_new();
 	return false;
-}
-
-/* `frame` has what was kept of it. False where it can't be read. */
-static bool request_refuse_shed(struct session *session, struct buffer *frame)
-{
-	struct packet packet;
-	struct match match = {.verdict = VERDICT_REFUSE,
-			      .refusal = {.code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""}};
-	bool read;
-
-	snprintf(match.refusal.message, sizeof(match.refusal.message),
-		 "Spillway has no memory left for this request (limits.memory); try again later");
-	packet_read(&packet, frame);
-	read = command_parse(packet.message.body, &match.command);
-	if (read)
-		request_start_sequence(session, sequence_new(&packet, &match));
-	packet_fini(&packet);
-	return read;
-}
-
-/* The frame is gone; its sender is told, and its transaction ended. Where nothing is known of it,
- * as when it came compressed, its sender may not be told that it can go on. */
-static void request_on_shed(struct session *session)
-{
-	static struct log_limit closed;
-	auto_buffer struct buffer frame = {0};
-	bool known = skim_end(session->request.shed, &frame);
-
-	skim_free(session->request.shed);
-	session->request.shed = NULL;
-	metric_add(&session->loop->metrics->commands_refused, 1);
-	session_tell(session, STRANGERS_MEMORY);
-	if (known && session_is_refused(session)) {
-		request_refuse_connection(session, &frame);
-	} else if (!known || !request_refuse_shed(session, &frame)) {
-		log_limited(
-			&closed, CONFIG_LOG_INFO,
-			"session %llu: closed: no memory is left for a request (limits.memory), "
-			"and of what went by could not be told whether it ends a transaction",
-			(unsigned long long)session->id);
-		session_close(session, SESSION_END_DONE);
-	}
 }
 
 /* A find that goes out as it came: only its bytes are kept, for the sequence that its reply may

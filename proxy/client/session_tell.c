@@ -14,9 +14,8 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 	[STRANGER_TLS] = "speaks TLS, and this listener does not; give the listener tls, or let "
 			 "the client connect without: closed",
 	[STRANGER_HTTP] = "speaks HTTP; only MongoDB clients can connect here: closed",
-	[STRANGER_PROXIED] = "begins with a header of the PROXY protocol, which this "
-			     "Spillway does not support; let the load balancer leave it out: "
-			     "closed",
+	[STRANGER_PROXIED] = "begins with a header of the PROXY protocol, but is not listed in "
+			     "'proxy_protocol_from': closed",
 	[STRANGER_UNKNOWN] = "does not begin with a message of a MongoDB client",
 	[STRANGERS_LATER] = "sent a message that no MongoDB client sends, or that cannot be "
 			    "refused otherwise",
@@ -36,6 +35,8 @@ static const char *const what_happened[STRANGERS_KINDS] = {
 			    "limits.memory, and this one the most",
 	[STRANGERS_COMPRESSOR] = "closed: it uses a compressor that the server has not agreed to "
 				 "on this connection",
+	[STRANGERS_UNPROXIED] = "closed: it is listed in 'proxy_protocol_from', and does not begin "
+				"with a header of the PROXY protocol",
 	[STRANGERS_UNREAD] = "closed: it does not take its replies, and memory is short "
 			     "(limits.memory)",
 };

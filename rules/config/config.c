@@ -2,6 +2,7 @@
  */
 #include "rules/config/config.h"
 
+#include "protocol/proxied.h"
 #include "rules/config/rules_file.h"
 #include "rules/config/section.h"
 #include "rules/rule/text.h"
@@ -69,6 +70,19 @@ static void check_client_cert(const struct section *section, const struct config
 			"'client_cert' needs 'ca': the certificates that sign those of clients");
 }
 
+static void check_networks(const struct section *section, char *const *texts)
+{
+	struct network network;
+
+	for (; texts && *texts; texts++)
+		if (!network_parse(bytes_of(*texts), &network))
+			problem_add(
+				section->problems, section_place(section, "proxy_protocol_from"),
+				"'proxy_protocol_from' must list IP addresses or networks, as in "
+				"10.0.0.0/8, not '%s'",
+				text_quote(bytes_of(*texts)).text);
+}
+
 static void read_listener(struct reader *reader, const struct yaml_node *node)
 {
 	struct config_listen *listen = &reader->config->listen[reader->config->listen_count++];
@@ -79,6 +93,7 @@ static void read_listener(struct reader *reader, const struct yaml_node *node)
 	section_read(&section, listen);
 	complete_advertise(&section, listen);
 	check_client_cert(&section, &listen->tls);
+	check_networks(&section, listen->proxied);
 	for (size_t i = 0; i + 1 < reader->config->listen_count; i++)
 		check_listen_twice(&section, listen, &reader->config->listen[i]);
 }
@@ -384,11 +399,16 @@ static void tls_free(struct config_tls *tls)
 	free(tls->server_name);
 }
 
+static void texts_free(char **texts)
+{
+	for (char **text = texts; text && *text; text++)
+		free(*text);
+	free((void *)texts);
+}
+
 static void admin_fini(struct config_admin *admin)
 {
-	for (char **host = admin->hosts; host && *host; host++)
-		free(*host);
-	free(admin->hosts);
+	texts_free(admin->hosts);
 	free(admin->address);
 	free(admin->token_file);
 	free(admin->tls.cert);
@@ -404,6 +424,7 @@ void config_free(struct config *config)
 		free(config->listen[i].server);
 		free(config->listen[i].advertise);
 		tls_free(&config->listen[i].tls);
+		texts_free(config->listen[i].proxied);
 	}
 	tls_free(&config->server_tls);
 	free(config->listen);

@@ -34,6 +34,8 @@ struct config_listen {
 	char *server;    /* host:port of the server behind it */
 	char *advertise; /* host:port that `hello` tells clients */
 	struct config_tls tls;
+	char **proxied; /* addresses and networks of load balancers that send a PROXY header; NULL:
+			   none */
 };
 
 enum config_log_level {

@@ -24,7 +24,8 @@ LARGE = message(UPDATE, updates(os.urandom(100_000)), 7)
 LARGE_FIRST = message(UPDATE, updates(os.urandom(100_000)), 7, sequence_first=True)
 SMALL = message(UPDATE, updates(1), 7)
 AWAITED = message({"hello": 1, "topologyVersion": {}, "maxAwaitTimeMS": 600_000, "$db": "admin"}, (), 6)
-UNAUTHORIZED = {"ok": 0.0, "code": 13, "codeName": "Unauthorized", "errmsg": "command refreshSessions requires authentication"}
+UNAUTHORIZED = {"ok": 0.0, "code": 13, "codeName": "Unauthorized",
+                "errmsg": "command refreshSessions requires authentication"}
 QUESTION = {"refreshSessions": [], "$db": "admin", "apiVersion": "1"}
 KEEPS_WHAT_IS_FREED = build_folder().name == "asan"
 

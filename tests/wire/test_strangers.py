@@ -153,7 +153,7 @@ def test_strangers_are_logged_by_kind_and_not_each():
     said = {
         "tls": r"connection from 127\.0\.0\.1:\d+ speaks TLS, and this listener does not",
         "http": r"connection from 127\.0\.0\.1:\d+ speaks HTTP",
-        "proxy protocol 1": r"connection from 127\.0\.0\.1:\d+ begins with a header of the PROXY protocol",
+        "proxy protocol 1": r"connection from 127\.0\.0\.1:\d+ begins with a header of the PROXY protocol, but is",
         "zeros": r"connection from 127\.0\.0\.1:\d+ does not begin with a message of a MongoDB client",
     }
     with Relay(RULES, {"workers": 2}) as relay:

@@ -167,6 +167,27 @@ Test(config, hosts_are_names_without_a_port)
 			 &nothing));
 }
 
+Test(config, who_may_send_a_proxy_header)
+{
+	struct config *config =
+		good(LISTEN "    proxy_protocol_from: [10.0.0.0/8, \"::1\"]\n" RULES, &nothing);
+
+	cr_expect_str_eq(config->listen[0].proxied[0], "10.0.0.0/8");
+	cr_expect_str_eq(config->listen[0].proxied[1], "::1");
+	cr_expect_null(config->listen[0].proxied[2]);
+	config_free(config);
+	config = good(LISTEN "    proxy_protocol_from: []\n" RULES, &nothing);
+	cr_expect_null(config->listen[0].proxied);
+	config_free(config);
+	bad(LISTEN "    proxy_protocol_from: [10.0.0.1:5, '', [x], 10.0.0.0/8]\n" RULES, &nothing,
+	    "f:4:26: 'proxy_protocol_from' must list IP addresses or networks, as in 10.0.0.0/8, "
+	    "not '10.0.0.1:5'\n"
+	    "f:4:39: 'proxy_protocol_from' is empty\n"
+	    "f:4:43: 'proxy_protocol_from' must be a single value\n");
+	bad(LISTEN "    proxy_protocol_from: lb\n" RULES, &nothing,
+	    "f:4:26: 'proxy_protocol_from' must be a list\n");
+}
+
 Test(config, workers_limits_and_log)
 {
 	bad(LISTEN RULES "workers: 257\n", &nothing,
@@ -454,6 +475,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"  - address: 127.0.0.1:27118\n"
 		"    server: db2:27017\n"
 		"    advertise: public:2\n"
+		"    proxy_protocol_from: [10.0.0.0/8, \"::1\"]\n"
 		"upstream:\n"
 		"  uri: \"mongodb://ann@db1,db2/?replicaSet=rs\"\n"
 		"admin: 127.0.0.1:9117\n"
