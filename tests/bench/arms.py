@@ -88,8 +88,12 @@ listen bench
         port = free_port()
         super().__init__("haproxy", port, [], wrapped)
         file = pathlib.Path(self.folder) / "haproxy.cfg"
-        file.write_text(self.CONFIGURATION.format(port=port, server=server.port))
+        file.write_text(self.CONFIGURATION.format(port=port, server=server.port, **self.more(server)))
         self.command += ["/usr/sbin/haproxy", "-db", "-f", str(file)]
+
+    def more(self, _):
+        """What else stands in the configuration."""
+        return {}
 
 
 def rule():

@@ -1,4 +1,5 @@
 /* Load generator: closed loop, one outstanding operation a connection, driven slice by slice. */
+#include "tests/bench/channel.h"
 #include "tests/bench/wire.h"
 
 #include <arpa/inet.h>
@@ -28,10 +29,11 @@ struct options {
 	int32_t members; /* that acknowledge a write; 0: as the server's default is */
 	const char *operation, *database, *collection, *array;
 	const char *text; /* pushed is {u: <turn>, t: <text>}; NULL: an int */
+	const char *ca;   /* who signed the server's certificate; NULL: no TLS */
 };
 
 struct connection {
-	int fd;
+	struct channel channel;
 	int32_t number;
 	int64_t statements; /* sent: transaction number of the next */
 	int64_t asked;      /* when, in nanoseconds */
@@ -241,17 +243,10 @@ static void patch_message(struct connection *c)
 
 static void ask(struct connection *c)
 {
-	size_t sent = 0;
-
 	patch_message(c);
 	c->asked = now();
-	while (sent < message.w.length) {
-		ssize_t part = send(c->fd, message.w.bytes + sent, message.w.length - sent, 0);
-
-		if (part < 0)
-			err(1, "send");
-		sent += (size_t)part;
-	}
+	if (!channel_send(&c->channel, message.w.bytes, message.w.length))
+		errx(1, "connection %d: sending failed", c->number);
 }
 
 /* A reply that says ok: 1 and, of a push, n: 1; of a long one the start is enough. */
@@ -279,10 +274,10 @@ static void take_sample(struct slice *slice, int64_t nanoseconds)
 /* Returns whether the reply is whole. */
 static bool hear(struct connection *c, struct slice *slice)
 {
-	ssize_t length = recv(c->fd, buffer, sizeof(buffer), 0);
+	ssize_t length = channel_receive(&c->channel, buffer, sizeof(buffer));
 	bool whole;
 
-	if (length <= 0)
+	if (length < 0)
 		errx(1, "connection %d: closed by the server", c->number);
 	for (ssize_t i = 0; i < length && c->seen + i < HEADER_SIZE; i++)
 		c->header[c->seen + i] = buffer[i];
@@ -376,6 +371,20 @@ static void measure(double seconds, uint64_t limit)
 	fflush(stdout);
 }
 
+static void secure(struct channel *channel)
+{
+	static SSL_CTX *context;
+
+	if (context == NULL) {
+		context = channel_context(TLS_client_method(), options.ca);
+		SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+	}
+	channel->tls = SSL_new(context);
+	channel_require(channel->tls != NULL && SSL_set_fd(channel->tls, channel->fd) &&
+				SSL_connect(channel->tls) == 1,
+			"connect");
+}
+
 static void open_connection(struct connection *c, int32_t number)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -384,12 +393,15 @@ static void open_connection(struct connection *c, int32_t number)
 	int on = 1;
 
 	c->number = number;
-	c->fd = socket(AF_INET, SOCK_STREAM, 0);
+	c->channel.fd = socket(AF_INET, SOCK_STREAM, 0);
 	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+	if (c->channel.fd < 0 ||
+	    connect(c->channel.fd, (struct sockaddr *)&address, sizeof(address)) < 0)
 		err(1, "connect to port %d", options.port);
-	setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-	if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->fd, &event) < 0)
+	setsockopt(c->channel.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (options.ca != NULL)
+		secure(&c->channel);
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, c->channel.fd, &event) < 0)
 		err(1, "epoll_ctl");
 }
 
@@ -432,6 +444,7 @@ static void read_options(int argc, char **argv)
 		{"array", required_argument, NULL, 'a'},
 		{"members", required_argument, NULL, 'm'},
 		{"text", required_argument, NULL, 't'},
+		{"ca", required_argument, NULL, 's'},
 		{0},
 	};
 	int option;
@@ -467,6 +480,9 @@ static void read_options(int argc, char **argv)
 			break;
 		case 't':
 			options.text = optarg;
+			break;
+		case 's':
+			options.ca = optarg;
 			break;
 		default:
 			exit(2);

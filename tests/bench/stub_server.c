@@ -1,11 +1,14 @@
 /* Answers MongoDB's wire protocol with ready-made replies: a server that costs next to nothing. */
+#include "tests/bench/channel.h"
 #include "tests/bench/wire.h"
 
 #include <arpa/inet.h>
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -20,6 +23,7 @@ enum {
 };
 
 struct peer {
+	struct channel channel;
 	uint32_t seen; /* bytes of the current message */
 	uint32_t size; /* of the current message, 0 until its header is whole */
 	uint8_t head[HEAD_SIZE];
@@ -31,6 +35,7 @@ struct reply {
 };
 
 static struct peer peers[MAX_PEERS];
+static SSL_CTX *context; /* NULL: plain */
 static struct reply hello_reply, legacy_hello_reply, cursor_reply, empty_reply, write_reply;
 
 static void put_hello(struct writer *w)
@@ -177,20 +182,7 @@ static struct reply *choose_reply(const uint8_t *head)
 }
 
 /* The socket blocks: a client of the benchmark always reads what it asked for. */
-static bool send_all(int fd, const uint8_t *bytes, size_t length)
-{
-	while (length > 0) {
-		ssize_t sent = send(fd, bytes, length, MSG_NOSIGNAL);
-
-		if (sent < 0)
-			return false;
-		bytes += sent;
-		length -= (size_t)sent;
-	}
-	return true;
-}
-
-static bool answer(int fd, struct peer *peer)
+static bool answer(struct peer *peer)
 {
 	uint8_t *head = peer->head;
 	struct reply *reply;
@@ -201,11 +193,11 @@ static bool answer(int fd, struct peer *peer)
 		return true;
 	reply = choose_reply(head);
 	memcpy(reply->bytes + 8, head + 4, 4); /* responseTo = requestID */
-	return send_all(fd, reply->bytes, reply->length);
+	return channel_send(&peer->channel, reply->bytes, reply->length);
 }
 
 /* Takes at most one message's worth of bytes; returns how many, or 0 to close. */
-static size_t take_bytes(int fd, struct peer *peer, const uint8_t *bytes, size_t length)
+static size_t take_bytes(struct peer *peer, const uint8_t *bytes, size_t length)
 {
 	size_t wanted = (peer->size > 0 ? peer->size : HEADER_SIZE) - peer->seen;
 	size_t taken = length < wanted ? length : wanted;
@@ -223,30 +215,77 @@ static size_t take_bytes(int fd, struct peer *peer, const uint8_t *bytes, size_t
 			return 0;
 		peer->size = (uint32_t)size;
 	} else if (peer->seen == peer->size) {
-		if (!answer(fd, peer))
+		if (!answer(peer))
 			return 0;
-		memset(peer, 0, sizeof(*peer));
+		peer->seen = peer->size = 0;
 	}
 	return taken;
 }
 
-static void serve_peer(int fd)
+static void close_peer(struct peer *peer)
+{
+	SSL_free(peer->channel.tls);
+	close(peer->channel.fd);
+	memset(peer, 0, sizeof(*peer));
+}
+
+/* Nobody's handshake holds the others up: the socket blocks only once it is over. */
+static void shake_hands(struct peer *peer)
+{
+	int fd = peer->channel.fd;
+	int result;
+
+	ERR_clear_error();
+	result = SSL_accept(peer->channel.tls);
+	if (result == 1)
+		fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	else if (SSL_get_error(peer->channel.tls, result) != SSL_ERROR_WANT_READ)
+		close_peer(peer);
+}
+
+static void serve_peer(struct peer *peer)
 {
 	static uint8_t buffer[READ_SIZE];
-	ssize_t length = recv(fd, buffer, sizeof(buffer), MSG_DONTWAIT);
+	ssize_t length;
 	size_t at = 0;
 
-	if (length < 0 && (errno == EAGAIN || errno == EINTR))
+	if (peer->channel.tls != NULL && !SSL_is_init_finished(peer->channel.tls)) {
+		shake_hands(peer);
 		return;
+	}
+	length = channel_receive(&peer->channel, buffer, sizeof(buffer));
 	while (length > 0 && at < (size_t)length) {
-		size_t taken = take_bytes(fd, &peers[fd], buffer + at, (size_t)length - at);
+		size_t taken = take_bytes(peer, buffer + at, (size_t)length - at);
 
 		if (taken == 0)
 			break;
 		at += taken;
 	}
-	if (length <= 0 || at < (size_t)length)
-		close(fd);
+	if (length < 0 || at < (size_t)length)
+		close_peer(peer);
+}
+
+/* As mongod with a CA file: it wants a certificate of its clients. */
+static void make_context(const char *both, const char *ca)
+{
+	static const uint8_t name[] = "stub";
+
+	context = channel_context(TLS_server_method(), ca);
+	channel_require(SSL_CTX_use_certificate_chain_file(context, both) &&
+				SSL_CTX_use_PrivateKey_file(context, both, SSL_FILETYPE_PEM),
+			both);
+	SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+	SSL_CTX_set_session_id_context(context, name, sizeof(name));
+	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
+}
+
+static void secure(struct channel *channel)
+{
+	if (context == NULL)
+		return;
+	channel->tls = SSL_new(context);
+	channel_require(channel->tls != NULL && SSL_set_fd(channel->tls, channel->fd), "accept");
+	fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK);
 }
 
 static void accept_peer(int epoll, int listener)
@@ -259,7 +298,8 @@ static void accept_peer(int epoll, int listener)
 		return;
 	if (fd >= MAX_PEERS)
 		errx(1, "more than %d descriptors", MAX_PEERS);
-	memset(&peers[fd], 0, sizeof(peers[fd]));
+	peers[fd] = (struct peer){.channel.fd = fd};
+	secure(&peers[fd].channel);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) < 0)
 		err(1, "epoll_ctl");
@@ -298,17 +338,21 @@ static void serve(int listener)
 			if (events[i].data.fd == listener)
 				accept_peer(epoll, listener);
 			else
-				serve_peer(events[i].data.fd);
+				serve_peer(&peers[events[i].data.fd]);
 		}
 	}
 }
 
-/* Usage: stub_server [PORT [BYTES OF A FOUND DOCUMENT]]. Prints the port it listens on. */
+/* Usage: stub_server [PORT [BYTES OF A FOUND DOCUMENT [CERTIFICATE AND KEY, CA]]]. Prints the port
+ * it listens on. */
 int main(int argc, char **argv)
 {
 	uint16_t port = argc > 1 ? (uint16_t)atoi(argv[1]) : 0;
 	size_t find_size = argc > 2 ? (size_t)atol(argv[2]) : 270;
 
+	signal(SIGPIPE, SIG_IGN); /* TLS writes by write(2) */
+	if (argc > 4)
+		make_context(argv[3], argv[4]);
 	make_replies(find_size);
 	serve(open_listener(port));
 }
