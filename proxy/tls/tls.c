@@ -169,13 +169,20 @@ must_check enum tls_step tls_handshake(struct tls *tls, struct buffer *out)
 must_check enum tls_step tls_read(struct tls *tls, void *room, size_t size, size_t *length,
 				  struct buffer *out)
 {
+	enum tls_step step;
 	int result;
 
 	ERR_clear_error();
 	tls->out = out;
 	result = SSL_read(tls->connection, room, (int)least(size, INT_MAX));
-	if (result <= 0)
-		return judge(tls, result);
+	if (result <= 0) {
+		step = judge(tls, result);
+		/* For a ticket OpenSSL makes the buffer for writing, and would keep it until the
+		 * next write. */
+		if (step == TLS_MORE)
+			(void)SSL_free_buffers(tls->connection);
+		return step;
+	}
 	*length = (size_t)result;
 	return TLS_DONE;
 }
