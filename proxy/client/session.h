@@ -199,6 +199,9 @@ void session_adjust_reading(struct session *session);
 /* Keeps the service's sum of held memory true. */
 void session_account(struct session *session);
 
+/* Keeps what unproven sessions of the loop hold below their share: may close some, this one too. */
+void session_thin_out(struct session *session);
+
 static inline void session_update_reading(struct session *session)
 {
 	bool flows = session->state == SESSION_RELAYING && session->client.reading &&
@@ -208,8 +211,11 @@ static inline void session_update_reading(struct session *session)
 	if (!flows)
 		session_adjust_reading(session);
 	if (session->request.held.capacity || session->response.held.capacity ||
-	    session->memory.accounted || session->sequence || session->client.in_flight)
+	    session->memory.accounted || session->sequence ||
+	    (!flows && session->client.in_flight)) {
 		session_account(session);
+		session_thin_out(session);
+	}
 }
 
 /* True when what all sessions hold, and `more`, passes limits.memory. */
@@ -295,8 +301,6 @@ bool session_is_proven(const struct session *session);
 void session_ask_proof(struct session *session);
 /* The answer. */
 void session_take_proof(struct session *session, const struct packet *reply);
-/* Keeps what unproven sessions of the loop hold below their share: may close some, this one too. */
-void session_thin_out(struct session *session);
 /* A request waits for the replies before it: if its client goes meanwhile, it is dropped. */
 void session_look_after(struct session *session);
 void session_look_again(struct session *session);

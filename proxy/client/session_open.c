@@ -15,11 +15,14 @@ static struct log_limit unreachable, unresolved, unsecured;
 
 static void session_secure(struct session *session, struct stream *stream);
 
-/* The mover asks whether clients reach the server at all. */
-static void session_fail_upstream(struct session *session)
+/* The mover asks whether clients reach the server at all, unless it was Spillway that had no room
+ * for the connection. */
+static void session_fail_upstream(struct session *session, int status)
 {
 	metric_add(&session->loop->metrics->upstream_failures, 1);
-	mover_doubt(session->loop->service->mover, session->listen_index);
+	if (status != UV_EMFILE && status != UV_ENFILE && status != UV_ENOBUFS &&
+	    status != UV_ENOMEM && status != UV_EADDRNOTAVAIL)
+		mover_doubt(session->loop->service->mover, session->listen_index);
 }
 
 static void session_on_connected(uv_connect_t *connect, int status)
@@ -30,7 +33,7 @@ static void session_on_connected(uv_connect_t *connect, int status)
 	if (session->state == SESSION_CLOSING)
 		return;
 	if (status < 0) {
-		session_fail_upstream(session);
+		session_fail_upstream(session, status);
 		log_limited(&unreachable, CONFIG_LOG_WARNING,
 			    "session %llu: cannot connect to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session),
@@ -54,7 +57,7 @@ static void session_connect(struct session *session, const struct sockaddr *addr
 	log_limited(
 		&unreachable, CONFIG_LOG_WARNING, "session %llu: cannot connect to server '%s': %s",
 		(unsigned long long)session->id, session_server_name(session), uv_strerror(status));
-	session_fail_upstream(session);
+	session_fail_upstream(session, status);
 	session_close(session, SESSION_END_RESET);
 }
 
@@ -73,7 +76,7 @@ static void session_on_resolved(void *context, const struct sockaddr *address)
 	}
 	log_limited(&unresolved, CONFIG_LOG_WARNING, "session %llu: cannot resolve server '%s'",
 		    (unsigned long long)session->id, session_server_name(session));
-	session_fail_upstream(session);
+	session_fail_upstream(session, UV_EAI_FAIL);
 	session_close(session, SESSION_END_RESET);
 }
 
@@ -99,7 +102,7 @@ static void session_fail_secured(struct session *session, const struct stream *s
 
 	metric_add(&metrics->tls_failures, 1);
 	if (stream == &session->server) {
-		session_fail_upstream(session);
+		session_fail_upstream(session, UV_EPROTO);
 		log_limited(&unsecured, CONFIG_LOG_WARNING,
 			    "session %llu: no TLS connection to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session), failure);

@@ -392,7 +392,7 @@ static size_t request_cut(struct session *session, size_t there)
 	size_t length = there < session->request.left ? there : session->request.left;
 
 	session->request.left -= length;
-	if (session->request.left == 0)
+	if (session->request.left == 0 && session_awaits(session, DEADLINE_HANDSHAKE))
 		session_await_no_more(session, DEADLINE_HANDSHAKE);
 	return length;
 }
@@ -435,6 +435,7 @@ static size_t request_keep(struct session *session, enum request_step step, stru
 	skim_take(session->request.shed, (struct bytes){bytes.data, gone});
 	if (session->request.left == 0)
 		request_on_shed(session);
+	session_watch_progress(session, true);
 	return gone;
 }
 
@@ -502,23 +503,21 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 		if (session_hold(&session->request.held, bytes))
 			bytes_wipe(bytes); /* it may be the rest of who signs in */
 		request_continue(session);
+		session_watch_progress(session, true);
 	} else {
 		if (session->request.left == 0)
 			session->rights.secret = false;
 		session->request.wanted = 0;
 		used = request_consume(session, bytes, NULL);
-		if (used < bytes.length && session->state != SESSION_CLOSING)
+		if (used < bytes.length && session->state != SESSION_CLOSING) {
 			session_keep(&session->request.held,
 				     (struct bytes){bytes.data + used, bytes.length - used},
 				     session->request.wanted);
+			session_watch_progress(session, true);
+		}
 		if (session->rights.secret)
 			used = 0;
 		bytes_wipe((struct bytes){bytes.data + used, bytes.length - used});
 	}
-	if (session->request.held.length > 0 || session->request.shed ||
-	    session_awaits(session, DEADLINE_PROGRESS))
-		session_watch_progress(session, true);
 	session_update_reading(session);
-	if (session->memory.unproven > 0)
-		session_thin_out(session);
 }
