@@ -91,6 +91,9 @@ void tls_free(struct tls *tls)
 {
 	if (!tls)
 		return;
+	/* Or OpenSSL would not resume the session of a connection that ended without farewell. */
+	if (!tls->reason)
+		SSL_set_shutdown(tls->connection, SSL_SENT_SHUTDOWN);
 	SSL_free(tls->connection);
 	buffer_fini(&tls->kept);
 	free(tls->reason);
