@@ -16,6 +16,7 @@
 
 /* Clients can come as often as they like. */
 static struct log_limit resets;
+static struct log_limit unsecured;
 
 void session_set_state(struct session *session, enum session_state state)
 {
@@ -147,10 +148,10 @@ static void session_close_stream(struct stream *stream, enum session_end how)
 	stream->reading = false;
 	if (!handle->data || uv_is_closing(handle))
 		return;
-	stream_say_farewell(stream);
 	if (how == SESSION_END_RESET && !stream->shutting &&
 	    uv_tcp_close_reset(&stream->tcp, session_on_closed) == 0)
 		return;
+	stream_say_farewell(stream);
 	uv_close(handle, session_on_closed);
 }
 
@@ -363,6 +364,23 @@ static bool was_reset(const struct stream *stream)
 	       error == ECONNRESET;
 }
 
+/* With TLS 1.3 a server says only behind the handshake that it wants a certificate. */
+static void session_tell_reset(const struct session *session, const struct stream *stream,
+			       ssize_t status)
+{
+	if (stream == &session->server && status == UV_EPROTO && stream->tls)
+		log_limited(&unsecured, CONFIG_LOG_WARNING,
+			    "session %llu: TLS with server '%s' failed: %s",
+			    (unsigned long long)session->id, session_server_name(session),
+			    tls_reason(stream->tls));
+	else
+		log_limited(&resets, CONFIG_LOG_DEBUG,
+			    "session %llu: '%s' reset the connection: %s",
+			    (unsigned long long)session->id,
+			    stream == &session->server ? session_server_name(session) : "client",
+			    uv_strerror((int)status));
+}
+
 static void session_on_end(struct session *session, struct stream *stream, ssize_t status)
 {
 	if (status == UV_EOF && was_reset(stream))
@@ -371,11 +389,7 @@ static void session_on_end(struct session *session, struct stream *stream, ssize
 	if (stream == &session->server && !session->client.ended)
 		metric_add(&session->loop->metrics->upstream_failures, 1);
 	if (status != UV_EOF) {
-		log_limited(&resets, CONFIG_LOG_DEBUG,
-			    "session %llu: '%s' reset the connection: %s",
-			    (unsigned long long)session->id,
-			    stream == &session->server ? session_server_name(session) : "client",
-			    uv_strerror((int)status));
+		session_tell_reset(session, stream, status);
 		session_close(session, SESSION_END_RESET);
 		return;
 	}

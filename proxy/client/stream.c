@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #define SEALED_AT_ONCE 65536 /* plain bytes */
+#define ANSWERED_MAX 65536   /* sealed bytes */
 
 struct stream_write {
 	uv_write_t request;
@@ -185,6 +186,21 @@ void stream_shutdown(struct stream *stream)
 	stream_finish(stream);
 }
 
+/* What TLS itself answers (to updates of keys, to wishes to negotiate again) grows with what the
+ * other end sends. False: it sends on, and does not read. */
+static bool stream_answer(struct stream *stream)
+{
+	struct session *session = stream->tcp.data;
+	size_t length = session->loop->sealed.length;
+
+	stream_put_sealed(stream);
+	if (stream_backlog(stream) == 0)
+		stream->answered = 0;
+	else
+		stream->answered += (uint32_t)length;
+	return stream->answered <= ANSWERED_MAX;
+}
+
 /* Reads plain bytes to where the session wants them, as many as there are room for. */
 static enum tls_step stream_open_sealed(struct stream *stream, uv_buf_t *room, size_t *length)
 {
@@ -199,8 +215,7 @@ static enum tls_step stream_open_sealed(struct stream *stream, uv_buf_t *room, s
 				&session->loop->sealed);
 		*length += part;
 	}
-	stream_put_sealed(stream);
-	return step;
+	return stream_answer(stream) ? step : TLS_FAILED;
 }
 
 /* What has come is handed on whole, also if the session has stopped reading meanwhile: it is no
@@ -274,8 +289,10 @@ void stream_secure(struct stream *stream, struct tls *tls)
 
 void stream_deliver(struct stream *stream)
 {
-	if (stream->tls && !stream->ended)
-		stream_pull(stream);
+	if (!stream->tls || stream->ended)
+		return;
+	stream_pull(stream);
+	tls_keep(stream->tls); /* frees what has been read */
 }
 
 void stream_start_reading(struct stream *stream)

@@ -18,12 +18,14 @@ struct stream {
 	struct buffer queue;
 	struct stream_write *in_flight;
 	uint32_t in_flight_length;
-	bool shaking;  /* the handshake of TLS is under way */
-	bool reading;  /* bytes of the other end are asked for */
-	bool ended;    /* the other end has sent its FIN */
-	bool shutting; /* our FIN is to go out, or has gone, behind all that was written */
-	bool shut;     /* our FIN has been handed to the kernel */
-	bool broken;   /* writing failed: what comes is thrown away, reading says why */
+	uint32_t
+		answered; /* TLS's own answers since the other end last took all that was written */
+	bool shaking;     /* the handshake of TLS is under way */
+	bool reading;     /* bytes of the other end are asked for */
+	bool ended;       /* the other end has sent its FIN */
+	bool shutting;    /* our FIN is to go out, or has gone, behind all that was written */
+	bool shut;        /* our FIN has been handed to the kernel */
+	bool broken;      /* writing failed: what comes is thrown away, reading says why */
 };
 
 /* The connection is to be TLS's, before any other byte is read or written; takes `tls` over.
