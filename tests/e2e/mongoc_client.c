@@ -98,6 +98,56 @@ static void delete_book(mongoc_collection_t *books, const bson_t *selector)
 		fail("delete: %s", error.message);
 }
 
+static bool push_inside(mongoc_client_session_t *session, void *context, bson_t **reply,
+			bson_error_t *error)
+{
+	mongoc_collection_t *books = mongoc_client_get_collection(
+		mongoc_client_session_get_client(session), "shop", "books");
+	bson_t *change = BCON_NEW("$push", "{", "buyers", BCON_INT32(IN_THE_END), "}");
+	bson_t options = BSON_INITIALIZER;
+	bool done = mongoc_client_session_append(session, &options, error) &&
+		    mongoc_collection_update_one(books, context, change, &options, NULL, error);
+
+	(void)reply;
+	bson_destroy(&options);
+	bson_destroy(change);
+	mongoc_collection_destroy(books);
+	return done;
+}
+
+static void transact(mongoc_client_t *client, bson_t *selector)
+{
+	mongoc_client_session_t *session;
+	bson_error_t error;
+
+	session = mongoc_client_start_session(client, NULL, &error);
+	if (!session || !mongoc_client_session_with_transaction(session, push_inside, NULL,
+								selector, NULL, &error))
+		fail("transaction: %s", error.message);
+	mongoc_client_session_destroy(session);
+}
+
+/* Two books in batches of one: the second comes with a getMore. */
+static void require_both(mongoc_collection_t *books, const bson_t *one, const bson_t *other)
+{
+	bson_t *filter = BCON_NEW("$or", "[", BCON_DOCUMENT(one), BCON_DOCUMENT(other), "]");
+	bson_t *options = BCON_NEW("batchSize", BCON_INT32(1));
+	mongoc_cursor_t *cursor = mongoc_collection_find_with_opts(books, filter, options, NULL);
+	const bson_t *found;
+	bson_error_t error;
+	int count = 0;
+
+	while (mongoc_cursor_next(cursor, &found))
+		count++;
+	if (mongoc_cursor_error(cursor, &error))
+		fail("getMore: %s", error.message);
+	if (count != 2)
+		fail("%d books, not two", count);
+	mongoc_cursor_destroy(cursor);
+	bson_destroy(options);
+	bson_destroy(filter);
+}
+
 /* One more for the book that lives through the rounds, so that its tail moves. */
 static void grow(mongoc_collection_t *books, const bson_t *selector, int *count)
 {
@@ -119,7 +169,7 @@ static void select_new(bson_t *selector)
 	BSON_APPEND_OID(selector, "_id", &identifier);
 }
 
-static void run_round(mongoc_collection_t *books)
+static void run_round(mongoc_client_t *client, mongoc_collection_t *books, const bson_t *lasting)
 {
 	bson_t selector;
 
@@ -128,6 +178,9 @@ static void run_round(mongoc_collection_t *books)
 	for (int i = AT_FIRST; i < IN_THE_END; i++)
 		push(books, &selector, i);
 	require_numbers(books, &selector, IN_THE_END);
+	transact(client, &selector);
+	require_numbers(books, &selector, IN_THE_END + 1);
+	require_both(books, lasting, &selector);
 	delete_book(books, &selector);
 	bson_destroy(&selector);
 }
@@ -142,7 +195,7 @@ static int run(mongoc_client_t *client, double seconds)
 	select_new(&lasting);
 	do {
 		grow(books, &lasting, &count);
-		run_round(books);
+		run_round(client, books, &lasting);
 		rounds++;
 	} while (bson_get_monotonic_time() < until);
 	bson_destroy(&lasting);

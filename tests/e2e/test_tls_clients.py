@@ -1,4 +1,4 @@
-"""Clients that speak TLS don't get past the rules: Spillway does not support TLS, though mongod may."""
+"""Clients that speak TLS don't get past the rules at a listener without TLS, though mongod may speak it."""
 
 import socket
 import ssl

@@ -1,5 +1,6 @@
 """The unmodified clients that tests run, each a program that works on a URI for some seconds."""
 
+import functools
 import os
 import pathlib
 import subprocess
@@ -7,10 +8,28 @@ import subprocess
 from support.process import build_folder
 
 _PROGRAMS = pathlib.Path(__file__).parents[1] / "e2e" / "clients"
+_GO = pathlib.Path(__file__).parents[1] / "linear"  # its modules
 NAMES = ("pymongo", "node driver", "mongoose", "mongosh", "mongo-c-driver")
+MORE_NAMES = ("go driver", "java driver")
 
 
-def _command(name, uri, seconds):
+@functools.cache
+def _go_client():
+    path = build_folder() / "go_client"
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
+    subprocess.run(["go", "build", "-o", path, "./client"], cwd=_GO, env=environment, check=True)
+    return path
+
+
+def trust_in_java(authority):
+    """Java takes the authorities that it believes from a file of its own, and no option of a URI names the file."""
+    store = authority.folder / "believed.p12"
+    subprocess.run(["keytool", "-importcert", "-noprompt", "-alias", "authority", "-file", authority.ca,
+                    "-keystore", store, "-storepass", "changeit"], check=True, capture_output=True)
+    return [f"-Djavax.net.ssl.trustStore={store}", "-Djavax.net.ssl.trustStorePassword=changeit"]
+
+
+def _command(name, uri, seconds, java):
     if name == "pymongo":
         return [os.environ.get("PYTHON", "python3"), _PROGRAMS / "pymongo_client.py", uri, seconds]
     if name == "node driver":
@@ -20,18 +39,22 @@ def _command(name, uri, seconds):
     if name == "mongosh":
         mongosh = os.environ.get("MONGOSH", "mongosh")
         return [mongosh, uri, "--quiet", "--norc", "--file", _PROGRAMS / "shell.js"]
+    if name == "go driver":
+        return [_go_client(), uri, seconds]
+    if name == "java driver":
+        return ["java", *java, "-cp", f"{os.environ['JAVA_DRIVER']}/*", _PROGRAMS / "Driver.java", uri, seconds]
     return [build_folder() / "mongoc_client", uri, seconds]
 
 
 class Client:
-    """One client program at work."""
+    """One client program at work; `java` are Java's own options."""
 
-    def __init__(self, name, uri, seconds=0):
+    def __init__(self, name, uri, seconds=0, java=()):
         self.name = name
         self.uri = uri
         environment = {**os.environ, "SECONDS_TO_RUN": str(seconds)}
         self.process = subprocess.Popen(
-            [str(word) for word in _command(name, uri, seconds)], stdin=subprocess.DEVNULL,
+            [str(word) for word in _command(name, uri, seconds, java)], stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
     def finish(self, timeout=120):

@@ -53,6 +53,12 @@ def transaction(client, books, identifier):
     assert books.find_one({"_id": identifier})["buyers"] == numbers(8)
 
 
+def read_on(books, lasting, identifier):
+    """Two books, one in each batch: the second comes with a getMore."""
+    found = list(books.find({"_id": {"$in": [lasting, identifier]}}, batch_size=1))
+    assert sorted(each["_id"] for each in found) == [lasting, identifier], found
+
+
 def plain(notes):
     identifier = notes.insert_one({"list": [1, 2, 3, 4, 5, 6, 7]}).inserted_id
     notes.update_one({"_id": identifier}, {"$pull": {"list": {"$gt": 3}}})
@@ -71,6 +77,7 @@ def main(uri, seconds):
             identifier = f"pymongo {ObjectId()}"
             arrays(books, identifier)
             transaction(client, books, identifier)
+            read_on(books, lasting, identifier)
             assert books.delete_one({"_id": identifier}).deleted_count == 1
             plain(client.shop.notes)
             rounds += 1

@@ -8,6 +8,23 @@ const same = (found, expected) => {
 const numbers = (count) => Array.from({ length: count }, (_, i) => ({ number: i }));
 const shop = db.getSiblingDB('shop');
 
+function transact(id) {
+	const session = db.getMongo().startSession();
+	const books = session.getDatabase('shop').books;
+	session.startTransaction();
+	books.updateOne({ _id: id }, { $push: { buyers: { number: 30 } } });
+	same(books.findOne({ _id: id }).buyers, numbers(31));
+	session.commitTransaction();
+	session.endSession();
+	same(shop.books.findOne({ _id: id }), { _id: id, buyers: numbers(31) });
+}
+
+// Two books, one in each batch: the second comes with a getMore.
+function readOn(id) {
+	const found = shop.books.find({ _id: { $in: [id, lasting] } }).sort({ _id: 1 }).batchSize(1).toArray();
+	same(found, [{ _id: lasting, buyers: numbers(count) }, { _id: id, buyers: numbers(31) }]);
+}
+
 function round() {
 	const id = `shell ${new ObjectId()}`;
 	shop.books.insertOne({ _id: id, buyers: [] });
@@ -19,7 +36,9 @@ function round() {
 	same(shop.books.countDocuments({ _id: id }), 1);
 	shop.books.replaceOne({ _id: id }, { buyers: numbers(30) });
 	same(shop.books.findOne({ _id: id }, { buyers: 1, _id: 0 }), { buyers: numbers(30) });
-	same(shop.books.findOneAndDelete({ _id: id }).buyers, numbers(30));
+	transact(id);
+	readOn(id);
+	same(shop.books.findOneAndDelete({ _id: id }).buyers, numbers(31));
 
 	shop.notes.insertOne({ _id: id, list: [1, 2, 3] });
 	shop.notes.updateOne({ _id: id }, { $pop: { list: 1 } });
