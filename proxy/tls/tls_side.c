@@ -250,7 +250,7 @@ static void copy_host(const char *address, char host[HOST_MAX])
 }
 
 /* The certificate must be this host's; names, not addresses, are also told to the server. */
-static bool set_host(SSL *connection, const char *host)
+static bool set_host(SSL *connection, char *host)
 {
 	X509_VERIFY_PARAM *wanted = SSL_get0_param(connection);
 
