@@ -54,8 +54,8 @@ def pass_one(client, server):
     client.frame()
 
 
-@pytest.mark.parametrize("direction", ["request", "reply"])
-def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
+def stall(relay, session, direction, writes, allowed):
+    """One direction is written to by `writes` and not read for a while: so much memory is allowed meanwhile."""
     client, server = session
     longest = insert_of(frames.LONGEST)
     pass_one(client, server)
@@ -64,13 +64,18 @@ def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
     if direction == "reply":
         client.send(FIND)
         assert server.take(len(FIND)) == FIND
-    writer = Writer(from_end, longest)
+    writer = writes(from_end, longest)
     writer.wait_until_stuck()
-    assert relay.private_memory() - before <= ALLOWED
+    assert relay.private_memory() - before <= allowed
     received = to_end.take(len(longest))
-    assert relay.private_memory() - before <= ALLOWED
+    assert relay.private_memory() - before <= allowed
     writer.join()
     assert received == longest
+
+
+@pytest.mark.parametrize("direction", ["request", "reply"])
+def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
+    stall(relay, session, direction, Writer, ALLOWED)
 
 
 def test_both_ways_at_once_and_many_sessions(relay):

@@ -9,7 +9,7 @@ from support.openssl import TLS_1_3, Client
 from support.peer import DEADLINE
 from support.secured import SIDES, SecuredRelay
 from wire.conftest import RULES
-from wire.test_backpressure import FIND, Writer, insert_of, pass_one
+from wire.test_backpressure import Writer, insert_of, pass_one, stall
 from wire.test_tls_streams import OK, ask_at_once
 
 FLOOD = 1 << 25  # bytes
@@ -30,31 +30,9 @@ def relay(request):
         yield made
 
 
-@pytest.fixture
-def session(relay):
-    client, server = relay.connect_known()
-    yield client, server
-    client.close()
-    server.close()
-
-
 @pytest.mark.parametrize("direction", ["request", "reply"])
 def test_a_side_that_stalls_costs_no_memory(relay, session, direction):
-    client, server = session
-    longest = insert_of(frames.LONGEST)
-    pass_one(client, server)
-    before = relay.private_memory()
-    from_end, to_end = (client, server) if direction == "request" else (server, client)
-    if direction == "reply":
-        client.send(FIND)
-        assert server.take(len(FIND)) == FIND
-    writer = SealedWriter(from_end, longest)
-    writer.wait_until_stuck()
-    assert relay.private_memory() - before <= ALLOWED
-    received = to_end.take(len(longest))
-    assert relay.private_memory() - before <= ALLOWED
-    writer.join()
-    assert received == longest
+    stall(relay, session, direction, SealedWriter, ALLOWED)
 
 
 def test_both_ways_at_once(relay, session):

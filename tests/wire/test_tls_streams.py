@@ -36,14 +36,6 @@ def relay(request):
         yield made
 
 
-@pytest.fixture
-def session(relay):
-    client, server = relay.connect_known()
-    yield client, server
-    client.close()
-    server.close()
-
-
 @pytest.fixture(scope="module")
 def facing():
     """With TLS to clients only, and without rules: for clients that are no good."""
