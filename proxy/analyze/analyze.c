@@ -549,6 +549,7 @@ static int run_connected(struct analyze *analyze)
 {
 	int code;
 
+	require(analyze->namespace);
 	mongoc_init();
 	analyze->report.namespace = must_strndup(analyze->namespace, strlen(analyze->namespace));
 	code = run(analyze);

@@ -90,7 +90,8 @@ static int shield_files(const struct config *config)
 	const char *store = getenv("SSL_CERT_DIR");
 	int version;
 
-	add_folder_of(&folders, config->file);
+	if (config->file)
+		add_folder_of(&folders, config->file);
 	add_named_files(&folders, config);
 	add_uri_files(&folders, config->upstream_uri);
 	add_file(&folders, getenv("SSL_CERT_FILE"));

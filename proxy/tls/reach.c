@@ -133,7 +133,7 @@ static bool send_hello(const struct reaching *reaching)
 	auto_buffer struct buffer frame = {0}, body = {0}, sealed = {0};
 	size_t start = message_begin(&frame, 1, 0, 0);
 
-	template_write_document(&body, "{hello: 1, '$db': 'admin'}");
+	template_write_document(&body, "{hello: 1, apiVersion: '1', '$db': 'admin'}");
 	message_begin_body(&frame);
 	buffer_append(&frame, body.data, body.length);
 	message_end(&frame, start);

@@ -115,7 +115,8 @@ void sequence_free(struct sequence *sequence)
 		sequence->fini(sequence);
 	for (size_t i = 0; i < ARRAY_LENGTH(sequence->held_namespaces); i++)
 		namespace_release(sequence->held_namespaces[i]);
-	packet_fini(&sequence->request);
+	/* A refused sign-in may hold a password. */
+	(sequence->match.facts.signs_in ? packet_wipe : packet_fini)(&sequence->request);
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
 	buffer_fini(&sequence->end.answer);

@@ -2,13 +2,20 @@
 
 import uuid
 
+import pymongo
 import pytest
 from bson import Binary, Int64
+from pymongo.server_api import ServerApi
 from test_edit_errors import BOOKS, PULL, delete, failed, remove, told
 from test_odm_shapes import bulk, modify, update, write
 
+from support.spillway import Spillway
 from support.twins import twins
 
+RULE = {
+    "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3,
+    "overflow": {"layout": "batches", "link": "book", "array": "part"},
+}
 STRICT = {"apiVersion": "1", "apiStrict": True, "apiDeprecationErrors": True}
 ENGLISH = {"locale": "en", "strength": 2}
 FIVE = {"list": 5}
@@ -76,3 +83,22 @@ def test_the_command_that_ends_a_transaction_declares_it(arms, required):
     assert dict(told(ruled, {**update({"$set": {"_spill": 9}}), **session}))["code"] == 115
     commit = ruled.connection.command("admin", {"commitTransaction": 1, **session})
     assert (commit["code"], commit["codeName"]) == (251, "NoSuchTransaction")
+
+
+def test_spillway_starts_in_front_of_such_a_server(cluster):
+    """It knows the member's name, asked as clients' connections reach it."""
+    def require(value):
+        with cluster.client(server_api=ServerApi("1")) as direct:
+            direct.admin.command({"setParameter": 1, "requireApiVersion": value})
+
+    # Nobody makes an index there later: mongod 6.0 asks itself whether it is ready, without a version, for ever.
+    with Spillway([cluster.primary], [RULE]):
+        pass
+    require(True)
+    try:
+        with Spillway([cluster.primary], [RULE]) as spillway, \
+                pymongo.MongoClient("127.0.0.1", spillway.port, replicaSet="rs0", server_api=ServerApi("1")) as client:
+            assert client.admin.command("ping")["ok"] == 1.0
+            assert client.primary == ("127.0.0.1", spillway.port)
+    finally:
+        require(False)

@@ -251,7 +251,7 @@ class Stage:
             database.books.create_index("x", name="x_1")
             database.others.insert_one({"_id": 30, "x": 7})
             self.direct[database.name].command({"create": "seen", "viewOn": "books",
-                                                "pipeline": [{"$project": {"list": 0}}]})
+                                                "pipeline": [{"$project": {"x": 1}}]})
         self.direct[STRAIGHT].create_collection(OVERFLOW)
         books = self.direct[THROUGH].books
         wait_for(lambda: len(books.find_one(9)["list"]) == 3 and books.find_one(9)["_spill"]["list"]["n"] == 6,

@@ -54,12 +54,24 @@ def pass_one(client, server):
     client.frame()
 
 
+def memory_at_rest(relay):
+    """The mover's threads take theirs in the first moments."""
+    seen = []
+
+    def steady():
+        seen.append(relay.private_memory())
+        return len(seen) > STEADY and len(set(seen[-STEADY:])) == 1
+
+    wait_for(steady, "the memory to be steady", pause=0.01)
+    return seen[-1]
+
+
 def stall(relay, session, direction, writes, allowed):
     """One direction is written to by `writes` and not read for a while: so much memory is allowed meanwhile."""
     client, server = session
     longest = insert_of(frames.LONGEST)
     pass_one(client, server)
-    before = relay.private_memory()
+    before = memory_at_rest(relay)
     from_end, to_end = (client, server) if direction == "request" else (server, client)
     if direction == "reply":
         client.send(FIND)

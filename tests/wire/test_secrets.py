@@ -34,8 +34,8 @@ def memory_holds(pid, text):
     return found
 
 
-def sign_in(canary):
-    sasl = {"saslStart": 1, "mechanism": "PLAIN", "payload": f"user {canary}", "$db": "$external"}
+def sign_in(canary, mechanism="SCRAM-SHA-256"):
+    sasl = {"saslStart": 1, "mechanism": mechanism, "payload": f"user {canary}", "$db": "$external"}
     return message(sasl, (), 5)
 
 
@@ -72,6 +72,21 @@ def test_what_signs_in_is_overwritten(name, cut):
         client.take(len(OK))
         assert memory_holds(relay.spillway.pid, b"canary-") == 0
         assert memory_holds(relay.spillway.pid, relay.server.uri.encode()) > 0  # what is there is found
+
+
+@pytest.mark.parametrize("cut", [None, 40])
+def test_a_password_that_may_not_go_on_is_overwritten(cut):
+    """PLAIN without TLS is refused."""
+    request = sign_in("canary-0123456789", "PLAIN")
+    with Relay(RULES, {"workers": 1}, wrapper=["env", "LD_BIND_NOW=1"]) as relay:
+        client, server = relay.connect()
+        client.send(PING)
+        server.frame()
+        server.send(OK)
+        client.take(len(OK))
+        send_apart(client.socket, [request] if cut is None else [request[:cut], request[cut:]])
+        assert client.frame().plain()["code"] == 18
+        assert memory_holds(relay.spillway.pid, b"canary-") == 0
 
 
 @pytest.mark.parametrize("environment, soft", [({}, "0"), ({"SPILLWAY_ALLOW_CORE": "1"}, "4096")])
