@@ -128,6 +128,8 @@ static void set_resumption(SSL_CTX *context, struct tls_side *side)
 		SSL_CTX_sess_set_new_cb(context, on_session);
 		return;
 	}
+	/* What signs a client in would stay in OpenSSL's buffer, and in freed memory. */
+	SSL_CTX_set_options(context, SSL_OP_CLEANSE_PLAINTEXT);
 	/* Tickets carry all that resuming needs: nothing is kept for clients that have gone. */
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_num_tickets(context, 1);

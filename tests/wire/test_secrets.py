@@ -11,6 +11,7 @@ from support import frames
 from support.frames import message
 from support.peer import Relay
 from support.receive_queue import send_apart
+from support.secured import SecuredRelay
 from support.spillway import program
 from wire.conftest import RULES
 
@@ -87,6 +88,22 @@ def test_a_password_that_may_not_go_on_is_overwritten(cut):
         send_apart(client.socket, [request] if cut is None else [request[:cut], request[cut:]])
         assert client.frame().plain()["code"] == 18
         assert memory_holds(relay.spillway.pid, b"canary-") == 0
+
+
+@pytest.mark.parametrize("name", ["long", "hello", "isMaster"])
+def test_what_signs_in_over_tls_is_overwritten(name):
+    """Also where OpenSSL had it."""
+    request = MADE[name](f"canary-{name}-0123456789")
+    with SecuredRelay("client", RULES, {"workers": 1}) as relay:
+        client, server = relay.connect()
+        client.send(PING)
+        server.frame()
+        client.send(request)
+        assert b"canary-" in server.take(len(request))
+        server.send(OK)
+        client.take(len(OK))
+        assert memory_holds(relay.spillway.pid, b"canary-") == 0
+        assert memory_holds(relay.spillway.pid, relay.server.uri.encode()) > 0  # what is there is found
 
 
 @pytest.mark.parametrize("environment, soft", [({}, "0"), ({"SPILLWAY_ALLOW_CORE": "1"}, "4096")])
