@@ -308,7 +308,9 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	}
 	if (session->state == SESSION_CLOSING)
 		return;
-	if (session->request.held.length > 0)
+	if (session->request.held.length > 0) {
 		request_continue(session);
+		session_pass_ends(session); /* what waited was the client's last */
+	}
 	session_update_reading(session);
 }

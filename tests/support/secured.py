@@ -62,11 +62,15 @@ class SecuredEnd(End):
 
     def say_farewell(self):
         """Sends a close_notify and nothing behind it; the socket stays open."""
+        self.send_sealed(self.seal_farewell())
+
+    def seal_farewell(self):
+        """The close_notify that would go out."""
         try:
             self.tls.unwrap()
         except ssl.SSLWantReadError:
             pass
-        self.send_sealed(self.sent.read())
+        return self.sent.read()
 
     def seal(self, data):
         """The bytes that would go out."""

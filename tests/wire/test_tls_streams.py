@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from support import frames
 from support.frames import message
 from support.openssl import TLS_1_2, TLS_1_3, Client
 from support.process import wait_for
@@ -178,6 +179,24 @@ def test_a_half_closed_client_still_gets_its_reply(session, how):
     server.finish()
     assert client.rest() == (OK, "closed")
     assert farewell(client)
+
+
+def test_a_farewell_behind_a_request_that_waits_is_passed_on(session):
+    """It comes in one go with the request, which stays packed until its turn has come."""
+    client, server = session
+    request = message({"insert": "plain", "documents": [{"text": "x" * 50_000}], "$db": "shop"}, (), 6)
+    packed = frames.compressed(request, "zlib")
+    if hasattr(client, "seal"):
+        client.send_sealed(client.seal(PING) + client.seal(packed) + client.seal_farewell())
+    else:
+        client.send(PING, packed)
+        client.finish()
+    assert server.take(len(PING)) == PING
+    server.send(OK)
+    assert server.take(len(packed)) == packed
+    assert server.rest() == (b"", "closed")
+    server.finish()
+    assert client.rest() == (OK, "closed")
 
 
 def test_a_server_may_still_listen_after_it_said_no_more(session):
