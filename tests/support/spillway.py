@@ -49,7 +49,8 @@ class Spillway(Process):
     """Context manager around one `spillway serve`.
 
     `servers` are the mongods behind it (one listener each), `rules` the rules as dictionaries of the
-    configuration file, `more` further top-level keys, `environment` further variables.
+    configuration file, `more` further top-level keys, `environment` further variables. The environment's
+    SPILLWAY_WORKERS and SPILLWAY_OPTIONS hold for tests that do not choose workers, and for all of `serve`.
     """
 
     def __init__(self, servers, rules=(), more=None, name="spillway", environment=None):
@@ -64,11 +65,14 @@ class Spillway(Process):
             "admin": f"127.0.0.1:{self.admin_port}",
             "rules": list(rules),
         }
+        if "SPILLWAY_WORKERS" in os.environ:
+            self.settings["workers"] = int(os.environ["SPILLWAY_WORKERS"])
         self.settings.update(more or {})
         self.file = folder / "spillway.yaml"
         self.admin_headers, self.admin_authority = {}, None
         environment = {**os.environ, **(environment or {})}
-        super().__init__(name, [program(), "serve", "--config", self.file], folder, environment)
+        options = os.environ.get("SPILLWAY_OPTIONS", "").split()
+        super().__init__(name, [program(), "serve", *options, "--config", self.file], folder, environment)
 
     @property
     def port(self):
