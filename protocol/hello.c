@@ -108,12 +108,15 @@ static enum fate judge_compressor(const void *context, struct bytes name, struct
 static bool signs_in_certified(const struct element *element)
 {
 	struct element sasl;
-	struct bytes attempt;
+	struct bytes attempt, mechanism;
 
-	return element_is(element, "speculativeAuthenticate") &&
-	       (!element_document(element, &attempt) ||
-		!document_find(attempt, "saslStart", &sasl) ||
-		document_find(attempt, "authenticate", &sasl));
+	if (!element_is(element, "speculativeAuthenticate"))
+		return false;
+	return !element_document(element, &attempt) ||
+	       !document_find(attempt, "saslStart", &sasl) ||
+	       document_find(attempt, "authenticate", &sasl) ||
+	       !document_find_string(attempt, "mechanism", &mechanism) ||
+	       bytes_are(mechanism, "MONGODB-X509");
 }
 
 static bool edit_request_element(void *context, const struct element *element, struct buffer *out)

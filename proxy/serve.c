@@ -140,16 +140,18 @@ static void await_signal(struct server *server)
 }
 
 /* False: a signal came before. Thousands of namespaces take minutes. */
-static bool await_first_check(struct mover *mover, enum mover_check *check)
+static bool await_first_check(struct server *server, enum mover_check *check)
 {
 	const struct timespec now = {0};
 	sigset_t set;
 
 	set_signals(&set);
-	while (!mover_first_check(mover, SIGNAL_MS, check)) {
+	while (!mover_first_check(server->service.mover, SIGNAL_MS, check)) {
 		int number = sigtimedwait(&set, NULL, &now);
 
-		if (number > 0 && number != SIGHUP) {
+		if (number == SIGHUP) {
+			reload_certificates(server);
+		} else if (number > 0) {
 			log_info("signal %d: ending before the servers are looked at", number);
 			return false;
 		}
@@ -196,7 +198,7 @@ static int serve(const struct config *config, const char *path)
 	log_count_dropped(&shared->log_lines_dropped);
 	server.service.mover = mover_start(&(struct reach){config, server.service.tls}, shared);
 	/* What is wrong with the servers is told before anybody can connect. */
-	if (!await_first_check(server.service.mover, &check)) {
+	if (!await_first_check(&server, &check)) {
 		code = 0;
 	} else if (check != MOVER_CHECK_BAD) {
 		/* The admin page comes last: who is told that all is ready can connect. */

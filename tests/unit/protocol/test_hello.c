@@ -3,6 +3,7 @@
 #include "tests/unit/wire_make.h"
 
 #include "protocol/hello.h"
+#include "protocol/writer.h"
 
 /* {hello: 1, compression: [<the names, up to an empty one>], helloOk: true} */
 static void request(struct buffer *body, const char *const *names)
@@ -40,6 +41,35 @@ Test(hello, a_compressor_that_cannot_be_read_is_not_offered)
 	assert_request(NAMES("lz4"), NAMES(""));
 	assert_request(NAMES("lz4", "zstd", "brotli", "snappy"), NAMES("zstd", "snappy"));
 	assert_request(NAMES("zlib", "lz4"), NAMES("zlib"));
+}
+
+/* With TLS to the server, whoever attempts to sign in by its certificate takes Spillway's. */
+Test(hello, an_attempt_by_certificate_does_not_go_on)
+{
+	static const struct {
+		const char *command, *mechanism;
+		bool goes_on;
+	} attempts[] = {{"authenticate", "MONGODB-X509", false},
+			{"authenticate", "", false},
+			{"saslStart", "MONGODB-X509", false},
+			{"saslStart", "", false},
+			{"saslStart", "SCRAM-SHA-256", true}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(attempts); i++) {
+		auto_buffer struct buffer body = {0}, out = {0};
+		size_t start = writer_open(&body), inner;
+
+		writer_int32(&body, "hello", 1);
+		inner = writer_open_document(&body, "speculativeAuthenticate");
+		writer_int32(&body, attempts[i].command, 1);
+		if (attempts[i].mechanism[0])
+			writer_string(&body, "mechanism", attempts[i].mechanism);
+		writer_close(&body, inner);
+		writer_close(&body, start);
+		cr_assert_not(hello_edit_request(buffer_view(&body), true, &out));
+		cr_assert_eq(hello_edit_request(buffer_view(&body), false, &out),
+			     !attempts[i].goes_on, "%zu", i);
+	}
 }
 
 static bool request_goes_on(struct bytes body)
