@@ -1,7 +1,9 @@
 /* Who holds much memory, and who gives up first. */
 #include "proxy/client/claims.h"
 
-#include <stddef.h>
+#include "protocol/base.h"
+
+#include <stdlib.h>
 
 void claims_init(struct claims *claims)
 {
@@ -60,12 +62,31 @@ void claims_set(struct claims *claims, struct claim *claim, int64_t held, int64_
 	pthread_mutex_unlock(&claims->lock);
 }
 
+void claims_tell(struct claims *claims, int64_t excess)
+{
+	pthread_mutex_lock(&claims->lock);
+	tell(claims, excess);
+	pthread_mutex_unlock(&claims->lock);
+}
+
+struct claim *claims_new(void)
+{
+	return must_calloc(1, sizeof(struct claim));
+}
+
+void claims_drop(struct claims *claims, struct claim *claim)
+{
+	if (claim)
+		claims_set(claims, claim, 0, 0);
+	free(claim);
+}
+
 bool claims_give_up(const struct claim *claim)
 {
-	return claim->held == 0 || claim->told;
+	return !claim || claim->held == 0 || claim->told;
 }
 
 bool claims_give_up_early(const struct claim *claim)
 {
-	return claim->early;
+	return claim && claim->early;
 }

@@ -24,10 +24,16 @@ struct claims {
 
 void claims_init(struct claims *claims);
 void claims_fini(struct claims *claims);
+/* Empty, and not listed. */
+struct claim *claims_new(void);
+/* Frees it; NULL is fine. */
+void claims_drop(struct claims *claims, struct claim *claim);
 /* What this one holds now, in bytes; the last call for it says 0. `excess`: what all hold beyond
  * the limit, none where it is not positive. */
 void claims_set(struct claims *claims, struct claim *claim, int64_t held, int64_t excess);
-/* Where memory is short: whether this one has to give up. So has who holds little yet. */
+/* All together hold so much beyond the limit. */
+void claims_tell(struct claims *claims, int64_t excess);
+/* Where memory is short: whether this one has to give up. So has who holds little yet (NULL). */
 bool claims_give_up(const struct claim *claim);
 /* The same in the middle of what comes: the oldest gets the whole of it. */
 bool claims_give_up_early(const struct claim *claim);

@@ -33,8 +33,9 @@ static int64_t deadline_length(const struct loop *loop, enum deadline_kind kind)
 
 static struct session *session_of(struct deadline *deadline, enum deadline_kind kind)
 {
-	return (struct session *)(void *)((char *)(deadline - kind) -
-					  offsetof(struct session, deadlines));
+	void *deadlines = (char *)(deadline - kind) - offsetof(struct session_deadlines, each);
+
+	return ((struct session_deadlines *)deadlines)->session;
 }
 
 static void end_overdue(struct loop *loop, enum deadline_kind kind)

@@ -45,13 +45,24 @@ void session_await(struct session *session, enum deadline_kind kind)
 {
 	struct loop *loop = session->loop;
 
-	deadline_begin(&loop->deadlines[kind], &session->deadlines[kind], uv_now(&loop->uv));
+	if (!session->deadlines) {
+		session->deadlines = must_malloc(sizeof *session->deadlines);
+		*session->deadlines = (struct session_deadlines){.session = session};
+	}
+	deadline_begin(&loop->deadlines[kind], &session->deadlines->each[kind], uv_now(&loop->uv));
 	loop_need_ticks(loop);
 }
 
 void session_await_no_more(struct session *session, enum deadline_kind kind)
 {
-	deadline_end(&session->loop->deadlines[kind], &session->deadlines[kind]);
+	if (!session_awaits(session, kind))
+		return;
+	deadline_end(&session->loop->deadlines[kind], &session->deadlines->each[kind]);
+	for (int other = 0; other < DEADLINE_KINDS; other++)
+		if (session_awaits(session, other))
+			return;
+	free(session->deadlines);
+	session->deadlines = NULL;
 }
 
 void session_on_overdue(struct session *session, enum deadline_kind kind)
@@ -83,7 +94,7 @@ void session_watch_progress(struct session *session, bool progressed)
 
 	if (!waits)
 		session_await_no_more(session, DEADLINE_PROGRESS);
-	else if (progressed || !session->deadlines[DEADLINE_PROGRESS].runs)
+	else if (progressed || !session_awaits(session, DEADLINE_PROGRESS))
 		session_await(session, DEADLINE_PROGRESS);
 }
 
@@ -97,6 +108,24 @@ static void session_unlink(struct session *session)
 		session->loop->sessions = session->next;
 	if (session->next)
 		session->next->previous = session->previous;
+}
+
+/* An idle session has no claim. */
+static void session_claim(struct session *session, int64_t held, int64_t excess)
+{
+	struct claims *claims = &session->loop->service->claims;
+	struct session_memory *memory = &session->memory;
+
+	if (!memory->claim && held >= CLAIMS_LEAST)
+		memory->claim = claims_new();
+	if (memory->claim)
+		claims_set(claims, memory->claim, held, excess);
+	else if (excess > 0)
+		claims_tell(claims, excess);
+	if (held < CLAIMS_LEAST) {
+		claims_drop(claims, memory->claim);
+		memory->claim = NULL;
+	}
 }
 
 static void session_leave_peer(struct session *session)
@@ -126,7 +155,7 @@ void session_free_if_gone(struct session *session)
 	session_leave_peer(session);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
 	loop->unproven -= (int64_t)session->memory.unproven;
-	claims_set(&loop->service->claims, &session->memory.claim, 0, 0);
+	claims_drop(&loop->service->claims, session->memory.claim);
 	if (session_is_refused(session))
 		atomic_fetch_sub(&loop->service->refused, 1);
 	free(session);
@@ -222,8 +251,7 @@ void session_account(struct session *session)
 	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
 	session->memory.accounted = held;
 	reads = session->sequence || session->find.request.length > 0;
-	claims_set(&service->claims, &session->memory.claim, reads ? (int64_t)held : 0,
-		   sum - service->config->limits.memory);
+	session_claim(session, reads ? (int64_t)held : 0, sum - service->config->limits.memory);
 }
 
 bool session_memory_short(const struct session *session, size_t more)
@@ -238,7 +266,7 @@ bool session_memory_short(const struct session *session, size_t more)
 
 bool session_gives_up(const struct session *session)
 {
-	return session_memory_short(session, 0) && claims_give_up(&session->memory.claim);
+	return session_memory_short(session, 0) && claims_give_up(session->memory.claim);
 }
 
 void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)

@@ -117,12 +117,18 @@ struct session_response {
 	bool shed;          /* the current frame is thrown away: its read has given up */
 };
 
+/* An idle session has none. */
+struct session_deadlines {
+	struct session *session;
+	struct deadline each[DEADLINE_KINDS];
+};
+
 struct session_memory {
-	size_t accounted; /* what waits, the sequence and unsent replies, in the service's sum */
-	size_t unread;    /* when it was last looked whether the client takes its replies */
-	uint8_t stalls;   /* such looks in a row that saw it take too little */
-	size_t unproven;  /* of it, what counts for the loop's unproven sessions */
-	struct claim claim;
+	size_t accounted;    /* what waits, the sequence and unsent replies, in the service's sum */
+	size_t unread;       /* when it was last looked whether the client takes its replies */
+	uint8_t stalls;      /* such looks in a row that saw it take too little */
+	size_t unproven;     /* of it, what counts for the loop's unproven sessions */
+	struct claim *claim; /* owned; NULL: it holds little */
 };
 
 struct session {
@@ -131,7 +137,7 @@ struct session {
 	struct loop *loop;
 	struct session *next;
 	struct session *previous;
-	struct deadline deadlines[DEADLINE_KINDS];
+	struct session_deadlines *deadlines; /* owned; NULL: none runs */
 	struct session_peer peer;
 	uint64_t id;
 	uint32_t listen_index;
@@ -325,7 +331,7 @@ void session_await_no_more(struct session *session, enum deadline_kind kind);
 void session_on_overdue(struct session *session, enum deadline_kind kind);
 static inline bool session_awaits(const struct session *session, enum deadline_kind kind)
 {
-	return session->deadlines[kind].runs;
+	return session->deadlines && session->deadlines->each[kind].runs;
 }
 /* Looks whether the rest of a request is awaited; `progressed`: bytes of it have come. */
 void session_watch_progress(struct session *session, bool progressed);

@@ -261,7 +261,7 @@ static void response_on_part(struct session *session, size_t more)
 		return;
 	session_account(session);
 	if (session->sequence && session->sequence->reply.gives_up &&
-	    session_memory_short(session, 0) && claims_give_up_early(&session->memory.claim))
+	    session_memory_short(session, 0) && claims_give_up_early(session->memory.claim))
 		response_give_up(session);
 }
 

@@ -472,17 +472,24 @@ def test_while_memory_is_short_clients_that_do_not_read_are_closed():
     """One that takes its reply slowly is not."""
     with Relay(RULES, {"workers": 1, "limits": {"memory": "44MB", "handshake": "10m"}}) as relay:
         slow, *stuck = (Read(relay, number).begin() for number in range(1, 5))
+        taken, enough = bytearray(), threading.Event()
+
+        def read_slowly():
+            while not enough.wait(0.1):
+                taken.extend(slow.client.take(20_000))
+
+        reader = threading.Thread(target=read_slowly, daemon=True)
         for read in (slow, *stuck):
             assert read.give(8000000) == "getMore"
             read.give(3000000, last=True)
             assert select.select([read.client.socket], [], [], 30)[0], "the reply begins"
-        taken = bytearray()
+            if read is slow:
+                reader.start()
         client, server = relay.connect_known()
         push = {"q": {"_id": 1}, "u": {"$push": {"buyers": bytes(30_000_000)}}}
         request = message({"update": "books", "$db": "shop"}, [("updates", [push])], 7)
 
         def another_is_served():
-            taken.extend(slow.client.take(30_000))
             writer = threading.Thread(target=client.send, args=(request,))
             writer.start()
             ready, _, _ = select.select([client.socket, server.socket], [], [], 30)
@@ -496,6 +503,8 @@ def test_while_memory_is_short_clients_that_do_not_read_are_closed():
         assert not another_is_served()
         wait_for(another_is_served, "those that do not read to be closed")
         assert relay.spillway.said().count("it does not take its replies") == 1
+        enough.set()
+        reader.join()
         taken.extend(slow.client.take(frames.size_of(taken) - len(taken)))
         assert len(frames.Frame(taken).plain()["cursor"]["firstBatch"][0]["buyers"]) == 100
         assert sum(each.client.rest()[1] == RESET for each in stuck) >= 2
