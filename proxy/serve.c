@@ -194,6 +194,7 @@ static int serve(const struct config *config, const char *path)
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
 	peers_init(&server.service.peers);
+	server.service.observers = observers_new(config->observe_sample);
 	shared = metrics_new();
 	log_count_dropped(&shared->log_lines_dropped);
 	server.service.mover = mover_start(&(struct reach){config, server.service.tls}, shared);
@@ -218,6 +219,7 @@ static int serve(const struct config *config, const char *path)
 	strangers_fini(&server.service.strangers);
 	peers_fini(&server.service.peers);
 	tls_pairs_free(server.service.tls);
+	observers_free(server.service.observers);
 	log_count_dropped(NULL);
 	metrics_free_all();
 	return code;

@@ -11,7 +11,7 @@ static const char *const kinds[] = {
 	[SETTING_TEXT] = "text",         [SETTING_FIELD] = "field",
 	[SETTING_ADDRESS] = "address",   [SETTING_NAMESPACE] = "namespace",
 	[SETTING_COUNT] = "count",       [SETTING_SIZE] = "size",
-	[SETTING_DURATION] = "duration", [SETTING_CHOICE] = "word",
+	[SETTING_SHARE] = "share",       [SETTING_DURATION] = "duration", [SETTING_CHOICE] = "word",
 	[SETTING_SWITCH] = "word",       [SETTING_SET] = "set",
 	[SETTING_VALUE] = "value",       [SETTING_KEYS] = "keys",
 	[SETTING_TEXTS] = "texts",
@@ -60,7 +60,7 @@ static void write_setting(struct buffer *out, const struct setting *setting)
 	}
 	if (setting->required)
 		return;
-	if (setting->range.most > 0)
+	if (setting->range.most > 0 && !(setting->off && setting->standard == 0))
 		write_number(out, "default", setting, setting->standard);
 	else if (setting->kind == SETTING_CHOICE || setting->kind == SETTING_SWITCH)
 		writer_string(out, "default", setting->words[setting->standard]);

@@ -1,10 +1,11 @@
-/* The admin address: the status page, /rules, /connections, /metrics, /healthz and /readyz over
- * HTTP, by libmicrohttpd. */
+/* The admin address: the status page, /rules, /connections, /suggestions, /metrics, /healthz
+ * and /readyz over HTTP, by libmicrohttpd. */
 #include "proxy/admin/admin.h"
 
 #include "proxy/admin/admin_thread.h"
 #include "proxy/admin/crowd.h"
 #include "proxy/admin/guard.h"
+#include "proxy/admin/suggestions.h"
 #include "proxy/base/address.h"
 #include "proxy/base/admin_files.h"
 #include "proxy/client/listener.h"
@@ -132,6 +133,7 @@ static const struct page {
 	{"/", "text/html; charset=utf-8", status_page},
 	{"/rules", "application/json", status_rules},
 	{"/connections", "application/json", status_connections},
+	{"/suggestions", "application/json", status_suggestions},
 	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", print_metrics},
 };
 
@@ -210,8 +212,10 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		if (strcmp(url, pages[i].path) == 0)
 			return respond_page(connection, &pages[i], admin);
 	}
-	return respond_text(connection, MHD_HTTP_NOT_FOUND,
-			    "there are /, /rules, /connections, /metrics, /healthz and /readyz\n");
+	return respond_text(
+		connection, MHD_HTTP_NOT_FOUND,
+		"there are /, /rules, /connections, /suggestions, /metrics, /healthz and "
+		"/readyz\n");
 }
 
 /* The parameters are libmicrohttpd's. NOLINTNEXTLINE(readability-function-size) */
@@ -309,8 +313,12 @@ static struct admin *admin_new(const struct service *service)
 		free(admin);
 		return NULL;
 	}
-	admin->status = (struct status){config, service->mover, &service->paused,
-					bson_get_monotonic_time(), .hidden = !admin->files.token};
+	admin->status = (struct status){config,
+					service->mover,
+					&service->paused,
+					service->observers,
+					bson_get_monotonic_time(),
+					.hidden = !admin->files.token};
 	admin->guard = (struct guard){&config->admin, admin->files.token};
 	admin->crowd = crowd_new();
 	admin->policy = status_page_policy();

@@ -3,12 +3,14 @@
 #pragma once
 
 #include "proxy/mover/mover.h"
+#include "proxy/observe/observer.h"
 #include "proxy/upstream/target.h"
 
 struct status {
 	const struct config *config;
 	struct mover *mover;
 	const _Atomic int64_t *paused; /* listeners that have no descriptors */
+	struct observers *observers;   /* NULL: nothing is observed */
 	int64_t started;               /* monotonic microseconds */
 	bool hidden; /* nothing that comes from documents is shown: readers need no token */
 };

@@ -1,6 +1,7 @@
 /* The status page: plain HTML, readable on a phone. */
 #include "proxy/admin/status.h"
 
+#include "proxy/admin/suggestions.h"
 #include "proxy/base/json_text.h"
 #include "proxy/base/markup.h"
 #include "proxy/base/metrics.h"
@@ -268,6 +269,7 @@ void status_page(struct buffer *out, const struct status *status)
 	metrics_sum(&sum);
 	show_head(out, status);
 	show_rules(out, status);
+	status_show_suggestions(out, status);
 	show_longest(out, status);
 	show_mover(out, &sum);
 	show_merges(out, &sum);

@@ -189,6 +189,7 @@ struct loop *loop_new(struct service *service)
 	loop->service = service;
 	loop->metrics = metrics_new();
 	loop->namespaces = namespace_cache_new(service->config->rules);
+	loop->observer = observers_join(service->observers);
 	loop->listeners = must_calloc(service->config->listen_count, sizeof(*loop->listeners));
 	uv_timer_init(&loop->uv, &loop->ticks);
 	loop->ticks.data = loop;

@@ -8,6 +8,7 @@
 #include "proxy/client/deadlines.h"
 #include "proxy/client/peers.h"
 #include "proxy/client/strangers.h"
+#include "proxy/observe/observer.h"
 #include "proxy/tls/tls_pairs.h"
 #include "rules/config/config.h"
 
@@ -23,6 +24,7 @@ struct service {
 	const struct config *config;
 	struct mover *mover;
 	struct tls_pairs *tls;
+	struct observers *observers; /* NULL: nothing is observed */
 	_Atomic int64_t connections; /* open now, all loops together */
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
@@ -41,6 +43,7 @@ struct loop {
 	struct service *service;
 	struct metrics *metrics;
 	struct namespace_cache *namespaces;
+	struct observer *observer; /* NULL: nothing is observed */
 	struct listener *listeners;
 	size_t listener_count;
 	struct session *sessions; /* all, newest first */

@@ -25,6 +25,15 @@ static void request_owe(struct session *session, int32_t request_id, enum pendin
 		     (struct pending_entry){request_id, (uint8_t)kind, facts->exhaust});
 }
 
+/* No rule concerns the frame at the start of `bytes`. What is not all there is left out, and so is
+ * whatever mongod may refuse because it does not know the user. */
+static void request_observe(struct session *session, struct bytes bytes, size_t length)
+{
+	if (observer_is_due(session->loop->observer) && bytes.length >= length &&
+	    (session->rights.proven || !session->rights.signed_in))
+		observer_look(session->loop->observer, (struct bytes){bytes.data, length});
+}
+
 static enum pending_kind request_kind(const struct match_facts *facts)
 {
 	if (facts->reads_on)
@@ -140,6 +149,8 @@ static void request_by_match(struct session *session, struct packet *packet,
 		session_works(session);
 	switch (match->verdict) {
 	case VERDICT_FORWARD:
+		if (session->loop->observer && !match->namespace)
+			request_observe(session, packet_frame(packet), packet_frame(packet).length);
 		request_owe(session, packet->header.request_id, request_kind(&match->facts),
 			    &match->facts);
 		request_forward(session, buffer_view(&packet->raw));
@@ -358,6 +369,8 @@ static enum request_step request_look(struct session *session, struct bytes byte
 				       &facts)) {
 	case MATCH_FORWARD:
 		session_works(session);
+		if (session->loop->observer)
+			request_observe(session, bytes, *length);
 		session->request.left = *length;
 		request_owe(session, header.request_id, request_kind(&facts), &facts);
 		request_note_facts(session, &facts);

@@ -81,6 +81,7 @@ struct config {
 	struct config_limits limits;
 	enum config_log_level log_level;
 	bool log_json;
+	int64_t observe_sample; /* millionths of the commands that no rule concerns; 0: off */
 	struct rule_set *rules;
 };
 

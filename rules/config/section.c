@@ -291,7 +291,15 @@ static void read_count(const struct section *section, const struct setting *sett
 			    value->plain ? "" : ", without quotes", text_quote(value->text).text);
 }
 
-/* A size or a duration. */
+static const char *measure_form(enum setting_kind kind)
+{
+	if (kind == SETTING_SHARE)
+		return "a fraction such as 0.01";
+	return kind == SETTING_SIZE ? "a whole number of B, KB, MB or GB, as in 1MB"
+				    : "a whole number of ms, s, m or h, as in 10s";
+}
+
+/* A size, a duration or a share. */
 static void read_measure(const struct section *section, const struct setting *setting,
 			 int64_t *number)
 {
@@ -309,11 +317,8 @@ static void read_measure(const struct section *section, const struct setting *se
 		problem_add(section->problems, value->at,
 			    "'%s' needs a unit: ms, s, m or h, as in %.20ss", key, text);
 	else if (!setting_measure(kind, text, &read))
-		problem_add(section->problems, value->at,
-			    "'%s' must be a whole number of %s, not '%s'", key,
-			    kind == SETTING_SIZE ? "B, KB, MB or GB, as in 1MB"
-						 : "ms, s, m or h, as in 10s",
-			    text_quote(value->text).text);
+		problem_add(section->problems, value->at, "'%s' must be %s, not '%s'", key,
+			    measure_form(kind), text_quote(value->text).text);
 	else if (!within(setting->range, read))
 		problem_add(section->problems, value->at, "'%s' must be from %s to %s, not '%s'",
 			    key, setting_measure_text(kind, least, setting->range.least),
@@ -397,7 +402,8 @@ static void read_at(const struct section *section, const struct setting *setting
 		read_address(section, key, at);
 	else if (setting->kind == SETTING_COUNT)
 		read_count(section, setting, at);
-	else if (setting->kind == SETTING_SIZE || setting->kind == SETTING_DURATION)
+	else if (setting->kind == SETTING_SIZE || setting->kind == SETTING_DURATION ||
+		 setting->kind == SETTING_SHARE)
 		read_measure(section, setting, at);
 	else if (setting->kind == SETTING_VALUE)
 		read_value(section, setting, at);

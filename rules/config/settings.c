@@ -14,6 +14,8 @@
 #define KB ((int64_t)1024)
 #define MB (1024 * KB)
 #define GB (1024 * MB)
+#define SHARE_DIGITS 6
+#define MILLION 1000000 /* SHARE_DIGITS digits */
 
 #define NOWHERE SETTING_NOWHERE
 #define IN_LISTEN(member) offsetof(struct config_listen, member)
@@ -119,11 +121,30 @@ static const struct unit *units_of(enum setting_kind kind)
 	return kind == SETTING_SIZE ? sizes : durations;
 }
 
+/* A fraction of one, with six digits behind the point at most. */
+static bool measure_share(const char *text, int64_t *number)
+{
+	size_t whole = strspn(text, "0123456789"), digits = 0;
+	const char *point = text + whole;
+
+	if (*point == '.')
+		digits = strspn(point + 1, "0123456789");
+	if (whole != 1 || digits > SHARE_DIGITS || point[digits + (*point == '.')] != '\0' ||
+	    (*point == '.' && digits == 0))
+		return false;
+	*number = text[0] - '0';
+	for (size_t i = 1; i <= SHARE_DIGITS; i++)
+		*number = *number * 10 + (i <= digits ? point[i] - '0' : 0);
+	return true;
+}
+
 must_check bool setting_measure(enum setting_kind kind, const char *text, int64_t *number)
 {
 	size_t digits = strspn(text, "0123456789");
 	int64_t read = 0;
 
+	if (kind == SETTING_SHARE)
+		return measure_share(text, number);
 	if (digits == 0)
 		return false;
 	for (size_t i = 0; i < digits; i++) {
@@ -141,10 +162,25 @@ must_check bool setting_measure(enum setting_kind kind, const char *text, int64_
 	return false;
 }
 
+/* Without zeros at its end. */
+static const char *share_text(char *text, int64_t number)
+{
+	size_t length;
+
+	snprintf(text, SETTING_TEXT_MAX, "%" PRId64 ".%06" PRId64, number / MILLION,
+		 number % MILLION);
+	for (length = strlen(text); text[length - 1] == '0'; length--)
+		;
+	text[length - (text[length - 1] == '.')] = '\0';
+	return text;
+}
+
 const char *setting_measure_text(enum setting_kind kind, char *text, int64_t number)
 {
 	const struct unit *best = units_of(kind);
 
+	if (kind == SETTING_SHARE)
+		return share_text(text, number);
 	if (kind == SETTING_DURATION && number == 0)
 		return "0s"; /* and not 0h */
 	for (const struct unit *unit = best; unit->name; unit++) {
@@ -224,6 +260,7 @@ const char *setting_text(const struct setting *setting, const void *base, struct
 	case SETTING_COUNT:
 	case SETTING_SIZE:
 	case SETTING_DURATION:
+	case SETTING_SHARE:
 		return number_text(setting, *(const int64_t *)at, scratch);
 	case SETTING_CHOICE:
 		return setting->words[*(const int *)at];

@@ -17,6 +17,7 @@ enum setting_kind {
 	SETTING_COUNT,     /* int64_t */
 	SETTING_SIZE,      /* int64_t: bytes */
 	SETTING_DURATION,  /* int64_t: milliseconds */
+	SETTING_SHARE,     /* int64_t: millionths, written as a decimal fraction */
 	SETTING_CHOICE,    /* an enum: the place of the word */
 	SETTING_SWITCH,    /* bool: whether it is the second of two words */
 	SETTING_SET,       /* a bool for each word: whether the list has it; read like a list */

@@ -16,7 +16,7 @@ from support.peer import Relay
 from wire.conftest import RULES
 
 TOKEN = "correct-horse-battery-staple"
-PAGES = ["/", "/rules", "/connections", "/metrics", "/nothing"]
+PAGES = ["/", "/rules", "/connections", "/suggestions", "/metrics", "/nothing"]
 HEALTH = {"/healthz": b"ok\n", "/readyz": b"ready\n"}
 
 

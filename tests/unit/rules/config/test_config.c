@@ -188,8 +188,22 @@ Test(config, who_may_send_a_proxy_header)
 	    "f:4:26: 'proxy_protocol_from' must be a list\n");
 }
 
+static void bad_share(const char *share)
+{
+	auto_buffer struct buffer text = {0}, expected = {0};
+
+	text_append(&text, LISTEN RULES "observe: { sample: %s }\n", share);
+	text_append(&expected, "f:5:20: 'sample' must be a fraction such as 0.01, not '%s'\n",
+		    share);
+	buffer_append(&text, "", 1);
+	buffer_append(&expected, "", 1);
+	bad((const char *)text.data, &nothing, (const char *)expected.data);
+}
+
 Test(config, workers_limits_and_log)
 {
+	static const char *const no_share[] = {"1%", ".5", "1.", "0.1234567", "10", "1e-3", "-0.5"};
+
 	bad(LISTEN RULES "workers: 257\n", &nothing,
 	    "f:5:10: 'workers' must be a whole number from 0 to 256, not '257'\n");
 	bad(LISTEN RULES "limits: { connections: 0, handshake: 0s, drain: 0s, memory: 0 }\n",
@@ -208,6 +222,10 @@ Test(config, workers_limits_and_log)
 	bad(LISTEN RULES "log: { level: trace, format: xml }\n", &nothing,
 	    "f:5:15: 'level' must be 'error', 'warning', 'info' or 'debug', not 'trace'\n"
 	    "f:5:30: 'format' must be 'text' or 'json', not 'xml'\n");
+	bad(LISTEN RULES "observe: { sample: 1.1 }\n", &nothing,
+	    "f:5:20: 'sample' must be from 0.000001 to 1, not '1.1'\n");
+	for (size_t i = 0; i < ARRAY_LENGTH(no_share); i++)
+		bad_share(no_share[i]);
 	bad(LISTEN RULES "limits: 5\nlog: x\n", &nothing,
 	    "f:5:9: keys with values must stand here: connections, ...\n"
 	    "f:6:6: keys with values must stand here: level, ...\n");
@@ -408,6 +426,7 @@ Test(config, every_default_is_printed)
 		     "limits: { connections: 10000, connections_per_address: off, handshake: 10s, "
 		     "login: 30s, progress: 30s, before_login: 64KB, drain: 30s, memory: 1GB }\n"
 		     "log: { level: info, format: text }\n"
+		     "observe: { sample: off }\n"
 		     "rules:\n"
 		     "  - name: book-sales\n"
 		     "    namespace: shop.sales\n"
@@ -483,6 +502,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"limits: { connections: 5, connections_per_address: 4, handshake: 1500ms, login: "
 		"5s, progress: 1m, before_login: 1MB, drain: 90s, memory: 2000KB }\n"
 		"log: { level: warning, format: json }\n"
+		"observe: { sample: 0.000025 }\n"
 		"rules:\n"
 		"  - name: true\n"
 		"    namespace: \"tenant_*.posts: of #1\"\n"
