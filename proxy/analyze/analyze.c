@@ -34,6 +34,7 @@ struct analyze {
 	const char *svg;
 	int64_t sample;
 	bool json;
+	bool yaml;
 	bool whole; /* asked through a Spillway with a rule on it: nothing is seen split */
 	mongoc_client_t *client;
 	mongoc_collection_t *collection;
@@ -62,6 +63,8 @@ static const char *take_line(struct analyze *analyze, const struct command_line 
 	const char *sample = line->values[OPTION_SAMPLE], *dot;
 	int left = line->argument_count - taken;
 
+	if (line->values[OPTION_JSON] && line->values[OPTION_YAML])
+		return "--json and --yaml are two forms: choose one";
 	if (sample && !read_sample(sample, &analyze->sample))
 		return "--sample takes a number of documents, or 'all'";
 	if (left < 1)
@@ -72,6 +75,7 @@ static const char *take_line(struct analyze *analyze, const struct command_line 
 	analyze->array = left == 2 ? line->arguments[taken + 1] : NULL;
 	analyze->svg = line->values[OPTION_SVG];
 	analyze->json = line->values[OPTION_JSON];
+	analyze->yaml = line->values[OPTION_YAML];
 	dot = strchr(analyze->namespace, '.');
 	if (!dot || dot == analyze->namespace || !dot[1])
 		return "NAMESPACE is database.collection";
@@ -509,6 +513,8 @@ static int tell(struct analyze *analyze)
 
 	if (analyze->json)
 		analyze_report_json(&out, &analyze->report);
+	else if (analyze->yaml)
+		analyze_report_yaml(&out, &analyze->report);
 	else
 		analyze_report_text(&out, &analyze->report);
 	printf("%.*s%s", (int)out.length, (const char *)out.data, analyze->json ? "\n" : "");

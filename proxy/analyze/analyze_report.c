@@ -2,9 +2,11 @@
 #include "proxy/analyze/analyze_report.h"
 
 #include "proxy/base/json_text.h"
+#include "proxy/base/rule_text.h"
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -390,4 +392,32 @@ void analyze_report_json(struct buffer *out, const struct analyze_report *report
 	text = json_text(buffer_view(&document));
 	text_append(out, "%s", text);
 	bson_free(text);
+}
+
+/* Where the arrays are fat and not long, a length that none passes leaves it to max_bytes. */
+static void yaml_array(struct buffer *out, const struct analyze_report *report,
+		       const struct report_array *array)
+{
+	auto_free char *path = text_plain(array->path);
+
+	text_append(out, "# array '%s': %s\n", path, advice_sentence(array->advice.verdict));
+	if (!advice_pays(array->advice.verdict))
+		return;
+	rule_text_write(out, report->namespace, array->path,
+			array->advice.verdict == VERDICT_FAT
+				? distribution_longest(&array->distribution)
+				: array->advice.threshold);
+}
+
+void analyze_report_yaml(struct buffer *out, const struct analyze_report *report)
+{
+	auto_free char *namespace = text_plain(report->namespace);
+	bool pays = false;
+
+	for (size_t i = 0; i < report->array_count; i++)
+		pays = pays || advice_pays(report->arrays[i].advice.verdict);
+	text_append(out, "# %s: looked at %" PRId64 " of %" PRId64 " documents\nrules:%s\n",
+		    namespace, report->looked_at, report->documents, pays ? "" : " []");
+	for (size_t i = 0; i < report->array_count; i++)
+		yaml_array(out, report, &report->arrays[i]);
 }

@@ -30,5 +30,7 @@ bool report_is_sample(const struct analyze_report *report);
 void analyze_report_text(struct buffer *out, const struct analyze_report *report);
 /* Without a newline. */
 void analyze_report_json(struct buffer *out, const struct analyze_report *report);
+/* The rules for which the pattern pays, to paste; what the others lack as comments. */
+void analyze_report_yaml(struct buffer *out, const struct analyze_report *report);
 /* One chart for each array, one below the other. */
 void analyze_report_svg(struct buffer *out, const struct analyze_report *report);

@@ -59,7 +59,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.arguments = "[URI] NAMESPACE [ARRAY]",
 			.arguments_most = 3,
 			.options = TAKES_ALWAYS | TAKES(URI_FILE) | TAKES(SAMPLE) | TAKES(SVG) |
-				   TAKES(JSON),
+				   TAKES(JSON) | TAKES(YAML),
 			.summary = "says how long arrays are, and whether the pattern pays",
 			.text = "Says how long the arrays of a collection are, whether the outlier "
 				"pattern "
@@ -157,6 +157,8 @@ const struct program_option_row program_options[OPTIONS] = {
 	[OPTION_SVG] = {"svg", 0, "FILE", false, false, -1, "Writes the histograms to this file."},
 	[OPTION_JSON] = {"json", 0, NULL, false, false, -1,
 			 "Prints the report as one line of JSON."},
+	[OPTION_YAML] = {"yaml", 0, NULL, false, false, -1,
+			 "Prints rules for the configuration file instead of a report."},
 	[OPTION_ALLOW_ROOT] = {"allow-root", 0, NULL, false, false, -1,
 			       "Serves as root also where other machines can connect. So does "
 			       "SPILLWAY_ALLOW_ROOT=1 in the environment."},

@@ -290,3 +290,19 @@ def test_a_password_on_the_command_line_is_warned_of(cluster, tmp_path):
     assert "--uri-file" in run.stderr and "SPILLWAY_URI" in run.stderr and "hunter2" not in run.stderr
     for quiet in (named("--uri-file", uri_file(tmp_path, uri), "shop.few"), named("shop.few", uri=uri)):
         assert quiet.returncode == run.returncode and "all users" not in quiet.stderr
+
+
+def test_its_rule_is_one_that_check_takes(cluster, shop, tmp_path):
+    fill(shop.pasted, [5] * 2000 + [5000] * 5)
+    run = analyze(cluster, "shop.pasted", "list", "--yaml")
+    assert run.returncode == 0 and "threshold: " in run.stdout, run.stderr
+    file = tmp_path / "spillway.yaml"
+    file.write_text("listen: [{address: 127.0.0.1:1, server: 127.0.0.1:2}]\n" + run.stdout)
+    checked = subprocess.run([program(), "check", "--config", file], capture_output=True, text=True, timeout=60,
+                             check=False)
+    assert checked.returncode == 3 and '  - name: pasted-list' in checked.stdout, "the servers are not there"
+
+
+def test_one_form_at_a_time(cluster):
+    run = analyze(cluster, "shop.pasted", "--yaml", "--json")
+    assert run.returncode == 2 and "choose one" in run.stderr

@@ -54,6 +54,30 @@ Test(analyze_report, the_text_says_it_all)
 	analyze_report_fini(&report);
 }
 
+Test(analyze_report, a_rule_can_be_pasted)
+{
+	struct analyze_report report = make("of.buyers", 1000);
+	auto_free char *yaml = print(&report, analyze_report_yaml);
+
+	cr_assert_str_eq(yaml, "# shop.books: looked at 1000 of 1000 documents\nrules:\n"
+			       "# array 'of.buyers': the pattern pays\n"
+			       "  - name: \"books-of.buyers\"\n    namespace: \"shop.books\"\n"
+			       "    array: \"of.buyers\"\n    threshold: 50\n"
+			       "    overflow: { link: main_id, array: \"buyers\" }\n");
+	analyze_report_fini(&report);
+}
+
+Test(analyze_report, a_list_without_rules_is_one_too)
+{
+	struct analyze_report report = make("a", 1000);
+	auto_free char *yaml = NULL;
+
+	report.arrays[0].advice.verdict = VERDICT_UNIFORM;
+	yaml = print(&report, analyze_report_yaml);
+	expect(yaml, "\nrules: []\n# array 'a': ");
+	analyze_report_fini(&report);
+}
+
 Test(analyze_report, an_array_s_name_is_shown_as_text)
 {
 	struct analyze_report report = make("of\033[2J\nall", 1000);
