@@ -11,28 +11,44 @@ _Noreturn void require_failed(const char *condition, const char *file, int line)
 	abort();
 }
 
-static void *or_abort(void *memory)
+bool (*memory_on_need)(size_t size, unsigned attempt);
+
+void memory_need(size_t size, unsigned attempt)
 {
-	if (!memory) {
-		fputs("out of memory\n", stderr);
-		abort();
-	}
-	return memory;
+	if (memory_on_need && memory_on_need(size, attempt))
+		return;
+	fputs("out of memory\n", stderr);
+	abort();
 }
 
 void *must_malloc(size_t size)
 {
-	return or_abort(malloc(size ? size : 1));
+	unsigned attempt = 0;
+	void *memory;
+
+	while (!(memory = malloc(size ? size : 1)))
+		memory_need(size, attempt++);
+	return memory;
 }
 
 void *must_calloc(size_t count, size_t size)
 {
-	return or_abort(calloc(count ? count : 1, size ? size : 1));
+	unsigned attempt = 0;
+	void *memory;
+
+	while (!(memory = calloc(count ? count : 1, size ? size : 1)))
+		memory_need(count * size, attempt++);
+	return memory;
 }
 
 void *must_realloc(void *memory, size_t size)
 {
-	return or_abort(realloc(memory, size ? size : 1));
+	unsigned attempt = 0;
+	void *moved;
+
+	while (!(moved = realloc(memory, size ? size : 1)))
+		memory_need(size, attempt++);
+	return moved;
 }
 
 char *must_strndup(const char *text, size_t length)

@@ -3,11 +3,15 @@
 
 #define SMALL 1024 /* what signs somebody in is not longer, as a rule */
 
+#define FEW (64 * 1024) /* bytes: for so few nobody has to be ready to go without */
+
 /* A short copy may hold a credential, and realloc would leave it in freed memory. */
 static uint8_t *move_small(const struct buffer *buffer, size_t capacity)
 {
-	uint8_t *moved = must_malloc(capacity);
+	uint8_t *moved = malloc(capacity);
 
+	if (!moved)
+		return NULL;
 	if (buffer->length > 0)
 		memcpy(moved, buffer->data, buffer->length);
 	if (buffer->capacity > 0)
@@ -16,17 +20,56 @@ static uint8_t *move_small(const struct buffer *buffer, size_t capacity)
 	return moved;
 }
 
+static bool resize(struct buffer *buffer, size_t capacity)
+{
+	uint8_t *moved = buffer->capacity <= SMALL ? move_small(buffer, capacity)
+						   : realloc(buffer->data, capacity);
+
+	if (!moved)
+		return false;
+	buffer->data = moved;
+	buffer->capacity = capacity;
+	return true;
+}
+
+/* To twice as much, or at least to what is needed. */
+static bool grow(struct buffer *buffer, size_t need)
+{
+	size_t capacity = buffer->capacity ? buffer->capacity : need > 256 ? need : 256;
+
+	while (capacity < need)
+		capacity *= 2;
+	return resize(buffer, capacity) || (capacity > need && resize(buffer, need));
+}
+
 void buffer_grow(struct buffer *buffer, size_t more)
 {
 	size_t need = buffer->length + more;
-	size_t capacity = buffer->capacity ? buffer->capacity : need > 256 ? need : 256;
+	unsigned attempt = 0;
 
 	require(need >= more);
-	while (capacity < need)
-		capacity *= 2;
-	buffer->data = buffer->capacity <= SMALL ? move_small(buffer, capacity)
-						 : must_realloc(buffer->data, capacity);
-	buffer->capacity = capacity;
+	while (!grow(buffer, need))
+		memory_need(need, attempt++);
+}
+
+must_check bool buffer_try_reserve(struct buffer *buffer, size_t more)
+{
+	size_t need = buffer->length + more;
+
+	if (more <= buffer->capacity - buffer->length)
+		return true;
+	if (need > FEW)
+		return grow(buffer, need);
+	buffer_grow(buffer, more);
+	return true;
+}
+
+must_check bool buffer_try_append(struct buffer *buffer, struct bytes bytes)
+{
+	if (!buffer_try_reserve(buffer, bytes.length))
+		return false;
+	buffer_append(buffer, bytes.data, bytes.length);
+	return true;
 }
 
 void buffer_consume(struct buffer *buffer, size_t length)

@@ -42,6 +42,11 @@ static inline void buffer_append(struct buffer *buffer, const void *data, size_t
 	buffer->length += length;
 }
 
+/* The same for what others make large: false, the buffer unchanged, where the system gives no more
+ * memory. */
+must_check bool buffer_try_reserve(struct buffer *buffer, size_t more);
+must_check bool buffer_try_append(struct buffer *buffer, struct bytes bytes);
+
 /* Drops the first `length` bytes, keeping the memory. */
 void buffer_consume(struct buffer *buffer, size_t length);
 static inline void buffer_fini(struct buffer *buffer)

@@ -12,6 +12,7 @@
 #define USUAL_WINDOW_LOG 23 /* 8 MB, which every zstd decoder should take (RFC 8878) */
 #define ZLIB_LEVEL Z_DEFAULT_COMPRESSION
 #define ZSTD_LEVEL ZSTD_CLEVEL_DEFAULT
+#define SNAPPY_WORKS_IN (512 * 1024)
 
 uint8_t compressor_bit(struct bytes name)
 {
@@ -42,13 +43,12 @@ size_t compressed_look(struct bytes frame, uint8_t *compressor)
 }
 
 /* Room for the next step of a stream, but never for more than was claimed: one that is longer stops
- * there, as a stream that makes no progress. */
+ * there, as a stream that makes no progress. So does one that there is no memory for. */
 static size_t stream_room(struct buffer *out, size_t left)
 {
 	size_t room = left < STREAM_STEP ? left : STREAM_STEP;
 
-	buffer_reserve(out, room);
-	return room;
+	return buffer_try_reserve(out, room) ? room : 0;
 }
 
 static bool unpack_zlib(struct bytes packed, size_t claim, struct buffer *out)
@@ -132,7 +132,8 @@ static bool unpack_snappy(struct bytes packed, size_t claim, struct buffer *out)
 		return false;
 	if (length != claim || !snappy_can_be(packed.length, claim))
 		return false;
-	buffer_reserve(out, claim);
+	if (!buffer_try_reserve(out, claim))
+		return false;
 	if (snappy_uncompress(data, packed.length, (char *)out->data + out->length, &length) !=
 	    SNAPPY_OK)
 		return false;
@@ -144,8 +145,7 @@ static bool unpack_noop(struct bytes packed, size_t claim, struct buffer *out)
 {
 	if (packed.length != claim)
 		return false;
-	buffer_append(out, packed.data, packed.length);
-	return true;
+	return buffer_try_append(out, packed);
 }
 
 static bool unpack(uint8_t compressor, struct bytes packed, size_t claim, struct buffer *out)
@@ -214,7 +214,18 @@ static size_t packed_bound(enum compressor compressor, size_t length)
 	require(!"a compressor without a bound");
 }
 
-/* Packs into `at`, where packed_bound bytes have room; the length it took. */
+/* Snappy would end the process where it gets no memory to work in (it is written in C++). */
+static bool snappy_can_work(void)
+{
+	void *memory = malloc(SNAPPY_WORKS_IN);
+	bool can = memory != NULL;
+
+	free(memory);
+	return can;
+}
+
+/* Packs into `at`, where packed_bound bytes have room; the length it took, or 0 where the
+ * compressor gets no memory. */
 static size_t pack(enum compressor compressor, struct bytes body, uint8_t *at, size_t room)
 {
 	uLongf zlib_length = room;
@@ -225,18 +236,31 @@ static size_t pack(enum compressor compressor, struct bytes body, uint8_t *at, s
 			memcpy(at, body.data, body.length);
 		return body.length;
 	case COMPRESSOR_SNAPPY:
-		require(snappy_compress((const char *)body.data, body.length, (char *)at, &room) ==
-			SNAPPY_OK);
-		return room;
+		return snappy_can_work() && snappy_compress((const char *)body.data, body.length,
+							    (char *)at, &room) == SNAPPY_OK
+			       ? room
+			       : 0;
 	case COMPRESSOR_ZLIB:
-		require(compress2(at, &zlib_length, body.data, body.length, ZLIB_LEVEL) == Z_OK);
-		return zlib_length;
+		return compress2(at, &zlib_length, body.data, body.length, ZLIB_LEVEL) == Z_OK
+			       ? zlib_length
+			       : 0;
 	case COMPRESSOR_ZSTD:
 		room = ZSTD_compress(at, room, body.data, body.length, ZSTD_LEVEL);
-		require(!ZSTD_isError(room));
-		return room;
+		return ZSTD_isError(room) ? 0 : room;
 	}
 	require(!"a compressor that cannot pack");
+}
+
+/* The length of what was appended, or 0. */
+static size_t append_packed(struct bytes body, enum compressor compressor, struct buffer *out)
+{
+	size_t room = packed_bound(compressor, body.length), length;
+
+	if (!buffer_try_reserve(out, room))
+		return 0;
+	length = pack(compressor, body, out->data + out->length, room);
+	out->length += length;
+	return length;
 }
 
 void compressed_pack(struct bytes frame, enum compressor compressor, struct buffer *out)
@@ -244,13 +268,12 @@ void compressed_pack(struct bytes frame, enum compressor compressor, struct buff
 	struct frame_header header;
 	struct bytes body;
 	size_t start = out->length;
-	size_t room;
 	uint8_t id = (uint8_t)compressor;
 	int32_t claim;
 
 	/* What a server's reply grew to may pass a message. */
 	if (frame_next(frame, &header) != FRAME_READY || (size_t)header.length != frame.length) {
-		buffer_append(out, frame.data, frame.length);
+		(void)!buffer_try_append(out, frame);
 		return;
 	}
 	body = (struct bytes){frame.data + FRAME_HEADER_LENGTH, frame.length - FRAME_HEADER_LENGTH};
@@ -259,12 +282,10 @@ void compressed_pack(struct bytes frame, enum compressor compressor, struct buff
 	buffer_append(out, &header.opcode, sizeof(header.opcode));
 	buffer_append(out, &claim, sizeof(claim));
 	buffer_append(out, &id, sizeof(id));
-	room = packed_bound(compressor, body.length);
-	buffer_reserve(out, room);
-	out->length += pack(compressor, body, out->data + out->length, room);
-	if (out->length - start > FRAME_MAX_LENGTH) {
+	if ((append_packed(body, compressor, out) == 0 && body.length > 0) ||
+	    out->length - start > FRAME_MAX_LENGTH) {
 		out->length = start;
-		buffer_append(out, frame.data, frame.length);
+		(void)!buffer_try_append(out, frame);
 		return;
 	}
 	header.length = (int32_t)(out->length - start);

@@ -38,5 +38,6 @@ must_check bool compressed_unpack(struct bytes frame, struct buffer *out,
 				  enum compressor *compressor);
 
 /* Appends `frame` (header included) as an OP_COMPRESSED frame to `out`; the ids are kept. As mongod
- * does, appends it as it is where packing would make it longer than a message may be. */
+ * does, appends it as it is where packing would make it longer than a message may be, and also
+ * where the compressor gets no memory. Appends nothing where there is no memory for that either. */
 void compressed_pack(struct bytes frame, enum compressor compressor, struct buffer *out);

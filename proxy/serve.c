@@ -2,6 +2,7 @@
 #include "proxy/serve.h"
 
 #include "proxy/admin/admin.h"
+#include "proxy/base/ballast.h"
 #include "proxy/base/config_file.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
@@ -16,7 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SIGNAL_MS 100 /* how often it is looked for while the servers are */
+#define BALLAST_OF_LOOP ((size_t)64 << 20) /* bytes */
+#define SIGNAL_MS 100                      /* how often it is looked for while the servers are */
 
 struct server {
 	struct service service;
@@ -178,6 +180,15 @@ static bool open_tls(struct server *server, const char *path)
 	return server->service.tls;
 }
 
+/* One step of a loop may need so much at worst. */
+static void load_ballast(const struct config *config)
+{
+	if (!ballast_load(BALLAST_OF_LOOP * (size_t)config->workers))
+		log_warning(
+			"the system has no room for a ballast of memory: Spillway will end where "
+			"it gets no memory");
+}
+
 static int serve(const struct config *config, const char *path)
 {
 	struct server server = {.service = {.config = config}};
@@ -187,6 +198,7 @@ static int serve(const struct config *config, const char *path)
 
 	block_signals();
 	spare_memory_keep();
+	load_ballast(config);
 	if (!find_room(&server.service) || !open_tls(&server, path) || !probe_addresses(config)) {
 		tls_pairs_free(server.service.tls);
 		return 1;

@@ -2,6 +2,7 @@
  * together. */
 #include "proxy/client/session.h"
 
+#include "proxy/base/ballast.h"
 #include "proxy/base/log.h"
 #include "proxy/client/memory.h"
 
@@ -254,10 +255,24 @@ void session_account(struct session *session)
 	session_claim(session, reads ? (int64_t)held : 0, sum - service->config->limits.memory);
 }
 
+bool session_system_short(void)
+{
+	static struct log_limit told;
+
+	if (ballast_suffices())
+		return false;
+	log_limited(
+		&told, CONFIG_LOG_WARNING,
+		"the system gives Spillway no more memory: requests on arrays are refused; raise "
+		"the limit of the process (ulimit -v) or of the machine, or lower limits.memory");
+	return true;
+}
+
 bool session_memory_short(const struct session *session, size_t more)
 {
 	const struct service *service = session->loop->service;
-	bool is = atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory;
+	bool is = atomic_load(&service->memory) + (int64_t)more > service->config->limits.memory ||
+		  session_system_short();
 
 	if (is)
 		session_note_shortage(session);
@@ -269,21 +284,30 @@ bool session_gives_up(const struct session *session)
 	return session_memory_short(session, 0) && claims_give_up(session->memory.claim);
 }
 
-void session_keep(struct buffer *held, struct bytes bytes, size_t wanted)
+void session_keep(struct session *session, struct buffer *held, struct bytes bytes, size_t wanted)
 {
-	buffer_reserve(held, least(wanted, 2 * bytes.length));
-	buffer_append(held, bytes.data, bytes.length);
+	/* Without room for more, more can still be thrown away when it comes. */
+	(void)!buffer_try_reserve(held, least(wanted, 2 * bytes.length));
+	if (!buffer_try_append(held, bytes))
+		session_starve(session);
 }
 
-bool session_hold(struct buffer *held, struct bytes bytes)
+must_check bool session_hold(struct buffer *held, struct bytes bytes)
 {
-	bool stays = held->capacity > 0 && bytes.data == held->data + held->length;
+	if (!session_stands_there(held, bytes))
+		return buffer_try_append(held, bytes);
+	held->length += bytes.length;
+	return true;
+}
 
-	if (stays) /* it was read there */
-		held->length += bytes.length;
-	else
-		buffer_append(held, bytes.data, bytes.length);
-	return !stays;
+void session_starve(struct session *session)
+{
+	static struct log_limit told;
+
+	log_limited(&told, CONFIG_LOG_WARNING,
+		    "session %llu: closed: the system gives no memory for what it sends or reads",
+		    (unsigned long long)session->id);
+	session_close(session, SESSION_END_RESET);
 }
 
 void session_adjust_reading(struct session *session)
@@ -344,9 +368,10 @@ static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 	    session->response.left > 0)
 		return false;
 	session->response.wanted = 0;
-	buffer_reserve(held, session->sequence->reply.expected > REPLY_ROOM
-				     ? session->sequence->reply.expected
-				     : REPLY_ROOM);
+	if (!buffer_try_reserve(held, session->sequence->reply.expected > REPLY_ROOM
+					      ? session->sequence->reply.expected
+					      : REPLY_ROOM))
+		return false;
 	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
 	return true;
 }
@@ -359,7 +384,8 @@ static bool session_alloc_held(struct buffer *held, size_t wanted, uv_buf_t *roo
 
 	if (held->length < LOOP_READ_BUFFER || missing < LEAST_ROOM)
 		return false;
-	buffer_reserve(held, missing < held->length ? missing : held->length);
+	if (!buffer_try_reserve(held, missing < held->length ? missing : held->length))
+		return false;
 	*room = uv_buf_init((char *)held->data + held->length,
 			    (unsigned)(held->capacity - held->length));
 	return true;
@@ -455,12 +481,12 @@ void session_on_read(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer
 		session_close_if_idle(session);
 }
 
-struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner)
+must_check bool session_take_frame(struct bytes bytes, size_t length, struct buffer *owner,
+				   struct buffer *frame)
 {
-	struct buffer frame = {0};
-
-	if (owner && owner->data == bytes.data && owner->length == length)
-		return buffer_steal(owner);
-	buffer_append(&frame, bytes.data, length);
-	return frame;
+	*frame = (struct buffer){0};
+	if (!owner || owner->data != bytes.data || owner->length != length)
+		return buffer_try_append(frame, (struct bytes){bytes.data, length});
+	*frame = buffer_steal(owner);
+	return true;
 }

@@ -224,7 +224,10 @@ static inline void session_update_reading(struct session *session)
 	}
 }
 
-/* True when what all sessions hold, and `more`, passes limits.memory. */
+/* True while the system gives no memory. */
+bool session_system_short(void);
+/* True when what all sessions hold, and `more`, passes limits.memory, and while the system gives no
+ * memory. */
 bool session_memory_short(const struct session *session, size_t more);
 /* True when memory is short and this session's sequence is among the newest that hold it. */
 bool session_gives_up(const struct session *session);
@@ -339,13 +342,22 @@ void session_watch_progress(struct session *session, bool progressed);
 void session_free_if_gone(struct session *session);
 
 /* Copies a whole frame out of `bytes`, or takes the buffer that holds just this frame (`owner` may
- * be NULL). */
-struct buffer session_take_frame(struct bytes bytes, size_t length, struct buffer *owner);
+ * be NULL). False where there is no memory. */
+must_check bool session_take_frame(struct bytes bytes, size_t length, struct buffer *owner,
+				   struct buffer *frame);
 
 /* Keeps the first bytes of a frame, `wanted` of which are awaited, with room for more: for as many
- * again at most. */
-void session_keep(struct buffer *held, struct bytes bytes, size_t wanted);
+ * again at most. Closes the session where there is no memory. */
+void session_keep(struct session *session, struct buffer *held, struct bytes bytes, size_t wanted);
 
-/* Adds bytes that were just read to those that wait; they may already stand there
- * (session_on_alloc). True where they were copied. */
-bool session_hold(struct buffer *held, struct bytes bytes);
+/* Bytes that were just read were read to where they wait (session_on_alloc). */
+static inline bool session_stands_there(const struct buffer *held, struct bytes bytes)
+{
+	return held->capacity > 0 && bytes.data == held->data + held->length;
+}
+
+/* Adds bytes that were just read to those that wait. False where there is no memory. */
+must_check bool session_hold(struct buffer *held, struct bytes bytes);
+
+/* Closes a session that there is no memory for. */
+void session_starve(struct session *session);

@@ -240,8 +240,9 @@ static void advance_answer(struct session *session, const struct packet *request
 	auto_buffer struct buffer packed = {0};
 	bool ours = sequence->output.length > 0 && sequence->output.data == sequence->buffer.data;
 
-	if (ours && packet_compressed(request)) {
+	if (ours && packet_compressed(request))
 		compressed_pack(sequence->output, request->compressor, &packed);
+	if (packed.length > 0) {
 		stream_write_owned(&session->client, &packed);
 	} else if (ours) {
 		stream_write_owned(&session->client, &sequence->buffer);
@@ -357,6 +358,22 @@ static void advance_take_rights(struct session *session, struct packet *reply)
 		advance_by(session, sequence_resume(session->sequence, &input), false);
 }
 
+/* While the system gives no memory, the ballast is for the step under way. A read of arrays gives
+ * up by itself. What else has begun ends as if the client's connection were lost. */
+static bool advance_starves(struct session *session, bool begins)
+{
+	struct sequence *sequence = session->sequence;
+	enum match_verdict verdict = sequence->match.verdict;
+
+	if (verdict == VERDICT_READ || verdict == VERDICT_REFUSE || !session_system_short())
+		return false;
+	if (begins)
+		advance_by(session, sequence_give_up(sequence), begins);
+	else
+		session_starve(session);
+	return true;
+}
+
 void session_advance(struct session *session, struct packet *reply, bool moved)
 {
 	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
@@ -373,6 +390,10 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	if (begins) {
 		session->sequence->next_request_id = session->next_request_id;
 		session->sequence->permission.unproven = !advance_knows_rights(session);
+	}
+	if (advance_starves(session, begins))
+		return;
+	if (begins) {
 		if (session_asks_first(session))
 			return;
 	}

@@ -55,8 +55,7 @@ static bool request_refuse_shed(struct session *session, struct buffer *frame)
 			      .refusal = {.code = ERROR_TEMPORARILY_UNAVAILABLE, .rule = ""}};
 	bool read;
 
-	snprintf(match.refusal.message, sizeof(match.refusal.message),
-		 "Spillway has no memory left for this request (limits.memory); try again later");
+	snprintf(match.refusal.message, sizeof(match.refusal.message), "%s", SEQUENCE_NO_MEMORY);
 	packet_read(&packet, frame);
 	read = command_parse(packet.message.body, &match.command);
 	if (read)

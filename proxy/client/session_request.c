@@ -388,10 +388,16 @@ static enum request_step request_look(struct session *session, struct bytes byte
 static void request_take(struct session *session, struct bytes bytes, size_t length,
 			 struct buffer *owner)
 {
-	struct buffer frame = session_take_frame(bytes, length, owner);
+	struct buffer frame;
 	struct packet packet;
 
 	session_await_no_more(session, DEADLINE_HANDSHAKE);
+	if (!session_take_frame(bytes, length, owner, &frame)) {
+		session->request.shed = skim_new();
+		skim_take(session->request.shed, (struct bytes){bytes.data, length});
+		request_on_shed(session);
+		return;
+	}
 	if (session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 		return;
@@ -508,12 +514,34 @@ void request_continue(struct session *session)
 	}
 }
 
+/* There is no memory for the rest of the frame that waits: the frame is thrown away as it comes. */
+static void request_starve(struct session *session, struct bytes bytes)
+{
+	auto_wiped_buffer struct buffer held = buffer_steal(&session->request.held);
+	struct frame_header header;
+
+	if (session->state != SESSION_RELAYING ||
+	    frame_next(buffer_view(&held), &header) != FRAME_PARTIAL) {
+		session_starve(session);
+		return;
+	}
+	session->request.left = (size_t)header.length;
+	session->request.shed = skim_new();
+	(void)request_consume(session, buffer_view(&held), NULL);
+	request_on_bytes(session, bytes);
+}
+
 void request_on_bytes(struct session *session, struct bytes bytes)
 {
+	bool stays = session_stands_there(&session->request.held, bytes);
 	size_t used;
 
 	if (session->state == SESSION_REWRITING || session->request.held.length > 0) {
-		if (session_hold(&session->request.held, bytes))
+		if (!session_hold(&session->request.held, bytes)) {
+			request_starve(session, bytes);
+			return;
+		}
+		if (!stays)
 			bytes_wipe(bytes); /* it may be the rest of who signs in */
 		request_continue(session);
 		session_watch_progress(session, true);
@@ -523,7 +551,7 @@ void request_on_bytes(struct session *session, struct bytes bytes)
 		session->request.wanted = 0;
 		used = request_consume(session, bytes, NULL);
 		if (used < bytes.length && session->state != SESSION_CLOSING) {
-			session_keep(&session->request.held,
+			session_keep(session, &session->request.held,
 				     (struct bytes){bytes.data + used, bytes.length - used},
 				     session->request.wanted);
 			session_watch_progress(session, true);

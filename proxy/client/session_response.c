@@ -130,7 +130,10 @@ static void response_take(struct session *session, struct bytes bytes,
 	if (kind == PENDING_FIND &&
 	    session_answer_find(session, (struct bytes){bytes.data, (size_t)header->length}))
 		return;
-	frame = session_take_frame(bytes, (size_t)header->length, owner);
+	if (!session_take_frame(bytes, (size_t)header->length, owner, &frame)) {
+		session_starve(session);
+		return;
+	}
 	packet_read_reply(&packet, &frame);
 	if (!response_can_be(kind, &packet))
 		session_close(session, SESSION_END_DONE);
@@ -265,6 +268,19 @@ static void response_on_part(struct session *session, size_t more)
 		response_give_up(session);
 }
 
+/* There is no memory for the rest of the reply. */
+static void response_starve(struct session *session, struct bytes bytes)
+{
+	if (session->sequence && session->sequence->reply.gives_up)
+		response_give_up(session);
+	if (session->state == SESSION_CLOSING)
+		return;
+	if (session->response.shed)
+		response_on_bytes(session, bytes);
+	else
+		session_starve(session);
+}
+
 static struct bytes response_throw_away(struct session *session, struct bytes bytes)
 {
 	size_t gone = response_cut(session, bytes.length);
@@ -282,7 +298,10 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	if (session->response.shed)
 		bytes = response_throw_away(session, bytes);
 	if (session->response.held.length > 0 || bytes.data == session->response.held.data) {
-		session_hold(&session->response.held, bytes);
+		if (!session_hold(&session->response.held, bytes)) {
+			response_starve(session, bytes);
+			return;
+		}
 		if (session->response.held.length < session->response.wanted) {
 			response_on_part(session, bytes.length);
 			return;
@@ -299,7 +318,7 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 	if (used == 0 && held.length > 0)
 		session->response.held = buffer_steal(&held);
 	else if (used < bytes.length)
-		session_keep(&session->response.held,
+		session_keep(session, &session->response.held,
 			     (struct bytes){bytes.data + used, bytes.length - used},
 			     session->response.wanted);
 	if (session->waiting && session->pending.count == 0 && session->response.left == 0) {

@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #define SEALED_AT_ONCE 65536 /* plain bytes */
 #define ANSWERED_MAX 65536   /* sealed bytes */
@@ -82,6 +83,17 @@ static size_t stream_try(struct stream *stream, struct bytes bytes)
 	return 0;
 }
 
+/* The other end sees the connection end in the middle of a message: nobody takes what came for
+ * whole. Reading tells the session. */
+static void stream_starve(struct stream *stream)
+{
+	uv_os_fd_t descriptor;
+
+	stream->broken = true;
+	if (uv_fileno((const uv_handle_t *)(const void *)&stream->tcp, &descriptor) == 0)
+		(void)shutdown(descriptor, SHUT_RDWR);
+}
+
 /* Bytes as the other end gets them. */
 static void stream_put(struct stream *stream, struct bytes bytes)
 {
@@ -92,8 +104,11 @@ static void stream_put(struct stream *stream, struct bytes bytes)
 	taken = stream_try(stream, bytes);
 	if (taken == bytes.length || stream->broken)
 		return;
-	buffer_append(&stream->queue, bytes.data + taken, bytes.length - taken);
-	stream_send_queue(stream);
+	bytes = (struct bytes){bytes.data + taken, bytes.length - taken};
+	if (buffer_try_append(&stream->queue, bytes))
+		stream_send_queue(stream);
+	else
+		stream_starve(stream);
 }
 
 /* What TLS has sealed goes out; the room for it is kept for the next. */

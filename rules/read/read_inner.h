@@ -101,5 +101,7 @@ void read_open_merge(struct sequence_read *read);
 enum merge_intake read_take_batch(struct sequence_read *read, size_t most);
 /* Behind a remainder's last document the client goes on with the cursor that it names. */
 void read_follow(struct sequence_read *read);
+/* Room for the reply. False where there is no memory for it. */
+must_check bool read_make_room(struct sequence_read *read);
 /* Writes the whole reply into `buffer`; read->dead says which document stopped it. */
 void read_write_reply(struct sequence_read *read);

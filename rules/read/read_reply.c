@@ -140,6 +140,15 @@ static void write_reply_field(const struct sequence_read *read, struct buffer *o
 	writer_element(out, field);
 }
 
+must_check bool read_make_room(struct sequence_read *read)
+{
+	struct buffer *out = &read->sequence.buffer;
+
+	out->length = 0;
+	return buffer_try_reserve(out, read->fetch.kept_bytes + read->main.raw.length +
+					       read->main.unpacked.length);
+}
+
 void read_write_reply(struct sequence_read *read)
 {
 	const struct message *main = &read->main.message;
@@ -150,8 +159,6 @@ void read_write_reply(struct sequence_read *read)
 
 	read->retry.dead = SIZE_MAX;
 	out->length = 0;
-	buffer_reserve(out,
-		       read->fetch.kept_bytes + read->main.raw.length + read->main.unpacked.length);
 	message_begin(out, main->header.request_id, read->sequence.request.header.request_id, 0);
 	message_begin_body(out);
 	body = writer_open(out);

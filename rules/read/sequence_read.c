@@ -17,6 +17,9 @@
 #include <string.h>
 
 #define ATTEMPTS 5
+#define NO_MEMORY \
+	"Spillway has no memory left for putting arrays together (limits.memory, or what the " \
+	"system gives); try again later"
 
 /* Counts for each document: many may be rewritten while one reply is put together. */
 static bool may_try_again(struct sequence_read *read)
@@ -195,6 +198,8 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 {
 	struct sequence_read *read = read_of(sequence);
 
+	if (!read_make_room(read))
+		return read_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, NO_MEMORY);
 	read_write_reply(read);
 	if (read->retry.dead != SIZE_MAX)
 		return read_again(sequence, input);
@@ -266,9 +271,7 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 	enum fetch_outcome outcome;
 
 	if (input->memory_short)
-		return read_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE,
-				 "Spillway has no memory left for putting arrays together "
-				 "(limits.memory); try again later");
+		return read_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, NO_MEMORY);
 	outcome = fetch_next(&read->fetch, sequence, input, reply);
 	if (outcome == FETCH_COMPLETE)
 		return answer(sequence, input);

@@ -93,6 +93,14 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 								      : outcome;
 }
 
+must_check enum sequence_outcome sequence_give_up(struct sequence *sequence)
+{
+	enum sequence_outcome outcome =
+		sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, SEQUENCE_NO_MEMORY, NULL);
+
+	return ends_transaction(sequence) ? send_abort(sequence) : outcome;
+}
+
 void sequence_notes(const struct sequence *sequence,
 		    void (*take)(void *context, const struct mover_note *note), void *context)
 {

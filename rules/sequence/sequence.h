@@ -130,6 +130,11 @@ void sequence_free(struct sequence *sequence);
 size_t sequence_memory(const struct sequence *sequence);
 must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 						 const struct sequence_input *input);
+/* In place of the first step: there is no memory for the request, which ends with an error. */
+must_check enum sequence_outcome sequence_give_up(struct sequence *sequence);
+#define SEQUENCE_NO_MEMORY \
+	"Spillway has no memory left for this request (limits.memory, or what the system gives); " \
+	"try again later"
 /* After DONE: whether the answer is a part of a stream, because the client's getMore allows exhaust
  * and its cursor goes on. The answer says so then, and *next is the request for the next part. */
 must_check bool sequence_streams(struct sequence *sequence, struct packet *next);
