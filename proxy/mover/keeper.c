@@ -2,6 +2,7 @@
  * targets again, and collects garbage. */
 #include "proxy/mover/keeper.h"
 
+#include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/log.h"
 #include "proxy/fitness/mirror.h"
@@ -280,6 +281,7 @@ void *keeper_run(void *context)
 	size_t count;
 	bool more;
 
+	ballast_be_patient();
 	while (!atomic_load(&mover->stopping)) {
 		check_until_good(&keeper);
 		learn_names(&keeper);

@@ -3,6 +3,7 @@
  */
 #include "proxy/mover/mover.h"
 
+#include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/log.h"
 #include "proxy/mover/garbage.h"
@@ -100,6 +101,7 @@ static void *run_watcher(void *context)
 					    .back = watch_back,
 					    .context = mover};
 
+	ballast_be_patient();
 	servers_watch_run(&watch);
 	return NULL;
 }
@@ -108,6 +110,7 @@ static void *run_paths(void *context)
 {
 	struct mover *mover = context;
 
+	ballast_be_patient();
 	while (!atomic_load(&mover->stopping)) {
 		paths_look(mover->paths, &mover->stopping);
 		mover_pause(mover, KEEP_MS);

@@ -1,6 +1,7 @@
 /* The threads that run rounds: they take what is due from the queue, and move tails. */
 #include "proxy/mover/rounds.h"
 
+#include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/mover/garbage.h"
 #include "proxy/mover/judgement.h"
@@ -164,6 +165,7 @@ void *rounds_run(void *context)
 	int64_t next;
 	size_t count;
 
+	ballast_be_patient();
 	while (!atomic_load(&mover->stopping)) {
 		count = mover_queue_take(mover->rounds, clock_now(), works, &next);
 		if (count == 0) {

@@ -1,6 +1,7 @@
 /* The sweeper: a thread that looks through whole collections, when it is time or somebody asks. */
 #include "proxy/mover/sweeper.h"
 
+#include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/mover/judgement.h"
 #include "proxy/mover/sweep.h"
@@ -102,6 +103,7 @@ void *sweeper_run(void *context)
 	int64_t period = listing_period(mover), listing_due = period ? 0 : INT64_MAX;
 	int64_t next = clock_now() + KEEP_MS;
 
+	ballast_be_patient();
 	while (!atomic_load(&mover->stopping)) {
 		await_sweep(mover, mover_earliest(next, listing_due));
 		next = clock_now() + KEEP_MS;
