@@ -5,6 +5,7 @@
 #include "proxy/base/ballast.h"
 #include "proxy/base/config_file.h"
 #include "proxy/client/listener.h"
+#include "proxy/client/listeners.h"
 #include "proxy/base/log.h"
 #include "proxy/client/loop.h"
 #include "proxy/client/memory.h"
@@ -25,6 +26,7 @@ struct server {
 	struct loop **loops;
 	pthread_t *threads;
 	size_t loop_count;
+	struct listeners *listeners;
 	struct admin *admin;
 };
 
@@ -57,33 +59,35 @@ static bool probe_addresses(const struct config *config)
 	return true;
 }
 
-static bool open_listeners(struct loop *loop)
+/* Every entry of `listen`. */
+static bool open_listeners(struct server *server)
 {
-	const struct config *config = loop->service->config;
+	const struct config *config = server->service.config;
+	struct listener_place *places = must_calloc(config->listen_count, sizeof(*places));
 	char reason[256];
+	bool good;
 
-	for (size_t i = 0; i < config->listen_count; i++) {
-		if (!listener_open(&loop->listeners[i], loop, (uint32_t)i, reason,
-				   sizeof(reason))) {
-			log_error("%s", reason);
-			return false;
-		}
-		loop->listener_count++;
-	}
-	return true;
+	for (size_t i = 0; i < config->listen_count; i++)
+		places[i] = (struct listener_place){config->listen[i].address, (uint32_t)i};
+	good = listeners_apply(server->listeners, places, config->listen_count, reason,
+			       sizeof(reason));
+	if (!good)
+		log_error("%s", reason);
+	free(places);
+	return good;
 }
 
 static bool start_loops(struct server *server)
 {
-	bool good = true;
+	bool good;
 
 	server->loop_count = (size_t)server->service.config->workers;
 	server->loops = must_calloc(server->loop_count, sizeof(*server->loops));
 	server->threads = must_calloc(server->loop_count, sizeof(*server->threads));
-	for (size_t i = 0; i < server->loop_count; i++) {
+	for (size_t i = 0; i < server->loop_count; i++)
 		server->loops[i] = loop_new(&server->service);
-		good = good && open_listeners(server->loops[i]);
-	}
+	server->listeners = listeners_new(server->loops, server->loop_count);
+	good = open_listeners(server);
 	for (size_t i = 0; i < server->loop_count; i++) {
 		if (!good)
 			loop_start_drain(server->loops[i]);
@@ -102,6 +106,7 @@ static void stop_loops(struct server *server)
 
 static void free_loops(struct server *server)
 {
+	listeners_free(server->listeners);
 	for (size_t i = 0; i < server->loop_count; i++)
 		loop_free(server->loops[i]);
 	free(server->loops);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define ACCEPT_BURST 64
@@ -40,6 +41,11 @@ static int bind_socket(const char *address, bool shared, char *reason, size_t si
 	return -1;
 }
 
+must_check int listener_bind(const char *address, char *reason, size_t size)
+{
+	return bind_socket(address, true, reason, size);
+}
+
 must_check bool listener_probe(const char *address, char *reason, size_t size)
 {
 	int socket_number = bind_socket(address, false, reason, size);
@@ -70,7 +76,7 @@ static void listener_pause(struct listener *listener, const char *why)
 	atomic_fetch_add(&listener->loop->service->paused, 1);
 	metric_add(&listener->loop->metrics->accept_pauses, 1);
 	log_limited(&paused, CONFIG_LOG_WARNING, "accepting on '%s' is paused: %s",
-		    listener->loop->service->config->listen[listener->listen_index].address, why);
+		    listener->address, why);
 }
 
 static void listener_served_all(struct listener *listener)
@@ -114,20 +120,18 @@ static void listener_on_readable(uv_poll_t *poll, int status, int events)
 	}
 }
 
-must_check bool listener_open(struct listener *listener, struct loop *loop, uint32_t listen_index,
-			      char *reason, size_t size)
+void listener_open(struct loop *loop, const char *address, uint32_t listen_index, int socket)
 {
-	const char *address = loop->service->config->listen[listen_index].address;
-	int socket_number = bind_socket(address, true, reason, size);
+	struct listener *listener = must_calloc(1, sizeof(*listener));
 
-	if (socket_number < 0)
-		return false;
 	listener->loop = loop;
+	listener->address = must_strndup(address, strlen(address));
 	listener->listen_index = listen_index;
-	listener->socket = socket_number;
-	uv_poll_init(&loop->uv, &listener->poll, socket_number);
+	listener->socket = socket;
+	listener->next = loop->listeners;
+	loop->listeners = listener;
+	uv_poll_init(&loop->uv, &listener->poll, socket);
 	uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable);
-	return true;
 }
 
 static void listener_on_closed(uv_handle_t *handle)
@@ -135,21 +139,24 @@ static void listener_on_closed(uv_handle_t *handle)
 	struct listener *listener = (struct listener *)(void *)handle;
 
 	close(listener->socket);
-	listener->socket = -1;
+	free(listener->address);
+	free(listener);
 }
 
 void listener_close(struct listener *listener)
 {
-	uv_handle_t *handle = (uv_handle_t *)(void *)&listener->poll;
+	struct listener **at = &listener->loop->listeners;
 
-	if (listener->socket >= 0 && !uv_is_closing(handle))
-		uv_close(handle, listener_on_closed);
+	while (*at != listener)
+		at = &(*at)->next;
+	*at = listener->next;
+	listener_served_all(listener);
+	uv_close((uv_handle_t *)(void *)&listener->poll, listener_on_closed);
 }
 
 void listener_resume(struct listener *listener)
 {
-	if (!listener->paused || uv_is_closing((uv_handle_t *)(void *)&listener->poll) ||
-	    !descriptors_left(listener->loop->service))
+	if (!listener->paused || !descriptors_left(listener->loop->service))
 		return;
 	listener->paused = false;
 	uv_poll_start(&listener->poll, UV_READABLE, listener_on_readable);

@@ -7,6 +7,8 @@
 struct listener {
 	uv_poll_t poll;
 	struct loop *loop;
+	struct listener *next; /* of the loop's */
+	char *address;         /* owned */
 	uint32_t listen_index;
 	int socket;
 	bool paused;
@@ -16,9 +18,12 @@ struct listener {
 /* True when nobody listens on the address yet; else, and where it can't be bound at all, false with
  * a reason. */
 must_check bool listener_probe(const char *address, char *reason, size_t size);
-/* Every loop opens its own socket on the same address (SO_REUSEPORT). */
-must_check bool listener_open(struct listener *listener, struct loop *loop, uint32_t listen_index,
-			      char *reason, size_t size);
+/* A socket that listens; other sockets of this process may listen on the same address
+ * (SO_REUSEPORT). Below 0: why there is none is in `reason`. */
+must_check int listener_bind(const char *address, char *reason, size_t size);
+/* On the loop's thread, or before it runs: the loop accepts on this socket of listener_bind. */
+void listener_open(struct loop *loop, const char *address, uint32_t listen_index, int socket);
+/* The listener leaves the loop, and is freed later. Its connections stay. */
 void listener_close(struct listener *listener);
 /* Accepts again after a pause, if there are descriptors. */
 void listener_resume(struct listener *listener);

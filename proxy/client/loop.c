@@ -72,14 +72,14 @@ static void close_sessions(struct loop *loop, bool also_busy)
 
 static void resume_listeners(struct loop *loop)
 {
-	for (size_t i = 0; i < loop->listener_count; i++)
-		listener_resume(&loop->listeners[i]);
+	for (struct listener *listener = loop->listeners; listener; listener = listener->next)
+		listener_resume(listener);
 }
 
 static bool listeners_paused(const struct loop *loop)
 {
-	for (size_t i = 0; i < loop->listener_count; i++)
-		if (loop->listeners[i].paused)
+	for (const struct listener *listener = loop->listeners; listener; listener = listener->next)
+		if (listener->paused)
 			return true;
 	return false;
 }
@@ -166,8 +166,8 @@ static void run_drain(struct loop *loop, struct loop_task *task)
 	loop->drain_until = uv_now(&loop->uv) + (uint64_t)loop->service->config->limits.drain_ms;
 	if (loop->drain_until == 0)
 		loop->drain_until = 1;
-	for (size_t i = 0; i < loop->listener_count; i++)
-		listener_close(&loop->listeners[i]);
+	while (loop->listeners)
+		listener_close(loop->listeners);
 	close_sessions(loop, false);
 	loop_need_ticks(loop);
 	finish_drain(loop);
@@ -190,7 +190,6 @@ struct loop *loop_new(struct service *service)
 	loop->metrics = metrics_new();
 	loop->namespaces = namespace_cache_new(service->config->rules);
 	loop->observer = observers_join(service->observers);
-	loop->listeners = must_calloc(service->config->listen_count, sizeof(*loop->listeners));
 	uv_timer_init(&loop->uv, &loop->ticks);
 	loop->ticks.data = loop;
 	uv_async_init(&loop->uv, &loop->wake, loop_on_wake);
@@ -209,7 +208,6 @@ void loop_free(struct loop *loop)
 	require(uv_loop_close(&loop->uv) == 0);
 	pthread_mutex_destroy(&loop->lock);
 	namespace_cache_free(loop->namespaces);
-	free(loop->listeners);
 	buffer_fini(&loop->sealed);
 	free(loop);
 }

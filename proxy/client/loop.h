@@ -44,9 +44,8 @@ struct loop {
 	struct metrics *metrics;
 	struct namespace_cache *namespaces;
 	struct observer *observer; /* NULL: nothing is observed */
-	struct listener *listeners;
-	size_t listener_count;
-	struct session *sessions; /* all, newest first */
+	struct listener *listeners; /* open ones */
+	struct session *sessions;   /* all, newest first */
 	struct deadline_list deadlines[DEADLINE_KINDS];
 	int64_t unproven;     /* of the service's memory: held for sessions that are not proven */
 	uv_timer_t ticks;     /* runs while somebody has a deadline */

@@ -1,0 +1,172 @@
+/* Opens and closes listeners on all loops: sockets are bound by whoever asks, so that a mistake is
+ * known at once; the loops take them over. */
+#include "proxy/client/listeners.h"
+
+#include "proxy/client/listener.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct listeners {
+	struct loop *const *loops;
+	size_t loop_count;
+	char **open; /* addresses */
+	size_t count;
+};
+
+/* What one loop is to have. */
+struct place_change {
+	char *address;
+	uint32_t listen_index;
+	int socket; /* -1: the loop has one */
+};
+
+struct listeners_task {
+	struct loop_task task; /* first */
+	size_t count;
+	struct place_change places[];
+};
+
+struct listeners *listeners_new(struct loop *const *loops, size_t loop_count)
+{
+	struct listeners *listeners = must_calloc(1, sizeof(*listeners));
+
+	listeners->loops = loops;
+	listeners->loop_count = loop_count;
+	return listeners;
+}
+
+static void forget_open(struct listeners *listeners)
+{
+	for (size_t i = 0; i < listeners->count; i++)
+		free(listeners->open[i]);
+	free((void *)listeners->open);
+}
+
+void listeners_free(struct listeners *listeners)
+{
+	if (!listeners)
+		return;
+	forget_open(listeners);
+	free(listeners);
+}
+
+static bool is_open(const struct listeners *listeners, const char *address)
+{
+	for (size_t i = 0; i < listeners->count; i++)
+		if (strcmp(listeners->open[i], address) == 0)
+			return true;
+	return false;
+}
+
+static void task_free(struct listeners_task *task)
+{
+	for (size_t i = 0; task && i < task->count; i++) {
+		if (task->places[i].socket >= 0)
+			close(task->places[i].socket);
+		free(task->places[i].address);
+	}
+	free(task);
+}
+
+/* Binds what is new, once for each loop. NULL: why not. */
+static struct listeners_task *task_new(const struct listeners *listeners,
+				       const struct listener_place *places, size_t count,
+				       char *reason, size_t size)
+{
+	struct listeners_task *task =
+		must_calloc(1, sizeof(*task) + count * sizeof(task->places[0]));
+
+	for (size_t i = 0; i < count; i++) {
+		struct place_change *change = &task->places[task->count++];
+
+		change->address = must_strndup(places[i].address, strlen(places[i].address));
+		change->listen_index = places[i].listen_index;
+		change->socket = -1;
+		if (is_open(listeners, change->address))
+			continue;
+		change->socket = listener_bind(change->address, reason, size);
+		if (change->socket >= 0)
+			continue;
+		task_free(task);
+		return NULL;
+	}
+	return task;
+}
+
+static struct place_change *find_place(struct listeners_task *task, const char *address)
+{
+	for (size_t i = 0; i < task->count; i++)
+		if (strcmp(task->places[i].address, address) == 0)
+			return &task->places[i];
+	return NULL;
+}
+
+/* On the loop's thread. */
+static void listeners_on_task(struct loop *loop, struct loop_task *posted)
+{
+	struct listeners_task *task = (struct listeners_task *)(void *)posted;
+	struct listener *listener = loop->listeners, *next;
+	const struct place_change *place;
+
+	for (; listener; listener = next) {
+		next = listener->next;
+		place = find_place(task, listener->address);
+		if (place)
+			listener->listen_index = place->listen_index;
+		else
+			listener_close(listener);
+	}
+	for (size_t i = 0; i < task->count && !loop->drain_until; i++) {
+		if (task->places[i].socket < 0)
+			continue;
+		listener_open(loop, task->places[i].address, task->places[i].listen_index,
+			      task->places[i].socket);
+		task->places[i].socket = -1;
+	}
+	task_free(task);
+}
+
+static void keep_open(struct listeners *listeners, const struct listener_place *places,
+		      size_t count)
+{
+	forget_open(listeners);
+	listeners->open = must_calloc(count ? count : 1, sizeof(*listeners->open));
+	listeners->count = count;
+	for (size_t i = 0; i < count; i++)
+		listeners->open[i] = must_strndup(places[i].address, strlen(places[i].address));
+}
+
+/* That another program does not listen there; our own sockets may share an address. */
+static bool probe_new(const struct listeners *listeners, const struct listener_place *places,
+		      size_t count, char *reason, size_t size)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!is_open(listeners, places[i].address) &&
+		    !listener_probe(places[i].address, reason, size))
+			return false;
+	return true;
+}
+
+must_check bool listeners_apply(struct listeners *listeners, const struct listener_place *places,
+				size_t count, char *reason, size_t size)
+{
+	struct listeners_task **tasks = must_calloc(listeners->loop_count, sizeof(*tasks));
+	bool good = probe_new(listeners, places, count, reason, size);
+
+	for (size_t i = 0; good && i < listeners->loop_count; i++)
+		good = (tasks[i] = task_new(listeners, places, count, reason, size));
+	for (size_t i = 0; i < listeners->loop_count; i++) {
+		if (!good) {
+			task_free(tasks[i]);
+			continue;
+		}
+		tasks[i]->task.run = listeners_on_task;
+		loop_post(listeners->loops[i], &tasks[i]->task);
+	}
+	free((void *)tasks);
+	if (good)
+		keep_open(listeners, places, count);
+	return good;
+}
