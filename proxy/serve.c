@@ -28,6 +28,11 @@ struct server {
 	size_t loop_count;
 	struct listeners *listeners;
 	struct admin *admin;
+	struct {
+		pthread_t thread;
+		bool runs;
+		atomic_bool stopping;
+	} follower; /* of a replica set's members */
 };
 
 static void *run_loop(void *loop)
@@ -50,7 +55,7 @@ static bool probe_addresses(const struct config *config)
 {
 	char reason[256];
 
-	for (size_t i = 0; i < config->listen_count; i++) {
+	for (size_t i = 0; i < config->listen_count && !config->replica_set.on; i++) {
 		if (listener_probe(config->listen[i].address, reason, sizeof(reason)))
 			continue;
 		log_error("%s", reason);
@@ -59,26 +64,60 @@ static bool probe_addresses(const struct config *config)
 	return true;
 }
 
-/* Every entry of `listen`. */
-static bool open_listeners(struct server *server)
+/* Every entry of `listen` that has a server. */
+static bool open_listeners(struct server *server, char *reason, size_t size)
 {
 	const struct config *config = server->service.config;
 	struct listener_place *places = must_calloc(config->listen_count, sizeof(*places));
-	char reason[256];
+	size_t count = 0;
 	bool good;
 
 	for (size_t i = 0; i < config->listen_count; i++)
-		places[i] = (struct listener_place){config->listen[i].address, (uint32_t)i};
-	good = listeners_apply(server->listeners, places, config->listen_count, reason,
-			       sizeof(reason));
-	if (!good)
-		log_error("%s", reason);
+		if (places_server(server->service.places, i))
+			places[count++] =
+				(struct listener_place){config->listen[i].address, (uint32_t)i};
+	good = listeners_apply(server->listeners, places, count, reason, size);
 	free(places);
 	return good;
 }
 
+/* Listeners appear and disappear with the members of the set. */
+static void *follow_members(void *context)
+{
+	struct server *server = context;
+	char reason[256] = "", told[256] = "";
+	uint64_t seen = 0;
+	bool good = true;
+
+	while (!atomic_load(&server->follower.stopping)) {
+		if (!places_await_change(server->service.places, &seen, SIGNAL_MS) && good)
+			continue;
+		good = open_listeners(server, reason, sizeof(reason));
+		if (!good && strcmp(reason, told) != 0)
+			log_error("%s", reason);
+		snprintf(told, sizeof(told), "%s", good ? "" : reason);
+	}
+	return NULL;
+}
+
+static void start_follower(struct server *server)
+{
+	server->follower.runs = server->service.config->replica_set.on;
+	if (server->follower.runs)
+		require(pthread_create(&server->follower.thread, NULL, follow_members, server) ==
+			0);
+}
+
+static void stop_follower(struct server *server)
+{
+	atomic_store(&server->follower.stopping, true);
+	if (server->follower.runs)
+		pthread_join(server->follower.thread, NULL);
+}
+
 static bool start_loops(struct server *server)
 {
+	char reason[256];
 	bool good;
 
 	server->loop_count = (size_t)server->service.config->workers;
@@ -87,13 +126,25 @@ static bool start_loops(struct server *server)
 	for (size_t i = 0; i < server->loop_count; i++)
 		server->loops[i] = loop_new(&server->service);
 	server->listeners = listeners_new(server->loops, server->loop_count);
-	good = open_listeners(server);
+	good = open_listeners(server, reason, sizeof(reason));
+	if (!good)
+		log_error("%s", reason);
 	for (size_t i = 0; i < server->loop_count; i++) {
 		if (!good)
 			loop_start_drain(server->loops[i]);
 		require(pthread_create(&server->threads[i], NULL, run_loop, server->loops[i]) == 0);
 	}
 	return good;
+}
+
+static void tell_listeners(const struct server *server)
+{
+	const struct config *config = server->service.config;
+
+	for (size_t i = 0; i < config->listen_count; i++)
+		if (places_server(server->service.places, i))
+			log_info("listening on '%s' for server '%s'", config->listen[i].address,
+				 places_server(server->service.places, i));
 }
 
 static void stop_loops(struct server *server)
@@ -208,30 +259,33 @@ static int serve(const struct config *config, const char *path)
 		tls_pairs_free(server.service.tls);
 		return 1;
 	}
+	server.service.places = places_new(config);
 	claims_init(&server.service.claims);
 	strangers_init(&server.service.strangers);
 	peers_init(&server.service.peers);
 	server.service.observers = observers_new(config->observe_sample);
 	shared = metrics_new();
 	log_count_dropped(&shared->log_lines_dropped);
-	server.service.mover = mover_start(&(struct reach){config, server.service.tls}, shared);
+	server.service.mover = mover_start(
+		&(struct reach){config, server.service.tls, server.service.places}, shared);
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(&server, &check)) {
 		code = 0;
 	} else if (check != MOVER_CHECK_BAD) {
 		/* The admin page comes last: who is told that all is ready can connect. */
 		if (start_loops(&server) && admin_start(&server.admin, &server.service)) {
-			for (size_t i = 0; i < config->listen_count; i++)
-				log_info("listening on '%s' for server '%s'",
-					 config->listen[i].address, config->listen[i].server);
+			start_follower(&server);
+			tell_listeners(&server);
 			await_signal(&server);
 			code = 0;
 		}
+		stop_follower(&server);
 		stop_loops(&server);
 	}
 	admin_stop(server.admin);
 	mover_stop(server.service.mover);
 	free_loops(&server);
+	places_free(server.service.places);
 	claims_fini(&server.service.claims);
 	strangers_fini(&server.service.strangers);
 	peers_fini(&server.service.peers);

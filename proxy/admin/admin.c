@@ -315,6 +315,7 @@ static struct admin *admin_new(const struct service *service)
 	}
 	admin->status = (struct status){config,
 					service->mover,
+					service->places,
 					&service->paused,
 					service->observers,
 					bson_get_monotonic_time(),

@@ -2,6 +2,7 @@
  * connections. */
 #pragma once
 
+#include "proxy/base/places.h"
 #include "proxy/mover/mover.h"
 #include "proxy/observe/observer.h"
 #include "proxy/upstream/target.h"
@@ -9,6 +10,7 @@
 struct status {
 	const struct config *config;
 	struct mover *mover;
+	const struct places *places;
 	const _Atomic int64_t *paused; /* listeners that have no descriptors */
 	struct observers *observers;   /* NULL: nothing is observed */
 	int64_t started;               /* monotonic microseconds */

@@ -138,10 +138,11 @@ void status_rules(struct buffer *out, const struct status *status)
 
 /* Connections. */
 
-static bool is_server_port(const struct config *config, in_port_t port)
+static bool is_server_port(const struct status *status, in_port_t port)
 {
-	for (size_t i = 0; i < config->listen_count; i++) {
-		const char *colon = strrchr(config->listen[i].server, ':');
+	for (size_t i = 0; i < status->config->listen_count; i++) {
+		const char *server = places_latest(status->places, i);
+		const char *colon = server ? strrchr(server, ':') : NULL;
 
 		if (colon && strtol(colon + 1, NULL, 10) == ntohs(port))
 			return true;
@@ -174,13 +175,13 @@ static bool name_address(const struct sockaddr_storage *address, char *text, siz
 
 /* Our end of a descriptor that is connected to a server. It may be closed, or another one, at any
  * moment: then the kernel says so, or its peer is no server. */
-static bool name_connection(const struct config *config, int descriptor, char *text, size_t size)
+static bool name_connection(const struct status *status, int descriptor, char *text, size_t size)
 {
 	struct sockaddr_storage peer = {0}, own = {0};
 	socklen_t length = sizeof(peer);
 
 	if (getpeername(descriptor, (struct sockaddr *)&peer, &length) != 0 ||
-	    !is_server_port(config, port_of(&peer)))
+	    !is_server_port(status, port_of(&peer)))
 		return false;
 	length = sizeof(own);
 	return getsockname(descriptor, (struct sockaddr *)&own, &length) == 0 &&
@@ -197,7 +198,7 @@ void status_connections(struct buffer *out, const struct status *status)
 	size_t index = 0;
 
 	while (descriptors && (entry = readdir(descriptors))) {
-		if (name_connection(status->config, (int)strtol(entry->d_name, NULL, 10), text,
+		if (name_connection(status, (int)strtol(entry->d_name, NULL, 10), text,
 				    sizeof(text)))
 			writer_string(&document, writer_index(name, index++), text);
 	}

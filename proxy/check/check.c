@@ -5,6 +5,7 @@
 #include "proxy/base/config_file.h"
 #include "proxy/base/json_text.h"
 #include "proxy/base/log.h"
+#include "proxy/upstream/members.h"
 #include "rules/config/rule_document.h"
 #include "rules/rule/text.h"
 
@@ -35,6 +36,44 @@ static void write_rules(struct buffer *out, const struct rule_set *rules)
 	writer_close(out, array);
 }
 
+/* With `replica_set`: which member is reached by which address. */
+static void write_members(struct buffer *out, const struct check *check)
+{
+	const struct config *config = check->config;
+	size_t array = writer_open_array(out, "members"), document, index = 0;
+	char name[12];
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const char *server = places_server(check->reach.places, i);
+
+		if (!server)
+			continue;
+		document = writer_open_document(out, writer_index(name, index++));
+		writer_int64(out, "_id", (int64_t)i);
+		json_write_text(out, "server", server);
+		json_write_text(out, "address", config->listen[i].address);
+		json_write_text(out, "advertise", config->listen[i].advertise);
+		writer_close(out, document);
+	}
+	writer_close(out, array);
+}
+
+static void print_members(const struct check *check)
+{
+	const struct config *config = check->config;
+	const char *head = "\nmembers:\n";
+
+	for (size_t i = 0; i < config->listen_count; i++) {
+		const char *server = places_server(check->reach.places, i);
+
+		if (!server)
+			continue;
+		printf("%s  _id %zu, '%s': clients reach it by '%s'\n", head, i, server,
+		       config->listen[i].advertise);
+		head = "";
+	}
+}
+
 static void print_json(const struct check *check, const char *trouble)
 {
 	auto_buffer struct buffer out = {0};
@@ -45,6 +84,8 @@ static void print_json(const struct check *check, const char *trouble)
 	writer_string(&out, "ended", trouble ? "lost" : "done");
 	if (trouble)
 		json_write_text(&out, "error", trouble);
+	if (check->config->replica_set.on)
+		write_members(&out, check);
 	write_rules(&out, check->config->rules);
 	findings_bson(&out, &check->findings);
 	writer_close(&out, start);
@@ -56,6 +97,8 @@ static void print_text(const struct check *check, const char *trouble)
 	auto_buffer struct buffer out = {0};
 	auto_free char *plain = trouble ? text_plain(trouble) : NULL;
 
+	if (check->config->replica_set.on)
+		print_members(check);
 	if (!trouble || check->findings.count > 0) {
 		findings_text(&out, &check->findings);
 		printf("\n%.*s", (int)out.length, (const char *)out.data);
@@ -79,6 +122,16 @@ static void write_trouble(const struct check *check, const bson_error_t *error, 
 		snprintf(trouble, size, "no server answers: %s", error->message);
 }
 
+static void find_members(struct check *check)
+{
+	char reason[512];
+
+	members_find_once(check->config, check->reach.places, &check->stopping);
+	/* That no server answers is told anyway. */
+	if (places_look(check->reach.places, reason, sizeof(reason)) == PLACES_WRONG)
+		findings_add(&check->findings, FINDING_MEMBERS_UNSERVED, NULL, "%s", reason);
+}
+
 static int run(struct check *check, bool json)
 {
 	bson_error_t error = {0};
@@ -86,6 +139,7 @@ static int run(struct check *check, bool json)
 	bool lost;
 
 	check_admin(check);
+	find_members(check);
 	check->link = link_open(check->config->upstream_uri, &check->stopping, &error);
 	if (check->link)
 		look(check);
@@ -131,9 +185,10 @@ static int check_file(const char *path, bool json)
 		fputs(text, stdout);
 	fflush(stdout);
 	tls = tls_pairs_new(config, path, reason, sizeof(reason));
-	check.reach = (struct reach){config, tls};
+	check.reach = (struct reach){config, tls, places_new(config)};
 	code = tls ? run(&check, json) : tell_tls(reason, json);
 	tls_pairs_free(tls);
+	places_free(check.reach.places);
 	findings_fini(&check.findings);
 	config_free(config);
 	return code;

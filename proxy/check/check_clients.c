@@ -149,10 +149,13 @@ static void look_at_servers(struct check *check, struct clients *clients, const 
 	bson_error_t error;
 
 	for (size_t i = 0; i < check->config->listen_count; i++) {
-		struct link *link =
-			link_open_server(check->config->upstream_uri,
-					 check->config->listen[i].server, &check->stopping, &error);
+		const char *server = places_server(check->reach.places, i);
+		struct link *link;
 
+		if (!server)
+			continue;
+		link = link_open_server(check->config->upstream_uri, server, &check->stopping,
+					&error);
 		if (link)
 			look_at_connections(check, link, clients, own);
 		link_free(link);

@@ -70,7 +70,7 @@ static void judge_version(struct check *check, const char *server, const char *v
 /* The account's own connections may go another way than those of clients. */
 static void try_path(struct check *check, size_t index)
 {
-	const char *server = check->config->listen[index].server;
+	const char *server = places_server(check->reach.places, index);
 	auto_buffer struct buffer hello = {0};
 	char reason[256];
 
@@ -102,7 +102,7 @@ static bool judge_deployment(struct check *check, const char *server, struct byt
 static bool look_at_server(struct check *check, struct member_names *names, size_t index,
 			   char version[VERSION_TEXT_MAX])
 {
-	const char *server = check->config->listen[index].server;
+	const char *server = places_server(check->reach.places, index);
 	bson_error_t error;
 	struct link *link =
 		link_open_member(check->config->upstream_uri, server, &check->stopping, &error);
@@ -142,13 +142,16 @@ static void look_at_members(struct check *check)
 	bool all = true;
 
 	for (size_t i = 0; i < check->config->listen_count; i++) {
+		if (!places_server(check->reach.places, i))
+			continue;
 		version[0] = '\0';
 		all = look_at_server(check, names, i, version) && all;
 		compare_versions(check, first, version);
 		if (!first[0])
 			memcpy(first, version, sizeof(first));
 	}
-	if (all && !member_names_cover(names, link_hello(check->link), member, sizeof(member)))
+	if (all && !check->config->replica_set.on &&
+	    !member_names_cover(names, link_hello(check->link), member, sizeof(member)))
 		findings_add(&check->findings, FINDING_MEMBER_UNLISTED, NULL,
 			     "'%s' is a member of the replica set, but no entry "
 			     "of 'listen' stands before it",

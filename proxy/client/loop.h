@@ -4,6 +4,7 @@
 
 #include "proxy/client/claims.h"
 #include "proxy/base/metrics.h"
+#include "proxy/base/places.h"
 #include "proxy/mover/mover.h"
 #include "proxy/client/deadlines.h"
 #include "proxy/client/peers.h"
@@ -25,6 +26,7 @@ struct service {
 	struct mover *mover;
 	struct tls_pairs *tls;
 	struct observers *observers; /* NULL: nothing is observed */
+	struct places *places;
 	_Atomic int64_t connections; /* open now, all loops together */
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */

@@ -167,7 +167,7 @@ static inline bool session_is_refused(const struct session *session)
 void session_open(struct loop *loop, uint32_t listen_index, int socket, const struct peer *peer);
 static inline const char *session_server_name(const struct session *session)
 {
-	return session->loop->service->config->listen[session->listen_index].server;
+	return places_latest(session->loop->service->places, session->listen_index);
 }
 
 /* Among those of its loop, and of those whose first request is awaited. */

@@ -11,6 +11,7 @@
 #include "proxy/upstream/namespaces.h"
 #include "proxy/ownership/rule_record.h"
 #include "proxy/mover/servers_watch.h"
+#include "proxy/upstream/members.h"
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
@@ -288,7 +289,7 @@ static int ask_deployment(struct job *job)
 	char reason[1024] = "";
 	struct tls_pairs *tls =
 		tls_pairs_new(job->config, job->options.config, reason, sizeof(reason));
-	const struct reach reach = {job->config, tls};
+	const struct reach reach = {job->config, tls, job->places};
 	enum deployment found;
 
 	if (!tls) {
@@ -315,6 +316,7 @@ static int ask_deployment(struct job *job)
 struct waiting {
 	pthread_t thread;
 	const struct config *config;
+	struct places *places;
 	atomic_bool over;
 };
 
@@ -356,6 +358,7 @@ static void *wait_and_tell(void *context)
 {
 	struct waiting *waiting = context;
 	const struct servers_watch watch = {.config = waiting->config,
+					    .places = waiting->places,
 					    .stopping = &waiting->over,
 					    .works = waiting_works,
 					    .pause = waiting_pause,
@@ -368,9 +371,10 @@ static void *wait_and_tell(void *context)
 	return NULL;
 }
 
-static void waiting_begin(struct waiting *waiting, const struct config *config)
+static void waiting_begin(struct waiting *waiting, const struct job *job)
 {
-	waiting->config = config;
+	waiting->config = job->config;
+	waiting->places = job->places;
 	require(pthread_create(&waiting->thread, NULL, wait_and_tell, waiting) == 0);
 }
 
@@ -406,7 +410,9 @@ int job_main(const struct job_command *command, void *context, const struct comm
 	job.told = job.began;
 	code = load(&job);
 	if (code == GO_ON) {
-		waiting_begin(&waiting, job.config);
+		job.places = places_new(job.config);
+		members_find_once(job.config, job.places, &stopping);
+		waiting_begin(&waiting, &job);
 		code = connect_to_server(&job);
 	}
 	if (code == GO_ON)
@@ -419,6 +425,7 @@ int job_main(const struct job_command *command, void *context, const struct comm
 	}
 	waiting_end(&waiting);
 	link_free(job.link);
+	places_free(job.places);
 	watch_end(&watching);
 	job_report_fini(&job.report);
 	if (job.config)

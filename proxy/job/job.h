@@ -4,6 +4,7 @@
 
 #include "proxy/base/command_line.h"
 #include "proxy/base/metrics.h"
+#include "proxy/base/places.h"
 #include "proxy/upstream/link.h"
 #include "proxy/upstream/target.h"
 #include "proxy/job/job_report.h"
@@ -32,6 +33,7 @@ struct job {
 	enum program_command command;
 	struct job_options options;
 	struct config *config;
+	struct places *places;
 	const struct rule *rule;
 	struct target_set *targets;
 	struct metrics *metrics; /* what the mover's code counts */

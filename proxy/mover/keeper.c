@@ -17,7 +17,8 @@
 
 #include <stdio.h>
 
-#define NAMES_MS 5000        /* how often it asks servers that have not said their name */
+#define NAMES_MS 5000 /* how often it asks servers that have not said their name */
+#define LOOK_MS 20
 #define LOOK_BYTES (8 << 20) /* of links in one look for garbage */
 
 struct keeper {
@@ -34,7 +35,7 @@ static void learn_names(struct keeper *keeper)
 	struct link *link;
 	bson_error_t error;
 
-	if (clock_now() < keeper->names_due)
+	if (clock_now() < keeper->names_due || config->replica_set.on)
 		return;
 	for (size_t i = 0; i < config->listen_count; i++) {
 		if (member_names_known(mover->names, i))
@@ -136,12 +137,35 @@ static enum mover_check check_deployment(struct keeper *keeper, char *reason, si
 	return MOVER_CHECK_NO_SERVER;
 }
 
+/* Members of a replica set have to be known before one can be asked. */
+static enum mover_check await_members(struct mover *mover, char *reason, size_t size)
+{
+	struct places *places = paths_reach(mover->paths)->places;
+	enum places_state state;
+
+	while ((state = places_look(places, reason, size)) == PLACES_UNSEEN &&
+	       !atomic_load(&mover->stopping))
+		mover_pause(mover, LOOK_MS);
+	switch (state) {
+	case PLACES_KNOWN:
+		return MOVER_CHECK_GOOD;
+	case PLACES_WRONG:
+		return MOVER_CHECK_BAD;
+	case PLACES_UNSEEN:
+	case PLACES_WAITING:
+		break;
+	}
+	return MOVER_CHECK_NO_SERVER;
+}
+
 static enum mover_check check_servers(struct keeper *keeper, char *reason, size_t size)
 {
 	struct mover *mover = keeper->mover;
 	bson_error_t error = {0};
-	enum mover_check check;
+	enum mover_check check = await_members(mover, reason, size);
 
+	if (check != MOVER_CHECK_GOOD)
+		return check;
 	learn_names(keeper);
 	if (!mover_connect(mover, &keeper->link, &error)) {
 		if (link_sign_in_failed(&error, reason, size))

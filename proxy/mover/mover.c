@@ -15,11 +15,13 @@
 #include "proxy/mover/views_watch.h"
 #include "proxy/mover/warn.h"
 #include "proxy/upstream/member_names.h"
+#include "proxy/upstream/members.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 #define ROUND_THREADS 2
+#define MEMBERS_MS 10000     /* between two looks at the members, if nothing changes */
 #define SILENCE_MS 6000      /* for how long none may answer before we are not ready */
 #define GARBAGE_WINDOW_MS 20 /* notes that come within it are looked at by one query */
 
@@ -93,6 +95,7 @@ static void *run_watcher(void *context)
 {
 	struct mover *mover = context;
 	const struct servers_watch watch = {.config = mover->config,
+					    .places = paths_reach(mover->paths)->places,
 					    .stopping = &mover->stopping,
 					    .works = watch_works,
 					    .pause = watch_pause,
@@ -115,6 +118,27 @@ static void *run_paths(void *context)
 		paths_look(mover->paths, &mover->stopping);
 		mover_pause(mover, KEEP_MS);
 	}
+	return NULL;
+}
+
+/* With `replica_set`: what clients are told of members follows what is found. */
+static void *run_members(void *context)
+{
+	struct mover *mover = context;
+	struct places *places = paths_reach(mover->paths)->places;
+	struct members *members = members_new(mover->config, places, &mover->stopping);
+	char reason[512];
+
+	while (!atomic_load(&mover->stopping)) {
+		members_look(members);
+		for (size_t i = 0; i < mover->config->listen_count; i++)
+			member_names_set(mover->names, i, places_server(places, i));
+		members_await_change(members,
+				     places_look(places, reason, sizeof(reason)) == PLACES_KNOWN
+					     ? MEMBERS_MS
+					     : KEEP_MS);
+	}
+	members_free(members);
 	return NULL;
 }
 
@@ -147,6 +171,8 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	start_thread(mover, keeper_run);
 	start_thread(mover, run_watcher);
 	start_thread(mover, run_paths);
+	if (config->replica_set.on)
+		start_thread(mover, run_members);
 	start_thread(mover, sweeper_run);
 	for (int i = 0; i < ROUND_THREADS; i++)
 		start_thread(mover, rounds_run);

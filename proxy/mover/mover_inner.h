@@ -49,7 +49,7 @@ struct mover {
 	atomic_bool listing_logged;
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
 	struct {
-		pthread_t all[6];
+		pthread_t all[7];
 		size_t count;
 	} threads;
 };

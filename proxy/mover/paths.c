@@ -21,6 +21,7 @@ enum path_state {
 
 struct path {
 	_Atomic(enum path_state) state;
+	const char *server;      /* of this state; NULL: none, which is not asked */
 	char reason[REASON_MAX]; /* by the lock: why it is lost */
 };
 
@@ -72,6 +73,15 @@ static void set_lost(struct paths *paths, struct path *path, const char *server,
 		log_warning("%s", path->reason);
 }
 
+/* Another member than before, or none, has yet to be reached. */
+static void forget_gone(struct path *path, const char *server)
+{
+	if (path->server == server)
+		return;
+	path->server = server;
+	atomic_store(&path->state, PATH_UNSEEN);
+}
+
 void paths_look(struct paths *paths, const atomic_bool *stopping)
 {
 	const struct config *config = paths->reach.config;
@@ -79,14 +89,16 @@ void paths_look(struct paths *paths, const atomic_bool *stopping)
 	for (size_t i = 0; i < config->listen_count && !atomic_load(stopping); i++) {
 		auto_buffer struct buffer hello = {0};
 		struct path *path = &paths->all[i];
+		const char *server = places_server(paths->reach.places, i);
 		char reason[REASON_MAX / 2] = "";
 
-		if (atomic_load(&path->state) == PATH_REACHED)
+		forget_gone(path, server);
+		if (!server || atomic_load(&path->state) == PATH_REACHED)
 			continue;
 		if (reach_hello(&paths->reach, i, stopping, &hello, reason, sizeof(reason)))
-			set_reached(path, config->listen[i].server);
+			set_reached(path, server);
 		else if (!atomic_load(stopping))
-			set_lost(paths, path, config->listen[i].server, reason);
+			set_lost(paths, path, server, reason);
 	}
 }
 
@@ -102,6 +114,7 @@ bool paths_lead(struct paths *paths, char *reason, size_t size)
 	bool lead = false;
 
 	snprintf(reason, size, "the servers have not been asked yet");
+	(void)places_look(paths->reach.places, reason, size);
 	for (size_t i = 0; i < paths->reach.config->listen_count && !lead; i++) {
 		enum path_state state = atomic_load(&paths->all[i].state);
 

@@ -19,7 +19,8 @@ struct watching {
 	bool early;        /* it was made before the servers had been looked at */
 	struct majority majority;
 	char set_name[128];              /* as a hello had it at last */
-	struct majority_member *members; /* by listener */
+	struct majority_member *members; /* as many as there are now */
+	size_t count;
 	int64_t members_due;
 	bool told;
 };
@@ -90,12 +91,25 @@ static void ask_member(struct watching *watching, struct majority_member *member
 	link_free(link);
 }
 
+static void find_members(struct watching *watching)
+{
+	const struct servers_watch *watch = watching->watch;
+	const char *server;
+
+	watching->count = 0;
+	for (size_t i = 0; i < watch->config->listen_count; i++)
+		if ((server = places_server(watch->places, i)))
+			watching->members[watching->count++] =
+				(struct majority_member){.server = server};
+}
+
 /* True where one of them is a primary that the server which is asked does not know of. */
 static bool ask_members(struct watching *watching)
 {
 	bool primary = false;
 
-	for (size_t i = 0; i < watching->watch->config->listen_count; i++) {
+	find_members(watching);
+	for (size_t i = 0; i < watching->count; i++) {
 		struct majority_member *member = &watching->members[i];
 
 		if (watching->majority.lack == MAJORITY_NO_ANSWER) {
@@ -117,7 +131,7 @@ static void tell_lack(struct watching *watching)
 	if (atomic_load(watch->stopping))
 		return;
 	majority_say(&text, watching->majority.lack, bytes_of(watching->set_name),
-		     watching->members, watch->config->listen_count);
+		     watching->members, watching->count);
 	buffer_append(&text, "", 1);
 	watch->lacks(watch->context, (const char *)text.data, !watching->told);
 	watching->told = true;
@@ -153,8 +167,6 @@ void servers_watch_run(const struct servers_watch *watch)
 	struct watching watching = {.watch = watch};
 
 	watching.members = must_calloc(watch->config->listen_count, sizeof(*watching.members));
-	for (size_t i = 0; i < watch->config->listen_count; i++)
-		watching.members[i].server = watch->config->listen[i].server;
 	while (!atomic_load(watch->stopping)) {
 		watch->pause(watch->context, WATCH_MS);
 		if (atomic_load(watch->stopping))

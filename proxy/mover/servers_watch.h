@@ -4,10 +4,13 @@
 
 #include "rules/config/config.h"
 
+#include "proxy/base/places.h"
+
 #include <stdatomic.h>
 
 struct servers_watch {
 	const struct config *config;
+	struct places *places;
 	const atomic_bool *stopping;
 	/* Of a Spillway at work, which others know by its connections (neighbours.h). */
 	bool (*works)(void *context);

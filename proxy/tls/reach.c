@@ -211,7 +211,7 @@ static bool secure(struct reaching *reaching, struct tls_side *side, const char 
 must_check bool reach_hello(const struct reach *reach, size_t index, const atomic_bool *stopping,
 			    struct buffer *hello, char *reason, size_t size)
 {
-	const char *address = reach->config->listen[index].server;
+	const char *address = places_latest(reach->places, index);
 	struct reaching reaching = {-1, clock_now() + REACH_MS, stopping, NULL, reason, size};
 	bool reached = connect_to(&reaching, address) &&
 		       secure(&reaching, tls_pairs_at(reach->tls, index)->server, address) &&

@@ -2,6 +2,7 @@
  * configuration or without, as nobody, on a connection of its own. Blocking. */
 #pragma once
 
+#include "proxy/base/places.h"
 #include "proxy/tls/tls_pairs.h"
 
 #include <stdatomic.h>
@@ -10,9 +11,11 @@
 struct reach {
 	const struct config *config;
 	const struct tls_pairs *tls;
+	struct places *places;
 };
 
-/* The reply of the server behind this listener; false, and why not. Ends early if *stopping is set.
+/* The reply of the server behind this listener, where one is; false, and why not. Ends early if
+ * *stopping is set.
  */
 must_check bool reach_hello(const struct reach *reach, size_t index, const atomic_bool *stopping,
 			    struct buffer *hello, char *reason, size_t size);

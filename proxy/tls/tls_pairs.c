@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 struct tls_pairs {
-	size_t count;
+	size_t count; /* with `replica_set` one, for all its members */
 	struct tls_pair pairs[];
 };
 
@@ -24,10 +24,10 @@ static bool make_pair(struct tls_pair *pair, const struct config *config, size_t
 struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, char *reason,
 				size_t size)
 {
-	struct tls_pairs *pairs =
-		must_calloc(1, sizeof(*pairs) + config->listen_count * sizeof(pairs->pairs[0]));
+	size_t count = config->replica_set.on ? 1 : config->listen_count;
+	struct tls_pairs *pairs = must_calloc(1, sizeof(*pairs) + count * sizeof(pairs->pairs[0]));
 
-	pairs->count = config->listen_count;
+	pairs->count = count;
 	for (size_t i = 0; i < pairs->count; i++) {
 		if (make_pair(&pairs->pairs[i], config, i, path, reason, size))
 			continue;
@@ -74,5 +74,5 @@ must_check bool tls_pairs_reload(struct tls_pairs *pairs, char *reason, size_t s
 
 const struct tls_pair *tls_pairs_at(const struct tls_pairs *pairs, size_t index)
 {
-	return &pairs->pairs[index];
+	return &pairs->pairs[pairs->count > 1 ? index : 0];
 }

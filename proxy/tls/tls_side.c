@@ -10,13 +10,23 @@
 
 #define HOST_MAX 256
 
+#define SESSIONS_MAX 16
+
+/* The latest session with a host, to be resumed there and nowhere else: its certificate was that
+ * host's. */
+struct side_session {
+	char host[HOST_MAX];
+	SSL_SESSION *session;
+};
+
 struct tls_side {
 	const struct config_tls *config;
 	const char *path;
 	bool servers;
 	pthread_mutex_t lock; /* of what follows */
 	SSL_CTX *context;
-	SSL_SESSION *session; /* to the servers: the latest, to be resumed */
+	struct side_session sessions[SESSIONS_MAX]; /* to the servers */
+	size_t next;                                /* of them, to be replaced */
 };
 
 /* What OpenSSL said at last, in its own words. */
@@ -97,6 +107,42 @@ static int verify_mode(const struct tls_side *side)
 	require(!"unreachable");
 }
 
+/* By the lock. NULL: none with this host. */
+static struct side_session *find_session(struct tls_side *side, const char *host)
+{
+	for (size_t i = 0; i < SESSIONS_MAX; i++)
+		if (side->sessions[i].session && strcmp(side->sessions[i].host, host) == 0)
+			return &side->sessions[i];
+	return NULL;
+}
+
+/* By the lock. Returns what it takes the place of. */
+static SSL_SESSION *keep_session(struct tls_side *side, const char *host, SSL_SESSION *session)
+{
+	struct side_session *place = find_session(side, host);
+	SSL_SESSION *before;
+
+	if (!place) {
+		place = &side->sessions[side->next];
+		side->next = (side->next + 1) % SESSIONS_MAX;
+	}
+	before = place->session;
+	place->session = session;
+	snprintf(place->host, sizeof(place->host), "%s", host);
+	return before;
+}
+
+/* The host that a connection's certificate must be of. */
+static void copy_wanted(SSL *connection, char host[HOST_MAX])
+{
+	X509_VERIFY_PARAM *wanted = SSL_get0_param(connection);
+	const char *name = X509_VERIFY_PARAM_get0_host(wanted, 0);
+	char *address = name ? NULL : X509_VERIFY_PARAM_get1_ip_asc(wanted);
+
+	snprintf(host, HOST_MAX, "%s", name ? name : address ? address : "");
+	OPENSSL_free(address);
+}
+
 /* OpenSSL hands a session over that a later connection may resume; 1: it is kept here. A session of
  * before the last reload is not: what it was verified by may not be believed any more. */
 static int on_session(SSL *connection, SSL_SESSION *session)
@@ -104,14 +150,14 @@ static int on_session(SSL *connection, SSL_SESSION *session)
 	SSL_CTX *context = SSL_get_SSL_CTX(connection);
 	struct tls_side *side = SSL_CTX_get_app_data(context);
 	SSL_SESSION *before = NULL;
+	char host[HOST_MAX];
 	bool kept;
 
+	copy_wanted(connection, host);
 	pthread_mutex_lock(&side->lock);
 	kept = context == side->context;
-	if (kept) {
-		before = side->session;
-		side->session = session;
-	}
+	if (kept)
+		before = keep_session(side, host, session);
 	pthread_mutex_unlock(&side->lock);
 	SSL_SESSION_free(before);
 	return kept;
@@ -205,7 +251,8 @@ void tls_side_free(struct tls_side *side)
 {
 	if (!side)
 		return;
-	SSL_SESSION_free(side->session);
+	for (size_t i = 0; i < SESSIONS_MAX; i++)
+		SSL_SESSION_free(side->sessions[i].session);
 	SSL_CTX_free(side->context);
 	pthread_mutex_destroy(&side->lock);
 	free(side);
@@ -213,16 +260,16 @@ void tls_side_free(struct tls_side *side)
 
 void tls_side_take(struct tls_side *side, SSL_CTX *context)
 {
-	SSL_SESSION *session;
 	SSL_CTX *before;
 
 	pthread_mutex_lock(&side->lock);
 	before = side->context;
-	session = side->session;
 	side->context = context;
-	side->session = NULL; /* as on_session says */
+	for (size_t i = 0; i < SESSIONS_MAX; i++) { /* as on_session says */
+		SSL_SESSION_free(side->sessions[i].session);
+		side->sessions[i].session = NULL;
+	}
 	pthread_mutex_unlock(&side->lock);
-	SSL_SESSION_free(session);
 	SSL_CTX_free(before);
 }
 
@@ -265,7 +312,8 @@ static bool set_host(SSL *connection, char *host)
 
 SSL *tls_side_connect(struct tls_side *side, const char *address)
 {
-	char host[HOST_MAX];
+	const struct side_session *known;
+	char host[HOST_MAX], wanted[HOST_MAX] = "";
 	SSL *connection;
 
 	if (side->config->server_name)
@@ -274,13 +322,17 @@ SSL *tls_side_connect(struct tls_side *side, const char *address)
 		copy_host(address, host);
 	pthread_mutex_lock(&side->lock);
 	connection = SSL_new(side->context);
-	if (connection && side->session)
-		SSL_set_session(connection, side->session);
 	pthread_mutex_unlock(&side->lock);
 	if (!connection || !set_host(connection, host)) {
 		SSL_free(connection);
 		return NULL;
 	}
+	copy_wanted(connection, wanted);
+	pthread_mutex_lock(&side->lock);
+	known = find_session(side, wanted);
+	if (known)
+		SSL_set_session(connection, known->session);
+	pthread_mutex_unlock(&side->lock);
 	SSL_set_connect_state(connection);
 	return connection;
 }

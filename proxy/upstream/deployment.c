@@ -1,6 +1,8 @@
 /* Whether the servers behind the listeners are those that the upstream account reaches. */
 #include "proxy/upstream/deployment.h"
 
+#include "proxy/upstream/clauses.h"
+
 #include <stdio.h>
 
 static bool find_set(struct bytes hello, struct bytes *name)
@@ -15,6 +17,20 @@ static bool is_router(struct bytes hello)
 	struct element element;
 
 	return document_find(hello, "msg", &element);
+}
+
+#define IS_SHARDED \
+	"'%s' is part of a sharded cluster, which Spillway does not serve: use a replica set"
+
+bool deployment_is_sharded(struct link *link, char *reason, size_t size)
+{
+	bool sharded = is_router(link_hello(link));
+
+	if (!sharded && command_run(link, "admin", "{shardingState: 1}") == LINK_DONE)
+		sharded = document_truth(link_body(link), "enabled");
+	if (sharded)
+		snprintf(reason, size, IS_SHARDED, "the server of the upstream account");
+	return sharded;
 }
 
 /* Each mongod has one as long as it lives; those before 4.4 say none. */
@@ -61,10 +77,12 @@ struct looking {
  * first is still there. */
 static enum deployment look_at(struct looking *looking, size_t index)
 {
-	const char *server = looking->reach->config->listen[index].server;
+	const char *server = places_server(looking->reach->places, index);
 	auto_buffer struct buffer hello = {0};
 	char why[256];
 
+	if (!server)
+		return DEPLOYMENT_FITS;
 	if (!reach_hello(looking->reach, index, looking->stopping, &hello, why, sizeof(why))) {
 		snprintf(looking->reason, looking->size, "'%.256s' does not answer: %.256s", server,
 			 why);
@@ -72,6 +90,10 @@ static enum deployment look_at(struct looking *looking, size_t index)
 	}
 	member_names_learn_hello(looking->names, index, buffer_view(&hello));
 	looking->answered = true;
+	if (is_router(buffer_view(&hello))) {
+		snprintf(looking->reason, looking->size, IS_SHARDED, server);
+		return DEPLOYMENT_OTHER;
+	}
 	if (!deployment_differs(link_hello(looking->upstream), buffer_view(&hello)))
 		return DEPLOYMENT_FITS;
 	if (link_ask_hello(looking->upstream) != LINK_DONE)
@@ -80,10 +102,13 @@ static enum deployment look_at(struct looking *looking, size_t index)
 	return DEPLOYMENT_OTHER;
 }
 
+/* With `replica_set`, who reads the members finds those without a place. */
 static enum deployment look_for_uncovered(struct looking *looking)
 {
 	char member[256];
 
+	if (looking->reach->config->replica_set.on)
+		return DEPLOYMENT_FITS;
 	if (member_names_cover(looking->names, link_hello(looking->upstream), member,
 			       sizeof(member)))
 		return DEPLOYMENT_FITS;
@@ -101,6 +126,8 @@ must_check enum deployment deployment_look(struct link *upstream, const struct r
 	struct looking looking = {upstream, reach, names, stopping, false, reason, size};
 	enum deployment each;
 
+	if (deployment_is_sharded(upstream, reason, size))
+		return DEPLOYMENT_OTHER;
 	for (size_t i = 0; i < reach->config->listen_count; i++) {
 		each = look_at(&looking, i);
 		if (each == DEPLOYMENT_OTHER || each == DEPLOYMENT_LOST)

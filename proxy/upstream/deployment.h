@@ -17,6 +17,9 @@ bool deployment_differs(struct bytes upstream, struct bytes server);
 	"correct 'listen', or upstream.uri, upstream.uri_file or $SPILLWAY_UPSTREAM_URI: both " \
 	"have to name the same servers"
 
+/* Whether it is a mongos, or a mongod of a sharded cluster: then why it is refused. */
+bool deployment_is_sharded(struct link *link, char *reason, size_t size);
+
 enum deployment {
 	DEPLOYMENT_FITS,   /* as far as servers answer */
 	DEPLOYMENT_OTHER,  /* `reason` says which, and what to do */

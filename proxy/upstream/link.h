@@ -32,6 +32,13 @@ struct link_error {
 	char message[512];
 };
 
+/* From now on, links by the URI `uri` know these servers (the list ends with NULL) instead of those
+ * that stand in it: they are the members of its replica set now. `plain` is the same URI as
+ * mongodb://, and is that of the first call for good. Any thread; for one URI of the process. */
+void link_know_members(const char *uri, const char *plain, const char *const *hosts);
+
+/* Before the driver is used without a link. Any thread, any number of times. */
+void link_need_driver(void);
 /* Opens a link to the server among the hosts of `uri` that takes writes. `stopping`: once true,
  * no command is sent any more (it counts as lost). NULL where no server could be used. */
 must_check struct link *link_open(const char *uri, const atomic_bool *stopping,

@@ -42,6 +42,69 @@ static void links_remove(struct link *link)
 	pthread_mutex_unlock(&links.lock);
 }
 
+/* The members of the replica set that one URI leads to. */
+static struct {
+	pthread_mutex_t lock;
+	char *uri, *plain;
+	char **hosts; /* ends with NULL */
+} members = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void hosts_free(char **hosts)
+{
+	for (char **host = hosts; host && *host; host++)
+		free(*host);
+	free((void *)hosts);
+}
+
+static char **hosts_copy(const char *const *hosts)
+{
+	size_t count = 0;
+	char **copy;
+
+	while (hosts[count])
+		count++;
+	copy = must_calloc(count + 1, sizeof(*copy));
+	for (size_t i = 0; i < count; i++)
+		copy[i] = must_strndup(hosts[i], strlen(hosts[i]));
+	return copy;
+}
+
+void link_know_members(const char *uri, const char *plain, const char *const *hosts)
+{
+	pthread_mutex_lock(&members.lock);
+	if (!members.uri) {
+		members.uri = must_strndup(uri, strlen(uri));
+		members.plain = must_strndup(plain, strlen(plain));
+	}
+	hosts_free(members.hosts);
+	members.hosts = hosts_copy(hosts);
+	pthread_mutex_unlock(&members.lock);
+}
+
+/* The URI that the driver can take for one host. Stays until the end. */
+static const char *plain_uri(const char *uri)
+{
+	const char *plain = uri;
+
+	pthread_mutex_lock(&members.lock);
+	if (members.uri && strcmp(uri, members.uri) == 0)
+		plain = members.plain;
+	pthread_mutex_unlock(&members.lock);
+	return plain;
+}
+
+/* NULL: no others than those that stand in the URI. Freed by hosts_free. */
+static char **known_members(const char *uri)
+{
+	char **hosts = NULL;
+
+	pthread_mutex_lock(&members.lock);
+	if (members.uri && strcmp(uri, members.uri) == 0 && members.hosts)
+		hosts = hosts_copy((const char *const *)members.hosts);
+	pthread_mutex_unlock(&members.lock);
+	return hosts;
+}
+
 /* By its address, since the driver keeps its descriptors to itself. */
 static void note_address(struct link *link, mongoc_stream_t *stream)
 {
@@ -271,11 +334,16 @@ static void driver_start(void)
 	atexit(driver_end);
 }
 
-static mongoc_uri_t *parse_uri(const char *text, bson_error_t *error)
+void link_need_driver(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, driver_start);
+}
+
+static mongoc_uri_t *parse_uri(const char *text, bson_error_t *error)
+{
+	link_need_driver();
 	return mongoc_uri_new_with_error(text, error);
 }
 
@@ -290,7 +358,7 @@ static bool takes_writes(const struct link *link)
 must_check struct link *link_open_server(const char *text, const char *host,
 					 const atomic_bool *stopping, bson_error_t *error)
 {
-	auto_free char *one = text_for_host(text, host);
+	auto_free char *one = text_for_host(plain_uri(text), host);
 	mongoc_uri_t *uri = parse_uri(one, error);
 
 	return uri ? link_new(uri, SOCKET_TIMEOUT_MS, stopping, error) : NULL;
@@ -311,14 +379,33 @@ static struct link *link_open_host(const char *text, const char *host, const ato
 typedef struct link *link_opener(const char *text, const char *host, const atomic_bool *stopping,
 				 bson_error_t *error);
 
+static struct link *open_first_known(const char *text, char *const *hosts, link_opener *open,
+				     const atomic_bool *stopping, bson_error_t *error)
+{
+	struct link *link = NULL;
+
+	bson_set_error(error, MONGOC_ERROR_SERVER_SELECTION, 0,
+		       "no member of the replica set is known");
+	for (; *hosts && !link && !atomic_load(stopping); hosts++)
+		link = open(text, *hosts, stopping, error);
+	return link;
+}
+
 /* To the first of the uri's hosts that can be opened so. */
 static struct link *open_first(const char *text, link_opener *open, const atomic_bool *stopping,
 			       bson_error_t *error)
 {
-	mongoc_uri_t *uri = parse_uri(text, error);
+	char **known = known_members(text);
 	const mongoc_host_list_t *host;
 	struct link *link = NULL;
+	mongoc_uri_t *uri;
 
+	if (known) {
+		link = open_first_known(text, known, open, stopping, error);
+		hosts_free(known);
+		return link;
+	}
+	uri = parse_uri(text, error);
 	if (!uri)
 		return NULL;
 	for (host = mongoc_uri_get_hosts(uri); host && !link && !atomic_load(stopping);
@@ -338,7 +425,7 @@ must_check struct link *link_open(const char *text, const atomic_bool *stopping,
 static struct link *open_bare(const char *text, const char *host, int32_t answer_ms,
 			      const char *name, const atomic_bool *stopping, bson_error_t *error)
 {
-	mongoc_uri_t *uri = parse_uri(text, error), *bare;
+	mongoc_uri_t *uri = parse_uri(plain_uri(text), error), *bare;
 
 	if (!uri)
 		return NULL;

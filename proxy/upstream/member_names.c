@@ -32,15 +32,25 @@ void member_names_free(struct member_names *names)
 	free(names);
 }
 
-void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me)
+static void keep_name(struct member_names *names, size_t listen_index, char *name)
 {
-	char *name = must_strndup((const char *)me.data, me.length);
-
 	require(listen_index < names->config->listen_count);
 	pthread_mutex_lock(&names->lock);
 	free(names->names[listen_index]);
 	names->names[listen_index] = name;
 	pthread_mutex_unlock(&names->lock);
+}
+
+void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me)
+{
+	if (!names->config->replica_set.on)
+		keep_name(names, listen_index, must_strndup((const char *)me.data, me.length));
+}
+
+void member_names_set(struct member_names *names, size_t listen_index, const char *name)
+{
+	require(names->config->replica_set.on);
+	keep_name(names, listen_index, name ? must_strndup(name, strlen(name)) : NULL);
 }
 
 void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello)

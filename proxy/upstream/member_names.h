@@ -14,6 +14,9 @@ void member_names_free(struct member_names *names);
 void member_names_learn(struct member_names *names, size_t listen_index, struct bytes me);
 /* The same by its hello, unless that comes from a member that does not know its set yet. */
 void member_names_learn_hello(struct member_names *names, size_t listen_index, struct bytes hello);
+/* With `replica_set`, the set's configuration says the names: then nothing else is learned. NULL:
+ * no member is there. */
+void member_names_set(struct member_names *names, size_t listen_index, const char *name);
 bool member_names_known(struct member_names *names, size_t listen_index);
 /* The advertised address of the listener in front of this member; its text belongs to the config.
  */

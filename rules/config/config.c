@@ -3,6 +3,7 @@
 #include "rules/config/config.h"
 
 #include "protocol/proxied.h"
+#include "rules/config/replica_set.h"
 #include "rules/config/rules_file.h"
 #include "rules/config/section.h"
 #include "rules/rule/text.h"
@@ -110,12 +111,34 @@ static void check_loop(const struct reader *reader, struct place at, const char 
 	}
 }
 
+/* One of the two, and not both. */
+static void check_listen(const struct section *file)
+{
+	if (!section_find(file, "replica_set"))
+		(void)section_require(file, "listen");
+	else if (section_find(file, "listen"))
+		problem_add(file->problems, section_place(file, "replica_set"),
+			    "'listen' and 'replica_set' are given; only one can hold");
+}
+
+static void read_replica_set(struct reader *reader)
+{
+	const struct config_replica_set *set = &reader->config->replica_set;
+	struct section section = section_inner(&reader->file, "replica_set");
+
+	if (!section.node)
+		return;
+	replica_set_read(&reader->file, reader->config);
+	check_client_cert(&section, &set->tls);
+	check_networks(&section, set->proxied);
+}
+
 static void read_listen(struct reader *reader)
 {
 	const struct yaml_node *list = section_list(&reader->file, "listen");
 	size_t index = 0;
 
-	if (!list)
+	if (!list || section_find(&reader->file, "replica_set"))
 		return;
 	if (list->count == 0)
 		problem_add(reader->file.problems, list->at, "'listen' needs at least one entry");
@@ -154,13 +177,13 @@ static void append_file_option(struct buffer *uri, const char *option, const cha
 }
 
 /* The account goes the same way as clients' connections. */
-static void append_tls(struct buffer *uri, const struct reader *reader)
+static void append_tls(struct buffer *uri, const struct reader *reader, char before)
 {
 	const struct config_tls *tls = &reader->config->server_tls;
 
 	if (!tls->on)
 		return;
-	text_append(uri, "?tls=true");
+	text_append(uri, "%ctls=true", before);
 	append_file_option(uri, "tlsCAFile", reader->name, tls->ca);
 	append_file_option(uri, "tlsCertificateKeyFile", reader->name, tls->cert);
 	if (tls->key || tls->server_name)
@@ -181,8 +204,25 @@ static void build_uri(const struct reader *reader)
 		text_append(&uri, "%s%s", i > 0 ? "," : "", server ? server : "");
 	}
 	text_append(&uri, "/");
-	append_tls(&uri, reader);
+	append_tls(&uri, reader, '?');
 	reader->config->upstream_uri = text_steal(&uri);
+}
+
+/* A seed that says nothing of TLS. */
+static void add_tls(const struct reader *reader)
+{
+	char **uri = &reader->config->upstream_uri;
+	auto_wiped_buffer struct buffer whole = {0};
+	const char *hosts = *uri ? strstr(*uri, "://") : NULL;
+
+	if (!hosts || !reader->config->server_tls.on || uri_is_srv(*uri) ||
+	    strcasestr(*uri, "tls=") || strcasestr(*uri, "ssl="))
+		return;
+	text_append(&whole, "%s%s", *uri, strchr(hosts + 3, '/') ? "" : "/");
+	append_tls(&whole, reader, strchr(*uri, '?') ? '&' : '?');
+	bytes_wipe(bytes_of(*uri));
+	free(*uri);
+	*uri = text_steal(&whole);
 }
 
 /* Through Spillway the account would see no tail, and write none. */
@@ -212,7 +252,7 @@ static void check_uri(const struct reader *reader, struct place at, const char *
 
 	if (!uri)
 		return;
-	hosts = uri_hosts_mistake(uri);
+	hosts = reader->config->replica_set.on && uri_is_srv(uri) ? NULL : uri_hosts_mistake(uri);
 	mistake = uri_mistake(uri);
 	if (!mistake && !hosts && reader->world->uri_mistake)
 		mistake = reader->world->uri_mistake(uri);
@@ -254,6 +294,27 @@ static void read_uri(struct reader *reader, const struct section *upstream)
 	check_uri(reader, at, "'uri'");
 }
 
+/* A seed without `tls` goes the way of clients' connections. */
+static void take_seed(struct reader *reader, bool account)
+{
+	struct section set = section_inner(&reader->file, "replica_set");
+	const char *seed = reader->config->replica_set.seed;
+	struct place at;
+
+	if (!set.node)
+		return;
+	at = section_place(&set, "seed");
+	if (seed && reader->world->others_may_read && uri_has_secret(seed))
+		problem_add(set.problems, at,
+			    "'seed' holds a password and others may read this file: chmod 600 it, "
+			    "or use 'upstream.uri_file'");
+	replica_set_take_seed(&reader->file, reader->config, account);
+	if (account)
+		return;
+	check_uri(reader, at, "'seed'");
+	add_tls(reader);
+}
+
 static void read_upstream(struct reader *reader)
 {
 	const struct yaml_node *node = section_find(&reader->file, "upstream");
@@ -274,9 +335,10 @@ static void read_upstream(struct reader *reader)
 	} else if (environment) {
 		reader->config->upstream_uri = must_strndup(environment, strlen(environment));
 		check_uri(reader, (struct place){1, 1}, "$SPILLWAY_UPSTREAM_URI");
-	} else {
+	} else if (!section_find(&reader->file, "replica_set")) {
 		build_uri(reader);
 	}
+	take_seed(reader, uri || file || environment);
 }
 
 /* ---- The rest. */
@@ -361,10 +423,12 @@ static void read_file(struct reader *reader, struct problems *problems,
 	if (!section_open(&reader->file, problems, root, ""))
 		return;
 	settings_fill("", config);
+	check_listen(&reader->file);
 	section_read(&reader->file, config);
 	if (config->workers == 0)
 		config->workers = core_count();
 	read_listen(reader);
+	read_replica_set(reader);
 	check_server_tls(reader);
 	read_upstream(reader);
 	check_admin(reader);
@@ -415,19 +479,31 @@ static void admin_fini(struct config_admin *admin)
 	free(admin->tls.key);
 }
 
-void config_free(struct config *config)
+static void listen_free(struct config *config)
 {
-	if (!config)
-		return;
 	for (size_t i = 0; i < config->listen_count; i++) {
 		free(config->listen[i].address);
 		free(config->listen[i].server);
 		free(config->listen[i].advertise);
+		if (config->replica_set.on)
+			continue; /* the rest is the set's */
 		tls_free(&config->listen[i].tls);
 		texts_free(config->listen[i].proxied);
 	}
-	tls_free(&config->server_tls);
 	free(config->listen);
+	free(config->replica_set.seed);
+	free(config->replica_set.listen);
+	free(config->replica_set.advertise);
+	tls_free(&config->replica_set.tls);
+	texts_free(config->replica_set.proxied);
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	listen_free(config);
+	tls_free(&config->server_tls);
 	if (config->upstream_uri) /* it may hold a password */
 		bytes_wipe(bytes_of(config->upstream_uri));
 	free(config->upstream_uri);

@@ -5,6 +5,7 @@
 #include "rules/rule/rules.h"
 
 #define CONFIG_WORKERS_MAX 256
+#define CONFIG_MEMBERS_MAX 256 /* ports of a replica set */
 
 enum config_client_cert {
 	CONFIG_CLIENT_CERT_NONE,     /* clients are not asked for a certificate */
@@ -30,12 +31,24 @@ struct config_tls {
 };
 
 struct config_listen {
-	char *address;   /* host:port to listen on */
-	char *server;    /* host:port of the server behind it */
+	char *address; /* host:port to listen on */
+	char *server;  /* host:port of the server behind it; NULL: see struct config_replica_set */
 	char *advertise; /* host:port that `hello` tells clients */
 	struct config_tls tls;
 	char **proxied; /* addresses and networks of load balancers that send a PROXY header; NULL:
 			   none */
+};
+
+/* All members of a replica set: `listen` of struct config has an entry for each port of the range.
+ * The entry at place n is for the member whose `_id` is n (proxy/base/places.h). */
+struct config_replica_set {
+	bool on;
+	bool is_account; /* the seed became config's upstream_uri */
+	char *seed;      /* without its secrets; NULL: the upstream account's servers */
+	char *listen;    /* host:first-last */
+	char *advertise; /* a host */
+	struct config_tls tls;
+	char **proxied;
 };
 
 enum config_log_level {
@@ -72,6 +85,8 @@ struct config {
 	char *file; /* its own name: relative paths start from its folder */
 	struct config_listen *listen;
 	size_t listen_count;
+	struct config_replica_set
+		replica_set; /* on: it holds the tls and proxied of all `listen` */
 	struct config_tls
 		server_tls; /* between Spillway and the servers, for clients' connections */
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from

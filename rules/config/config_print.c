@@ -185,10 +185,12 @@ char *config_print(const struct config *config)
 	auto_buffer struct buffer out = {0};
 	size_t count = rule_set_count(config->rules);
 
-	text_append(&out, "listen:");
-	for (size_t i = 0; i < config->listen_count; i++)
+	if (!config->replica_set.on)
+		text_append(&out, "listen:");
+	for (size_t i = 0; !config->replica_set.on && i < config->listen_count; i++)
 		print_entry(&out, "listen", &config->listen[i]);
-	print_upstream(&out, config);
+	if (!config->replica_set.is_account)
+		print_upstream(&out, config);
 	for (const struct setting *setting = settings; setting->path; setting++)
 		if (setting_is_in(setting, "") && setting_is_set(setting, config) &&
 		    strcmp(setting->path, "upstream") != 0)
@@ -197,5 +199,7 @@ char *config_print(const struct config *config)
 	for (size_t i = 0; i < count; i++)
 		print_entry(&out, "rules", rule_set_at(config->rules, i));
 	text_append(&out, "\n");
+	if (*out.data == '\n') /* no `listen` came first */
+		return must_strndup((const char *)out.data + 1, out.length - 1);
 	return text_steal(&out);
 }

@@ -233,7 +233,7 @@ static bool is_port(const char *text)
 	return port >= 1 && port <= 65535;
 }
 
-static bool is_address(const char *text)
+must_check bool section_is_address(const char *text)
 {
 	const char *colon = strrchr(text, ':');
 	size_t host;
@@ -258,7 +258,7 @@ static void read_address(const struct section *section, const char *key, char **
 	text = (const char *)value->text.data;
 	/* Somebody may put a URI here, with a password. */
 	at = strstr(text, "://") ? strrchr(text, '@') : NULL;
-	if (is_address(text))
+	if (section_is_address(text))
 		store(address, value);
 	else
 		problem_add(

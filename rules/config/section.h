@@ -38,3 +38,5 @@ struct place section_place_below(const struct yaml_node *node, const char *path)
 const struct yaml_node *section_list(const struct section *section, const char *key);
 /* Not empty, without control characters; quotes make no difference. */
 void section_text(const struct section *section, const char *key, char **text);
+/* host:port or [IPv6]:port, the port from 1 to 65535. */
+must_check bool section_is_address(const char *text);

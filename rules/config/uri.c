@@ -76,6 +76,18 @@ bool uri_has_secret(const char *uri)
 	return strcmp(masked, uri) != 0;
 }
 
+bool uri_has_user(const char *uri)
+{
+	const char *scheme = strstr(uri, "://");
+
+	return credentials_end(scheme ? scheme + 3 : uri);
+}
+
+bool uri_is_srv(const char *uri)
+{
+	return strncmp(uri, "mongodb+srv://", 14) == 0;
+}
+
 #define PERCENT_ENCODE \
 	"percent-encode the user name and password ('@' is %40, ':' is %3A, '/' is %2F, '?' is " \
 	"%3F)"
@@ -209,9 +221,9 @@ const char *uri_hosts_mistake(const char *uri)
 	const char *at = credentials_end(authority);
 	const char *hosts = at ? at + 1 : authority;
 
-	if (strncmp(uri, "mongodb+srv://", 14) == 0)
-		return "mongodb+srv:// is not understood here: name the servers, as in "
-		       "mongodb://HOST:PORT,HOST:PORT/";
+	if (uri_is_srv(uri))
+		return "mongodb+srv:// is understood with 'replica_set' only: name the servers, "
+		       "as in mongodb://HOST:PORT,HOST:PORT/";
 	if (strncmp(uri, "mongodb://", 10) != 0)
 		return "it must begin with mongodb://";
 	if (hosts == end || memchr(hosts, '%', (size_t)(end - hosts)))

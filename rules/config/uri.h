@@ -6,6 +6,10 @@
 /* The URI with "***" for the password and for what else in it is secret; freed by the caller. */
 char *uri_masked(const char *uri);
 bool uri_has_secret(const char *uri);
+/* Whether it names a user, with a password or without. */
+bool uri_has_user(const char *uri);
+/* mongodb+srv://: the servers stand in the DNS. */
+bool uri_is_srv(const char *uri);
 
 /* What is wrong with the URI, freed by the caller; NULL: nothing that is seen here. No part of it
  * is repeated that could be one of a password. */

@@ -360,8 +360,8 @@ Test(config, servers_that_the_mover_can_not_reach)
 				     "HOST:PORT; Unix sockets can't be used here\n";
 
 	bad(LISTEN RULES "upstream: { uri: 'mongodb+srv://db.example.org/' }\n", &nothing,
-	    "f:5:18: 'uri' is not right: mongodb+srv:// is not understood here: name the servers, "
-	    "as in mongodb://HOST:PORT,HOST:PORT/\n");
+	    "f:5:18: 'uri' is not right: mongodb+srv:// is understood with 'replica_set' only: "
+	    "name the servers, as in mongodb://HOST:PORT,HOST:PORT/\n");
 	bad(LISTEN RULES "upstream: { uri: 'mongodb://%2Ftmp%2Fmongodb-1.sock/' }\n", &nothing,
 	    socket);
 	bad(LISTEN RULES "upstream: { uri: 'mongodb:///tmp/mongodb-1.sock' }\n", &nothing, socket);
