@@ -3,6 +3,7 @@
 
 #include "proxy/admin/admin.h"
 #include "proxy/base/ballast.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
 #include "proxy/client/listener.h"
 #include "proxy/client/listeners.h"
@@ -10,9 +11,12 @@
 #include "proxy/client/loop.h"
 #include "proxy/client/memory.h"
 #include "proxy/process/descriptors.h"
+#include "proxy/process/notify.h"
 #include "proxy/process/root.h"
 #include "proxy/process/sandbox.h"
+#include "proxy/watchdog.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +24,8 @@
 
 #define BALLAST_OF_LOOP ((size_t)64 << 20) /* bytes */
 #define SIGNAL_MS 100                      /* how often it is looked for while the servers are */
+#define LEAVE_MS 15000                     /* what ending takes besides the drain, at most */
+#define MICROSECONDS 1000                  /* of a millisecond */
 
 struct server {
 	struct service service;
@@ -33,10 +39,12 @@ struct server {
 		bool runs;
 		atomic_bool stopping;
 	} follower; /* of a replica set's members */
+	struct watchdog *watchdog;
 };
 
 static void *run_loop(void *loop)
 {
+	pthread_setname_np(pthread_self(), "loop");
 	loop_run(loop);
 	return NULL;
 }
@@ -183,18 +191,38 @@ static void reload_certificates(struct server *server)
 		log_error("SIGHUP: certificates stay as they were: %s", reason);
 }
 
+static void reload_and_tell(struct server *server)
+{
+	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now() * MICROSECONDS);
+	reload_certificates(server);
+	notify_send("READY=1");
+}
+
+/* The manager waits for the drain, and for no sign of life from loops that end. */
+static void tell_end(const struct server *server)
+{
+	int64_t most = (server->service.config->limits.drain_ms + LEAVE_MS) * MICROSECONDS;
+
+	notify_send("STOPPING=1\nSTATUS=draining: connections finish what they do\n"
+		    "EXTEND_TIMEOUT_USEC=%" PRId64 "\nWATCHDOG_USEC=%" PRId64,
+		    most, most);
+}
+
 static void await_signal(struct server *server)
 {
 	sigset_t set;
 	int number = 0;
 
 	set_signals(&set);
-	while (sigwait(&set, &number) != 0 || number == SIGHUP) {
+	notify_send("READY=1\nSTATUS=accepts connections");
+	while (number <= 0 || number == SIGHUP) {
+		watchdog_beat(server->watchdog);
+		number = sigtimedwait(&set, NULL, watchdog_pause(server->watchdog));
 		if (number == SIGHUP)
-			reload_certificates(server);
-		number = 0;
+			reload_and_tell(server);
 	}
 	log_info("signal %d: draining", number);
+	tell_end(server);
 }
 
 /* False: a signal came before. Thousands of namespaces take minutes. */
@@ -268,6 +296,7 @@ static int serve(const struct config *config, const char *path)
 	log_count_dropped(&shared->log_lines_dropped);
 	server.service.mover = mover_start(
 		&(struct reach){config, server.service.tls, server.service.places}, shared);
+	notify_send("STATUS=looks at the servers");
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(&server, &check)) {
 		code = 0;
@@ -276,6 +305,7 @@ static int serve(const struct config *config, const char *path)
 		if (start_loops(&server) && admin_start(&server.admin, &server.service)) {
 			start_follower(&server);
 			tell_listeners(&server);
+			server.watchdog = watchdog_new(server.loops, server.loop_count);
 			await_signal(&server);
 			code = 0;
 		}
@@ -286,6 +316,7 @@ static int serve(const struct config *config, const char *path)
 	mover_stop(server.service.mover);
 	free_loops(&server);
 	places_free(server.service.places);
+	watchdog_free(server.watchdog);
 	claims_fini(&server.service.claims);
 	strangers_fini(&server.service.strangers);
 	peers_fini(&server.service.peers);
@@ -311,6 +342,7 @@ static int serve_in_sandbox(const struct config *config, const struct command_li
 {
 	log_configure(config->log_level, config->log_json);
 	sandbox_tell(sandbox);
+	notify_complain();
 	return may_serve(config, line) ? serve(config, line->values[OPTION_CONFIG]) : EXIT_USAGE;
 }
 
@@ -322,6 +354,7 @@ int serve_run(const struct command_line *line)
 	int code = EXIT_USAGE;
 
 	log_open();
+	notify_open();
 	/* The log's thread is the first one: the sandbox holds for those that come later. */
 	if (config && !line->values[OPTION_NO_SANDBOX])
 		sandbox = sandbox_enter(config);
@@ -331,6 +364,7 @@ int serve_run(const struct command_line *line)
 	else
 		log_plain(problems);
 	config_free(config);
+	notify_close();
 	log_stop();
 	return code;
 }
