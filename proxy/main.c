@@ -2,6 +2,7 @@
 #include "protocol/base.h"
 #include "proxy/analyze/analyze.h"
 #include "proxy/check/check.h"
+#include "proxy/check/health.h"
 #include "proxy/base/command_line.h"
 #include "proxy/base/log.h"
 #include "proxy/migrate/migrate.h"
@@ -95,6 +96,7 @@ int main(int count, char **arguments)
 		[PROGRAM_SERVE] = serve_run,          [PROGRAM_CHECK] = check_or_leave,
 		[PROGRAM_ANALYZE] = analyze_or_leave, [PROGRAM_MIGRATE] = migrate_main,
 		[PROGRAM_VERIFY] = verify_main,       [PROGRAM_UNDO] = undo_main,
+		[PROGRAM_HEALTH] = health_main,
 	};
 	struct command_line line;
 	int code;

@@ -128,6 +128,17 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.codes = {"all is folded back, or can be", "something stays", BAD_USAGE,
 				  NO_SERVER, "interrupted: run it again"},
 		},
+	[PROGRAM_HEALTH] =
+		{
+			.name = "health",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG),
+			.summary = "says whether the running Spillway is ready",
+			.text = "Asks the admin address of the file whether Spillway is ready: for "
+				"probes that can run a program, such as a container's. Asks no "
+				"server.",
+			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE},
+		},
 };
 
 const struct program_option_row program_options[OPTIONS] = {
