@@ -13,7 +13,7 @@ void edit_fini(struct edit *edit)
 	probe_fini(&edit->search.probe);
 	buffer_fini(&edit->list.ids);
 	buffer_fini(&edit->kept);
-	buffer_fini(&edit->short_states);
+	buffer_fini(&edit->short_before);
 	buffer_fini(&edit->empty);
 	buffer_fini(&edit->bare);
 	buffer_fini(&edit->sent.filter);
@@ -26,7 +26,7 @@ void edit_fini(struct edit *edit)
 
 size_t edit_memory(const struct edit *edit)
 {
-	return edit->list.ids.capacity + edit->kept.capacity + edit->short_states.capacity +
+	return edit->list.ids.capacity + edit->kept.capacity + edit->short_before.capacity +
 	       edit->bare.capacity + edit->sent.filter.capacity + edit->end.reply.raw.capacity +
 	       edit->search.probe.named.capacity + edit->search.probe.generations.capacity +
 	       edit->fetch.kept_bytes;
@@ -221,8 +221,10 @@ static enum edit_outcome take_search(struct edit *edit, struct packet *reply)
 	enum edit_outcome outcome;
 	struct cursor cursor;
 
-	if (raised_died(&reply->summary))
+	if (raised_died(&reply->summary)) {
+		edit->search.damage = REASSEMBLE_LOOKS; /* tells a rewrite from damage */
 		return edit_pause(edit);
+	}
 	if (!edit_open_batch(edit, reply, &cursor, &outcome))
 		return outcome;
 	if (!keep_ids(edit, &cursor, SIZE_MAX))
@@ -247,8 +249,10 @@ static enum edit_outcome take_hits(struct edit *edit, struct packet *reply)
 	struct bytes batch;
 	size_t documents;
 
-	if (raised_died(&reply->summary))
+	if (raised_died(&reply->summary)) {
+		edit->search.damage = REASSEMBLE_LOOKS; /* tells a rewrite from damage */
 		return edit_pause(edit);
+	}
 	switch (edit_take_hits(edit, reply, &batch, &documents)) {
 	case EDIT_HITS_FOUND:
 		break;
@@ -293,6 +297,8 @@ enum edit_outcome edit_take_none(struct edit *edit)
 
 static enum edit_outcome begin(struct edit *edit)
 {
+	if (edit_in_transaction(edit)) /* an error of the search is its end */
+		edit->search.damage = REASSEMBLE_LOOKS;
 	if (edit->named == EDIT_PINNED)
 		return edit_write(edit, EDIT_GUARDED);
 	if (edit_in_transaction(edit))

@@ -80,6 +80,7 @@ struct edit_search {
 	int count;
 	uint64_t asked; /* when the last one was sent */
 	int64_t cursor_id;
+	enum reassemble_damage damage;
 };
 
 struct edit_list {
@@ -129,7 +130,7 @@ struct edit {
 
 	struct element id;          /* of the document at work; type 0: none */
 	struct buffer kept;         /* E1's document */
-	struct buffer short_states; /* its states when the overflow was last not all there */
+	struct buffer short_before; /* the same when its overflow was last not all there */
 	struct buffer empty;        /* E1's document as a merge takes it */
 	struct fetch fetch;
 	struct buffer bare; /* after a fold: the client's filter without conditions on fields that

@@ -284,28 +284,30 @@ enum edit_outcome edit_take_overflow(struct edit *edit, struct packet *reply)
 		break;
 	}
 	return edit_refuse(edit, ERROR_WRITE_CONFLICT,
-			   "an overflow document can't be read; run 'spillway verify'");
+			   "the server's reply on the overflow can't be read; try again");
 }
 
-/* A merge would take the document: a fold takes its whole state away. */
-static bool state_is_sound(const struct edit *edit)
+/* A merge has to take the document: a fold takes its whole state away. */
+static enum merge_intake judge_state(const struct edit *edit)
 {
 	struct merge *merge = merge_new(edit->namespace);
-	bool sound = merge_add_document(merge, buffer_view(&edit->kept)) == MERGE_TAKEN;
+	enum merge_intake intake = merge_add_document(merge, buffer_view(&edit->kept));
 
 	merge_free(merge);
-	return sound;
+	return intake;
 }
 
 enum edit_outcome edit_begin_fold(struct edit *edit)
 {
-	if (!state_is_sound(edit))
-		return edit_refuse_state(edit);
+	enum merge_intake intake = judge_state(edit);
+
+	if (intake != MERGE_TAKEN)
+		return edit_refuse_state(edit, intake == MERGE_FOREIGN);
 	write_empty(edit);
 	fetch_init(&edit->fetch, edit->namespace);
 	edit->fetch.most = 2 * DOCUMENT_MAX;
 	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
-		return edit_refuse_state(edit);
+		return edit_refuse_state(edit, false);
 	return edit_take_overflow(edit, NULL);
 }
 

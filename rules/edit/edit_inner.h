@@ -35,8 +35,8 @@ enum edit_outcome edit_refuse_unnamed(struct edit *edit);
 enum edit_outcome edit_refuse_unreadable(struct edit *edit);
 enum edit_outcome edit_refuse_memory(struct edit *edit, const char *message);
 enum edit_outcome edit_refuse_time(struct edit *edit);
-/* The state of the document at work is damaged. */
-enum edit_outcome edit_refuse_state(struct edit *edit);
+/* The state of the document at work is damaged, or of a rule that is gone (`foreign`). */
+enum edit_outcome edit_refuse_state(struct edit *edit, bool foreign);
 /* Counts a round that was lost against another writer. False: enough of them. */
 must_check bool edit_may_try_on(struct edit *edit);
 /* The same, as long as no pause is needed. */

@@ -4,6 +4,7 @@
 #include "rules/reassembly/raised.h"
 #include "rules/rule/id_text.h"
 #include "rules/rule/names.h"
+#include "rules/rule/state.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,15 +63,16 @@ static enum edit_outcome refuse_damaged(struct edit *edit, enum error_code code,
 	return edit_refuse(edit, code, edit->end.told);
 }
 
-enum edit_outcome edit_refuse_state(struct edit *edit)
+enum edit_outcome edit_refuse_state(struct edit *edit, bool foreign)
 {
 	char message[RAISED_MESSAGE];
 
 	snprintf(message, sizeof(message),
-		 "the document with %s: its state (_spill) can't be read, or belongs to a rule "
-		 "that is gone; run 'spillway verify --repair'",
-		 id_text(&edit->id).text);
-	return refuse_damaged(edit, ERROR_COMMAND_NOT_SUPPORTED, message);
+		 "the document with %s: %s", id_text(&edit->id).text,
+		 foreign ? "its array is split under a rule that the configuration no longer has"
+			 : RAISED_DAMAGED_WORDS);
+	return refuse_damaged(edit, foreign ? ERROR_COMMAND_NOT_SUPPORTED : ERROR_DATA_CORRUPTION,
+			      message);
 }
 
 /* ---- races ---- */
@@ -105,21 +107,33 @@ enum edit_outcome edit_pause(struct edit *edit)
 	return EDIT_PAUSE;
 }
 
-/* A rewrite shows in another state at the next look. If that state is the same, it stood all the
+static bool names_same(struct bytes document, const struct element *id)
+{
+	struct element other;
+
+	return document_find(document, "_id", &other) &&
+	       bytes_equal(element_raw(&other), element_raw(id));
+}
+
+/* A rewrite shows in another generation at the next look. If that is the same, it stood all the
  * time, and its overflow was removed. */
 enum edit_outcome edit_take_shortage(struct edit *edit)
 {
+	char message[RAISED_MESSAGE];
 	struct element states;
 
 	if (!document_find(buffer_view(&edit->kept), NAME_STATE, &states))
 		return edit_pause(edit);
-	if (bytes_equal(buffer_view(&edit->short_states), states.value))
-		return edit_refuse(edit, ERROR_COMMAND_NOT_SUPPORTED,
-				   "overflow documents are missing, so that the array can't be put "
-				   "together; nothing was applied; 'spillway verify' names the "
-				   "array's document");
-	edit->short_states.length = 0;
-	buffer_append(&edit->short_states, states.value.data, states.value.length);
+	if (edit->short_before.length > 0 &&
+	    states_stand(edit->namespace, buffer_view(&edit->short_before),
+			 buffer_view(&edit->kept)) &&
+	    names_same(buffer_view(&edit->short_before), &edit->id)) {
+		snprintf(message, sizeof(message), "the document with %s: %s; nothing was applied",
+			 id_text(&edit->id).text, RAISED_LOST_WORDS);
+		return refuse_damaged(edit, ERROR_DATA_CORRUPTION, message);
+	}
+	edit->short_before.length = 0;
+	buffer_append(&edit->short_before, edit->kept.data, edit->kept.length);
 	return edit_pause(edit);
 }
 

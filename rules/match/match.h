@@ -101,6 +101,8 @@ void match_packet(struct namespace_cache *cache, const struct packet *packet, st
 
 /* Of VERDICT_READ and VERDICT_AGGREGATE: for the aggregate that stands for the request. */
 struct aggregate_task match_task(const struct match *match);
+/* Some rule that the request may meet leaves damaged documents out of reads. */
+bool match_skips_damaged(const struct match *match);
 
 /* Has the last word on a match, and may turn it into a refusal: the caller knows more of a
  * namespace than its rules. */

@@ -369,3 +369,15 @@ struct aggregate_task match_task(const struct match *match)
 		.scans_documents = match->scans_documents,
 	};
 }
+
+bool match_skips_damaged(const struct match *match)
+{
+	const struct rule_set *set = match->cache ? namespace_cache_rules(match->cache) : NULL;
+	bool skips = false;
+
+	for (size_t i = 0; !set && match->namespace && i < match->namespace->target_count; i++)
+		skips = skips || match->namespace->targets[i].rule->skips_damaged;
+	for (size_t i = 0; set && i < rule_set_count(set); i++)
+		skips = skips || rule_set_at(set, i)->skips_damaged;
+	return skips;
+}

@@ -63,10 +63,14 @@ static bool leaves_open(const struct match *match)
 enum sequence_outcome read_ask_aggregate(struct sequence *sequence)
 {
 	const struct match *match = &sequence->match;
-	const struct aggregate_task task = match_task(match);
+	struct aggregate_task task = match_task(match);
 	struct sequence_read *read = read_of(sequence);
 	size_t body = sequence_begin_command(sequence);
 
+	/* Whose getMores can't ask again looks at once. */
+	task.damage = match_skips_damaged(match) || command_has(&match->command, FIELD_AUTOCOMMIT)
+			      ? REASSEMBLE_SKIPS
+			      : read->retry.damage;
 	aggregate_write(&sequence->buffer, &match->command, &task, sequence->begun, NULL);
 	read->aggregates = true;
 	read->marked = false;

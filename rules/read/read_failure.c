@@ -121,10 +121,10 @@ static enum sequence_outcome refuse_damaged(struct sequence *sequence)
 
 	if (!document.data || !document_find(document, "_id", &id))
 		return read_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-				 "a document's state can't be read; run 'spillway verify'");
+				 "the server's reply can't be read; try again");
 	snprintf(message, sizeof(message), "the document with %s: %s", id_text(&id).text,
 		 RAISED_DAMAGED_WORDS);
-	return read_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message);
+	return read_fail(sequence, ERROR_DATA_CORRUPTION, message);
 }
 
 enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge_intake intake)

@@ -1,6 +1,9 @@
 /* What the files of the sequence of reads share (sequence_read.c). */
 #pragma once
 
+#include "protocol/template.h"
+#include "rules/reassembly/reassemble.h"
+#include "rules/rule/names.h"
 #include "rules/sequence/fetch.h"
 
 enum read_step {
@@ -14,17 +17,20 @@ enum read_step {
 	READ_KILL_ASKED,     /* a cursor of a read that failed */
 	READ_BEYOND_ASKED,   /* the same, of a find that becomes an aggregate */
 	READ_WORDS_ASKED,    /* the client's own find, explained: it had failed otherwise written */
+	READ_LOOK_ASKED,     /* the state of a document whose overflow is short */
 	READ_DROPPED_ASKED,  /* whether the collection is there: a getMore has lost its overflow */
 };
 
 /* Documents whose generation died, and that were read again. */
 struct read_retry {
-	bool *gone;             /* by document: it vanished while it was read again */
+	bool *gone; /* by document: it vanished while it was read again, or it is skipped */
 	struct packet *replies; /* with documents read again */
 	size_t reply_count;
 	size_t dead;  /* the document that has to be read again */
 	size_t tried; /* the document that `attempts` counts for */
 	int attempts;
+	int stood;  /* looks behind which the document's states still stood */
+	enum reassemble_damage damage; /* of finds that have become aggregates */
 };
 
 struct sequence_read {
@@ -93,6 +99,27 @@ void read_name_lost(struct sequence_read *read, struct bytes document);
 enum sequence_outcome read_lose_overflow(struct sequence *sequence,
 					 const struct sequence_input *input);
 enum sequence_outcome read_take_dropped(struct sequence *sequence, const struct packet *reply);
+
+/* read_look.c */
+
+/* Counts whether the document that stopped the reply has the states that it had. */
+void read_compare_states(struct sequence *sequence, struct bytes now);
+bool read_proves_damage(const struct sequence_read *read);
+enum sequence_outcome read_ask_look(struct sequence *sequence, const struct sequence_input *input,
+				    const struct element *id);
+enum sequence_outcome read_take_look(struct sequence *sequence, const struct sequence_input *input);
+/* False: the rules do not leave such documents out. Else this one, number `index` of the merge, is.
+ */
+bool read_skips(struct sequence *sequence, struct bytes document, size_t index);
+/* The document that stopped the reply is damaged: without it, or not at all. */
+enum sequence_outcome read_take_damage(struct sequence *sequence,
+				       const struct sequence_input *input);
+
+/* sequence_read.c */
+
+/* Takes a reply of the overflow (NULL: none), and goes on. */
+enum sequence_outcome read_fetch_on(struct sequence *sequence, const struct sequence_input *input,
+				    struct packet *reply);
 
 /* read_reply.c */
 

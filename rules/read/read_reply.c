@@ -14,6 +14,8 @@ void read_open_merge(struct sequence_read *read)
 
 enum merge_intake read_take_batch(struct sequence_read *read, size_t most)
 {
+	static const uint8_t nothing[] = {5, 0, 0, 0, 0};
+	const struct bytes in_its_place = {nothing, sizeof(nothing)};
 	struct element document;
 	struct cursor cursor;
 	enum cursor_step step;
@@ -33,6 +35,9 @@ enum merge_intake read_take_batch(struct sequence_read *read, size_t most)
 			read->unwrapped = true;
 		if (read->batch_count++ < most)
 			intake = merge_add_document(read->fetch.merge, image);
+		if (intake == MERGE_BROKEN &&
+		    read_skips(&read->sequence, image, merge_document_count(read->fetch.merge)))
+			intake = merge_add_document(read->fetch.merge, in_its_place);
 		if (intake != MERGE_TAKEN) {
 			read->damaged = image;
 			return intake;

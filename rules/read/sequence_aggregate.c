@@ -32,6 +32,7 @@ struct sequence_aggregate {
 	struct packet failed; /* an error that quotes the query */
 	uint64_t asked;
 	int attempts, probes;
+	enum reassemble_damage damage;
 	bool probing;
 };
 
@@ -51,11 +52,12 @@ static bool edit_explain(void *context, struct buffer *out, const struct element
 {
 	struct sequence *sequence = context;
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
-	const struct aggregate_task task = match_task(&sequence->match);
+	struct aggregate_task task = match_task(&sequence->match);
 	size_t inner;
 
 	if (!element_is(field, "explain"))
 		return false;
+	task.damage = aggregate->damage;
 	inner = writer_open_document(out, "explain");
 	aggregate_write(out, &aggregate->explained, &task, false,
 			aggregate->probing ? &aggregate->probe : NULL);
@@ -66,10 +68,11 @@ static bool edit_explain(void *context, struct buffer *out, const struct element
 static enum sequence_outcome ask(struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
-	const struct aggregate_task task = match_task(match);
+	struct aggregate_task task = match_task(match);
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 	size_t body;
 
+	task.damage = aggregate->damage;
 	sequence->step = STEP_ASKED;
 	aggregate->asked = input->now;
 	if (explains(sequence)) {
@@ -195,9 +198,39 @@ static enum sequence_outcome try_command(struct sequence *sequence)
 	return sequence_send_command(sequence, body);
 }
 
+/* What has been merged can't be taken back, nor always be merged again. */
+static bool merges(const struct sequence *sequence)
+{
+	const struct element *pipeline = &sequence->match.command.fields[FIELD_PIPELINE];
+	struct element stage, merge;
+	struct cursor stages;
+	bool found = false;
+
+	if (pipeline->type != BSON_BYTE_ARRAY || !cursor_open(&stages, pipeline->value))
+		return false;
+	while (!found && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		found = stage.type == BSON_BYTE_DOCUMENT &&
+			document_find(stage.value, "$merge", &merge);
+	return found;
+}
+
+/* Who can't ask again looks at once: a $merge, a transaction, and cursors that leave documents out.
+ */
+static void decide_to_look(struct sequence *sequence)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+	const struct command *command = &sequence->match.command;
+	bool iterates = command->kind == COMMAND_FIND || command->kind == COMMAND_AGGREGATE;
+
+	if (merges(sequence) || command_has(command, FIELD_AUTOCOMMIT) ||
+	    (iterates && match_skips_damaged(&sequence->match)))
+		aggregate->damage = REASSEMBLE_SKIPS;
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	decide_to_probe(sequence);
+	decide_to_look(sequence);
 	if (aggregate_of(sequence)->probing)
 		decide_to_ask_lightly(sequence);
 	return ask(sequence, input);
@@ -269,22 +302,6 @@ static enum sequence_outcome take_probe(struct sequence *sequence,
 	return ask_again(sequence, input, documents);
 }
 
-/* What has been merged can't be taken back, nor always be merged again. */
-static bool merges(const struct sequence *sequence)
-{
-	const struct element *pipeline = &sequence->match.command.fields[FIELD_PIPELINE];
-	struct element stage, merge;
-	struct cursor stages;
-	bool found = false;
-
-	if (pipeline->type != BSON_BYTE_ARRAY || !cursor_open(&stages, pipeline->value))
-		return false;
-	while (!found && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
-		found = stage.type == BSON_BYTE_DOCUMENT &&
-			document_find(stage.value, "$merge", &merge);
-	return found;
-}
-
 /* The planner's errors quote the query. */
 static enum sequence_outcome ask_words(struct sequence *sequence, struct packet *reply)
 {
@@ -316,6 +333,7 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 		return ask(sequence, input);
 	}
 	sequence->counts.repeats++;
+	aggregate->damage = REASSEMBLE_SKIPS; /* tells a rewrite from damage */
 	if (++aggregate->attempts >= ATTEMPTS || merges(sequence) ||
 	    command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return sequence_fail_by_rule(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
@@ -323,6 +341,21 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	if (sequence_time_left(sequence, input) == 0)
 		return sequence_fail_by_rule(sequence, ERROR_MAX_TIME_EXPIRED,
 					     "operation exceeded time limit");
+	return ask(sequence, input);
+}
+
+/* Where the rule says so, all such documents are left out; else the read fails. */
+static enum sequence_outcome take_damage(struct sequence *sequence,
+					 const struct sequence_input *input, enum error_code code,
+					 const char *message)
+{
+	struct sequence_aggregate *aggregate = aggregate_of(sequence);
+
+	if (aggregate->damage != REASSEMBLE_RAISES || explains(sequence) ||
+	    !match_skips_damaged(&sequence->match) || sequence_time_left(sequence, input) == 0)
+		return sequence_fail_by_rule(sequence, code, message);
+	sequence_count_skipped(sequence, message);
+	aggregate->damage = REASSEMBLE_SKIPS;
 	return ask(sequence, input);
 }
 
@@ -381,7 +414,7 @@ static enum sequence_outcome take_failure(struct sequence *sequence,
 
 	if (raised_tell(summary, message, &code))
 		return raised_died(summary) ? take_death(sequence, input, message)
-					    : sequence_fail_by_rule(sequence, code, message);
+					    : take_damage(sequence, input, code, message);
 	if (probes(sequence) && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT))
 		return ask_all(sequence, input);
 	if (sequence->match.command.kind == COMMAND_DISTINCT && distinct_too_large(summary))

@@ -25,7 +25,7 @@
 static bool may_try_again(struct sequence_read *read)
 {
 	if (read->retry.tried != read->retry.dead)
-		read->retry.attempts = 0;
+		read->retry.attempts = read->retry.stood = 0;
 	read->retry.tried = read->retry.dead;
 	return ++read->retry.attempts <= ATTEMPTS;
 }
@@ -39,11 +39,15 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 
 	sequence->counts.repeats++;
 	read_name_lost(read, merge_document(read->fetch.merge, read->retry.dead));
-	if (!read_is_command(sequence, COMMAND_FIND) || !may_try_again(read) ||
+	if (!may_try_again(read) ||
 	    !document_find(merge_document(read->fetch.merge, read->retry.dead), "_id", &id))
 		return read_lose_overflow(sequence, input);
+	if (read_proves_damage(read))
+		return read_take_damage(sequence, input);
 	if (sequence_time_left(sequence, input) == 0)
 		return read_fail_fetch(sequence, FETCH_TIMEOUT);
+	if (!read_is_command(sequence, COMMAND_FIND))
+		return read_ask_look(sequence, input, &id);
 	body = sequence_begin_command(sequence);
 	read_write_find_again(sequence, &id);
 	sequence_write_read_fields(sequence, input, sequence->match.namespace->database,
@@ -215,9 +219,6 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	return finish(sequence, input);
 }
 
-static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
-				      struct packet *reply);
-
 /* Begins to put together the first `most` documents. */
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input,
 				   size_t most)
@@ -237,7 +238,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 		return read_refuse_document(sequence, intake);
 	read->fetch.most =
 		merge_document_count(read->fetch.merge) == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
-	return fetch_on(sequence, input, NULL);
+	return read_fetch_on(sequence, input, NULL);
 }
 
 /* More has come than a reply holds. */
@@ -264,8 +265,8 @@ static enum sequence_outcome take_fewer(struct sequence *sequence,
 	return outcome;
 }
 
-static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
-				      struct packet *reply)
+enum sequence_outcome read_fetch_on(struct sequence *sequence, const struct sequence_input *input,
+				    struct packet *reply)
 {
 	struct sequence_read *read = read_of(sequence);
 	enum fetch_outcome outcome;
@@ -322,6 +323,7 @@ static bool met_death(struct sequence *sequence, struct packet *reply)
 static enum sequence_outcome take_death(struct sequence *sequence,
 					const struct sequence_input *input)
 {
+	read_of(sequence)->retry.damage = REASSEMBLE_SKIPS; /* tells a rewrite from damage */
 	if (read_is_command(sequence, COMMAND_FIND) &&
 	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
 	    ++read_of(sequence)->retry.attempts < ATTEMPTS) {
@@ -414,7 +416,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	read_follow(read);
 	if (intake != MERGE_TAKEN)
 		return read_refuse_document(sequence, intake);
-	if (merge_clean(read->fetch.merge) && !read->unwrapped)
+	if (merge_clean(read->fetch.merge) && !read->unwrapped && !read->retry.gone)
 		return sequence_pass(sequence, &read->main);
 	keep_snapshot(read, &cursor.time);
 	count = merge_document_count(read->fetch.merge);
@@ -424,7 +426,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	if (fitting < count && !is_single_batch(sequence))
 		return begin(sequence, input, fitting);
 	read->fetch.most = count == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
-	return fetch_on(sequence, input, NULL);
+	return read_fetch_on(sequence, input, NULL);
 }
 
 static bool same_id(struct bytes a, struct bytes b)
@@ -462,6 +464,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 		found = same_id(document.value, merge_document(merge, read->retry.dead));
 	if (found) {
 		read->damaged = document.value;
+		read_compare_states(sequence, document.value);
 		intake = merge_replace_document(merge, read->retry.dead, document.value);
 	} else {
 		if (!read->retry.gone)
@@ -471,9 +474,11 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	}
 	if (intake == MERGE_BEYOND)
 		return ask_beyond(sequence, input);
+	if (intake == MERGE_BROKEN && read_skips(sequence, document.value, read->retry.dead))
+		intake = MERGE_TAKEN;
 	if (intake != MERGE_TAKEN)
 		return read_refuse_document(sequence, intake);
-	return fetch_on(sequence, input, NULL);
+	return read_fetch_on(sequence, input, NULL);
 }
 
 static enum sequence_outcome read_resume(struct sequence *sequence,
@@ -485,7 +490,7 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 	case READ_ASKED:
 		return take_main(sequence, input);
 	case READ_OVERFLOW_ASKED:
-		return fetch_on(sequence, input, input->reply);
+		return read_fetch_on(sequence, input, input->reply);
 	case READ_AGAIN_ASKED:
 		return take_again(sequence, input);
 	case READ_FEWER_ASKED:
@@ -500,6 +505,8 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 		return ask_beyond(sequence, input);
 	case READ_WORDS_ASKED:
 		return read_words_take(sequence, &read_of(sequence)->main, input->reply);
+	case READ_LOOK_ASKED:
+		return read_take_look(sequence, input);
 	case READ_DROPPED_ASKED:
 		return read_take_dropped(sequence, input->reply);
 	}

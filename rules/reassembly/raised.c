@@ -15,6 +15,11 @@ bool raised_died(const struct reply_summary *summary)
 	return is_raised(summary, RAISED_DEAD);
 }
 
+bool raised_damage(const struct reply_summary *summary)
+{
+	return is_raised(summary, RAISED_DAMAGED) || is_raised(summary, RAISED_LOST);
+}
+
 bool raised_forged(int64_t code, struct bytes message)
 {
 	return code == ERROR_CONVERSION_FAILURE && bytes_contain(message, RAISED_FORGED);
@@ -48,12 +53,14 @@ bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAG
 		 enum error_code *code)
 {
 	bool died = raised_died(summary);
-	const char *why = died ? RAISED_DIED_WORDS : RAISED_DAMAGED_WORDS;
+	const char *why = died                             ? RAISED_DIED_WORDS
+			  : is_raised(summary, RAISED_LOST) ? RAISED_LOST_WORDS
+							    : RAISED_DAMAGED_WORDS;
 	struct bytes document;
 
-	if (!died && !is_raised(summary, RAISED_DAMAGED))
+	if (!died && !raised_damage(summary))
 		return false;
-	*code = died ? ERROR_READ_CONCERN_NOT_AVAILABLE_YET : ERROR_COMMAND_NOT_SUPPORTED;
+	*code = died ? ERROR_READ_CONCERN_NOT_AVAILABLE_YET : ERROR_DATA_CORRUPTION;
 	if (find_document(summary->message, &document))
 		snprintf(message, RAISED_MESSAGE, "the document %.*s: %s", (int)document.length,
 			 (const char *)document.data, why);

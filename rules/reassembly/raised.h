@@ -14,6 +14,8 @@
 #define RAISED_TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 /* The document's state can't be read, or its array is none. */
 #define RAISED_DAMAGED RAISED_MARK "a damaged state"
+/* The document's state stands, and its overflow is not all there. */
+#define RAISED_LOST RAISED_MARK "missing overflow"
 /* The document doesn't tell which element a positional projection means. */
 #define RAISED_UNCLEAR RAISED_MARK "a positional projection"
 /* No element matches a positional projection; mongod fails with 51246. */
@@ -65,21 +67,27 @@
 		"')']}}"
 #define RAISE_DEAD RAISE_NAMED(RAISED_DEAD RAISED_TRY_AGAIN)
 #define RAISE_DAMAGED RAISE_NAMED(RAISED_DAMAGED)
+#define RAISE_LOST RAISE_NAMED(RAISED_LOST)
 
 /* clang-format on */
 
 /* ---- replies ---- */
 
-/* What a client is told. A rewrite passes; overflow that somebody removed by hand stays away. */
+/* What a client is told. A rewrite passes; damage stays, and no retry helps. */
 #define RAISED_DIED_WORDS \
-	"an array was rewritten while it was being read; try again (where this stays so, " \
-	"overflow documents are missing, or are another document's: 'spillway verify --repair' " \
-	"names the array's document)"
+	"an array was rewritten while it was being read; try again (if this stays so: 'spillway " \
+	"verify')"
 #define RAISED_DAMAGED_WORDS \
-	"its state (_spill) is damaged, or its array is none; run 'spillway verify --repair'"
+	"its state (_spill) is damaged, or its array is none; trying again does not help: run " \
+	"'spillway verify --repair'"
+#define RAISED_LOST_WORDS \
+	"overflow documents are missing, damaged or another document's, so that its array can't be " \
+	"put together; trying again does not help: run 'spillway verify --repair'"
 
 /* A reply's error is RAISED_DEAD. */
 bool raised_died(const struct reply_summary *summary);
+/* A reply's error is RAISED_DAMAGED or RAISED_LOST. */
+bool raised_damage(const struct reply_summary *summary);
 /* The error, of a command or of one of its statements, is RAISED_FORGED. */
 bool raised_forged(int64_t code, struct bytes message);
 /* A reply's error is that of our expressions, or of the client's, over what should be an array. */
@@ -87,7 +95,7 @@ bool raised_met_no_array(const struct reply_summary *summary);
 
 #define RAISED_MESSAGE 1000 /* bytes */
 
-/* Of RAISED_DEAD and RAISED_DAMAGED: the code, and what to say, which names the document. False:
+/* Of RAISED_DEAD, RAISED_DAMAGED and RAISED_LOST: the code, and what to say, which names the document. False:
  * the reply's error is another. */
 bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 		 enum error_code *code);

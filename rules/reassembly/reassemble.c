@@ -28,6 +28,7 @@ struct part {
 	bool first;      /* no join before it has written to `_spill` */
 	bool single;     /* one document with many of one element each: its overflow comes sorted */
 	char joined[40]; /* the path of what was joined */
+	char again[48];  /* and of what main says now */
 };
 
 /* Appends the tests, one document each: mongod would lose a field of the document, or of one that a
@@ -92,17 +93,72 @@ static void write_join(struct buffer *out, size_t *place, const struct part *par
 		fill_template("same_text", EXPRESSION_SAME_TEXT("$@link", "$$id")));
 }
 
+/* The overflow's elements in order; null if they do not run on. */
+static const char overflow_elements_of[] = "{$let: {vars: {stored: @stored}, in: @elements}}";
+
 /* f[0:h] ++ overflow[0:n] ++ f[h:], if the overflow has enough. */
 static const char whole_array[] =
 	"{$let: {"
-	"vars: {overflow: {$let: {vars: {stored: @stored}, in: @elements}}}, "
+	"vars: {overflow: @overflow_elements}, "
 	"in: {$cond: ["
 	"{$gte: [{$size: [{$ifNull: ['$$overflow', []]}]}, '$_spill.@key.n']}, "
 	"{$concatArrays: ["
 	"{$cond: [{$gt: ['$_spill.@key.h', 0]}, {$slice: ['$@array', '$_spill.@key.h']}, []]}, "
 	"{$slice: ['$$overflow', '$_spill.@key.n']}, "
 	"{$slice: ['$@array', '$_spill.@key.h', 2147483647]}]}, "
-	"@dead_error]}}}";
+	"@short_error]}}}";
+
+/* ---- a second look ---- */
+
+/* By what main is asked again: by the document's `_id` if its overflow is short. */
+static const char again_start[] =
+	"{$cond: [{$and: [{$gt: ['$_spill.@key.n', 0]}, "
+	"{$lt: [{$size: [{$ifNull: [@overflow_elements, []]}]}, '$_spill.@key.n']}]}, "
+	"['$_id'], []]}";
+
+/* The state still stood behind the look at the overflow. Each state's overflow is complete as long
+ * as the state stands. */
+static const char is_lost[] =
+	"{$anyElementTrue: [{$map: {input: '$@again', in: {$and: ["
+	"{$eq: ['$$this._spill.@key.g', '$_spill.@key.g']}, "
+	EXPRESSION_SAME_TEXT("$$this._id", "$_id") "]}}}]}";
+
+#define ELEMENTS_FILLS(part) \
+	fill_template("overflow_elements", overflow_elements_of), \
+		fill_template("stored", (part)->single ? "'$@joined'" : JOINED_BATCHES("$@joined")), \
+		fill_template("elements", (part)->target->rule->overflow.layout == RULE_ELEMENTS \
+						  ? JOINED_ELEMENTS("$$stored", "0", "") \
+						  : JOINED_RUNS("$$stored")), \
+		JOINED_ELEMENT_FILLS((part)->target->rule, (part)->how.strict)
+
+static bool part_skips(const struct part *part)
+{
+	return part->how.damage == REASSEMBLE_SKIPS && part->target->rule->skips_damaged;
+}
+
+/* Leaves out documents whose state is damaged. */
+static void write_sound_only(struct buffer *out, size_t *place, const struct part *part)
+{
+	template_append(out, place, "{$match: {$expr: {$or: [@no_state, {$not: [@damaged]}]}}}",
+			REASSEMBLE_FILLS(part->namespace, part->target));
+}
+
+static void write_look(struct buffer *out, size_t *place, const struct part *part)
+{
+	template_append(out, place,
+			"{$graphLookup: {from: '@collection', startWith: @start, "
+			"connectFromField: '_spill./none', connectToField: '_id', maxDepth: 0, "
+			"as: '@again'}}",
+			REASSEMBLE_FILLS(part->namespace, part->target),
+			fill_template("start", again_start), fill("joined", part->joined),
+			fill("again", part->again), ELEMENTS_FILLS(part));
+	if (part_skips(part))
+		template_append(out, place, "{$match: {$expr: {$not: [@lost]}}}",
+				REASSEMBLE_FILLS(part->namespace, part->target),
+				fill_template("lost", is_lost), fill("again", part->again));
+}
+
+/* ---- the whole ---- */
 
 /* Writes the document {f: <the whole array>}. Of a path, each part stays at its place: {a:
  * {$mergeObjects: ["$a", {b: <the whole array>}]}}. */
@@ -116,11 +172,10 @@ static void write_whole(struct buffer *out, const struct part *part)
 		out, "{@name: @whole_array}", fill("name", dot ? dot + 1 : path),
 		fill_template("whole_array", whole_array),
 		REASSEMBLE_FILLS(part->namespace, part->target), fill("joined", part->joined),
-		fill_template("stored", part->single ? "'$@joined'" : JOINED_BATCHES("$@joined")),
-		fill_template("elements", rule->overflow.layout == RULE_ELEMENTS
-						  ? JOINED_ELEMENTS("$$stored", "0", "")
-						  : JOINED_RUNS("$$stored")),
-		JOINED_ELEMENT_FILLS(rule, part->how.strict));
+		fill_template("short_error", part->how.damage != REASSEMBLE_RAISES
+						     ? "{$cond: [@lost, @lost_error, @dead_error]}"
+						     : "@dead_error"),
+		fill_template("lost", is_lost), fill("again", part->again), ELEMENTS_FILLS(part));
 	while (dot) {
 		auto_buffer struct buffer inner = buffer_steal(out);
 
@@ -192,7 +247,12 @@ void reassemble_write_stages(struct buffer *out, size_t *place,
 
 		part.single = how.single && part.target->rule->overflow.layout == RULE_ELEMENTS;
 		snprintf(part.joined, sizeof(part.joined), JOINED_IN ".%zu", i);
+		snprintf(part.again, sizeof(part.again), JOINED_IN ".again%zu", i);
+		if (part_skips(&part))
+			write_sound_only(out, place, &part);
 		write_join(out, place, &part);
+		if (how.damage != REASSEMBLE_RAISES)
+			write_look(out, place, &part);
 		write_replace(out, place, &part);
 	}
 	reassemble_write_unset(out, place, namespace, how.use == REASSEMBLE_STATE);

@@ -24,7 +24,7 @@
 		fill_template("no_state_of_rule", SOUND_NO_STATE_OF_RULE), \
 		fill_template("damaged", SOUND_DAMAGED), \
 		fill_template("damaged_error", RAISE_DAMAGED), \
-		fill_template("dead_error", RAISE_DEAD)
+		fill_template("dead_error", RAISE_DEAD), fill_template("lost_error", RAISE_LOST)
 
 /* False where the overflow lies in another database. */
 bool reassemble_possible(const struct ruled_namespace *namespace);
@@ -36,6 +36,14 @@ enum reassemble_use {
 	REASSEMBLE_VALUES, /* of fields that stand twice the first one counts */
 	REASSEMBLE_STATE,  /* the same; `_spill` stays */
 };
+/* What is done about an array whose overflow is not all there. */
+enum reassemble_damage {
+	REASSEMBLE_RAISES, /* it raises RAISED_DEAD, whatever the reason */
+	/* Behind that: main is asked again. If the state still stands, overflow is missing, which
+	 * raises RAISED_LOST. */
+	REASSEMBLE_LOOKS,
+	REASSEMBLE_SKIPS, /* the same; damaged documents of a rule that skips them are left out */
+};
 struct reassembly {
 	enum reassemble_use use;
 	bool single; /* what comes is one document */
@@ -43,6 +51,7 @@ struct reassembly {
 	/* A stage behind may set a field with a hidden name: mongod keeps the place of one that was
 	 * unset for the next of its name, until a document is made of what is left. */
 	bool sets_hidden;
+	enum reassemble_damage damage;
 };
 void reassemble_write_stages(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace, struct reassembly how);

@@ -45,6 +45,7 @@ struct rule {
 	int64_t sweep_ms;       /* 0: off */
 	bool read_only;         /* what is spilled is read whole; nothing is written or moved */
 	bool streams_as_stored; /* change streams show what is stored; else they are refused */
+	bool skips_damaged;     /* reads leave damaged documents out; else they fail */
 	struct {
 		char *field; /* NULL: the rule has no flag */
 		struct rule_value value;

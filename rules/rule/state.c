@@ -1,6 +1,7 @@
 /* The state of a ruled array. */
 #include "rules/rule/state.h"
 
+#include "rules/rule/generation.h"
 #include "rules/rule/names.h"
 
 must_check bool state_find(const struct rule *rule, struct bytes main, struct element *field)
@@ -57,4 +58,26 @@ must_check const char *state_read(const struct element *field, bool strict, stru
 	if (!stands(&moved, strict) || state->moved < 0)
 		return "n in the state is missing, twice, or no whole number of 0 or more";
 	return NULL;
+}
+
+static bool same_generation(const struct element *before, const struct element *now)
+{
+	struct bytes first, second;
+
+	return before->type == BSON_BYTE_DOCUMENT && now->type == BSON_BYTE_DOCUMENT &&
+	       generation_find(before->value, "g", &first) &&
+	       generation_find(now->value, "g", &second) && bytes_equal(first, second);
+}
+
+must_check bool states_stand(const struct ruled_namespace *namespace, struct bytes before,
+			 struct bytes now)
+{
+	struct element old, new;
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (state_find(namespace->targets[i].rule, before, &old) &&
+		    !(state_find(namespace->targets[i].rule, now, &new) &&
+		      same_generation(&old, &new)))
+			return false;
+	return true;
 }

@@ -17,3 +17,7 @@ must_check bool state_find(const struct rule *rule, struct bytes main, struct el
 /* NULL, or what is damaged. If a part stands twice, the last one counts; `strict`: that is damage.
  */
 must_check const char *state_read(const struct element *field, bool strict, struct state *state);
+/* Each array of the document `now` has the generation that it had `before`: its overflow has been
+ * complete all the while. */
+must_check bool states_stand(const struct ruled_namespace *namespace, struct bytes before,
+			     struct bytes now);

@@ -46,9 +46,11 @@ static bool take_documents(struct fetch *fetch, struct bytes batch)
 	if (!batch.data || !cursor_open(&cursor, batch))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
-		if (document.type != BSON_BYTE_DOCUMENT ||
-		    !merge_add_overflow(fetch->merge, fetch->target, document.value))
+		/* One that can't be read is as one that is missing: whose it is can't be said. */
+		if (document.type != BSON_BYTE_DOCUMENT)
 			return false;
+		else
+			(void)!merge_add_overflow(fetch->merge, fetch->target, document.value);
 	return step == CURSOR_END;
 }
 
@@ -169,8 +171,8 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 				     "operation exceeded time limit", NULL);
 	case FETCH_BROKEN:
 		snprintf(message, sizeof(message),
-			 "Spillway rule '%s': an overflow document of '%s.%s' can't be read; run "
-			 "'spillway verify'",
+			 "Spillway rule '%s': the server's reply on '%s.%s' can't be read; try "
+			 "again",
 			 first_rule_name(sequence),
 			 fetch->namespace->targets[fetch->target].overflow_database,
 			 fetch->namespace->targets[fetch->target].overflow_collection);

@@ -128,6 +128,7 @@ void sequence_free(struct sequence *sequence)
 	packet_fini(&sequence->held);
 	buffer_fini(&sequence->buffer);
 	buffer_fini(&sequence->end.answer);
+	free(sequence->counts.skipped_one);
 	free(sequence);
 }
 

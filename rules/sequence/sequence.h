@@ -43,6 +43,8 @@ struct sequence_counts {
 	int64_t repeats;
 	int64_t fetches;
 	int64_t fetch_microseconds;
+	int64_t skipped;   /* damaged documents that a read left out */
+	char *skipped_one; /* names the last of them; owned by the sequence */
 };
 
 /* MOVE and TEND: one array of a document after another. */

@@ -124,3 +124,10 @@ enum sequence_outcome sequence_refuse_write(struct sequence *sequence, enum erro
 		label = "RetryableWriteError";
 	return sequence_fail(sequence, code, sequence_name_rule(sequence, why, message), label);
 }
+
+void sequence_count_skipped(struct sequence *sequence, const char *message)
+{
+	sequence->counts.skipped++;
+	free(sequence->counts.skipped_one);
+	sequence->counts.skipped_one = must_strndup(message, strlen(message));
+}

@@ -42,6 +42,8 @@ enum sequence_outcome sequence_pass_helper_error(struct sequence *sequence, stru
 						 const char *drop);
 
 #define SEQUENCE_MESSAGE 1280
+/* A read leaves a damaged document out; `message` names it. */
+void sequence_count_skipped(struct sequence *sequence, const char *message);
 /* `why` behind the name of the rule and its collection: `message`. */
 const char *sequence_name_rule(const struct sequence *sequence, const char *why,
 			       char message[SEQUENCE_MESSAGE]);

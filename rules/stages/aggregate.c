@@ -79,7 +79,8 @@ static void put_together(struct pipeline *pipeline, enum reassemble_use use, boo
 {
 	reassemble_write_stages(
 		pipeline->out, &pipeline->place, pipeline->namespace,
-		(struct reassembly){use, single, pipeline->foreign.strict, pipeline->computes});
+		(struct reassembly){use, single, pipeline->foreign.strict, pipeline->computes,
+				    pipeline->foreign.damage});
 }
 
 /* Those that match are known. */
@@ -248,7 +249,7 @@ static void add_order(struct pipeline *pipeline)
 static void add_projected(struct pipeline *pipeline)
 {
 	const struct element *filter = &pipeline->command->fields[FIELD_FILTER];
-	bool windows = only_windows(pipeline);
+	bool windows = only_windows(pipeline) && pipeline->foreign.damage == REASSEMBLE_RAISES;
 
 	if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
@@ -539,7 +540,8 @@ void aggregate_write(struct buffer *out, const struct command *command,
 				    .pushed = true,
 				    .foreign = {.cache = task->cache,
 						.database = task->database,
-						.strict = task->strict}};
+						.strict = task->strict,
+						.damage = task->damage}};
 	bool natural = !aggregate_is_one(command) && aggregate_sorts_naturally(command);
 	struct cursor cursor;
 	struct element field;

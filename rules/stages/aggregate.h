@@ -4,6 +4,7 @@
 #pragma once
 
 #include "protocol/command.h"
+#include "rules/reassembly/reassemble.h"
 #include "rules/rule/rules.h"
 #include "rules/stages/aggregate_judge.h"
 #include "rules/stages/probe.h"
@@ -17,6 +18,7 @@ struct aggregate_task {
 	size_t stage;                     /* arrays are put together before it */
 	bool computes, bare;              /* see struct match */
 	bool scans_keys, scans_documents; /* the same */
+	enum reassemble_damage damage;    /* see struct reassembly */
 };
 
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,

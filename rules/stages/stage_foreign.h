@@ -9,14 +9,15 @@
 #pragma once
 
 #include "protocol/writer.h"
+#include "rules/reassembly/reassemble.h"
 #include "rules/stages/match_stands.h"
-#include "rules/rule/rules.h"
 
 /* Where foreign namespaces are looked up. */
 struct foreign {
 	struct namespace_cache *cache;
 	struct bytes database;
 	bool strict; /* see struct reassembly */
+	enum reassemble_damage damage; /* the same */
 	/* The command's, where filters are judged by the indexes that are known: what is known may
 	 * change until the command is written. NULL: they have been judged. */
 	const struct element *collation;

@@ -96,7 +96,7 @@ def test_a_read_that_needs_the_array_fails(books, read, loss):
     with pytest.raises(OperationFailure) as caught:
         READS[read](books, name, values_of(name))
     said = caught.value.details["errmsg"]
-    assert caught.value.code == 134 and "overflow documents are missing" in said and "spillway verify" in said, said
+    assert caught.value.code == 301 and "overflow documents are missing" in said and "spillway verify" in said, said
     whole = f"none read {read}, {loss}"
     if books.database.name == "batches" or "kept" not in read:
         assert READS[read](books, whole, values_of(whole)) != []
@@ -113,7 +113,7 @@ def test_a_write_that_needs_the_array_changes_nothing(books, direct, write, loss
         books.update_one({"_id": name, **condition}, update)
     details = caught.value.details
     said = details["errmsg"] if "errmsg" in details else details["writeErrors"][0]["errmsg"]
-    assert caught.value.code == 115 and "overflow documents are missing" in said and "spillway verify" in said, said
+    assert caught.value.code == 301 and "overflow documents are missing" in said and "spillway verify" in said, said
     assert stored.find_one(name) == before
 
 
@@ -130,7 +130,7 @@ def test_a_guarded_push_sees_where_the_overflow_ends(books, direct, guard, loss)
         return
     with pytest.raises(OperationFailure) as caught:
         books.update_one({"_id": name, **condition}, update)
-    assert caught.value.code == 115 and "overflow documents are missing" in str(caught.value)
+    assert caught.value.code == 301 and "overflow documents are missing" in str(caught.value)
     assert stored.find_one(name) == before
 
 
@@ -176,4 +176,4 @@ def test_an_element_that_is_gone_is_not_found(books, question, loss):
     for value in (gone, there):
         with pytest.raises(OperationFailure) as caught:
             UNSEEN[question](books, value)
-        assert caught.value.code in (112, 134)
+        assert caught.value.code == 301
