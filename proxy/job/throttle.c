@@ -4,78 +4,21 @@
 #include "proxy/job/job_walk.h"
 #include "proxy/base/clock.h"
 
-#include "proxy/upstream/clauses.h"
-#include "proxy/mover/queue.h"
+#include "proxy/pace/load.h"
 
 #include <stdio.h>
 
 #define ASK_MS 500
-#define NO_REPLICATION 76
-#define SECONDARY 2
-
-/* When the member wrote last; -1: it holds no data, or is away. */
-static int64_t written_at(struct bytes member, int64_t *state)
-{
-	struct element element;
-
-	if (!document_find(member, "state", &element) || !element_integer(&element, state) ||
-	    !document_find(member, "optimeDate", &element) || element.type != BSON_BYTE_DATE)
-		return -1;
-	return load_int64(element.value.data);
-}
-
-/* How far the slowest secondary is behind the member that is furthest. `slowest` is it. */
-static int64_t lag_of(struct bytes members, struct bytes *slowest)
-{
-	struct cursor cursor;
-	struct element each;
-	struct bytes member;
-	int64_t first = -1, last = INT64_MAX, state = 0, at;
-
-	*slowest = (struct bytes){0};
-	if (!cursor_open(&cursor, members))
-		return -1;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT) {
-		if (!element_document(&each, &member))
-			continue;
-		at = written_at(member, &state);
-		if (at > first)
-			first = at;
-		if (at < 0 || state != SECONDARY || at >= last)
-			continue;
-		last = at;
-		*slowest = member;
-	}
-	return last == INT64_MAX ? 0 : first - last;
-}
-
-static void take_lag(struct job *job, struct bytes members)
-{
-	struct bytes slowest, name = {0};
-	struct element element;
-
-	job->lag = lag_of(members, &slowest);
-	if (document_find(slowest, "name", &element) && !element_string(&element, &name))
-		name = (struct bytes){0};
-	snprintf(job->lagging, sizeof(job->lagging), "%.*s", (int)name.length,
-		 name.length > 0 ? (const char *)name.data : "");
-}
 
 must_check enum link_result lag_ask(struct job *job)
 {
-	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
-	struct element members;
-	enum link_result result;
+	struct lag lag = {.milliseconds = job->lag};
+	enum link_result result = load_ask_lag(job->link, &lag);
 
-	writer_int32(&out, "replSetGetStatus", 1);
-	writer_close(&out, start);
-	result = link_run(job->link, "admin", buffer_view(&out));
-	if (result == LINK_DONE && document_find(link_body(job->link), "members", &members))
-		take_lag(job, members.value);
-	/* A standalone has none; an account that may not ask is told so. */
-	if (result == LINK_REFUSED && link_error(job->link)->code == NO_REPLICATION)
-		return LINK_DONE;
+	if (result != LINK_DONE)
+		return result;
+	job->lag = lag.milliseconds;
+	snprintf(job->lagging, sizeof(job->lagging), "%s", lag.member);
 	return result;
 }
 

@@ -12,6 +12,7 @@
 #include "proxy/mover/tend.h"
 #include "proxy/mover/views_watch.h"
 #include "proxy/ownership/gone_rules.h"
+#include "proxy/pace/pacer.h"
 #include "proxy/upstream/deployment.h"
 #include "proxy/upstream/member_names.h"
 
@@ -158,6 +159,24 @@ static enum mover_check await_members(struct mover *mover, char *reason, size_t 
 	return MOVER_CHECK_NO_SERVER;
 }
 
+/* What was touched meanwhile, and was forgotten or never noted. */
+static void sweep_resumed(void *context, const struct rule *rule)
+{
+	struct mover *mover = context;
+	struct mover_target *target;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++)
+		if (target->rule == rule)
+			sweeper_soon(mover, target);
+}
+
+static enum link_result look_at_pace(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+
+	return pacer_look(mover->pacer, keeper->link, mover->metrics, sweep_resumed, mover);
+}
+
 static enum mover_check check_servers(struct keeper *keeper, char *reason, size_t size)
 {
 	struct mover *mover = keeper->mover;
@@ -178,7 +197,8 @@ static enum mover_check check_servers(struct keeper *keeper, char *reason, size_
 		check = check_file(keeper, reason, size);
 	if (check != MOVER_CHECK_GOOD)
 		return check;
-	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE) {
+	if (views_look_now(mover->views, mover, keeper->link) != LINK_DONE ||
+	    look_at_pace(keeper) != LINK_DONE) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
 		return MOVER_CHECK_NO_SERVER;
 	}
@@ -253,6 +273,15 @@ static void check_again(struct keeper *keeper)
 	}
 }
 
+static void keep_pace(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error;
+
+	if (atomic_load(&mover->ready) && mover_connect(mover, &keeper->link, &error))
+		(void)!look_at_pace(keeper);
+}
+
 static void look_at_views(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
@@ -312,6 +341,7 @@ void *keeper_run(void *context)
 		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
 		look_at_views(&keeper);
+		keep_pace(&keeper);
 		due = gc_sweep_out(mover->gc, keeper.link, clock_now());
 		count = mover_queue_take(mover->garbage, clock_now(), works, &next);
 		if (count > 0)

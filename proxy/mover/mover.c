@@ -14,6 +14,7 @@
 #include "proxy/mover/tend.h"
 #include "proxy/mover/views_watch.h"
 #include "proxy/mover/warn.h"
+#include "proxy/pace/pacer.h"
 #include "proxy/upstream/member_names.h"
 #include "proxy/upstream/members.h"
 
@@ -157,6 +158,7 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	mover->config = config;
 	mover->paths = paths_new(reach);
 	mover->metrics = metrics;
+	mover->pacer = pacer_new(config);
 	mover->targets = target_set_new(config->rules);
 	mover->rounds = mover_queue_new();
 	mover->garbage = mover_queue_new();
@@ -210,6 +212,7 @@ void mover_stop(struct mover *mover)
 	views_look_free(mover->views);
 	member_names_free(mover->names);
 	paths_free(mover->paths);
+	pacer_free(mover->pacer);
 	target_set_free(mover->targets);
 	pthread_cond_destroy(&mover->changed);
 	pthread_mutex_destroy(&mover->lock);
@@ -246,7 +249,8 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 		noted = mover_queue_note(mover->rounds, target, note, now);
 	if (noted == MOVER_NOTE_DROPPED)
 		drop_note(mover);
-	return noted == MOVER_NOTE_HEAVY;
+	/* Who pushes while an operator has paused the rule waits for nothing. */
+	return noted == MOVER_NOTE_HEAVY && !pacer_pauses(mover->pacer, note->rule);
 }
 
 void mover_move_now(struct mover *mover, const struct mover_note *note,

@@ -14,6 +14,7 @@ struct gc;
 struct tend_list;
 struct views_look;
 struct mover_warnings;
+struct pacer;
 
 #define CONNECT_PAUSE_MS 200
 #define KEEP_MS 1000 /* how often threads try again what did not work */
@@ -30,6 +31,7 @@ struct mover {
 	struct views_look *views;
 	struct mover_warnings *warnings;
 	struct paths *paths;
+	struct pacer *pacer;
 	atomic_bool stopping;
 
 	pthread_mutex_t lock; /* of what follows */
@@ -40,13 +42,15 @@ struct mover {
 		char reason[1024];
 	} check;
 	char lacking[1024]; /* what the mover waits for: servers, a primary, a majority; or "" */
-	bool sweep_news;    /* a sweep may be due earlier than was thought */
+	struct {
+		bool news;            /* one may be due earlier than was thought */
+		atomic_bool unlisted; /* it was told that collections can't be listed */
+	} sweeps;
 
 	_Atomic int64_t answered_at; /* by some server; monotonic milliseconds */
 	atomic_bool admits; /* what rules moved that are gone has been looked for: nothing */
 	atomic_bool ready;
-	atomic_bool recheck_due; /* some target's `recheck` is set */
-	atomic_bool listing_logged;
+	atomic_bool recheck_due;      /* some target's `recheck` is set */
 	pthread_mutex_t fitness_lock; /* one thread at a time checks */
 	struct {
 		pthread_t all[7];

@@ -261,7 +261,8 @@ void mover_queue_forget(struct mover_queue *queue, struct mover_target *target,
 
 /* When an entry is due. */
 
-static int64_t due_of(const struct mover_work *work, const struct mover_note *note, int64_t now)
+static int64_t due_by_rule(const struct mover_work *work, const struct mover_note *note,
+			   int64_t now)
 {
 	const struct rule *rule = work->target->rule;
 	int64_t quiet = rule->quiet_ms, latest;
@@ -275,6 +276,13 @@ static int64_t due_of(const struct mover_work *work, const struct mover_note *no
 	    (work->news.elements >= rule->gather || work->news.bytes >= rule->max_bytes))
 		return now;
 	return now + rule->settle_ms;
+}
+
+static int64_t due_of(const struct mover_work *work, const struct mover_note *note, int64_t now)
+{
+	int64_t due = due_by_rule(work, note, now);
+
+	return !work->waiters && work->held.until > due ? work->held.until : due;
 }
 
 static uint64_t time_of(struct bytes operation_time)
@@ -414,6 +422,9 @@ static struct mover_work *take_first(struct mover_queue *queue)
 	work->state = WORK_TAKEN;
 	work->news.edited = false;
 	work->hot = work->news.elements >= work->target->rule->gather;
+	work->held.place.urgent = work->news.bytes >= HEAVY_BYTES;
+	work->held.elements = work->news.elements;
+	work->held.bytes = work->news.bytes;
 	work->news.elements = work->news.bytes = 0;
 	work->due_since = work->due;
 	work->operation_time = work->noted_time;
@@ -475,6 +486,14 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 		work->outlier = true;
 		/* An edit may have come behind the look. */
 		*due = work->news.edited && !work->waiters ? work->due : now;
+		return true;
+	case MOVER_HELD:
+		work->news.elements += work->held.elements;
+		work->news.bytes += work->held.bytes;
+		later = work->held.until;
+		*due = work->state == WORK_TOUCHED && work->due > later ? work->due : later;
+		if (work->waiters)
+			*due = now;
 		return true;
 	case MOVER_RETRY:
 		later = now + pause_after(work->tries++);

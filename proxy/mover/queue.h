@@ -4,6 +4,7 @@
  * Times are monotonic milliseconds, given by the caller. */
 #pragma once
 
+#include "proxy/pace/pacer.h"
 #include "proxy/upstream/target.h"
 #include "rules/rule/note.h"
 
@@ -59,6 +60,11 @@ struct mover_work {
 	/* Whoever takes the entry writes this: a round found that batches may overlap, from there
 	 * on. */
 	int64_t overlap_from; /* MOVER_NO_OVERLAP: none was found */
+	struct {
+		struct pace_place place;
+		int64_t until;           /* MOVER_HELD: it may not be moved before this */
+		int64_t elements, bytes; /* news that were taken; the queue's */
+	} held;
 
 	enum mover_work_state state;
 	struct mover_waiter *waiters;
@@ -77,6 +83,7 @@ enum mover_outcome {
 	MOVER_OUTLIER, /* a round has to be run, at once */
 	MOVER_ABSENT,  /* again soon: no server was there to ask */
 	MOVER_RETRY,   /* again, after a pause that doubles */
+	MOVER_HELD,    /* again at `held.until`: nothing was done */
 };
 
 struct mover_queue;

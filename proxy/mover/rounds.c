@@ -8,6 +8,7 @@
 #include "proxy/mover/look.h"
 #include "proxy/mover/refit.h"
 #include "proxy/mover/warn.h"
+#include "proxy/pace/pacer.h"
 #include "proxy/spill/round.h"
 
 #define REFUSED_TRIES 2 /* rounds before what a server refuses is told */
@@ -128,6 +129,26 @@ static void run_round(struct mover *mover, struct link *link, struct mover_work 
 	mover_queue_done(mover->rounds, work, outcome_of(mover, work, &round, end), clock_now());
 }
 
+/* Paused, or beyond what the file allows. A client that waits for the move waits for nothing else.
+ * While much waits, a paused rule's documents are forgotten: the sweep that follows the pause finds
+ * them. */
+static bool is_held(struct mover *mover, struct mover_work *work)
+{
+	const struct rule *rule = work->target->rule;
+	enum mover_outcome outcome = MOVER_HELD;
+
+	if (mover_queue_demanded(mover->rounds, work))
+		return false;
+	work->held.until = pacer_hold(mover->pacer, rule, &work->held.place, clock_now());
+	if (!work->held.until)
+		return false;
+	if (pacer_pauses(mover->pacer, rule) &&
+	    mover_queue_count(mover->rounds) > MOVER_QUEUE_MAX / 2)
+		outcome = MOVER_SETTLED;
+	mover_queue_done(mover->rounds, work, outcome, clock_now());
+	return true;
+}
+
 /* Entries of one target: one outlier, one filter, or many documents to be asked about. */
 static void work_on(struct mover *mover, struct link *link, struct mover_work **works, size_t count)
 {
@@ -135,6 +156,8 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 	bool stores = works[0]->id_type && works[0]->outlier;
 	enum link_result result = LINK_DONE;
 
+	if (stores && is_held(mover, works[0]))
+		return;
 	/* Who only looks needs no judgement that is fresh. */
 	if (stores || target->fitness != FITNESS_FIT)
 		result = judgement_renew(mover, link, target, false);

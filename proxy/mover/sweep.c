@@ -11,9 +11,12 @@
 #include "proxy/upstream/pages.h"
 #include "proxy/mover/refit.h"
 #include "proxy/ownership/rule_owner.h"
+#include "proxy/pace/pacer.h"
+#include "proxy/pace/seen.h"
 #include "proxy/spill/twins.h"
 #include "rules/rule/hash.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #define PAGE_FIRST 500
@@ -23,6 +26,7 @@
 #define PAGE_SLOW_MS 100
 #define RESTS 3
 #define REST_MOST_MS 2000
+#define HELD_MS 500
 #define TWINS_AT_ONCE 1000
 #define TWINS_SOON_MS 1000
 #define TWINS_LATER_MS 10000
@@ -39,9 +43,33 @@ struct sweeping {
 	struct mover_target *target;
 	int32_t page;
 	int64_t began;
-	size_t found;
+	int64_t found;   /* ordinary outliers that it moves */
+	int64_t waiting; /* ordinary outliers that it leaves */
 	size_t refitted, busy, refused;
 };
+
+/* So many may wait for the mover before a sweep finds more: with a rate, what clients touch would
+ * stand behind all of them. */
+static size_t queue_most(const struct sweeping *sweeping)
+{
+	int64_t rate = sweeping->mover->config->mover.rate;
+
+	return rate && rate < MOVER_QUEUE_MAX / 2 ? (size_t)rate : MOVER_QUEUE_MAX / 2;
+}
+
+/* Sleeps while nothing may be moved, or enough waits for that. */
+static void wait_for_mover(struct sweeping *sweeping)
+{
+	struct mover *mover = sweeping->mover;
+	bool held = true;
+
+	while (held && !atomic_load(&mover->stopping)) {
+		held = mover_queue_count(mover->rounds) > queue_most(sweeping) ||
+		       pacer_holds(mover->pacer, sweeping->target->rule);
+		if (held)
+			mover_pause(mover, HELD_MS);
+	}
+}
 
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
 static void rest(struct sweeping *sweeping)
@@ -52,22 +80,54 @@ static void rest(struct sweeping *sweeping)
 		sweeping->page /= 2;
 	else if (took < PAGE_FAST_MS && sweeping->page < PAGE_MOST)
 		sweeping->page *= 2;
+	if ((size_t)sweeping->page > queue_most(sweeping) && sweeping->page > PAGE_LEAST)
+		sweeping->page = (int32_t)queue_most(sweeping);
 	mover_pause(sweeping->mover, pause < REST_MOST_MS ? pause : REST_MOST_MS);
-	while (mover_queue_count(sweeping->mover->rounds) > MOVER_QUEUE_MAX / 2 &&
-	       !atomic_load(&sweeping->mover->stopping))
-		mover_pause(sweeping->mover, REST_MOST_MS);
+	wait_for_mover(sweeping);
 	sweeping->began = clock_now();
 }
 
+static void tell_begin(const struct sweeping *sweeping)
+{
+	const struct mover_target *target = sweeping->target;
+
+	if (sweeping->found == 0)
+		log_info("mover: '%s.%s': rule '%s': the sweep has found outliers, and moves them",
+			 target->database, target->collection, target->rule->name);
+}
+
+/* An outlier that was never spilled. Without `existing: move` the first sweep learns which there
+ * are, and later ones move those that have come or changed since. */
+static bool moves_ordinary(struct sweeping *sweeping, const struct element *id, int64_t size)
+{
+	struct target_seen *seen = &sweeping->target->sweep.seen;
+	uint64_t hash = seen_hash(id, size);
+	bool moves = sweeping->target->rule->moves_existing;
+
+	if (!moves && seen->whole)
+		moves = !seen_waits(seen, hash);
+	else if (!moves)
+		(void)!seen_add(seen, hash);
+	if (moves)
+		tell_begin(sweeping);
+	sweeping->found += moves;
+	sweeping->waiting += !moves;
+	return moves;
+}
+
+/* What has been spilled has no `size`: its tail moves, and what a crash left behind is finished. */
 static void take_outlier(void *context, struct bytes document)
 {
 	struct sweeping *sweeping = context;
-	struct element id;
+	struct element id, size;
+	int64_t bytes;
 
-	sweeping->found++;
-	if (document_find(document, "_id", &id))
-		mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value,
-				 clock_now());
+	if (!document_find(document, "_id", &id))
+		return;
+	if (document_find(document, "size", &size) && element_integer(&size, &bytes) &&
+	    !moves_ordinary(sweeping, &id, bytes))
+		return;
+	mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value, clock_now());
 }
 
 static void keep_id(void *context, struct bytes document)
@@ -169,9 +229,33 @@ static enum link_result refit_all(struct sweeping *sweeping)
 	return result;
 }
 
+/* What a whole sweep found of documents that were never spilled. */
+static void tell_end(struct sweeping *sweeping)
+{
+	struct mover_target *target = sweeping->target;
+	const char *rule = target->rule->name;
+
+	if (sweeping->found > 0)
+		log_info("mover: '%s.%s': rule '%s': the sweep has seen all documents: it gave "
+			 "%" PRId64 " outliers to the mover, %" PRId64 " wait",
+			 target->database, target->collection, rule, sweeping->found,
+			 sweeping->waiting);
+	else if (sweeping->waiting > 0 && sweeping->waiting != target->sweep.waiting)
+		log_info(
+			"mover: '%s.%s': rule '%s': %" PRId64
+			" outliers wait until a client changes their arrays; 'spillway migrate' or "
+			"'existing: move' moves all of them",
+			target->database, target->collection, rule, sweeping->waiting);
+	metric_add_shared(&sweeping->mover->metrics->existing_waiting,
+			  sweeping->waiting - target->sweep.waiting);
+	target->sweep.waiting = sweeping->waiting;
+}
+
 static enum link_result sweep_main(struct sweeping *sweeping)
 {
-	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target};
+	struct target_seen *seen = &sweeping->target->sweep.seen;
+	struct id_pages pages = {.link = sweeping->link, .target = sweeping->target, .sizes = true};
+	bool first = !seen->whole;
 	enum link_result result;
 
 	do {
@@ -180,6 +264,10 @@ static enum link_result sweep_main(struct sweeping *sweeping)
 		rest(sweeping);
 	} while (result == LINK_DONE && !pages.ended);
 	id_pages_fini(&pages);
+	if (first)
+		seen_end(seen, result == LINK_DONE);
+	if (result == LINK_DONE)
+		tell_end(sweeping);
 	return result;
 }
 
@@ -391,7 +479,7 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
 	int64_t began = clock_now(), delay = target->rule->gc_delay_ms, took;
-	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0};
+	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0, 0};
 	enum link_result result = sweep_main(&sweeping);
 
 	if (result == LINK_DONE)
@@ -420,7 +508,7 @@ static void tell_refused(void *context, const char *database)
 {
 	const struct listing *listing = context;
 
-	if (!atomic_exchange(&listing->mover->listing_logged, true))
+	if (!atomic_exchange(&listing->mover->sweeps.unlisted, true))
 		log_warning("mover: the collections of '%s' can't be listed, so that only those in "
 			    "use are swept: %s",
 			    database, link_error(listing->link)->message);

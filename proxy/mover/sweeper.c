@@ -5,16 +5,18 @@
 #include "proxy/base/clock.h"
 #include "proxy/mover/judgement.h"
 #include "proxy/mover/sweep.h"
+#include "proxy/pace/pacer.h"
 
 #define SWEEP_SOON_MS 1000
 /* From a sweep to the next that is asked for, if 20 times as long as it took is not longer. */
 #define SWEEP_AGAIN_MS 10000
+#define PAUSED_MS 1000
 #define SWEEP_LOOK_MS 60000 /* the longest sleep between two looks at what is due */
 
 void sweeper_wake(struct mover *mover)
 {
 	pthread_mutex_lock(&mover->lock);
-	mover->sweep_news = true;
+	mover->sweeps.news = true;
 	pthread_cond_broadcast(&mover->changed);
 	pthread_mutex_unlock(&mover->lock);
 }
@@ -42,6 +44,10 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	target->sweep.due = INT64_MAX;
 	if ((first && period == 0) || target->read_only)
 		return; /* off */
+	if (pacer_pauses(mover->pacer, target->rule)) {
+		target->sweep.due = began + PAUSED_MS;
+		return;
+	}
 	result = judgement_renew(mover, link, target, !first);
 	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
 		result = sweep_target(mover, link, target);
@@ -59,9 +65,9 @@ static void await_sweep(struct mover *mover, int64_t until)
 {
 
 	pthread_mutex_lock(&mover->lock);
-	while (!atomic_load(&mover->stopping) && !mover->sweep_news && clock_now() < until)
+	while (!atomic_load(&mover->stopping) && !mover->sweeps.news && clock_now() < until)
 		clock_condition_wait(&mover->changed, &mover->lock, until);
-	mover->sweep_news = false;
+	mover->sweeps.news = false;
 	pthread_mutex_unlock(&mover->lock);
 }
 

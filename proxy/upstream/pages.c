@@ -44,13 +44,21 @@ static void write_bound(struct buffer *out, const char *name, const void *contex
 		template_write(out, name, "{_id: @id}", fill("id", &id));
 }
 
-static void splice_link(struct buffer *out, size_t *place, const void *context)
+static void splice_more(struct buffer *out, size_t *place, const void *context)
 {
 	const struct id_pages *pages = context;
 
 	(void)place;
 	if (pages->overflow)
 		writer_int32(out, pages->target->rule->overflow.link, 1);
+	else if (pages->sizes)
+		template_write_fields(
+			out,
+			"{size: {$cond: [{$or: [{$ne: [{$type: '$_spill.@key'}, 'missing']}, {$eq: "
+			"['$_spill', {$literal: {}}]}]}, '$$REMOVE', {$bsonSize: {a: "
+			"'$@array'}}]}}",
+			fill("key", pages->target->rule->key),
+			fill("array", pages->target->rule->array));
 }
 
 static const char *collection_of(const struct id_pages *pages)
@@ -63,7 +71,7 @@ static const char *database_of(const struct id_pages *pages)
 	return pages->overflow ? pages->target->overflow_database : pages->target->database;
 }
 
-#define BY_ID "projection: {_id: 1, ..@link}, hint: {_id: 1}, min: @from"
+#define BY_ID "projection: {_id: 1, ..@more}, hint: {_id: 1}, min: @from"
 
 /* Where the next page ends: the _id a page's size behind `from`. */
 static enum link_result find_page_end(struct id_pages *pages, struct place *to)
@@ -73,7 +81,7 @@ static enum link_result find_page_end(struct id_pages *pages, struct place *to)
 	enum link_result result = command_find_one(
 		pages->link, database_of(pages), &document,
 		"{find: @collection, " BY_ID ", skip: @size, limit: 1, singleBatch: true}",
-		fill("collection", collection_of(pages)), fill_spliced("link", splice_link, pages),
+		fill("collection", collection_of(pages)), fill_spliced("more", splice_more, pages),
 		fill_with("from", write_bound, &pages->from), fill("size", pages->size));
 
 	if (result == LINK_DONE && document.data && document_find(document, "_id", &id))
@@ -106,7 +114,7 @@ must_check enum link_result id_pages_next(struct id_pages *pages, page_filter fi
 			      "{find: @collection, filter: @filter, " BY_ID ", max: @to}",
 			      fill("collection", collection_of(pages)),
 			      fill_with("filter", write_filter, &filtering),
-			      fill_spliced("link", splice_link, pages),
+			      fill_spliced("more", splice_more, pages),
 			      fill_with("from", write_bound, &pages->from),
 			      fill_with("to", write_bound, &to));
 	pages->ended = to.type == 0;
@@ -272,7 +280,7 @@ static void take_owner(void *context, struct bytes document)
 		}
 }
 
-static void splice_links(struct buffer *out, size_t *place, const void *context)
+static void splice_mores(struct buffer *out, size_t *place, const void *context)
 {
 	const struct link_pages *pages = context;
 	char name[12];
@@ -292,7 +300,7 @@ static enum link_result find_owners(struct link_pages *pages)
 		pages->link, target->database, take_owner, pages,
 		"{find: @collection, filter: {_id: {$in: [..@links]}}, projection: {_id: "
 		"1, moved: '$_spill.@key.n', at: '$_spill.@key.t'}}",
-		fill("collection", target->collection), fill_spliced("links", splice_links, pages),
+		fill("collection", target->collection), fill_spliced("links", splice_mores, pages),
 		fill("key", target->rule->key));
 }
 

@@ -19,6 +19,7 @@ struct id_pages {
 	struct place from; /* the next page begins here */
 	bool ended;
 	bool overflow; /* the overflow's documents instead, with their links */
+	bool sizes;    /* of documents without a state also `size`, the bytes of {a: <the array>} */
 };
 
 /* Writes the filter for what is wanted as field `name`. */

@@ -46,6 +46,7 @@ void target_set_free(struct target_set *set)
 		free(set->targets[i]->overflow_database);
 		free(set->targets[i]->overflow_collection);
 		free(set->targets[i]->sweep.absent.links);
+		free(set->targets[i]->sweep.seen.hashes);
 		bytes_free(set->targets[i]->sweep.refit_from.value);
 		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
 			free(set->targets[i]->longest[l].id);

@@ -48,6 +48,14 @@ struct target_absent {
 	int64_t since; /* monotonic milliseconds; 0: no sweep has looked yet */
 };
 
+/* Outliers that the first sweep found and left (proxy/pace/seen.h). The sweeper's. */
+struct target_seen {
+	uint64_t *hashes; /* sorted once `whole`; owned */
+	size_t count;
+	bool whole; /* the first sweep is over */
+	bool full;  /* there were more */
+};
+
 /* A copied value: where a page of a walk ended. All zeros: the start. */
 struct place {
 	uint8_t type;
@@ -80,6 +88,8 @@ struct mover_target {
 		_Atomic int64_t due;         /* monotonic milliseconds; 0: never swept yet */
 		_Atomic int64_t again;       /* no earlier than this, whoever asks */
 		struct target_absent absent; /* the sweeper's */
+		struct target_seen seen;     /* the sweeper's */
+		int64_t waiting;             /* the sweeper's: outliers that the last sweep left */
 		struct place refit_from; /* the sweeper's: a portion that it refitted ended here */
 		atomic_bool refitted; /* what was spilled under another threshold was looked for */
 	} sweep;

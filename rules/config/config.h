@@ -69,6 +69,13 @@ struct config_limits {
 	int64_t memory; /* bytes */
 };
 
+/* How far the mover may load the servers. */
+struct config_mover {
+	int64_t rate;       /* documents a second; 0: off */
+	int64_t max_lag_ms; /* of a secondary; 0: off */
+	int64_t max_load;   /* operations at work or waiting in the server; 0: off */
+};
+
 /* The status page and its like. */
 struct config_admin {
 	char *address; /* host:port; NULL: off */
@@ -94,6 +101,7 @@ struct config {
 	struct config_admin admin;
 	int64_t workers; /* 0 is already replaced by the number of cores */
 	struct config_limits limits;
+	struct config_mover mover;
 	enum config_log_level log_level;
 	bool log_json;
 	int64_t observe_sample; /* millionths of the commands that no rule concerns; 0: off */

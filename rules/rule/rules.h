@@ -43,6 +43,7 @@ struct rule {
 	int64_t quiet_ms;
 	int64_t gc_delay_ms;
 	int64_t sweep_ms;       /* 0: off */
+	bool moves_existing;    /* outliers that no client touches are moved by the sweep, too */
 	bool read_only;         /* what is spilled is read whole; nothing is written or moved */
 	bool streams_as_stored; /* change streams show what is stored; else they are refused */
 	bool skips_damaged;     /* reads leave damaged documents out; else they fail */

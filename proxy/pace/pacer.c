@@ -1,0 +1,214 @@
+/* When the mover may work: pauses, rate, lag and load. */
+#include "proxy/pace/pacer.h"
+
+#include "proxy/base/clock.h"
+#include "proxy/base/log.h"
+#include "proxy/pace/load.h"
+#include "proxy/pace/pauses.h"
+#include "protocol/cursor.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define LOOK_MS 1000
+#define HELD_MS 500 /* until what is held is looked at again */
+
+struct pacer {
+	const struct config *config;
+	atomic_bool known;   /* the pauses were read once */
+	atomic_bool *paused; /* by the rules' indexes */
+	atomic_bool lags, loaded;
+	int64_t looked_at;
+	bool lag_refused, load_refused;
+	pthread_mutex_t lock;
+	int64_t next; /* microseconds: the first slot that nobody has; under the lock */
+};
+
+struct pacer *pacer_new(const struct config *config)
+{
+	struct pacer *pacer = must_calloc(1, sizeof(*pacer));
+
+	pacer->config = config;
+	pacer->paused = must_calloc(rule_set_count(config->rules) + 1, sizeof(*pacer->paused));
+	pacer->looked_at = INT64_MIN / 2;
+	pthread_mutex_init(&pacer->lock, NULL);
+	return pacer;
+}
+
+void pacer_free(struct pacer *pacer)
+{
+	pthread_mutex_destroy(&pacer->lock);
+	free(pacer->paused);
+	free(pacer);
+}
+
+/* What an operator has paused. */
+
+struct reading {
+	const struct config *config;
+	bool *paused;
+};
+
+static void take_pause(void *context, struct bytes pause)
+{
+	struct reading *reading = context;
+	struct bytes name;
+
+	if (!document_find_string(pause, "_id", &name))
+		return;
+	for (size_t i = 0; i < rule_set_count(reading->config->rules); i++)
+		if (bytes_are(name, rule_set_at(reading->config->rules, i)->name))
+			reading->paused[i] = true;
+}
+
+static void tell_pause(const struct rule *rule, bool paused)
+{
+	if (paused)
+		log_info("rule '%s' is paused: nothing is moved; 'spillway resume' lets it go on",
+			 rule->name);
+	else
+		log_info("rule '%s' goes on: it is paused no more", rule->name);
+}
+
+static enum link_result look_for_pauses(struct pacer *pacer, struct link *link, bool *paused)
+{
+	struct reading reading = {pacer->config, paused};
+
+	return pauses_each(link, take_pause, &reading);
+}
+
+static void take_pauses(struct pacer *pacer, const bool *paused, struct metrics *metrics,
+			void (*resumed)(void *context, const struct rule *rule), void *context)
+{
+	int64_t count = 0;
+
+	for (size_t i = 0; i < rule_set_count(pacer->config->rules); i++) {
+		const struct rule *rule = rule_set_at(pacer->config->rules, i);
+		bool before = atomic_exchange(&pacer->paused[i], paused[i]);
+
+		count += paused[i];
+		if (before != paused[i])
+			tell_pause(rule, paused[i]);
+		if (before && !paused[i])
+			resumed(context, rule);
+	}
+	atomic_store(&metrics->rules_paused, count);
+	atomic_store(&pacer->known, true);
+}
+
+/* Lag and load. */
+
+static void warn_once(bool *warned, const char *setting, const struct link *link)
+{
+	if (!*warned)
+		log_warning("mover: '%s' can't be kept, and nothing waits for it: the upstream "
+			    "account needs the role clusterMonitor: %s",
+			    setting, link_error(link)->message);
+	*warned = true;
+}
+
+static enum link_result look_at_lag(struct pacer *pacer, struct link *link)
+{
+	int64_t most = pacer->config->mover.max_lag_ms;
+	struct lag lag = {.milliseconds = -1};
+	enum link_result result = most ? load_ask_lag(link, &lag) : LINK_DONE;
+	bool lags = lag.milliseconds > most;
+
+	if (result == LINK_REFUSED)
+		warn_once(&pacer->lag_refused, "max_lag", link);
+	if (!most || result != LINK_DONE)
+		return result;
+	if (atomic_exchange(&pacer->lags, lags) == lags)
+		return LINK_DONE;
+	if (lags)
+		log_info("mover: waits: the secondary '%s' is %" PRId64
+			 " ms behind, and max_lag is %" PRId64 " ms",
+			 lag.member, lag.milliseconds, most);
+	else
+		log_info("mover: goes on: the slowest secondary is %" PRId64 " ms behind",
+			 lag.milliseconds);
+	return LINK_DONE;
+}
+
+static enum link_result look_at_load(struct pacer *pacer, struct link *link)
+{
+	int64_t most = pacer->config->mover.max_load, load = 0;
+	enum link_result result = most ? load_ask_operations(link, &load) : LINK_DONE;
+	bool loaded = load > most;
+
+	if (result == LINK_REFUSED)
+		warn_once(&pacer->load_refused, "max_load", link);
+	if (!most || result != LINK_DONE)
+		return result;
+	if (atomic_exchange(&pacer->loaded, loaded) == loaded)
+		return LINK_DONE;
+	log_info("mover: %s: %" PRId64
+		 " operations are at work or wait in the server, and max_load is %" PRId64,
+		 loaded ? "waits" : "goes on", load, most);
+	return LINK_DONE;
+}
+
+must_check enum link_result pacer_look(struct pacer *pacer, struct link *link,
+				       struct metrics *metrics,
+				       void (*resumed)(void *context, const struct rule *rule),
+				       void *context)
+{
+	auto_free bool *paused =
+		must_calloc(rule_set_count(pacer->config->rules) + 1, sizeof(*paused));
+	int64_t now = clock_now();
+	enum link_result result;
+
+	if (now < pacer->looked_at + LOOK_MS)
+		return LINK_DONE;
+	result = look_for_pauses(pacer, link, paused);
+	if (result != LINK_DONE)
+		return result;
+	take_pauses(pacer, paused, metrics, resumed, context);
+	pacer->looked_at = now;
+	result = look_at_lag(pacer, link);
+	if (result != LINK_LOST)
+		result = look_at_load(pacer, link);
+	atomic_store(&metrics->mover_held,
+		     atomic_load(&pacer->lags) || atomic_load(&pacer->loaded));
+	return result == LINK_LOST ? LINK_LOST : LINK_DONE;
+}
+
+/* Who has to wait. */
+
+bool pacer_pauses(const struct pacer *pacer, const struct rule *rule)
+{
+	return !atomic_load(&pacer->known) || atomic_load(&pacer->paused[rule->index]);
+}
+
+bool pacer_holds(const struct pacer *pacer, const struct rule *rule)
+{
+	return pacer_pauses(pacer, rule) || atomic_load(&pacer->lags) ||
+	       atomic_load(&pacer->loaded);
+}
+
+/* The next slot that nobody has. */
+static int64_t take_slot(struct pacer *pacer, int64_t now)
+{
+	int64_t slot;
+
+	pthread_mutex_lock(&pacer->lock);
+	slot = pacer->next > now ? pacer->next : now;
+	pacer->next = slot + 1000000 / pacer->config->mover.rate;
+	pthread_mutex_unlock(&pacer->lock);
+	return slot;
+}
+
+int64_t pacer_hold(struct pacer *pacer, const struct rule *rule, struct pace_place *place,
+		   int64_t now)
+{
+	if (place->urgent ? pacer_pauses(pacer, rule) : pacer_holds(pacer, rule))
+		return now + HELD_MS;
+	if (place->urgent || !pacer->config->mover.rate)
+		return 0;
+	if (!place->slot)
+		place->slot = take_slot(pacer, 1000 * now);
+	if (place->slot > 1000 * now)
+		return place->slot / 1000 + 1;
+	place->slot = 0;
+	return 0;
+}
