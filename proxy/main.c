@@ -5,6 +5,7 @@
 #include "proxy/check/health.h"
 #include "proxy/base/command_line.h"
 #include "proxy/base/log.h"
+#include "proxy/job/pause.h"
 #include "proxy/migrate/migrate.h"
 #include "proxy/process/secrets.h"
 #include "proxy/serve.h"
@@ -96,7 +97,8 @@ int main(int count, char **arguments)
 		[PROGRAM_SERVE] = serve_run,          [PROGRAM_CHECK] = check_or_leave,
 		[PROGRAM_ANALYZE] = analyze_or_leave, [PROGRAM_MIGRATE] = migrate_main,
 		[PROGRAM_VERIFY] = verify_main,       [PROGRAM_UNDO] = undo_main,
-		[PROGRAM_HEALTH] = health_main,
+		[PROGRAM_HEALTH] = health_main,       [PROGRAM_PAUSE] = pause_main,
+		[PROGRAM_RESUME] = resume_main,
 	};
 	struct command_line line;
 	int code;

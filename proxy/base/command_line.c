@@ -113,7 +113,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 		{
 			.name = "undo",
 			.arguments = "",
-			.options = TAKES_RULE,
+			.options = TAKES_RULE | TAKES(RESUME) | TAKES(RATE) | TAKES(LAG),
 			.summary = "folds every array back into its document",
 			.text = "Folds every array back that was moved under a rule. Writes "
 				"nothing "
@@ -126,7 +126,33 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"What would pass 16 MB, and what is corrupt, stays as it is and is "
 				"listed.",
 			.codes = {"all is folded back, or can be", "something stays", BAD_USAGE,
-				  NO_SERVER, "interrupted: run it again"},
+				  NO_SERVER, "interrupted: --resume goes on"},
+		},
+	[PROGRAM_PAUSE] =
+		{
+			.name = "pause",
+			.arguments = "[RULE]",
+			.arguments_most = 1,
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(JSON),
+			.summary = "lets nothing be moved under a rule, or under any",
+			.text = "Pauses a rule, or all rules of the file. Within seconds every "
+				"Spillway and every migrate, undo and verify --repair that works "
+				"on the rule stops moving elements, until 'spillway resume'. The "
+				"pause outlives restarts.\n"
+				"Clients go on. Arrays grow in their documents meanwhile. Where a "
+				"document would pass 16 MB, its tail is moved all the same.",
+			.codes = {"paused", "the server refused", BAD_USAGE, NO_SERVER},
+		},
+	[PROGRAM_RESUME] =
+		{
+			.name = "resume",
+			.arguments = "[RULE]",
+			.arguments_most = 1,
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(JSON),
+			.summary = "ends a pause",
+			.text = "Ends the pause of a rule, or of all rules of the file.",
+			.codes = {"no rule is paused any more", "the server refused", BAD_USAGE,
+				  NO_SERVER},
 		},
 	[PROGRAM_HEALTH] =
 		{

@@ -66,6 +66,15 @@ void job_show_lag(const struct job *job, int64_t *told)
 	end_line();
 }
 
+void job_show_pause(const struct job *job, int64_t *told)
+{
+	if (!begin_line(told))
+		return;
+	job_clear_line();
+	fprintf(stderr, "rule '%s' is paused: waiting for 'spillway resume'", job->rule->name);
+	end_line();
+}
+
 must_check bool job_await_readers(const struct mover_target *target, int64_t since)
 {
 	int64_t left = since + target->rule->gc_delay_ms - clock_now();

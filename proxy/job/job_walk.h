@@ -13,6 +13,9 @@ void job_clear_line(void);
 /* Says which secondary is waited for, from time to time: `told` is when it did last. */
 void job_show_lag(const struct job *job, int64_t *told);
 
+/* Says that the rule is paused, from time to time. */
+void job_show_pause(const struct job *job, int64_t *told);
+
 /* Calls `each` with every document's `_id` that the filter finds on the target, in the order of
  * `_id` where there are no helpers; these have a `job` of their own each, and share what `context`
  * points to. Between pages it shows progress. `pages` says where to begin; NULL: at the start. */

@@ -5,6 +5,7 @@
 #include "proxy/base/clock.h"
 
 #include "proxy/pace/load.h"
+#include "proxy/pace/pauses.h"
 
 #include <stdio.h>
 
@@ -19,6 +20,46 @@ must_check enum link_result lag_ask(struct job *job)
 		return result;
 	job->lag = lag.milliseconds;
 	snprintf(job->lagging, sizeof(job->lagging), "%s", lag.member);
+	return result;
+}
+
+/* Of all hands: one asks, and the others wait for it. */
+static struct {
+	pthread_mutex_t lock;
+	int64_t asked;
+	int64_t told;
+} pauses = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static enum link_result wait_for_resume(struct job *job)
+{
+	bool paused = true, waited = false;
+	enum link_result result = LINK_DONE;
+
+	while (result == LINK_DONE && paused) {
+		result = pauses_ask(job->link, job->rule->name, &paused);
+		pauses.asked = clock_now();
+		if (result != LINK_DONE || !paused)
+			break;
+		job_show_pause(job, &pauses.told);
+		waited = true;
+		if (!job_pause(ASK_MS))
+			return LINK_LOST;
+	}
+	if (waited && result == LINK_DONE)
+		job_clear_line();
+	return result;
+}
+
+must_check enum link_result throttle_pause(struct job *job)
+{
+	enum link_result result = LINK_DONE;
+
+	if (!job->options.execute)
+		return LINK_DONE;
+	pthread_mutex_lock(&pauses.lock);
+	if (pauses.asked == 0 || clock_now() >= pauses.asked + ASK_MS)
+		result = wait_for_resume(job);
+	pthread_mutex_unlock(&pauses.lock);
 	return result;
 }
 

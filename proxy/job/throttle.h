@@ -8,6 +8,10 @@
 /* Asks how far the slowest secondary is behind, for `job->lag`. A standalone has none. */
 must_check enum link_result lag_ask(struct job *job);
 
+/* Before each document or group, of what writes: sleeps while an operator has paused the rule.
+ * LINK_LOST where that was interrupted. */
+must_check enum link_result throttle_pause(struct job *job);
+
 struct throttle {
 	pthread_mutex_t lock;
 	int64_t began;

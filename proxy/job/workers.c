@@ -1,6 +1,8 @@
 /* More hands for a walk. */
 #include "proxy/job/workers.h"
 
+#include "proxy/job/throttle.h"
+
 #include <bson/bson.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -77,9 +79,11 @@ static bool take_next(struct page_work *page, struct bytes *ids)
 
 static enum link_result work(struct page_work *page, struct job *job, struct bytes ids)
 {
-	enum link_result result = LINK_DONE;
+	enum link_result result = throttle_pause(job);
 	struct element id;
 
+	if (result != LINK_DONE)
+		return result;
 	if (page->walk->group)
 		result = page->walk->group(job, page->target, ids);
 	else if (document_find(ids, "_id", &id))

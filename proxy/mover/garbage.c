@@ -120,29 +120,53 @@ static enum link_result remove_dead(struct link *link, const struct dead *dead, 
 			   fill_array("deletes", buffer_view(&deletes)));
 }
 
+/* Takes those out of which nothing is dead. */
+static size_t drop_alive(struct dead_look *looking)
+{
+	struct dead **at = &looking->found;
+	size_t count = 0;
+
+	while (*at) {
+		struct dead *dead = *at;
+
+		dead_keep(dead, looking);
+		count += dead->dead.count;
+		if (dead->dead.count > 0) {
+			at = &dead->next;
+			continue;
+		}
+		*at = dead->next;
+		dead_free(dead);
+	}
+	return count;
+}
+
+must_check enum link_result gc_clear_links(struct link *link, struct mover_target *target,
+					   struct bytes links, struct metrics *metrics)
+{
+	struct dead_look looking = {.target = target};
+	enum link_result result = dead_find(&looking, link, links);
+	size_t count = 0;
+
+	if (result == LINK_DONE && looking.found)
+		result = dead_find_alive(&looking, link, dead_take_main);
+	if (result == LINK_DONE)
+		count = drop_alive(&looking);
+	if (result == LINK_DONE && count > 0)
+		result = remove_dead(link, looking.found, true);
+	if (result == LINK_DONE)
+		metric_add_shared(&metrics->generations_collected, (int64_t)count);
+	dead_look_fini(&looking);
+	return result;
+}
+
 must_check enum link_result gc_clear(struct link *link, struct mover_target *target,
 				     const struct element *id, struct metrics *metrics)
 {
-	struct dead_look looking = {.target = target};
 	auto_buffer struct buffer links = {0};
-	enum link_result result;
-	struct dead *dead;
 
 	template_write_document(&links, "{'0': @id}", fill("id", id));
-	result = dead_find(&looking, link, buffer_view(&links));
-	if (result == LINK_DONE && looking.found)
-		result = dead_find_alive(&looking, link, dead_take_main);
-	while (result == LINK_DONE && (dead = dead_pop(&looking))) {
-		dead_keep(dead, &looking);
-		if (dead->dead.count > 0)
-			result = remove_dead(link, dead, false);
-		if (result == LINK_DONE)
-			metric_add_shared(&metrics->generations_collected,
-					  (int64_t)dead->dead.count);
-		dead_free(dead);
-	}
-	dead_look_fini(&looking);
-	return result;
+	return gc_clear_links(link, target, buffer_view(&links), metrics);
 }
 
 /* A page of the overflow of a collection that is gone. */

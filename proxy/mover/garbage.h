@@ -17,6 +17,9 @@ must_check enum link_result gc_look(struct gc *gc, struct link *link, struct mov
  * who still have an image of one read again. LINK_DONE where it is done. */
 must_check enum link_result gc_clear(struct link *link, struct mover_target *target,
 				     const struct element *id, struct metrics *metrics);
+/* The same of several: an array of `_id`s. */
+must_check enum link_result gc_clear_links(struct link *link, struct mover_target *target,
+					   struct bytes links, struct metrics *metrics);
 /* Removes at once, from the next page of the overflow, what belongs to no document of the main
  * collection, for one that was dropped. `place` is how far the overflow has been looked through.
  * Generations of a document that is there again wait their time as usual. `*more`: there is another

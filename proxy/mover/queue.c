@@ -533,10 +533,8 @@ void mover_queue_done(struct mover_queue *queue, struct mover_work *work,
 
 bool mover_queue_demanded(struct mover_queue *queue, const struct mover_work *work)
 {
-	bool demanded;
-
 	pthread_mutex_lock(&queue->lock);
-	demanded = work->waiters != NULL;
+	bool demanded = work->waiters;
 	pthread_mutex_unlock(&queue->lock);
 	return demanded;
 }
@@ -563,10 +561,8 @@ void mover_queue_give_back(struct mover_queue *queue, struct mover_work **works,
 
 size_t mover_queue_count(struct mover_queue *queue)
 {
-	size_t count;
-
 	pthread_mutex_lock(&queue->lock);
-	count = queue->count;
+	size_t count = queue->count;
 	pthread_mutex_unlock(&queue->lock);
 	return count;
 }

@@ -106,10 +106,40 @@ must_check enum link_result rule_record_place(struct link *link, const struct mo
 	if (place)
 		from = (struct element){.type = place->type, .value = place->value};
 	return command_run(link, RULE_RECORD_DATABASE,
-			   place ? UPDATE("{$set: {checkpoint: {from: @from, ..@limits}}}", "false")
-				 : UPDATE("{$unset: {checkpoint: ''}}", "false"),
+			   place ? UPDATE("{$set: {checkpoint: {from: @from, ..@limits}}, $unset: "
+					  "{undo: ''}}",
+					  "false")
+				 : UPDATE("{$unset: {checkpoint: '', undo: ''}}", "false"),
 			   fill_key(target), fill("from", &from),
 			   fill_spliced("limits", splice_limits, target->rule));
+}
+
+must_check enum link_result rule_record_undo_place(struct link *link,
+						   const struct mover_target *target,
+						   const struct place *place)
+{
+	struct element from = {0};
+
+	if (place)
+		from = (struct element){.type = place->type, .value = place->value};
+	return command_run(
+		link, RULE_RECORD_DATABASE,
+		place ? UPDATE("{$set: {undo: {from: @from}}, $unset: {checkpoint: ''}}", "false")
+		      : UPDATE("{$unset: {checkpoint: '', undo: ''}}", "false"),
+		fill_key(target), fill("from", &from));
+}
+
+must_check enum link_result rule_record_undone(struct link *link, const struct mover_target *target,
+					       struct place *from)
+{
+	struct bytes document;
+	struct element place;
+	enum link_result result = find_record(link, target, &document);
+
+	if (result == LINK_DONE && document.data &&
+	    document_find_path(document, "undo.from", &place))
+		place_set(from, place.type, place.value);
+	return result;
 }
 
 must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,

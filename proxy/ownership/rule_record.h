@@ -30,6 +30,13 @@ must_check enum link_result rule_record_write(struct link *link, const struct mo
 /* A migrate has done all before the place; NULL: all. */
 must_check enum link_result rule_record_place(struct link *link, const struct mover_target *target,
 					      const struct place *place);
+/* The same of an undo, which has folded back all before the place; and where one stopped: `from`
+ * stays as it is if none did. */
+must_check enum link_result rule_record_undo_place(struct link *link,
+						   const struct mover_target *target,
+						   const struct place *place);
+must_check enum link_result rule_record_undone(struct link *link, const struct mover_target *target,
+					       struct place *from);
 /* The collection's UUID; `found`: there is a record. Type 0 where none is noted. A view until the
  * link's next command. */
 must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,

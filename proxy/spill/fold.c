@@ -10,10 +10,9 @@
  */
 #include "proxy/spill/fold.h"
 
-#include "proxy/spill/plan.h"
+#include "proxy/spill/gathering.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/target_read.h"
-#include "rules/merge/array_writer.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
 
@@ -26,23 +25,23 @@
 #define TOO_LARGE 10334
 #define TOO_LARGE_RESULT 17419
 
-/* The overflow as it comes. */
-struct gathering {
-	const struct rule *rule;
-	const struct fold_how *how;
-	struct bytes main;
-	struct plan plan;
-	struct buffer array;
-	struct buffer scratch;
-	struct array_writer writer;
-	int64_t length; /* elements so far */
-	size_t size;    /* of the document as it will be */
-	size_t most;    /* that it may be */
-	int64_t head;   /* of the generation that follows; -1: none does */
-	bool foreign;   /* overflow that Spillway did not write stands beside its own */
-	bool broken;    /* a hole, or what is no batch */
-	bool large;
-};
+void gathering_init(struct gathering *gathering, const struct rule *rule,
+		    const struct fold_how *how, struct bytes main)
+{
+	*gathering = (struct gathering){.rule = rule,
+					.how = how,
+					.main = main,
+					.plan = plan_make(rule, main),
+					.size = main.length,
+					.most = how->most ? how->most : DOCUMENT_MAX,
+					.head = -1};
+}
+
+void gathering_fini(struct gathering *gathering)
+{
+	buffer_fini(&gathering->array);
+	buffer_fini(&gathering->scratch);
+}
 
 static void gather_elements(struct gathering *gathering, struct bytes array, int64_t position)
 {
@@ -64,7 +63,7 @@ static void gather_elements(struct gathering *gathering, struct bytes array, int
 	gathering->length += (int64_t)count;
 }
 
-static void take_batch(void *context, struct bytes batch)
+void gathering_take(void *context, struct bytes batch)
 {
 	struct gathering *gathering = context;
 	struct bytes generation = overflow_generation(batch);
@@ -110,13 +109,13 @@ static bool is_alone(struct bytes states)
 }
 
 #define PUT_BACK(condition, changes) \
-	"{update: @collection, updates: [{q: {_id: {$eq: @id}, _spill: {$eq: @states}" condition \
-	"}, u: {$push: @push, " changes "}}], writeConcern: @write_concern}"
+	"{q: {_id: {$eq: @id}, _spill: {$eq: @states}" condition "}, u: {$push: @push, " changes \
+	"}}"
 
 /* I2 and M1 in one. The new state remembers what the one before it did. */
-static enum link_result put_anew(struct link *link, const struct mover_target *target,
-				 const struct gathering *gathering, const struct element *states,
-				 const struct element *state)
+static void write_anew(struct buffer *out, const struct mover_target *target,
+		       const struct gathering *gathering, const struct element *states,
+		       const struct element *state)
 {
 	uint8_t generation[GENERATION_BYTES];
 	struct element added = {0}, before = {0};
@@ -124,21 +123,20 @@ static enum link_result put_anew(struct link *link, const struct mover_target *t
 	(void)!document_find(state->value, "a", &added);
 	(void)!document_find(state->value, "b", &before);
 	target_new_generation(target, generation);
-	return command_run(
-		link, target->database,
+	template_write_document(
+		out,
 		PUT_BACK("", "$set: {'_spill.@key': {g: @new, h: @head, n: 0L, a: @a, b: @b}}"),
-		fill("collection", target->collection), fill("id", &gathering->plan.id),
-		fill("states", states), fill_with("push", write_push, gathering),
-		fill("key", target->rule->key),
+		fill("id", &gathering->plan.id), fill("states", states),
+		fill_with("push", write_push, gathering), fill("key", target->rule->key),
 		fill_binary("new", (struct bytes){generation, sizeof(generation)}),
 		fill("head", gathering->head), fill("a", &added), fill("b", &before));
 }
 
 /* I2 alone: the rule's fields are as they were before; those that Spillway added go with the state.
  * If elements are counted, the document has as many as were read. */
-static enum link_result put_whole(struct link *link, const struct mover_target *target,
-				  const struct gathering *gathering, const struct element *states,
-				  const struct element *state)
+static void write_whole(struct buffer *out, const struct mover_target *target,
+			const struct gathering *gathering, const struct element *states,
+			const struct element *state)
 {
 	bool counted = is_counted(gathering, state);
 	int64_t length = counted ? gathering->plan.length : -1;
@@ -146,30 +144,43 @@ static enum link_result put_whole(struct link *link, const struct mover_target *
 					     counted ? length + gathering->length : -1};
 	char path[STATE_PATH_MAX];
 
-	return command_run(
-		link, target->database,
+	template_write_document(
+		out,
 		PUT_BACK(", '@array': @counted",
 			 "$set: @returning, $unset: {'@state': '', ..@going}"),
-		fill("collection", target->collection), fill("id", &gathering->plan.id),
-		fill("states", states), fill_with("push", write_push, gathering),
-		fill("array", target->rule->array), command_fill_size("counted", &length),
+		fill("id", &gathering->plan.id), fill("states", states),
+		fill_with("push", write_push, gathering), fill("array", target->rule->array),
+		command_fill_size("counted", &length),
 		fill_with("returning", own_fields_write_returning, &back),
 		fill("state",
 		     is_alone(states->value) ? "_spill" : state_path(path, target->rule, NULL)),
 		fill_spliced("going", own_fields_splice_going, &back));
 }
 
+void gathering_write(const struct gathering *gathering, const struct mover_target *target,
+		     struct buffer *statements)
+{
+	struct element states, state;
+
+	require(document_find(gathering->main, "_spill", &states) &&
+		document_find(states.value, target->rule->key, &state));
+	(gathering->head >= 0 ? write_anew : write_whole)(statements, target, gathering, &states,
+							  &state);
+}
+
 /* I2. `folded`: the guard held. */
 static enum link_result put_back(struct link *link, const struct mover_target *target,
-				 const struct gathering *gathering, const struct element *states,
-				 bool *folded)
+				 const struct gathering *gathering, bool *folded)
 {
-	struct element state;
+	auto_buffer struct buffer statement = {0};
 	enum link_result result;
 
-	require(document_find(states->value, target->rule->key, &state));
-	result = (gathering->head >= 0 ? put_anew : put_whole)(link, target, gathering, states,
-							       &state);
+	gathering_write(gathering, target, &statement);
+	result = command_run(link, target->database,
+			     "{update: @collection, updates: [..@statements], writeConcern: "
+			     "@write_concern}",
+			     fill("collection", target->collection),
+			     fill_documents("statements", buffer_view(&statement)));
 	*folded = result == LINK_DONE && link_reply(link)->n == 1;
 	return result;
 }
@@ -185,7 +196,7 @@ static enum link_result take_empty_state(struct link *link, const struct mover_t
 }
 
 /* The array as it will stand in the document. */
-static bool write_whole(const struct gathering *gathering, struct buffer *out)
+static bool write_array(const struct gathering *gathering, struct buffer *out)
 {
 	struct array_writer writer;
 	struct cursor own, overflow;
@@ -209,7 +220,7 @@ static void find_head(struct gathering *gathering)
 	struct plan fresh = gathering->plan;
 
 	if (gathering->how->purpose < FOLD_ANEW || gathering->foreign ||
-	    gathering->plan.moved == 0 || !write_whole(gathering, &whole))
+	    gathering->plan.moved == 0 || !write_array(gathering, &whole))
 		return;
 	fresh.array = buffer_view(&whole);
 	if (plan_measure(gathering->rule, &fresh) &&
@@ -223,17 +234,23 @@ static bool rests(const struct gathering *gathering)
 	       (gathering->foreign || gathering->head == gathering->plan.head);
 }
 
+/* Too few: the generation has just died. */
+bool gathering_is_whole(const struct gathering *gathering)
+{
+	return !gathering->large && !gathering->broken &&
+	       gathering->length >= gathering->plan.moved;
+}
+
 /* I1 and I2 on an image whose state can be read. False: once more. */
 static enum link_result fold_image(struct link *link, struct mover_target *target,
-				   struct gathering *gathering, const struct element *states,
-				   enum fold *end)
+				   struct gathering *gathering, enum fold *end)
 {
 	bool folded = false;
 	enum link_result result = LINK_DONE;
 
 	array_writer_open(&gathering->writer, &gathering->array);
 	if (gathering->plan.moved > 0)
-		result = target_read_overflow(link, target, &gathering->plan.id, take_batch,
+		result = target_read_overflow(link, target, &gathering->plan.id, gathering_take,
 					      gathering);
 	array_writer_close(&gathering->writer);
 	*end = FOLD_BUSY;
@@ -241,8 +258,7 @@ static enum link_result fold_image(struct link *link, struct mover_target *targe
 		return result;
 	if (gathering->large)
 		*end = FOLD_TOO_LARGE;
-	/* Too few: the generation has just died. */
-	if (gathering->large || gathering->broken || gathering->length < gathering->plan.moved)
+	if (!gathering_is_whole(gathering))
 		return LINK_DONE;
 	find_head(gathering);
 	if (rests(gathering)) {
@@ -250,7 +266,7 @@ static enum link_result fold_image(struct link *link, struct mover_target *targe
 		return LINK_DONE;
 	}
 	if (!gathering->how->looks)
-		result = put_back(link, target, gathering, states, &folded);
+		result = put_back(link, target, gathering, &folded);
 	else
 		folded = true;
 	if (result == LINK_REFUSED &&
@@ -277,7 +293,7 @@ static enum link_result fold_states(struct link *link, struct mover_target *targ
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
 	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
-		return fold_image(link, target, gathering, states, end);
+		return fold_image(link, target, gathering, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;
 }
@@ -286,10 +302,7 @@ static enum link_result fold_once(struct link *link, struct mover_target *target
 				  const struct element *id, const struct fold_how *how,
 				  enum fold *end, int64_t *elements)
 {
-	struct gathering gathering = {.rule = target->rule,
-				      .most = how->most ? how->most : DOCUMENT_MAX,
-				      .head = -1,
-				      .how = how};
+	struct gathering gathering = {0};
 	struct element states;
 	struct bytes main;
 	uint8_t *image = NULL;
@@ -297,14 +310,11 @@ static enum link_result fold_once(struct link *link, struct mover_target *target
 
 	*end = FOLD_DONE;
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
-		gathering.plan = plan_make(target->rule, main);
-		gathering.main = main;
-		gathering.size = main.length;
+		gathering_init(&gathering, target->rule, how, main);
 		result = fold_states(link, target, &gathering, &states, end);
 		*elements = *end == FOLD_DONE ? gathering.length : 0;
 	}
-	buffer_fini(&gathering.array);
-	buffer_fini(&gathering.scratch);
+	gathering_fini(&gathering);
 	bson_free(image);
 	return result;
 }

@@ -3,6 +3,7 @@
 #include "proxy/verify/undo.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/base/clock.h"
+#include "proxy/job/throttle.h"
 
 #include "proxy/fitness/fitness.h"
 #include "proxy/spill/fold.h"
@@ -12,6 +13,7 @@
 #include "proxy/upstream/overflow_index.h"
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/ownership/rule_record.h"
+#include "proxy/verify/undo_group.h"
 #include "proxy/verify/verify_look.h"
 #include "rules/rule/state.h"
 
@@ -62,13 +64,18 @@ static const struct job_report_kind record_stays = {
 
 #define NAMESPACE_NOT_FOUND 26
 
+/* Beside the calling thread, if groups are at work. */
+#define HELPERS_IN_GROUPS 3
+
+/* Any hand's. */
 struct undoing {
-	int64_t last_fold; /* when; 0: none */
-	bool proven;       /* a tail that came back lay in the target's overflow */
-	bool dropped;      /* the target's overflow is gone */
-	bool stayed;       /* sound documents did, and were told of */
-	bool second;       /* the walk that looks for what was moved again */
-	bool connected;    /* another Spillway is: nothing is dropped in this run */
+	_Atomic int64_t last_fold; /* when; 0: none */
+	atomic_bool proven;        /* a tail that came back lay in the target's overflow */
+	bool dropped;              /* the target's overflow is gone */
+	atomic_bool stayed;        /* sound documents did, and were told of */
+	bool second;               /* the walk that looks for what was moved again */
+	bool connected;            /* another Spillway is: nothing is dropped in this run */
+	struct throttle throttle;
 };
 
 /* Every document with a state; those of other rules alone come along. */
@@ -93,6 +100,19 @@ static bool is_refused(const struct job *job, enum link_result result)
 	const struct link_error *error = link_error(job->link);
 
 	return result == LINK_REFUSED && !error->write_concern && error->code != ERROR_UNAUTHORIZED;
+}
+
+static void count_folded(struct job *job, bool spilled, int64_t elements)
+{
+	struct undoing *undoing = job->context;
+
+	undoing->last_fold = clock_now();
+	if (elements > 0)
+		undoing->proven = true;
+	job->documents++;
+	job->elements += elements;
+	job_report_count(&job->report, "documents", spilled ? 1 : 0);
+	job_report_count(&job->report, "elements", elements);
 }
 
 /* The second walk only looks. */
@@ -125,15 +145,10 @@ static enum link_result fold_sound(struct job *job, struct mover_target *target,
 		report_document(job, target, &corrupt, id, NULL);
 	else if (end == FOLD_BUSY)
 		report_document(job, target, &busy, id, NULL);
-	undoing->stayed |= end == FOLD_BUSY;
-	if (end != FOLD_DONE)
-		return LINK_DONE;
-	undoing->last_fold = clock_now();
-	undoing->proven |= elements > 0;
-	job->documents++;
-	job->elements += elements;
-	job_report_count(&job->report, "documents", spilled ? 1 : 0);
-	job_report_count(&job->report, "elements", elements);
+	if (end == FOLD_BUSY)
+		undoing->stayed = true;
+	if (end == FOLD_DONE)
+		count_folded(job, spilled, elements);
 	return LINK_DONE;
 }
 
@@ -157,22 +172,79 @@ static enum link_result undo_document(struct job *job, struct mover_target *targ
 	return result;
 }
 
+static bool is_slow(const struct job *job)
+{
+	return job->options.rate;
+}
+
+static enum link_result undo_one(struct job *job, struct mover_target *target,
+				 const struct element *id)
+{
+	struct undoing *undoing = job->context;
+	enum link_result result = undo_document(job, target, id);
+
+	return result == LINK_DONE && job->options.execute && !undoing->second
+		       ? throttle_wait(&undoing->throttle, job)
+		       : result;
+}
+
+/* Several documents step by step together, and alone who does not get through with the others. */
+static enum link_result undo_several(struct job *job, struct mover_target *target, struct bytes ids)
+{
+	struct undoing *undoing = job->context;
+	struct undo_group group;
+	enum link_result result = undo_group_fold(job->link, target, ids, &group);
+
+	for (size_t i = 0; result == LINK_DONE && i < group.count; i++) {
+		const struct undo_member *member = &group.members[i];
+
+		if (member->done)
+			count_folded(job, true, member->elements);
+		else
+			result = undo_document(job, target, &member->id);
+	}
+	return result == LINK_DONE ? throttle_wait(&undoing->throttle, job) : result;
+}
+
+static enum link_result keep_place(struct job *job, struct mover_target *target,
+				   const struct place *place)
+{
+	return link_unless_unauthorized(job->link,
+					rule_record_undo_place(job->link, target, place));
+}
+
 /* The overflow. */
+
+#define CLEAR_AT_ONCE 100
+#define CLEAR_BYTES (1 << 20) /* of links */
+
+/* So many links of the page, from `at` on, in one look. */
+static enum link_result clear_some(struct job *job, struct mover_target *target,
+				   const struct link_pages *pages, size_t *at)
+{
+	auto_buffer struct buffer links = {0};
+	size_t start = writer_open(&links), count = 0;
+	char name[12];
+
+	for (; *at < pages->count && count < CLEAR_AT_ONCE && links.length < CLEAR_BYTES; (*at)++) {
+		const struct place *link = &pages->all[*at].link;
+
+		if (pages->all[*at].moved < 0)
+			writer_renamed(&links, writer_index(name, count++),
+				       &(struct element){.type = link->type, .value = link->value});
+	}
+	writer_close(&links, start);
+	return count > 0 ? gc_clear_links(job->link, target, buffer_view(&links), job->metrics)
+			 : LINK_DONE;
+}
 
 static enum link_result clear_page(struct job *job, struct mover_target *target,
 				   const struct link_pages *pages)
 {
 	enum link_result result = LINK_DONE;
 
-	for (size_t i = 0; result == LINK_DONE && i < pages->count; i++) {
-		const struct place *link = &pages->all[i].link;
-
-		if (pages->all[i].moved < 0)
-			result = gc_clear(
-				job->link, target,
-				&(struct element){.type = link->type, .value = link->value},
-				job->metrics);
-	}
+	for (size_t at = 0; result == LINK_DONE && at < pages->count;)
+		result = clear_some(job, target, pages, &at);
 	return result;
 }
 
@@ -308,7 +380,7 @@ static enum link_result begin(struct job *job, struct mover_target *target, bool
 	if (result != LINK_DONE || !*may || !job->options.execute)
 		return result;
 	/* What was done before a stop is done no more. */
-	return link_unless_unauthorized(job->link, rule_record_place(job->link, target, NULL));
+	return job->options.resume ? LINK_DONE : keep_place(job, target, NULL);
 }
 
 /* Its index is what the overflow is walked by. */
@@ -323,9 +395,42 @@ static enum link_result clear(struct job *job, struct mover_target *target)
 								    : result;
 }
 
+/* Behind the place where an interrupted run stopped; what it folded back just now may still be
+ * read. */
+static enum link_result find_place(struct job *job, const struct mover_target *target,
+				   struct place *from)
+{
+	struct undoing *undoing = job->context;
+
+	undoing->last_fold = clock_now();
+	return link_unless_unauthorized(job->link, rule_record_undone(job->link, target, from));
+}
+
+static enum link_result fold_all(struct job *job, struct mover_target *target)
+{
+	bool groups = job->options.execute && !is_slow(job);
+	struct job_walk walk = {.filter = write_filter,
+				.each = undo_one,
+				.group = groups ? undo_several : NULL,
+				.group_most = UNDO_GROUP_MOST,
+				.page = job->options.execute ? keep_place : NULL,
+				.helpers = groups ? HELPERS_IN_GROUPS : 0};
+	enum link_result result = LINK_DONE;
+
+	/* An account that may not ask is told so before anything is done. */
+	if (job->options.lag_ms)
+		result = lag_ask(job);
+	if (result == LINK_DONE && job->options.resume)
+		result = find_place(job, target, &walk.from);
+	if (result == LINK_DONE)
+		return job_walk(job, target, &walk);
+	place_fini(&walk.from);
+	return result;
+}
+
 static enum link_result undo_target(struct job *job, struct mover_target *target)
 {
-	const struct job_walk walk = {.filter = write_filter, .each = undo_document};
+	const struct job_walk walk = {.filter = write_filter, .each = undo_one};
 	struct undoing *undoing = job->context;
 	bool may;
 	enum link_result result = begin(job, target, &may);
@@ -336,10 +441,12 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 		return result;
 	undoing->second = undoing->proven = undoing->dropped = undoing->stayed = false;
 	target->read_only = false; /* what is kept for reading goes back, too */
-	result = job_walk(job, target, &walk);
+	result = fold_all(job, target);
 	if (result != LINK_DONE || !job->options.execute)
 		return result;
-	result = clear(job, target);
+	result = keep_place(job, target, NULL);
+	if (result == LINK_DONE)
+		result = clear(job, target);
 	undoing->second = true;
 	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);
@@ -354,7 +461,7 @@ int undo_main(const struct command_line *line)
 		.recorded = true,
 		.work = undo_target,
 	};
-	struct undoing undoing = {0};
+	struct undoing undoing = {.throttle = {.lock = PTHREAD_MUTEX_INITIALIZER}};
 
 	return job_main(&command, &undoing, line);
 }
