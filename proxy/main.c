@@ -26,7 +26,7 @@ static void log_driver(mongoc_log_level_t level, const char *domain, const char 
 	(void)domain;
 	(void)context;
 	if (level <= MONGOC_LOG_LEVEL_WARNING)
-		log_debug("mongo-c-driver: %s", uri_driver_mistake(message));
+		log_debug("1001 mongo-c-driver: %s", uri_driver_mistake(message));
 }
 
 static void take_driver_log(void)

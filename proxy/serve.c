@@ -15,6 +15,7 @@
 #include "proxy/process/root.h"
 #include "proxy/process/sandbox.h"
 #include "proxy/watchdog.h"
+#include "rules/rule/text.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -45,6 +46,7 @@ struct server {
 static void *run_loop(void *loop)
 {
 	pthread_setname_np(pthread_self(), "loop");
+	log_name_thread("loop");
 	loop_run(loop);
 	return NULL;
 }
@@ -55,7 +57,7 @@ static bool find_room(struct service *service)
 
 	if (descriptors_raise(service->config->limits.connections, &service->descriptors, &error))
 		return true;
-	log_error("%s", error.message);
+	log_error("1010 %s", error.message);
 	return false;
 }
 
@@ -66,7 +68,7 @@ static bool probe_addresses(const struct config *config)
 	for (size_t i = 0; i < config->listen_count && !config->replica_set.on; i++) {
 		if (listener_probe(config->listen[i].address, reason, sizeof(reason)))
 			continue;
-		log_error("%s", reason);
+		log_error("1011 %s", reason);
 		return false;
 	}
 	return true;
@@ -102,7 +104,7 @@ static void *follow_members(void *context)
 			continue;
 		good = open_listeners(server, reason, sizeof(reason));
 		if (!good && strcmp(reason, told) != 0)
-			log_error("%s", reason);
+			log_error("1012 %s", reason);
 		snprintf(told, sizeof(told), "%s", good ? "" : reason);
 	}
 	return NULL;
@@ -136,7 +138,7 @@ static bool start_loops(struct server *server)
 	server->listeners = listeners_new(server->loops, server->loop_count);
 	good = open_listeners(server, reason, sizeof(reason));
 	if (!good)
-		log_error("%s", reason);
+		log_error("1015 %s", reason);
 	for (size_t i = 0; i < server->loop_count; i++) {
 		if (!good)
 			loop_start_drain(server->loops[i]);
@@ -151,7 +153,8 @@ static void tell_listeners(const struct server *server)
 
 	for (size_t i = 0; i < config->listen_count; i++)
 		if (places_server(server->service.places, i))
-			log_info("listening on '%s' for server '%s'", config->listen[i].address,
+			log_info("2001 listening on '%s' for server '%s'",
+				 config->listen[i].address,
 				 places_server(server->service.places, i));
 }
 
@@ -186,9 +189,9 @@ static void reload_certificates(struct server *server)
 	char reason[400];
 
 	if (tls_pairs_reload(server->service.tls, reason, sizeof(reason)))
-		log_info("SIGHUP: certificates are read again; new connections use them");
+		log_info("1030 SIGHUP: certificates are read again; new connections use them");
 	else
-		log_error("SIGHUP: certificates stay as they were: %s", reason);
+		log_error("1031 SIGHUP: certificates stay as they were: %s", reason);
 }
 
 static void reload_and_tell(struct server *server)
@@ -221,7 +224,7 @@ static void await_signal(struct server *server)
 		if (number == SIGHUP)
 			reload_and_tell(server);
 	}
-	log_info("signal %d: draining", number);
+	log_info("1032 signal %d: draining", number);
 	tell_end(server);
 }
 
@@ -238,7 +241,7 @@ static bool await_first_check(struct server *server, enum mover_check *check)
 		if (number == SIGHUP) {
 			reload_certificates(server);
 		} else if (number > 0) {
-			log_info("signal %d: ending before the servers are looked at", number);
+			log_info("1033 signal %d: ending before the servers are looked at", number);
 			return false;
 		}
 	}
@@ -260,7 +263,7 @@ static bool open_tls(struct server *server, const char *path)
 
 	server->service.tls = tls_pairs_new(server->service.config, path, reason, sizeof(reason));
 	if (!server->service.tls)
-		log_error("%s", reason);
+		log_error("1013 %s", reason);
 	return server->service.tls;
 }
 
@@ -268,9 +271,51 @@ static bool open_tls(struct server *server, const char *path)
 static void load_ballast(const struct config *config)
 {
 	if (!ballast_load(BALLAST_OF_LOOP * (size_t)config->workers))
-		log_warning(
-			"the system has no room for a ballast of memory: Spillway will end where "
-			"it gets no memory");
+		log_warning("1042 the system has no room for a ballast of memory: Spillway will "
+			    "end where "
+			    "it gets no memory");
+}
+
+/* Adds an array to the details, and its texts to the line. */
+static void add_list(bson_t *details, struct buffer *line, const char *key,
+		     const char *const *texts, size_t count)
+{
+	char place[24];
+	bson_t list;
+
+	bson_append_array_begin(details, key, -1, &list);
+	text_append(line, "; %s:%s", key, count == 0 ? " none" : "");
+	for (size_t i = 0; i < count; i++) {
+		snprintf(place, sizeof(place), "%zu", i);
+		bson_append_utf8(&list, place, -1, texts[i], -1);
+		text_append(line, "%s '%s'", i > 0 ? "," : "", texts[i]);
+	}
+	bson_append_array_end(details, &list);
+}
+
+/* What starts, in one line. */
+static void tell_start(const struct config *config, const char *path)
+{
+	size_t rules = rule_set_count(config->rules),
+	       listeners = config->replica_set.on ? 0 : config->listen_count;
+	const char **names = must_calloc(rules + listeners, sizeof(*names));
+	bson_t *details = bson_new();
+	const struct log_event event = {CONFIG_LOG_INFO, 1000, NULL, details};
+	auto_buffer struct buffer line = {0};
+
+	for (size_t i = 0; i < rules; i++)
+		names[i] = rule_set_at(config->rules, i)->name;
+	for (size_t i = 0; i < listeners; i++)
+		names[rules + i] = config->listen[i].address;
+	BSON_APPEND_UTF8(details, "version", program_version());
+	BSON_APPEND_UTF8(details, "file", path);
+	add_list(details, &line, "listeners", names + rules, listeners);
+	add_list(details, &line, "rules", names, rules);
+	buffer_append(&line, "", 1);
+	log_event(&event, "Spillway %s starts with the file '%s'%s", program_version(), path,
+		  (const char *)line.data);
+	bson_destroy(details);
+	free(names);
 }
 
 static int serve(const struct config *config, const char *path)
@@ -280,6 +325,7 @@ static int serve(const struct config *config, const char *path)
 	enum mover_check check;
 	int code = 1;
 
+	tell_start(config, path);
 	block_signals();
 	spare_memory_keep();
 	load_ballast(config);
@@ -333,7 +379,7 @@ static bool may_serve(const struct config *config, const struct command_line *li
 
 	if (root_may_serve(config, line->values[OPTION_ALLOW_ROOT], &error))
 		return true;
-	log_error("%s", error.message);
+	log_error("1014 %s", error.message);
 	return false;
 }
 

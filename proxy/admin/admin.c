@@ -253,13 +253,15 @@ static void warn_of_exposure(const struct config *config)
 	enum admin_exposure exposure = admin_exposure(config);
 
 	if (exposure == ADMIN_OPEN)
-		log_warning("the admin address '%s' can be reached from other machines and asks "
-			    "for no token: set admin.token_file",
-			    config->admin.address);
+		log_warning(
+			"6001 the admin address '%s' can be reached from other machines and asks "
+			"for no token: set admin.token_file",
+			config->admin.address);
 	if (exposure == ADMIN_CLEAR)
-		log_warning("the admin address '%s' can be reached from other machines without "
-			    "TLS, so its token can be read on the way: set admin.tls",
-			    config->admin.address);
+		log_warning(
+			"6002 the admin address '%s' can be reached from other machines without "
+			"TLS, so its token can be read on the way: set admin.tls",
+			config->admin.address);
 }
 
 static bool resolve(const struct config *config, struct sockaddr_storage *address)
@@ -269,7 +271,7 @@ static bool resolve(const struct config *config, struct sockaddr_storage *addres
 	if (listener_probe(config->admin.address, reason, sizeof(reason)) &&
 	    address_resolve_now(config->admin.address, address))
 		return true;
-	log_error("the admin address: %s", reason);
+	log_error("6003 the admin address: %s", reason);
 	return false;
 }
 
@@ -309,7 +311,7 @@ static struct admin *admin_new(const struct service *service)
 	auto_free char *mistake = NULL;
 
 	if (!admin_files_load(&admin->files, config, &mistake)) {
-		log_error("the admin address cannot be started: %s", mistake);
+		log_error("6004 the admin address cannot be started: %s", mistake);
 		free(admin);
 		return NULL;
 	}
@@ -356,7 +358,7 @@ must_check bool admin_start(struct admin **admin, const struct service *service)
 		return true;
 	}
 	admin_free(made);
-	log_error("cannot listen on the admin address '%s'%s", config->admin.address,
+	log_error("6005 cannot listen on the admin address '%s'%s", config->admin.address,
 		  config->admin.tls.cert ? ", or not with its certificate" : "");
 	return false;
 }

@@ -2,6 +2,7 @@
 #include "proxy/admin/admin_thread.h"
 
 #include "protocol/base.h"
+#include "proxy/base/log.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -52,6 +53,7 @@ static void *admin_run(void *context)
 	struct pollfd waited[] = {{.fd = thread->wake, .events = POLLIN},
 				  {.fd = thread->events, .events = POLLIN}};
 
+	log_name_thread("admin");
 	while (!(waited[0].revents & POLLIN)) {
 		(void)poll(waited, ARRAY_LENGTH(waited), due_in(thread));
 		if (descriptor_left(thread))

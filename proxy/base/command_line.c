@@ -296,6 +296,11 @@ static int print_help(void)
 	return 0;
 }
 
+const char *program_version(void)
+{
+	return SPILLWAY_VERSION;
+}
+
 static int print_version(void)
 {
 	puts("spillway " SPILLWAY_VERSION);

@@ -65,6 +65,8 @@ struct program_option_row {
 	const char *text;
 };
 
+const char *program_version(void);
+
 extern const struct program_command_row program_commands[PROGRAM_COMMANDS];
 extern const struct program_option_row program_options[OPTIONS];
 

@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #define LINE_MAX_LENGTH 1024
+#define DETAILS_MAX 1536 /* beside a message of which each byte is escaped, a line's most */
+#define ID_DIGITS 4
 #define QUEUE_BYTES ((size_t)1024 * 1024) /* some 8,000 lines */
 #define STOP_MS 1000
 #define LIMIT_PERIOD_MS 60000
@@ -21,6 +23,7 @@
 
 static enum config_log_level threshold = CONFIG_LOG_INFO;
 static bool as_json;
+static _Thread_local const char *thread_name = "main";
 static int at_once = -1;                    /* log_open */
 static _Atomic(struct log_writer *) writer; /* NULL: callers write themselves */
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -31,19 +34,41 @@ void log_configure(enum config_log_level level, bool json)
 	as_json = json;
 }
 
-static const char *level_name(enum config_log_level level)
+void log_name_thread(const char *name)
 {
-	switch (level) {
-	case CONFIG_LOG_ERROR:
-		return "error";
-	case CONFIG_LOG_WARNING:
-		return "warning";
-	case CONFIG_LOG_INFO:
-		return "info";
-	case CONFIG_LOG_DEBUG:
-		return "debug";
-	}
-	require(!"a log level without a name");
+	thread_name = name;
+}
+
+static const struct level_name {
+	const char *text, *json;
+} level_names[] = {
+	[CONFIG_LOG_ERROR] = {"error", "E"},
+	[CONFIG_LOG_WARNING] = {"warning", "W"},
+	[CONFIG_LOG_INFO] = {"info", "I"},
+	[CONFIG_LOG_DEBUG] = {"debug", "D1"},
+};
+
+/* By the first digit of a message's number. */
+static const char *component(int id)
+{
+	static const char *const components[] = {
+		[1] = "CONTROL", [2] = "NETWORK", [3] = "COMMAND",
+		[4] = "MOVER",   [5] = "RULES",   [6] = "ADMIN",
+	};
+	size_t place = (size_t)id / 1000;
+
+	return place > 0 && place < ARRAY_LENGTH(components) ? components[place] : "-";
+}
+
+/* The number at the start of a format; 0 if there is none. */
+static int take_id(const char **format)
+{
+	const char *at = *format;
+
+	if (strspn(at, "0123456789") != ID_DIGITS || at[ID_DIGITS] != ' ')
+		return 0;
+	*format += ID_DIGITS + 1;
+	return (at[0] - '0') * 1000 + (at[1] - '0') * 100 + (at[2] - '0') * 10 + (at[3] - '0');
 }
 
 /* Control characters would let a name forge a line; quotes and backslashes would break JSON. */
@@ -64,23 +89,50 @@ static void escape(char *out, size_t size, const char *text)
 	out[at] = '\0';
 }
 
+static char *details_json(const struct log_event *event)
+{
+	char *json = event->details ? bson_as_relaxed_extended_json(event->details, NULL) : NULL;
+
+	if (json && strlen(json) <= DETAILS_MAX)
+		return json;
+	bson_free(json);
+	return bson_strdup("{}");
+}
+
+/* Keys, their order and their values are mongod's, so that its tools read both logs. */
+static size_t compose_json(char *line, size_t size, const struct log_event *event, const char *when,
+			   const char *text)
+{
+	char *details = details_json(event);
+	size_t length = (size_t)snprintf(
+		line, size,
+		"{\"t\":{\"$date\":\"%s+00:00\"},\"s\":\"%s\",\"c\":\"%s\",\"id\":%d,"
+		"\"ctx\":\"%s\",\"msg\":\"%s\",\"attr\":%s}\n",
+		when, level_names[event->level].json, component(event->id), event->id,
+		event->context ? event->context : thread_name, text, details);
+
+	bson_free(details);
+	return length;
+}
+
 /* The whole line, with its '\n'; returns its length. */
-static size_t compose(char *line, size_t size, enum config_log_level level, const char *text)
+static size_t compose(char *line, size_t size, const struct log_event *event, const char *text)
 {
 	char escaped[2 * LINE_MAX_LENGTH], when[32];
 	auto_free char *valid = text_valid(text);
 	struct timespec now;
 	struct tm parts;
+	size_t length;
 
 	escape(escaped, sizeof(escaped), valid);
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &parts);
-	strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);
-	return (size_t)snprintf(
-		line, size,
-		as_json ? "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":\"%s\"}\n"
-			: "%s.%03ldZ %s %s\n",
-		when, now.tv_nsec / 1000000, level_name(level), escaped);
+	length = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);
+	snprintf(when + length, sizeof(when) - length, ".%03ld", now.tv_nsec / 1000000);
+	if (as_json)
+		return compose_json(line, size, event, when, escaped);
+	return (size_t)snprintf(line, size, "%sZ %s %04d %s\n", when,
+				level_names[event->level].text, event->id, escaped);
 }
 
 static void put(const char *line, size_t length)
@@ -95,26 +147,30 @@ static void put(const char *line, size_t length)
 
 /* `held`: lines of its kind that were not written. */
 static void __attribute__((format(printf, 3, 0)))
-write_line(enum config_log_level level, int64_t held, const char *format, va_list arguments)
+write_line(const struct log_event *event, int64_t held, const char *format, va_list arguments)
 {
 	char text[LINE_MAX_LENGTH], line[LOG_WRITER_LINE];
+	struct log_event known = *event;
 	size_t length;
 
+	if (!known.id)
+		known.id = take_id(&format);
 	vsnprintf(text, sizeof(text), format, arguments);
 	length = strlen(text);
 	if (held > 0)
 		snprintf(text + length, sizeof(text) - length,
 			 " (%" PRId64 " more like it since the last line)", held);
-	put(line, compose(line, sizeof(line), level, text));
+	put(line, compose(line, sizeof(line), &known, text));
 }
 
 static size_t tell_dropped(char *line, size_t size, int64_t dropped)
 {
+	const struct log_event event = {.level = CONFIG_LOG_WARNING, .id = 1002};
 	char text[LINE_MAX_LENGTH];
 
 	snprintf(text, sizeof(text),
 		 "the log was not read fast enough: %" PRId64 " lines were dropped here", dropped);
-	return compose(line, size, CONFIG_LOG_WARNING, text);
+	return compose(line, size, &event, text);
 }
 
 void log_open(void)
@@ -181,19 +237,35 @@ void log_limited(struct log_limit *limit, enum config_log_level level, const cha
 	if (level > threshold || !log_limit_due(limit, clock_now(), &held))
 		return;
 	va_start(arguments, format);
-	write_line(level, held, format, arguments);
+	write_line(&(struct log_event){.level = level}, held, format, arguments);
 	va_end(arguments);
 }
 
-#define LOG_FUNCTION(name, level) \
+must_check bool log_wants(enum config_log_level level)
+{
+	return level <= threshold;
+}
+
+void log_event(const struct log_event *event, const char *format, ...)
+{
+	va_list arguments;
+
+	if (!log_wants(event->level))
+		return;
+	va_start(arguments, format);
+	write_line(event, 0, format, arguments);
+	va_end(arguments);
+}
+
+#define LOG_FUNCTION(name, grade) \
 	void name(const char *format, ...) \
 	{ \
 		va_list arguments; \
 \
-		if ((level) > threshold) \
+		if ((grade) > threshold) \
 			return; \
 		va_start(arguments, format); \
-		write_line(level, 0, format, arguments); \
+		write_line(&(struct log_event){.level = (grade)}, 0, format, arguments); \
 		va_end(arguments); \
 	}
 

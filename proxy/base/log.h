@@ -4,9 +4,12 @@
 
 #include "rules/config/config.h"
 
+#include <bson/bson.h>
 #include <stdatomic.h>
 
 void log_configure(enum config_log_level level, bool json);
+/* The calling thread's name in JSON lines; a constant. */
+void log_name_thread(const char *name);
 
 /* Before log_start, and before the sandbox is entered: opens what log_start's lines are written to.
  */
@@ -21,10 +24,25 @@ void log_count_dropped(_Atomic int64_t *counter);
 /* Lines as they are, without time and level: in their order among the log's. */
 void log_plain(const char *lines);
 
+/* A format begins with the number of its message and a space: "2001 listening on '%s'". The number
+ * never changes, whatever becomes of the words. docs/log-messages.md lists all; the test `messages`
+ * compares. The first digit says what part of the program speaks (`components` in log.c). */
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warning(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* A line of which readers may want more than words. */
+struct log_event {
+	enum config_log_level level;
+	int id;                /* instead of a number in the format */
+	const char *context;   /* instead of the thread's name; NULL: that */
+	const bson_t *details; /* of JSON lines, NULL: none; not shown where it is too long */
+};
+
+must_check bool log_wants(enum config_log_level level);
+void log_event(const struct log_event *event, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 
 /* Lines of one kind that others can cause, as often as they like: ten a minute are written, and the
  * next one says how many were held back. Each kind has one of these, static, zero at first. */

@@ -75,7 +75,7 @@ static void listener_pause(struct listener *listener, const char *why)
 	listener->told = true;
 	atomic_fetch_add(&listener->loop->service->paused, 1);
 	metric_add(&listener->loop->metrics->accept_pauses, 1);
-	log_limited(&paused, CONFIG_LOG_WARNING, "accepting on '%s' is paused: %s",
+	log_limited(&paused, CONFIG_LOG_WARNING, "2002 accepting on '%s' is paused: %s",
 		    listener->address, why);
 }
 

@@ -134,6 +134,7 @@ static void session_leave_peer(struct session *session)
 	if (session->peer.counted)
 		peers_leave(&session->loop->service->peers, &session->peer.address);
 	free(session->peer.application);
+	free(session->peer.driver);
 }
 
 void session_free_if_gone(struct session *session)
@@ -263,7 +264,8 @@ bool session_system_short(void)
 		return false;
 	log_limited(
 		&told, CONFIG_LOG_WARNING,
-		"the system gives Spillway no more memory: requests on arrays are refused; raise "
+		"2050 the system gives Spillway no more memory: requests on arrays are refused; "
+		"raise "
 		"the limit of the process (ulimit -v) or of the machine, or lower limits.memory");
 	return true;
 }
@@ -304,9 +306,10 @@ void session_starve(struct session *session)
 {
 	static struct log_limit told;
 
-	log_limited(&told, CONFIG_LOG_WARNING,
-		    "session %llu: closed: the system gives no memory for what it sends or reads",
-		    (unsigned long long)session->id);
+	log_limited(
+		&told, CONFIG_LOG_WARNING,
+		"2051 session %llu: closed: the system gives no memory for what it sends or reads",
+		(unsigned long long)session->id);
 	session_close(session, SESSION_END_RESET);
 }
 
@@ -424,12 +427,12 @@ static void session_tell_reset(const struct session *session, const struct strea
 {
 	if (stream == &session->server && status == UV_EPROTO && stream->tls)
 		log_limited(&unsecured, CONFIG_LOG_WARNING,
-			    "session %llu: TLS with server '%s' failed: %s",
+			    "2014 session %llu: TLS with server '%s' failed: %s",
 			    (unsigned long long)session->id, session_server_name(session),
 			    tls_reason(stream->tls));
 	else
 		log_limited(&resets, CONFIG_LOG_DEBUG,
-			    "session %llu: '%s' reset the connection: %s",
+			    "2015 session %llu: '%s' reset the connection: %s",
 			    (unsigned long long)session->id,
 			    stream == &session->server ? session_server_name(session) : "client",
 			    uv_strerror((int)status));

@@ -23,6 +23,8 @@
 #include "rules/sequence/permission.h"
 #include "rules/sequence/sequence.h"
 
+#include <bson/bson.h>
+
 enum session_state {
 	SESSION_OPENING,
 	SESSION_RELAYING,
@@ -94,6 +96,7 @@ struct session_rights {
 struct session_peer {
 	struct peer address;
 	char *application; /* its name as the log shows it, from its hello; NULL: none */
+	char *driver;      /* name and version, in the same way */
 	bool counted;      /* in the service's peers */
 };
 
@@ -266,7 +269,17 @@ void session_cut_sequence(struct session *session);
 
 /* session_tell.c: what the log says of this client, once a minute of each kind. */
 void session_tell(struct session *session, enum strangers_kind kind);
-/* Keeps the application's name of a hello's body. */
+/* An error of Spillway's own that answers a request. */
+struct session_refusal {
+	const char *rule, *what; /* our own words, as metrics_refused has them */
+	enum error_code code;
+};
+/* Some of a kind in a minute. */
+void session_tell_refusal(struct session *session, const struct match *match,
+			  const struct session_refusal *refusal);
+/* Adds where the client comes from, its appName and its driver. */
+void session_describe(const struct session *session, bson_t *details);
+/* Keeps the names of application and driver of a hello's body. */
 void session_note_application(struct session *session, struct bytes hello);
 /* Counts and logs that the session is closed because its client is none of MongoDB's: `kind` is an
  * enum stranger or STRANGERS_LATER, `header` that of the message where it has one. */

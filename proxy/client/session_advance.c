@@ -143,6 +143,7 @@ static void advance_count_refusal(struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
 	const struct match *match = &sequence->match;
+	struct session_refusal refusal = {.code = sequence->end.code};
 	struct bytes name = match->command.first.name;
 	char what[64];
 
@@ -151,7 +152,10 @@ static void advance_count_refusal(struct session *session)
 	snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
 		 error_name(sequence->end.code));
 	metric_add(&session->loop->metrics->commands_refused, 1);
-	metrics_refused(match->namespace ? match->namespace->targets[0].rule->name : "", what);
+	refusal.rule = match->namespace ? match->namespace->targets[0].rule->name : "";
+	refusal.what = what;
+	metrics_refused(refusal.rule, what);
+	session_tell_refusal(session, match, &refusal);
 }
 
 /* A collection may have changed, or be another one now. */

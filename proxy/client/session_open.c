@@ -15,14 +15,31 @@ static struct log_limit unreachable, unresolved, unsecured;
 
 static void session_secure(struct session *session, struct stream *stream);
 
+/* Nothing is said about the server. */
+static bool session_lacks_room(int status)
+{
+	return status == UV_EMFILE || status == UV_ENFILE || status == UV_ENOBUFS ||
+	       status == UV_ENOMEM || status == UV_EADDRNOTAVAIL;
+}
+
 /* The mover asks whether clients reach the server at all, unless it was Spillway that had no room
  * for the connection. */
 static void session_fail_upstream(struct session *session, int status)
 {
 	metric_add(&session->loop->metrics->upstream_failures, 1);
-	if (status != UV_EMFILE && status != UV_ENFILE && status != UV_ENOBUFS &&
-	    status != UV_ENOMEM && status != UV_EADDRNOTAVAIL)
+	if (!session_lacks_room(status))
 		mover_doubt(session->loop->service->mover, session->listen_index);
+}
+
+/* That a server is lost is told once, by the mover (paths.h). */
+static void session_tell_unreachable(const struct session *session, int status)
+{
+	enum config_log_level level =
+		session_lacks_room(status) ? CONFIG_LOG_WARNING : CONFIG_LOG_DEBUG;
+
+	log_limited(&unreachable, level, "2010 session %llu: cannot connect to server '%s': %s",
+		    (unsigned long long)session->id, session_server_name(session),
+		    uv_strerror(status));
 }
 
 static void session_on_connected(uv_connect_t *connect, int status)
@@ -34,10 +51,7 @@ static void session_on_connected(uv_connect_t *connect, int status)
 		return;
 	if (status < 0) {
 		session_fail_upstream(session, status);
-		log_limited(&unreachable, CONFIG_LOG_WARNING,
-			    "session %llu: cannot connect to server '%s': %s",
-			    (unsigned long long)session->id, session_server_name(session),
-			    uv_strerror(status));
+		session_tell_unreachable(session, status);
 		session_close(session, SESSION_END_RESET);
 		return;
 	}
@@ -54,9 +68,7 @@ static void session_connect(struct session *session, const struct sockaddr *addr
 	if (status == 0)
 		return;
 	free(connect);
-	log_limited(
-		&unreachable, CONFIG_LOG_WARNING, "session %llu: cannot connect to server '%s': %s",
-		(unsigned long long)session->id, session_server_name(session), uv_strerror(status));
+	session_tell_unreachable(session, status);
 	session_fail_upstream(session, status);
 	session_close(session, SESSION_END_RESET);
 }
@@ -74,7 +86,7 @@ static void session_on_resolved(void *context, const struct sockaddr *address)
 		session_connect(session, address);
 		return;
 	}
-	log_limited(&unresolved, CONFIG_LOG_WARNING, "session %llu: cannot resolve server '%s'",
+	log_limited(&unresolved, CONFIG_LOG_DEBUG, "2011 session %llu: cannot resolve server '%s'",
 		    (unsigned long long)session->id, session_server_name(session));
 	session_fail_upstream(session, UV_EAI_FAIL);
 	session_close(session, SESSION_END_RESET);
@@ -104,7 +116,7 @@ static void session_fail_secured(struct session *session, const struct stream *s
 	if (stream == &session->server) {
 		session_fail_upstream(session, UV_EPROTO);
 		log_limited(&unsecured, CONFIG_LOG_WARNING,
-			    "session %llu: no TLS connection to server '%s': %s",
+			    "2012 session %llu: no TLS connection to server '%s': %s",
 			    (unsigned long long)session->id, session_server_name(session), failure);
 	} else {
 		session_tell_unsecured(session, failure);

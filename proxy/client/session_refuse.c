@@ -79,11 +79,11 @@ void request_on_shed(struct session *session)
 	if (known && session_is_refused(session)) {
 		request_refuse_connection(session, &frame);
 	} else if (!known || !request_refuse_shed(session, &frame)) {
-		log_limited(
-			&closed, CONFIG_LOG_INFO,
-			"session %llu: closed: no memory is left for a request (limits.memory), "
-			"and of what went by could not be told whether it ends a transaction",
-			(unsigned long long)session->id);
+		log_limited(&closed, CONFIG_LOG_INFO,
+			    "2013 session %llu: closed: no memory is left for a request "
+			    "(limits.memory), "
+			    "and of what went by could not be told whether it ends a transaction",
+			    (unsigned long long)session->id);
 		session_close(session, SESSION_END_DONE);
 	}
 }

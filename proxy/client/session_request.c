@@ -64,6 +64,7 @@ static void request_forward_hello(struct session *session, struct packet *packet
 		const struct message *message = &packet->message;
 		size_t start;
 
+		session_note_application(session, message->body);
 		if (message->sequence_count == 0 &&
 		    hello_edit_request(message->body, certified, &body)) {
 			start = message_begin(&frame, message->header.request_id, 0,
@@ -72,9 +73,10 @@ static void request_forward_hello(struct session *session, struct packet *packet
 			buffer_append(&frame, body.data, body.length);
 			message_end(&frame, start);
 		}
-	} else if (legacy_query_parse(whole, &query) &&
-		   hello_edit_request(query.command, certified, &body)) {
-		legacy_query_replace(whole, &query, buffer_view(&body), &frame);
+	} else if (legacy_query_parse(whole, &query)) {
+		session_note_application(session, query.command);
+		if (hello_edit_request(query.command, certified, &body))
+			legacy_query_replace(whole, &query, buffer_view(&body), &frame);
 	}
 	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
 }
@@ -112,6 +114,10 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_REFUSE:
 		metric_add(&metrics->commands_refused, 1);
 		metrics_refused(match->refusal.rule, match->refusal.what);
+		session_tell_refusal(session, match,
+				     &(struct session_refusal){match->refusal.rule,
+							       match->refusal.what,
+							       match->refusal.code});
 		return;
 	}
 }
@@ -156,7 +162,6 @@ static void request_by_match(struct session *session, struct packet *packet,
 		request_forward(session, buffer_view(&packet->raw));
 		break;
 	case VERDICT_HELLO:
-		session_note_application(session, match->command.body);
 		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
 		request_forward_hello(session, packet);
 		break;

@@ -253,8 +253,8 @@ static void warn_of_hidden(struct checking *checking)
 	if (!overflow_index_is_hidden(order) || atomic_exchange(&target->told.index, true))
 		return;
 	overflow_index_explain(order, target->rule, reason, sizeof(reason));
-	log_warning("mover: '%s.%s': %s", target->overflow_database, target->overflow_collection,
-		    reason);
+	log_warning("5005 mover: '%s.%s': %s", target->overflow_database,
+		    target->overflow_collection, reason);
 }
 
 /* A pattern matches names that nobody uses: whoever asks for one of them may not have databases

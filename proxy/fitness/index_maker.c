@@ -77,7 +77,8 @@ static enum index_made make_plain(struct link *link, struct mover_target *target
 		result = run(link, target, "[{key: {'@link': 1, '@order': 1}, name: @name}]",
 			     PLAIN_INDEX);
 	if (result == LINK_DONE && !atomic_exchange(&target->twins, true))
-		log_warning("mover: '%s.%s': the unique index of link and batch number is missing, "
+		log_warning("5003 mover: '%s.%s': the unique index of link and batch number is "
+			    "missing, "
 			    "and documents have one number twice; they are stored anew, then the "
 			    "index is made",
 			    target->overflow_database, target->overflow_collection);
@@ -121,7 +122,7 @@ static enum link_result make_of_rule(struct link *link, struct mover_target *tar
 	if (result != LINK_REFUSED || !stands_in_the_way(link_error(link)))
 		return result;
 	if (!atomic_exchange(&target->told.index, true))
-		log_warning("mover: '%s.%s': an index of the rule could not be made: %s",
+		log_warning("5004 mover: '%s.%s': an index of the rule could not be made: %s",
 			    target->overflow_database, target->overflow_collection,
 			    link_error(link)->message);
 	return LINK_DONE;

@@ -155,7 +155,7 @@ static enum link_result run(struct mirroring *mirroring, const char *text, struc
 
 	if (result == LINK_REFUSED && link_error(mirroring->link)->code != INDEX_NOT_FOUND)
 		log_limited(&told, CONFIG_LOG_WARNING,
-			    "mover: '%s.%s': the index '%s' could not be made or dropped: %s",
+			    "5002 mover: '%s.%s': the index '%s' could not be made or dropped: %s",
 			    target->overflow_database, target->overflow_collection, called,
 			    link_error(mirroring->link)->message);
 	return result == LINK_LOST ? LINK_LOST : LINK_DONE;

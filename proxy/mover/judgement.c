@@ -74,6 +74,6 @@ must_check enum link_result judgement_renew(struct mover *mover, struct link *li
 
 	if (found && target_unfit(mover->targets, bytes_of(target->database),
 				  bytes_of(target->collection), reason, sizeof(reason)))
-		log_error("%s", reason);
+		log_error("5001 %s", reason);
 	return result;
 }

@@ -217,9 +217,9 @@ static void keep_check(struct mover *mover, enum mover_check check, const char *
 	pthread_cond_broadcast(&mover->changed);
 	pthread_mutex_unlock(&mover->lock);
 	if (news && check == MOVER_CHECK_BAD)
-		log_error("%s", reason);
+		log_error("5006 %s", reason);
 	else if (news && check == MOVER_CHECK_NO_SERVER && !atomic_load(&mover->stopping))
-		log_warning("the servers can't be looked at yet; trying on: %s", reason);
+		log_warning("2025 the servers can't be looked at yet; trying on: %s", reason);
 }
 
 /* Until all is known to be good; the first outcome is what mover_first_check tells. */
@@ -335,6 +335,7 @@ void *keeper_run(void *context)
 	bool more;
 
 	ballast_be_patient();
+	log_name_thread("keeper");
 	while (!atomic_load(&mover->stopping)) {
 		check_until_good(&keeper);
 		learn_names(&keeper);

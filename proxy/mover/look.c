@@ -188,7 +188,7 @@ must_check enum link_result look_at_documents(struct mover *mover, struct link *
 					 asking.now);
 	}
 	if (result == LINK_REFUSED)
-		log_debug("mover: '%s.%s': looking refused: %s", asking.target->database,
+		log_debug("4002 mover: '%s.%s': looking refused: %s", asking.target->database,
 			  asking.target->collection, link_error(link)->message);
 	return result;
 }

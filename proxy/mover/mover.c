@@ -80,15 +80,16 @@ static void watch_lacks(void *context, const char *text, bool first)
 {
 	set_lacking(context, text);
 	if (first)
-		log_warning(SERVERS_WAITING "%s. Until then no tail moves, and writes that ask for "
-					    "a majority wait",
+		log_warning("2022 " SERVERS_WAITING
+			    "%s. Until then no tail moves, and writes that ask for "
+			    "a majority wait",
 			    text);
 }
 
 static void watch_back(void *context, bool told)
 {
 	if (told)
-		log_info(SERVERS_BACK);
+		log_info("2023 " SERVERS_BACK);
 	set_lacking(context, "");
 }
 
@@ -106,6 +107,7 @@ static void *run_watcher(void *context)
 					    .context = mover};
 
 	ballast_be_patient();
+	log_name_thread("watcher");
 	servers_watch_run(&watch);
 	return NULL;
 }
@@ -115,6 +117,7 @@ static void *run_paths(void *context)
 	struct mover *mover = context;
 
 	ballast_be_patient();
+	log_name_thread("paths");
 	while (!atomic_load(&mover->stopping)) {
 		paths_look(mover->paths, &mover->stopping);
 		mover_pause(mover, KEEP_MS);

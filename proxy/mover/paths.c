@@ -57,7 +57,7 @@ const struct reach *paths_reach(const struct paths *paths)
 static void set_reached(struct path *path, const char *server)
 {
 	if (atomic_exchange(&path->state, PATH_REACHED) == PATH_LOST)
-		log_info("clients' connections reach server '%s' again", server);
+		log_info("2021 clients' connections reach server '%s' again", server);
 }
 
 static void set_lost(struct paths *paths, struct path *path, const char *server, const char *reason)
@@ -70,7 +70,7 @@ static void set_lost(struct paths *paths, struct path *path, const char *server,
 	pthread_mutex_unlock(&paths->lock);
 	atomic_store(&path->state, PATH_LOST);
 	if (!told)
-		log_warning("%s", path->reason);
+		log_warning("2020 %s", path->reason);
 }
 
 /* Another member than before, or none, has yet to be reached. */

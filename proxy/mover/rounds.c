@@ -3,6 +3,7 @@
 
 #include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/log.h"
 #include "proxy/mover/garbage.h"
 #include "proxy/mover/judgement.h"
 #include "proxy/mover/look.h"
@@ -189,6 +190,7 @@ void *rounds_run(void *context)
 	size_t count;
 
 	ballast_be_patient();
+	log_name_thread("rounds");
 	while (!atomic_load(&mover->stopping)) {
 		count = mover_queue_take(mover->rounds, clock_now(), works, &next);
 		if (count == 0) {

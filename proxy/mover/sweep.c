@@ -92,7 +92,8 @@ static void tell_begin(const struct sweeping *sweeping)
 	const struct mover_target *target = sweeping->target;
 
 	if (sweeping->found == 0)
-		log_info("mover: '%s.%s': rule '%s': the sweep has found outliers, and moves them",
+		log_info("4030 mover: '%s.%s': rule '%s': the sweep has found outliers, and moves "
+			 "them",
 			 target->database, target->collection, target->rule->name);
 }
 
@@ -143,10 +144,10 @@ static enum link_result note_refit(struct sweeping *sweeping, const struct eleme
 	struct mover_target *target = sweeping->target;
 
 	if (result == LINK_REFUSED && sweeping->refused++ == 0)
-		log_warning("mover: '%s.%s': a document that was spilled under another threshold "
-			    "or batch size stays as it is: %s",
-			    target->database, target->collection,
-			    link_error(sweeping->link)->message);
+		log_warning(
+			"4010 mover: '%s.%s': a document that was spilled under another threshold "
+			"or batch size stays as it is: %s",
+			target->database, target->collection, link_error(sweeping->link)->message);
 	if (result != LINK_DONE)
 		return result == LINK_REFUSED ? LINK_DONE : result;
 	sweeping->busy += end == REFIT_BUSY;
@@ -221,7 +222,8 @@ static enum link_result refit_all(struct sweeping *sweeping)
 	else
 		id_pages_fini(&pages);
 	if (sweeping->refitted > 0)
-		log_info("mover: '%s.%s': %zu documents were spilled under another threshold; they "
+		log_info("4011 mover: '%s.%s': %zu documents were spilled under another threshold; "
+			 "they "
 			 "are brought to the rule's",
 			 target->database, target->collection, sweeping->refitted);
 	atomic_store(&target->sweep.refitted,
@@ -236,13 +238,14 @@ static void tell_end(struct sweeping *sweeping)
 	const char *rule = target->rule->name;
 
 	if (sweeping->found > 0)
-		log_info("mover: '%s.%s': rule '%s': the sweep has seen all documents: it gave "
-			 "%" PRId64 " outliers to the mover, %" PRId64 " wait",
-			 target->database, target->collection, rule, sweeping->found,
-			 sweeping->waiting);
+		log_info(
+			"4031 mover: '%s.%s': rule '%s': the sweep has seen all documents: it gave "
+			"%" PRId64 " outliers to the mover, %" PRId64 " wait",
+			target->database, target->collection, rule, sweeping->found,
+			sweeping->waiting);
 	else if (sweeping->waiting > 0 && sweeping->waiting != target->sweep.waiting)
 		log_info(
-			"mover: '%s.%s': rule '%s': %" PRId64
+			"4032 mover: '%s.%s': rule '%s': %" PRId64
 			" outliers wait until a client changes their arrays; 'spillway migrate' or "
 			"'existing: move' moves all of them",
 			target->database, target->collection, rule, sweeping->waiting);
@@ -492,7 +495,7 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 	if (has_portion(&sweeping))
 		target->sweep.due = clock_now() + (delay > 20 * took ? delay : 20 * took);
 	if (result == LINK_REFUSED)
-		log_warning("mover: '%s.%s': the sweep was refused: %s", target->database,
+		log_warning("4012 mover: '%s.%s': the sweep was refused: %s", target->database,
 			    target->collection, link_error(link)->message);
 	if (result == LINK_DONE)
 		metric_add_shared(&mover->metrics->sweeps, 1);
@@ -509,7 +512,8 @@ static void tell_refused(void *context, const char *database)
 	const struct listing *listing = context;
 
 	if (!atomic_exchange(&listing->mover->sweeps.unlisted, true))
-		log_warning("mover: the collections of '%s' can't be listed, so that only those in "
+		log_warning("4013 mover: the collections of '%s' can't be listed, so that only "
+			    "those in "
 			    "use are swept: %s",
 			    database, link_error(listing->link)->message);
 }

@@ -3,6 +3,7 @@
 
 #include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
+#include "proxy/base/log.h"
 #include "proxy/mover/judgement.h"
 #include "proxy/mover/sweep.h"
 #include "proxy/pace/pacer.h"
@@ -110,6 +111,7 @@ void *sweeper_run(void *context)
 	int64_t next = clock_now() + KEEP_MS;
 
 	ballast_be_patient();
+	log_name_thread("sweeper");
 	while (!atomic_load(&mover->stopping)) {
 		await_sweep(mover, mover_earliest(next, listing_due));
 		next = clock_now() + KEEP_MS;

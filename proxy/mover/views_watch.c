@@ -155,10 +155,11 @@ static void tell_of(const struct rule_set *rules, const struct short_view *view)
 	static struct log_limit told; /* clients make views */
 
 	if (!rule_set_short_view(rules, bytes_of(view->database), bytes_of(view->collection)))
-		log_limited(&told, CONFIG_LOG_WARNING,
-			    "mover: the view '%s.%s' reads or returns the array of rule '%s', of "
-			    "which it sees a part only: reading it is refused",
-			    view->database, view->collection, view->rule->name);
+		log_limited(
+			&told, CONFIG_LOG_WARNING,
+			"5010 mover: the view '%s.%s' reads or returns the array of rule '%s', of "
+			"which it sees a part only: reading it is refused",
+			view->database, view->collection, view->rule->name);
 }
 
 /* One pass over all; a view over a view that is short is found by the next. True where anything
@@ -198,9 +199,10 @@ must_check enum link_result views_look_now(struct views_look *look, struct mover
 	find_databases(look, mover);
 	result = link_lost_in_passing(link, list_views(look, link));
 	if (result == LINK_REFUSED && !look->refused)
-		log_warning("mover: views can't be listed, so that those over ruled collections "
-			    "are not known: %s",
-			    link_error(link)->message);
+		log_warning(
+			"5011 mover: views can't be listed, so that those over ruled collections "
+			"are not known: %s",
+			link_error(link)->message);
 	look->refused = result == LINK_REFUSED;
 	if (result == LINK_DONE)
 		for (size_t i = 0; i <= look->count && judge_views(look, mover->config->rules); i++)

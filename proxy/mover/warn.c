@@ -105,8 +105,8 @@ void mover_warn(struct mover_warnings *warnings, const struct mover_target *targ
 
 	if (!mover_warnings_due(warnings, target, error->code, clock_now(), &held))
 		return;
-	log_warning("mover: '%s.%s': rule '%s': tails don't move: code %" PRId64 ": %.*s (%" PRId64
-		    " more like it since the last line); %s",
+	log_warning("4001 mover: '%s.%s': rule '%s': tails don't move: code %" PRId64
+		    ": %.*s (%" PRId64 " more like it since the last line); %s",
 		    target->database, target->collection, target->rule->name, error->code,
 		    (int)length_of_words(error->message), error->message, held,
 		    what_to_do(error->code));

@@ -178,6 +178,6 @@ void renamed_warn(struct mover_target *target, const char *other)
 	if (!other[0] || atomic_exchange(&target->told.renamed, true))
 		return;
 	write_reason(target, other, reason, sizeof(reason));
-	log_warning("mover: rule '%s': %s; nothing of the overflow is removed until then",
+	log_warning("4022 mover: rule '%s': %s; nothing of the overflow is removed until then",
 		    target->rule->name, reason);
 }

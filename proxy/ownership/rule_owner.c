@@ -320,7 +320,7 @@ static void tell_open(struct mover_target *target)
 
 	if (rule_owner_is_open(target, reason, sizeof(reason)) &&
 	    !atomic_exchange(&target->told.left, true))
-		log_warning("mover: %s", reason);
+		log_warning("4021 mover: %s", reason);
 }
 
 /* Nobody else's documents lie in the overflow, and the record says whose it is. `reason` where they

@@ -13,7 +13,8 @@ void rule_record_warn_of_rights(struct link *link)
 	static atomic_bool warned;
 
 	if (!atomic_exchange(&warned, true))
-		log_warning("what rules move is not recorded, so that a rule that is taken away is "
+		log_warning("4020 what rules move is not recorded, so that a rule that is taken "
+			    "away is "
 			    "not missed, overflow of documents that are gone is not collected, and "
 			    "after a start nothing is moved where the overflow holds but what an "
 			    "older version left there: give the upstream account the role "

@@ -64,10 +64,11 @@ static void take_pause(void *context, struct bytes pause)
 static void tell_pause(const struct rule *rule, bool paused)
 {
 	if (paused)
-		log_info("rule '%s' is paused: nothing is moved; 'spillway resume' lets it go on",
+		log_info("4040 rule '%s' is paused: nothing is moved; 'spillway resume' lets it go "
+			 "on",
 			 rule->name);
 	else
-		log_info("rule '%s' goes on: it is paused no more", rule->name);
+		log_info("4041 rule '%s' goes on: it is paused no more", rule->name);
 }
 
 static enum link_result look_for_pauses(struct pacer *pacer, struct link *link, bool *paused)
@@ -101,9 +102,10 @@ static void take_pauses(struct pacer *pacer, const bool *paused, struct metrics 
 static void warn_once(bool *warned, const char *setting, const struct link *link)
 {
 	if (!*warned)
-		log_warning("mover: '%s' can't be kept, and nothing waits for it: the upstream "
-			    "account needs the role clusterMonitor: %s",
-			    setting, link_error(link)->message);
+		log_warning(
+			"4042 mover: '%s' can't be kept, and nothing waits for it: the upstream "
+			"account needs the role clusterMonitor: %s",
+			setting, link_error(link)->message);
 	*warned = true;
 }
 
@@ -121,11 +123,11 @@ static enum link_result look_at_lag(struct pacer *pacer, struct link *link)
 	if (atomic_exchange(&pacer->lags, lags) == lags)
 		return LINK_DONE;
 	if (lags)
-		log_info("mover: waits: the secondary '%s' is %" PRId64
+		log_info("4043 mover: waits: the secondary '%s' is %" PRId64
 			 " ms behind, and max_lag is %" PRId64 " ms",
 			 lag.member, lag.milliseconds, most);
 	else
-		log_info("mover: goes on: the slowest secondary is %" PRId64 " ms behind",
+		log_info("4044 mover: goes on: the slowest secondary is %" PRId64 " ms behind",
 			 lag.milliseconds);
 	return LINK_DONE;
 }
@@ -142,7 +144,7 @@ static enum link_result look_at_load(struct pacer *pacer, struct link *link)
 		return result;
 	if (atomic_exchange(&pacer->loaded, loaded) == loaded)
 		return LINK_DONE;
-	log_info("mover: %s: %" PRId64
+	log_info("4045 mover: %s: %" PRId64
 		 " operations are at work or wait in the server, and max_load is %" PRId64,
 		 loaded ? "waits" : "goes on", load, most);
 	return LINK_DONE;

@@ -40,7 +40,8 @@ must_check bool descriptors_raise(int64_t connections, int64_t *sockets, bson_er
 		return false;
 	}
 	if (room < connections)
-		log_warning("the limit of open files is %" PRId64 ", which leaves room for %" PRId64
+		log_warning("1020 the limit of open files is %" PRId64
+			    ", which leaves room for %" PRId64
 			    " connections, fewer than limits.connections (%" PRId64
 			    "); raise the limit to %" PRId64 ": " HOW_TO_RAISE,
 			    limit, room, connections, needed(connections));

@@ -72,7 +72,7 @@ void notify_close(void)
 void notify_complain(void)
 {
 	if (failure)
-		log_warning("the service manager is not told how serve is: NOTIFY_SOCKET: %s",
+		log_warning("1040 the service manager is not told how serve is: NOTIFY_SOCKET: %s",
 			    strerror(failure));
 }
 
@@ -111,5 +111,5 @@ void notify_send(const char *format, ...)
 	va_end(arguments);
 	if (length > 0 && (size_t)length < sizeof(message) &&
 	    send(manager, message, (size_t)length, MSG_NOSIGNAL) < 0)
-		log_debug("the service manager did not take a message: %s", strerror(errno));
+		log_debug("1041 the service manager did not take a message: %s", strerror(errno));
 }

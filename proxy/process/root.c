@@ -55,6 +55,6 @@ must_check bool root_may_serve(const struct config *config, bool allowed, bson_e
 			open);
 		return false;
 	}
-	log_warning("serve runs as root; run it as a user of its own");
+	log_warning("1024 serve runs as root; run it as a user of its own");
 	return true;
 }

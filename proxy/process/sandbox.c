@@ -124,9 +124,10 @@ void sandbox_tell(const struct sandbox *sandbox)
 	if (!sandbox->wanted)
 		return;
 	if (sandbox->landlock == 0)
-		log_info("the sandbox has no landlock in this kernel: files that the user may read "
+		log_info("1021 the sandbox has no landlock in this kernel: files that the user may "
+			 "read "
 			 "stay readable");
 	if (!sandbox->filters)
-		log_warning("the sandbox has no filter of system calls: %s",
+		log_warning("1022 the sandbox has no filter of system calls: %s",
 			    strerror(sandbox->error));
 }

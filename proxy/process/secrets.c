@@ -18,6 +18,7 @@ void secrets_keep(void)
 	if (allowed && strcmp(allowed, "1") == 0)
 		return;
 	if (prctl(PR_SET_DUMPABLE, 0) != 0 || setrlimit(RLIMIT_CORE, &none) != 0)
-		log_warning("core dumps, which would hold passwords, could not be switched off: %s",
+		log_warning("1023 core dumps, which would hold passwords, could not be switched "
+			    "off: %s",
 			    strerror(errno));
 }

@@ -19,7 +19,7 @@ enum pass pass_failed(struct pass_state *pass, const char *step, enum link_resul
 		atomic_store(&pass->target->judged_at, MOVER_NEVER);
 	pass->round->refused = true;
 	metric_add_shared(&pass->round->metrics->move_errors, 1);
-	log_debug("mover: '%s.%s': %s refused: %s", pass->target->database,
+	log_debug("4003 mover: '%s.%s': %s refused: %s", pass->target->database,
 		  pass->target->collection, step, link_error(pass->link)->message);
 	return pass_ended(pass, ROUND_RETRY);
 }
@@ -37,7 +37,7 @@ enum pass pass_leaves(struct pass_state *pass, const char *why)
 {
 	metric_add_shared(&pass->round->metrics->documents_left_alone, 1);
 	if (!atomic_exchange(&pass->target->told.left, true))
-		log_warning("mover: '%s.%s': a document under rule '%s' is left as it is: %s",
+		log_warning("4004 mover: '%s.%s': a document under rule '%s' is left as it is: %s",
 			    pass->target->database, pass->target->collection, pass->rule->name,
 			    why);
 	return pass_ended(pass, ROUND_LEFT);

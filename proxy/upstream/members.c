@@ -120,7 +120,8 @@ static void fail(struct members *members, enum places_state state, const char *r
 
 	places_fail(members->places, state, reason);
 	if (known && strcmp(members->told, reason) != 0)
-		log_warning("the members of the replica set could not be looked at: %s", reason);
+		log_warning("2060 the members of the replica set could not be looked at: %s",
+			    reason);
 	snprintf(members->told, sizeof(members->told), "%s", reason);
 }
 
@@ -191,10 +192,10 @@ static void tell_place(const struct members *members, size_t index, const char *
 	if (server == before)
 		return;
 	if (server)
-		log_info("member '%s' (_id %zu) is reached by '%s'", server, index,
+		log_info("2061 member '%s' (_id %zu) is reached by '%s'", server, index,
 			 entry->advertise);
 	else
-		log_info("member '%s' (_id %zu) is gone; '%s' closes", before, index,
+		log_info("2062 member '%s' (_id %zu) is gone; '%s' closes", before, index,
 			 entry->advertise);
 }
 

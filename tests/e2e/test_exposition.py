@@ -63,8 +63,8 @@ def test_the_metrics_are_prometheus_text(spillway):
 def test_each_line_of_the_log_is_json(spillway):
     assert spillway.says("can't hold")
     lines = [json.loads(line) for line in spillway.said().splitlines()]
-    assert all(set(line) == {"time", "level", "message"} for line in lines)
-    assert any(f"can't hold on 'shy.{NAME}'" in line["message"] for line in lines)
+    assert all(set(line) == {"t", "s", "c", "id", "ctx", "msg", "attr"} and line["id"] for line in lines)
+    assert any(f"can't hold on 'shy.{NAME}'" in line["msg"] for line in lines)
 
 
 @contextlib.contextmanager

@@ -127,6 +127,11 @@ class FakeServer:
         """Nobody listens at the address any more."""
         _stop(self.listener)
 
+    def listen_again(self):
+        """After refuse(), at the same address."""
+        self.listener = socket.create_server(("127.0.0.1", int(self.address.rpartition(":")[2])))
+        threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
+
     def script(self):
         self.scripted = True
 

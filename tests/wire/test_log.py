@@ -1,7 +1,9 @@
 """The log holds up nobody: standard error that nobody reads, and lines that clients could cause without end."""
 
 import contextlib
+import json
 import os
+import re
 import time
 
 from support import frames
@@ -107,7 +109,7 @@ def count(relay, text):
     return relay.spillway.said().count(text)
 
 
-def test_clients_of_a_server_that_is_away_write_few_lines():
+def test_a_server_that_is_lost_and_comes_back_is_told_once_each():
     with Relay(RULES, {"workers": 1}) as relay:
         relay.server.refuse()
         for _ in range(200):
@@ -115,7 +117,59 @@ def test_clients_of_a_server_that_is_away_write_few_lines():
                 closed(relay.client())
         failures = relay.spillway.metrics()["spillway_upstream_failures_total"]
         assert failures >= 200
-        assert 1 <= count(relay, "cannot connect to server") <= 10
+        wait_for(lambda: count(relay, "do not reach server") == 1, "the line that tells of the lost server")
+        assert count(relay, "cannot connect to server") == 0
+        relay.server.scripted = False
+        relay.server.listen_again()
+        wait_for(lambda: count(relay, "2021 clients' connections reach server") == 1, "the line that it is back")
+        assert count(relay, "2020 clients' connections do not reach server") == 1, relay.spillway.said()
+
+
+CLIENT = {"application": {"name": "shop"}, "driver": {"name": "PyMongo", "version": "4.8.0"}, "os": {"type": "x"}}
+REFUSED = {"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}
+
+
+def refuse_one(relay):
+    """A client says who it is, and asks for what is refused."""
+    client, server = relay.connect_known()
+    client.send(message({"hello": 1, "client": CLIENT, "$db": "admin"}))
+    server.answer(server.frame(), {"ok": 1.0})
+    client.frame()
+    client.send(message(REFUSED))
+    question = server.frame()
+    server.answer(question, {"ok": 1.0})
+    assert client.frame().plain()["code"] == 115
+    return client
+
+
+def test_a_refusal_names_client_application_and_driver_and_no_value():
+    with Relay(RULES, {"workers": 1}) as relay:
+        refuse_one(relay)
+        relay.spillway.says("3002 session")
+        (line,) = [line for line in relay.spillway.said().splitlines() if " 3002 " in line]
+        assert re.search(r"'find' refused with 115 CommandNotSupported: a find that reads the ruled array; rule "
+                         r"'book-sales'; asked by 127.0.0.1:\d+ \(appName 'shop', driver 'PyMongo 4.8.0'\)$", line)
+        assert "secret" not in relay.spillway.said()
+
+
+def test_json_lines_have_the_form_of_mongods():
+    with Relay(RULES, {"workers": 1, "log": {"format": "json"}}) as relay:
+        client = refuse_one(relay)
+        relay.spillway.says('"id":3002')
+        port = client.socket.getsockname()[1]
+        lines = [json.loads(line) for line in relay.spillway.said().splitlines()]
+        for line in lines:
+            assert list(line) == ["t", "s", "c", "id", "ctx", "msg", "attr"], line
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00", line["t"]["$date"]), line
+        (start,) = [line for line in lines if line["id"] == 1000]
+        assert start["attr"] == {"version": start["attr"]["version"], "file": str(relay.spillway.file),
+                                 "listeners": [f"127.0.0.1:{relay.spillway.port}"], "rules": ["book-sales", "posts"]}
+        (refusal,) = [line for line in lines if line["id"] == 3002]
+        assert (refusal["s"], refusal["c"], refusal["ctx"][:4]) == ("I", "COMMAND", "conn")
+        assert refusal["attr"] == {
+            "command": "find", "ns": "shop.books", "rule": "book-sales", "code": 115,
+            "operator": "a find that reads the ruled array", "remote": f"127.0.0.1:{port}",
+            "appName": "shop", "driver": "PyMongo 4.8.0"}
 
 
 BAD = (
