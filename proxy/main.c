@@ -6,6 +6,7 @@
 #include "proxy/base/command_line.h"
 #include "proxy/base/log.h"
 #include "proxy/job/pause.h"
+#include "proxy/inspect/inspect.h"
 #include "proxy/migrate/migrate.h"
 #include "proxy/process/secrets.h"
 #include "proxy/serve.h"
@@ -98,7 +99,7 @@ int main(int count, char **arguments)
 		[PROGRAM_ANALYZE] = analyze_or_leave, [PROGRAM_MIGRATE] = migrate_main,
 		[PROGRAM_VERIFY] = verify_main,       [PROGRAM_UNDO] = undo_main,
 		[PROGRAM_HEALTH] = health_main,       [PROGRAM_PAUSE] = pause_main,
-		[PROGRAM_RESUME] = resume_main,
+		[PROGRAM_RESUME] = resume_main,       [PROGRAM_EXPLAIN] = explain_main,
 	};
 	struct command_line line;
 	int code;

@@ -1,5 +1,5 @@
-/* The admin address: the status page, /rules, /connections, /suggestions, /metrics, /healthz
- * and /readyz over HTTP, by libmicrohttpd. */
+/* The admin address: the status page, /rules, /explain, /connections, /suggestions, /metrics,
+ * /healthz and /readyz over HTTP, by libmicrohttpd. */
 #include "proxy/admin/admin.h"
 
 #include "proxy/admin/admin_thread.h"
@@ -7,6 +7,8 @@
 #include "proxy/admin/guard.h"
 #include "proxy/admin/suggestions.h"
 #include "proxy/base/address.h"
+#include "proxy/client/unfit.h"
+#include "proxy/explain/explain.h"
 #include "proxy/base/admin_files.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
@@ -149,6 +151,44 @@ static enum MHD_Result respond_page(struct MHD_Connection *connection, const str
 	return respond(connection, answer, text.data, text.length);
 }
 
+/* A reason may quote a document. */
+static void judge_match(void *context, struct match *match)
+{
+	const struct status *status = context;
+
+	unfit_judge(status->mover, match);
+	if (status->hidden && match->verdict == VERDICT_REFUSE &&
+	    strcmp(match->refusal.what, "unfit") == 0)
+		match_refuse(match, match->namespace->targets[0].rule, "unfit", STATUS_HIDDEN);
+}
+
+static enum MHD_Result respond_explain(struct MHD_Connection *connection,
+				       const struct status *status)
+{
+	const char *json =
+		MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "command");
+	const struct match_judge judge = {judge_match, (void *)(uintptr_t)status};
+	struct explain explain = {.judge = &judge};
+	auto_free char *mistake = NULL;
+	bson_t *command = explain_read(json ? json : "", NULL, &mistake), *explained;
+	enum MHD_Result result;
+	char *text;
+
+	if (!command)
+		return respond_text(connection, MHD_HTTP_BAD_REQUEST, mistake);
+	explained = bson_new();
+	explain.namespaces = namespace_cache_new(status->config->rules);
+	explain_command(&explain, command, explained);
+	namespace_cache_free(explain.namespaces);
+	text = bson_as_relaxed_extended_json(explained, NULL);
+	result = respond(connection, (struct answer){MHD_HTTP_OK, "application/json", NULL},
+			 text ? text : "{}", strlen(text ? text : "{}"));
+	bson_free(text);
+	bson_destroy(explained);
+	bson_destroy(command);
+	return result;
+}
+
 static enum MHD_Result respond_refusal(struct MHD_Connection *connection,
 				       enum guard_verdict verdict)
 {
@@ -212,9 +252,11 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		if (strcmp(url, pages[i].path) == 0)
 			return respond_page(connection, &pages[i], admin);
 	}
+	if (strcmp(url, "/explain") == 0)
+		return respond_explain(connection, &admin->status);
 	return respond_text(
 		connection, MHD_HTTP_NOT_FOUND,
-		"there are /, /rules, /connections, /suggestions, /metrics, /healthz and "
+		"there are /, /rules, /explain, /connections, /suggestions, /metrics, /healthz and "
 		"/readyz\n");
 }
 

@@ -24,6 +24,7 @@
 #define TAKES_RULE (TAKES_ALWAYS | TAKES(CONFIG) | TAKES(RULE) | TAKES(EXECUTE) | TAKES(JSON))
 #define BAD_USAGE "bad usage or file"
 #define NO_SERVER "cannot connect"
+#define NO_ADMIN "no Spillway answers at the admin address"
 
 const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 	[PROGRAM_SERVE] =
@@ -165,6 +166,23 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"server.",
 			.codes = {"ready", "not ready, or nobody answers", BAD_USAGE},
 		},
+	[PROGRAM_EXPLAIN] =
+		{
+			.name = "explain",
+			.arguments = "COMMAND",
+			.arguments_most = 1,
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(DB) | TAKES(LIVE) |
+				   TAKES(JSON),
+			.summary = "says what becomes of a command",
+			.text = "Says whether a command is forwarded, rewritten into which "
+				"commands, or refused and why. Then it says what would follow if "
+				"the command met an outlier. COMMAND is MongoDB's extended JSON, "
+				"such as '{\"find\": \"sales\", \"filter\": {\"_id\": 7}}'.\n"
+				"Asks no server. Rights, and namespaces on which a rule cannot "
+				"hold, are not looked at. --live asks the running Spillway, which "
+				"knows these namespaces, the indexes and the views.",
+			.codes = {"it is served", "it is refused", BAD_USAGE, NO_ADMIN},
+		},
 };
 
 const struct program_option_row program_options[OPTIONS] = {
@@ -201,6 +219,10 @@ const struct program_option_row program_options[OPTIONS] = {
 			       "SPILLWAY_ALLOW_ROOT=1 in the environment."},
 	[OPTION_NO_SANDBOX] = {"no-sandbox", 0, NULL, false, false, -1,
 			       "Leaves out landlock and the filter of system calls."},
+	[OPTION_DB] = {"db", 0, "NAME", false, false, -1,
+		       "The database of COMMAND, unless it has a field $db."},
+	[OPTION_LIVE] = {"live", 0, NULL, false, false, -1,
+			 "Asks the running Spillway by the admin address of the file."},
 	[OPTION_HELP] = {"help", 'h', NULL, false, false, -1, "Prints this help."},
 	[OPTION_VERSION] = {"version", 'V', NULL, false, false, -1, "Prints the version."},
 };

@@ -3,6 +3,7 @@
 #include "proxy/client/session.h"
 
 #include "proxy/base/log.h"
+#include "proxy/client/unfit.h"
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
 #include "protocol/stranger.h"
@@ -122,27 +123,13 @@ static void request_count(struct session *session, const struct match *match)
 	}
 }
 
-/* A way to sign in that does not pass is refused. Until the servers have been checked, and on a
- * namespace that turned out unfit for its rule, what concerns the array is refused, with the
- * reason. */
-static void request_check_fitness(void *context, struct match *match)
+/* A way to sign in that does not pass is refused. */
+static void request_judge(void *context, struct match *match)
 {
 	const struct session *session = context;
-	struct mover *mover = session->loop->service->mover;
-	char reason[400];
 
 	sign_in_judge(match, (struct sign_in_way){session->client.tls, session->server.tls});
-	if (!match->namespace || !(match->touches_array || match->searches) ||
-	    match->verdict == VERDICT_REFUSE)
-		return;
-	if (mover_unfit(mover, bytes_of(match->namespace->database),
-			bytes_of(match->namespace->collection), reason, sizeof(reason))) {
-		match_refuse(match, match->namespace->targets[0].rule, "unfit", reason);
-	} else if (!mover_ready(mover)) {
-		mover_not_ready(mover, reason, sizeof(reason));
-		match_refuse(match, match->namespace->targets[0].rule, "not ready", reason);
-		match->refusal.code = ERROR_TEMPORARILY_UNAVAILABLE;
-	}
+	unfit_judge(session->loop->service->mover, match);
 }
 
 /* Does what the match says. */
@@ -185,7 +172,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 
 static void request_match(struct session *session, struct packet *packet, struct match *match)
 {
-	const struct match_judge judge = {request_check_fitness, session};
+	const struct match_judge judge = {request_judge, session};
 
 	match_packet_judged(session->loop->namespaces, packet, &judge, match);
 }

@@ -1,0 +1,20 @@
+/* The running Spillway of a configuration file, asked by its admin address. */
+#pragma once
+
+#include "proxy/base/admin_files.h"
+#include "proxy/base/command_line.h"
+
+#include <bson/bson.h>
+
+#define EXIT_NO_ANSWER 3
+
+struct running {
+	struct config *config;
+	struct admin_files files;
+};
+
+/* Reads the file of --config, and what it names for `admin`. False: it is told what is wrong. */
+must_check bool running_open(struct running *running, const struct command_line *line);
+void running_close(struct running *running);
+/* The answer, JSON, of a page of the admin address; NULL: it is told that nobody answers. */
+must_check bson_t *running_ask(const struct running *running, const char *path);
