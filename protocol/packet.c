@@ -1,6 +1,8 @@
 /* A whole frame that we own, unpacked where it came compressed. */
 #include "protocol/packet.h"
 
+#include <errno.h>
+
 struct bytes packet_frame(const struct packet *packet)
 {
 	return buffer_view(packet_compressed(packet) ? &packet->unpacked : &packet->raw);
@@ -11,9 +13,12 @@ static enum packet_kind read_packet(struct packet *packet)
 	if (frame_next(buffer_view(&packet->raw), &packet->header) != FRAME_READY)
 		return PACKET_BROKEN;
 	if (packet->header.opcode == OPCODE_COMPRESSED) {
+		errno = 0;
 		if (!compressed_unpack(buffer_view(&packet->raw), &packet->unpacked,
-				       &packet->compressor))
+				       &packet->compressor)) {
+			packet->starved = errno == ENOMEM;
 			return PACKET_BROKEN;
+		}
 		if (frame_next(buffer_view(&packet->unpacked), &packet->header) != FRAME_READY)
 			return PACKET_BROKEN;
 	}

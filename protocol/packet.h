@@ -16,6 +16,7 @@ struct packet {
 	struct buffer raw;      /* as it came */
 	struct buffer unpacked; /* empty where it did not come compressed */
 	enum packet_kind kind;
+	bool starved;               /* broken only because there was no memory to unpack it */
 	enum compressor compressor; /* where it came compressed */
 	struct frame_header header; /* of the inner frame */
 	struct message message;

@@ -87,6 +87,16 @@ static void crypto_free(void *memory, const char *file, int line)
 	free(memory);
 }
 
+/* OpenSSL makes something as soon as it is loaded, and takes no other functions after that: what
+ * stands in this section runs before the libraries begin. */
+static void teach_crypto(void)
+{
+	(void)CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free);
+}
+
+static void (*const before_libraries)(void)
+	__attribute__((section(".preinit_array"), used)) = teach_crypto;
+
 static void *aligned(size_t alignment, size_t size)
 {
 	unsigned attempt = 0;
@@ -97,7 +107,6 @@ static void *aligned(size_t alignment, size_t size)
 	return memory;
 }
 
-/* A library that has made something before keeps its own way. */
 static void teach_libraries(void)
 {
 	static const bson_mem_vtable_t vtable = {
@@ -110,7 +119,6 @@ static void teach_libraries(void)
 
 	bson_mem_set_vtable(&vtable);
 	(void)uv_replace_allocator(must_malloc, must_realloc, must_calloc, free);
-	(void)CRYPTO_set_mem_functions(crypto_malloc, crypto_realloc, crypto_free);
 }
 
 bool ballast_load(size_t size)

@@ -6,9 +6,9 @@
 
 #include "protocol/base.h"
 
-/* Takes so many bytes aboard, at the start, before there are threads and before the libraries have
- * memory: from here on those ask as must_malloc does. False: the system has no room for it, and
- * Spillway goes without. */
+/* Takes so many bytes aboard, before there are threads that need them. From here on libbson and
+ * libuv ask as must_malloc does; OpenSSL always does. False: the system has no room for the
+ * ballast, and Spillway goes without. */
 must_check bool ballast_load(size_t size);
 /* False while half of it has been given away: nothing new may begin. What has been given away is
  * loaded again as soon as the system has room for it. Any thread. */

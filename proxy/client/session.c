@@ -310,6 +310,7 @@ void session_starve(struct session *session)
 		&told, CONFIG_LOG_WARNING,
 		"2051 session %llu: closed: the system gives no memory for what it sends or reads",
 		(unsigned long long)session->id);
+	metric_add(&session->loop->metrics->connections_starved, 1);
 	session_close(session, SESSION_END_RESET);
 }
 

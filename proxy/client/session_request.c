@@ -395,7 +395,12 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 		return;
 	}
 	packet_read(&packet, &frame);
-	request_on_packet(session, &packet);
+	if (!packet.starved) {
+		request_on_packet(session, &packet);
+		return;
+	}
+	session_starve(session);
+	packet_wipe(&packet);
 }
 
 static size_t request_cut(struct session *session, size_t there)

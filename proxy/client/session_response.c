@@ -135,7 +135,9 @@ static void response_take(struct session *session, struct bytes bytes,
 		return;
 	}
 	packet_read_reply(&packet, &frame);
-	if (!response_can_be(kind, &packet))
+	if (packet.starved)
+		session_starve(session);
+	else if (!response_can_be(kind, &packet))
 		session_close(session, SESSION_END_DONE);
 	else if (kind == PENDING_HELLO)
 		response_on_hello(session, &packet);
@@ -321,7 +323,8 @@ void response_on_bytes(struct session *session, struct bytes bytes)
 		session_keep(session, &session->response.held,
 			     (struct bytes){bytes.data + used, bytes.length - used},
 			     session->response.wanted);
-	if (session->waiting && session->pending.count == 0 && session->response.left == 0) {
+	if (session->state != SESSION_CLOSING && session->waiting && session->pending.count == 0 &&
+	    session->response.left == 0) {
 		session->waiting = false;
 		session_advance(session, NULL, false);
 	}

@@ -87,8 +87,10 @@ static size_t stream_try(struct stream *stream, struct bytes bytes)
  * whole. Reading tells the session. */
 static void stream_starve(struct stream *stream)
 {
+	struct session *session = stream->tcp.data;
 	uv_os_fd_t descriptor;
 
+	metric_add(&session->loop->metrics->connections_starved, 1);
 	stream->broken = true;
 	if (uv_fileno((const uv_handle_t *)(const void *)&stream->tcp, &descriptor) == 0)
 		(void)shutdown(descriptor, SHUT_RDWR);

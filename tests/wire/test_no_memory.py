@@ -6,6 +6,7 @@ import resource
 import threading
 
 from support import exact, frames
+from support.failing import Failing
 from support.frames import message
 from support.peer import DEADLINE, Ended, Relay
 from support.process import wait_for
@@ -13,8 +14,9 @@ from wire.conftest import RULES
 
 READERS, ELEMENTS = 40, 12000
 UNAVAILABLE = 365
-PING = message({"ping": 1, "$db": "admin"}, (), 5)
-OK = message({"ok": 1.0}, (), 9, 5)
+LARGE = 65537
+PASSES = message({"insert": "plain", "$db": "shop"}, [("documents", [{"text": "x" * 60000}])], 5)
+REPLY = message({"ok": 1.0, "text": "y" * 60000}, (), 9, 5)
 STATE = {"g": bytes([1] * 16), "h": 0, "n": ELEMENTS}
 
 
@@ -94,3 +96,25 @@ def test_of_many_large_reads_without_memory_some_fail_alone():
         wait_for(lambda: read_by_all(relay, 1) == ["whole"], "memory to be there again")
         limit_memory(relay, None)
         assert read_by_all(relay, 4) == ["whole"] * 4
+
+
+def test_without_memory_a_large_request_is_refused_and_what_passes_is_served():
+    """Of what came compressed could not be told whether it ends a transaction: that connection closes."""
+    failing = Failing("malloc")
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m"}}, wrapper=failing.wrapper) as relay:
+        held, packed = relay.connect_known(), relay.connect_known()
+        failing.set(least=LARGE, lasting=1, nth=1)
+        request = message({"insert": "books", "$db": "shop"}, [("documents", [{"_id": 1, "text": "x" * 1000000}])], 7)
+        reply = held[0].ask(request).plain()
+        assert (reply["code"], "what the system gives" in reply["errmsg"]) == (UNAVAILABLE, True)
+        packed[0].send(frames.compressed(request, "zlib"))
+        assert packed[0].rest()[0] == b""
+        held[0].send(PASSES)
+        assert held[1].take(len(PASSES)) == PASSES
+        held[1].send(REPLY)
+        assert held[0].take(len(REPLY)) == REPLY
+        failing.set(nth=0)
+        held[0].send(request)
+        held[1].answer(held[1].frame(), {"n": 1, "ok": 1.0})
+        assert held[0].frame().plain() == {"n": 1, "ok": 1.0}
+    failing.close()
