@@ -1,15 +1,15 @@
 """`replica_set`: members are found from a seed, and each has a listener as long as it exists."""
 
-import re
+import json
 import subprocess
 
 import pymongo
 import pytest
-from pymongo.errors import PyMongoError
 
 from support.cluster import Cluster, Mongod
 from support.process import free_port, wait_for
-from support.spillway import Spillway, program
+from support.replica_set import PORTS, SetSpillway
+from support.spillway import program
 
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "list", "threshold": 5, "settle": "10ms",
@@ -17,54 +17,6 @@ RULE = {
     "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 10}},
 }
 WHOLE = list(range(40))
-PORTS = 5
-
-
-def free_range():
-    """The first of as many free ports in a row as the tests' sets have members."""
-    while True:
-        first = free_port()
-        if all(_is_free(first + i) for i in range(1, PORTS)):
-            return first
-
-
-def _is_free(port):
-    import socket
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
-
-
-class SetSpillway(Spillway):
-    """A Spillway before a whole replica set."""
-
-    def __init__(self, seed, first=None, ports=PORTS, more=None, **options):
-        super().__init__([], [RULE], more, **options)
-        self.first = first or free_range()
-        del self.settings["listen"]
-        self.settings["replica_set"] = {"seed": seed, "listen": f"127.0.0.1:{self.first}-{self.first + ports - 1}"}
-
-    def client(self, *ids, **options):
-        seeds = ",".join(f"127.0.0.1:{self.first + number}" for number in ids)
-        return pymongo.MongoClient(f"mongodb://{seeds}/?replicaSet=rs0&heartbeatFrequencyMS=500",
-                                   serverSelectionTimeoutMS=20000, **options)
-
-    def listens(self, number):
-        try:
-            with pymongo.MongoClient("127.0.0.1", self.first + number, directConnection=True,
-                                     serverSelectionTimeoutMS=300) as client:
-                return client.admin.command("ping")["ok"] == 1.0
-        except PyMongoError:
-            return False
-
-
-def nodes(spillway, *ids):
-    return {("127.0.0.1", spillway.first + number) for number in ids}
-
-
 @pytest.fixture(scope="module")
 def cluster():
     with Cluster(members=3) as made:
@@ -74,13 +26,13 @@ def cluster():
 @pytest.fixture(scope="module")
 def spillway(cluster):
     """Its one seed is a secondary."""
-    with SetSpillway(f"mongodb://{cluster.members[2].address}/") as made:
+    with SetSpillway(f"mongodb://{cluster.members[2].address}/", [RULE]) as made:
         yield made
 
 
 def test_a_driver_finds_every_member_at_the_port_of_its_id(cluster, spillway):
     with spillway.client(1) as client, cluster.client() as direct:
-        wait_for(lambda: client.nodes == nodes(spillway, 0, 1, 2), "all members")
+        wait_for(lambda: client.nodes == spillway.nodes(0, 1, 2), "all members")
         assert client.primary == ("127.0.0.1", spillway.first)
         books = client.shop.get_collection("books", write_concern=pymongo.WriteConcern(3))
         books.replace_one({"_id": 1}, {"list": WHOLE}, upsert=True)
@@ -118,11 +70,79 @@ def test_a_listener_appears_and_disappears_with_its_member(cluster, spillway, fo
     add(cluster, fourth, priority=0)
     wait_for(lambda: spillway.listens(3), "a listener of the fourth member")
     with spillway.client(0) as client:
-        wait_for(lambda: client.nodes == nodes(spillway, 0, 1, 2, 3), "four members")
+        wait_for(lambda: client.nodes == spillway.nodes(0, 1, 2, 3), "four members")
         open_one = pymongo.MongoClient("127.0.0.1", spillway.first + 3, directConnection=True)
         open_one.admin.command("ping")
         remove(cluster, fourth)
         wait_for(lambda: not spillway.listens(3), "the listener to close")
-        wait_for(lambda: client.nodes == nodes(spillway, 0, 1, 2), "three members again")
+        wait_for(lambda: client.nodes == spillway.nodes(0, 1, 2), "three members again")
     open_one.close()
     spillway.says(f"member '{fourth.address}' (_id 3) is gone")
+
+
+def check(spillway):
+    run = subprocess.run([program(), "check", "--config", spillway.file, "--json"], capture_output=True, text=True,
+                         timeout=60, check=False)
+    return json.loads(run.stdout)
+
+
+def test_check_shows_members_and_their_ports(cluster, spillway):
+    report = check(spillway)
+    addresses = [f"127.0.0.1:{spillway.first + number}" for number in range(3)]
+    assert report["members"] == [
+        {"_id": number, "server": member.address, "address": address, "advertise": address}
+        for number, (member, address) in enumerate(zip(cluster.members, addresses))
+    ]
+    assert [each for each in report["findings"] if each["kind"] in ("member", "server", "upstream")] == []
+    text = subprocess.run([program(), "check", "--config", spillway.file], capture_output=True, text=True,
+                          timeout=60, check=False).stdout
+    assert f"  _id 1, '{cluster.members[1].address}': clients reach it by '{addresses[1]}'\n" in text
+
+
+def test_a_member_without_a_port_refuses_the_start(cluster):
+    spillway = SetSpillway(f"mongodb://{cluster.primary.address}/", [RULE], ports=2)
+    try:
+        said = spillway.refuses_to_start()
+        assert f"member '{cluster.members[2].address}' of the replica set has the _id 2" in said
+        assert "has 2 ports, for the _ids 0 to 1" in said
+        found = [each["code"] for each in check(spillway)["findings"] if each["kind"] == "member"]
+        assert found == ["members-unserved"]
+    finally:
+        spillway.__exit__(None)
+
+
+def test_a_standalone_is_no_replica_set():
+    with Cluster(members=0) as standalone:
+        spillway = SetSpillway(f"mongodb://{standalone.primary.address}/", [RULE])
+        try:
+            assert "is no member of a replica set: use 'listen'" in spillway.refuses_to_start()
+        finally:
+            spillway.__exit__(None)
+
+
+def test_operator_commands_find_the_primary_by_a_seed_that_is_none(cluster, spillway):
+    with spillway.client(0) as client, cluster.client() as direct:
+        client.shop.books.replace_one({"_id": 9}, {"list": WHOLE}, upsert=True)
+        wait_for(lambda: len(direct.shop.books.find_one({"_id": 9})["list"]) == 5, "the tail to move")
+    run = subprocess.run([program(), "verify", "--config", spillway.file, "--rule", "books", "--json"],
+                         capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_members_are_known_without_a_primary_and_through_others_than_the_seed(cluster, spillway):
+    """Two of three are gone, the seed among them: a restarted Spillway still serves the one that is left."""
+    for member in cluster.members[1:]:
+        member.kill()
+    try:
+        wait_for(lambda: not cluster.find_primary(), "the primary to step down")
+        spillway.stop()
+        spillway.settings["replica_set"]["seed"] = f"mongodb://{cluster.members[2].address},{cluster.primary.address}/"
+        spillway.start(ready=False)
+        wait_for(lambda: spillway.accepts(0), "the listener of the member that is left")
+        assert spillway.admin("/readyz")[0] == 503
+    finally:
+        for member in cluster.members[1:]:
+            member.start()
+        cluster.wait_for_first()
+    wait_for(spillway.ready, "readiness")
+    wait_for(lambda: all(spillway.listens(number) for number in range(3)), "all listeners")
