@@ -2,6 +2,7 @@
 #include "proxy/upstream/members.h"
 
 #include "proxy/base/clock.h"
+#include "proxy/upstream/apart.h"
 #include "proxy/base/log.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/deployment.h"
@@ -129,11 +130,12 @@ static void fail(struct members *members, enum places_state state, const char *r
 
 static bool start_topology(struct members *members, char *reason)
 {
+	auto_free char *name = apart_name(members->config);
 	bson_error_t error;
 	char **hosts;
 
 	if (!members->topology)
-		members->topology = topology_start(members->config->upstream_uri, &error);
+		members->topology = topology_start(members->config->upstream_uri, name, &error);
 	if (!members->topology) {
 		snprintf(reason, REASON_MAX, "%s", error.message);
 		return false;
@@ -294,11 +296,20 @@ static void refuse(struct members *members)
 	fail(members, PLACES_WRONG, reason);
 }
 
+/* Before the first client: whoever comes later finds this Spillway. */
+static bool stands_apart(struct members *members, char *reason, size_t size)
+{
+	return !members->config->replica_set.others_allowed &&
+	       places_look(members->places, reason, size) != PLACES_KNOWN &&
+	       apart_find(members->link, members->config, reason, size);
+}
+
 static void ask(struct members *members)
 {
 	char reason[REASON_MAX] = "";
 
-	if (deployment_is_sharded(members->link, reason, sizeof(reason))) {
+	if (deployment_is_sharded(members->link, reason, sizeof(reason)) ||
+	    stands_apart(members, reason, sizeof(reason))) {
 		fail(members, PLACES_WRONG, reason);
 		return;
 	}

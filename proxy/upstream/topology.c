@@ -108,7 +108,7 @@ static char *write_plain(const char *text, const mongoc_uri_t *resolved)
 	return text_steal(&out);
 }
 
-static mongoc_client_pool_t *pool_new(struct topology *topology, const char *text,
+static mongoc_client_pool_t *pool_new(struct topology *topology, const char *text, const char *name,
 				      bson_error_t *error)
 {
 	mongoc_uri_t *uri = mongoc_uri_new_with_error(text, error);
@@ -120,12 +120,12 @@ static mongoc_client_pool_t *pool_new(struct topology *topology, const char *tex
 	/* A single seed leads to its set, too. */
 	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, false);
 	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, CONNECT_TIMEOUT_MS);
+	/* No Spillway at work is known by this name (neighbours.h). */
+	require(mongoc_uri_set_appname(uri, name));
 	pool = mongoc_client_pool_new_with_error(uri, error);
 	mongoc_uri_destroy(uri);
 	if (!pool)
 		return NULL;
-	/* By a name that no Spillway is known by at work (neighbours.h). */
-	require(mongoc_client_pool_set_appname(pool, "spillway watch"));
 	callbacks = mongoc_apm_callbacks_new();
 	mongoc_apm_set_topology_changed_cb(callbacks, topology_on_changed);
 	require(mongoc_client_pool_set_apm_callbacks(pool, callbacks, topology));
@@ -133,7 +133,7 @@ static mongoc_client_pool_t *pool_new(struct topology *topology, const char *tex
 	return pool;
 }
 
-struct topology *topology_start(const char *uri, bson_error_t *error)
+struct topology *topology_start(const char *uri, const char *name, bson_error_t *error)
 {
 	struct topology *topology = must_calloc(1, sizeof(*topology));
 	mongoc_client_t *client;
@@ -142,7 +142,7 @@ struct topology *topology_start(const char *uri, bson_error_t *error)
 	require(pthread_mutex_init(&topology->lock, NULL) == 0);
 	clock_condition_init(&topology->changed);
 	topology->hosts = must_calloc(1, sizeof(*topology->hosts));
-	topology->pool = pool_new(topology, uri, error);
+	topology->pool = pool_new(topology, uri, name, error);
 	if (!topology->pool) {
 		topology_stop(topology);
 		return NULL;

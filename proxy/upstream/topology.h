@@ -6,8 +6,8 @@
 
 struct topology;
 
-/* NULL: why not. */
-struct topology *topology_start(const char *uri, bson_error_t *error);
+/* `name` is what servers are told of its connections. NULL: why not. */
+struct topology *topology_start(const char *uri, const char *name, bson_error_t *error);
 /* Waits for the driver's threads. Takes NULL. */
 void topology_stop(struct topology *topology);
 /* The servers that the driver sees, those that answer first, the primary before them. Ends with

@@ -43,10 +43,11 @@ struct config_listen {
  * The entry at place n is for the member whose `_id` is n (proxy/base/places.h). */
 struct config_replica_set {
 	bool on;
-	bool is_account; /* the seed became config's upstream_uri */
-	char *seed;      /* without its secrets; NULL: the upstream account's servers */
-	char *listen;    /* host:first-last */
-	char *advertise; /* a host */
+	bool others_allowed; /* that advertise other addresses (proxy/upstream/apart.h) */
+	bool is_account;     /* the seed became config's upstream_uri */
+	char *seed;          /* without its secrets; NULL: the upstream account's servers */
+	char *listen;        /* host:first-last */
+	char *advertise;     /* a host */
 	struct config_tls tls;
 	char **proxied;
 };

@@ -5,6 +5,7 @@ import subprocess
 
 import pymongo
 import pytest
+from pymongo.errors import PyMongoError
 
 from support.cluster import Cluster, Mongod
 from support.process import free_port, wait_for
@@ -101,6 +102,7 @@ def test_check_shows_members_and_their_ports(cluster, spillway):
 
 def test_a_member_without_a_port_refuses_the_start(cluster):
     spillway = SetSpillway(f"mongodb://{cluster.primary.address}/", [RULE], ports=2)
+    spillway.settings["replica_set"]["others"] = "allow"
     try:
         said = spillway.refuses_to_start()
         assert f"member '{cluster.members[2].address}' of the replica set has the _id 2" in said
@@ -127,6 +129,33 @@ def test_operator_commands_find_the_primary_by_a_seed_that_is_none(cluster, spil
     run = subprocess.run([program(), "verify", "--config", spillway.file, "--rule", "books", "--json"],
                          capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_a_spillway_that_advertises_other_addresses_is_refused_unless_it_is_allowed(cluster, spillway):
+    """Why: a driver that is given both keeps the addresses of one, and finds no server when that one ends."""
+    apart = SetSpillway(f"mongodb://{cluster.primary.address}/", [RULE], host="127.0.0.2")
+    try:
+        said = apart.refuses_to_start()
+        assert f"another Spillway before this replica set advertises '127.0.0.1:{spillway.first}', and this one" in said
+        assert [each["code"] for each in check(apart)["findings"] if each["kind"] == "member"] == ["members-unserved"]
+        apart.settings["replica_set"]["others"] = "allow"
+        apart.start()
+        assert_a_driver_keeps_the_addresses_of_one(spillway, apart)
+    finally:
+        apart.__exit__(None)
+        if not spillway.running():
+            spillway.start()
+
+
+def assert_a_driver_keeps_the_addresses_of_one(one, other):
+    seeds = f"{one.host}:{one.first},{other.host}:{other.first}"
+    with pymongo.MongoClient(f"mongodb://{seeds}/?replicaSet=rs0&heartbeatFrequencyMS=500",
+                             serverSelectionTimeoutMS=2000) as client:
+        wait_for(lambda: client.nodes in (one.nodes(0, 1, 2), other.nodes(0, 1, 2)), "the members by one Spillway")
+        used = one if client.nodes == one.nodes(0, 1, 2) else other
+        used.stop()
+        with pytest.raises(PyMongoError):
+            client.shop.books.find_one()
 
 
 def test_members_are_known_without_a_primary_and_through_others_than_the_seed(cluster, spillway):
