@@ -108,12 +108,13 @@ static struct met *collect_targets(const struct status *status, size_t rules)
 	return met;
 }
 
-static void write_rule(struct buffer *out, const char *name, const struct rule *rule,
+static void write_rule(struct buffer *out, const char *name, const struct rule *rule, bool paused,
 		       const struct met *met)
 {
 	size_t document = writer_open_document(out, name);
 
 	rule_write(out, rule);
+	writer_bool(out, "paused", paused);
 	writer_array(out, "namespaces", buffer_view(&met->array));
 	writer_close(out, document);
 }
@@ -127,8 +128,10 @@ void status_rules(struct buffer *out, const struct status *status)
 	char name[12];
 
 	for (size_t i = 0; i < count; i++) {
-		write_rule(&document, writer_index(name, i), rule_set_at(status->config->rules, i),
-			   &met[i]);
+		const struct rule *rule = rule_set_at(status->config->rules, i);
+
+		write_rule(&document, writer_index(name, i), rule,
+			   mover_pauses(status->mover, rule), &met[i]);
 		buffer_fini(&met[i].array);
 	}
 	writer_close(&document, array);

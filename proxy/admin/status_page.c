@@ -142,6 +142,8 @@ static void show_target(struct buffer *out, const struct status *status,
 	markup_text(out, view->overflow_collection);
 	text_append(out, "<br>%s", fitness_text(view->fitness));
 	markup_text(out, reason);
+	if (mover_pauses(status->mover, view->rule))
+		text_append(out, " <span class=\"bad\">paused</span>");
 	text_append(out,
 		    "</td><td class=\"n\">%" PRId64 "</td><td class=\"n\">%" PRId64 "</td></tr>\n",
 		    view->outliers, view->elements);

@@ -46,6 +46,7 @@ struct check_target {
 must_check bool check_record(struct check *check, const struct check_target *target);
 /* Rules that are gone from the file while something is spilled under them. */
 void check_gone_rules(struct check *check);
+void check_pauses(struct check *check);
 /* The views of a database that would see ruled arrays short. */
 void check_views(struct check *check, struct namespace_cache *namespaces, const char *database,
 		 const struct copies *collections);

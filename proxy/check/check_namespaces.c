@@ -356,6 +356,7 @@ void check_namespaces(struct check *check)
 	struct databases databases = {0};
 
 	check_gone_rules(check);
+	check_pauses(check);
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
 

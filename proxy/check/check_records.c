@@ -6,6 +6,7 @@
 #include "proxy/ownership/renamed.h"
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/ownership/rule_record.h"
+#include "proxy/pace/pauses.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -44,6 +45,31 @@ void check_gone_rules(struct check *check)
 	note_unread(check, result);
 	if (result == LINK_DONE && reason[0])
 		add_reason(check, FINDING_RULE_GONE, NULL, "", reason);
+}
+
+static void note_pause(void *context, struct bytes pause)
+{
+	struct check *check = context;
+	struct bytes name, by = {0};
+
+	if (!document_find_string(pause, "_id.pause", &name))
+		return;
+	(void)!document_find_string(pause, "by", &by);
+	for (size_t i = 0; i < rule_set_count(check->config->rules); i++) {
+		const char *rule = rule_set_at(check->config->rules, i)->name;
+
+		if (bytes_are(name, rule))
+			findings_add(&check->findings, FINDING_RULE_PAUSED, rule,
+				     "it is paused ('spillway pause', run on '%.*s'): nothing is "
+				     "moved until 'spillway resume %s'",
+				     (int)by.length, by.length > 0 ? (const char *)by.data : "",
+				     rule);
+	}
+}
+
+void check_pauses(struct check *check)
+{
+	note_unread(check, pauses_each(check->link, note_pause, check));
 }
 
 must_check bool check_record(struct check *check, const struct check_target *target)

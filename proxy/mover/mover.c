@@ -355,6 +355,11 @@ must_check bool mover_view(struct mover *mover, size_t index, struct target_view
 	return target_view(mover->targets, index, view);
 }
 
+bool mover_pauses(const struct mover *mover, const struct rule *rule)
+{
+	return pacer_pauses(mover->pacer, rule);
+}
+
 size_t mover_view_count(struct mover *mover)
 {
 	return target_count(mover->targets);

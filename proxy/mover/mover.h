@@ -66,6 +66,8 @@ bool mover_lacks(struct mover *mover, char *what, size_t size);
  * with target_view_fini; false behind the last. */
 must_check bool mover_view(struct mover *mover, size_t index, struct target_view *view);
 size_t mover_view_count(struct mover *mover);
+/* An operator has paused it, or that is not known yet. Any thread. */
+bool mover_pauses(const struct mover *mover, const struct rule *rule);
 
 /* Where a rule can't hold on a namespace (docs/internals/spill-protocol.md, "Fitness"): copies the
  * reason into `reason` and returns true. Cheap where no namespace is unfit. */

@@ -54,7 +54,7 @@ static void take_pause(void *context, struct bytes pause)
 	struct reading *reading = context;
 	struct bytes name;
 
-	if (!document_find_string(pause, "_id", &name))
+	if (!document_find_string(pause, "_id.pause", &name))
 		return;
 	for (size_t i = 0; i < rule_set_count(reading->config->rules); i++)
 		if (bytes_are(name, rule_set_at(reading->config->rules, i)->name))

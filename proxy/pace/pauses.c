@@ -10,7 +10,8 @@ must_check enum link_result pauses_each(struct link *link, link_document each, v
 	return link_unless_unauthorized(
 		link, link_lost_or_unauthorized(
 			      link, command_find(link, DATABASE, each, context,
-						 "{find: 'pauses', readConcern: @read_concern}")));
+						 "{find: 'rules', filter: {'_id.pause': {$exists: "
+						 "true}}, readConcern: @read_concern}")));
 }
 
 static void take_one(void *context, struct bytes pause)
@@ -24,11 +25,13 @@ must_check enum link_result pauses_ask(struct link *link, const char *rule, bool
 {
 	*paused = false;
 	return link_unless_unauthorized(
-		link, link_lost_or_unauthorized(
-			      link, command_find(link, DATABASE, take_one, paused,
-						 "{find: 'pauses', filter: {_id: @rule}, limit: 1, "
-						 "singleBatch: true, readConcern: @read_concern}",
-						 fill("rule", rule))));
+		link,
+		link_lost_or_unauthorized(
+			link,
+			command_find(link, DATABASE, take_one, paused,
+				     "{find: 'rules', filter: {_id: {pause: @rule}}, limit: 1, "
+				     "singleBatch: true, readConcern: @read_concern}",
+				     fill("rule", rule))));
 }
 
 must_check enum link_result pauses_write(struct link *link, const char *rule, const char *by,
@@ -36,7 +39,8 @@ must_check enum link_result pauses_write(struct link *link, const char *rule, co
 {
 	enum link_result result = command_run(
 		link, DATABASE,
-		"{update: 'pauses', updates: [{q: {_id: @rule}, u: [{$replaceWith: {$cond: [{$eq: "
+		"{update: 'rules', updates: [{q: {_id: {pause: @rule}}, u: [{$replaceWith: {$cond: "
+		"[{$eq: "
 		"[{$type: '$since'}, 'missing']}, {_id: '$_id', since: '$$NOW', by: {$literal: "
 		"@by}}, '$$ROOT']}}], upsert: true}], writeConcern: @write_concern}",
 		fill("rule", rule), fill("by", by));
@@ -50,7 +54,7 @@ must_check enum link_result pauses_remove(struct link *link, const char *rule, b
 {
 	enum link_result result =
 		command_run(link, DATABASE,
-			    "{delete: 'pauses', deletes: [{q: {_id: @rule}, limit: 1}], "
+			    "{delete: 'rules', deletes: [{q: {_id: {pause: @rule}}, limit: 1}], "
 			    "writeConcern: @write_concern}",
 			    fill("rule", rule));
 

@@ -1,11 +1,11 @@
-/* The collection `pauses` of the database `spillway`: which rules an operator has paused, for every
- * Spillway and every command.
+/* Which rules an operator has paused, for every Spillway and every command: documents of the
+ * collection `spillway.rules`, beside the rules' records, which have another `_id`.
  *
- *   _id: <a rule's name>
+ *   _id: {pause: <a rule's name>}
  *   since: <date>
  *   by: <the machine that `spillway pause` ran on>
  *
- * Who may not read it has never seen a pause: all but lost links is an answer. */
+ * Who may not read that collection never sees a pause. */
 #pragma once
 
 #include "proxy/upstream/link.h"

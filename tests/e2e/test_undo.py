@@ -207,7 +207,7 @@ def test_what_the_server_refuses_stays_and_is_named(operator, shop):
 
 def test_a_spillway_that_moves_them_out_again_is_told(cluster, operator, shop):
     shop.books.insert_many({"_id": i, "list": list(range(20))} for i in range(30))
-    eager = {**FLAGGED, "settle": "10ms", "quiet": "10ms"}
+    eager = {**FLAGGED, "settle": "10ms", "quiet": "10ms", "existing": "move"}
     with Spillway([cluster.primary], [eager]) as spillway:
         wait_for(lambda: shop.books.count_documents({"_spill.list.n": 17}) == 30, "all to be moved")
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:

@@ -547,6 +547,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"    quiet: 1s\n"
 		"    gc_delay: 1m\n"
 		"    sweep: 1h\n"
+		"    existing: wait\n"
 		"    access: full\n"
 		"    change_streams: refuse\n"
 		"    flag: { field: f, value: null, otherwise: -7 }\n"
