@@ -198,7 +198,7 @@ def test_a_member_without_a_listener_ends_the_start():
 def test_without_a_server_it_starts_and_waits(cluster, direct):
     direct.shop.patient.insert_one({"_id": 1, "list": list(range(9))})
     cluster.primary.kill()
-    with stopped(Spillway([cluster.primary], [rule("patient")])) as spillway:
+    with stopped(Spillway([cluster.primary], [rule("patient", existing="move")])) as spillway:
         spillway.start(ready=False)
         wait_for(lambda: spillway.admin("/readyz")[0] == 503, "the start without a server")
         cluster.primary.start()

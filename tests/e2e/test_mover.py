@@ -23,7 +23,7 @@ def rule(collection, **options):
     overflow = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10},
                 **options.pop("overflow", {})}
     return {"name": collection, "namespace": f"shop.{collection}", "array": "list", "threshold": 3,
-            "settle": "20ms", "quiet": "20ms", "gc_delay": "0s", **options, "overflow": overflow}
+            "settle": "20ms", "quiet": "20ms", "gc_delay": "0s", "existing": "move", **options, "overflow": overflow}
 
 
 RULES = [

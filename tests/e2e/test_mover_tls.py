@@ -15,7 +15,7 @@ from support.spillway import QuotedText, Spillway, program
 from support.verify import verify
 
 RULE = {
-    "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "10ms",
+    "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "settle": "10ms", "existing": "move",
     "overflow": {"layout": "batches", "link": "book", "array": "part"},
 }
 

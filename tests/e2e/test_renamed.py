@@ -11,7 +11,7 @@ from support.operate import RULE, Operator, found
 from support.process import wait_for
 from support.spillway import Spillway, program
 
-QUICK = {**RULE, "sweep": "1s", "settle": "10ms", "gc_delay": "0s"}
+QUICK = {**RULE, "sweep": "1s", "settle": "10ms", "gc_delay": "0s", "existing": "move"}
 ARRAY = list(range(10))
 
 

@@ -18,7 +18,7 @@ from support.verify import verify
 
 RULE = {
     "name": "linear", "namespace": "shop.books", "array": "list", "threshold": 3,
-    "settle": "10ms", "quiet": "10ms", "gather": 3, "gc_delay": "0s",
+    "settle": "10ms", "quiet": "10ms", "gather": 3, "gc_delay": "0s", "existing": "move",
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
                  "batch": {"size": 3}},
 }

@@ -19,7 +19,7 @@ from support.spillway import Spillway
 
 RULE = {
     "name": "crash", "namespace": "shop.books", "array": "list", "threshold": 2,
-    "settle": "10ms", "quiet": "10ms", "gc_delay": "0s", "flag": {"field": "more", "value": True},
+    "settle": "10ms", "quiet": "10ms", "gc_delay": "0s", "existing": "move", "flag": {"field": "more", "value": True},
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
                  "batch": {"field": "number", "size": 3}},
 }
