@@ -1,5 +1,7 @@
 """`serve` moves what clients touch; outliers that were there before wait (`existing: wait`), or not (`move`)."""
 
+import threading
+
 import pymongo
 import pytest
 
@@ -81,3 +83,34 @@ def test_a_rate_holds_the_mover(cluster, shop, books):
         wait_for(lambda: books.count_documents({"_spill.list.n": 6}) >= 3, "the first ones")
         assert books.count_documents({"_spill.list.n": 6}) < 50
         assert spillway.metrics()["spillway_moved_elements_total"] < 50 * 6
+
+
+def test_a_busy_server_holds_the_mover(cluster, shop, books):
+    """Busy with reads that sleep; what the mover itself does is not so much."""
+    shop.slow.insert_many([{} for _ in range(300)])
+    over = threading.Event()
+
+    def read():
+        with cluster.client() as client:
+            while not over.is_set():
+                list(client.shop.slow.find({"$where": "sleep(20) || true"}))
+
+    readers = [threading.Thread(target=read) for _ in range(10)]
+    for each in readers:
+        each.start()
+    rules = [{**EAGER, "existing": "move", "sweep": "off"}]
+    try:
+        with Spillway([cluster.primary], rules, {"mover": {"max_load": 3}}) as spillway:
+            wait_for(lambda: spillway.metrics()["spillway_mover_held"] == 1, "the load to be seen")
+            with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+                through.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
+                wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 1, "it to wait")
+                assert books.count_documents({"_id": 1, "_spill.list.n": {"$gt": 0}}) == 0
+                assert spillway.says("operations are at work or wait in the server, and max_load is 3")
+                over.set()
+                wait_for(lambda: is_moved(shop, 1), "the mover to go on")
+            assert spillway.says("mover: goes on")
+    finally:
+        over.set()
+        for each in readers:
+            each.join()

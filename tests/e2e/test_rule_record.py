@@ -98,6 +98,7 @@ def test_all_of_a_rule_is_recorded_as_it_is_shown(cluster, shop):
             shown = json.loads(spillway.admin("/rules")[1])["rules"][0]
         record = records.find_one()
         shown.pop("namespaces")
+        assert shown.pop("paused") is False
         assert record["resolved"] == shown and record["rule"] == rule["name"]
         assert record["hash"] == hash_of(record)
         hashes.append(record["hash"])

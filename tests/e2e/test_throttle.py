@@ -1,12 +1,14 @@
-"""`--max-lag`: migrate waits for a secondary that is behind, says so, and goes on."""
+"""`--max-lag` and `mover.max_lag`: who moves waits for a secondary that is behind, says so, and goes on."""
 
 import threading
 
+import pymongo
 import pytest
 
 from support.cluster import Cluster
-from support.operate import Operator
+from support.operate import RULE, Operator
 from support.process import wait_for
+from support.spillway import Spillway
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,37 @@ def test_a_secondary_that_is_behind_is_waited_for_and_named(cluster, direct, sho
         said.thread.join()
         migrate.stdout.close()
     assert shop.books.count_documents({"_spill": {"$exists": True}}) == 400
+
+
+def test_serve_and_undo_wait_as_well(cluster, direct, shop):
+    """But not with what a client needs: 4 MB that were pushed since the last move."""
+    shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(50))
+    moved = {"_spill.list.n": {"$gt": 0}}
+    eager = {**RULE, "settle": "5ms"}
+    delay(direct, 3600)
+    write_until_behind(direct, 3)
+    with Spillway([cluster.primary], [eager], {"mover": {"max_lag": "2s"}}) as spillway, \
+            pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+        wait_for(lambda: spillway.metrics()["spillway_mover_held"] == 1, "the lag to be seen")
+        assert spillway.says(f"mover: waits: the secondary '{cluster.members[1].address}' is")
+        through.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
+        wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 1, "the tail to wait")
+        for _ in range(5):
+            through.shop.books.update_one({"_id": 2}, {"$push": {"list": "x" * 1000000}})
+        wait_for(lambda: shop.books.count_documents({**moved, "_id": 2}) == 1, "the large one")
+        assert shop.books.count_documents(moved) == 1
+        delay(direct, 0)
+        wait_for(lambda: shop.books.count_documents({**moved, "_id": 1}) == 1, "the tail")
+        assert spillway.says("mover: goes on")
+    with Operator(cluster) as operator:
+        operator.run("migrate", "--execute", code=0)
+        delay(direct, 3600)
+        write_until_behind(direct, 3)
+        undo = operator.start("undo", "--execute", "--max-lag", "2")
+        said = Said(undo)
+        wait_for(said.waiting, "what it waits for")
+        delay(direct, 0)
+        assert undo.wait(60) == 0
+        said.thread.join()
+        undo.stdout.close()
+    assert shop.books.count_documents(moved) == 0
