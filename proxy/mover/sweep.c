@@ -1,7 +1,7 @@
 /* The sweep: looks through collections for outliers and orphans that nobody noted.
  *
- * A page's size is measured in the time it took; between pages it rests three times as long as it
- * worked. */
+ * A page's size is measured in the time it took; between pages it rests several times as long as
+ * it worked. */
 #include "proxy/mover/sweep.h"
 #include "proxy/base/clock.h"
 
@@ -25,6 +25,7 @@
 #define PAGE_FAST_MS 25
 #define PAGE_SLOW_MS 100
 #define RESTS 3
+#define RESTS_LOOKING 9 /* while whole documents are looked at: clients feel that most */
 #define REST_MOST_MS 2000
 #define HELD_MS 500
 #define TWINS_AT_ONCE 1000
@@ -42,6 +43,7 @@ struct sweeping {
 	struct link *link;
 	struct mover_target *target;
 	int32_t page;
+	int32_t rests; /* as long as a page took, so many times */
 	int64_t began;
 	int64_t found;   /* ordinary outliers that it moves */
 	int64_t waiting; /* ordinary outliers that it leaves */
@@ -74,7 +76,7 @@ static void wait_for_mover(struct sweeping *sweeping)
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
 static void rest(struct sweeping *sweeping)
 {
-	int64_t took = clock_now() - sweeping->began, pause = took * RESTS + 1;
+	int64_t took = clock_now() - sweeping->began, pause = took * sweeping->rests + 1;
 
 	if (took > PAGE_SLOW_MS && sweeping->page > PAGE_LEAST)
 		sweeping->page /= 2;
@@ -482,9 +484,15 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
 	int64_t began = clock_now(), delay = target->rule->gc_delay_ms, took;
-	struct sweeping sweeping = {mover, link, target, PAGE_FIRST, began, 0, 0, 0, 0, 0};
+	struct sweeping sweeping = {.mover = mover,
+				    .link = link,
+				    .target = target,
+				    .page = PAGE_FIRST,
+				    .rests = RESTS_LOOKING,
+				    .began = began};
 	enum link_result result = sweep_main(&sweeping);
 
+	sweeping.rests = RESTS;
 	if (result == LINK_DONE)
 		result = sweep_orphans(&sweeping);
 	if (result == LINK_DONE && !atomic_load(&target->sweep.refitted))

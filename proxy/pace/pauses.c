@@ -11,7 +11,7 @@ must_check enum link_result pauses_each(struct link *link, link_document each, v
 		link, link_lost_or_unauthorized(
 			      link, command_find(link, DATABASE, each, context,
 						 "{find: 'rules', filter: {'_id.pause': {$exists: "
-						 "true}}, readConcern: @read_concern}")));
+						 "true}}}")));
 }
 
 static void take_one(void *context, struct bytes pause)
@@ -30,7 +30,7 @@ must_check enum link_result pauses_ask(struct link *link, const char *rule, bool
 			link,
 			command_find(link, DATABASE, take_one, paused,
 				     "{find: 'rules', filter: {_id: {pause: @rule}}, limit: 1, "
-				     "singleBatch: true, readConcern: @read_concern}",
+				     "singleBatch: true}",
 				     fill("rule", rule))));
 }
 

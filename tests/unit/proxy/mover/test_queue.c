@@ -605,3 +605,25 @@ Test(mover_queue, a_closed_queue_lets_nobody_sleep)
 	mover_queue_wait(queue, INT64_MAX);
 	mover_queue_free(queue);
 }
+
+Test(mover_queue, what_is_held_keeps_its_news_and_comes_back_when_it_may)
+{
+	struct mover_queue *queue = mover_queue_new();
+	struct mover_note heavy = note_of(MOVER_APPENDED, "a", 1);
+
+	heavy.bytes = 2500000;
+	cr_assert_eq(mover_queue_note(queue, &target, &heavy, 0), MOVER_NOTE_KEPT);
+	cr_assert_eq(take(queue, 1000), 1);
+	cr_assert_not(works[0]->held.place.urgent);
+	works[0]->held.until = 5000;
+	mover_queue_done(queue, works[0], MOVER_HELD, 1000);
+	cr_assert_eq(next_due(queue), 5000);
+	append(queue, "a", 200, 1500);
+	cr_assert_eq(next_due(queue), 5000, "so many elements would be due at once");
+	cr_assert_eq(mover_queue_note(queue, &target, &heavy, 2000), MOVER_NOTE_HEAVY);
+	cr_assert_eq(take(queue, 2000), 1);
+	cr_assert(works[0]->held.place.urgent, "what came before it was held counts, too");
+	settle(queue, 1, 2000);
+	cr_assert_eq(mover_queue_count(queue), 0);
+	mover_queue_free(queue);
+}
