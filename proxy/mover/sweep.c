@@ -28,6 +28,7 @@
 #define RESTS_LOOKING 9 /* while whole documents are looked at: clients feel that most */
 #define REST_MOST_MS 2000
 #define HELD_MS 500
+#define QUEUE_MOST_MS 10000
 #define TWINS_AT_ONCE 1000
 #define TWINS_SOON_MS 1000
 #define TWINS_LATER_MS 10000
@@ -59,18 +60,30 @@ static size_t queue_most(const struct sweeping *sweeping)
 	return rate && rate < MOVER_QUEUE_MAX / 2 ? (size_t)rate : MOVER_QUEUE_MAX / 2;
 }
 
+/* Of the queue some may belong to rules that are paused: it is not waited for without end. */
+static bool queue_is_long(const struct sweeping *sweeping, int64_t until)
+{
+	size_t count = mover_queue_count(sweeping->mover->rounds);
+
+	return count > MOVER_QUEUE_MAX / 2 || (count > queue_most(sweeping) && clock_now() < until);
+}
+
 /* Sleeps while nothing may be moved, or enough waits for that. */
 static void wait_for_mover(struct sweeping *sweeping)
 {
 	struct mover *mover = sweeping->mover;
-	bool held = true;
+	const struct rule *rule = sweeping->target->rule;
+	int64_t until = clock_now() + QUEUE_MOST_MS;
 
-	while (held && !atomic_load(&mover->stopping)) {
-		held = mover_queue_count(mover->rounds) > queue_most(sweeping) ||
-		       pacer_holds(mover->pacer, sweeping->target->rule);
-		if (held)
-			mover_pause(mover, HELD_MS);
-	}
+	while (!atomic_load(&mover->stopping) && !pacer_pauses(mover->pacer, rule) &&
+	       (queue_is_long(sweeping, until) || pacer_holds(mover->pacer, rule)))
+		mover_pause(mover, HELD_MS);
+}
+
+/* A sweep of a rule that is paused meanwhile ends as if the link were lost: others may be due. */
+static enum link_result unless_paused(const struct sweeping *sweeping, enum link_result result)
+{
+	return pacer_pauses(sweeping->mover->pacer, sweeping->target->rule) ? LINK_LOST : result;
 }
 
 /* Rests after a page, longer while the queue is full, and chooses the next page's size. */
@@ -193,7 +206,7 @@ static enum link_result refit_page(struct sweeping *sweeping, struct id_pages *p
 			pages->ended = false;
 			break;
 		}
-		result = refit_one(sweeping, &id);
+		result = unless_paused(sweeping, refit_one(sweeping, &id));
 	}
 	return result;
 }
@@ -218,6 +231,7 @@ static enum link_result refit_all(struct sweeping *sweeping)
 		if (result == LINK_DONE)
 			result = refit_page(sweeping, &pages, &ids);
 		rest(sweeping);
+		result = unless_paused(sweeping, result);
 	}
 	if (result == LINK_DONE && !pages.ended)
 		target->sweep.refit_from = pages.from;
@@ -267,6 +281,7 @@ static enum link_result sweep_main(struct sweeping *sweeping)
 		pages.size = sweeping->page;
 		result = id_pages_next(&pages, look_write_candidates, take_outlier, sweeping);
 		rest(sweeping);
+		result = unless_paused(sweeping, result);
 	} while (result == LINK_DONE && !pages.ended);
 	id_pages_fini(&pages);
 	if (first)
@@ -427,6 +442,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
 			result = nominate(&missing, &pages.all[i]);
 		rest(sweeping);
+		result = unless_paused(sweeping, result);
 	} while (result == LINK_DONE && !pages.ended);
 	if (result == LINK_DONE)
 		judge_missing(&missing, began);
@@ -451,7 +467,7 @@ static enum link_result mend_twins(struct sweeping *sweeping, const struct buffe
 		require(document_find(each, "_id", &id));
 		mover_queue_look(sweeping->mover->garbage, target, id.type, id.value, clock_now());
 		result = refit_overlapping(sweeping->link, target, &id, 0, &end);
-		result = note_refit(sweeping, &id, result, end);
+		result = unless_paused(sweeping, note_refit(sweeping, &id, result, end));
 	}
 	return result;
 }

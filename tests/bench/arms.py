@@ -98,7 +98,7 @@ listen bench
 
 def rule():
     return {"name": "bench", "namespace": f"{DATABASE}.{RULED}", "array": ARRAY,
-            "threshold": 200, "overflow": {"link": "owner", "array": ARRAY}}
+            "threshold": 200, "existing": "move", "overflow": {"link": "owner", "array": ARRAY}}
 
 
 class PinnedSpillway(Spillway):

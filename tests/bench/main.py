@@ -41,6 +41,7 @@ ROWS = {
     "whole-edit": edits.whole_edit,
     "migrate-speed": moving.migrate_speed,
     "migrate-latency": moving.migrate_latency,
+    "undo-speed": moving.undo_speed,
 }
 DESCRIPTORS = 10_400  # two for each of 5,000 connections, and some
 BETTER = 20_000       # two for each of 9,900
@@ -60,13 +61,14 @@ class Scale:
     found: int = 100_000               # elements found
     documents: int = 100_000           # of a collection
     outliers: int = 100                # among them
+    undone: int = 20_000               # outliers that are moved and folded back
     hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
     garbage: str = "1s"                # until it is cleared: not while a burst is measured
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, big=1, long=20_000,
-              found=2000, documents=2000, outliers=10, hot=400, garbage="0s", beside=False)
+              found=2000, documents=2000, outliers=10, undone=500, hot=400, garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 
 

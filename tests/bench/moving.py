@@ -1,4 +1,4 @@
-"""The rows of `spillway migrate`: how fast it moves, and what applications feel of it."""
+"""The rows of `spillway migrate` and `undo`: how fast they move, and what applications feel of `migrate`."""
 
 import contextlib
 import signal
@@ -19,7 +19,7 @@ LENGTH = 2000       # of an outlier's array
 FIRST = 1_000_000   # their _ids: behind the ordinary documents
 RATE = 50           # documents a second
 QUIET, BESIDE = "alone", "while migrate runs"
-MIGRATE, INSERT = "migrate", "insertMany"
+MIGRATE, INSERT, UNDO = "migrate", "insertMany", "undo"
 OVERFLOW = f"{RULED}_{ARRAY}_overflow"
 
 
@@ -72,6 +72,24 @@ def migrate_speed(scale):
                            for name, rates in found.items()})
     return [Row(f"migrate, elements a second, arrays of {LENGTH} / insertMany of the same batches",
                 ratios[LENGTH], at_least=0.5, detail=detail)]
+
+
+def undo_speed(scale):
+    """Documents a second, against `migrate` of the same documents, slightly above the threshold. Both whole programs."""
+    count, length = scale.undone, rule()["threshold"] + 10
+    rates, quick = {MIGRATE: [], UNDO: []}, {**rule(), "gc_delay": "0s"}  # undo would wait that long
+    with Cluster() as cluster, Operator(cluster, [quick]) as operator, cluster.client() as client:
+        client[DATABASE][RULED].insert_many(outliers(count, length))
+        for _ in range(scale.rounds):
+            for name, each in rates.items():
+                began = time.monotonic()
+                done = operator.run(name, "--execute", code=0, timeout=600)
+                each.append(count / (time.monotonic() - began))
+                assert done["documents"] == count
+    of = sorted(ours / theirs for ours, theirs in zip(rates[UNDO], rates[MIGRATE]))
+    detail = {f"{name}, documents a second": sorted(each)[len(each) // 2] for name, each in rates.items()}
+    return [Row(f"undo, documents a second, {count} arrays of {length} / migrate of the same documents",
+                of[len(of) // 2], at_least=0.5, detail=detail)]
 
 
 @contextlib.contextmanager
