@@ -8,6 +8,7 @@
 #include "proxy/client/listener.h"
 #include "proxy/client/listeners.h"
 #include "proxy/base/log.h"
+#include "proxy/base/process_metrics.h"
 #include "proxy/client/loop.h"
 #include "proxy/client/memory.h"
 #include "proxy/process/descriptors.h"
@@ -370,6 +371,7 @@ static int serve(const struct config *config, const char *path)
 	observers_free(server.service.observers);
 	log_count_dropped(NULL);
 	metrics_free_all();
+	latencies_free_all();
 	return code;
 }
 
@@ -401,6 +403,7 @@ int serve_run(const struct command_line *line)
 
 	log_open();
 	notify_open();
+	process_metrics_open();
 	/* The log's thread is the first one: the sandbox holds for those that come later. */
 	if (config && !line->values[OPTION_NO_SANDBOX])
 		sandbox = sandbox_enter(config);

@@ -12,7 +12,8 @@
 #include "proxy/base/admin_files.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
-#include "proxy/base/metrics.h"
+#include "proxy/base/latency.h"
+#include "proxy/base/process_metrics.h"
 #include "proxy/admin/status.h"
 
 #include <bson/bson.h>
@@ -123,8 +124,9 @@ static enum MHD_Result respond_readiness(struct MHD_Connection *connection,
 
 static void print_metrics(struct buffer *out, const struct status *status)
 {
-	(void)status;
 	metrics_print(out);
+	latencies_print(out, status->config->rules);
+	process_metrics_print(out);
 }
 
 static const struct page {

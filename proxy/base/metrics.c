@@ -122,8 +122,7 @@ static void print_metric(struct buffer *out, const char *type, const char *name,
 		   (long long)sum_at(offset));
 }
 
-/* A label's value: rules' names are a file's text. */
-static void print_label(struct buffer *out, const char *text)
+void metrics_label(struct buffer *out, const char *text)
 {
 	auto_free char *valid = text_valid(text);
 
@@ -138,9 +137,9 @@ static void print_label(struct buffer *out, const char *text)
 static void print_refusal(struct buffer *out, const struct refusal *refusal)
 {
 	print_line(out, "spillway_refusals_total{rule=\"");
-	print_label(out, refusal->rule);
+	metrics_label(out, refusal->rule);
 	print_line(out, "\",operator=\"");
-	print_label(out, refusal->what);
+	metrics_label(out, refusal->what);
 	print_line(out, "\"} %lld\n", (long long)refusal->count);
 }
 

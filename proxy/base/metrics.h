@@ -40,5 +40,7 @@ void metrics_each_refusal(void (*each)(void *context, const char *rule, const ch
 				       int64_t count),
 			  void *context);
 
+/* Appends a label's value: rules' names are a file's text. */
+void metrics_label(struct buffer *out, const char *text);
 /* Appends everything in Prometheus's text format. */
 void metrics_print(struct buffer *out);

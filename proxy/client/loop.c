@@ -121,6 +121,7 @@ void loop_need_ticks(struct loop *loop)
 void loop_on_session_gone(struct loop *loop)
 {
 	metric_add(&loop->metrics->connections_closed, 1);
+	metric_add(&loop->metrics->connections_open, -1);
 	atomic_fetch_sub(&loop->service->connections, 1);
 	finish_drain(loop);
 }
@@ -188,6 +189,7 @@ struct loop *loop_new(struct service *service)
 	require(uv_loop_init(&loop->uv) == 0);
 	loop->service = service;
 	loop->metrics = metrics_new();
+	loop->latencies = latencies_new(rule_set_count(service->config->rules));
 	loop->namespaces = namespace_cache_new(service->config->rules);
 	loop->observer = observers_join(service->observers);
 	uv_timer_init(&loop->uv, &loop->ticks);

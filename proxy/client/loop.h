@@ -5,6 +5,7 @@
 #include "proxy/client/claims.h"
 #include "proxy/base/metrics.h"
 #include "proxy/base/places.h"
+#include "proxy/base/latency.h"
 #include "proxy/mover/mover.h"
 #include "proxy/client/deadlines.h"
 #include "proxy/client/peers.h"
@@ -44,6 +45,7 @@ struct loop {
 	uv_loop_t uv;
 	struct service *service;
 	struct metrics *metrics;
+	struct latencies *latencies;
 	struct namespace_cache *namespaces;
 	struct observer *observer; /* NULL: nothing is observed */
 	struct listener *listeners; /* open ones */

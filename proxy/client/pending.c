@@ -51,15 +51,17 @@ struct pending_entry *pending_match(struct pending *pending, int32_t response_to
 		place++;
 	if (place == pending->count)
 		return NULL;
-	for (; place > 0; place--)
+	for (; place > 0; place--) {
 		pending_pop(pending);
+		pending->timed = false;
+	}
 	return pending_at(pending, 0);
 }
 
 void pending_fini(struct pending *pending)
 {
 	free(pending->entries);
-	*pending = (struct pending){0};
+	*pending = (struct pending){.asked = pending->asked, .timed = pending->timed};
 }
 
 bool pending_only_hello(const struct pending *pending)

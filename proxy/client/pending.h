@@ -29,7 +29,17 @@ struct pending {
 	uint32_t first;
 	uint32_t count;
 	uint32_t capacity; /* 0: PENDING_INLINE */
+	uint32_t asked;    /* milliseconds, the low bits of a clock: when the request that the first
+			      entry stands for came */
+	bool timed;        /* that is known */
 };
+
+/* A request to which nothing else was owed is pushed next: it came at this time. */
+static inline void pending_begin(struct pending *pending, uint64_t now)
+{
+	pending->asked = (uint32_t)now;
+	pending->timed = true;
+}
 
 void pending_push(struct pending *pending, struct pending_entry entry);
 /* The entry that this reply answers: drops older ones that were never answered. NULL where the

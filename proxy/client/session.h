@@ -289,6 +289,11 @@ void session_tell_stranger(struct session *session, unsigned kind,
 /* Counts and logs that the handshake of TLS with the client failed. */
 void session_tell_unsecured(struct session *session, const char *failure);
 
+/* session_measure.c: how long requests took; those of the sequence that ends now, and of a find
+ * whose reply passed as it is. Slow ones are told. */
+void session_measure(struct session *session);
+void session_measure_find(struct session *session);
+
 /* session_rights.c. A namespace of NULL: any. */
 bool session_is_accepted(const struct session *session, const struct ruled_namespace *namespace);
 /* mongod has accepted a command there that needs rights. */

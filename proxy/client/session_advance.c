@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define COMMAND_NAME_AT \
+	((size_t)26)       /* in a frame that begins with its body: the name, with its NUL */
 #define HEAVY_PAUSE_MS 250 /* two moves or so; no longer, since the mover may have no majority */
 
 struct moved_task {
@@ -61,10 +63,36 @@ static void advance_on_mover_done(void *context, bool moved)
 	loop_post(task->session->loop, &task->task);
 }
 
+/* For the log of slow operations. */
+static void advance_trace(struct session *session, struct bytes name)
+{
+	struct sequence_trace *trace = &session->sequence->trace;
+	unsigned place = trace->count++;
+
+	if (place >= SEQUENCE_STEPS)
+		return;
+	trace->steps[place].at = (uint32_t)(trace->resumed - trace->started);
+	memcpy(trace->steps[place].name, name.data,
+	       least(name.length, sizeof(trace->steps[place].name) - 1));
+}
+
+/* A frame of Spillway's own begins with its body, and that with the command's name. */
+static void advance_trace_sent(struct session *session, struct bytes output)
+{
+	struct bytes name = session->sequence->match.command.first.name;
+
+	if (!session->rights.question.own_sent)
+		name = (struct bytes){output.data + COMMAND_NAME_AT,
+				      strnlen((const char *)output.data + COMMAND_NAME_AT,
+					      output.length - COMMAND_NAME_AT)};
+	advance_trace(session, name);
+}
+
 static void advance_move(struct session *session)
 {
 	struct moved_task *task = must_calloc(1, sizeof(*task));
 
+	advance_trace(session, bytes_of("move"));
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
@@ -78,6 +106,7 @@ static void advance_tend(struct session *session)
 	const struct sequence *sequence = session->sequence;
 	struct moved_task *task = must_calloc(1, sizeof(*task));
 
+	advance_trace(session, bytes_of("tend"));
 	task->task.run = advance_on_moved;
 	task->session = session;
 	session->pinned = true;
@@ -224,6 +253,7 @@ static void advance_finish(struct session *session)
 	if (sequence->permission.proven)
 		advance_learn_rights(session);
 	advance_count(session);
+	session_measure(session);
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
 	sequence_free(sequence);
@@ -283,11 +313,14 @@ static void advance_send(struct session *session, bool answered)
 {
 	struct bytes output = session->sequence->output;
 
-	require(output.length >= FRAME_HEADER_LENGTH);
+	require(output.length > COMMAND_NAME_AT ||
+		output.data == session->sequence->request.raw.data);
 	session->rights.question.own_sent = output.data == session->sequence->request.raw.data;
+	advance_trace_sent(session, output);
 	if (answered)
-		pending_push(&session->pending, (struct pending_entry){load_int32(output.data + 4),
-								       PENDING_SEQUENCE, false});
+		pending_push(&session->pending,
+			     (struct pending_entry){.request_id = load_int32(output.data + 4),
+						    .kind = PENDING_SEQUENCE});
 	stream_write(&session->server, output);
 }
 
@@ -338,6 +371,7 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		advance_tend(session);
 		break;
 	case SEQUENCE_PAUSE:
+		advance_trace(session, bytes_of("pause"));
 		advance_pause(session, session->sequence->pause);
 		break;
 	case SEQUENCE_AGAIN:
@@ -427,6 +461,7 @@ must_check bool session_answer_find(struct session *session, struct bytes reply)
 		return false;
 	buffer_fini(&session->find.request);
 	session_accept(session, session->find.namespace);
+	session_measure_find(session);
 	session_leave_find(session);
 	stream_write(&session->client, reply);
 	advance_relay(session);
@@ -447,5 +482,6 @@ void session_advance_find(struct session *session, struct packet *reply)
 		.tries = !session_is_accepted(session, session->find.namespace), .own_sent = true};
 	session_leave_find(session);
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
+	advance_trace(session, bytes_of("find"));
 	session_advance(session, reply, false);
 }

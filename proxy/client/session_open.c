@@ -239,6 +239,7 @@ void session_open(struct loop *loop, uint32_t listen_index, int socket, const st
 	uv_tcp_nodelay(&session->client.tcp, 1);
 	uv_tcp_keepalive(&session->client.tcp, 1, KEEPALIVE_SECONDS);
 	metric_add(&loop->metrics->connections_accepted, 1);
+	metric_add(&loop->metrics->connections_open, 1);
 	if (session_expects_header(session))
 		session_read_header(session);
 	else

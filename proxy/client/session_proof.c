@@ -40,7 +40,8 @@ void session_ask_proof(struct session *session)
 	session_works(session);
 	session_set_state(session, SESSION_REWRITING);
 	session->request.wanted = 0;
-	pending_push(&session->pending, (struct pending_entry){request_id, PENDING_PROOF, false});
+	pending_push(&session->pending,
+		     (struct pending_entry){.request_id = request_id, .kind = PENDING_PROOF});
 	stream_write(&session->server, buffer_view(&frame));
 	session_look_after(session);
 }

@@ -22,8 +22,11 @@ static void request_owe(struct session *session, int32_t request_id, enum pendin
 {
 	if (!facts->answered)
 		return;
-	pending_push(&session->pending,
-		     (struct pending_entry){request_id, (uint8_t)kind, facts->exhaust});
+	if (session->pending.count == 0 && kind != PENDING_HELLO)
+		pending_begin(&session->pending, uv_now(&session->loop->uv));
+	pending_push(&session->pending, (struct pending_entry){.request_id = request_id,
+							       .kind = (uint8_t)kind,
+							       .exhaust = facts->exhaust});
 }
 
 /* No rule concerns the frame at the start of `bytes`. What is not all there is left out, and so is
@@ -237,7 +240,8 @@ static bool request_send_find(struct session *session, struct bytes frame)
 	buffer_append(&find->request, frame.data, frame.length);
 	find->asked = uv_now(&session->loop->uv);
 	pending_push(&session->pending,
-		     (struct pending_entry){load_int32(frame.data + 4), PENDING_FIND, false});
+		     (struct pending_entry){.request_id = load_int32(frame.data + 4),
+					    .kind = PENDING_FIND});
 	session_set_state(session, SESSION_REWRITING);
 	session_works(session);
 	metric_add(&session->loop->metrics->commands_sequenced, 1);

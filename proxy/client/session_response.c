@@ -102,10 +102,22 @@ static bool response_more_to_come(struct bytes bytes, const struct frame_header 
 	       (load_int32(bytes.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
 }
 
+/* The first reply that was owed has come. By the loop's own time: no clock is looked at. */
+static void response_measure(struct session *session, enum pending_kind kind)
+{
+	uint32_t waited = (uint32_t)uv_now(&session->loop->uv) - session->pending.asked;
+
+	session->pending.timed = false;
+	if (kind == PENDING_FORWARD || kind == PENDING_GET_MORE)
+		latency_note(&session->loop->latencies->forwarded, (uint64_t)waited * 1000);
+}
+
 /* The reply has been recognised: the next one of a stream answers this one, by its id. */
 static void response_settle(struct session *session, struct pending_entry *entry,
 			    struct bytes bytes, const struct frame_header *header)
 {
+	if (session->pending.timed)
+		response_measure(session, (enum pending_kind)entry->kind);
 	if (entry->exhaust && response_more_to_come(bytes, header))
 		entry->request_id = header->request_id;
 	else

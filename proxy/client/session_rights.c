@@ -140,7 +140,8 @@ static bool ask(struct session *session)
 	question->open = true;
 	sequence->next_request_id = session->next_request_id;
 	pending_push(&session->pending,
-		     (struct pending_entry){question->text.request_id, PENDING_SEQUENCE, false});
+		     (struct pending_entry){.request_id = question->text.request_id,
+					    .kind = PENDING_SEQUENCE});
 	stream_write(&session->server, buffer_view(&frame));
 	return true;
 }

@@ -79,8 +79,9 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 {
 	enum sequence_outcome outcome;
 
-	if (sequence->started == 0)
-		sequence->started = input->now;
+	if (sequence->trace.started == 0)
+		sequence->trace.started = input->now;
+	sequence->trace.resumed = input->now;
 	packet_fini(&sequence->held);
 	sequence->buffer.length = 0;
 	sequence->begun = sequence->begun || input->reply;

@@ -47,6 +47,19 @@ struct sequence_counts {
 	char *skipped_one; /* names the last of them; owned by the sequence */
 };
 
+#define SEQUENCE_STEPS 8 /* that are kept */
+
+/* When what happened. The caller notes what it sends. */
+struct sequence_trace {
+	uint64_t started; /* input->now of the first step */
+	uint64_t resumed; /* input->now of the last one */
+	unsigned count;   /* of all steps */
+	struct {
+		uint32_t at;   /* microseconds since the start */
+		char name[20]; /* of the command that was sent, or what else was done */
+	} steps[SEQUENCE_STEPS];
+};
+
 /* MOVE and TEND: one array of a document after another. */
 struct sequence_move {
 	struct mover_note note;
@@ -103,7 +116,7 @@ struct sequence {
 	struct match match;
 	const struct ruled_namespace *held_namespaces[3]; /* the match's, until the end */
 	int32_t next_request_id; /* for our own commands; the caller sets it and reads it back */
-	uint64_t started;        /* input->now of the first step */
+	struct sequence_trace trace;
 	struct buffer buffer;    /* what we have written ourselves */
 	struct packet held;      /* a reply that `output` looks into */
 	struct bytes output;

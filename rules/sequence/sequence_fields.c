@@ -11,7 +11,7 @@ static const struct element *field_of(const struct sequence *sequence, enum comm
 int64_t sequence_time_left(const struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct element *field = field_of(sequence, FIELD_MAX_TIME);
-	int64_t limit, spent = (int64_t)((input->now - sequence->started) / 1000);
+	int64_t limit, spent = (int64_t)((input->now - sequence->trace.started) / 1000);
 
 	if (field->type == 0 || !element_integer(field, &limit) || limit <= 0)
 		return -1;

@@ -5,7 +5,7 @@
 
 static void owe(struct pending *pending, int32_t id, enum pending_kind kind)
 {
-	pending_push(pending, (struct pending_entry){id, (uint8_t)kind, false});
+	pending_push(pending, (struct pending_entry){.request_id = id, .kind = (uint8_t)kind});
 }
 
 static void owe_from(struct pending *pending, int32_t first, int32_t count)
@@ -84,7 +84,8 @@ Test(pending, a_matched_entry_stays_in_front_until_it_is_popped)
 	struct pending pending = {0};
 	struct pending_entry *entry;
 
-	pending_push(&pending, (struct pending_entry){7, PENDING_HELLO, true});
+	pending_push(&pending, (struct pending_entry){
+				       .request_id = 7, .kind = PENDING_HELLO, .exhaust = true});
 	entry = pending_match(&pending, 7);
 	cr_assert_eq(entry->kind, PENDING_HELLO);
 	cr_assert(entry->exhaust);
@@ -134,4 +135,19 @@ Test(pending, a_monitor_waits_for_hello_alone)
 	cr_assert_not(pending_only_hello(&pending));
 	pending_fini(&pending);
 	cr_assert(pending_only_hello(&pending));
+}
+
+Test(pending, a_time_belongs_to_the_first_entry_alone)
+{
+	struct pending pending = {0};
+
+	pending_begin(&pending, 4711);
+	pending_push(&pending, (struct pending_entry){.request_id = 1});
+	pending_push(&pending, (struct pending_entry){.request_id = 2});
+	cr_assert_not_null(pending_match(&pending, 1));
+	cr_assert(pending.timed);
+	cr_assert_eq(pending.asked, 4711);
+	cr_assert_not_null(pending_match(&pending, 2));
+	cr_assert_not(pending.timed);
+	pending_fini(&pending);
 }

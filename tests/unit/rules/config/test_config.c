@@ -254,6 +254,7 @@ Test(config, defaults)
 	cr_assert_eq(config->limits.memory, 1 << 30);
 	cr_assert_eq(config->log_level, CONFIG_LOG_INFO);
 	cr_assert_not(config->log_json);
+	cr_assert_eq(config->log_slow_ms, 100);
 	cr_assert_eq(rule_set_count(config->rules), 0);
 	config_free(config);
 	config = good(LISTEN RULES "admin: off\n", NULL);
@@ -426,7 +427,7 @@ Test(config, every_default_is_printed)
 		     "limits: { connections: 10000, connections_per_address: off, handshake: 10s, "
 		     "login: 30s, progress: 30s, before_login: 64KB, drain: 30s, memory: 1GB }\n"
 		     "mover: { rate: off, max_lag: off, max_load: off }\n"
-		     "log: { level: info, format: text }\n"
+		     "log: { level: info, format: text, slow: 100ms }\n"
 		     "observe: { sample: off }\n"
 		     "rules:\n"
 		     "  - name: book-sales\n"
@@ -504,7 +505,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"limits: { connections: 5, connections_per_address: 4, handshake: 1500ms, login: "
 		"5s, progress: 1m, before_login: 1MB, drain: 90s, memory: 2000KB }\n"
 		"mover: { rate: 50, max_lag: 10s, max_load: 7 }\n"
-		"log: { level: warning, format: json }\n"
+		"log: { level: warning, format: json, slow: off }\n"
 		"observe: { sample: 0.000025 }\n"
 		"rules:\n"
 		"  - name: true\n"

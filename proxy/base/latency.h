@@ -1,0 +1,65 @@
+/* How long requests take, by verdict and rule: histograms of Prometheus. Each loop has its own, so
+ * that no two threads write to one; whoever reads adds them up. */
+#pragma once
+
+#include "proxy/base/metrics.h"
+
+enum latency_kind {
+	LATENCY_FORWARDED,
+	LATENCY_READ,
+	LATENCY_AGGREGATE,
+	LATENCY_WRITE,
+	LATENCY_EDIT,
+	LATENCY_WATCH,
+	LATENCY_REFUSED,
+	LATENCY_KINDS,
+};
+
+#define LATENCY_BOUNDS 12 /* and one bucket above them */
+
+struct latency {
+	_Atomic int64_t buckets[LATENCY_BOUNDS + 1]; /* not cumulative */
+	_Atomic int64_t microseconds;
+};
+
+struct latency_rule {
+	struct latency kinds[LATENCY_KINDS];
+};
+
+struct latencies {
+	struct latency forwarded; /* of all, whatever the rule */
+	size_t rules;
+	/* By the rule's index, the last for none; made at the first request. */
+	_Atomic(struct latency_rule *) by_rule[];
+};
+
+/* For a loop; freed by latencies_free_all. */
+struct latencies *latencies_new(size_t rules);
+void latencies_free_all(void);
+
+extern const uint32_t latency_bounds[LATENCY_BOUNDS]; /* microseconds, at most */
+
+static inline void latency_note(struct latency *latency, uint64_t microseconds)
+{
+	size_t bucket = 0;
+
+	while (bucket < LATENCY_BOUNDS && microseconds > latency_bounds[bucket])
+		bucket++;
+	metric_add(&latency->buckets[bucket], 1);
+	if (microseconds > 0)
+		metric_add(&latency->microseconds, (int64_t)microseconds);
+}
+
+/* `rule` may be NULL. By the loop's own thread. */
+void latencies_note(struct latencies *latencies, const struct rule *rule, enum latency_kind kind,
+		    uint64_t microseconds);
+
+/* How many requests there were, and how long they took together; of a rule, or of none (NULL). */
+struct latency_total {
+	int64_t count, microseconds;
+};
+struct latency_total latencies_total(const struct rule *rule, enum latency_kind kind);
+const char *latency_name(enum latency_kind kind);
+
+/* Appends everything in Prometheus's text format. */
+void latencies_print(struct buffer *out, const struct rule_set *rules);

@@ -1,0 +1,131 @@
+"""How long requests take: histograms by verdict and rule, and what the log says of slow ones."""
+
+import json
+import os
+import re
+import time
+
+import pytest
+
+from support import exact
+from support.frames import message
+from support.peer import Relay
+from support.process import wait_for
+from wire.conftest import RULES
+
+SLOW = 0.06
+PULL = {"update": "books", "updates": [{"q": {"_id": 7}, "u": {"$pull": {"buyers": "secret"}}}], "$db": "shop"}
+FIND = {"find": "books", "filter": {"_id": "secret"}, "$db": "shop"}
+CLIENT = {"application": {"name": "shop"}, "driver": {"name": "PyMongo", "version": "4.8.0"}}
+
+
+@pytest.fixture(scope="module")
+def slow():
+    with Relay(RULES, {"workers": 1, "log": {"format": "json", "slow": "50ms"}}) as made:
+        yield made
+
+
+def samples(relay):
+    """Each sample of /metrics, by its name with labels."""
+    text = relay.spillway.admin("/metrics")[1]
+    return {name: float(value) for name, value in re.findall(r"^([a-z]\S*) (\S+)$", text, re.M)}
+
+
+def buckets(found, verdict, rule):
+    name = f'spillway_request_duration_seconds_bucket{{verdict="{verdict}",rule="{rule}",le="'
+    return {key[len(name):-2]: value for key, value in found.items() if key.startswith(name)}
+
+
+def answer_late(server, body):
+    """The server takes this long, which is what is measured."""
+    request = server.frame()
+    due = time.monotonic() + SLOW
+    wait_for(lambda: time.monotonic() >= due, "the time that the server takes", pause=0.01)
+    server.answer(request, body)
+
+
+def empty(namespace):
+    return {"cursor": {"id": exact.Raw(exact.INT64, bytes(8)), "ns": namespace, "firstBatch": []}, "ok": 1.0}
+
+
+def lines(relay, number):
+    return [line for line in map(json.loads, relay.spillway.said().splitlines()) if line["id"] == number]
+
+
+def test_a_slow_edit_is_told_with_its_steps_and_without_values(slow):
+    client, server = slow.connect_known()
+    client.send(message({"hello": 1, "client": CLIENT, "$db": "admin"}))
+    server.answer(server.frame(), {"ok": 1.0})
+    client.frame()
+    client.send(message(PULL))
+    answer_late(server, {"n": 0, "nModified": 0, "ok": 1.0})
+    server.answer(server.frame(), empty("shop.books"))
+    server.answer(server.frame(), {"n": 0, "nModified": 0, "ok": 1.0})
+    assert client.frame().plain()["n"] == 0
+    slow.spillway.says('"id":3001')
+    (line,) = lines(slow, 3001)
+    assert line["c"] == "COMMAND" and "secret" not in slow.spillway.said()
+    attr = line["attr"]
+    assert (attr["ns"], attr["command"], attr["rule"], attr["verdict"]) == (
+        "shop.books", "update", "book-sales", "edit")
+    assert (attr["appName"], attr["driver"]) == ("shop", "PyMongo 4.8.0")
+    assert [step["step"] for step in attr["steps"]] == ["update", "find", "update"]
+    assert attr["steps"][0]["millis"] >= 50 and attr["durationMillis"] >= attr["steps"][0]["millis"] - 1
+    assert "'update' on 'shop.books' took " in line["msg"]
+
+
+def test_a_slow_find_that_passes_is_told(slow):
+    client, server = slow.connect_known()
+    before = len(lines(slow, 3001))
+    client.send(message(FIND))
+    answer_late(server, empty("shop.books"))
+    client.frame()
+    slow.spillway.says("'find' on 'shop.books' took ")
+    assert len(lines(slow, 3001)) == before + 1 and "secret" not in slow.spillway.said()
+
+
+def test_what_is_fast_is_not_told(relay, session):
+    client, server = session
+    client.send(message(FIND))
+    server.answer(server.frame(), empty("shop.books"))
+    client.frame()
+    assert " 3001 " not in relay.spillway.said()
+
+
+def test_histograms_count_by_verdict_and_rule(slow):
+    client, server = slow.connect_known()
+    before = samples(slow)
+    for body in (FIND, {"find": "others", "$db": "shop"}, {"ping": 1, "$db": "admin"}):
+        client.send(message(body))
+        answer_late(server, empty("shop.books"))
+        client.frame()
+    client.send(message({"find": "books", "filter": {"$where": "secret"}, "$db": "shop"}))
+    server.answer(server.frame(), {"ok": 1.0})
+    client.frame()
+    after = samples(slow)
+    for verdict, rule, more, late in (("read", "book-sales", 1, 1), ("forwarded", "", 2, 2),
+                                      ("refused", "book-sales", 1, 0)):
+        old, new = buckets(before, verdict, rule), buckets(after, verdict, rule)
+        assert len(new) == 13, (verdict, rule)
+        assert new["+Inf"] == old.get("+Inf", 0) + more, (verdict, new)
+        assert new["0.05"] == old.get("0.05", 0) + more - late, (verdict, new)
+        assert list(new.values()) == sorted(new.values())
+        labels = f'{{verdict="{verdict}",rule="{rule}"}}'
+        assert after[f"spillway_request_duration_seconds_count{labels}"] == new["+Inf"]
+        assert after[f"spillway_request_duration_seconds_sum{labels}"] >= late * 0.05
+
+
+def test_gauges_of_connections_and_process(slow):
+    before = samples(slow)
+    client, _ = slow.connect()
+    found = samples(slow)
+    assert found["spillway_connections_open"] == before["spillway_connections_open"] + 1
+    client.close()
+    assert [value for name, value in found.items() if name.startswith("spillway_build_info{version=")] == [1]
+    pid = slow.spillway.process.pid
+    with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    assert 0.5 * resident < found["process_resident_memory_bytes"] < 2 * resident
+    assert 10 < found["process_open_fds"] < found["process_max_fds"]
+    assert 0 < found["process_cpu_seconds_total"] < 60
+    assert abs(found["process_start_time_seconds"] - time.time()) < 600
