@@ -1,5 +1,5 @@
-/* The admin address: the status page, /rules, /explain, /connections, /suggestions, /metrics,
- * /healthz and /readyz over HTTP, by libmicrohttpd. */
+/* The admin address: the status page, /status, /rules, /explain, /connections, /suggestions,
+ * /metrics, /healthz and /readyz over HTTP, by libmicrohttpd. */
 #include "proxy/admin/admin.h"
 
 #include "proxy/admin/admin_thread.h"
@@ -138,6 +138,7 @@ static const struct page {
 	{"/rules", "application/json", status_rules},
 	{"/connections", "application/json", status_connections},
 	{"/suggestions", "application/json", status_suggestions},
+	{"/status", "application/json", status_now},
 	{"/metrics", "text/plain; version=0.0.4; charset=utf-8", print_metrics},
 };
 
@@ -258,8 +259,8 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		return respond_explain(connection, &admin->status);
 	return respond_text(
 		connection, MHD_HTTP_NOT_FOUND,
-		"there are /, /rules, /explain, /connections, /suggestions, /metrics, /healthz and "
-		"/readyz\n");
+		"there are /, /status, /rules, /explain, /connections, /suggestions, /metrics, "
+		"/healthz and /readyz\n");
 }
 
 /* The parameters are libmicrohttpd's. NOLINTNEXTLINE(readability-function-size) */

@@ -30,9 +30,11 @@ void status_reason(const struct status *status, const struct target_view *view, 
 /* The Content-Security-Policy of the status page, freed by the caller: its one style, no more. */
 char *status_page_policy(void);
 
-/* Each appends a whole answer: HTML without scripts; JSON; JSON. */
+/* Each appends a whole answer: HTML without scripts; JSON; JSON; JSON. */
 void status_page(struct buffer *out, const struct status *status);
 void status_rules(struct buffer *out, const struct status *status);
+/* What is going on now: see docs/operate.md. */
+void status_now(struct buffer *out, const struct status *status);
 /* {"connections": ["127.0.0.1:4711", ...]}: our ends of the connections to servers, as these name
  * them. */
 void status_connections(struct buffer *out, const struct status *status);

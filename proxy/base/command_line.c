@@ -183,6 +183,29 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"knows these namespaces, the indexes and the views.",
 			.codes = {"it is served", "it is refused", BAD_USAGE, NO_ADMIN},
 		},
+	[PROGRAM_STATUS] =
+		{
+			.name = "status",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(JSON),
+			.summary = "says what the running Spillway is at",
+			.text = "Asks the running Spillway by the admin address of the file, with "
+				"its token if it has one: whether it is ready, connections, "
+				"requests, the mover, namespaces, the slowest requests of ten "
+				"minutes, clients. Figures count from the start.",
+			.codes = {"it is ready", "it is not ready", BAD_USAGE, NO_ADMIN},
+		},
+	[PROGRAM_TOP] =
+		{
+			.name = "top",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG),
+			.summary = "shows what the running Spillway is at, each second",
+			.text = "Asks as 'status' does, each second, and shows what came "
+				"meanwhile, "
+				"a second. The key q ends it, and so does Ctrl-C.",
+			.codes = {"ended", NULL, BAD_USAGE, NO_ADMIN},
+		},
 };
 
 const struct program_option_row program_options[OPTIONS] = {

@@ -48,6 +48,18 @@ static int64_t open_descriptors(void)
 	return count;
 }
 
+struct process_figures process_figures(void)
+{
+	struct timespec used = {0};
+	struct rlimit most = {0};
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
+	getrlimit(RLIMIT_NOFILE, &most);
+	return (struct process_figures){resident_bytes(), open_descriptors(),
+					(int64_t)most.rlim_cur,
+					used.tv_sec * 1000 + used.tv_nsec / 1000000};
+}
+
 static void print(struct buffer *out, const char *type, const char *name, const char *help,
 		  const char *value)
 {

@@ -5,5 +5,10 @@
 
 /* Before the sandbox is entered, which lets nothing of /proc be opened. */
 void process_metrics_open(void);
-/* Appends them, and the version, in Prometheus's text format. Any thread, one at a time. */
+struct process_figures {
+	int64_t resident_bytes, descriptors; /* -1: not known */
+	int64_t descriptors_most, cpu_milliseconds;
+};
+struct process_figures process_figures(void);
+/* Appends them, and the version, in Prometheus's text format. One thread at a time. */
 void process_metrics_print(struct buffer *out);

@@ -135,6 +135,7 @@ static void session_leave_peer(struct session *session)
 		peers_leave(&session->loop->service->peers, &session->peer.address);
 	free(session->peer.application);
 	free(session->peer.driver);
+	clients_leave(session->peer.entry);
 }
 
 void session_free_if_gone(struct session *session)

@@ -15,6 +15,7 @@
  * is answered with an error. */
 #pragma once
 
+#include "proxy/client/clients.h"
 #include "proxy/client/loop.h"
 #include "proxy/client/pending.h"
 #include "proxy/client/stream.h"
@@ -95,9 +96,10 @@ struct session_rights {
 /* Who is at the client's end. */
 struct session_peer {
 	struct peer address;
-	char *application; /* its name as the log shows it, from its hello; NULL: none */
-	char *driver;      /* name and version, in the same way */
-	bool counted;      /* in the service's peers */
+	char *application;          /* its name as the log shows it, from its hello; NULL: none */
+	struct client_entry *entry; /* of clients.h, since its hello */
+	char *driver;               /* name and version, in the same way */
+	bool counted;               /* in the service's peers */
 };
 
 /* The client's bytes. */

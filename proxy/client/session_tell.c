@@ -241,4 +241,7 @@ void session_note_application(struct session *session, struct bytes hello)
 		session->peer.application = escaped(name);
 	if (!session->peer.driver)
 		session->peer.driver = driver_of(hello);
+	if (!session->peer.entry && (session->peer.application || session->peer.driver))
+		session->peer.entry = clients_join(session->peer.application, session->peer.driver,
+						   &session->peer.address);
 }

@@ -117,8 +117,8 @@ struct sequence {
 	const struct ruled_namespace *held_namespaces[3]; /* the match's, until the end */
 	int32_t next_request_id; /* for our own commands; the caller sets it and reads it back */
 	struct sequence_trace trace;
-	struct buffer buffer;    /* what we have written ourselves */
-	struct packet held;      /* a reply that `output` looks into */
+	struct buffer buffer; /* what we have written ourselves */
+	struct packet held;   /* a reply that `output` looks into */
 	struct bytes output;
 	struct sequence_move move;
 	struct sequence_reply reply;

@@ -6,7 +6,8 @@ import pytest
 
 from support.spillway import program
 
-COMMANDS = ["serve", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain"]
+COMMANDS = ["serve", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain",
+            "status", "top"]
 
 
 def call(*arguments):

@@ -1,0 +1,166 @@
+"""`spillway status` and `spillway top` tell what the running Spillway is at."""
+
+import contextlib
+import fcntl
+import json
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+
+import pytest
+
+from support import exact
+from support.frames import message
+from support.peer import Relay
+from support.process import wait_for
+from wire.conftest import RULES
+
+FIND = {"find": "books", "filter": {"_id": "secret"}, "$db": "shop"}
+CLIENT = {"application": {"name": "shop\x1b[2J"}, "driver": {"name": "PyMongo", "version": "4.8.0"}}
+TOKEN = "a-token-for-the-tests"
+
+
+def make(**more):
+    made = Relay(RULES, {"workers": 1, "log": {"slow": "1ms"}}, **more)
+    made.spillway.secure_admin(token=TOKEN)
+    return made
+
+
+@pytest.fixture(scope="module")
+def busy():
+    """A client that has said its name, and asked for something slow."""
+    with make() as relay:
+        client, server = relay.connect_known()
+        client.send(message({"hello": 1, "client": CLIENT, "$db": "admin"}))
+        server.answer(server.frame(), {"ok": 1.0})
+        client.frame()
+        wait_for(lambda: find(client, server) or " 3001 " in relay.spillway.said(), "a find of a millisecond")
+        yield relay
+
+
+def find(client, server):
+    client.send(message(FIND))
+    cursor = {"id": exact.Raw(exact.INT64, bytes(8)), "ns": "shop.books", "firstBatch": []}
+    server.answer(server.frame(), {"cursor": cursor, "ok": 1.0})
+    client.frame()
+
+
+def arguments(relay, *words):
+    return [relay.spillway.command[0], *words, "--config", str(relay.spillway.file)]
+
+
+def run(relay, *words):
+    return subprocess.run(arguments(relay, *words), capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_status_says_who_runs_what_came_and_who_asked(busy):
+    said = run(busy, "status")
+    assert said.returncode == 0, said.stderr
+    text = said.stdout
+    assert re.match(rf"Spillway \S+, pid {busy.spillway.process.pid}, up 0 d 0 h \d+ min \d+ s: ready\n", text), text
+    assert f"file         {busy.spillway.file}\n" in text
+    assert f"listener     127.0.0.1:{busy.spillway.port} for server {busy.server.address}\n" in text
+    assert re.search(r"^connections  1 open, \d+ accepted, 0 refused$", text, re.M), text
+    assert re.search(r"^read +book-sales +\d+ +\d+\.\d$", text, re.M), text
+    assert re.search(r"^ +\d+  find +shop.books +book-sales +\d+ s ago$", text, re.M), text
+    assert re.search(r"^ +1  shop\\x1b\[2J +PyMongo 4.8.0 +127.0.0.1$", text, re.M), text
+    assert "secret" not in text and "\x1b" not in text
+
+
+def test_status_as_json_is_for_programs(busy):
+    said = json.loads(run(busy, "status", "--json").stdout)
+    assert said["ready"] is True and said["pid"] == busy.spillway.process.pid
+    assert said["listeners"] == [{"address": f"127.0.0.1:{busy.spillway.port}", "server": busy.server.address}]
+    assert ("book-sales", "read") in [(row["rule"], row["verdict"]) for row in said["requests"]]
+    assert said["metrics"]["connections_open"] == 1 and said["process"]["residentBytes"] > 1 << 20
+    assert said["clients"] == [{"appName": "shop\\x1b[2J", "driver": "PyMongo 4.8.0", "host": "127.0.0.1",
+                                "connections": 1}]
+    assert said["slowest"][0]["namespace"] == "shop.books"
+
+
+def test_clients_that_have_gone_are_not_told():
+    with make() as relay:
+        client, server = relay.connect()
+        client.send(message({"hello": 1, "client": CLIENT, "$db": "admin"}))
+        server.answer(server.frame(), {"ok": 1.0})
+        client.frame()
+        assert json.loads(run(relay, "status", "--json").stdout)["clients"]
+        client.close()
+        server.close()
+        wait_for(lambda: not json.loads(run(relay, "status", "--json").stdout)["clients"], "the client to be gone")
+
+
+def test_without_the_token_status_gets_no_answer(busy):
+    text = busy.spillway.file.read_text()
+    file = busy.spillway.file.with_name("other.yaml")
+    token = busy.spillway.file.with_name("other-token")
+    token.write_text("another-token-of-tests\n")
+    token.chmod(0o600)
+    file.write_text(re.sub(r'("?token_file"?: *)[^,}\n]+', rf'\g<1>"{token}"', text))
+    assert str(token) in file.read_text()
+    said = subprocess.run([busy.spillway.command[0], "status", "--config", str(file)], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert said.returncode == 3 and "no Spillway answers at the admin address" in said.stderr, said
+
+
+def test_a_file_without_an_admin_address_is_bad_usage(busy, tmp_path):
+    file = tmp_path / "plain.yaml"
+    file.write_text("listen: [{address: '127.0.0.1:1', server: '127.0.0.1:2'}]\nrules: []\n")
+    said = subprocess.run([busy.spillway.command[0], "status", "--config", str(file)], capture_output=True, text=True,
+                          timeout=60, check=False)
+    assert said.returncode == 2, said
+
+
+class Terminal:
+    """`spillway top` on a terminal of 40 lines and 100 columns."""
+
+    def __init__(self, relay):
+        self.end, other = pty.openpty()
+        fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+        self.before = termios.tcgetattr(other)
+        self.process = subprocess.Popen(arguments(relay, "top"), stdin=other, stdout=other, stderr=other)
+        self.other, self.text = other, ""
+        os.set_blocking(self.end, False)
+
+    def read(self):
+        with contextlib.suppress(BlockingIOError):
+            self.text += os.read(self.end, 1 << 16).decode()
+        return self.text
+
+    def shows(self, pattern):
+        return wait_for(lambda: re.search(pattern, self.read(), re.S), f"{pattern!r} on the terminal")
+
+    def close(self):
+        assert self.process.wait(20) == 0
+        self.shows(r"\x1b\[\?1049l")
+        assert termios.tcgetattr(self.other)[3] == self.before[3]
+        os.close(self.other)
+        os.close(self.end)
+
+
+def test_top_shows_rates_until_q(busy):
+    terminal = Terminal(busy)
+    terminal.shows(r"Spillway \S+, pid \d+, up .*VERDICT +RULE +COUNT")
+    terminal.shows(r"VERDICT +RULE +A SECOND +MEAN MS.*book-sales.*CONNECTIONS  APPNAME")
+    screens = terminal.text.split("\x1b[H")[1:]
+    assert all(screen.count("\n") < 40 for screen in screens)
+    lines = [re.sub(r"\x1b\[[?0-9]*[a-zA-Z]", "", line).strip() for screen in screens for line in screen.split("\n")]
+    assert max(map(len, lines)) <= 100
+    os.write(terminal.end, b"q")
+    terminal.close()
+
+
+def test_an_interrupt_gives_the_terminal_back(busy):
+    terminal = Terminal(busy)
+    terminal.shows(r"Spillway \S+, pid \d+")
+    terminal.process.send_signal(signal.SIGINT)
+    terminal.close()
+
+
+def test_top_without_a_terminal_says_what_to_use(busy):
+    said = run(busy, "top")
+    assert said.returncode == 2 and "needs a terminal; 'spillway status' needs none" in said.stderr
