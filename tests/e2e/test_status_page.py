@@ -202,9 +202,10 @@ def test_what_is_not_there_says_what_is(spillway):
 def test_the_dashboard_asks_for_metrics_that_exist(spillway):
     dashboard = json.loads(DASHBOARD.read_text())
     asked = {name for panel in dashboard["panels"] for target in panel["targets"]
-             for name in re.findall(r"spillway_\w+", target["expr"])}
+             for name in re.findall(r"(?:spillway|process)_\w+", target["expr"])}
     there = {name.split("{")[0] for name in spillway.metrics()}
     assert asked and asked <= there, asked - there
+    assert "spillway_request_duration_seconds_bucket" in asked
 
 
 def test_what_can_not_hold_is_shown(cluster):
