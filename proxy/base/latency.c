@@ -60,7 +60,7 @@ void latencies_note(struct latencies *latencies, const struct rule *rule, enum l
 		of_rule = must_calloc(1, sizeof(*of_rule));
 		atomic_store(&latencies->by_rule[place], of_rule);
 	}
-	latency_note(&of_rule->kinds[kind], microseconds);
+	latency_note(&of_rule->kinds[kind], microseconds, 1);
 }
 
 const char *latency_name(enum latency_kind kind)

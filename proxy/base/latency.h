@@ -26,8 +26,12 @@ struct latency_rule {
 	struct latency kinds[LATENCY_KINDS];
 };
 
+#define LATENCY_SAMPLE_BITS 3
+#define LATENCY_SAMPLE (1 << LATENCY_SAMPLE_BITS) /* one of so many forwarded requests */
+
 struct latencies {
-	struct latency forwarded; /* of all, whatever the rule */
+	struct latency forwarded; /* whatever the rule; each measured one stands for several */
+	uint32_t drawn;           /* the loop's own */
 	size_t rules;
 	/* By the rule's index, the last for none; made at the first request. */
 	_Atomic(struct latency_rule *) by_rule[];
@@ -39,15 +43,23 @@ void latencies_free_all(void);
 
 extern const uint32_t latency_bounds[LATENCY_BOUNDS]; /* microseconds, at most */
 
-static inline void latency_note(struct latency *latency, uint64_t microseconds)
+/* Draws whether a request that is forwarded is measured: at random, so that no rhythm of a client
+ * is met. */
+static inline bool latency_draw(struct latencies *latencies)
+{
+	latencies->drawn = latencies->drawn * 1664525U + 1013904223U;
+	return latencies->drawn >> (32 - LATENCY_SAMPLE_BITS) == 0;
+}
+
+/* `weight`: how many requests it stands for. */
+static inline void latency_note(struct latency *latency, uint64_t microseconds, int64_t weight)
 {
 	size_t bucket = 0;
 
 	while (bucket < LATENCY_BOUNDS && microseconds > latency_bounds[bucket])
 		bucket++;
-	metric_add(&latency->buckets[bucket], 1);
-	if (microseconds > 0)
-		metric_add(&latency->microseconds, (int64_t)microseconds);
+	metric_add(&latency->buckets[bucket], weight);
+	metric_add(&latency->microseconds, (int64_t)microseconds * weight);
 }
 
 /* `rule` may be NULL. By the loop's own thread. */

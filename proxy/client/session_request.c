@@ -22,7 +22,7 @@ static void request_owe(struct session *session, int32_t request_id, enum pendin
 {
 	if (!facts->answered)
 		return;
-	if (session->pending.count == 0 && kind != PENDING_HELLO)
+	if (session->pending.count == 0 && latency_draw(session->loop->latencies))
 		pending_begin(&session->pending, uv_now(&session->loop->uv));
 	pending_push(&session->pending, (struct pending_entry){.request_id = request_id,
 							       .kind = (uint8_t)kind,

@@ -109,7 +109,8 @@ static void response_measure(struct session *session, enum pending_kind kind)
 
 	session->pending.timed = false;
 	if (kind == PENDING_FORWARD || kind == PENDING_GET_MORE)
-		latency_note(&session->loop->latencies->forwarded, (uint64_t)waited * 1000);
+		latency_note(&session->loop->latencies->forwarded, (uint64_t)waited * 1000,
+			     LATENCY_SAMPLE);
 }
 
 /* The reply has been recognised: the next one of a stream answers this one, by its id. */

@@ -9,11 +9,11 @@ Test(latency, a_bucket_holds_what_takes_no_longer_than_its_bound)
 {
 	struct latency latency = {0};
 
-	latency_note(&latency, 0);
-	latency_note(&latency, 1000);
-	latency_note(&latency, 1001);
-	latency_note(&latency, 10000000);
-	latency_note(&latency, 10000001);
+	latency_note(&latency, 0, 1);
+	latency_note(&latency, 1000, 1);
+	latency_note(&latency, 1001, 1);
+	latency_note(&latency, 10000000, 1);
+	latency_note(&latency, 10000001, 1);
 	cr_assert_eq(latency.buckets[0], 2);
 	cr_assert_eq(latency.buckets[1], 1);
 	cr_assert_eq(latency.buckets[LATENCY_BOUNDS - 1], 1);
@@ -35,11 +35,11 @@ Test(latency, the_loops_are_summed_by_rule_and_kind)
 	latencies_note(other, rule, LATENCY_READ, 3000000);
 	latencies_note(other, rule, LATENCY_EDIT, 1);
 	latencies_note(other, NULL, LATENCY_REFUSED, 1);
-	latency_note(&one->forwarded, 7);
+	latency_note(&one->forwarded, 7, LATENCY_SAMPLE);
 	cr_assert_eq(latencies_total(rule, LATENCY_READ).count, 2);
 	cr_assert_eq(latencies_total(rule, LATENCY_READ).microseconds, 3002000);
 	cr_assert_eq(latencies_total(rule, LATENCY_WRITE).count, 0);
-	cr_assert_eq(latencies_total(NULL, LATENCY_FORWARDED).count, 1);
+	cr_assert_eq(latencies_total(NULL, LATENCY_FORWARDED).count, LATENCY_SAMPLE);
 	latencies_print(&text, rules);
 	printed = text_steal(&text);
 	cr_assert(strstr(printed, "_bucket{verdict=\"read\",rule=\"first\",le=\"0.0025\"} 1\n"));
@@ -49,4 +49,21 @@ Test(latency, the_loops_are_summed_by_rule_and_kind)
 	cr_assert_not(strstr(printed, "verdict=\"write\""));
 	latencies_free_all();
 	shop_close(&shop);
+}
+
+Test(latency, one_of_eight_forwarded_requests_is_drawn_without_a_rhythm)
+{
+	struct latencies *latencies = latencies_new(0);
+	int drawn = 0, by_place[8] = {0};
+
+	for (int i = 0; i < 80000; i++) {
+		bool is = latency_draw(latencies);
+
+		drawn += is;
+		by_place[i % 8] += is;
+	}
+	cr_assert(drawn > 9500 && drawn < 10500, "%d", drawn);
+	for (int i = 0; i < 8; i++)
+		cr_assert(by_place[i] > 1000 && by_place[i] < 1500, "%d: %d", i, by_place[i]);
+	latencies_free_all();
 }
