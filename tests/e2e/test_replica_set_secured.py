@@ -1,6 +1,5 @@
 """`replica_set` with an account that has just the role of the pages, with TLS on all ways, and with mongodb+srv://."""
 
-import pymongo
 import pytest
 
 from support.certificates import Authority

@@ -1,5 +1,5 @@
-/* Preloaded into a program under test: its questions to the DNS go to 127.0.0.1 at the port in $DNS_PORT, and names
- * below .test are this machine. */
+/* Preloaded into a program under test: its questions to the DNS go to 127.0.0.1 at the port in
+ * $DNS_PORT, and names below .test are this machine. */
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netdb.h>

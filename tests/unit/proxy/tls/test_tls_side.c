@@ -172,20 +172,49 @@ Test(tls_side, a_clients_session_is_resumed_until_the_files_are_read_again)
 	close_world(&world);
 }
 
-/* Connects again to one and the same server. */
-static bool server_resumes(struct pair *pair, SSL_CTX *server)
+/* Connects again to one and the same server, by this name. */
+static bool server_resumes_as(struct pair *pair, SSL_CTX *server, const char *address)
 {
 	struct tls_side *side = pair->side;
 	SSL *other = SSL_new(server);
 
 	close_ends(pair);
-	*pair = (struct pair){.side = side,
-			      .tls = tls_new(tls_side_connect(side, "db.example.net:1"))};
+	*pair = (struct pair){.side = side, .tls = tls_new(tls_side_connect(side, address))};
 	SSL_set_accept_state(other);
 	open_other(pair, other);
 	pump(pair, WHOLE);
 	cr_assert(pair->shaken, "%s", tls_reason(pair->tls));
 	return tls_resumed(pair->tls);
+}
+
+static bool server_resumes(struct pair *pair, SSL_CTX *server)
+{
+	return server_resumes_as(pair, server, "db.example.net:1");
+}
+
+/* All members of a replica set share a side. What one was believed for says nothing of another. */
+Test(tls_side, a_session_is_resumed_with_its_own_host_only)
+{
+	static const char *const others[] = {"x.wild.example.net:1", "127.0.0.1:1", "[::1]:1"};
+	struct world world;
+
+	open_world(&world);
+	for (size_t i = 0; i < ARRAY_LENGTH(versions) * ARRAY_LENGTH(others); i++) {
+		const char *other = others[i / 2];
+		struct pair pair;
+		SSL_CTX *server;
+
+		open_connecting(&pair, &world, versions[i % 2], "db.example.net:1");
+		server = SSL_get_SSL_CTX(pair.other);
+		SSL_CTX_up_ref(server);
+		cr_assert_not(server_resumes(&pair, server));
+		cr_assert_not(server_resumes_as(&pair, server, other), "%s", other);
+		cr_assert(server_resumes_as(&pair, server, other), "%s", other);
+		cr_assert(server_resumes(&pair, server), "%s", other);
+		SSL_CTX_free(server);
+		close_pair(&pair);
+	}
+	close_world(&world);
 }
 
 Test(tls_side, a_session_to_the_server_is_resumed_until_the_files_are_read_again)
