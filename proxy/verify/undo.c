@@ -439,7 +439,9 @@ static enum link_result undo_target(struct job *job, struct mover_target *target
 	job_report_count(&job->report, "elements", 0);
 	if (result != LINK_DONE || !may)
 		return result;
-	undoing->second = undoing->proven = undoing->dropped = undoing->stayed = false;
+	undoing->second = undoing->dropped = false;
+	atomic_store(&undoing->proven, false);
+	atomic_store(&undoing->stayed, false);
 	target->read_only = false; /* what is kept for reading goes back, too */
 	result = fold_all(job, target);
 	if (result != LINK_DONE || !job->options.execute)
