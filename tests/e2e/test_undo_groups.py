@@ -98,7 +98,7 @@ def test_resume_goes_on_behind_what_was_done(operator, shop):
     place = rules.find_one()["undo"]["from"]
     assert place >= 1000
     left = shop.books.count_documents({"_spill": {"$exists": True}})
-    assert 0 < left < 1500
+    assert 0 < left <= 1500
     assert shop.books.count_documents({"_spill": {"$exists": True}, "_id": {"$lt": place}}) == 0
     spill(shop, -5, list(range(12)))  # before the place: as if a Spillway had moved it out meanwhile
     report = operator.run("undo", "--execute", "--resume", code=1)
