@@ -206,7 +206,7 @@ def test_too_few_descriptors_for_a_handful_of_connections_refuse_the_start():
         spillway.command = ["prlimit", "--nofile=64", *spillway.command]
         said = spillway.refuses_to_start()
         spillway.__exit__()
-    assert "error the limit of open files is 64" in said
+    assert " error 1010 the limit of open files is 64" in said
     assert "raise the limit to 20064 for limits.connections (10000)" in said
     assert "LimitNOFILE" in said
 
