@@ -1,6 +1,7 @@
 /* Drives the running sequence: all asynchrony of a rewrite is here. */
 #include "proxy/client/session.h"
 
+#include "proxy/base/clock.h"
 #include "proxy/base/log.h"
 #include "rules/read/plain_find.h"
 
@@ -8,7 +9,8 @@
 #include <stdlib.h>
 
 #define COMMAND_NAME_AT \
-	((size_t)26)       /* in a frame that begins with its body: the name, with its NUL */
+	((size_t)26) /* in a frame that begins with its body: the name, with its NUL */
+#define TELL_SKIPPED_MS 60000
 #define HEAVY_PAUSE_MS 250 /* two moves or so; no longer, since the mover may have no majority */
 
 struct moved_task {
@@ -154,6 +156,21 @@ static void advance_take_note(void *context, const struct mover_note *note)
 		advance_pause(session, HEAVY_PAUSE_MS);
 }
 
+/* Names one a minute, so that nobody is kept from the rest of the log. */
+static void advance_tell_skipped(const struct session *session, const char *message)
+{
+	const struct ruled_namespace *namespace = session->sequence->match.namespace;
+	static _Atomic int64_t next;
+	int64_t now = clock_now(), due = atomic_load(&next);
+
+	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_SKIPPED_MS))
+		return;
+	log_warning("rule '%s' on '%s.%s': a read left out a damaged document (damaged: skip): %s; "
+		    "run 'spillway verify'",
+		    namespace->targets[0].rule->name, namespace->database, namespace->collection,
+		    message);
+}
+
 static void advance_count(struct session *session)
 {
 	const struct sequence_counts *counts = &session->sequence->counts;
@@ -161,6 +178,9 @@ static void advance_count(struct session *session)
 
 	metric_add(&metrics->merged_documents, counts->merged);
 	metric_add(&metrics->merge_repeats, counts->repeats);
+	metric_add(&metrics->damaged_skipped, counts->skipped);
+	if (counts->skipped_one)
+		advance_tell_skipped(session, counts->skipped_one);
 	metric_add(&metrics->overflow_fetches, counts->fetches);
 	if (counts->fetches > 0)
 		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);

@@ -135,8 +135,7 @@ static void splice_whole(struct buffer *out, size_t *place, const void *context)
 	reassemble_write_stages(
 		out, place, edit->namespace,
 		(struct reassembly){one && edit->facts.swaps ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
-				    one,
-				    .strict = element_truth(strict),
+				    one, .strict = element_truth(strict),
 				    .damage = edit->search.damage});
 	filter_write_match(out, place, edit_filter_left(edit), FILTER_AT_START);
 }

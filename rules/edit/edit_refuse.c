@@ -67,8 +67,7 @@ enum edit_outcome edit_refuse_state(struct edit *edit, bool foreign)
 {
 	char message[RAISED_MESSAGE];
 
-	snprintf(message, sizeof(message),
-		 "the document with %s: %s", id_text(&edit->id).text,
+	snprintf(message, sizeof(message), "the document with %s: %s", id_text(&edit->id).text,
 		 foreign ? "its array is split under a rule that the configuration no longer has"
 			 : RAISED_DAMAGED_WORDS);
 	return refuse_damaged(edit, foreign ? ERROR_COMMAND_NOT_SUPPORTED : ERROR_DATA_CORRUPTION,

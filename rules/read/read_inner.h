@@ -29,7 +29,7 @@ struct read_retry {
 	size_t dead;  /* the document that has to be read again */
 	size_t tried; /* the document that `attempts` counts for */
 	int attempts;
-	int stood;  /* looks behind which the document's states still stood */
+	int stood;                     /* looks behind which the document's states still stood */
 	enum reassemble_damage damage; /* of finds that have become aggregates */
 };
 

@@ -2,8 +2,8 @@
  *
  * The overflow of a generation is complete as long as the document's state names it. So main is
  * asked again. If the state is another one now, the array was rewritten, and the read goes on with
- * what main says now. If the state still stood, and the overflow is short once more, the document is
- * damaged: no retry helps. */
+ * what main says now. If the state still stood, and the overflow is short once more, the document
+ * is damaged: no retry helps. */
 #include "rules/read/read_inner.h"
 
 #include "rules/reassembly/raised.h"

@@ -53,7 +53,7 @@ bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAG
 		 enum error_code *code)
 {
 	bool died = raised_died(summary);
-	const char *why = died                             ? RAISED_DIED_WORDS
+	const char *why = died                              ? RAISED_DIED_WORDS
 			  : is_raised(summary, RAISED_LOST) ? RAISED_LOST_WORDS
 							    : RAISED_DAMAGED_WORDS;
 	struct bytes document;

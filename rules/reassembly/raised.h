@@ -81,7 +81,8 @@
 	"its state (_spill) is damaged, or its array is none; trying again does not help: run " \
 	"'spillway verify --repair'"
 #define RAISED_LOST_WORDS \
-	"overflow documents are missing, damaged or another document's, so that its array can't be " \
+	"overflow documents are missing, damaged or another document's, so that its array can't " \
+	"be " \
 	"put together; trying again does not help: run 'spillway verify --repair'"
 
 /* A reply's error is RAISED_DEAD. */
@@ -95,8 +96,8 @@ bool raised_met_no_array(const struct reply_summary *summary);
 
 #define RAISED_MESSAGE 1000 /* bytes */
 
-/* Of RAISED_DEAD, RAISED_DAMAGED and RAISED_LOST: the code, and what to say, which names the document. False:
- * the reply's error is another. */
+/* Of RAISED_DEAD, RAISED_DAMAGED and RAISED_LOST: the code, and what to say, which names the
+ * document. False: the reply's error is another. */
 bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 		 enum error_code *code);
 /* Of RAISED_MISSED of a find, and RAISED_UNMERGED, which stand for errors of mongod's own: the

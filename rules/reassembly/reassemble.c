@@ -120,12 +120,13 @@ static const char again_start[] =
  * as the state stands. */
 static const char is_lost[] =
 	"{$anyElementTrue: [{$map: {input: '$@again', in: {$and: ["
-	"{$eq: ['$$this._spill.@key.g', '$_spill.@key.g']}, "
-	EXPRESSION_SAME_TEXT("$$this._id", "$_id") "]}}}]}";
+	"{$eq: ['$$this._spill.@key.g', '$_spill.@key.g']}, " EXPRESSION_SAME_TEXT("$$this._id",
+										   "$_id") "]}}}]}";
 
 #define ELEMENTS_FILLS(part) \
 	fill_template("overflow_elements", overflow_elements_of), \
-		fill_template("stored", (part)->single ? "'$@joined'" : JOINED_BATCHES("$@joined")), \
+		fill_template("stored", \
+			      (part)->single ? "'$@joined'" : JOINED_BATCHES("$@joined")), \
 		fill_template("elements", (part)->target->rule->overflow.layout == RULE_ELEMENTS \
 						  ? JOINED_ELEMENTS("$$stored", "0", "") \
 						  : JOINED_RUNS("$$stored")), \

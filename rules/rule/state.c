@@ -70,7 +70,7 @@ static bool same_generation(const struct element *before, const struct element *
 }
 
 must_check bool states_stand(const struct ruled_namespace *namespace, struct bytes before,
-			 struct bytes now)
+			     struct bytes now)
 {
 	struct element old, new;
 

@@ -77,10 +77,9 @@ static bool shows_names_only(const struct command *command, const struct probe *
 
 static void put_together(struct pipeline *pipeline, enum reassemble_use use, bool single)
 {
-	reassemble_write_stages(
-		pipeline->out, &pipeline->place, pipeline->namespace,
-		(struct reassembly){use, single, pipeline->foreign.strict, pipeline->computes,
-				    pipeline->foreign.damage});
+	reassemble_write_stages(pipeline->out, &pipeline->place, pipeline->namespace,
+				(struct reassembly){use, single, pipeline->foreign.strict,
+						    pipeline->computes, pipeline->foreign.damage});
 }
 
 /* Those that match are known. */

@@ -16,7 +16,7 @@
 struct foreign {
 	struct namespace_cache *cache;
 	struct bytes database;
-	bool strict; /* see struct reassembly */
+	bool strict;                   /* see struct reassembly */
 	enum reassemble_damage damage; /* the same */
 	/* The command's, where filters are judged by the indexes that are known: what is known may
 	 * change until the command is written. NULL: they have been judged. */

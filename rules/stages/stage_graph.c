@@ -48,8 +48,8 @@ static bool graph_of(const struct foreign *foreign, const struct element *stage,
 	struct element field;
 	struct cursor cursor;
 
-	*graph = (struct graph){
-		.clear = true, .strict = foreign->strict, .damage = foreign->damage};
+	*graph =
+		(struct graph){.clear = true, .strict = foreign->strict, .damage = foreign->damage};
 	if (stage->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, stage->value) ||
 	    cursor_next(&cursor, &graph->verb) != CURSOR_ELEMENT ||
 	    !element_is(&graph->verb, "$graphLookup") || graph->verb.type != BSON_BYTE_DOCUMENT ||
@@ -111,8 +111,7 @@ static void splice_stages(struct buffer *out, size_t *place, const void *context
 	const struct graph *graph = context;
 
 	reassemble_write_stages(out, place, graph->namespace,
-				(struct reassembly){REASSEMBLE_WHOLE,
-						    .strict = graph->strict,
+				(struct reassembly){REASSEMBLE_WHOLE, .strict = graph->strict,
 						    .damage = graph->damage});
 }
 

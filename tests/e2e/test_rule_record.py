@@ -70,7 +70,7 @@ def test_what_is_recorded(shop):
         "resolved": {
             "name": "books", "namespace": "shop.books", "array": "list", "threshold": 3, "max_bytes": 1024**2,
             "when_outlier": "keep", "settle": "10ms", "gather": 100, "quiet": "1s", "gc_delay": "0s", "sweep": "1h",
-            "existing": "move", "access": "full", "change_streams": "refuse",
+            "existing": "move", "access": "full", "change_streams": "refuse", "damaged": "fail",
             "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
             "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
                          "batch": {"size": 4, "max_bytes": 256 * 1024}}},

@@ -39,7 +39,7 @@ Test(rule_write, every_default_is_there)
 		"\"threshold\" : 50, \"max_bytes\" : 1048576, \"when_outlier\" : \"keep\", "
 		"\"settle\" : \"1s\", \"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : "
 		"\"1m\", \"sweep\" : \"1h\", \"existing\" : \"wait\", \"access\" : \"full\", "
-		"\"change_streams\" : \"refuse\", \"expose\" : [  ], "
+		"\"change_streams\" : \"refuse\", \"damaged\" : \"fail\", \"expose\" : [  ], "
 		"\"overflow\" : { \"collection\" : \"{collection}_a_b_overflow\", \"layout\" "
 		": \"batches\", \"link\" : \"of\", \"array\" : \"more\", \"batch\" : { "
 		"\"size\" : 1000, \"max_bytes\" : 262144 } } }");
@@ -50,6 +50,7 @@ Test(rule_write, what_the_file_says)
 	expect_written(
 		"name: r, namespace: 't_*.c', array: a, threshold: 0, max_bytes: 2KB, "
 		"when_outlier: empty, sweep: off, access: read-only, change_streams: as_stored, "
+		"damaged: skip, "
 		"flag: { field: f, value: "
 		"\"true\" }, counters: { total: t, owner: app }, reference: { field: r, format: "
 		"'{_id}_x' }, expose: [reference, flag], overflow: { collection: '{collection}_o', "
@@ -58,7 +59,7 @@ Test(rule_write, what_the_file_says)
 		"0, \"max_bytes\" : 2048, \"when_outlier\" : \"empty\", \"settle\" : \"1s\", "
 		"\"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : \"1m\", \"sweep\" : \"off\", "
 		"\"existing\" : \"wait\", \"access\" : \"read-only\", "
-		"\"change_streams\" : \"as_stored\", \"flag\" : { "
+		"\"change_streams\" : \"as_stored\", \"damaged\" : \"skip\", \"flag\" : { "
 		"\"field\" : \"f\", \"value\" : \"true\", "
 		"\"otherwise\" : \"absent\" }, \"counters\" : { \"total\" : \"t\", \"owner\" : "
 		"\"app\" }, \"reference\" : { \"field\" : \"r\", \"format\" : \"{_id}_x\" }, "

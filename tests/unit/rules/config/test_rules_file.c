@@ -142,6 +142,8 @@ Test(rules_file, values_of_the_wrong_kind)
 		"6:16: 'threshold' must be a whole number from 0 to"},
 	       {HEAD RULE "    access: none\n",
 		"8:13: 'access' must be 'full' or 'read-only', not 'none'"},
+	       {HEAD RULE "    damaged: hide\n",
+		"8:14: 'damaged' must be 'fail' or 'skip', not 'hide'"},
 	       {HEAD RULE "    change_streams: exact\n",
 		"8:21: 'change_streams' must be 'refuse' or 'as_stored', not 'exact'"},
 	       {HEAD RULE "    when_outlier: drop\n",

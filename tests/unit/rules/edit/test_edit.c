@@ -194,15 +194,19 @@ Test(edit, a_dead_generation_is_never_folded_back)
 }
 
 /* The document links so many elements, of which two are there. */
-static void look_at_short(int linked)
+static void look_at_short_of(const char *generation, int linked)
 {
 	play_expect_helper(&play, E1);
-	play_reply(&play,
-		   made_text("{'cursor': {'firstBatch': [{'_id': 1, '_spill': {'f': {'g': " G1
-			     ", 'h': 2, 'n': %d}}}], 'id': {'$numberLong': '0'}, 'ns': "
-			     "'shop.books'}, 'ok': 1.0}",
-			     linked));
+	play_reply(&play, made_text("{'cursor': {'firstBatch': [{'_id': 1, '_spill': {'f': {'g': %s"
+				    ", 'h': 2, 'n': %d}}}], 'id': {'$numberLong': '0'}, 'ns': "
+				    "'shop.books'}, 'ok': 1.0}",
+				    generation, linked));
 	play_reply(&play, FOUND(BATCH(1, 0, "3, 4")));
+}
+
+static void look_at_short(int linked)
+{
+	look_at_short_of(G1, linked);
 }
 
 Test(edit, a_state_that_stays_short_says_that_overflow_is_missing)
@@ -212,18 +216,30 @@ Test(edit, a_state_that_stays_short_says_that_overflow_is_missing)
 	look_at_short(3);
 	expect_pause();
 	look_at_short(3);
-	play_expect_error(&play, 115, "overflow documents are missing");
+	play_expect_error(&play, 301, "overflow documents are missing");
 	cr_assert_eq(play_notes(&play), 0);
 	play_close(&play);
 }
 
-Test(edit, a_state_that_moved_on_may_have_been_rewritten)
+/* Pushes and moves do not change the generation. */
+Test(edit, a_short_array_that_grows_is_damaged_too)
 {
 	start(ONE);
 	play_reply(&play, RESULT(0));
 	look_at_short(3);
 	expect_pause();
 	look_at_short(4);
+	play_expect_error(&play, 301, "the document with _id '1' (int): overflow documents are");
+	play_close(&play);
+}
+
+Test(edit, another_generation_was_rewritten)
+{
+	start(ONE);
+	play_reply(&play, RESULT(0));
+	look_at_short(3);
+	expect_pause();
+	look_at_short_of(G2, 3);
 	expect_pause();
 	look_at_short(3);
 	expect_pause();
@@ -651,7 +667,7 @@ Test(edit, a_guard_sees_that_the_end_of_the_overflow_is_missing)
 			expect_pause();
 			play_reply(&play, FOUND(SPILLED));
 			play_reply(&play, cases[i].answer);
-			play_expect_error(&play, 115, "overflow documents are missing");
+			play_expect_error(&play, 301, "overflow documents are missing");
 		}
 		play_close(&play);
 	}

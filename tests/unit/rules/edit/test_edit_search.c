@@ -35,6 +35,7 @@
 #define RESULT(n) "{'n': " #n ", 'nModified': " #n ", 'ok': 1.0}"
 
 #define ALL "$match $graphLookup $replaceWith $unset $match"
+#define LOOKED "$match $graphLookup $graphLookup $replaceWith $unset $match"
 
 static struct play play;
 
@@ -114,7 +115,7 @@ Test(edit_search, an_array_that_was_rewritten_meanwhile_is_asked_for_again)
 	play_reply(&play, "{'ok': 0.0, 'errmsg': 'spillway: the generation ended', 'code': 241}");
 	cr_assert_eq(play.outcome, SEQUENCE_PAUSE);
 	play_resume(&play, NULL, false);
-	cr_assert_str_eq(play_stages(&play), ALL " $limit $project $unionWith");
+	cr_assert_str_eq(play_stages(&play), LOOKED " $limit $project $unionWith");
 	play_close(&play);
 }
 
@@ -207,6 +208,6 @@ Test(edit_search, the_overflow_is_not_asked)
 	start("{'update': 'books', 'updates': [{'q': {'f': 5}, 'u': " CHANGE
 	      "}], '$db': 'shop', " TRANSACTION "}");
 	play_reply(&play, RESULT(0));
-	cr_assert_str_eq(play_stages(&play), ALL " $limit $project");
+	cr_assert_str_eq(play_stages(&play), LOOKED " $limit $project");
 	play_close(&play);
 }

@@ -460,8 +460,6 @@ Test(sequence_read, overflow_that_cannot_be_read_is_an_error)
 		"{'cursor': {'firstBatch': []}, 'ok': 1.0}",
 		"{'cursor': {'firstBatch': [], 'id': 'x'}, 'ok': 1.0}",
 		"{'cursor': {'firstBatch': [5], 'id': 0}, 'ok': 1.0}",
-		OVERFLOW("{'book': 7, 'more': [3, 4]}"),
-		OVERFLOW("{'book': 7, '_spill': {'g': " G1 ", 'p': 0}, 'more': 5}"),
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(replies); i++) {
@@ -470,7 +468,7 @@ Test(sequence_read, overflow_that_cannot_be_read_is_an_error)
 		play_expect_helper(&play, KILLS(""));
 		play_reply(&play, "{'ok': 1.0}");
 		play_expect_error(&play, 134,
-				  "Spillway rule 'books': an overflow document of "
+				  "Spillway rule 'books': the server's reply on "
 				  "'shop.books_more' can't be read");
 		play_close(&play);
 	}
@@ -493,20 +491,20 @@ Test(sequence_read, documents_that_cannot_be_read_are_an_error)
 		enum error_code code;
 		const char *says;
 	} cases[] = {
-		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 134,
+		{"'firstBatch': [{'_id': 1, '_spill': {'f': 5}}]", 301,
 		 "the document with _id '1' (int): its state (_spill) is damaged"},
-		{"'firstBatch': [{'_id': 0}, {'_id': 'x y', '_spill': 5}]", 134,
+		{"'firstBatch': [{'_id': 0}, {'_id': 'x y', '_spill': 5}]", 301,
 		 "the document with _id 'x y' (string): its state"},
-		{"'firstBatch': [{'_id': {'$oid': '00112233445566778899aabb'}, '_spill': 5}]", 134,
+		{"'firstBatch': [{'_id': {'$oid': '00112233445566778899aabb'}, '_spill': 5}]", 301,
 		 "the document with _id '00112233445566778899aabb' (objectId): its state"},
-		{"'firstBatch': [{'_id': {'a': 1}, '_spill': 5}]", 134,
+		{"'firstBatch': [{'_id': {'a': 1}, '_spill': 5}]", 301,
 		 "the document with _id '?' (object): its state"},
 		{"'firstBatch': [{'_id': 1, '_spill': {'gone': {'g': " G1 ", 'h': 1, 'n': 1}}}]",
 		 115, "a rule that the configuration no longer has"},
 		{"'firstBatch': [{'_id': 1, '_spill/7': 1}]", 115, "begins with '_spill/'"},
-		{"'firstBatch': [5]", 134, "state can't be read"},
-		{"'firstBatch': 5", 134, "state can't be read"},
-		{"'thirdBatch': []", 134, "state can't be read"},
+		{"'firstBatch': [5]", 134, "reply can't be read"},
+		{"'firstBatch': 5", 134, "reply can't be read"},
+		{"'thirdBatch': []", 134, "reply can't be read"},
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
@@ -813,10 +811,18 @@ Test(sequence_read, a_window_whose_generation_died_is_read_again)
 	for (int i = 0; i < 5; i++) {
 		play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3")));
 		play_expect_helper(&play, WINDOW_AGAIN);
-		play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+		play_reply(&play, i % 2 ? CURSOR("'firstBatch': [" SPILLED(7, G1) "]")
+					: CURSOR("'firstBatch': [" SPILLED(7, G2) "]"));
 	}
 	play_reply(&play, OVERFLOW(""));
 	play_expect_error(&play, 134, "try again");
+	play_close(&play);
+	/* the state still stands: overflow is missing */
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_expect_error(&play, 301, "the document with _id '7' (int): overflow documents are");
 	play_close(&play);
 }
 
@@ -915,15 +921,11 @@ Test(sequence_read, a_window_s_helpers_may_fail)
 	play_reply(&play, NOT_MASTER);
 	play_expect_answer(&play, NOT_MASTER);
 	play_close(&play);
-	start_window();
-	play_reply(&play, OVERFLOW("{'book': 7}"));
-	play_expect_error(&play, 134, "spillway verify");
-	play_close(&play);
 	/* a main document without all of its head */
 	play_command(&play, LAST_TWO, VERDICT_READ);
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, 'f': [1], '_spill': {'f': {'g': " G1
 				 ", 'h': 2, 'n': 2}}}]"));
-	play_expect_error(&play, 134, "spillway verify");
+	play_expect_error(&play, 301, "spillway verify");
 	play_close(&play);
 
 	start_window();
@@ -1064,8 +1066,34 @@ Test(sequence_read, the_server_s_error_when_it_is_read_again_goes_on)
 	play_reply(&play, OVERFLOW(""));
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, '_spill': {'f': 5}}]"));
 	play_reply(&play, "{'ok': 1.0}");
-	play_expect_error(&play, 134, "the document with _id '7' (int): its state");
+	play_expect_error(&play, 301, "the document with _id '7' (int): its state");
 	play_close(&play);
+}
+
+/* An overflow document that can't be read is as one that is missing. */
+Test(sequence_read, a_damaged_document_is_told_from_a_rewritten_one)
+{
+	static const char *const damaged[] = {
+		"",
+		BATCH(7, G1, 1, 0, "3"),
+		BATCH(7, G2, 1, 0, "3, 4"),
+		"{'book': 7, 'more': [3, 4]}",
+		"{'book': 7, '_spill': {'g': " G1 ", 'p': 0}, 'more': 5}",
+		"{'book': 7, '_spill': {'g': " G1 ", 'p': 'x'}, 'more': [3, 4]}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(damaged); i++) {
+		start_find(FIND);
+		play_reply(&play, made_text(OVERFLOW("%s"), damaged[i]));
+		play_expect_helper(&play, AGAIN(7));
+		play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+		play_reply(&play, made_text(OVERFLOW("%s"), damaged[i]));
+		play_expect_helper(&play, KILLS(""));
+		play_reply(&play, "{'ok': 1.0}");
+		play_expect_error(&play, 301,
+				  "the document with _id '7' (int): overflow documents are");
+		play_close(&play);
+	}
 }
 
 static void die_five_times(const char *id)
@@ -1099,12 +1127,14 @@ Test(sequence_read, each_document_may_die_five_times)
 	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) ", " SPILLED(8, G2) "]"));
 	for (int i = 0; i < 4; i++) {
 		play_reply(&play, OVERFLOW(""));
-		play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+		play_reply(&play, i % 2 ? CURSOR("'firstBatch': [" SPILLED(7, G1) "]")
+					: CURSOR("'firstBatch': [" SPILLED(7, G2) "]"));
 	}
 	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4")));
 	play_expect_helper(&play, AGAIN(8));
 	for (int i = 0; i < 4; i++) {
-		play_reply(&play, CURSOR("'firstBatch': [" SPILLED(8, G2) "]"));
+		play_reply(&play, i % 2 ? CURSOR("'firstBatch': [" SPILLED(8, G2) "]")
+					: CURSOR("'firstBatch': [" SPILLED(8, G1) "]"));
 		play_reply(&play, OVERFLOW(""));
 	}
 	play_reply(&play, CURSOR("'firstBatch': [{'_id': 8}]"));
@@ -1113,6 +1143,9 @@ Test(sequence_read, each_document_may_die_five_times)
 	play_close(&play);
 }
 
+#define LOOKS(id) \
+	"{'find': 'books', 'filter': {'_id': {'$eq': " #id "}}, 'projection': {'_id': 1, " \
+	"'_spill': 1}, 'limit': 1, 'singleBatch': true, '$db': 'shop', " NEAREST "}"
 #define GET_MORE "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}"
 #define LISTS \
 	"{'listCollections': 1, 'filter': {'name': 'books'}, 'nameOnly': true, " \
@@ -1128,14 +1161,27 @@ Test(sequence_read, where_it_cannot_be_read_again_it_is_an_error)
 	play_command(&play, GET_MORE, VERDICT_READ);
 	play_reply(&play, CURSOR("'nextBatch': [" SPILLED(7, G1) "]"));
 	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, LOOKS(7));
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7}]"));
 	play_expect_helper(&play, LISTS);
 	play_reply(&play, THERE);
 	play_expect_error(&play, 134, "try again");
+	play_close(&play);
+	/* the state still stands */
+	play_command(&play, GET_MORE, VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" SPILLED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
+	play_expect_helper(&play, ASKS("7", G1, NEAREST));
+	play_reply(&play, OVERFLOW(""));
+	play_expect_error(&play, 301, "the document with _id '7' (int): overflow documents are");
 	play_close(&play);
 	play_command(&play, "{'aggregate': 'books', 'pipeline': [], 'cursor': {}, '$db': 'shop'}",
 		     VERDICT_READ);
 	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G1) "]"));
 	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, LOOKS(7));
+	play_reply(&play, CURSOR("'firstBatch': []"));
 	play_expect_error(&play, 134, "try again");
 	play_close(&play);
 }
@@ -1163,6 +1209,7 @@ Test(sequence_read, a_get_more_says_that_its_collection_was_dropped)
 	play_command(&play, GET_MORE, VERDICT_READ);
 	play_reply(&play, OPEN("'nextBatch': [" SPILLED(7, G1) "]"));
 	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': []"));
 	play_reply(&play, LISTED(""));
 	play_expect_helper(&play, KILLS(""));
 	play_reply(&play, "{'ok': 1.0}");
@@ -1225,6 +1272,7 @@ Test(sequence_read, a_get_more_whose_collection_is_there_says_what_it_met)
 		     VERDICT_READ);
 	play_reply(&play, CURSOR("'nextBatch': [" SPILLED(7, G1) "]"));
 	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': []"));
 	play_end_transaction(&play);
 	play_expect_error(&play, 134, "try again");
 	play_close(&play);

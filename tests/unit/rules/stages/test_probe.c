@@ -17,6 +17,8 @@
 	"$convert', 'code': 241, 'codeName': 'ConversionFailure'}"
 #define ASKED_LIGHTLY "$match $replaceWith $unset $limit $unionWith"
 #define ASKED_WHOLE "$match $graphLookup $replaceWith $unset $match $limit $unionWith"
+#define LOOKED_WHOLE "$match $graphLookup $graphLookup $replaceWith $unset $match $limit $unionWith"
+#define LOOKED_ALL "$match $graphLookup $graphLookup $replaceWith $unset $match"
 #define ASKED_ALL "$match $graphLookup $replaceWith $unset $match"
 
 static struct play play;
@@ -166,7 +168,7 @@ Test(probe, an_outlier_among_the_documents_is_put_together)
 	cr_assert_str_eq(play_stages(&play), ASKED_WHOLE);
 	expect_stage("0", "{'$match': {'$and': [{'$or': [{'f': 5}, {'_id': {'$in': [7]}}]}]}}");
 	play_reply(&play, DIED);
-	cr_assert_str_eq(play_stages(&play), ASKED_WHOLE);
+	cr_assert_str_eq(play_stages(&play), LOOKED_WHOLE);
 	play_reply(&play, CURSOR("{'_id': 1, 'f': [5]}, {'_id': 7, 'f': [5]}, " HIT(7, G1), 0));
 	play_expect_answer(&play, CURSOR("{'_id': 1, 'f': [5]}, {'_id': 7, 'f': [5]}", 0));
 	play_close(&play);
@@ -250,7 +252,7 @@ Test(probe, an_error_is_told_as_the_dear_way_has_it)
 	play_close(&play);
 	/* no transaction takes a $unionWith */
 	start(FIND("'filter': {'f': 5}, " TRANSACTION));
-	cr_assert_str_eq(play_stages(&play), ASKED_ALL);
+	cr_assert_str_eq(play_stages(&play), LOOKED_ALL);
 	play_close(&play);
 }
 
