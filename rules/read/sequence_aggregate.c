@@ -134,6 +134,7 @@ static void decide_to_ask_lightly(struct sequence *sequence)
 	enum aggregate_need need = aggregate_need(
 		explains(sequence) ? &aggregate->explained : &match->command, match->namespace);
 
+	aggregate->probe.skips = aggregate->probe.target->rule->skips_damaged;
 	aggregate->probe.whole = need != AGGREGATE_NEEDS_NOTHING;
 	aggregate->probe.light = aggregate->probe.exact && need != AGGREGATE_NEEDS_ORDER;
 }

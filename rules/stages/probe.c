@@ -388,7 +388,7 @@ static const char of_generations[] = "{_spill.@key.g: {$in: @generations}, "
  * document without a state for the array names none. mongod judges an $expr behind other
  * conditions: it meets no document but those that are named. */
 static const char of_generations_or_damaged[] =
-	"{$expr: {$cond: [@no_state, 0, {$cond: [@damaged, @damaged_error, "
+	"{$expr: {$cond: [@no_state, 0, {$cond: [@damaged, @if_damaged, "
 	"{$in: ['$_spill.@key.g', @generations]}]}]}}";
 
 void probe_write_conditions(struct buffer *out, struct bytes filter,
@@ -413,6 +413,7 @@ void probe_write_conditions(struct buffer *out, struct bytes filter,
 		       fill_template("of_generations", probe->alone   ? of_generations
 						       : probe->light ? of_generations_or_damaged
 								      : "{}"),
+		       fill_template("if_damaged", probe->skips ? "false" : RAISE_DAMAGED),
 		       fill_array("generations", buffer_view(&probe->generations)),
 		       REASSEMBLE_FILLS(namespace, probe->target));
 }
