@@ -490,10 +490,10 @@ static bool comes_back(struct mover_work *work, enum mover_outcome outcome, int6
 	case MOVER_HELD:
 		work->news.elements += work->held.elements;
 		work->news.bytes += work->held.bytes;
-		later = work->held.until;
-		*due = work->state == WORK_TOUCHED && work->due > later ? work->due : later;
+		work->held.until = now;
+		*due = work->state == WORK_TOUCHED && work->due > now ? work->due : now;
 		if (work->waiters)
-			*due = now;
+			*due = clock_now();
 		return true;
 	case MOVER_RETRY:
 		later = now + pause_after(work->tries++);

@@ -61,9 +61,9 @@ struct mover_work {
 	 * on. */
 	int64_t overlap_from; /* MOVER_NO_OVERLAP: none was found */
 	struct {
-		struct pace_place place;
-		int64_t until;           /* MOVER_HELD: it may not be moved before this */
-		int64_t elements, bytes; /* news that were taken; the queue's */
+		struct pace_place place; /* whoever takes the entry writes this, too */
+		int64_t until;           /* it may not be moved before this */
+		int64_t elements, bytes; /* news that were taken */
 	} held;
 
 	enum mover_work_state state;
@@ -83,7 +83,7 @@ enum mover_outcome {
 	MOVER_OUTLIER, /* a round has to be run, at once */
 	MOVER_ABSENT,  /* again soon: no server was there to ask */
 	MOVER_RETRY,   /* again, after a pause that doubles */
-	MOVER_HELD,    /* again at `held.until`: nothing was done */
+	MOVER_HELD,    /* nothing was done; again at the time that is given as `now` */
 };
 
 struct mover_queue;

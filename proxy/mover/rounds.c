@@ -137,16 +137,17 @@ static bool is_held(struct mover *mover, struct mover_work *work)
 {
 	const struct rule *rule = work->target->rule;
 	enum mover_outcome outcome = MOVER_HELD;
+	int64_t until;
 
 	if (mover_queue_demanded(mover->rounds, work))
 		return false;
-	work->held.until = pacer_hold(mover->pacer, rule, &work->held.place, clock_now());
-	if (!work->held.until)
+	until = pacer_hold(mover->pacer, rule, &work->held.place, clock_now());
+	if (!until)
 		return false;
 	if (pacer_pauses(mover->pacer, rule) &&
 	    mover_queue_count(mover->rounds) > MOVER_QUEUE_MAX / 2)
 		outcome = MOVER_SETTLED;
-	mover_queue_done(mover->rounds, work, outcome, clock_now());
+	mover_queue_done(mover->rounds, work, outcome, until);
 	return true;
 }
 
