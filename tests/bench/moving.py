@@ -75,9 +75,10 @@ def migrate_speed(scale):
 
 
 def undo_speed(scale):
-    """Documents a second, against `migrate` of the same documents, slightly above the threshold. Both whole programs."""
+    """Documents a second, against `migrate` of the same documents, slightly above the threshold. Whole programs."""
     count, length = scale.undone, rule()["threshold"] + 10
-    rates, quick = {MIGRATE: [], UNDO: []}, {**rule(), "gc_delay": "0s"}  # undo would wait that long
+    rates = {MIGRATE: [], UNDO: []}
+    quick = {**rule(), "gc_delay": "0s"}  # undo would wait that long
     with Cluster() as cluster, Operator(cluster, [quick]) as operator, cluster.client() as client:
         client[DATABASE][RULED].insert_many(outliers(count, length))
         for _ in range(scale.rounds):
