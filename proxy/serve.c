@@ -10,7 +10,7 @@
 #include "proxy/base/log.h"
 #include "proxy/base/process_metrics.h"
 #include "proxy/client/loop.h"
-#include "proxy/client/memory.h"
+#include "proxy/base/spare_memory.h"
 #include "proxy/process/descriptors.h"
 #include "proxy/process/notify.h"
 #include "proxy/process/root.h"

@@ -47,7 +47,7 @@ struct loop {
 	struct metrics *metrics;
 	struct latencies *latencies;
 	struct namespace_cache *namespaces;
-	struct observer *observer; /* NULL: nothing is observed */
+	struct observer *observer;  /* NULL: nothing is observed */
 	struct listener *listeners; /* open ones */
 	struct session *sessions;   /* all, newest first */
 	struct deadline_list deadlines[DEADLINE_KINDS];

@@ -4,7 +4,7 @@
 
 #include "proxy/base/ballast.h"
 #include "proxy/base/log.h"
-#include "proxy/client/memory.h"
+#include "proxy/base/spare_memory.h"
 
 #include <errno.h>
 #include <stdlib.h>

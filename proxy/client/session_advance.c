@@ -165,7 +165,8 @@ static void advance_tell_skipped(const struct session *session, const char *mess
 
 	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_SKIPPED_MS))
 		return;
-	log_warning("rule '%s' on '%s.%s': a read left out a damaged document (damaged: skip): %s; "
+	log_warning("3003 rule '%s' on '%s.%s': a read left out a damaged document (damaged: "
+		    "skip): %s; "
 		    "run 'spillway verify'",
 		    namespace->targets[0].rule->name, namespace->database, namespace->collection,
 		    message);

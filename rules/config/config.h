@@ -106,7 +106,7 @@ struct config {
 	enum config_log_level log_level;
 	bool log_json;
 	int64_t observe_sample; /* millionths of the commands that no rule concerns; 0: off */
-	int64_t log_slow_ms; /* 0: off */
+	int64_t log_slow_ms;    /* 0: off */
 	struct rule_set *rules;
 };
 

@@ -7,7 +7,7 @@
 static bool is_number(const struct setting *setting)
 {
 	return setting->kind == SETTING_COUNT || setting->kind == SETTING_SIZE ||
-	       setting->kind == SETTING_DURATION;
+	       setting->kind == SETTING_DURATION || setting->kind == SETTING_SHARE;
 }
 
 static bool is_word(const struct setting *setting)

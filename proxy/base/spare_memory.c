@@ -1,5 +1,5 @@
 /* What malloc keeps of what was freed, for the next large buffer. */
-#include "proxy/client/memory.h"
+#include "proxy/base/spare_memory.h"
 
 #include <malloc.h>
 #include <stdbool.h>
