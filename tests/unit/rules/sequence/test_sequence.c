@@ -136,6 +136,22 @@ Test(sequence, mongods_error_ends_the_clients_transaction)
 	play_close(&play);
 }
 
+#define PULL "'updates': [{'q': {'_id': 1}, 'u': {'$pull': {'f': 1}}}], '$db': 'shop'}"
+
+Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transaction)
+{
+	play_command(&play, "{'update': 'books', " PULL, VERDICT_WRITE);
+	play.outcome = sequence_give_up(play.sequence);
+	play_expect_error(&play, 365, SEQUENCE_NO_MEMORY);
+	play_close(&play);
+	play_command(&play, "{'update': 'books', " TRANSACTION ", " PULL, VERDICT_WRITE);
+	play.outcome = sequence_give_up(play.sequence);
+	play.sent_id = load_int32(play.sequence->output.data + 4);
+	play_end_transaction(&play);
+	play_expect_error(&play, 365, SEQUENCE_NO_MEMORY);
+	play_close(&play);
+}
+
 Test(sequence, what_changes_a_collection_goes_both_ways_as_it_came)
 {
 	struct made made = {.body = "{'collMod': 'books', '$db': 'shop'}", .checksum = true};
