@@ -94,10 +94,16 @@ must_check enum sequence_outcome sequence_resume(struct sequence *sequence,
 								      : outcome;
 }
 
+/* The label tells a driver that sends a retryable write again: of the write is known what was told
+ * of the attempt before. */
 must_check enum sequence_outcome sequence_give_up(struct sequence *sequence)
 {
+	const struct command *command = &sequence->match.command;
+	bool retryable =
+		command_has(command, FIELD_TXN_NUMBER) && !command_has(command, FIELD_AUTOCOMMIT);
 	enum sequence_outcome outcome =
-		sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, SEQUENCE_NO_MEMORY, NULL);
+		sequence_fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE, SEQUENCE_NO_MEMORY,
+			      retryable ? "NoWritesPerformed" : NULL);
 
 	return ends_transaction(sequence) ? send_abort(sequence) : outcome;
 }

@@ -144,6 +144,10 @@ Test(sequence, one_that_there_is_no_memory_for_fails_and_ends_the_clients_transa
 	play.outcome = sequence_give_up(play.sequence);
 	play_expect_error(&play, 365, SEQUENCE_NO_MEMORY);
 	play_close(&play);
+	play_command(&play, "{'update': 'books', " LSID ", " NUMBER ", " PULL, VERDICT_WRITE);
+	play.outcome = sequence_give_up(play.sequence);
+	cr_assert(bytes_contain(play_message(&play).body, "NoWritesPerformed"));
+	play_close(&play);
 	play_command(&play, "{'update': 'books', " TRANSACTION ", " PULL, VERDICT_WRITE);
 	play.outcome = sequence_give_up(play.sequence);
 	play.sent_id = load_int32(play.sequence->output.data + 4);
