@@ -90,6 +90,10 @@ void majority_say(struct buffer *out, enum majority_lack lack, struct bytes set,
 	for (size_t i = 0; i < count; i++)
 		silent += !members[i].answers;
 	say_what(out, lack, set);
+	if (count == 0) {
+		text_append(out, "none of the servers that the seed leads to answers");
+		return;
+	}
 	if (silent == 0) {
 		text_append(out, lack == MAJORITY_NO_PRIMARY
 					 ? "all members answer; an election takes some seconds, "

@@ -132,7 +132,6 @@ static bool start_topology(struct members *members, char *reason)
 {
 	auto_free char *name = apart_name(members->config);
 	bson_error_t error;
-	char **hosts;
 
 	if (!members->topology)
 		members->topology = topology_start(members->config->upstream_uri, name, &error);
@@ -142,12 +141,8 @@ static bool start_topology(struct members *members, char *reason)
 	}
 	for (int64_t until = clock_now() + ANSWER_MS; !topology_answers(members->topology);) {
 		if (clock_now() >= until || atomic_load(members->stopping)) {
-			hosts = topology_hosts(members->topology);
-			snprintf(reason, REASON_MAX, "no server answers, beginning with '%s'",
-				 *hosts ? *hosts : "");
-			for (char **host = hosts; *host; host++)
-				free(*host);
-			free((void *)hosts);
+			snprintf(reason, REASON_MAX,
+				 "none of the servers that the seed leads to answers");
 			return false;
 		}
 		(void)topology_await_change(members->topology, &members->seen, SLICE_MS);

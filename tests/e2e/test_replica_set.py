@@ -81,6 +81,30 @@ def test_a_listener_appears_and_disappears_with_its_member(cluster, spillway, fo
     spillway.says(f"member '{fourth.address}' (_id 3) is gone")
 
 
+def test_a_hidden_member_has_a_listener_that_no_driver_finds_by_itself(cluster, spillway, fourth):
+    with cluster.client() as direct:
+        before = max(each["_id"] for each in direct.admin.command("replSetGetConfig")["config"]["members"])
+    add(cluster, fourth, priority=0, hidden=True)
+    wait_for(lambda: spillway.listens(before + 1), "a listener of the hidden member")
+    with spillway.client(0) as client:
+        wait_for(lambda: client.nodes == spillway.nodes(0, 1, 2), "the members that are not hidden")
+    remove(cluster, fourth)
+    wait_for(lambda: not spillway.listens(before + 1), "the listener to close")
+
+
+def test_it_is_not_ready_before_the_members_are_known():
+    spillway = SetSpillway(f"mongodb://127.0.0.1:{free_port()}/", [RULE])
+    try:
+        spillway.start(ready=False)
+        spillway.says("the servers can't be looked at yet; trying on: none of the servers that the seed leads to answers")
+        status, text = wait_for(lambda: spillway.admin("/readyz")[0] and spillway.admin("/readyz"), "the admin address")
+        assert status == 503 and "none of the servers" in text
+        assert [spillway.accepts(number) for number in range(PORTS)] == [False] * PORTS
+        assert spillway.stop() == 0
+    finally:
+        spillway.__exit__(None)
+
+
 def check(spillway):
     run = subprocess.run([program(), "check", "--config", spillway.file, "--json"], capture_output=True, text=True,
                          timeout=60, check=False)

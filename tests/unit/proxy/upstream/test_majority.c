@@ -102,3 +102,13 @@ Test(majority, what_is_missing_is_said_with_what_to_do)
 		    "no majority of the replica set 'rs' acknowledges writes: all members answer; "
 		    "rs.status() tells which of them is behind or recovering");
 }
+
+Test(majority, before_members_are_known_none_is_said_to_answer)
+{
+	auto_buffer struct buffer out = {0};
+
+	majority_say(&out, MAJORITY_NO_ANSWER, bytes_of(""), NULL, 0);
+	buffer_append(&out, "", 1);
+	cr_assert_str_eq((const char *)out.data,
+			 "none of the servers that the seed leads to answers");
+}
