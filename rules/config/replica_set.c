@@ -79,7 +79,7 @@ static void fill_entries(struct config *config, const struct port_range *range)
 	const struct config_replica_set *set = &config->replica_set;
 	struct config_listen *entry;
 
-	config->listen_count = (size_t)(range->last - range->first + 1);
+	config->listen_count = (size_t)range->last - (size_t)range->first + 1;
 	config->listen = must_calloc(config->listen_count, sizeof(*config->listen));
 	for (size_t i = 0; i < config->listen_count; i++) {
 		entry = &config->listen[i];

@@ -96,7 +96,7 @@ def test_it_is_not_ready_before_the_members_are_known():
     spillway = SetSpillway(f"mongodb://127.0.0.1:{free_port()}/", [RULE])
     try:
         spillway.start(ready=False)
-        spillway.says("the servers can't be looked at yet; trying on: none of the servers that the seed leads to answers")
+        spillway.says("can't be looked at yet; trying on: none of the servers that the seed leads to answers")
         status, text = wait_for(lambda: spillway.admin("/readyz")[0] and spillway.admin("/readyz"), "the admin address")
         assert status == 503
         assert "none of the servers" in text
