@@ -155,6 +155,7 @@ write_line(const struct log_event *event, int64_t held, const char *format, va_l
 
 	if (!known.id)
 		known.id = take_id(&format);
+	/* Each caller has begun it. NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized) */
 	vsnprintf(text, sizeof(text), format, arguments);
 	length = strlen(text);
 	if (held > 0)

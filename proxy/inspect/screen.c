@@ -41,8 +41,8 @@ static void append_plain(struct buffer *out, int width, const char *name)
 
 /* The documents of an array in turn. */
 struct rows {
-	bson_iter_t iter;
 	bson_t row;
+	bson_iter_t iter;
 	bool there;
 };
 
