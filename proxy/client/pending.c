@@ -25,7 +25,7 @@ static void pending_grow(struct pending *pending)
 	pending->first = 0;
 }
 
-void pending_push(struct pending *pending, struct pending_entry entry)
+void pending_push_any(struct pending *pending, struct pending_entry entry)
 {
 	if (pending->count == (pending->capacity ? pending->capacity : PENDING_INLINE))
 		pending_grow(pending);

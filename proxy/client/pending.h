@@ -41,7 +41,17 @@ static inline void pending_begin(struct pending *pending, uint64_t now)
 	pending->timed = true;
 }
 
-void pending_push(struct pending *pending, struct pending_entry entry);
+/* pending_push, also where the entries are on the heap or have to go there. */
+void pending_push_any(struct pending *pending, struct pending_entry entry);
+static inline void pending_push(struct pending *pending, struct pending_entry entry)
+{
+	if (pending->entries || pending->count == PENDING_INLINE) {
+		pending_push_any(pending, entry);
+		return;
+	}
+	pending->inline_entries[(pending->first + pending->count) % PENDING_INLINE] = entry;
+	pending->count++;
+}
 /* The entry that this reply answers: drops older ones that were never answered. NULL where the
  * reply answers none (the next part of a stream). The entry stays in front until pending_pop. */
 struct pending_entry *pending_match(struct pending *pending, int32_t response_to);
