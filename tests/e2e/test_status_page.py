@@ -4,10 +4,12 @@ import html.parser
 import json
 import pathlib
 import re
+import subprocess
 import time
 
 import pymongo
 import pytest
+from bson import json_util
 from pymongo.errors import OperationFailure
 
 from support.process import wait_for
@@ -206,6 +208,30 @@ def test_the_dashboard_asks_for_metrics_that_exist(spillway):
     there = {name.split("{")[0] for name in spillway.metrics()}
     assert asked and asked <= there, asked - there
     assert "spillway_request_duration_seconds_bucket" in asked
+
+
+def operate(spillway, *words):
+    run = subprocess.run([spillway.command[0], *words, "--config", str(spillway.file), "--json"],
+                         capture_output=True, text=True, timeout=60, check=True)
+    return json_util.loads(run.stdout)
+
+
+def test_status_tells_what_was_spilled(spillway):
+    (row,) = [row for row in operate(spillway, "status")["namespaces"] if row["namespace"] == "shop.books"]
+    assert (row["rule"], row["state"]) == ("books", "holds")
+    assert row["outliers"] >= 7 and row["elements"] >= 37 + 27 + 5 * 7
+
+
+def test_what_is_explained_finds_what_spillway_finds(spillway, cluster):
+    """The command that `explain` prints, sent to mongod by hand, gives the client's answer."""
+    pipeline = [{"$unwind": "$list"}, {"$match": {"list": {"$gte": 35}}}]
+    command = {"aggregate": "books", "pipeline": pipeline, "cursor": {}, "$db": "shop"}
+    (step,) = operate(spillway, "explain", "--live", json_util.dumps(command))["sends"]
+    with cluster.client() as direct, pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        sent = {name: value for name, value in step["sends"].items() if name != "$db"}
+        by_hand = direct.shop.command(sent)["cursor"]["firstBatch"]
+        found = list(client.shop.books.aggregate(pipeline))
+    assert by_hand == found == [{"_id": NASTY, "list": number} for number in range(35, 40)]
 
 
 def test_what_can_not_hold_is_shown(cluster):
