@@ -11,22 +11,27 @@ _spillway()
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
 		;;
-	--sample | --rule | --rate | --max-lag)
+	--sample | --rule | --rate | --max-lag | --db)
 		return
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='serve check analyze migrate verify undo health help --help -h --version -V'
+		words='serve check analyze migrate verify undo health pause resume explain status top help --help -h --version -V'
 	else
 		case ${COMP_WORDS[1]} in
-		help) words='serve check analyze migrate verify undo health' ;;
+		help) words='serve check analyze migrate verify undo health pause resume explain status top' ;;
 		serve) words='--config --allow-root --no-sandbox --help -h --version -V' ;;
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
 		migrate) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
 		verify) words='--config --rule --execute --repair --export --json --help -h --version -V' ;;
-		undo) words='--config --rule --execute --json --help -h --version -V' ;;
+		undo) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
 		health) words='--config --help -h --version -V' ;;
+		pause) words='--config --json --help -h --version -V' ;;
+		resume) words='--config --json --help -h --version -V' ;;
+		explain) words='--config --json --db --live --help -h --version -V' ;;
+		status) words='--config --json --help -h --version -V' ;;
+		top) words='--config --help -h --version -V' ;;
 		esac
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
