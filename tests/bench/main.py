@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import edits, moving, pushes, reads, relay, spill, tls
+from bench import crowd, edits, moving, pushes, reads, relay, spill, tls
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -26,6 +26,7 @@ ROWS = {
     "tls-latency": tls.latency,
     "tls-handshakes": tls.handshakes,
     "tls-idle-memory": tls.idle_memory,
+    "crowd": crowd.crowd,
     "push-ordinary": spill.push_ordinary,
     "push-long": spill.push_long,
     "push-spilled": pushes.push_spilled,
@@ -56,6 +57,7 @@ class Scale:
     watched: tuple = (10_000, 20_000)  # operations under strace and valgrind
     idle: int = 5000                   # connections
     idle_tls: int = 9900               # connections with TLS, fewer if descriptors are
+    hostile: int = 1000                # connections, of each kind
     big: int = 3                       # messages of 48 MB
     long: int = 1_000_000              # elements pushed to
     found: int = 100_000               # elements found
@@ -67,7 +69,7 @@ class Scale:
     beside: bool = True                # strace and valgrind watch the other proxies too
 
 
-SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, big=1, long=20_000,
+SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, hostile=50, big=1, long=20_000,
               found=2000, documents=2000, outliers=10, undone=500, hot=400, garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 
