@@ -110,7 +110,7 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 		 verify_document_has(&verify, REPORT_GARBAGE));
 	if (stray && result == LINK_DONE) {
 		result = verify_repair_export(job, target, id, main);
-		if (result == LINK_DONE)
+		if (result == LINK_DONE && verify_repair_exported(job->context))
 			result = verify_repair_drop(job, target, &verify, main);
 		if (result == LINK_REFUSED)
 			result = LINK_DONE; /* the second look tells */

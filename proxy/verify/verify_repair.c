@@ -68,14 +68,22 @@ must_check enum link_result verify_repair_export(struct job *job, struct mover_t
 	export_document(&exporting, main);
 	exporting.namespace = of_overflow;
 	result = target_read_overflow(job->link, target, id, export_document, &exporting);
+	/* Before anything of the document is changed. */
+	if (fflush(exporting.file) != 0 || fsync(fileno(exporting.file)) != 0)
+		verifying->unexported = true;
 	job_report_count(&job->report, "exported", exporting.written);
 	return result;
+}
+
+must_check bool verify_repair_exported(const struct verifying *verifying)
+{
+	return verifying->exported && !verifying->unexported && !ferror(verifying->exported);
 }
 
 /* False: not all of it was written. */
 must_check bool verify_repair_close(struct verifying *verifying)
 {
-	bool written = !verifying->exported || !ferror(verifying->exported);
+	bool written = !verifying->exported || verify_repair_exported(verifying);
 
 	if (verifying->exported && fclose(verifying->exported) != 0)
 		written = false;

@@ -33,6 +33,8 @@ void verify_keep_garbage(struct verifying *verifying, const struct element *link
 /* Corruption goes to a file, and stays. */
 must_check enum link_result verify_repair_export(struct job *job, struct mover_target *target,
 						 const struct element *id, struct bytes main);
+/* All that was to be exported so far lies on the disk. */
+must_check bool verify_repair_exported(const struct verifying *verifying);
 /* False: not all of it was written. */
 must_check bool verify_repair_close(struct verifying *verifying);
 /* Nothing of the document is corrupt. A second look tells what became of it. */

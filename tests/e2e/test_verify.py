@@ -503,6 +503,10 @@ def test_a_state_that_is_not_the_documents_is_dropped(operator, shop, name):
     assert ("V1", "corrupt") in found(report)
     assert snapshot(shop) == before, "without --execute nothing is written"
     stored = shop.books.find_one({"_id": "x"})
+    there = operator.folder / f"there {name}.bson"
+    there.write_text("of another run")
+    operator.run("verify", "--repair", "--execute", "--export", there, code=1)
+    assert snapshot(shop) == before, "what could not be exported stays"
     file = operator.folder / f"stray {name}.bson"
     report = operator.run("verify", "--repair", "--execute", "--export", file, code=0)
     assert (report["findings"], report["states dropped"]) == ([], 1)
