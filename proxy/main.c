@@ -104,6 +104,7 @@ int main(int count, char **arguments)
 		[PROGRAM_EXPLAIN] = explain_main,
 		[PROGRAM_STATUS] = status_main,
 		[PROGRAM_TOP] = top_main,
+		[PROGRAM_SUGGEST] = suggest_main,
 		[PROGRAM_HEALTH] = health_main,
 		[PROGRAM_PAUSE] = pause_main,
 		[PROGRAM_RESUME] = resume_main,

@@ -16,10 +16,10 @@ _spillway()
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='serve check analyze migrate verify undo health pause resume explain status top help --help -h --version -V'
+		words='serve check analyze migrate verify undo health pause resume explain status top suggest help --help -h --version -V'
 	else
 		case ${COMP_WORDS[1]} in
-		help) words='serve check analyze migrate verify undo health pause resume explain status top' ;;
+		help) words='serve check analyze migrate verify undo health pause resume explain status top suggest' ;;
 		serve) words='--config --allow-root --no-sandbox --help -h --version -V' ;;
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
@@ -32,6 +32,7 @@ _spillway()
 		explain) words='--config --json --db --live --help -h --version -V' ;;
 		status) words='--config --json --help -h --version -V' ;;
 		top) words='--config --help -h --version -V' ;;
+		suggest) words='--config --json --help -h --version -V' ;;
 		esac
 	fi
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")

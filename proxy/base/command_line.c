@@ -195,6 +195,20 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"minutes, clients. Figures count from the start.",
 			.codes = {"it is ready", "it is not ready", BAD_USAGE, NO_ADMIN},
 		},
+	[PROGRAM_SUGGEST] =
+		{
+			.name = "suggest",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG) | TAKES(JSON),
+			.summary = "prints rules for growing arrays that were observed",
+			.text = "Asks the running Spillway, by the admin address of the file, "
+				"which "
+				"arrays without a rule have grown most in one document. Prints "
+				"them "
+				"with rules for the configuration file. The file needs "
+				"observe.sample.",
+			.codes = {"observed", "nothing is observed", BAD_USAGE, NO_ADMIN},
+		},
 	[PROGRAM_TOP] =
 		{
 			.name = "top",

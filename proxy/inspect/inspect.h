@@ -1,5 +1,5 @@
-/* `spillway explain`, `status` and `top`: what a Spillway does, asked of its file or of the running
- * process by its admin address. */
+/* `spillway explain`, `status`, `top` and `suggest`: what a Spillway does, asked of its file or of
+ * the running process by its admin address. */
 #pragma once
 
 #include "proxy/base/command_line.h"
@@ -8,3 +8,4 @@
 int explain_main(const struct command_line *line);
 int status_main(const struct command_line *line);
 int top_main(const struct command_line *line);
+int suggest_main(const struct command_line *line);

@@ -7,7 +7,7 @@ import pytest
 from support.spillway import program
 
 COMMANDS = ["serve", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain",
-            "status", "top"]
+            "status", "top", "suggest"]
 
 
 def call(*arguments):

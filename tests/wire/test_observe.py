@@ -66,6 +66,31 @@ def test_a_suggested_rule_is_one_that_check_takes(observing, tmp_path):
     assert checked.stdout.count("  - name: ") == len(rules)
 
 
+def suggest(spillway, *arguments):
+    return subprocess.run([spillway.command[0], "suggest", "--config", spillway.file, *arguments], capture_output=True,
+                          text=True, timeout=60, check=False)
+
+
+def test_suggest_prints_rules_to_paste(observing, tmp_path):
+    pair = observing.connect_known()
+    for _ in range(2):
+        send(pair, push("told", 1, value={"$each": [0] * 90}))
+    said = suggest(observing.spillway)
+    assert said.returncode == 0 and "# shop.told: fans: about 180 elements pushed, 180 of them" in said.stdout
+    assert '\n    namespace: "shop.told"\n' in said.stdout
+    file = tmp_path / "spillway.yaml"
+    file.write_text("listen: [{address: 127.0.0.1:1, server: 127.0.0.1:2}]\nrules:\n" + said.stdout)
+    checked = subprocess.run([observing.spillway.command[0], "check", "--config", file], capture_output=True,
+                             text=True, timeout=60, check=False)
+    assert checked.returncode == 3, "the file is right, the server is not there:\n" + checked.stdout
+    assert json.loads(suggest(observing.spillway, "--json").stdout)["sample"] == 1
+
+
+def test_suggest_says_that_nothing_is_observed(relay):
+    said = suggest(relay.spillway)
+    assert (said.returncode, said.stdout) == (1, "") and "observe.sample" in said.stderr
+
+
 def test_compressed_commands_are_seen(observing):
     client, server = observing.connect_known()
     agree(client, server)
