@@ -11,7 +11,7 @@ from support.process import wait_for
 from support.spillway import Spillway, program
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "deploy" / "examples"
-QUICK = "settle: 10ms\n    quiet: 10ms\n    gc_delay: 0s\n    sweep: 200ms\n    threshold:"
+QUICK = "settle: 10ms\n    quiet: 10ms\n    gc_delay: 0s\n    sweep: 200ms\n    existing: move\n    threshold:"
 BATCH = 1000
 
 
