@@ -10,7 +10,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 
 LONG = list(range(9))
-EAGER = {**RULE, "settle": "5ms", "quiet": "5ms", "sweep": "200ms"}
+EAGER = {**RULE, "settle": "5ms", "quiet": "5ms", "sweep": "200ms", "existing": "wait"}
 
 
 def sweeps(spillway, count=2):

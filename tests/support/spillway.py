@@ -49,8 +49,8 @@ class Spillway(Process):
     """Context manager around one `spillway serve`.
 
     `servers` are the mongods behind it (one listener each), `rules` the rules as dictionaries of the
-    configuration file, `more` further top-level keys, `environment` further variables. The environment's
-    SPILLWAY_WORKERS and SPILLWAY_OPTIONS hold for tests that do not choose workers, and for all of `serve`.
+    configuration file, which move what was there before unless they say otherwise, `more` further top-level keys,
+    `environment` further variables. The environment's SPILLWAY_WORKERS and SPILLWAY_OPTIONS hold for tests that do not choose workers, and for all of `serve`.
     """
 
     def __init__(self, servers, rules=(), more=None, name="spillway", environment=None):
@@ -63,7 +63,7 @@ class Spillway(Process):
                 for port, server in zip(self.ports, servers)
             ],
             "admin": f"127.0.0.1:{self.admin_port}",
-            "rules": list(rules),
+            "rules": [{"existing": "move", **rule} for rule in rules],
         }
         if "SPILLWAY_WORKERS" in os.environ:
             self.settings["workers"] = int(os.environ["SPILLWAY_WORKERS"])
