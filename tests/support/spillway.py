@@ -50,7 +50,8 @@ class Spillway(Process):
 
     `servers` are the mongods behind it (one listener each), `rules` the rules as dictionaries of the
     configuration file, which move what was there before unless they say otherwise, `more` further top-level keys,
-    `environment` further variables. The environment's SPILLWAY_WORKERS and SPILLWAY_OPTIONS hold for tests that do not choose workers, and for all of `serve`.
+    `environment` further variables. The environment's SPILLWAY_WORKERS and SPILLWAY_OPTIONS hold for tests that do not
+    choose workers, and for all of `serve`.
     """
 
     def __init__(self, servers, rules=(), more=None, name="spillway", environment=None):
