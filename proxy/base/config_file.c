@@ -116,11 +116,28 @@ char *config_uri_mistake(const char *uri)
 	return mistake ? mistake : driver_mistake(uri);
 }
 
+static const char *find_variable(const char *name)
+{
+	return getenv(name);
+}
+
+static bool read_included(const char *name, const char *path, struct buffer *content,
+			  char **mistake)
+{
+	auto_free char *whole_path = config_beside(name, path);
+	bool others;
+
+	*mistake = read_file(whole_path, content, &others);
+	return !*mistake;
+}
+
 struct config *config_load(const char *path, char **problems)
 {
 	struct config_world world = {
 		.upstream_uri = getenv("SPILLWAY_UPSTREAM_URI"),
 		.read_uri_file = read_uri_file,
+		.variable = find_variable,
+		.read_file = read_included,
 		.uri_mistake = driver_mistake,
 	};
 	auto_wiped_buffer struct buffer content = {0};

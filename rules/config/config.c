@@ -8,6 +8,8 @@
 #include "rules/config/section.h"
 #include "rules/rule/text.h"
 #include "rules/config/uri.h"
+#include "rules/config/includes.h"
+#include "rules/config/variables.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -18,6 +20,7 @@ struct reader {
 	const char *name;
 	const struct config_world *world;
 	struct config *config;
+	struct includes *includes;
 };
 
 /* ---- Listeners. */
@@ -275,6 +278,7 @@ static void read_uri_file(struct reader *reader, const struct section *upstream)
 		problem_add(upstream->problems, at, "'uri_file' cannot be read here");
 		return;
 	}
+	reader->config->uri_file = must_strndup(path, strlen(path));
 	reader->config->upstream_uri = reader->world->read_uri_file(reader->name, path, &mistake);
 	if (!reader->config->upstream_uri)
 		problem_add(upstream->problems, at, "'uri_file' '%s' %s",
@@ -287,7 +291,8 @@ static void read_uri(struct reader *reader, const struct section *upstream)
 	struct place at = section_place(upstream, "uri");
 	const char *uri = reader->config->upstream_uri;
 
-	if (uri && reader->world->others_may_read && uri_has_secret(uri))
+	if (uri && reader->world->others_may_read && uri_has_secret(uri) &&
+	    !section_find(upstream, "uri")->filled)
 		problem_add(upstream->problems, at,
 			    "'uri' holds a password and others may read this file: "
 			    "chmod 600 it, or use 'uri_file'");
@@ -334,7 +339,7 @@ static void read_upstream(struct reader *reader)
 		read_uri(reader, &upstream);
 	} else if (environment) {
 		reader->config->upstream_uri = must_strndup(environment, strlen(environment));
-		check_uri(reader, (struct place){1, 1}, "$SPILLWAY_UPSTREAM_URI");
+		check_uri(reader, (struct place){1, 1, NULL}, "$SPILLWAY_UPSTREAM_URI");
 	} else if (!section_find(&reader->file, "replica_set")) {
 		build_uri(reader);
 	}
@@ -406,8 +411,13 @@ static int64_t core_count(void)
 static void read_rules(struct reader *reader)
 {
 	const struct yaml_node *list = section_list(&reader->file, "rules");
+	const struct yaml_node *include = section_find(&reader->file, "include")
+						  ? section_list(&reader->file, "include")
+						  : NULL;
+	/* The tree is this reader's own. */
+	struct yaml_node *rules = (struct yaml_node *)(uintptr_t)list;
 
-	if (list)
+	if (list && includes_append(reader->includes, reader->name, include, rules))
 		reader->config->rules = rules_file_read(list, reader->file.problems);
 }
 
@@ -417,7 +427,8 @@ static void read_file(struct reader *reader, struct problems *problems,
 	struct config *config = reader->config;
 
 	if (!root) {
-		problem_add(problems, (struct place){1, 1}, "the file is empty; it needs 'listen'");
+		problem_add(problems, (struct place){1, 1, NULL},
+			    "the file is empty; it needs 'listen'");
 		return;
 	}
 	if (!section_open(&reader->file, problems, root, ""))
@@ -442,15 +453,24 @@ struct config *config_parse(const char *name, struct bytes text, const struct co
 	struct problems found = {.name = name};
 	struct config *config = must_calloc(1, sizeof(*config));
 	struct reader reader = {.name = name, .world = world ? world : &nothing, .config = config};
+	struct includes includes = {.world = reader.world, .problems = &found};
 	struct yaml_tree tree = {0};
+	bool good;
 
+	reader.includes = &includes;
 	config->file = must_strndup(name, strlen(name));
-	if (yaml_parse(&tree, text, &found))
+	if (yaml_parse(&tree, text, &found)) {
+		variables_fill(&tree, reader.world->variable, &found);
 		read_file(&reader, &found, tree.root);
+	}
+	config->included = includes_paths(&includes);
 	yaml_tree_fini(&tree);
-	if (found.count == 0)
+	good = found.count == 0;
+	if (!good)
+		*problems = problems_steal(&found);
+	includes_fini(&includes);
+	if (good)
 		return config;
-	*problems = problems_steal(&found);
 	config_free(config);
 	return NULL;
 }
@@ -508,6 +528,9 @@ void config_free(struct config *config)
 		bytes_wipe(bytes_of(config->upstream_uri));
 	free(config->upstream_uri);
 	admin_fini(&config->admin);
+	free(config->uri_file);
+	texts_free(config->include);
+	texts_free(config->included);
 	free(config->file);
 	rule_set_unref(config->rules);
 	free(config);

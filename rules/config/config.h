@@ -99,6 +99,7 @@ struct config {
 		server_tls; /* between Spillway and the servers, for clients' connections */
 	char *upstream_uri; /* resolved: from the file, uri_file, the environment, or built from
 			       listen */
+	char *uri_file;     /* that it was read from, as the file has it; NULL: from none */
 	struct config_admin admin;
 	int64_t workers; /* 0 is already replaced by the number of cores */
 	struct config_limits limits;
@@ -107,6 +108,8 @@ struct config {
 	bool log_json;
 	int64_t observe_sample; /* millionths of the commands that no rule concerns; 0: off */
 	int64_t log_slow_ms;    /* 0: off */
+	char **include;         /* as the file has it: further files, of rules; may be NULL */
+	char **included; /* all that were read, as they were opened; ends with NULL; may be NULL */
 	struct rule_set *rules;
 };
 
@@ -119,6 +122,11 @@ struct config_world {
 	 * (freed by the caller) says why. `name` is the configuration file's, whose folder a
 	 * relative path starts from. */
 	char *(*read_uri_file)(const char *name, const char *path, char **mistake);
+	/* NULL: not set. */
+	const char *(*variable)(const char *name);
+	/* An included file; `name` and *mistake as above. */
+	bool (*read_file)(const char *name, const char *path, struct buffer *content,
+			  char **mistake);
 	/* What else than uri_mistake (rules/config/uri.h) sees is wrong with a URI, freed by the
 	 * caller; NULL: nothing. */
 	char *(*uri_mistake)(const char *uri);
@@ -136,6 +144,9 @@ struct config *config_parse(const char *name, struct bytes text, const struct co
 void config_free(struct config *config);
 /* `path` as it is seen from the folder of the file `name`; freed by the caller. */
 char *config_beside(const char *name, const char *path);
+struct setting;
+/* One value as the file would have it, of a setting that is set; for text_append's buffers. */
+void config_print_value(struct buffer *out, const struct setting *setting, const void *base);
 /* The configuration with defaults filled in, as YAML text that config_parse reads back; freed by
  * the caller. No password in it. */
 char *config_print(const struct config *config);

@@ -180,6 +180,18 @@ static void print_upstream(struct buffer *out, const struct config *config)
 	print_text(out, uri);
 }
 
+void config_print_value(struct buffer *out, const struct setting *setting, const void *base)
+{
+	auto_buffer struct buffer text = {0};
+	size_t at = 0;
+
+	print_value(&text, setting, base);
+	/* A list of indexes begins on a line of its own. */
+	while (at < text.length && (text.data[at] == ' ' || text.data[at] == '\n'))
+		at++;
+	buffer_append(out, text.data + at, text.length - at);
+}
+
 char *config_print(const struct config *config)
 {
 	auto_buffer struct buffer out = {0};
@@ -193,7 +205,8 @@ char *config_print(const struct config *config)
 		print_upstream(&out, config);
 	for (const struct setting *setting = settings; setting->path; setting++)
 		if (setting_is_in(setting, "") && setting_is_set(setting, config) &&
-		    strcmp(setting->path, "upstream") != 0)
+		    strcmp(setting->path, "upstream") != 0 &&
+		    strcmp(setting->path, "include") != 0) /* its rules are among all */
 			print_setting(&out, "\n", setting, config);
 	text_append(&out, count > 0 ? "\nrules:" : "\nrules: []");
 	for (size_t i = 0; i < count; i++)

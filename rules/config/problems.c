@@ -26,6 +26,8 @@ void problem_add(struct problems *problems, struct place at, const char *format,
 
 static bool place_before(struct place one, struct place other)
 {
+	if (one.file != other.file)
+		return !one.file;
 	return one.line < other.line || (one.line == other.line && one.column < other.column);
 }
 
@@ -50,7 +52,8 @@ char *problems_steal(struct problems *problems)
 	for (size_t i = 0; i < problems->count; i++) {
 		const struct problem *problem = &problems->items[i];
 
-		text_append(&lines, "%s:%d:%d: %s\n", problems->name, problem->at.line,
+		text_append(&lines, "%s:%d:%d: %s\n",
+			    problem->at.file ? problem->at.file : problems->name, problem->at.line,
 			    problem->at.column, problem->text);
 	}
 	if (problems->unheld > 0)

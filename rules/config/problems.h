@@ -7,6 +7,7 @@
 struct place {
 	int line;
 	int column;
+	const char *file; /* an included one; NULL: the configuration file; not owned */
 };
 
 struct problem {

@@ -34,6 +34,7 @@
 		__VA_ARGS__, NULL \
 	}
 #define RECORDED(name) .recorded = (name)
+#define RESTART .restart = true
 
 const struct setting settings[] = {
 #define SETTING(name, which, where, changes, ...) \

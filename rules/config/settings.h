@@ -49,6 +49,7 @@ struct setting {
 	bool required;
 	bool off;     /* may be the word `off`: 0 or NULL; a section: nothing of it */
 	bool batches; /* goes with `layout: batches` */
+	bool restart; /* a running Spillway does not take another value */
 };
 
 #define SETTING_NOWHERE SIZE_MAX

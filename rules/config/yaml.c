@@ -20,24 +20,24 @@ struct builder {
 
 static struct place place_of(const struct fy_mark *mark)
 {
-	return (struct place){mark->line + 1, mark->column + 1};
+	return (struct place){mark->line + 1, mark->column + 1, NULL};
 }
 
 /* libfyaml's mark of a quoted scalar, an anchor, an alias stands behind its first character. */
 static struct place place_before(const struct fy_mark *mark)
 {
-	return (struct place){mark->line + 1, mark->column};
+	return (struct place){mark->line + 1, mark->column, NULL};
 }
 
 /* ---- What libfyaml takes without a word: bytes that are no text. */
 
 static struct place place_at(struct bytes text, size_t offset)
 {
-	struct place place = {1, 1};
+	struct place place = {1, 1, NULL};
 
 	for (size_t i = 0; i < offset; i++) {
 		if (text.data[i] == '\n')
-			place = (struct place){place.line + 1, 1};
+			place = (struct place){place.line + 1, 1, NULL};
 		else
 			place.column += (text.data[i] & 0xc0) != 0x80;
 	}
@@ -181,7 +181,7 @@ static void start_document(struct builder *builder, struct fy_event *event)
 	const struct fy_version *version =
 		fy_document_state_version(event->document_start.document_state);
 	const struct fy_mark *mark = fy_event_start_mark(event);
-	struct place at = mark ? place_of(mark) : (struct place){1, 1};
+	struct place at = mark ? place_of(mark) : (struct place){1, 1, NULL};
 
 	if (++builder->documents == 2)
 		problem_add(builder->problems, at,
@@ -249,14 +249,14 @@ static void report_syntax(struct problems *problems, struct bytes text, struct f
 {
 	void *iterator = NULL;
 	const struct fy_diag_error *error = fy_diag_errors_iterate(diagnosis, &iterator);
-	struct place at = {1, 1};
+	struct place at = {1, 1, NULL};
 
 	if (indented_by_tab(text, &at))
 		problem_add(problems, at, "a tab in the indentation; YAML takes only spaces there");
 	else if (!error || error->line < 1)
 		problem_add(problems, at, "this is not YAML 1.2");
 	else
-		problem_add(problems, (struct place){error->line, error->column},
+		problem_add(problems, (struct place){error->line, error->column, NULL},
 			    "not valid YAML: %s", text_quote(bytes_of(error->msg)).text);
 }
 
@@ -283,7 +283,7 @@ static void read_events(struct builder *builder, struct bytes text, struct fy_di
 
 must_check bool yaml_parse(struct yaml_tree *tree, struct bytes text, struct problems *problems)
 {
-	struct builder builder = {.tree = tree, .problems = problems, .last = {1, 1}};
+	struct builder builder = {.tree = tree, .problems = problems, .last = {1, 1, NULL}};
 	struct fy_diag_cfg configuration;
 	struct fy_diag *diagnosis;
 

@@ -15,7 +15,8 @@ enum yaml_kind {
 
 struct yaml_node {
 	enum yaml_kind kind;
-	bool plain; /* a scalar without quotes, whose text decides on its type */
+	bool plain;  /* a scalar without quotes, whose text decides on its type */
+	bool filled; /* a variable of the environment stands in it */
 	struct place at;
 	struct bytes text;       /* of a scalar: valid UTF-8, a NUL behind it; owned */
 	size_t count;            /* of children */

@@ -53,6 +53,16 @@ struct namespace_cache *namespace_cache_new(struct rule_set *set)
 	return cache;
 }
 
+struct namespace_cache *namespace_cache_after(const struct namespace_cache *before,
+					      struct rule_set *set)
+{
+	struct namespace_cache *cache = namespace_cache_new(set);
+
+	/* What still goes on with `before` may make it give some more. */
+	cache->serial = before->serial + ((uint64_t)1 << 32);
+	return cache;
+}
+
 /* `ruled` is an entry's first field. */
 static void ruled_namespace_free(struct rule_set *set, struct ruled_namespace *ruled)
 {

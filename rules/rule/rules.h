@@ -132,6 +132,9 @@ bool rule_set_may_concern(const struct rule_set *set, struct bytes collection);
 struct namespace_cache;
 
 struct namespace_cache *namespace_cache_new(struct rule_set *set);
+/* Of other rules; gives no serial that `before` has given. */
+struct namespace_cache *namespace_cache_after(const struct namespace_cache *before,
+					      struct rule_set *set);
 void namespace_cache_free(struct namespace_cache *cache);
 struct rule_set *namespace_cache_rules(struct namespace_cache *cache);
 /* NULL where no rule is on the namespace; a pattern is not on overflow collections, nor on the
