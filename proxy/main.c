@@ -3,6 +3,7 @@
 #include "proxy/analyze/analyze.h"
 #include "proxy/check/check.h"
 #include "proxy/check/health.h"
+#include "proxy/check/reload_command.h"
 #include "proxy/base/command_line.h"
 #include "proxy/base/log.h"
 #include "proxy/job/pause.h"
@@ -86,6 +87,12 @@ static int check_or_leave(const struct command_line *line)
 	return check_main(line);
 }
 
+static int reload_or_leave(const struct command_line *line)
+{
+	leave_at_signals(line);
+	return reload_main(line);
+}
+
 static int analyze_or_leave(const struct command_line *line)
 {
 	leave_at_signals(line);
@@ -96,6 +103,7 @@ int main(int count, char **arguments)
 {
 	static int (*const runs[PROGRAM_COMMANDS])(const struct command_line *line) = {
 		[PROGRAM_SERVE] = serve_run,
+		[PROGRAM_RELOAD] = reload_or_leave,
 		[PROGRAM_CHECK] = check_or_leave,
 		[PROGRAM_ANALYZE] = analyze_or_leave,
 		[PROGRAM_MIGRATE] = migrate_main,

@@ -15,6 +15,7 @@
 #include "proxy/process/notify.h"
 #include "proxy/process/root.h"
 #include "proxy/process/sandbox.h"
+#include "proxy/reload/reload.h"
 #include "proxy/watchdog.h"
 #include "rules/rule/text.h"
 
@@ -42,6 +43,8 @@ struct server {
 		atomic_bool stopping;
 	} follower; /* of a replica set's members */
 	struct watchdog *watchdog;
+	struct reload_desk desk;
+	struct reload reload;
 };
 
 static void *run_loop(void *loop)
@@ -176,7 +179,7 @@ static void free_loops(struct server *server)
 	free(server->threads);
 }
 
-/* SIGTERM and SIGINT end Spillway; SIGHUP has certificates read again. */
+/* SIGTERM and SIGINT end Spillway; SIGHUP has the configuration read again. */
 static void set_signals(sigset_t *set)
 {
 	sigemptyset(set);
@@ -185,31 +188,48 @@ static void set_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
-static void reload_certificates(struct server *server)
+static void reload(struct server *server)
 {
-	char reason[400];
-
-	if (tls_pairs_reload(server->service.tls, reason, sizeof(reason)))
-		log_info("1030 SIGHUP: certificates are read again; new connections use them");
-	else
-		log_error("1031 SIGHUP: certificates stay as they were: %s", reason);
+	log_info("1030 SIGHUP: the configuration is read again");
+	reload_start(&server->reload);
 }
 
+/* The manager is told once that is over. */
 static void reload_and_tell(struct server *server)
 {
 	notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRId64, clock_now() * MICROSECONDS);
-	reload_certificates(server);
-	notify_send("READY=1");
+	reload(server);
 }
 
 /* The manager waits for the drain, and for no sign of life from loops that end. */
 static void tell_end(const struct server *server)
 {
-	int64_t most = (server->service.config->limits.drain_ms + LEAVE_MS) * MICROSECONDS;
+	const struct config *config = server->service.config;
+	int64_t most = (config->limits.drain_ms + LEAVE_MS) * MICROSECONDS;
 
 	notify_send("STOPPING=1\nSTATUS=draining: connections finish what they do\n"
 		    "EXTEND_TIMEOUT_USEC=%" PRId64 "\nWATCHDOG_USEC=%" PRId64,
 		    most, most);
+}
+
+/* A reload that has ended. */
+static void poll_reload(struct server *server)
+{
+	bool ran = server->reload.running;
+
+	reload_poll(&server->reload);
+	if (ran && !server->reload.running)
+		notify_send("READY=1");
+}
+
+/* The next signal; 0: none has come in the time that the watchdog or a reload leaves. */
+static int next_signal(const struct server *server, const sigset_t *set)
+{
+	const struct timespec soon = {.tv_nsec = SIGNAL_MS * 1000000L / 2};
+	int number = sigtimedwait(
+		set, NULL, server->reload.running ? &soon : watchdog_pause(server->watchdog));
+
+	return number > 0 ? number : 0;
 }
 
 static void await_signal(struct server *server)
@@ -217,14 +237,19 @@ static void await_signal(struct server *server)
 	sigset_t set;
 	int number = 0;
 
+	server->reload.loops = server->loops;
+	server->reload.loop_count = server->loop_count;
+	server->reload.admin = server->admin;
 	set_signals(&set);
 	notify_send("READY=1\nSTATUS=accepts connections");
-	while (number <= 0 || number == SIGHUP) {
+	while (number == 0 || number == SIGHUP) {
 		watchdog_beat(server->watchdog);
-		number = sigtimedwait(&set, NULL, watchdog_pause(server->watchdog));
+		number = next_signal(server, &set);
 		if (number == SIGHUP)
 			reload_and_tell(server);
+		poll_reload(server);
 	}
+	reload_stop(&server->reload);
 	log_info("1032 signal %d: draining", number);
 	tell_end(server);
 }
@@ -232,16 +257,19 @@ static void await_signal(struct server *server)
 /* False: a signal came before. Thousands of namespaces take minutes. */
 static bool await_first_check(struct server *server, enum mover_check *check)
 {
-	const struct timespec now = {0};
+	const struct timespec now = {.tv_nsec = 1000000L};
 	sigset_t set;
 
 	set_signals(&set);
-	while (!mover_first_check(server->service.mover, SIGNAL_MS, check)) {
+	while (!mover_first_check(server->service.mover, SIGNAL_MS, check) ||
+	       server->reload.running) {
 		int number = sigtimedwait(&set, NULL, &now);
 
+		reload_poll(&server->reload);
 		if (number == SIGHUP) {
-			reload_certificates(server);
+			reload(server);
 		} else if (number > 0) {
+			reload_stop(&server->reload);
 			log_info("1033 signal %d: ending before the servers are looked at", number);
 			return false;
 		}
@@ -319,7 +347,30 @@ static void tell_start(const struct config *config, const char *path)
 	free(names);
 }
 
-static int serve(const struct config *config, const char *path)
+static void init_reload(struct server *server, const struct config *config, const char *path,
+			bool sandboxed)
+{
+	reload_desk_init(&server->desk);
+	pthread_mutex_init(&server->service.reading, NULL);
+	server->service.desk = &server->desk;
+	server->reload = (struct reload){.service = &server->service,
+					 .desk = &server->desk,
+					 .path = path,
+					 .first = config,
+					 .sandboxed = sandboxed};
+}
+
+static void fini_reload(struct server *server, const struct config *config)
+{
+	const struct config *latest = server->service.config;
+
+	if (latest != config)
+		config_free((struct config *)(uintptr_t)latest);
+	pthread_mutex_destroy(&server->service.reading);
+	reload_desk_fini(&server->desk);
+}
+
+static int serve(const struct config *config, const char *path, bool sandboxed)
 {
 	struct server server = {.service = {.config = config}};
 	struct metrics *shared;
@@ -328,10 +379,12 @@ static int serve(const struct config *config, const char *path)
 
 	tell_start(config, path);
 	block_signals();
+	init_reload(&server, config, path, sandboxed);
 	spare_memory_keep();
 	load_ballast(config);
 	if (!find_room(&server.service) || !open_tls(&server, path) || !probe_addresses(config)) {
 		tls_pairs_free(server.service.tls);
+		fini_reload(&server, config);
 		return 1;
 	}
 	server.service.places = places_new(config);
@@ -372,6 +425,7 @@ static int serve(const struct config *config, const char *path)
 	log_count_dropped(NULL);
 	metrics_free_all();
 	latencies_free_all();
+	fini_reload(&server, config);
 	return code;
 }
 
@@ -391,7 +445,9 @@ static int serve_in_sandbox(const struct config *config, const struct command_li
 	log_configure(config->log_level, config->log_json);
 	sandbox_tell(sandbox);
 	notify_complain();
-	return may_serve(config, line) ? serve(config, line->values[OPTION_CONFIG]) : EXIT_USAGE;
+	return may_serve(config, line)
+		       ? serve(config, line->values[OPTION_CONFIG], sandbox->landlock > 0)
+		       : EXIT_USAGE;
 }
 
 int serve_run(const struct command_line *line)

@@ -21,6 +21,7 @@ _spillway()
 		case ${COMP_WORDS[1]} in
 		help) words='serve check analyze migrate verify undo health pause resume explain status top suggest' ;;
 		serve) words='--config --allow-root --no-sandbox --help -h --version -V' ;;
+		reload) words='--config --help -h --version -V' ;;
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
 		migrate) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;

@@ -51,6 +51,7 @@ static void write_setting(struct buffer *out, const struct setting *setting)
 	writer_string(out, "kind", kinds[setting->kind]);
 	writer_string(out, "change", changes[setting->change]);
 	writer_bool(out, "required", setting->required);
+	writer_bool(out, "restart", setting->restart);
 	writer_bool(out, "off", setting->off);
 	if (setting->words)
 		write_words(out, setting->words);

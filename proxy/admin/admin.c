@@ -14,6 +14,7 @@
 #include "proxy/base/log.h"
 #include "proxy/base/latency.h"
 #include "proxy/base/process_metrics.h"
+#include "proxy/admin/reload_desk.h"
 #include "proxy/admin/status.h"
 
 #include <bson/bson.h>
@@ -21,8 +22,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <unistd.h>
 
 struct admin {
+	struct service *service;
 	struct MHD_Daemon *daemon;
 	struct admin_thread thread;
 	struct status status;
@@ -240,6 +243,17 @@ static enum guard_verdict judge(const struct admin *admin, struct MHD_Connection
 	return guard_judge(&admin->guard, &request);
 }
 
+static enum MHD_Result respond_outcome(const struct admin *admin, struct MHD_Connection *connection)
+{
+	struct reload_outcome outcome = reload_desk_outcome(admin->service->desk);
+	auto_buffer struct buffer text = {0};
+
+	status_reload(&text, &outcome);
+	free(outcome.report);
+	return respond(connection, (struct answer){MHD_HTTP_OK, "application/json", NULL},
+		       text.data, text.length);
+}
+
 static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connection *connection,
 				   const char *url)
 {
@@ -251,6 +265,8 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		return respond_readiness(connection, &admin->status, verdict == GUARD_PASSES);
 	if (verdict != GUARD_PASSES)
 		return respond_refusal(connection, verdict);
+	if (strcmp(url, "/reload") == 0)
+		return respond_outcome(admin, connection);
 	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
 		if (strcmp(url, pages[i].path) == 0)
 			return respond_page(connection, &pages[i], admin);
@@ -263,18 +279,52 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		"/healthz and /readyz\n");
 }
 
+/* Another site's page, or another machine without a token, has no file to be read. */
+static enum MHD_Result respond_reload(const struct admin *admin, struct MHD_Connection *connection)
+{
+	enum guard_verdict verdict = judge(admin, connection, "/reload");
+	const union MHD_ConnectionInfo *client =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	auto_buffer struct buffer text = {0};
+
+	if (verdict != GUARD_PASSES)
+		return respond_refusal(connection, verdict);
+	if (!header(connection, "Spillway-Reload"))
+		return respond_text(connection, MHD_HTTP_FORBIDDEN,
+				    "the header Spillway-Reload is needed: a page in a browser "
+				    "cannot send it\n");
+	if (!admin->files.token &&
+	    !address_is_loopback((const struct sockaddr_storage *)(void *)client->client_addr))
+		return respond_text(connection, MHD_HTTP_FORBIDDEN,
+				    "without admin.token_file, only this machine may ask for a "
+				    "reload\n");
+	status_reload_asked(&text, reload_desk_ask(admin->service->desk));
+	return respond(connection, (struct answer){MHD_HTTP_OK, "application/json", NULL},
+		       text.data, text.length);
+}
+
 /* The parameters are libmicrohttpd's. NOLINTNEXTLINE(readability-function-size) */
 static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *connection,
 					const char *url, const char *method, const char *version,
 					const char *upload, size_t *upload_size, void **request)
 {
+	struct admin *admin = context;
+	enum MHD_Result result;
+
 	(void)version;
 	(void)upload;
 	(void)upload_size;
 	(void)request;
-	if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-		return respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
-	return respond_get(context, connection, url);
+	pthread_mutex_lock(&admin->service->reading);
+	admin->status.config = admin->service->config;
+	if (strcmp(method, "POST") == 0 && strcmp(url, "/reload") == 0)
+		result = respond_reload(admin, connection);
+	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+		result = respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
+	else
+		result = respond_get(admin, connection, url);
+	pthread_mutex_unlock(&admin->service->reading);
+	return result;
 }
 
 static void admin_on_connection(void *context, struct MHD_Connection *connection, void **member,
@@ -321,7 +371,9 @@ static bool resolve(const struct config *config, struct sockaddr_storage *addres
 }
 
 /* The options for TLS end at once if there is none. */
-static struct MHD_Daemon *start_daemon(struct admin *admin, const struct sockaddr_storage *address)
+/* `socket`: where it listens, if that is there already; else -1. */
+static struct MHD_Daemon *start_daemon(struct admin *admin, const struct admin_files *files,
+				       const struct sockaddr_storage *address, int socket)
 {
 	/* Not select: it knows no descriptor beyond 1,023. */
 	unsigned flags = MHD_USE_EPOLL;
@@ -331,25 +383,30 @@ static struct MHD_Daemon *start_daemon(struct admin *admin, const struct sockadd
 				       : "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 	struct MHD_OptionItem tls[] = {
 		{MHD_OPTION_END, 0, NULL},
-		{MHD_OPTION_HTTPS_MEM_KEY, 0, admin->files.key},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, files->key},
 		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)versions},
 		{MHD_OPTION_END, 0, NULL}};
 
+	struct MHD_OptionItem where[] = {{MHD_OPTION_SOCK_ADDR, 0, (void *)(uintptr_t)address},
+					 {MHD_OPTION_END, 0, NULL}};
+
 	if (address->ss_family == AF_INET6)
 		flags |= MHD_USE_IPv6;
-	if (admin->files.cert) {
+	if (files->cert) {
 		flags |= MHD_USE_TLS;
-		tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, admin->files.cert};
+		tls[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, files->cert};
 	}
-	return MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, admin, MHD_OPTION_SOCK_ADDR,
-				address, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+	if (socket >= 0)
+		where[0] = (struct MHD_OptionItem){MHD_OPTION_LISTEN_SOCKET, socket, NULL};
+	return MHD_start_daemon(flags, 0, NULL, NULL, admin_on_request, admin, MHD_OPTION_ARRAY,
+				where, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
 				MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ADDRESS,
 				MHD_OPTION_CONNECTION_TIMEOUT, IDLE_SECONDS,
 				MHD_OPTION_NOTIFY_CONNECTION, admin_on_connection, admin,
 				MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
 }
 
-static struct admin *admin_new(const struct service *service)
+static struct admin *admin_new(struct service *service)
 {
 	const struct config *config = service->config;
 	struct admin *admin = must_calloc(1, sizeof(*admin));
@@ -360,6 +417,7 @@ static struct admin *admin_new(const struct service *service)
 		free(admin);
 		return NULL;
 	}
+	admin->service = service;
 	admin->status = (struct status){config,
 					service->mover,
 					service->places,
@@ -381,7 +439,7 @@ static void admin_free(struct admin *admin)
 	free(admin);
 }
 
-must_check bool admin_start(struct admin **admin, const struct service *service)
+must_check bool admin_start(struct admin **admin, struct service *service)
 {
 	const struct config *config = service->config;
 	struct sockaddr_storage address = {0};
@@ -395,7 +453,7 @@ must_check bool admin_start(struct admin **admin, const struct service *service)
 	made = admin_new(service);
 	if (!made)
 		return false;
-	made->daemon = start_daemon(made, &address);
+	made->daemon = start_daemon(made, &made->files, &address, -1);
 	if (made->daemon) {
 		admin_thread_start(&made->thread, made->daemon);
 		warn_of_exposure(config);
@@ -406,6 +464,97 @@ must_check bool admin_start(struct admin **admin, const struct service *service)
 	log_error("6005 cannot listen on the admin address '%s'%s", config->admin.address,
 		  config->admin.tls.cert ? ", or not with its certificate" : "");
 	return false;
+}
+
+/* ---- A reload. */
+
+struct admin_load {
+	struct admin_files files;
+	struct MHD_Daemon *daemon; /* with another certificate; NULL: it stays */
+};
+
+static bool same_text(const char *one, const char *other)
+{
+	return one && other ? strcmp(one, other) == 0 : one == other;
+}
+
+/* One that listens where the present one does. It does nothing before its thread runs. */
+static bool prepare_daemon(struct admin *admin, struct admin_load *load)
+{
+	static const struct sockaddr_storage nowhere;
+	const union MHD_DaemonInfo *info =
+		MHD_get_daemon_info(admin->daemon, MHD_DAEMON_INFO_LISTEN_FD);
+	int socket;
+
+	if (same_text(load->files.cert, admin->files.cert) &&
+	    same_text(load->files.key, admin->files.key))
+		return true;
+	socket = info ? dup(info->listen_fd) : -1;
+	if (socket < 0)
+		return false;
+	load->daemon = start_daemon(admin, &load->files, &nowhere, socket);
+	if (!load->daemon)
+		close(socket);
+	return load->daemon;
+}
+
+struct admin_load *admin_load(struct admin *admin, const struct config *config, char **mistake)
+{
+	static const char unusable[] = "the admin address cannot use its certificate";
+	struct admin_load *load = must_calloc(1, sizeof(*load));
+
+	if (!admin_files_load(&load->files, config, mistake)) {
+		free(load);
+		return NULL;
+	}
+	if (prepare_daemon(admin, load))
+		return load;
+	*mistake = must_strndup(unusable, sizeof(unusable) - 1);
+	admin_load_free(load);
+	return NULL;
+}
+
+/* The socket stays open: nobody is turned away. */
+static void stop_daemon(struct admin *admin)
+{
+	MHD_socket socket;
+
+	admin_thread_stop(&admin->thread);
+	socket = MHD_quiesce_daemon(admin->daemon);
+	MHD_stop_daemon(admin->daemon);
+	if (socket != MHD_INVALID_SOCKET)
+		close(socket);
+}
+
+void admin_take(struct admin *admin, struct admin_load *load)
+{
+	struct admin_files before;
+
+	pthread_mutex_lock(&admin->service->reading);
+	before = admin->files;
+	admin->files = load->files;
+	load->files = before;
+	admin->guard = (struct guard){&admin->service->config->admin, admin->files.token};
+	admin->status.hidden = !admin->files.token;
+	pthread_mutex_unlock(&admin->service->reading);
+	if (!load->daemon)
+		return;
+	stop_daemon(admin);
+	admin->daemon = load->daemon;
+	load->daemon = NULL;
+	admin_thread_start(&admin->thread, admin->daemon);
+}
+
+void admin_load_free(struct admin_load *load)
+{
+	if (!load)
+		return;
+	if (load->daemon) {
+		close(MHD_quiesce_daemon(load->daemon));
+		MHD_stop_daemon(load->daemon);
+	}
+	admin_files_fini(&load->files);
+	free(load);
 }
 
 void admin_stop(struct admin *admin)

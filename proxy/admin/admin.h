@@ -8,5 +8,15 @@ struct admin;
 
 /* NULL in *admin, and true, where the configuration has no admin address. False where it can't be
  * listened on. */
-must_check bool admin_start(struct admin **admin, const struct service *service);
+must_check bool admin_start(struct admin **admin, struct service *service);
 void admin_stop(struct admin *admin);
+
+/* For a reload: what the files of `admin` hold now. NULL if they are wrong; *mistake (freed by the
+ * caller) says why. */
+struct admin_load;
+struct admin_load *admin_load(struct admin *admin, const struct config *config, char **mistake);
+/* Requests are judged by it from now on, and by the service's configuration; a new certificate ends
+ * connections. */
+void admin_take(struct admin *admin, struct admin_load *load);
+/* Takes NULL. */
+void admin_load_free(struct admin_load *load);

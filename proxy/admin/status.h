@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proxy/base/places.h"
+#include "proxy/admin/reload_desk.h"
 #include "proxy/mover/mover.h"
 #include "proxy/observe/observer.h"
 #include "proxy/upstream/target.h"
@@ -38,3 +39,7 @@ void status_now(struct buffer *out, const struct status *status);
 /* {"connections": ["127.0.0.1:4711", ...]}: our ends of the connections to servers, as these name
  * them. */
 void status_connections(struct buffer *out, const struct status *status);
+/* {"asked": 3} */
+void status_reload_asked(struct buffer *out, uint64_t number);
+/* {"ended": 3, "good": true, "report": "..."}: of the latest that has ended. */
+void status_reload(struct buffer *out, const struct reload_outcome *outcome);

@@ -139,6 +139,31 @@ void status_rules(struct buffer *out, const struct status *status)
 	append_json(out, &document);
 }
 
+/* A reload. */
+
+void status_reload_asked(struct buffer *out, uint64_t number)
+{
+	auto_buffer struct buffer document = {0};
+	size_t start = writer_open(&document);
+
+	writer_int64(&document, "asked", (int64_t)number);
+	writer_close(&document, start);
+	append_json(out, &document);
+}
+
+void status_reload(struct buffer *out, const struct reload_outcome *outcome)
+{
+	auto_buffer struct buffer document = {0};
+	auto_free char *report = text_valid(outcome->report);
+	size_t start = writer_open(&document);
+
+	writer_int64(&document, "ended", (int64_t)outcome->ended);
+	writer_bool(&document, "good", outcome->good);
+	writer_string(&document, "report", report);
+	writer_close(&document, start);
+	append_json(out, &document);
+}
+
 /* Connections. */
 
 static bool is_server_port(const struct status *status, in_port_t port)

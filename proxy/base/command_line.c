@@ -39,6 +39,18 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"are running then may go on for limits.drain.",
 			.codes = {"ended by a signal", "cannot start", BAD_USAGE},
 		},
+	[PROGRAM_RELOAD] =
+		{
+			.name = "reload",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG),
+			.summary = "has a running Spillway read its file again",
+			.text = "Asks the Spillway at the file's admin address to read its file "
+				"again, as SIGHUP does. All that changed holds from then on, or "
+				"nothing. Prints what changed, or why nothing did.",
+			.codes = {"the file holds from now on", "refused: nothing changed",
+				  BAD_USAGE, NO_SERVER, "interrupted"},
+		},
 	[PROGRAM_CHECK] =
 		{
 			.name = "check",

@@ -1,6 +1,7 @@
 /* Histograms of how long requests take, summed over all loops when somebody asks. */
 #include "proxy/base/latency.h"
 
+#include "rules/rule/hash.h"
 #include "rules/rule/text.h"
 
 #include <inttypes.h>
@@ -24,12 +25,10 @@ static struct latencies *all[ALL_MAX];
 static size_t all_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-struct latencies *latencies_new(size_t rules)
+struct latencies *latencies_new(void)
 {
-	struct latencies *made =
-		must_calloc(1, sizeof(*made) + (rules + 1) * sizeof(made->by_rule[0]));
+	struct latencies *made = must_calloc(1, sizeof(*made));
 
-	made->rules = rules;
 	pthread_mutex_lock(&lock);
 	require(all_count < ALL_MAX);
 	all[all_count++] = made;
@@ -37,29 +36,68 @@ struct latencies *latencies_new(size_t rules)
 	return made;
 }
 
+static void chain_free(struct latency_rule *of_rule)
+{
+	while (of_rule) {
+		struct latency_rule *next = of_rule->next;
+
+		free(of_rule->name);
+		free(of_rule);
+		of_rule = next;
+	}
+}
+
 void latencies_free_all(void)
 {
 	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < all_count; i++) {
-		for (size_t rule = 0; rule <= all[i]->rules; rule++)
-			free(atomic_load(&all[i]->by_rule[rule]));
+		for (size_t chain = 0; chain < LATENCY_CHAINS; chain++)
+			chain_free(atomic_load(&all[i]->chains[chain]));
 		free(all[i]);
 	}
 	all_count = 0;
 	pthread_mutex_unlock(&lock);
 }
 
+static const char *name_of(const struct rule *rule)
+{
+	return rule ? rule->name : "";
+}
+
+static size_t chain_of(const char *name)
+{
+	return hash_bytes(bytes_of(name), 1) % LATENCY_CHAINS;
+}
+
+/* NULL: no request has been noted. */
+static struct latency_rule *find(struct latencies *latencies, const char *name)
+{
+	struct latency_rule *of_rule =
+		atomic_load_explicit(&latencies->chains[chain_of(name)], memory_order_acquire);
+
+	while (of_rule && strcmp(of_rule->name, name) != 0)
+		of_rule = of_rule->next;
+	return of_rule;
+}
+
+static struct latency_rule *make(struct latencies *latencies, const char *name)
+{
+	struct latency_rule *of_rule = must_calloc(1, sizeof(*of_rule));
+	size_t chain = chain_of(name);
+
+	of_rule->name = must_strndup(name, strlen(name));
+	of_rule->next = atomic_load(&latencies->chains[chain]);
+	atomic_store(&latencies->chains[chain], of_rule);
+	return of_rule;
+}
+
 void latencies_note(struct latencies *latencies, const struct rule *rule, enum latency_kind kind,
 		    uint64_t microseconds)
 {
-	size_t place = rule && rule->index < latencies->rules ? rule->index : latencies->rules;
-	struct latency_rule *of_rule =
-		atomic_load_explicit(&latencies->by_rule[place], memory_order_relaxed);
+	struct latency_rule *of_rule = find(latencies, name_of(rule));
 
-	if (!of_rule) {
-		of_rule = must_calloc(1, sizeof(*of_rule));
-		atomic_store(&latencies->by_rule[place], of_rule);
-	}
+	if (!of_rule)
+		of_rule = make(latencies, name_of(rule));
 	latency_note(&of_rule->kinds[kind], microseconds, 1);
 }
 
@@ -91,9 +129,7 @@ static void sum_up(struct sum *sum, const struct rule *rule, enum latency_kind k
 {
 	*sum = (struct sum){.count = 0};
 	for (size_t i = 0; i < all_count; i++) {
-		size_t place = rule ? rule->index : all[i]->rules;
-		struct latency_rule *of_rule =
-			place <= all[i]->rules ? atomic_load(&all[i]->by_rule[place]) : NULL;
+		struct latency_rule *of_rule = find(all[i], name_of(rule));
 
 		if (of_rule)
 			add(sum, &of_rule->kinds[kind]);

@@ -22,9 +22,14 @@ struct latency {
 	_Atomic int64_t microseconds;
 };
 
+/* Rules are told apart by name: a request may begin under a rule and end after a reload. */
 struct latency_rule {
+	struct latency_rule *next; /* set before others see it */
+	char *name;                /* "": no rule */
 	struct latency kinds[LATENCY_KINDS];
 };
+
+#define LATENCY_CHAINS 64
 
 #define LATENCY_SAMPLE_BITS 3
 #define LATENCY_SAMPLE (1 << LATENCY_SAMPLE_BITS) /* one of so many forwarded requests */
@@ -32,13 +37,12 @@ struct latency_rule {
 struct latencies {
 	struct latency forwarded; /* whatever the rule; each measured one stands for several */
 	uint32_t drawn;           /* the loop's own */
-	size_t rules;
-	/* By the rule's index, the last for none; made at the first request. */
-	_Atomic(struct latency_rule *) by_rule[];
+	/* By a hash of the rule's name; made at the first request, and kept. */
+	_Atomic(struct latency_rule *) chains[LATENCY_CHAINS];
 };
 
 /* For a loop; freed by latencies_free_all. */
-struct latencies *latencies_new(size_t rules);
+struct latencies *latencies_new(void);
 void latencies_free_all(void);
 
 extern const uint32_t latency_bounds[LATENCY_BOUNDS]; /* microseconds, at most */

@@ -92,26 +92,31 @@ static void exchange_by_tls(int connection, const char *cert, const struct buffe
 	SSL_CTX_free(context);
 }
 
-static char *body_of(struct buffer *answer)
+/* NULL: it is no answer of HTTP. */
+static char *body_of(struct buffer *answer, int *status)
 {
 	char *body;
 
-	if (answer->length < 12 || memcmp(answer->data + 8, " 200", 4) != 0)
+	*status = 0;
+	if (answer->length < 12)
 		return NULL;
 	answer->data[answer->length] = '\0';
+	*status = atoi((const char *)answer->data + 9);
 	body = strstr((char *)answer->data, "\r\n\r\n");
 	return body ? must_strndup(body + 4, strlen(body + 4)) : NULL;
 }
 
-char *ask_admin(const struct config *config, const struct admin_files *files, const char *path)
+static char *ask(const struct config *config, const struct admin_files *files, const char *head,
+		 int *status)
 {
 	auto_buffer struct buffer request = {0}, answer = {0};
 	const char *address = config->admin.address;
 	int connection = open_connection(address);
 
+	*status = 0;
 	if (connection < 0)
 		return NULL;
-	text_append(&request, "GET %s HTTP/1.0\r\nHost: %s\r\n", path, address);
+	text_append(&request, "%sHost: %s\r\n", head, address);
 	if (files->token)
 		text_append(&request, "Authorization: Bearer %s\r\n", files->token);
 	text_append(&request, "\r\n");
@@ -121,5 +126,26 @@ char *ask_admin(const struct config *config, const struct admin_files *files, co
 		exchange_plainly(connection, &request, &answer);
 	close(connection);
 	explicit_bzero(request.data, request.length);
-	return body_of(&answer);
+	return body_of(&answer, status);
+}
+
+char *ask_admin(const struct config *config, const struct admin_files *files, const char *path)
+{
+	auto_buffer struct buffer head = {0};
+	char *body;
+	int status;
+
+	text_append(&head, "GET %s HTTP/1.0\r\n", path);
+	buffer_append(&head, "", 1);
+	body = ask(config, files, (const char *)head.data, &status);
+	if (status == 200)
+		return body;
+	free(body);
+	return NULL;
+}
+
+char *ask_admin_to_reload(const struct config *config, const struct admin_files *files, int *status)
+{
+	return ask(config, files,
+		   "POST /reload HTTP/1.0\r\nSpillway-Reload: 1\r\nContent-Length: 0\r\n", status);
 }

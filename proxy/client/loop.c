@@ -107,7 +107,8 @@ static void loop_on_tick(uv_timer_t *timer)
 		close_sessions(loop, false);
 	else
 		resume_listeners(loop);
-	if (!deadlines_run(loop) && !loop->drain_until && !listeners_paused(loop))
+	loop_look_at_earlier(loop);
+	if (!deadlines_run(loop) && !loop->earlier && !loop->drain_until && !listeners_paused(loop))
 		uv_timer_stop(timer);
 	finish_drain(loop);
 }
@@ -189,7 +190,7 @@ struct loop *loop_new(struct service *service)
 	require(uv_loop_init(&loop->uv) == 0);
 	loop->service = service;
 	loop->metrics = metrics_new();
-	loop->latencies = latencies_new(rule_set_count(service->config->rules));
+	loop->latencies = latencies_new();
 	loop->namespaces = namespace_cache_new(service->config->rules);
 	loop->observer = observers_join(service->observers);
 	uv_timer_init(&loop->uv, &loop->ticks);
@@ -209,6 +210,7 @@ void loop_free(struct loop *loop)
 {
 	require(uv_loop_close(&loop->uv) == 0);
 	pthread_mutex_destroy(&loop->lock);
+	loop_free_earlier(loop);
 	namespace_cache_free(loop->namespaces);
 	buffer_fini(&loop->sealed);
 	free(loop);

@@ -20,14 +20,19 @@
 #define LOOP_READ_BUFFER 65536
 
 struct session;
+struct reload_desk;
 
 /* What all loops share; made before they start, gone after they ended. */
 struct service {
-	const struct config *config;
+	/* Another one after a reload; who has read it may use it until its callback ends, who is no
+	 * loop while it has `reading`. */
+	const struct config *_Atomic config;
+	pthread_mutex_t reading;
 	struct mover *mover;
 	struct tls_pairs *tls;
 	struct observers *observers; /* NULL: nothing is observed */
 	struct places *places;
+	struct reload_desk *desk;
 	_Atomic int64_t connections; /* open now, all loops together */
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
@@ -47,9 +52,11 @@ struct loop {
 	struct metrics *metrics;
 	struct latencies *latencies;
 	struct namespace_cache *namespaces;
-	struct observer *observer;  /* NULL: nothing is observed */
-	struct listener *listeners; /* open ones */
-	struct session *sessions;   /* all, newest first */
+	struct observer *observer;     /* NULL: nothing is observed */
+	struct earlier_rules *earlier; /* the latest first; see loop_rules.c */
+	uint32_t epoch;                /* counts the changes of the rules */
+	struct listener *listeners;    /* open ones */
+	struct session *sessions;      /* all, newest first */
 	struct deadline_list deadlines[DEADLINE_KINDS];
 	int64_t unproven;     /* of the service's memory: held for sessions that are not proven */
 	uv_timer_t ticks;     /* runs while somebody has a deadline */
@@ -76,6 +83,14 @@ void loop_post(struct loop *loop, struct loop_task *task);
 /* Any thread: stop accepting, end idle connections, give the busy ones until the configured
  * deadline. */
 void loop_start_drain(struct loop *loop);
+/* For a reload, by a thread that is no loop. Every loop takes these rules (NULL: those that it
+ * has); what it has read of the service before is used no longer when this returns. Once no request
+ * goes on that began under earlier rules, the mover is told (mover_settled, of its `number`). */
+void loops_take_rules(struct loop *const *loops, size_t count, struct rule_set *rules,
+		      unsigned number);
+/* loop_rules.c, at each tick: earlier rules that nobody needs any more go. */
+void loop_look_at_earlier(struct loop *loop);
+void loop_free_earlier(struct loop *loop);
 /* A deadline was set somewhere: ticks are needed. */
 void loop_need_ticks(struct loop *loop);
 /* Called by a session when it is gone. */

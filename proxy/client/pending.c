@@ -39,6 +39,7 @@ void pending_pop(struct pending *pending)
 	pending->first =
 		(pending->first + 1) % (pending->capacity ? pending->capacity : PENDING_INLINE);
 	pending->count--;
+	pending->old -= pending->old > 0;
 	if (pending->count == 0 && pending->entries)
 		pending_fini(pending);
 }
@@ -70,6 +71,11 @@ bool pending_only_hello(const struct pending *pending)
 		if (pending_at(pending, i)->kind != PENDING_HELLO)
 			return false;
 	return true;
+}
+
+void pending_age(struct pending *pending)
+{
+	pending->old = pending_only_hello(pending) ? 0 : pending->count;
 }
 
 bool pending_begins_with_hello(const struct pending *pending)

@@ -29,6 +29,7 @@ struct pending {
 	uint32_t first;
 	uint32_t count;
 	uint32_t capacity; /* 0: PENDING_INLINE */
+	uint32_t old;      /* so many from the front were asked before the rules changed */
 	uint32_t asked;    /* milliseconds, the low bits of a clock: when the request that the first
 			      entry stands for came */
 	bool timed;        /* that is known */
@@ -60,5 +61,7 @@ void pending_fini(struct pending *pending);
 /* True when nothing is owed but answers to hello, which a monitoring connection always waits for.
  */
 bool pending_only_hello(const struct pending *pending);
+/* The rules have changed: what is owed now was asked before, but for hello. */
+void pending_age(struct pending *pending);
 /* True when the next reply is one to hello. */
 bool pending_begins_with_hello(const struct pending *pending);

@@ -110,6 +110,8 @@ struct session_request {
 	uint8_t compressors; /* that server and client have agreed on: bits */
 	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
 	bool blocked;        /* the first whole frame waits for the replies that are owed */
+	bool old;            /* the current frame goes through by rules that have changed since */
+	uint32_t epoch;      /* the loop's, when the sequence or the find began */
 	struct skim *shed;   /* the current frame is thrown away because there is no memory for it:
 				what its sender has to be told */
 };

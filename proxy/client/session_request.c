@@ -88,6 +88,7 @@ static void request_forward_hello(struct session *session, struct packet *packet
 void request_start_sequence(struct session *session, struct sequence *sequence)
 {
 	session->sequence = sequence;
+	session->request.epoch = session->loop->epoch;
 	session_set_state(session, SESSION_REWRITING);
 	session->waiting = session->pending.count > 0 || session->response.left > 0;
 	if (session->waiting)
@@ -236,6 +237,7 @@ static bool request_send_find(struct session *session, struct bytes frame)
 	    session->pending.count > 0 || !plain_find(session->loop->namespaces, frame, &namespace))
 		return false;
 	find->namespace = namespace;
+	session->request.epoch = session->loop->epoch;
 	namespace_hold(namespace);
 	buffer_append(&find->request, frame.data, frame.length);
 	find->asked = uv_now(&session->loop->uv);
@@ -412,6 +414,8 @@ static size_t request_cut(struct session *session, size_t there)
 	size_t length = there < session->request.left ? there : session->request.left;
 
 	session->request.left -= length;
+	if (session->request.left == 0)
+		session->request.old = false;
 	if (session->request.left == 0 && session_awaits(session, DEADLINE_HANDSHAKE))
 		session_await_no_more(session, DEADLINE_HANDSHAKE);
 	return length;

@@ -286,6 +286,10 @@ static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t 
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
+	if (target_is_gone(dead->target)) {
+		dead_free(dead);
+		return;
+	}
 	if (link && link_serial(link) == dead->serial && dead_may_go(dead))
 		result = judge_again(link, dead);
 	if (result == LINK_DONE && dead->dead.count > 0)

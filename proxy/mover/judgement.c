@@ -38,7 +38,7 @@ static enum link_result judge_now(struct mover *mover, struct link *link,
 		atomic_store(&target->judged_at, clock_now());
 	if (result == LINK_DONE) {
 		atomic_store(&target->mirror_due, true);
-		atomic_store(&mover->recheck_due, true);
+		atomic_store(&mover->news.recheck, true);
 	}
 	return result;
 }

@@ -15,6 +15,7 @@
 #include "proxy/pace/pacer.h"
 #include "proxy/upstream/deployment.h"
 #include "proxy/upstream/member_names.h"
+#include "proxy/upstream/open_reads.h"
 
 #include <stdio.h>
 
@@ -55,7 +56,7 @@ static void learn_names(struct keeper *keeper)
 static enum mover_check check_rules(struct keeper *keeper, char *reason, size_t size)
 {
 	struct mover *mover = keeper->mover;
-	struct rule_set *rules = mover->config->rules;
+	struct rule_set *rules = mover->reload.rules;
 
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
 		const struct rule *rule = rule_set_at(rules, i);
@@ -86,7 +87,7 @@ static enum mover_check check_gone(struct keeper *keeper, struct buffer *edited,
 				   size_t size)
 {
 	enum link_result result =
-		gone_rules_find(keeper->link, keeper->mover->config->rules, edited, reason, size);
+		gone_rules_find(keeper->link, keeper->mover->reload.rules, edited, reason, size);
 
 	if (result == LINK_LOST) {
 		snprintf(reason, size, "%s", link_error(keeper->link)->message);
@@ -253,14 +254,15 @@ static void check_again(struct keeper *keeper)
 	struct mover_target *target;
 	bson_error_t error;
 
-	if (!atomic_exchange(&mover->recheck_due, false) && target_unfit_count(mover->targets) == 0)
+	if (!atomic_exchange(&mover->news.recheck, false) &&
+	    target_unfit_count(mover->targets) == 0)
 		return;
 	for (size_t i = 0; (target = target_at(mover->targets, i)); i++) {
 		if (recheck_is_due(target) &&
 		    (!mover_connect(mover, &keeper->link, &error) ||
 		     judgement_renew(mover, keeper->link, target, true) != LINK_DONE)) {
 			atomic_store(&target->recheck, true);
-			atomic_store(&mover->recheck_due, true);
+			atomic_store(&mover->news.recheck, true);
 			continue;
 		}
 		if (target->fitness != FITNESS_FIT ||
@@ -269,7 +271,7 @@ static void check_again(struct keeper *keeper)
 		     mirror_renew(keeper->link, target) != LINK_LOST))
 			continue;
 		atomic_store(&target->mirror_due, true);
-		atomic_store(&mover->recheck_due, true);
+		atomic_store(&mover->news.recheck, true);
 	}
 }
 
@@ -320,9 +322,37 @@ static void look_for_garbage(struct keeper *keeper, struct mover_work **works, s
 	}
 	for (; count > 0; works += filled, count -= filled) {
 		filled = fill_look(works, count);
+		if (target_is_gone(works[0]->target)) {
+			mover_queue_give_back(mover->garbage, works, filled, MOVER_SETTLED);
+			continue;
+		}
 		if (gc_look(mover->gc, keeper->link, works, filled) == LINK_REFUSED)
 			metric_add_shared(&mover->metrics->move_errors, 1);
 	}
+}
+
+static bool is_settled(struct mover *mover)
+{
+	bool settled;
+
+	pthread_mutex_lock(&mover->lock);
+	settled = mover->reload.settled;
+	pthread_mutex_unlock(&mover->lock);
+	return settled;
+}
+
+/* A new rule may move, once nobody goes on with a read that began without it. */
+static void let_go(struct mover *mover)
+{
+	const struct open_reads_place place = {mover->config, mover->reload.rules, mover->targets,
+					       &mover->stopping};
+
+	if (!is_settled(mover) || !target_set_waits(mover->targets) ||
+	    !open_reads_have_ended(mover->reload.reads, &place))
+		return;
+	log_info("4046 reload: tails move under the new rules, too, from now on");
+	target_set_go(mover->targets);
+	sweeper_wake(mover);
 }
 
 void *keeper_run(void *context)
@@ -337,8 +367,10 @@ void *keeper_run(void *context)
 	ballast_be_patient();
 	log_name_thread("keeper");
 	while (!atomic_load(&mover->stopping)) {
+		mover_enter(mover);
 		check_until_good(&keeper);
 		learn_names(&keeper);
+		let_go(mover);
 		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
 		look_at_views(&keeper);
@@ -347,7 +379,8 @@ void *keeper_run(void *context)
 		count = mover_queue_take(mover->garbage, clock_now(), works, &next);
 		if (count > 0)
 			look_for_garbage(&keeper, works, count);
-		else if (!more)
+		mover_leave(mover);
+		if (count == 0 && !more)
 			mover_queue_wait(mover->garbage, mover_earliest(mover_earliest(due, next),
 									clock_now() + KEEP_MS));
 	}

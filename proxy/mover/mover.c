@@ -17,6 +17,7 @@
 #include "proxy/pace/pacer.h"
 #include "proxy/upstream/member_names.h"
 #include "proxy/upstream/members.h"
+#include "proxy/upstream/open_reads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,24 @@ void mover_pause(struct mover *mover, int64_t milliseconds)
 	pthread_mutex_lock(&mover->lock);
 	while (!atomic_load(&mover->stopping) && clock_now() < until)
 		clock_condition_wait(&mover->changed, &mover->lock, until);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+void mover_enter(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	while (mover->reload.held && !atomic_load(&mover->stopping))
+		pthread_cond_wait(&mover->changed, &mover->lock);
+	mover->reload.working++;
+	pthread_mutex_unlock(&mover->lock);
+}
+
+void mover_leave(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	mover->reload.working--;
+	if (mover->reload.held)
+		pthread_cond_broadcast(&mover->changed);
 	pthread_mutex_unlock(&mover->lock);
 }
 
@@ -162,6 +181,7 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	mover->paths = paths_new(reach);
 	mover->metrics = metrics;
 	mover->pacer = pacer_new(config);
+	mover->reload.rules = rule_set_ref(config->rules);
 	mover->targets = target_set_new(config->rules);
 	mover->rounds = mover_queue_new();
 	mover->garbage = mover_queue_new();
@@ -170,6 +190,8 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	mover->warnings = mover_warnings_new();
 	mover->tended = tend_list_new();
 	mover->views = views_look_new();
+	mover->reload.reads = open_reads_new();
+	mover->reload.settled = true;
 	pthread_mutex_init(&mover->lock, NULL);
 	pthread_mutex_init(&mover->fitness_lock, NULL);
 	clock_condition_init(&mover->changed);
@@ -213,15 +235,106 @@ void mover_stop(struct mover *mover)
 	mover_warnings_free(mover->warnings);
 	tend_list_free(mover->tended);
 	views_look_free(mover->views);
+	open_reads_free(mover->reload.reads);
 	member_names_free(mover->names);
 	paths_free(mover->paths);
 	pacer_free(mover->pacer);
 	target_set_free(mover->targets);
+	rule_set_unref(mover->reload.rules);
 	pthread_cond_destroy(&mover->changed);
 	pthread_mutex_destroy(&mover->lock);
 	pthread_mutex_destroy(&mover->fitness_lock);
 	free(mover);
 }
+
+/* ---- Other rules while the mover runs. */
+
+must_check bool mover_hold(struct mover *mover, int64_t milliseconds)
+{
+	int64_t until = clock_now() + milliseconds;
+	bool held;
+
+	pthread_mutex_lock(&mover->lock);
+	mover->reload.held = true;
+	while (mover->reload.working > 0 && clock_now() < until)
+		clock_condition_wait(&mover->changed, &mover->lock, until);
+	held = mover->reload.working == 0;
+	mover->reload.held = held;
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+	return held;
+}
+
+void mover_release(struct mover *mover)
+{
+	pthread_mutex_lock(&mover->lock);
+	mover->reload.held = false;
+	pthread_cond_broadcast(&mover->changed);
+	pthread_mutex_unlock(&mover->lock);
+}
+
+static void meet_exact(struct mover *mover)
+{
+	for (size_t i = 0; i < rule_set_count(mover->reload.rules); i++) {
+		const struct rule *rule = rule_set_at(mover->reload.rules, i);
+		struct mover_target *target;
+
+		if (rule_is_pattern(rule))
+			continue;
+		target = target_get(mover->targets, rule, bytes_of(rule->database),
+				    bytes_of(rule->collection));
+		if (target)
+			atomic_store(&target->recheck, true);
+	}
+}
+
+/* Of targets that are left. */
+static void count_waiting(struct mover *mover)
+{
+	struct mover_target *target;
+	int64_t waiting = 0;
+
+	for (size_t i = 0; (target = target_at(mover->targets, i)); i++)
+		waiting += target->sweep.waiting;
+	atomic_store(&mover->metrics->existing_waiting, waiting);
+}
+
+void mover_take_settings(struct mover *mover, const struct config *config)
+{
+	pacer_take_settings(mover->pacer, config);
+}
+
+must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules)
+{
+	struct rule_set *before = mover->reload.rules;
+	unsigned turn;
+
+	pthread_mutex_lock(&mover->lock);
+	mover->reload.settled = false;
+	turn = ++mover->reload.turn;
+	pthread_mutex_unlock(&mover->lock);
+	mover->reload.rules = rule_set_ref(rules);
+	pacer_take_rules(mover->pacer, rules);
+	target_set_take(mover->targets, rules);
+	count_waiting(mover);
+	open_reads_forget(mover->reload.reads);
+	meet_exact(mover);
+	rule_set_unref(before);
+	atomic_store(&mover->news.recheck, true);
+	views_look_soon(mover->views);
+	return turn;
+}
+
+void mover_settled(struct mover *mover, unsigned turn)
+{
+	pthread_mutex_lock(&mover->lock);
+	mover->reload.settled |= turn == mover->reload.turn;
+	pthread_mutex_unlock(&mover->lock);
+	mover_queue_wake(mover->garbage);
+	sweeper_wake(mover);
+}
+
+/* ---- Notes. */
 
 static void drop_note(struct mover *mover)
 {
@@ -239,7 +352,7 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 		drop_note(mover);
 		return false;
 	}
-	if (target->read_only)
+	if (target->read_only || target->reload.waits)
 		return false;
 	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
 			      note->reason == MOVER_DELETED))
@@ -263,7 +376,7 @@ void mover_move_now(struct mover *mover, const struct mover_note *note,
 		target_get(mover->targets, note->rule, note->database, note->collection);
 	struct mover_waiter *waiter;
 
-	if (!target || !note->id_type || target->read_only) {
+	if (!target || !note->id_type || target->read_only || target->reload.waits) {
 		done(context, false);
 		return;
 	}
@@ -384,7 +497,7 @@ static bool target_lies_in(const struct mover_target *target, struct bytes datab
 static void recheck_soon(struct mover *mover, struct mover_target *target)
 {
 	atomic_store(&target->recheck, true);
-	atomic_store(&mover->recheck_due, true);
+	atomic_store(&mover->news.recheck, true);
 }
 
 void mover_recheck(struct mover *mover, struct bytes database, struct bytes collection)

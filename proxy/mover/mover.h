@@ -18,6 +18,19 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics);
 /* Ends rounds between two commands and joins the threads. */
 void mover_stop(struct mover *mover);
 
+/* For a reload, by one thread. Nobody is at work on any target, from now until mover_release.
+ * False: somebody was after so long, and goes on. */
+must_check bool mover_hold(struct mover *mover, int64_t milliseconds);
+void mover_release(struct mover *mover);
+/* While the mover is held: these rules are in force from now on, for the mover. Under those that
+ * are new nothing is moved before mover_settled, and before what the servers still do without them
+ * has ended. */
+must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules);
+/* No request goes on here that began before mover_take_rules, which gave this number. */
+/* What the file says of `mover` holds from now on. Any thread. */
+void mover_take_settings(struct mover *mover, const struct config *config);
+void mover_settled(struct mover *mover, unsigned turn);
+
 /* Any thread. Never waits for a server; merges repeats; drops (and counts) when the queue is full:
  * the sweep finds those. True where so much waits to be moved from the note's document that whoever
  * pushes should pause before the next push. */

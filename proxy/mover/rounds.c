@@ -158,6 +158,10 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 	bool stores = works[0]->id_type && works[0]->outlier;
 	enum link_result result = LINK_DONE;
 
+	if (target_is_gone(target) || target->reload.waits) {
+		mover_queue_give_back(mover->rounds, works, count, MOVER_SETTLED);
+		return;
+	}
 	if (stores && is_held(mover, works[0]))
 		return;
 	/* Who only looks needs no judgement that is fresh. */
@@ -193,15 +197,21 @@ void *rounds_run(void *context)
 	ballast_be_patient();
 	log_name_thread("rounds");
 	while (!atomic_load(&mover->stopping)) {
+		bool lost = false;
+
+		mover_enter(mover);
 		count = mover_queue_take(mover->rounds, clock_now(), works, &next);
-		if (count == 0) {
-			mover_queue_wait(mover->rounds, next);
-		} else if (mover_connect(mover, &link, &error)) {
+		if (count > 0 && mover_connect(mover, &link, &error)) {
 			work_on(mover, link, works, count);
-		} else {
+		} else if (count > 0) {
 			mover_queue_give_back(mover->rounds, works, count, MOVER_ABSENT);
-			mover_pause(mover, CONNECT_PAUSE_MS);
+			lost = true;
 		}
+		mover_leave(mover);
+		if (lost)
+			mover_pause(mover, CONNECT_PAUSE_MS);
+		else if (count == 0)
+			mover_queue_wait(mover->rounds, next);
 		show_queue(mover);
 	}
 	link_free(link);

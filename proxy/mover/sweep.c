@@ -49,13 +49,14 @@ struct sweeping {
 	int64_t found;   /* ordinary outliers that it moves */
 	int64_t waiting; /* ordinary outliers that it leaves */
 	size_t refitted, busy, refused;
+	unsigned turn; /* the target's, when it began */
 };
 
 /* So many may wait for the mover before a sweep finds more: with a rate, what clients touch would
  * stand behind all of them. */
 static size_t queue_most(const struct sweeping *sweeping)
 {
-	int64_t rate = sweeping->mover->config->mover.rate;
+	int64_t rate = pacer_rate(sweeping->mover->pacer);
 
 	return rate && rate < MOVER_QUEUE_MAX / 2 ? (size_t)rate : MOVER_QUEUE_MAX / 2;
 }
@@ -68,26 +69,46 @@ static bool queue_is_long(const struct sweeping *sweeping, int64_t until)
 	return count > MOVER_QUEUE_MAX / 2 || (count > queue_most(sweeping) && clock_now() < until);
 }
 
-/* Sleeps while nothing may be moved, or enough waits for that. */
+/* The rule was changed, or is gone, since the sweep began. */
+static bool is_stale(const struct sweeping *sweeping)
+{
+	return atomic_load(&sweeping->target->reload.turn) != sweeping->turn;
+}
+
+static bool may_not_go_on(const struct sweeping *sweeping, int64_t until)
+{
+	struct pacer *pacer = sweeping->mover->pacer;
+	const struct rule *rule = sweeping->target->rule;
+
+	return !pacer_pauses(pacer, rule) &&
+	       (queue_is_long(sweeping, until) || pacer_holds(pacer, rule));
+}
+
+static enum link_result unless_paused(const struct sweeping *sweeping, enum link_result result)
+{
+	return is_stale(sweeping) || pacer_pauses(sweeping->mover->pacer, sweeping->target->rule)
+		       ? LINK_LOST
+		       : result;
+}
+
+/* Sleeps while nothing may be moved, or enough waits for that. Meanwhile the rule may be changed,
+ * or go: only who is at work touches the target's rule. */
 static void wait_for_mover(struct sweeping *sweeping)
 {
 	struct mover *mover = sweeping->mover;
-	const struct rule *rule = sweeping->target->rule;
 	int64_t until = clock_now() + QUEUE_MOST_MS;
 
-	while (!atomic_load(&mover->stopping) && !pacer_pauses(mover->pacer, rule) &&
-	       (queue_is_long(sweeping, until) || pacer_holds(mover->pacer, rule)))
+	while (!atomic_load(&mover->stopping) && !is_stale(sweeping) &&
+	       may_not_go_on(sweeping, until)) {
+		mover_leave(mover);
 		mover_pause(mover, HELD_MS);
+		mover_enter(mover);
+	}
 }
 
-/* A sweep of a rule that is paused meanwhile ends as if the link were lost: others may be due. */
-static enum link_result unless_paused(const struct sweeping *sweeping, enum link_result result)
-{
-	return pacer_pauses(sweeping->mover->pacer, sweeping->target->rule) ? LINK_LOST : result;
-}
-
-/* Rests after a page, longer while the queue is full, and chooses the next page's size. */
-static void rest(struct sweeping *sweeping)
+/* Rests after a page, longer while the queue is full, and chooses the next page's size. A sweep of
+ * a rule that is paused or changed meanwhile ends as if the link were lost: others may be due. */
+static enum link_result rest(struct sweeping *sweeping, enum link_result result)
 {
 	int64_t took = clock_now() - sweeping->began, pause = took * sweeping->rests + 1;
 
@@ -97,9 +118,12 @@ static void rest(struct sweeping *sweeping)
 		sweeping->page *= 2;
 	if ((size_t)sweeping->page > queue_most(sweeping) && sweeping->page > PAGE_LEAST)
 		sweeping->page = (int32_t)queue_most(sweeping);
+	mover_leave(sweeping->mover);
 	mover_pause(sweeping->mover, pause < REST_MOST_MS ? pause : REST_MOST_MS);
+	mover_enter(sweeping->mover);
 	wait_for_mover(sweeping);
 	sweeping->began = clock_now();
+	return unless_paused(sweeping, result);
 }
 
 static void tell_begin(const struct sweeping *sweeping)
@@ -171,8 +195,7 @@ static enum link_result note_refit(struct sweeping *sweeping, const struct eleme
 	mover_queue_look(mover->rounds, target, id->type, id->value, clock_now());
 	mover_queue_look(mover->garbage, target, id->type, id->value, clock_now());
 	sweeping->refitted++;
-	rest(sweeping);
-	return LINK_DONE;
+	return rest(sweeping, LINK_DONE);
 }
 
 static enum link_result refit_one(struct sweeping *sweeping, const struct element *id)
@@ -211,7 +234,7 @@ static enum link_result refit_page(struct sweeping *sweeping, struct id_pages *p
 	return result;
 }
 
-/* Once, behind the start: a rule is not changed while it is served. A portion at a time, so that
+/* Once, behind the start or a change of the rule. A portion at a time, so that
  * other collections are swept meanwhile; a walk from the first document to the last that leaves
  * none ends it. */
 static enum link_result refit_all(struct sweeping *sweeping)
@@ -230,8 +253,7 @@ static enum link_result refit_all(struct sweeping *sweeping)
 		result = id_pages_next(&pages, refit_write_candidates, keep_id, &ids);
 		if (result == LINK_DONE)
 			result = refit_page(sweeping, &pages, &ids);
-		rest(sweeping);
-		result = unless_paused(sweeping, result);
+		result = rest(sweeping, result);
 	}
 	if (result == LINK_DONE && !pages.ended)
 		target->sweep.refit_from = pages.from;
@@ -280,8 +302,7 @@ static enum link_result sweep_main(struct sweeping *sweeping)
 	do {
 		pages.size = sweeping->page;
 		result = id_pages_next(&pages, look_write_candidates, take_outlier, sweeping);
-		rest(sweeping);
-		result = unless_paused(sweeping, result);
+		result = rest(sweeping, result);
 	} while (result == LINK_DONE && !pages.ended);
 	id_pages_fini(&pages);
 	if (first)
@@ -441,8 +462,7 @@ static enum link_result sweep_orphans(struct sweeping *sweeping)
 		result = link_pages_next(&pages);
 		for (size_t i = 0; result == LINK_DONE && i < pages.count; i++)
 			result = nominate(&missing, &pages.all[i]);
-		rest(sweeping);
-		result = unless_paused(sweeping, result);
+		result = rest(sweeping, result);
 	} while (result == LINK_DONE && !pages.ended);
 	if (result == LINK_DONE)
 		judge_missing(&missing, began);
@@ -505,7 +525,8 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 				    .target = target,
 				    .page = PAGE_FIRST,
 				    .rests = RESTS_LOOKING,
-				    .began = began};
+				    .began = began,
+				    .turn = atomic_load(&target->reload.turn)};
 	enum link_result result = sweep_main(&sweeping);
 
 	sweeping.rests = RESTS;
@@ -535,7 +556,7 @@ static void tell_refused(void *context, const char *database)
 {
 	const struct listing *listing = context;
 
-	if (!atomic_exchange(&listing->mover->sweeps.unlisted, true))
+	if (!atomic_exchange(&listing->mover->news.unlisted, true))
 		log_warning("4013 mover: the collections of '%s' can't be listed, so that only "
 			    "those in "
 			    "use are swept: %s",
@@ -544,7 +565,7 @@ static void tell_refused(void *context, const char *database)
 
 must_check enum link_result sweep_find_namespaces(struct mover *mover, struct link *link)
 {
-	struct rule_set *rules = mover->config->rules;
+	struct rule_set *rules = mover->reload.rules;
 	struct listing listing = {mover, link};
 	const struct namespaces namespaces = {.targets = mover->targets,
 					      .rules = rules,

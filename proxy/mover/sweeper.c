@@ -17,7 +17,7 @@
 void sweeper_wake(struct mover *mover)
 {
 	pthread_mutex_lock(&mover->lock);
-	mover->sweeps.news = true;
+	mover->news.sweep = true;
 	pthread_cond_broadcast(&mover->changed);
 	pthread_mutex_unlock(&mover->lock);
 }
@@ -43,6 +43,8 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	if (target->sweep.due > began)
 		return;
 	target->sweep.due = INT64_MAX;
+	if (target->reload.waits)
+		return; /* its end makes a sweep due */
 	if ((first && period == 0) || target->read_only)
 		return; /* off */
 	if (pacer_pauses(mover->pacer, target->rule)) {
@@ -52,6 +54,9 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	result = judgement_renew(mover, link, target, !first);
 	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
 		result = sweep_target(mover, link, target);
+	if (target_is_gone(target))
+		return;
+	period = target->rule->sweep_ms;
 	took = clock_now() - began;
 	target->sweep.again =
 		clock_now() + (20 * took > SWEEP_AGAIN_MS ? 20 * took : SWEEP_AGAIN_MS);
@@ -66,9 +71,9 @@ static void await_sweep(struct mover *mover, int64_t until)
 {
 
 	pthread_mutex_lock(&mover->lock);
-	while (!atomic_load(&mover->stopping) && !mover->sweeps.news && clock_now() < until)
+	while (!atomic_load(&mover->stopping) && !mover->news.sweep && clock_now() < until)
 		clock_condition_wait(&mover->changed, &mover->lock, until);
-	mover->sweeps.news = false;
+	mover->news.sweep = false;
 	pthread_mutex_unlock(&mover->lock);
 }
 
@@ -76,7 +81,7 @@ static void await_sweep(struct mover *mover, int64_t until)
  * swept. 0: never. */
 static int64_t listing_period(const struct mover *mover)
 {
-	struct rule_set *rules = mover->config->rules;
+	struct rule_set *rules = mover->reload.rules;
 	int64_t period = 0;
 
 	for (size_t i = 0; i < rule_set_count(rules); i++) {
@@ -102,26 +107,40 @@ static int64_t sweep_all(struct mover *mover, struct link *link)
 	return next;
 }
 
+struct listing_time {
+	int64_t period; /* 0: never */
+	int64_t due;
+};
+
+static void list_if_due(struct mover *mover, struct link *link, struct listing_time *listing)
+{
+	if (!listing->period || clock_now() < listing->due)
+		return;
+	listing->due =
+		clock_now() +
+		(sweep_find_namespaces(mover, link) == LINK_DONE ? listing->period : KEEP_MS);
+}
+
 void *sweeper_run(void *context)
 {
 	struct mover *mover = context;
 	struct link *link = NULL;
 	bson_error_t error;
-	int64_t period = listing_period(mover), listing_due = period ? 0 : INT64_MAX;
+	struct listing_time listing = {.period = listing_period(mover)};
 	int64_t next = clock_now() + KEEP_MS;
 
 	ballast_be_patient();
 	log_name_thread("sweeper");
 	while (!atomic_load(&mover->stopping)) {
-		await_sweep(mover, mover_earliest(next, listing_due));
+		await_sweep(mover, mover_earliest(next, listing.period ? listing.due : INT64_MAX));
 		next = clock_now() + KEEP_MS;
-		if (!atomic_load(&mover->ready) || !mover_connect(mover, &link, &error))
-			continue;
-		if (clock_now() >= listing_due)
-			listing_due = clock_now() + (sweep_find_namespaces(mover, link) == LINK_DONE
-							     ? period
-							     : KEEP_MS);
-		next = sweep_all(mover, link);
+		mover_enter(mover);
+		if (atomic_load(&mover->ready) && mover_connect(mover, &link, &error)) {
+			listing.period = listing_period(mover);
+			list_if_due(mover, link, &listing);
+			next = sweep_all(mover, link);
+		}
+		mover_leave(mover);
 	}
 	link_free(link);
 	return NULL;

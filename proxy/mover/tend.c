@@ -135,7 +135,8 @@ bool tend_list_work(struct tend_list *list, struct mover *mover, struct link **l
 		bson_error_t error;
 
 		next = tending->next;
-		if (!atomic_load(&mover->stopping) && mover_connect(mover, link, &error))
+		if (!atomic_load(&mover->stopping) && !target_is_gone(tending->target) &&
+		    mover_connect(mover, link, &error))
 			result = tend(mover, *link, tending, &more);
 		if (result != LINK_DONE || !more) {
 			tending_end(tending, result == LINK_DONE);

@@ -78,7 +78,7 @@ static int compare_names(const void *one, const void *other)
 
 static void find_databases(struct views_look *look, struct mover *mover)
 {
-	struct rule_set *rules = mover->config->rules;
+	struct rule_set *rules = mover->reload.rules;
 	const struct mover_target *target;
 	size_t kept = 0;
 
@@ -194,8 +194,12 @@ must_check enum link_result views_look_now(struct views_look *look, struct mover
 	int64_t began = clock_now(), took;
 	enum link_result result;
 
+	if (look->cache && namespace_cache_rules(look->cache) != mover->reload.rules) {
+		namespace_cache_free(look->cache);
+		look->cache = NULL;
+	}
 	if (!look->cache)
-		look->cache = namespace_cache_new(mover->config->rules);
+		look->cache = namespace_cache_new(mover->reload.rules);
 	find_databases(look, mover);
 	result = link_lost_in_passing(link, list_views(look, link));
 	if (result == LINK_REFUSED && !look->refused)
@@ -205,7 +209,7 @@ must_check enum link_result views_look_now(struct views_look *look, struct mover
 			link_error(link)->message);
 	look->refused = result == LINK_REFUSED;
 	if (result == LINK_DONE)
-		for (size_t i = 0; i <= look->count && judge_views(look, mover->config->rules); i++)
+		for (size_t i = 0; i <= look->count && judge_views(look, mover->reload.rules); i++)
 			continue;
 	took = clock_now() - began;
 	look->due = clock_now() + (RESTS * took > PERIOD_MS ? RESTS * took : PERIOD_MS);

@@ -79,6 +79,9 @@ static void add_named_files(struct folders *folders, const struct config *config
 	for (size_t i = 0; i < config->listen_count; i++)
 		add_tls(folders, config, &config->listen[i].tls);
 	add_tls(folders, config, &config->server_tls);
+	for (char *const *path = config->included; path && *path; path++)
+		add_file(folders, *path);
+	add_named(folders, config, config->uri_file);
 	add_named(folders, config, config->admin.token_file);
 	add_named(folders, config, config->admin.tls.cert);
 	add_named(folders, config, config->admin.tls.key);

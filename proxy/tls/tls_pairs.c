@@ -8,6 +8,12 @@ struct tls_pairs {
 	struct tls_pair pairs[];
 };
 
+/* A context for each side, in the order of side_at; NULL: the side is plain. */
+struct tls_load {
+	size_t count;
+	SSL_CTX *contexts[];
+};
+
 static bool make_pair(struct tls_pair *pair, const struct config *config, size_t index,
 		      const char *path, char *reason, size_t size)
 {
@@ -53,23 +59,38 @@ static struct tls_side *side_at(const struct tls_pairs *pairs, size_t index)
 				    : pairs->pairs[index - pairs->count].server;
 }
 
-must_check bool tls_pairs_reload(struct tls_pairs *pairs, char *reason, size_t size)
+struct tls_load *tls_pairs_load(struct tls_pairs *pairs, char *reason, size_t size)
 {
 	size_t count = 2 * pairs->count;
-	SSL_CTX **contexts = must_calloc(count, sizeof(*contexts));
-	bool good = true;
+	struct tls_load *load = must_calloc(1, sizeof(*load) + count * sizeof(load->contexts[0]));
 
-	for (size_t i = 0; i < count && good; i++)
-		if (side_at(pairs, i))
-			good = (contexts[i] = tls_side_load(side_at(pairs, i), reason, size));
+	load->count = count;
 	for (size_t i = 0; i < count; i++) {
-		if (good && contexts[i])
-			tls_side_take(side_at(pairs, i), contexts[i]);
-		else
-			SSL_CTX_free(contexts[i]);
+		if (!side_at(pairs, i))
+			continue;
+		load->contexts[i] = tls_side_load(side_at(pairs, i), reason, size);
+		if (load->contexts[i])
+			continue;
+		tls_load_free(load);
+		return NULL;
 	}
-	free((void *)contexts);
-	return good;
+	return load;
+}
+
+void tls_pairs_take(struct tls_pairs *pairs, struct tls_load *load)
+{
+	for (size_t i = 0; i < load->count; i++) {
+		if (load->contexts[i])
+			tls_side_take(side_at(pairs, i), load->contexts[i]);
+		load->contexts[i] = NULL;
+	}
+}
+
+void tls_load_free(struct tls_load *load)
+{
+	for (size_t i = 0; load && i < load->count; i++)
+		SSL_CTX_free(load->contexts[i]);
+	free(load);
 }
 
 const struct tls_pair *tls_pairs_at(const struct tls_pairs *pairs, size_t index)

@@ -16,7 +16,12 @@ struct tls_pairs *tls_pairs_new(const struct config *config, const char *path, c
 				size_t size);
 /* Takes NULL. */
 void tls_pairs_free(struct tls_pairs *pairs);
-/* Reads all files again. False if one is wrong: then all stays as it was. */
-must_check bool tls_pairs_reload(struct tls_pairs *pairs, char *reason, size_t size);
+/* What all files hold now: read first, then taken or not. NULL if one is wrong, and why. */
+struct tls_load;
+struct tls_load *tls_pairs_load(struct tls_pairs *pairs, char *reason, size_t size);
+/* Later connections use it. */
+void tls_pairs_take(struct tls_pairs *pairs, struct tls_load *load);
+/* Takes NULL. */
+void tls_load_free(struct tls_load *load);
 /* Of the listener at this place in the configuration. */
 const struct tls_pair *tls_pairs_at(const struct tls_pairs *pairs, size_t index);

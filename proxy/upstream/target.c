@@ -1,6 +1,7 @@
 /* The rules on concrete namespaces that the mover has met. */
 #include "proxy/upstream/target.h"
 
+#include "rules/config/config_change.h"
 #include "rules/rule/hash.h"
 
 #include <pthread.h>
@@ -19,6 +20,9 @@ struct target_set {
 	size_t mask;
 	uint64_t key;
 	atomic_size_t unfit;
+	bool *fresh;                /* of each rule: its targets wait; owned; NULL: none */
+	struct mover_target **gone; /* as target_set_take says */
+	size_t gone_count;
 };
 
 struct target_set *target_set_new(struct rule_set *rules)
@@ -33,25 +37,34 @@ struct target_set *target_set_new(struct rule_set *rules)
 	return set;
 }
 
+static void target_free(struct rule_set *rules, struct mover_target *target)
+{
+	rule_set_leave_indexes(rules, target->indexes);
+	rule_set_leave_indexes(rules, target->overflow_indexes);
+	rule_set_unref(target->reload.kept);
+	free(target->reason);
+	free(target->database);
+	free(target->collection);
+	free(target->overflow_database);
+	free(target->overflow_collection);
+	free(target->sweep.absent.links);
+	free(target->sweep.seen.hashes);
+	bytes_free(target->sweep.refit_from.value);
+	for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
+		free(target->longest[l].id);
+	free(target);
+}
+
 void target_set_free(struct target_set *set)
 {
 	if (!set)
 		return;
-	for (size_t i = 0; i < set->count; i++) {
-		rule_set_leave_indexes(set->rules, set->targets[i]->indexes);
-		rule_set_leave_indexes(set->rules, set->targets[i]->overflow_indexes);
-		free(set->targets[i]->reason);
-		free(set->targets[i]->database);
-		free(set->targets[i]->collection);
-		free(set->targets[i]->overflow_database);
-		free(set->targets[i]->overflow_collection);
-		free(set->targets[i]->sweep.absent.links);
-		free(set->targets[i]->sweep.seen.hashes);
-		bytes_free(set->targets[i]->sweep.refit_from.value);
-		for (size_t l = 0; l < TARGET_LONG_COUNT; l++)
-			free(set->targets[i]->longest[l].id);
-		free(set->targets[i]);
-	}
+	for (size_t i = 0; i < set->count; i++)
+		target_free(set->rules, set->targets[i]);
+	for (size_t i = 0; i < set->gone_count; i++)
+		target_free(set->gone[i]->reload.kept, set->gone[i]);
+	free(set->gone);
+	free(set->fresh);
 	free(set->targets);
 	free(set->slots);
 	rule_set_unref(set->rules);
@@ -97,10 +110,20 @@ static void make_room(struct target_set *set)
 		slot_put(set, i);
 }
 
-static struct mover_target *target_new(struct rule_set *rules, const struct rule *rule,
+/* What the set knows of indexes of the target's collections. */
+static void join_indexes(struct rule_set *rules, struct mover_target *target)
+{
+	target->indexes =
+		rule_set_indexes(rules, bytes_of(target->database), bytes_of(target->collection));
+	target->overflow_indexes = rule_set_indexes(rules, bytes_of(target->overflow_database),
+						    bytes_of(target->overflow_collection));
+}
+
+static struct mover_target *target_new(struct target_set *set, const struct rule *rule,
 				       struct bytes database, struct bytes collection)
 {
 	struct mover_target *target = must_calloc(1, sizeof(*target));
+	struct rule_set *rules = set->rules;
 	const char *overflow = rule->overflow.database;
 
 	target->rule = rule;
@@ -110,9 +133,8 @@ static struct mover_target *target_new(struct rule_set *rules, const struct rule
 					     : must_strndup(target->database, database.length);
 	target->overflow_collection = rule_overflow_collection(rule, collection);
 	target->read_only = rule_set_may_only_read(rules, database, collection);
-	target->indexes = rule_set_indexes(rules, database, collection);
-	target->overflow_indexes = rule_set_indexes(rules, bytes_of(target->overflow_database),
-						    bytes_of(target->overflow_collection));
+	target->reload.waits = set->fresh && set->fresh[rule->index];
+	join_indexes(rules, target);
 	return target;
 }
 
@@ -150,6 +172,26 @@ bool target_named(const struct mover_target *target, const uint8_t *generation)
 	return memcmp(generation, &name, sizeof(name)) == 0;
 }
 
+static bool on_same_array(const struct rule *one, const struct rule *other)
+{
+	return strcmp(one->array, other->array) == 0 &&
+	       strcmp(one->database, other->database) == 0 &&
+	       strcmp(one->collection, other->collection) == 0;
+}
+
+/* The set's own rule; `rule` may be of a set that was there before. */
+static const struct rule *current(const struct target_set *set, const struct rule *rule)
+{
+	size_t count = rule_set_count(set->rules);
+
+	if (rule->index < count && rule_set_at(set->rules, rule->index) == rule)
+		return rule;
+	for (size_t i = 0; i < count; i++)
+		if (on_same_array(rule, rule_set_at(set->rules, i)))
+			return rule_set_at(set->rules, i);
+	return NULL;
+}
+
 struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 				struct bytes database, struct bytes collection)
 {
@@ -157,6 +199,11 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 	size_t at = target_hash(set, database, collection);
 
 	pthread_mutex_lock(&set->lock);
+	rule = current(set, rule);
+	if (!rule) {
+		pthread_mutex_unlock(&set->lock);
+		return NULL;
+	}
 	for (; !found && set->slots[at & set->mask]; at++) {
 		struct mover_target *each = set->targets[set->slots[at & set->mask] - 1];
 
@@ -164,13 +211,131 @@ struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 			found = each;
 	}
 	if (!found && set->count < SLOTS) {
-		found = target_new(set->rules, rule, database, collection);
+		found = target_new(set, rule, database, collection);
 		make_room(set);
 		set->targets[set->count] = found;
 		slot_put(set, set->count++);
 	}
 	pthread_mutex_unlock(&set->lock);
 	return found;
+}
+
+/* The one of the rules that finds what was split under this one, else NULL. */
+static const struct rule *counterpart(const struct rule_set *rules, const struct rule *rule)
+{
+	for (size_t i = 0; i < rule_set_count(rules); i++)
+		if (on_same_array(rule, rule_set_at(rules, i)) &&
+		    config_rule_finds(rule, rule_set_at(rules, i)))
+			return rule_set_at(rules, i);
+	return NULL;
+}
+
+/* Which of the rules are new, or were and have not been let go since. */
+static bool *find_fresh(const struct target_set *set, const struct rule_set *rules)
+{
+	size_t count = rule_set_count(rules);
+	bool *fresh = must_calloc(count + 1, sizeof(*fresh));
+
+	for (size_t i = 0; i < count; i++) {
+		const struct rule *before = counterpart(set->rules, rule_set_at(rules, i));
+
+		fresh[i] = !before || (set->fresh && set->fresh[before->index]);
+	}
+	return fresh;
+}
+
+/* As after a start, but for what the mover has learned. */
+static void go_on_under(struct target_set *set, struct rule_set *before,
+			struct mover_target *target, const struct rule *rule)
+{
+	bool changed = !config_rule_equals(target->rule, rule);
+
+	target->rule = rule;
+	target->read_only = rule_set_may_only_read(set->rules, bytes_of(target->database),
+						   bytes_of(target->collection));
+	target->reload.waits = set->fresh && set->fresh[rule->index];
+	rule_set_leave_indexes(before, target->indexes);
+	rule_set_leave_indexes(before, target->overflow_indexes);
+	join_indexes(set->rules, target);
+	atomic_store(&target->judged_at, MOVER_NEVER); /* with it come the known indexes */
+	atomic_store(&target->recheck, true);
+	if (!changed)
+		return;
+	atomic_fetch_add(&target->reload.turn, 1);
+	free(target->sweep.seen.hashes);
+	target->sweep.seen = (struct target_seen){.hashes = NULL};
+	atomic_store(&target->sweep.refitted, false);
+	atomic_store(&target->sweep.due, 0);
+}
+
+static void leave(struct target_set *set, struct rule_set *before, struct mover_target *target)
+{
+	target->reload.kept = rule_set_ref(before);
+	atomic_fetch_add(&target->reload.turn, 1);
+	if (target->fitness == FITNESS_UNFIT)
+		atomic_fetch_sub(&set->unfit, 1);
+	set->gone = must_realloc((void *)set->gone, (set->gone_count + 1) * sizeof(*set->gone));
+	set->gone[set->gone_count++] = target;
+}
+
+void target_set_take(struct target_set *set, struct rule_set *rules)
+{
+	struct rule_set *before;
+	size_t kept = 0;
+	bool *fresh;
+
+	pthread_mutex_lock(&set->lock);
+	fresh = find_fresh(set, rules);
+	free(set->fresh);
+	set->fresh = fresh;
+	before = set->rules;
+	set->rules = rule_set_ref(rules);
+	for (size_t i = 0; i < set->count; i++) {
+		struct mover_target *target = set->targets[i];
+		const struct rule *rule = counterpart(rules, target->rule);
+
+		if (rule)
+			go_on_under(set, before, set->targets[kept++] = target, rule);
+		else
+			leave(set, before, target);
+	}
+	set->count = kept;
+	memset(set->slots, 0, (set->mask + 1) * sizeof(*set->slots));
+	for (size_t i = 0; i < kept; i++)
+		slot_put(set, i);
+	rule_set_unref(before);
+	pthread_mutex_unlock(&set->lock);
+}
+
+bool target_set_rule_waits(struct target_set *set, size_t index)
+{
+	bool waits;
+
+	pthread_mutex_lock(&set->lock);
+	waits = set->fresh && index < rule_set_count(set->rules) && set->fresh[index];
+	pthread_mutex_unlock(&set->lock);
+	return waits;
+}
+
+bool target_set_waits(struct target_set *set)
+{
+	size_t count = rule_set_count(set->rules);
+	bool waits = false;
+
+	for (size_t i = 0; i < count && !waits; i++)
+		waits = target_set_rule_waits(set, i);
+	return waits;
+}
+
+void target_set_go(struct target_set *set)
+{
+	pthread_mutex_lock(&set->lock);
+	free(set->fresh);
+	set->fresh = NULL;
+	for (size_t i = 0; i < set->count; i++)
+		if (atomic_exchange(&set->targets[i]->reload.waits, false))
+			atomic_store(&set->targets[i]->sweep.due, 0);
+	pthread_mutex_unlock(&set->lock);
 }
 
 struct mover_target *target_at(struct target_set *set, size_t index)

@@ -63,14 +63,20 @@ struct place {
 };
 
 struct mover_target {
-	const struct rule *rule;
+	const struct rule *_Atomic rule; /* another one, that finds what is split, after a reload */
+	struct {
+		_Atomic unsigned turn; /* another one after each change of the rule */
+		/* The rule is new, and reads that began without it may go on: nothing is moved. */
+		atomic_bool waits;
+		struct rule_set *kept; /* the rule is gone: its set. NULL: it is in force */
+	} reload;
 	char *database;
 	char *collection;
 	char *overflow_database;
 	char *overflow_collection;
 	struct known_indexes *indexes;          /* the rule set's; of the main collection */
 	struct known_indexes *overflow_indexes; /* and of this */
-	bool read_only; /* a rule on the namespace is, be it another: nothing is written */
+	atomic_bool read_only; /* a rule on the namespace is, be it another: nothing is written */
 	_Atomic(enum fitness) fitness;
 	_Atomic(enum overflow_owner) owner;
 	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
@@ -108,13 +114,28 @@ struct target_set;
 struct target_set *target_set_new(struct rule_set *rules);
 void target_set_free(struct target_set *set);
 
-/* The rule's target on this namespace, made at the first call. NULL only where too many have been
- * met. */
+/* The rule's target on this namespace, made at the first call. The rule may be one of a set that
+ * was taken before: then it is the rule on the same array that counts. NULL where there is none, or
+ * too many have been met. */
 struct mover_target *target_get(struct target_set *set, const struct rule *rule,
 				struct bytes database, struct bytes collection);
 /* The target number `index` of all met so far; NULL behind the last. */
 struct mover_target *target_at(struct target_set *set, size_t index);
 size_t target_count(struct target_set *set);
+
+/* Other rules, from now on. Targets of a rule that is among them, so that it finds what is split
+ * (config_rule_finds), go on under the new one, and are judged again. The others are gone: they are
+ * no longer met, and live as long as the set. Targets of a rule that finds nothing of an earlier
+ * one's wait. Nobody may be at work on a target; any thread may ask for one. */
+void target_set_take(struct target_set *set, struct rule_set *rules);
+/* Whether targets of the set's rule at this place wait, or of any; and the end of that. */
+bool target_set_rule_waits(struct target_set *set, size_t index);
+bool target_set_waits(struct target_set *set);
+void target_set_go(struct target_set *set);
+static inline bool target_is_gone(const struct mover_target *target)
+{
+	return target->reload.kept;
+}
 
 /* A new generation's name: 8 bytes that say for which array it is, and 8 random ones. */
 void target_new_generation(const struct mover_target *target, uint8_t *generation);

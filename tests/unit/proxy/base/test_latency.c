@@ -26,8 +26,8 @@ Test(latency, the_loops_are_summed_by_rule_and_kind)
 	struct shop shop = shop_open();
 	struct rule_set *rules = shop.config->rules;
 	const struct rule *rule = rule_set_at(rules, 1);
-	struct latencies *one = latencies_new(rule_set_count(rules));
-	struct latencies *other = latencies_new(rule_set_count(rules));
+	struct latencies *one = latencies_new();
+	struct latencies *other = latencies_new();
 	struct buffer text = {0};
 	auto_free char *printed = NULL;
 
@@ -53,7 +53,7 @@ Test(latency, the_loops_are_summed_by_rule_and_kind)
 
 Test(latency, one_of_eight_forwarded_requests_is_drawn_without_a_rhythm)
 {
-	struct latencies *latencies = latencies_new(0);
+	struct latencies *latencies = latencies_new();
 	int drawn = 0, by_place[8] = {0};
 
 	for (int i = 0; i < 80000; i++) {

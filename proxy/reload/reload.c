@@ -1,0 +1,289 @@
+/* Reads the configuration again while Spillway serves. What may fail comes first; then nothing
+ * fails any more. */
+#include "proxy/reload/reload.h"
+
+#include "proxy/base/ballast.h"
+#include "proxy/base/config_file.h"
+#include "proxy/base/log.h"
+#include "proxy/reload/try_rules.h"
+#include "proxy/upstream/link.h"
+#include "rules/config/config_change.h"
+#include "rules/rule/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HOLD_MS 15000 /* for a round or a step of a sweep; a server that hangs takes longer */
+#define REASON_MAX 1200
+
+/* One reload. */
+struct round_of_reload {
+	struct reload *reload;
+	struct config *config; /* the file as it is now */
+	struct config_changes changes;
+	struct tls_load *tls;
+	struct admin_load *admin;
+	struct buffer report; /* for who asked: a line each */
+	bool other_rules;
+	bool held; /* the mover is */
+};
+
+static void say(struct round_of_reload *round, const char *text)
+{
+	text_append(&round->report, "%s\n", text);
+}
+
+/* ---- What may fail. */
+
+#define OUTSIDE \
+	"; the sandbox lets a running Spillway read only folders that it knew at its start: put " \
+	"the file into one of them, or restart"
+
+/* False: why is said. */
+static bool refuse(struct round_of_reload *round, const char *reason)
+{
+	auto_buffer struct buffer text = {0};
+	bool outside = round->reload->sandboxed && strstr(reason, "Permission denied");
+	size_t length = strlen(reason);
+
+	while (length > 0 && reason[length - 1] == '\n')
+		length--;
+	text_append(&text, "%.*s%s", (int)length, reason, outside ? OUTSIDE : "");
+	buffer_append(&text, "", 1);
+	say(round, (const char *)text.data);
+	return false;
+}
+
+static bool load(struct round_of_reload *round)
+{
+	auto_free char *problems = NULL;
+
+	round->config = config_load(round->reload->path, &problems);
+	return round->config || refuse(round, problems);
+}
+
+static void tell_change(struct buffer *text, const struct config_change *change)
+{
+	if (!change->before)
+		text_append(text, "'%s': '%s' is new", change->name, change->after);
+	else if (!change->after)
+		text_append(text, "'%s': '%s' is gone", change->name, change->before);
+	else
+		text_append(text, "'%s' is '%s', it was '%s'", change->name, change->after,
+			    change->before);
+	buffer_append(text, "", 1);
+}
+
+/* All of them are named. */
+static bool compare(struct round_of_reload *round)
+{
+	const struct config *before = round->reload->service->config;
+	bool good = true;
+
+	config_compare(before, round->config, &round->changes);
+	for (size_t i = 0; i < round->changes.count; i++) {
+		const struct config_change *change = &round->changes.list[i];
+		auto_buffer struct buffer text = {0};
+
+		if (!change->setting->restart)
+			continue;
+		tell_change(&text, change);
+		text.length--;
+		text_append(&text, ": a running Spillway does not change it; restart Spillway");
+		buffer_append(&text, "", 1);
+		good = refuse(round, (const char *)text.data);
+	}
+	return good;
+}
+
+/* The same ones in the same order stay what they are. */
+static bool same_rules(const struct rule_set *one, const struct rule_set *other)
+{
+	if (rule_set_count(one) != rule_set_count(other))
+		return false;
+	for (size_t i = 0; i < rule_set_count(one); i++) {
+		const struct rule *rule = rule_set_at(one, i);
+
+		if (strcmp(rule->name, rule_set_at(other, i)->name) != 0 ||
+		    !config_rule_equals(rule, rule_set_at(other, i)))
+			return false;
+	}
+	return true;
+}
+
+static bool try_rules(struct round_of_reload *round)
+{
+	struct mover *mover = round->reload->service->mover;
+	const struct config *before = round->reload->service->config;
+	char reason[REASON_MAX];
+
+	round->other_rules = !same_rules(before->rules, round->config->rules);
+	if (!round->other_rules) {
+		rule_set_unref(round->config->rules);
+		round->config->rules = rule_set_ref(before->rules);
+		return true;
+	}
+	round->held = mover_hold(mover, HOLD_MS);
+	if (!round->held)
+		return refuse(round, "the mover is still busy, maybe since a server does not "
+				     "answer; try again");
+	if (try_rules_now(mover, round->config->rules, &round->reload->stopping, reason,
+			  sizeof(reason)) == MOVER_CHECK_GOOD)
+		return true;
+	return refuse(round, reason);
+}
+
+static bool load_certificates(struct round_of_reload *round)
+{
+	char reason[400];
+
+	round->tls = tls_pairs_load(round->reload->service->tls, reason, sizeof(reason));
+	return round->tls || refuse(round, reason);
+}
+
+static bool load_admin(struct round_of_reload *round)
+{
+	auto_free char *mistake = NULL;
+
+	if (!round->reload->admin)
+		return true;
+	round->admin = admin_load(round->reload->admin, round->config, &mistake);
+	return round->admin || refuse(round, mistake);
+}
+
+/* ---- What does not. */
+
+static void take_config(struct round_of_reload *round)
+{
+	struct service *service = round->reload->service;
+	const struct config *before = service->config;
+	unsigned turn = 0;
+
+	/* Who reads both sees the mover's targets and the file's rules agree. */
+	pthread_mutex_lock(&service->reading);
+	if (round->other_rules)
+		turn = mover_take_rules(service->mover, round->config->rules);
+	service->config = round->config;
+	pthread_mutex_unlock(&service->reading);
+	if (round->admin)
+		admin_take(round->reload->admin, round->admin);
+	if (round->other_rules && round->reload->loop_count == 0)
+		mover_settled(service->mover, turn);
+	loops_take_rules(round->reload->loops, round->reload->loop_count,
+			 round->other_rules ? round->config->rules : NULL, turn);
+	if (before != round->reload->first)
+		config_free((struct config *)(uintptr_t)before);
+	round->config = NULL;
+}
+
+static void tell(struct round_of_reload *round)
+{
+	log_info(
+		"1034 reload: the file '%s' holds from now on, with %zu change%s; certificates are "
+		"read again, and new connections use them",
+		round->reload->path, round->changes.count, round->changes.count == 1 ? "" : "s");
+	for (size_t i = 0; i < round->changes.count; i++) {
+		auto_buffer struct buffer text = {0};
+
+		tell_change(&text, &round->changes.list[i]);
+		log_info("1035 reload: %s", (const char *)text.data);
+		say(round, (const char *)text.data);
+	}
+}
+
+static void take(struct round_of_reload *round)
+{
+	const struct config *config = round->config;
+
+	log_configure(config->log_level, config->log_json);
+	mover_take_settings(round->reload->service->mover, config);
+	tls_pairs_take(round->reload->service->tls, round->tls);
+	take_config(round);
+	tell(round);
+}
+
+/* Each line of the report. */
+static void tell_refusal(const struct round_of_reload *round)
+{
+	auto_free char *text = must_strndup((const char *)round->report.data, round->report.length);
+	char *rest = text, *line;
+
+	log_error("1031 reload: nothing is changed, since the file '%s' cannot be taken:",
+		  round->reload->path);
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_error("1036 reload: %s", line);
+}
+
+static void round_fini(struct round_of_reload *round)
+{
+	if (round->held)
+		mover_release(round->reload->service->mover);
+	tls_load_free(round->tls);
+	admin_load_free(round->admin);
+	config_changes_fini(&round->changes);
+	config_free(round->config);
+}
+
+static void run(struct reload *reload)
+{
+	struct round_of_reload round = {.reload = reload};
+	bool good;
+
+	reload_desk_begin(reload->desk);
+	good = load(&round) && compare(&round) && load_certificates(&round) && load_admin(&round) &&
+	       try_rules(&round);
+	if (good)
+		take(&round);
+	else
+		tell_refusal(&round);
+	round_fini(&round);
+	reload_desk_end(reload->desk, good, text_steal(&round.report));
+}
+
+/* ---- The thread. */
+
+static void *reload_run(void *context)
+{
+	struct reload *reload = context;
+
+	ballast_be_patient();
+	log_name_thread("reload");
+	run(reload);
+	atomic_store(&reload->ended, true);
+	return NULL;
+}
+
+void reload_start(struct reload *reload)
+{
+	reload->again = reload->running;
+	if (reload->running)
+		return;
+	reload->running = true;
+	atomic_store(&reload->ended, false);
+	require(pthread_create(&reload->thread, NULL, reload_run, reload) == 0);
+}
+
+void reload_poll(struct reload *reload)
+{
+	if (!reload->running || !atomic_load(&reload->ended))
+		return;
+	pthread_join(reload->thread, NULL);
+	reload->running = false;
+	if (reload->again)
+		reload_start(reload);
+}
+
+void reload_stop(struct reload *reload)
+{
+	struct timespec pause = {.tv_nsec = 20000000};
+
+	atomic_store(&reload->stopping, true);
+	while (reload->running && !atomic_load(&reload->ended)) {
+		link_cut_all(&reload->stopping);
+		nanosleep(&pause, NULL);
+	}
+	if (reload->running)
+		pthread_join(reload->thread, NULL);
+	reload->running = false;
+}

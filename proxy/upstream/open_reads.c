@@ -1,0 +1,195 @@
+/* Looks which cursors and operations of before a reload still go on. */
+#include "proxy/upstream/open_reads.h"
+
+#include "proxy/base/clock.h"
+#include "proxy/base/log.h"
+#include "proxy/upstream/clauses.h"
+
+#include <stdlib.h>
+
+#define AGAIN_MS 200
+
+/* A cursor or an operation that goes on. */
+struct open_read {
+	size_t member; /* the listener's place */
+	bool cursor;
+	int64_t id;
+	bool there; /* at the latest look */
+};
+
+struct open_reads {
+	struct open_read *list;
+	size_t count;
+	bool taken; /* the first look is over */
+	bool told;
+	int64_t due;
+};
+
+struct open_reads *open_reads_new(void)
+{
+	return must_calloc(1, sizeof(struct open_reads));
+}
+
+void open_reads_forget(struct open_reads *reads)
+{
+	free(reads->list);
+	*reads = (struct open_reads){0};
+}
+
+void open_reads_free(struct open_reads *reads)
+{
+	open_reads_forget(reads);
+	free(reads);
+}
+
+#define LOOK \
+	"{aggregate: 1, pipeline: [{$currentOp: {allUsers: true, idleCursors: true, " \
+	"idleConnections: false, idleSessions: false}}, {$match: {appName: {$ne: 'spillway'}, " \
+	"$or: [{'cursor.cursorId': {$type: 'long'}}, {active: true, op: {$ne: 'none'}}]}}, " \
+	"{$project: {ns: 1, opid: 1, cursor: '$cursor.cursorId', tailable: " \
+	"'$cursor.tailable'}}], " \
+	"cursor: {}}"
+
+must_check enum link_result open_reads_try(struct link *link)
+{
+	struct bytes document;
+
+	return command_find_one(link, "admin", &document, LOOK);
+}
+
+/* ---- What may concern a rule that waits. */
+
+struct looking {
+	struct open_reads *reads;
+	const struct open_reads_place *place;
+	size_t member;
+};
+
+/* A change stream reads one collection, or those of a database, or all. */
+static bool stream_concerns(const struct rule *rule, struct bytes database, struct bytes collection)
+{
+	if (rule->streams_as_stored)
+		return false;
+	if (bytes_are(database, "admin"))
+		return true;
+	if (collection.length > 0 && collection.data[0] == '$')
+		return rule_pattern_matches_database(rule->database, database);
+	return rule_matches(rule, database, collection);
+}
+
+/* Any other read may come to the rule's collection by a stage or a view of its database. */
+static bool concerns(const struct rule *rule, struct bytes namespace, bool stream)
+{
+	const uint8_t *dot = memchr(namespace.data, '.', namespace.length);
+	struct bytes database = {namespace.data,
+				 dot ? (size_t)(dot - namespace.data) : namespace.length};
+	struct bytes collection = {0};
+
+	if (dot)
+		collection = (struct bytes){dot + 1, namespace.length - database.length - 1};
+	return stream ? stream_concerns(rule, database, collection)
+		      : rule_pattern_matches_database(rule->database, database);
+}
+
+static bool concerns_any(const struct open_reads_place *place, struct bytes namespace, bool stream)
+{
+	for (size_t i = 0; i < rule_set_count(place->rules); i++)
+		if (target_set_rule_waits(place->targets, i) &&
+		    concerns(rule_set_at(place->rules, i), namespace, stream))
+			return true;
+	return false;
+}
+
+/* ---- What goes on. */
+
+static void see(struct open_reads *reads, const struct open_read *seen)
+{
+	for (size_t i = 0; i < reads->count; i++) {
+		struct open_read *read = &reads->list[i];
+
+		if (read->member == seen->member && read->cursor == seen->cursor &&
+		    read->id == seen->id)
+			read->there = true;
+	}
+	if (reads->taken)
+		return;
+	reads->list = must_realloc(reads->list, (reads->count + 1) * sizeof(*reads->list));
+	reads->list[reads->count++] = *seen;
+}
+
+static void take_read(void *context, struct bytes document)
+{
+	const struct looking *looking = context;
+	struct open_read seen = {.member = looking->member, .there = true};
+	struct element id, tailable;
+	struct bytes namespace;
+	bool stream = document_find(document, "tailable", &tailable) &&
+		      tailable.type == BSON_BYTE_BOOL && tailable.value.data[0];
+
+	if (!document_find_string(document, "ns", &namespace) || namespace.length == 0 ||
+	    !concerns_any(looking->place, namespace, stream))
+		return;
+	seen.cursor = document_find(document, "cursor", &id);
+	if ((seen.cursor || document_find(document, "opid", &id)) && element_integer(&id, &seen.id))
+		see(looking->reads, &seen);
+}
+
+static bool look_at_member(struct looking *looking)
+{
+	const struct config *config = looking->place->config;
+	bson_error_t error;
+	struct link *link =
+		link_open_server(config->upstream_uri, config->listen[looking->member].server,
+				 looking->place->stopping, &error);
+	bool good = link && command_find(link, "admin", take_read, looking, LOOK) == LINK_DONE;
+
+	link_free(link);
+	return good;
+}
+
+/* False if some server did not say. */
+static bool look(struct open_reads *reads, const struct open_reads_place *place)
+{
+	struct looking looking = {reads, place, 0};
+
+	for (size_t i = 0; i < reads->count; i++)
+		reads->list[i].there = false;
+	for (; looking.member < place->config->listen_count; looking.member++)
+		if (!look_at_member(&looking))
+			return false;
+	return true;
+}
+
+static void forget_ended(struct open_reads *reads)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < reads->count; i++)
+		if (reads->list[i].there)
+			reads->list[kept++] = reads->list[i];
+	reads->count = kept;
+}
+
+must_check bool open_reads_have_ended(struct open_reads *reads,
+				      const struct open_reads_place *place)
+{
+	if (clock_now() < reads->due)
+		return false;
+	reads->due = clock_now() + AGAIN_MS;
+	if (!look(reads, place)) {
+		if (!reads->taken)
+			reads->count = 0;
+		return false;
+	}
+	reads->taken = true;
+	forget_ended(reads);
+	if (reads->count == 0)
+		return true;
+	if (!reads->told)
+		log_info("4047 reload: %zu reads and operations that began before the new rules go "
+			 "on; "
+			 "until they have ended, no tail moves under these rules",
+			 reads->count);
+	reads->told = true;
+	return false;
+}

@@ -1,0 +1,28 @@
+/* What began before a new rule was in force, and goes on at the servers: cursors that are open, and
+ * operations. A read that knows nothing of the rule would return short arrays once tails move. */
+#pragma once
+
+#include "proxy/upstream/link.h"
+#include "proxy/upstream/target.h"
+#include "rules/config/config.h"
+
+struct open_reads;
+
+/* Where it is looked. */
+struct open_reads_place {
+	const struct config *config; /* of the listeners and the account */
+	struct rule_set *rules;
+	struct target_set *targets;
+	const atomic_bool *stopping;
+};
+
+struct open_reads *open_reads_new(void);
+void open_reads_free(struct open_reads *reads);
+/* Other rules wait now: what goes on is looked at anew. */
+void open_reads_forget(struct open_reads *reads);
+/* True once all has ended that was seen at the first call and may concern a rule that waits
+ * (target_set_rule_waits). Asks all servers behind the listeners, at most once in a while. */
+must_check bool open_reads_have_ended(struct open_reads *reads,
+				      const struct open_reads_place *place);
+/* Whether the account may see what goes on at the server of the link. LINK_REFUSED: it may not. */
+must_check enum link_result open_reads_try(struct link *link);
