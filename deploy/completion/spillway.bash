@@ -16,10 +16,10 @@ _spillway()
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='serve check analyze migrate verify undo health pause resume explain status top suggest help --help -h --version -V'
+		words='serve reload check analyze migrate verify undo health pause resume explain status top suggest help --help -h --version -V'
 	else
 		case ${COMP_WORDS[1]} in
-		help) words='serve check analyze migrate verify undo health pause resume explain status top suggest' ;;
+		help) words='serve reload check analyze migrate verify undo health pause resume explain status top suggest' ;;
 		serve) words='--config --allow-root --no-sandbox --help -h --version -V' ;;
 		reload) words='--config --help -h --version -V' ;;
 		check) words='--config --json --help -h --version -V' ;;

@@ -77,7 +77,7 @@ def traced(tmp_path_factory):
             wait_for(lambda: spillway.admin("/metrics")[0] == 200, "metrics")
             serve = int(trace.read_text().split(None, 1)[0])
             subprocess.run(["kill", "-HUP", str(serve)], check=True)
-            spillway.says("SIGHUP: certificates are read again")
+            spillway.says("SIGHUP: the configuration is read again")
             subprocess.run(["kill", "-TERM", str(serve)], check=True)
             spillway.process.wait(60)
     return set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(), re.M))

@@ -131,7 +131,7 @@ class Spillway(Process):
         return self.said()
 
     def hang_up(self):
-        """SIGHUP: certificates are read again."""
+        """SIGHUP: the file and certificates are read again."""
         self.process.send_signal(signal.SIGHUP)
 
     def says(self, text):

@@ -6,7 +6,7 @@ import pytest
 
 from support.spillway import program
 
-COMMANDS = ["serve", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain",
+COMMANDS = ["serve", "reload", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain",
             "status", "top", "suggest"]
 
 
