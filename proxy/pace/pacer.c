@@ -36,11 +36,11 @@ struct pacer *pacer_new(const struct config *config)
 {
 	struct pacer *pacer = must_calloc(1, sizeof(*pacer));
 
+	pthread_mutex_init(&pacer->lock, NULL);
 	pacer_take_settings(pacer, config);
 	pacer->rules = rule_set_ref(config->rules);
 	pacer->paces = must_calloc(rule_set_count(config->rules) + 1, sizeof(*pacer->paces));
 	pacer->looked_at = INT64_MIN / 2;
-	pthread_mutex_init(&pacer->lock, NULL);
 	return pacer;
 }
 
@@ -54,7 +54,13 @@ void pacer_free(struct pacer *pacer)
 
 void pacer_take_settings(struct pacer *pacer, const struct config *config)
 {
-	atomic_store(&pacer->rate, config->mover.rate);
+	int64_t rate;
+
+	pthread_mutex_lock(&pacer->lock);
+	rate = atomic_exchange(&pacer->rate, config->mover.rate);
+	if (rate != config->mover.rate)
+		pacer->next = 0; /* who has a slot takes another one */
+	pthread_mutex_unlock(&pacer->lock);
 	atomic_store(&pacer->max_lag_ms, config->mover.max_lag_ms);
 	atomic_store(&pacer->max_load, config->mover.max_load);
 }
@@ -280,8 +286,9 @@ int64_t pacer_hold(struct pacer *pacer, const struct rule *rule, struct pace_pla
 		return now + HELD_MS;
 	if (place->urgent || !rate)
 		return 0;
-	if (!place->slot)
-		place->slot = take_slot(pacer, 1000 * now, rate);
+	if (!place->slot || place->rate != rate)
+		*place = (struct pace_place){.slot = take_slot(pacer, 1000 * now, rate),
+					     .rate = rate};
 	if (place->slot > 1000 * (now + SLOT_MS))
 		return now + SLOT_MS;
 	if (place->slot > 1000 * now)

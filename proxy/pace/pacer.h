@@ -34,6 +34,7 @@ bool pacer_holds(struct pacer *pacer, const struct rule *rule);
 /* What somebody who moves a document keeps: all zeros at first. */
 struct pace_place {
 	int64_t slot; /* microseconds: when it may begin by the rate; 0: none was taken */
+	int64_t rate; /* by which the slot was taken */
 	bool urgent;  /* so much was pushed that clients pause: only an operator's pause holds it */
 };
 /* Until when the document has to wait; 0: it may be moved now. */

@@ -51,6 +51,26 @@ Test(latency, the_loops_are_summed_by_rule_and_kind)
 	shop_close(&shop);
 }
 
+Test(latency, a_rule_of_another_set_goes_by_its_name)
+{
+	struct shop shop = shop_open();
+	struct rule named = *rule_set_at(shop.config->rules, 1), other = named;
+	struct latencies *latencies = latencies_new();
+	static char name[] = "later";
+
+	other.name = name;
+	other.index = 7000;
+	latencies_note(latencies, &other, LATENCY_READ, 1);
+	named.index = 9000;
+	latencies_note(latencies, &named, LATENCY_READ, 2000);
+	named.index = 0;
+	latencies_note(latencies, &named, LATENCY_READ, 2000);
+	cr_assert_eq(latencies_total(&named, LATENCY_READ).count, 2);
+	cr_assert_eq(latencies_total(&other, LATENCY_READ).count, 1);
+	latencies_free_all();
+	shop_close(&shop);
+}
+
 Test(latency, one_of_eight_forwarded_requests_is_drawn_without_a_rhythm)
 {
 	struct latencies *latencies = latencies_new();

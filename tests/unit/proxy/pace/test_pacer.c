@@ -121,3 +121,60 @@ Test(pacer, each_document_has_a_slot_of_its_own)
 	cr_assert_eq(hold(&pacing, &places[0], 9000), 9251);
 	end(&pacing);
 }
+
+/* The rules r and s, in another order than before. */
+static struct config *other_file(void)
+{
+	static const char file[] =
+		"listen: [{ address: h:1, server: h:2 }]\nmover: { rate: 1000 }\n"
+		"rules: [{ name: s, namespace: shop.toys, array: f, threshold: 3, overflow: { "
+		"link: of, array: more } }, { name: r, namespace: shop.books, array: f, "
+		"threshold: 5, overflow: { link: of, array: more } }]\n";
+	auto_free char *problems = NULL;
+	struct config *config = config_parse("f", bytes_of(file), NULL, &problems);
+
+	cr_assert(config, "%s", problems);
+	return config;
+}
+
+Test(pacer, a_reload_keeps_pauses_by_name_and_a_new_rule_waits_for_a_look)
+{
+	struct pacing pacing;
+	struct config *other = other_file();
+	const struct rule *s = rule_set_at(other->rules, 0), *r = rule_set_at(other->rules, 1);
+
+	begin_with(&pacing, "{}", SCRIPTED_BATCH("[]"),
+		   SCRIPTED_BATCH("[{'_id': {'pause': 'r'}}]"));
+	pacer_take_rules(pacing.pacer, other->rules);
+	cr_assert(pacer_pauses(pacing.pacer, s), "nothing is known of it yet");
+	cr_assert_not(pacer_pauses(pacing.pacer, r));
+	cr_assert_not(pacer_pauses(pacing.pacer, pacing.rule),
+		      "who began under the rule of before");
+	cr_assert_eq(pacer_look(pacing.pacer, pacing.script.link, &pacing.metrics, count_resumed,
+				&pacing),
+		     LINK_DONE);
+	cr_assert_not(pacer_pauses(pacing.pacer, s));
+	pacer_take_rules(pacing.pacer, pacing.config->rules);
+	cr_assert(pacer_pauses(pacing.pacer, pacing.rule));
+	cr_assert(pacer_pauses(pacing.pacer, s), "it is gone");
+	cr_assert_eq(pacing.resumed, 0);
+	end(&pacing);
+	config_free(other);
+}
+
+Test(pacer, another_rate_holds_for_who_has_a_slot)
+{
+	struct pacing pacing;
+	struct config *other = other_file();
+	struct pace_place places[20] = {{0}};
+
+	begin_with(&pacing, "{ rate: 1 }", SCRIPTED_BATCH("[]"));
+	for (int i = 0; i < 20; i++)
+		cr_assert_leq(hold(&pacing, &places[i], 1000), 11001);
+	pacer_take_settings(pacing.pacer, other);
+	cr_assert_eq(pacer_rate(pacing.pacer), 1000);
+	cr_assert_eq(hold(&pacing, &places[19], 11000), 0, "slots of before count no more");
+	cr_assert_eq(hold(&pacing, &places[18], 11000), 11002);
+	end(&pacing);
+	config_free(other);
+}
