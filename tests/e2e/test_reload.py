@@ -194,3 +194,29 @@ def test_reloads_in_a_row_fail_no_operation(spillway, client, direct):
     assert not traffic.wrong, traffic.wrong[:5]
     for document in client.shop.new.find({}):
         assert document["list"] == list(range(traffic.counts[document["_id"]]))
+
+
+def paused(spillway, rules):
+    wait_for(lambda: spillway.metrics()["spillway_rules_paused"] == rules, f"{rules} rules to be paused")
+
+
+def test_a_paused_rule_stays_paused_under_another_place_in_the_file(spillway, client, direct):
+    def run(command, *names):
+        subprocess.run([program(), command, "--config", spillway.file, *names], check=True, capture_output=True)
+
+    run("pause", "kept")
+    try:
+        paused(spillway, 1)
+        assert reload(spillway, rules=[rule("new"), rule("kept", threshold=4)])[0] == 0
+        push(client.shop.kept, 1, range(8))
+        push(client.shop.new, 1, range(8))
+        wait_for(lambda: stored(direct, "new", 1) == [0, 1, 2], "the new rule to move")
+        assert stored(direct, "kept", 1) == list(range(8))
+        paused(spillway, 1)
+    finally:
+        run("resume")
+    wait_for(lambda: stored(direct, "kept", 1) == [0, 1, 2, 3], "the paused rule to go on")
+    requests = spillway.admin("/metrics")[1]
+    assert 'rule="kept"' in requests and 'rule="new"' in requests
+    client.shop.new.delete_many({})
+    wait_for(lambda: direct.shop.new_overflow.count_documents({}) == 0, "the overflow to go")
