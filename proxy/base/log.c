@@ -21,8 +21,8 @@
 #define LIMIT_PERIOD_MS 60000
 #define LIMIT_LINES 10 /* of one kind in a period */
 
-static enum config_log_level threshold = CONFIG_LOG_INFO;
-static bool as_json;
+static _Atomic(enum config_log_level) threshold = CONFIG_LOG_INFO;
+static atomic_bool as_json;
 static _Thread_local const char *thread_name = "main";
 static int at_once = -1;                    /* log_open */
 static _Atomic(struct log_writer *) writer; /* NULL: callers write themselves */
@@ -72,7 +72,7 @@ static int take_id(const char **format)
 }
 
 /* Control characters would let a name forge a line; quotes and backslashes would break JSON. */
-static void escape(char *out, size_t size, const char *text)
+static void escape(char *out, size_t size, const char *text, bool json)
 {
 	size_t at = 0;
 
@@ -81,7 +81,7 @@ static void escape(char *out, size_t size, const char *text)
 
 		if (c < 0x20 || c == 0x7f)
 			at += (size_t)snprintf(out + at, size - at, "\\u%04x", c);
-		else if (as_json && (c == '"' || c == '\\'))
+		else if (json && (c == '"' || c == '\\'))
 			at += (size_t)snprintf(out + at, size - at, "\\%c", c);
 		else
 			out[at++] = (char)c;
@@ -123,13 +123,14 @@ static size_t compose(char *line, size_t size, const struct log_event *event, co
 	struct timespec now;
 	struct tm parts;
 	size_t length;
+	bool json = atomic_load(&as_json); /* a reload may change it */
 
-	escape(escaped, sizeof(escaped), valid);
+	escape(escaped, sizeof(escaped), valid, json);
 	clock_gettime(CLOCK_REALTIME, &now);
 	gmtime_r(&now.tv_sec, &parts);
 	length = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &parts);
 	snprintf(when + length, sizeof(when) - length, ".%03ld", now.tv_nsec / 1000000);
-	if (as_json)
+	if (json)
 		return compose_json(line, size, event, when, escaped);
 	return (size_t)snprintf(line, size, "%sZ %s %04d %s\n", when,
 				level_names[event->level].text, event->id, escaped);

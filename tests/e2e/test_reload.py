@@ -207,7 +207,7 @@ def test_a_paused_rule_stays_paused_under_another_place_in_the_file(spillway, cl
     run("pause", "kept")
     try:
         paused(spillway, 1)
-        assert reload(spillway, rules=[rule("new"), rule("kept", threshold=4)])[0] == 0
+        assert reload(spillway, rules=[rule("new", existing="move"), rule("kept", threshold=4)])[0] == 0
         push(client.shop.kept, 1, range(8))
         push(client.shop.new, 1, range(8))
         wait_for(lambda: stored(direct, "new", 1) == [0, 1, 2], "the new rule to move")
