@@ -14,7 +14,8 @@ def rule(collection, **options):
     overflow = {"layout": "batches", "link": "main", "array": "part", "batch": {"size": 10},
                 **options.pop("overflow", {})}
     return {"name": collection, "namespace": f"shop.{collection}", "array": "list", "threshold": 3,
-            "settle": "10ms", "quiet": "10ms", "gc_delay": "100ms", "sweep": "200ms", **options, "overflow": overflow}
+            "settle": "10ms", "quiet": "10ms", "gc_delay": "100ms", "sweep": "200ms", "existing": "move", **options,
+            "overflow": overflow}
 
 
 RULES = [rule("kept")]

@@ -231,7 +231,7 @@ def test_what_the_server_keeps_refusing_the_mover_is_told_once(cluster, direct):
         errors = spillway.metrics()["spillway_move_errors_total"]
         wait_for(lambda: spillway.metrics()["spillway_move_errors_total"] > errors + 3, "more of them")
         (line,) = (line for line in spillway.said().splitlines() if "tails don't move" in line)
-        assert " warning mover: 'shop.stuck': rule 'stuck': tails don't move: code 121: Document failed" in line
+        assert " warning 4001 mover: 'shop.stuck': rule 'stuck': tails don't move: code 121: Document failed" in line
         assert "(0 more like it since the last line); a validator is in the way" in line
         direct.shop.command("collMod", "stuck_list_overflow", validator={})
         wait_for(lambda: len(direct.shop.stuck.find_one({"_id": 2})["list"]) == 3, "the tails to move")

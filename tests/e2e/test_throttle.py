@@ -74,7 +74,7 @@ def test_serve_and_undo_wait_as_well(cluster, direct, shop):
     """But not with what a client needs: 4 MB that were pushed since the last move."""
     shop.books.insert_many({"_id": i, "list": list(range(9))} for i in range(50))
     moved = {"_spill.list.n": {"$gt": 0}}
-    eager = {**RULE, "settle": "5ms"}
+    eager = {**RULE, "settle": "5ms", "existing": "wait"}
     delay(direct, 3600)
     write_until_behind(direct, 3)
     with Spillway([cluster.primary], [eager], {"mover": {"max_lag": "2s"}}) as spillway, \

@@ -397,7 +397,7 @@ def test_ended_in_the_middle_and_run_again(operator, shop, number):
     operator.run("migrate", "--execute", code=0)
     spilled = shop.books.count_documents({"_spill": {"$exists": True}})
     for share in (0.8, 0.4):
-        undo = operator.start("undo", "--execute")
+        undo = operator.start("undo", "--execute", "--rate", "100")
         wait_for(lambda: shop.books.count_documents({"_spill": {"$exists": True}}) < share * spilled, "some")
         undo.send_signal(number)
         undo.communicate()
