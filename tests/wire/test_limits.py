@@ -108,6 +108,7 @@ def test_one_address_may_have_so_many_connections():
         for number in range(2):
             reply = relay.client().ask(message({**HELLO, "client": {"application": {"name": "shop"}}}, (), 5)).plain()
             assert (reply["code"], "limits.connections_per_address" in reply["errmsg"]) == (UNAVAILABLE, True), number
+        wait_for(lambda: open_connections(relay) == 2, "the refused ones to be gone")
         silent = [relay.client() for _ in range(2)]
         wait_for(lambda: open_connections(relay) == 4, "the silent ones to be accepted")
         assert relay.client().rest()[0] == b"", "beyond twice the limit"
