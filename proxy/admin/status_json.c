@@ -14,14 +14,6 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-static void append_json(struct buffer *out, const struct buffer *document)
-{
-	char *text = json_text(buffer_view(document));
-
-	text_append(out, "%s\n", text);
-	bson_free(text);
-}
-
 /* Rules. */
 
 void status_reason(const struct status *status, const struct target_view *view, char *text,
@@ -136,7 +128,7 @@ void status_rules(struct buffer *out, const struct status *status)
 	}
 	writer_close(&document, array);
 	writer_close(&document, start);
-	append_json(out, &document);
+	json_append(out, buffer_view(&document));
 }
 
 /* A reload. */
@@ -148,7 +140,7 @@ void status_reload_asked(struct buffer *out, uint64_t number)
 
 	writer_int64(&document, "asked", (int64_t)number);
 	writer_close(&document, start);
-	append_json(out, &document);
+	json_append(out, buffer_view(&document));
 }
 
 void status_reload(struct buffer *out, const struct reload_outcome *outcome)
@@ -161,7 +153,7 @@ void status_reload(struct buffer *out, const struct reload_outcome *outcome)
 	writer_bool(&document, "good", outcome->good);
 	writer_string(&document, "report", report);
 	writer_close(&document, start);
-	append_json(out, &document);
+	json_append(out, buffer_view(&document));
 }
 
 /* Connections. */
@@ -234,5 +226,5 @@ void status_connections(struct buffer *out, const struct status *status)
 		closedir(descriptors);
 	writer_close(&document, array);
 	writer_close(&document, start);
-	append_json(out, &document);
+	json_append(out, buffer_view(&document));
 }

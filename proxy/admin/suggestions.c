@@ -7,7 +7,6 @@
 #include "proxy/observe/observer.h"
 #include "rules/rule/text.h"
 
-#include <bson/bson.h>
 #include <inttypes.h>
 
 #define MILLION 1000000
@@ -86,7 +85,6 @@ void status_suggestions(struct buffer *out, const struct status *status)
 	auto_buffer struct buffer document = {0};
 	auto_free struct sketch *sketch = collect(status);
 	size_t start = writer_open(&document);
-	char *text;
 
 	writer_double(&document, "sample", (double)status->config->observe_sample / MILLION);
 	writer_int64(&document, "seconds",
@@ -94,9 +92,7 @@ void status_suggestions(struct buffer *out, const struct status *status)
 	write_arrays(&document, status, sketch);
 	writer_close(&document, start);
 	sketch_fini(sketch);
-	text = json_text(buffer_view(&document));
-	text_append(out, "%s\n", text);
-	bson_free(text);
+	json_append(out, buffer_view(&document));
 }
 
 static void show_array(struct buffer *out, const struct status *status,

@@ -1,6 +1,8 @@
 /* Reports for programs: BSON as JSON. */
 #include "proxy/base/json_text.h"
 
+#include "rules/rule/text.h"
+
 #include <bson/bson.h>
 #include <stdio.h>
 
@@ -53,6 +55,14 @@ void json_write_text(struct buffer *out, const char *name, const char *text)
 		if (plain[i] & 0x80)
 			plain[i] = '?';
 	writer_string(out, name, plain);
+}
+
+void json_append(struct buffer *out, struct bytes document)
+{
+	char *text = json_text(document);
+
+	text_append(out, "%s\n", text);
+	bson_free(text);
 }
 
 void json_print(struct bytes document)

@@ -5,6 +5,8 @@
 
 /* One line of relaxed extended JSON; freed with bson_free. */
 char *json_text(struct bytes document);
+/* Appends it, and ends the line. */
+void json_append(struct buffer *out, struct bytes document);
 /* Prints the document as one line. */
 void json_print(struct bytes document);
 /* Prints {"command", "ended", "error"}: the report of a command that came to nothing. */

@@ -61,12 +61,9 @@ struct asking {
 
 static int64_t integer_at(struct bytes document, const char *name)
 {
-	struct element element;
 	int64_t value;
 
-	if (!document_find(document, name, &element) || !element_integer(&element, &value))
-		return -1;
-	return value;
+	return document_find_integer(document, name, &value) ? value : -1;
 }
 
 /* How many elements fit before the document is an outlier; 0 or less: it is one. */

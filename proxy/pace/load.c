@@ -70,12 +70,9 @@ must_check enum link_result load_ask_lag(struct link *link, struct lag *lag)
 
 static int64_t number_at(struct bytes document, const char *path)
 {
-	struct element element;
 	int64_t number;
 
-	if (!document_find_path(document, path, &element) || !element_integer(&element, &number))
-		return 0;
-	return number;
+	return document_find_integer(document, path, &number) ? number : 0;
 }
 
 must_check enum link_result load_ask_operations(struct link *link, int64_t *operations)
