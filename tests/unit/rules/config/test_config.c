@@ -1,34 +1,12 @@
 /* Tests rules/config/config.c and rules/config/config_print.c: the file as a whole, and that what
  * is printed reads back. */
-#include "tests/unit/unit.h"
-
-#include "rules/config/config.h"
-#include "rules/rule/text.h"
+#include "tests/unit/configs.h"
 
 #include <sched.h>
 #include <stdlib.h>
 
 #define LISTEN "listen:\n  - address: 127.0.0.1:1\n    server: 127.0.0.1:2\n" /* lines 1 to 3 */
 #define RULES "rules: []\n"
-
-static const struct config_world nothing;
-
-static struct config *good(const char *text, const struct config_world *world)
-{
-	auto_free char *problems = NULL;
-	struct config *config = config_parse("f", bytes_of(text), world, &problems);
-
-	cr_assert(config, "refused:\n%s\n%s", text, problems);
-	return config;
-}
-
-static void bad(const char *text, const struct config_world *world, const char *expected)
-{
-	auto_free char *problems = NULL;
-
-	cr_assert_null(config_parse("f", bytes_of(text), world, &problems), "accepted:\n%s", text);
-	cr_assert_str_eq(problems, expected);
-}
 
 #define ADDRESS_NEEDED " must be host:port or [IPv6]:port, the port from 1 to 65535, not "
 

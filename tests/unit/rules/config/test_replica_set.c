@@ -1,32 +1,10 @@
 /* Tests rules/config/replica_set.c: a range of ports becomes entries, and the seed an account. */
-#include "tests/unit/unit.h"
-
-#include "rules/config/config.h"
-#include "rules/rule/text.h"
+#include "tests/unit/configs.h"
 
 #include <stdlib.h>
 
 #define RULES "rules: []\n"
 #define SET "replica_set: { seed: 'mongodb://db1:1', "
-
-static const struct config_world nothing;
-
-static struct config *good(const char *text, const struct config_world *world)
-{
-	auto_free char *problems = NULL;
-	struct config *config = config_parse("f", bytes_of(text), world, &problems);
-
-	cr_assert(config, "refused:\n%s\n%s", text, problems);
-	return config;
-}
-
-static void bad(const char *text, const struct config_world *world, const char *expected)
-{
-	auto_free char *problems = NULL;
-
-	cr_assert_null(config_parse("f", bytes_of(text), world, &problems), "accepted:\n%s", text);
-	cr_assert_str_eq(problems, expected);
-}
 
 Test(replica_set, each_port_of_the_range_is_an_entry)
 {
