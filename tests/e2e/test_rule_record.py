@@ -706,7 +706,7 @@ def test_a_threshold_that_changes_under_traffic(cluster, shop):
     shop.books.insert_many({"_id": i, "list": array} for i, array in arrays.items())
     with Operator(cluster) as before:
         before.run("migrate", "--execute", code=0)
-    with Spillway([cluster.primary], [{**EAGER, "threshold": 6}]) as raised:
+    with Spillway([cluster.primary], [{**EAGER, "threshold": 6, "quiet": "0s"}]) as raised:
         with pymongo.MongoClient("127.0.0.1", raised.port, directConnection=True) as client:
             for number in range(10**6):
                 i = number % len(arrays)
