@@ -6,7 +6,7 @@
 #include "proxy/base/latency.h"
 #include "proxy/base/process_metrics.h"
 #include "proxy/base/slowest.h"
-#include "proxy/client/clients.h"
+#include "proxy/crowd/clients.h"
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>

@@ -2,14 +2,14 @@
  * one loop. */
 #pragma once
 
-#include "proxy/client/claims.h"
+#include "proxy/crowd/claims.h"
 #include "proxy/base/metrics.h"
 #include "proxy/base/places.h"
 #include "proxy/base/latency.h"
 #include "proxy/mover/mover.h"
 #include "proxy/client/deadlines.h"
-#include "proxy/client/peers.h"
-#include "proxy/client/strangers.h"
+#include "proxy/crowd/peers.h"
+#include "proxy/crowd/strangers.h"
 #include "proxy/observe/observer.h"
 #include "proxy/tls/tls_pairs.h"
 #include "rules/config/config.h"

@@ -15,7 +15,7 @@
  * is answered with an error. */
 #pragma once
 
-#include "proxy/client/clients.h"
+#include "proxy/crowd/clients.h"
 #include "proxy/client/loop.h"
 #include "proxy/client/pending.h"
 #include "proxy/client/stream.h"

@@ -1,6 +1,6 @@
 /* Keeps the kinds of clients that have connections. Touched when a client has said its name, and
  * when its connection is gone. */
-#include "proxy/client/clients.h"
+#include "proxy/crowd/clients.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "proxy/client/peers.h"
+#include "proxy/crowd/peers.h"
 
 #include "tests/unit/unit.h"
 

@@ -1,5 +1,5 @@
 /* Tells, but not too often, of connections that are closed and of requests that are refused. */
-#include "proxy/client/strangers.h"
+#include "proxy/crowd/strangers.h"
 
 #define PERIOD_MS 60000
 

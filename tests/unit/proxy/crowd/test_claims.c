@@ -1,7 +1,7 @@
-/* Tests proxy/client/claims.c: who gives up first where memory is short. */
+/* Tests proxy/crowd/claims.c: who gives up first where memory is short. */
 #include "tests/unit/unit.h"
 
-#include "proxy/client/claims.h"
+#include "proxy/crowd/claims.h"
 
 #define PIECE ((int64_t)1 << 20)
 

@@ -1,4 +1,4 @@
-#include "proxy/client/strangers.h"
+#include "proxy/crowd/strangers.h"
 
 #include "tests/unit/unit.h"
 

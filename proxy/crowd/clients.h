@@ -1,7 +1,7 @@
 /* Who is connected: applications and drivers, and how many connections each has. Any thread. */
 #pragma once
 
-#include "proxy/client/peers.h"
+#include "proxy/crowd/peers.h"
 
 struct client_entry;
 

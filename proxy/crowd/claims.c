@@ -1,5 +1,5 @@
 /* Who holds much memory, and who gives up first. */
-#include "proxy/client/claims.h"
+#include "proxy/crowd/claims.h"
 
 #include "protocol/base.h"
 

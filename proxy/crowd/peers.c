@@ -1,5 +1,5 @@
 /* Addresses that clients come from, and how many connections each has open. */
-#include "proxy/client/peers.h"
+#include "proxy/crowd/peers.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
