@@ -12,6 +12,7 @@
 #include "proxy/mover/tend.h"
 #include "proxy/mover/views_watch.h"
 #include "proxy/ownership/gone_rules.h"
+#include "proxy/ownership/split_rules.h"
 #include "proxy/pace/pacer.h"
 #include "proxy/upstream/deployment.h"
 #include "proxy/upstream/member_names.h"
@@ -27,6 +28,7 @@ struct keeper {
 	struct mover *mover;
 	struct link *link;
 	int64_t names_due;
+	bool trusted; /* rules that documents are split under wait no more */
 };
 
 /* Asks the servers behind the listeners what they call themselves. */
@@ -341,16 +343,46 @@ static bool is_settled(struct mover *mover)
 	return settled;
 }
 
-/* A new rule may move, once nobody goes on with a read that began without it. */
-static void let_go(struct mover *mover)
+static bool was_reloaded(struct mover *mover)
 {
-	const struct open_reads_place place = {mover->config, mover->reload.rules, mover->targets,
+	unsigned turn;
+
+	pthread_mutex_lock(&mover->lock);
+	turn = mover->reload.turn;
+	pthread_mutex_unlock(&mover->lock);
+	return turn > 0;
+}
+
+/* After a start all rules wait, also those under which others have gone on moving. */
+static void trust_split(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	bson_error_t error;
+
+	if (keeper->trusted || was_reloaded(mover) || !open_reads_were_met(mover->reload.reads) ||
+	    !mover_connect(mover, &keeper->link, &error))
+		return;
+	keeper->trusted =
+		split_rules_trust(keeper->link, mover->targets, mover->reload.rules) == LINK_DONE;
+	sweeper_wake(mover);
+}
+
+/* A new rule may move, once nobody goes on with a read that began without it. */
+static void let_go(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	const struct open_reads_place place = {mover->config, paths_reach(mover->paths)->places,
+					       mover->reload.rules, mover->targets,
 					       &mover->stopping};
 
-	if (!is_settled(mover) || !target_set_waits(mover->targets) ||
-	    !open_reads_have_ended(mover->reload.reads, &place))
+	if (!atomic_load(&mover->ready) || !is_settled(mover) || !target_set_waits(mover->targets))
 		return;
-	log_info("4046 reload: tails move under the new rules, too, from now on");
+	if (!open_reads_have_ended(mover->reload.reads, &place)) {
+		trust_split(keeper);
+		return;
+	}
+	if (was_reloaded(mover) || open_reads_were_told(mover->reload.reads))
+		log_info("4046 mover: tails move under the new rules, too, from now on");
 	target_set_go(mover->targets);
 	sweeper_wake(mover);
 }
@@ -370,7 +402,7 @@ void *keeper_run(void *context)
 		mover_enter(mover);
 		check_until_good(&keeper);
 		learn_names(&keeper);
-		let_go(mover);
+		let_go(&keeper);
 		more = tend_list_work(mover->tended, mover, &keeper.link);
 		check_again(&keeper);
 		look_at_views(&keeper);

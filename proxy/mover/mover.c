@@ -183,6 +183,7 @@ struct mover *mover_start(const struct reach *reach, struct metrics *metrics)
 	mover->pacer = pacer_new(config);
 	mover->reload.rules = rule_set_ref(config->rules);
 	mover->targets = target_set_new(config->rules);
+	target_set_hold(mover->targets);
 	mover->rounds = mover_queue_new();
 	mover->garbage = mover_queue_new();
 	mover->names = member_names_new(config);
@@ -352,10 +353,11 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 		drop_note(mover);
 		return false;
 	}
-	if (target->read_only || target->reload.waits)
+	if (target->read_only)
 		return false;
-	if (note->id_type && (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
-			      note->reason == MOVER_DELETED))
+	if (note->id_type && !target->reload.waits &&
+	    (note->reason == MOVER_CHANGED || note->reason == MOVER_EDITED ||
+	     note->reason == MOVER_DELETED))
 		mover_queue_look_behind(mover->garbage, target, note, now, now + GARBAGE_WINDOW_MS);
 	if (note->reason == MOVER_SOMEWHERE)
 		sweeper_soon(mover, target);
@@ -365,8 +367,9 @@ bool mover_note(struct mover *mover, const struct mover_note *note)
 		noted = mover_queue_note(mover->rounds, target, note, now);
 	if (noted == MOVER_NOTE_DROPPED)
 		drop_note(mover);
-	/* Who pushes while an operator has paused the rule waits for nothing. */
-	return noted == MOVER_NOTE_HEAVY && !pacer_pauses(mover->pacer, note->rule);
+	/* Who pushes while an operator has paused the rule, or it waits, waits for nothing. */
+	return noted == MOVER_NOTE_HEAVY && !target->reload.waits &&
+	       !pacer_pauses(mover->pacer, note->rule);
 }
 
 void mover_move_now(struct mover *mover, const struct mover_note *note,

@@ -13,6 +13,7 @@
 #include "proxy/spill/round.h"
 
 #define REFUSED_TRIES 2 /* rounds before what a server refuses is told */
+#define WAITS_MS 1000   /* how often what a new rule may not move yet is looked at */
 #define DEMAND_TRIES 5  /* rounds before somebody who waits is told that nothing moved */
 
 static void show_queue(struct mover *mover)
@@ -151,6 +152,22 @@ static bool is_held(struct mover *mover, struct mover_work *work)
 	return true;
 }
 
+/* A new rule moves nothing yet. While much waits its documents are forgotten, if a sweep will find
+ * them. */
+static void keep_waiting(struct mover *mover, struct mover_work **works, size_t count)
+{
+	const struct mover_target *target = works[0]->target;
+	bool found_later = target->rule->sweep_ms > 0 &&
+			   (target->rule->moves_existing || target->sweep.learned);
+	bool forgets = found_later && mover_queue_count(mover->rounds) > MOVER_QUEUE_MAX / 2;
+
+	for (size_t i = 0; i < count; i++) {
+		mover_queue_tell(mover->rounds, works[i], false);
+		mover_queue_done(mover->rounds, works[i], forgets ? MOVER_SETTLED : MOVER_HELD,
+				 clock_now() + WAITS_MS);
+	}
+}
+
 /* Entries of one target: one outlier, one filter, or many documents to be asked about. */
 static void work_on(struct mover *mover, struct link *link, struct mover_work **works, size_t count)
 {
@@ -158,8 +175,12 @@ static void work_on(struct mover *mover, struct link *link, struct mover_work **
 	bool stores = works[0]->id_type && works[0]->outlier;
 	enum link_result result = LINK_DONE;
 
-	if (target_is_gone(target) || target->reload.waits) {
+	if (target_is_gone(target)) {
 		mover_queue_give_back(mover->rounds, works, count, MOVER_SETTLED);
+		return;
+	}
+	if (target->reload.waits) {
+		keep_waiting(mover, works, count);
 		return;
 	}
 	if (stores && is_held(mover, works[0]))

@@ -7,7 +7,6 @@
 
 #include "proxy/base/log.h"
 #include "proxy/mover/look.h"
-#include "proxy/upstream/namespaces.h"
 #include "proxy/upstream/pages.h"
 #include "proxy/mover/refit.h"
 #include "proxy/ownership/rule_owner.h"
@@ -48,6 +47,7 @@ struct sweeping {
 	int64_t began;
 	int64_t found;   /* ordinary outliers that it moves */
 	int64_t waiting; /* ordinary outliers that it leaves */
+	bool learns;     /* it only learns which there are */
 	size_t refitted, busy, refused;
 	unsigned turn; /* the target's, when it began */
 };
@@ -86,9 +86,10 @@ static bool may_not_go_on(const struct sweeping *sweeping, int64_t until)
 
 static enum link_result unless_paused(const struct sweeping *sweeping, enum link_result result)
 {
-	return is_stale(sweeping) || pacer_pauses(sweeping->mover->pacer, sweeping->target->rule)
-		       ? LINK_LOST
-		       : result;
+	bool paused =
+		!sweeping->learns && pacer_pauses(sweeping->mover->pacer, sweeping->target->rule);
+
+	return paused || is_stale(sweeping) ? LINK_LOST : result;
 }
 
 /* Sleeps while nothing may be moved, or enough waits for that. Meanwhile the rule may be changed,
@@ -121,7 +122,8 @@ static enum link_result rest(struct sweeping *sweeping, enum link_result result)
 	mover_leave(sweeping->mover);
 	mover_pause(sweeping->mover, pause < REST_MOST_MS ? pause : REST_MOST_MS);
 	mover_enter(sweeping->mover);
-	wait_for_mover(sweeping);
+	if (!sweeping->learns)
+		wait_for_mover(sweeping);
 	sweeping->began = clock_now();
 	return unless_paused(sweeping, result);
 }
@@ -166,6 +168,8 @@ static void take_outlier(void *context, struct bytes document)
 		return;
 	if (document_find(document, "size", &size) && element_integer(&size, &bytes) &&
 	    !moves_ordinary(sweeping, &id, bytes))
+		return;
+	if (sweeping->learns)
 		return;
 	mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value, clock_now());
 }
@@ -307,6 +311,8 @@ static enum link_result sweep_main(struct sweeping *sweeping)
 	id_pages_fini(&pages);
 	if (first)
 		seen_end(seen, result == LINK_DONE);
+	if (first)
+		atomic_store(&sweeping->target->sweep.learned, seen->whole);
 	if (result == LINK_DONE)
 		tell_end(sweeping);
 	return result;
@@ -516,17 +522,32 @@ static enum link_result sweep_twins(struct sweeping *sweeping)
 	return result;
 }
 
+static struct sweeping sweeping_of(struct mover *mover, struct link *link,
+				   struct mover_target *target)
+{
+	return (struct sweeping){.mover = mover,
+				 .link = link,
+				 .target = target,
+				 .page = PAGE_FIRST,
+				 .rests = RESTS_LOOKING,
+				 .began = clock_now(),
+				 .turn = atomic_load(&target->reload.turn)};
+}
+
+must_check enum link_result sweep_learn(struct mover *mover, struct link *link,
+					struct mover_target *target)
+{
+	struct sweeping sweeping = sweeping_of(mover, link, target);
+
+	sweeping.learns = true;
+	return sweep_main(&sweeping);
+}
+
 must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 					 struct mover_target *target)
 {
 	int64_t began = clock_now(), delay = target->rule->gc_delay_ms, took;
-	struct sweeping sweeping = {.mover = mover,
-				    .link = link,
-				    .target = target,
-				    .page = PAGE_FIRST,
-				    .rests = RESTS_LOOKING,
-				    .began = began,
-				    .turn = atomic_load(&target->reload.turn)};
+	struct sweeping sweeping = sweeping_of(mover, link, target);
 	enum link_result result = sweep_main(&sweeping);
 
 	sweeping.rests = RESTS;
@@ -544,41 +565,5 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 			    target->collection, link_error(link)->message);
 	if (result == LINK_DONE)
 		metric_add_shared(&mover->metrics->sweeps, 1);
-	return result;
-}
-
-struct listing {
-	struct mover *mover;
-	struct link *link;
-};
-
-static void tell_refused(void *context, const char *database)
-{
-	const struct listing *listing = context;
-
-	if (!atomic_exchange(&listing->mover->news.unlisted, true))
-		log_warning("4013 mover: the collections of '%s' can't be listed, so that only "
-			    "those in "
-			    "use are swept: %s",
-			    database, link_error(listing->link)->message);
-}
-
-must_check enum link_result sweep_find_namespaces(struct mover *mover, struct link *link)
-{
-	struct rule_set *rules = mover->reload.rules;
-	struct listing listing = {mover, link};
-	const struct namespaces namespaces = {.targets = mover->targets,
-					      .rules = rules,
-					      .views = true,
-					      .refused = tell_refused,
-					      .context = &listing};
-	enum link_result result = LINK_DONE;
-
-	for (size_t i = 0; result == LINK_DONE && i < rule_set_count(rules); i++) {
-		const struct rule *rule = rule_set_at(rules, i);
-
-		if (rule_is_pattern(rule))
-			result = namespaces_find(link, &namespaces, rule);
-	}
 	return result;
 }

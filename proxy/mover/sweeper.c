@@ -7,6 +7,7 @@
 #include "proxy/mover/judgement.h"
 #include "proxy/mover/sweep.h"
 #include "proxy/pace/pacer.h"
+#include "proxy/upstream/namespaces.h"
 
 #define SWEEP_SOON_MS 1000
 /* From a sweep to the next that is asked for, if 20 times as long as it took is not longer. */
@@ -34,6 +35,24 @@ void sweeper_soon(struct mover *mover, struct mover_target *target)
 	sweeper_wake(mover);
 }
 
+/* Without `existing: move` nobody finds by itself what clients change while the rule waits. */
+static void learn(struct mover *mover, struct link *link, struct mover_target *target)
+{
+	int64_t none = INT64_MAX;
+	enum link_result result;
+
+	if (target->rule->sweep_ms == 0 || target->rule->moves_existing || target->read_only ||
+	    target->sweep.seen.whole)
+		return;
+	result = judgement_renew(mover, link, target, false);
+	if (result == LINK_DONE && target->fitness == FITNESS_FIT)
+		result = sweep_learn(mover, link, target);
+	/* Unless it waits no more: that has made a sweep due. */
+	if (result == LINK_LOST)
+		(void)!atomic_compare_exchange_strong(&target->sweep.due, &none,
+						      clock_now() + KEEP_MS);
+}
+
 static void sweep_if_due(struct mover *mover, struct link *link, struct mover_target *target)
 {
 	int64_t began = clock_now(), took, period = target->rule->sweep_ms;
@@ -43,8 +62,10 @@ static void sweep_if_due(struct mover *mover, struct link *link, struct mover_ta
 	if (target->sweep.due > began)
 		return;
 	target->sweep.due = INT64_MAX;
-	if (target->reload.waits)
-		return; /* its end makes a sweep due */
+	if (target->reload.waits) { /* its end makes a sweep due */
+		learn(mover, link, target);
+		return;
+	}
 	if ((first && period == 0) || target->read_only)
 		return; /* off */
 	if (pacer_pauses(mover->pacer, target->rule)) {
@@ -107,6 +128,43 @@ static int64_t sweep_all(struct mover *mover, struct link *link)
 	return next;
 }
 
+struct listing {
+	struct mover *mover;
+	struct link *link;
+};
+
+static void tell_refused(void *context, const char *database)
+{
+	const struct listing *listing = context;
+
+	if (!atomic_exchange(&listing->mover->news.unlisted, true))
+		log_warning("4013 mover: the collections of '%s' can't be listed, so that only "
+			    "those in "
+			    "use are swept: %s",
+			    database, link_error(listing->link)->message);
+}
+
+/* Finds the namespaces that the rules' patterns match now; each becomes a target. */
+static enum link_result find_namespaces(struct mover *mover, struct link *link)
+{
+	struct rule_set *rules = mover->reload.rules;
+	struct listing listing = {mover, link};
+	const struct namespaces namespaces = {.targets = mover->targets,
+					      .rules = rules,
+					      .views = true,
+					      .refused = tell_refused,
+					      .context = &listing};
+	enum link_result result = LINK_DONE;
+
+	for (size_t i = 0; result == LINK_DONE && i < rule_set_count(rules); i++) {
+		const struct rule *rule = rule_set_at(rules, i);
+
+		if (rule_is_pattern(rule))
+			result = namespaces_find(link, &namespaces, rule);
+	}
+	return result;
+}
+
 struct listing_time {
 	int64_t period; /* 0: never */
 	int64_t due;
@@ -116,9 +174,8 @@ static void list_if_due(struct mover *mover, struct link *link, struct listing_t
 {
 	if (!listing->period || clock_now() < listing->due)
 		return;
-	listing->due =
-		clock_now() +
-		(sweep_find_namespaces(mover, link) == LINK_DONE ? listing->period : KEEP_MS);
+	listing->due = clock_now() +
+		       (find_namespaces(mover, link) == LINK_DONE ? listing->period : KEEP_MS);
 }
 
 void *sweeper_run(void *context)

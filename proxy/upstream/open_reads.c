@@ -1,4 +1,4 @@
-/* Looks which cursors and operations of before a reload still go on. */
+/* Looks which cursors and operations of before a new rule still go on. */
 #include "proxy/upstream/open_reads.h"
 
 #include "proxy/base/clock.h"
@@ -7,7 +7,9 @@
 
 #include <stdlib.h>
 
-#define AGAIN_MS 200
+#define AGAIN_MS 200 /* doubled up to: */
+#define AGAIN_MOST_MS 5000
+#define RESTS 4 /* times as long as a look took */
 
 /* A cursor or an operation that goes on. */
 struct open_read {
@@ -22,7 +24,8 @@ struct open_reads {
 	size_t count;
 	bool taken; /* the first look is over */
 	bool told;
-	int64_t due;
+	bool blind; /* it was told that the account may not look */
+	int64_t due, pause;
 };
 
 struct open_reads *open_reads_new(void)
@@ -134,24 +137,42 @@ static void take_read(void *context, struct bytes document)
 		see(looking->reads, &seen);
 }
 
+static void tell_blind(struct open_reads *reads, const char *server, const struct link *link)
+{
+	if (!reads->blind)
+		log_warning("4048 mover: no tail moves under the new rules, since the upstream "
+			    "account may not see whether reads of before go on at '%s': give the "
+			    "account the action 'inprog' on the cluster (%s)",
+			    server, link_error(link)->message);
+	reads->blind = true;
+}
+
 static bool look_at_member(struct looking *looking)
 {
-	const struct config *config = looking->place->config;
+	const struct open_reads_place *place = looking->place;
+	const char *server = places_server(place->places, looking->member);
+	enum link_result result;
 	bson_error_t error;
-	struct link *link =
-		link_open_server(config->upstream_uri, config->listen[looking->member].server,
-				 looking->place->stopping, &error);
-	bool good = link && command_find(link, "admin", take_read, looking, LOOK) == LINK_DONE;
+	struct link *link;
 
+	if (!server)
+		return true; /* with `replica_set`: nobody has this place */
+	link = link_open_server(place->config->upstream_uri, server, place->stopping, &error);
+	result = link ? command_find(link, "admin", take_read, looking, LOOK) : LINK_LOST;
+	if (result == LINK_REFUSED)
+		tell_blind(looking->reads, server, link);
 	link_free(link);
-	return good;
+	return result == LINK_DONE;
 }
 
 /* False if some server did not say. */
 static bool look(struct open_reads *reads, const struct open_reads_place *place)
 {
 	struct looking looking = {reads, place, 0};
+	char reason[16];
 
+	if (places_look(place->places, reason, sizeof(reason)) != PLACES_KNOWN)
+		return false;
 	for (size_t i = 0; i < reads->count; i++)
 		reads->list[i].there = false;
 	for (; looking.member < place->config->listen_count; looking.member++)
@@ -170,26 +191,52 @@ static void forget_ended(struct open_reads *reads)
 	reads->count = kept;
 }
 
+static void tell(struct open_reads *reads)
+{
+	if (!reads->told)
+		log_info("4047 mover: %zu reads and operations that began before the new rules go "
+			 "on; until they have ended, no tail moves under these rules",
+			 reads->count);
+	reads->told = true;
+}
+
+/* A server that hangs must not keep who asks from other work. */
+static void rest(struct open_reads *reads, int64_t took)
+{
+	reads->pause = reads->pause ? 2 * reads->pause : AGAIN_MS;
+	if (reads->pause > AGAIN_MOST_MS)
+		reads->pause = AGAIN_MOST_MS;
+	reads->due = clock_now() + reads->pause + RESTS * took;
+}
+
 must_check bool open_reads_have_ended(struct open_reads *reads,
 				      const struct open_reads_place *place)
 {
-	if (clock_now() < reads->due)
+	bool again = reads->taken, seen;
+	int64_t began = clock_now();
+
+	if (began < reads->due)
 		return false;
-	reads->due = clock_now() + AGAIN_MS;
-	if (!look(reads, place)) {
+	seen = look(reads, place);
+	rest(reads, clock_now() - began);
+	if (!seen) {
 		if (!reads->taken)
 			reads->count = 0;
 		return false;
 	}
 	reads->taken = true;
 	forget_ended(reads);
-	if (reads->count == 0)
-		return true;
-	if (!reads->told)
-		log_info("4047 reload: %zu reads and operations that began before the new rules go "
-			 "on; "
-			 "until they have ended, no tail moves under these rules",
-			 reads->count);
-	reads->told = true;
-	return false;
+	if (reads->count > 0 && again)
+		tell(reads);
+	return reads->count == 0;
+}
+
+bool open_reads_were_met(const struct open_reads *reads)
+{
+	return reads->taken && reads->count > 0;
+}
+
+bool open_reads_were_told(const struct open_reads *reads)
+{
+	return reads->told || reads->blind;
 }

@@ -2,6 +2,7 @@
  * operations. A read that knows nothing of the rule would return short arrays once tails move. */
 #pragma once
 
+#include "proxy/base/places.h"
 #include "proxy/upstream/link.h"
 #include "proxy/upstream/target.h"
 #include "rules/config/config.h"
@@ -10,7 +11,8 @@ struct open_reads;
 
 /* Where it is looked. */
 struct open_reads_place {
-	const struct config *config; /* of the listeners and the account */
+	const struct config *config; /* of the account, and the number of the listeners */
+	struct places *places;
 	struct rule_set *rules;
 	struct target_set *targets;
 	const atomic_bool *stopping;
@@ -21,8 +23,12 @@ void open_reads_free(struct open_reads *reads);
 /* Other rules wait now: what goes on is looked at anew. */
 void open_reads_forget(struct open_reads *reads);
 /* True once all has ended that was seen at the first call and may concern a rule that waits
- * (target_set_rule_waits). Asks all servers behind the listeners, at most once in a while. */
+ * (target_set_rule_waits). Asks all servers behind the listeners, at most once in a while. Who
+ * looks in vain a second time says so in the log. */
 must_check bool open_reads_have_ended(struct open_reads *reads,
 				      const struct open_reads_place *place);
+/* The latest look met some; the log was told that rules wait. */
+bool open_reads_were_met(const struct open_reads *reads);
+bool open_reads_were_told(const struct open_reads *reads);
 /* Whether the account may see what goes on at the server of the link. LINK_REFUSED: it may not. */
 must_check enum link_result open_reads_try(struct link *link);

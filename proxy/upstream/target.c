@@ -264,6 +264,7 @@ static void go_on_under(struct target_set *set, struct rule_set *before,
 	atomic_fetch_add(&target->reload.turn, 1);
 	free(target->sweep.seen.hashes);
 	target->sweep.seen = (struct target_seen){.hashes = NULL};
+	atomic_store(&target->sweep.learned, false);
 	atomic_store(&target->sweep.refitted, false);
 	atomic_store(&target->sweep.due, 0);
 }
@@ -307,6 +308,32 @@ void target_set_take(struct target_set *set, struct rule_set *rules)
 	pthread_mutex_unlock(&set->lock);
 }
 
+void target_set_hold(struct target_set *set)
+{
+	size_t count = rule_set_count(set->rules);
+
+	pthread_mutex_lock(&set->lock);
+	require(!set->fresh && set->count == 0);
+	set->fresh = must_malloc((count + 1) * sizeof(*set->fresh));
+	memset(set->fresh, true, count + 1);
+	pthread_mutex_unlock(&set->lock);
+}
+
+static void stop_waiting(struct mover_target *target)
+{
+	if (atomic_exchange(&target->reload.waits, false))
+		atomic_store(&target->sweep.due, 0);
+}
+
+void target_set_trust(struct target_set *set, struct mover_target *target)
+{
+	pthread_mutex_lock(&set->lock);
+	if (set->fresh && !target_is_gone(target) && !rule_is_pattern(target->rule))
+		set->fresh[target->rule->index] = false;
+	stop_waiting(target);
+	pthread_mutex_unlock(&set->lock);
+}
+
 bool target_set_rule_waits(struct target_set *set, size_t index)
 {
 	bool waits;
@@ -333,8 +360,7 @@ void target_set_go(struct target_set *set)
 	free(set->fresh);
 	set->fresh = NULL;
 	for (size_t i = 0; i < set->count; i++)
-		if (atomic_exchange(&set->targets[i]->reload.waits, false))
-			atomic_store(&set->targets[i]->sweep.due, 0);
+		stop_waiting(set->targets[i]);
 	pthread_mutex_unlock(&set->lock);
 }
 

@@ -97,6 +97,7 @@ struct mover_target {
 		struct target_seen seen;     /* the sweeper's */
 		int64_t waiting;             /* the sweeper's: outliers that the last sweep left */
 		struct place refit_from; /* the sweeper's: a portion that it refitted ended here */
+		atomic_bool learned;     /* sweeps find what has changed since the first one */
 		atomic_bool refitted; /* what was spilled under another threshold was looked for */
 	} sweep;
 	atomic_bool recheck;      /* its fitness may have changed */
@@ -128,6 +129,10 @@ size_t target_count(struct target_set *set);
  * no longer met, and live as long as the set. Targets of a rule that finds nothing of an earlier
  * one's wait. Nobody may be at work on a target; any thread may ask for one. */
 void target_set_take(struct target_set *set, struct rule_set *rules);
+/* After a start: every rule waits. */
+void target_set_hold(struct target_set *set);
+/* Documents are split under the target's rule, so whoever reads knows of it: it waits no more. */
+void target_set_trust(struct target_set *set, struct mover_target *target);
 /* Whether targets of the set's rule at this place wait, or of any; and the end of that. */
 bool target_set_rule_waits(struct target_set *set, size_t index);
 bool target_set_waits(struct target_set *set);

@@ -34,6 +34,7 @@ def accounts():
         "blind": [*common[1:], privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
         "records read": [*common, privilege("shop", "tails", ALL), privilege("spillway", "rules", ["find"])],
         "astray": [*common, privilege("shop", "tails", ALL), privilege("shop", "others", ALL)],
+        "unseeing": [*common[:-1], privilege("shop", "tails", ALL), privilege("spillway", "rules", ALL)],
         "reader": [privilege("shop", "", ["find", "listIndexes", "listCollections"]),
                    privilege("spillway", "rules", ["find"])],
         "other": [privilege("shop", "others", ALL), privilege("shop", "more", ALL), *common[1:],
@@ -214,3 +215,17 @@ def test_an_analyze_that_is_refused_says_no_more_than_what(cluster, shop):
                                timeout=60, check=False)
         assert ended.returncode == 1 and "not authorized on shop to execute command { " in ended.stderr
         assert "lsid" not in ended.stdout + ended.stderr and "signature" not in ended.stdout + ended.stderr
+
+
+def test_an_account_that_may_not_see_cursors_moves_nothing_under_a_new_rule(cluster, shop):
+    """Not even where no cursor is open: nobody knows. With the right all goes on by itself."""
+    inprog = {"privileges": [{"resource": {"cluster": True}, "actions": ["inprog"]}]}
+    rules = [{**RULE, "sweep": "100ms", "settle": "5ms"}]
+    with Spillway([cluster.primary], rules, {"upstream": upstream(cluster, "unseeing")}) as spillway:
+        spillway.says("give the account the action 'inprog' on the cluster")
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **ADMINISTRATOR) as through:
+            through.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
+        wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 1, "the note to wait")
+        assert shop.tails.estimated_document_count() == 0
+        shop.client.admin.command("grantPrivilegesToRole", "unseeing", **inprog)
+        wait_for(lambda: len(shop.books.find_one({"_id": 1})["list"]) == 3, "the tail to move")

@@ -1,0 +1,82 @@
+"""A start with a rule that has moved nothing yet: no tail moves before cursors of before are closed."""
+
+import contextlib
+
+import pymongo
+import pytest
+
+from support.operate import RULE
+from support.process import wait_for
+from support.spillway import Spillway
+
+LONG = list(range(9))
+EAGER = {**RULE, "settle": "5ms", "quiet": "5ms", "sweep": "200ms"}
+GO_ON = "1 reads and operations that began before the new rules go on"
+MAY_MOVE = "tails move under the new rules, too, from now on"
+
+
+@pytest.fixture
+def books(shop):
+    shop.books.insert_many([{"_id": i, "list": LONG} for i in range(20)])
+    return shop.books
+
+
+@contextlib.contextmanager
+def through(spillway):
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+        yield client.shop.books
+
+
+def moved(books):
+    return books.count_documents({"_spill.list.n": {"$gt": 0}})
+
+
+def open_cursor(books):
+    """One that knows nothing of rules, and has read one document of twenty."""
+    cursor = books.find({}, {"list": 1}, batch_size=1).sort("_id", 1)
+    return cursor, next(cursor)
+
+
+def test_a_cursor_of_before_the_start_reads_whole_arrays(cluster, books):
+    cursor, first = open_cursor(books)
+    with Spillway([cluster.primary], [EAGER]) as spillway:
+        spillway.says(GO_ON)
+        with through(spillway) as client:
+            client.update_one({"_id": 19}, {"$push": {"list": 9}})
+        assert [each["list"][:9] for each in [first, *cursor]] == [LONG] * 20
+        wait_for(lambda: moved(books) == 20, "tails to move")
+        spillway.says(MAY_MOVE)
+
+
+def test_a_rule_that_documents_are_split_under_does_not_wait_again(cluster, books):
+    with Spillway([cluster.primary], [EAGER]):
+        wait_for(lambda: moved(books) == 20, "tails to move")
+    cursor, _ = open_cursor(books)
+    with cursor, Spillway([cluster.primary], [EAGER]) as spillway, through(spillway) as client:
+        client.insert_one({"_id": 99, "list": LONG})
+        wait_for(lambda: moved(books) == 21, "the new array to be moved")
+
+
+def test_what_clients_change_while_a_rule_waits_is_moved_later(cluster, shop, books):
+    """By its note, and by the comparison of two sweeps where there is none."""
+    cursor, _ = open_cursor(books)
+    with Spillway([cluster.primary], [{**EAGER, "existing": "wait"}]) as spillway, through(spillway) as client:
+        client.update_one({"_id": 5}, {"$push": {"list": 9}})
+        spillway.says("20 outliers wait until a client changes their arrays")
+        spillway.says(GO_ON)
+        shop.books.update_one({"_id": 6}, {"$push": {"list": 9}})
+        assert moved(books) == 0
+        cursor.close()
+        wait_for(lambda: moved(books) == 2, "both")
+        assert [each["_id"] for each in books.find({"_spill.list.n": {"$gt": 0}}).sort("_id", 1)] == [5, 6]
+
+
+def test_a_note_is_kept_where_sweeps_are_off(cluster, books):
+    cursor, _ = open_cursor(books)
+    with Spillway([cluster.primary], [{**EAGER, "existing": "wait", "sweep": "off"}]) as spillway:
+        spillway.says(GO_ON)
+        with through(spillway) as client:
+            client.update_one({"_id": 5}, {"$push": {"list": 9}})
+        wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 1, "the note to wait")
+        cursor.close()
+        wait_for(lambda: moved(books) == 1, "it to move")
