@@ -14,6 +14,7 @@ enum command_kind {
 	COMMAND_COUNT,
 	COMMAND_CREATE,
 	COMMAND_CREATE_INDEXES,
+	COMMAND_DB_STATS,
 	COMMAND_DELETE,
 	COMMAND_DISTINCT,
 	COMMAND_DROP,
@@ -26,6 +27,7 @@ enum command_kind {
 	COMMAND_GET_MORE,
 	COMMAND_HELLO,
 	COMMAND_INSERT,
+	COMMAND_LIST_COLLECTIONS,
 	COMMAND_MAP_REDUCE,
 	COMMAND_ON_COLLECTION, /* concerns a collection, and no document or index in it */
 	COMMAND_ON_OTHERS,     /* its first value names a user, a role, or a whole namespace */

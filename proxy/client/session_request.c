@@ -114,6 +114,7 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_BULK_WRITE:
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
+	case VERDICT_HIDE:
 		metric_add(&metrics->commands_sequenced, 1);
 		return;
 	case VERDICT_REFUSE:
@@ -163,6 +164,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 	case VERDICT_BULK_WRITE:
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
+	case VERDICT_HIDE:
 	case VERDICT_REFUSE:
 		request_start_sequence(session, sequence_new(packet, match));
 		break;

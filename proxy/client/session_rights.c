@@ -107,6 +107,8 @@ static bool begins_by_itself(const struct sequence *sequence)
 		return !match->edits;
 	case VERDICT_WATCH:
 		return !match->onto;
+	case VERDICT_HIDE: /* or the sequence asks by itself whether the client may drop */
+		return true;
 	default:
 		return false;
 	}
@@ -186,9 +188,11 @@ static bool is_in_doubt(const struct session *session)
 
 bool session_asks_last(struct session *session)
 {
-	if (session->rights.question.asked || session->rights.accepted.everywhere ||
-	    session_is_refused(session) || !session->sequence->match.facts.answered ||
-	    session->sequence->output.length == 0 || !is_in_doubt(session))
+	/* VERDICT_HIDE: mongod has judged the client's own command already. */
+	if (session->sequence->match.verdict == VERDICT_HIDE || session->rights.question.asked ||
+	    session->rights.accepted.everywhere || session_is_refused(session) ||
+	    !session->sequence->match.facts.answered || session->sequence->output.length == 0 ||
+	    !is_in_doubt(session))
 		return false;
 	session->sequence->reply.gives_up = false;
 	return ask(session);

@@ -214,6 +214,11 @@ static const char *why_rewritten(const struct match *match, bool same)
 	case VERDICT_WATCH:
 		return "the command passes; Spillway looks at its reply, and after the collection "
 		       "then";
+	case VERDICT_HIDE:
+		return match->command.kind == COMMAND_DROP
+			       ? "an overflow collection is not dropped: it goes with the "
+				 "documents whose tails it holds"
+			       : "overflow collections are left out of the answer";
 	case VERDICT_EXPLAIN:
 		return "Spillway explains what it would send first";
 	case VERDICT_READ:
@@ -310,6 +315,7 @@ static void explain_match(struct packet *packet, const struct match *match, cons
 	case VERDICT_BULK_WRITE:
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
+	case VERDICT_HIDE:
 		explain_sequence(sequence_new(packet, match), command, imagines, out);
 		break;
 	}

@@ -84,6 +84,8 @@ static void match_on_collection(const struct matching *matching)
 
 	if (refuse_buckets(matching))
 		return;
+	if (rule->access == OVERFLOW_WRITE && match_drop_overflow(matching))
+		return;
 	if (rule->access == OVERFLOW_WRITE &&
 	    match_refuse_overflow(matching, matching->database, matching->command->collection))
 		return;
@@ -362,9 +364,11 @@ static const struct command_rule command_rules[COMMAND_KINDS] = {
 	[COMMAND_AGGREGATE] = {.judge = match_aggregate_command},
 	[COMMAND_APPLY_OPS] = {.judge = match_apply_ops},
 	[COMMAND_BULK_WRITE] = {.judge = match_bulk_write},
+	[COMMAND_DB_STATS] = {.judge = match_db_stats},
 	[COMMAND_DROP_DATABASE] = {.judge = match_drop_database},
 	[COMMAND_EXPLAIN] = {.judge = match_explain},
 	[COMMAND_GET_MORE] = {.judge = match_get_more},
+	[COMMAND_LIST_COLLECTIONS] = {.judge = match_list_collections},
 	[COMMAND_MAP_REDUCE] = {.judge = match_map_reduce},
 	[COMMAND_ON_OTHERS] = {.judge = match_pass},
 	[COMMAND_RENAME] = {.judge = match_rename},

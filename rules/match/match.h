@@ -45,6 +45,8 @@ enum match_verdict {
 	VERDICT_BULK_WRITE,
 	VERDICT_EXPLAIN, /* of a write that edits */
 	VERDICT_WATCH,   /* forwarded; that it is done has to be seen */
+	VERDICT_HIDE,    /* listCollections, dbStats: overflow collections are left out of the
+			    answer; drop of one: answered */
 	VERDICT_REFUSE,  /* answer with code and message */
 	VERDICT_CLOSE,   /* can't be answered and must not pass */
 };
@@ -92,7 +94,8 @@ struct match {
 					       aggregate: what a $merge writes into, or NULL */
 	struct namespace_cache *cache;      /* VERDICT_BULK_WRITE: its runs are matched again;
 					       `refuses`: its statements;
-					       VERDICT_AGGREGATE: namespaces that stages reach */
+					       VERDICT_AGGREGATE: namespaces that stages reach;
+					       VERDICT_HIDE: the rules */
 	struct match_refusal refusal;       /* VERDICT_REFUSE; `refuses` */
 	struct command command; /* views into the packet; read for PACKET_MESSAGE only */
 };

@@ -118,6 +118,12 @@ void match_watch(const struct matching *matching);
 bool match_refuse_read_only(const struct matching *matching,
 			    const struct ruled_namespace *namespace, const char *what);
 
+/* match_hide.c: on any database. */
+void match_list_collections(const struct matching *matching);
+void match_db_stats(const struct matching *matching);
+/* The drop of an overflow collection: answered, and nothing is dropped. True when it is that. */
+bool match_drop_overflow(const struct matching *matching);
+
 /* match_bulk_write.c */
 void match_bulk_write(const struct matching *matching);
 

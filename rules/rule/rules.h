@@ -76,6 +76,7 @@ struct rule {
 		int64_t batch_max_bytes;
 		char *created;        /* NULL: none; layout elements: the elements' own
 					 field that tells their order on adoption */
+		bool listed;          /* clients see the collection in lists, and in dbStats */
 		struct bytes indexes; /* BSON array of {keys: {...}, ...} as the file gives them;
 					 empty where none; owned */
 	} overflow;

@@ -18,6 +18,9 @@ struct sequence *sequence_find_and_modify_new(void);
 struct sequence *sequence_explain_new(void);
 struct sequence *sequence_bulk_write_new(void);
 struct sequence *sequence_watch_new(void);
+/* VERDICT_HIDE: of listCollections and drop; of dbStats. */
+struct sequence *sequence_hide_new(const struct match *match);
+struct sequence *sequence_stats_new(void);
 
 /* Sends the client's own bytes. */
 enum sequence_outcome sequence_send_request(struct sequence *sequence);

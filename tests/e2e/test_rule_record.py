@@ -73,7 +73,7 @@ def test_what_is_recorded(shop):
             "existing": "move", "access": "full", "change_streams": "refuse", "damaged": "fail",
             "flag": {"field": "outlier", "value": True, "otherwise": "absent"}, "expose": [],
             "overflow": {"collection": "tails", "layout": "batches", "link": "book", "array": "part",
-                         "batch": {"size": 4, "max_bytes": 256 * 1024}}},
+                         "batch": {"size": 4, "max_bytes": 256 * 1024}, "listed": "false"}},
         "hash": hash_of(record)}
     asked = shop.client.spillway.rules.find({"layout.overflow": "shop.tails"}).explain()
     assert asked["queryPlanner"]["winningPlan"]["inputStage"]["stage"] == "IXSCAN", "each namespace asks so"

@@ -304,7 +304,12 @@ def check_verdict(user, name, got, expected):
 
 
 def check_sent(user, name, sent):
-    """Whoever is denied a command has sent one, and nothing else was sent for it."""
+    """Whoever is denied a command has sent one, and nothing else was sent for it.
+
+    mongod's error quotes the command: a list goes out once with a condition more, and once for the client's own error.
+    """
+    if name.startswith("listCollections"):
+        sent = [each for each in sent if "$nor" not in each["command"].get("filter", {})]
     asked = {"bulkWrite": "update"}.get(next(iter(COMMANDS[name])), next(iter(COMMANDS[name])))
     assert len(sent) == 1, (user, name, sent)
     assert all(next(iter(each["command"])) == asked for each in sent), (user, name, sent)

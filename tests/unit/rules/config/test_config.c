@@ -429,7 +429,8 @@ Test(config, every_default_is_printed)
 		     "      layout: batches\n"
 		     "      link: book_id\n"
 		     "      array: extra\n"
-		     "      batch: { size: 1000, max_bytes: 256KB }\n");
+		     "      batch: { size: 1000, max_bytes: 256KB }\n"
+		     "      listed: false\n");
 }
 
 Test(config, admin_is_printed_as_briefly_as_it_can_be)
@@ -514,6 +515,7 @@ Test(config, everything_is_printed_as_it_was_read)
 		"      array: \"'more'\"\n"
 		"      batch: { field: \"[i]\", size: 7, max_bytes: 8MB }\n"
 		"      created: \"- at\"\n"
+		"      listed: true\n"
 		"      indexes:\n"
 		"        - keys: { \"'more'.a: b\": 1, \"x\": -1 }\n"
 		"        - keys: { \"t\": \"text\" }\n"
@@ -540,7 +542,8 @@ Test(config, everything_is_printed_as_it_was_read)
 		"      layout: batches\n"
 		"      link: of\n"
 		"      array: more\n"
-		"      batch: { size: 1000, max_bytes: 256KB }\n";
+		"      batch: { size: 1000, max_bytes: 256KB }\n"
+		"      listed: false\n";
 
 	expect_print(text, text);
 }

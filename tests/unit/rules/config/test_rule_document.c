@@ -42,7 +42,7 @@ Test(rule_write, every_default_is_there)
 		"\"change_streams\" : \"refuse\", \"damaged\" : \"fail\", \"expose\" : [  ], "
 		"\"overflow\" : { \"collection\" : \"{collection}_a_b_overflow\", \"layout\" "
 		": \"batches\", \"link\" : \"of\", \"array\" : \"more\", \"batch\" : { "
-		"\"size\" : 1000, \"max_bytes\" : 262144 } } }");
+		"\"size\" : 1000, \"max_bytes\" : 262144 }, \"listed\" : \"false\" } }");
 }
 
 Test(rule_write, what_the_file_says)
@@ -54,7 +54,8 @@ Test(rule_write, what_the_file_says)
 		"flag: { field: f, value: "
 		"\"true\" }, counters: { total: t, owner: app }, reference: { field: r, format: "
 		"'{_id}_x' }, expose: [reference, flag], overflow: { collection: '{collection}_o', "
-		"layout: elements, link: of, created: at, indexes: [{ keys: { at: -1 } }] }",
+		"layout: elements, link: of, created: at, listed: true, indexes: [{ keys: { at: -1 "
+		"} }] }",
 		"{ \"name\" : \"r\", \"namespace\" : \"t_*.c\", \"array\" : \"a\", \"threshold\" : "
 		"0, \"max_bytes\" : 2048, \"when_outlier\" : \"empty\", \"settle\" : \"1s\", "
 		"\"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : \"1m\", \"sweep\" : \"off\", "
@@ -65,5 +66,6 @@ Test(rule_write, what_the_file_says)
 		"\"app\" }, \"reference\" : { \"field\" : \"r\", \"format\" : \"{_id}_x\" }, "
 		"\"expose\" : [ \"flag\", \"reference\" ], \"overflow\" : { \"collection\" : "
 		"\"{collection}_o\", \"layout\" : \"elements\", \"link\" : \"of\", \"created\" : "
-		"\"at\", \"indexes\" : [ { \"keys\" : { \"at\" : -1 } } ] } }");
+		"\"at\", \"listed\" : \"true\", \"indexes\" : [ { \"keys\" : { \"at\" : -1 } } ] } "
+		"}");
 }

@@ -146,6 +146,9 @@ Test(rules_file, values_of_the_wrong_kind)
 		"8:14: 'damaged' must be 'fail' or 'skip', not 'hide'"},
 	       {HEAD RULE "    change_streams: exact\n",
 		"8:21: 'change_streams' must be 'refuse' or 'as_stored', not 'exact'"},
+	       {HEAD NAME NAMESPACE ARRAY THRESHOLD
+		"    overflow: { link: of, array: more, listed: 1 }\n",
+		"7:48: 'listed' must be 'false' or 'true', not '1'"},
 	       {HEAD RULE "    when_outlier: drop\n",
 		"8:19: 'when_outlier' must be 'keep' or 'empty', not 'drop'"},
 	       {HEAD RULE "    gather: 0\n", "8:13: 'gather' must be a whole number from 1 to"},

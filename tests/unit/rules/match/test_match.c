@@ -12,7 +12,7 @@ static const char verdicts[] = {
 	[VERDICT_FORWARD] = '-',   [VERDICT_HELLO] = 'h',      [VERDICT_READ] = 'r',
 	[VERDICT_WRITE] = 'w',     [VERDICT_WATCH] = 's',      [VERDICT_FIND_AND_MODIFY] = 'm',
 	[VERDICT_REFUSE] = 'X',    [VERDICT_CLOSE] = 'c',      [VERDICT_EXPLAIN] = 'n',
-	[VERDICT_AGGREGATE] = 'a', [VERDICT_BULK_WRITE] = 'b',
+	[VERDICT_AGGREGATE] = 'a', [VERDICT_BULK_WRITE] = 'b', [VERDICT_HIDE] = 'l',
 };
 
 static struct shop shop;
@@ -107,7 +107,7 @@ Test(match, every_command_on_a_ruled_an_overflow_and_another_collection)
 		{"{'create': '@', 'capped': false}", "s--"},
 		{"{'create': '@', 'capped': true, 'size': 4096}", "XX-"},
 		{"{'create': '@', 'clusteredIndex': {}, 'expireAfterSeconds': 9}", "sX-"},
-		{"{'drop': '@'}", "sX-"},
+		{"{'drop': '@'}", "sl-"},
 		{"{'collStats': '@'}", "---"},
 		{"{'collstats': '@'}", "---"},
 		{"{'validate': '@'}", "---"},
@@ -861,10 +861,50 @@ Test(match, namespaces_are_whole_names_and_patterns)
 	cr_assert_eq(match_on("{'find': '@'}", "tenant", "posts").verdict, VERDICT_FORWARD);
 	cr_assert_eq(match_on("{'find': '@'}", "else", "books").verdict, VERDICT_FORWARD);
 	cr_assert_eq(match_on("{'find': '@'}", "shop", "books.old").verdict, VERDICT_FORWARD);
-	cr_assert_eq(match_on("{'drop': '@'}", "side", "rest").verdict, VERDICT_REFUSE);
+	cr_assert_eq(match_on("{'drop': '@'}", "side", "rest").verdict, VERDICT_HIDE);
 	cr_assert_eq(match_on("{'drop': '@'}", "shop", "rest").verdict, VERDICT_FORWARD);
 	cr_assert_eq(match_on("{'drop': '@'}", "tenant_5", "posts_likes_overflow").verdict,
-		     VERDICT_REFUSE);
+		     VERDICT_HIDE);
+	close_shop();
+}
+
+/* 'side' has nothing but overflow, 'tenant_5' only a pattern's; 'else' none. */
+Test(match, what_would_list_an_overflow_is_looked_at)
+{
+	static const struct {
+		const char *command;
+		const char *database;
+		char verdict;
+	} cases[] = {
+		{"{'listCollections': 1}", "shop", 'l'},
+		{"{'listCollections': 'x', 'nameOnly': true}", "side", 'l'},
+		{"{'listCollections': 1}", "tenant_5", 'l'},
+		{"{'listCollections': 1}", "else", '-'},
+		{"{'listCollections': 1}", "admin", '-'},
+		{"{'listCollections': 1, 'filter': null}", "shop", 'l'},
+		{"{'listCollections': 1, 'filter': {}}", "shop", 'l'},
+		{"{'listCollections': 1, 'filter': {'name': 'books_more'}}", "shop", 'l'},
+		{"{'listCollections': 1, 'filter': {'name': 'books'}}", "shop", '-'},
+		{"{'listCollections': 1, 'filter': {'name': {'$ne': 'books'}}}", "shop", 'l'},
+		{"{'listCollections': 1, 'filter': {'name': 'posts_likes_overflow'}}", "tenant_5",
+		 'l'},
+		{"{'listCollections': 1, 'filter': {'name': 'other_likes_overflow'}}", "tenant_5",
+		 '-'},
+		{"{'listCollections': 1, 'filter': 3}", "shop", '-'}, /* mongod refuses it */
+		{"{'listCollections': 1, 'filter': [{}]}", "shop", '-'},
+		{"{'listCollections': 1, 'filter': {}, 'filter': {}}", "shop", 'X'},
+		{"{'dbStats': 1}", "shop", 'l'},
+		{"{'dbstats': 1, 'scale': 1024}", "tenant_5", 'l'},
+		{"{'dbStats': 1}", "else", '-'},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		struct match match = match_on(cases[i].command, cases[i].database, "");
+
+		cr_expect_eq(verdicts[match.verdict], cases[i].verdict, "%s on %s: %c",
+			     cases[i].command, cases[i].database, verdicts[match.verdict]);
+	}
 	close_shop();
 }
 
@@ -921,8 +961,8 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		{"{'aggregate': 'books', 'pipeline': [{'$search': {}}]}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "aggregate with $search",
 		 "Spillway rule 'books' on 'shop.books': aggregate with $search"},
-		{"{'drop': 'books_more'}", ERROR_COMMAND_NOT_SUPPORTED, "books", "drop",
-		 "drop on the overflow collection 'shop.books_more': it holds the tails"},
+		{"{'collMod': 'books_more'}", ERROR_COMMAND_NOT_SUPPORTED, "books", "collMod",
+		 "collMod on the overflow collection 'shop.books_more': it holds the tails"},
 		{"{'createIndexes': 'books_more', 'indexes': [{'expireAfterSeconds': 1}]}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "createIndexes with expireAfterSeconds",
 		 "createIndexes with expireAfterSeconds on the overflow collection "
