@@ -342,7 +342,7 @@ OVERFLOW = [
     {"findAndModify": "book_extras", "query": {}, "remove": True},
     aggregate({"$out": "book_extras"}, source="plain"),
     aggregate({"$merge": "book_extras"}, source="plain"),
-    {"drop": "book_extras"},
+    {"dropIndexes": "book_extras", "index": "*"},
     {"createIndexes": "book_extras", "indexes": [{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}]},
     {"collMod": "book_extras", "index": {"name": "at", "expireAfterSeconds": 60}},
 ]
