@@ -10,7 +10,7 @@ import platform
 import resource
 import sys
 
-from bench import crowd, edits, moving, pushes, reads, relay, spill, tls
+from bench import costs, crowd, edits, moving, pushes, reads, relay, spill, tls
 from bench.table import print_detail, print_table
 
 ROWS = {
@@ -40,6 +40,8 @@ ROWS = {
     "find-member": reads.find_member,
     "membership": edits.membership,
     "whole-edit": edits.whole_edit,
+    "costs": costs.costs,
+    "many-rules": costs.many_rules,
     "migrate-speed": moving.migrate_speed,
     "migrate-latency": moving.migrate_latency,
     "undo-speed": moving.undo_speed,
@@ -63,6 +65,8 @@ class Scale:
     found: int = 100_000               # elements found
     documents: int = 100_000           # of a collection
     outliers: int = 100                # among them
+    costly: int = 20_000               # documents of the rows `costs`
+    costly_outliers: int = 200         # among them
     undone: int = 20_000               # outliers that are moved and folded back
     hot: int = 10_000                  # pushes to one document while mongod's CPU is counted
     garbage: str = "1s"                # until it is cleared: not while a burst is measured
@@ -70,7 +74,8 @@ class Scale:
 
 
 SMOKE = Scale(rounds=2, seconds=0.1, watched=(200, 600), idle=200, idle_tls=100, hostile=50, big=1, long=20_000,
-              found=2000, documents=2000, outliers=10, undone=500, hot=400, garbage="0s", beside=False)
+              found=2000, documents=2000, outliers=10, costly=1000, costly_outliers=4, undone=500, hot=400,
+              garbage="0s", beside=False)
 TWINS = ("merged-instructions",)  # not in a smoke of all: it runs as `instructions` does
 
 

@@ -6,7 +6,7 @@ import dataclasses
 @dataclasses.dataclass
 class Row:
     """`bar` says in words what at_most or at_least alone would say wrongly; `least` is the smallest
-    figure that can be one at all, a twentieth of the bar unless it is given.
+    figure that can be one at all, a twentieth of the bar unless it is given; `most` the largest.
     """
 
     name: str
@@ -15,11 +15,14 @@ class Row:
     at_least: float = None
     bar: str = ""
     least: float = None
+    most: float = None
     detail: dict = dataclasses.field(default_factory=dict)
 
     def __post_init__(self):
         if self.least is None:
             self.least = (self.at_least or self.at_most) / 20
+        if self.most is None:
+            self.most = 50 * max(self.at_least or self.at_most, 1)
         if not self.bar:
             self.bar = (f"{self.at_most:,g} at most" if self.at_least is None
                         else f"{self.at_least:,g} at least")
@@ -32,7 +35,7 @@ class Row:
 
     def plausible(self):
         """Whether the figure can be one at all, on a busy machine too; says nothing of the bar."""
-        return self.least <= self.measured < 50 * max(self.at_least or self.at_most, 1)
+        return self.least <= self.measured < self.most
 
     def as_json(self):
         return {"row": self.name, "bar": self.bar, "measured": round(self.measured, 4),
