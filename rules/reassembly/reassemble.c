@@ -18,6 +18,9 @@
 /* What was joined, by the number of the target. No rule's key begins with a slash. */
 #define JOINED_IN "_spill./joined"
 
+/* Of more arrays than these, mongod would take longer to read the guards than to run them. */
+#define GUARDED_ALONE 4
+
 /* ---- one target's array ---- */
 
 /* What is put together of a target, and how. */
@@ -269,10 +272,16 @@ void reassemble_write_sound(struct buffer *out, size_t *place,
 }
 
 /* Nothing of the array is elsewhere if there is no state, none for this array, or none that counts
- * yet. Of a damaged state that is not known. */
+ * yet. Of a damaged state that is not known. For many arrays it is asked at once: no state. */
 void reassemble_write_guards(struct buffer *out, size_t *place,
 			     const struct ruled_namespace *namespace)
 {
+	if (namespace->target_count > GUARDED_ALONE) {
+		template_append(out, place,
+				"{$replaceWith: {$cond: [@no_state, '$$ROOT', @dead_error]}}",
+				REASSEMBLE_FILLS(namespace, &namespace->targets[0]));
+		return;
+	}
 	for (size_t i = 0; i < namespace->target_count; i++)
 		template_append(out, place,
 				"{$replaceWith: {$cond: ["

@@ -13,6 +13,7 @@
  *   BACK          the rename the other way round     then an error; the overflow is left alone */
 #include "protocol/template.h"
 #include "rules/match/match_inner.h"
+#include "rules/query/reads.h"
 #include "rules/rule/names.h"
 #include "rules/sequence/notes.h"
 #include "rules/match/parallel_keys.h"
@@ -214,6 +215,40 @@ static bool tends(const struct sequence *sequence, const struct ruled_namespace 
 	return *namespace && *namespace != match->namespace && *target < (*namespace)->target_count;
 }
 
+/* The index's keys may look into the array, or its documents be chosen by it. */
+static bool index_concerns(struct bytes index, const struct ruled_namespace *alone)
+{
+	struct element key, filter;
+
+	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT ||
+	    reads_of_keys(key.value, alone).kind != READS_NOTHING)
+		return true;
+	return document_find(index, "partialFilterExpression", &filter) &&
+	       (filter.type != BSON_BYTE_DOCUMENT ||
+		reads_of_stored(filter.value, alone).kind != READS_NOTHING);
+}
+
+/* New indexes on one array say nothing of another's overflow: of many rules only those are waited
+ * for whose array is indexed. */
+static bool concerns(const struct sequence *sequence, const struct ruled_namespace *namespace,
+		     size_t target)
+{
+	const struct element *indexes = &sequence->match.command.fields[FIELD_INDEXES];
+	struct ruled_namespace alone = *namespace;
+	struct cursor cursor;
+	struct element index;
+
+	if (sequence->match.command.kind != COMMAND_CREATE_INDEXES ||
+	    indexes->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, indexes->value))
+		return true;
+	alone.targets = &namespace->targets[target];
+	alone.target_count = 1;
+	while (cursor_next(&cursor, &index) == CURSOR_ELEMENT)
+		if (index.type != BSON_BYTE_DOCUMENT || index_concerns(index.value, &alone))
+			return true;
+	return false;
+}
+
 /* The rules of the namespace, then those of the name that a collection was given. */
 static enum sequence_outcome tend_next(struct sequence *sequence)
 {
@@ -221,10 +256,12 @@ static enum sequence_outcome tend_next(struct sequence *sequence)
 	size_t target;
 
 	sequence->step = WATCH_TENDED;
-	if (!tends(sequence, &namespace, &target))
-		return sequence_pass(sequence, &watch_of(sequence)->reply);
-	sequence->move.target++;
-	return sequence_tend(sequence, namespace, target);
+	for (; tends(sequence, &namespace, &target); sequence->move.target++)
+		if (concerns(sequence, namespace, target)) {
+			sequence->move.target++;
+			return sequence_tend(sequence, namespace, target);
+		}
+	return sequence_pass(sequence, &watch_of(sequence)->reply);
 }
 
 static struct bytes new_name(const struct sequence *sequence)

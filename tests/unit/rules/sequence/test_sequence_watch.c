@@ -80,6 +80,37 @@ Test(sequence_watch, indexes_on_the_array_are_tended_and_others_are_not)
 	}
 }
 
+Test(sequence_watch, an_index_waits_for_the_overflow_of_its_own_arrays_alone)
+{
+	static const struct {
+		const char *indexes;
+		bool first, second;
+	} cases[] = {
+		{"{'key': {'f': 1}}", true, false},
+		{"{'key': {'x': 1, 'a.g.n': 1}}", false, true},
+		{"{'key': {'a': 1}}", false, true},
+		{"{'key': {'f': 1}}, {'key': {'a.g': 1}}", true, true},
+		{"{'key': {'$**': 1}}", true, true},
+		{"{'key': {'f': 1}}, {'name': 'none'}", true, true},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		char command[200];
+
+		snprintf(command, sizeof(command),
+			 "{'createIndexes': 'pairs', 'indexes': [%s], '$db': 'shop'}",
+			 cases[i].indexes);
+		play_command(&play, command, VERDICT_WATCH);
+		play_reply(&play, "{'ok': 1.0}");
+		if (cases[i].first)
+			play_tended(&play, "pairs", "first");
+		if (cases[i].second)
+			play_tended(&play, "pairs", "second");
+		play_expect_passed(&play);
+		play_close(&play);
+	}
+}
+
 Test(sequence_watch, a_rename_goes_out_when_every_document_is_whole)
 {
 	play_command(&play, RENAME, VERDICT_WATCH);
