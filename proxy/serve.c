@@ -5,6 +5,7 @@
 #include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
+#include "proxy/base/inherited.h"
 #include "proxy/client/listener.h"
 #include "proxy/client/listeners.h"
 #include "proxy/base/log.h"
@@ -12,10 +13,13 @@
 #include "proxy/client/loop.h"
 #include "proxy/base/spare_memory.h"
 #include "proxy/process/descriptors.h"
+#include "proxy/process/launcher.h"
 #include "proxy/process/notify.h"
 #include "proxy/process/root.h"
 #include "proxy/process/sandbox.h"
+#include "proxy/process/takeover.h"
 #include "proxy/reload/reload.h"
+#include "proxy/upgrade.h"
 #include "proxy/watchdog.h"
 #include "rules/rule/text.h"
 
@@ -45,6 +49,8 @@ struct server {
 	struct watchdog *watchdog;
 	struct reload_desk desk;
 	struct reload reload;
+	struct reload_desk upgrade_desk;
+	struct upgrade upgrade;
 };
 
 static void *run_loop(void *loop)
@@ -127,6 +133,7 @@ static void stop_follower(struct server *server)
 	atomic_store(&server->follower.stopping, true);
 	if (server->follower.runs)
 		pthread_join(server->follower.thread, NULL);
+	server->follower.runs = false;
 }
 
 static bool start_loops(struct server *server)
@@ -179,13 +186,15 @@ static void free_loops(struct server *server)
 	free(server->threads);
 }
 
-/* SIGTERM and SIGINT end Spillway; SIGHUP has the configuration read again. */
+/* SIGTERM and SIGINT end Spillway; SIGHUP has the configuration read again, SIGUSR2 the program
+ * started anew. */
 static void set_signals(sigset_t *set)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
 	sigaddset(set, SIGHUP);
+	sigaddset(set, SIGUSR2);
 }
 
 static void reload(struct server *server)
@@ -226,30 +235,80 @@ static void poll_reload(struct server *server)
 static int next_signal(const struct server *server, const sigset_t *set)
 {
 	const struct timespec soon = {.tv_nsec = SIGNAL_MS * 1000000L / 2};
-	int number = sigtimedwait(
-		set, NULL, server->reload.running ? &soon : watchdog_pause(server->watchdog));
+	bool busy = server->reload.running || upgrade_runs(&server->upgrade);
+	int number = sigtimedwait(set, NULL, busy ? &soon : watchdog_pause(server->watchdog));
 
 	return number > 0 ? number : 0;
+}
+
+static bool ends(int number)
+{
+	return number == SIGTERM || number == SIGINT;
+}
+
+/* One at a time: the file that a new process has read is the one that it goes on with. */
+static void obey(struct server *server, int number)
+{
+	if (number == SIGHUP && upgrade_runs(&server->upgrade))
+		log_warning("1058 SIGHUP: nothing is read again while an upgrade runs");
+	else if (number == SIGHUP)
+		reload_and_tell(server);
+	else if (number == SIGUSR2 && server->reload.running)
+		log_warning("1059 SIGUSR2: no upgrade while a reload runs");
+	else if (number == SIGUSR2)
+		upgrade_start(&server->upgrade);
+}
+
+/* Connections are served until they end by themselves, for limits.handover at most. The admin
+ * address and new connections are the other process's. */
+static void serve_to_the_end(struct server *server)
+{
+	const struct timespec pause = {.tv_nsec = SIGNAL_MS * 1000000L};
+	const struct service *service = &server->service;
+	int64_t until = clock_now() + service->config->limits.handover_ms;
+	sigset_t set;
+
+	stop_follower(server);
+	admin_leave(server->admin);
+	server->admin = NULL;
+	for (size_t i = 0; i < server->loop_count; i++)
+		loop_start_leaving(server->loops[i]);
+	log_info("1060 upgrade: %" PRId64 " connections are served here until they end",
+		 atomic_load(&service->connections));
+	set_signals(&set);
+	while (atomic_load(&service->connections) > 0 && clock_now() < until &&
+	       !ends(sigtimedwait(&set, NULL, &pause)))
+		continue;
+	log_info("1061 upgrade: %" PRId64 " connections are left: this process ends",
+		 atomic_load(&service->connections));
 }
 
 static void await_signal(struct server *server)
 {
 	sigset_t set;
 	int number = 0;
+	bool handed_over = false;
 
 	server->reload.loops = server->loops;
 	server->reload.loop_count = server->loop_count;
 	server->reload.admin = server->admin;
+	server->upgrade.listeners = server->listeners;
+	server->upgrade.admin = server->admin;
 	set_signals(&set);
 	notify_send("READY=1\nSTATUS=accepts connections");
-	while (number == 0 || number == SIGHUP) {
+	while (!ends(number) && !handed_over) {
 		watchdog_beat(server->watchdog);
 		number = next_signal(server, &set);
-		if (number == SIGHUP)
-			reload_and_tell(server);
+		obey(server, number);
 		poll_reload(server);
+		handed_over = upgrade_poll(&server->upgrade);
 	}
+	upgrade_cancel(&server->upgrade);
 	reload_stop(&server->reload);
+	if (handed_over) {
+		serve_to_the_end(server);
+		return;
+	}
 	log_info("1032 signal %d: draining", number);
 	tell_end(server);
 }
@@ -268,7 +327,7 @@ static bool await_first_check(struct server *server, enum mover_check *check)
 		reload_poll(&server->reload);
 		if (number == SIGHUP) {
 			reload(server);
-		} else if (number > 0) {
+		} else if (ends(number)) {
 			reload_stop(&server->reload);
 			log_info("1033 signal %d: ending before the servers are looked at", number);
 			return false;
@@ -347,12 +406,32 @@ static void tell_start(const struct config *config, const char *path)
 	free(names);
 }
 
+/* The process before this one may reach servers that this one does not reach. */
+static bool may_take_over(enum mover_check check)
+{
+	if (check == MOVER_CHECK_GOOD || !takeover_runs())
+		return true;
+	log_error("1062 upgrade: no server has answered the new process");
+	return false;
+}
+
+/* What was passed on is in use, or is closed. */
+static bool takes_over(void)
+{
+	inherited_close();
+	return takeover_end();
+}
+
 static void init_reload(struct server *server, const struct config *config, const char *path,
 			bool sandboxed)
 {
-	reload_desk_init(&server->desk);
+	reload_desk_init(&server->desk, SIGHUP);
+	reload_desk_init(&server->upgrade_desk, SIGUSR2);
 	pthread_mutex_init(&server->service.reading, NULL);
 	server->service.desk = &server->desk;
+	server->service.upgrade_desk = &server->upgrade_desk;
+	server->upgrade = (struct upgrade){
+		.service = &server->service, .desk = &server->upgrade_desk, .channel = -1};
 	server->reload = (struct reload){.service = &server->service,
 					 .desk = &server->desk,
 					 .path = path,
@@ -368,6 +447,7 @@ static void fini_reload(struct server *server, const struct config *config)
 		config_free((struct config *)(uintptr_t)latest);
 	pthread_mutex_destroy(&server->service.reading);
 	reload_desk_fini(&server->desk);
+	reload_desk_fini(&server->upgrade_desk);
 }
 
 static int serve(const struct config *config, const char *path, bool sandboxed)
@@ -400,9 +480,10 @@ static int serve(const struct config *config, const char *path, bool sandboxed)
 	/* What is wrong with the servers is told before anybody can connect. */
 	if (!await_first_check(&server, &check)) {
 		code = 0;
-	} else if (check != MOVER_CHECK_BAD) {
+	} else if (check != MOVER_CHECK_BAD && may_take_over(check)) {
 		/* The admin page comes last: who is told that all is ready can connect. */
-		if (start_loops(&server) && admin_start(&server.admin, &server.service)) {
+		if (start_loops(&server) && admin_start(&server.admin, &server.service) &&
+		    takes_over()) {
 			start_follower(&server);
 			tell_listeners(&server);
 			server.watchdog = watchdog_new(server.loops, server.loop_count);
@@ -453,10 +534,14 @@ static int serve_in_sandbox(const struct config *config, const struct command_li
 int serve_run(const struct command_line *line)
 {
 	auto_free char *problems = NULL;
-	struct config *config = config_load(line->values[OPTION_CONFIG], &problems);
+	struct config *config;
 	struct sandbox sandbox = {.wanted = false};
 	int code = EXIT_USAGE;
 
+	inherited_open();
+	takeover_open();
+	launcher_start(line->all);
+	config = config_load(line->values[OPTION_CONFIG], &problems);
 	log_open();
 	notify_open();
 	process_metrics_open();
@@ -469,6 +554,7 @@ int serve_run(const struct command_line *line)
 	else
 		log_plain(problems);
 	config_free(config);
+	launcher_stop();
 	notify_close();
 	log_stop();
 	return code;

@@ -10,6 +10,7 @@
 #include "proxy/client/unfit.h"
 #include "proxy/explain/explain.h"
 #include "proxy/base/admin_files.h"
+#include "proxy/base/inherited.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
 #include "proxy/base/latency.h"
@@ -453,7 +454,8 @@ must_check bool admin_start(struct admin **admin, struct service *service)
 	made = admin_new(service);
 	if (!made)
 		return false;
-	made->daemon = start_daemon(made, &made->files, &address, -1);
+	made->daemon = start_daemon(made, &made->files, &address,
+				    inherited_take_more(config->admin.address));
 	if (made->daemon) {
 		admin_thread_start(&made->thread, made->daemon);
 		warn_of_exposure(config);
@@ -478,18 +480,24 @@ static bool same_text(const char *one, const char *other)
 	return one && other ? strcmp(one, other) == 0 : one == other;
 }
 
+int admin_socket(const struct admin *admin)
+{
+	const union MHD_DaemonInfo *info =
+		admin ? MHD_get_daemon_info(admin->daemon, MHD_DAEMON_INFO_LISTEN_FD) : NULL;
+
+	return info ? info->listen_fd : -1;
+}
+
 /* One that listens where the present one does. It does nothing before its thread runs. */
 static bool prepare_daemon(struct admin *admin, struct admin_load *load)
 {
 	static const struct sockaddr_storage nowhere;
-	const union MHD_DaemonInfo *info =
-		MHD_get_daemon_info(admin->daemon, MHD_DAEMON_INFO_LISTEN_FD);
-	int socket;
+	int socket = admin_socket(admin);
 
 	if (same_text(load->files.cert, admin->files.cert) &&
 	    same_text(load->files.key, admin->files.key))
 		return true;
-	socket = info ? dup(info->listen_fd) : -1;
+	socket = dup(socket);
 	if (socket < 0)
 		return false;
 	load->daemon = start_daemon(admin, &load->files, &nowhere, socket);
@@ -555,6 +563,14 @@ void admin_load_free(struct admin_load *load)
 	}
 	admin_files_fini(&load->files);
 	free(load);
+}
+
+void admin_leave(struct admin *admin)
+{
+	if (!admin)
+		return;
+	stop_daemon(admin);
+	admin_free(admin);
 }
 
 void admin_stop(struct admin *admin)

@@ -10,6 +10,10 @@ struct admin;
  * listened on. */
 must_check bool admin_start(struct admin **admin, struct service *service);
 void admin_stop(struct admin *admin);
+/* The same, for an upgrade: the socket goes on listening in the other process. */
+void admin_leave(struct admin *admin);
+/* Where it listens; -1: there is no admin address. Stays the admin's. */
+int admin_socket(const struct admin *admin);
 
 /* For a reload: what the files of `admin` hold now. NULL if they are wrong; *mistake (freed by the
  * caller) says why. */

@@ -4,9 +4,9 @@
 #include <signal.h>
 #include <stdlib.h>
 
-void reload_desk_init(struct reload_desk *desk)
+void reload_desk_init(struct reload_desk *desk, int signal)
 {
-	*desk = (struct reload_desk){.waker = pthread_self()};
+	*desk = (struct reload_desk){.waker = pthread_self(), .signal = signal};
 	pthread_mutex_init(&desk->lock, NULL);
 }
 
@@ -23,7 +23,7 @@ uint64_t reload_desk_ask(struct reload_desk *desk)
 	pthread_mutex_lock(&desk->lock);
 	number = ++desk->asked;
 	pthread_mutex_unlock(&desk->lock);
-	pthread_kill(desk->waker, SIGHUP);
+	pthread_kill(desk->waker, desk->signal);
 	return number;
 }
 

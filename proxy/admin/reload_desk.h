@@ -1,5 +1,5 @@
-/* Where a reload is asked for, and where its outcome lies: between the admin address, which asks
- * and tells, and the main thread, which reloads. */
+/* Where a reload or an upgrade is asked for, and where its outcome lies: between the admin address,
+ * which asks and tells, and the main thread, which reloads. */
 #pragma once
 
 #include "protocol/bytes.h"
@@ -8,7 +8,8 @@
 
 struct reload_desk {
 	pthread_mutex_t lock; /* of what follows, except `waker` */
-	pthread_t waker;      /* the thread that waits for SIGHUP */
+	pthread_t waker;      /* the thread that waits for the signal */
+	int signal;           /* SIGHUP: a reload; SIGUSR2: an upgrade */
 	uint64_t asked;       /* how many times somebody asked */
 	uint64_t begun;       /* so many of them the latest reload has seen */
 	uint64_t ended;       /* and so many the latest that has ended */
@@ -16,10 +17,11 @@ struct reload_desk {
 	char *report;         /* what it said, a line each; owned; NULL: none has ended */
 };
 
-/* In the thread that waits for SIGHUP. */
-void reload_desk_init(struct reload_desk *desk);
+/* In the thread that waits for the signal. */
+void reload_desk_init(struct reload_desk *desk, int signal);
 void reload_desk_fini(struct reload_desk *desk);
-/* Sends SIGHUP. The number of the wish: a reload whose `ended` is no smaller has fulfilled it. */
+/* Sends the signal. The number of the wish: a reload whose `ended` is no smaller has fulfilled it.
+ */
 uint64_t reload_desk_ask(struct reload_desk *desk);
 void reload_desk_begin(struct reload_desk *desk);
 /* Takes the report over. */

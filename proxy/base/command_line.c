@@ -575,7 +575,7 @@ must_check bool command_line_read(struct command_line *line, int count, char **a
 					     : refuse_command(arguments[1]);
 		return false;
 	}
-	*line = (struct command_line){.command = (enum program_command)command};
+	*line = (struct command_line){.command = (enum program_command)command, .all = arguments};
 	*code = take_options(line, count - 1, arguments + 1);
 	if (*code == GO_ON)
 		*code = check_options(line);

@@ -84,6 +84,7 @@ struct command_line {
 	int64_t numbers[OPTIONS];    /* 0: not given */
 	int argument_count;
 	char **arguments;
+	char **all; /* main's */
 };
 
 /* False: it is dealt with, by help, the version, or an error that was printed; *code is the exit

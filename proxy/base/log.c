@@ -26,12 +26,26 @@ static atomic_bool as_json;
 static _Thread_local const char *thread_name = "main";
 static int at_once = -1;                    /* log_open */
 static _Atomic(struct log_writer *) writer; /* NULL: callers write themselves */
+static _Atomic(void (*)(const char *text)) error_listener;
 static pthread_mutex_t limit_lock = PTHREAD_MUTEX_INITIALIZER;
 
 void log_configure(enum config_log_level level, bool json)
 {
 	threshold = level;
 	as_json = json;
+}
+
+void log_tell_errors(void (*tell)(const char *text))
+{
+	atomic_store(&error_listener, tell);
+}
+
+static void tell_error(const char *text)
+{
+	void (*tell)(const char *) = atomic_load(&error_listener);
+
+	if (tell)
+		tell(text);
 }
 
 void log_name_thread(const char *name)
@@ -162,6 +176,8 @@ write_line(const struct log_event *event, int64_t held, const char *format, va_l
 	if (held > 0)
 		snprintf(text + length, sizeof(text) - length,
 			 " (%" PRId64 " more like it since the last line)", held);
+	if (event->level == CONFIG_LOG_ERROR)
+		tell_error(text);
 	put(line, compose(line, sizeof(line), &known, text));
 }
 
@@ -205,6 +221,7 @@ void log_stop(void)
 
 void log_plain(const char *lines)
 {
+	tell_error(lines);
 	while (*lines) {
 		size_t length = strcspn(lines, "\n");
 

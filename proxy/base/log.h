@@ -21,6 +21,9 @@ void log_start(void);
 void log_stop(void);
 /* Where lost lines are counted, also those lost before; NULL: nowhere any more. */
 void log_count_dropped(_Atomic int64_t *counter);
+/* Errors, and the lines of log_plain, are also said to this function; NULL: no longer. Before other
+ * threads log, and after. */
+void log_tell_errors(void (*tell)(const char *text));
 /* Lines as they are, without time and level: in their order among the log's. */
 void log_plain(const char *lines);
 

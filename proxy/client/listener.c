@@ -2,6 +2,7 @@
 #include "proxy/client/listener.h"
 
 #include "proxy/base/address.h"
+#include "proxy/base/inherited.h"
 #include "proxy/base/log.h"
 #include "proxy/client/session.h"
 
@@ -43,13 +44,17 @@ static int bind_socket(const char *address, bool shared, char *reason, size_t si
 
 must_check int listener_bind(const char *address, char *reason, size_t size)
 {
-	return bind_socket(address, true, reason, size);
+	int passed_on = inherited_take(address);
+
+	return passed_on >= 0 ? passed_on : bind_socket(address, true, reason, size);
 }
 
 must_check bool listener_probe(const char *address, char *reason, size_t size)
 {
-	int socket_number = bind_socket(address, false, reason, size);
+	int socket_number = inherited_has(address) ? 0 : bind_socket(address, false, reason, size);
 
+	if (socket_number == 0)
+		return true;
 	if (socket_number < 0)
 		return false;
 	close(socket_number);

@@ -15,11 +15,13 @@ struct listener {
 	bool told; /* that it paused: told once until all who waited were served */
 };
 
-/* True when nobody listens on the address yet; else, and where it can't be bound at all, false with
+/* True when nobody listens on the address yet, or this process was started with a socket that does
+ * (inherited.h); else, and where it can't be bound at all, false with
  * a reason. */
 must_check bool listener_probe(const char *address, char *reason, size_t size);
-/* A socket that listens; other sockets of this process may listen on the same address
- * (SO_REUSEPORT). Below 0: why there is none is in `reason`. */
+/* A socket that listens, maybe one that this process was started with; other sockets of this
+ * process may listen on the same address (SO_REUSEPORT). Below 0: why there is none is in `reason`.
+ */
 must_check int listener_bind(const char *address, char *reason, size_t size);
 /* On the loop's thread, or before it runs: the loop accepts on this socket of listener_bind. */
 void listener_open(struct loop *loop, const char *address, uint32_t listen_index, int socket);

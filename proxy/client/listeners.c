@@ -2,8 +2,11 @@
  * known at once; the loops take them over. */
 #include "proxy/client/listeners.h"
 
+#include "proxy/base/inherited.h"
 #include "proxy/client/listener.h"
 
+#include <fcntl.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -70,20 +73,38 @@ static void task_free(struct listeners_task *task)
 	free(task);
 }
 
+static struct place_change *add_change(struct listeners_task *task,
+				       const struct listener_place *place, int socket)
+{
+	struct place_change *change = &task->places[task->count++];
+
+	change->address = must_strndup(place->address, strlen(place->address));
+	change->listen_index = place->listen_index;
+	change->socket = socket;
+	return change;
+}
+
+/* Of a Spillway that had more loops: somebody must accept from each. */
+static void add_passed_on(struct listeners_task *task, const struct listener_place *places,
+			  size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		for (int socket; (socket = inherited_take_more(places[i].address)) >= 0;)
+			add_change(task, &places[i], socket);
+}
+
 /* Binds what is new, once for each loop. NULL: why not. */
 static struct listeners_task *task_new(const struct listeners *listeners,
 				       const struct listener_place *places, size_t count,
 				       char *reason, size_t size)
 {
+	size_t most = count + inherited_count();
 	struct listeners_task *task =
-		must_calloc(1, sizeof(*task) + count * sizeof(task->places[0]));
+		must_calloc(1, sizeof(*task) + most * sizeof(task->places[0]));
 
 	for (size_t i = 0; i < count; i++) {
-		struct place_change *change = &task->places[task->count++];
+		struct place_change *change = add_change(task, &places[i], -1);
 
-		change->address = must_strndup(places[i].address, strlen(places[i].address));
-		change->listen_index = places[i].listen_index;
-		change->socket = -1;
 		if (is_open(listeners, change->address))
 			continue;
 		change->socket = listener_bind(change->address, reason, size);
@@ -118,7 +139,7 @@ static void listeners_on_task(struct loop *loop, struct loop_task *posted)
 		else
 			listener_close(listener);
 	}
-	for (size_t i = 0; i < task->count && !loop->drain_until; i++) {
+	for (size_t i = 0; i < task->count && !loop->drain_until && !loop->left; i++) {
 		if (task->places[i].socket < 0)
 			continue;
 		listener_open(loop, task->places[i].address, task->places[i].listen_index,
@@ -162,6 +183,8 @@ must_check bool listeners_apply(struct listeners *listeners, const struct listen
 			task_free(tasks[i]);
 			continue;
 		}
+		if (i == 0)
+			add_passed_on(tasks[i], places, count);
 		tasks[i]->task.run = listeners_on_task;
 		loop_post(listeners->loops[i], &tasks[i]->task);
 	}
@@ -169,4 +192,73 @@ must_check bool listeners_apply(struct listeners *listeners, const struct listen
 	if (good)
 		keep_open(listeners, places, count);
 	return good;
+}
+
+/* ---- For an upgrade. */
+
+struct socket_list {
+	pthread_mutex_t lock;
+	sem_t answered; /* once by each loop */
+	int *sockets;
+	size_t count;
+	bool failed;
+};
+
+struct sockets_task {
+	struct loop_task task; /* first */
+	struct socket_list *list;
+};
+
+static void add_socket(struct socket_list *list, int socket)
+{
+	int copy = fcntl(socket, F_DUPFD_CLOEXEC, 3);
+
+	list->failed = list->failed || copy < 0;
+	if (copy < 0)
+		return;
+	list->sockets = must_realloc(list->sockets, (list->count + 1) * sizeof(*list->sockets));
+	list->sockets[list->count++] = copy;
+}
+
+/* On the loop's thread. */
+static void sockets_on_task(struct loop *loop, struct loop_task *posted)
+{
+	struct socket_list *list = ((struct sockets_task *)(void *)posted)->list;
+
+	free(posted);
+	pthread_mutex_lock(&list->lock);
+	for (const struct listener *at = loop->listeners; at; at = at->next)
+		add_socket(list, at->socket);
+	pthread_mutex_unlock(&list->lock);
+	sem_post(&list->answered);
+}
+
+static void ask_loops(const struct listeners *listeners, struct socket_list *list)
+{
+	for (size_t i = 0; i < listeners->loop_count; i++) {
+		struct sockets_task *task = must_calloc(1, sizeof(*task));
+
+		*task = (struct sockets_task){.task.run = sockets_on_task, .list = list};
+		loop_post(listeners->loops[i], &task->task);
+	}
+	for (size_t answered = 0; answered < listeners->loop_count;)
+		answered += sem_wait(&list->answered) == 0;
+}
+
+int *listeners_sockets(const struct listeners *listeners, size_t *count)
+{
+	struct socket_list list = {.sockets = must_malloc(sizeof(int))};
+
+	require(sem_init(&list.answered, 0, 0) == 0);
+	pthread_mutex_init(&list.lock, NULL);
+	ask_loops(listeners, &list);
+	pthread_mutex_destroy(&list.lock);
+	sem_destroy(&list.answered);
+	*count = list.count;
+	if (!list.failed)
+		return list.sockets;
+	for (size_t i = 0; i < list.count; i++)
+		close(list.sockets[i]);
+	free(list.sockets);
+	return NULL;
 }

@@ -22,3 +22,6 @@ void listeners_free(struct listeners *listeners);
  * not. */
 must_check bool listeners_apply(struct listeners *listeners, const struct listener_place *places,
 				size_t count, char *reason, size_t size);
+/* Duplicates of all sockets that the loops listen on, while the loops run: freed and closed by the
+ * caller. NULL: there are not enough descriptors. */
+int *listeners_sockets(const struct listeners *listeners, size_t *count);

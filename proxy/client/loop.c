@@ -70,6 +70,18 @@ static void close_sessions(struct loop *loop, bool also_busy)
 	}
 }
 
+static void close_monitors(struct loop *loop)
+{
+	struct session *session = loop->sessions;
+
+	while (session) {
+		struct session *next = session->next;
+
+		session_close_if_monitor(session);
+		session = next;
+	}
+}
+
 static void resume_listeners(struct loop *loop)
 {
 	for (struct listener *listener = loop->listeners; listener; listener = listener->next)
@@ -105,10 +117,13 @@ static void loop_on_tick(uv_timer_t *timer)
 		close_sessions(loop, true);
 	else if (loop->drain_until)
 		close_sessions(loop, false);
+	else if (loop->left)
+		close_monitors(loop);
 	else
 		resume_listeners(loop);
 	loop_look_at_earlier(loop);
-	if (!deadlines_run(loop) && !loop->earlier && !loop->drain_until && !listeners_paused(loop))
+	if (!deadlines_run(loop) && !loop->earlier && !loop->drain_until && !loop->left &&
+	    !listeners_paused(loop))
 		uv_timer_stop(timer);
 	finish_drain(loop);
 }
@@ -180,6 +195,24 @@ void loop_start_drain(struct loop *loop)
 	struct loop_task *task = must_calloc(1, sizeof(*task));
 
 	task->run = run_drain;
+	loop_post(loop, task);
+}
+
+static void run_leaving(struct loop *loop, struct loop_task *task)
+{
+	free(task);
+	loop->left = true;
+	while (loop->listeners)
+		listener_close(loop->listeners);
+	close_monitors(loop);
+	loop_need_ticks(loop);
+}
+
+void loop_start_leaving(struct loop *loop)
+{
+	struct loop_task *task = must_calloc(1, sizeof(*task));
+
+	task->run = run_leaving;
 	loop_post(loop, task);
 }
 

@@ -33,6 +33,7 @@ struct service {
 	struct observers *observers; /* NULL: nothing is observed */
 	struct places *places;
 	struct reload_desk *desk;
+	struct reload_desk *upgrade_desk;
 	_Atomic int64_t connections; /* open now, all loops together */
 	_Atomic int64_t refused;     /* of these, the refused ones, on their way out */
 	_Atomic int64_t working;     /* of them, those that have asked for more than hello */
@@ -64,6 +65,7 @@ struct loop {
 	pthread_mutex_t lock; /* of `posted` */
 	struct loop_task *posted;
 	uint64_t drain_until; /* 0: not draining; uv_now milliseconds */
+	bool left;            /* another process accepts: see loop_start_leaving */
 	char read_buffer[LOOP_READ_BUFFER];
 	char sealed_buffer[LOOP_READ_BUFFER]; /* read_buffer before TLS has opened it */
 	struct buffer sealed;                 /* what TLS has sealed and is not written yet */
@@ -83,6 +85,11 @@ void loop_post(struct loop *loop, struct loop_task *task);
 /* Any thread: stop accepting, end idle connections, give the busy ones until the configured
  * deadline. */
 void loop_start_drain(struct loop *loop);
+/* Any thread: another process accepts on the loop's sockets from now on. The loop stops accepting,
+ * and goes on serving its connections. Monitoring connections of drivers are closed: the drivers
+ * open new ones, which the other process accepts, and let go of their pooled connections between
+ * two commands. */
+void loop_start_leaving(struct loop *loop);
 /* For a reload, by a thread that is no loop. Every loop takes these rules (NULL: those that it
  * has); what it has read of the service before is used no longer when this returns. Once no request
  * goes on that began under earlier rules, the mover is told (mover_settled, of its `number`). */

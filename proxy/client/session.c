@@ -231,6 +231,13 @@ void session_close_if_idle(struct session *session)
 		session_close(session, SESSION_END_DONE);
 }
 
+/* After the first hello, a connection of a pool is about to be used. */
+void session_close_if_monitor(struct session *session)
+{
+	if (!session->works && session->request.hellos > 1 && session_idle(session))
+		session_close(session, SESSION_END_DONE);
+}
+
 void session_account(struct session *session)
 {
 	struct service *service = session->loop->service;

@@ -108,6 +108,7 @@ struct session_request {
 	struct buffer held;  /* what waits */
 	size_t wanted;       /* so many have to wait before looking again */
 	uint8_t compressors; /* that server and client have agreed on: bits */
+	uint8_t hellos;      /* that were asked for; 2: or more */
 	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
 	bool blocked;        /* the first whole frame waits for the replies that are owed */
 	bool old;            /* the current frame goes through by rules that have changed since */
@@ -185,6 +186,9 @@ void session_works(struct session *session);
 void session_close(struct session *session, enum session_end how);
 /* During a drain: closes the session if nothing is under way. */
 void session_close_if_idle(struct session *session);
+/* For an upgrade: closes the session if a driver monitors the server by it: it has asked for hello
+ * more than once and for nothing else. */
+void session_close_if_monitor(struct session *session);
 
 /* libuv's callbacks, for stream.c. */
 void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);

@@ -67,6 +67,7 @@ struct config_limits {
 	int64_t progress_ms;
 	int64_t before_login; /* bytes */
 	int64_t drain_ms;
+	int64_t handover_ms;
 	int64_t memory; /* bytes */
 };
 

@@ -1,5 +1,6 @@
 """What starting a server for a test takes: a folder, a free port, waiting with a deadline, an end."""
 
+import ctypes
 import os
 import pathlib
 import random
@@ -103,6 +104,46 @@ class Process:
         except subprocess.TimeoutExpired:
             self.kill()
             raise
+
+
+class Adopted:
+    """A process that a child of this one has started and left; of subprocess.Popen what tests use."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self.returncode = None
+
+    def poll(self):
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self, timeout=None):
+        try:
+            wait_for(lambda: self.poll() is not None, f"process {self.pid} to end", timeout or 60)
+        except TimeoutError:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout) from None
+        return self.returncode
+
+    def send_signal(self, number):
+        os.kill(self.pid, number)
+
+    def terminate(self):
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """What children of this process leave behind become its children: then their exit codes can be seen."""
+    if ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError("prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def remove_folder(folder):

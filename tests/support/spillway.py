@@ -2,10 +2,11 @@
 
 import http.client
 import os
+import re
 import signal
 import ssl
 
-from support.process import Process, free_port, new_folder, remove_folder, wait_for
+from support.process import Adopted, Process, adopt_orphans, free_port, new_folder, remove_folder, wait_for
 
 STOP_SECONDS = 60  # it may drain for 30
 
@@ -71,6 +72,7 @@ class Spillway(Process):
         self.settings.update(more or {})
         self.file = folder / "spillway.yaml"
         self.admin_headers, self.admin_authority = {}, None
+        self.upgrades = 0
         environment = {**os.environ, **(environment or {})}
         options = os.environ.get("SPILLWAY_OPTIONS", "").split()
         super().__init__(name, [program(), "serve", *options, "--config", self.file], folder, environment)
@@ -133,6 +135,28 @@ class Spillway(Process):
     def hang_up(self):
         """SIGHUP: the file and certificates are read again."""
         self.process.send_signal(signal.SIGHUP)
+
+    def start_upgrade(self):
+        """SIGUSR2: the program is started anew."""
+        adopt_orphans()
+        self.process.send_signal(signal.SIGUSR2)
+
+    def upgrade(self):
+        """A new process serves: it is `process` from now on. Returns the one before, which ends in its own time."""
+        self.start_upgrade()
+        return self.upgraded()
+
+    def upgraded(self):
+        """The same, for an upgrade that was asked for in another way."""
+        before = self.process
+        wait_for(lambda: len(self._successors()) > self.upgrades, f"an upgrade of {self.name}", seconds=20)
+        self.process = Adopted(self._successors()[self.upgrades])
+        self.upgrades += 1
+        return before
+
+    def _successors(self):
+        """The processes that took over, by the log."""
+        return [int(pid) for pid in re.findall(r" 1056 upgrade: process (\d+) serves from now on", self.said())]
 
     def says(self, text):
         """Waits until its log has this text: a thread writes it, a moment after what it tells of."""
