@@ -93,6 +93,12 @@ static int reload_or_leave(const struct command_line *line)
 	return reload_main(line);
 }
 
+static int upgrade_or_leave(const struct command_line *line)
+{
+	leave_at_signals(line);
+	return upgrade_main(line);
+}
+
 static int analyze_or_leave(const struct command_line *line)
 {
 	leave_at_signals(line);
@@ -102,13 +108,21 @@ static int analyze_or_leave(const struct command_line *line)
 int main(int count, char **arguments)
 {
 	static int (*const runs[PROGRAM_COMMANDS])(const struct command_line *line) = {
-		[PROGRAM_SERVE] = serve_run,      [PROGRAM_RELOAD] = reload_or_leave,
-		[PROGRAM_CHECK] = check_or_leave, [PROGRAM_ANALYZE] = analyze_or_leave,
-		[PROGRAM_MIGRATE] = migrate_main, [PROGRAM_VERIFY] = verify_main,
-		[PROGRAM_UNDO] = undo_main,       [PROGRAM_EXPLAIN] = explain_main,
-		[PROGRAM_STATUS] = status_main,   [PROGRAM_TOP] = top_main,
-		[PROGRAM_SUGGEST] = suggest_main, [PROGRAM_HEALTH] = health_main,
-		[PROGRAM_PAUSE] = pause_main,     [PROGRAM_RESUME] = resume_main,
+		[PROGRAM_SERVE] = serve_run,
+		[PROGRAM_RELOAD] = reload_or_leave,
+		[PROGRAM_UPGRADE] = upgrade_or_leave,
+		[PROGRAM_CHECK] = check_or_leave,
+		[PROGRAM_ANALYZE] = analyze_or_leave,
+		[PROGRAM_MIGRATE] = migrate_main,
+		[PROGRAM_VERIFY] = verify_main,
+		[PROGRAM_UNDO] = undo_main,
+		[PROGRAM_EXPLAIN] = explain_main,
+		[PROGRAM_STATUS] = status_main,
+		[PROGRAM_TOP] = top_main,
+		[PROGRAM_SUGGEST] = suggest_main,
+		[PROGRAM_HEALTH] = health_main,
+		[PROGRAM_PAUSE] = pause_main,
+		[PROGRAM_RESUME] = resume_main,
 	};
 	struct command_line line;
 	int code;

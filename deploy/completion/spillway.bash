@@ -16,12 +16,13 @@ _spillway()
 		;;
 	esac
 	if [ "$COMP_CWORD" -eq 1 ]; then
-		words='serve reload check analyze migrate verify undo health pause resume explain status top suggest help --help -h --version -V'
+		words='serve reload upgrade check analyze migrate verify undo health pause resume explain status top suggest help --help -h --version -V'
 	else
 		case ${COMP_WORDS[1]} in
-		help) words='serve reload check analyze migrate verify undo health pause resume explain status top suggest' ;;
+		help) words='serve reload upgrade check analyze migrate verify undo health pause resume explain status top suggest' ;;
 		serve) words='--config --allow-root --no-sandbox --help -h --version -V' ;;
 		reload) words='--config --help -h --version -V' ;;
+		upgrade) words='--config --help -h --version -V' ;;
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
 		migrate) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;

@@ -244,9 +244,17 @@ static enum guard_verdict judge(const struct admin *admin, struct MHD_Connection
 	return guard_judge(&admin->guard, &request);
 }
 
-static enum MHD_Result respond_outcome(const struct admin *admin, struct MHD_Connection *connection)
+/* What was asked for at the path; NULL: nothing can be. */
+static struct reload_desk *desk_of(const struct admin *admin, const char *url)
 {
-	struct reload_outcome outcome = reload_desk_outcome(admin->service->desk);
+	if (strcmp(url, "/reload") == 0)
+		return admin->service->desk;
+	return strcmp(url, "/upgrade") == 0 ? admin->service->upgrade_desk : NULL;
+}
+
+static enum MHD_Result respond_outcome(struct MHD_Connection *connection, struct reload_desk *desk)
+{
+	struct reload_outcome outcome = reload_desk_outcome(desk);
 	auto_buffer struct buffer text = {0};
 
 	status_reload(&text, &outcome);
@@ -266,8 +274,8 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 		return respond_readiness(connection, &admin->status, verdict == GUARD_PASSES);
 	if (verdict != GUARD_PASSES)
 		return respond_refusal(connection, verdict);
-	if (strcmp(url, "/reload") == 0)
-		return respond_outcome(admin, connection);
+	if (desk_of(admin, url))
+		return respond_outcome(connection, desk_of(admin, url));
 	for (size_t i = 0; i < ARRAY_LENGTH(pages); i++) {
 		if (strcmp(url, pages[i].path) == 0)
 			return respond_page(connection, &pages[i], admin);
@@ -281,9 +289,10 @@ static enum MHD_Result respond_get(const struct admin *admin, struct MHD_Connect
 }
 
 /* Another site's page, or another machine without a token, has no file to be read. */
-static enum MHD_Result respond_reload(const struct admin *admin, struct MHD_Connection *connection)
+static enum MHD_Result respond_wish(const struct admin *admin, struct MHD_Connection *connection,
+				    const char *url)
 {
-	enum guard_verdict verdict = judge(admin, connection, "/reload");
+	enum guard_verdict verdict = judge(admin, connection, url);
 	const union MHD_ConnectionInfo *client =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
 	auto_buffer struct buffer text = {0};
@@ -298,8 +307,8 @@ static enum MHD_Result respond_reload(const struct admin *admin, struct MHD_Conn
 	    !address_is_loopback((const struct sockaddr_storage *)(void *)client->client_addr))
 		return respond_text(connection, MHD_HTTP_FORBIDDEN,
 				    "without admin.token_file, only this machine may ask for a "
-				    "reload\n");
-	status_reload_asked(&text, reload_desk_ask(admin->service->desk));
+				    "reload or an upgrade\n");
+	status_reload_asked(&text, reload_desk_ask(desk_of(admin, url)));
 	return respond(connection, (struct answer){MHD_HTTP_OK, "application/json", NULL},
 		       text.data, text.length);
 }
@@ -318,8 +327,8 @@ static enum MHD_Result admin_on_request(void *context, struct MHD_Connection *co
 	(void)request;
 	pthread_mutex_lock(&admin->service->reading);
 	admin->status.config = admin->service->config;
-	if (strcmp(method, "POST") == 0 && strcmp(url, "/reload") == 0)
-		result = respond_reload(admin, connection);
+	if (strcmp(method, "POST") == 0 && desk_of(admin, url))
+		result = respond_wish(admin, connection, url);
 	else if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
 		result = respond_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET\n");
 	else

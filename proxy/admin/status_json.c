@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* Rules. */
 
@@ -139,6 +140,7 @@ void status_reload_asked(struct buffer *out, uint64_t number)
 	size_t start = writer_open(&document);
 
 	writer_int64(&document, "asked", (int64_t)number);
+	writer_int64(&document, "pid", getpid());
 	writer_close(&document, start);
 	json_append(out, buffer_view(&document));
 }
@@ -149,6 +151,7 @@ void status_reload(struct buffer *out, const struct reload_outcome *outcome)
 	auto_free char *report = text_valid(outcome->report);
 	size_t start = writer_open(&document);
 
+	writer_int64(&document, "pid", getpid());
 	writer_int64(&document, "ended", (int64_t)outcome->ended);
 	writer_bool(&document, "good", outcome->good);
 	writer_string(&document, "report", report);

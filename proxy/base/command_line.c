@@ -51,6 +51,20 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 			.codes = {"the file holds from now on", "refused: nothing changed",
 				  BAD_USAGE, NO_SERVER, "interrupted"},
 		},
+	[PROGRAM_UPGRADE] =
+		{
+			.name = "upgrade",
+			.arguments = "",
+			.options = TAKES_ALWAYS | TAKES(CONFIG),
+			.summary = "has a running Spillway start its program anew",
+			.text = "Asks the Spillway at the file's admin address to start its "
+				"program anew, as SIGUSR2 does: what is installed now, with the "
+				"file as it is now. The new process takes the listening sockets "
+				"over; the one before serves open connections to their end. If "
+				"the new one cannot serve, prints why, and nothing is changed.",
+			.codes = {"the new process serves", "refused: nothing changed", BAD_USAGE,
+				  NO_SERVER, "interrupted"},
+		},
 	[PROGRAM_CHECK] =
 		{
 			.name = "check",

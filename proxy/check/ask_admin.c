@@ -144,8 +144,12 @@ char *ask_admin(const struct config *config, const struct admin_files *files, co
 	return NULL;
 }
 
-char *ask_admin_to_reload(const struct config *config, const struct admin_files *files, int *status)
+char *ask_admin_for(const struct config *config, const struct admin_files *files, const char *path,
+		    int *status)
 {
-	return ask(config, files,
-		   "POST /reload HTTP/1.0\r\nSpillway-Reload: 1\r\nContent-Length: 0\r\n", status);
+	auto_buffer struct buffer head = {0};
+
+	text_append(&head, "POST %s HTTP/1.0\r\nSpillway-Reload: 1\r\nContent-Length: 0\r\n", path);
+	buffer_append(&head, "", 1);
+	return ask(config, files, (const char *)head.data, status);
 }

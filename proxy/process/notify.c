@@ -2,6 +2,7 @@
 #include "proxy/process/notify.h"
 
 #include "proxy/base/log.h"
+#include "proxy/process/takeover.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -104,7 +105,8 @@ void notify_send(const char *format, ...)
 	va_list arguments;
 	int length;
 
-	if (manager < 0)
+	/* Until it takes over, the manager does not know this process. */
+	if (manager < 0 || takeover_runs())
 		return;
 	va_start(arguments, format);
 	length = vsnprintf(message, sizeof(message), format, arguments);

@@ -1,15 +1,25 @@
 """An upgrade: a new process takes the listeners over, and the one before serves its connections to their end."""
 
+import os
+import pathlib
+import shutil
 import signal
+import socket
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from support.frames import EXHAUST_ALLOWED, message
-from support.peer import Relay
-from support.process import wait_for
+from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, message
+from support.peer import End, FakeServer, Relay
+from support.process import adopt_orphans, free_port, wait_for
+from support.spillway import Spillway, program
+from wire.test_notify import Manager
 
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
-HELLO = {"hello": 1, "$db": "admin"}
+HELLO = message({"hello": 1, "$db": "admin"}, (), 6)
+STREAM = message({"hello": 1, "topologyVersion": {}, "maxAwaitTimeMS": 1000, "$db": "admin"}, (), 7, 0, EXHAUST_ALLOWED)
 
 
 @pytest.fixture
@@ -18,29 +28,256 @@ def relay():
         yield made
 
 
-def ping(client, server):
-    client.send(PING)
+def asked(client, server, request=PING):
+    client.send(request)
     server.answer_each(1)
     client.frame()
 
 
 def upgrade(relay):
-    """The new process looks at the server, too: meanwhile that answers by itself."""
+    """A new process looks at the server by itself; the test's part begins behind that."""
     relay.server.scripted = False
     before = relay.spillway.upgrade()
     relay.server.script()
     return before
 
 
-def test_an_open_connection_is_served_by_the_process_before(relay):
+def end(session):
+    for each in session:
+        each.close()
+
+
+def test_open_connections_stay_and_new_ones_are_the_new_processs(relay):
     session = relay.connect()
-    ping(*session)
+    asked(*session)
     before = upgrade(relay)
-    ping(*session)
+    asked(*session)
     assert before.poll() is None
-    ping(*relay.connect())
-    for end in session:
-        end.close()
+    asked(*relay.connect())
+    end(session)
     assert before.wait(20) == 0
-    ping(*relay.connect())
+    asked(*relay.connect())
     assert relay.spillway.admin("/readyz")[0] == 200
+
+
+def test_a_request_under_way_gets_its_answer(relay):
+    client, server = relay.connect()
+    client.send(PING)
+    request = server.frame()
+    before = upgrade(relay)
+    server.answer(request, {"ok": 1.0, "late": True})
+    assert client.frame().plain()["late"]
+    end((client, server))
+    assert before.wait(20) == 0
+
+
+def test_monitors_leave_and_connections_of_pools_stay(relay):
+    monitor, polling, pooled = relay.connect(), relay.connect(), relay.connect()
+    for session in (monitor, polling, pooled):
+        asked(*session, HELLO)
+    monitor[0].send(STREAM)
+    stream = monitor[1].frame()
+    monitor[1].answer(stream, {"ok": 1.0}, flags=MORE_TO_COME)
+    monitor[0].frame()
+    asked(*polling, HELLO)
+    before = upgrade(relay)
+    for session in (monitor, polling):
+        assert session[0].rest()[0] == b""
+    asked(*pooled)
+    end(pooled)
+    assert before.wait(20) == 0
+
+
+def test_a_connection_that_stays_is_closed_in_the_end(relay):
+    relay.spillway.settings["limits"]["handover"] = "300ms"
+    relay.spillway.write_file()
+    upgrade(relay)  # the new process has the limit
+    client, server = relay.connect()
+    asked(client, server)
+    before = upgrade(relay)
+    assert client.rest()[0] == b""
+    assert before.wait(20) == 0
+
+
+class Connecting:
+    """Connects all the time, and lets each connection ask once."""
+
+    def __init__(self, port):
+        self.port, self.failed, self.served = port, [], 0
+        self.over = threading.Event()
+        self.threads = [threading.Thread(target=self._run) for _ in range(3)]
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+
+    def _run(self):
+        while not self.over.is_set():
+            try:
+                client = End(socket.create_connection(("127.0.0.1", self.port), 30))
+                client.ask(PING)
+                client.close()
+                self.served += 1
+            except OSError as error:
+                self.failed.append(error)
+
+
+@pytest.mark.parametrize("workers", [(2, 2), (1, 3), (3, 1)])
+def test_nobody_is_turned_away_meanwhile(workers):
+    with FakeServer() as server, \
+            Spillway([server], [], {"upstream": {"uri": server.uri}, "workers": workers[0]}) as spillway, \
+            Connecting(spillway.port) as clients:
+        for round in range(4):
+            spillway.settings["workers"] = workers[(round + 1) % 2]
+            spillway.write_file()
+            served = clients.served
+            spillway.upgrade()
+            wait_for(lambda: clients.served > served + 50 or clients.failed, "more connections")
+            assert spillway.admin("/readyz")[0] == 200
+    assert clients.failed == []
+
+
+def command(spillway):
+    """(exit code, what it prints) of `spillway upgrade`."""
+    adopt_orphans()
+    done = subprocess.run([program(), "upgrade", "--config", spillway.file], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_command_says_who_serves(relay):
+    relay.server.scripted = False
+    code, said = command(relay.spillway)
+    before = relay.spillway.upgraded()
+    assert (code, said) == (0, f"process {relay.spillway.pid} serves from now on; process {before.pid} ends when its "
+                               "connections do\n")
+    assert before.wait(20) == 0
+
+
+def test_a_bad_file_changes_nothing_and_the_command_says_why(relay):
+    relay.spillway.file.write_text("listen: []\nrules: []\n")
+    code, said = command(relay.spillway)
+    assert code == 2 and "'listen' needs at least one entry" in said
+    relay.spillway.start_upgrade()
+    relay.spillway.says("'listen' needs at least one entry")
+    relay.spillway.says("1053 upgrade: the new process does not serve: ")
+    asked(*relay.connect())
+
+
+def test_an_address_that_is_not_free_changes_nothing_and_the_command_says_why(relay):
+    with socket.create_server(("127.0.0.1", free_port())) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        relay.spillway.settings["listen"].append({"address": address, "server": "127.0.0.1:1"})
+        relay.spillway.write_file()
+        code, said = command(relay.spillway)
+    assert code == 1, said
+    assert said == ("nothing is changed:\nthe new process does not serve: cannot listen on "
+                    f"'{address}': Address already in use; this process goes on serving\n")
+    asked(*relay.connect())
+
+
+def test_a_program_that_is_gone_changes_nothing(tmp_path):
+    """The program is found where the command line says, at the moment of the upgrade."""
+    link = tmp_path / "spillway"
+    link.symlink_to(shutil.which(program()))
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}}) as spillway:
+        assert spillway.stop() == 0
+        spillway.command[0] = str(link)
+        spillway.start()
+        link.unlink()
+        link.symlink_to(tmp_path / "nothing")
+        code, said = command(spillway)
+        assert code == 1 and f"cannot start '{link}': No such file or directory; this process goes on serving" in said
+        link.unlink()
+        link.write_text("#!/bin/sh\nexit 7\n")
+        link.chmod(0o755)
+        code, said = command(spillway)
+        assert code == 1 and "the new process has ended before it was ready; this process goes on serving" in said
+        link.unlink()
+        link.symlink_to(shutil.which(program()))
+        assert spillway.upgrade().wait(20) == 0
+
+
+def newcomer(spillway):
+    """The process that takes over, which waits for an answer of the server."""
+    for folder in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().decode().split("\0")
+            parent = int((folder / "stat").read_text().rpartition(") ")[2].split()[1])
+        except OSError:
+            continue
+        if str(spillway.file) in words and int(folder.name) != spillway.pid and parent != spillway.pid:
+            return int(folder.name)
+    return None
+
+
+def test_a_new_process_that_is_killed_before_it_is_ready_changes_nothing(relay):
+    relay.spillway.start_upgrade()
+    pid = wait_for(lambda: newcomer(relay.spillway), "the new process")
+    relay.spillway.start_upgrade()
+    relay.spillway.says("1054 upgrade: a new process is on its way already")
+    relay.spillway.hang_up()
+    relay.spillway.says("1058 SIGHUP: nothing is read again while an upgrade runs")
+    os.kill(pid, signal.SIGKILL)
+    relay.spillway.says("the new process has ended before it was ready; this process goes on serving")
+    os.waitpid(pid, 0)
+    session = relay.connect()
+    asked(*session)
+    end(session)
+    assert upgrade(relay).wait(20) == 0
+
+
+def test_a_signal_ends_both(relay):
+    relay.spillway.start_upgrade()
+    pid = wait_for(lambda: newcomer(relay.spillway), "the new process")
+    assert relay.spillway.stop() == 0
+    relay.server.scripted = False
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
+    assert "the process before this one gives it up: this one ends" in relay.spillway.said()
+
+
+def test_the_service_manager_is_told_by_each_when_its_word_counts(tmp_path):
+    with Manager(str(tmp_path / "notify")) as manager, FakeServer() as server, \
+            Spillway([server], [], {"upstream": {"uri": server.uri}}, environment=manager.environment()) as spillway:
+        manager.until("READY")
+        assert spillway.upgrade().wait(20) == 0
+        assert manager.next() == {"STATUS": "upgrade: a new process starts"}
+        assert manager.next() == {"MAINPID": str(spillway.pid)}
+        assert manager.next() == {"READY": "1", "STATUS": "accepts connections"}
+
+
+ACTIVATE = """
+import os, socket, sys
+listener = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+os.dup2(listener.fileno(), 50)  # whoever binds the address finds it taken
+os.dup2(50, 3)
+os.environ.update(LISTEN_FDS="1", LISTEN_PID=str(os.getpid()))
+os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def test_a_socket_of_the_service_manager_is_taken_over_and_passed_on():
+    """All event loops share the one socket."""
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}, "workers": 2}) as spillway:
+        assert spillway.stop() == 0
+        spillway.command = [sys.executable, "-c", ACTIVATE, spillway.port, *spillway.command]
+        spillway.command = [str(word) for word in spillway.command]
+        spillway.start()
+        with Connecting(spillway.port) as clients:
+            assert spillway.upgrade().wait(20) == 0
+            wait_for(lambda: clients.served > 50 or clients.failed, "connections")
+        assert clients.failed == []
+
+
+def test_a_socket_that_no_listener_wants_is_closed_and_told_of():
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}}) as spillway:
+        assert spillway.stop() == 0
+        port = free_port()
+        spillway.command = [str(word) for word in [sys.executable, "-c", ACTIVATE, port, *spillway.command]]
+        spillway.start()
+        spillway.says(f"1052 a listening socket was passed on for '127.0.0.1' port {port}, which is no listener")

@@ -229,6 +229,7 @@ Test(config, defaults)
 	cr_assert_eq(config->limits.progress_ms, 30000);
 	cr_assert_eq(config->limits.before_login, 65536);
 	cr_assert_eq(config->limits.drain_ms, 30000);
+	cr_assert_eq(config->limits.handover_ms, 600000);
 	cr_assert_eq(config->limits.memory, 1 << 30);
 	cr_assert_eq(config->log_level, CONFIG_LOG_INFO);
 	cr_assert_not(config->log_json);
@@ -403,7 +404,8 @@ Test(config, every_default_is_printed)
 		     "admin: off\n"
 		     "workers: 3\n"
 		     "limits: { connections: 10000, connections_per_address: off, handshake: 10s, "
-		     "login: 30s, progress: 30s, before_login: 64KB, drain: 30s, memory: 1GB }\n"
+		     "login: 30s, progress: 30s, before_login: 64KB, drain: 30s, handover: 10m, "
+		     "memory: 1GB }\n"
 		     "mover: { rate: off, max_lag: off, max_load: off }\n"
 		     "log: { level: info, format: text, slow: 100ms }\n"
 		     "observe: { sample: off }\n"
@@ -483,7 +485,8 @@ Test(config, everything_is_printed_as_it_was_read)
 		"admin: 127.0.0.1:9117\n"
 		"workers: 3\n"
 		"limits: { connections: 5, connections_per_address: 4, handshake: 1500ms, login: "
-		"5s, progress: 1m, before_login: 1MB, drain: 90s, memory: 2000KB }\n"
+		"5s, progress: 1m, before_login: 1MB, drain: 90s, handover: 2m, memory: "
+		"2000KB }\n"
 		"mover: { rate: 50, max_lag: 10s, max_load: 7 }\n"
 		"log: { level: warning, format: json, slow: off }\n"
 		"observe: { sample: 0.000025 }\n"
