@@ -52,6 +52,17 @@ static void tell_edited(struct rule_set *rules, struct bytes name, char *text, s
 	}
 }
 
+static void give_newer(struct bytes record, const struct recorded_name *name, char *reason,
+		       size_t size)
+{
+	auto_buffer struct buffer text = {0};
+
+	recorded_rule_tell_newer(&text, recorded_rule_newer_format(record));
+	snprintf(reason, size, "no rule of the file is on the array '%s' of '%.*s', which %.*s",
+		 text_quote(name->array).text, (int)name->namespace.length,
+		 (const char *)name->namespace.data, (int)text.length, (const char *)text.data);
+}
+
 static void give_reason(struct rule_set *rules, struct bytes record, char *reason, size_t size)
 {
 	struct recorded_name name = {0};
@@ -60,6 +71,10 @@ static void give_reason(struct rule_set *rules, struct bytes record, char *reaso
 
 	(void)!recorded_rule_main(record, &name);
 	(void)!document_find_string(record, "rule", &rule);
+	if (recorded_rule_newer_format(record)) {
+		give_newer(record, &name, reason, size);
+		return;
+	}
 	tell_edited(rules, rule, edited, sizeof(edited));
 	snprintf(reason, size,
 		 "the array '%s' of '%.*s' was spilled under rule '%s', which is gone%s: clients "
@@ -116,7 +131,9 @@ static enum link_result judge_gone(struct link *link, struct gone *gone, struct 
 
 		require(record.length > 0);
 		at += record.length;
-		result = rule_record_find_overflow(link, record, &found);
+		found = recorded_rule_newer_format(record);
+		if (!found)
+			result = rule_record_find_overflow(link, record, &found);
 		if (result == LINK_DONE && found)
 			give_reason(namespace_cache_rules(gone->namespaces), record, reason, size);
 		else if (result == LINK_DONE && is_edited(gone, record))

@@ -1,11 +1,13 @@
 /* What a record of `spillway.rules` says. */
 #include "proxy/ownership/recorded_rule.h"
 
+#include "proxy/base/command_line.h"
 #include "rules/rule/names.h"
 #include "rules/config/rule_document.h"
 #include "rules/rule/text.h"
 
 #include <bson/bson.h>
+#include <inttypes.h>
 #include <openssl/evp.h>
 #include <stdlib.h>
 
@@ -113,6 +115,30 @@ void recorded_rule_write(struct buffer *out, const struct mover_target *target)
 	write_hash(out, target);
 }
 
+int64_t recorded_rule_newer_format(struct bytes record)
+{
+	struct element format;
+	int64_t number = 0;
+
+	if (!document_find(record, "format", &format))
+		return 0;
+	if (!element_integer(&format, &number) || number < 1)
+		return INT64_MAX;
+	return number > FORMAT ? number : 0;
+}
+
+void recorded_rule_tell_newer(struct buffer *out, int64_t format)
+{
+	if (format == INT64_MAX)
+		text_append(out, "is recorded in an unknown format");
+	else
+		text_append(out, "is recorded in format %" PRId64, format);
+	text_append(out,
+		    ", and Spillway %s knows none above %d: a newer Spillway has written that; "
+		    "run the newer program, or fold all back with its 'spillway undo'",
+		    program_version(), FORMAT);
+}
+
 /* True where what the record has at `path` is what the rule would write now. */
 static bool same_part(struct bytes record, const char *path, struct bytes now, const char *name)
 {
@@ -129,6 +155,8 @@ enum rule_record recorded_rule_compare(struct bytes record, const struct mover_t
 	size_t start = writer_open(&written);
 	struct bytes now;
 
+	if (recorded_rule_newer_format(record))
+		return RULE_RECORD_OTHER;
 	recorded_rule_write(&written, target);
 	writer_close(&written, start);
 	now = buffer_view(&written);

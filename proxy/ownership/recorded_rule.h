@@ -13,6 +13,7 @@
  *   uuid?: <binary>
  *
  * `_id` is one concrete namespace, also of a rule with a pattern.
+ * `format`: of the record, and of all that is stored under it.
  * `resolved`: the rule as the file has it, with its defaults filled in
  * (rules/config/rule_document.h). `hash`: the SHA-256, in hexadecimal digits, of one BSON document
  * that holds what decides how documents are stored: layout, limits, then flag, counters and
@@ -40,11 +41,17 @@ enum rule_record {
 	RULE_RECORD_SAME,
 	RULE_RECORD_OLDER,  /* the same layout and limits; the rest is not, or not there */
 	RULE_RECORD_LIMITS, /* the same layout, other limits */
-	RULE_RECORD_OTHER,  /* another layout */
+	RULE_RECORD_OTHER,  /* another layout, or a format that is not known */
 };
 /* `limits`: the path of those that are compared. */
 enum rule_record recorded_rule_compare(struct bytes record, const struct mover_target *target,
 				       const char *limits);
+/* The format that the record is written in, if this program does not know it: a newer Spillway has
+ * written it, and what is stored may mean something else. 0: it is known. A record without a number
+ * has the format 1. */
+int64_t recorded_rule_newer_format(struct bytes record);
+/* Says so: "is recorded in format 2, ...". */
+void recorded_rule_tell_newer(struct buffer *out, int64_t format);
 /* Appends in what the layouts differ, by the configuration file's keys, with a colon in front;
  * nothing where they don't. */
 void recorded_rule_tell_difference(struct buffer *out, struct bytes record,

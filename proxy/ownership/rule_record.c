@@ -64,8 +64,10 @@ must_check enum link_result rule_record_read(struct link *link, const struct mov
 	return LINK_DONE;
 }
 
+/* A record in a format that a newer Spillway has written stays as it is. */
+#define KNOWN "format: {$in: [1, null]}"
 #define UPDATE(update, upsert) \
-	"{update: '" RULE_RECORD_COLLECTION "', updates: [{q: {..@key}, u: " update \
+	"{update: '" RULE_RECORD_COLLECTION "', updates: [{q: {..@key, " KNOWN "}, u: " update \
 	", upsert: " upsert "}], writeConcern: @write_concern}"
 
 static void splice_rule(struct buffer *out, size_t *place, const void *target)
@@ -254,6 +256,19 @@ must_check enum link_result rule_record_find_overflow(struct link *link, struct 
 	return LINK_DONE;
 }
 
+/* Whatever lies there: this program does not know where. True: `reason` says so. */
+static bool judge_format(struct bytes record, char *reason, size_t size)
+{
+	int64_t format = recorded_rule_newer_format(record);
+	auto_buffer struct buffer text = {0};
+
+	if (!format)
+		return false;
+	recorded_rule_tell_newer(&text, format);
+	snprintf(reason, size, "what it has moved %.*s", (int)text.length, (const char *)text.data);
+	return true;
+}
+
 /* Another layout: is anything left of it? */
 static enum link_result judge_other(struct link *link, const struct mover_target *target,
 				    struct bytes record, char *reason, size_t size)
@@ -291,7 +306,7 @@ must_check enum link_result rule_record_compare(struct link *link,
 		return result;
 	body = link_steal_body(link);
 	*compared = recorded_rule_compare(document, target, "limits");
-	if (*compared == RULE_RECORD_OTHER)
+	if (*compared == RULE_RECORD_OTHER && !judge_format(document, reason, size))
 		result = judge_other(link, target, document, reason, size);
 	bson_free(body);
 	return result;

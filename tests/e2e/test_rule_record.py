@@ -133,6 +133,41 @@ def test_a_record_of_the_last_release(cluster, shop):
     assert records.find_one()["resolved"]["threshold"] == 2
 
 
+NEWER = "what it has moved is recorded in format 2, and Spillway 0.1.0 knows none above 1: a newer Spillway has written"
+
+
+def test_a_record_in_a_newer_format_is_refused_by_all_and_stays(cluster, shop):
+    records = shop.client.spillway.rules
+    records.update_one({}, {"$set": {"format": 2}})
+    stored = [records.find_one(), *shop.books.find(), *shop.tails.find()]
+    assert NEWER in refusal(cluster, [EAGER])
+    assert NEWER in refusal(cluster, [{**EAGER, "access": "read-only"}])
+    assert "no rule of the file is on the array 'list' of 'shop.books', which is recorded in format 2" in refusal(
+        cluster, [OTHER])
+    with Operator(cluster, [EAGER]) as operator:
+        for command in ("migrate", "undo"):
+            report = operator.run(command, "--execute", code=1)
+            assert NEWER in report["findings"][0]["examples"][0]["detail"]
+        assert operator.run("verify", "--repair", "--execute", code=1)
+    assert [records.find_one(), *shop.books.find(), *shop.tails.find()] == stored
+    records.update_one({}, {"$unset": {"format": ""}})  # the very first records: all had the format 1
+    starts(cluster, [EAGER])
+
+
+def test_a_newer_format_is_refused_while_an_older_spillway_serves(cluster, shop):
+    """The array's namespace is judged again: here since it is dropped."""
+    with Spillway([cluster.primary], [{**EAGER, "sweep": "50ms"}]) as spillway:
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as through:
+            shop.client.spillway.rules.update_one({}, {"$set": {"format": 2}})
+            through.shop.books.drop()
+            through.shop.books.insert_one({"_id": 2, "list": [0]})
+            spillway.says(NEWER)
+            with pytest.raises(pymongo.errors.OperationFailure, match="recorded in format 2"):
+                through.shop.books.update_one({"_id": 2}, {"$push": {"list": 1}})
+    assert shop.client.spillway.rules.find_one()["format"] == 2
+    assert shop.books.find_one() == {"_id": 2, "list": [0]}
+
+
 def test_whether_streams_are_refused_may_change_while_documents_are_split(cluster, shop):
     """Also from a record of a release that did not know the key."""
     records = shop.client.spillway.rules

@@ -2,6 +2,7 @@
  * from it.
  */
 #include "tests/unit/unit.h"
+#include "tests/unit/wire_make.h"
 
 #include "proxy/ownership/recorded_rule.h"
 #include "rules/config/config.h"
@@ -83,6 +84,20 @@ Test(recorded_rule, what_has_changed_since)
 	expect(RULE OVERFLOW, RULE ", overflow: { link: of, array: most }", RULE_RECORD_OTHER,
 	       ": 'overflow.array' was 'more' and is 'most' in the file, 'overflow.batch.field' "
 	       "was 'i' and is not set in the file");
+}
+
+Test(recorded_rule, a_format_that_is_not_known)
+{
+	static const struct {
+		const char *record;
+		int64_t format;
+	} cases[] = {{"{'rule': 'r'}", 0},         {"{'format': 1}", 0},
+		     {"{'format': 1.0}", 0},       {"{'format': 2}", 2},
+		     {"{'format': 0}", INT64_MAX}, {"{'format': '1'}", INT64_MAX}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		cr_expect_eq(recorded_rule_newer_format(made_bson(cases[i].record)),
+			     cases[i].format, "%s", cases[i].record);
 }
 
 /* Those of the last release have neither of the two. */
