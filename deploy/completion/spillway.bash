@@ -26,7 +26,7 @@ _spillway()
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
 		migrate) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
-		verify) words='--config --rule --execute --repair --export --json --help -h --version -V' ;;
+		verify) words='--config --rule --execute --repair --accept-loss --export --json --help -h --version -V' ;;
 		undo) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
 		health) words='--config --help -h --version -V' ;;
 		pause) words='--config --json --help -h --version -V' ;;

@@ -119,7 +119,7 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 		{
 			.name = "verify",
 			.arguments = "",
-			.options = TAKES_RULE | TAKES(REPAIR) | TAKES(EXPORT),
+			.options = TAKES_RULE | TAKES(REPAIR) | TAKES(ACCEPT_LOSS) | TAKES(EXPORT),
 			.summary = "compares what is stored with the rule, and mends it",
 			.text = "Compares what is stored under a rule with what the rule says. "
 				"Reads only, "
@@ -132,7 +132,11 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"another "
 				"document's, or that can't be read, is taken away if no overflow "
 				"links to "
-				"its document.",
+				"its document.\n"
+				"--accept-loss is for corrupt documents whose elements nobody can "
+				"bring back. It says which elements are lost. --accept-loss "
+				"--execute writes document and overflow to a file, then makes the "
+				"array whole of what is left.",
 			.codes = {"all is well", "findings; of a repair: what is left of them",
 				  BAD_USAGE, NO_SERVER, "interrupted"},
 		},
@@ -262,9 +266,12 @@ const struct program_option_row program_options[OPTIONS] = {
 	[OPTION_LAG] = {"max-lag", 0, "S", true, false, -1,
 			"Waits while a secondary is more than S seconds behind."},
 	[OPTION_REPAIR] = {"repair", 0, NULL, false, false, -1, "Says what it would mend."},
+	[OPTION_ACCEPT_LOSS] = {"accept-loss", 0, NULL, false, false, -1,
+				"As --repair, and says which elements it would give up."},
 	[OPTION_EXPORT] = {"export", 0, "FILE", false, false, OPTION_EXECUTE,
-			   "Where --repair --execute puts what is corrupt, as BSON documents "
-			   "{namespace, document}. Else spillway-NAME-corrupt.bson."},
+			   "Where --execute puts what is corrupt: {namespace, document}, as BSON "
+			   "documents, or with --accept-loss as lines of JSON. Else "
+			   "spillway-NAME-corrupt.bson or spillway-NAME-loss.json."},
 	[OPTION_SAMPLE] = {"sample", 0, "N", false, false, -1,
 			   "Looks at N documents drawn at random, or at 'all'. Unasked, "
 			   "collections of more than 20,000,000 documents or 8 GB are sampled by "
@@ -507,6 +514,8 @@ static int take_option(struct command_line *line, int option, const char *value)
 		return command_line_refuse(line->command,
 					   "--%s takes a number from 1 to 1000000000", row->name);
 	line->values[option] = row->value ? value : row->name;
+	if (option == OPTION_ACCEPT_LOSS)
+		line->values[OPTION_REPAIR] = row->name;
 	return GO_ON;
 }
 

@@ -98,6 +98,7 @@ static struct job_options options_of(const struct command_line *line)
 		.execute = line->values[OPTION_EXECUTE],
 		.resume = line->values[OPTION_RESUME],
 		.repair = line->values[OPTION_REPAIR],
+		.accept_loss = line->values[OPTION_ACCEPT_LOSS],
 		.json = line->values[OPTION_JSON],
 	};
 }

@@ -26,6 +26,7 @@ struct job_options {
 	bool execute;
 	bool resume;
 	bool repair;
+	bool accept_loss; /* then `repair` is set, too */
 	bool json;
 };
 

@@ -15,6 +15,7 @@
 #include "proxy/upstream/target_read.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
+#include "rules/rule/state.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -24,6 +25,63 @@
 #define TRIES 12
 #define TOO_LARGE 10334
 #define TOO_LARGE_RESULT 17419
+
+/* Somebody took the array away. */
+static void find_state(struct gathering *gathering)
+{
+	static const uint8_t empty[EMPTY_DOCUMENT] = {EMPTY_DOCUMENT};
+	struct plan *plan = &gathering->plan;
+	struct element array, state;
+	struct state read;
+
+	if (plan->array.data || !state_find(gathering->rule, gathering->main, &state) ||
+	    state_read(&state, true, &read) ||
+	    plan_find(gathering->main, gathering->rule->array, &array) != PLAN_PATH_MISSING)
+		return;
+	plan->state = state;
+	plan->generation = read.generation;
+	plan->head = read.head;
+	plan->moved = read.moved;
+	plan->array = (struct bytes){empty, sizeof(empty)};
+}
+
+static void lose(struct gathering *gathering, int64_t from, int64_t to)
+{
+	struct fold_loss *loss = gathering->how->loss;
+
+	if (from >= to)
+		return;
+	buffer_append(&loss->gaps, &from, sizeof(from));
+	buffer_append(&loss->gaps, &to, sizeof(to));
+	loss->missing += to - from;
+}
+
+/* The first elements, which stay in the document. */
+static void begin_loss(struct gathering *gathering)
+{
+	struct fold_loss *loss = gathering->how->loss;
+	const struct plan *plan = &gathering->plan;
+	int64_t tail;
+
+	loss->gaps.length = 0;
+	loss->missing = 0;
+	find_state(gathering);
+	tail = plan->length > plan->head ? plan->length - plan->head : 0;
+	loss->whole = plan->head + plan->moved + tail;
+	if (plan->generation.data && plan->moved > 0)
+		lose(gathering, plan->length, plan->head);
+}
+
+/* Of the overflow, in front of this place. */
+static void lose_before(struct gathering *gathering, int64_t position)
+{
+	int64_t to = position < gathering->plan.moved ? position : gathering->plan.moved;
+
+	if (!gathering->how->loss || to <= gathering->length)
+		return;
+	lose(gathering, gathering->plan.head + gathering->length, gathering->plan.head + to);
+	gathering->length = to;
+}
 
 void gathering_init(struct gathering *gathering, const struct rule *rule,
 		    const struct fold_how *how, struct bytes main)
@@ -35,6 +93,8 @@ void gathering_init(struct gathering *gathering, const struct rule *rule,
 					.size = main.length,
 					.most = how->most ? how->most : DOCUMENT_MAX,
 					.head = -1};
+	if (how->loss)
+		begin_loss(gathering);
 }
 
 void gathering_fini(struct gathering *gathering)
@@ -46,12 +106,14 @@ void gathering_fini(struct gathering *gathering)
 static void gather_elements(struct gathering *gathering, struct bytes array, int64_t position)
 {
 	struct cursor cursor;
-	size_t count = 0, most = (size_t)(gathering->plan.moved - gathering->length);
+	size_t count = 0, most;
 
+	lose_before(gathering, position);
+	most = (size_t)(gathering->plan.moved - gathering->length);
 	/* What overlaps is equal: that was checked. */
 	if (position > gathering->length || !cursor_open(&cursor, array) ||
 	    !array_skip(&cursor, (size_t)(gathering->length - position), &count)) {
-		gathering->broken = true;
+		gathering->broken = !gathering->how->loss;
 		return;
 	}
 	gathering->large =
@@ -61,6 +123,7 @@ static void gather_elements(struct gathering *gathering, struct bytes array, int
 	if (!array_writer_copy(&gathering->writer, &cursor, most, &count))
 		gathering->broken = true;
 	gathering->length += (int64_t)count;
+	gathering->kept += (int64_t)count;
 }
 
 void gathering_take(void *context, struct bytes batch)
@@ -76,8 +139,8 @@ void gathering_take(void *context, struct bytes batch)
 	    gathering->length >= gathering->plan.moved)
 		return;
 	if (!overflow_elements(gathering->rule, batch, &gathering->scratch, &array) ||
-	    !document_find_integer(batch, "_spill.p", &position))
-		gathering->broken = true;
+	    !document_find_integer(batch, "_spill.p", &position) || position < 0)
+		gathering->broken = !gathering->how->loss;
 	else
 		gather_elements(gathering, array, position);
 }
@@ -92,7 +155,7 @@ static void write_push(struct buffer *out, const char *name, const void *context
 {
 	const struct gathering *gathering = context;
 
-	if (gathering->length > 0)
+	if (gathering->kept > 0)
 		template_write(out, name, "{'@array': {$each: @elements, $position: @head}}",
 			       fill("array", gathering->rule->array),
 			       fill_array("elements", buffer_view(&gathering->array)),
@@ -250,8 +313,10 @@ static enum link_result fold_image(struct link *link, struct mover_target *targe
 
 	array_writer_open(&gathering->writer, &gathering->array);
 	if (gathering->plan.moved > 0)
-		result = target_read_overflow(link, target, &gathering->plan.id, gathering_take,
-					      gathering);
+		result = (gathering->how->loss ? target_read_places : target_read_overflow)(
+			link, target, &gathering->plan.id, gathering_take, gathering);
+	if (result == LINK_DONE)
+		lose_before(gathering, gathering->plan.moved);
 	array_writer_close(&gathering->writer);
 	*end = FOLD_BUSY;
 	if (result != LINK_DONE)
@@ -309,6 +374,8 @@ static enum link_result fold_once(struct link *link, struct mover_target *target
 	enum link_result result = target_read_document(link, target, id, &image, &main);
 
 	*end = FOLD_DONE;
+	if (how->loss)
+		how->loss->whole = -1;
 	if (result == LINK_DONE && image && document_find(main, "_spill", &states)) {
 		gathering_init(&gathering, target->rule, how, main);
 		result = fold_states(link, target, &gathering, &states, end);

@@ -21,10 +21,19 @@ enum fold_purpose {
 	FOLD_ANOTHER, /* the same, but only if a move would leave another head than it has */
 };
 
+/* What is missing of an array whose loss is accepted: the rest is put together. */
+struct fold_loss {
+	struct buffer gaps; /* pairs of int64_t: places in the array, from the one to before the
+			       other */
+	int64_t whole;      /* elements that the array had; -1: it had no state */
+	int64_t missing;
+};
+
 struct fold_how {
 	enum fold_purpose purpose;
-	bool looks;  /* only says how it would go */
-	size_t most; /* bytes of the whole document; 0: what the server takes */
+	bool looks;             /* only says how it would go */
+	size_t most;            /* bytes of the whole document; 0: what the server takes */
+	struct fold_loss *loss; /* NULL: all must be there */
 };
 
 /* If the array is moved out again (FOLD_ANEW, FOLD_ANOTHER) and a move would do that, the same

@@ -15,7 +15,8 @@ struct gathering {
 	struct buffer array;
 	struct buffer scratch;
 	struct array_writer writer; /* of `array`: opened and closed by the caller */
-	int64_t length;             /* elements so far */
+	int64_t length;             /* places so far */
+	int64_t kept;               /* elements so far: as many, unless a loss is accepted */
 	size_t size;                /* of the document as it will be */
 	size_t most;                /* that it may be */
 	int64_t head;               /* of the generation that follows; -1: none does */

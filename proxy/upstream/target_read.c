@@ -5,6 +5,12 @@
 #include "protocol/writer.h"
 #include "rules/rule/overflow_document.h"
 
+/* Who gets the documents. */
+struct sink {
+	link_document each;
+	void *context;
+};
+
 must_check enum link_result target_read_document(struct link *link,
 						 const struct mover_target *target,
 						 const struct element *id, uint8_t **image,
@@ -20,15 +26,29 @@ must_check enum link_result target_read_document(struct link *link,
 	return result;
 }
 
+static enum link_result read_ordered(struct link *link, const struct mover_target *target,
+				     const struct element *id, const char *order, struct sink sink)
+{
+	return command_find(link, target->overflow_database, sink.each, sink.context,
+			    "{find: @overflow, filter: {'@link': {$eq: @id}}, sort: {'@order': 1}, "
+			    "readConcern: @read_concern}",
+			    fill("overflow", target->overflow_collection),
+			    fill("link", target->rule->overflow.link), fill("id", id),
+			    fill("order", order));
+}
+
 must_check enum link_result target_read_overflow(struct link *link,
 						 const struct mover_target *target,
 						 const struct element *id, link_document each,
 						 void *context)
 {
-	return command_find(link, target->overflow_database, each, context,
-			    "{find: @overflow, filter: {'@link': {$eq: @id}}, sort: {'@order': 1}, "
-			    "readConcern: @read_concern}",
-			    fill("overflow", target->overflow_collection),
-			    fill("link", target->rule->overflow.link), fill("id", id),
-			    fill("order", overflow_order_path(target->rule)));
+	return read_ordered(link, target, id, overflow_order_path(target->rule),
+			    (struct sink){each, context});
+}
+
+must_check enum link_result target_read_places(struct link *link, const struct mover_target *target,
+					       const struct element *id, link_document each,
+					       void *context)
+{
+	return read_ordered(link, target, id, "_spill.p", (struct sink){each, context});
 }

@@ -15,3 +15,7 @@ must_check enum link_result target_read_overflow(struct link *link,
 						 const struct mover_target *target,
 						 const struct element *id, link_document each,
 						 void *context);
+/* The same in the order of their places in the array, whatever their numbers. */
+must_check enum link_result target_read_places(struct link *link, const struct mover_target *target,
+					       const struct element *id, link_document each,
+					       void *context);

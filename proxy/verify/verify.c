@@ -99,7 +99,7 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 	struct verify_document verify;
 	struct bytes main;
 	uint8_t *image;
-	bool mends, corrupt, last = look == LOOK_LAST, stray = false;
+	bool mends, corrupt, last = look == LOOK_LAST, stray = false, accepted = false;
 	enum link_result result = verify_look(job, target, id, &verify, &image, &main);
 
 	corrupt = verify_document_has(&verify, REPORT_CORRUPT);
@@ -108,7 +108,12 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 	mends = result == LINK_DONE && image && !last && verify_repairs(job) && !corrupt &&
 		(verify_document_has(&verify, REPORT_UNFINISHED) ||
 		 verify_document_has(&verify, REPORT_GARBAGE));
-	if (stray && result == LINK_DONE) {
+	if (result == LINK_DONE && image && look == LOOK_FIRST && corrupt && !stray &&
+	    job->options.accept_loss)
+		result = verify_accept(job, target, &verify, main, &accepted);
+	if (accepted) {
+		; /* the second look tells */
+	} else if (stray && result == LINK_DONE) {
 		result = verify_repair_export(job, target, id, main);
 		if (result == LINK_DONE && verify_repair_exported(job->context))
 			result = verify_repair_drop(job, target, &verify, main);
@@ -125,12 +130,13 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 			job->documents++;
 		if (corrupt) {
 			keep_corrupt(job->context, verify.plan.generation);
-			result = verify_repair_export(job, target, id, main);
+			if (!job->options.accept_loss) /* else it is written already */
+				result = verify_repair_export(job, target, id, main);
 		}
 	}
 	verify_document_fini(&verify);
 	bson_free(image);
-	if (stray && result == LINK_DONE)
+	if ((stray || accepted) && result == LINK_DONE)
 		return look_at_document(job, target, id, LOOK_DROPPED);
 	return mends && result == LINK_DONE ? look_at_document(job, target, id, LOOK_LAST) : result;
 }

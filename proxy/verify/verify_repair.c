@@ -1,6 +1,7 @@
 /* Repair of one document of `spillway verify`, and the file for what is corrupt. */
 #include "proxy/verify/verifying.h"
 
+#include "protocol/template.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/spill/fold.h"
 #include "proxy/upstream/clauses.h"
@@ -16,7 +17,9 @@
 static bool open_export(struct job *job)
 {
 	struct verifying *verifying = job->context;
-	auto_free char *standard = bson_strdup_printf("spillway-%s-corrupt.bson", job->rule->name);
+	auto_free char *standard = bson_strdup_printf(
+		job->options.accept_loss ? "spillway-%s-loss.json" : "spillway-%s-corrupt.bson",
+		job->rule->name);
 	const char *path = job->options.export ? job->options.export : standard;
 	int file;
 
@@ -37,6 +40,7 @@ static bool open_export(struct job *job)
 struct exporting {
 	FILE *file;
 	const char *namespace;
+	bool lines;
 	int64_t written;
 };
 
@@ -44,11 +48,13 @@ static void export_document(void *context, struct bytes document)
 {
 	struct exporting *exporting = context;
 	auto_buffer struct buffer out = {0};
-	size_t start = writer_open(&out);
 
-	writer_string(&out, "namespace", exporting->namespace);
-	writer_document(&out, "document", document);
-	writer_close(&out, start);
+	if (exporting->lines)
+		verify_accept_line(&out, exporting->namespace, document);
+	else
+		template_write_document(&out, "{namespace: @namespace, document: @document}",
+					fill("namespace", exporting->namespace),
+					fill_document("document", document));
 	if (fwrite(out.data, 1, out.length, exporting->file) == out.length)
 		exporting->written++;
 }
@@ -59,7 +65,7 @@ must_check enum link_result verify_repair_export(struct job *job, struct mover_t
 	struct verifying *verifying = job->context;
 	auto_free char *of_main = verify_main_name(target),
 		       *of_overflow = verify_overflow_name(target);
-	struct exporting exporting = {.namespace = of_main};
+	struct exporting exporting = {.namespace = of_main, .lines = job->options.accept_loss};
 	enum link_result result;
 
 	if (!job->options.repair || !job->options.execute || !open_export(job))

@@ -49,6 +49,16 @@ must_check enum link_result verify_repair_drop(struct job *job, const struct mov
 					       const struct verify_document *verify,
 					       struct bytes main);
 
+/* Losses that are accepted: verify_accept.c. */
+
+/* One {namespace, document} as a line of JSON from which the same bytes come back. */
+void verify_accept_line(struct buffer *out, const char *namespace, struct bytes document);
+/* A corrupt document: says what is lost, and with --execute makes the array whole of what is left,
+ * behind the export. `changed`: something was written, or the document is another now. */
+must_check enum link_result verify_accept(struct job *job, struct mover_target *target,
+					  const struct verify_document *verify, struct bytes main,
+					  bool *changed);
+
 /* The overflow by itself: verify_overflow.c. */
 
 /* Its indexes, which a repair makes. `walks`: the overflow can be walked by its index. */

@@ -28,8 +28,8 @@ static void fold(const struct rule *rule, struct fold_how how, enum fold wanted,
 	scripted_end(&script);
 }
 
-#define expect_fold(rule, purpose, end, ...) \
-	fold((rule), (struct fold_how){(purpose), false, 0}, (end), \
+#define expect_fold(rule, what, end, ...) \
+	fold((rule), (struct fold_how){.purpose = (what)}, (end), \
 	     (const char *const[]){__VA_ARGS__, NULL})
 
 Test(fold, the_elements_go_back_and_the_state_goes)
