@@ -156,6 +156,7 @@ static enum latency_kind kind_of(const struct match *match)
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_HIDE:
+	case VERDICT_STREAM:
 	case VERDICT_FORWARD:
 	case VERDICT_HELLO:
 	case VERDICT_CLOSE:

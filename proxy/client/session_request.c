@@ -115,6 +115,7 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_HIDE:
+	case VERDICT_STREAM:
 		metric_add(&metrics->commands_sequenced, 1);
 		return;
 	case VERDICT_REFUSE:
@@ -167,6 +168,7 @@ static void request_by_match(struct session *session, struct packet *packet,
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_HIDE:
+	case VERDICT_STREAM:
 	case VERDICT_REFUSE:
 		request_start_sequence(session, sequence_new(packet, match));
 		break;

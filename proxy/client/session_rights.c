@@ -103,6 +103,8 @@ static bool begins_by_itself(const struct sequence *sequence)
 	switch (match->verdict) {
 	case VERDICT_READ:
 		return !command_has(&match->command, FIELD_PROJECTION);
+	case VERDICT_STREAM:
+		return true;
 	case VERDICT_WRITE:
 		return !match->edits;
 	case VERDICT_WATCH:

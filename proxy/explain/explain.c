@@ -219,6 +219,9 @@ static const char *why_rewritten(const struct match *match, bool same)
 			       ? "an overflow collection is not dropped: it goes with the "
 				 "documents whose tails it holds"
 			       : "overflow collections are left out of the answer";
+	case VERDICT_STREAM:
+		return "the command goes out as it came; events that are Spillway's own are left "
+		       "out, and the others get the positions of whole arrays";
 	case VERDICT_EXPLAIN:
 		return "Spillway explains what it would send first";
 	case VERDICT_READ:
@@ -316,6 +319,7 @@ static void explain_match(struct packet *packet, const struct match *match, cons
 	case VERDICT_EXPLAIN:
 	case VERDICT_WATCH:
 	case VERDICT_HIDE:
+	case VERDICT_STREAM:
 		explain_sequence(sequence_new(packet, match), command, imagines, out);
 		break;
 	}

@@ -71,7 +71,7 @@ struct looking {
 /* A change stream reads one collection, or those of a database, or all. */
 static bool stream_concerns(const struct rule *rule, struct bytes database, struct bytes collection)
 {
-	if (rule->streams_as_stored)
+	if (rule->streams == RULE_STREAMS_AS_STORED)
 		return false;
 	if (bytes_are(database, "admin"))
 		return true;

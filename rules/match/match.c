@@ -134,6 +134,11 @@ static void match_get_more(const struct matching *matching)
 
 	if (collection->type == 0 || !element_string(collection, &name))
 		return;
+	if (match_is_wide_stream(matching->rules, name)) {
+		matching->match->cache = matching->cache;
+		matching->match->verdict = VERDICT_STREAM;
+		return;
+	}
 	matching->match->namespace = match_find_namespace(matching, matching->database, name);
 	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)
 		matching->match->verdict = VERDICT_READ;
@@ -290,6 +295,8 @@ static void match_explain(const struct matching *matching)
 		match_refuse(matching->match, matching->match->namespace->targets[0].rule,
 			     "explain of bulkWrite", "not supported by this version of Spillway");
 	matching->match->changes_fitness = false;
+	if (matching->match->verdict == VERDICT_STREAM)
+		matching->match->verdict = VERDICT_FORWARD;
 	if (matching->match->verdict == VERDICT_REFUSE)
 		return;
 	if (matching->match->verdict == VERDICT_AGGREGATE) {

@@ -47,6 +47,7 @@ enum match_verdict {
 	VERDICT_WATCH,   /* forwarded; that it is done has to be seen */
 	VERDICT_HIDE,    /* listCollections, dbStats: overflow collections are left out of the
 			    answer; drop of one: answered */
+	VERDICT_STREAM,  /* a change stream, or a getMore that may be one's */
 	VERDICT_REFUSE,  /* answer with code and message */
 	VERDICT_CLOSE,   /* can't be answered and must not pass */
 };

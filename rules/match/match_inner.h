@@ -128,9 +128,12 @@ bool match_drop_overflow(const struct matching *matching);
 void match_bulk_write(const struct matching *matching);
 
 /* match_stream.c: `stage` is the first of an aggregate; `namespace` NULL where no rule is on its
- * collection. Refuses a change stream that would show what Spillway writes; true when it did. */
-bool match_refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+ * collection. Refuses a change stream that would show what Spillway writes, or has its events
+ * rewritten; true when it did. */
+bool match_take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
 			 const struct element *stage);
+/* A getMore's collection may be that of a database's or a cluster's exact change stream. */
+bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection);
 /* A change stream that looks up no documents: those would come with short arrays. */
 bool match_stream_plain(const struct element *stage);
 

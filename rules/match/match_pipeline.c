@@ -206,7 +206,7 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 	match->verdict = VERDICT_READ; /* whole documents come out */
 }
 
-static bool refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+static bool take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
 			  struct bytes pipeline)
 {
 	struct cursor stages;
@@ -214,7 +214,7 @@ static bool refuse_stream(const struct matching *matching, const struct ruled_na
 
 	return cursor_open(&stages, pipeline) &&
 	       cursor_next(&stages, &document) == CURSOR_ELEMENT && only_stage(&document, &stage) &&
-	       match_refuse_stream(matching, namespace, &stage);
+	       match_take_stream(matching, namespace, &stage);
 }
 
 /* Nothing may be reached in a way that isn't written anew. */
@@ -286,7 +286,7 @@ void match_aggregate(const struct matching *matching, const struct ruled_namespa
 
 	if (match->verdict == VERDICT_REFUSE || pipeline->type != BSON_BYTE_ARRAY)
 		return;
-	if (refuse_stream(matching, namespace, pipeline->value) ||
+	if (take_stream(matching, namespace, pipeline->value) ||
 	    refuse_stages(matching, pipeline->value, &joined))
 		return;
 	match->namespace = namespace ? namespace : joined.namespace;

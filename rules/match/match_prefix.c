@@ -18,7 +18,7 @@ static bool get_more_may_concern(const struct rule_set *rules, struct bytes byte
 	if (!cursor_find(&cursor, bytes_of("collection"), &element) ||
 	    !element_string(&element, &collection))
 		return true;
-	return rule_set_may_concern(rules, collection);
+	return rule_set_may_concern(rules, collection) || match_is_wide_stream(rules, collection);
 }
 
 static bool may_concern(const struct rule_set *rules, struct bytes bytes,

@@ -1,6 +1,7 @@
-/* Change streams. Their events are what is stored: moves of Spillway's own are among them, and a
+/* Change streams. What mongod tells is what is stored: moves of Spillway's own are among it, and a
  * document that is looked up has a part of its arrays. So they are refused wherever they would
- * include a ruled or an overflow collection, unless all rules concerned let them through. */
+ * include a ruled or an overflow collection, unless all rules concerned let them through. Where
+ * a rule says `exact`, the events are rewritten (rules/read/sequence_stream.c). */
 #include "rules/match/match_inner.h"
 
 #include <stdio.h>
@@ -37,8 +38,9 @@ static bool is_of_cluster(const struct matching *matching, const struct element 
 }
 
 #define SHOWS "it would show Spillway's own writes, too; "
-#define LETS "set 'change_streams: as_stored' in "
-#define GIVES " to get all events as they are stored, moves of arrays included"
+#define LETS "set 'change_streams: exact' in "
+#define GIVES \
+	" for what applications write, or 'change_streams: as_stored' for moves of arrays, too"
 
 static bool refuse_collection(const struct matching *matching,
 			      const struct ruled_namespace *namespace)
@@ -46,7 +48,7 @@ static bool refuse_collection(const struct matching *matching,
 	for (size_t i = 0; i < namespace->target_count; i++) {
 		const struct rule *rule = namespace->targets[i].rule;
 
-		if (rule->streams_as_stored)
+		if (rule->streams != RULE_STREAMS_REFUSED)
 			continue;
 		matching->match->namespace = namespace;
 		match_refuse(matching->match, rule, "a $changeStream",
@@ -77,7 +79,7 @@ static bool refuse_cluster(const struct matching *matching)
 	for (size_t i = 0; i < rule_set_count(matching->rules); i++) {
 		const struct rule *rule = rule_set_at(matching->rules, i);
 
-		if (rule->streams_as_stored)
+		if (rule->streams != RULE_STREAMS_REFUSED)
 			continue;
 		match_refuse(matching->match, rule, "a $changeStream of the whole cluster",
 			     SHOWS "watch databases and collections without a rule one by one, "
@@ -100,17 +102,112 @@ static bool refuse_wide_lookup(const struct matching *matching, const struct ele
 	return true;
 }
 
+/* ---- exact ones ---- */
+
+static bool refuse_exact(const struct matching *matching, const struct rule *rule, const char *what,
+			 const char *why)
+{
+	match_refuse(matching->match, rule, what, why);
+	return true;
+}
+
+/* Which array of several a write has ended can't always be told from its event. */
+static bool refuse_several(const struct matching *matching, const struct ruled_namespace *namespace)
+{
+	return namespace && namespace->target_count > 1 &&
+	       refuse_exact(matching, namespace->targets[0].rule, "an exact $changeStream",
+			    "the collection has several rules; set 'change_streams: as_stored' in "
+			    "each of them to get all events as they are stored");
+}
+
+static bool refuse_options(const struct matching *matching, const struct rule *rule,
+			   const struct element *stage)
+{
+	if (stage->type != BSON_BYTE_DOCUMENT)
+		return false; /* mongod says what is wrong with it */
+	if (!is_usual(stage->value, "fullDocumentBeforeChange", "off"))
+		return refuse_exact(
+			matching, rule, "an exact $changeStream with fullDocumentBeforeChange",
+			"documents as they were would come with a part of their arrays");
+	return !is_usual(stage->value, "fullDocument", "default") &&
+	       !is_usual(stage->value, "fullDocument", "updateLookup") &&
+	       refuse_exact(matching, rule, "an exact $changeStream with post-images",
+			    "they would come with a part of their arrays; use "
+			    "fullDocument: 'updateLookup'");
+}
+
+static bool refuse_behind(const struct matching *matching, const struct rule *rule)
+{
+	struct bytes pipeline = matching->command->fields[FIELD_PIPELINE].value;
+	struct cursor stages;
+	struct element stage;
+	size_t count = 0;
+
+	if (!cursor_open(&stages, pipeline))
+		return false;
+	while (count < 2 && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		count++;
+	return count > 1 && refuse_exact(matching, rule, "stages behind an exact $changeStream",
+					 "they would see events as they are stored; leave them out "
+					 "and do their work in the application");
+}
+
+static const struct rule *exact_rule(const struct matching *matching,
+				     const struct ruled_namespace *namespace, bool cluster)
+{
+	for (size_t i = 0; namespace && i < namespace->target_count; i++)
+		if (namespace->targets[i].rule->streams == RULE_STREAMS_EXACT)
+			return namespace->targets[i].rule;
+	if (namespace || matching->command->collection.length > 0 ||
+	    !rule_set_streams_exact(matching->rules,
+				    cluster ? (struct bytes){0} : matching->database))
+		return NULL;
+	for (size_t i = 0;; i++)
+		if (rule_set_at(matching->rules, i)->streams == RULE_STREAMS_EXACT)
+			return rule_set_at(matching->rules, i);
+}
+
+/* False: no exact rule is concerned. */
+static bool take_exact(const struct matching *matching, const struct ruled_namespace *namespace,
+		       const struct element *stage, bool cluster)
+{
+	const struct rule *rule = exact_rule(matching, namespace, cluster);
+	struct match *match = matching->match;
+
+	if (!rule)
+		return false;
+	match->namespace = namespace;
+	if (refuse_several(matching, namespace) || refuse_options(matching, rule, stage) ||
+	    refuse_behind(matching, rule))
+		return true;
+	if (matching->command->duplicate) {
+		match_refuse_broken(match, "aggregate");
+		return true;
+	}
+	match->cache = matching->cache;
+	match->verdict = VERDICT_STREAM;
+	return true;
+}
+
 /* A stream that is none of those is mongod's affair: it takes one as an aggregate's first stage
  * alone, neither of a view nor in one, nor in the pipeline of another stage. */
-bool match_refuse_stream(const struct matching *matching, const struct ruled_namespace *namespace,
-			 const struct element *stage)
+bool match_take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
+		       const struct element *stage)
 {
 	bool cluster = is_of_cluster(matching, stage);
 
 	if (!element_is(stage, "$changeStream"))
 		return false;
 	if (matching->command->collection.length > 0)
-		return namespace && refuse_collection(matching, namespace);
+		return namespace && (refuse_collection(matching, namespace) ||
+				     take_exact(matching, namespace, stage, false));
 	return (cluster ? refuse_cluster(matching) : refuse_database(matching)) ||
+	       take_exact(matching, NULL, stage, cluster) ||
 	       refuse_wide_lookup(matching, stage, cluster);
+}
+
+bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection)
+{
+	return bytes_are(collection, "$cmd.aggregate") &&
+	       rule_set_streams_exact(rules, (struct bytes){0});
 }

@@ -57,6 +57,7 @@ struct sequence_read {
 	struct buffer rest;    /* of struct bytes: documents that are still to be kept */
 	struct buffer answer;  /* to the client, until its remainder is kept */
 	struct buffer failure; /* our error reply, until the cursor is closed */
+	struct stream *stream; /* of an exact change stream, or NULL */
 };
 
 static inline struct sequence_read *read_of(struct sequence *sequence)

@@ -11,6 +11,7 @@
 #include "rules/read/error_words.h"
 #include "rules/reassembly/raised.h"
 #include "rules/read/remainder.h"
+#include "rules/read/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -379,6 +380,14 @@ static bool lacks_mark(struct bytes batch)
 	       !projection_mark_found(document.value);
 }
 
+/* A getMore of a ruled collection's change stream. */
+static bool begins_stream(const struct sequence *sequence, struct bytes cursor)
+{
+	return read_is_command(sequence, COMMAND_GET_MORE) &&
+	       sequence->match.namespace->targets[0].rule->streams == RULE_STREAMS_EXACT &&
+	       stream_is(cursor);
+}
+
 static enum sequence_outcome take_main(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
@@ -394,6 +403,11 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return take_failure(sequence, input);
 	if (summary->cursor.length == 0)
 		return sequence_pass(sequence, input->reply);
+	if (begins_stream(sequence, summary->cursor)) {
+		sequence->resume = stream_resume;
+		read->stream = stream_new();
+		return stream_take(sequence, input);
+	}
 	cursor = reply_read_cursor(summary->cursor);
 	/* Most batches are untouched. */
 	if (!sequence->touched && !read->windows && !read->marked && !sequence->match.wrong &&
@@ -530,6 +544,7 @@ static void read_fini(struct sequence *sequence)
 	buffer_fini(&read->rest);
 	buffer_fini(&read->answer);
 	buffer_fini(&read->failure);
+	stream_free(read->stream);
 }
 
 static size_t read_memory(const struct sequence *sequence)

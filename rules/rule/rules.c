@@ -291,11 +291,21 @@ const struct rule *rule_set_read_only(const struct rule_set *set, struct bytes d
 const struct rule *rule_set_stream_refused(const struct rule_set *set, struct bytes database)
 {
 	for (size_t i = 0; i < set->count; i++)
-		if (!set->rules[i].streams_as_stored &&
+		if (set->rules[i].streams == RULE_STREAMS_REFUSED &&
 		    (database_matches(&set->mains[i].database, database) ||
 		     database_matches(&set->overflows[i].database, database)))
 			return &set->rules[i];
 	return NULL;
+}
+
+bool rule_set_streams_exact(const struct rule_set *set, struct bytes database)
+{
+	for (size_t i = 0; i < set->count; i++)
+		if (set->rules[i].streams == RULE_STREAMS_EXACT &&
+		    (database.length == 0 || database_matches(&set->mains[i].database, database) ||
+		     database_matches(&set->overflows[i].database, database)))
+			return true;
+	return false;
 }
 
 bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,

@@ -12,6 +12,13 @@ enum rule_outlier {
 	RULE_EMPTY, /* an outlier's array is emptied */
 };
 
+/* Change streams of a ruled collection. */
+enum rule_streams {
+	RULE_STREAMS_REFUSED,
+	RULE_STREAMS_AS_STORED, /* they show what is stored */
+	RULE_STREAMS_EXACT,     /* they show what the application did */
+};
+
 enum rule_layout {
 	RULE_BATCHES,  /* m elements an overflow document */
 	RULE_ELEMENTS, /* one overflow document an element */
@@ -42,11 +49,11 @@ struct rule {
 	int64_t gather;
 	int64_t quiet_ms;
 	int64_t gc_delay_ms;
-	int64_t sweep_ms;       /* 0: off */
-	bool moves_existing;    /* outliers that no client touches are moved by the sweep, too */
-	bool read_only;         /* what is spilled is read whole; nothing is written or moved */
-	bool streams_as_stored; /* change streams show what is stored; else they are refused */
-	bool skips_damaged;     /* reads leave damaged documents out; else they fail */
+	int64_t sweep_ms;    /* 0: off */
+	bool moves_existing; /* outliers that no client touches are moved by the sweep, too */
+	bool read_only;      /* what is spilled is read whole; nothing is written or moved */
+	enum rule_streams streams;
+	bool skips_damaged; /* reads leave damaged documents out; else they fail */
 	struct {
 		char *field; /* NULL: the rule has no flag */
 		struct rule_value value;
@@ -196,6 +203,9 @@ bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
 /* One that refuses change streams and whose collections or overflow may be in this database, else
  * NULL. */
 const struct rule *rule_set_stream_refused(const struct rule_set *set, struct bytes database);
+/* Some rule whose collections or overflow may be in this database has exact change streams.
+ * `database` empty: any rule. */
+bool rule_set_streams_exact(const struct rule_set *set, struct bytes database);
 /* One whose overflow lives in this database while its collections may be in another, else NULL. */
 const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database);
 

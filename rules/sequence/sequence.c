@@ -427,6 +427,8 @@ static struct sequence *make(const struct match *match)
 		return sequence_watch_new();
 	case VERDICT_HIDE:
 		return sequence_hide_new(match);
+	case VERDICT_STREAM:
+		return sequence_stream_new();
 	case VERDICT_REFUSE:
 		sequence = must_calloc(1, sizeof(*sequence));
 		sequence->resume = refuse_resume;

@@ -21,6 +21,7 @@ struct sequence *sequence_watch_new(void);
 /* VERDICT_HIDE: of listCollections and drop; of dbStats. */
 struct sequence *sequence_hide_new(const struct match *match);
 struct sequence *sequence_stats_new(void);
+struct sequence *sequence_stream_new(void);
 
 /* Sends the client's own bytes. */
 enum sequence_outcome sequence_send_request(struct sequence *sequence);

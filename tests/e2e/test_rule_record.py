@@ -176,7 +176,7 @@ def test_whether_streams_are_refused_may_change_while_documents_are_split(cluste
     starts(cluster, [EAGER])
     assert records.find_one() == refusing
     records.update_one({}, {"$unset": {"resolved.change_streams": ""}})
-    for word in ("as_stored", "refuse"):
+    for word in ("as_stored", "exact", "refuse"):
         starts(cluster, [{**EAGER, "change_streams": word}])
         record = records.find_one()
         assert record["resolved"].pop("change_streams") == word and record["hash"] == refusing["hash"]

@@ -144,8 +144,8 @@ Test(rules_file, values_of_the_wrong_kind)
 		"8:13: 'access' must be 'full' or 'read-only', not 'none'"},
 	       {HEAD RULE "    damaged: hide\n",
 		"8:14: 'damaged' must be 'fail' or 'skip', not 'hide'"},
-	       {HEAD RULE "    change_streams: exact\n",
-		"8:21: 'change_streams' must be 'refuse' or 'as_stored', not 'exact'"},
+	       {HEAD RULE "    change_streams: all\n",
+		"8:21: 'change_streams' must be 'refuse', 'as_stored' or 'exact', not 'all'"},
 	       {HEAD NAME NAMESPACE ARRAY THRESHOLD
 		"    overflow: { link: of, array: more, listed: 1 }\n",
 		"7:48: 'listed' must be 'false' or 'true', not '1'"},
@@ -583,7 +583,7 @@ Test(rules_file, defaults)
 	cr_assert_eq(rule->gc_delay_ms, 60000);
 	cr_assert_eq(rule->sweep_ms, 3600000);
 	cr_assert_not(rule->read_only);
-	cr_assert_not(rule->streams_as_stored);
+	cr_assert_eq(rule->streams, RULE_STREAMS_REFUSED);
 	cr_assert_null(rule->flag.field);
 	cr_assert_null(rule->counters.total);
 	cr_assert_null(rule->reference.field);

@@ -1,0 +1,79 @@
+/* What the files of exact change streams share (sequence_stream.c). */
+#pragma once
+
+#include "rules/read/read_inner.h"
+#include "rules/stream/event.h"
+#include "rules/stream/known.h"
+
+/* An event of the reply. */
+struct stream_item {
+	struct event event;
+	const struct ruled_namespace *namespace; /* the exact rule's; NULL: it comes as it is */
+	bool drops;                              /* clients don't see it */
+	bool changed;                            /* its update names what clients see otherwise */
+	bool needs;                              /* and so the array's state */
+	bool hides;                              /* its fullDocument has what is not for clients */
+	bool gone; /* the document was looked up again, and is not there any more */
+	struct change_task task;
+	size_t change, change_length; /* in `changes`: the update as clients see it */
+	size_t part;                  /* whose merge has its documents */
+	size_t document;              /* fullDocument, or SIZE_MAX */
+	struct bytes array;           /* that its update has to tell whole; without data: none */
+	struct buffer stored;         /* a document of it */
+	size_t whole;                 /* this document in the merge, or SIZE_MAX */
+};
+
+/* What is asked of one collection. */
+struct stream_part {
+	const struct ruled_namespace *namespace;
+	struct fetch fetch;
+	bool fetching;
+};
+
+struct stream {
+	struct stream_item *items;
+	size_t count;
+	struct stream_part *parts;
+	size_t part_count;
+	struct knowledge knowledge;
+	struct buffer changes;
+	size_t from;         /* the first item behind which states are known */
+	size_t asking;       /* the part that is asked */
+	size_t asked;        /* of the knowledge */
+	size_t whole_bytes;  /* of the arrays that are told whole, roughly */
+	size_t settled;      /* so many of the items are */
+	size_t stopped;      /* the item whose document was rewritten meanwhile */
+	int attempts;        /* to look up one document */
+	bool touched;        /* the reply does not pass as it is */
+	struct packet *kept; /* replies that items look into */
+	size_t kept_count;
+};
+
+/* stream_items.c */
+
+/* Reads the events of a batch. False where one can't be read. */
+must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch);
+
+enum stream_settled {
+	STREAM_SETTLED,
+	STREAM_WANTS_ARRAY, /* of the item `settled`, as it is stored: task.set */
+	STREAM_UNCLEAR,     /* what the item `settled` means can't be told */
+};
+
+/* stream_settle.c: what clients see of each item. */
+enum stream_settled stream_settle(struct stream *stream);
+/* Puts what fullDocuments need into merges. False: the item `stopped` is damaged. */
+must_check bool stream_open_merges(struct stream *stream);
+
+/* stream_reply.c: writes the whole reply. False: the document of the item `stopped` has another
+ * generation by now. */
+must_check bool stream_write_reply(struct sequence *sequence);
+
+size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace);
+struct stream *stream_new(void);
+void stream_free(struct stream *stream);
+/* The cursor of a reply is a change stream's. */
+bool stream_is(struct bytes cursor);
+/* Takes the reply to the client's command. */
+enum sequence_outcome stream_take(struct sequence *sequence, const struct sequence_input *input);
+enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequence_input *input);

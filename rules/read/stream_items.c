@@ -1,0 +1,147 @@
+/* The events of a reply: which of them clients see otherwise than they came, and what has to be
+ * known for that. */
+#include "rules/read/stream.h"
+
+#include <stdlib.h>
+
+#define OWN_DATABASE "spillway"
+
+size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < stream->part_count; i++)
+		if (stream->parts[i].namespace == namespace)
+			return i;
+	stream->parts =
+		must_realloc(stream->parts, (stream->part_count + 1) * sizeof(*stream->parts));
+	stream->parts[stream->part_count] = (struct stream_part){.namespace = namespace};
+	namespace_hold(namespace);
+	return stream->part_count++;
+}
+
+/* ---- whose event it is ---- */
+
+static bool is_exact(const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (namespace->targets[i].rule->streams == RULE_STREAMS_EXACT)
+			return true;
+	return false;
+}
+
+/* Overflow of an exact rule, and Spillway's own records. */
+static bool is_own(const struct match *match, const struct event *event)
+{
+	const struct rule *rule;
+
+	if (bytes_are(event->database, OWN_DATABASE))
+		return true;
+	rule = rule_set_overflow(namespace_cache_rules(match->cache), event->database,
+				 event->collection);
+	return rule && rule->streams == RULE_STREAMS_EXACT;
+}
+
+static void find_namespace(const struct sequence *sequence, struct stream_item *item)
+{
+	const struct match *match = &sequence->match;
+	const struct event *event = &item->event;
+
+	if (event->collection.length == 0)
+		return;
+	if (match->namespace) {
+		item->namespace = match->namespace;
+	} else if (is_own(match, event)) {
+		item->drops = true;
+		return;
+	} else {
+		item->namespace = namespace_cache_find(match->cache, event->database,
+						       event->collection, NULL);
+	}
+	if (item->namespace && !is_exact(item->namespace))
+		item->namespace = NULL;
+}
+
+/* ---- what it needs ---- */
+
+/* Something in the document is not for clients. `*state`: a state is among it. */
+static bool hides(const struct ruled_namespace *namespace, struct bytes document, bool *state)
+{
+	struct element field;
+	struct cursor cursor;
+	bool found = false;
+
+	*state = false;
+	if (!cursor_open(&cursor, document))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		*state = *state || element_is(&field, NAME_STATE);
+		found = found || name_is_state(field.name) ||
+			name_find_hidden(field.name, namespace);
+	}
+	return found;
+}
+
+static void look_at(struct stream *stream, struct stream_item *item)
+{
+	const struct event *event = &item->event;
+	struct change_names names = {0};
+	bool state = false;
+
+	if (event->change.length > 0)
+		names = change_look(event->change, item->namespace);
+	item->changed = names.state || names.array || names.hidden;
+	item->hides = event->full.length > 0 && hides(item->namespace, event->full, &state);
+	item->needs = names.state || names.array || (state && event->kind == EVENT_REPLACE);
+	if (item->needs && event->id.type != 0) {
+		(void)stream_part_of(stream, item->namespace);
+		knowledge_add(&stream->knowledge, item->namespace, &event->id);
+	}
+	stream->touched = stream->touched || names.state || names.hidden || item->hides;
+}
+
+static void find_from(struct stream *stream)
+{
+	size_t first = 0;
+
+	while (first < stream->count && !stream->items[first].needs)
+		first++;
+	stream->from = first;
+	while (first < stream->count && stream->from > 0 &&
+	       bytes_equal(stream->items[stream->from - 1].event.time.value,
+			   stream->items[first].event.time.value))
+		stream->from--;
+}
+
+static struct stream_item *add_item(struct stream *stream)
+{
+	if ((stream->count & (stream->count - 1)) == 0)
+		stream->items =
+			must_realloc(stream->items, (stream->count ? 2 * stream->count : 1) *
+							    sizeof(*stream->items));
+	stream->items[stream->count] =
+		(struct stream_item){.document = SIZE_MAX, .whole = SIZE_MAX};
+	return &stream->items[stream->count++];
+}
+
+must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
+{
+	struct stream *stream = read_of(sequence)->stream;
+	struct element document;
+	struct cursor cursor;
+	enum cursor_step step;
+
+	if (!batch.data || !cursor_open(&cursor, batch))
+		return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		struct stream_item *item = add_item(stream);
+
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !event_read(document.value, &item->event))
+			return false;
+		find_namespace(sequence, item);
+		stream->touched = stream->touched || item->drops;
+		if (item->namespace)
+			look_at(stream, item);
+	}
+	find_from(stream);
+	return step == CURSOR_END;
+}

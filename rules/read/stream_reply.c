@@ -1,0 +1,117 @@
+/* A change stream's reply as the client sees it. */
+#include "rules/read/stream.h"
+
+#include "protocol/writer.h"
+
+#define FULL "fullDocument"
+
+static bool write_document(struct stream *stream, const struct stream_item *item,
+			   struct buffer *out)
+{
+	uint8_t type = item->gone ? BSON_BYTE_NULL : BSON_BYTE_DOCUMENT;
+
+	buffer_append(out, &type, 1);
+	buffer_append(out, FULL, sizeof(FULL));
+	return item->gone ||
+	       merge_write_document(stream->parts[item->part].fetch.merge, item->document, out);
+}
+
+/* Whole, if the overflow is still there and not too large: else by positions, which say no less. */
+static void write_whole(struct stream *stream, const struct stream_item *item, struct buffer *out)
+{
+	auto_buffer struct buffer document = {0};
+	struct change_task task = item->task;
+	struct change_written written;
+
+	task.by_positions =
+		item->whole == SIZE_MAX ||
+		!merge_write_document(stream->parts[item->part].fetch.merge, item->whole,
+				      &document) ||
+		!document_find_path(buffer_view(&document), item->namespace->targets[0].rule->array,
+				    &task.whole);
+	require(change_write(item->event.change, &task, out, &written));
+}
+
+static void write_update(struct stream *stream, const struct stream_item *item, struct buffer *out)
+{
+	if (item->array.data)
+		write_whole(stream, item, out);
+	else
+		buffer_append(out, stream->changes.data + item->change, item->change_length);
+}
+
+static bool write_field(struct stream *stream, const struct stream_item *item,
+			const struct element *field, struct buffer *out)
+{
+	if (item->document != SIZE_MAX && element_is(field, FULL))
+		return write_document(stream, item, out);
+	if (item->changed && element_is(field, "updateDescription"))
+		write_update(stream, item, out);
+	else
+		writer_element(out, field);
+	return true;
+}
+
+static bool write_event(struct stream *stream, const struct stream_item *item, struct buffer *out,
+			size_t number)
+{
+	struct cursor cursor;
+	struct element field;
+	char name[12];
+	size_t start = writer_open_document(out, writer_index(name, number));
+
+	require(cursor_open(&cursor, item->event.whole));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!write_field(stream, item, &field, out))
+			return false;
+	writer_close(out, start);
+	return true;
+}
+
+static bool write_batch(struct stream *stream, struct buffer *out, const char *name)
+{
+	size_t number = 0, batch = writer_open_array(out, name);
+
+	for (size_t i = 0; i < stream->count; i++) {
+		stream->stopped = i;
+		if (!stream->items[i].drops &&
+		    !write_event(stream, &stream->items[i], out, number++))
+			return false;
+	}
+	writer_close(out, batch);
+	return true;
+}
+
+static bool write_cursor(struct stream *stream, struct buffer *out, struct bytes document)
+{
+	size_t start = writer_open_document(out, "cursor");
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, document));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!element_is(&field, "firstBatch") && !element_is(&field, "nextBatch"))
+			writer_element(out, &field);
+		else if (!write_batch(stream, out, (const char *)field.name.data))
+			return false;
+	writer_close(out, start);
+	return true;
+}
+
+must_check bool stream_write_reply(struct sequence *sequence)
+{
+	struct sequence_read *read = read_of(sequence);
+	const struct message *main = &read->main.message;
+	size_t body = sequence_begin_reply(sequence, main);
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, main->body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
+		if (!element_is(&field, "cursor"))
+			writer_element(&sequence->buffer, &field);
+		else if (!write_cursor(read->stream, &sequence->buffer, field.value))
+			return false;
+	(void)sequence_end_reply(sequence, body);
+	return true;
+}

@@ -1,0 +1,182 @@
+/* What clients see of each event of a reply: states are followed from event to event. */
+#include "rules/read/stream.h"
+
+#include "protocol/writer.h"
+
+#include <stdio.h>
+
+#define WHOLE_MOST (8 << 20) /* bytes of overflow that are fetched for the updates of a reply */
+
+static const struct rule *rule_of(const struct stream_item *item)
+{
+	return item->namespace->targets[0].rule;
+}
+
+static void advance_update(struct stream_item *item, struct known *known)
+{
+	struct array_state before = known->state;
+
+	item->task.meaning = change_advance(item->event.change, rule_of(item), &known->state);
+	if (known->state.alive)
+		item->task.before = before;
+}
+
+/* A cut that mongod has noted as a replacement by the shorter document is none of a client's. */
+static void advance_replaced(struct stream_item *item, struct known *known)
+{
+	struct array_state before = known->state, *now = &known->state;
+
+	if (!array_state_of(rule_of(item), item->event.full, now))
+		item->task.meaning = CHANGE_UNCLEAR;
+	else if (before.alive && now->alive && before.moved != now->moved &&
+		 memcmp(before.generation, now->generation, GENERATION_BYTES) == 0)
+		item->task.meaning = CHANGE_OWN;
+}
+
+static void advance(struct stream *stream, struct stream_item *item)
+{
+	struct knowledge *knowledge = &stream->knowledge;
+	const struct event *event = &item->event;
+	struct known *known = NULL;
+
+	item->task = (struct change_task){.namespace = item->namespace};
+	if (event->kind == EVENT_GONE) {
+		knowledge_clear(knowledge, event->database, event->collection);
+		knowledge_clear(knowledge, event->to_database, event->to_collection);
+	}
+	if (item->namespace && event->id.type != 0)
+		known = knowledge_find(knowledge, item->namespace, &event->id);
+	if (!known)
+		return;
+	if (event->kind == EVENT_UPDATE && item->needs)
+		advance_update(item, known);
+	else if (event->kind == EVENT_REPLACE || event->kind == EVENT_INSERT)
+		advance_replaced(item, known);
+	else if (event->kind == EVENT_DELETE)
+		known->state = (struct array_state){0};
+}
+
+static int64_t elements_of(struct bytes array)
+{
+	struct cursor cursor;
+	struct element element;
+	int64_t count = 0;
+
+	if (cursor_open(&cursor, array))
+		while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+			count++;
+	return count;
+}
+
+/* False: it means what can't be told. */
+static bool write_update(struct stream *stream, struct stream_item *item)
+{
+	struct change_written written;
+
+	item->change = stream->changes.length;
+	if (!change_write(item->event.change, &item->task, &stream->changes, &written))
+		return false;
+	item->change_length = stream->changes.length - item->change;
+	item->array = written.array;
+	item->drops = !written.left;
+	return !written.array.data || elements_of(written.array) >= item->task.before.head;
+}
+
+static enum stream_settled settle(struct stream *stream, struct stream_item *item, bool asked)
+{
+	if (!asked && stream->settled >= stream->from)
+		advance(stream, item);
+	else if (!asked)
+		item->task = (struct change_task){.namespace = item->namespace};
+	if (item->task.meaning == CHANGE_SET && !asked)
+		return item->event.in_transaction ? STREAM_UNCLEAR : STREAM_WANTS_ARRAY;
+	if (item->changed)
+		return write_update(stream, item) ? STREAM_SETTLED : STREAM_UNCLEAR;
+	item->drops = item->drops || item->task.meaning == CHANGE_OWN;
+	return item->task.meaning == CHANGE_UNCLEAR ? STREAM_UNCLEAR : STREAM_SETTLED;
+}
+
+enum stream_settled stream_settle(struct stream *stream)
+{
+	while (stream->settled < stream->count) {
+		struct stream_item *item = &stream->items[stream->settled];
+		enum stream_settled end = settle(stream, item, item->task.set.name.data != NULL);
+
+		if (end != STREAM_SETTLED)
+			return end;
+		stream->settled++;
+	}
+	return STREAM_SETTLED;
+}
+
+/* ---- documents ---- */
+
+static struct merge *merge_of(struct stream *stream, struct stream_item *item)
+{
+	struct stream_part *part;
+
+	item->part = stream_part_of(stream, item->namespace);
+	part = &stream->parts[item->part];
+	if (!part->fetching)
+		fetch_init(&part->fetch, item->namespace);
+	part->fetching = true;
+	return part->fetch.merge;
+}
+
+/* Whole arrays that are too large for an event are told by positions. */
+static bool fits(struct stream *stream, const struct stream_item *item)
+{
+	int64_t count = elements_of(item->array);
+	size_t bytes =
+		count ? item->array.length / (size_t)count * (size_t)item->task.before.moved : 0;
+
+	if (bytes > WHOLE_MOST || stream->whole_bytes + bytes > WHOLE_MOST)
+		return false;
+	stream->whole_bytes += bytes;
+	return true;
+}
+
+/* The document of the event, with nothing but its array and the state. */
+static void add_stored(struct stream *stream, struct stream_item *item)
+{
+	const struct array_state *state = &item->task.before;
+	struct merge *merge;
+	char path[RULE_ARRAY_MAX + 1], *rest = path, *part;
+	size_t opened[RULE_ARRAY_MAX], depth = 0, body = writer_open(&item->stored);
+
+	writer_renamed(&item->stored, "_id", &item->event.id);
+	snprintf(path, sizeof(path), "%s", rule_of(item)->array);
+	while ((part = strsep(&rest, ".")) && rest)
+		opened[depth++] = writer_open_document(&item->stored, part);
+	writer_array(&item->stored, part, item->array);
+	while (depth > 0)
+		writer_close(&item->stored, opened[--depth]);
+	template_write_fields(&item->stored, "{_spill: {@key: {g: @g, h: @h, n: @n}}}",
+			      fill("key", rule_of(item)->key),
+			      fill_binary("g", (struct bytes){state->generation, GENERATION_BYTES}),
+			      fill("h", state->head), fill("n", state->moved));
+	writer_close(&item->stored, body);
+	merge = merge_of(stream, item);
+	item->whole = merge_document_count(merge);
+	if (merge_add_document(merge, buffer_view(&item->stored)) != MERGE_TAKEN)
+		item->whole = SIZE_MAX;
+}
+
+must_check bool stream_open_merges(struct stream *stream)
+{
+	for (size_t i = 0; i < stream->count; i++) {
+		struct stream_item *item = &stream->items[i];
+		struct merge *merge;
+
+		stream->stopped = i;
+		if (item->array.data && fits(stream, item))
+			add_stored(stream, item);
+		if (!item->hides || item->drops)
+			continue;
+		merge = merge_of(stream, item);
+		item->document = merge_document_count(merge);
+		if (merge_add_document(merge, item->event.full) != MERGE_TAKEN)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,308 @@
+"""Exact change streams: a subscriber sees what the application did, and nothing else.
+
+The same statements go through Spillway and straight to another database; their events have to be equal.
+"""
+
+import contextlib
+import random
+
+import pymongo
+import pytest
+from pymongo.change_stream import ClusterChangeStream
+from pymongo.errors import OperationFailure, WriteError
+
+from support.operate import RULE
+from support.process import wait_for
+from support.spillway import Spillway
+
+
+def rule(name, array="f", **more):
+    base = {key: value for key, value in RULE.items() if key != "flag"}
+    return {**base, "name": name, "namespace": f"shop.{name}", "array": array, "settle": "5ms", "quiet": "20ms",
+            "change_streams": "exact",
+            "overflow": {**RULE["overflow"], "collection": "{collection}_more"}, **more}
+
+
+RULES = [
+    rule("plain"),
+    rule("marked", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"},
+         reference={"field": "ref", "format": "{_id}_more"}),
+    rule("emptied", when_outlier="empty"),
+    rule("inner", array="a.f"),
+]
+LAYOUTS = [(each["name"], each["array"]) for each in RULES]
+SEEN = ("operationType", "documentKey", "updateDescription", "fullDocument")
+
+
+def whole(array, elements):
+    parts = array.split(".")
+    value = elements
+    for part in reversed(parts):
+        value = {part: value}
+    return value
+
+
+class Twins:
+    """One collection through Spillway, and one straight at mongod, with a stream of each."""
+
+    def __init__(self, client, direct, name, array):
+        self.through, self.straight, self.stored = client.shop[name], direct.reference[name], direct.shop[name]
+        self.key = array.replace(".", "/")
+        self.ends = 0
+
+    def both(self, change):
+        return change(self.through), change(self.straight)
+
+    def at_rest(self, identifier=1):
+        path = f"_spill.{self.key}.n"
+        wait_for(lambda: self.stored.count_documents({"_id": identifier, path: {"$gt": 0}}), "the tail to move")
+
+    def events(self, through, straight):
+        """What both streams show up to here, without what differs by nature."""
+        self.ends += 1
+        end = f"end {self.ends}"
+        self.both(lambda collection: collection.insert_one({"_id": end}))
+        return [until(stream, end) for stream in (through, straight)]
+
+
+def until(stream, end):
+    found = []
+    for event in stream:
+        if event["ns"]["db"] == "reference" and stream.__class__ is ClusterChangeStream:
+            continue  # the other twin
+        if event["operationType"] == "insert" and event["documentKey"]["_id"] == end:
+            return found
+        found.append({key: event[key] for key in SEEN if key in event})
+    raise AssertionError("the stream has ended")
+
+
+@pytest.fixture(params=LAYOUTS, ids=[name for name, _ in LAYOUTS])
+def twins(request, client, direct):
+    name, array = request.param
+    made = Twins(client, direct, name, array)
+    made.both(lambda collection: collection.delete_many({}))
+    made.array = array
+    return made
+
+
+def statements(f):
+    many = list(range(7))
+    return {
+        "push": {"$push": {f: 100}},
+        "push several": {"$push": {f: {"$each": [100, {"a": 1}]}}, "$set": {"y": 1}},
+        "other field": {"$set": {"z": [1, 2]}},
+        "element": {"$set": {f"{f}.5": "set"}},
+        "pull": {"$pull": {f: 100}},
+        "pop": {"$pop": {f: 1}},
+        "addToSet": {"$addToSet": {f: "new"}},
+        "slice": {"$push": {f: {"$each": [1], "$slice": -6}}},
+        "pipeline": [{"$set": {f: {"$concatArrays": [f"${f}", [7]]}}}],
+        "shorter": {"$set": {f: [1, 2, 3, 4, 5]}},
+        "the same": {"$set": {f: [1, 2, 3, 4, 5]}},
+        "other": {"$set": {f: [5, 4, 3, 2, 1], "y": 2}},
+        "empty": {"$set": {f: []}},
+        "push to empty": {"$push": {f: {"$each": many}}},
+        "unset": {"$unset": {f: 1}},
+        "push to none": {"$push": {f: {"$each": many}}},
+    }
+
+
+@pytest.mark.parametrize("looks_up", [False, True], ids=["as they are", "looked up"])
+def test_events_of_each_statement_are_those_of_mongod(twins, looks_up):
+    """Each is done on an outlier, whose tail moves before the next one."""
+    f = twins.array
+    options = {"full_document": "updateLookup"} if looks_up else {}
+    with twins.through.watch(**options) as through, twins.straight.watch(**options) as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(6)))}))
+        for name, update in statements(f).items():
+            if name not in ("push to empty", "push to none"):
+                twins.at_rest()
+            twins.both(lambda collection, u=update: collection.update_one({"_id": 1}, u))
+            got, want = twins.events(through, straight)
+            if name == "addToSet" and twins.through.name == "emptied":
+                assert got.pop()["updateDescription"]["updatedFields"] == {f"{f}.6": "new"}
+                want.pop()  # the whole array
+            assert got == want, name
+        twins.at_rest()
+        twins.both(lambda collection: collection.find_one_and_update({"_id": 1}, {"$set": {f: [9, 8, 7, 6, 5]}}))
+        twins.at_rest()
+        twins.both(lambda collection: collection.replace_one({"_id": 1}, {"x": 1}))
+        twins.both(lambda collection: collection.replace_one({"_id": 1}, whole(f, list(range(9)))))
+        twins.at_rest()
+        twins.both(lambda collection: collection.delete_one({"_id": 1}))
+        got, want = twins.events(through, straight)
+        assert got == want
+
+
+def test_a_write_of_what_is_stored_is_seen(twins):
+    """Of ten elements three are stored in the document. A write of just these three changes nothing that mongod tells
+    but the array's state."""
+    f = twins.array
+    kept = [] if twins.through.name == "emptied" else [0, 1, 2]
+    with twins.through.watch() as through, twins.straight.watch() as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(10)))}))
+        twins.at_rest()
+        twins.both(lambda collection: collection.update_one({"_id": 1}, {"$set": {f: kept}}))
+        got, want = twins.events(through, straight)
+    assert got == want
+    assert want[-1]["updateDescription"]["updatedFields"] == {f: kept}
+
+
+@pytest.mark.parametrize("wide", ["database", "cluster"])
+def test_a_wide_stream_shows_each_collection_as_its_own_does(client, direct, wide):
+    """And no overflow, and no record of a rule."""
+    watched = client.shop if wide == "database" else client
+    with watched.watch(full_document="updateLookup") as through:
+        for name, array in LAYOUTS:
+            twins = Twins(client, direct, name, array)
+            with twins.straight.watch(full_document="updateLookup") as straight:
+                twins.both(lambda collection: collection.delete_many({}))
+                twins.both(lambda collection, f=array: collection.insert_one({"_id": 1, **whole(f, list(range(9)))}))
+                twins.at_rest()
+                twins.both(lambda collection, f=array: collection.update_one({"_id": 1}, {"$push": {f: "x"}}))
+                got, want = twins.events(through, straight)
+            assert got == want, name
+
+
+class Copy:
+    """A collection as its events tell it."""
+
+    def __init__(self):
+        self.documents = {}
+
+    def apply(self, event):
+        identifier = event["documentKey"]["_id"]
+        if event["operationType"] == "delete":
+            del self.documents[identifier]
+        elif event["operationType"] in ("insert", "replace"):
+            assert (identifier in self.documents) == (event["operationType"] == "replace")
+            self.documents[identifier] = event["fullDocument"]
+        else:
+            assert event["operationType"] == "update", event
+            self.update(self.documents[identifier], event["updateDescription"])
+
+    def update(self, document, change):
+        for truncated in change["truncatedArrays"]:
+            parent, name = reach(document, truncated["field"])
+            assert len(parent[name]) >= truncated["newSize"], (document, change)
+            del parent[name][truncated["newSize"]:]
+        for path in change["removedFields"]:
+            parent, name = reach(document, path)
+            del parent[name]
+        for path, value in change["updatedFields"].items():
+            parent, name = reach(document, path)
+            if isinstance(parent, list) and name == len(parent):
+                parent.append(value)
+            else:
+                assert not isinstance(parent, list) or name < len(parent), (path, document, change)
+                parent[name] = value
+
+
+def reach(document, path):
+    *parents, last = path.split(".")
+    for part in parents:
+        document = document[int(part)] if isinstance(document, list) else document.setdefault(part, {})
+    return document, int(last) if isinstance(document, list) else last
+
+
+class History:
+    """Random statements on some documents, by seed."""
+
+    def __init__(self, seed, array):
+        self.random, self.f = random.Random(seed), array
+
+    def value(self):
+        return self.random.choice([1, "two", {"three": 3}, None, [4]])
+
+    def update(self):
+        f, number = self.f, self.random.randrange(8)
+        some = [self.value() for _ in range(self.random.randrange(1, 9))]
+        return self.random.choice([
+            {"$push": {f: self.value()}}, {"$push": {f: {"$each": some}}}, {"$push": {f: {"$each": some}}},
+            {"$addToSet": {f: number}}, {"$set": {f"{f}.{number}": number}}, {"$pull": {f: 1}}, {"$pop": {f: -1}},
+            {"$set": {"other": number}}, {"$unset": {"other": 1}}, {"$set": {f: some}}, {"$set": {f: []}},
+            {"$unset": {f: 1}}, {"$push": {f: {"$each": some, "$position": 1}}},
+            [{"$set": {f: {"$slice": [{"$ifNull": [f"${f}", []]}, 12]}}}],
+            [{"$set": {"size": {"$size": {"$ifNull": [f"${f}", []]}}}}],
+        ])
+
+    def step(self, collection):
+        identifier, what = self.random.randrange(5), self.random.randrange(20)
+        fresh = whole(self.f, [self.value() for _ in range(self.random.randrange(12))])
+        with contextlib.suppress(WriteError):  # null and the like under the array's path
+            if what == 0:
+                collection.delete_one({"_id": identifier})
+            elif what == 1:
+                collection.replace_one({"_id": identifier}, fresh, upsert=True)
+            elif what == 2:
+                collection.find_one_and_update({"_id": identifier}, {"$set": {self.f: [self.value()]}})
+            elif what == 3:
+                self.transaction(collection, identifier)
+            else:
+                collection.update_one({"_id": identifier}, self.update(), upsert=what == 4)
+
+    def transaction(self, collection, identifier):
+        with collection.database.client.start_session() as session, session.start_transaction():
+            for _ in range(self.random.randrange(2, 5)):
+                update = self.random.choice([{"$push": {self.f: self.value()}}, {"$set": {f"{self.f}.1": "t"}},
+                                             {"$set": {self.f: []}}, {"$push": {self.f: {"$each": [1, 2, 3]}}}])
+                try:
+                    collection.update_one({"_id": identifier}, update, session=session)
+                except (WriteError, OperationFailure):
+                    session.abort_transaction()
+                    return
+
+
+@pytest.fixture(scope="module")
+def other_spillway(cluster):
+    with Spillway([cluster.primary], RULES) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        yield client
+
+
+class Subscriber:
+    """Follows a collection through one Spillway and another, each time from its last token."""
+
+    def __init__(self, clients, name, draw):
+        self.clients, self.name, self.draw = clients, name, draw
+        self.copy, self.token, self.stream = Copy(), None, None
+        self.open()
+
+    def open(self):
+        if self.stream:
+            self.stream.close()
+        how = self.draw.choice(["resume_after", "start_after"])
+        self.stream = self.draw.choice(self.clients).shop[self.name].watch(
+            batch_size=self.draw.choice([1, 3, 100]), max_await_time_ms=10, **({how: self.token} if self.token else {}))
+        self.token = self.token or self.stream.resume_token
+
+    def follow(self, end=None, most=10**6):
+        for _ in range(most):
+            event = self.stream.try_next()
+            self.token = self.stream.resume_token
+            if event is None and end is None:
+                return
+            if event is not None and event["documentKey"]["_id"] == end:
+                return
+            if event is not None:
+                self.copy.apply(event)
+
+
+@pytest.mark.parametrize("name, array", LAYOUTS, ids=[name for name, _ in LAYOUTS])
+@pytest.mark.parametrize("seed", range(2))
+def test_a_copy_made_of_events_is_the_collection(client, other_spillway, name, array, seed):
+    """Random histories by two Spillways, both of which move; the subscriber goes from one to the other."""
+    clients, history = [client, other_spillway], History(seed, array)
+    for each in clients:
+        each.shop[name].delete_many({})
+    subscriber = Subscriber(clients, name, history.random)
+    for _ in range(120):
+        history.step(history.random.choice(clients).shop[name])
+        if history.random.randrange(10) == 0:
+            subscriber.follow(most=history.random.randrange(1, 8))
+        if history.random.randrange(15) == 0:
+            subscriber.open()
+    client.shop[name].insert_one({"_id": "end"})
+    subscriber.follow(end="end")
+    client.shop[name].delete_one({"_id": "end"})
+    assert subscriber.copy.documents == {each["_id"]: each for each in client.shop[name].find()}
