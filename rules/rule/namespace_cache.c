@@ -11,7 +11,7 @@
 /* What the cache holds of one namespace. */
 struct entry {
 	struct ruled_namespace ruled;
-	size_t holders;
+	atomic_size_t holders;
 };
 
 struct namespace_slot {
@@ -34,7 +34,8 @@ struct namespace_cache {
 	size_t count;
 	size_t pattern_count; /* of these, how many no rule names without a pattern */
 	size_t hand;
-	uint64_t serial; /* the latest that was given */
+	uint64_t serial;                     /* the latest that was given */
+	const struct namespace_guard *guard; /* NULL: not shared */
 };
 
 static struct namespace_slot *slots_new(size_t count)
@@ -53,13 +54,32 @@ struct namespace_cache *namespace_cache_new(struct rule_set *set)
 	return cache;
 }
 
+void namespace_cache_share(struct namespace_cache *cache, const struct namespace_guard *guard)
+{
+	cache->guard = guard;
+}
+
+static void cache_enter(const struct namespace_cache *cache)
+{
+	if (cache->guard)
+		cache->guard->enter(cache->guard->context);
+}
+
+static void cache_leave(const struct namespace_cache *cache)
+{
+	if (cache->guard)
+		cache->guard->leave(cache->guard->context);
+}
+
 struct namespace_cache *namespace_cache_after(const struct namespace_cache *before,
 					      struct rule_set *set)
 {
 	struct namespace_cache *cache = namespace_cache_new(set);
 
 	/* What still goes on with `before` may make it give some more. */
+	cache_enter(before);
 	cache->serial = before->serial + ((uint64_t)1 << 32);
+	cache_leave(before);
 	return cache;
 }
 
@@ -104,15 +124,14 @@ size_t namespace_cache_count(const struct namespace_cache *cache)
 void namespace_hold(const struct ruled_namespace *namespace)
 {
 	if (namespace && namespace->holders)
-		++*namespace->holders;
+		atomic_fetch_add_explicit(namespace->holders, 1, memory_order_relaxed);
 }
 
 void namespace_release(const struct ruled_namespace *namespace)
 {
 	if (!namespace || !namespace->holders)
 		return;
-	require(*namespace->holders > 0);
-	--*namespace->holders;
+	require(atomic_fetch_sub_explicit(namespace->holders, 1, memory_order_release) > 0);
 }
 
 /* ---- what is new ---- */
@@ -242,6 +261,7 @@ void namespace_cache_trim(struct namespace_cache *cache)
 	size_t steps = cache->pattern_count > 2 * NAMESPACE_CACHE_KEPT ? 2 * (cache->mask + 1)
 								       : TRIM_STEPS;
 
+	require(!cache->guard);
 	for (; steps > 0 && cache->pattern_count > NAMESPACE_CACHE_KEPT; steps--) {
 		struct namespace_slot *slot = &cache->slots[cache->hand];
 
@@ -290,16 +310,12 @@ static inline bool slot_holds(const struct namespace_slot *slot, struct bytes da
 	       hash_same(slot->database, database.data, database.length);
 }
 
-const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache,
-						   struct bytes database, struct bytes collection,
-						   bool *full)
+static const struct ruled_namespace *cache_find(struct namespace_cache *cache,
+						struct bytes database, struct bytes collection,
+						bool *full)
 {
 	uint64_t hash = hash_bytes(database, hash_bytes(collection, cache->key));
 
-	if (full)
-		*full = false;
-	if (database.length == 0 || collection.length == 0)
-		return NULL;
 	for (size_t at = hash & cache->mask;; at = (at + 1) & cache->mask) {
 		struct namespace_slot *slot = &cache->slots[at];
 
@@ -311,4 +327,20 @@ const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache
 		}
 	}
 	return cache_add(cache, database, collection, hash, full);
+}
+
+const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache,
+						   struct bytes database, struct bytes collection,
+						   bool *full)
+{
+	const struct ruled_namespace *found;
+
+	if (full)
+		*full = false;
+	if (database.length == 0 || collection.length == 0)
+		return NULL;
+	cache_enter(cache);
+	found = cache_find(cache, database, collection, full);
+	cache_leave(cache);
+	return found;
 }

@@ -4,6 +4,8 @@
 
 #include "protocol/bytes.h"
 
+#include <stdatomic.h>
+
 /* Bytes of an array's path: it stands in the names of fields in `_spill`, put together. */
 #define RULE_ARRAY_MAX 480
 
@@ -112,8 +114,8 @@ struct ruled_namespace {
 	size_t target_count;
 	struct target *targets;
 	struct known_indexes *indexes; /* as in a target */
-	uint64_t serial; /* of the cache: no other namespace has ever had it; never 0 */
-	size_t *holders; /* how many keep it from being evicted; NULL: none is counted */
+	uint64_t serial;        /* of the cache: no other namespace has ever had it; never 0 */
+	atomic_size_t *holders; /* how many keep it from being evicted; NULL: none is counted */
 };
 
 struct rule_set;
@@ -136,7 +138,7 @@ char *rule_overflow_collection(const struct rule *rule, struct bytes collection)
 bool rule_set_may_concern(const struct rule_set *set, struct bytes collection);
 
 /* A loop's or thread's own memory of the namespaces it has met (a pattern is resolved once for
- * each). Not shared. */
+ * each). While it is shared, another thread may look into it, too. */
 struct namespace_cache;
 
 struct namespace_cache *namespace_cache_new(struct rule_set *set);
@@ -160,7 +162,16 @@ const struct ruled_namespace *namespace_cache_find(struct namespace_cache *cache
 #define NAMESPACE_CACHE_KEPT 20000
 void namespace_cache_trim(struct namespace_cache *cache);
 size_t namespace_cache_count(const struct namespace_cache *cache);
-/* Counted; by the cache's own thread. The namespace may be NULL. Who remembers a namespace for long
+/* Lets one thread at a time look. The caller's, since no thread is known here. */
+struct namespace_guard {
+	void (*enter)(void *context);
+	void (*leave)(void *context);
+	void *context;
+};
+/* Set by the cache's own thread before another one looks into it, and taken away (NULL) after.
+ * Nothing is evicted in between. */
+void namespace_cache_share(struct namespace_cache *cache, const struct namespace_guard *guard);
+/* Counted; any thread. The namespace may be NULL. Who remembers a namespace for long
  * remembers its serial instead. */
 void namespace_hold(const struct ruled_namespace *namespace);
 void namespace_release(const struct ruled_namespace *namespace);

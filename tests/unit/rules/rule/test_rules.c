@@ -340,6 +340,45 @@ Test(rules, no_rule_is_on_a_name_that_mongod_cannot_have)
 	rule_set_unref(set);
 }
 
+struct visits {
+	size_t entered, left;
+};
+
+static void enter(void *context)
+{
+	((struct visits *)context)->entered++;
+}
+
+static void leave(void *context)
+{
+	((struct visits *)context)->left++;
+}
+
+Test(rules, while_a_cache_is_shared_each_look_enters_its_guard)
+{
+	struct rule_set *set = SET({"tenant_*", "posts", NULL, "extra"});
+	struct namespace_cache *cache = namespace_cache_new(set), *after;
+	struct visits visits = {0};
+	const struct namespace_guard guard = {enter, leave, &visits};
+
+	cr_assert_not_null(find(cache, "tenant_1", "posts"));
+	cr_assert_eq(visits.entered, 0);
+	namespace_cache_share(cache, &guard);
+	cr_assert_not_null(find(cache, "tenant_1", "posts"));
+	cr_assert_null(find(cache, "tenant_1", "other"));
+	after = namespace_cache_after(cache, set); /* looks at the serials */
+	cr_assert_eq(visits.entered, 3);
+	cr_assert_eq(visits.left, 3);
+	cr_assert_not_null(find(after, "tenant_1", "posts"));
+	namespace_cache_share(cache, NULL);
+	cr_assert_not_null(find(cache, "tenant_2", "posts"));
+	cr_assert_eq(visits.entered, 3);
+	namespace_cache_trim(cache);
+	namespace_cache_free(after);
+	namespace_cache_free(cache);
+	rule_set_unref(set);
+}
+
 Test(rules, a_set_lives_as_long_as_its_last_reference)
 {
 	struct rule_set *set = SET({"shop", "sales", NULL, "extra_sales"});
