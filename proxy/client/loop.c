@@ -1,6 +1,7 @@
 /* One event loop: its deadlines, its drain, work from other threads. */
 #include "proxy/client/loop.h"
 
+#include "proxy/client/aside.h"
 #include "proxy/client/listener.h"
 #include "proxy/client/session.h"
 
@@ -225,6 +226,7 @@ struct loop *loop_new(struct service *service)
 	loop->metrics = metrics_new();
 	loop->latencies = latencies_new();
 	loop->namespaces = namespace_cache_new(service->config->rules);
+	loop->aside = aside_new(loop);
 	loop->observer = observers_join(service->observers);
 	uv_timer_init(&loop->uv, &loop->ticks);
 	loop->ticks.data = loop;
@@ -242,6 +244,7 @@ void loop_run(struct loop *loop)
 void loop_free(struct loop *loop)
 {
 	require(uv_loop_close(&loop->uv) == 0);
+	aside_free(loop->aside);
 	pthread_mutex_destroy(&loop->lock);
 	loop_free_earlier(loop);
 	namespace_cache_free(loop->namespaces);

@@ -20,6 +20,7 @@
 #define LOOP_READ_BUFFER 65536
 
 struct session;
+struct aside;
 struct reload_desk;
 
 /* What all loops share; made before they start, gone after they ended. */
@@ -53,6 +54,7 @@ struct loop {
 	struct metrics *metrics;
 	struct latencies *latencies;
 	struct namespace_cache *namespaces;
+	struct aside *aside;           /* does what is long */
 	struct observer *observer;     /* NULL: nothing is observed */
 	struct earlier_rules *earlier; /* the latest first; see loop_rules.c */
 	uint32_t epoch;                /* counts the changes of the rules */

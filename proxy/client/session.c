@@ -142,7 +142,7 @@ void session_free_if_gone(struct session *session)
 {
 	struct loop *loop = session->loop;
 
-	if (session->handles > 0 || session->pinned)
+	if (session->handles > 0 || session->pinned || session->memory.away)
 		return;
 	session_unlink(session);
 	stream_fini(&session->client);
@@ -243,7 +243,7 @@ void session_account(struct session *session)
 	struct service *service = session->loop->service;
 	/* Of room for a reply what has come: the rest is nobody's memory yet. */
 	size_t held = session->request.held.capacity + session->response.held.length +
-		      stream_backlog(&session->client);
+		      stream_backlog(&session->client) + session->memory.away;
 	size_t strange;
 	int64_t sum;
 	bool reads;
@@ -260,7 +260,7 @@ void session_account(struct session *session)
 	sum += atomic_fetch_add(&service->memory, sum);
 	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
 	session->memory.accounted = held;
-	reads = session->sequence || session->find.request.length > 0;
+	reads = session->sequence || session->memory.away || session->find.request.length > 0;
 	session_claim(session, reads ? (int64_t)held : 0, sum - service->config->limits.memory);
 }
 
@@ -336,7 +336,7 @@ void session_adjust_reading(struct session *session)
 	if (session->request.blocked ||
 	    (session->state == SESSION_REWRITING && session->request.held.length > 0))
 		client = false;
-	server = !session_client_lags(session);
+	server = !session_client_lags(session) && !session->memory.away;
 	(client ? stream_start_reading : stream_stop_reading)(&session->client);
 	(server ? stream_start_reading : stream_stop_reading)(&session->server);
 	session_watch_progress(session, false);
@@ -345,7 +345,7 @@ void session_adjust_reading(struct session *session)
 void session_pass_ends(struct session *session)
 {
 	if (session->state == SESSION_CLOSING || session->state == SESSION_OPENING ||
-	    session_is_refused(session))
+	    session_is_refused(session) || session->memory.away)
 		return;
 	if (session->client.ended && session->state == SESSION_RELAYING &&
 	    !session->server.shutting && !session->request.blocked && !session_client_lags(session))

@@ -112,7 +112,8 @@ struct session_request {
 	uint8_t fault;       /* enum strangers_kind: why the connection is to be closed */
 	bool blocked;        /* the first whole frame waits for the replies that are owed */
 	bool old;            /* the current frame goes through by rules that have changed since */
-	uint32_t epoch;      /* the loop's, when the sequence or the find began */
+	uint32_t epoch;      /* the loop's, when the sequence, the find or the work elsewhere
+				began */
 	struct skim *shed;   /* the current frame is thrown away because there is no memory for it:
 				what its sender has to be told */
 };
@@ -135,6 +136,7 @@ struct session_memory {
 	size_t accounted;    /* what waits, the sequence and unsent replies, in the service's sum */
 	size_t unread;       /* when it was last looked whether the client takes its replies */
 	uint8_t stalls;      /* such looks in a row that saw it take too little */
+	uint32_t away;       /* with work of another thread (session_aside.h); 0: there is none */
 	size_t unproven;     /* of it, what counts for the loop's unproven sessions */
 	struct claim *claim; /* owned; NULL: it holds little */
 };
@@ -160,7 +162,7 @@ struct session {
 	struct session_response response;
 	struct session_memory memory;
 	struct pending pending;
-	struct sequence *sequence;
+	struct sequence *sequence; /* NULL while another thread works on it */
 	struct session_find find;
 	struct session_rights rights;
 	int32_t next_request_id;
@@ -255,8 +257,8 @@ void request_start_sequence(struct session *session, struct sequence *sequence);
 void request_refuse_connection(struct session *session, struct buffer *frame);
 /* A frame that there was no memory for has gone by. */
 void request_on_shed(struct session *session);
-/* A request whose sequence said AGAIN; takes it over. */
-void request_again(struct session *session, struct packet *packet);
+/* A request whose sequence said AGAIN, or the next one of a stream; takes it over. */
+void request_again(struct session *session, struct packet *packet, enum command_kind kind);
 /* Looks again at what waits, after a sequence or a reply. */
 void request_continue(struct session *session);
 void response_on_bytes(struct session *session, struct bytes bytes);
@@ -265,13 +267,21 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 void session_advance(struct session *session, struct packet *reply, bool moved);
 /* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
 void session_give_up(struct session *session);
-/* The reply to session->find, a whole frame: goes to the client where nothing is to be put
- * together; else false. */
-must_check bool session_answer_find(struct session *session, struct bytes reply);
+/* The reply to session->find goes to the client as it is. */
+void session_end_find(struct session *session);
 /* The find's namespace is needed no longer. */
 void session_leave_find(struct session *session);
 /* The same reply, of which a sequence has to make another. */
 void session_advance_find(struct session *session, struct packet *reply);
+/* The client's next requests are looked at. */
+void session_next_request(struct session *session);
+/* Waits; then the sequence goes on, or the next requests are looked at. */
+void session_pause(struct session *session, uint64_t milliseconds);
+
+/* session_finish.c: the sequence is over, its answer goes to the client. */
+void session_finish(struct session *session);
+/* The same without an answer. */
+void session_end_sequence(struct session *session);
 /* The session closes: the mover is told what the running sequence, if any, may have done. */
 void session_cut_sequence(struct session *session);
 

@@ -1,17 +1,10 @@
 /* Drives the running sequence: all asynchrony of a rewrite is here. */
-#include "proxy/client/session.h"
+#include "proxy/client/session_aside.h"
 
-#include "proxy/base/clock.h"
-#include "proxy/base/log.h"
-#include "rules/read/plain_find.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 
 #define COMMAND_NAME_AT \
 	((size_t)26) /* in a frame that begins with its body: the name, with its NUL */
-#define TELL_SKIPPED_MS 60000
-#define HEAVY_PAUSE_MS 250 /* two moves or so; no longer, since the mover may have no majority */
 
 struct moved_task {
 	struct loop_task task;
@@ -19,8 +12,7 @@ struct moved_task {
 	bool moved;
 };
 
-/* The client's next requests are looked at. */
-static void advance_relay(struct session *session)
+void session_next_request(struct session *session)
 {
 	session_set_state(session, SESSION_RELAYING);
 	request_continue(session);
@@ -38,7 +30,7 @@ static void advance_unpin(struct session *session, bool moved)
 	if (session->sequence)
 		session_advance(session, NULL, moved);
 	else
-		advance_relay(session);
+		session_next_request(session);
 	session_adjust_reading(session);
 	if (session->loop->drain_until && session->state == SESSION_RELAYING)
 		session_close_if_idle(session);
@@ -134,7 +126,7 @@ static void advance_on_timer(uv_timer_t *timer)
 	advance_unpin(session, false);
 }
 
-static void advance_pause(struct session *session, uint64_t milliseconds)
+void session_pause(struct session *session, uint64_t milliseconds)
 {
 	struct pause_timer *pause = must_calloc(1, sizeof(*pause));
 
@@ -142,106 +134,6 @@ static void advance_pause(struct session *session, uint64_t milliseconds)
 	session->pinned = true;
 	uv_timer_init(&session->loop->uv, &pause->timer);
 	uv_timer_start(&pause->timer, advance_on_timer, milliseconds, 0);
-}
-
-/* Who pushes faster than the mover moves has its reply, and pauses before its next request is read:
- * the document would come to 16 MB. Not in a transaction, for whose end the mover waits. */
-static void advance_take_note(void *context, const struct mover_note *note)
-{
-	struct session *session = context;
-	bool heavy = mover_note(session->loop->service->mover, note);
-
-	if (heavy && !session->pinned &&
-	    !command_has(&session->sequence->match.command, FIELD_AUTOCOMMIT))
-		advance_pause(session, HEAVY_PAUSE_MS);
-}
-
-/* Names one a minute, so that nobody is kept from the rest of the log. */
-static void advance_tell_skipped(const struct session *session, const char *message)
-{
-	const struct ruled_namespace *namespace = session->sequence->match.namespace;
-	static _Atomic int64_t next;
-	int64_t now = clock_now(), due = atomic_load(&next);
-
-	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_SKIPPED_MS))
-		return;
-	log_warning("3003 rule '%s' on '%s.%s': a read left out a damaged document (damaged: "
-		    "skip): %s; "
-		    "run 'spillway verify'",
-		    namespace->targets[0].rule->name, namespace->database, namespace->collection,
-		    message);
-}
-
-static void advance_count(struct session *session)
-{
-	const struct sequence_counts *counts = &session->sequence->counts;
-	struct metrics *metrics = session->loop->metrics;
-
-	metric_add(&metrics->merged_documents, counts->merged);
-	metric_add(&metrics->merge_repeats, counts->repeats);
-	metric_add(&metrics->damaged_skipped, counts->skipped);
-	if (counts->skipped_one)
-		advance_tell_skipped(session, counts->skipped_one);
-	metric_add(&metrics->overflow_fetches, counts->fetches);
-	if (counts->fetches > 0)
-		metric_add(&metrics->overflow_fetch_microseconds, counts->fetch_microseconds);
-}
-
-/* An error of ours that was found on the way is answered. (What the match refuses is counted as it
- * comes.) */
-static void advance_count_refusal(struct session *session)
-{
-	const struct sequence *sequence = session->sequence;
-	const struct match *match = &sequence->match;
-	struct session_refusal refusal = {.code = sequence->end.code};
-	struct bytes name = match->command.first.name;
-	char what[64];
-
-	if (!sequence->end.code || match->verdict == VERDICT_REFUSE)
-		return;
-	snprintf(what, sizeof(what), "%.*s: %s", (int)name.length, (const char *)name.data,
-		 error_name(sequence->end.code));
-	metric_add(&session->loop->metrics->commands_refused, 1);
-	refusal.rule = match->namespace ? match->namespace->targets[0].rule->name : "";
-	refusal.what = what;
-	metrics_refused(refusal.rule, what);
-	session_tell_refusal(session, match, &refusal);
-}
-
-/* A collection may have changed, or be another one now. */
-static void advance_recheck(struct mover *mover, const struct match *match)
-{
-	const struct ruled_namespace *namespace = match->namespace, *onto = match->onto;
-
-	if (!namespace) {
-		mover_recheck_gone(mover, match->command.database, (struct bytes){0});
-		return;
-	}
-	if (match->tending == MOVER_TEND_GONE)
-		mover_recheck_gone(mover, bytes_of(namespace->database),
-				   bytes_of(namespace->collection));
-	else
-		mover_recheck(mover, bytes_of(namespace->database),
-			      bytes_of(namespace->collection));
-	if (onto)
-		mover_recheck(mover, bytes_of(onto->database), bytes_of(onto->collection));
-}
-
-static void advance_pass_note(void *context, const struct mover_note *note)
-{
-	mover_note(context, note);
-}
-
-/* Of a stranger's command nothing has come about that anybody would have to look at. */
-static bool advance_leaves_notes(const struct session *session)
-{
-	return session_is_accepted(session, session->sequence->match.namespace);
-}
-
-void session_cut_sequence(struct session *session)
-{
-	if (session->sequence && advance_leaves_notes(session))
-		sequence_cut(session->sequence, advance_pass_note, session->loop->service->mover);
 }
 
 static bool advance_knows_rights(const struct session *session)
@@ -254,83 +146,8 @@ static bool advance_knows_rights(const struct session *session)
 	return !session->rights.signed_in;
 }
 
-static void advance_learn_rights(struct session *session)
-{
-	session->rights.readable[session->rights.readable_next++ % SESSION_READABLE] =
-		session->sequence->match.namespace->serial;
-}
-
-/* The sequence is over: what it leaves for the mover is noted. */
-static void advance_finish(struct session *session)
-{
-	struct sequence *sequence = session->sequence;
-	const struct match *match = &sequence->match;
-
-	if (advance_leaves_notes(session)) {
-		sequence_notes(sequence, advance_take_note, session);
-		if (match->changes_fitness && !sequence->permission.denied)
-			advance_recheck(session->loop->service->mover, match);
-	}
-	if (sequence->permission.proven)
-		advance_learn_rights(session);
-	advance_count(session);
-	session_measure(session);
-	session->next_request_id = sequence->next_request_id;
-	session->sequence = NULL;
-	sequence_free(sequence);
-}
-
-static void advance_end(struct session *session)
-{
-	advance_finish(session);
-	if (!session->pinned)
-		advance_relay(session);
-}
-
-/* The client's reply goes out compressed if its request came so; what is the server's own frame
- * goes as it is. */
-static void advance_answer(struct session *session, const struct packet *request)
-{
-	struct sequence *sequence = session->sequence;
-	auto_buffer struct buffer packed = {0};
-	bool ours = sequence->output.length > 0 && sequence->output.data == sequence->buffer.data;
-
-	if (ours && packet_compressed(request))
-		compressed_pack(sequence->output, request->compressor, &packed);
-	if (packed.length > 0) {
-		stream_write_owned(&session->client, &packed);
-	} else if (ours) {
-		stream_write_owned(&session->client, &sequence->buffer);
-	} else {
-		stream_write(&session->client, sequence->output);
-	}
-}
-
-/* A client that has gone, or a Spillway that is to end, gets no more of a stream than this part. */
-static bool advance_may_stream(const struct session *session)
-{
-	return !session->loop->drain_until && !stream_has_ended(&session->client);
-}
-
-/* The last answer of the sequence. Where the client streams its cursor, the next getMore follows by
- * itself; its reply is not read before the client has taken what was sent. */
-static void advance_done(struct session *session)
-{
-	struct packet next;
-
-	advance_count_refusal(session);
-	if (!advance_may_stream(session) || !sequence_streams(session->sequence, &next)) {
-		advance_answer(session, &session->sequence->request);
-		advance_end(session);
-		return;
-	}
-	advance_answer(session, &next);
-	advance_finish(session);
-	session_set_state(session, SESSION_RELAYING);
-	request_again(session, &next);
-}
-
-static void advance_send(struct session *session, bool answered)
+/* `copy` of what goes out, which has been made already, or NULL. */
+static void advance_send(struct session *session, struct buffer *copy, bool answered)
 {
 	struct bytes output = session->sequence->output;
 
@@ -342,7 +159,10 @@ static void advance_send(struct session *session, bool answered)
 		pending_push(&session->pending,
 			     (struct pending_entry){.request_id = load_int32(output.data + 4),
 						    .kind = PENDING_SEQUENCE});
-	stream_write(&session->server, output);
+	if (copy && copy->length > 0)
+		stream_write_owned(&session->server, copy);
+	else
+		stream_write(&session->server, output);
 }
 
 /* A driver that loses its connection tries a retryable write again by another one. What would still
@@ -361,29 +181,31 @@ static void advance_again(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
 	struct packet request = packet_steal(&sequence->request);
+	enum command_kind kind = sequence->match.command.kind;
 
 	session->next_request_id = sequence->next_request_id;
 	session->sequence = NULL;
 	sequence_free(sequence);
 	session_set_state(session, SESSION_RELAYING);
-	request_again(session, &request);
+	request_again(session, &request, kind);
 	request_continue(session);
 	session_pass_ends(session);
 }
 
-/* Does what the sequence wants next. */
-static void advance_by(struct session *session, enum sequence_outcome outcome, bool begins)
+/* Does what the sequence wants next. `copy`: see advance_send. */
+static void advance_by(struct session *session, enum sequence_outcome outcome, bool begins,
+		       struct buffer *copy)
 {
 	switch (outcome) {
 	case SEQUENCE_SEND:
 		if (!begins && advance_is_orphan(session))
 			session_close(session, SESSION_END_DONE);
 		else
-			advance_send(session, true);
+			advance_send(session, copy, true);
 		break;
 	case SEQUENCE_SEND_LAST:
-		advance_send(session, false);
-		advance_end(session);
+		advance_send(session, copy, false);
+		session_end_sequence(session);
 		break;
 	case SEQUENCE_MOVE:
 		advance_move(session);
@@ -393,16 +215,60 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 		break;
 	case SEQUENCE_PAUSE:
 		advance_trace(session, bytes_of("pause"));
-		advance_pause(session, session->sequence->pause);
+		session_pause(session, session->sequence->pause);
 		break;
 	case SEQUENCE_AGAIN:
 		advance_again(session);
 		break;
 	case SEQUENCE_DONE:
 		if (!session_asks_last(session))
-			advance_done(session);
+			session_finish(session);
 		break;
 	}
+}
+
+/* What goes out is copied here, where the time for that is nobody's. Without memory for the copy,
+ * or with TLS, the stream makes its own. */
+static void advance_work(struct session_work *work)
+{
+	struct sequence *sequence = work->sequence;
+
+	if (work->input.reply)
+		work->input.reply = &work->packet;
+	work->outcome = sequence_resume(sequence, &work->input);
+	packet_fini(&work->packet);
+	if (!work->facts.way.server_tls &&
+	    (work->outcome == SEQUENCE_SEND || work->outcome == SEQUENCE_SEND_LAST) &&
+	    sequence->output.length >= ASIDE_REQUEST)
+		(void)!buffer_try_append(&work->bytes, sequence->output);
+}
+
+static void advance_worked(struct session *session, struct session_work *work)
+{
+	advance_by(session, work->outcome, work->flag, &work->bytes);
+}
+
+static void advance_give(struct session *session, const struct sequence_input *input, bool begins)
+{
+	static const struct session_task task = {advance_work, advance_worked};
+	struct session_work work = {.facts = session_facts(session),
+				    .namespaces = session->sequence->match.cache,
+				    .input = *input,
+				    .flag = begins};
+
+	if (input->reply)
+		work.packet = packet_steal(input->reply);
+	session_give_work(session, &task, &work);
+}
+
+static void advance_step(struct session *session, const struct sequence_input *input, bool begins)
+{
+	struct sequence *sequence = session->sequence;
+
+	if (session_is_long_step(sequence, input->reply))
+		advance_give(session, input, begins);
+	else
+		advance_by(session, sequence_resume(sequence, input), begins, NULL);
 }
 
 /* mongod has said whether the client may run its command. */
@@ -412,9 +278,9 @@ static void advance_take_rights(struct session *session, struct packet *reply)
 	bool first = session->rights.question.first;
 
 	if (session_take_answer(session, reply) == RIGHTS_ANSWER || !first)
-		advance_done(session);
+		session_finish(session);
 	else
-		advance_by(session, sequence_resume(session->sequence, &input), false);
+		advance_step(session, &input, false);
 }
 
 /* While the system gives no memory, the ballast is for the step under way. A read of arrays gives
@@ -427,7 +293,7 @@ static bool advance_starves(struct session *session, bool begins)
 	if (verdict == VERDICT_READ || verdict == VERDICT_REFUSE || !session_system_short())
 		return false;
 	if (begins)
-		advance_by(session, sequence_give_up(sequence), begins);
+		advance_by(session, sequence_give_up(sequence), begins, NULL);
 	else
 		session_starve(session);
 	return true;
@@ -460,14 +326,14 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 		session_note_reply(session, reply);
 	session_account(session);
 	input.memory_short = session_gives_up(session);
-	advance_by(session, sequence_resume(session->sequence, &input), begins);
+	advance_step(session, &input, begins);
 }
 
 void session_give_up(struct session *session)
 {
 	struct sequence_input input = {.memory_short = true, .now = uv_hrtime() / 1000};
 
-	advance_by(session, sequence_resume(session->sequence, &input), false);
+	advance_by(session, sequence_resume(session->sequence, &input), false, NULL);
 }
 
 void session_leave_find(struct session *session)
@@ -476,17 +342,12 @@ void session_leave_find(struct session *session)
 	session->find.namespace = NULL;
 }
 
-must_check bool session_answer_find(struct session *session, struct bytes reply)
+void session_end_find(struct session *session)
 {
-	if (!plain_find_passes(session->find.namespace, reply))
-		return false;
 	buffer_fini(&session->find.request);
 	session_accept(session, session->find.namespace);
 	session_measure_find(session);
 	session_leave_find(session);
-	stream_write(&session->client, reply);
-	advance_relay(session);
-	return true;
 }
 
 /* What its first step wants to send has been sent. */

@@ -1,13 +1,9 @@
 /* The client's way to the server: cuts through what no rule concerns, takes whole frames where one
  * may. */
-#include "proxy/client/session.h"
+#include "proxy/client/session_request.h"
 
-#include "proxy/base/log.h"
-#include "proxy/client/unfit.h"
-#include "protocol/hello.h"
-#include "protocol/legacy.h"
+#include "proxy/client/aside.h"
 #include "protocol/stranger.h"
-#include "rules/match/sign_in.h"
 #include "rules/read/plain_find.h"
 
 #define FIND_LONGEST 4096 /* what is kept of one is in no sum of memory */
@@ -15,199 +11,6 @@
 static void request_forward(struct session *session, struct bytes bytes)
 {
 	stream_write(&session->server, bytes);
-}
-
-static void request_owe(struct session *session, int32_t request_id, enum pending_kind kind,
-			const struct match_facts *facts)
-{
-	if (!facts->answered)
-		return;
-	if (session->pending.count == 0 && latency_draw(session->loop->latencies))
-		pending_begin(&session->pending, uv_now(&session->loop->uv));
-	pending_push(&session->pending, (struct pending_entry){.request_id = request_id,
-							       .kind = (uint8_t)kind,
-							       .exhaust = facts->exhaust});
-}
-
-/* No rule concerns the frame at the start of `bytes`. What is not all there is left out, and so is
- * whatever mongod may refuse because it does not know the user. */
-static void request_observe(struct session *session, struct bytes bytes, size_t length)
-{
-	if (observer_is_due(session->loop->observer) && bytes.length >= length &&
-	    (session->rights.proven || !session->rights.signed_in))
-		observer_look(session->loop->observer, (struct bytes){bytes.data, length});
-}
-
-static enum pending_kind request_kind(const struct match_facts *facts)
-{
-	if (facts->reads_on)
-		return PENDING_GET_MORE;
-	return facts->signs_in ? PENDING_SIGN_IN : PENDING_FORWARD;
-}
-
-static void request_note_facts(struct session *session, const struct match_facts *facts)
-{
-	if (facts->transaction == MATCH_IN_TRANSACTION)
-		session->in_transaction = true;
-	else if (facts->transaction == MATCH_ENDS_TRANSACTION)
-		session->in_transaction = false;
-	if (facts->signs_in)
-		session_signs_in(session);
-}
-
-/* The hello of a client that offers a compressor we can't read goes on without it; so it does
- * without an attempt to sign in that would take Spillway's certificate for the client's. */
-static void request_forward_hello(struct session *session, struct packet *packet)
-{
-	auto_wiped_buffer struct buffer body = {0}, frame = {0};
-	struct bytes whole = packet_frame(packet);
-	bool certified = !session->server.tls; /* a certificate on the way to the server is ours */
-	struct legacy_query query;
-
-	if (packet->kind == PACKET_MESSAGE) {
-		const struct message *message = &packet->message;
-		size_t start;
-
-		session_note_application(session, message->body);
-		if (message->sequence_count == 0 &&
-		    hello_edit_request(message->body, certified, &body)) {
-			start = message_begin(&frame, message->header.request_id, 0,
-					      message->flags & ~(uint32_t)MESSAGE_CHECKSUM_PRESENT);
-			message_begin_body(&frame);
-			buffer_append(&frame, body.data, body.length);
-			message_end(&frame, start);
-		}
-	} else if (legacy_query_parse(whole, &query)) {
-		session_note_application(session, query.command);
-		if (hello_edit_request(query.command, certified, &body))
-			legacy_query_replace(whole, &query, buffer_view(&body), &frame);
-	}
-	request_forward(session, buffer_view(frame.length ? &frame : &packet->raw));
-}
-
-void request_start_sequence(struct session *session, struct sequence *sequence)
-{
-	session->sequence = sequence;
-	session->request.epoch = session->loop->epoch;
-	session_set_state(session, SESSION_REWRITING);
-	session->waiting = session->pending.count > 0 || session->response.left > 0;
-	if (session->waiting)
-		session_look_after(session);
-	else
-		session_advance(session, NULL, false);
-}
-
-static void request_count(struct session *session, const struct match *match)
-{
-	struct metrics *metrics = session->loop->metrics;
-
-	switch (match->verdict) {
-	case VERDICT_FORWARD:
-	case VERDICT_HELLO:
-	case VERDICT_CLOSE:
-		metric_add(&metrics->commands_forwarded, 1);
-		return;
-	case VERDICT_READ:
-	case VERDICT_AGGREGATE:
-	case VERDICT_WRITE:
-	case VERDICT_FIND_AND_MODIFY:
-	case VERDICT_BULK_WRITE:
-	case VERDICT_EXPLAIN:
-	case VERDICT_WATCH:
-	case VERDICT_HIDE:
-	case VERDICT_STREAM:
-		metric_add(&metrics->commands_sequenced, 1);
-		return;
-	case VERDICT_REFUSE:
-		metric_add(&metrics->commands_refused, 1);
-		metrics_refused(match->refusal.rule, match->refusal.what);
-		session_tell_refusal(session, match,
-				     &(struct session_refusal){match->refusal.rule,
-							       match->refusal.what,
-							       match->refusal.code});
-		return;
-	}
-}
-
-/* A way to sign in that does not pass is refused. */
-static void request_judge(void *context, struct match *match)
-{
-	const struct session *session = context;
-
-	sign_in_judge(match, (struct sign_in_way){session->client.tls, session->server.tls});
-	unfit_judge(session->loop->service->mover, match);
-}
-
-/* Does what the match says. */
-static void request_by_match(struct session *session, struct packet *packet,
-			     const struct match *match)
-{
-	request_note_facts(session, &match->facts);
-	request_count(session, match);
-	if (match->verdict != VERDICT_HELLO)
-		session_works(session);
-	switch (match->verdict) {
-	case VERDICT_FORWARD:
-		if (session->loop->observer && !match->namespace)
-			request_observe(session, packet_frame(packet), packet_frame(packet).length);
-		request_owe(session, packet->header.request_id, request_kind(&match->facts),
-			    &match->facts);
-		request_forward(session, buffer_view(&packet->raw));
-		break;
-	case VERDICT_HELLO:
-		if (session->request.hellos < 2)
-			session->request.hellos++;
-		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
-		request_forward_hello(session, packet);
-		break;
-	case VERDICT_READ:
-	case VERDICT_AGGREGATE:
-	case VERDICT_WRITE:
-	case VERDICT_FIND_AND_MODIFY:
-	case VERDICT_BULK_WRITE:
-	case VERDICT_EXPLAIN:
-	case VERDICT_WATCH:
-	case VERDICT_HIDE:
-	case VERDICT_STREAM:
-	case VERDICT_REFUSE:
-		request_start_sequence(session, sequence_new(packet, match));
-		break;
-	case VERDICT_CLOSE:
-		session_tell_stranger(session, STRANGERS_LATER, &packet->header);
-		session_close(session, SESSION_END_DONE);
-		break;
-	}
-	(session->rights.secret ? packet_wipe : packet_fini)(packet);
-}
-
-static void request_match(struct session *session, struct packet *packet, struct match *match)
-{
-	const struct match_judge judge = {request_judge, session};
-
-	match_packet_judged(session->loop->namespaces, packet, &judge, match);
-}
-
-/* A whole frame that had to be read. */
-static void request_on_packet(struct session *session, struct packet *packet)
-{
-	struct match match;
-
-	request_match(session, packet, &match);
-	if (match.asks_indexes && match.verdict != VERDICT_REFUSE) {
-		session_works(session);
-		request_start_sequence(session, sequence_new_ask(packet, &match));
-	} else {
-		request_by_match(session, packet, &match);
-	}
-}
-
-/* An index that is still not known is not there: mongod says so. */
-void request_again(struct session *session, struct packet *packet)
-{
-	struct match match;
-
-	request_match(session, packet, &match);
-	request_by_match(session, packet, &match);
 }
 
 enum request_step {
@@ -340,7 +143,8 @@ static enum request_step request_look_whole(struct session *session, struct byte
 		session->request.wanted = length;
 		return REQUEST_WAIT;
 	}
-	namespace_cache_trim(session->loop->namespaces);
+	if (!aside_works(session->loop->aside))
+		namespace_cache_trim(session->loop->namespaces);
 	if (!request_send_find(session, (struct bytes){bytes.data, length}))
 		return REQUEST_TAKE;
 	session->request.left = length;
@@ -393,7 +197,6 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 			 struct buffer *owner)
 {
 	struct buffer frame;
-	struct packet packet;
 
 	session_await_no_more(session, DEADLINE_HANDSHAKE);
 	if (!session_take_frame(bytes, length, owner, &frame)) {
@@ -406,13 +209,7 @@ static void request_take(struct session *session, struct bytes bytes, size_t len
 		request_refuse_connection(session, &frame);
 		return;
 	}
-	packet_read(&packet, &frame);
-	if (!packet.starved) {
-		request_on_packet(session, &packet);
-		return;
-	}
-	session_starve(session);
-	packet_wipe(&packet);
+	request_on_frame(session, &frame);
 }
 
 static size_t request_cut(struct session *session, size_t there)

@@ -1,9 +1,10 @@
 /* The server's way to the client: replies go through as they come, but for hello and for what a
  * sequence asked. */
-#include "proxy/client/session.h"
+#include "proxy/client/session_aside.h"
 
 #include "protocol/hello.h"
 #include "protocol/legacy.h"
+#include "rules/read/plain_find.h"
 #include "rules/reassembly/raised.h"
 
 #define ERROR_LENGTH_MAX 4096
@@ -133,38 +134,97 @@ static bool response_can_be(enum pending_kind kind, const struct packet *packet)
 	return packet->kind != PACKET_BROKEN;
 }
 
+static void response_on_packet(struct session *session, struct packet *packet,
+			       enum pending_kind kind)
+{
+	if (packet->starved)
+		session_starve(session);
+	else if (!response_can_be(kind, packet))
+		session_close(session, SESSION_END_DONE);
+	else if (kind == PENDING_HELLO)
+		response_on_hello(session, packet);
+	else if (kind == PENDING_SIGN_IN)
+		response_on_sign_in(session, packet);
+	else if (kind == PENDING_PROOF)
+		session_take_proof(session, packet);
+	else if (kind == PENDING_GET_MORE)
+		response_on_get_more(session, packet);
+	else if (kind == PENDING_FIND)
+		session_advance_find(session, packet);
+	else
+		session_advance(session, packet, false);
+	packet_fini(packet);
+}
+
+static void response_work(struct session_work *work)
+{
+	work->flag = work->kind == PENDING_FIND &&
+		     plain_find_passes(work->found, buffer_view(&work->bytes));
+	if (!work->flag)
+		packet_read_reply(&work->packet, &work->bytes);
+}
+
+static void response_then(struct session *session, struct session_work *work)
+{
+	if (!work->flag) {
+		response_on_packet(session, &work->packet, (enum pending_kind)work->kind);
+		return;
+	}
+	session_end_find(session);
+	stream_write_owned(&session->client, &work->bytes);
+	session_next_request(session);
+}
+
+/* What is long unpacked is unpacked elsewhere, and what has many documents is looked through there.
+ * A sequence or a find waits for it. */
+static bool response_is_long(const struct session *session, struct bytes frame,
+			     enum pending_kind kind)
+{
+	uint8_t compressor;
+
+	if (kind == PENDING_FIND && frame.length >= ASIDE_REPLY)
+		return true;
+	return (kind == PENDING_FIND || (kind == PENDING_SEQUENCE && session->sequence)) &&
+	       load_int32(frame.data + 12) == OPCODE_COMPRESSED &&
+	       frame.length >= COMPRESSED_HEAD &&
+	       compressed_look(frame, &compressor) >= ASIDE_REQUEST;
+}
+
+static void response_take_long(struct session *session, struct buffer *frame,
+			       enum pending_kind kind)
+{
+	static const struct session_task task = {response_work, response_then};
+	struct session_work work = {
+		.bytes = buffer_steal(frame), .found = session->find.namespace, .kind = (int)kind};
+
+	session_give_work(session, &task, &work);
+}
+
 static void response_take(struct session *session, struct bytes bytes,
 			  const struct frame_header *header, enum pending_kind kind,
 			  struct buffer *owner)
 {
+	struct bytes reply = {bytes.data, (size_t)header->length};
+	bool is_long = response_is_long(session, reply, kind);
 	struct buffer frame;
 	struct packet packet;
 
-	if (kind == PENDING_FIND &&
-	    session_answer_find(session, (struct bytes){bytes.data, (size_t)header->length}))
+	if (kind == PENDING_FIND && !is_long && plain_find_passes(session->find.namespace, reply)) {
+		session_end_find(session);
+		stream_write(&session->client, reply);
+		session_next_request(session);
 		return;
-	if (!session_take_frame(bytes, (size_t)header->length, owner, &frame)) {
+	}
+	if (!session_take_frame(bytes, reply.length, owner, &frame)) {
 		session_starve(session);
 		return;
 	}
+	if (is_long) {
+		response_take_long(session, &frame, kind);
+		return;
+	}
 	packet_read_reply(&packet, &frame);
-	if (packet.starved)
-		session_starve(session);
-	else if (!response_can_be(kind, &packet))
-		session_close(session, SESSION_END_DONE);
-	else if (kind == PENDING_HELLO)
-		response_on_hello(session, &packet);
-	else if (kind == PENDING_SIGN_IN)
-		response_on_sign_in(session, &packet);
-	else if (kind == PENDING_PROOF)
-		session_take_proof(session, &packet);
-	else if (kind == PENDING_GET_MORE)
-		response_on_get_more(session, &packet);
-	else if (kind == PENDING_FIND)
-		session_advance_find(session, &packet);
-	else
-		session_advance(session, &packet, false);
-	packet_fini(&packet);
+	response_on_packet(session, &packet, kind);
 }
 
 enum response_step {

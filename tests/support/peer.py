@@ -104,7 +104,7 @@ class FakeServer:
 
     def __init__(self, hello=None):
         self.hello = hello or HELLO
-        self.scripted = False
+        self.scripted, self.apart = False, False
         self.waiting = queue.Queue()
         self.replies = {}
         self.listener, self.own = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
@@ -132,8 +132,11 @@ class FakeServer:
         self.listener = socket.create_server(("127.0.0.1", int(self.address.rpartition(":")[2])))
         threading.Thread(target=self._accept, args=(self.listener,), daemon=True).start()
 
-    def script(self):
-        self.scripted = True
+    def script(self, apart=False):
+        """With `apart`, Spillway's own account is served there further on: who connects has to speak first, since its
+        first message tells.
+        """
+        self.scripted, self.apart = True, apart
 
     def accept(self):
         end = End(self.waiting.get(timeout=DEADLINE))
@@ -147,9 +150,18 @@ class FakeServer:
             except OSError:
                 return
             if self.scripted and listener is self.listener:
-                self.waiting.put(sock)
+                if self.apart:
+                    threading.Thread(target=self._meet, args=(sock,), daemon=True).start()
+                else:
+                    self.waiting.put(sock)
             else:
                 threading.Thread(target=self._serve, args=(sock,), daemon=True).start()
+
+    def _meet(self, sock):
+        if b"mongoc" in sock.recv(1 << 16, socket.MSG_PEEK):
+            self._serve(sock)
+        else:
+            self.waiting.put(sock)
 
     def _serve(self, sock):
         with sock, contextlib.suppress(OSError):
@@ -186,9 +198,12 @@ def _stop(listener):
     listener.close()
 
 
+PACKED_HELLO = frames.message({"hello": 1, "compression": list(frames.PACKERS), "$db": "admin"})
+
+
 def agree(client, server, packers=tuple(frames.PACKERS)):
     """The handshake in which client and server agree on these compressors."""
-    client.send(frames.message({"hello": 1, "compression": list(frames.PACKERS), "$db": "admin"}))
+    client.send(PACKED_HELLO)
     server.answer(server.frame(), {"compression": list(packers), "ok": 1.0})
     client.frame()
 
@@ -236,9 +251,12 @@ class Relay:
 
     def connect_packing(self):
         """Two ends that have agreed on all compressors."""
-        session = self.connect()
-        agree(*session)
-        return session
+        client = self.client()
+        client.send(PACKED_HELLO)
+        server = self.server.accept()
+        server.answer(server.frame(), {"compression": list(frames.PACKERS), "ok": 1.0})
+        client.frame()
+        return client, server
 
     def connect_known(self):
         """The same once the server has accepted a command on a ruled collection, of a client that has not signed in:

@@ -1,0 +1,262 @@
+"""What a long request costs is paid by a thread beside its event loop: other clients of the loop do not wait for it."""
+
+import functools
+import pathlib
+import select
+import socket
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from support import exact, frames
+from support.frames import message
+from support.peer import CLOSED, DEADLINE, Relay
+from support.process import wait_for
+from support.spillway import program
+from wire.conftest import RULES
+
+STATEMENTS = 100_000
+MOVES = "tails move under the new rules, too, from now on"
+PING = message({"ping": 1, "$db": "admin"}, (), 5)
+WRITTEN = {"n": STATEMENTS, "nModified": STATEMENTS, "ok": 1.0}
+FOUND = {"cursor": {"firstBatch": [], "id": exact.Raw(exact.INT64, bytes(8)), "ns": "shop.books"}, "ok": 1.0}
+
+
+@functools.cache
+def pushes(count=STATEMENTS, array="buyers"):
+    pushed = [exact.document({"q": {"_id": i}, "u": {"$push": {array: i}}}) for i in range(count)]
+    return message({"update": "books", "$db": "shop"}, [("updates", pushed)], 7)
+
+
+def choices():
+    """The list is written here: the tests' own encoder takes seconds for so many."""
+    choice = exact.document({"buyers": 1})
+    listed = b"".join(b"\x03%d\0" % i + choice for i in range(95_000))
+    array = struct.pack("<i", len(listed) + 5) + listed + b"\0"
+    return message({"find": "books", "filter": {"$or": exact.Raw(exact.ARRAY, array)}, "$db": "shop"}, (), 7)
+
+
+def unions():
+    stages = [{"$unionWith": "books"}] * 900
+    return message({"aggregate": "books", "pipeline": stages, "cursor": {}, "$db": "shop"}, (), 7)
+
+
+REQUESTS = {
+    "100,000 pushes": (pushes, WRITTEN),
+    "100,000 pushes, packed": (lambda: frames.compressed(pushes(), "zlib"), WRITTEN),
+    "95,000 choices": (choices, FOUND),
+    "900 unions in 43 KB": (unions, FOUND),
+}
+
+
+@pytest.fixture(scope="module")
+def relay():
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m", "memory": "1GB"}}) as made:
+        made.server.script(apart=True)
+        yield made
+
+
+class Clock:
+    """Seconds of CPU that Spillway's threads have taken: other programs on the machine don't change them."""
+
+    def __init__(self, spillway):
+        self.tasks = pathlib.Path(f"/proc/{spillway.pid}/task")
+        self.loop = None
+
+    def all(self):
+        return {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in self.tasks.iterdir()}
+
+    def sum(self):
+        return sum(self.all().values())
+
+    def find_loop(self, ping):
+        """The thread that pings keep busy is the event loop."""
+        before = self.all()
+        for _ in range(200):
+            ping()
+        after = self.all()
+        self.loop = max(after, key=lambda name: after[name] - before.get(name, 0))
+
+    def of_loop(self):
+        return int((self.tasks / self.loop / "schedstat").read_text().split()[0]) / 1e9
+
+
+def pinger(relay):
+    other, behind = relay.connect_known()
+
+    def ping():
+        other.send(PING)
+        behind.answer(behind.frame(), {"ok": 1.0})
+        other.frame()
+    return ping
+
+
+def longest_pause(clock, ping, ask):
+    """(the most CPU time of the loop between two pings' answers, that of all threads) while `ask` runs."""
+    before, longest = clock.sum(), 0
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        start = clock.of_loop()
+        ping()
+        longest = max(longest, clock.of_loop() - start)
+    return longest, clock.sum() - before
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_other_client_of_the_loop_waits_for_a_long_request(relay, name):
+    """In one of some tries: what else runs on the machine costs CPU time, too."""
+    make, body = REQUESTS[name]
+    request, ping = make(), pinger(relay)
+    client, server = relay.connect_known()
+    clock, seen = Clock(relay.spillway), []
+
+    def ask():
+        client.send(request)
+        server.answer(server.frame(), body)
+        assert client.frame().plain()["ok"] == 1.0
+
+    clock.find_loop(ping)
+    while len(seen) < 5 and not any(longest < work / 4 for longest, work in seen):
+        seen.append(longest_pause(clock, ping, ask))
+    assert any(longest < work / 4 for longest, work in seen), seen
+
+
+def test_a_long_request_keeps_its_place_among_the_others_of_its_connection(relay):
+    client, server = relay.connect_known()
+    request = pushes(2000)
+    sender = threading.Thread(target=client.send, args=(PING, request, PING), daemon=True)
+    sender.start()
+    for expected in (PING, request, PING):
+        frame = server.frame()
+        assert frame.raw == expected
+        server.answer(frame, {"n": 2000, "nModified": 2000, "ok": 1.0})
+        client.frame()
+    sender.join()
+
+
+def test_a_reply_that_comes_with_the_end_of_the_server_reaches_the_client(relay):
+    client, server = relay.connect_known()
+    sender = threading.Thread(target=client.send, args=(pushes(20_000),), daemon=True)
+    sender.start()
+    server.answer(server.frame(), {"n": 20_000, "nModified": 7, "ok": 1.0})
+    server.close()
+    assert client.frame().plain()["nModified"] == 7
+    assert client.rest() == (b"", CLOSED)
+    sender.join()
+
+
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_a_connection_may_end_while_its_request_is_looked_at(relay, end):
+    before = relay.spillway.metrics()["spillway_connections_closed_total"]
+    sessions = [relay.connect_known() for _ in range(4)]
+    request = pushes(20_000)
+    for client, server in sessions:
+        client.send(request)
+        (client if end == "client" else server).reset()
+    other, behind = relay.connect_known()
+    other.send(PING)
+    behind.answer(behind.frame(), {"ok": 1.0})
+    assert other.frame().plain()["ok"] == 1.0
+    for client, server in sessions:
+        if end == "server":
+            client.rest()
+        server.close()
+    wait_for(lambda: relay.spillway.metrics()["spillway_connections_closed_total"] >= before + len(sessions),
+             "the connections to be closed")
+
+
+NEW = {
+    "name": "new", "namespace": "other.books", "array": "buyers", "threshold": 3, "existing": "move", "sweep": "off",
+    "overflow": {"collection": "other_extra", "layout": "batches", "link": "book", "array": "part"},
+}
+REFUSED = message({"mapReduce": "books", "map": 5000 * " ", "out": {"inline": 1}, "$db": "other"}, (), 9)
+
+
+def reload(relay, rules):
+    """Until every loop has the rules."""
+    spillway = relay.spillway
+    spillway.settings["rules"] = rules
+    spillway.write_file()
+    subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
+
+
+def busy(relay, count, request):
+    """So many connections with a long request each, at which the thread beside the loop begins to look."""
+    ends = [relay.connect_known() for _ in range(count)]
+    senders = [threading.Thread(target=client.send, args=(request,), daemon=True) for client, _ in ends]
+    for sender in senders:
+        sender.start()
+    for sender in senders:
+        sender.join()
+    return ends
+
+
+def seen_by_the_loop(ping):
+    """What was sent before has been read: each turn of a loop reads from all connections."""
+    for _ in range(2):
+        ping()
+
+
+def has_come(end):
+    """Whether there are bytes to read; an end or a reset is none."""
+    try:
+        return bool(select.select([end.socket], [], [], 0)[0]) and bool(end.socket.recv(1, socket.MSG_PEEK))
+    except ConnectionResetError:
+        return False
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["client stays", "client goes"])
+def test_a_request_that_waited_while_rules_changed_is_judged_by_the_new_ones(relay, gone):
+    ping, request = pinger(relay), pushes(array="another")
+    before = relay.spillway.settings["rules"]
+    for count in (4, 12, 36):
+        client, server = relay.connect_known()
+        ends = busy(relay, count, request)
+        client.send(REFUSED)
+        seen_by_the_loop(ping)
+        if gone:
+            client.reset()
+        reload(relay, [*before, NEW])
+        waited = not has_come(server)
+        answer = None if gone else next_frame(client, server)
+        for one, behind in ends:
+            behind.answer(behind.frame(), WRITTEN)
+            assert one.frame().plain()["nModified"] == STATEMENTS
+            one.close()
+        reload(relay, before)
+        if waited:
+            break
+    assert waited, "the request did not wait for the others"
+    if gone:
+        assert server.rest()[0] == b""
+    else:
+        assert answer.plain()["code"] == 115
+
+
+def next_frame(client, server):
+    """The answer, or the request itself where it has gone to the server."""
+    ready = select.select([client.socket, server.socket], [], [], DEADLINE)[0]
+    return client.frame() if client.socket in ready else server.frame()
+
+
+def test_new_rules_wait_for_work_under_those_of_before(relay):
+    """The reply of a request that began before comes while its thread is busy with others."""
+    ping, request, before = pinger(relay), pushes(array="another"), relay.spillway.settings["rules"]
+    ((client, server),) = busy(relay, 1, pushes(2000))
+    frame = server.frame()
+    reload(relay, [*before, NEW])
+    told = relay.spillway.said().count(MOVES)
+    ends = busy(relay, 8, request)
+    server.answer(frame, WRITTEN)
+    seen_by_the_loop(ping)
+    wait_for(lambda: has_come(client) or relay.spillway.said().count(MOVES) > told, "the answer")
+    assert has_come(client), "new rules held for all before the request of before had its answer"
+    assert client.frame().plain()["nModified"] == STATEMENTS
+    for one, behind in ends:
+        behind.answer(behind.frame(), WRITTEN)
+        one.frame()
+    wait_for(lambda: relay.spillway.said().count(MOVES) > told, "the new rules to move")
+    reload(relay, before)
