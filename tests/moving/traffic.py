@@ -8,22 +8,29 @@ from bson import encode
 
 
 class Client(threading.Thread):
-    """One client. `documents` are what it works on, as they are now; nobody else writes them."""
+    """One client. `documents` are what it works on, as they are now; nobody else writes them. `server` is a port, or a
+    connection string."""
 
-    def __init__(self, port, documents, seed):
+    def __init__(self, server, documents, seed, options=None):
         super().__init__()
-        self.port, self.documents, self.source = port, documents, random.Random(seed)
+        self.server, self.documents, self.source = server, documents, random.Random(seed)
+        self.options = options or {}
         self.stopped, self.failure = threading.Event(), None
         self.done = {}
         self.number = 0
 
     def run(self):
         try:
-            with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True) as client:
+            with self.connect() as client:
                 while not self.stopped.is_set():
                     self.work(client.shop.books)
         except Exception as error:
             self.failure = error
+
+    def connect(self):
+        if isinstance(self.server, int):
+            return pymongo.MongoClient("127.0.0.1", self.server, directConnection=True, **self.options)
+        return pymongo.MongoClient(self.server, **self.options)
 
     def work(self, books):
         document = self.source.choice(self.documents)

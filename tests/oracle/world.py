@@ -1,6 +1,7 @@
 """What the oracle runs on: one mongod, and in front of it Spillways with a rule for each layout."""
 
 import contextlib
+import os
 
 from bson.objectid import ObjectId
 
@@ -62,12 +63,18 @@ class World:
                 for name in (PLAIN, RULED):
                     self.client[name].create_collection(layout.collection, collation=layout.collation)
         if not self.direct:
-            self.spillways = [
-                stack.enter_context(Spillway([self.cluster.primary], self._rules(i), name=f"spillway{i}"))
-                for i in range(2)
-            ]
+            self.spillways = [stack.enter_context(self._spillway(i)) for i in range(2)]
         stack.callback(self._close_arms)
         self.connect()
+
+    def _spillway(self, place):
+        """The second one may be of another build (tests/upgrade/run), which moves existing outliers without a key."""
+        spillway = Spillway([self.cluster.primary], self._rules(place), name=f"spillway{place}")
+        if place == 1 and "SPILLWAY_SECOND" in os.environ:
+            spillway.command[0] = os.environ["SPILLWAY_SECOND"]
+            for rule in spillway.settings["rules"]:
+                del rule["existing"]
+        return spillway
 
     def _rules(self, place):
         return [rule for layout in self.layouts for rule in layout.rules(RULED, place)]

@@ -1,0 +1,113 @@
+"""An upgrade under traffic with retries off: no operation fails. And two builds' share of `tests/upgrade/run`."""
+
+import subprocess
+
+import pymongo
+import pytest
+
+from moving.traffic import Client
+from support.cluster import Cluster
+from support.process import adopt_orphans, wait_for
+from support.spillway import Spillway, program
+from upgrade.rolling import RULE, roll
+
+RULES = [RULE]
+NO_RETRIES = {"retryWrites": False, "retryReads": False}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(durable=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def spillway(cluster):
+    with Spillway(cluster.members, RULES, {"workers": 2}) as made:
+        yield made
+
+
+class Clients:
+    """Of the replica set by Spillway's addresses, each with documents of its own."""
+
+    def __init__(self, cluster, spillway, direct, count=4):
+        self.uri = f"mongodb://127.0.0.1:{spillway.port}/?replicaSet={cluster.replica_set}"
+        self.all = [Client(self.uri, [{"_id": f"{i} {j}", "list": []} for j in range(5)], i, NO_RETRIES)
+                    for i in range(count)]
+        direct.shop.books.drop()
+        direct.shop.books.insert_many([dict(document) for client in self.all for document in client.documents])
+
+    def __enter__(self):
+        for client in self.all:
+            client.start()
+        return self
+
+    def __exit__(self, *_):
+        for client in self.all:
+            client.stopped.set()
+        for client in self.all:
+            client.join()
+
+    def go_on(self, operations=100):
+        """Each does so many more."""
+        wanted = [sum(client.done.values()) + operations for client in self.all]
+        wait_for(lambda: self.failures() or all(sum(client.done.copy().values()) >= count
+                                                for client, count in zip(self.all, wanted)), "the clients to go on")
+        assert self.failures() == []
+
+    def failures(self):
+        return [client.failure for client in self.all if client.failure]
+
+
+def test_no_operation_fails(cluster, spillway, direct):
+    with Clients(cluster, spillway, direct) as clients:
+        clients.go_on()
+        before = []
+        for _ in range(3):
+            clients.go_on()
+            before.append(spillway.upgrade())
+        clients.go_on()
+        for process in before:
+            assert process.wait(60) == 0, "drivers have left it by themselves"
+    assert clients.failures() == []
+
+
+def test_a_transaction_and_a_cursor_go_on(cluster, spillway, direct):
+    direct.shop.notes.insert_many([{"_id": i} for i in range(100)])
+    with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **NO_RETRIES) as client:
+        cursor = client.shop.notes.find({"_id": {"$lt": 100}}, batch_size=2, sort=[("_id", 1)])
+        assert next(cursor) == {"_id": 0}
+        with client.start_session() as session, session.start_transaction():
+            client.shop.notes.insert_one({"_id": 100}, session=session)
+            spillway.upgrade()
+            client.shop.notes.insert_one({"_id": 101}, session=session)
+        assert [each["_id"] for each in cursor] == list(range(1, 100))
+        assert client.shop.notes.count_documents({}) == 102
+
+
+def test_reloads_and_upgrades_in_turn(cluster, spillway, direct):
+    adopt_orphans()
+    with Clients(cluster, spillway, direct) as clients:
+        for number in range(3):
+            spillway.settings["log"] = {"level": ("info", "debug")[number % 2]}
+            spillway.settings["rules"] = [{**RULE, "existing": "move", "threshold": 4 + number}]
+            spillway.write_file()
+            for command in ("reload", "upgrade"):
+                subprocess.run([program(), command, "--config", spillway.file], check=True, capture_output=True,
+                               timeout=60)
+                clients.go_on()
+            spillway.upgraded()
+    assert clients.failures() == []
+
+
+def until_each_did(operations):
+    def pause(clients):
+        wait_for(lambda: all(client.failure or sum(client.done.copy().values()) >= operations for client in clients),
+                 "the clients to work")
+    return pause
+
+
+def test_two_spillways_are_rolled():
+    """With one build in both roles: `tests/upgrade/run` has two."""
+    report = roll(program(), until_each_did(30), seed=5, steps=[("older", "older"), ("newer", "older")])
+    assert all(step["operations"] >= 4 * 30 and step["overflow"] > 0 for step in report)
