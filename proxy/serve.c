@@ -5,7 +5,7 @@
 #include "proxy/base/ballast.h"
 #include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
-#include "proxy/base/inherited.h"
+#include "proxy/process/inherited.h"
 #include "proxy/client/listener.h"
 #include "proxy/client/listeners.h"
 #include "proxy/base/log.h"
@@ -246,15 +246,25 @@ static bool ends(int number)
 	return number == SIGTERM || number == SIGINT;
 }
 
+static void refuse(struct reload_desk *desk, const char *why)
+{
+	auto_buffer struct buffer report = {0};
+
+	log_warning("1058 refused: %s", why);
+	text_append(&report, "%s\n", why);
+	reload_desk_begin(desk);
+	reload_desk_end(desk, false, text_steal(&report));
+}
+
 /* One at a time: the file that a new process has read is the one that it goes on with. */
 static void obey(struct server *server, int number)
 {
 	if (number == SIGHUP && upgrade_runs(&server->upgrade))
-		log_warning("1058 SIGHUP: nothing is read again while an upgrade runs");
+		refuse(&server->desk, "an upgrade runs: reload once it has ended");
 	else if (number == SIGHUP)
 		reload_and_tell(server);
 	else if (number == SIGUSR2 && server->reload.running)
-		log_warning("1059 SIGUSR2: no upgrade while a reload runs");
+		refuse(&server->upgrade_desk, "a reload runs: upgrade once it has ended");
 	else if (number == SIGUSR2)
 		upgrade_start(&server->upgrade);
 }
@@ -430,8 +440,10 @@ static void init_reload(struct server *server, const struct config *config, cons
 	pthread_mutex_init(&server->service.reading, NULL);
 	server->service.desk = &server->desk;
 	server->service.upgrade_desk = &server->upgrade_desk;
-	server->upgrade = (struct upgrade){
-		.service = &server->service, .desk = &server->upgrade_desk, .channel = -1};
+	server->upgrade = (struct upgrade){.service = &server->service,
+					   .desk = &server->upgrade_desk,
+					   .path = path,
+					   .channel = -1};
 	server->reload = (struct reload){.service = &server->service,
 					 .desk = &server->desk,
 					 .path = path,
@@ -536,12 +548,14 @@ int serve_run(const struct command_line *line)
 	auto_free char *problems = NULL;
 	struct config *config;
 	struct sandbox sandbox = {.wanted = false};
+	char digest[CONFIG_DIGEST];
 	int code = EXIT_USAGE;
 
 	inherited_open();
 	takeover_open();
 	launcher_start(line->all);
 	config = config_load(line->values[OPTION_CONFIG], &problems);
+	config_loaded_digest(digest);
 	log_open();
 	notify_open();
 	process_metrics_open();
@@ -549,10 +563,10 @@ int serve_run(const struct command_line *line)
 	if (config && !line->values[OPTION_NO_SANDBOX])
 		sandbox = sandbox_enter(config);
 	log_start();
-	if (config)
-		code = serve_in_sandbox(config, line, &sandbox);
-	else
+	if (!config)
 		log_plain(problems);
+	else if (takeover_finds(digest))
+		code = serve_in_sandbox(config, line, &sandbox);
 	config_free(config);
 	launcher_stop();
 	notify_close();

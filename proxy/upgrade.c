@@ -1,10 +1,12 @@
 /* An upgrade, seen by the process that goes. */
 #include "proxy/upgrade.h"
 
+#include "proxy/base/config_file.h"
 #include "proxy/base/log.h"
 #include "proxy/process/launcher.h"
 #include "proxy/process/notify.h"
 #include "proxy/process/takeover.h"
+#include "proxy/reload/reload.h"
 #include "rules/rule/text.h"
 
 #include <errno.h>
@@ -29,6 +31,32 @@ static void fail(struct upgrade *upgrade, const char *why)
 	upgrade->channel = -1;
 }
 
+#define OTHER_RULES \
+	"the file has other rules than those in force, and two processes with different rules " \
+	"would show each other's clients short arrays: reload first, then upgrade"
+#define WAITING_RULES \
+	"rules of a reload wait for reads that began before: try again once the log says that " \
+	"tails move under the new rules"
+
+/* NULL: the new process may start with the file as it is now. Else why not; freed by the caller. */
+static char *look_at_file(const struct upgrade *upgrade, char digest[CONFIG_DIGEST])
+{
+	const struct service *service = upgrade->service;
+	char *problems = NULL;
+	struct config *config = config_load(upgrade->path, &problems);
+	bool same;
+
+	if (!config)
+		return problems;
+	config_loaded_digest(digest);
+	same = reload_same_rules(service->config->rules, config->rules);
+	config_free(config);
+	if (!same)
+		return must_strndup(OTHER_RULES, strlen(OTHER_RULES));
+	return mover_rules_wait(service->mover) ? must_strndup(WAITING_RULES, strlen(WAITING_RULES))
+						: NULL;
+}
+
 /* All sockets that listen, duplicates; NULL: `error` says why not. */
 static int *collect_sockets(const struct upgrade *upgrade, size_t *count, bson_error_t *error)
 {
@@ -50,11 +78,11 @@ static int *collect_sockets(const struct upgrade *upgrade, size_t *count, bson_e
 	return sockets;
 }
 
-static bool launch(struct upgrade *upgrade, bson_error_t *error)
+static bool launch(struct upgrade *upgrade, const char *digest, bson_error_t *error)
 {
 	size_t count = 0;
 	int *sockets = collect_sockets(upgrade, &count, error);
-	bool good = sockets && launcher_launch(sockets, count, &upgrade->channel, error);
+	bool good = sockets && launcher_launch(sockets, count, digest, &upgrade->channel, error);
 
 	for (size_t i = 0; sockets && i < count; i++)
 		close(sockets[i]);
@@ -65,6 +93,8 @@ static bool launch(struct upgrade *upgrade, bson_error_t *error)
 void upgrade_start(struct upgrade *upgrade)
 {
 	auto_buffer struct buffer text = {0};
+	auto_free char *wrong = NULL;
+	char digest[CONFIG_DIGEST];
 	bson_error_t error = {0};
 
 	if (upgrade_runs(upgrade)) {
@@ -74,10 +104,12 @@ void upgrade_start(struct upgrade *upgrade)
 	log_info("1055 upgrade: a new process is started; this one serves until that is ready");
 	notify_send("STATUS=upgrade: a new process starts");
 	reload_desk_begin(upgrade->desk);
-	upgrade->failed = false;
-	if (launch(upgrade, &error))
+	wrong = look_at_file(upgrade, digest);
+	if (!wrong && launch(upgrade, digest, &error))
 		return;
-	text_append(&text, "the new process cannot be started: %s", error.message);
+	text_append(&text, "no new process is started: %s", wrong ? wrong : error.message);
+	while (text.length > 0 && text.data[text.length - 1] == '\n')
+		text.length--;
 	buffer_append(&text, "", 1);
 	fail(upgrade, (const char *)text.data);
 }
@@ -105,7 +137,6 @@ static void note_failure(struct upgrade *upgrade, char *text)
 		text[--length] = '\0';
 	text_append(&why, "the new process does not serve: %s", text);
 	buffer_append(&why, "", 1);
-	upgrade->failed = true;
 	fail(upgrade, (const char *)why.data);
 }
 

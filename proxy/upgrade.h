@@ -13,8 +13,8 @@ struct upgrade {
 	struct listeners *listeners;
 	struct admin *admin; /* NULL: there is none */
 	struct reload_desk *desk;
-	int channel; /* to the new process; -1: no upgrade runs */
-	bool failed; /* the new process has said why */
+	const char *path; /* of the file */
+	int channel;      /* to the new process; -1: no upgrade runs */
 };
 
 void upgrade_start(struct upgrade *upgrade);

@@ -10,7 +10,7 @@
 #include "proxy/client/unfit.h"
 #include "proxy/explain/explain.h"
 #include "proxy/base/admin_files.h"
-#include "proxy/base/inherited.h"
+#include "proxy/process/inherited.h"
 #include "proxy/client/listener.h"
 #include "proxy/base/log.h"
 #include "proxy/base/latency.h"

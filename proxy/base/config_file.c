@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mongoc/mongoc.h>
+#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -121,6 +122,24 @@ static const char *find_variable(const char *name)
 	return getenv(name);
 }
 
+/* SHA-256 of the one before and of what was read. */
+static _Thread_local uint8_t digest[SHA256_DIGEST_LENGTH];
+
+static void digest_add(const struct buffer *content)
+{
+	uint8_t both[2 * SHA256_DIGEST_LENGTH];
+
+	memcpy(both, digest, sizeof(digest));
+	SHA256(content->data, content->length, both + sizeof(digest));
+	SHA256(both, sizeof(both), digest);
+}
+
+void config_loaded_digest(char text[CONFIG_DIGEST])
+{
+	for (size_t i = 0; i < sizeof(digest); i++)
+		snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
 static bool read_included(const char *name, const char *path, struct buffer *content,
 			  char **mistake)
 {
@@ -128,6 +147,7 @@ static bool read_included(const char *name, const char *path, struct buffer *con
 	bool others;
 
 	*mistake = read_file(whole_path, content, &others);
+	digest_add(content);
 	return !*mistake;
 }
 
@@ -144,6 +164,8 @@ struct config *config_load(const char *path, char **problems)
 	auto_buffer struct buffer line = {0};
 	auto_free char *mistake = read_file(path, &content, &world.others_may_read);
 
+	memset(digest, 0, sizeof(digest));
+	digest_add(&content);
 	if (!mistake)
 		return config_parse(path, buffer_view(&content), &world, problems);
 	text_append(&line, "%s: %s\n", path, mistake);

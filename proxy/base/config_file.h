@@ -8,6 +8,11 @@
  * larger than 1 MB. A relative `uri_file` starts from the configuration's folder. */
 struct config *config_load(const char *path, char **problems);
 
+/* Of all that this thread's last config_load has read for the file and those that it includes:
+ * equal texts have an equal one, in any version of the program. */
+#define CONFIG_DIGEST 65 /* hexadecimal digits, and a NUL */
+void config_loaded_digest(char text[CONFIG_DIGEST]);
+
 /* The URI in a file that others may not read if it holds a password; wiped and freed by the caller.
  * NULL: *mistake, freed by the caller, says why. */
 must_check char *config_read_uri(const char *path, char **mistake);

@@ -2,7 +2,7 @@
 #include "proxy/client/listener.h"
 
 #include "proxy/base/address.h"
-#include "proxy/base/inherited.h"
+#include "proxy/process/inherited.h"
 #include "proxy/base/log.h"
 #include "proxy/client/session.h"
 

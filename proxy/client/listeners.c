@@ -2,7 +2,7 @@
  * known at once; the loops take them over. */
 #include "proxy/client/listeners.h"
 
-#include "proxy/base/inherited.h"
+#include "proxy/process/inherited.h"
 #include "proxy/client/listener.h"
 
 #include <fcntl.h>

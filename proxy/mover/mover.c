@@ -326,6 +326,11 @@ must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules
 	return turn;
 }
 
+bool mover_rules_wait(struct mover *mover)
+{
+	return target_set_waits(mover->targets);
+}
+
 void mover_settled(struct mover *mover, unsigned turn)
 {
 	pthread_mutex_lock(&mover->lock);

@@ -26,9 +26,11 @@ void mover_release(struct mover *mover);
  * are new nothing is moved before mover_settled, and before what the servers still do without them
  * has ended. */
 must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules);
-/* No request goes on here that began before mover_take_rules, which gave this number. */
 /* What the file says of `mover` holds from now on. Any thread. */
 void mover_take_settings(struct mover *mover, const struct config *config);
+/* That has not ended yet for all of them. Not while somebody takes rules. */
+bool mover_rules_wait(struct mover *mover);
+/* No request goes on here that began before mover_take_rules, which gave this number. */
 void mover_settled(struct mover *mover, unsigned turn);
 
 /* Any thread. Never waits for a server; merges repeats; drops (and counts) when the queue is full:

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #define PACKET 200  /* descriptors in one packet; the kernel takes 253 */
 #define MOST 100000 /* sockets */
 #define SOCKETS 'S' /* a packet with listening sockets */
+#define DIGEST 80   /* its text with a NUL, at most */
 #define CHANNEL 'C' /* the last packet, with the channel */
 
 static int to_launcher = -1; /* of `serve` */
@@ -29,6 +31,7 @@ static int to_launcher = -1; /* of `serve` */
 struct launch {
 	int sockets[MOST];
 	size_t count;
+	char digest[DIGEST];
 };
 
 /* All descriptors from `first` on, but `kept`. */
@@ -71,6 +74,7 @@ static void run_program(struct launch *launch, int channel, char *const *argumen
 	set_number("LISTEN_FDS", (long long)launch->count);
 	set_number("LISTEN_PID", getpid());
 	set_number(LAUNCHER_CHANNEL, channel);
+	setenv(LAUNCHER_DIGEST, launch->digest, 1);
 	if (getenv("WATCHDOG_PID"))
 		set_number("WATCHDOG_PID", getpid());
 	for (int number = 1; number < NSIG; number++)
@@ -104,13 +108,13 @@ static void launch_program(struct launch *launch, int channel, char *const *argu
 static char take_packet(int from, struct launch *launch)
 {
 	char kind = 0;
-	struct iovec data = {&kind, 1};
+	struct iovec data[] = {{&kind, 1}, {launch->digest, DIGEST - 1}};
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(PACKET * sizeof(int))];
 	} control;
-	struct msghdr packet = {.msg_iov = &data,
-				.msg_iovlen = 1,
+	struct msghdr packet = {.msg_iov = data,
+				.msg_iovlen = ARRAY_LENGTH(data),
 				.msg_control = control.room,
 				.msg_controllen = sizeof(control.room)};
 	const struct cmsghdr *head;
@@ -120,7 +124,7 @@ static char take_packet(int from, struct launch *launch)
 		if (errno != EINTR)
 			return 0;
 	head = CMSG_FIRSTHDR(&packet);
-	if (!head || head->cmsg_type != SCM_RIGHTS)
+	if (!head || head->cmsg_type != SCM_RIGHTS || (packet.msg_flags & MSG_CTRUNC))
 		return 0;
 	got = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 	if (launch->count + got > MOST)
@@ -130,6 +134,17 @@ static char take_packet(int from, struct launch *launch)
 	return kind;
 }
 
+/* Sockets may be more than the soft limit of a shell. */
+static void raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* A terminal's Ctrl-C and the service manager's SIGTERM reach both processes: `serve` decides. */
 static void run_launcher(int from, char *const *arguments)
 {
@@ -137,6 +152,7 @@ static void run_launcher(int from, char *const *arguments)
 	char kind;
 
 	close_others(FIRST, from);
+	raise_limit();
 	signal(SIGINT, SIG_IGN);
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
@@ -176,15 +192,15 @@ void launcher_stop(void)
 	to_launcher = -1;
 }
 
-static bool send_packet(char kind, const int *descriptors, size_t count)
+static bool send_packet(char kind, const char *digest, const int *descriptors, size_t count)
 {
-	struct iovec data = {&kind, 1};
+	struct iovec data[] = {{&kind, 1}, {(void *)(uintptr_t)digest, strlen(digest) + 1}};
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(PACKET * sizeof(int))];
 	} control = {0};
-	struct msghdr packet = {.msg_iov = &data,
-				.msg_iovlen = 1,
+	struct msghdr packet = {.msg_iov = data,
+				.msg_iovlen = ARRAY_LENGTH(data),
 				.msg_control = control.room,
 				.msg_controllen = CMSG_SPACE(count * sizeof(int))};
 	struct cmsghdr *head = CMSG_FIRSTHDR(&packet);
@@ -193,18 +209,19 @@ static bool send_packet(char kind, const int *descriptors, size_t count)
 	head->cmsg_type = SCM_RIGHTS;
 	head->cmsg_len = CMSG_LEN(count * sizeof(int));
 	memcpy(CMSG_DATA(head), descriptors, count * sizeof(int));
-	return sendmsg(to_launcher, &packet, MSG_NOSIGNAL) == 1;
+	return sendmsg(to_launcher, &packet, MSG_NOSIGNAL) > 0;
 }
 
-static bool send_all(const int *sockets, size_t count, int channel)
+static bool send_all(const int *sockets, size_t count, const char *digest, int channel)
 {
 	for (size_t i = 0; i < count; i += PACKET)
-		if (!send_packet(SOCKETS, sockets + i, count - i < PACKET ? count - i : PACKET))
+		if (!send_packet(SOCKETS, "", sockets + i, count - i < PACKET ? count - i : PACKET))
 			return false;
-	return send_packet(CHANNEL, &channel, 1);
+	return send_packet(CHANNEL, digest, &channel, 1);
 }
 
-must_check bool launcher_launch(const int *sockets, size_t count, int *channel, bson_error_t *error)
+must_check bool launcher_launch(const int *sockets, size_t count, const char *digest, int *channel,
+				bson_error_t *error)
 {
 	int ends[2];
 	bool sent;
@@ -219,7 +236,7 @@ must_check bool launcher_launch(const int *sockets, size_t count, int *channel, 
 		bson_set_error(error, 0, 0, "no socket for it: %s", strerror(errno));
 		return false;
 	}
-	sent = send_all(sockets, count, ends[1]);
+	sent = send_all(sockets, count, digest, ends[1]);
 	if (!sent) {
 		bson_set_error(error, 0, 0, "the listening sockets cannot be passed on: %s",
 			       strerror(errno));

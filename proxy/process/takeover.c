@@ -41,6 +41,17 @@ void takeover_open(void)
 		log_tell_errors(say_error);
 }
 
+must_check bool takeover_finds(const char *digest)
+{
+	const char *seen = getenv(LAUNCHER_DIGEST);
+	bool same = channel < 0 || (seen && strcmp(seen, digest) == 0);
+
+	unsetenv(LAUNCHER_DIGEST);
+	if (!same)
+		log_error("1063 upgrade: the file has been changed meanwhile");
+	return same;
+}
+
 bool takeover_runs(void)
 {
 	return channel >= 0;

@@ -21,6 +21,10 @@
 /* First of all, with inherited_open. Errors of the log are said to the other process from now on.
  */
 void takeover_open(void);
+/* True if this is the file that the other process has seen, or if there is none. The other process
+ * has compared its rules with those in force: two processes with different ones may not move
+ * anything side by side. */
+must_check bool takeover_finds(const char *digest);
 /* True if another process serves until this one is ready. */
 bool takeover_runs(void);
 /* This process accepts connections. Returns when the other one knows, or has ended. False: this one

@@ -97,7 +97,7 @@ static bool compare(struct round_of_reload *round)
 }
 
 /* The same ones in the same order stay what they are. */
-static bool same_rules(const struct rule_set *one, const struct rule_set *other)
+must_check bool reload_same_rules(const struct rule_set *one, const struct rule_set *other)
 {
 	if (rule_set_count(one) != rule_set_count(other))
 		return false;
@@ -117,7 +117,7 @@ static bool try_rules(struct round_of_reload *round)
 	const struct config *before = round->reload->service->config;
 	char reason[REASON_MAX];
 
-	round->other_rules = !same_rules(before->rules, round->config->rules);
+	round->other_rules = !reload_same_rules(before->rules, round->config->rules);
 	if (!round->other_rules) {
 		rule_set_unref(round->config->rules);
 		round->config->rules = rule_set_ref(before->rules);

@@ -26,6 +26,8 @@ struct reload {
 	atomic_bool stopping; /* it is to give up */
 };
 
+/* The same rules in the same order. */
+must_check bool reload_same_rules(const struct rule_set *one, const struct rule_set *other);
 /* A reload in a thread of its own; while one runs, another follows. */
 void reload_start(struct reload *reload);
 /* To be called now and then while one runs: joins the thread once it has ended. */

@@ -100,6 +100,23 @@ def test_reloads_and_upgrades_in_turn(cluster, spillway, direct):
     assert clients.failures() == []
 
 
+def test_rules_that_wait_for_reads_are_waited_for(spillway, direct):
+    """A new process would not know of reads that began without them."""
+    direct.shop.others.insert_many([{"_id": i} for i in range(9)])
+    cursor = direct.shop.others.find(batch_size=2)
+    next(cursor)
+    rules = spillway.settings["rules"]
+    overflow = {**RULE["overflow"], "collection": "others_tails"}
+    spillway.settings["rules"] = [*rules, {**RULE, "name": "others", "namespace": "shop.others", "overflow": overflow}]
+    spillway.write_file()
+    subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
+    refused = subprocess.run([program(), "upgrade", "--config", spillway.file], capture_output=True, timeout=60)
+    assert refused.returncode == 1 and b"rules of a reload wait for reads that began before" in refused.stdout
+    cursor.close()
+    spillway.says("tails move under the new rules, too, from now on")
+    spillway.upgrade()
+
+
 def until_each_did(operations):
     def pause(clients):
         wait_for(lambda: all(client.failure or sum(client.done.copy().values()) >= operations for client in clients),

@@ -6,8 +6,8 @@ import pytest
 
 from support.spillway import program
 
-COMMANDS = ["serve", "reload", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume", "explain",
-            "status", "top", "suggest"]
+COMMANDS = ["serve", "reload", "upgrade", "check", "analyze", "migrate", "verify", "undo", "health", "pause", "resume",
+            "explain", "status", "top", "suggest"]
 
 
 def call(*arguments):

@@ -15,6 +15,7 @@ from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, message
 from support.peer import End, FakeServer, Relay
 from support.process import adopt_orphans, free_port, wait_for
 from support.spillway import Spillway, program
+from wire.conftest import BOOKS
 from wire.test_notify import Manager
 
 PING = message({"ping": 1, "$db": "admin"}, (), 5)
@@ -165,8 +166,34 @@ def test_a_bad_file_changes_nothing_and_the_command_says_why(relay):
     assert code == 2 and "'listen' needs at least one entry" in said
     relay.spillway.start_upgrade()
     relay.spillway.says("'listen' needs at least one entry")
-    relay.spillway.says("1053 upgrade: the new process does not serve: ")
+    relay.spillway.says("1053 upgrade: no new process is started: ")
     asked(*relay.connect())
+
+
+def test_other_rules_are_refused(relay):
+    """A new process would move what the one before does not know how to read."""
+    relay.spillway.settings["rules"] = [BOOKS]
+    relay.spillway.write_file()
+    code, said = command(relay.spillway)
+    assert code == 1 and "the file has other rules than those in force" in said
+    assert "reload first, then upgrade; this process goes on serving" in said
+
+
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path):
+    changing = tmp_path / "spillway"
+    changing.symlink_to(shutil.which(program()))
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}}) as spillway:
+        assert spillway.stop() == 0
+        spillway.command[0] = str(changing)
+        spillway.start()
+        changing.unlink()
+        changing.write_text(f"#!/bin/sh\necho '# more' >>{spillway.file}\nexec {shutil.which(program())} \"$@\"\n")
+        changing.chmod(0o755)
+        code, said = command(spillway)
+        assert code == 1 and "the file has been changed meanwhile; this process goes on serving" in said
+        changing.unlink()
+        changing.symlink_to(shutil.which(program()))
+        assert spillway.upgrade().wait(20) == 0
 
 
 def test_an_address_that_is_not_free_changes_nothing_and_the_command_says_why(relay):
@@ -222,7 +249,7 @@ def test_a_new_process_that_is_killed_before_it_is_ready_changes_nothing(relay):
     relay.spillway.start_upgrade()
     relay.spillway.says("1054 upgrade: a new process is on its way already")
     relay.spillway.hang_up()
-    relay.spillway.says("1058 SIGHUP: nothing is read again while an upgrade runs")
+    relay.spillway.says("1058 refused: an upgrade runs: reload once it has ended")
     os.kill(pid, signal.SIGKILL)
     relay.spillway.says("the new process has ended before it was ready; this process goes on serving")
     os.waitpid(pid, 0)

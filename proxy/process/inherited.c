@@ -1,5 +1,5 @@
 /* Listening sockets that this process was started with. */
-#include "proxy/base/inherited.h"
+#include "proxy/process/inherited.h"
 
 #include "proxy/base/address.h"
 #include "proxy/base/log.h"
