@@ -8,7 +8,7 @@ install(FILES deploy/completion/spillway.bash RENAME spillway
 install(FILES deploy/completion/_spillway
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
 install(FILES LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/spillway)
-install(FILES deploy/grafana.json deploy/alerts.yml deploy/systemd/spillway.service
+install(FILES deploy/grafana.json deploy/alerts.yml deploy/systemd/spillway.service deploy/systemd/spillway.socket
 	DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/spillway/examples)
 install(DIRECTORY deploy/examples/ DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/spillway/examples)
 

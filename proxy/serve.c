@@ -246,26 +246,24 @@ static bool ends(int number)
 	return number == SIGTERM || number == SIGINT;
 }
 
-static void refuse(struct reload_desk *desk, const char *why)
+static void refuse_reload(struct reload_desk *desk)
 {
-	auto_buffer struct buffer report = {0};
+	static const char why[] = "an upgrade runs: reload once it has ended";
 
-	log_warning("1058 refused: %s", why);
-	text_append(&report, "%s\n", why);
+	log_warning("1058 reload: refused: %s", why);
 	reload_desk_begin(desk);
-	reload_desk_end(desk, false, text_steal(&report));
+	reload_desk_end(desk, false, must_strndup(why, strlen(why)));
 }
 
 /* One at a time: the file that a new process has read is the one that it goes on with. */
 static void obey(struct server *server, int number)
 {
 	if (number == SIGHUP && upgrade_runs(&server->upgrade))
-		refuse(&server->desk, "an upgrade runs: reload once it has ended");
+		refuse_reload(&server->desk);
 	else if (number == SIGHUP)
 		reload_and_tell(server);
-	else if (number == SIGUSR2 && server->reload.running)
-		refuse(&server->upgrade_desk, "a reload runs: upgrade once it has ended");
-	else if (number == SIGUSR2)
+	server->upgrade.wanted = server->upgrade.wanted || number == SIGUSR2;
+	if (server->upgrade.wanted && !server->reload.running)
 		upgrade_start(&server->upgrade);
 }
 

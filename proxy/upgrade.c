@@ -97,6 +97,7 @@ void upgrade_start(struct upgrade *upgrade)
 	char digest[CONFIG_DIGEST];
 	bson_error_t error = {0};
 
+	upgrade->wanted = false;
 	if (upgrade_runs(upgrade)) {
 		log_info("1054 upgrade: a new process is on its way already");
 		return;

@@ -14,6 +14,7 @@ struct upgrade {
 	struct admin *admin; /* NULL: there is none */
 	struct reload_desk *desk;
 	const char *path; /* of the file */
+	bool wanted;      /* asked for while a reload ran */
 	int channel;      /* to the new process; -1: no upgrade runs */
 };
 

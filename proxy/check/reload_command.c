@@ -110,6 +110,9 @@ static int ask(struct wish *wish, int (*judge)(const struct wish *wish, const bs
 	auto_free char *text = ask_admin_for(wish->config, wish->files, wish->path, &status);
 	bson_t *answer;
 
+	/* An older version, which knows no such wish. */
+	if (status == 404 || status == 405)
+		return fail(wish, EXIT_UNREACHED, "restart the Spillway, which cannot do that, at");
 	if (status != 0 && status != 200) {
 		fprintf(stderr, "spillway %s: refused at '%s': %s", wish->name,
 			wish->config->admin.address, text ? text : "\n");

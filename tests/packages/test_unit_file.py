@@ -36,6 +36,17 @@ def test_systemd_understands_the_unit(tmp_path):
     assert "Failed to parse sec value, ignoring: soon" in run("systemd-analyze", "verify", unit)
 
 
+def test_systemd_understands_the_socket(tmp_path):
+    """Together with the unit that it starts."""
+    (tmp_path / "spillway.service").write_text("[Service]\nExecStart=/bin/true\n")
+    socket = tmp_path / "spillway.socket"
+    text = (DEPLOY / "systemd" / "spillway.socket").read_text()
+    socket.write_text(text)
+    assert run("systemd-analyze", "verify", socket) == ""
+    socket.write_text(text.replace("ListenStream=127.0.0.1:27117", "ListenStream=127.0.0.1:many"))
+    assert "Failed to parse address value" in run("systemd-analyze", "verify", socket, code=1)
+
+
 # ---- The filter of system calls.
 
 def groups():
@@ -68,7 +79,7 @@ def allowed_calls():
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory):
-    """The names of the system calls of a serve that starts, serves, reloads and ends."""
+    """The names of the system calls of a serve that starts, serves, reloads, is upgraded and ends."""
     trace = tmp_path_factory.mktemp("trace") / "calls"
     with FakeServer() as server:
         spillway = Spillway([server], RULES, {"upstream": {"uri": server.uri}})
@@ -78,6 +89,10 @@ def traced(tmp_path_factory):
             serve = int(trace.read_text().split(None, 1)[0])
             subprocess.run(["kill", "-HUP", str(serve)], check=True)
             spillway.says("SIGHUP: the configuration is read again")
+            spillway.says("reload: the file")
+            subprocess.run(["kill", "-USR2", str(serve)], check=True)
+            spillway.says("serves from now on")
+            serve = int(re.search(r"upgrade: process (\d+) serves from now on", spillway.said())[1])
             subprocess.run(["kill", "-TERM", str(serve)], check=True)
             spillway.process.wait(60)
     return set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(), re.M))

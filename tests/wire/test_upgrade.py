@@ -249,7 +249,7 @@ def test_a_new_process_that_is_killed_before_it_is_ready_changes_nothing(relay):
     relay.spillway.start_upgrade()
     relay.spillway.says("1054 upgrade: a new process is on its way already")
     relay.spillway.hang_up()
-    relay.spillway.says("1058 refused: an upgrade runs: reload once it has ended")
+    relay.spillway.says("1058 reload: refused: an upgrade runs: reload once it has ended")
     os.kill(pid, signal.SIGKILL)
     relay.spillway.says("the new process has ended before it was ready; this process goes on serving")
     os.waitpid(pid, 0)
