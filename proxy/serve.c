@@ -263,8 +263,6 @@ static void obey(struct server *server, int number)
 	else if (number == SIGHUP)
 		reload_and_tell(server);
 	server->upgrade.wanted = server->upgrade.wanted || number == SIGUSR2;
-	if (server->upgrade.wanted && !server->reload.running)
-		upgrade_start(&server->upgrade);
 }
 
 /* Connections are served until they end by themselves, for limits.handover at most. The admin
@@ -309,6 +307,8 @@ static void await_signal(struct server *server)
 		number = next_signal(server, &set);
 		obey(server, number);
 		poll_reload(server);
+		if (server->upgrade.wanted && !server->reload.running)
+			upgrade_start(&server->upgrade);
 		handed_over = upgrade_poll(&server->upgrade);
 	}
 	upgrade_cancel(&server->upgrade);

@@ -170,6 +170,14 @@ def test_a_bad_file_changes_nothing_and_the_command_says_why(relay):
     asked(*relay.connect())
 
 
+def test_an_upgrade_during_a_reload_follows_it(relay):
+    relay.server.scripted = False
+    relay.spillway.hang_up()
+    assert relay.spillway.upgrade().wait(20) == 0
+    said = relay.spillway.said()
+    assert said.index("1034 reload: the file") < said.index("1055 upgrade: a new process is started")
+
+
 def test_other_rules_are_refused(relay):
     """A new process would move what the one before does not know how to read."""
     relay.spillway.settings["rules"] = [BOOKS]
