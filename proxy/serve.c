@@ -275,10 +275,10 @@ static void serve_to_the_end(struct server *server)
 	sigset_t set;
 
 	stop_follower(server);
-	admin_leave(server->admin);
-	server->admin = NULL;
 	for (size_t i = 0; i < server->loop_count; i++)
 		loop_start_leaving(server->loops[i]);
+	admin_leave(server->admin);
+	server->admin = NULL;
 	log_info("1060 upgrade: %" PRId64 " connections are served here until they end",
 		 atomic_load(&service->connections));
 	set_signals(&set);

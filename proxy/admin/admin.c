@@ -536,7 +536,7 @@ static void stop_daemon(struct admin *admin)
 {
 	MHD_socket socket;
 
-	admin_thread_stop(&admin->thread);
+	admin_thread_run_out(&admin->thread);
 	socket = MHD_quiesce_daemon(admin->daemon);
 	MHD_stop_daemon(admin->daemon);
 	if (socket != MHD_INVALID_SOCKET)

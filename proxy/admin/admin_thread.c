@@ -2,6 +2,7 @@
 #include "proxy/admin/admin_thread.h"
 
 #include "protocol/base.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/log.h"
 
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #define IDLE_MS 1000
+#define RUN_OUT_MS 1000
 #define SHORT_MS 100 /* between two looks while there are no descriptors */
 
 /* Milliseconds until libmicrohttpd is to look at its connections. At least once a second: it
@@ -47,6 +49,21 @@ static void run_short(struct admin_thread *thread)
 	(void)poll(&wake, 1, SHORT_MS);
 }
 
+/* Who has connected is answered; nobody else connects here any more. */
+static void run_out(struct admin_thread *thread)
+{
+	const union MHD_DaemonInfo *info;
+	struct pollfd events = {.fd = thread->events, .events = POLLIN};
+	int64_t until = clock_now() + RUN_OUT_MS;
+
+	(void)MHD_quiesce_daemon(thread->daemon);
+	do {
+		(void)poll(&events, 1, SHORT_MS);
+		MHD_run(thread->daemon);
+		info = MHD_get_daemon_info(thread->daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+	} while (info && info->num_connections > 0 && clock_now() < until);
+}
+
 static void *admin_run(void *context)
 {
 	struct admin_thread *thread = context;
@@ -61,6 +78,8 @@ static void *admin_run(void *context)
 		else
 			run_short(thread);
 	}
+	if (thread->runs_out)
+		run_out(thread);
 	return NULL;
 }
 
@@ -74,6 +93,7 @@ void admin_thread_start(struct admin_thread *thread, struct MHD_Daemon *daemon)
 	thread->wake = eventfd(0, EFD_CLOEXEC);
 	require(thread->wake >= 0);
 	thread->spare = -1;
+	thread->runs_out = false;
 	require(pthread_create(&thread->thread, NULL, admin_run, thread) == 0);
 }
 
@@ -84,4 +104,10 @@ void admin_thread_stop(struct admin_thread *thread)
 	close(thread->wake);
 	if (thread->spare >= 0)
 		close(thread->spare);
+}
+
+void admin_thread_run_out(struct admin_thread *thread)
+{
+	thread->runs_out = true;
+	admin_thread_stop(thread);
 }
