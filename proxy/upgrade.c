@@ -34,6 +34,9 @@ static void fail(struct upgrade *upgrade, const char *why)
 #define OTHER_RULES \
 	"the file has other rules than those in force, and two processes with different rules " \
 	"would show each other's clients short arrays: reload first, then upgrade"
+#define FIRST_PROCESS \
+	"this process is the first of its container, which would end with it: start another " \
+	"container"
 #define WAITING_RULES \
 	"rules of a reload wait for reads that began before: try again once the log says that " \
 	"tails move under the new rules"
@@ -105,7 +108,8 @@ void upgrade_start(struct upgrade *upgrade)
 	log_info("1055 upgrade: a new process is started; this one serves until that is ready");
 	notify_send("STATUS=upgrade: a new process starts");
 	reload_desk_begin(upgrade->desk);
-	wrong = look_at_file(upgrade, digest);
+	wrong = getpid() == 1 ? must_strndup(FIRST_PROCESS, strlen(FIRST_PROCESS))
+			      : look_at_file(upgrade, digest);
 	if (!wrong && launch(upgrade, digest, &error))
 		return;
 	text_append(&text, "no new process is started: %s", wrong ? wrong : error.message);

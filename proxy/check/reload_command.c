@@ -70,6 +70,7 @@ static int judge_reload(const struct wish *wish, const bson_t *outcome)
 static int judge_upgrade(const struct wish *wish, const bson_t *outcome)
 {
 	int64_t pid = number_of(outcome, "pid");
+	bson_iter_t good;
 
 	if (pid && pid != wish->pid) {
 		printf("process %" PRId64 " serves from now on; process %" PRId64
@@ -77,7 +78,9 @@ static int judge_upgrade(const struct wish *wish, const bson_t *outcome)
 		       pid, wish->pid);
 		return 0;
 	}
-	if (!outcome || number_of(outcome, "ended") < wish->asked)
+	/* If it is good, the process that was asked has answered its last request. */
+	if (!outcome || number_of(outcome, "ended") < wish->asked ||
+	    !bson_iter_init_find(&good, outcome, "good") || bson_iter_as_bool(&good))
 		return -1;
 	puts("nothing is changed:");
 	print_report(outcome);

@@ -89,7 +89,9 @@ static bool compare(struct round_of_reload *round)
 			continue;
 		tell_change(&text, change);
 		text.length--;
-		text_append(&text, ": a running Spillway does not change it; restart Spillway");
+		text_append(&text, ": a running process does not change it; 'spillway upgrade' "
+				   "starts one that "
+				   "does");
 		buffer_append(&text, "", 1);
 		good = refuse(round, (const char *)text.data);
 	}

@@ -200,3 +200,15 @@ def test_members_are_known_without_a_primary_and_through_others_than_the_seed(cl
         cluster.wait_for_first()
     wait_for(spillway.ready, "readiness")
     wait_for(lambda: all(spillway.listens(number) for number in range(3)), "all listeners")
+
+
+def test_an_upgrade_takes_over_the_members_listeners(cluster, spillway):
+    with spillway.client(1, retryWrites=False, retryReads=False) as client:
+        books = client.shop.books
+        books.replace_one({"_id": "upgraded"}, {"list": []}, upsert=True)
+        before = spillway.upgrade()
+        for number in range(200):
+            books.update_one({"_id": "upgraded"}, {"$push": {"list": number}})
+        assert books.find_one({"_id": "upgraded"})["list"] == list(range(200))
+        assert before.wait(60) == 0
+    wait_for(lambda: [spillway.listens(number) for number in range(3)] == [True] * 3, "every member's listener")

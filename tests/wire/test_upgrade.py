@@ -317,3 +317,28 @@ def test_a_socket_that_no_listener_wants_is_closed_and_told_of():
         spillway.command = [str(word) for word in [sys.executable, "-c", ACTIVATE, port, *spillway.command]]
         spillway.start()
         spillway.says(f"1052 a listening socket was passed on for '127.0.0.1' port {port}, which is no listener")
+
+
+def test_listeners_come_and_go_and_open_connections_stay():
+    """The entry of the first server gets another address, that of the second goes, and the third one is new."""
+    with FakeServer() as one, FakeServer() as two, FakeServer() as three, \
+            Spillway([one, two], [], {"upstream": {"uri": one.uri}}) as spillway:
+        held = [End(socket.create_connection(("127.0.0.1", port), 30)) for port in spillway.ports]
+        for client in held:
+            client.ask(PING)
+        came = [free_port(), free_port()]
+        spillway.settings["listen"] = [{"address": f"127.0.0.1:{port}", "server": server.address}
+                                       for port, server in zip(came, (one, three))]
+        spillway.write_file()
+        before = spillway.upgrade()
+        for client in held:
+            client.ask(PING)
+            client.close()
+        for port in spillway.ports:
+            with socket.socket() as probe:
+                assert wait_for(lambda: probe.connect_ex(("127.0.0.1", port)) != 0, "the listener to close")
+        for port in came:
+            client = End(socket.create_connection(("127.0.0.1", port), 30))
+            client.ask(PING)
+            client.close()
+        assert before.wait(20) == 0
