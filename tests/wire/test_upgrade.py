@@ -342,3 +342,15 @@ def test_listeners_come_and_go_and_open_connections_stay():
             client.ask(PING)
             client.close()
         assert before.wait(20) == 0
+
+
+def test_the_first_process_of_a_container_refuses():
+    """The container ends with it."""
+    with FakeServer() as server, Spillway([server], [], {"upstream": {"uri": server.uri}}) as spillway:
+        assert spillway.stop() == 0
+        spillway.command = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--kill-child",
+                            *spillway.command]
+        spillway.start()
+        code, said = command(spillway)
+        spillway.kill()
+        assert code == 1 and "this process is the first of its container, which would end with it" in said
