@@ -11,6 +11,7 @@ import sys
 import time
 
 from support.process import build_folder
+from upgrade.measure import measure
 from upgrade.rolling import roll
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -37,7 +38,12 @@ def main():
     parser.add_argument("--seconds", type=float, default=30, help="of each of the five steps")
     parser.add_argument("--seed", type=int, default=random.randrange(10_000))
     parser.add_argument("--ops", type=int, default=10_000, help="of the oracle; 0: it does not run")
+    parser.add_argument("--measure", action="store_true", help="instead: what clients feel of reloads and upgrades")
     arguments = parser.parse_args()
+    if arguments.measure:
+        for row in measure():
+            print(json.dumps(row), flush=True)
+        return 0
     older = built(arguments.older)
     print(f"upgrade: seed {arguments.seed}, beside {arguments.older}", flush=True)
     for step in roll(older, lambda _clients: time.sleep(arguments.seconds), arguments.seed):
