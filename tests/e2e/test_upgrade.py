@@ -1,5 +1,8 @@
 """An upgrade under traffic with retries off: no operation fails. And two builds' share of `tests/upgrade/run`."""
 
+import json
+import os
+import pathlib
 import subprocess
 
 import pymongo
@@ -25,6 +28,27 @@ def cluster():
 def spillway(cluster):
     with Spillway(cluster.members, RULES, {"workers": 2}) as made:
         yield made
+
+
+class NodeTraffic:
+    """The Node.js driver, in a process of its own."""
+
+    def __init__(self, uri, first_id):
+        script = pathlib.Path(__file__).parent / "clients" / "traffic.js"
+        self.command = [os.environ["NODE"], script, uri, str(first_id)]
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return self
+
+    def pass_on(self, lines=5):
+        for _ in range(lines):
+            assert self.process.stdout.readline().strip().isdigit()
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        self.report = json.loads(self.process.stdout.read().splitlines()[-1])
+        assert self.process.wait(60) == 0
 
 
 class Clients:
@@ -57,6 +81,27 @@ class Clients:
 
     def failures(self):
         return [client.failure for client in self.all if client.failure]
+
+
+def test_rules_that_wait_for_reads_are_waited_for(spillway, direct):
+    """A new process would not know of reads that began without them. This comes first: a mover that ends may leave a
+    cursor of its own, for which the rules would wait."""
+    direct.shop.others.insert_many([{"_id": i} for i in range(9)])
+    cursor = direct.shop.others.find(batch_size=2)
+    next(cursor)
+    rules = spillway.settings["rules"]
+    overflow = {**RULE["overflow"], "collection": "others_tails"}
+    spillway.settings["rules"] = [*rules, {**RULE, "name": "others", "namespace": "shop.others", "overflow": overflow}]
+    spillway.write_file()
+    subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
+    refused = subprocess.run([program(), "upgrade", "--config", spillway.file], capture_output=True, timeout=60)
+    assert refused.returncode == 1 and b"rules of a reload wait for reads that began before" in refused.stdout
+    cursor.close()
+    spillway.says("tails move under the new rules, too, from now on")
+    spillway.upgrade()
+    spillway.settings["rules"] = rules
+    spillway.write_file()
+    subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
 
 
 def test_no_operation_fails(cluster, spillway, direct):
@@ -100,21 +145,18 @@ def test_reloads_and_upgrades_in_turn(cluster, spillway, direct):
     assert clients.failures() == []
 
 
-def test_rules_that_wait_for_reads_are_waited_for(spillway, direct):
-    """A new process would not know of reads that began without them."""
-    direct.shop.others.insert_many([{"_id": i} for i in range(9)])
-    cursor = direct.shop.others.find(batch_size=2)
-    next(cursor)
-    rules = spillway.settings["rules"]
-    overflow = {**RULE["overflow"], "collection": "others_tails"}
-    spillway.settings["rules"] = [*rules, {**RULE, "name": "others", "namespace": "shop.others", "overflow": overflow}]
-    spillway.write_file()
-    subprocess.run([program(), "reload", "--config", spillway.file], check=True, capture_output=True, timeout=60)
-    refused = subprocess.run([program(), "upgrade", "--config", spillway.file], capture_output=True, timeout=60)
-    assert refused.returncode == 1 and b"rules of a reload wait for reads that began before" in refused.stdout
-    cursor.close()
-    spillway.says("tails move under the new rules, too, from now on")
-    spillway.upgrade()
+def test_the_node_driver_goes_on(cluster, spillway, direct):
+    uri = f"mongodb://127.0.0.1:{spillway.port}/?replicaSet={cluster.replica_set}&retryWrites=false&retryReads=false"
+    with NodeTraffic(uri, 1000) as traffic:
+        for _ in range(2):
+            traffic.pass_on()
+            spillway.upgrade()
+        traffic.pass_on()
+    assert traffic.report["failures"] == []
+    for number, pushed in traffic.report["pushed"].items():
+        with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
+            assert client.shop.books.find_one({"_id": int(number)})["list"] == list(range(pushed))
+    direct.shop.books.delete_many({})
 
 
 def until_each_did(operations):
