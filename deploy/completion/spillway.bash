@@ -6,7 +6,7 @@ _spillway()
 	local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
 	COMPREPLY=()
 	case $previous in
-	--config | --uri-file | --svg | --export)
+	--config | --uri-file | --svg | --from | --export)
 		compopt -o filenames 2>/dev/null
 		mapfile -t COMPREPLY < <(compgen -f -- "$current")
 		return
@@ -26,7 +26,7 @@ _spillway()
 		check) words='--config --json --help -h --version -V' ;;
 		analyze) words='--sample --uri-file --svg --json --yaml --help -h --version -V' ;;
 		migrate) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
-		verify) words='--config --rule --execute --repair --accept-loss --export --json --help -h --version -V' ;;
+		verify) words='--config --rule --execute --repair --accept-loss --from --export --json --help -h --version -V' ;;
 		undo) words='--config --rule --execute --resume --rate --max-lag --json --help -h --version -V' ;;
 		health) words='--config --help -h --version -V' ;;
 		pause) words='--config --json --help -h --version -V' ;;

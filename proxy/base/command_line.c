@@ -119,7 +119,8 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 		{
 			.name = "verify",
 			.arguments = "",
-			.options = TAKES_RULE | TAKES(REPAIR) | TAKES(ACCEPT_LOSS) | TAKES(EXPORT),
+			.options = TAKES_RULE | TAKES(REPAIR) | TAKES(ACCEPT_LOSS) | TAKES(FROM) |
+				   TAKES(EXPORT),
 			.summary = "compares what is stored with the rule, and mends it",
 			.text = "Compares what is stored under a rule with what the rule says. "
 				"Reads only, "
@@ -136,7 +137,10 @@ const struct program_command_row program_commands[PROGRAM_COMMANDS] = {
 				"--accept-loss is for corrupt documents whose elements nobody can "
 				"bring back. It says which elements are lost. --accept-loss "
 				"--execute writes document and overflow to a file, then makes the "
-				"array whole of what is left.",
+				"array whole of what is left.\n"
+				"--from FILE says which overflow documents of an export or a dump "
+				"belong to arrays that are short, and with --execute puts them "
+				"back.",
 			.codes = {"all is well", "findings; of a repair: what is left of them",
 				  BAD_USAGE, NO_SERVER, "interrupted"},
 		},
@@ -268,6 +272,8 @@ const struct program_option_row program_options[OPTIONS] = {
 	[OPTION_REPAIR] = {"repair", 0, NULL, false, false, -1, "Says what it would mend."},
 	[OPTION_ACCEPT_LOSS] = {"accept-loss", 0, NULL, false, false, -1,
 				"As --repair, and says which elements it would give up."},
+	[OPTION_FROM] = {"from", 0, "FILE", false, false, -1,
+			 "As --repair, and first puts overflow documents of FILE back."},
 	[OPTION_EXPORT] = {"export", 0, "FILE", false, false, OPTION_EXECUTE,
 			   "Where --execute puts what is corrupt: {namespace, document}, as BSON "
 			   "documents, or with --accept-loss as lines of JSON. Else "
@@ -514,7 +520,7 @@ static int take_option(struct command_line *line, int option, const char *value)
 		return command_line_refuse(line->command,
 					   "--%s takes a number from 1 to 1000000000", row->name);
 	line->values[option] = row->value ? value : row->name;
-	if (option == OPTION_ACCEPT_LOSS)
+	if (option == OPTION_ACCEPT_LOSS || option == OPTION_FROM)
 		line->values[OPTION_REPAIR] = row->name;
 	return GO_ON;
 }

@@ -6,11 +6,14 @@
 #include "proxy/base/clock.h"
 #include "proxy/job/job_walk.h"
 #include "proxy/ownership/renamed.h"
+#include "proxy/verify/exported.h"
 #include "proxy/verify/verify_look.h"
 #include "proxy/verify/verifying.h"
 #include "rules/rule/generation.h"
 
 #include <bson/bson.h>
+#include <errno.h>
+#include <string.h>
 
 static const struct job_report_kind renamed = {"renamed", REPORT_UNFINISHED,
 					       "nothing of the overflow is removed until then",
@@ -171,6 +174,8 @@ static enum link_result verify_target(struct job *job, struct mover_target *targ
 	if (result == LINK_DONE)
 		result = verify_overflow_indexes(job, target, &walks);
 	if (result == LINK_DONE)
+		result = verify_from(job, target);
+	if (result == LINK_DONE)
 		result = job_walk(job, target, &walk);
 	if (result == LINK_DONE && walks) /* its order is the index's */
 		result = verify_overflow_walk(job, target);
@@ -193,8 +198,15 @@ int verify_main(const struct command_line *line)
 		.finish = finish,
 	};
 	struct verifying verifying = {0};
-	int code = job_main(&command, &verifying, line);
+	const char *from = line->values[OPTION_FROM];
+	int code;
 
+	if (from && !(verifying.from = exported_open(from))) {
+		fprintf(stderr, "spillway: '%s' can't be read: %s\n", from, strerror(errno));
+		return JOB_USAGE;
+	}
+	code = job_main(&command, &verifying, line);
+	exported_close(verifying.from);
 	buffer_fini(&verifying.garbage);
 	buffer_fini(&verifying.corrupt);
 	return verify_repair_close(&verifying) ? code : JOB_FINDINGS;

@@ -17,6 +17,7 @@ struct verifying {
 	int64_t garbage_since; /* the last of them was found */
 	struct buffer corrupt; /* the generations of corrupt documents */
 	bool collects;         /* overflow without a document may go */
+	struct exported *from; /* what is to be put back; NULL: nothing */
 	bool unfit;            /* nothing is mended where the rule can't hold */
 };
 
@@ -58,6 +59,9 @@ void verify_accept_line(struct buffer *out, const char *namespace, struct bytes 
 must_check enum link_result verify_accept(struct job *job, struct mover_target *target,
 					  const struct verify_document *verify, struct bytes main,
 					  bool *changed);
+
+/* Puts back what the file has, before documents are looked at: verify_from.c. */
+must_check enum link_result verify_from(struct job *job, struct mover_target *target);
 
 /* The overflow by itself: verify_overflow.c. */
 

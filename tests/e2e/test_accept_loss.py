@@ -38,7 +38,8 @@ def without(first, last, length=15):
 BROKEN = {
     "a hole": (lambda shop: shop.tails.delete_one(batch(2)), without(7, 10),
                "of 15 elements of 'list', 4 are lost: places 7 to 10"),
-    "two holes": (lambda shop: shop.tails.delete_many({"book": "x", "_spill.i": {"$in": [1, 3]}}), [0, 1, 2, 7, 8, 9, 10],
+    "two holes": (lambda shop: shop.tails.delete_many({"book": "x", "_spill.i": {"$in": [1, 3]}}),
+                  [0, 1, 2, 7, 8, 9, 10],
                   "of 15 elements of 'list', 8 are lost: places 3 to 6, 11 to 14"),
     "the end": (lambda shop: shop.tails.delete_one(batch(3)), without(11, 14),
                 "of 15 elements of 'list', 4 are lost: places 11 to 14"),
@@ -189,3 +190,69 @@ def test_clients_push_meanwhile_and_lose_nothing(cluster, operator, shop):
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
             for name in names:
                 assert client.shop.books.find_one({"_id": name})["list"] == without(7, 10) + pushed[name], name
+
+
+def dumped(documents):
+    """As mongodump writes a collection."""
+    return b"".join(bson.encode(each) for each in documents)
+
+
+def lines(documents):
+    """As mongoexport writes it."""
+    return b"".join(json_util.dumps(each, json_options=json_util.CANONICAL_JSON_OPTIONS).encode() + b"\n"
+                    for each in documents)
+
+
+def wrapped(documents):
+    """As `verify --repair --execute` exports."""
+    return dumped({"namespace": "shop.tails", "document": each} for each in documents)
+
+
+@pytest.mark.parametrize("form", [dumped, lines, wrapped])
+def test_a_backup_of_the_overflow_is_put_back(operator, shop, form):
+    spill(shop, "x", list(range(15)))
+    backup = operator.folder / f"{form.__name__}.backup"
+    backup.write_bytes(form(shop.tails.find({})))
+    before = snapshot(shop)
+    shop.tails.delete_many({"book": "x", "_spill.i": {"$in": [1, 3]}})
+    damaged = snapshot(shop)
+    plan = operator.run("verify", "--from", backup, code=1)
+    assert (plan["restored"], plan["there already"]) == (2, 6) and snapshot(shop) == damaged
+    report = operator.run("verify", "--from", backup, "--execute", code=0)
+    assert (report["restored"], report["there already"]) == (2, 6)
+    assert snapshot(shop) == before
+
+
+def test_an_export_is_put_back_as_long_as_nothing_was_accepted(operator, shop):
+    """After the loss was accepted the generation is another one."""
+    spill(shop, "x", list(range(15)))
+    shop.tails.delete_one(batch(2))
+    file, other = operator.folder / "export.json", operator.folder / "other.json"
+    operator.run("verify", "--accept-loss", "--execute", "--export", file, code=0)
+    before = snapshot(shop)
+    report = operator.run("verify", "--from", file, "--execute", "--export", other, code=1)
+    assert details(report, "not-restored") == ["the document has another generation now"]
+    assert report["passed over"] == 1 and snapshot(shop) == before
+
+
+def test_what_does_not_fit_is_not_put_back(operator, shop):
+    """Batches of another document, of another value, of a document that is gone or whole, and what is no document."""
+    spill(shop, "x", list(range(15)))
+    overlapping = {**shop.tails.find_one(batch(2)), "part": ["other"] * 4}
+    of_ordinary = {**overlapping, "_id": 1, "book": "ordinary"}
+    of_nobody = {**overlapping, "_id": 2, "book": "nobody"}
+    renumbered = {**overlapping, "_id": 3, "_spill": {"g": generation(), "p": 4, "i": 9}}
+    renumbered["part"] = [7, 8, "other", 10]
+    before = snapshot(shop)
+    file = operator.folder / "odd.json"
+    for odd, why in ((overlapping, "another overflow document has the number of one of them"),
+                     (renumbered, "their elements are not those that are stored"),
+                     (of_ordinary, "the array stands whole in its document: its generation has ended"),
+                     (of_nobody, "there is no such document")):
+        file.write_bytes(lines([odd]))
+        report = operator.run("verify", "--from", file, "--execute", code=1)
+        assert details(report, "not-restored") == [why] and report["restored"] == 0
+    file.write_text("no document\n")
+    report = operator.run("verify", "--from", file, "--execute", code=1)
+    assert details(report, "not-restored") == ["a part of the file is no document"]
+    assert snapshot(shop) == before
