@@ -3,6 +3,10 @@
  *   ASKED          the client's aggregate or getMore
  *   STATES_ASKED   find {_id: {$in: [...]}}: the arrays' states just before the first event that
  *                  needs one; from there they are followed from event to event
+ *                  need one. They are asked once more behind this event's transaction if it may
+ *                  have begun before the reply
+ *   EARLIER_ASKED  the transaction's events before the reply, if a state has ended in it
+ *   EARLIER_KILLED the cursor of these
  *   ARRAY_ASKED    find {_id}: an array that a client's write has set to what was stored
  *   OVERFLOW_ASKED what fullDocuments lack
  *   AGAIN_ASKED    find {_id}: a document that was looked up, and rewritten since
@@ -19,20 +23,6 @@
 #include <stdlib.h>
 
 #define ATTEMPTS 5
-#define IDS_MOST 20000
-#define ID_BYTES_MOST (8 << 20)
-#define SNAPSHOT_UNAVAILABLE 246
-#define SNAPSHOT_TOO_OLD 239
-
-enum stream_step {
-	STREAM_BEGIN,
-	STREAM_ASKED,
-	STREAM_STATES_ASKED,
-	STREAM_ARRAY_ASKED,
-	STREAM_OVERFLOW_ASKED,
-	STREAM_AGAIN_ASKED,
-	STREAM_KILL_ASKED,
-};
 
 static struct stream *stream_of(struct sequence *sequence)
 {
@@ -75,7 +65,7 @@ bool stream_is(struct bytes cursor)
 /* ---- the end ---- */
 
 /* The events of this batch are lost to the client: nobody may read on behind them. */
-static enum sequence_outcome end_failed(struct sequence *sequence)
+enum sequence_outcome stream_end_failed(struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
 	struct sequence_read *read = read_of(sequence);
@@ -108,16 +98,16 @@ static enum sequence_outcome take_kill(struct sequence *sequence)
 	return SEQUENCE_DONE;
 }
 
-static enum sequence_outcome fail(struct sequence *sequence, enum error_code code, const char *why)
+enum sequence_outcome stream_fail(struct sequence *sequence, enum error_code code, const char *why)
 {
 	char message[SEQUENCE_MESSAGE];
 
 	snprintf(message, sizeof(message), "Spillway: %.1200s", why);
 	sequence_fail(sequence, code, message, NULL);
-	return end_failed(sequence);
+	return stream_end_failed(sequence);
 }
 
-static enum sequence_outcome fail_item(struct sequence *sequence, const struct stream_item *item,
+enum sequence_outcome stream_fail_item(struct sequence *sequence, const struct stream_item *item,
 				       enum error_code code, const char *why)
 {
 	char message[SEQUENCE_MESSAGE];
@@ -126,16 +116,8 @@ static enum sequence_outcome fail_item(struct sequence *sequence, const struct s
 		 "a change of the document with %s in '%.100s.%.100s': %s",
 		 id_text(&item->event.id).text, item->namespace->database,
 		 item->namespace->collection, why);
-	return fail(sequence, code, message);
+	return stream_fail(sequence, code, message);
 }
-
-#define UNCLEAR \
-	"the event is no client's and no mover's (the document was adopted, or written straight " \
-	"at mongod); read the collection anew and open a new change stream"
-#define TOO_OLD \
-	"the state of its array at that time is not known any more; read the collection anew and " \
-	"open a new change stream (mongod's minSnapshotHistoryWindowInSeconds says how far a " \
-	"stream may lag behind)"
 
 static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input);
 
@@ -145,7 +127,7 @@ static enum sequence_outcome fail_fetch(struct sequence *sequence, struct stream
 					enum fetch_outcome outcome)
 {
 	(void)fetch_fail(&part->fetch, sequence, outcome);
-	return end_failed(sequence);
+	return stream_end_failed(sequence);
 }
 
 static enum sequence_outcome fetch_on(struct sequence *sequence, const struct sequence_input *input,
@@ -160,9 +142,10 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 		if (!part->fetching)
 			continue;
 		if (input->memory_short)
-			return fail(sequence, ERROR_TEMPORARILY_UNAVAILABLE,
-				    "no memory is left for putting arrays together; try again "
-				    "later");
+			return stream_fail(
+				sequence, ERROR_TEMPORARILY_UNAVAILABLE,
+				"no memory is left for putting arrays together; try again "
+				"later");
 		part->fetch.most = FRAME_MAX_LENGTH;
 		outcome = fetch_next(&part->fetch, sequence, input, reply);
 		reply = NULL;
@@ -186,10 +169,11 @@ static enum sequence_outcome ask_again(struct sequence *sequence,
 	size_t body;
 
 	if (item->event.kind != EVENT_UPDATE)
-		return fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST, TOO_OLD);
+		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
+					STREAM_TOO_OLD_WORDS);
 	if (++stream->attempts > ATTEMPTS)
-		return fail_item(sequence, item, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-				 RAISED_DIED_WORDS);
+		return stream_fail_item(sequence, item, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
+					RAISED_DIED_WORDS);
 	template_write_document(&concern, "{level: 'majority'}");
 	body = sequence_begin_command(sequence);
 	template_write_fields(&sequence->buffer,
@@ -203,7 +187,7 @@ static enum sequence_outcome ask_again(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
-static struct packet *keep(struct stream *stream, struct packet *reply)
+struct packet *stream_keep(struct stream *stream, struct packet *reply)
 {
 	stream->kept = must_realloc(stream->kept, (stream->kept_count + 1) * sizeof(*stream->kept));
 	stream->kept[stream->kept_count] = packet_steal(reply);
@@ -230,14 +214,15 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 
 	if (!input->reply->summary.ok) {
 		sequence_pass(sequence, input->reply);
-		return end_failed(sequence);
+		return stream_end_failed(sequence);
 	}
 	stream->asking = item->part;
-	if (!first_document(keep(stream, input->reply), &document))
+	if (!first_document(stream_keep(stream, input->reply), &document))
 		item->gone = true;
 	else if (merge_replace_document(stream->parts[item->part].fetch.merge, item->document,
 					document.value) != MERGE_TAKEN)
-		return fail_item(sequence, item, ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
+		return stream_fail_item(sequence, item, ERROR_DATA_CORRUPTION,
+					RAISED_DAMAGED_WORDS);
 	return fetch_on(sequence, input, NULL);
 }
 
@@ -246,9 +231,10 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	if (!stream_write_reply(sequence))
 		return ask_again(sequence, input);
 	if (sequence->buffer.length > FRAME_MAX_LENGTH)
-		return fail(sequence, ERROR_OBJECT_TOO_LARGE,
-			    "the events of a batch, with whole documents, pass the 48,000,000 "
-			    "bytes of a message; open the stream with a smaller batchSize");
+		return stream_fail(
+			sequence, ERROR_OBJECT_TOO_LARGE,
+			"the events of a batch, with whole documents, pass the 48,000,000 "
+			"bytes of a message; open the stream with a smaller batchSize");
 	return SEQUENCE_DONE;
 }
 
@@ -258,27 +244,13 @@ static enum sequence_outcome fetch_documents(struct sequence *sequence,
 	struct stream *stream = stream_of(sequence);
 
 	if (!stream_open_merges(stream))
-		return fail_item(sequence, &stream->items[stream->stopped], ERROR_DATA_CORRUPTION,
-				 RAISED_DAMAGED_WORDS);
+		return stream_fail_item(sequence, &stream->items[stream->stopped],
+					ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
 	stream->asking = 0;
 	return fetch_on(sequence, input, NULL);
 }
 
-/* ---- an array that is stored as a client's write has set it ---- */
-
-/* Of the snapshot behind this Timestamp, or just before it. */
-static void write_snapshot(struct buffer *concern, const struct element *time, bool before)
-{
-	size_t start = writer_open(concern);
-	uint8_t bytes[8];
-	int64_t value = load_int64(time->value.data) - before;
-	struct element at = {.type = BSON_BYTE_TIMESTAMP, .value = {bytes, sizeof(bytes)}};
-
-	memcpy(bytes, &value, sizeof(bytes));
-	writer_string(concern, "level", "snapshot");
-	writer_renamed(concern, "atClusterTime", &at);
-	writer_close(concern, start);
-}
+/* ---- an array that a client's write has set to what was stored ---- */
 
 static enum sequence_outcome ask_array(struct sequence *sequence,
 				       const struct sequence_input *input)
@@ -288,7 +260,7 @@ static enum sequence_outcome ask_array(struct sequence *sequence,
 	auto_buffer struct buffer concern = {0};
 	size_t body = sequence_begin_command(sequence);
 
-	write_snapshot(&concern, &item->event.time, false);
+	stream_write_snapshot(&concern, &item->event.time, true);
 	template_write_fields(&sequence->buffer,
 			      "{find: @collection, filter: {_id: {$eq: @id}}, projection: "
 			      "{'@array': 1}, limit: 1, singleBatch: true}",
@@ -301,23 +273,7 @@ static enum sequence_outcome ask_array(struct sequence *sequence,
 	return sequence_send_command(sequence, body);
 }
 
-/* The snapshot is not to be had any more. */
-static bool is_too_old(const struct packet *reply)
-{
-	return !reply->summary.ok && (reply->summary.code == SNAPSHOT_TOO_OLD ||
-				      reply->summary.code == SNAPSHOT_UNAVAILABLE);
-}
-
-static enum sequence_outcome fail_snapshot(struct sequence *sequence,
-					   const struct stream_item *item, struct packet *reply)
-{
-	if (is_too_old(reply))
-		return fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST, TOO_OLD);
-	sequence_pass(sequence, reply);
-	return end_failed(sequence);
-}
-
-static enum sequence_outcome settle(struct sequence *sequence, const struct sequence_input *input)
+enum sequence_outcome stream_go_on(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct stream *stream = stream_of(sequence);
 
@@ -329,8 +285,8 @@ static enum sequence_outcome settle(struct sequence *sequence, const struct sequ
 	case STREAM_UNCLEAR:
 		break;
 	}
-	return fail_item(sequence, &stream->items[stream->settled],
-			 ERROR_CHANGE_STREAM_HISTORY_LOST, UNCLEAR);
+	return stream_fail_item(sequence, &stream->items[stream->settled],
+				ERROR_CHANGE_STREAM_HISTORY_LOST, STREAM_UNCLEAR_WORDS);
 }
 
 static enum sequence_outcome take_array(struct sequence *sequence,
@@ -338,106 +294,17 @@ static enum sequence_outcome take_array(struct sequence *sequence,
 {
 	struct stream *stream = stream_of(sequence);
 	struct stream_item *item = &stream->items[stream->settled];
-	struct element document, *set = &item->task.set;
+	struct element document, before = {.type = 0};
 
 	if (!input->reply->summary.ok)
-		return fail_snapshot(sequence, item, input->reply);
-	if (!first_document(keep(stream, input->reply), &document) ||
-	    !document_find_path(document.value, item->namespace->targets[0].rule->array, set))
-		*set = (struct element){.name = bytes_of("")};
-	return settle(sequence, input);
-}
-
-/* ---- states ---- */
-
-/* The `_id`s of the next documents of this part; false: none is left. */
-static bool write_ids(struct stream *stream, struct buffer *out)
-{
-	const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
-	size_t start = writer_open_array(out, "$in"), mark = out->length, count = 0;
-	char name[12];
-
-	for (; stream->asked < stream->knowledge.count; stream->asked++) {
-		const struct known *known = &stream->knowledge.list[stream->asked];
-
-		if (known->namespace != namespace)
-			continue;
-		if (count == IDS_MOST || out->length - mark > ID_BYTES_MOST)
-			break;
-		writer_renamed(out, writer_index(name, count++), &known->id);
-	}
-	writer_close(out, start);
-	return count > 0;
-}
-
-static enum sequence_outcome ask_states(struct sequence *sequence,
-					const struct sequence_input *input)
-{
-	struct stream *stream = stream_of(sequence);
-	auto_buffer struct buffer ids = {0}, concern = {0};
-
-	for (; stream->asking < stream->part_count; stream->asking++, stream->asked = 0) {
-		const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
-		size_t body, start;
-		bool any;
-
-		ids.length = 0;
-		start = writer_open(&ids);
-		any = write_ids(stream, &ids);
-		writer_close(&ids, start);
-		if (!any)
-			continue;
-		write_snapshot(&concern, &stream->items[stream->from].event.time, true);
-		body = sequence_begin_command(sequence);
-		template_write_fields(&sequence->buffer,
-				      "{find: @collection, filter: {_id: @ids, _spill: {$exists: "
-				      "true}}, projection: {'_spill.@key.g': 1, '_spill.@key.h': "
-				      "1, '_spill.@key.n': 1}, batchSize: @most}",
-				      fill("collection", namespace->collection),
-				      fill_document("ids", buffer_view(&ids)),
-				      fill("key", namespace->targets[0].rule->key),
-				      fill("most", IDS_MOST + 1));
-		sequence_write_read_fields(sequence, input, namespace->database,
-					   buffer_view(&concern));
-		sequence->step = STREAM_STATES_ASKED;
-		return sequence_send_command(sequence, body);
-	}
-	return settle(sequence, input);
-}
-
-static bool learn(struct stream *stream, struct bytes document)
-{
-	const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
-	struct known *known;
-	struct element id;
-
-	if (!document_find(document, "_id", &id))
-		return false;
-	known = knowledge_find(&stream->knowledge, namespace, &id);
-	return !known || array_state_of(namespace->targets[0].rule, document, &known->state);
-}
-
-static enum sequence_outcome take_states(struct sequence *sequence,
-					 const struct sequence_input *input)
-{
-	struct stream *stream = stream_of(sequence);
-	const struct stream_item *first = &stream->items[stream->from];
-	struct element document;
-	struct cursor cursor;
-	struct reply_cursor reply;
-	int64_t more;
-
-	if (!input->reply->summary.ok)
-		return fail_snapshot(sequence, first, input->reply);
-	reply = reply_read_cursor(input->reply->summary.cursor);
-	if (!reply.batch.data || !cursor_open(&cursor, reply.batch) ||
-	    !element_integer(&reply.id, &more) || more != 0)
-		return fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
-			    "the server's reply can't be read; try again");
-	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT)
-		if (document.type != BSON_BYTE_DOCUMENT || !learn(stream, document.value))
-			return fail(sequence, ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
-	return ask_states(sequence, input);
+		return stream_fail_snapshot(sequence, item, input->reply);
+	if (first_document(stream_keep(stream, input->reply), &document) &&
+	    !document_find_path(document.value, item->namespace->targets[0].rule->array, &before))
+		before.type = 0;
+	if (!stream_set_array(stream, &before))
+		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
+					STREAM_UNCLEAR_WORDS);
+	return stream_go_on(sequence, input);
 }
 
 /* ---- the client's command ---- */
@@ -488,10 +355,11 @@ enum sequence_outcome stream_take(struct sequence *sequence, const struct sequen
 	/* A getMore's time is how long it waits for an event. */
 	sequence->match.command.fields[FIELD_MAX_TIME].type = 0;
 	if (!stream_take_batch(sequence, cursor.batch))
-		return fail(sequence, ERROR_FAILED_TO_PARSE, "the server's reply can't be read");
+		return stream_fail(sequence, ERROR_FAILED_TO_PARSE,
+				   "the server's reply can't be read");
 	if (!stream->touched && stream->knowledge.count == 0)
 		return sequence_pass(sequence, &read->main);
-	return ask_states(sequence, input);
+	return stream_ask_states(sequence, input);
 }
 
 enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequence_input *input)
@@ -502,7 +370,11 @@ enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequ
 	case STREAM_ASKED:
 		return stream_take(sequence, input);
 	case STREAM_STATES_ASKED:
-		return take_states(sequence, input);
+		return stream_take_states(sequence, input);
+	case STREAM_EARLIER_ASKED:
+		return stream_take_earlier(sequence, input);
+	case STREAM_EARLIER_KILLED:
+		return stream_ask_earlier(sequence, input);
 	case STREAM_ARRAY_ASKED:
 		return take_array(sequence, input);
 	case STREAM_OVERFLOW_ASKED:

@@ -10,16 +10,18 @@ struct stream_item {
 	struct event event;
 	const struct ruled_namespace *namespace; /* the exact rule's; NULL: it comes as it is */
 	bool drops;                              /* clients don't see it */
-	bool changed;                            /* its update names what clients see otherwise */
-	bool needs;                              /* and so the array's state */
-	bool hides;                              /* its fullDocument has what is not for clients */
-	bool gone; /* the document was looked up again, and is not there any more */
+	bool earlier; /* of a transaction, before the reply's events: it tells of states */
+	bool changed; /* its update names what clients see otherwise */
+	bool needs;   /* and so the array's state */
+	bool hides;   /* its fullDocument has what is not for clients */
+	bool asked;   /* for the array that its update has set: task.set */
+	bool gone;    /* the document was looked up again, and is not there any more */
 	struct change_task task;
 	size_t change, change_length; /* in `changes`: the update as clients see it */
 	size_t part;                  /* whose merge has its documents */
 	size_t document;              /* fullDocument, or SIZE_MAX */
 	struct bytes array;           /* that its update has to tell whole; without data: none */
-	struct buffer stored;         /* a document of it */
+	struct buffer stored;         /* a document of it, or the array of task.set */
 	size_t whole;                 /* this document in the merge, or SIZE_MAX */
 };
 
@@ -39,6 +41,8 @@ struct stream {
 	struct buffer changes;
 	size_t from;         /* the first item behind which states are known */
 	size_t asking;       /* the part that is asked */
+	size_t first;        /* the first item of the reply: those before are `earlier` */
+	bool behind;         /* it is asked for states behind a transaction */
 	size_t asked;        /* of the knowledge */
 	size_t whole_bytes;  /* of the arrays that are told whole, roughly */
 	size_t settled;      /* so many of the items are */
@@ -49,8 +53,26 @@ struct stream {
 	size_t kept_count;
 };
 
+enum stream_step {
+	STREAM_BEGIN,
+	STREAM_ASKED,
+	STREAM_STATES_ASKED,
+	STREAM_EARLIER_ASKED,
+	STREAM_EARLIER_KILLED,
+	STREAM_ARRAY_ASKED,
+	STREAM_OVERFLOW_ASKED,
+	STREAM_AGAIN_ASKED,
+	STREAM_KILL_ASKED,
+};
+
 /* stream_items.c */
 
+/* Puts events in front that came before those of the reply, as far as they are older. False where
+ * one can't be read. */
+must_check bool stream_take_earlier_batch(struct sequence *sequence, struct bytes batch,
+					  const struct ruled_namespace *namespace);
+/* The resume token of an event, or of a cursor: tokens stand in the order of the events. */
+int stream_compare_tokens(struct bytes one, struct bytes other);
 /* Reads the events of a batch. False where one can't be read. */
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch);
 
@@ -64,6 +86,45 @@ enum stream_settled {
 enum stream_settled stream_settle(struct stream *stream);
 /* Puts what fullDocuments need into merges. False: the item `stopped` is damaged. */
 must_check bool stream_open_merges(struct stream *stream);
+
+/* The array of the item `settled` as a write has set it: what it was before the item's transaction,
+ * and what the transaction has pushed since. False where that can't be told. */
+must_check bool stream_set_array(struct stream *stream, const struct element *before);
+
+/* stream_states.c */
+
+enum sequence_outcome stream_ask_states(struct sequence *sequence,
+					const struct sequence_input *input);
+enum sequence_outcome stream_take_states(struct sequence *sequence,
+					 const struct sequence_input *input);
+enum sequence_outcome stream_ask_earlier(struct sequence *sequence,
+					 const struct sequence_input *input);
+enum sequence_outcome stream_take_earlier(struct sequence *sequence,
+					  const struct sequence_input *input);
+/* Of the snapshot behind this Timestamp, or just before it. */
+void stream_write_snapshot(struct buffer *concern, const struct element *time, bool before);
+enum sequence_outcome stream_fail_snapshot(struct sequence *sequence,
+					   const struct stream_item *item, struct packet *reply);
+
+/* sequence_stream.c */
+
+#define STREAM_UNCLEAR_WORDS \
+	"the event is no client's and no mover's (the document was adopted, or written straight " \
+	"at mongod); read the collection anew and open a new change stream"
+#define STREAM_TOO_OLD_WORDS \
+	"the state of its array at that time is not known any more; read the collection anew and " \
+	"open a new change stream (mongod's minSnapshotHistoryWindowInSeconds says how far a " \
+	"stream may lag behind)"
+
+/* States are known. */
+enum sequence_outcome stream_go_on(struct sequence *sequence, const struct sequence_input *input);
+/* Ends with an error, once the stream's cursor is closed. */
+enum sequence_outcome stream_fail(struct sequence *sequence, enum error_code code, const char *why);
+enum sequence_outcome stream_fail_item(struct sequence *sequence, const struct stream_item *item,
+				       enum error_code code, const char *why);
+enum sequence_outcome stream_end_failed(struct sequence *sequence);
+/* Keeps the reply until the end. */
+struct packet *stream_keep(struct stream *stream, struct packet *reply);
 
 /* stream_reply.c: writes the whole reply. False: the document of the item `stopped` has another
  * generation by now. */

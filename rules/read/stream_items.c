@@ -122,6 +122,68 @@ static struct stream_item *add_item(struct stream *stream)
 	return &stream->items[stream->count++];
 }
 
+/* ---- events from before the reply ---- */
+
+int stream_compare_tokens(struct bytes one, struct bytes other)
+{
+	size_t common = one.length < other.length ? one.length : other.length;
+	int order = common ? memcmp(one.data, other.data, common) : 0;
+
+	return order ? order : (one.length > other.length) - (one.length < other.length);
+}
+
+static bool is_older(const struct event *event, struct bytes token)
+{
+	struct bytes own;
+
+	return document_find_string(event->whole, "_id._data", &own) &&
+	       stream_compare_tokens(own, token) < 0;
+}
+
+static void prepend(struct stream *stream, const struct stream_item *items, size_t count)
+{
+	struct stream_item *all = must_calloc(2 * (stream->count + count), sizeof(*all));
+
+	memcpy(all, items, count * sizeof(*all));
+	memcpy(all + count, stream->items, stream->count * sizeof(*all));
+	free(stream->items);
+	stream->items = all;
+	stream->count += count;
+	stream->first += count;
+}
+
+must_check bool stream_take_earlier_batch(struct sequence *sequence, struct bytes batch,
+					  const struct ruled_namespace *namespace)
+{
+	struct stream *stream = read_of(sequence)->stream;
+	auto_buffer struct buffer items = {0};
+	struct element document;
+	struct cursor cursor;
+	enum cursor_step step;
+	struct bytes token;
+
+	if (!batch.data || !cursor_open(&cursor, batch) ||
+	    !document_find_string(stream->items[stream->first].event.whole, "_id._data", &token))
+		return false;
+	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+		struct stream_item item = {.namespace = namespace,
+					   .drops = true,
+					   .earlier = true,
+					   .document = SIZE_MAX,
+					   .whole = SIZE_MAX};
+
+		if (document.type != BSON_BYTE_DOCUMENT || !event_read(document.value, &item.event))
+			return false;
+		if (!is_older(&item.event, token))
+			break;
+		look_at(stream, &item);
+		buffer_append(&items, &item, sizeof(item));
+	}
+	prepend(stream, (const struct stream_item *)(const void *)items.data,
+		items.length / sizeof(struct stream_item));
+	return step != CURSOR_INVALID;
+}
+
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 {
 	struct stream *stream = read_of(sequence)->stream;

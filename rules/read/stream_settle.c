@@ -82,14 +82,16 @@ static bool write_update(struct stream *stream, struct stream_item *item)
 	return !written.array.data || elements_of(written.array) >= item->task.before.head;
 }
 
-static enum stream_settled settle(struct stream *stream, struct stream_item *item, bool asked)
+static enum stream_settled settle(struct stream *stream, struct stream_item *item)
 {
-	if (!asked && stream->settled >= stream->from)
+	if (!item->asked && stream->settled >= stream->from)
 		advance(stream, item);
-	else if (!asked)
+	else if (!item->asked)
 		item->task = (struct change_task){.namespace = item->namespace};
-	if (item->task.meaning == CHANGE_SET && !asked)
-		return item->event.in_transaction ? STREAM_UNCLEAR : STREAM_WANTS_ARRAY;
+	if (item->earlier)
+		return STREAM_SETTLED;
+	if (item->task.meaning == CHANGE_SET && !item->asked)
+		return STREAM_WANTS_ARRAY;
 	if (item->changed)
 		return write_update(stream, item) ? STREAM_SETTLED : STREAM_UNCLEAR;
 	item->drops = item->drops || item->task.meaning == CHANGE_OWN;
@@ -100,13 +102,106 @@ enum stream_settled stream_settle(struct stream *stream)
 {
 	while (stream->settled < stream->count) {
 		struct stream_item *item = &stream->items[stream->settled];
-		enum stream_settled end = settle(stream, item, item->task.set.name.data != NULL);
+		enum stream_settled end = settle(stream, item);
 
 		if (end != STREAM_SETTLED)
 			return end;
 		stream->settled++;
 	}
 	return STREAM_SETTLED;
+}
+
+/* ---- an array that a write has set to what was stored ---- */
+
+/* Elements of the array, as they are known. */
+struct elements {
+	struct buffer list; /* of struct element */
+	bool unclear;
+};
+
+static size_t elements_count(const struct elements *elements)
+{
+	return elements->list.length / sizeof(struct element);
+}
+
+static void take_whole(struct elements *elements, const struct element *array)
+{
+	struct element element;
+	struct cursor cursor;
+
+	elements->list.length = 0;
+	if (array->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, array->value))
+		elements->unclear = true;
+	else
+		while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
+			buffer_append(&elements->list, &element, sizeof(element));
+}
+
+/* What a transaction does to a split array before it sets it: it pushes. */
+static void take_push(struct elements *elements, const struct rule *rule,
+		      const struct element *pushed)
+{
+	char next[RULE_ARRAY_MAX + 24];
+
+	snprintf(next, sizeof(next), "%s.%zu", rule->array, elements_count(elements));
+	if (path_relate(pushed->name, rule->array) == PATH_APART)
+		return;
+	if (element_is(pushed, rule->array))
+		take_whole(elements, pushed);
+	else if (element_is(pushed, next))
+		buffer_append(&elements->list, pushed, sizeof(*pushed));
+	else
+		elements->unclear = true;
+}
+
+static void take_pushes(struct elements *elements, const struct stream_item *item)
+{
+	struct element updated, pushed;
+	struct cursor cursor;
+
+	if (!document_find(item->event.change, "updatedFields", &updated) ||
+	    !cursor_open(&cursor, updated.value))
+		return;
+	while (cursor_next(&cursor, &pushed) == CURSOR_ELEMENT)
+		take_push(elements, rule_of(item), &pushed);
+}
+
+static bool precedes(const struct stream_item *one, const struct stream_item *item)
+{
+	return one->namespace == item->namespace && one->event.kind == EVENT_UPDATE &&
+	       one->event.id.type == item->event.id.type &&
+	       bytes_equal(one->event.id.value, item->event.id.value) &&
+	       bytes_equal(one->event.time.value, item->event.time.value);
+}
+
+static void write_elements(const struct elements *elements, struct stream_item *item)
+{
+	const struct element *list = (const struct element *)(const void *)elements->list.data;
+	size_t start = writer_open(&item->stored);
+	char name[12];
+
+	for (size_t i = 0; i < elements_count(elements); i++)
+		writer_renamed(&item->stored, writer_index(name, i), &list[i]);
+	writer_close(&item->stored, start);
+	item->task.set =
+		(struct element){.type = BSON_BYTE_ARRAY, .value = buffer_view(&item->stored)};
+}
+
+must_check bool stream_set_array(struct stream *stream, const struct element *before)
+{
+	struct stream_item *item = &stream->items[stream->settled];
+	struct elements elements = {.unclear = before->type == 0};
+
+	if (before->type != 0)
+		take_whole(&elements, before);
+	for (size_t i = 0; i < stream->settled; i++)
+		if (precedes(&stream->items[i], item))
+			take_pushes(&elements, &stream->items[i]);
+	if (!elements.unclear)
+		write_elements(&elements, item);
+	item->asked = true;
+	buffer_fini(&elements.list);
+	return !elements.unclear;
 }
 
 /* ---- documents ---- */

@@ -8,6 +8,7 @@ struct known {
 	const struct ruled_namespace *namespace;
 	struct element id; /* a view */
 	struct array_state state;
+	bool stands; /* behind a transaction it is what it was before */
 	size_t next; /* of the same hash, or SIZE_MAX */
 };
 

@@ -191,11 +191,9 @@ class Copy:
             del parent[name]
         for path, value in change["updatedFields"].items():
             parent, name = reach(document, path)
-            if isinstance(parent, list) and name == len(parent):
-                parent.append(value)
-            else:
-                assert not isinstance(parent, list) or name < len(parent), (path, document, change)
-                parent[name] = value
+            if isinstance(parent, list):
+                parent.extend([None] * (name + 1 - len(parent)))  # as mongod does
+            parent[name] = value
 
 
 def reach(document, path):
@@ -235,7 +233,7 @@ class History:
             elif what == 1:
                 collection.replace_one({"_id": identifier}, fresh, upsert=True)
             elif what == 2:
-                collection.find_one_and_update({"_id": identifier}, {"$set": {self.f: [self.value()]}})
+                collection.find_one_and_update({"_id": identifier}, {"$set": {self.f: [self.value()]}}, {"_id": 1})
             elif what == 3:
                 self.transaction(collection, identifier)
             else:
