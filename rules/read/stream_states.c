@@ -74,8 +74,8 @@ static enum sequence_outcome ask_part(struct sequence *sequence, const struct se
 	stream_write_snapshot(&concern, &stream->items[stream->from].event.time, !stream->behind);
 	body = sequence_begin_command(sequence);
 	template_write_fields(&sequence->buffer,
-			      "{find: @collection, filter: {_id: @ids, _spill: {$exists: true}}, "
-			      "projection: {'_spill.@key.g': 1, '_spill.@key.h': 1, "
+			      "{find: @collection, filter: {_id: @ids}, projection: "
+			      "{'_spill.@key.g': 1, '_spill.@key.h': 1, "
 			      "'_spill.@key.n': 1}, batchSize: @most}",
 			      fill("collection", namespace->collection), fill_document("ids", ids),
 			      fill("key", namespace->targets[0].rule->key),
@@ -85,15 +85,54 @@ static enum sequence_outcome ask_part(struct sequence *sequence, const struct se
 	return sequence_send_command(sequence, body);
 }
 
+/* Which documents have to be there before the first event. */
+static void note_wanted(struct stream *stream)
+{
+	for (size_t i = 0; i < stream->knowledge.count; i++)
+		stream->knowledge.list[i].met = stream->knowledge.list[i].wanted = false;
+	for (size_t i = stream->from; i < stream->count; i++) {
+		const struct stream_item *item = &stream->items[i];
+		struct known *known = NULL;
+
+		if (item->namespace && item->event.id.type != 0)
+			known = knowledge_find(&stream->knowledge, item->namespace,
+					       &item->event.id);
+		if (known && !known->met)
+			known->wanted = item->event.kind != EVENT_INSERT;
+		if (known)
+			known->met = true;
+	}
+}
+
+/* It was inserted by an earlier event, or its collection is not the one that it was. */
+static bool is_missing(const struct known *known)
+{
+	return known->wanted && !known->found;
+}
+
 /* The first event is one of a transaction that may have begun before the reply. */
 static bool begins_inside(const struct stream *stream)
 {
 	const struct known *list = stream->knowledge.list;
-	bool alive = false;
+	bool concerns = false;
 
 	for (size_t i = 0; i < stream->knowledge.count; i++)
-		alive = alive || list[i].state.alive;
-	return alive && stream->from == 0 && stream->items[0].event.in_transaction;
+		concerns = concerns || list[i].state.alive || is_missing(&list[i]);
+	return concerns && stream->from == 0 && stream->items[0].event.in_transaction;
+}
+
+/* mongod 6.0 reads nothing of a time when a collection had another name, or was not dropped yet. */
+static enum sequence_outcome go_on(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct stream *stream = stream_of(sequence);
+
+	note_wanted(stream);
+	for (size_t i = 0; i < stream->knowledge.count; i++)
+		if (is_missing(&stream->knowledge.list[i]))
+			return stream_fail_item(sequence, &stream->items[stream->from],
+						ERROR_CHANGE_STREAM_HISTORY_LOST,
+						STREAM_TOO_OLD_WORDS);
+	return stream_go_on(sequence, input);
 }
 
 static enum sequence_outcome finish_states(struct sequence *sequence,
@@ -104,8 +143,9 @@ static enum sequence_outcome finish_states(struct sequence *sequence,
 	stream->asking = stream->asked = 0;
 	if (stream->behind)
 		return stream_ask_earlier(sequence, input);
+	note_wanted(stream);
 	if (!begins_inside(stream))
-		return stream_go_on(sequence, input);
+		return go_on(sequence, input);
 	stream->behind = true;
 	return stream_ask_states(sequence, input);
 }
@@ -140,6 +180,7 @@ static bool learn(struct stream *stream, struct bytes document)
 	known = knowledge_find(&stream->knowledge, namespace, &id);
 	if (!known)
 		return true;
+	known->found = true;
 	if (!stream->behind)
 		return array_state_of(rule, document, &known->state);
 	if (!array_state_of(rule, document, &behind))
@@ -179,7 +220,8 @@ static bool is_unsure(const struct stream *stream, const struct ruled_namespace 
 	const struct known *list = stream->knowledge.list;
 
 	for (size_t i = 0; i < stream->knowledge.count; i++)
-		if (list[i].namespace == namespace && list[i].state.alive && !list[i].stands)
+		if (list[i].namespace == namespace &&
+		    ((list[i].state.alive && !list[i].stands) || is_missing(&list[i])))
 			return true;
 	return false;
 }
@@ -195,7 +237,7 @@ enum sequence_outcome stream_ask_earlier(struct sequence *sequence,
 	       !is_unsure(stream, stream->parts[stream->asking].namespace))
 		stream->asking++;
 	if (stream->asking == stream->part_count)
-		return stream_go_on(sequence, input);
+		return go_on(sequence, input);
 	namespace = stream->parts[stream->asking].namespace;
 	sequence->match.command.fields[FIELD_READ_CONCERN].type = 0;
 	body = sequence_begin_command(sequence);

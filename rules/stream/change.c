@@ -128,6 +128,8 @@ static void advance_set(struct advance *advance, const struct element *value)
 		take_state(advance, value);
 	else if (part)
 		take_part(advance, part, value);
+	else if (bytes_begin_with(value->name, NAME_STATE "."))
+		advance->broken = true; /* of a rule that the configuration does not have */
 }
 
 static void advance_removed(struct advance *advance, struct bytes name)
@@ -138,7 +140,9 @@ static void advance_removed(struct advance *advance, struct bytes name)
 		advance->array = true;
 	if (bytes_are(name, NAME_STATE))
 		advance->whole = true;
-	part = bytes_begin_with(name, NAME_STATE ".") ? behind_state(name, advance->rule) : NULL;
+	part = behind_state(name, advance->rule);
+	if (!part && bytes_begin_with(name, NAME_STATE "."))
+		advance->broken = true;
 	if (bytes_are(name, NAME_STATE) || (part && *part == '\0'))
 		advance->state = (struct array_state){0};
 }

@@ -8,7 +8,10 @@ struct known {
 	const struct ruled_namespace *namespace;
 	struct element id; /* a view */
 	struct array_state state;
-	bool stands; /* behind a transaction it is what it was before */
+	bool found;  /* the document was there */
+	bool wanted; /* and had to be: the first event is not its insert */
+	bool met;    /* by an event */
+	bool stands; /* behind a transaction the state is what it was before */
 	size_t next; /* of the same hash, or SIZE_MAX */
 };
 

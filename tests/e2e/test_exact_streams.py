@@ -304,3 +304,72 @@ def test_a_copy_made_of_events_is_the_collection(client, other_spillway, name, a
     subscriber.follow(end="end")
     client.shop[name].delete_one({"_id": "end"})
     assert subscriber.copy.documents == {each["_id"]: each for each in client.shop[name].find()}
+
+
+def test_a_collection_that_was_dropped_tells_no_state(client, direct):
+    """mongod 6.0 reads nothing of the time before a drop. A guess would give the position 3."""
+    books = client.shop.plain
+    books.delete_many({})
+    books.insert_one({"_id": 1, "f": list(range(20))})
+    wait_for(lambda: direct.shop.plain.count_documents({"_spill.f.n": {"$gt": 0}}) == 1, "the tail to move")
+    with books.watch() as stream:
+        books.update_one({"_id": 1}, {"$push": {"f": "x"}})
+        books.drop()
+        with pytest.raises(OperationFailure) as caught:
+            next(stream)
+    assert caught.value.code == 286 and "minSnapshotHistoryWindowInSeconds" in str(caught.value)
+
+
+def test_a_state_that_is_too_old_is_not_guessed(client, direct, cluster):
+    """A push to a document without an outlier's state says the same; so both wait for the state of that time."""
+    books = client.shop.plain
+    books.insert_one({"_id": 2, "f": []})
+    with books.watch() as stream:
+        token = stream.resume_token
+        books.update_one({"_id": 2}, {"$push": {"f": 1}})
+        direct.admin.command("setParameter", 1, minSnapshotHistoryWindowInSeconds=0)
+        try:
+            wait_for(lambda: is_lost(books, token), "the history to go")
+        finally:
+            direct.admin.command("setParameter", 1, minSnapshotHistoryWindowInSeconds=300)
+
+
+def is_lost(collection, token):
+    collection.insert_one({})
+    try:
+        with collection.watch(resume_after=token) as stream:
+            next(stream)
+    except OperationFailure as error:
+        assert error.code == 286, error
+        return True
+    return False
+
+
+def test_tokens_are_those_of_mongod(client, other_spillway, direct):
+    """They go on through another Spillway, and straight at mongod."""
+    books = client.shop.plain
+    with books.watch() as stream:
+        books.insert_one({"_id": "a", "f": list(range(20))})
+        time = direct.admin.command("ping")["operationTime"]
+        token = next(stream)["_id"]
+    wait_for(lambda: direct.shop.plain.count_documents({"_id": "a", "_spill.f.n": {"$gt": 0}}) == 1, "the tail to move")
+    books.update_one({"_id": "a"}, {"$push": {"f": "x"}})
+    for how in ({"resume_after": token}, {"start_after": token}, {"start_at_operation_time": time}):
+        with other_spillway.shop.plain.watch(**how) as stream:
+            event = next(event for event in stream if event["operationType"] == "update")
+        assert event["updateDescription"]["updatedFields"] == {"f.20": "x"}
+    with direct.shop.plain.watch(resume_after=token) as stream:
+        assert "_spill" in next(stream)["updateDescription"]["updatedFields"]
+
+
+def test_a_token_advances_while_only_spillway_writes(client, direct):
+    books = client.shop.plain
+    books.insert_one({"_id": "moves", "f": []})
+    with books.watch(max_await_time_ms=100) as stream:
+        books.update_one({"_id": "moves"}, {"$push": {"f": {"$each": list(range(20))}}})
+        assert next(stream)["operationType"] == "update"
+        token = stream.resume_token
+        wait_for(lambda: direct.shop.plain.count_documents({"_id": "moves", "_spill.f.n": {"$gt": 0}}) == 1,
+                 "the tail to move")
+        assert stream.try_next() is None
+        wait_for(lambda: stream.try_next() is None and stream.resume_token != token, "the token to advance")
