@@ -27,6 +27,7 @@
 	X(ERROR_INCOMPLETE_TRANSACTION_HISTORY, 217, "IncompleteTransactionHistory") \
 	X(ERROR_MAX_SUB_PIPELINE_DEPTH, 232, "MaxSubPipelineDepthExceeded") \
 	X(ERROR_CONVERSION_FAILURE, 241, "ConversionFailure") \
+	X(ERROR_CHANGE_STREAM_FATAL, 280, "ChangeStreamFatalError") \
 	X(ERROR_CHANGE_STREAM_HISTORY_LOST, 286, "ChangeStreamHistoryLost") \
 	X(ERROR_DATA_CORRUPTION, 301, "DataCorruptionDetected") \
 	X(ERROR_API_STRICT, 323, "APIStrictError") \

@@ -136,20 +136,53 @@ static bool refuse_options(const struct matching *matching, const struct rule *r
 			    "fullDocument: 'updateLookup'");
 }
 
-static bool refuse_behind(const struct matching *matching, const struct rule *rule)
+/* Stages that make one event of one, or none. */
+static bool is_served_stage(const struct element *stage)
 {
-	struct bytes pipeline = matching->command->fields[FIELD_PIPELINE].value;
+	static const char *const served[] = {"$match", "$project",     "$addFields",   "$set",
+					     "$unset", "$replaceRoot", "$replaceWith", "$redact"};
+	struct element only;
+
+	if (!element_only_field(stage, &only))
+		return true; /* mongod says what is wrong with it */
+	for (size_t i = 0; i < ARRAY_LENGTH(served); i++)
+		if (element_is(&only, served[i]))
+			return true;
+	return false;
+}
+
+#define STAGES_MOST 16000 /* bytes: each event carries them */
+
+/* Why mongod can't run them on events by themselves; NULL: it can. */
+static const char *unserved_behind(const struct matching *matching, struct bytes pipeline)
+{
+	const struct command *command = matching->command;
 	struct cursor stages;
 	struct element stage;
 	size_t count = 0;
 
 	if (!cursor_open(&stages, pipeline))
-		return false;
-	while (count < 2 && cursor_next(&stages, &stage) == CURSOR_ELEMENT)
-		count++;
-	return count > 1 && refuse_exact(matching, rule, "stages behind an exact $changeStream",
-					 "they would see events as they are stored; leave them out "
-					 "and do their work in the application");
+		return NULL;
+	for (; cursor_next(&stages, &stage) == CURSOR_ELEMENT; count++)
+		if (count > 0 && !is_served_stage(&stage))
+			return "they can't be run on events by themselves; leave them out";
+	if (count < 2)
+		return NULL;
+	if (command_has(command, FIELD_LET) || command_has(command, FIELD_COLLATION))
+		return "they can't be run with let or collation; leave these out";
+	if (element_truth(&command->fields[FIELD_API_STRICT]))
+		return "they need $documents, which API Version 1 does not have";
+	if (bytes_contain(pipeline, "$$NOW") || bytes_contain(pipeline, "$$CLUSTER_TIME"))
+		return "$$NOW and $$CLUSTER_TIME would have other values for each batch";
+	return pipeline.length > STAGES_MOST ? "they are longer than 16,000 bytes" : NULL;
+}
+
+static bool refuse_behind(const struct matching *matching, const struct rule *rule)
+{
+	const char *why =
+		unserved_behind(matching, matching->command->fields[FIELD_PIPELINE].value);
+
+	return why && refuse_exact(matching, rule, "stages behind an exact $changeStream", why);
 }
 
 static const struct rule *exact_rule(const struct matching *matching,

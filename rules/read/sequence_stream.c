@@ -1,16 +1,18 @@
 /* Exact change streams: the events of a reply become what the application did.
  *
- *   ASKED          the client's aggregate or getMore
- *   STATES_ASKED   find {_id: {$in: [...]}}: the arrays' states just before the first event that
- *                  needs one; from there they are followed from event to event
- *                  need one. They are asked once more behind this event's transaction if it may
- *                  have begun before the reply
- *   EARLIER_ASKED  the transaction's events before the reply, if a state has ended in it
- *   EARLIER_KILLED the cursor of these
- *   ARRAY_ASKED    find {_id}: an array that a client's write has set to what was stored
- *   OVERFLOW_ASKED what fullDocuments lack
- *   AGAIN_ASKED    find {_id}: a document that was looked up, and rewritten since
- *   KILL_ASKED     the stream's cursor, behind an event that can't be told
+ *   PIPELINE_ASKED  the client's aggregate, for no events: mongod may refuse its stages
+ *   PIPELINE_KILLED this cursor
+ *   ASKED           the client's aggregate, without its stages; or its getMore
+ *   STATES_ASKED    find {_id: {$in: [...]}}: the arrays' states just before the first event that
+ *                   needs one; from there they are followed from event to event. They are asked
+ *                   once more behind this event's transaction if it may have begun before the reply
+ *   EARLIER_ASKED   the transaction's events before the reply, if a state has ended in it
+ *   EARLIER_KILLED  the cursor of these
+ *   ARRAY_ASKED     find {_id}: an array that a client's write has set to what was stored
+ *   OVERFLOW_ASKED  what fullDocuments lack
+ *   AGAIN_ASKED     find {_id}: a document that was looked up, and rewritten since
+ *   STAGES_ASKED    aggregate {$documents: <events>}, and the client's stages
+ *   KILL_ASKED      the stream's cursor, behind an event that can't be told
  *
  * Each reply is worked on by itself: nothing is kept from one to the next, so that any Spillway can
  * go on with a stream. */
@@ -52,6 +54,8 @@ void stream_free(struct stream *stream)
 	free(stream->items);
 	knowledge_fini(&stream->knowledge);
 	buffer_fini(&stream->changes);
+	buffer_fini(&stream->events);
+	buffer_fini(&stream->passed);
 	free(stream);
 }
 
@@ -64,28 +68,34 @@ bool stream_is(struct bytes cursor)
 
 /* ---- the end ---- */
 
-/* The events of this batch are lost to the client: nobody may read on behind them. */
-enum sequence_outcome stream_end_failed(struct sequence *sequence)
+enum sequence_outcome stream_send_kill(struct sequence *sequence, enum stream_step step)
 {
 	const struct command *command = &sequence->match.command;
-	struct sequence_read *read = read_of(sequence);
 	struct bytes collection = command->collection;
 	auto_free char *database =
 		must_strndup((const char *)command->database.data, command->database.length);
 	auto_free char *name = NULL;
 
-	if (sequence->output.data == sequence->buffer.data)
-		read->failure = buffer_steal(&sequence->buffer);
-	else
-		buffer_append(&read->failure, sequence->output.data, sequence->output.length);
 	if (command->fields[FIELD_COLLECTION].type != 0 &&
 	    !element_string(&command->fields[FIELD_COLLECTION], &collection))
 		collection = (struct bytes){0};
 	name = collection.length > 0
 		       ? must_strndup((const char *)collection.data, collection.length)
 		       : must_strndup("$cmd.aggregate", strlen("$cmd.aggregate"));
-	sequence->step = STREAM_KILL_ASKED;
-	return sequence_send_kill(sequence, database, name, read->cursor_id);
+	sequence->step = step;
+	return sequence_send_kill(sequence, database, name, read_of(sequence)->cursor_id);
+}
+
+/* The events of this batch are lost to the client: nobody may read on behind them. */
+enum sequence_outcome stream_end_failed(struct sequence *sequence)
+{
+	struct sequence_read *read = read_of(sequence);
+
+	if (sequence->output.data == sequence->buffer.data)
+		read->failure = buffer_steal(&sequence->buffer);
+	else
+		buffer_append(&read->failure, sequence->output.data, sequence->output.length);
+	return stream_send_kill(sequence, STREAM_KILL_ASKED);
 }
 
 static enum sequence_outcome take_kill(struct sequence *sequence)
@@ -226,16 +236,26 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	return fetch_on(sequence, input, NULL);
 }
 
+enum sequence_outcome stream_answer(struct sequence *sequence)
+{
+	enum sequence_outcome outcome = stream_write_reply(sequence);
+
+	if (sequence->buffer.length > FRAME_MAX_LENGTH)
+		return stream_fail(sequence, ERROR_OBJECT_TOO_LARGE,
+				   "the events of a batch, with whole documents, pass the "
+				   "48,000,000 bytes of a message; open the stream with a smaller "
+				   "batchSize");
+	return outcome;
+}
+
 static enum sequence_outcome answer(struct sequence *sequence, const struct sequence_input *input)
 {
-	if (!stream_write_reply(sequence))
+	struct stream *stream = stream_of(sequence);
+
+	if (!stream_write_events(stream))
 		return ask_again(sequence, input);
-	if (sequence->buffer.length > FRAME_MAX_LENGTH)
-		return stream_fail(
-			sequence, ERROR_OBJECT_TOO_LARGE,
-			"the events of a batch, with whole documents, pass the 48,000,000 "
-			"bytes of a message; open the stream with a smaller batchSize");
-	return SEQUENCE_DONE;
+	return stream->stages.length > 0 ? stream_ask_stages(sequence, input)
+					 : stream_answer(sequence);
 }
 
 static enum sequence_outcome fetch_documents(struct sequence *sequence,
@@ -320,6 +340,8 @@ static bool as_it_is(void *context, struct buffer *out, const struct element *fi
 /* No helper could be sent while the server streams its replies. */
 static enum sequence_outcome begin(struct sequence *sequence)
 {
+	if (stream_has_stages(sequence))
+		return stream_ask_pipeline(sequence);
 	sequence->step = STREAM_ASKED;
 	if (!(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED))
 		return sequence_send_request(sequence);
@@ -367,6 +389,10 @@ enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequ
 	switch ((enum stream_step)sequence->step) {
 	case STREAM_BEGIN:
 		return begin(sequence);
+	case STREAM_PIPELINE_ASKED:
+		return stream_take_pipeline(sequence, input->reply);
+	case STREAM_PIPELINE_KILLED:
+		return stream_open_marked(sequence);
 	case STREAM_ASKED:
 		return stream_take(sequence, input);
 	case STREAM_STATES_ASKED:
@@ -381,6 +407,8 @@ enum sequence_outcome stream_resume(struct sequence *sequence, const struct sequ
 		return fetch_on(sequence, input, input->reply);
 	case STREAM_AGAIN_ASKED:
 		return take_again(sequence, input);
+	case STREAM_STAGES_ASKED:
+		return stream_take_stages(sequence, input);
 	case STREAM_KILL_ASKED:
 		return take_kill(sequence);
 	}

@@ -39,22 +39,28 @@ struct stream {
 	size_t part_count;
 	struct knowledge knowledge;
 	struct buffer changes;
-	size_t from;         /* the first item behind which states are known */
-	size_t asking;       /* the part that is asked */
-	size_t first;        /* the first item of the reply: those before are `earlier` */
-	bool behind;         /* it is asked for states behind a transaction */
-	size_t asked;        /* of the knowledge */
-	size_t whole_bytes;  /* of the arrays that are told whole, roughly */
-	size_t settled;      /* so many of the items are */
-	size_t stopped;      /* the item whose document was rewritten meanwhile */
-	int attempts;        /* to look up one document */
-	bool touched;        /* the reply does not pass as it is */
-	struct packet *kept; /* replies that items look into */
+	struct buffer events; /* as the client sees them, one behind the other */
+	struct bytes stages;  /* the client's, an array; empty: there are none */
+	struct buffer passed; /* events that have gone through the stages */
+	size_t sent, sending; /* of `events`: bytes that went through, and go through now */
+	size_t from;          /* the first item behind which states are known */
+	size_t asking;        /* the part that is asked */
+	size_t first;         /* the first item of the reply: those before are `earlier` */
+	bool behind;          /* it is asked for states behind a transaction */
+	size_t asked;         /* of the knowledge */
+	size_t whole_bytes;   /* of the arrays that are told whole, roughly */
+	size_t settled;       /* so many of the items are */
+	size_t stopped;       /* the item whose document was rewritten meanwhile */
+	int attempts;         /* to look up one document */
+	bool touched;         /* the reply does not pass as it is */
+	struct packet *kept;  /* replies that items look into */
 	size_t kept_count;
 };
 
 enum stream_step {
 	STREAM_BEGIN,
+	STREAM_PIPELINE_ASKED,
+	STREAM_PIPELINE_KILLED,
 	STREAM_ASKED,
 	STREAM_STATES_ASKED,
 	STREAM_EARLIER_ASKED,
@@ -62,6 +68,7 @@ enum stream_step {
 	STREAM_ARRAY_ASKED,
 	STREAM_OVERFLOW_ASKED,
 	STREAM_AGAIN_ASKED,
+	STREAM_STAGES_ASKED,
 	STREAM_KILL_ASKED,
 };
 
@@ -123,12 +130,34 @@ enum sequence_outcome stream_fail(struct sequence *sequence, enum error_code cod
 enum sequence_outcome stream_fail_item(struct sequence *sequence, const struct stream_item *item,
 				       enum error_code code, const char *why);
 enum sequence_outcome stream_end_failed(struct sequence *sequence);
+/* Closes the stream's cursor. */
+enum sequence_outcome stream_send_kill(struct sequence *sequence, enum stream_step step);
 /* Keeps the reply until the end. */
 struct packet *stream_keep(struct stream *stream, struct packet *reply);
 
-/* stream_reply.c: writes the whole reply. False: the document of the item `stopped` has another
- * generation by now. */
-must_check bool stream_write_reply(struct sequence *sequence);
+/* stream_reply.c */
+
+/* Writes `events`. False: the document of the item `stopped` has another generation by now. */
+must_check bool stream_write_events(struct stream *stream);
+/* Writes the whole reply with these. */
+enum sequence_outcome stream_write_reply(struct sequence *sequence);
+
+/* stream_stages.c: the client's stages. mongod runs them on the events as clients see them. */
+
+/* The command's pipeline has stages behind the first one. */
+bool stream_has_stages(const struct sequence *sequence);
+/* Asks mongod whether it takes the client's pipeline; then the stream is opened without its stages,
+ * which each event carries as this field. */
+#define STREAM_STAGES NAME_STATE "/stages"
+enum sequence_outcome stream_ask_pipeline(struct sequence *sequence);
+enum sequence_outcome stream_take_pipeline(struct sequence *sequence, struct packet *reply);
+enum sequence_outcome stream_open_marked(struct sequence *sequence);
+/* Runs the stages on `events`, a part at a time; then the reply is written. */
+enum sequence_outcome stream_ask_stages(struct sequence *sequence,
+					const struct sequence_input *input);
+enum sequence_outcome stream_take_stages(struct sequence *sequence,
+					 const struct sequence_input *input);
+enum sequence_outcome stream_answer(struct sequence *sequence);
 
 size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace);
 struct stream *stream_new(void);

@@ -91,10 +91,9 @@ static void look_at(struct stream *stream, struct stream_item *item)
 	item->changed = names.state || names.array || names.hidden;
 	item->hides = event->full.length > 0 && hides(item->namespace, event->full, &state);
 	item->needs = names.state || names.array || (state && event->kind == EVENT_REPLACE);
-	if (item->needs && event->id.type != 0) {
-		(void)stream_part_of(stream, item->namespace);
+	(void)stream_part_of(stream, item->namespace);
+	if (item->needs && event->id.type != 0)
 		knowledge_add(&stream->knowledge, item->namespace, &event->id);
-	}
 	stream->touched = stream->touched || names.state || names.hidden || item->hides;
 }
 
@@ -184,6 +183,16 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 	return step != CURSOR_INVALID;
 }
 
+static void find_stages(struct stream *stream, struct bytes event)
+{
+	struct element stages;
+
+	if (!document_find(event, STREAM_STAGES, &stages) || stages.type != BSON_BYTE_ARRAY)
+		return;
+	stream->stages = stages.value;
+	stream->touched = true;
+}
+
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 {
 	struct stream *stream = read_of(sequence)->stream;
@@ -199,6 +208,8 @@ must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 		if (document.type != BSON_BYTE_DOCUMENT ||
 		    !event_read(document.value, &item->event))
 			return false;
+		if (stream->count == 1)
+			find_stages(stream, document.value);
 		find_namespace(sequence, item);
 		stream->touched = stream->touched || item->drops;
 		if (item->namespace)

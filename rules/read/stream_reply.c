@@ -52,37 +52,44 @@ static bool write_field(struct stream *stream, const struct stream_item *item,
 	return true;
 }
 
-static bool write_event(struct stream *stream, const struct stream_item *item, struct buffer *out,
-			size_t number)
+static bool write_event(struct stream *stream, const struct stream_item *item)
 {
+	struct buffer *out = &stream->events;
+	size_t start = writer_open(out);
 	struct cursor cursor;
 	struct element field;
-	char name[12];
-	size_t start = writer_open_document(out, writer_index(name, number));
 
 	require(cursor_open(&cursor, item->event.whole));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!write_field(stream, item, &field, out))
+		if (!element_is(&field, STREAM_STAGES) && !write_field(stream, item, &field, out))
 			return false;
 	writer_close(out, start);
 	return true;
 }
 
-static bool write_batch(struct stream *stream, struct buffer *out, const char *name)
+must_check bool stream_write_events(struct stream *stream)
 {
-	size_t number = 0, batch = writer_open_array(out, name);
-
+	stream->events.length = 0;
 	for (size_t i = 0; i < stream->count; i++) {
 		stream->stopped = i;
-		if (!stream->items[i].drops &&
-		    !write_event(stream, &stream->items[i], out, number++))
+		if (!stream->items[i].drops && !write_event(stream, &stream->items[i]))
 			return false;
 	}
-	writer_close(out, batch);
 	return true;
 }
 
-static bool write_cursor(struct stream *stream, struct buffer *out, struct bytes document)
+static void write_batch(const struct stream *stream, struct buffer *out, const char *name)
+{
+	struct bytes events = buffer_view(&stream->events), event;
+	size_t number = 0, batch = writer_open_array(out, name);
+	char index[12];
+
+	while (message_next_document(&events, &event))
+		writer_document(out, writer_index(index, number++), event);
+	writer_close(out, batch);
+}
+
+static void write_cursor(const struct stream *stream, struct buffer *out, struct bytes document)
 {
 	size_t start = writer_open_document(out, "cursor");
 	struct cursor cursor;
@@ -92,13 +99,12 @@ static bool write_cursor(struct stream *stream, struct buffer *out, struct bytes
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, "firstBatch") && !element_is(&field, "nextBatch"))
 			writer_element(out, &field);
-		else if (!write_batch(stream, out, (const char *)field.name.data))
-			return false;
+		else
+			write_batch(stream, out, (const char *)field.name.data);
 	writer_close(out, start);
-	return true;
 }
 
-must_check bool stream_write_reply(struct sequence *sequence)
+enum sequence_outcome stream_write_reply(struct sequence *sequence)
 {
 	struct sequence_read *read = read_of(sequence);
 	const struct message *main = &read->main.message;
@@ -108,10 +114,9 @@ must_check bool stream_write_reply(struct sequence *sequence)
 
 	require(cursor_open(&cursor, main->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, "cursor"))
+		if (element_is(&field, "cursor"))
+			write_cursor(read->stream, &sequence->buffer, field.value);
+		else
 			writer_element(&sequence->buffer, &field);
-		else if (!write_cursor(read->stream, &sequence->buffer, field.value))
-			return false;
-	(void)sequence_end_reply(sequence, body);
-	return true;
+	return sequence_end_reply(sequence, body);
 }

@@ -65,14 +65,14 @@ class Twins:
         return [until(stream, end) for stream in (through, straight)]
 
 
-def until(stream, end):
+def until(stream, end, whole=False):
     found = []
     for event in stream:
         if event["ns"]["db"] == "reference" and stream.__class__ is ClusterChangeStream:
             continue  # the other twin
         if event["operationType"] == "insert" and event["documentKey"]["_id"] == end:
             return found
-        found.append({key: event[key] for key in SEEN if key in event})
+        found.append(event if whole else {key: event[key] for key in SEEN if key in event})
     raise AssertionError("the stream has ended")
 
 
@@ -146,6 +146,85 @@ def test_a_write_of_what_is_stored_is_seen(twins):
         got, want = twins.events(through, straight)
     assert got == want
     assert want[-1]["updateDescription"]["updatedFields"] == {f: kept}
+
+
+PIPELINES = {
+    "kinds": [{"$match": {"operationType": {"$in": ["insert", "update"]}}}],
+    "position": [{"$match": {"updateDescription.updatedFields": {"f.6": 100}}}],
+    "names": [{"$project": {"documentKey": 1, "operationType": 1, "ns": 1, "names": {
+        "$map": {"input": {"$objectToArray": "$updateDescription.updatedFields"}, "in": "$$this.k"}}}}],
+    "sizes": [{"$set": {"size": {"$size": {"$ifNull": ["$fullDocument.f", []]}}}}, {"$unset": "fullDocument"},
+              {"$match": {"$or": [{"size": {"$gt": 5}}, {"operationType": {"$ne": "update"}}]}}],
+    "texts": [{"$replaceWith": {"_id": "$_id", "documentKey": "$documentKey", "ns": "$ns", "text": "$fullDocument.text",
+                                "operationType": "$operationType"}}],
+    "redact": [{"$redact": {"$cond": [{"$eq": ["$operationType", "delete"]}, "$$PRUNE", "$$KEEP"]}}],
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("wide", [False, True], ids=["collection", "database"])
+def test_a_pipeline_sees_events_as_the_client_does(client, direct, name, wide):
+    twins = Twins(client, direct, "plain", "f")
+    twins.both(lambda collection: collection.delete_many({}))
+    pipeline, options = PIPELINES[name], {"full_document": "updateLookup"}
+    watched = [twins.through.database, twins.straight.database] if wide else [twins.through, twins.straight]
+    with watched[0].watch(pipeline, **options) as through, watched[1].watch(pipeline, **options) as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, "f": list(range(6)), "text": "$text"}))
+        for update in ({"$push": {"f": 100}}, {"$set": {"f.4": {"a.b": 1}, "text": "$$ROOT"}}, {"$pull": {"f": 5}}):
+            twins.at_rest()
+            twins.both(lambda collection, u=update: collection.update_one({"_id": 1}, u))
+        twins.at_rest()
+        twins.both(lambda collection: collection.delete_one({"_id": 1}))
+        twins.both(lambda collection: collection.insert_one({"_id": "end 1", "f": list(range(100)), "text": ""}))
+        if name == "position":
+            assert next(through)["updateDescription"] == next(straight)["updateDescription"]
+            return
+        got, want = [[bare(event) for event in until(stream, "end 1", whole=True)] for stream in (through, straight)]
+    assert got == want
+    assert want
+
+
+def bare(event):
+    return {key: value for key, value in event.items() if key not in ("_id", "clusterTime", "wallTime", "ns")}
+
+
+def test_errors_of_pipelines_are_those_of_mongod(client, direct):
+    wrong = {
+        "opened": [[{"$group": {"_id": 1}}], [{"$project": {"a": {"$no": 1}}}], [{"$limit": 1}], [{"$lookup": {}}], [{}]],
+        "met": [[{"$project": {"_id": 0}}], [{"$set": {"x": {"$divide": [1, "$nothing.x", 0]}}}],
+                [{"$set": {"x": {"$toInt": "$operationType"}}}]],
+    }
+    for when, pipelines in wrong.items():
+        for pipeline in pipelines:
+            found = [error_of(database.plain, pipeline) for database in (client.shop, direct.reference)]
+            assert found[0] == found[1], (when, pipeline)
+
+
+def error_of(collection, pipeline):
+    collection.delete_many({})
+    try:
+        with collection.watch(pipeline, max_await_time_ms=10) as stream:
+            collection.insert_one({"_id": 1})
+            while True:
+                stream.try_next()
+    except OperationFailure as error:
+        return error.code
+
+
+def test_what_can_not_be_exact_is_refused_when_it_is_opened(client):
+    for pipeline, options in (
+            ([{"$set": {"now": "$$NOW"}}], {}), ([{"$set": {"x": "y" * 20000}}], {}),
+            ([], {"full_document": "required"}), ([], {"full_document": "whenAvailable"}),
+            ([], {"full_document_before_change": "whenAvailable"})):
+        for watched in (client.shop.plain, client.shop, client):
+            with pytest.raises(OperationFailure) as caught:
+                watched.watch(pipeline, **options)
+            assert caught.value.code == 115 and "$changeStream" in str(caught.value), caught.value
+    for option in ({"collation": {"locale": "de"}}, {"let": {"x": 1}}, {"apiVersion": "1", "apiStrict": True}):
+        with pytest.raises(OperationFailure) as caught:
+            client.shop.command({"aggregate": "plain", "pipeline": [{"$changeStream": {}}, {"$match": {"x": 1}}],
+                                 "cursor": {}, **option})
+        assert caught.value.code == 115, caught.value
 
 
 @pytest.mark.parametrize("wide", ["database", "cluster"])

@@ -1,0 +1,201 @@
+/* The stages that a client has put behind $changeStream.
+ *
+ * They have to see events as clients do, so the stream is opened without them. Each event carries
+ * them in a field of its own: a getMore knows no pipeline. mongod runs them on the rewritten
+ * events. */
+#include "rules/read/stream.h"
+
+#include "protocol/writer.h"
+
+#define PART_MOST (4 << 20) /* bytes of events that go through the stages at once */
+#define MODIFIED \
+	"Encountered an event whose _id field, which contains the resume token, was modified by " \
+	"the pipeline. Modifying the _id field of an event makes it impossible to resume the " \
+	"stream from that point. Only transformations that retain the unmodified _id field are " \
+	"allowed."
+
+/* ---- the client's aggregate ---- */
+
+static bool open_stages(const struct sequence *sequence, struct cursor *stages,
+			struct element *first)
+{
+	const struct element *pipeline = &sequence->match.command.fields[FIELD_PIPELINE];
+
+	return sequence->match.command.kind == COMMAND_AGGREGATE &&
+	       pipeline->type == BSON_BYTE_ARRAY && cursor_open(stages, pipeline->value) &&
+	       cursor_next(stages, first) == CURSOR_ELEMENT;
+}
+
+bool stream_has_stages(const struct sequence *sequence)
+{
+	struct element stage;
+	struct cursor stages;
+
+	return open_stages(sequence, &stages, &stage) &&
+	       cursor_next(&stages, &stage) == CURSOR_ELEMENT;
+}
+
+static bool edit_batch(void *context, struct buffer *out, const struct element *field)
+{
+	(void)context;
+	if (!element_is(field, "cursor"))
+		return false;
+	template_write(out, "cursor", "{batchSize: 0}");
+	return true;
+}
+
+enum sequence_outcome stream_ask_pipeline(struct sequence *sequence)
+{
+	sequence->step = STREAM_PIPELINE_ASKED;
+	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED | MESSAGE_MORE_TO_COME, edit_batch,
+			      NULL);
+	return SEQUENCE_SEND;
+}
+
+enum sequence_outcome stream_take_pipeline(struct sequence *sequence, struct packet *reply)
+{
+	struct reply_cursor cursor = reply_read_cursor(reply->summary.cursor);
+
+	if (!reply->summary.ok || !element_integer(&cursor.id, &read_of(sequence)->cursor_id))
+		return sequence_pass(sequence, reply);
+	return stream_send_kill(sequence, STREAM_PIPELINE_KILLED);
+}
+
+static void splice_others(struct buffer *out, size_t *place, const void *context)
+{
+	struct cursor stages;
+	struct element stage;
+	char name[12];
+
+	if (!open_stages(context, &stages, &stage))
+		return;
+	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT)
+		writer_renamed(out, writer_index(name, (*place)++), &stage);
+}
+
+static bool edit_pipeline(void *context, struct buffer *out, const struct element *field)
+{
+	const struct sequence *sequence = context;
+	struct cursor stages;
+	struct element first;
+
+	if (!element_is(field, "pipeline") || !open_stages(sequence, &stages, &first))
+		return false;
+	template_write(out, "pipeline",
+		       "[@first, {$set: {'" STREAM_STAGES "': {$literal: [..@others]}}}]",
+		       fill("first", &first), fill_spliced("others", splice_others, sequence));
+	return true;
+}
+
+enum sequence_outcome stream_open_marked(struct sequence *sequence)
+{
+	sequence->step = STREAM_ASKED;
+	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, edit_pipeline, sequence);
+	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
+}
+
+/* ---- the events ---- */
+
+/* The next events, some megabytes of them. */
+static void splice_events(struct buffer *out, size_t *place, const void *context)
+{
+	const struct stream *stream = context;
+	struct bytes left = {stream->events.data + stream->sent, stream->sending}, event;
+	char name[12];
+
+	while (message_next_document(&left, &event))
+		writer_document(out, writer_index(name, (*place)++), event);
+}
+
+static void choose_events(struct stream *stream)
+{
+	struct bytes left = {stream->events.data + stream->sent,
+			     stream->events.length - stream->sent};
+	struct bytes event;
+
+	stream->sending = 0;
+	while ((stream->sending == 0 || stream->sending < PART_MOST) &&
+	       message_next_document(&left, &event))
+		stream->sending += event.length;
+}
+
+enum sequence_outcome stream_ask_stages(struct sequence *sequence,
+					const struct sequence_input *input)
+{
+	struct stream *stream = read_of(sequence)->stream;
+	const struct command *command = &sequence->match.command;
+	auto_free char *database = NULL;
+	size_t body;
+
+	if (stream->sent == stream->events.length) {
+		buffer_fini(&stream->events);
+		stream->events = buffer_steal(&stream->passed);
+		return stream_answer(sequence);
+	}
+	choose_events(stream);
+	database = must_strndup((const char *)command->database.data, command->database.length);
+	sequence->match.command.fields[FIELD_READ_CONCERN].type = 0;
+	body = sequence_begin_command(sequence);
+	template_write_fields(&sequence->buffer,
+			      "{aggregate: 1, pipeline: [{$documents: {$literal: [..@events]}}, "
+			      "..@stages], cursor: {batchSize: 1000000}}",
+			      fill_spliced("events", splice_events, stream),
+			      fill_array("stages", stream->stages));
+	sequence_write_read_fields(sequence, input, database, (struct bytes){0});
+	sequence->step = STREAM_STAGES_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+/* The event with this `_id` among those that went through, behind those that were found before. */
+static bool find_event(struct bytes *left, const struct element *id)
+{
+	struct element own;
+	struct bytes event;
+
+	while (message_next_document(left, &event))
+		if (document_find(event, "_id", &own) &&
+		    bytes_equal(element_raw(&own), element_raw(id)))
+			return true;
+	return false;
+}
+
+static bool take_events(struct stream *stream, struct bytes batch)
+{
+	struct bytes left = {stream->events.data + stream->sent, stream->sending};
+	struct element event, id;
+	struct cursor cursor;
+
+	if (!batch.data || !cursor_open(&cursor, batch))
+		return false;
+	while (cursor_next(&cursor, &event) == CURSOR_ELEMENT) {
+		if (event.type != BSON_BYTE_DOCUMENT || !document_find(event.value, "_id", &id) ||
+		    !find_event(&left, &id))
+			return false;
+		buffer_append(&stream->passed, event.value.data, event.value.length);
+	}
+	return true;
+}
+
+enum sequence_outcome stream_take_stages(struct sequence *sequence,
+					 const struct sequence_input *input)
+{
+	struct stream *stream = read_of(sequence)->stream;
+	struct reply_cursor cursor = reply_read_cursor(input->reply->summary.cursor);
+	int64_t more;
+
+	if (!input->reply->summary.ok) {
+		sequence_pass(sequence, input->reply);
+		return stream_end_failed(sequence);
+	}
+	if (!element_integer(&cursor.id, &more) || more != 0)
+		return stream_fail(sequence, ERROR_OBJECT_TOO_LARGE,
+				   "the pipeline makes more than 16 MB of some events; open the "
+				   "stream with a smaller batchSize");
+	if (!take_events(stream, cursor.batch)) {
+		sequence_fail(sequence, ERROR_CHANGE_STREAM_FATAL, MODIFIED,
+			      "NonResumableChangeStreamError");
+		return stream_end_failed(sequence);
+	}
+	stream->sent += stream->sending;
+	return stream_ask_stages(sequence, input);
+}
