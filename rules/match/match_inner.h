@@ -131,7 +131,7 @@ void match_bulk_write(const struct matching *matching);
  * collection. Refuses a change stream that would show what Spillway writes, or has its events
  * rewritten; true when it did. */
 bool match_take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
-			 const struct element *stage);
+		       const struct element *stage);
 /* A getMore's collection may be that of a database's or a cluster's exact change stream. */
 bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection);
 /* A change stream that looks up no documents: those would come with short arrays. */

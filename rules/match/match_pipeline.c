@@ -207,7 +207,7 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 }
 
 static bool take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
-			  struct bytes pipeline)
+			struct bytes pipeline)
 {
 	struct cursor stages;
 	struct element document, stage;

@@ -190,7 +190,8 @@ def bare(event):
 
 def test_errors_of_pipelines_are_those_of_mongod(client, direct):
     wrong = {
-        "opened": [[{"$group": {"_id": 1}}], [{"$project": {"a": {"$no": 1}}}], [{"$limit": 1}], [{"$lookup": {}}], [{}]],
+        "opened": [[{"$group": {"_id": 1}}], [{"$project": {"a": {"$no": 1}}}], [{"$limit": 1}], [{"$lookup": {}}],
+                   [{}]],
         "met": [[{"$project": {"_id": 0}}], [{"$set": {"x": {"$divide": [1, "$nothing.x", 0]}}}],
                 [{"$set": {"x": {"$toInt": "$operationType"}}}]],
     }

@@ -716,6 +716,65 @@ Test(match, a_change_stream_that_shows_writes_of_ours_is_refused)
 	close_shop();
 }
 
+Test(match, an_exact_change_stream_is_served_or_refused_when_it_is_opened)
+{
+	static const char exact_rules[] =
+		"listen: [{ address: '127.0.0.1:1', server: '127.0.0.1:2' }]\n"
+		"rules:\n"
+		"  - name: exact\n"
+		"    namespace: shop.books\n"
+		"    array: f\n"
+		"    threshold: 2\n"
+		"    change_streams: exact\n"
+		"    overflow: { collection: books_more, link: book, array: more }\n"
+		"  - name: one\n"
+		"    namespace: pairs.books\n"
+		"    array: f\n"
+		"    threshold: 2\n"
+		"    change_streams: exact\n"
+		"    overflow: { collection: books_f, link: book, array: more }\n"
+		"  - name: other\n"
+		"    namespace: pairs.books\n"
+		"    array: g\n"
+		"    threshold: 2\n"
+		"    change_streams: as_stored\n"
+		"    overflow: { collection: books_g, link: book, array: more }\n";
+	static const struct {
+		const char *database, *collection, *options, *stages;
+		enum match_verdict verdict;
+	} cases[] = {
+		{"shop", "books", "", "", VERDICT_STREAM},
+		{"shop", "books", "'fullDocument': 'updateLookup'", "", VERDICT_STREAM},
+		{"shop", "books", "", ", {'$match': {'fullDocument.f': 1}}, {'$unset': 'ns'}",
+		 VERDICT_STREAM},
+		{"shop", "books", "", ", {'$set': {'x': '$$NOW'}}", VERDICT_REFUSE},
+		{"shop", "books", "", ", {'$changeStreamSplitLargeEvent': {}}", VERDICT_REFUSE},
+		{"shop", "books", "'fullDocument': 'required'", "", VERDICT_REFUSE},
+		{"shop", "books", "'fullDocumentBeforeChange': 'required'", "", VERDICT_REFUSE},
+		{"shop", "", "", "", VERDICT_STREAM},
+		{"shop", "", "", ", {'$set': {'x': '$$NOW'}}", VERDICT_REFUSE},
+		{"admin", "", "'allChangesForCluster': true", "", VERDICT_STREAM},
+		{"pairs", "books", "", "", VERDICT_REFUSE},
+		{"else", "", "", "", VERDICT_FORWARD},
+		{"shop", "books_more", "", "", VERDICT_FORWARD},
+	};
+	auto_free char *problems = NULL;
+
+	shop.config = config_parse("f", bytes_of(exact_rules), NULL, &problems);
+	cr_assert(shop.config, "%s", problems);
+	shop.cache = namespace_cache_new(shop.config->rules);
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		cr_expect_eq(match_stream(cases[i].database, cases[i].collection, cases[i].options,
+					  cases[i].stages)
+				     .verdict,
+			     cases[i].verdict, "case %zu", i);
+	cr_expect_eq(match_on("{'getMore': {'$numberLong': '5'}, 'collection': '$cmd.aggregate'}",
+			      "shop", "")
+			     .verdict,
+		     VERDICT_STREAM);
+	close_shop();
+}
+
 /* A namespace and a rule with the longest names leave room for what to do. */
 Test(match, a_change_streams_refusal_says_what_to_do_to_the_end)
 {
@@ -725,12 +784,12 @@ Test(match, a_change_streams_refusal_says_what_to_do_to_the_end)
 	match = match_stream("shop", "", "", "");
 	cr_assert(strstr(match.refusal.message, "the database 'shop'"), "%s",
 		  match.refusal.message);
-	cr_assert(strstr(match.refusal.message, "moves of arrays included"), "%s",
+	cr_assert(strstr(match.refusal.message, "moves of arrays, too"), "%s",
 		  match.refusal.message);
 	match = match_stream("tenant_"
 			     "45678901234567890123456789012345678901234567890123456789012",
 			     "", "", "");
-	cr_assert(strstr(match.refusal.message, "moves of arrays included"), "%s",
+	cr_assert(strstr(match.refusal.message, "moves of arrays, too"), "%s",
 		  match.refusal.message);
 	match = match_stream("admin", "", "'allChangesForCluster': true", "");
 	cr_assert(strstr(match.refusal.message, "one by one"), "%s", match.refusal.message);
