@@ -120,22 +120,6 @@ static bool refuse_several(const struct matching *matching, const struct ruled_n
 			    "each of them to get all events as they are stored");
 }
 
-static bool refuse_options(const struct matching *matching, const struct rule *rule,
-			   const struct element *stage)
-{
-	if (stage->type != BSON_BYTE_DOCUMENT)
-		return false; /* mongod says what is wrong with it */
-	if (!is_usual(stage->value, "fullDocumentBeforeChange", "off"))
-		return refuse_exact(
-			matching, rule, "an exact $changeStream with fullDocumentBeforeChange",
-			"documents as they were would come with a part of their arrays");
-	return !is_usual(stage->value, "fullDocument", "default") &&
-	       !is_usual(stage->value, "fullDocument", "updateLookup") &&
-	       refuse_exact(matching, rule, "an exact $changeStream with post-images",
-			    "they would come with a part of their arrays; use "
-			    "fullDocument: 'updateLookup'");
-}
-
 /* Stages that make one event of one, or none. */
 static bool is_served_stage(const struct element *stage)
 {
@@ -202,7 +186,7 @@ static const struct rule *exact_rule(const struct matching *matching,
 
 /* False: no exact rule is concerned. */
 static bool take_exact(const struct matching *matching, const struct ruled_namespace *namespace,
-		       const struct element *stage, bool cluster)
+		       bool cluster)
 {
 	const struct rule *rule = exact_rule(matching, namespace, cluster);
 	struct match *match = matching->match;
@@ -210,8 +194,7 @@ static bool take_exact(const struct matching *matching, const struct ruled_names
 	if (!rule)
 		return false;
 	match->namespace = namespace;
-	if (refuse_several(matching, namespace) || refuse_options(matching, rule, stage) ||
-	    refuse_behind(matching, rule))
+	if (refuse_several(matching, namespace) || refuse_behind(matching, rule))
 		return true;
 	if (matching->command->duplicate) {
 		match_refuse_broken(match, "aggregate");
@@ -233,10 +216,9 @@ bool match_take_stream(const struct matching *matching, const struct ruled_names
 		return false;
 	if (matching->command->collection.length > 0)
 		return namespace && (refuse_collection(matching, namespace) ||
-				     take_exact(matching, namespace, stage, false));
+				     take_exact(matching, namespace, false));
 	return (cluster ? refuse_cluster(matching) : refuse_database(matching)) ||
-	       take_exact(matching, NULL, stage, cluster) ||
-	       refuse_wide_lookup(matching, stage, cluster);
+	       take_exact(matching, NULL, cluster) || refuse_wide_lookup(matching, stage, cluster);
 }
 
 bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection)

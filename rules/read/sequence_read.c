@@ -552,7 +552,7 @@ static size_t read_memory(const struct sequence *sequence)
 	const struct sequence_read *read = (const struct sequence_read *)(const void *)sequence;
 
 	return read->main.raw.capacity + read->main.unpacked.capacity + read->fetch.kept_bytes +
-	       read->answer.capacity;
+	       read->answer.capacity + (read->stream ? stream_memory(read->stream) : 0);
 }
 
 struct sequence *sequence_read_new(void)

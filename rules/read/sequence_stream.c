@@ -43,6 +43,7 @@ void stream_free(struct stream *stream)
 	for (size_t i = 0; i < stream->part_count; i++) {
 		if (stream->parts[i].fetching)
 			fetch_fini(&stream->parts[i].fetch);
+		buffer_fini(&stream->parts[i].concern);
 		namespace_release(stream->parts[i].namespace);
 	}
 	for (size_t i = 0; i < stream->kept_count; i++)
@@ -57,6 +58,19 @@ void stream_free(struct stream *stream)
 	buffer_fini(&stream->events);
 	buffer_fini(&stream->passed);
 	free(stream);
+}
+
+size_t stream_memory(const struct stream *stream)
+{
+	size_t memory = stream->changes.capacity + stream->events.capacity +
+			stream->passed.capacity + stream->count * sizeof(*stream->items) +
+			stream->knowledge.capacity * sizeof(*stream->knowledge.list);
+
+	for (size_t i = 0; i < stream->part_count; i++)
+		memory += stream->parts[i].fetch.kept_bytes;
+	for (size_t i = 0; i < stream->kept_count; i++)
+		memory += stream->kept[i].raw.capacity;
+	return memory;
 }
 
 bool stream_is(struct bytes cursor)
@@ -136,6 +150,11 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 static enum sequence_outcome fail_fetch(struct sequence *sequence, struct stream_part *part,
 					enum fetch_outcome outcome)
 {
+	struct stream *stream = stream_of(sequence);
+
+	if (outcome == FETCH_FAILED && part->concern.length > 0)
+		return stream_fail_snapshot(sequence, &stream->items[stream->stop.item],
+					    &part->fetch.failed);
 	(void)fetch_fail(&part->fetch, sequence, outcome);
 	return stream_end_failed(sequence);
 }
@@ -170,18 +189,17 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 }
 
 /* The document was looked up: as it is now will do, too. */
-static enum sequence_outcome ask_again(struct sequence *sequence,
-				       const struct sequence_input *input)
+static enum sequence_outcome look_up(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct stream *stream = stream_of(sequence);
-	const struct stream_item *item = &stream->items[stream->stopped];
+	const struct stream_item *item = &stream->items[stream->stop.item];
 	auto_buffer struct buffer concern = {0};
 	size_t body;
 
-	if (item->event.kind != EVENT_UPDATE)
-		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
-					STREAM_TOO_OLD_WORDS);
-	if (++stream->attempts > ATTEMPTS)
+	if (stream->stop.tried != stream->stop.item)
+		stream->stop.attempts = 0;
+	stream->stop.tried = stream->stop.item;
+	if (++stream->stop.attempts > ATTEMPTS)
 		return stream_fail_item(sequence, item, ERROR_READ_CONCERN_NOT_AVAILABLE_YET,
 					RAISED_DIED_WORDS);
 	template_write_document(&concern, "{level: 'majority'}");
@@ -195,6 +213,42 @@ static enum sequence_outcome ask_again(struct sequence *sequence,
 				   buffer_view(&concern));
 	sequence->step = STREAM_AGAIN_ASKED;
 	return sequence_send_command(sequence, body);
+}
+
+/* The document is that of the event's time: so has the overflow to be. It was still there. */
+static enum sequence_outcome look_back(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	struct stream *stream = stream_of(sequence);
+	const struct stream_item *item = &stream->items[stream->stop.item];
+	struct stream_document *document =
+		&stream->items[stream->stop.item].documents[stream->stop.image];
+	struct stream_part *part;
+
+	if (stream->parts[document->part].concern.length > 0)
+		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
+					STREAM_TOO_OLD_WORDS);
+	document->part = stream->asking = stream_add_part(stream, item->namespace);
+	part = &stream->parts[document->part];
+	stream_write_snapshot(&part->concern, &item->event.time, false);
+	fetch_init(&part->fetch, item->namespace);
+	part->fetching = true;
+	part->fetch.read_concern = buffer_view(&part->concern);
+	document->index = 0;
+	if (merge_add_document(part->fetch.merge, document->stored) != MERGE_TAKEN)
+		return stream_fail_item(sequence, item, ERROR_DATA_CORRUPTION,
+					RAISED_DAMAGED_WORDS);
+	return fetch_on(sequence, input, NULL);
+}
+
+static enum sequence_outcome ask_again(struct sequence *sequence,
+				       const struct sequence_input *input)
+{
+	const struct stream *stream = stream_of(sequence);
+	bool looked_up = stream->items[stream->stop.item].event.kind == EVENT_UPDATE &&
+			 stream->stop.image == STREAM_FULL && !stream->images;
+
+	return looked_up ? look_up(sequence, input) : look_back(sequence, input);
 }
 
 struct packet *stream_keep(struct stream *stream, struct packet *reply)
@@ -219,18 +273,19 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 					const struct sequence_input *input)
 {
 	struct stream *stream = stream_of(sequence);
-	struct stream_item *item = &stream->items[stream->stopped];
+	struct stream_item *item = &stream->items[stream->stop.item];
+	struct stream_document *looked_up = &item->documents[STREAM_FULL];
 	struct element document;
 
 	if (!input->reply->summary.ok) {
 		sequence_pass(sequence, input->reply);
 		return stream_end_failed(sequence);
 	}
-	stream->asking = item->part;
+	stream->asking = looked_up->part;
 	if (!first_document(stream_keep(stream, input->reply), &document))
-		item->gone = true;
-	else if (merge_replace_document(stream->parts[item->part].fetch.merge, item->document,
-					document.value) != MERGE_TAKEN)
+		looked_up->gone = true;
+	else if (merge_replace_document(stream->parts[looked_up->part].fetch.merge,
+					looked_up->index, document.value) != MERGE_TAKEN)
 		return stream_fail_item(sequence, item, ERROR_DATA_CORRUPTION,
 					RAISED_DAMAGED_WORDS);
 	return fetch_on(sequence, input, NULL);
@@ -264,7 +319,7 @@ static enum sequence_outcome fetch_documents(struct sequence *sequence,
 	struct stream *stream = stream_of(sequence);
 
 	if (!stream_open_merges(stream))
-		return stream_fail_item(sequence, &stream->items[stream->stopped],
+		return stream_fail_item(sequence, &stream->items[stream->stop.item],
 					ERROR_DATA_CORRUPTION, RAISED_DAMAGED_WORDS);
 	stream->asking = 0;
 	return fetch_on(sequence, input, NULL);
@@ -342,6 +397,8 @@ static enum sequence_outcome begin(struct sequence *sequence)
 {
 	if (stream_has_stages(sequence))
 		return stream_ask_pipeline(sequence);
+	if (stream_has_images(sequence))
+		return stream_open_marked(sequence);
 	sequence->step = STREAM_ASKED;
 	if (!(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED))
 		return sequence_send_request(sequence);

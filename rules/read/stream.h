@@ -5,6 +5,20 @@
 #include "rules/stream/event.h"
 #include "rules/stream/known.h"
 
+/* A document in an event. */
+enum stream_image {
+	STREAM_FULL,   /* fullDocument */
+	STREAM_BEFORE, /* fullDocumentBeforeChange */
+	STREAM_IMAGES,
+};
+
+struct stream_document {
+	struct bytes stored; /* it has what is not for clients; else without data */
+	size_t part;         /* whose merge has it */
+	size_t index;        /* in the merge, or SIZE_MAX */
+	bool gone;           /* it was looked up again, and is not there any more */
+};
+
 /* An event of the reply. */
 struct stream_item {
 	struct event event;
@@ -13,16 +27,13 @@ struct stream_item {
 	bool earlier; /* of a transaction, before the reply's events: it tells of states */
 	bool changed; /* its update names what clients see otherwise */
 	bool needs;   /* and so the array's state */
-	bool hides;   /* its fullDocument has what is not for clients */
 	bool asked;   /* for the array that its update has set: task.set */
-	bool gone;    /* the document was looked up again, and is not there any more */
 	struct change_task task;
 	size_t change, change_length; /* in `changes`: the update as clients see it */
-	size_t part;                  /* whose merge has its documents */
-	size_t document;              /* fullDocument, or SIZE_MAX */
-	struct bytes array;           /* that its update has to tell whole; without data: none */
-	struct buffer stored;         /* a document of it, or the array of task.set */
-	size_t whole;                 /* this document in the merge, or SIZE_MAX */
+	struct stream_document documents[STREAM_IMAGES];
+	struct bytes array;       /* that its update has to tell whole; without data: none */
+	struct buffer stored;     /* a document of it, or the array of task.set */
+	size_t whole, whole_part; /* this document in the merge, or SIZE_MAX */
 };
 
 /* What is asked of one collection. */
@@ -30,6 +41,15 @@ struct stream_part {
 	const struct ruled_namespace *namespace;
 	struct fetch fetch;
 	bool fetching;
+	struct buffer concern; /* of a snapshot; empty: none */
+};
+
+/* A document that was rewritten meanwhile. */
+struct stream_stop {
+	size_t item;
+	enum stream_image image;
+	size_t tried; /* the item that `attempts` counts for */
+	int attempts; /* to look it up */
 };
 
 struct stream {
@@ -50,10 +70,10 @@ struct stream {
 	size_t asked;         /* of the knowledge */
 	size_t whole_bytes;   /* of the arrays that are told whole, roughly */
 	size_t settled;       /* so many of the items are */
-	size_t stopped;       /* the item whose document was rewritten meanwhile */
-	int attempts;         /* to look up one document */
-	bool touched;         /* the reply does not pass as it is */
-	struct packet *kept;  /* replies that items look into */
+	struct stream_stop stop;
+	bool images;         /* documents of updates are those of the time of the event */
+	bool touched;        /* the reply does not pass as it is */
+	struct packet *kept; /* replies that items look into */
 	size_t kept_count;
 };
 
@@ -91,7 +111,7 @@ enum stream_settled {
 
 /* stream_settle.c: what clients see of each item. */
 enum stream_settled stream_settle(struct stream *stream);
-/* Puts what fullDocuments need into merges. False: the item `stopped` is damaged. */
+/* Puts what fullDocuments need into merges. False: the item of `stop` is damaged. */
 must_check bool stream_open_merges(struct stream *stream);
 
 /* The array of the item `settled` as a write has set it: what it was before the item's transaction,
@@ -137,7 +157,7 @@ struct packet *stream_keep(struct stream *stream, struct packet *reply);
 
 /* stream_reply.c */
 
-/* Writes `events`. False: the document of the item `stopped` has another generation by now. */
+/* Writes `events`. False: the document of the item of `stop` has another generation by now. */
 must_check bool stream_write_events(struct stream *stream);
 /* Writes the whole reply with these. */
 enum sequence_outcome stream_write_reply(struct sequence *sequence);
@@ -146,9 +166,13 @@ enum sequence_outcome stream_write_reply(struct sequence *sequence);
 
 /* The command's pipeline has stages behind the first one. */
 bool stream_has_stages(const struct sequence *sequence);
+/* Its events have documents of their time. */
+bool stream_has_images(const struct sequence *sequence);
 /* Asks mongod whether it takes the client's pipeline; then the stream is opened without its stages,
  * which each event carries as this field. */
 #define STREAM_STAGES NAME_STATE "/stages"
+/* A field of events whose fullDocument is no looked up one. */
+#define STREAM_IMAGE_MARK NAME_STATE "/images"
 enum sequence_outcome stream_ask_pipeline(struct sequence *sequence);
 enum sequence_outcome stream_take_pipeline(struct sequence *sequence, struct packet *reply);
 enum sequence_outcome stream_open_marked(struct sequence *sequence);
@@ -160,8 +184,12 @@ enum sequence_outcome stream_take_stages(struct sequence *sequence,
 enum sequence_outcome stream_answer(struct sequence *sequence);
 
 size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace);
+/* Another one of this collection. */
+size_t stream_add_part(struct stream *stream, const struct ruled_namespace *namespace);
 struct stream *stream_new(void);
 void stream_free(struct stream *stream);
+/* What it holds, in bytes, roughly. */
+size_t stream_memory(const struct stream *stream);
 /* The cursor of a reply is a change stream's. */
 bool stream_is(struct bytes cursor);
 /* Takes the reply to the client's command. */

@@ -6,16 +6,21 @@
 
 #define OWN_DATABASE "spillway"
 
-size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace)
+size_t stream_add_part(struct stream *stream, const struct ruled_namespace *namespace)
 {
-	for (size_t i = 0; i < stream->part_count; i++)
-		if (stream->parts[i].namespace == namespace)
-			return i;
 	stream->parts =
 		must_realloc(stream->parts, (stream->part_count + 1) * sizeof(*stream->parts));
 	stream->parts[stream->part_count] = (struct stream_part){.namespace = namespace};
 	namespace_hold(namespace);
 	return stream->part_count++;
+}
+
+size_t stream_part_of(struct stream *stream, const struct ruled_namespace *namespace)
+{
+	for (size_t i = 0; i < stream->part_count; i++)
+		if (stream->parts[i].namespace == namespace)
+			return i;
+	return stream_add_part(stream, namespace);
 }
 
 /* ---- whose event it is ---- */
@@ -80,6 +85,18 @@ static bool hides(const struct ruled_namespace *namespace, struct bytes document
 	return found;
 }
 
+/* `*state`: fullDocument has a state. */
+static void note_documents(struct stream_item *item, bool *state)
+{
+	const struct event *event = &item->event;
+	bool other;
+
+	if (event->full.length > 0 && hides(item->namespace, event->full, state))
+		item->documents[STREAM_FULL].stored = event->full;
+	if (event->before.length > 0 && hides(item->namespace, event->before, &other))
+		item->documents[STREAM_BEFORE].stored = event->before;
+}
+
 static void look_at(struct stream *stream, struct stream_item *item)
 {
 	const struct event *event = &item->event;
@@ -89,12 +106,14 @@ static void look_at(struct stream *stream, struct stream_item *item)
 	if (event->change.length > 0)
 		names = change_look(event->change, item->namespace);
 	item->changed = names.state || names.array || names.hidden;
-	item->hides = event->full.length > 0 && hides(item->namespace, event->full, &state);
+	note_documents(item, &state);
 	item->needs = names.state || names.array || (state && event->kind == EVENT_REPLACE);
 	(void)stream_part_of(stream, item->namespace);
 	if (item->needs && event->id.type != 0)
 		knowledge_add(&stream->knowledge, item->namespace, &event->id);
-	stream->touched = stream->touched || names.state || names.hidden || item->hides;
+	stream->touched = stream->touched || names.state || names.hidden ||
+			  item->documents[STREAM_FULL].stored.data ||
+			  item->documents[STREAM_BEFORE].stored.data;
 }
 
 static void find_from(struct stream *stream)
@@ -116,8 +135,7 @@ static struct stream_item *add_item(struct stream *stream)
 		stream->items =
 			must_realloc(stream->items, (stream->count ? 2 * stream->count : 1) *
 							    sizeof(*stream->items));
-	stream->items[stream->count] =
-		(struct stream_item){.document = SIZE_MAX, .whole = SIZE_MAX};
+	stream->items[stream->count] = (struct stream_item){.whole = SIZE_MAX};
 	return &stream->items[stream->count++];
 }
 
@@ -165,11 +183,8 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 	    !document_find_string(stream->items[stream->first].event.whole, "_id._data", &token))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-		struct stream_item item = {.namespace = namespace,
-					   .drops = true,
-					   .earlier = true,
-					   .document = SIZE_MAX,
-					   .whole = SIZE_MAX};
+		struct stream_item item = {
+			.namespace = namespace, .drops = true, .earlier = true, .whole = SIZE_MAX};
 
 		if (document.type != BSON_BYTE_DOCUMENT || !event_read(document.value, &item.event))
 			return false;
@@ -183,10 +198,12 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 	return step != CURSOR_INVALID;
 }
 
-static void find_stages(struct stream *stream, struct bytes event)
+static void find_marks(struct stream *stream, struct bytes event)
 {
 	struct element stages;
 
+	stream->images = document_find(event, STREAM_IMAGE_MARK, &stages);
+	stream->touched = stream->images;
 	if (!document_find(event, STREAM_STAGES, &stages) || stages.type != BSON_BYTE_ARRAY)
 		return;
 	stream->stages = stages.value;
@@ -209,7 +226,7 @@ must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 		    !event_read(document.value, &item->event))
 			return false;
 		if (stream->count == 1)
-			find_stages(stream, document.value);
+			find_marks(stream, document.value);
 		find_namespace(sequence, item);
 		stream->touched = stream->touched || item->drops;
 		if (item->namespace)

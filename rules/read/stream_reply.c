@@ -3,17 +3,33 @@
 
 #include "protocol/writer.h"
 
-#define FULL "fullDocument"
+static const char *const image_names[STREAM_IMAGES] = {
+	[STREAM_FULL] = "fullDocument",
+	[STREAM_BEFORE] = "fullDocumentBeforeChange",
+};
 
 static bool write_document(struct stream *stream, const struct stream_item *item,
-			   struct buffer *out)
+			   enum stream_image image, struct buffer *out)
 {
-	uint8_t type = item->gone ? BSON_BYTE_NULL : BSON_BYTE_DOCUMENT;
+	const struct stream_document *document = &item->documents[image];
+	uint8_t type = document->gone ? BSON_BYTE_NULL : BSON_BYTE_DOCUMENT;
 
+	stream->stop.image = image;
 	buffer_append(out, &type, 1);
-	buffer_append(out, FULL, sizeof(FULL));
-	return item->gone ||
-	       merge_write_document(stream->parts[item->part].fetch.merge, item->document, out);
+	buffer_append(out, image_names[image], strlen(image_names[image]) + 1);
+	return document->gone || merge_write_document(stream->parts[document->part].fetch.merge,
+						      document->index, out);
+}
+
+static bool is_image(const struct stream_item *item, const struct element *field,
+		     enum stream_image image)
+{
+	return item->documents[image].stored.data && element_is(field, image_names[image]);
+}
+
+static bool is_mark(const struct element *field)
+{
+	return element_is(field, STREAM_STAGES) || element_is(field, STREAM_IMAGE_MARK);
 }
 
 /* Whole, if the overflow is still there and not too large: else by positions, which say no less. */
@@ -25,7 +41,7 @@ static void write_whole(struct stream *stream, const struct stream_item *item, s
 
 	task.by_positions =
 		item->whole == SIZE_MAX ||
-		!merge_write_document(stream->parts[item->part].fetch.merge, item->whole,
+		!merge_write_document(stream->parts[item->whole_part].fetch.merge, item->whole,
 				      &document) ||
 		!document_find_path(buffer_view(&document), item->namespace->targets[0].rule->array,
 				    &task.whole);
@@ -43,8 +59,10 @@ static void write_update(struct stream *stream, const struct stream_item *item, 
 static bool write_field(struct stream *stream, const struct stream_item *item,
 			const struct element *field, struct buffer *out)
 {
-	if (item->document != SIZE_MAX && element_is(field, FULL))
-		return write_document(stream, item, out);
+	if (is_image(item, field, STREAM_FULL))
+		return write_document(stream, item, STREAM_FULL, out);
+	if (is_image(item, field, STREAM_BEFORE))
+		return write_document(stream, item, STREAM_BEFORE, out);
 	if (item->changed && element_is(field, "updateDescription"))
 		write_update(stream, item, out);
 	else
@@ -61,7 +79,7 @@ static bool write_event(struct stream *stream, const struct stream_item *item)
 
 	require(cursor_open(&cursor, item->event.whole));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!element_is(&field, STREAM_STAGES) && !write_field(stream, item, &field, out))
+		if (!is_mark(&field) && !write_field(stream, item, &field, out))
 			return false;
 	writer_close(out, start);
 	return true;
@@ -71,7 +89,7 @@ must_check bool stream_write_events(struct stream *stream)
 {
 	stream->events.length = 0;
 	for (size_t i = 0; i < stream->count; i++) {
-		stream->stopped = i;
+		stream->stop.item = i;
 		if (!stream->items[i].drops && !write_event(stream, &stream->items[i]))
 			return false;
 	}

@@ -206,12 +206,12 @@ must_check bool stream_set_array(struct stream *stream, const struct element *be
 
 /* ---- documents ---- */
 
-static struct merge *merge_of(struct stream *stream, struct stream_item *item)
+static struct merge *merge_of(struct stream *stream, const struct stream_item *item, size_t *number)
 {
 	struct stream_part *part;
 
-	item->part = stream_part_of(stream, item->namespace);
-	part = &stream->parts[item->part];
+	*number = stream_part_of(stream, item->namespace);
+	part = &stream->parts[*number];
 	if (!part->fetching)
 		fetch_init(&part->fetch, item->namespace);
 	part->fetching = true;
@@ -251,26 +251,34 @@ static void add_stored(struct stream *stream, struct stream_item *item)
 			      fill_binary("g", (struct bytes){state->generation, GENERATION_BYTES}),
 			      fill("h", state->head), fill("n", state->moved));
 	writer_close(&item->stored, body);
-	merge = merge_of(stream, item);
+	merge = merge_of(stream, item, &item->whole_part);
 	item->whole = merge_document_count(merge);
 	if (merge_add_document(merge, buffer_view(&item->stored)) != MERGE_TAKEN)
 		item->whole = SIZE_MAX;
+}
+
+static bool add_document(struct stream *stream, struct stream_item *item, enum stream_image image)
+{
+	struct stream_document *document = &item->documents[image];
+	struct merge *merge;
+
+	if (!document->stored.data)
+		return true;
+	merge = merge_of(stream, item, &document->part);
+	document->index = merge_document_count(merge);
+	return merge_add_document(merge, document->stored) == MERGE_TAKEN;
 }
 
 must_check bool stream_open_merges(struct stream *stream)
 {
 	for (size_t i = 0; i < stream->count; i++) {
 		struct stream_item *item = &stream->items[i];
-		struct merge *merge;
 
-		stream->stopped = i;
+		stream->stop.item = i;
 		if (item->array.data && fits(stream, item))
 			add_stored(stream, item);
-		if (!item->hides || item->drops)
-			continue;
-		merge = merge_of(stream, item);
-		item->document = merge_document_count(merge);
-		if (merge_add_document(merge, item->event.full) != MERGE_TAKEN)
+		if (!item->drops && (!add_document(stream, item, STREAM_FULL) ||
+				     !add_document(stream, item, STREAM_BEFORE)))
 			return false;
 	}
 	return true;

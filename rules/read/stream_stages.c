@@ -35,6 +35,18 @@ bool stream_has_stages(const struct sequence *sequence)
 	       cursor_next(&stages, &stage) == CURSOR_ELEMENT;
 }
 
+bool stream_has_images(const struct sequence *sequence)
+{
+	struct element document, options;
+	struct cursor stages;
+	struct bytes word;
+
+	return open_stages(sequence, &stages, &document) &&
+	       element_only_field(&document, &options) && options.type == BSON_BYTE_DOCUMENT &&
+	       document_find_string(options.value, "fullDocument", &word) &&
+	       (bytes_are(word, "whenAvailable") || bytes_are(word, "required"));
+}
+
 static bool edit_batch(void *context, struct buffer *out, const struct element *field)
 {
 	(void)context;
@@ -61,16 +73,27 @@ enum sequence_outcome stream_take_pipeline(struct sequence *sequence, struct pac
 	return stream_send_kill(sequence, STREAM_PIPELINE_KILLED);
 }
 
-static void splice_others(struct buffer *out, size_t *place, const void *context)
+static void write_others(struct buffer *out, const char *name, const void *context)
 {
 	struct cursor stages;
 	struct element stage;
-	char name[12];
+	size_t start, list, place = 0;
+	char index[12];
 
-	if (!open_stages(context, &stages, &stage))
+	if (!stream_has_stages(context) || !open_stages(context, &stages, &stage))
 		return;
+	start = writer_open_document(out, name);
+	list = writer_open_array(out, "$literal");
 	while (cursor_next(&stages, &stage) == CURSOR_ELEMENT)
-		writer_renamed(out, writer_index(name, (*place)++), &stage);
+		writer_renamed(out, writer_index(index, place++), &stage);
+	writer_close(out, list);
+	writer_close(out, start);
+}
+
+static void write_images(struct buffer *out, const char *name, const void *context)
+{
+	if (stream_has_images(context))
+		writer_bool(out, name, true);
 }
 
 static bool edit_pipeline(void *context, struct buffer *out, const struct element *field)
@@ -82,8 +105,10 @@ static bool edit_pipeline(void *context, struct buffer *out, const struct elemen
 	if (!element_is(field, "pipeline") || !open_stages(sequence, &stages, &first))
 		return false;
 	template_write(out, "pipeline",
-		       "[@first, {$set: {'" STREAM_STAGES "': {$literal: [..@others]}}}]",
-		       fill("first", &first), fill_spliced("others", splice_others, sequence));
+		       "[@first, {$set: {'" STREAM_STAGES "': @others, '" STREAM_IMAGE_MARK
+		       "': @images}}]",
+		       fill("first", &first), fill_with("others", write_others, sequence),
+		       fill_with("images", write_images, sequence));
 	return true;
 }
 

@@ -153,9 +153,9 @@ enum fetch_outcome fetch_next(struct fetch *fetch, struct sequence *sequence,
 	return ask(fetch, sequence, input);
 }
 
-static const char *first_rule_name(const struct sequence *sequence)
+static const char *first_rule_name(const struct fetch *fetch)
 {
-	return sequence->match.namespace->targets[0].rule->name;
+	return fetch->namespace->targets[0].rule->name;
 }
 
 enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
@@ -173,7 +173,7 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 		snprintf(message, sizeof(message),
 			 "Spillway rule '%s': the server's reply on '%s.%s' can't be read; try "
 			 "again",
-			 first_rule_name(sequence),
+			 first_rule_name(fetch),
 			 fetch->namespace->targets[fetch->target].overflow_database,
 			 fetch->namespace->targets[fetch->target].overflow_collection);
 		return sequence_fail(sequence, ERROR_READ_CONCERN_NOT_AVAILABLE_YET, message, NULL);
@@ -181,7 +181,7 @@ enum sequence_outcome fetch_fail(struct fetch *fetch, struct sequence *sequence,
 		snprintf(message, sizeof(message),
 			 "Spillway rule '%s': a document, put together, passes the limit of a "
 			 "message (48,000,000 bytes); read its array in parts ($slice)",
-			 first_rule_name(sequence));
+			 first_rule_name(fetch));
 		return sequence_fail(sequence, ERROR_OBJECT_TOO_LARGE, message, NULL);
 	case FETCH_SEND:
 	case FETCH_COMPLETE:

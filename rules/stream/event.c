@@ -49,6 +49,8 @@ static void read_field(struct event *event, const struct element *field)
 		event->id.type = 0;
 	else if (element_is(field, "fullDocument") && document)
 		event->full = field->value;
+	else if (element_is(field, "fullDocumentBeforeChange") && document)
+		event->before = field->value;
 	else if (element_is(field, "updateDescription") && document)
 		event->change = field->value;
 }

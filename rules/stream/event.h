@@ -22,6 +22,7 @@ struct event {
 	struct element id;                       /* of the document; type 0: none */
 	struct element time; /* the Timestamp of its clusterTime; type 0: none */
 	struct bytes full;   /* fullDocument; empty: none, or null */
+	struct bytes before; /* fullDocumentBeforeChange; the same */
 	struct bytes change; /* updateDescription; empty: none */
 };
 
