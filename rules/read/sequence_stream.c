@@ -147,11 +147,31 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 
 /* ---- fullDocuments ---- */
 
-static enum sequence_outcome fail_fetch(struct sequence *sequence, struct stream_part *part,
-					enum fetch_outcome outcome)
+/* What the overflow was at the time of the event is not known any more. */
+static enum sequence_outcome lose(struct sequence *sequence, const struct sequence_input *input)
+{
+	struct stream *stream = stream_of(sequence);
+	struct stream_item *item = &stream->items[stream->stop.item];
+
+	if (stream->stop.image != STREAM_ARRAY)
+		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
+					STREAM_TOO_OLD_WORDS);
+	item->documents[STREAM_ARRAY].gone = true;
+	return answer(sequence, input);
+}
+
+static enum sequence_outcome fail_fetch(struct sequence *sequence,
+					const struct sequence_input *input,
+					struct stream_part *part, enum fetch_outcome outcome)
 {
 	struct stream *stream = stream_of(sequence);
 
+	if (outcome == FETCH_FAILED && part->concern.length > 0 &&
+	    stream->stop.image == STREAM_ARRAY) {
+		part->fetching = false;
+		fetch_fini(&part->fetch);
+		return lose(sequence, input);
+	}
 	if (outcome == FETCH_FAILED && part->concern.length > 0)
 		return stream_fail_snapshot(sequence, &stream->items[stream->stop.item],
 					    &part->fetch.failed);
@@ -183,7 +203,7 @@ static enum sequence_outcome fetch_on(struct sequence *sequence, const struct se
 			return SEQUENCE_SEND;
 		}
 		if (outcome != FETCH_COMPLETE)
-			return fail_fetch(sequence, part, outcome);
+			return fail_fetch(sequence, input, part, outcome);
 	}
 	return answer(sequence, input);
 }
@@ -226,8 +246,7 @@ static enum sequence_outcome look_back(struct sequence *sequence,
 	struct stream_part *part;
 
 	if (stream->parts[document->part].concern.length > 0)
-		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
-					STREAM_TOO_OLD_WORDS);
+		return lose(sequence, input);
 	document->part = stream->asking = stream_add_part(stream, item->namespace);
 	part = &stream->parts[document->part];
 	stream_write_snapshot(&part->concern, &item->event.time, false);

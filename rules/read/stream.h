@@ -9,6 +9,7 @@
 enum stream_image {
 	STREAM_FULL,   /* fullDocument */
 	STREAM_BEFORE, /* fullDocumentBeforeChange */
+	STREAM_ARRAY,  /* none of the event's: the array that its update has to tell whole */
 	STREAM_IMAGES,
 };
 
@@ -31,9 +32,8 @@ struct stream_item {
 	struct change_task task;
 	size_t change, change_length; /* in `changes`: the update as clients see it */
 	struct stream_document documents[STREAM_IMAGES];
-	struct bytes array;       /* that its update has to tell whole; without data: none */
-	struct buffer stored;     /* a document of it, or the array of task.set */
-	size_t whole, whole_part; /* this document in the merge, or SIZE_MAX */
+	struct bytes array;   /* that its update has to tell whole; without data: none */
+	struct buffer stored; /* a document of it, or the array of task.set */
 };
 
 /* What is asked of one collection. */

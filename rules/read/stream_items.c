@@ -135,7 +135,7 @@ static struct stream_item *add_item(struct stream *stream)
 		stream->items =
 			must_realloc(stream->items, (stream->count ? 2 * stream->count : 1) *
 							    sizeof(*stream->items));
-	stream->items[stream->count] = (struct stream_item){.whole = SIZE_MAX};
+	stream->items[stream->count] = (struct stream_item){.drops = false};
 	return &stream->items[stream->count++];
 }
 
@@ -183,8 +183,7 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 	    !document_find_string(stream->items[stream->first].event.whole, "_id._data", &token))
 		return false;
 	while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
-		struct stream_item item = {
-			.namespace = namespace, .drops = true, .earlier = true, .whole = SIZE_MAX};
+		struct stream_item item = {.namespace = namespace, .drops = true, .earlier = true};
 
 		if (document.type != BSON_BYTE_DOCUMENT || !event_read(document.value, &item.event))
 			return false;

@@ -6,6 +6,7 @@
 static const char *const image_names[STREAM_IMAGES] = {
 	[STREAM_FULL] = "fullDocument",
 	[STREAM_BEFORE] = "fullDocumentBeforeChange",
+	[STREAM_ARRAY] = "",
 };
 
 static bool write_document(struct stream *stream, const struct stream_item *item,
@@ -32,28 +33,33 @@ static bool is_mark(const struct element *field)
 	return element_is(field, STREAM_STAGES) || element_is(field, STREAM_IMAGE_MARK);
 }
 
-/* Whole, if the overflow is still there and not too large: else by positions, which say no less. */
-static void write_whole(struct stream *stream, const struct stream_item *item, struct buffer *out)
+/* Whole, unless it is too large, or its overflow is not known any more: then by positions, which
+ * say no less. */
+static bool write_whole(struct stream *stream, const struct stream_item *item, struct buffer *out)
 {
-	auto_buffer struct buffer document = {0};
+	const struct stream_document *document = &item->documents[STREAM_ARRAY];
+	auto_buffer struct buffer whole = {0};
 	struct change_task task = item->task;
 	struct change_written written;
 
-	task.by_positions =
-		item->whole == SIZE_MAX ||
-		!merge_write_document(stream->parts[item->whole_part].fetch.merge, item->whole,
-				      &document) ||
-		!document_find_path(buffer_view(&document), item->namespace->targets[0].rule->array,
-				    &task.whole);
+	task.by_positions = !document->stored.data || document->gone;
+	stream->stop.image = STREAM_ARRAY;
+	if (!task.by_positions && !merge_write_document(stream->parts[document->part].fetch.merge,
+							document->index, &whole))
+		return false;
+	if (!task.by_positions)
+		task.by_positions = !document_find_path(
+			buffer_view(&whole), item->namespace->targets[0].rule->array, &task.whole);
 	require(change_write(item->event.change, &task, out, &written));
+	return true;
 }
 
-static void write_update(struct stream *stream, const struct stream_item *item, struct buffer *out)
+static bool write_update(struct stream *stream, const struct stream_item *item, struct buffer *out)
 {
 	if (item->array.data)
-		write_whole(stream, item, out);
-	else
-		buffer_append(out, stream->changes.data + item->change, item->change_length);
+		return write_whole(stream, item, out);
+	buffer_append(out, stream->changes.data + item->change, item->change_length);
+	return true;
 }
 
 static bool write_field(struct stream *stream, const struct stream_item *item,
@@ -64,9 +70,8 @@ static bool write_field(struct stream *stream, const struct stream_item *item,
 	if (is_image(item, field, STREAM_BEFORE))
 		return write_document(stream, item, STREAM_BEFORE, out);
 	if (item->changed && element_is(field, "updateDescription"))
-		write_update(stream, item, out);
-	else
-		writer_element(out, field);
+		return write_update(stream, item, out);
+	writer_element(out, field);
 	return true;
 }
 

@@ -232,10 +232,9 @@ static bool fits(struct stream *stream, const struct stream_item *item)
 }
 
 /* The document of the event, with nothing but its array and the state. */
-static void add_stored(struct stream *stream, struct stream_item *item)
+static void write_stored(struct stream_item *item)
 {
 	const struct array_state *state = &item->task.before;
-	struct merge *merge;
 	char path[RULE_ARRAY_MAX + 1], *rest = path, *part;
 	size_t opened[RULE_ARRAY_MAX], depth = 0, body = writer_open(&item->stored);
 
@@ -251,10 +250,7 @@ static void add_stored(struct stream *stream, struct stream_item *item)
 			      fill_binary("g", (struct bytes){state->generation, GENERATION_BYTES}),
 			      fill("h", state->head), fill("n", state->moved));
 	writer_close(&item->stored, body);
-	merge = merge_of(stream, item, &item->whole_part);
-	item->whole = merge_document_count(merge);
-	if (merge_add_document(merge, buffer_view(&item->stored)) != MERGE_TAKEN)
-		item->whole = SIZE_MAX;
+	item->documents[STREAM_ARRAY].stored = buffer_view(&item->stored);
 }
 
 static bool add_document(struct stream *stream, struct stream_item *item, enum stream_image image)
@@ -276,10 +272,10 @@ must_check bool stream_open_merges(struct stream *stream)
 
 		stream->stop.item = i;
 		if (item->array.data && fits(stream, item))
-			add_stored(stream, item);
-		if (!item->drops && (!add_document(stream, item, STREAM_FULL) ||
-				     !add_document(stream, item, STREAM_BEFORE)))
-			return false;
+			write_stored(item);
+		for (enum stream_image j = STREAM_FULL; !item->drops && j < STREAM_IMAGES; j++)
+			if (!add_document(stream, item, j))
+				return false;
 	}
 	return true;
 }

@@ -351,13 +351,13 @@ class History:
 
 
 def transaction(collection, identifier, updates):
-    with collection.database.client.start_session() as session, session.start_transaction():
+    """Once more if it meets another writer, which at mongod alone it can't."""
+    def attempt(session):
         for update in updates:
-            try:
-                collection.update_one({"_id": identifier}, update, session=session)
-            except (WriteError, OperationFailure):
-                session.abort_transaction()
-                return
+            collection.update_one({"_id": identifier}, update, session=session)
+
+    with collection.database.client.start_session() as session:
+        session.with_transaction(attempt)
 
 
 def perform(step, collection):
