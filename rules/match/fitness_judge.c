@@ -1,6 +1,7 @@
 /* Where a rule can't hold, judged by what listCollections and listIndexes say. */
 #include "rules/match/fitness_judge.h"
 
+#include "rules/match/partial_filter.h"
 #include "rules/rule/names.h"
 #include "rules/rule/own_fields.h"
 #include "rules/rule/overflow_document.h"
@@ -384,7 +385,7 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, st
 	struct bytes keys, weights, filter, name = name_of(index);
 	struct element element;
 	const char *kind, *own, *needs = NULL;
-	bool over;
+	bool over, chosen;
 
 	if (!document_at(index, "key", &keys))
 		return refuse(why, UNFIT_INDEX_UNREADABLE, "an index can't be read");
@@ -392,13 +393,13 @@ must_check bool judge_main_index(const struct rule *rule, struct bytes index, st
 	kind = special_kind(keys);
 	if (document_at(index, "weights", &weights))
 		over = over || keys_touch(weights, rule->array);
-	if (judge_is_unique(index) &&
-	    (over || (document_at(index, "partialFilterExpression", &filter) &&
-		      name_occurs(filter, rule->array))))
+	chosen = document_at(index, "partialFilterExpression", &filter) &&
+		 !partial_filter_holds(filter, rule->array);
+	if ((over || chosen) && judge_is_unique(index))
 		needs = "unique";
-	else if (over && document_find(index, "expireAfterSeconds", &element))
+	else if ((over || chosen) && document_find(index, "expireAfterSeconds", &element))
 		needs = "TTL";
-	else if (over && kind)
+	else if ((over || chosen) && kind)
 		needs = kind;
 	own = own_unique_field(rule, index);
 	if (!needs && own)

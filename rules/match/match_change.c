@@ -4,6 +4,7 @@
 #include "protocol/packet.h"
 #include "protocol/writer.h"
 #include "rules/match/fitness_judge.h"
+#include "rules/match/partial_filter.h"
 #include "rules/rule/known_indexes.h"
 #include "rules/rule/names.h"
 
@@ -43,37 +44,102 @@ static bool key_special(struct bytes key)
 	return false;
 }
 
-/* Of what says which documents the index has. */
+/* What says which documents the index has, if it is anything. */
+static bool find_choice(struct bytes index, struct bytes *filter)
+{
+	struct element found;
+
+	if (!document_find(index, "partialFilterExpression", &found) ||
+	    found.type != BSON_BYTE_DOCUMENT)
+		return false;
+	*filter = found.value;
+	return true;
+}
+
+bool match_index_chooses(const void *context, struct bytes index)
+{
+	const struct ruled_namespace *namespace = context;
+	struct bytes filter;
+
+	if (!find_choice(index, &filter) || reads_of_stored(filter, namespace).kind != READS_ARRAY)
+		return false;
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (!partial_filter_holds(filter, namespace->targets[i].rule->array))
+			return true;
+	return false;
+}
+
 static struct reads reads_of_choice(const struct match *match, struct bytes index)
 {
-	struct element filter;
+	struct reads reads = {.kind = READS_NOTHING};
+	struct bytes filter;
 
-	if (!document_find(index, "partialFilterExpression", &filter) ||
-	    filter.type != BSON_BYTE_DOCUMENT)
-		return (struct reads){.kind = READS_NOTHING};
-	return reads_of_stored(filter.value, match->namespace);
+	if (find_choice(index, &filter))
+		reads = reads_of_stored(filter, match->namespace);
+	if (reads.kind == READS_ARRAY && !match_index_chooses(match->namespace, index))
+		reads.kind = READS_NOTHING;
+	return reads;
+}
+
+/* One field, ascending or descending: no document is refused for what stands there. */
+static bool has_plain_key(struct bytes keys)
+{
+	struct cursor cursor;
+	struct element key, more;
+	int64_t way;
+
+	return cursor_open(&cursor, keys) && cursor_next(&cursor, &key) == CURSOR_ELEMENT &&
+	       element_integer(&key, &way) && !bytes_contain(key.name, "$**") &&
+	       cursor_next(&cursor, &more) == CURSOR_END;
+}
+
+/* How many fields of the key are the array's, or inside its elements. */
+static size_t count_inside(const struct ruled_namespace *namespace, struct bytes keys)
+{
+	struct cursor cursor;
+	struct element key;
+	size_t count = 0;
+
+	if (cursor_open(&cursor, keys))
+		while (cursor_next(&cursor, &key) == CURSOR_ELEMENT)
+			count += name_rule(key.name, namespace) != NULL;
+	return count;
+}
+
+/* mongod refuses a document whose arrays are parallel if the filter chooses it. */
+static void refuse_partial(struct match *match, const struct rule *rule, struct bytes keys,
+			   bool chooses)
+{
+	if (chooses && !has_plain_key(keys))
+		match_refuse(match, rule, "a partial index by the ruled array",
+			     "it would have the documents that match by the part of the array that "
+			     "is left in them; make it of one field, choose by {$exists: true}, "
+			     "or choose by other fields");
+	else if (count_inside(match->namespace, keys) > 1)
+		match_refuse(match, rule, "a partial index over two paths in the ruled array",
+			     "parallel arrays in the overflow could not be refused as the filter "
+			     "chooses; make one index for each path");
 }
 
 static void refuse_index(struct match *match, const struct rule *rule, struct bytes index,
-			 bool special, bool chooses)
+			 bool special)
 {
 	struct element option;
 
 	if (judge_is_unique(index))
 		match_refuse(match, rule, "a unique index on the ruled array",
-			     "it can't be enforced across main and overflow documents");
+			     "it can't be enforced across main and overflow documents; push with a "
+			     "guard ({f: {$ne: value}} in the filter), or by $addToSet, to keep "
+			     "values unique inside a document");
 	else if (document_find(index, "expireAfterSeconds", &option))
 		match_refuse(
 			match, rule, "a TTL index on the ruled array",
-			"it would judge the part of the array that is left in the main document");
+			"it would judge the part of the array that is left in the main document; "
+			"put the time into a field outside the array");
 	else if (special)
 		match_refuse(match, rule, "a text or geo index over the ruled array",
 			     "it would see only the part of the array that is left in the main "
-			     "document");
-	else if (chooses)
-		match_refuse(match, rule, "a partial index by the ruled array",
-			     "it would have the documents that match by the part of the array that "
-			     "is left in them");
+			     "document; index a field outside the array");
 }
 
 static bool index_unfit(const struct matching *matching, struct bytes index)
@@ -81,6 +147,7 @@ static bool index_unfit(const struct matching *matching, struct bytes index)
 	struct match *match = matching->match;
 	struct element key;
 	struct reads reads, choice;
+	struct bytes filter;
 	bool special;
 
 	if (!document_find(index, "key", &key) || key.type != BSON_BYTE_DOCUMENT)
@@ -97,7 +164,9 @@ static bool index_unfit(const struct matching *matching, struct bytes index)
 	if (reads.kind != READS_ARRAY)
 		return match_refuse_reads(match, &reads, "index");
 	match->tending = MOVER_TEND_INDEXES;
-	refuse_index(match, reads.rule, index, special, choice.kind == READS_ARRAY);
+	refuse_index(match, reads.rule, index, special);
+	if (match->verdict != VERDICT_REFUSE && find_choice(index, &filter))
+		refuse_partial(match, reads.rule, key.value, choice.kind == READS_ARRAY);
 	return match->verdict == VERDICT_REFUSE;
 }
 
@@ -231,7 +300,7 @@ static void refuse_new_options(const struct matching *matching)
 	     !document_find(index.value, "keyPattern", &named)))
 		return;
 	if (match_judge_index(match, &named, match_index_reads_array) == INDEX_MEANT_SO)
-		refuse_index(match, match->namespace->targets[0].rule, index.value, false, false);
+		refuse_index(match, match->namespace->targets[0].rule, index.value, false);
 }
 
 void match_coll_mod(const struct matching *matching)

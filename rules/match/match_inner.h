@@ -62,6 +62,8 @@ bool match_refuse_by_index(struct match *match, const struct element *filter,
 			   const struct element *collation);
 /* Of a ruled collection's index: its keys look into an array. `context`: the namespace. */
 bool match_index_reads_array(const void *context, struct bytes index);
+/* The same: its filter chooses documents by elements of an array (partial_filter.h). */
+bool match_index_chooses(const void *context, struct bytes index);
 bool match_refuse_projection(const struct matching *matching, enum command_field field);
 /* The command's `let`. */
 bool match_refuse_let(const struct matching *matching);

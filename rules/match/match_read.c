@@ -133,10 +133,11 @@ static bool names_array(struct bytes index, const struct ruled_namespace *namesp
 	       document_find(keys.value, namespace->targets[0].rule->array, &key);
 }
 
-static bool is_sparse_over_array(const void *context, struct bytes index)
+static bool lacks_documents(const void *context, struct bytes index)
 {
-	return document_truth(index, "sparse") && match_index_reads_array(context, index) &&
-	       !names_array(index, context);
+	return (document_truth(index, "sparse") && match_index_reads_array(context, index) &&
+		!names_array(index, context)) ||
+	       match_index_chooses(context, index);
 }
 
 /* Keys tell themselves that they don't look into the array, and so does the name of _id's. */
@@ -155,20 +156,23 @@ enum index_meant match_judge_index(struct match *match, const struct element *me
 	const struct ruled_namespace *namespace = match->namespace;
 	enum index_meant known;
 
-	if (!may_mean_array(meant, namespace))
+	if (meant->type == 0)
 		return INDEX_MEANT;
 	known = known_indexes_judge(namespace->indexes, meant, judge, namespace);
-	if (known == INDEX_NOT_KNOWN)
-		match->asks_indexes = namespace;
+	if (known != INDEX_NOT_KNOWN)
+		return known;
+	if (!may_mean_array(meant, namespace))
+		return INDEX_MEANT;
+	match->asks_indexes = namespace;
 	return known;
 }
 
 bool match_refuse_hint(struct match *match, const struct element *hint)
 {
-	if (match_judge_index(match, hint, is_sparse_over_array) != INDEX_MEANT_SO)
+	if (match_judge_index(match, hint, lacks_documents) != INDEX_MEANT_SO)
 		return false;
 	match_refuse(match, match->namespace->targets[0].rule,
-		     "a hint of a sparse index over the ruled array",
+		     "a hint of a sparse or partial index over the ruled array",
 		     "it lacks documents whose elements with these fields are in the overflow");
 	return true;
 }

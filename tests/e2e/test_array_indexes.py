@@ -1,5 +1,7 @@
 """Indexes on a ruled array have their likes on the overflow; clients see those of the main collection only."""
 
+import re
+
 import pymongo
 import pytest
 from pymongo.errors import OperationFailure
@@ -94,32 +96,66 @@ def test_several_at_once_and_each_way_to_drop_them(books, direct):
     assert keys(books) == {} and likes(direct) == {}
 
 
+def made(*indexes, **more):
+    return {"createIndexes": "@", "indexes": [{"name": "n", **index} for index in indexes], **more}
+
+
+PRESENT = {"partialFilterExpression": {"list": {"$exists": True}}}
+SAME = {"key": {"list": 1}}
+ANSWERED = [
+    made(SAME), made(SAME), made(SAME, SAME), made(SAME, {"key": {"title": 1}, "name": "t"}), made({"key": {"_id": 1}}),
+    made({"key": {"list": 1}, "name": "other"}), made({"key": {"list.isbn": 1}}),
+    made({"key": {"list": 1}, "name": "s", "sparse": True}), made({"key": {"list": 1}, "name": "s", "sparse": True}),
+    made({"key": {"list": 1}, "name": "p", **PRESENT}), made({"key": {"list": 1}, "name": "p", **PRESENT}),
+    made({"key": {"list": 1, "title": 1}, "name": "q", **PRESENT}, SAME), made({"key": {"list": "nonsense"}}),
+    made({"key": {"list": 1}, "name": "x", "nonsense": 1}), made({"key": {}, "name": "x"}), made({"name": "x"}),
+    made({"key": {"list": 1}, "name": ""}), made({"key": {"list": 0}, "name": "x"}), made(),
+    made({"key": {"list": 1}, "name": "x", "sparse": True, **PRESENT}), made({"key": {"list": "hashed"}, "name": "h"}),
+    made({"key": {"list": 1}, "name": "y", "partialFilterExpression": {"list": {"$exists": False}}}),
+    made({"key": {"at": 1}, "name": "z", "partialFilterExpression": {"list": {"$size": 3}}}),
+    made({"key": {"title": 1}, "name": "u", "unique": True, **PRESENT}),
+    made({"key": {"title": 1}, "name": "u", "unique": True}), made({"key": {"title": 1}, "name": "u", **PRESENT}),
+    made({"key": {"late": 1}, "name": "l"}, commitQuorum=1), made({"key": {"late": 1}, "name": "l"}, commitQuorum=9),
+    made({"key": {"later": 1}, "name": "m"}, commitQuorum="nonsense"), made(SAME, nonsense=1),
+    {"createIndexes": "@", "indexes": 5}, {"createIndexes": "@"}, {"listIndexes": "@"},
+    {"dropIndexes": "@", "index": "n"}, {"dropIndexes": "@", "index": "n"}, made(SAME),
+    {"dropIndexes": "@", "index": "*"},
+]
+
+
+def answer(database, command, name):
+    """Without times and UUIDs, and as if the collection were called @."""
+    reply = database.command({key: name if value == "@" else value for key, value in command.items()}, check=False)
+    shown = {key: value for key, value in reply.items() if key not in ("$clusterTime", "operationTime")}
+    shown = re.sub("[0-9a-f]{8}-[0-9a-f-]{27}", "UUID", str(shown))
+    return shown.replace(f"shop.{name}", "shop.@").replace(f"'{name}'", "'@'")
+
+
 def test_the_replies_are_mongod_s(books, direct):
-    direct.shop.plain.drop()
-    for command in ({"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "n"}]},
-                    {"createIndexes": "books", "indexes": [{"key": {"list": 1}, "name": "n"}]},
-                    {"listIndexes": "books"}, {"dropIndexes": "books", "index": "n"}):
-        name = next(iter(command))
-        mine = books.database.command(command)
-        theirs = direct.shop.command({**command, name: "plain"})
-        for reply in (mine, theirs):
-            for field in ("$clusterTime", "operationTime"):
-                reply.pop(field, None)
-            reply.get("cursor", {}).pop("ns", None)
-        assert mine == theirs
+    """Of a collection that is not there, then of one that has an outlier."""
+    for turn in range(2):
+        direct.shop.plain.drop()
+        if turn:
+            direct.shop.plain.insert_one({"_id": 1, "list": LONG})
+            books.insert_one({"_id": 1, "list": LONG})
+            wait_for(lambda: direct.shop.books.count_documents({"list": LONG[:3]}) == 1, "the tail to move")
+        for number, command in enumerate(ANSWERED):
+            mine, theirs = answer(books.database, command, "books"), answer(direct.shop, command, "plain")
+            assert mine == theirs, (number, command)
 
 
 REFUSED = {
     "unique": ({"key": {"list.isbn": 1}, "unique": True}, "unique"),
-    "unique where": ({"key": {"title": 1}, "unique": True, "partialFilterExpression": {"list": {"$exists": True}}},
+    "unique where": ({"key": {"title": 1}, "unique": True, "partialFilterExpression": {"list.isbn": {"$gt": 9}}},
                      "unique"),
     "TTL": ({"key": {"list.at": 1}, "expireAfterSeconds": 5}, "TTL"),
-    "TTL where": ({"key": {"at": 1}, "expireAfterSeconds": 5, "partialFilterExpression": {"list": {"$exists": True}}},
-                  "TTL"),
+    "TTL where": ({"key": {"at": 1}, "expireAfterSeconds": 5, "partialFilterExpression": {"list": 3}}, "TTL"),
     "unique to be": ({"key": {"list.isbn": 1}, "prepareUnique": True}, "unique"),
     "text": ({"key": {"list.by": "text"}}, "text"),
     "text of all": ({"key": {"$**": "text"}}, "text"),
     "geo": ({"key": {"list.at": "2dsphere"}}, "geo"),
+    "several where": ({"key": {"list": 1, "x": 1}, "partialFilterExpression": {"list.isbn": {"$gt": 9}}}, "partial"),
+    "parallel where": ({"key": {"list.isbn": 1, "list.by": 1}, "partialFilterExpression": {"x": 1}}, "two paths"),
 }
 
 
@@ -130,6 +166,76 @@ def test_an_index_that_needs_the_whole_array_is_refused(books, case):
         books.database.command("createIndexes", "books", indexes=[{**index, "name": "x"}])
     assert caught.value.code == 115 and word in caught.value.details["errmsg"]
     assert keys(books) == {}
+
+
+OTHERWISE = {"unique": "$addToSet", "TTL": "outside the array", "text": "outside the array", "geo": "outside the array",
+             "partial": "by other fields", "two paths": "one index for each path"}
+
+
+def test_the_refusal_names_another_way(books):
+    for index, word in REFUSED.values():
+        reply = books.database.command("createIndexes", "books", indexes=[{**index, "name": "x"}], check=False)
+        assert reply["code"] == 115 and OTHERWISE[word] in reply["errmsg"]
+
+
+# By the names of the fields in NodeBB, which makes {members: 1, _key: 1} so.
+PARTIAL = {
+    "there": ([("list", 1), ("key", 1)], {"list": {"$exists": True}}),
+    "an array": ([("key", 1), ("list.isbn", -1)], {"list": {"$type": "array"}, "key": {"$gt": "a"}}),
+    "elsewhere": ([("key", 1)], {"$or": [{"list": {"$exists": True}}, {"key": "b"}]}),
+    "by elements": ([("list.isbn", 1)], {"list.isbn": {"$gte": 20}}),
+    "by an element, elsewhere": ([("key", 1)], {"list.isbn": 38}),
+    "by a position": ([("list", 1)], {"list.30": {"$exists": True}}),
+}
+ASKED_WITH = [{}, {"list": {"$exists": True}}, {"list": LONG[38]}, {"list.isbn": 38}, {"list.isbn": {"$gte": 30}},
+              {"list.isbn": {"$gte": 20}, "key": {"$gt": "a"}}, {"key": "b"}, {"key": "b", "list.isbn": 38},
+              {"key": {"$gt": "b"}, "list": {"$type": "array"}}, {"list.30": {"$exists": True}},
+              {"list": {"$elemMatch": {"isbn": {"$gt": 37}}}}, {"list.isbn": {"$not": {"$gte": 20}}}, {"list": None}]
+ELEMENTS = [LONG, LONG[:30], LONG[30:], LONG[:2], [], None, 7, [LONG[38]] * 6]
+
+
+def found(collection, query, **options):
+    return sorted(document["_id"] for document in collection.find(query, **options))
+
+
+@pytest.mark.parametrize("case", PARTIAL)
+def test_a_partial_index_by_the_array_changes_no_answer(books, direct, case):
+    key, condition = PARTIAL[case]
+    plain = direct.shop.plain
+    plain.drop()
+    name = plain.create_index(key, partialFilterExpression=condition)
+    assert books.create_index(key, partialFilterExpression=condition) == name
+    documents = [{"_id": i, "key": "abc"[i % 3], "list": ELEMENTS[i % 8]} for i in range(24)]
+    for collection in (books, plain):
+        collection.insert_many([*documents, {"_id": 24, "key": "b"}])
+    wait_for(lambda: not direct.shop.books.count_documents({"list.3": {"$exists": True}}), "tails to move")
+    for collection in (books, plain):
+        collection.update_many({"key": "c"}, {"$set": {"key": "b"}})
+        collection.update_many({"_id": {"$in": [0, 3]}}, {"$push": {"list": {"isbn": 50}}})
+    exact = case in ("there", "an array", "elsewhere")
+    for query in ASKED_WITH:
+        assert found(books, query) == found(plain, query), query
+        for hint in (name, key):
+            if exact:
+                assert found(books, query, hint=hint) == found(plain, query, hint=hint), (query, hint)
+                assert books.count_documents(query, hint=hint) == plain.count_documents(query, hint=hint)
+            else:
+                with pytest.raises(OperationFailure) as caught:
+                    found(books, query, hint=hint)
+                assert caught.value.code == 115 and "partial index" in caught.value.details["errmsg"]
+
+
+def test_a_unique_index_of_documents_with_the_array_holds(books, direct):
+    books.create_index("key", unique=True, **PRESENT)
+    books.insert_many([{"_id": 1, "key": 1, "list": LONG}, {"_id": 2, "key": 1}])
+    wait_for(lambda: direct.shop.books.count_documents({"list": LONG[:3]}) == 1, "the tail to move")
+    for write in (lambda: books.insert_one({"key": 1, "list": []}),
+                  lambda: books.update_one({"_id": 2}, {"$push": {"list": 1}})):
+        with pytest.raises(OperationFailure) as caught:
+            write()
+        assert caught.value.code == 11000
+    books.update_one({"_id": 1}, {"$unset": {"list": 1}})
+    books.update_one({"_id": 2}, {"$push": {"list": 1}})
 
 
 NEW_OPTIONS = {"TTL": {"expireAfterSeconds": 5}, "unique": {"prepareUnique": True}}

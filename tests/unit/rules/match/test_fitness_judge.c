@@ -207,6 +207,14 @@ Test(fitness, indexes_over_the_array_that_need_it_whole_refuse)
 	refused(MAIN_INDEX, "{'name': 't', 'key': {'a.list.at': 1}, 'expireAfterSeconds': 5}",
 		"TTL");
 	refused(MAIN_INDEX,
+		"{'name': 't', 'key': {'at': 1}, 'expireAfterSeconds': 5, "
+		"'partialFilterExpression': {'a.list.x': {'$gt': 1}}}",
+		"TTL");
+	refused(MAIN_INDEX,
+		"{'name': 't', 'key': {'_fts': 'text', '_ftsx': 1}, 'weights': {'title': 1}, "
+		"'partialFilterExpression': {'a.list': 3}}",
+		"text");
+	refused(MAIN_INDEX,
 		"{'name': 't', 'key': {'_fts': 'text', '_ftsx': 1}, 'weights': {'a.list.title': "
 		"1}}",
 		"text");
@@ -228,6 +236,11 @@ Test(fitness, other_indexes_are_fine)
 	     "{'name': 't', 'key': {'_fts': 'text', '_ftsx': 1}, 'weights': {'title': 1}}");
 	fits(MAIN_INDEX,
 	     "{'name': 'p', 'key': {'b': 1}, 'partialFilterExpression': {'a.list': 1}}");
+	fits(MAIN_INDEX,
+	     "{'name': 'p', 'key': {'b': 1}, 'unique': true, 'partialFilterExpression': "
+	     "{'a.list': {'$exists': true}, 'a': {'$exists': true}}}");
+	fits(MAIN_INDEX, "{'name': 't', 'key': {'at': 1}, 'expireAfterSeconds': 5, "
+			 "'partialFilterExpression': {'a.list': {'$exists': true}}}");
 }
 
 Test(fitness, an_overflow_has_one_unique_index_and_nothing_that_removes)

@@ -541,13 +541,34 @@ Test(match, what_changes_a_collection_is_watched_or_refused)
 		{INDEX("{'key': {'f.a': 1}, 'unique': 1}"), 'X'},
 		{INDEX("{'key': {'x': 1}, 'unique': true, "
 		       "'partialFilterExpression': {'f': {'$exists': true}}}"),
+		 's'},
+		{INDEX("{'key': {'x': 1}, 'unique': true, "
+		       "'partialFilterExpression': {'f': {'$gt': 1}}}"),
 		 'X'},
-		{INDEX("{'key': {'x': 1}, 'partialFilterExpression': {'f': 1}}"), 'X'},
-		{INDEX("{'key': {'f': 1}, 'partialFilterExpression': {'f': 1}}"), 'X'},
+		{INDEX("{'key': {'x': 1}, 'partialFilterExpression': {'f': 1}}"), 's'},
+		{INDEX("{'key': {'f': 1}, 'partialFilterExpression': {'f': 1}}"), 's'},
+		{INDEX("{'key': {'f.a': 1}, 'partialFilterExpression': {'f.a': {'$gt': 1}}}"), 's'},
+		{INDEX("{'key': {'f': 1, 'x': 1}, 'partialFilterExpression': {'f': 1}}"), 'X'},
+		{INDEX("{'key': {'x': 'hashed'}, 'partialFilterExpression': {'f': 1}}"), 'X'},
+		{INDEX("{'key': {'$**': 1}, 'partialFilterExpression': {'f': 1}}"), 'X'},
+		{INDEX("{'key': {'f': 1, 'x': 1}, 'partialFilterExpression': {'f': {'$exists': "
+		       "true}}}"),
+		 's'},
+		{INDEX("{'key': {'x': 1, 'y': 1}, 'partialFilterExpression': {'f': {'$exists': "
+		       "true}, 'x': {'$gt': 1}}}"),
+		 's'},
+		{INDEX("{'key': {'f.a': 1, 'f.b': 1}, 'partialFilterExpression': {'x': 1}}"), 'X'},
+		{INDEX("{'key': {'f.a': 1, 'f.b': 1}}"), 's'},
+		{INDEX("{'key': {'x': 1}, 'partialFilterExpression': {'_spill': {'$exists': "
+		       "true}}}"),
+		 'X'},
 		{INDEX("{'key': {'f': 1}, 'partialFilterExpression': {'x': 1}}"), 's'},
 		{INDEX("{'key': {'f': 1}, 'expireAfterSeconds': 5}"), 'X'},
 		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5, "
 		       "'partialFilterExpression': {'f': {'$exists': true}}}"),
+		 's'},
+		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5, "
+		       "'partialFilterExpression': {'f': 3}}"),
 		 'X'},
 		{INDEX("{'key': {'x': 1}, 'expireAfterSeconds': 5}"), 's'},
 		{INDEX("{'key': {'f': 'text'}}"), 'X'},
@@ -1057,7 +1078,7 @@ Test(match, a_refusal_names_rule_namespace_and_operator)
 		{"{'createIndexes': 'books', 'indexes': [{'key': {'f': 'text'}}]}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "a text or geo index over the ruled array",
 		 "it would see only the part"},
-		{"{'createIndexes': 'books', 'indexes': [{'key': {'x': 1}, "
+		{"{'createIndexes': 'books', 'indexes': [{'key': {'x': 1, 'y': 1}, "
 		 "'partialFilterExpression': {'f': 1}}]}",
 		 ERROR_COMMAND_NOT_SUPPORTED, "books", "a partial index by the ruled array",
 		 "match by the part of the array"},
