@@ -2,6 +2,7 @@
 #include "rules/match/fitness_judge.h"
 
 #include "rules/match/partial_filter.h"
+#include "rules/match/validator.h"
 #include "rules/rule/names.h"
 #include "rules/rule/own_fields.h"
 #include "rules/rule/overflow_document.h"
@@ -137,34 +138,6 @@ static bool allows_field(struct bytes validator, const char *name, uint8_t type)
 	return !name_occurs(validator, name);
 }
 
-/* A document as a whole: "$$ROOT", "$$CURRENT". */
-static bool is_whole_document(const struct element *element)
-{
-	struct bytes text;
-
-	return element_string(element, &text) &&
-	       (bytes_begin_with(text, "$$ROOT") || bytes_begin_with(text, "$$CURRENT"));
-}
-
-/* It judges documents by all that they have, whatever that is called. By their size it may: that is
- * a fence for what is stored. */
-static bool looks_at_all(struct bytes validator)
-{
-	struct walk walk;
-	struct element element;
-	enum cursor_step step = walk_first(&walk, BSON_BYTE_DOCUMENT, validator, &element);
-
-	for (; step == CURSOR_ELEMENT; step = walk_next(&walk, &element)) {
-		if (element_is(&element, "$where") || element_is(&element, "$function"))
-			return true;
-		if (is_whole_document(&element) && !element_is(&element, "$bsonSize"))
-			return true;
-		if (!walk_within(&walk, &element))
-			return true;
-	}
-	return step != CURSOR_END;
-}
-
 /* A counter is an int until it passes 31 bits. */
 static bool judge_fields(const struct rule *rule, struct bytes validator, struct unfit *why)
 {
@@ -196,14 +169,21 @@ must_check bool judge_validator(const struct rule *rule, struct bytes options, s
 	    text_at(options, "validationAction", "warn") ||
 	    text_at(options, "validationLevel", "off"))
 		return true;
-	if (name_occurs(validator, rule->array))
+	switch (validator_sees(validator, rule)) {
+	case VALIDATOR_SEES_WHOLE:
+		break;
+	case VALIDATOR_SEES_PART:
 		return refuse(why, UNFIT_VALIDATOR_ARRAY,
 			      "its validator looks at '%s', of which it would see a part only",
 			      rule->array);
-	if (looks_at_all(validator))
+	case VALIDATOR_SEES_FIELDS:
+		return refuse(why, UNFIT_VALIDATOR_STATE,
+			      "its validator refuses the field '_spill', or may do so");
+	case VALIDATOR_SEES_DOCUMENTS:
 		return refuse(why, UNFIT_VALIDATOR_DOCUMENTS,
 			      "its validator looks at whole documents, of which it would see a "
 			      "part only");
+	}
 	if (!allows_field(validator, "_spill", BSON_BYTE_DOCUMENT))
 		return refuse(why, UNFIT_VALIDATOR_STATE,
 			      "its validator refuses the field '_spill'");

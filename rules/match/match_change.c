@@ -269,6 +269,19 @@ bool match_refuse_loss(const struct matching *matching)
 	return true;
 }
 
+void match_refuse_validator(struct match *match, const struct rule *rule, const char *what,
+			    const struct unfit *why)
+{
+	char words[480];
+
+	snprintf(words, sizeof(words), "%s%s", why->reason,
+		 why->code == UNFIT_VALIDATOR_ARRAY
+			 ? "; ask no more than that it is there and is an array, and check "
+			   "elements in the application, or by validationAction: 'warn'"
+			 : "");
+	match_refuse(match, rule, what, words);
+}
+
 /* Until the namespace is judged anew, writes would pass it as if it saw whole arrays. */
 static void refuse_validator(const struct matching *matching)
 {
@@ -283,7 +296,7 @@ static void refuse_validator(const struct matching *matching)
 		if (judge_validator(rule, matching->command->body, &why))
 			continue;
 		snprintf(what, sizeof(what), "%.*s", (int)name.length, (const char *)name.data);
-		match_refuse(matching->match, rule, what, why.reason);
+		match_refuse_validator(matching->match, rule, what, &why);
 		return;
 	}
 }

@@ -101,6 +101,10 @@ void match_find_and_modify(const struct matching *matching);
 void match_create_indexes(const struct matching *matching);
 void match_drop_indexes(const struct matching *matching);
 void match_coll_mod(const struct matching *matching);
+struct unfit;
+/* A validator under which the rule could not hold; names another way. */
+void match_refuse_validator(struct match *match, const struct rule *rule, const char *what,
+			    const struct unfit *why);
 void match_create(const struct matching *matching);
 void match_drop(const struct matching *matching);
 void match_rename(const struct matching *matching);

@@ -42,7 +42,7 @@ static bool tells_presence(const struct element *condition, bool array)
 	return step == CURSOR_END && condition->value.length > 5;
 }
 
-static bool condition_holds(const struct element *condition, const char *array)
+must_check bool partial_condition_holds(const struct element *condition, const char *array)
 {
 	switch (name_relate(condition->name, array)) {
 	case PATH_APART:
@@ -76,7 +76,7 @@ must_check bool partial_filter_holds(struct bytes filter, const char *array)
 		if (enters ? !walk_within(&walk, &element)
 			   : walk_in_array(&walk) ||
 				     (element.name.length > 0 && element.name.data[0] == '$') ||
-				     !condition_holds(&element, array))
+				     !partial_condition_holds(&element, array))
 			return false;
 	}
 	return step == CURSOR_END;

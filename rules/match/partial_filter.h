@@ -10,3 +10,5 @@
 /* A partialFilterExpression tells of the array, and of what holds it, only that it is there: the
  * index has a document as it is stored if it has the whole one. */
 must_check bool partial_filter_holds(struct bytes filter, const char *array);
+/* The same of one condition of a filter, on a field. */
+must_check bool partial_condition_holds(const struct element *condition, const char *array);

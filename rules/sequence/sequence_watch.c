@@ -4,6 +4,9 @@
  *   SOURCE_ASKED  find {_spill ...}                  some: refused
  *   SENT          the client's command               done: TEND for each rule, then the reply
  *
+ * Before a collMod that makes a validator refuse which has only warned until now:
+ *   VALIDATOR_ASKED  listCollections {name: ...}     it sees a part of an array: refused
+ *
  * Before a createIndexes over two paths inside an array's elements the overflow is asked for
  * elements that mongod would refuse:
  *   PARALLEL_ASKED  find {...} in each overflow      some: refused
@@ -12,6 +15,7 @@
  *   TARGET_ASKED  find {_spill ...} by the new name  none: TEND
  *   BACK          the rename the other way round     then an error; the overflow is left alone */
 #include "protocol/template.h"
+#include "rules/match/fitness_judge.h"
 #include "rules/match/match_inner.h"
 #include "rules/query/reads.h"
 #include "rules/rule/names.h"
@@ -25,6 +29,7 @@ enum watch_step {
 	WATCH_BEGINS,
 	WATCH_SOURCE_ASKED,
 	WATCH_PARALLEL_ASKED,
+	WATCH_VALIDATOR_ASKED,
 	WATCH_SENT,
 	WATCH_TARGET_ASKED,
 	WATCH_BACK,
@@ -162,12 +167,89 @@ static enum sequence_outcome take_parallel(struct sequence *sequence,
 		"the index");
 }
 
+/* ---- collMod: the validator that is there ---- */
+
+static const char *const strictness[] = {"validationAction", "validationLevel"};
+
+static bool changes_strictness(const struct command *command)
+{
+	struct element option;
+	bool changes = false;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(strictness); i++)
+		changes = changes || document_find(command->body, strictness[i], &option);
+	return command->kind == COMMAND_COLL_MOD && changes &&
+	       !command_has(command, FIELD_VALIDATOR);
+}
+
+static enum sequence_outcome ask_validator(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	size_t body = sequence_begin_command(sequence);
+
+	template_write_fields(&sequence->buffer,
+			      "{listCollections: 1, filter: {name: @collection}}",
+			      fill("collection", namespace->collection));
+	sequence_write_read_fields(sequence, input, namespace->database, (struct bytes){0});
+	sequence->step = WATCH_VALIDATOR_ASKED;
+	return sequence_send_command(sequence, body);
+}
+
+/* The options as they will be. */
+static void write_options(const struct sequence *sequence, struct bytes entry, struct buffer *out)
+{
+	size_t options = writer_open(out);
+	struct element option;
+
+	if (document_find_path(entry, "options.validator", &option))
+		writer_element(out, &option);
+	for (size_t i = 0; i < ARRAY_LENGTH(strictness); i++) {
+		char path[32] = "options.";
+
+		strcat(path, strictness[i]);
+		if (document_find(sequence->match.command.body, strictness[i], &option) ||
+		    document_find_path(entry, path, &option))
+			writer_renamed(out, strictness[i], &option);
+	}
+	writer_close(out, options);
+}
+
+/* Who may not list is told by mongod whether the command may be run. What comes to be unfit then
+ * the mover finds. */
+static enum sequence_outcome take_validator(struct sequence *sequence, const struct packet *reply)
+{
+	const struct ruled_namespace *namespace = sequence->match.namespace;
+	auto_buffer struct buffer options = {0};
+	struct element entry;
+	struct cursor entries;
+	struct unfit why;
+
+	if (!reply->summary.ok ||
+	    !cursor_open(&entries, reply_read_cursor(reply->summary.cursor).batch) ||
+	    cursor_next(&entries, &entry) != CURSOR_ELEMENT || entry.type != BSON_BYTE_DOCUMENT)
+		return send_client_s(sequence);
+	write_options(sequence, entry.value, &options);
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const struct rule *rule = namespace->targets[i].rule;
+
+		if (judge_validator(rule, buffer_view(&options), &why))
+			continue;
+		match_refuse_validator(&sequence->match, rule, "collMod", &why);
+		return sequence_fail(sequence, sequence->match.refusal.code,
+				     sequence->match.refusal.message, NULL);
+	}
+	return send_client_s(sequence);
+}
+
 static enum sequence_outcome begin(struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
 
 	if (match->onto)
 		return ask(sequence, input, match->command.collection, WATCH_SOURCE_ASKED);
+	if (match->namespace && match->facts.answered && changes_strictness(&match->command))
+		return ask_validator(sequence, input);
 	return match->namespace && match->command.kind == COMMAND_CREATE_INDEXES
 		       ? ask_parallel(sequence, input)
 		       : send_client_s(sequence);
@@ -335,6 +417,8 @@ static enum sequence_outcome watch_resume(struct sequence *sequence,
 		return begin(sequence, input);
 	case WATCH_PARALLEL_ASKED:
 		return take_parallel(sequence, input);
+	case WATCH_VALIDATOR_ASKED:
+		return take_validator(sequence, input->reply);
 	case WATCH_SOURCE_ASKED:
 		return take_source(sequence, input->reply);
 	case WATCH_SENT:

@@ -44,7 +44,7 @@ def unique(shop):
 
 
 def validated(shop):
-    shop.create_collection("validated", validator={"list": {"$type": "array"}})
+    shop.create_collection("validated", validator={"list": {"$type": "string"}})
 
 
 def closed(shop):

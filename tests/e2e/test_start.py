@@ -47,7 +47,7 @@ UNFIT = {
         lambda shop: shop.part.create_index("isbn", unique=True, partialFilterExpression={"list": 1}),
         "its unique index 'isbn_1'"),
     "judging": (
-        lambda shop: shop.create_collection("judging", validator={"list": {"$exists": True}}),
+        lambda shop: shop.create_collection("judging", validator={"list.0": {"$exists": True}}),
         "its validator looks at 'list'"),
     "closed": (
         lambda shop: shop.create_collection("closed", validator={"$jsonSchema": {

@@ -89,9 +89,11 @@ Test(fitness, a_validator_that_looks_at_the_array_refuses)
 {
 	refused(MAIN, VALIDATOR("{'a.list': {'$size': 3}}"), "a.list");
 	refused(MAIN, VALIDATOR("{'a.list.5': {'$exists': false}}"), "a.list");
-	refused(MAIN, VALIDATOR("{'$or': [{'b': 1}, {'a': {'$exists': true}}]}"), "a.list");
+	refused(MAIN, VALIDATOR("{'$or': [{'b': 1}, {'a': {'$gt': 3}}]}"), "a.list");
 	refused(MAIN, VALIDATOR("{'$expr': {'$lt': [{'$size': '$a.list'}, 10]}}"), "a.list");
-	refused(MAIN, VALIDATOR("{'$jsonSchema': {'properties': {'a': {'bsonType': 'object'}}}}"),
+	refused(MAIN,
+		VALIDATOR("{'$jsonSchema': {'properties': {'a': {'properties': {'list': "
+			  "{'minItems': 2}}}}}}"),
 		"a.list");
 	fits(MAIN, VALIDATOR("{'$expr': {'$lte': [{'$bsonSize': '$$ROOT'}, 200]}}"));
 	refused(MAIN,

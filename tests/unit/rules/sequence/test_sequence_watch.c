@@ -33,6 +33,38 @@ Test(sequence_watch, a_drop_is_answered_when_the_overflow_of_each_rule_has_been_
 	}
 }
 
+#define STRICT "{'collMod': 'books', 'validationAction': 'error', '$db': 'shop'}"
+#define LIST "{'listCollections': 1, 'filter': {'name': 'books'}, '$db': 'shop', " NEAREST "}"
+#define OPTIONS(options) FOUND("{'name': 'books', 'options': {" options "}}")
+
+Test(sequence_watch, a_validator_that_only_warned_is_judged_before_it_refuses)
+{
+	static const char *const good[] = {
+		OPTIONS(""),
+		OPTIONS("'validator': {'f': {'$exists': true}}, 'validationAction': 'warn'"),
+		OPTIONS("'validator': {'f': 3}, 'validationLevel': 'off'"),
+		FOUND(""),
+		"{'ok': 0.0, 'errmsg': 'no', 'code': 13}",
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(good); i++) {
+		play_command(&play, STRICT, VERDICT_WATCH);
+		play_expect_helper(&play, LIST);
+		play_reply(&play, good[i]);
+		play_expect_forwarded(&play);
+		play_close(&play);
+	}
+	play_command(&play, STRICT, VERDICT_WATCH);
+	play_reply(&play, OPTIONS("'validator': {'f': 3}, 'validationAction': 'warn'"));
+	play_expect_error(&play, ERROR_COMMAND_NOT_SUPPORTED, "its validator looks at 'f'");
+	play_close(&play);
+	play_command(&play, "{'collMod': 'books', 'validationLevel': 'off', '$db': 'shop'}",
+		     VERDICT_WATCH);
+	play_reply(&play, OPTIONS("'validator': {'f': 3}, 'validationLevel': 'moderate'"));
+	play_expect_forwarded(&play);
+	play_close(&play);
+}
+
 Test(sequence_watch, what_failed_is_passed_on_at_once)
 {
 	static const char *const commands[] = {
