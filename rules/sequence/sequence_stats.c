@@ -179,6 +179,12 @@ static void splice_names(struct buffer *out, size_t *place, const void *context)
 			      sequence->match.command.database);
 }
 
+static enum sequence_outcome fail_late(struct sequence *sequence)
+{
+	return sequence_fail(sequence, ERROR_MAX_TIME_EXPIRED, "operation exceeded time limit",
+			     NULL);
+}
+
 static enum sequence_outcome ask_names(struct sequence *sequence,
 				       const struct sequence_input *input)
 {
@@ -213,6 +219,8 @@ static enum sequence_outcome ask_next(struct sequence *sequence, const struct se
 
 	if (stats->asked == stats->names.length)
 		return answer(sequence);
+	if (sequence_time_left(sequence, input) == 0)
+		return fail_late(sequence);
 	stats->asked += strlen(name) + 1;
 	body = sequence_begin_command(sequence);
 	template_write_fields(
@@ -285,7 +293,8 @@ static enum sequence_outcome take_reply(struct sequence *sequence,
 	if (!input->reply->summary.ok)
 		return sequence_pass(sequence, input->reply);
 	stats_of(sequence)->reply = packet_steal(input->reply);
-	return ask_names(sequence, input);
+	return sequence_time_left(sequence, input) == 0 ? fail_late(sequence)
+							: ask_names(sequence, input);
 }
 
 static enum sequence_outcome stats_resume(struct sequence *sequence,

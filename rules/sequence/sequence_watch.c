@@ -23,6 +23,7 @@
 #include "rules/match/parallel_keys.h"
 #include "rules/sequence/sequence_inner.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum watch_step {
@@ -205,9 +206,9 @@ static void write_options(const struct sequence *sequence, struct bytes entry, s
 	if (document_find_path(entry, "options.validator", &option))
 		writer_element(out, &option);
 	for (size_t i = 0; i < ARRAY_LENGTH(strictness); i++) {
-		char path[32] = "options.";
+		char path[32];
 
-		strcat(path, strictness[i]);
+		snprintf(path, sizeof(path), "options.%s", strictness[i]);
 		if (document_find(sequence->match.command.body, strictness[i], &option) ||
 		    document_find_path(entry, path, &option))
 			writer_renamed(out, strictness[i], &option);

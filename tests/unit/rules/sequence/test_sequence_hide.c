@@ -190,6 +190,21 @@ Test(sequence_hide, no_figure_of_db_stats_is_below_zero)
 	play_close(&play);
 }
 
+Test(sequence_hide, the_clients_time_holds_for_all_of_db_stats)
+{
+	for (size_t asked = 0; asked < 2; asked++) {
+		play_command(&play, "{'dbStats': 1, 'maxTimeMS': 100, '$db': 'shop'}",
+			     VERDICT_HIDE);
+		play.now += asked ? 60000 : 100000;
+		play_reply(&play, STATS);
+		play.now += 60000;
+		if (asked)
+			play_reply(&play, NAMES("0", "firstBatch", "{'name': 'books_more'}"));
+		play_expect_error(&play, ERROR_MAX_TIME_EXPIRED, "time limit");
+		play_close(&play);
+	}
+}
+
 Test(sequence_hide, db_stats_without_overflow_or_without_the_right_are_mongods)
 {
 	play_command(&play, "{'dbStats': 1, '$db': 'shop'}", VERDICT_HIDE);
