@@ -7,7 +7,9 @@
  * A drop of an overflow collection drops nothing. What the collection holds goes with the documents
  * whose tails it holds, and the collection itself may be in use by a mover:
  *   DROP_ASKED    may the client drop it? (permission.h)
- *   DROP_INDEXES  listIndexes    one of them is Spillway's: the answer of a drop */
+ *   DROP_INDEXES  listIndexes    one of them is Spillway's: the answer of a drop
+ *   DROP_LOOKED   find           without such an index: the collection is just being made, and
+ *                                empty; else it may be an application's own */
 #include "protocol/writer.h"
 #include "rules/match/fitness_judge.h"
 #include "rules/rule/overflow_names.h"
@@ -23,12 +25,14 @@ enum hide_step {
 	HIDE_LIST_OWN,
 	HIDE_DROP_ASKED,
 	HIDE_DROP_INDEXES,
+	HIDE_DROP_LOOKED,
 };
 
 struct hide {
 	struct sequence sequence; /* has to be the first */
 	struct packet reply;      /* to the list with the condition */
 	struct permission_question question;
+	int32_t indexes; /* of the collection that is not dropped */
 };
 
 static struct hide *hide_of(struct sequence *sequence)
@@ -116,15 +120,20 @@ static enum sequence_outcome ask_permission(struct sequence *sequence,
 }
 
 /* At a primary, as a drop. */
-static enum sequence_outcome ask_indexes(struct sequence *sequence)
+static enum sequence_outcome ask_collection(struct sequence *sequence, const char *name,
+					    enum hide_step step)
 {
 	const struct command *command = &sequence->match.command;
 	size_t body = sequence_begin_command(sequence);
 
-	writer_text(&sequence->buffer, "listIndexes", command->collection);
+	writer_text(&sequence->buffer, name, command->collection);
+	if (step == HIDE_DROP_LOOKED) {
+		writer_int32(&sequence->buffer, "limit", 1);
+		writer_bool(&sequence->buffer, "singleBatch", true);
+	}
 	writer_text(&sequence->buffer, "$db", command->database);
 	sequence_write_cursor_fields(sequence);
-	sequence->step = HIDE_DROP_INDEXES;
+	sequence->step = step;
 	return sequence_send_command(sequence, body);
 }
 
@@ -132,7 +141,7 @@ static enum sequence_outcome take_permission(struct sequence *sequence, struct p
 {
 	switch (permission_told(reply)) {
 	case PERMISSION_GIVEN:
-		return ask_indexes(sequence);
+		return ask_collection(sequence, "listIndexes", HIDE_DROP_INDEXES);
 	case PERMISSION_DENIED:
 	case PERMISSION_OPEN:
 		return permission_pass(&hide_of(sequence)->question, sequence, reply);
@@ -145,7 +154,8 @@ static enum sequence_outcome take_permission(struct sequence *sequence, struct p
 			     NULL);
 }
 
-/* How many indexes the batch has. *ours: one is the index that Spillway makes on its overflow. */
+/* How many indexes the batch has. *ours: one is the index that Spillway makes on its overflow, or
+ * stands for it while numbers stand twice. */
 static int32_t count_indexes(const struct rule *rule, struct bytes batch, bool *ours)
 {
 	struct cursor cursor;
@@ -157,12 +167,12 @@ static int32_t count_indexes(const struct rule *rule, struct bytes batch, bool *
 	for (; cursor_next(&cursor, &index) == CURSOR_ELEMENT; count++)
 		*ours = *ours || (index.type == BSON_BYTE_DOCUMENT &&
 				  (judge_is_batch_index(rule, index.value) ||
-				   judge_is_place_index(rule, index.value)));
+				   judge_is_place_index(rule, index.value) ||
+				   judge_orders_overflow(rule, index.value)));
 	return count;
 }
 
-static enum sequence_outcome answer_drop(struct sequence *sequence, const struct packet *reply,
-					 int32_t indexes)
+static enum sequence_outcome answer_drop(struct sequence *sequence, const struct packet *reply)
 {
 	const struct command *command = &sequence->match.command;
 	struct buffer *out = &sequence->buffer;
@@ -174,7 +184,7 @@ static enum sequence_outcome answer_drop(struct sequence *sequence, const struct
 	buffer_append(&name, command->database.data, command->database.length);
 	buffer_append(&name, ".", 1);
 	buffer_append(&name, command->collection.data, command->collection.length);
-	writer_int32(out, "nIndexesWas", indexes);
+	writer_int32(out, "nIndexesWas", hide_of(sequence)->indexes);
 	writer_text(out, "ns", buffer_view(&name));
 	require(cursor_open(&cursor, reply->message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
@@ -184,9 +194,11 @@ static enum sequence_outcome answer_drop(struct sequence *sequence, const struct
 }
 
 /* Without Spillway's index the collection may be an application's own. */
-static enum sequence_outcome refuse_drop(struct sequence *sequence, const struct rule *rule)
+static enum sequence_outcome refuse_drop(struct sequence *sequence)
 {
 	const struct command *command = &sequence->match.command;
+	const struct rule *rule =
+		rule_set_overflow(rules_of(sequence), command->database, command->collection);
 	char what[320];
 
 	snprintf(what, sizeof(what), "drop of the overflow collection '%.*s.%.*s'",
@@ -205,7 +217,6 @@ static enum sequence_outcome take_indexes(struct sequence *sequence, struct pack
 	const struct reply_summary *summary = &reply->summary;
 	const struct rule *rule =
 		rule_set_overflow(rules_of(sequence), command->database, command->collection);
-	int32_t indexes;
 	bool ours = false;
 
 	require(rule);
@@ -213,8 +224,22 @@ static enum sequence_outcome take_indexes(struct sequence *sequence, struct pack
 		return sequence_fail(sequence, ERROR_NAMESPACE_NOT_FOUND, "ns not found", NULL);
 	if (!summary->ok || summary->cursor.length == 0)
 		return sequence_pass_helper_error(sequence, reply, NULL);
-	indexes = count_indexes(rule, reply_read_cursor(summary->cursor).batch, &ours);
-	return ours ? answer_drop(sequence, reply, indexes) : refuse_drop(sequence, rule);
+	hide_of(sequence)->indexes =
+		count_indexes(rule, reply_read_cursor(summary->cursor).batch, &ours);
+	return ours ? answer_drop(sequence, reply)
+		    : ask_collection(sequence, "find", HIDE_DROP_LOOKED);
+}
+
+static enum sequence_outcome take_look(struct sequence *sequence, struct packet *reply)
+{
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	struct cursor documents;
+	struct element document;
+
+	if (!reply->summary.ok || !cursor_open(&documents, read.batch))
+		return sequence_pass_helper_error(sequence, reply, NULL);
+	return cursor_next(&documents, &document) == CURSOR_END ? answer_drop(sequence, reply)
+								: refuse_drop(sequence);
 }
 
 static enum sequence_outcome hide_resume(struct sequence *sequence,
@@ -233,6 +258,8 @@ static enum sequence_outcome hide_resume(struct sequence *sequence,
 		return take_permission(sequence, input->reply);
 	case HIDE_DROP_INDEXES:
 		return take_indexes(sequence, input->reply);
+	case HIDE_DROP_LOOKED:
+		return take_look(sequence, input->reply);
 	}
 	require(!"a step without a name");
 }

@@ -9,22 +9,22 @@ const LONG = [...Array(40).keys()];
 
 async function drive(uri) {
 	const client = await new MongoClient(uri).connect();
-	const shop = client.db('shop');
+	const harness = client.db('harness');
 	for (let turn = 0; turn < 2; turn++) {
-		await shop.collection('books').insertMany([{ _id: 1, list: LONG }, { _id: 2, list: LONG }]);
-		await shop.collection('plain').insertOne({ _id: 1 });
-		const names = (await shop.collections()).map((each) => each.collectionName);
+		await harness.collection('books').insertMany([{ _id: 1, list: LONG }, { _id: 2, list: LONG }]);
+		await harness.collection('plain').insertOne({ _id: 1 });
+		const names = (await harness.collections()).map((each) => each.collectionName);
 		assert.deepStrictEqual(names.sort(), ['books', 'plain']);
 		for (const name of ['extra_books', ...names, 'extra_books']) {
-			await shop.collection(name).drop();
+			await harness.collection(name).drop();
 		}
-		assert.deepStrictEqual(await shop.listCollections().toArray(), []);
+		assert.deepStrictEqual(await harness.listCollections().toArray(), []);
 	}
 	await client.close();
 }
 
 async function model(uri) {
-	const connection = await mongoose.createConnection(uri, { dbName: 'shop' }).asPromise();
+	const connection = await mongoose.createConnection(uri, { dbName: 'harness' }).asPromise();
 	const Book = connection.model('Book', new mongoose.Schema({ _id: Number, list: [Number] }), 'books');
 	await Book.create({ _id: 1, list: LONG });
 	const names = (await connection.listCollections()).map((each) => each.name);

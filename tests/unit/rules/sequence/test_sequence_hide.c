@@ -116,11 +116,34 @@ Test(sequence_hide, a_drop_that_the_user_may_not_run_fails_with_mongods_error)
 	play_close(&play);
 }
 
+#define FOUND(documents) \
+	"{'cursor': {'id': {'$numberLong': '0'}, 'ns': 'x', 'firstBatch': [" documents \
+	"]}, 'ok': 1.0}"
+
+Test(sequence_hide, an_overflow_that_is_just_being_made_is_empty)
+{
+	ask();
+	play_reply(&play, GIVEN);
+	play_reply(&play, INDEXES(""));
+	play_reply(&play, FOUND(""));
+	play_expect_answer(&play, "{'nIndexesWas': 1, 'ns': 'shop.books_more', 'ok': 1.0}");
+	play_close(&play);
+	ask();
+	play_reply(&play, GIVEN);
+	play_reply(&play, INDEXES(""));
+	play_reply(&play, UNAUTHORIZED("no"));
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
 Test(sequence_hide, what_lacks_spillways_index_may_be_an_applications_own)
 {
 	ask();
 	play_reply(&play, GIVEN);
 	play_reply(&play, INDEXES(""));
+	play_expect_helper(
+		&play, "{'find': 'books_more', 'limit': 1, 'singleBatch': true, '$db': 'shop'}");
+	play_reply(&play, FOUND("{'_id': 1}"));
 	play_expect_error(&play, ERROR_COMMAND_NOT_SUPPORTED, "lacks the index");
 	play_close(&play);
 	ask();
