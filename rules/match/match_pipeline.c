@@ -170,12 +170,35 @@ static const char *unserved_behind(const struct matching *matching, struct curso
 	return match_unclear_from(pipeline, matching->match->stage);
 }
 
+/* The documents carry the array on: it has to be put together, unless a later stage takes it away
+ * before somebody needs it. `stages`: those behind. */
+static void match_carrier(const struct matching *matching, struct cursor *stages, bool joins,
+			  bool mixed)
+{
+	struct match *match = matching->match;
+	size_t at;
+
+	switch (match_follow_stages(matching, *stages, joins, mixed, &at)) {
+	case STAGE_DROPS:
+		return;
+	case STAGE_BARES:
+		match->stage += 1 + at;
+		match->verdict = VERDICT_AGGREGATE;
+		match->bare = true;
+		return;
+	default:
+		match_reassemble(match, "an aggregate that reads the ruled array",
+				 unserved_behind(matching, *stages));
+	}
+}
+
 /* Follows the documents through the stages until they no longer carry the array, or some stage
  * needs it whole. */
 static void match_stages(const struct matching *matching, struct cursor *stages, bool joins)
 {
 	struct match *match = matching->match;
 	struct element document, stage;
+	enum stage_kind kind;
 
 	match->stage = 0;
 	for (; cursor_next(stages, &document) == CURSOR_ELEMENT; match->stage++) {
@@ -184,9 +207,14 @@ static void match_stages(const struct matching *matching, struct cursor *stages,
 		if (match->stage == 0 && element_is(&stage, "$changeStream") &&
 		    match_stream_plain(&stage))
 			return;
-		switch (match_classify_stage(matching, &stage, joins)) {
+		kind = match_classify_stage(matching, &stage, joins);
+		switch (kind) {
 		case STAGE_KEEPS:
 			continue;
+		case STAGE_CARRIES:
+		case STAGE_MIXES:
+			match_carrier(matching, stages, joins, kind == STAGE_MIXES);
+			return;
 		case STAGE_DROPS:
 		case STAGE_REFUSED:
 			return;

@@ -175,6 +175,44 @@ PIPELINES = {
     "set, then taken apart": (words, [{"$match": {"_id": {"$lte": 5}}}, {"$set": {"item": 1}}, {"$unwind": "$list"},
                                       {"$unset": "kept"},
                                       {"$sort": {"_id": 1, "list": 1}}]),
+    "other values in their place": (words, [{"$set": {"list": "$$REMOVE", "kept.list": 1, "kept.more": {"$add": [
+        {"$ifNull": ["$count", 0]}, 1]}}}, {"$sort": {"_id": 1}}]),
+    "another value in the place of one": (words, [{"$set": {"list": "$item"}}, {"$sort": {"_id": 1}}]),
+    "into its elements": (posts, [{"$set": {"list": {"x": 1}, "kept": 5}}, {"$sort": {"_id": 1}}]),
+    "replaced by other fields": (words, [{"$sort": {"_id": 1}}, {"$replaceWith": {"a": "$item", "b": "$count"}}]),
+    "replaced by a hidden field": (words, [
+        {"$sort": {"_id": 1}}, {"$replaceWith": {"a": "$has_list", "has_list": 1}}]),
+    "in buckets of another field": (words, [{"$bucket": {"groupBy": "$_id", "boundaries": [0, 4, 10], "output": {
+        "n": {"$sum": 1}, "has_list": {"$sum": 1}}}}]),
+    "in automatic buckets": (words, [{"$bucketAuto": {"groupBy": "$_id", "buckets": 3}}]),
+    "carried to a group": (words, [
+        {"$set": {"tags": ["x", "y"]}}, {"$unwind": {"path": "$tags", "includeArrayIndex": "at"}},
+        {"$match": {"at": {"$lt": 9}}}, {"$group": {"_id": "$tags", "n": {"$sum": "$count"}}}, {"$sort": {"_id": 1}}]),
+    "carried to where they go": (words, [
+        {"$set": {"tags": ["x", "y"]}}, {"$unwind": "$tags"}, {"$unset": ["list", "kept"]},
+        {"$sort": {"_id": 1, "tags": 1}}]),
+    "carried to the end": (words, [{"$set": {"tags": ["x", "y"]}}, {"$unwind": "$tags"},
+                                   {"$sort": {"_id": 1, "tags": 1}}]),
+    "pruned by another field": (words, [
+        {"$redact": {"$cond": [{"$gt": ["$count", 40]}, "$$KEEP", "$$PRUNE"]}}, {"$project": {"item": 1}},
+        {"$sort": {"_id": 1}}]),
+    "over a window": (words, [{"$setWindowFields": {"sortBy": {"_id": 1}, "output": {
+        "sum": {"$sum": "$count", "window": {"documents": ["unbounded", "current"]}}}}},
+        {"$project": {"list": 0, "kept": 0}}, {"$sort": {"_id": 1}}]),
+    "filled": (words, [{"$fill": {"sortBy": {"_id": 1}, "output": {
+        "count": {"method": "linear"}, "new": {"value": 1}}}}, {"$project": {"count": 1, "new": 1}}, {"$sort": {"_id": 1}}]),
+    "densified": (words, [{"$densify": {"field": "_id", "range": {"step": 1, "bounds": [0, 12]}}},
+                          {"$group": {"_id": None, "n": {"$sum": 1}}}]),
+    "beside other documents": (words, [{"$unionWith": {"pipeline": [{"$documents": [{"_id": 99, "has_list": 1}]}]}},
+                                       {"$project": {"has_list": 1}}, {"$sort": {"_id": 1}}]),
+    "beside other documents, without them": (words, [
+        {"$unionWith": {"pipeline": [{"$documents": [{"_id": 99, "has_list": 1}]}]}},
+        {"$project": {"list": 0, "kept": 0}}, {"$sort": {"_id": 1}}]),
+    "in a facet of groups": (words, [{"$facet": {
+        "a": [{"$group": {"_id": "$item"}}, {"$sort": {"_id": 1}}],
+        "b": [{"$match": {"count": 25}}, {"$count": "n"}]}}]),
+    "in a facet that shows some": (words, [{"$facet": {
+        "a": [{"$sort": {"_id": 1}}, {"$limit": 2}, {"$project": {"kept": 0}}], "b": [{"$count": "n"}]}}]),
     "the same as a filter": (shelves, [{"$match": {"list": {"$elemMatch": {"shop": "A", "count": {"$gt": 9}}}}},
                                        {"$sort": {"_id": 1}}]),
 }

@@ -297,6 +297,25 @@ class ArrayReads:
         pipeline = [{"$match": self._condition(path)}, *rng.choice(([], [], few)), *ends]
         return "aggregate", [("pipeline", pipeline), ("cursor", size)], ["aggregate_matched"], {"drain": 2}
 
+    def _dropping(self, path):
+        """Stages that need nothing of the array, and others behind them that drop it or do not."""
+        rng = self.rng
+        carrying = rng.choice((
+            [{"$set": {"tags": ["x", "y"]}}, {"$unwind": "$tags"}], [],
+            [{"$redact": {"$cond": [{"$gt": ["$n", 1]}, "$$KEEP", "$$PRUNE"]}}],
+            [{"$setWindowFields": {"partitionBy": "$n", "sortBy": {"_id": 1}, "output": {"sum": {
+                "$sum": "$n", "window": {"documents": ["unbounded", "current"]}}}}}],
+            [{"$fill": {"output": {"new": {"value": 1}}}}],
+        ))
+        dropping = rng.choice((
+            [{"$group": {"_id": "$n", "n": {"$sum": 1}}}, {"$sort": {"_id": 1}}], [{"$project": {path: 0}}],
+            [{"$set": {path: rng.choice(("$n", 1, {"$add": ["$n", 1]}, "$$REMOVE", {"x": 1}))}}],
+            [{"$sort": {"_id": 1}}, {"$replaceWith": {"id": "$_id", "of": "$n"}}], [{"$sort": {"_id": 1}}],
+            [{"$bucketAuto": {"groupBy": "$n", "buckets": 2}}],
+            [{"$facet": {"all": [{"$count": "n"}], "by": [{"$group": {"_id": "$n"}}, {"$sort": {"_id": 1}}]}}],
+        ))
+        return [[*carrying, *dropping]] * 3
+
     def aggregate(self, path):
         field = f"${path}"
         array = {"$cond": [{"$isArray": field}, field, []]}
@@ -321,6 +340,7 @@ class ArrayReads:
             [{"$replaceRoot": {"newRoot": {"$cond": [{"$eq": [{"$type": some}, "object"]}, some, {}]}}}],
             [{"$replaceWith": {"id": "$_id", "part": {"$slice": [array, 1, 3]}}}],
             [{"$redact": {"$cond": [{"$gt": [{"$size": {"$ifNull": [array, []]}}, 1]}, "$$KEEP", "$$PRUNE"]}}],
+            *self._dropping(path),
         ))
         size = {"batchSize": self.rng.randrange(1, 3)} if self.rng.random() < 0.3 else {}
         return "aggregate", [("pipeline", [*lead, *stages]), ("cursor", size)], ["aggregate_array"], {"drain": 2}

@@ -701,9 +701,9 @@ _EXPECTED_OF_READS = {
         "$type"
     ],
     "stage": [
-        "$addFields", "$count", "$facet", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project",
-        "$replaceRoot",
-        "$replaceWith", "$set", "$sort", "$unionWith", "$unset", "$unwind"
+        "$addFields", "$count", "$facet", "$fill", "$graphLookup", "$group", "$limit", "$lookup", "$match", "$project",
+        "$redact", "$replaceRoot", "$replaceWith", "$set", "$setWindowFields", "$sort", "$unionWith", "$unset",
+        "$unwind"
     ],
 }
 EXPECTED_READS = [f"{where} {name}" for where, names in _EXPECTED_OF_READS.items() for name in names]

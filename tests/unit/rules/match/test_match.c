@@ -437,6 +437,56 @@ Test(match, pipelines_pass_are_merged_put_together_or_refused)
 	EXPECT_BOOKS(cases);
 }
 
+Test(match, stages_that_need_nothing_of_an_array_pass_if_it_goes_behind_them)
+{
+#define GROUPED ", {'$group': {'_id': '$x'}}"
+#define BARED ", {'$project': {'f': 0}}"
+#define MOVING "{'$setWindowFields': {'partitionBy': '$x', 'sortBy': {'y': 1}, 'output': "
+	static const struct books_case cases[] = {
+		{STAGES("{'$bucket': {'groupBy': '$x', 'boundaries': [0, 5]}}"), '-'},
+		{STAGES("{'$bucket': {'groupBy': {'$size': '$f'}, 'boundaries': [0, 5]}}"), 'a'},
+		{STAGES("{'$bucketAuto': {'groupBy': '$x', 'buckets': 2}}"), '-'},
+		{STAGES("{'$bucketAuto': {'groupBy': '$x', 'buckets': 2, 'output': {'a': {'$push': "
+			"'$f'}}}}"),
+		 'a'},
+		{STAGES("{'$replaceWith': {'a': '$x'}}"), '-'},
+		{STAGES("{'$replaceWith': {'a': '$has_extras'}}"), 'a'},
+		{STAGES("{'$replaceWith': '$$ROOT'}"), 'a'},
+		{STAGES("{'$replaceRoot': {'newRoot': {'a': '$x'}}}"), '-'},
+		{STAGES("{'$replaceRoot': {'newRoot': {'a': '$f'}}}"), 'a'},
+		{STAGES("{'$unwind': '$x'}" GROUPED), '-'},
+		{STAGES("{'$unwind': {'path': '$x', 'includeArrayIndex': 'i'}}" GROUPED), '-'},
+		{STAGES("{'$unwind': {'path': '$x', 'includeArrayIndex': 'f'}}" GROUPED), 'a'},
+		{STAGES("{'$unwind': '$x'}"), 'a'},
+		{STAGES("{'$unwind': '$x'}, {'$match': {'f': 1}}" GROUPED), 'a'},
+		{STAGES("{'$redact': {'$cond': ['$x', '$$KEEP', '$$PRUNE']}}" GROUPED), '-'},
+		{STAGES("{'$redact': {'$cond': ['$x', '$$DESCEND', '$$PRUNE']}}" GROUPED), 'a'},
+		{STAGES(MOVING "{'m': {'$sum': '$y'}}}}" GROUPED), '-'},
+		{STAGES(MOVING "{'m': {'$sum': {'$size': '$f'}}}}}" GROUPED), 'a'},
+		{STAGES(MOVING "{'f': {'$sum': '$y'}}}}" GROUPED), 'a'},
+		{STAGES("{'$setWindowFields': {'sortBy': {'f': 1}, 'output': {}}}" GROUPED), 'a'},
+		{STAGES("{'$fill': {'output': {'y': {'value': 0}}}}" GROUPED), '-'},
+		{STAGES("{'$fill': {'output': {'f': {'value': 0}}}}" GROUPED), 'a'},
+		{STAGES("{'$fill': {'partitionByFields': ['f'], 'output': {}}}" GROUPED), 'a'},
+		{STAGES("{'$densify': {'field': 'y', 'range': {'step': 1, 'bounds': "
+			"'full'}}}" GROUPED),
+		 '-'},
+		{STAGES("{'$densify': {'field': 'f.y', 'range': {'step': 1}}}" GROUPED), 'a'},
+		{STAGES("{'$unionWith': 'other'}" GROUPED), '-'},
+		{STAGES("{'$unionWith': 'other'}" BARED), 'a'},
+		{STAGES("{'$unionWith': 'other'}, {'$unwind': '$x'}" BARED), 'a'},
+		{STAGES("{'$facet': {'a': [{'$count': 'n'}], 'b': [{'$unwind': '$x'}" GROUPED
+			"]}}"),
+		 '-'},
+		{STAGES("{'$facet': {'a': [{'$count': 'n'}], 'b': [{'$unwind': '$x'}" BARED "]}}"),
+		 'a'},
+		{STAGES("{'$facet': {'a': [{'$count': 'n'}], 'b': [{'$limit': 1}]}}"), 'a'},
+		{STAGES("{'$unwind': '$x'}, {'$match': {'_spill': 1}}"), 'a'},
+	};
+
+	EXPECT_BOOKS(cases);
+}
+
 Test(match, pipelines_that_reach_ruled_namespaces_from_elsewhere)
 {
 #define FROM(stages) "{'aggregate': 'others', 'pipeline': [" stages "], 'cursor': {}}"

@@ -73,6 +73,25 @@ Test(sequence_aggregate, a_pipeline_that_takes_the_array_away_needs_no_overflow)
 	expect_stages("{'aggregate': 'books', 'pipeline': [{'$unset': ['x', 'f']}, {'$match': "
 		      "{'f': 1}}], 'cursor': {}, '$db': 'shop'}",
 		      "$unset $unset $match");
+	/* other values in its place */
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$set': {'f': '$$REMOVE'}}], "
+		      "'cursor': {}, '$db': 'shop'}",
+		      "$unset $set");
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$addFields': {'f': {'$add': ['$x', "
+		      "1]}, 'y': '$x'}}], 'cursor': {}, '$db': 'shop'}",
+		      "$unset $addFields");
+	/* behind stages that carry it along */
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$unwind': '$x'}, {'$sort': {'x': 1}}, "
+		      "{'$project': {'f': 0}}], 'cursor': {}, '$db': 'shop'}",
+		      "$unwind $sort $unset $project");
+	/* into its elements */
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$set': {'f': {'x': 1}}}], 'cursor': "
+		      "{}, '$db': 'shop'}",
+		      WHOLE " $set");
+	/* by itself */
+	expect_stages("{'aggregate': 'books', 'pipeline': [{'$set': {'f': {'$size': '$f'}}}], "
+		      "'cursor': {}, '$db': 'shop'}",
+		      WHOLE " $set");
 	/* a part of it */
 	expect_stages("{'aggregate': 'books', 'pipeline': [{'$unset': 'f.x'}], 'cursor': {}, "
 		      "'$db': 'shop'}",
