@@ -55,7 +55,7 @@ enum index_meant match_judge_index(struct match *match, const struct element *me
  * when it did. */
 bool match_refuse_hint(struct match *match, const struct element *hint);
 /* The command's hint. `array`: set where its keys look into one. */
-bool match_judge_hint(const struct matching *matching, bool *array);
+bool match_judge_hint(const struct matching *matching);
 /* Of a filter that reads an array: refuses one whose answer depends on an index
  * (index_bounds.h). */
 bool match_refuse_by_index(struct match *match, const struct element *filter,

@@ -285,10 +285,9 @@ static bool refuse_joined(const struct matching *matching, const struct joined *
 static void match_own_stages(const struct matching *matching, struct bytes pipeline, bool joins)
 {
 	struct cursor stages;
-	bool array;
 
 	if (cursor_open(&stages, pipeline) && !match_refuse_let(matching) &&
-	    !match_judge_hint(matching, &array))
+	    !match_judge_hint(matching))
 		match_stages(matching, &stages, joins);
 }
 

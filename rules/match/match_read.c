@@ -212,10 +212,13 @@ bool match_refuse_projection(const struct matching *matching, enum command_field
 	return true;
 }
 
-bool match_judge_hint(const struct matching *matching, bool *array)
+/* An index over the array has all documents, or is refused: it chooses the way, not the answer. */
+bool match_judge_hint(const struct matching *matching)
 {
+	bool array;
+
 	return match_refuse_hint(matching->match, &matching->command->fields[FIELD_HINT]) ||
-	       judge_part(matching, FIELD_HINT, "hint", reads_of_keys, array);
+	       judge_part(matching, FIELD_HINT, "hint", reads_of_keys, &array);
 }
 
 static bool refuse_keys(const struct matching *matching, enum command_field field, const char *role)
@@ -276,7 +279,8 @@ static bool refuse_returned_keys(const struct matching *matching)
 	const struct element *hint = &matching->command->fields[FIELD_HINT];
 	struct element option;
 
-	if (hint->type == BSON_BYTE_DOCUMENT ||
+	if ((hint->type == BSON_BYTE_DOCUMENT &&
+	     reads_of_keys(hint->value, matching->match->namespace).kind == READS_NOTHING) ||
 	    !document_find(matching->command->body, "returnKey", &option) ||
 	    option.type != BSON_BYTE_BOOL || !element_truth(&option))
 		return false;
@@ -294,7 +298,7 @@ void match_find(const struct matching *matching)
 	if (match_refuse_let(matching) || judge_filter(matching, FIELD_FILTER, &array) ||
 	    judge_projection(matching, &cut) ||
 	    judge_part(matching, FIELD_SORT, "sort", reads_of_sort, &array) ||
-	    match_judge_hint(matching, &array) || refuse_keys(matching, FIELD_MIN, "min") ||
+	    match_judge_hint(matching) || refuse_keys(matching, FIELD_MIN, "min") ||
 	    refuse_keys(matching, FIELD_MAX, "max") || refuse_returned_keys(matching))
 		return;
 	if ((array || cut) && options_of_find(matching->command) == OPTIONS_WRONG)
@@ -327,8 +331,8 @@ void match_count(const struct matching *matching)
 	const char *why;
 	bool array = false;
 
-	if (judge_filter(matching, FIELD_QUERY, &array) || match_judge_hint(matching, &array) ||
-	    !array || count_is_wrong(matching->command))
+	if (judge_filter(matching, FIELD_QUERY, &array) || match_judge_hint(matching) || !array ||
+	    count_is_wrong(matching->command))
 		return;
 	why = options_of_count(matching->command) == OPTIONS_UNSERVED
 		      ? "a decimal or huge number can't be had where arrays are put together"

@@ -12,6 +12,7 @@
 #include "rules/query/read_options.h"
 #include "rules/stages/stage_project.h"
 #include "rules/query/reads.h"
+#include "rules/rule/known_indexes.h"
 #include "rules/rule/names.h"
 #include "rules/query/projection.h"
 #include "rules/stages/pushed_group.h"
@@ -505,10 +506,35 @@ static bool is_said(const struct command *command, const struct element *field, 
 	       (element_is(field, "startTransaction") || element_is(field, "readConcern"));
 }
 
+static bool is_over_array(const void *context, struct bytes index)
+{
+	struct element key;
+
+	return document_find(index, "key", &key) && key.type == BSON_BYTE_DOCUMENT &&
+	       reads_of_keys(key.value, context).kind != READS_NOTHING;
+}
+
+/* A hint of an index over the array: no way leads by it to documents that are named by their _id.
+ * mongod has judged the hint before any was named. */
+static bool drops_hint(const struct command *command, const struct ruled_namespace *namespace,
+		       const struct probe *probe)
+{
+	const struct element *hint = &command->fields[FIELD_HINT];
+
+	if (!probe || probe->named.length == 0)
+		return false;
+	if (hint->type == BSON_BYTE_DOCUMENT)
+		return reads_of_keys(hint->value, namespace).kind != READS_NOTHING;
+	return hint->type == BSON_BYTE_STRING &&
+	       known_indexes_judge(namespace->indexes, hint, is_over_array, namespace) ==
+		       INDEX_MEANT_SO;
+}
+
 /* The client's own find, of the one document that is named: costs mongod less than an aggregate. */
 static void write_find(struct buffer *out, const struct command *command,
 		       const struct aggregate_task *task, const struct probe *probe)
 {
+	bool hintless = drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
 	struct element field;
 	size_t filter;
@@ -516,7 +542,8 @@ static void write_find(struct buffer *out, const struct command *command,
 	require(cursor_open(&cursor, command->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
 		if (!element_is(&field, "filter")) {
-			writer_element(out, &field);
+			if (!hintless || !element_is(&field, "hint"))
+				writer_element(out, &field);
 			continue;
 		}
 		filter = writer_open_document(out, "filter");
@@ -542,6 +569,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 						.strict = task->strict,
 						.damage = task->damage}};
 	bool natural = !aggregate_is_one(command) && aggregate_sorts_naturally(command);
+	bool hintless = natural || drops_hint(command, task->namespace, probe);
 	struct cursor cursor;
 	struct element field;
 
@@ -560,7 +588,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 		bool replaced = aggregate_is_one(command) ? replaced_of_aggregate(&field, probe)
 							  : is_replaced(&field);
 
-		replaced = replaced || (natural && element_is(&field, "hint"));
+		replaced = replaced || (hintless && element_is(&field, "hint"));
 		if (!replaced && !is_said(command, &field, begun))
 			writer_element(out, &field);
 	}

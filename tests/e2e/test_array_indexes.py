@@ -397,3 +397,26 @@ def test_a_dropped_collection_s_indexes_go_with_it(books, direct):
     assert set(likes(direct)) == {"list.by_1"}
     books.insert_one({"_id": 1, "list": LONG})
     wait_for(lambda: direct.shop.books.find_one()["list"] == LONG[:3], "the tail to move")
+
+
+def test_a_hint_of_the_arrays_index_changes_no_answer(client, direct):
+    """The overflow is asked; documents that it names are found without the hint."""
+    books = client.shop.asked
+    books.drop()
+    books.create_index([("list.isbn", 1), ("n", 1)], name="by_isbn")
+    books.insert_many([{"_id": 1, "n": 1, "list": LONG}, {"_id": 2, "n": 2, "list": LONG[30:32]},
+                       {"_id": 3, "n": 3, "list": LONG[:35]}])
+    wait_for(lambda: direct.shop.asked.count_documents({"_spill.list.n": {"$gt": 0}}) == 2, "the tails to move")
+    for isbn, ids in ((39, [1]), (31, [1, 2, 3]), (1, [1, 3]), (99, [])):
+        for query in ({"list.isbn": isbn}, {"list.isbn": isbn, "n": {"$gte": 0}}):
+            for hint in ("by_isbn", {"list.isbn": 1, "n": 1}):
+                assert sorted(found["_id"] for found in books.find(query, {"n": 1}, hint=hint)) == ids
+                assert sorted(len(found["list"]) for found in books.find(query, hint=hint)) == sorted(
+                    {1: 40, 2: 2, 3: 35}[number] for number in ids)
+                assert books.count_documents(query, hint=hint) == len(ids)
+                assert len(list(books.aggregate([{"$match": query}], hint=hint))) == len(ids)
+    for hint in ("none", {"list.isbn": -1}):
+        with pytest.raises(OperationFailure) as caught:
+            list(books.find({"list.isbn": 39}, hint=hint))
+        assert caught.value.code == 2
+    assert [found["_id"] for found in books.find({"n": 2}, hint={"list.isbn": 1, "n": 1})] == [2]

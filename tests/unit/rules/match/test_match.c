@@ -198,8 +198,10 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'find': '@', 'sort': {'x': 1}}", 'r'},
 		{"{'find': '@', 'sort': {'f': 1}}", 'a'},
 		{"{'find': '@', 'sort': {'_spill.f.n': 1}}", 'X'},
-		{"{'find': '@', 'hint': {'f': 1}}", 'a'},
-		{"{'find': '@', 'hint': 'f_1'}", 'r'}, /* chooses the way, not the answer */
+		{"{'find': '@', 'hint': {'f': 1}}", 'r'}, /* chooses the way, not the answer */
+		{"{'find': '@', 'hint': 'f_1'}", 'r'},
+		{"{'find': '@', 'hint': {'f': 1}, 'returnKey': true}", 'X'},
+		{"{'find': '@', 'hint': {'x': 1}, 'returnKey': true}", 'r'},
 		{"{'find': '@', 'filter': {'f': 1}, 'sort': null}", '-'}, /* mongod refuses it */
 		{"{'find': '@', 'filter': {'f': 1}, 'projection': []}", '-'},
 		{"{'find': '@', 'filter': {'f': 1}, 'collation': 5}", '-'},
@@ -213,7 +215,7 @@ Test(match, reads_that_look_at_the_array_have_it_put_together_or_are_refused)
 		{"{'count': '@', 'query': {'f.1': 1}}", 'a'},
 		{"{'count': '@', 'query': {'f.1': 1}, 'autocommit': false}", '-'},
 		{"{'count': '@', 'query': {'f.1': 1}, 'readConcern': {'level': 'snapshot'}}", '-'},
-		{"{'count': '@', 'hint': {'f': 1}}", 'a'},
+		{"{'count': '@', 'hint': {'f': 1}}", '-'},
 		{"{'find': '@', 'filter': {'f': 1}, 'projection': {'x': {'$meta': 'indexKey'}}}",
 		 'X'},
 		{"{'find': '@', 'projection': {'f': {'$slice': 2}, 'x': {'$meta': 'recordId'}}}",

@@ -103,6 +103,42 @@ Test(probe, one_hit_and_no_document_of_main_is_asked_for_alone)
 	play_close(&play);
 }
 
+static bool has_hint(void)
+{
+	struct element hint;
+
+	return document_find(play_message(&play).body, "hint", &hint);
+}
+
+/* By which no document is found that is named by its _id; mongod has judged it before. */
+Test(probe, a_hint_of_the_arrays_index_goes_when_documents_are_named)
+{
+	static const struct {
+		const char *hint;
+		bool stays;
+	} cases[] = {{"{'f': 1}", false}, {"'by_f'", false}, {"{'x': 1}", true}, {"'by_x'", true}};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+		char command[200];
+
+		snprintf(command, sizeof(command),
+			 FIND("'filter': {'f': 5}, 'projection': {'x': 1}, 'hint': %s"),
+			 cases[i].hint);
+		start(command);
+		known_indexes_take(rule_set_indexes(play.shop.config->rules, bytes_of("shop"),
+						    bytes_of("books")),
+				   made_bson("{'0': {'name': 'by_f', 'key': {'f': 1}}, "
+					     "'1': {'name': 'by_x', 'key': {'x': 1}}}"));
+		cr_assert(has_hint());
+		play_reply(&play, CURSOR(HIT(7, G1), 0));
+		cr_assert_eq(has_hint(), cases[i].stays);
+		play_reply(&play, CURSOR("", 0));
+		cr_assert_str_eq(play_stages(&play), "$match $limit $project $unionWith");
+		cr_assert_eq(has_hint(), cases[i].stays);
+		play_close(&play);
+	}
+}
+
 Test(probe, the_one_hit_is_found_by_the_clients_own_find_where_it_names_fields)
 {
 	static const char *const others[] = {
