@@ -30,9 +30,9 @@ def _story(world, before):
     return story[::-1]
 
 
-def search(scenario, most=2_000_000):
+def search(scenario, machine=protocol, most=2_000_000):
     """How many states there are; raises Broken at the first that must not be."""
-    begin = protocol.beginning(scenario)
+    begin = machine.beginning(scenario)
     before, layer, rested = {begin: None}, [begin], set()
     while layer:
         following = []
@@ -41,9 +41,9 @@ def search(scenario, most=2_000_000):
                 stored = (world.main, world.batches)
                 if stored not in rested:
                     rested.add(stored)
-                    protocol.require_sound(world, scenario.rules)
-                    protocol.require_rest(world, scenario)
-                after = list(protocol.steps(world, scenario))
+                    machine.require_sound(world, scenario.rules)
+                    machine.require_rest(world, scenario)
+                after = list(machine.steps(world, scenario))
             except (protocol.Torn, AssertionError) as why:
                 raise Broken(scenario, _story(world, before), why) from why
             for each in after:
