@@ -33,13 +33,13 @@ PULL, SET, POP = ("pull", 2, False), ("set", 2, False), ("pop", -1, False)
 EDITED = [
     # sizes, length, pushes, operations, clears, reads, collects, crashes, head, moved, lost
     editions.Scenario((2,), 4, 0, (PULL,), 0, 1, 1, 0, 1, 3),
-    editions.Scenario((1, 2), 4, 0, (PULL,), 0, 1, 0, 0, 1, 2),
+    editions.Scenario((1, 2), 4, 0, (PULL,), 0, 0, 0, 0, 1, 2),
     editions.Scenario((2,), 4, 0, (("pull", 1, False), SET), 0, 0, 0, 1, 1, 3),
     editions.Scenario((2,), 4, 1, (POP,), 1, 0, 0, 1, 1, 3),
     editions.Scenario((2,), 4, 1, (POP,), 0, 1, 0, 0, 1, 2),
     editions.Scenario((2,), 4, 1, (("pull", 3, False),), 0, 0, 0, 1, 1, 2, True),
     editions.Scenario((2,), 2, 1, (("set", 1, False),), 0, 0, 0, 0, 1, 1),
-    editions.Scenario((1, 3), 3, 0, (SET,), 0, 1, 0, 0, 0, 1),
+    editions.Scenario((1, 3), 3, 0, (SET,), 0, 0, 0, 0, 0, 1),
     editions.Scenario((2,), 4, 0, (("pull", 1, True), ("fold", 2, False)), 0, 1, 0, 0, 1, 3),
 ]
 

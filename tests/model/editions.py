@@ -10,8 +10,8 @@ from model.protocol import Torn
 
 Rules = collections.namedtuple(
     "Rules", "editions bounded preferred closed sealed together at_once owned counted measured cleaned history expired "
-    "hidden",
-    defaults=(True,) * 14)
+    "hidden ascending",
+    defaults=(True,) * 15)
 # `operations`: tuples (kind, argument, transaction): "pull" a value, "set" a value, "at" a position, "pop" an end, or
 # "fold" (pull a value the other way). `transaction`: it is a client's own, and is retried by nobody.
 # `moved`: so many elements are in the overflow at the beginning. `lost`: in each state, the loss of a document that
@@ -420,21 +420,34 @@ def same(state, before):
 
 
 def read(world, scenario):
-    left, now = world.left, world.reader
+    """R1 the main document; then its overflow, a document at a time, by their numbers."""
+    left, now, order = world.left, world.reader, 1 if scenario.rules.ascending else -1
     if now == IDLE:
         if left.reads and world.main.state:
-            yield world._replace(reader=("r2", world.main), left=left._replace(reads=left.reads - 1))
+            reader = ("r2", world.main, -order * 99, frozenset())
+            yield world._replace(reader=reader, left=left._replace(reads=left.reads - 1))
         return
-    older = scenario.rules._replace(editions=False)  # an older release's reader: it knows only what was never edited
-    try:
-        for rules in (scenario.rules,) if now[1].state.later is not None else (scenario.rules, older):
-            found = logical(now[1], world.batches, rules)
-            if found != now[1].whole:
-                raise AssertionError(f"a reader got {found} instead of {now[1].whole}")
-    except Torn:
-        if same(world.main.state, now[1].state):
-            raise
+    _, image, last, found = now
+    ahead = [each for each in world.batches if order * each.number > order * last]
+    if ahead:
+        batch = min(ahead, key=lambda each: order * each.number)
+        yield world._replace(reader=("r2", image, batch.number, found | {batch}))
+        return
+    judge(world.main.state, image, found, scenario.rules)
     yield world._replace(reader=IDLE)
+
+
+def judge(state, image, batches, rules):
+    """What was read is what the image's array was. A hole is no damage if the state has changed meanwhile."""
+    older = rules._replace(editions=False)  # an older release's reader: it knows only what was never edited
+    try:
+        for each in (rules,) if image.state.later is not None else (rules, older):
+            found = logical(image, batches, each)
+            if found != image.whole:
+                raise AssertionError(f"a reader got {found} instead of {image.whole}")
+    except Torn:
+        if same(state, image.state):
+            raise
 
 
 def collect(world, scenario):
