@@ -15,6 +15,9 @@ struct matching {
 	const struct match_judge *judge; /* of a bulkWrite's runs; may be NULL */
 };
 
+/* Refuses an applyOps with an operation that is not apart from the rules. */
+void match_apply_ops(const struct matching *matching);
+
 /* What mongod refuses for a limit of its own, in its words and before anything is rewritten: what
  * is sent need not be small to be cheap, but what is written for it would be. `what` is counted. */
 void match_refuse_limit(struct match *match, enum error_code code, const char *what,

@@ -200,7 +200,8 @@ PIPELINES = {
         "sum": {"$sum": "$count", "window": {"documents": ["unbounded", "current"]}}}}},
         {"$project": {"list": 0, "kept": 0}}, {"$sort": {"_id": 1}}]),
     "filled": (words, [{"$fill": {"sortBy": {"_id": 1}, "output": {
-        "count": {"method": "linear"}, "new": {"value": 1}}}}, {"$project": {"count": 1, "new": 1}}, {"$sort": {"_id": 1}}]),
+        "count": {"method": "linear"}, "new": {"value": 1}}}}, {"$project": {"count": 1, "new": 1}},
+        {"$sort": {"_id": 1}}]),
     "densified": (words, [{"$densify": {"field": "_id", "range": {"step": 1, "bounds": [0, 12]}}},
                           {"$group": {"_id": None, "n": {"$sum": 1}}}]),
     "beside other documents": (words, [{"$unionWith": {"pipeline": [{"$documents": [{"_id": 99, "has_list": 1}]}]}},
