@@ -3,6 +3,7 @@
 import functools
 import pathlib
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from support import exact, frames
 from support.frames import message
-from support.peer import CLOSED, DEADLINE, Relay
+from support.peer import CLOSED, DEADLINE, Ended, Relay
 from support.process import wait_for
 from support.spillway import program
 from wire.conftest import RULES
@@ -260,3 +261,26 @@ def test_new_rules_wait_for_work_under_those_of_before(relay):
         one.frame()
     wait_for(lambda: relay.spillway.said().count(MOVES) > told, "the new rules to move")
     reload(relay, before)
+
+
+def answer_or_end(client, server):
+    """The reply, or None where Spillway has closed."""
+    try:
+        server.answer(server.frame(), WRITTEN)
+        return client.frame().plain()
+    except (Ended, OSError):
+        return None
+
+
+@pytest.mark.parametrize("drain", ["30s", "1ms"])
+def test_spillway_may_end_while_long_requests_are_looked_at(drain):
+    """What was read before is answered if there is time for it; Relay sees that Spillway ends well in both cases."""
+    with Relay(RULES, {"workers": 1, "limits": {"handshake": "10m", "drain": drain}}) as relay:
+        ends = busy(relay, 6, pushes(20_000))
+        seen_by_the_loop(pinger(relay))
+        relay.spillway.process.send_signal(signal.SIGTERM)
+        relay.spillway.says("draining")
+        replies = [answer_or_end(client, server) for client, server in ends]
+        assert relay.spillway.process.wait(DEADLINE) == 0
+    if drain == "30s":
+        assert [each and each["nModified"] for each in replies] == 6 * [STATEMENTS]
