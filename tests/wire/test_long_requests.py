@@ -1,5 +1,6 @@
 """What a long request costs is paid by a thread beside its event loop: other clients of the loop do not wait for it."""
 
+import contextlib
 import functools
 import pathlib
 import select
@@ -284,3 +285,47 @@ def test_spillway_may_end_while_long_requests_are_looked_at(drain):
         assert relay.spillway.process.wait(DEADLINE) == 0
     if drain == "30s":
         assert [each and each["nModified"] for each in replies] == 6 * [STATEMENTS]
+
+
+class Asker(threading.Thread):
+    """Sends long requests until it is told to stop: `other.books` is under a rule, or not."""
+
+    def __init__(self, relay):
+        super().__init__(daemon=True)
+        self.client, self.server = relay.connect_known()
+        self.ends, self.wrong, self.refused, self.passed = threading.Event(), [], 0, 0
+        threading.Thread(target=self.answer, daemon=True).start()
+
+    def answer(self):
+        with contextlib.suppress(Ended, OSError):
+            while True:
+                self.server.answer(self.server.frame(), WRITTEN)
+
+    def run(self):
+        try:
+            while not self.ends.is_set():
+                if self.client.ask(pushes(2000)).plain() != WRITTEN:
+                    self.wrong.append("an update")
+                code = self.client.ask(REFUSED).plain().get("code")
+                self.refused += code == 115
+                self.passed += code is None
+        except Exception as error:
+            self.wrong.append(repr(error))
+
+
+def test_reloads_change_the_rules_while_long_requests_come():
+    with Relay(RULES, {"workers": 2, "limits": {"handshake": "10m"}}) as relay:
+        relay.server.script(apart=True)
+        before, askers = relay.spillway.settings["rules"], [Asker(relay) for _ in range(4)]
+        for asker in askers:
+            asker.start()
+        for turn in range(6):
+            seen = [(asker.refused, asker.passed)[turn % 2] for asker in askers]
+            reload(relay, before if turn % 2 else [*before, NEW])
+            wait_for(lambda: any(asker.wrong for asker in askers) or all(
+                (asker.refused, asker.passed)[turn % 2] > one for asker, one in zip(askers, seen)),
+                "requests under these rules")
+        for asker in askers:
+            asker.ends.set()
+            asker.join(DEADLINE)
+        assert [asker.wrong for asker in askers] == 4 * [[]]
