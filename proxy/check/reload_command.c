@@ -130,27 +130,29 @@ static int ask(struct wish *wish, int (*judge)(const struct wish *wish, const bs
 		       : fail(wish, EXIT_UNREACHED, "no Spillway answers at the admin address");
 }
 
-static int run(const struct command_line *line, struct wish *wish,
+static int run(const struct command_line *line, const struct wish *kind,
 	       int (*judge)(const struct wish *wish, const bson_t *outcome))
 {
 	auto_free char *problems = NULL, *mistake = NULL;
 	struct config *config = config_load(line->values[OPTION_CONFIG], &problems);
 	struct admin_files files = {0};
+	struct wish wish = *kind;
 	int code = EXIT_USAGE;
 
-	wish->config = config;
-	wish->files = &files;
+	wish.config = config;
+	wish.files = &files;
+
 	if (!config)
 		fputs(problems, stderr);
 	else if (!config->admin.address)
 		fprintf(stderr,
 			"spillway %s: the file has no 'admin' address to ask at: send %s to the "
 			"Spillway, and read its log\n",
-			wish->name, judge == judge_reload ? "SIGHUP" : "SIGUSR2");
+			wish.name, judge == judge_reload ? "SIGHUP" : "SIGUSR2");
 	else if (!admin_files_load(&files, config, &mistake))
-		fprintf(stderr, "spillway %s: %s\n", wish->name, mistake);
+		fprintf(stderr, "spillway %s: %s\n", wish.name, mistake);
 	else
-		code = ask(wish, judge);
+		code = ask(&wish, judge);
 	admin_files_fini(&files);
 	config_free(config);
 	return code;
@@ -158,7 +160,7 @@ static int run(const struct command_line *line, struct wish *wish,
 
 int reload_main(const struct command_line *line)
 {
-	struct wish wish = {.name = "reload", .path = "/reload", .looks = 2400};
+	static const struct wish wish = {.name = "reload", .path = "/reload", .looks = 2400};
 
 	return run(line, &wish, judge_reload);
 }
@@ -166,7 +168,7 @@ int reload_main(const struct command_line *line)
 /* The first look of a new process at thousands of namespaces takes minutes. */
 int upgrade_main(const struct command_line *line)
 {
-	struct wish wish = {.name = "upgrade", .path = "/upgrade", .looks = 18000};
+	static const struct wish wish = {.name = "upgrade", .path = "/upgrade", .looks = 18000};
 
 	return run(line, &wish, judge_upgrade);
 }
