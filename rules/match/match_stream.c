@@ -176,8 +176,8 @@ static const struct rule *exact_rule(const struct matching *matching,
 		if (namespace->targets[i].rule->streams == RULE_STREAMS_EXACT)
 			return namespace->targets[i].rule;
 	if (namespace || matching->command->collection.length > 0 ||
-	    !rule_set_streams_exact(matching->rules,
-				    cluster ? (struct bytes){0} : matching->database))
+	    !rule_set_has_streams(matching->rules, cluster ? (struct bytes){0} : matching->database,
+				  RULE_STREAMS_EXACT))
 		return NULL;
 	for (size_t i = 0;; i++)
 		if (rule_set_at(matching->rules, i)->streams == RULE_STREAMS_EXACT)
@@ -205,6 +205,14 @@ static bool take_exact(const struct matching *matching, const struct ruled_names
 	return true;
 }
 
+/* Of some rule it shows what is stored. */
+static bool shows_stored(const struct matching *matching, bool cluster)
+{
+	return rule_set_has_streams(matching->rules,
+				    cluster ? (struct bytes){0} : matching->database,
+				    RULE_STREAMS_AS_STORED);
+}
+
 /* A stream that is none of those is mongod's affair: it takes one as an aggregate's first stage
  * alone, neither of a view nor in one, nor in the pipeline of another stage. */
 bool match_take_stream(const struct matching *matching, const struct ruled_namespace *namespace,
@@ -218,11 +226,12 @@ bool match_take_stream(const struct matching *matching, const struct ruled_names
 		return namespace && (refuse_collection(matching, namespace) ||
 				     take_exact(matching, namespace, false));
 	return (cluster ? refuse_cluster(matching) : refuse_database(matching)) ||
+	       (shows_stored(matching, cluster) && refuse_wide_lookup(matching, stage, cluster)) ||
 	       take_exact(matching, NULL, cluster) || refuse_wide_lookup(matching, stage, cluster);
 }
 
 bool match_is_wide_stream(const struct rule_set *rules, struct bytes collection)
 {
 	return bytes_are(collection, "$cmd.aggregate") &&
-	       rule_set_streams_exact(rules, (struct bytes){0});
+	       rule_set_has_streams(rules, (struct bytes){0}, RULE_STREAMS_EXACT);
 }

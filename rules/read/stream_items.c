@@ -97,7 +97,16 @@ static void note_documents(struct stream_item *item, bool *state)
 		item->documents[STREAM_BEFORE].stored = event->before;
 }
 
-static void look_at(struct stream *stream, struct stream_item *item)
+/* Of what has to be known of more, the document and the time are told. */
+static bool is_told(const struct stream_item *item)
+{
+	return (item->event.id.type != 0 && item->event.time.type != 0) ||
+	       (!item->changed && !item->needs && !item->documents[STREAM_FULL].stored.data &&
+		!item->documents[STREAM_BEFORE].stored.data);
+}
+
+/* False: the event says less than mongod's do. */
+static bool look_at(struct stream *stream, struct stream_item *item)
 {
 	const struct event *event = &item->event;
 	struct change_names names = {0};
@@ -114,6 +123,7 @@ static void look_at(struct stream *stream, struct stream_item *item)
 	stream->touched = stream->touched || names.state || names.hidden ||
 			  item->documents[STREAM_FULL].stored.data ||
 			  item->documents[STREAM_BEFORE].stored.data;
+	return is_told(item);
 }
 
 static void find_from(struct stream *stream)
@@ -189,7 +199,8 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 			return false;
 		if (!is_older(&item.event, token))
 			break;
-		look_at(stream, &item);
+		if (!look_at(stream, &item))
+			return false;
 		buffer_append(&items, &item, sizeof(item));
 	}
 	prepend(stream, (const struct stream_item *)(const void *)items.data,
@@ -228,8 +239,8 @@ must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 			find_marks(stream, document.value);
 		find_namespace(sequence, item);
 		stream->touched = stream->touched || item->drops;
-		if (item->namespace)
-			look_at(stream, item);
+		if (item->namespace && !look_at(stream, item))
+			return false;
 	}
 	find_from(stream);
 	return step == CURSOR_END;

@@ -114,11 +114,13 @@ static void write_batch(const struct stream *stream, struct buffer *out, const c
 
 static void write_cursor(const struct stream *stream, struct buffer *out, struct bytes document)
 {
-	size_t start = writer_open_document(out, "cursor");
 	struct cursor cursor;
 	struct element field;
+	size_t start;
 
-	require(cursor_open(&cursor, document));
+	if (!cursor_open(&cursor, document))
+		return;
+	start = writer_open_document(out, "cursor");
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!element_is(&field, "firstBatch") && !element_is(&field, "nextBatch"))
 			writer_element(out, &field);
@@ -137,7 +139,7 @@ enum sequence_outcome stream_write_reply(struct sequence *sequence)
 
 	require(cursor_open(&cursor, main->body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (element_is(&field, "cursor"))
+		if (element_is(&field, "cursor") && field.type == BSON_BYTE_DOCUMENT)
 			write_cursor(read->stream, &sequence->buffer, field.value);
 		else
 			writer_element(&sequence->buffer, &field);

@@ -298,10 +298,11 @@ const struct rule *rule_set_stream_refused(const struct rule_set *set, struct by
 	return NULL;
 }
 
-bool rule_set_streams_exact(const struct rule_set *set, struct bytes database)
+bool rule_set_has_streams(const struct rule_set *set, struct bytes database,
+			  enum rule_streams streams)
 {
 	for (size_t i = 0; i < set->count; i++)
-		if (set->rules[i].streams == RULE_STREAMS_EXACT &&
+		if (set->rules[i].streams == streams &&
 		    (database.length == 0 || database_matches(&set->mains[i].database, database) ||
 		     database_matches(&set->overflows[i].database, database)))
 			return true;

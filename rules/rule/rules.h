@@ -214,9 +214,10 @@ bool rule_set_may_only_read(const struct rule_set *set, struct bytes database,
 /* One that refuses change streams and whose collections or overflow may be in this database, else
  * NULL. */
 const struct rule *rule_set_stream_refused(const struct rule_set *set, struct bytes database);
-/* Some rule whose collections or overflow may be in this database has exact change streams.
+/* Some rule whose collections or overflow may be in this database has such change streams.
  * `database` empty: any rule. */
-bool rule_set_streams_exact(const struct rule_set *set, struct bytes database);
+bool rule_set_has_streams(const struct rule_set *set, struct bytes database,
+			  enum rule_streams streams);
 /* One whose overflow lives in this database while its collections may be in another, else NULL. */
 const struct rule *rule_set_overflow_alone(const struct rule_set *set, struct bytes database);
 

@@ -236,4 +236,22 @@ _OF_MEMBERS = [
         test="e2e/test_lost_overflow.py"),
 ]
 
+# Change streams
+_OF_STREAMS = [
+    Bug("positions of events are those of the stored array", "rules",
+        "position < state->head ? position : position + state->moved", "position"),
+    Bug("a fold is taken for a client's write", "rules", "	if (advance->whole)\n		return CHANGE_OWN;\n", ""),
+    Bug("an array's state is that behind the event", "rules",
+        "load_int64(time->value.data) - before", "load_int64(time->value.data)"),
+    Bug("a document that the snapshot lacks has no state", "rules",
+        "return known->wanted && !known->found;", "return known->wanted && false;"),
+    Bug("a reply begins with a transaction's first event", "rules",
+        "return concerns && stream->from == 0 && ", "return concerns && false && "),
+    Bug("events of overflow collections are shown", "rules",
+        "return rule && rule->streams == RULE_STREAMS_EXACT;", "return rule && false;"),
+    Bug("an image lacks the overflow that has gone", "rules",
+        "stream->stop.image == STREAM_FULL && !stream->images;", "stream->stop.image == STREAM_FULL;"),
+]
+
 BUGS += [bug._replace(reads=True) for bug in _OF_READS] + _OF_STATES + _OF_MEMBERS
+BUGS += [bug._replace(test="e2e/test_exact_streams.py") for bug in _OF_STREAMS]
