@@ -20,7 +20,7 @@ CLIENTS = pathlib.Path(__file__).parent
 GO = pathlib.Path(__file__).parents[1] / "linear"  # its modules
 LANGUAGES = ("pymongo", "node", "go")
 ARMS = ("through", "direct")
-FAULTS = ("certificate", "kill", "failover")  # in turn, one a minute beside a reload
+FAULTS = ("certificate", "upgrade", "kill", "failover")  # in turn, one a minute beside a reload
 WINDOW = 25  # seconds for which a failure is counted to what happened last
 GROWTH_MOST = 1.15  # of memory between the second and the last quarter of the run, and 4 MiB
 # A driver repeats once. Its second connection may be as dead as the first (tests/e2e/test_balanced.py).

@@ -26,6 +26,7 @@ class World(contextlib.ExitStack):
         return self
 
     def _start(self):
+        self.before = []
         self.authority = self.enter_context(Authority())
         self.cluster = self.enter_context(Cluster(members=3))
         self.first = free_range()
@@ -63,13 +64,24 @@ class World(contextlib.ExitStack):
         for spillway in self.spillways:
             spillway.hang_up()
 
+    def upgrade(self, _):
+        """A new process serves; the one before ends with its connections."""
+        self.before.append(self.killed.upgrade())
+
     def kill(self, _):
         self.killed.kill()
 
     def restart(self):
-        """What was killed comes back."""
+        """What was killed comes back. Those before an upgrade end in their time, and well."""
+        self.before = [each for each in self.before if not self._has_ended(each)]
         if not self.killed.running():
             self.killed.start()
+
+    def _has_ended(self, process):
+        code = process.poll()
+        if code not in (None, 0):
+            raise RuntimeError(f"a process before an upgrade ended with {code}: {self.killed.said()[-2000:]}")
+        return code is not None
 
     def failover(self, _):
         with self.cluster.find_primary().client() as client:
