@@ -104,6 +104,16 @@ static bool finish_leaves_notes(const struct session *session)
 	return session_is_accepted(session, session->sequence->match.namespace);
 }
 
+/* A long command may have as many. Of any other what is held is freed at once: the client may have
+ * its answer, and what it asks next must not meet a lack of memory. */
+static bool finish_has_many_notes(const struct session *session)
+{
+	const struct sequence *sequence = session->sequence;
+
+	return sequence->notes &&
+	       session_is_long_packet(&sequence->request, sequence->match.command.kind);
+}
+
 static void finish_cut(struct session_work *work)
 {
 	sequence_cut(work->sequence, finish_pass_note, work->facts.mover);
@@ -124,7 +134,7 @@ void session_cut_sequence(struct session *session)
 {
 	if (!session->sequence || !finish_leaves_notes(session))
 		return;
-	if (session_is_long_step(session->sequence, NULL))
+	if (finish_has_many_notes(session))
 		finish_cut_elsewhere(session);
 	else
 		sequence_cut(session->sequence, finish_pass_note, session->loop->service->mover);
@@ -178,12 +188,6 @@ static void finish_note(struct session_work *work)
 	work->sequence = NULL;
 }
 
-static void finish_forget(struct session_work *work)
-{
-	sequence_free(work->sequence);
-	work->sequence = NULL;
-}
-
 static void finish_noted(struct session *session, struct session_work *work)
 {
 	if (work->flag)
@@ -192,22 +196,19 @@ static void finish_noted(struct session *session, struct session_work *work)
 		session_next_request(session);
 }
 
-/* A long command has as many notes. */
 static void finish_elsewhere(struct session *session)
 {
-	static const struct session_task notes = {finish_note, finish_noted},
-					 none = {finish_forget, finish_noted};
+	static const struct session_task task = {finish_note, finish_noted};
 	struct session_work work = {.facts = session_facts(session),
 				    .namespaces = session->sequence->match.cache};
-	bool leaves_notes = finish_leaves_notes(session);
 
 	finish_learn(session);
-	session_give_work(session, leaves_notes ? &notes : &none, &work);
+	session_give_work(session, &task, &work);
 }
 
 void session_end_sequence(struct session *session)
 {
-	if (session_is_long_step(session->sequence, NULL)) {
+	if (finish_has_many_notes(session) && finish_leaves_notes(session)) {
 		finish_elsewhere(session);
 		return;
 	}
