@@ -171,7 +171,8 @@ static void prepend(struct stream *stream, const struct stream_item *items, size
 {
 	struct stream_item *all = must_calloc(2 * (stream->count + count), sizeof(*all));
 
-	memcpy(all, items, count * sizeof(*all));
+	if (count > 0)
+		memcpy(all, items, count * sizeof(*all));
 	memcpy(all + count, stream->items, stream->count * sizeof(*all));
 	free(stream->items);
 	stream->items = all;
