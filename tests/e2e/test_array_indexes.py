@@ -184,6 +184,7 @@ PARTIAL = {
     "an array": ([("key", 1), ("list.isbn", -1)], {"list": {"$type": "array"}, "key": {"$gt": "a"}}),
     "elsewhere": ([("key", 1)], {"$or": [{"list": {"$exists": True}}, {"key": "b"}]}),
     "by elements": ([("list.isbn", 1)], {"list.isbn": {"$gte": 20}}),
+    "by whole elements": ([("list", 1)], {"list": {"$gte": {"isbn": 38}}}),
     "by an element, elsewhere": ([("key", 1)], {"list.isbn": 38}),
     "by a position": ([("list", 1)], {"list.30": {"$exists": True}}),
 }

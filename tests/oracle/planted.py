@@ -253,5 +253,24 @@ _OF_STREAMS = [
         "stream->stop.image == STREAM_FULL && !stream->images;", "stream->stop.image == STREAM_FULL;"),
 ]
 
-BUGS += [bug._replace(reads=True) for bug in _OF_READS] + _OF_STATES + _OF_MEMBERS
+# Lists, indexes and validators
+_OF_COLLECTIONS = [
+    Bug("a list shows what a pattern's overflow is called", "rules",
+        "		if (glob_is(bytes_of(name)))\n			append_condition(",
+        "		if (false)\n			append_condition(", test="e2e/test_listed.py"),
+    Bug("dbStats counts the overflow's indexes", "rules",
+        '	stats->sums[SUM_INDEXES] += number_at(found, "nindexes");\n', "", test="e2e/test_listed.py"),
+    Bug("a partial index by elements may be hinted", "rules",
+        "	       match_index_chooses(context, index);\n", "	       false;\n",
+        test="e2e/test_array_indexes.py"),
+    Bug("a partial filter by elements holds of what is stored", "rules",
+        '		if (!element_is(&operation, "$exists") &&\n',
+        '		if (false && !element_is(&operation, "$exists") &&\n',
+        test="e2e/test_array_indexes.py"),
+    Bug("a validator may count the array's elements", "rules",
+        "	if (is_plain_keyword(keyword) ||", "	if (array || is_plain_keyword(keyword) ||",
+        test="e2e/test_validators.py"),
+]
+
+BUGS += [bug._replace(reads=True) for bug in _OF_READS] + _OF_STATES + _OF_MEMBERS + _OF_COLLECTIONS
 BUGS += [bug._replace(test="e2e/test_exact_streams.py") for bug in _OF_STREAMS]
