@@ -106,10 +106,9 @@ BUGS = [
     Bug("a find's reply passes without a look", "rules",
         "batch.type == BSON_BYTE_ARRAY && merge_untouched(namespace, batch.value);", "batch.type == BSON_BYTE_ARRAY;"),
     Bug("a getMore is not merged", "rules",
-        "	if (collection->type == 0 || !element_string(collection, &name))\n		return;\n"
-        "	matching->match->namespace",
-        "	if (true || collection->type == 0 || !element_string(collection, &name))\n		return;\n"
-        "	matching->match->namespace"),
+        "	if (matching->match->namespace && matching->match->verdict != VERDICT_REFUSE)\n"
+        "		matching->match->verdict = VERDICT_READ;\n}\n\nstatic void match_map_reduce",
+        "}\n\nstatic void match_map_reduce"),
     Bug("the state is shown", "rules", "	hide(merge, NAME_STATE);\n", ""),
     Bug("the flag is shown", "rules",
         "		hide(merge, hidden.fields[i]);\n", "		hide(merge, NULL);\n"),
