@@ -159,6 +159,21 @@ def test_images_of_the_time_of_the_event_are_whole(client, direct, name, piped):
     assert len([event for event in want if "fullDocumentBeforeChange" in event]) == 4
 
 
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_a_batch_may_begin_inside_a_transaction(twins, size):
+    """The first push goes behind the overflow; then the array is folded back."""
+    f = twins.array
+    updates = [{"$push": {f: "a"}}, {"$set": {f"{f}.4": "b"}}, {"$push": {f: "c"}}, {"$set": {"x": 1}},
+               {"$push": {f: "d"}}]
+    with twins.through.watch(batch_size=size) as through, twins.straight.watch() as straight:
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(20)))}))
+        twins.at_rest()
+        twins.both(lambda collection: transaction(collection, 1, updates))
+        got, want = twins.events(through, straight)
+    assert got == want
+    assert want[-1]["updateDescription"]["updatedFields"] == {f"{f}.22": "d"}
+
+
 def test_a_write_of_what_is_stored_is_seen(twins):
     """Of ten elements three are stored in the document. A write of just these three changes nothing that mongod tells
     but the array's state."""

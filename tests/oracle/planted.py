@@ -238,10 +238,11 @@ _OF_MEMBERS = [
 # Change streams
 _OF_STREAMS = [
     Bug("positions of events are those of the stored array", "rules",
-        "position < state->head ? position : position + state->moved", "position"),
+        "position < state->head ? position : position + state->moved",
+        "position < state->head ? position : position"),
     Bug("a fold is taken for a client's write", "rules", "	if (advance->whole)\n		return CHANGE_OWN;\n", ""),
     Bug("an array's state is that behind the event", "rules",
-        "load_int64(time->value.data) - before", "load_int64(time->value.data)"),
+        "load_int64(time->value.data) - before", "load_int64(time->value.data) - (before && false)"),
     Bug("a document that the snapshot lacks has no state", "rules",
         "return known->wanted && !known->found;", "return known->wanted && false;"),
     Bug("a reply begins with a transaction's first event", "rules",
