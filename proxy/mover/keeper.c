@@ -367,6 +367,12 @@ static void trust_split(struct keeper *keeper)
 	sweeper_wake(mover);
 }
 
+/* A start serves an account without the right to look; a reload with a new rule refuses it. */
+static bool may_not_see(struct mover *mover)
+{
+	return open_reads_are_unseen(mover->reload.reads) && !was_reloaded(mover);
+}
+
 /* A new rule may move, once nobody goes on with a read that began without it. */
 static void let_go(struct keeper *keeper)
 {
@@ -377,7 +383,7 @@ static void let_go(struct keeper *keeper)
 
 	if (!atomic_load(&mover->ready) || !is_settled(mover) || !target_set_waits(mover->targets))
 		return;
-	if (!open_reads_have_ended(mover->reload.reads, &place)) {
+	if (!open_reads_have_ended(mover->reload.reads, &place) && !may_not_see(mover)) {
 		trust_split(keeper);
 		return;
 	}

@@ -140,9 +140,10 @@ static void take_read(void *context, struct bytes document)
 static void tell_blind(struct open_reads *reads, const char *server, const struct link *link)
 {
 	if (!reads->blind)
-		log_warning("4048 mover: no tail moves under the new rules, since the upstream "
-			    "account may not see whether reads of before go on at '%s': give the "
-			    "account the action 'inprog' on the cluster (%s)",
+		log_warning("4048 mover: the upstream account may not see whether reads go on at "
+			    "'%s' that began before the rules were in force; such a read may "
+			    "return a short array: give the account the action 'inprog' on the "
+			    "cluster (%s)",
 			    server, link_error(link)->message);
 	reads->blind = true;
 }
@@ -236,7 +237,12 @@ bool open_reads_were_met(const struct open_reads *reads)
 	return reads->taken && reads->count > 0;
 }
 
+bool open_reads_are_unseen(const struct open_reads *reads)
+{
+	return reads->blind;
+}
+
 bool open_reads_were_told(const struct open_reads *reads)
 {
-	return reads->told || reads->blind;
+	return reads->told;
 }

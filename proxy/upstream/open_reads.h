@@ -30,5 +30,7 @@ must_check bool open_reads_have_ended(struct open_reads *reads,
 /* The latest look met some; the log was told that rules wait. */
 bool open_reads_were_met(const struct open_reads *reads);
 bool open_reads_were_told(const struct open_reads *reads);
+/* The account may not see them at some server; the log was told. */
+bool open_reads_are_unseen(const struct open_reads *reads);
 /* Whether the account may see what goes on at the server of the link. LINK_REFUSED: it may not. */
 must_check enum link_result open_reads_try(struct link *link);

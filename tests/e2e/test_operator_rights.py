@@ -217,15 +217,11 @@ def test_an_analyze_that_is_refused_says_no_more_than_what(cluster, shop):
         assert "lsid" not in ended.stdout + ended.stderr and "signature" not in ended.stdout + ended.stderr
 
 
-def test_an_account_that_may_not_see_cursors_moves_nothing_under_a_new_rule(cluster, shop):
-    """Not even where no cursor is open: nobody knows. With the right all goes on by itself."""
-    inprog = {"privileges": [{"resource": {"cluster": True}, "actions": ["inprog"]}]}
+def test_an_account_that_may_not_see_cursors_is_warned_of(cluster, shop):
+    """A start with a new rule cannot wait for what nobody sees."""
     rules = [{**RULE, "sweep": "100ms", "settle": "5ms"}]
     with Spillway([cluster.primary], rules, {"upstream": upstream(cluster, "unseeing")}) as spillway:
         spillway.says("give the account the action 'inprog' on the cluster")
         with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True, **ADMINISTRATOR) as through:
             through.shop.books.update_one({"_id": 1}, {"$push": {"list": 9}})
-        wait_for(lambda: spillway.metrics()["spillway_mover_queue"] == 1, "the note to wait")
-        assert shop.tails.estimated_document_count() == 0
-        shop.client.admin.command("grantPrivilegesToRole", "unseeing", **inprog)
         wait_for(lambda: len(shop.books.find_one({"_id": 1})["list"]) == 3, "the tail to move")
