@@ -2,6 +2,7 @@
  * overflow that is another's. */
 #include "proxy/check/check_inner.h"
 
+#include "proxy/fitness/lost_overflow.h"
 #include "proxy/ownership/gone_rules.h"
 #include "proxy/ownership/renamed.h"
 #include "proxy/ownership/rule_owner.h"
@@ -72,6 +73,27 @@ void check_pauses(struct check *check)
 	note_unread(check, pauses_each(check->link, note_pause, check));
 }
 
+/* The rule's record names an overflow collection that is no more. */
+static enum link_result check_loss(struct check *check, const struct check_target *target,
+				   struct mover_target *asked)
+{
+	struct collection_facts facts = {0};
+	bool lost = false;
+	enum link_result result = facts_read_entry(check->link, target->overflow_database,
+						   target->overflow_collection, &facts);
+
+	if (result == LINK_DONE)
+		result = lost_overflow_look(check->link, asked, &facts, &lost);
+	facts_fini(&facts);
+	if (result == LINK_DONE && lost)
+		findings_add(&check->findings, FINDING_OVERFLOW_LOST, target->rule->name,
+			     "the overflow '%s.%s' was dropped or replaced while documents of "
+			     "'%s.%s' are split there: reads of their arrays fail (301)",
+			     target->overflow_database, target->overflow_collection,
+			     target->namespace->database, target->namespace->collection);
+	return result == LINK_REFUSED ? LINK_DONE : result;
+}
+
 must_check bool check_record(struct check *check, const struct check_target *target)
 {
 	struct target_set *targets = target_set_new(check->config->rules);
@@ -94,6 +116,8 @@ must_check bool check_record(struct check *check, const struct check_target *tar
 		result = rule_owner_ask(check->link, asked, reason, sizeof(reason));
 	if (result == LINK_DONE && asked && !reason[0])
 		result = renamed_tell(check->link, asked, false, renamed, sizeof(renamed));
+	if (result == LINK_DONE && asked && !reason[0])
+		result = check_loss(check, target, asked);
 	target_set_free(targets);
 	note_unread(check, result);
 	if (result == LINK_DONE && renamed[0])

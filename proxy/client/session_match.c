@@ -119,6 +119,8 @@ static void request_by_match(struct session *session, struct packet *packet,
 			stream_write_owned(&session->server, &packet->raw);
 		break;
 	case VERDICT_HELLO:
+		if (session->request.hellos < 2)
+			session->request.hellos++;
 		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
 		request_forward_hello(session, packet);
 		break;

@@ -4,6 +4,7 @@
 #include "proxy/base/log.h"
 #include "proxy/fitness/findings.h"
 #include "proxy/fitness/index_maker.h"
+#include "proxy/fitness/lost_overflow.h"
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/ownership/rule_record.h"
 #include "proxy/spill/twins.h"
@@ -22,6 +23,8 @@ struct checking {
 	bool overflow; /* what is looked at: the main collection or the overflow */
 	bool plans;    /* nothing is made or recorded */
 	bool absent;   /* no collection exists, under a pattern: nothing is made before one does */
+	bool told;     /* whether the overflow is lost: */
+	bool lost;
 	bool fit;
 	char reason[600];
 	char remedy[300]; /* what to do; empty: the reason says it */
@@ -265,6 +268,25 @@ static bool is_absent(const struct checking *checking)
 	       checking->facts.overflow.entry.count == 0;
 }
 
+/* What can't be told is asked again with the next check. */
+static enum link_result look_for_loss(struct checking *checking)
+{
+	enum link_result result = lost_overflow_look(checking->link, checking->target,
+						     &checking->facts.overflow, &checking->lost);
+
+	checking->told = result == LINK_DONE;
+	return result == LINK_REFUSED ? LINK_DONE : result;
+}
+
+static enum link_result settle_loss(struct checking *checking)
+{
+	enum link_result result = LINK_DONE;
+
+	if (checking->told && !checking->lost && !checking->target->read_only)
+		result = lost_overflow_settle(checking->link, checking->target);
+	return result == LINK_REFUSED ? LINK_DONE : result;
+}
+
 static enum link_result check_overflow(struct checking *checking)
 {
 	const struct collection_facts *facts = &checking->facts.overflow;
@@ -278,6 +300,8 @@ static enum link_result check_overflow(struct checking *checking)
 		judge_overflow_indexes(checking->target->rule, &facts->indexes, &checking->indexes);
 		warn_of_hidden(checking);
 	}
+	if (result == LINK_DONE && checking->fit && !checking->plans)
+		result = look_for_loss(checking);
 	if (result == LINK_DONE && checking->fit && !checking->target->read_only)
 		result = make_or_plan_indexes(checking);
 	if (result == LINK_DONE && checking->fit)
@@ -339,6 +363,8 @@ static enum link_result check_all(struct checking *checking, enum fitness_extent
 	}
 	if (result == LINK_DONE && checking->fit && !checking->absent)
 		result = ask_owner(checking);
+	if (result == LINK_DONE && checking->fit && !checking->absent)
+		result = settle_loss(checking);
 	return result;
 }
 
@@ -361,5 +387,7 @@ must_check enum link_result fitness_check(struct link *link, struct target_set *
 	if (extent == FITNESS_OF_BOTH)
 		atomic_store(&target->judged_on, link_process(link));
 	judge(set, target, &checking);
+	if (checking.told)
+		lost_overflow_tell(set, target, checking.lost);
 	return LINK_DONE;
 }

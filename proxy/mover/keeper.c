@@ -15,6 +15,7 @@
 #include "proxy/ownership/split_rules.h"
 #include "proxy/pace/pacer.h"
 #include "proxy/upstream/deployment.h"
+#include "proxy/upstream/facts.h"
 #include "proxy/upstream/member_names.h"
 #include "proxy/upstream/open_reads.h"
 
@@ -22,12 +23,17 @@
 
 #define NAMES_MS 5000 /* how often it asks servers that have not said their name */
 #define LOOK_MS 20
+#define OVERFLOWS_MS 2000 /* how often overflow collections are looked for */
+#define OVERFLOWS_AT_ONCE 20
+#define LOST_MS 10000        /* how often one that is lost is asked for again */
 #define LOOK_BYTES (8 << 20) /* of links in one look for garbage */
 
 struct keeper {
 	struct mover *mover;
 	struct link *link;
 	int64_t names_due;
+	size_t overflow_at; /* the target whose overflow is looked for next */
+	int64_t overflow_due;
 	bool trusted; /* rules that documents are split under wait no more */
 };
 
@@ -277,6 +283,58 @@ static void check_again(struct keeper *keeper)
 	}
 }
 
+/* It is not the one that was judged. */
+static bool overflow_is_other(struct keeper *keeper, const struct mover_target *target)
+{
+	struct collection_facts facts = {0};
+	uint64_t uuid[2] = {0};
+	struct element element;
+	enum link_result result = facts_read_entry(keeper->link, target->overflow_database,
+						   target->overflow_collection, &facts);
+
+	if (facts.entry.count > 0 &&
+	    document_find_path(facts.entry.list[0], "info.uuid", &element) &&
+	    element.type == BSON_BYTE_BINARY && element.value.length == 4 + 1 + sizeof(uuid))
+		memcpy(uuid, element.value.data + 5, sizeof(uuid));
+	facts_fini(&facts);
+	return result == LINK_DONE &&
+	       (uuid[0] != target->overflow_uuid[0] || uuid[1] != target->overflow_uuid[1]);
+}
+
+static bool overflow_is_due(struct keeper *keeper, const struct mover_target *target)
+{
+	if (target->lost.now)
+		return clock_now() >= target->judged_at + LOST_MS;
+	return target->fitness == FITNESS_FIT &&
+	       (target->overflow_uuid[0] || target->overflow_uuid[1]) &&
+	       overflow_is_other(keeper, target);
+}
+
+/* One that somebody dropped straight at mongod is missed at once. */
+static void look_at_overflows(struct keeper *keeper)
+{
+	struct mover *mover = keeper->mover;
+	struct mover_target *target = NULL;
+	bson_error_t error;
+
+	if (!atomic_load(&mover->ready) || clock_now() < keeper->overflow_due ||
+	    !mover_connect(mover, &keeper->link, &error))
+		return;
+	keeper->overflow_due = clock_now() + OVERFLOWS_MS;
+	for (int i = 0; i < OVERFLOWS_AT_ONCE; i++) {
+		target = target_at(mover->targets, keeper->overflow_at++);
+		if (!target)
+			break;
+		if (!overflow_is_due(keeper, target))
+			continue;
+		atomic_store(&target->judged_at, MOVER_NEVER);
+		atomic_store(&target->recheck, true);
+		atomic_store(&mover->news.recheck, true);
+	}
+	if (!target)
+		keeper->overflow_at = 0;
+}
+
 static void keep_pace(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
@@ -410,6 +468,7 @@ void *keeper_run(void *context)
 		learn_names(&keeper);
 		let_go(&keeper);
 		more = tend_list_work(mover->tended, mover, &keeper.link);
+		look_at_overflows(&keeper);
 		check_again(&keeper);
 		look_at_views(&keeper);
 		keep_pace(&keeper);

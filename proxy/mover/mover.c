@@ -328,7 +328,12 @@ must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules
 
 bool mover_rules_wait(struct mover *mover)
 {
-	return target_set_waits(mover->targets);
+	bool reloaded;
+
+	pthread_mutex_lock(&mover->lock);
+	reloaded = mover->reload.turn > 0;
+	pthread_mutex_unlock(&mover->lock);
+	return reloaded && target_set_waits(mover->targets);
 }
 
 void mover_settled(struct mover *mover, unsigned turn)
@@ -424,7 +429,7 @@ bool mover_serves(const struct mover *mover)
 	char reason[16];
 
 	return mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS &&
-	       paths_lead(mover->paths, reason, sizeof(reason));
+	       paths_lead(mover->paths, reason, sizeof(reason)) && !target_lost(mover->targets);
 }
 
 void mover_doubt(struct mover *mover, size_t listen_index)
@@ -448,13 +453,25 @@ must_check bool mover_first_check(struct mover *mover, int64_t milliseconds,
 	return checked;
 }
 
+/* Unless something else is the reason. */
+static void tell_loss(struct mover *mover, bool leads, char *reason, size_t size)
+{
+	const struct mover_target *lost = target_lost(mover->targets);
+
+	if (leads && lost)
+		snprintf(reason, size,
+			 "rule '%s': the overflow '%s.%s' was dropped or replaced while documents "
+			 "are split there; restore it, or see 'spillway verify'",
+			 lost->rule->name, lost->overflow_database, lost->overflow_collection);
+}
+
 void mover_not_ready(struct mover *mover, char *reason, size_t size)
 {
 	const char *lacking = mover->lacking;
 
 	pthread_mutex_lock(&mover->lock);
 	if (mover_ready(mover) && clock_now() < atomic_load(&mover->answered_at) + SILENCE_MS)
-		(void)paths_lead(mover->paths, reason, size);
+		tell_loss(mover, paths_lead(mover->paths, reason, size), reason, size);
 	else if (mover_ready(mover))
 		snprintf(reason, size, "no server has answered for %d seconds%s%s",
 			 SILENCE_MS / 1000, lacking[0] ? ": " : "", lacking);

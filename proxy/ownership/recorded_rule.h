@@ -11,6 +11,7 @@
  *   checkpoint?: {from, limits}
  *   claimed?: "sample"
  *   uuid?: <binary>
+ *   overflow_uuid?: <binary>
  *
  * `_id` is one concrete namespace, also of a rule with a pattern.
  * `format`: of the record, and of all that is stored under it.
@@ -22,7 +23,8 @@
  * are added when the rule is next held against its record. A version that does not know them leaves
  * them as they are; so layout and limits are what is compared. `claimed`: documents told whose the
  * overflow is, for a sample of it: who refers to what is to be collected is asked each time.
- * `uuid`: that of the collection whose documents are spilled (renamed.h).
+ * `uuid`: that of the collection whose documents are spilled (renamed.h). `overflow_uuid`: that of
+ * the overflow, so that its loss is noticed (proxy/fitness/lost_overflow.h).
  * The layout must stay what it is as long as anything is spilled; the limits may change. */
 #pragma once
 

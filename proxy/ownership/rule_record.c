@@ -145,17 +145,40 @@ must_check enum link_result rule_record_undone(struct link *link, const struct m
 	return result;
 }
 
-must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,
-					     struct element *uuid, bool *found)
+static enum link_result find_uuid(struct link *link, const struct mover_target *target,
+				  const char *name, struct element *uuid, bool *found)
 {
 	struct bytes record;
 	enum link_result result = find_record(link, target, &record);
 
 	*found = result == LINK_DONE && record.data;
 	*uuid = (struct element){0};
-	if (*found && !document_find(record, "uuid", uuid))
+	if (*found && !document_find(record, name, uuid))
 		*uuid = (struct element){0};
 	return result;
+}
+
+must_check enum link_result rule_record_uuid(struct link *link, const struct mover_target *target,
+					     struct element *uuid, bool *found)
+{
+	return find_uuid(link, target, "uuid", uuid, found);
+}
+
+must_check enum link_result rule_record_overflow(struct link *link,
+						 const struct mover_target *target,
+						 struct element *uuid, bool *found)
+{
+	return find_uuid(link, target, "overflow_uuid", uuid, found);
+}
+
+must_check enum link_result rule_record_note_overflow(struct link *link,
+						      const struct mover_target *target,
+						      const struct element *uuid)
+{
+	return link_lost_in_passing(link,
+				    command_run(link, RULE_RECORD_DATABASE,
+						UPDATE("{$set: {overflow_uuid: @uuid}}", "false"),
+						fill_key(target), fill("uuid", uuid)));
 }
 
 must_check enum link_result rule_record_note_uuid(struct link *link,

@@ -44,6 +44,13 @@ must_check enum link_result rule_record_uuid(struct link *link, const struct mov
 must_check enum link_result rule_record_note_uuid(struct link *link,
 						  const struct mover_target *target,
 						  const struct element *uuid);
+/* The same of the overflow's. */
+must_check enum link_result rule_record_overflow(struct link *link,
+						 const struct mover_target *target,
+						 struct element *uuid, bool *found);
+must_check enum link_result rule_record_note_overflow(struct link *link,
+						      const struct mover_target *target,
+						      const struct element *uuid);
 /* Nothing is spilled any more. */
 must_check enum link_result rule_record_remove(struct link *link,
 					       const struct mover_target *target);

@@ -20,6 +20,7 @@ struct target_set {
 	size_t mask;
 	uint64_t key;
 	atomic_size_t unfit;
+	atomic_size_t lost;
 	bool *fresh;                /* of each rule: its targets wait; owned; NULL: none */
 	struct mover_target **gone; /* as target_set_take says */
 	size_t gone_count;
@@ -275,6 +276,8 @@ static void leave(struct target_set *set, struct rule_set *before, struct mover_
 	atomic_fetch_add(&target->reload.turn, 1);
 	if (target->fitness == FITNESS_UNFIT)
 		atomic_fetch_sub(&set->unfit, 1);
+	if (atomic_exchange(&target->lost.now, false))
+		atomic_fetch_sub(&set->lost, 1);
 	set->gone = must_realloc((void *)set->gone, (set->gone_count + 1) * sizeof(*set->gone));
 	set->gone[set->gone_count++] = target;
 }
@@ -480,6 +483,31 @@ void target_view_fini(struct target_view *view)
 {
 	for (size_t i = 0; i < TARGET_LONG_COUNT; i++)
 		free(view->longest[i].id);
+}
+
+bool target_set_lost(struct target_set *set, struct mover_target *target, bool lost)
+{
+	bool news;
+
+	pthread_mutex_lock(&set->lock);
+	news = atomic_exchange(&target->lost.now, lost) != lost;
+	if (news && lost)
+		atomic_fetch_add(&set->lost, 1);
+	else if (news)
+		atomic_fetch_sub(&set->lost, 1);
+	pthread_mutex_unlock(&set->lock);
+	return news;
+}
+
+const struct mover_target *target_lost(struct target_set *set)
+{
+	const struct mover_target *target, *found = NULL;
+
+	if (atomic_load_explicit(&set->lost, memory_order_relaxed) == 0)
+		return NULL;
+	for (size_t i = 0; !found && (target = target_at(set, i)); i++)
+		found = target->lost.now ? target : NULL;
+	return found;
 }
 
 size_t target_unfit_count(const struct target_set *set)

@@ -86,6 +86,10 @@ struct mover_target {
 	 * names it, so that it never goes into a collection that was made since, without the
 	 * indexes. */
 	_Atomic uint64_t overflow_uuid[2];
+	struct {
+		_Atomic uint64_t known[2]; /* the overflow that is to be missed: lost_overflow.h */
+		atomic_bool now;           /* it was dropped or replaced, and documents need it */
+	} lost;
 	char *reason; /* owned; NULL: none; guarded by the set's lock */
 	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
 	_Atomic int64_t outliers; /* documents whose first elements were moved since the start */
@@ -172,6 +176,10 @@ struct target_view {
 must_check bool target_view(struct target_set *set, size_t index, struct target_view *view);
 void target_view_fini(struct target_view *view);
 
+/* Whether the target's overflow is lost; true where that is news. */
+bool target_set_lost(struct target_set *set, struct mover_target *target, bool lost);
+/* A target whose overflow is lost; NULL: there is none. */
+const struct mover_target *target_lost(struct target_set *set);
 /* How many targets are unfit. */
 size_t target_unfit_count(const struct target_set *set);
 /* Copies the reason of the first unfit target of the namespace. Cheap while no target is unfit. */

@@ -104,10 +104,15 @@ COUNTED = ["env", "GLIBC_TUNABLES=glibc.cpu.x86_rep_movsb_threshold=1000000000:"
            "valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
 
 
+def said_by(process, pattern):
+    """What valgrind says of the process itself. The launcher, which it forks, has lines of its own."""
+    return re.search(rf"=={process.pid}==.* {pattern}", process.said())[1]
+
+
 def count_instructions(scale, kind=PinnedSpillway, **load):
     """User instructions an operation."""
     def report(process):
-        return int(re.search(r"Collected : (\d+)", process.said())[1])
+        return int(said_by(process, r"Collected : (\d+)"))
 
     return per_operation(kind, COUNTED, scale, report, **load)
 
@@ -123,8 +128,7 @@ def instructions(scale):
 
 def allocations(scale):
     def report(process):
-        found = re.search(r"total heap usage: ([\d,]+) allocs", process.said())
-        return int(found[1].replace(",", ""))
+        return int(said_by(process, r"total heap usage: ([\d,]+) allocs").replace(",", ""))
 
     def count(kind, **load):
         return per_operation(

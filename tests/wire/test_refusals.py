@@ -451,5 +451,5 @@ def test_an_operator_of_a_clients_becomes_no_label(relay, session):
 def test_a_name_that_is_cut_is_still_utf8(session, letters):
     client, _ = session
     database = "tenant_" + "x" * (letters % 2) + "\u00e9" * letters
-    errmsg = client.ask(message({"drop": "posts_comments_overflow", "$db": database}, (), 9)).plain()["errmsg"]
-    assert "drop on the overflow collection 'tenant_" in errmsg and "overflow'" not in errmsg
+    errmsg = client.ask(message({"collMod": "posts_comments_overflow", "$db": database}, (), 9)).plain()["errmsg"]
+    assert "collMod on the overflow collection 'tenant_" in errmsg and "overflow'" not in errmsg
