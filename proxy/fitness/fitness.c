@@ -206,7 +206,7 @@ static enum link_result note_uuid(struct checking *checking)
 	    element.type == BSON_BYTE_BINARY && element.value.length == 4 + 1 + 16)
 		memcpy(uuid, element.value.data + 5, 16);
 	for (size_t i = 0; i < 2; i++)
-		atomic_store(&checking->target->overflow_uuid[i], uuid[i]);
+		atomic_store(&checking->target->stored.uuid[i], uuid[i]);
 	return result;
 }
 

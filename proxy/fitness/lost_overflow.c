@@ -188,7 +188,7 @@ static enum link_result find_known(struct link *link, struct mover_target *targe
 	struct element element;
 	enum link_result result;
 
-	*known = load(target->lost.known);
+	*known = load(target->stored.known);
 	*recorded = false;
 	if (!is_none(known))
 		return LINK_DONE;
@@ -196,7 +196,7 @@ static enum link_result find_known(struct link *link, struct mover_target *targe
 	if (result == LINK_DONE)
 		*known = uuid_of(&element);
 	if (result == LINK_DONE)
-		store(target->lost.known, known);
+		store(target->stored.known, known);
 	return result == LINK_REFUSED ? LINK_DONE : result;
 }
 
@@ -220,14 +220,14 @@ must_check enum link_result lost_overflow_look(struct link *link, struct mover_t
 
 must_check enum link_result lost_overflow_settle(struct link *link, struct mover_target *target)
 {
-	struct uuid now = load(target->overflow_uuid), known = load(target->lost.known);
+	struct uuid now = load(target->stored.uuid), known = load(target->stored.known);
 	uint8_t value[UUID_HEAD + UUID_BYTES] = {UUID_BYTES, 0, 0, 0, 4};
 	const struct element uuid = {.type = BSON_BYTE_BINARY, .value = {value, sizeof(value)}};
 
 	if (is_none(&now) || is_same(&now, &known))
 		return LINK_DONE;
 	memcpy(value + UUID_HEAD, now.parts, UUID_BYTES);
-	store(target->lost.known, &now);
+	store(target->stored.known, &now);
 	return rule_record_note_overflow(link, target, &uuid);
 }
 

@@ -298,15 +298,15 @@ static bool overflow_is_other(struct keeper *keeper, const struct mover_target *
 		memcpy(uuid, element.value.data + 5, sizeof(uuid));
 	facts_fini(&facts);
 	return result == LINK_DONE &&
-	       (uuid[0] != target->overflow_uuid[0] || uuid[1] != target->overflow_uuid[1]);
+	       (uuid[0] != target->stored.uuid[0] || uuid[1] != target->stored.uuid[1]);
 }
 
 static bool overflow_is_due(struct keeper *keeper, const struct mover_target *target)
 {
-	if (target->lost.now)
+	if (target->stored.lost)
 		return clock_now() >= target->judged_at + LOST_MS;
 	return target->fitness == FITNESS_FIT &&
-	       (target->overflow_uuid[0] || target->overflow_uuid[1]) &&
+	       (target->stored.uuid[0] || target->stored.uuid[1]) &&
 	       overflow_is_other(keeper, target);
 }
 

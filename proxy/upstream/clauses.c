@@ -67,7 +67,7 @@ void command_overflow_uuid(struct buffer *command, const struct mover_target *ta
 	uint8_t uuid[5 + 16] = {16, 0, 0, 0, UUID_SUBTYPE};
 
 	for (size_t i = 0; i < 2; i++) {
-		uint64_t half = atomic_load(&target->overflow_uuid[i]);
+		uint64_t half = atomic_load(&target->stored.uuid[i]);
 
 		if (half == 0)
 			return;

@@ -276,7 +276,7 @@ static void leave(struct target_set *set, struct rule_set *before, struct mover_
 	atomic_fetch_add(&target->reload.turn, 1);
 	if (target->fitness == FITNESS_UNFIT)
 		atomic_fetch_sub(&set->unfit, 1);
-	if (atomic_exchange(&target->lost.now, false))
+	if (atomic_exchange(&target->stored.lost, false))
 		atomic_fetch_sub(&set->lost, 1);
 	set->gone = must_realloc((void *)set->gone, (set->gone_count + 1) * sizeof(*set->gone));
 	set->gone[set->gone_count++] = target;
@@ -490,7 +490,7 @@ bool target_set_lost(struct target_set *set, struct mover_target *target, bool l
 	bool news;
 
 	pthread_mutex_lock(&set->lock);
-	news = atomic_exchange(&target->lost.now, lost) != lost;
+	news = atomic_exchange(&target->stored.lost, lost) != lost;
 	if (news && lost)
 		atomic_fetch_add(&set->lost, 1);
 	else if (news)
@@ -506,7 +506,7 @@ const struct mover_target *target_lost(struct target_set *set)
 	if (atomic_load_explicit(&set->lost, memory_order_relaxed) == 0)
 		return NULL;
 	for (size_t i = 0; !found && (target = target_at(set, i)); i++)
-		found = target->lost.now ? target : NULL;
+		found = target->stored.lost ? target : NULL;
 	return found;
 }
 

@@ -82,14 +82,15 @@ struct mover_target {
 	_Atomic uint64_t judged_on; /* the server process that was asked: link_process */
 	_Atomic int64_t judged_at;  /* monotonic milliseconds */
 	atomic_bool main_changed;   /* since then, perhaps */
-	/* The overflow collection that was judged: its UUID, 0 where none can be asked for. A store
-	 * names it, so that it never goes into a collection that was made since, without the
-	 * indexes. */
-	_Atomic uint64_t overflow_uuid[2];
 	struct {
-		_Atomic uint64_t known[2]; /* the overflow that is to be missed: lost_overflow.h */
-		atomic_bool now;           /* it was dropped or replaced, and documents need it */
-	} lost;
+		/* The overflow collection that was judged: its UUID, 0 where none can be asked for.
+		 * A store names it, so that it never goes into a collection that was made since,
+		 * without the indexes. */
+		_Atomic uint64_t uuid[2];
+		_Atomic uint64_t
+			known[2]; /* of the overflow that is to be missed: lost_overflow.h */
+		atomic_bool lost; /* it was dropped or replaced, and documents need it */
+	} stored;
 	char *reason; /* owned; NULL: none; guarded by the set's lock */
 	struct target_long longest[TARGET_LONG_COUNT]; /* the same; the longest first */
 	_Atomic int64_t outliers; /* documents whose first elements were moved since the start */

@@ -38,7 +38,7 @@ def test_it_is_noticed_by_readyz_log_and_check_until_it_is_back(operator, shop, 
     shop.tails.drop()
     wait_for(lambda: readiness(spillway)[0] == 503, "/readyz to notice")
     assert DROPPED in readiness(spillway)[1]
-    spillway.says(f"error {DROPPED}")
+    spillway.says(f"error 5012 {DROPPED}")
     assert DROPPED in check(spillway)
     assert spillway.said().count(DROPPED) == 1
     shop.tails.insert_many(backup)
@@ -52,7 +52,7 @@ def test_a_restart_does_not_forget_and_what_moves_since_does_not_hide_it(operato
     wait_for(lambda: readiness(spillway)[0] == 503, "/readyz to notice")
     spillway.stop()
     spillway.start(ready=False)
-    spillway.says(f"error {DROPPED}")
+    spillway.says(f"error 5012 {DROPPED}")
     wait_for(lambda: readiness(spillway)[0] == 503, "/readyz after the restart")
     with pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True) as client:
         client.shop.books.insert_one({"_id": "new", "list": LONG})
@@ -68,7 +68,7 @@ def test_a_drop_while_nothing_runs_is_noticed_at_the_start(shop, spillway):
     spillway.stop()
     shop.tails.drop()
     spillway.start(ready=False)
-    spillway.says(f"error {DROPPED}")
+    spillway.says(f"error 5012 {DROPPED}")
     wait_for(lambda: readiness(spillway)[0] == 503, "/readyz to say so")
 
 

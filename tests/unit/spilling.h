@@ -63,7 +63,7 @@ static inline struct mover_target spilling_target(const struct rule *rule)
 				     .collection = (char *)"books",
 				     .overflow_database = (char *)"more",
 				     .overflow_collection = (char *)"books_more",
-				     .overflow_uuid = {1, 2}};
+				     .stored.uuid = {1, 2}};
 }
 
 #endif
