@@ -106,6 +106,7 @@ class FakeServer:
         self.hello = hello or HELLO
         self.scripted, self.apart = False, False
         self.waiting = queue.Queue()
+        self.looked = threading.Event()
         self.replies = {}
         self.listener, self.own = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
@@ -171,11 +172,17 @@ class FakeServer:
                 self._reply(end, end.frame())
 
     def _reply(self, end, request):
-        body = self._body(exact.plain((exact.DOCUMENT, request.pairs())))
+        command = exact.plain((exact.DOCUMENT, request.pairs()))
+        body = self._body(command)
+        if "$currentOp" in str(command.get("pipeline")) and self._is_where_clients_go(end):
+            self.looked.set()
         if request.opcode == frames.OP_QUERY:
             end.send(frames.reply(body, request.request_id))
         else:
             end.answer(request, body)
+
+    def _is_where_clients_go(self, end):
+        return end.socket.getsockname()[1] == int(self.address.rpartition(":")[2])
 
     def _body(self, command):
         name = next(iter(command))
@@ -225,6 +232,8 @@ class Relay:
     def __enter__(self):
         self.server.__enter__()
         self.spillway.__enter__()
+        if self.spillway.settings["rules"] and self.spillway.settings["upstream"].get("uri") == self.server.uri:
+            assert self.server.looked.wait(DEADLINE), "Spillway did not look for reads of before its start"
         self.server.script()
         return self
 
