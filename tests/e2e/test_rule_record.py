@@ -62,7 +62,9 @@ def hash_of(record):
 def test_what_is_recorded(shop):
     record = shop.client.spillway.rules.find_one()
     (books,) = shop.list_collections(filter={"name": "books"})
+    (tails,) = shop.list_collections(filter={"name": "tails"})
     assert record.pop("uuid") == books["info"]["uuid"]
+    assert record.pop("overflow_uuid") == tails["info"]["uuid"]
     assert record == {
         "_id": {"namespace": "shop.books", "array": "list"}, "format": 1, "rule": "books",
         "layout": {"overflow": "shop.tails", "kind": "batches", "link": "book", "array": "part", "flag": "outlier"},

@@ -315,6 +315,17 @@ def check_sent(user, name, sent):
     assert all(next(iter(each["command"])) == asked for each in sent), (user, name, sent)
 
 
+def causes_nothing(spillway, log, user, command):
+    """Nor does the account send anything because of a denied command. By itself it looks at collections now and then;
+    what a command causes, it causes each time."""
+    for _ in range(3):
+        before = len(log.of_account())
+        run(spillway, user, command, THROUGH)
+        if len(log.of_account()) == before:
+            return True
+    return False
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("user", USERS)
 def test_mongods_verdict_is_the_same_as_direct(cluster, spillway, stage, log, user, name):
@@ -327,4 +338,4 @@ def test_mongods_verdict_is_the_same_as_direct(cluster, spillway, stage, log, us
     check_verdict(user, name, got, expected)
     if is_denied(expected):
         check_sent(user, name, log.of_connection(number))
-        assert len(after) == before, after[before:]
+        assert len(after) == before or causes_nothing(spillway, log, user, COMMANDS[name]), after[before:]
