@@ -446,12 +446,14 @@ static void match_legacy_write(struct namespace_cache *cache, const struct packe
 		match->verdict = VERDICT_CLOSE;
 }
 
-static bool has_unknown_flags(const struct packet *packet)
+/* Of an OP_MSG, which may be broken behind them. */
+static uint32_t flags_of(const struct packet *packet)
 {
 	struct bytes frame = packet_frame(packet);
 
-	return frame.length >= FRAME_HEADER_LENGTH + 4 &&
-	       message_flags_unknown((uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH));
+	if (packet->header.opcode != OPCODE_MESSAGE || frame.length < FRAME_HEADER_LENGTH + 4)
+		return 0;
+	return (uint32_t)load_int32(frame.data + FRAME_HEADER_LENGTH);
 }
 
 static void match_kind(struct namespace_cache *cache, const struct packet *packet,
@@ -473,8 +475,9 @@ static void match_kind(struct namespace_cache *cache, const struct packet *packe
 			match->verdict = VERDICT_CLOSE; /* as mongod does */
 		return;
 	case PACKET_BROKEN:
-		match->facts.answered = true;
-		if (packet->header.opcode == OPCODE_MESSAGE && !has_unknown_flags(packet))
+		match->facts.answered = !(flags_of(packet) & MESSAGE_MORE_TO_COME);
+		if (packet->header.opcode == OPCODE_MESSAGE &&
+		    !message_flags_unknown(flags_of(packet)))
 			match_refuse_broken(match, "OP_MSG");
 		else
 			match->verdict = VERDICT_CLOSE; /* as mongod does */

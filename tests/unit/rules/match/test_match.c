@@ -1243,6 +1243,28 @@ Test(match, statements_under_other_names_than_their_numbers_are_refused)
 	close_shop();
 }
 
+/* Its sender may want no reply: then there is none, and none is owed. */
+Test(match, of_a_message_that_cannot_be_read_it_is_known_whether_it_is_answered)
+{
+	static const uint32_t flags[] = {0, MESSAGE_MORE_TO_COME};
+	struct match match;
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(flags); i++) {
+		struct buffer frame = made_frame(
+			&(struct made){.body = "{'ping': 1, '$db': 'a'}", .flags = flags[i]});
+
+		frame.data[FRAME_HEADER_LENGTH + 4] = '1'; /* no kind of a section */
+		packet_fini(&packet);
+		packet = made_packet(frame);
+		match_packet(shop.cache, &packet, &match);
+		cr_expect_eq(packet.kind, PACKET_BROKEN);
+		cr_expect_eq(match.verdict, VERDICT_REFUSE);
+		cr_expect_eq(match.facts.answered, flags[i] == 0);
+	}
+	close_shop();
+}
+
 Test(match, the_relay_is_told_what_it_has_to_know)
 {
 	struct match match;
