@@ -68,17 +68,6 @@ static void request_count(struct session *session, const struct match *match)
 	case VERDICT_CLOSE:
 		metric_add(&metrics->commands_forwarded, 1);
 		return;
-	case VERDICT_READ:
-	case VERDICT_AGGREGATE:
-	case VERDICT_WRITE:
-	case VERDICT_FIND_AND_MODIFY:
-	case VERDICT_BULK_WRITE:
-	case VERDICT_EXPLAIN:
-	case VERDICT_WATCH:
-	case VERDICT_HIDE:
-	case VERDICT_STREAM:
-		metric_add(&metrics->commands_sequenced, 1);
-		return;
 	case VERDICT_REFUSE:
 		metric_add(&metrics->commands_refused, 1);
 		metrics_refused(match->refusal.rule, match->refusal.what);
@@ -87,6 +76,8 @@ static void request_count(struct session *session, const struct match *match)
 							       match->refusal.what,
 							       match->refusal.code});
 		return;
+	default:
+		metric_add(&metrics->commands_sequenced, 1);
 	}
 }
 
@@ -124,21 +115,12 @@ static void request_by_match(struct session *session, struct packet *packet,
 		request_owe(session, packet->header.request_id, PENDING_HELLO, &match->facts);
 		request_forward_hello(session, packet);
 		break;
-	case VERDICT_READ:
-	case VERDICT_AGGREGATE:
-	case VERDICT_WRITE:
-	case VERDICT_FIND_AND_MODIFY:
-	case VERDICT_BULK_WRITE:
-	case VERDICT_EXPLAIN:
-	case VERDICT_WATCH:
-	case VERDICT_HIDE:
-	case VERDICT_STREAM:
-	case VERDICT_REFUSE:
-		request_start_sequence(session, sequence_new(packet, match));
-		break;
 	case VERDICT_CLOSE:
 		session_tell_stranger(session, STRANGERS_LATER, &packet->header);
 		session_close(session, SESSION_END_DONE);
+		break;
+	default:
+		request_start_sequence(session, sequence_new(packet, match));
 		break;
 	}
 	(session->rights.secret ? packet_wipe : packet_fini)(packet);

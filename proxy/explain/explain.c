@@ -311,15 +311,7 @@ static void explain_match(struct packet *packet, const struct match *match, cons
 	case VERDICT_CLOSE:
 		say(out, "closed", "no client sends this: the connection is closed");
 		break;
-	case VERDICT_READ:
-	case VERDICT_AGGREGATE:
-	case VERDICT_WRITE:
-	case VERDICT_FIND_AND_MODIFY:
-	case VERDICT_BULK_WRITE:
-	case VERDICT_EXPLAIN:
-	case VERDICT_WATCH:
-	case VERDICT_HIDE:
-	case VERDICT_STREAM:
+	default:
 		explain_sequence(sequence_new(packet, match), command, imagines, out);
 		break;
 	}
