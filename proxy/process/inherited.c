@@ -3,8 +3,8 @@
 
 #include "proxy/base/address.h"
 #include "proxy/base/log.h"
+#include "proxy/process/environment.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -54,23 +54,10 @@ static void look_at(struct passed *passed, int socket)
 	passed->socket = socket;
 }
 
-static long long number_of(const char *variable)
-{
-	const char *text = getenv(variable);
-	char *end;
-	long long number;
-
-	if (!text || !*text)
-		return 0;
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	return errno == 0 && *end == '\0' ? number : 0;
-}
-
 void inherited_open(void)
 {
-	long long passed = number_of("LISTEN_FDS");
-	bool ours = number_of("LISTEN_PID") == getpid();
+	int64_t passed = environment_number("LISTEN_FDS");
+	bool ours = environment_number("LISTEN_PID") == getpid();
 
 	unsetenv("LISTEN_FDS");
 	unsetenv("LISTEN_PID");

@@ -2,6 +2,7 @@
 #include "proxy/process/notify.h"
 
 #include "proxy/base/log.h"
+#include "proxy/process/environment.h"
 #include "proxy/process/takeover.h"
 
 #include <errno.h>
@@ -77,26 +78,13 @@ void notify_complain(void)
 			    strerror(failure));
 }
 
-static int64_t number_of(const char *variable)
-{
-	const char *text = getenv(variable);
-	char *end;
-	long long number;
-
-	if (!text || !*text)
-		return 0;
-	errno = 0;
-	number = strtoll(text, &end, 10);
-	return errno == 0 && *end == '\0' && number > 0 ? number : 0;
-}
-
 int64_t notify_watchdog_ms(void)
 {
-	int64_t process = number_of("WATCHDOG_PID");
+	int64_t process = environment_number("WATCHDOG_PID");
 
 	if (manager < 0 || (process && process != getpid()))
 		return 0;
-	return number_of("WATCHDOG_USEC") / MICROSECONDS;
+	return environment_number("WATCHDOG_USEC") / MICROSECONDS;
 }
 
 void notify_send(const char *format, ...)
