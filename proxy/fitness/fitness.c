@@ -200,11 +200,8 @@ static enum link_result note_uuid(struct checking *checking)
 						  collection_of(checking), facts),
 				 "list");
 	if (document_find(link_hello(checking->link), "maxWireVersion", &element) &&
-	    element_integer(&element, &wire) && wire >= WIRE_VERSION_6_0 &&
-	    facts->entry.count > 0 &&
-	    document_find_path(facts->entry.list[0], "info.uuid", &element) &&
-	    element.type == BSON_BYTE_BINARY && element.value.length == 4 + 1 + 16)
-		memcpy(uuid, element.value.data + 5, 16);
+	    element_integer(&element, &wire) && wire >= WIRE_VERSION_6_0)
+		facts_uuid(facts, uuid);
 	for (size_t i = 0; i < 2; i++)
 		atomic_store(&checking->target->stored.uuid[i], uuid[i]);
 	return result;

@@ -203,16 +203,14 @@ static enum link_result find_known(struct link *link, struct mover_target *targe
 must_check enum link_result lost_overflow_look(struct link *link, struct mover_target *target,
 					       const struct collection_facts *overflow, bool *lost)
 {
-	struct uuid known, now = {0};
-	struct element element;
+	struct uuid known, now;
 	bool recorded, there = overflow->entry.count > 0;
 	enum link_result result = find_known(link, target, &known, &recorded);
 
 	*lost = false;
 	if (result != LINK_DONE)
 		return result;
-	if (there && document_find_path(overflow->entry.list[0], "info.uuid", &element))
-		now = uuid_of(&element);
+	facts_uuid(overflow, now.parts);
 	if (is_none(&known) ? there || !recorded : is_same(&known, &now))
 		return LINK_DONE;
 	return hear_witnesses(link, target, lost);

@@ -287,15 +287,11 @@ static void check_again(struct keeper *keeper)
 static bool overflow_is_other(struct keeper *keeper, const struct mover_target *target)
 {
 	struct collection_facts facts = {0};
-	uint64_t uuid[2] = {0};
-	struct element element;
+	uint64_t uuid[2];
 	enum link_result result = facts_read_entry(keeper->link, target->overflow_database,
 						   target->overflow_collection, &facts);
 
-	if (facts.entry.count > 0 &&
-	    document_find_path(facts.entry.list[0], "info.uuid", &element) &&
-	    element.type == BSON_BYTE_BINARY && element.value.length == 4 + 1 + sizeof(uuid))
-		memcpy(uuid, element.value.data + 5, sizeof(uuid));
+	facts_uuid(&facts, uuid);
 	facts_fini(&facts);
 	return result == LINK_DONE &&
 	       (uuid[0] != target->stored.uuid[0] || uuid[1] != target->stored.uuid[1]);
@@ -401,23 +397,14 @@ static bool is_settled(struct mover *mover)
 	return settled;
 }
 
-static bool was_reloaded(struct mover *mover)
-{
-	unsigned turn;
-
-	pthread_mutex_lock(&mover->lock);
-	turn = mover->reload.turn;
-	pthread_mutex_unlock(&mover->lock);
-	return turn > 0;
-}
-
 /* After a start all rules wait, also those under which others have gone on moving. */
 static void trust_split(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
 	bson_error_t error;
 
-	if (keeper->trusted || was_reloaded(mover) || !open_reads_were_met(mover->reload.reads) ||
+	if (keeper->trusted || mover_was_reloaded(mover) ||
+	    !open_reads_were_met(mover->reload.reads) ||
 	    !mover_connect(mover, &keeper->link, &error))
 		return;
 	keeper->trusted =
@@ -428,7 +415,7 @@ static void trust_split(struct keeper *keeper)
 /* A start serves an account without the right to look; a reload with a new rule refuses it. */
 static bool may_not_see(struct mover *mover)
 {
-	return open_reads_are_unseen(mover->reload.reads) && !was_reloaded(mover);
+	return open_reads_are_unseen(mover->reload.reads) && !mover_was_reloaded(mover);
 }
 
 /* A new rule may move, once nobody goes on with a read that began without it. */
@@ -445,7 +432,7 @@ static void let_go(struct keeper *keeper)
 		trust_split(keeper);
 		return;
 	}
-	if (was_reloaded(mover) || open_reads_were_told(mover->reload.reads))
+	if (mover_was_reloaded(mover) || open_reads_were_told(mover->reload.reads))
 		log_info("4046 mover: tails move under the new rules, too, from now on");
 	target_set_go(mover->targets);
 	sweeper_wake(mover);

@@ -326,14 +326,19 @@ must_check unsigned mover_take_rules(struct mover *mover, struct rule_set *rules
 	return turn;
 }
 
-bool mover_rules_wait(struct mover *mover)
+bool mover_was_reloaded(struct mover *mover)
 {
-	bool reloaded;
+	unsigned turn;
 
 	pthread_mutex_lock(&mover->lock);
-	reloaded = mover->reload.turn > 0;
+	turn = mover->reload.turn;
 	pthread_mutex_unlock(&mover->lock);
-	return reloaded && target_set_waits(mover->targets);
+	return turn > 0;
+}
+
+bool mover_rules_wait(struct mover *mover)
+{
+	return mover_was_reloaded(mover) && target_set_waits(mover->targets);
 }
 
 void mover_settled(struct mover *mover, unsigned turn)

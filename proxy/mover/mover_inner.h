@@ -70,6 +70,8 @@ struct mover {
 /* Around all work on targets; waits while the mover is held. */
 void mover_enter(struct mover *mover);
 void mover_leave(struct mover *mover);
+/* The rules that it started with were changed since. */
+bool mover_was_reloaded(struct mover *mover);
 /* A thread's link, opened where there is none, and again after it was lost. */
 must_check bool mover_connect(struct mover *mover, struct link **link, bson_error_t *error);
 /* Sleeps so long, or until the mover stops. */

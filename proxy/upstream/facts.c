@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #define NAMESPACE_NOT_FOUND 26
+#define UUID_HEAD 5 /* length and subtype */
+#define UUID_BYTES 16
 
 void copies_fini(struct copies *copies)
 {
@@ -54,6 +56,17 @@ must_check enum link_result facts_read_indexes(struct link *link, const char *da
 			      fill("name", collection));
 	facts->absent = result == LINK_REFUSED && link_error(link)->code == NAMESPACE_NOT_FOUND;
 	return facts->absent ? LINK_DONE : result;
+}
+
+void facts_uuid(const struct collection_facts *facts, uint64_t halves[2])
+{
+	struct element uuid;
+
+	memset(halves, 0, UUID_BYTES);
+	if (facts->entry.count > 0 &&
+	    document_find_path(facts->entry.list[0], "info.uuid", &uuid) &&
+	    uuid.type == BSON_BYTE_BINARY && uuid.value.length == UUID_HEAD + UUID_BYTES)
+		memcpy(halves, uuid.value.data + UUID_HEAD, UUID_BYTES);
 }
 
 bool facts_tell_view(const struct collection_facts *facts)

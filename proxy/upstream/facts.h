@@ -30,6 +30,8 @@ must_check enum link_result facts_read_entry(struct link *link, const char *data
 must_check enum link_result facts_read_indexes(struct link *link, const char *database,
 					       const char *collection,
 					       struct collection_facts *facts);
+/* The collection's UUID in two halves, as in memory; zeros: there is none. */
+void facts_uuid(const struct collection_facts *facts, uint64_t halves[2]);
 /* A view has no indexes: whoever asks for them is refused. */
 bool facts_tell_view(const struct collection_facts *facts);
 
