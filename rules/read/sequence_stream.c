@@ -403,14 +403,6 @@ static enum sequence_outcome take_array(struct sequence *sequence,
 
 /* ---- the client's command ---- */
 
-static bool as_it_is(void *context, struct buffer *out, const struct element *field)
-{
-	(void)context;
-	(void)out;
-	(void)field;
-	return false;
-}
-
 /* No helper could be sent while the server streams its replies. */
 static enum sequence_outcome begin(struct sequence *sequence)
 {
@@ -421,7 +413,7 @@ static enum sequence_outcome begin(struct sequence *sequence)
 	sequence->step = STREAM_ASKED;
 	if (!(sequence->request.message.flags & MESSAGE_EXHAUST_ALLOWED))
 		return sequence_send_request(sequence);
-	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, as_it_is, NULL);
+	sequence_write_edited(sequence, MESSAGE_EXHAUST_ALLOWED, NULL, NULL);
 	return sequence->match.facts.answered ? SEQUENCE_SEND : SEQUENCE_SEND_LAST;
 }
 

@@ -96,7 +96,7 @@ static void write_body(struct sequence *sequence,
 
 	require(cursor_open(&cursor, sequence->request.message.body));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
-		if (!edit(context, out, &field))
+		if (!edit || !edit(context, out, &field))
 			writer_element(out, &field);
 	writer_close(out, body);
 }

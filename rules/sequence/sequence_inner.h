@@ -85,7 +85,7 @@ void sequence_write_read_fields(struct sequence *sequence, const struct sequence
 
 /* Appends the request's frame with fields of its body replaced or left out; document sequences
  * follow as they came. For each top-level field `edit` appends what stands in its place and returns
- * true, or returns false for "as it is". `clear`: flags to take out. */
+ * true, or returns false for "as it is"; NULL: all are. `clear`: flags to take out. */
 void sequence_write_edited(struct sequence *sequence, uint32_t clear,
 			   bool (*edit)(void *context, struct buffer *out,
 					const struct element *field),

@@ -81,18 +81,10 @@ static bool found_some(struct bytes cursor)
 	       cursor_next(&documents, &first) == CURSOR_ELEMENT;
 }
 
-static bool as_it_is(void *context, struct buffer *out, const struct element *field)
-{
-	(void)context;
-	(void)out;
-	(void)field;
-	return false;
-}
-
 /* The client wants no answer: without one nobody knew when the overflow can be tended. */
 static enum sequence_outcome send_answered(struct sequence *sequence)
 {
-	sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, as_it_is, NULL);
+	sequence_write_edited(sequence, MESSAGE_MORE_TO_COME, NULL, NULL);
 	return SEQUENCE_SEND;
 }
 
