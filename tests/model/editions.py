@@ -5,8 +5,9 @@ of its own, and ends if somebody has changed a document that it writes. `Rules` 
 that the search can show what the part is for. Elements are numbers; a changed element is 100 more."""
 
 import collections
+import functools
 
-from model.protocol import Torn
+from model.protocol import Torn, take_step
 
 Rules = collections.namedtuple(
     "Rules", "editions bounded preferred closed sealed together at_once owned counted measured cleaned history expired "
@@ -210,14 +211,7 @@ def mt(world, place, scenario, main, batches):
 MOVER = {"idle": m0, "m1": m1, "m2": m2, "m3b": m3b, "m3c": m3c, "m4": m4, "mt": mt}
 
 
-def move(world, place, scenario):
-    """A mover's next step: the world after it; None where nothing is to be moved."""
-    now = world.movers[place]
-    done = MOVER[now[0]](world, place, scenario, *now[1:])
-    if done is None:
-        return None
-    world, then = done
-    return world._replace(movers=world.movers[:place] + (then,) + world.movers[place + 1:])
+move = functools.partial(take_step, MOVER)
 
 
 # ---- operations ----

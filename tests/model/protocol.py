@@ -4,6 +4,7 @@ Each step is one command of somebody, atomic at the server. `Rules` switches off
 the search can show what each part is for. Elements are numbers in the order in which they were pushed."""
 
 import collections
+import functools
 
 # `furthest`: a mover takes the batch that reaches furthest where the last one ends before n.
 # `union`: readers take each position from any batch that holds it; else a batch cuts what those before it hold behind
@@ -158,14 +159,17 @@ def g2(world, place, scenario, dead):
 MOVER = {"idle": m0, "m1": m1, "m2": m2, "m3b": m3b, "m3c": m3c, "m4": m4, "g1": g1, "g2": g2}
 
 
-def move(world, place, scenario):
-    """A mover's next step: the world after it; None where nothing is to be moved."""
+def take_step(steps, world, place, scenario):
+    """A mover's next one of these steps: the world after it; None where nothing is to be moved."""
     now = world.movers[place]
-    done = MOVER[now[0]](world, place, scenario, *now[1:])
+    done = steps[now[0]](world, place, scenario, *now[1:])
     if done is None:
         return None
     world, then = done
     return world._replace(movers=world.movers[:place] + (then,) + world.movers[place + 1:])
+
+
+move = functools.partial(take_step, MOVER)
 
 
 # ---- the others ----
