@@ -33,20 +33,6 @@ static const char session_rules[] =
 				     "    flag: { field: long, value: true }\n    expose: [flag]\n",
 				     "collection: three, link: of");
 
-static struct namespace_cache *session_cache(void)
-{
-	static struct namespace_cache *cache;
-	static struct config *config; /* both stay to the end */
-	char *problems = NULL;
-
-	if (cache)
-		return cache;
-	config = config_parse("f", bytes_of(session_rules), NULL, &problems);
-	require(config);
-	cache = namespace_cache_new(config->rules);
-	return cache;
-}
-
 static void session_end_sequence(struct session *session)
 {
 	sequence_free(session->sequence);
@@ -243,7 +229,7 @@ static void take_packet(struct session *session, struct packet *packet, bool aga
 {
 	struct match match;
 
-	match_packet(session_cache(), packet, &match);
+	match_packet(rewrite_cache_of(session_rules), packet, &match);
 	if (!again && match.facts.answered && match.verdict != VERDICT_CLOSE)
 		owe(session, packet->header.request_id);
 	if (!again && match.asks_indexes && match.verdict != VERDICT_REFUSE &&
@@ -263,7 +249,7 @@ static bool send_find(struct session *session, struct bytes frame)
 	int32_t id = load_int32(frame.data + 4);
 
 	if (frame.length > LONGEST_FIND || session->pending.count > 0 ||
-	    !plain_find(session_cache(), frame, &session->found))
+	    !plain_find(rewrite_cache_of(session_rules), frame, &session->found))
 		return false;
 	namespace_hold(session->found);
 	buffer_append(&session->find, frame.data, frame.length);
@@ -294,7 +280,7 @@ static bool take_whole(struct session *session, struct bytes bytes,
 	}
 	if (bytes.length < length)
 		return false;
-	namespace_cache_trim(session_cache());
+	namespace_cache_trim(rewrite_cache_of(session_rules));
 	if (!send_find(session, (struct bytes){bytes.data, length})) {
 		buffer_append(&frame, bytes.data, length);
 		buffer_consume(&session->client.held, length);
@@ -323,7 +309,8 @@ static bool client_step(struct session *session)
 		return false;
 	}
 	session->begun = true;
-	switch (match_prefix(namespace_cache_rules(session_cache()), bytes, &facts)) {
+	switch (match_prefix(namespace_cache_rules(rewrite_cache_of(session_rules)), bytes,
+			     &facts)) {
 	case MATCH_FORWARD:
 		session->client.left = (size_t)header.length;
 		owe_reply(session, header.request_id, kind_of(&facts), &facts);

@@ -34,7 +34,8 @@ static const char rewrite_rules[] =
 			     "    flag: { field: long, value: true }\n    expose: [flag]\n",
 			     "collection: three, link: of");
 
-static inline struct namespace_cache *rewrite_cache(void)
+/* Of a file with these rules: a target has one. */
+static inline struct namespace_cache *rewrite_cache_of(const char *rules)
 {
 	static struct namespace_cache *cache;
 	static struct config *config; /* both stay to the end */
@@ -42,10 +43,15 @@ static inline struct namespace_cache *rewrite_cache(void)
 
 	if (cache)
 		return cache;
-	config = config_parse("f", bytes_of(rewrite_rules), NULL, &problems);
+	config = config_parse("f", bytes_of(rules), NULL, &problems);
 	require(config);
 	cache = namespace_cache_new(config->rules);
 	return cache;
+}
+
+static inline struct namespace_cache *rewrite_cache(void)
+{
+	return rewrite_cache_of(rewrite_rules);
 }
 
 /* What is left of the input. */
