@@ -15,6 +15,7 @@ from support.balancer import Balancer
 from support.cluster import Cluster
 from support.process import wait_for
 from support.replica_set import SetSpillway, free_range, set_uri
+from support.threads import Threads
 
 RULE = {
     "name": "books", "namespace": "shop.books", "array": "list", "threshold": 5, "settle": "10ms",
@@ -24,23 +25,13 @@ WORKERS = 8
 PAUSE_MOST = 2.0  # seconds beyond what the same client waits when its connections are cut
 
 
-class Traffic:
+class Traffic(Threads):
     """Clients that push and read without pause, each operation retryable; `longest` is how long one took."""
 
     def __init__(self, uri):
         self.uri, self.failures, self.longest, self.done = uri, [], 0.0, 0
-        self.over, self.lock = threading.Event(), threading.Lock()
-
-    def __enter__(self):
-        self.threads = [threading.Thread(target=self._run, args=(number,)) for number in range(WORKERS)]
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
+        self.lock = threading.Lock()
+        super().__init__(self._run, range(WORKERS))
 
     def _run(self, number):
         with pymongo.MongoClient(self.uri, w="majority", serverSelectionTimeoutMS=30000) as client:

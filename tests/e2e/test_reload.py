@@ -1,13 +1,13 @@
 """A reload: rules, limits and the log change while clients go on, all of it or nothing."""
 
 import subprocess
-import threading
 
 import pymongo
 import pytest
 
 from support.process import wait_for
 from support.spillway import program
+from support.threads import Threads
 
 
 def rule(collection, **options):
@@ -97,29 +97,19 @@ def test_a_rule_under_which_nothing_is_split_goes(spillway, client, direct):
     assert stored(direct, "new", 1) == list(range(8))
 
 
-class Traffic:
+class Traffic(Threads):
     """Pushes to `documents` arrays and reads all of them, whole, by cursors of one document a batch."""
 
     def __init__(self, port, documents=6):
         self.port, self.documents = port, documents
-        self.stop, self.wrong, self.counts = threading.Event(), [], [0] * documents
+        self.wrong, self.counts = [], [0] * documents
         self.rounds = {"push": 0, "find": 0, "projected": 0, "joined": 0}
-        self.threads = [threading.Thread(target=self.run, args=(name,)) for name in self.rounds]
-
-    def __enter__(self):
-        for each in self.threads:
-            each.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        for each in self.threads:
-            each.join()
+        super().__init__(self.run, self.rounds)
 
     def run(self, name):
         with pymongo.MongoClient("127.0.0.1", self.port, directConnection=True) as client:
             try:
-                while not self.stop.is_set():
+                while not self.over.is_set():
                     getattr(self, name)(client.shop)
                     self.rounds[name] += 1
             except Exception as error:

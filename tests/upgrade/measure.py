@@ -1,7 +1,6 @@
 """How much upgrades and reloads are felt by clients without retries: operations that fail, p99 before and after."""
 
 import subprocess
-import threading
 import time
 
 import pymongo
@@ -9,6 +8,7 @@ import pymongo
 from support.cluster import Cluster
 from support.process import adopt_orphans
 from support.spillway import Spillway, program
+from support.threads import Threads
 from upgrade.rolling import RULE
 
 CLIENTS = 8
@@ -17,25 +17,18 @@ REST = 3         # seconds before each; the first of them is the round's measure
 NO_RETRIES = {"retryWrites": False, "retryReads": False}
 
 
-class Load:
+class Load(Threads):
     """Threads that push to, and read, a document each; `times` holds when each operation began and how long it took."""
 
     def __init__(self, port):
         self.client = pymongo.MongoClient("127.0.0.1", port, directConnection=True, **NO_RETRIES)
         self.books = self.client.shop.books
         self.books.insert_many([{"_id": i, "list": []} for i in range(CLIENTS)])
-        self.over, self.times, self.failures = threading.Event(), [], []
-        self.threads = [threading.Thread(target=self._run, args=(i,)) for i in range(CLIENTS)]
-
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
+        self.times, self.failures = [], []
+        super().__init__(self._run, range(CLIENTS))
 
     def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
+        super().__exit__()
         self.client.close()
 
     def _run(self, number):

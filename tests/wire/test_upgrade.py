@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 
 import pytest
 
@@ -15,6 +14,7 @@ from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, message
 from support.peer import End, FakeServer, Relay
 from support.process import adopt_orphans, free_port, wait_for
 from support.spillway import Spillway, program
+from support.threads import Threads
 from wire.conftest import BOOKS
 from wire.test_notify import Manager
 
@@ -100,25 +100,14 @@ def test_a_connection_that_stays_is_closed_in_the_end(relay):
     assert before.wait(20) == 0
 
 
-class Connecting:
+class Connecting(Threads):
     """Connects all the time, and lets each connection ask once."""
 
     def __init__(self, port):
         self.port, self.failed, self.served = port, [], 0
-        self.over = threading.Event()
-        self.threads = [threading.Thread(target=self._run) for _ in range(3)]
+        super().__init__(self._run, range(3))
 
-    def __enter__(self):
-        for thread in self.threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
-
-    def _run(self):
+    def _run(self, _):
         while not self.over.is_set():
             try:
                 client = End(socket.create_connection(("127.0.0.1", self.port), 30))
