@@ -104,8 +104,10 @@ def rule():
 class PinnedSpillway(Spillway):
     """Spillway on the measuring core, with a rule on the collection RULED."""
 
+    options = {}  # of the configuration, besides
+
     def __init__(self, server, wrapped=()):
-        super().__init__([server], [rule()], {"workers": 1})
+        super().__init__([server], [rule()], {"workers": 1, **self.options})
         self.command = PINNED + list(wrapped) + self.command
         if "valgrind" in wrapped:
             self.command.append("--no-sandbox")  # it would hold for valgrind itself, which writes files

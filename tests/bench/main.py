@@ -19,6 +19,7 @@ ROWS = {
     "system-calls": relay.system_calls,
     "instructions": relay.instructions,
     "merged-instructions": reads.merged_instructions,
+    "observe": relay.observe,
     "allocations": relay.allocations,
     "idle-memory": relay.idle_memory,
     "big-message": relay.big_message,

@@ -126,6 +126,20 @@ def instructions(scale):
                 counts["spillway, ruled"] / counts["spillway"], at_most=2.0)]
 
 
+class Observing(PinnedSpillway):
+    """Spillway that looks at one passing command in a hundred."""
+
+    options = {"observe": {"sample": 0.01}}
+
+
+def observe(scale):
+    """What looking for arrays that may need a rule costs: pushes without a rule, with and without it."""
+    counts = {name: count_instructions(scale, kind, operation="push", ids=100, collection=UNRULED)
+              for name, kind in (("off", PinnedSpillway), ("one in a hundred", Observing))}
+    return [Row("user instructions of a push without a rule, one in a hundred observed / observe off",
+                counts["one in a hundred"] / counts["off"], at_most=1.03, detail=counts)]
+
+
 def allocations(scale):
     def report(process):
         return int(said_by(process, r"total heap usage: ([\d,]+) allocs").replace(",", ""))
