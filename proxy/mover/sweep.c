@@ -48,6 +48,7 @@ struct sweeping {
 	int64_t found;   /* ordinary outliers that it moves */
 	int64_t waiting; /* ordinary outliers that it leaves */
 	bool learns;     /* it only learns which there are */
+	bool open;       /* nobody knows whose the overflow is: nothing of the target is moved */
 	size_t refitted, busy, refused;
 	unsigned turn; /* the target's, when it began */
 };
@@ -150,6 +151,8 @@ static bool moves_ordinary(struct sweeping *sweeping, const struct element *id, 
 		moves = !seen_waits(seen, hash);
 	else if (!moves)
 		(void)!seen_add(seen, hash);
+	if (sweeping->open)
+		return false;
 	if (moves)
 		tell_begin(sweeping);
 	sweeping->found += moves;
@@ -169,7 +172,7 @@ static void take_outlier(void *context, struct bytes document)
 	if (document_find(document, "size", &size) && element_integer(&size, &bytes) &&
 	    !moves_ordinary(sweeping, &id, bytes))
 		return;
-	if (sweeping->learns)
+	if (sweeping->learns || sweeping->open)
 		return;
 	mover_queue_look(sweeping->mover->rounds, sweeping->target, id.type, id.value, clock_now());
 }
@@ -522,6 +525,19 @@ static enum link_result sweep_twins(struct sweeping *sweeping)
 	return result;
 }
 
+/* Garbage, and what was stored otherwise than the rule says now. */
+static enum link_result sweep_overflow(struct sweeping *sweeping)
+{
+	struct mover_target *target = sweeping->target;
+	enum link_result result = sweep_orphans(sweeping);
+
+	if (result == LINK_DONE && !atomic_load(&target->sweep.refitted))
+		result = refit_all(sweeping);
+	if (result == LINK_DONE && atomic_load(&target->twins))
+		result = sweep_twins(sweeping);
+	return result;
+}
+
 static struct sweeping sweeping_of(struct mover *mover, struct link *link,
 				   struct mover_target *target)
 {
@@ -531,6 +547,7 @@ static struct sweeping sweeping_of(struct mover *mover, struct link *link,
 				 .page = PAGE_FIRST,
 				 .rests = RESTS_LOOKING,
 				 .began = clock_now(),
+				 .open = target->owner == OWNER_OPEN,
 				 .turn = atomic_load(&target->reload.turn)};
 }
 
@@ -551,12 +568,8 @@ must_check enum link_result sweep_target(struct mover *mover, struct link *link,
 	enum link_result result = sweep_main(&sweeping);
 
 	sweeping.rests = RESTS;
-	if (result == LINK_DONE)
-		result = sweep_orphans(&sweeping);
-	if (result == LINK_DONE && !atomic_load(&target->sweep.refitted))
-		result = refit_all(&sweeping);
-	if (result == LINK_DONE && atomic_load(&target->twins))
-		result = sweep_twins(&sweeping);
+	if (result == LINK_DONE && !sweeping.open)
+		result = sweep_overflow(&sweeping);
 	took = clock_now() - began;
 	if (has_portion(&sweeping))
 		target->sweep.due = clock_now() + (delay > 20 * took ? delay : 20 * took);

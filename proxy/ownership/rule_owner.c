@@ -177,11 +177,13 @@ bool rule_owner_is_open(const struct mover_target *target, char *reason, size_t 
 	if (target->owner != OWNER_OPEN)
 		return false;
 	snprintf(reason, size,
-		 "the overflow '%.64s.%.200s' holds what no document of '%.64s.%.200s' is seen to "
-		 "refer to, and no record says whose it is: nothing is moved there, and nothing of "
-		 "it removed; correct the file, or remove what nobody needs",
-		 target->overflow_database, target->overflow_collection, target->database,
-		 target->collection);
+		 "no document of '%.64s.%.200s' whose state can be read is seen to refer to what "
+		 "the overflow '%.64s.%.200s' holds, and no record says whose it is: nothing is "
+		 "moved "
+		 "there or removed; correct the file, or mend the damaged documents that 'spillway "
+		 "verify --rule %.64s' names, before you remove anything",
+		 target->database, target->collection, target->overflow_database,
+		 target->overflow_collection, target->rule->name);
 	return true;
 }
 

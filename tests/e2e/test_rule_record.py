@@ -454,7 +454,10 @@ def test_overflow_that_no_record_names(cluster, shop):
     for wrong in (FILMS, {**EAGER, "array": "other"}):
         assert "documents of 'shop.books' refer to its overflow 'shop.tails'" in refusal(cluster, [wrong])
     shop.client.admin.command("renameCollection", "shop.books", to="elsewhere.books", dropTarget=True)
-    assert "no record says whose it is: nothing is moved there" in sweeps(cluster, FILMS)
+    said = sweeps(cluster, FILMS)
+    assert "no record says whose it is: nothing is moved there" in said
+    assert "the sweep has" not in said and "wait" not in said, "nothing moves, and nothing waits to be moved"
+    assert "outliers wait" not in sweeps(cluster, {**FILMS, "existing": "wait"})
     with Operator(cluster, [FILMS]) as wrong:
         for command in (("migrate", "--execute"), ("verify", "--repair", "--execute"), ("undo", "--execute")):
             wrong.run(*command, code=1)
@@ -463,6 +466,19 @@ def test_overflow_that_no_record_names(cluster, shop):
     with Spillway([cluster.primary], [{**EAGER, "gc_delay": "0s", "sweep": "50ms"}]):
         wait_for(lambda: [each["book"] for each in shop.tails.find()] == [1, 1], "what nobody refers to to go again")
     assert [each["_id"]["namespace"] for each in records.find()] == ["shop.books"]
+
+
+def test_overflow_that_only_a_damaged_document_needs(cluster, shop):
+    """Nobody is told to remove it: the log sends the operator to verify, which names the document."""
+    shop.client.spillway.rules.drop()
+    shop.books.update_one({"_id": 1}, {"$set": {"_spill.list.g": "lost"}})
+    shop.tails.update_many({}, {"$set": {"_spill.g": generation(9)}})
+    said = sweeps(cluster, EAGER)
+    assert "no document of 'shop.books' whose state can be read is seen to refer to" in said
+    assert "mend the damaged documents that 'spillway verify --rule books' names" in said
+    with Operator(cluster, [EAGER]) as operator:
+        named = operator.run("verify", code=1)["findings"]
+    assert [(each["name"], each["count"]) for each in named] == [("state-unreadable", 1)]
 
 
 def test_what_a_sample_claimed_may_be_another_s_in_part(cluster, shop):
