@@ -181,6 +181,24 @@ must_check enum link_result link_run(struct link *link, const char *database, st
 	return take_reply(link, &reply, &error);
 }
 
+void link_tell(struct link *link, const char *database, struct bytes command)
+{
+	struct link *again = NULL;
+	bson_error_t error;
+	bson_t sent, reply;
+
+	if (link->dead) {
+		again = link_again(link);
+		if (again)
+			(void)!link_run(again, database, command);
+		link_free(again);
+		return;
+	}
+	require(bson_init_static(&sent, command.data, command.length));
+	send_command(link, database, &sent, &reply, &error);
+	bson_destroy(&reply);
+}
+
 static mongoc_transaction_opt_t *transaction_options(void)
 {
 	mongoc_transaction_opt_t *options = mongoc_transaction_opts_new();

@@ -45,6 +45,20 @@ static enum link_result get_more(struct link *link, const char *database, int64_
 	return link_run(link, database, buffer_view(&command));
 }
 
+/* Who stops, or has lost the link, asks for no more of it. The server would keep it for ten
+ * minutes, and a new rule would wait for its end (open_reads.h). That of a transaction ends with
+ * that. */
+static void kill_cursor(struct link *link, const char *database, int64_t id, const char *collection)
+{
+	auto_buffer struct buffer command = {0};
+
+	if (link->session)
+		return;
+	template_write_document(&command, "{killCursors: @collection, cursors: [@id]}",
+				fill("collection", collection), fill("id", id));
+	link_tell(link, database, buffer_view(&command));
+}
+
 static void keep_body(struct link *link, struct replies *replies)
 {
 	replies->bodies =
@@ -79,6 +93,8 @@ static enum link_result find_all(struct link *link, const char *database, struct
 		if (id == 0)
 			break;
 		result = get_more(link, database, id, collection);
+		if (result == LINK_LOST)
+			kill_cursor(link, database, id, collection);
 	}
 	return result;
 }

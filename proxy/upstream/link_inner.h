@@ -24,6 +24,11 @@ struct link {
 	struct link_error error;
 };
 
+/* Sends the command whether the link may still be used or not, if need be over a connection of its
+ * own, and forgets the answer. Takes two seconds at most where no server is there. */
+void link_tell(struct link *link, const char *database, struct bytes command);
+/* Another link to the same server, to tell it one thing. NULL: it is not there. */
+must_check struct link *link_again(const struct link *link);
 /* The next command is not sent: the link is dead, or its error says what was wrong. */
 void link_fail(struct link *link, int64_t code, const char *message);
 /* The server says that it does not take writes (any more), that it is going away, or that it wants

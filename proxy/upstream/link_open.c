@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #define CONNECT_TIMEOUT_MS 3000
+#define AGAIN_TIMEOUT_MS 1000 /* to connect, and for each answer */
 #define SOCKET_TIMEOUT_MS 60000
 #define DESCRIPTORS_MOST (1 << 20)
 
@@ -230,15 +231,15 @@ static mongoc_uri_t *bare_uri(const mongoc_uri_t *full, const char *host, bson_e
 	return bare;
 }
 
-static void set_options(mongoc_uri_t *uri)
+static void set_options(mongoc_uri_t *uri, int32_t connect_ms, int32_t answer_ms)
 {
 	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_DIRECTCONNECTION, true);
 	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYREADS, false);
 	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_RETRYWRITES, false);
 	mongoc_uri_set_option_as_bool(uri, MONGOC_URI_SERVERSELECTIONTRYONCE, true);
-	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, CONNECT_TIMEOUT_MS);
-	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS,
-				       CONNECT_TIMEOUT_MS);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_CONNECTTIMEOUTMS, connect_ms);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SERVERSELECTIONTIMEOUTMS, connect_ms);
+	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, answer_ms);
 	/* 1.23.1 locks itself up for ever where a regular check fails on a stream and no other may
 	 * be made (_mongoc_topology_scanner_cb sets the node up again with the topology's lock
 	 * held). So no check is ever due in a link's life; each command is one anyway. */
@@ -314,13 +315,22 @@ static struct link *link_new(mongoc_uri_t *uri, int32_t answer_ms, const atomic_
 {
 	struct link *link;
 
-	set_options(uri);
-	mongoc_uri_set_option_as_int32(uri, MONGOC_URI_SOCKETTIMEOUTMS, answer_ms);
+	set_options(uri, answer_ms < CONNECT_TIMEOUT_MS ? answer_ms : CONNECT_TIMEOUT_MS,
+		    answer_ms);
 	link = link_try(uri, false, stopping, error);
 	if (!link && strstr(error->message, "apiVersion parameter is required"))
 		link = link_try(uri, true, stopping, error);
 	mongoc_uri_destroy(uri);
 	return link;
+}
+
+must_check struct link *link_again(const struct link *link)
+{
+	static const atomic_bool never;
+	bson_error_t error;
+
+	return link_new(mongoc_uri_copy(mongoc_client_get_uri(link->client)), AGAIN_TIMEOUT_MS,
+			&never, &error);
 }
 
 static void driver_end(void)

@@ -63,13 +63,11 @@ static inline void scripted_answer(int socket, const struct buffer *request, str
 	(void)!write(socket, out.data, out.length);
 }
 
-/* One connection, until the link closes it. */
-static inline void *scripted_serve(void *context)
+/* Until the link closes the connection, or the script says to cut it. */
+static inline void scripted_converse(struct scripted *script, int socket)
 {
 	static uint8_t fine[] = {17, 0, 0, 0, 1, 'o', 'k', 0, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0};
-	struct scripted *script = context;
 	auto_buffer struct buffer request = {0};
-	int socket = accept(script->listener, NULL, NULL);
 
 	while (scripted_receive(socket, &request)) {
 		struct bytes body = {request.data + HEADER + 5, request.length - HEADER - 5};
@@ -83,11 +81,26 @@ static inline void *scripted_serve(void *context)
 			if (script->told < script->count)
 				answer = script->replies[script->told++];
 		}
+		if (answer.length == 0)
+			break;
 		scripted_answer(socket, &request, answer);
 	}
-	close(socket);
+}
+
+/* One connection after the other, until the test has ended. */
+static inline void *scripted_serve(void *context)
+{
+	struct scripted *script = context;
+	int socket;
+
+	while ((socket = accept(script->listener, NULL, NULL)) >= 0) {
+		scripted_converse(script, socket);
+		close(socket);
+	}
 	return NULL;
 }
+
+#define SCRIPTED_CUT "" /* for a reply: the connection is closed instead */
 
 /* `replies` end with NULL; then {ok: 1} is the answer. */
 static inline void scripted_begin(struct scripted *script, const char *hello,
@@ -100,7 +113,8 @@ static inline void scripted_begin(struct scripted *script, const char *hello,
 	*script = (struct scripted){.hello = made_bson(hello)};
 	for (; replies[script->count]; script->count++) {
 		cr_assert_lt(script->count, SCRIPTED_MOST);
-		script->replies[script->count] = made_bson(replies[script->count]);
+		if (replies[script->count][0])
+			script->replies[script->count] = made_bson(replies[script->count]);
 	}
 	script->listener = socket(AF_INET, SOCK_STREAM, 0);
 	cr_assert_eq(bind(script->listener, (struct sockaddr *)&address, length), 0);
@@ -158,6 +172,7 @@ static inline void scripted_end(struct scripted *script)
 	size_t at = 0;
 
 	link_free(script->link);
+	shutdown(script->listener, SHUT_RDWR);
 	pthread_join(script->thread, NULL);
 	close(script->listener);
 	for (; at < script->commands.length;) {
