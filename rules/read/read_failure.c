@@ -113,9 +113,8 @@ enum sequence_outcome read_fail_fetch(struct sequence *sequence, enum fetch_outc
 	return read_fail_with_output(sequence);
 }
 
-static enum sequence_outcome refuse_damaged(struct sequence *sequence)
+static enum sequence_outcome refuse_damaged(struct sequence *sequence, struct bytes document)
 {
-	struct bytes document = read_of(sequence)->damaged;
 	char message[SEQUENCE_MESSAGE];
 	struct element id;
 
@@ -127,7 +126,8 @@ static enum sequence_outcome refuse_damaged(struct sequence *sequence)
 	return read_fail(sequence, ERROR_DATA_CORRUPTION, message);
 }
 
-enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge_intake intake)
+enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge_intake intake,
+					   struct bytes document)
 {
 	if (intake == MERGE_FOREIGN)
 		return read_fail(
@@ -138,5 +138,5 @@ enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge
 			sequence, ERROR_COMMAND_NOT_SUPPORTED,
 			"a document has a field whose name begins with '_spill/', which is "
 			"Spillway's own; rename it, straight at mongod");
-	return refuse_damaged(sequence);
+	return refuse_damaged(sequence, document);
 }

@@ -43,7 +43,6 @@ struct sequence_read {
 	bool unwrapped;           /* documents came from a remainder */
 	bool unresolved;          /* `main` is an error: the overflow's collection is gone */
 	char *lost;               /* what is to be said of the array that was not whole, or NULL */
-	struct bytes damaged;     /* the document that no merge takes */
 	size_t batch_count;       /* documents of the batch; the first of them are in the merge */
 	bool aggregates;          /* the find has been written as an aggregate */
 	bool marked;              /* each document of a collection carries the mark for `_id` */
@@ -90,8 +89,10 @@ enum sequence_outcome read_fail_with_output(struct sequence *sequence);
 /* Ends with an error of Spillway's, which names the rule. */
 enum sequence_outcome read_fail(struct sequence *sequence, enum error_code code, const char *why);
 enum sequence_outcome read_fail_fetch(struct sequence *sequence, enum fetch_outcome outcome);
-/* Ends with what is to be said of a document that no merge takes. */
-enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge_intake intake);
+/* Ends with what is to be said of a document that no merge takes. Without `document`, it is the
+ * reply that can't be read. */
+enum sequence_outcome read_refuse_document(struct sequence *sequence, enum merge_intake intake,
+					   struct bytes document);
 /* Keep what is to be said of an array that was not whole. */
 void read_say_lost(struct sequence_read *read, const char *message);
 void read_name_lost(struct sequence_read *read, struct bytes document);
@@ -125,8 +126,9 @@ enum sequence_outcome read_fetch_on(struct sequence *sequence, const struct sequ
 /* read_reply.c */
 
 void read_open_merge(struct sequence_read *read);
-/* Puts the first `most` documents of the batch into the merge. */
-enum merge_intake read_take_batch(struct sequence_read *read, size_t most);
+/* Puts the first `most` documents of the batch into the merge. *refused: the one that it does not
+ * take, or none. */
+enum merge_intake read_take_batch(struct sequence_read *read, size_t most, struct bytes *refused);
 /* Behind a remainder's last document the client goes on with the cursor that it names. */
 void read_follow(struct sequence_read *read);
 /* Room for the reply. False where there is no memory for it. */

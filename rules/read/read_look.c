@@ -70,7 +70,7 @@ enum sequence_outcome read_take_look(struct sequence *sequence, const struct seq
 	if (read->retry.stood <= stood)
 		return read_lose_overflow(sequence, input);
 	if (merge_replace_document(merge, read->retry.dead, before) != MERGE_TAKEN)
-		return read_refuse_document(sequence, MERGE_BROKEN);
+		return read_refuse_document(sequence, MERGE_BROKEN, before);
 	return read_fetch_on(sequence, input, NULL);
 }
 

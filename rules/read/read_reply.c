@@ -12,7 +12,7 @@ void read_open_merge(struct sequence_read *read)
 		merge_set_windows(read->fetch.merge, read->windows);
 }
 
-enum merge_intake read_take_batch(struct sequence_read *read, size_t most)
+enum merge_intake read_take_batch(struct sequence_read *read, size_t most, struct bytes *refused)
 {
 	static const uint8_t nothing[] = {5, 0, 0, 0, 0};
 	const struct bytes in_its_place = {nothing, sizeof(nothing)};
@@ -23,6 +23,7 @@ enum merge_intake read_take_batch(struct sequence_read *read, size_t most)
 	int64_t then;
 	bool last;
 
+	*refused = (struct bytes){0};
 	read->batch_count = 0;
 	if (!read->batch.data || !cursor_open(&cursor, read->batch))
 		return MERGE_BROKEN;
@@ -39,7 +40,7 @@ enum merge_intake read_take_batch(struct sequence_read *read, size_t most)
 		    read_skips(&read->sequence, image, merge_document_count(read->fetch.merge)))
 			intake = merge_add_document(read->fetch.merge, in_its_place);
 		if (intake != MERGE_TAKEN) {
-			read->damaged = image;
+			*refused = image;
 			return intake;
 		}
 	}

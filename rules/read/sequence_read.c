@@ -65,6 +65,8 @@ static void forget_reply(struct sequence_read *read)
 	fetch_fini(&read->fetch);
 	read->fetching = false;
 	packet_fini(&read->main);
+	read->cursor = read->batch = (struct bytes){0};
+	read->unwrapped = false;
 	while (read->retry.reply_count > 0)
 		packet_fini(&read->retry.replies[--read->retry.reply_count]);
 	free(read->retry.gone);
@@ -195,7 +197,7 @@ static enum sequence_outcome take_rest(struct sequence *sequence,
 	}
 	cursor = reply_read_cursor(input->reply->summary.cursor);
 	if (!element_integer(&cursor.id, &read->cursor_id))
-		return read_refuse_document(sequence, MERGE_BROKEN);
+		return read_refuse_document(sequence, MERGE_BROKEN, (struct bytes){0});
 	return finish(sequence, input);
 }
 
@@ -225,7 +227,7 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 				   size_t most)
 {
 	struct sequence_read *read = read_of(sequence);
-	struct bytes read_concern = read->fetch.read_concern;
+	struct bytes read_concern = read->fetch.read_concern, refused;
 	enum merge_intake intake;
 
 	if (read->fetching)
@@ -234,9 +236,9 @@ static enum sequence_outcome begin(struct sequence *sequence, const struct seque
 	read->retry.gone = NULL;
 	read_open_merge(read);
 	read->fetch.read_concern = read_concern;
-	intake = read_take_batch(read, most);
+	intake = read_take_batch(read, most, &refused);
 	if (intake != MERGE_TAKEN)
-		return read_refuse_document(sequence, intake);
+		return read_refuse_document(sequence, intake, refused);
 	read->fetch.most =
 		merge_document_count(read->fetch.merge) == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
 	return read_fetch_on(sequence, input, NULL);
@@ -396,6 +398,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	enum merge_intake intake;
 	size_t count, fitting;
 	struct reply_cursor cursor;
+	struct bytes refused;
 
 	if (!summary->readable)
 		return sequence_pass(sequence, input->reply);
@@ -424,12 +427,12 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 				 "a projection that mongod should have refused");
 	if (read->marked && lacks_mark(read->batch))
 		return ask_beyond(sequence, input);
-	intake = read_take_batch(read, SIZE_MAX);
+	intake = read_take_batch(read, SIZE_MAX, &refused);
 	if (read->windows && (intake == MERGE_BEYOND || read->cursor_id != 0))
 		return ask_beyond(sequence, input);
 	read_follow(read);
 	if (intake != MERGE_TAKEN)
-		return read_refuse_document(sequence, intake);
+		return read_refuse_document(sequence, intake, refused);
 	if (merge_clean(read->fetch.merge) && !read->unwrapped && !read->retry.gone)
 		return sequence_pass(sequence, &read->main);
 	keep_snapshot(read, &cursor.time);
@@ -461,6 +464,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	struct cursor cursor;
 	struct bytes batch;
 	enum merge_intake intake = MERGE_TAKEN;
+	enum cursor_step step = CURSOR_ELEMENT;
 	bool found = false;
 
 	if (!input->reply->summary.ok) {
@@ -473,11 +477,12 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	batch = reply_read_cursor(read->retry.replies[read->retry.reply_count - 1].summary.cursor)
 			.batch;
 	if (!batch.data || !cursor_open(&cursor, batch))
-		return read_refuse_document(sequence, MERGE_BROKEN);
-	while (!found && cursor_next(&cursor, &document) == CURSOR_ELEMENT)
+		return read_refuse_document(sequence, MERGE_BROKEN, (struct bytes){0});
+	while (!found && (step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
 		found = same_id(document.value, merge_document(merge, read->retry.dead));
+	if (step == CURSOR_INVALID)
+		return read_refuse_document(sequence, MERGE_BROKEN, (struct bytes){0});
 	if (found) {
-		read->damaged = document.value;
 		read_compare_states(sequence, document.value);
 		intake = merge_replace_document(merge, read->retry.dead, document.value);
 	} else {
@@ -491,7 +496,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 	if (intake == MERGE_BROKEN && read_skips(sequence, document.value, read->retry.dead))
 		intake = MERGE_TAKEN;
 	if (intake != MERGE_TAKEN)
-		return read_refuse_document(sequence, intake);
+		return read_refuse_document(sequence, intake, document.value);
 	return read_fetch_on(sequence, input, NULL);
 }
 

@@ -892,6 +892,33 @@ Test(sequence_read, what_a_get_more_would_have_to_cut_is_cut_by_the_server)
 	play_close(&play);
 }
 
+/* Nothing is said of a document of the find's reply, which is not there any more. */
+Test(sequence_read, a_reply_without_a_batch_blames_no_document_of_the_reply_before)
+{
+	static const char longer_head[] =
+		CURSOR("'firstBatch': [{'_id': 7, 'f': [1, 2, 3, 4], '_spill': {'f': {'g': " G1
+		       ", 'h': 3, 'n': 2}}}]");
+	static const char no_batch[] =
+		"{'cursor': {'id': {'$numberLong': '0'}, 'ns': 'shop.books'}, 'ok': 1.0}";
+
+	play_command(&play, LAST_TWO, VERDICT_READ);
+	play_reply(&play, longer_head);
+	expect_aggregate();
+	play_reply(&play, no_batch);
+	play_expect_error(&play, 134, "the server's reply can't be read");
+	play_close(&play);
+
+	/* nor of one that was read again, and died once more */
+	start_window();
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [" SPILLED(7, G2) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, WINDOW_AGAIN);
+	play_reply(&play, no_batch);
+	play_expect_error(&play, 134, "the server's reply can't be read");
+	play_close(&play);
+}
+
 Test(sequence_read, what_only_a_find_can_say_is_refused_where_it_cannot_cut)
 {
 	const char *find = "{'find': 'books', 'projection': {'f': {'$slice': -2}}, 'limit': 2, "
