@@ -162,13 +162,32 @@ static void write_push(struct buffer *out, const char *name, const void *context
 			       fill("head", gathering->plan.head));
 }
 
-static bool is_alone(struct bytes states)
+/* The states of other arrays; nothing where there are none. */
+static void write_staying(struct buffer *out, const struct rule *rule, struct bytes states)
 {
+	size_t start = writer_open(out), empty = out->length;
 	struct cursor cursor;
 	struct element each;
 
-	return cursor_open(&cursor, states) && cursor_next(&cursor, &each) == CURSOR_ELEMENT &&
-	       cursor_next(&cursor, &each) == CURSOR_END;
+	if (cursor_open(&cursor, states))
+		while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+			if (!element_is(&each, rule->key))
+				writer_element(out, &each);
+	if (out->length == empty)
+		out->length = start;
+	else
+		writer_close(out, start);
+}
+
+/* `_spill` goes as a whole where nothing is left in it. A change stream tells a fold from a
+ * client's write by this: the latter takes a state out of `_spill`. */
+static void splice_going(struct buffer *out, size_t *place, const void *context)
+{
+	const struct own_fields_back *back = context;
+
+	if (back->staying.length == 0)
+		writer_text(out, "_spill", (struct bytes){0});
+	own_fields_splice_going(out, place, back);
 }
 
 #define PUT_BACK(condition, changes) \
@@ -203,21 +222,20 @@ static void write_whole(struct buffer *out, const struct mover_target *target,
 {
 	bool counted = is_counted(gathering, state);
 	int64_t length = counted ? gathering->plan.length : -1;
-	const struct own_fields_back back = {target->rule, state,
-					     counted ? length + gathering->length : -1};
-	char path[STATE_PATH_MAX];
+	auto_buffer struct buffer staying = {0};
+	struct own_fields_back back = {.rule = target->rule,
+				       .state = state,
+				       .total = counted ? length + gathering->length : -1};
 
+	write_staying(&staying, target->rule, states->value);
+	back.staying = buffer_view(&staying);
 	template_write_document(
-		out,
-		PUT_BACK(", '@array': @counted",
-			 "$set: @returning, $unset: {'@state': '', ..@going}"),
+		out, PUT_BACK(", '@array': @counted", "$set: @returning, $unset: {..@going}"),
 		fill("id", &gathering->plan.id), fill("states", states),
 		fill_with("push", write_push, gathering), fill("array", target->rule->array),
 		command_fill_size("counted", &length),
 		fill_with("returning", own_fields_write_returning, &back),
-		fill("state",
-		     is_alone(states->value) ? "_spill" : state_path(path, target->rule, NULL)),
-		fill_spliced("going", own_fields_splice_going, &back));
+		fill_spliced("going", splice_going, &back));
 }
 
 void gathering_write(const struct gathering *gathering, const struct mover_target *target,

@@ -66,7 +66,8 @@ enum pass main_undo(struct pass_state *pass)
 	auto_buffer struct buffer statement = {0};
 	const struct element *state = &pass->plan.state;
 	bool kept = own_total_is_kept(pass->rule, state);
-	const struct own_fields_back back = {pass->rule, state, kept ? pass->plan.length : -1};
+	const struct own_fields_back back = {
+		.rule = pass->rule, .state = state, .total = kept ? pass->plan.length : -1};
 
 	pass_write(pass, &statement,
 		   "{q: {_id: {$eq: @id}, " GENERATION_STANDS ", '@array': @counted}, "

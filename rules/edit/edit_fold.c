@@ -162,11 +162,38 @@ static void write_own_fields(const struct edit *edit, struct buffer *out, enum o
 	}
 }
 
+static bool goes(const struct edit *edit, const struct element *state)
+{
+	for (size_t i = 0; !edit->all && i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && element_is(state, edit->namespace->targets[i].rule->key))
+			return true;
+	return edit->all;
+}
+
+/* `_spill` with the states of other arrays; nothing where there are none. A change stream tells a
+ * fold from a client's write by this: the latter takes a state out of `_spill`. False: none is
+ * written. */
+static bool write_staying(const struct edit *edit, struct buffer *out)
+{
+	size_t mark = out->length, start = writer_open_document(out, NAME_STATE);
+	struct element states, state;
+	struct cursor cursor;
+
+	if (document_find(buffer_view(&edit->kept), NAME_STATE, &states) &&
+	    states.type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, states.value))
+		while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
+			if (!goes(edit, &state))
+				writer_element(out, &state);
+	close_operator(out, mark, start);
+	return out->length > mark;
+}
+
 static void write_returning(struct buffer *out, const char *name, const void *context)
 {
 	size_t mark = out->length, set = writer_open_document(out, name);
 
 	write_own_fields(context, out, OWN_FIELD_RETURNS);
+	(void)write_staying(context, out);
 	close_operator(out, mark, set);
 }
 
@@ -174,15 +201,11 @@ static void write_returning(struct buffer *out, const char *name, const void *co
 static void splice_going(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
-	struct element state;
+	auto_buffer struct buffer staying = {0};
 
 	(void)place;
-	if (edit->all)
+	if (!write_staying(edit, &staying))
 		template_write_fields(out, "{_spill: 1}");
-	for (size_t i = 0; !edit->all && i < edit->namespace->target_count; i++)
-		if (edit->concerned[i] && edit_state_of(edit, i, &state))
-			template_write_fields(out, "{_spill.@key: 1}",
-					      fill("key", edit->namespace->targets[i].rule->key));
 	write_own_fields(edit, out, OWN_FIELD_GOES);
 }
 

@@ -111,15 +111,6 @@ static bool refuse_exact(const struct matching *matching, const struct rule *rul
 	return true;
 }
 
-/* Which array of several a write has ended can't always be told from its event. */
-static bool refuse_several(const struct matching *matching, const struct ruled_namespace *namespace)
-{
-	return namespace && namespace->target_count > 1 &&
-	       refuse_exact(matching, namespace->targets[0].rule, "an exact $changeStream",
-			    "the collection has several rules; set 'change_streams: as_stored' in "
-			    "each of them to get all events as they are stored");
-}
-
 /* Stages that make one event of one, or none. */
 static bool is_served_stage(const struct element *stage)
 {
@@ -194,7 +185,7 @@ static bool take_exact(const struct matching *matching, const struct ruled_names
 	if (!rule)
 		return false;
 	match->namespace = namespace;
-	if (refuse_several(matching, namespace) || refuse_behind(matching, rule))
+	if (refuse_behind(matching, rule))
 		return true;
 	if (matching->command->duplicate) {
 		match_refuse_broken(match, "aggregate");

@@ -50,8 +50,10 @@ void stream_free(struct stream *stream)
 		packet_fini(&stream->kept[i]);
 	free(stream->kept);
 	free(stream->parts);
-	for (size_t i = 0; i < stream->count; i++)
+	for (size_t i = 0; i < stream->count; i++) {
 		buffer_fini(&stream->items[i].stored);
+		change_task_fini(&stream->items[i].task);
+	}
 	free(stream->items);
 	knowledge_fini(&stream->knowledge);
 	buffer_fini(&stream->changes);
@@ -63,7 +65,8 @@ void stream_free(struct stream *stream)
 size_t stream_memory(const struct stream *stream)
 {
 	size_t memory = stream->changes.capacity + stream->events.capacity +
-			stream->passed.capacity + stream->count * sizeof(*stream->items) +
+			stream->passed.capacity +
+			stream->count * (sizeof(*stream->items) + sizeof(struct change_array)) +
 			stream->knowledge.capacity * sizeof(*stream->knowledge.list);
 
 	for (size_t i = 0; i < stream->part_count; i++)
@@ -327,7 +330,11 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	struct stream *stream = stream_of(sequence);
 
 	if (!stream_write_events(stream))
-		return ask_again(sequence, input);
+		return stream->stop.unclear
+			       ? stream_fail_item(sequence, &stream->items[stream->stop.item],
+						  ERROR_CHANGE_STREAM_HISTORY_LOST,
+						  STREAM_NOT_WHOLE_WORDS)
+			       : ask_again(sequence, input);
 	return stream->stages.length > 0 ? stream_ask_stages(sequence, input)
 					 : stream_answer(sequence);
 }
@@ -351,6 +358,7 @@ static enum sequence_outcome ask_array(struct sequence *sequence,
 {
 	struct stream *stream = stream_of(sequence);
 	const struct stream_item *item = &stream->items[stream->settled];
+	size_t target = change_unknown(&item->task)->target;
 	auto_buffer struct buffer concern = {0};
 	size_t body = sequence_begin_command(sequence);
 
@@ -360,7 +368,7 @@ static enum sequence_outcome ask_array(struct sequence *sequence,
 			      "{'@array': 1}, limit: 1, singleBatch: true}",
 			      fill("collection", item->namespace->collection),
 			      fill("id", &item->event.id),
-			      fill("array", item->namespace->targets[0].rule->array));
+			      fill("array", item->namespace->targets[target].rule->array));
 	sequence_write_read_fields(sequence, input, item->namespace->database,
 				   buffer_view(&concern));
 	sequence->step = STREAM_ARRAY_ASKED;
@@ -388,14 +396,16 @@ static enum sequence_outcome take_array(struct sequence *sequence,
 {
 	struct stream *stream = stream_of(sequence);
 	struct stream_item *item = &stream->items[stream->settled];
+	struct change_array *array = change_unknown(&item->task);
 	struct element document, before = {.type = 0};
 
 	if (!input->reply->summary.ok)
 		return stream_fail_snapshot(sequence, item, input->reply);
 	if (first_document(stream_keep(stream, input->reply), &document) &&
-	    !document_find_path(document.value, item->namespace->targets[0].rule->array, &before))
+	    !document_find_path(document.value, item->namespace->targets[array->target].rule->array,
+				&before))
 		before.type = 0;
-	if (!stream_set_array(stream, &before))
+	if (!stream_set_array(stream, array, &before))
 		return stream_fail_item(sequence, item, ERROR_CHANGE_STREAM_HISTORY_LOST,
 					STREAM_UNCLEAR_WORDS);
 	return stream_go_on(sequence, input);

@@ -25,15 +25,15 @@ struct stream_item {
 	struct event event;
 	const struct ruled_namespace *namespace; /* the exact rule's; NULL: it comes as it is */
 	bool drops;                              /* clients don't see it */
-	bool earlier; /* of a transaction, before the reply's events: it tells of states */
-	bool changed; /* its update names what clients see otherwise */
-	bool needs;   /* and so the array's state */
-	bool asked;   /* for the array that its update has set: task.set */
+	bool earlier;  /* of a transaction, before the reply's events: it tells of states */
+	bool changed;  /* its update names what clients see otherwise */
+	bool needs;    /* and so the array's state */
+	bool advanced; /* its task is filled */
 	struct change_task task;
 	size_t change, change_length; /* in `changes`: the update as clients see it */
 	struct stream_document documents[STREAM_IMAGES];
-	struct bytes array;   /* that its update has to tell whole; without data: none */
-	struct buffer stored; /* a document of it, or the array of task.set */
+	struct element whole; /* what its update has to tell whole; type 0: nothing */
+	struct buffer stored; /* a document of it */
 };
 
 /* What is asked of one collection. */
@@ -50,6 +50,7 @@ struct stream_stop {
 	enum stream_image image;
 	size_t tried; /* the item that `attempts` counts for */
 	int attempts; /* to look it up */
+	bool unclear; /* its update can't be told */
 };
 
 struct stream {
@@ -105,7 +106,7 @@ must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch)
 
 enum stream_settled {
 	STREAM_SETTLED,
-	STREAM_WANTS_ARRAY, /* of the item `settled`, as it is stored: task.set */
+	STREAM_WANTS_ARRAY, /* of the item `settled`, as it is stored: change_unknown */
 	STREAM_UNCLEAR,     /* what the item `settled` means can't be told */
 };
 
@@ -114,9 +115,10 @@ enum stream_settled stream_settle(struct stream *stream);
 /* Puts what fullDocuments need into merges. False: the item of `stop` is damaged. */
 must_check bool stream_open_merges(struct stream *stream);
 
-/* The array of the item `settled` as a write has set it: what it was before the item's transaction,
+/* An array of the item `settled` as a write has set it: what it was before the item's transaction,
  * and what the transaction has pushed since. False where that can't be told. */
-must_check bool stream_set_array(struct stream *stream, const struct element *before);
+must_check bool stream_set_array(struct stream *stream, struct change_array *array,
+				 const struct element *before);
 
 /* stream_states.c */
 
@@ -138,6 +140,9 @@ enum sequence_outcome stream_fail_snapshot(struct sequence *sequence,
 #define STREAM_UNCLEAR_WORDS \
 	"the event is no client's and no mover's (the document was adopted, or written straight " \
 	"at mongod); read the collection anew and open a new change stream"
+#define STREAM_NOT_WHOLE_WORDS \
+	"it writes a field with several arrays in it, and their overflow is larger than 8 MB or " \
+	"gone by now; read the collection anew and open a new change stream"
 #define STREAM_TOO_OLD_WORDS \
 	"the state of its array at that time is not known any more; read the collection anew and " \
 	"open a new change stream (mongod's minSnapshotHistoryWindowInSeconds says how far a " \

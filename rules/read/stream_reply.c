@@ -34,7 +34,7 @@ static bool is_mark(const struct element *field)
 }
 
 /* Whole, unless it is too large, or its overflow is not known any more: then by positions, which
- * say no less. */
+ * say no less. What an array is in has none. */
 static bool write_whole(struct stream *stream, const struct stream_item *item, struct buffer *out)
 {
 	const struct stream_document *document = &item->documents[STREAM_ARRAY];
@@ -49,14 +49,14 @@ static bool write_whole(struct stream *stream, const struct stream_item *item, s
 		return false;
 	if (!task.by_positions)
 		task.by_positions = !document_find_path(
-			buffer_view(&whole), item->namespace->targets[0].rule->array, &task.whole);
-	require(change_write(item->event.change, &task, out, &written));
-	return true;
+			buffer_view(&whole), (const char *)item->whole.name.data, &task.whole);
+	stream->stop.unclear = !change_write(item->event.change, &task, out, &written);
+	return !stream->stop.unclear;
 }
 
 static bool write_update(struct stream *stream, const struct stream_item *item, struct buffer *out)
 {
-	if (item->array.data)
+	if (item->whole.type != 0)
 		return write_whole(stream, item, out);
 	buffer_append(out, stream->changes.data + item->change, item->change_length);
 	return true;

@@ -7,30 +7,20 @@
 
 #define WHOLE_MOST (8 << 20) /* bytes of overflow that are fetched for the updates of a reply */
 
-static const struct rule *rule_of(const struct stream_item *item)
-{
-	return item->namespace->targets[0].rule;
-}
-
-static void advance_update(struct stream_item *item, struct known *known)
-{
-	struct array_state before = known->state;
-
-	item->task.meaning = change_advance(item->event.change, rule_of(item), &known->state);
-	if (known->state.alive)
-		item->task.before = before;
-}
-
 /* A cut that mongod has noted as a replacement by the shorter document is none of a client's. */
 static void advance_replaced(struct stream_item *item, struct known *known)
 {
-	struct array_state before = known->state, *now = &known->state;
+	struct array_states now = {0};
 
-	if (!array_state_of(rule_of(item), item->event.full, now))
-		item->task.meaning = CHANGE_UNCLEAR;
-	else if (before.alive && now->alive && before.moved != now->moved &&
-		 memcmp(before.generation, now->generation, GENERATION_BYTES) == 0)
-		item->task.meaning = CHANGE_OWN;
+	item->task.unclear = !array_states_read(item->namespace, item->event.full, &now);
+	for (size_t i = 0; i < known->states.count; i++) {
+		const struct array_state *before = &known->states.list[i];
+
+		item->task.own |= array_state_stands(before, &now) &&
+				  array_states_find(&now, before->target)->moved != before->moved;
+	}
+	array_states_fini(&known->states);
+	known->states = now;
 }
 
 static void advance(struct stream *stream, struct stream_item *item)
@@ -39,7 +29,6 @@ static void advance(struct stream *stream, struct stream_item *item)
 	const struct event *event = &item->event;
 	struct known *known = NULL;
 
-	item->task = (struct change_task){.namespace = item->namespace};
 	if (event->kind == EVENT_GONE) {
 		knowledge_clear(knowledge, event->database, event->collection);
 		knowledge_clear(knowledge, event->to_database, event->to_collection);
@@ -49,23 +38,11 @@ static void advance(struct stream *stream, struct stream_item *item)
 	if (!known)
 		return;
 	if (event->kind == EVENT_UPDATE && item->needs)
-		advance_update(item, known);
+		change_advance(event->change, &known->states, &item->task);
 	else if (event->kind == EVENT_REPLACE || event->kind == EVENT_INSERT)
 		advance_replaced(item, known);
 	else if (event->kind == EVENT_DELETE)
-		known->state = (struct array_state){0};
-}
-
-static int64_t elements_of(struct bytes array)
-{
-	struct cursor cursor;
-	struct element element;
-	int64_t count = 0;
-
-	if (cursor_open(&cursor, array))
-		while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
-			count++;
-	return count;
+		known->states.count = 0;
 }
 
 /* False: it means what can't be told. */
@@ -77,25 +54,25 @@ static bool write_update(struct stream *stream, struct stream_item *item)
 	if (!change_write(item->event.change, &item->task, &stream->changes, &written))
 		return false;
 	item->change_length = stream->changes.length - item->change;
-	item->array = written.array;
+	item->whole = written.stored;
 	item->drops = !written.left;
-	return !written.array.data || elements_of(written.array) >= item->task.before.head;
+	return true;
 }
 
 static enum stream_settled settle(struct stream *stream, struct stream_item *item)
 {
-	if (!item->asked && stream->settled >= stream->from)
+	item->task.namespace = item->namespace;
+	if (!item->advanced && stream->settled >= stream->from)
 		advance(stream, item);
-	else if (!item->asked)
-		item->task = (struct change_task){.namespace = item->namespace};
+	item->advanced = true;
 	if (item->earlier)
 		return STREAM_SETTLED;
-	if (item->task.meaning == CHANGE_SET && !item->asked)
+	if (change_unknown(&item->task))
 		return STREAM_WANTS_ARRAY;
 	if (item->changed)
 		return write_update(stream, item) ? STREAM_SETTLED : STREAM_UNCLEAR;
-	item->drops = item->drops || item->task.meaning == CHANGE_OWN;
-	return item->task.meaning == CHANGE_UNCLEAR ? STREAM_UNCLEAR : STREAM_SETTLED;
+	item->drops = item->drops || item->task.own;
+	return item->task.unclear ? STREAM_UNCLEAR : STREAM_SETTLED;
 }
 
 enum stream_settled stream_settle(struct stream *stream)
@@ -138,15 +115,14 @@ static void take_whole(struct elements *elements, const struct element *array)
 }
 
 /* What a transaction does to a split array before it sets it: it pushes. */
-static void take_push(struct elements *elements, const struct rule *rule,
-		      const struct element *pushed)
+static void take_push(struct elements *elements, const char *array, const struct element *pushed)
 {
 	char next[RULE_ARRAY_MAX + 24];
 
-	snprintf(next, sizeof(next), "%s.%zu", rule->array, elements_count(elements));
-	if (path_relate(pushed->name, rule->array) == PATH_APART)
+	snprintf(next, sizeof(next), "%s.%zu", array, elements_count(elements));
+	if (path_relate(pushed->name, array) == PATH_APART)
 		return;
-	if (element_is(pushed, rule->array))
+	if (element_is(pushed, array))
 		take_whole(elements, pushed);
 	else if (element_is(pushed, next))
 		buffer_append(&elements->list, pushed, sizeof(*pushed));
@@ -154,7 +130,8 @@ static void take_push(struct elements *elements, const struct rule *rule,
 		elements->unclear = true;
 }
 
-static void take_pushes(struct elements *elements, const struct stream_item *item)
+static void take_pushes(struct elements *elements, const char *array,
+			const struct stream_item *item)
 {
 	struct element updated, pushed;
 	struct cursor cursor;
@@ -163,7 +140,7 @@ static void take_pushes(struct elements *elements, const struct stream_item *ite
 	    !cursor_open(&cursor, updated.value))
 		return;
 	while (cursor_next(&cursor, &pushed) == CURSOR_ELEMENT)
-		take_push(elements, rule_of(item), &pushed);
+		take_push(elements, array, &pushed);
 }
 
 static bool precedes(const struct stream_item *one, const struct stream_item *item)
@@ -174,32 +151,34 @@ static bool precedes(const struct stream_item *one, const struct stream_item *it
 	       bytes_equal(one->event.time.value, item->event.time.value);
 }
 
-static void write_elements(const struct elements *elements, struct stream_item *item)
+static void write_elements(const struct elements *elements, struct change_array *array)
 {
 	const struct element *list = (const struct element *)(const void *)elements->list.data;
-	size_t start = writer_open(&item->stored);
+	size_t start = writer_open(&array->stored);
 	char name[12];
 
 	for (size_t i = 0; i < elements_count(elements); i++)
-		writer_renamed(&item->stored, writer_index(name, i), &list[i]);
-	writer_close(&item->stored, start);
-	item->task.set =
-		(struct element){.type = BSON_BYTE_ARRAY, .value = buffer_view(&item->stored)};
+		writer_renamed(&array->stored, writer_index(name, i), &list[i]);
+	writer_close(&array->stored, start);
+	array->set =
+		(struct element){.type = BSON_BYTE_ARRAY, .value = buffer_view(&array->stored)};
 }
 
-must_check bool stream_set_array(struct stream *stream, const struct element *before)
+must_check bool stream_set_array(struct stream *stream, struct change_array *array,
+				 const struct element *before)
 {
-	struct stream_item *item = &stream->items[stream->settled];
+	const struct stream_item *item = &stream->items[stream->settled];
+	const char *path = item->namespace->targets[array->target].rule->array;
 	struct elements elements = {.unclear = before->type == 0};
 
 	if (before->type != 0)
 		take_whole(&elements, before);
 	for (size_t i = 0; i < stream->settled; i++)
 		if (precedes(&stream->items[i], item))
-			take_pushes(&elements, &stream->items[i]);
+			take_pushes(&elements, path, &stream->items[i]);
 	if (!elements.unclear)
-		write_elements(&elements, item);
-	item->asked = true;
+		write_elements(&elements, array);
+	array->asked = true;
 	buffer_fini(&elements.list);
 	return !elements.unclear;
 }
@@ -218,37 +197,63 @@ static struct merge *merge_of(struct stream *stream, const struct stream_item *i
 	return part->fetch.merge;
 }
 
+static bool is_in_whole(const struct stream_item *item, const struct change_array *array)
+{
+	return change_splits(array) &&
+	       path_covers(item->whole.name, item->namespace->targets[array->target].rule->array);
+}
+
 /* Whole arrays that are too large for an event are told by positions. */
 static bool fits(struct stream *stream, const struct stream_item *item)
 {
-	int64_t count = elements_of(item->array);
-	size_t bytes =
-		count ? item->array.length / (size_t)count * (size_t)item->task.before.moved : 0;
+	int64_t kept = 0, moved = 0;
+	size_t bytes;
 
+	for (size_t i = 0; i < item->task.count; i++)
+		if (is_in_whole(item, &item->task.arrays[i])) {
+			kept += item->task.arrays[i].before.head;
+			moved += item->task.arrays[i].before.moved;
+		}
+	bytes = kept ? item->whole.value.length / (size_t)kept * (size_t)moved : 0;
 	if (bytes > WHOLE_MOST || stream->whole_bytes + bytes > WHOLE_MOST)
 		return false;
 	stream->whole_bytes += bytes;
 	return true;
 }
 
-/* The document of the event, with nothing but its array and the state. */
+static void splice_states(struct buffer *out, size_t *place, const void *context)
+{
+	const struct stream_item *item = context;
+
+	(void)place;
+	for (size_t i = 0; i < item->task.count; i++) {
+		const struct change_array *array = &item->task.arrays[i];
+		const struct array_state *state = &array->before;
+
+		if (is_in_whole(item, array))
+			template_write(out, item->namespace->targets[array->target].rule->key,
+				       "{g: @g, h: @h, n: @n}",
+				       fill_binary("g", (struct bytes){state->generation,
+								       GENERATION_BYTES}),
+				       fill("h", state->head), fill("n", state->moved));
+	}
+}
+
+/* The document of the event, with nothing but what has to be whole, and the states. */
 static void write_stored(struct stream_item *item)
 {
-	const struct array_state *state = &item->task.before;
 	char path[RULE_ARRAY_MAX + 1], *rest = path, *part;
 	size_t opened[RULE_ARRAY_MAX], depth = 0, body = writer_open(&item->stored);
 
 	writer_renamed(&item->stored, "_id", &item->event.id);
-	snprintf(path, sizeof(path), "%s", rule_of(item)->array);
+	snprintf(path, sizeof(path), "%s", (const char *)item->whole.name.data);
 	while ((part = strsep(&rest, ".")) && rest)
 		opened[depth++] = writer_open_document(&item->stored, part);
-	writer_array(&item->stored, part, item->array);
+	writer_renamed(&item->stored, part, &item->whole);
 	while (depth > 0)
 		writer_close(&item->stored, opened[--depth]);
-	template_write_fields(&item->stored, "{_spill: {@key: {g: @g, h: @h, n: @n}}}",
-			      fill("key", rule_of(item)->key),
-			      fill_binary("g", (struct bytes){state->generation, GENERATION_BYTES}),
-			      fill("h", state->head), fill("n", state->moved));
+	template_write_fields(&item->stored, "{_spill: {..@states}}",
+			      fill_spliced("states", splice_states, item));
 	writer_close(&item->stored, body);
 	item->documents[STREAM_ARRAY].stored = buffer_view(&item->stored);
 }
@@ -271,7 +276,7 @@ must_check bool stream_open_merges(struct stream *stream)
 		struct stream_item *item = &stream->items[i];
 
 		stream->stop.item = i;
-		if (item->array.data && fits(stream, item))
+		if (item->whole.type != 0 && fits(stream, item))
 			write_stored(item);
 		for (enum stream_image j = STREAM_FULL; !item->drops && j < STREAM_IMAGES; j++)
 			if (!add_document(stream, item, j))

@@ -53,7 +53,7 @@ static bool write_ids(struct stream *stream, struct buffer *out)
 	for (; stream->asked < stream->knowledge.count; stream->asked++) {
 		const struct known *known = &stream->knowledge.list[stream->asked];
 
-		if (known->namespace != namespace || (stream->behind && !known->state.alive))
+		if (known->namespace != namespace || (stream->behind && known->states.count == 0))
 			continue;
 		if (count == IDS_MOST || out->length - mark > ID_BYTES_MOST)
 			break;
@@ -74,11 +74,9 @@ static enum sequence_outcome ask_part(struct sequence *sequence, const struct se
 	stream_write_snapshot(&concern, &stream->items[stream->from].event.time, !stream->behind);
 	body = sequence_begin_command(sequence);
 	template_write_fields(&sequence->buffer,
-			      "{find: @collection, filter: {_id: @ids}, projection: "
-			      "{'_spill.@key.g': 1, '_spill.@key.h': 1, "
-			      "'_spill.@key.n': 1}, batchSize: @most}",
+			      "{find: @collection, filter: {_id: @ids}, projection: {_spill: 1}, "
+			      "batchSize: @most}",
 			      fill("collection", namespace->collection), fill_document("ids", ids),
-			      fill("key", namespace->targets[0].rule->key),
 			      fill("most", IDS_MOST + 1));
 	sequence_write_read_fields(sequence, input, namespace->database, buffer_view(&concern));
 	sequence->step = STREAM_STATES_ASKED;
@@ -117,7 +115,7 @@ static bool begins_inside(const struct stream *stream)
 	bool concerns = false;
 
 	for (size_t i = 0; i < stream->knowledge.count; i++)
-		concerns = concerns || list[i].state.alive || is_missing(&list[i]);
+		concerns = concerns || list[i].states.count > 0 || is_missing(&list[i]);
 	return concerns && stream->from == 0 && stream->items[0].event.in_transaction;
 }
 
@@ -170,10 +168,10 @@ enum sequence_outcome stream_ask_states(struct sequence *sequence,
 static bool learn(struct stream *stream, struct bytes document)
 {
 	const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
-	const struct rule *rule = namespace->targets[0].rule;
-	struct array_state behind;
+	struct array_states behind = {0};
 	struct known *known;
 	struct element id;
+	bool sound;
 
 	if (!document_find(document, "_id", &id))
 		return false;
@@ -182,12 +180,13 @@ static bool learn(struct stream *stream, struct bytes document)
 		return true;
 	known->found = true;
 	if (!stream->behind)
-		return array_state_of(rule, document, &known->state);
-	if (!array_state_of(rule, document, &behind))
-		return false;
-	known->stands = behind.alive &&
-			memcmp(behind.generation, known->state.generation, GENERATION_BYTES) == 0;
-	return true;
+		return array_states_read(namespace, document, &known->states);
+	known->stands = array_states_read(namespace, document, &behind);
+	sound = known->stands;
+	for (size_t i = 0; i < known->states.count; i++)
+		known->stands &= array_state_stands(&known->states.list[i], &behind);
+	array_states_fini(&behind);
+	return sound;
 }
 
 enum sequence_outcome stream_take_states(struct sequence *sequence,
@@ -221,7 +220,7 @@ static bool is_unsure(const struct stream *stream, const struct ruled_namespace 
 
 	for (size_t i = 0; i < stream->knowledge.count; i++)
 		if (list[i].namespace == namespace &&
-		    ((list[i].state.alive && !list[i].stands) || is_missing(&list[i])))
+		    ((list[i].states.count > 0 && !list[i].stands) || is_missing(&list[i])))
 			return true;
 	return false;
 }

@@ -1,6 +1,8 @@
 /* The fields that Spillway writes into an outlier beside its array. */
 #include "rules/rule/own_fields.h"
 
+#include "rules/rule/names.h"
+
 const char *own_field_name(const struct rule *rule, enum own_field field)
 {
 	switch (field) {
@@ -155,6 +157,8 @@ void own_fields_write_returning(struct buffer *out, const char *name, const void
 	write_ends(out, back, OWN_FIELD_RETURNS);
 	if (back->total >= 0)
 		write_count(out, own_field_name(back->rule, OWN_TOTAL), back->total);
+	if (back->staying.length > 0)
+		writer_document(out, NAME_STATE, back->staying);
 	if (out->length == empty)
 		out->length = before;
 	else

@@ -43,8 +43,10 @@ struct own_fields_back {
 	const struct element *state;
 	int64_t total; /* elements of a total that Spillway has kept alone; -1: its end is as above
 			*/
+	struct bytes staying; /* the states of other arrays; empty: there are none */
 };
-/* A document of those that return, each with its value; nothing if none does. */
+/* A document of those that return, each with its value, and `_spill` as it stays; nothing if there
+ * is none of these. */
 void own_fields_write_returning(struct buffer *out, const char *name, const void *context);
 /* Those that go, each with an empty text. */
 void own_fields_splice_going(struct buffer *out, size_t *place, const void *context);

@@ -1,46 +1,30 @@
-/* What the update of an event says of a ruled array, and of its state. */
+/* What the update of an event says of ruled arrays, and of their states. */
 #include "rules/stream/change.h"
 
 #include "rules/rule/names.h"
-#include "rules/rule/state.h"
+#include "rules/stream/change_inner.h"
 
-must_check bool array_state_read(const struct element *field, struct array_state *state)
-{
-	struct state read;
-
-	*state = (struct array_state){0};
-	if (!field)
-		return true;
-	if (state_read(field, false, &read))
-		return false;
-	*state = (struct array_state){.alive = true, .head = read.head, .moved = read.moved};
-	memcpy(state->generation, read.generation.data, GENERATION_BYTES);
-	return true;
-}
-
-must_check bool array_state_of(const struct rule *rule, struct bytes main,
-			       struct array_state *state)
-{
-	struct element field;
-
-	return array_state_read(state_find(rule, main, &field) ? &field : NULL, state);
-}
+#include <stdlib.h>
 
 /* ---- the names ---- */
 
 static void look_at_name(struct bytes name, const struct ruled_namespace *namespace,
 			 struct change_names *names)
 {
-	if (name_is_state(name))
+	if (name_is_state(name)) {
 		names->state = true;
-	else if (path_relate(name, namespace->targets[0].rule->array) != PATH_APART)
-		names->array = true;
-	else if (name_find_hidden(name, namespace))
+		return;
+	}
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (path_relate(name, namespace->targets[i].rule->array) != PATH_APART) {
+			names->array = true;
+			return;
+		}
+	if (name_find_hidden(name, namespace))
 		names->hidden = true;
 }
 
-/* Of removedFields and truncatedArrays. */
-static bool name_in_list(const struct element *item, struct bytes *name)
+bool change_name_in_list(const struct element *item, struct bytes *name)
 {
 	struct element field;
 
@@ -65,86 +49,151 @@ struct change_names change_look(struct bytes change, const struct ruled_namespac
 		while (cursor_next(&items, &item) == CURSOR_ELEMENT)
 			if (part.type == BSON_BYTE_DOCUMENT)
 				look_at_name(item.name, namespace, &names);
-			else if (name_in_list(&item, &name))
+			else if (change_name_in_list(&item, &name))
 				look_at_name(name, namespace, &names);
 	}
 	return names;
 }
 
-/* ---- the state ---- */
+/* ---- the states ---- */
 
-/* What an update does to the state. */
+/* What an update does to the states. */
 struct advance {
-	const struct rule *rule;
-	struct array_state state;
-	bool whole; /* `_spill` went as a whole */
-	bool array; /* the array, or what it is in, is named */
+	const struct array_states *states; /* before it */
+	struct change_task *task;
+	bool whole; /* `_spill` was set or removed as a whole */
 	bool broken;
 };
 
-/* The rest of a name behind "_spill.<key>", or NULL where it names something else. */
-static const char *behind_state(struct bytes name, const struct rule *rule)
+static const struct rule *rule_at(const struct advance *advance, size_t target)
 {
-	size_t prefix = strlen(NAME_STATE "."), key = strlen(rule->key);
-
-	if (!bytes_begin_with(name, NAME_STATE ".") || name.length < prefix + key ||
-	    memcmp(name.data + prefix, rule->key, key) != 0 ||
-	    (name.length > prefix + key && name.data[prefix + key] != '.'))
-		return NULL;
-	return (const char *)name.data + prefix + key; /* a name has a NUL behind it */
+	return advance->task->namespace->targets[target].rule;
 }
 
-static void take_state(struct advance *advance, const struct element *field)
+static struct change_array *touch(struct advance *advance, size_t target)
 {
-	if (!array_state_read(field, &advance->state))
+	struct change_task *task = advance->task;
+	const struct array_state *before = array_states_find(advance->states, target);
+	struct change_array *array;
+
+	for (size_t i = 0; i < task->count; i++)
+		if (task->arrays[i].target == target)
+			return &task->arrays[i];
+	task->arrays = must_realloc(task->arrays, (task->count + 1) * sizeof(*task->arrays));
+	array = &task->arrays[task->count++];
+	*array = (struct change_array){.target = target};
+	if (before)
+		array->before = *before;
+	array->now = array->before;
+	array->now.target = target;
+	return array;
+}
+
+/* The array whose state the name is in, and the rest behind "_spill.<key>"; NULL: of a rule that
+ * the configuration does not have. */
+static struct change_array *touch_state(struct advance *advance, struct bytes name,
+					const char **rest)
+{
+	const struct ruled_namespace *namespace = advance->task->namespace;
+	size_t prefix = strlen(NAME_STATE ".");
+
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		const char *key = namespace->targets[i].rule->key;
+		size_t end = prefix + strlen(key);
+
+		if (name.length < end || memcmp(name.data + prefix, key, end - prefix) != 0 ||
+		    (name.length > end && name.data[end] != '.'))
+			continue;
+		*rest = (const char *)name.data + end; /* a name has a NUL behind it */
+		return touch(advance, i);
+	}
+	return NULL;
+}
+
+static void take_state(struct advance *advance, struct change_array *array,
+		       const struct element *field)
+{
+	if (!array_state_read(field, &array->now))
 		advance->broken = true;
+	array->now.target = array->target;
 }
 
-static void take_part(struct advance *advance, const char *part, const struct element *value)
+static void take_part(struct advance *advance, struct change_array *array, const char *part,
+		      const struct element *value)
 {
 	struct bytes name;
 
 	if (strcmp(part, ".n") == 0)
-		advance->broken |= !element_integer(value, &advance->state.moved);
+		advance->broken |= !element_integer(value, &array->now.moved);
 	else if (strcmp(part, ".h") == 0)
-		advance->broken |= !element_integer(value, &advance->state.head);
+		advance->broken |= !element_integer(value, &array->now.head);
 	else if (strcmp(part, ".g") == 0 && generation_read(value, &name))
-		memcpy(advance->state.generation, name.data, GENERATION_BYTES);
+		memcpy(array->now.generation, name.data, GENERATION_BYTES);
 	else if (strcmp(part, ".g") == 0)
 		advance->broken = true;
 }
 
+/* `states` NULL: `_spill` was removed. */
+static void take_whole(struct advance *advance, const struct element *states)
+{
+	const struct ruled_namespace *namespace = advance->task->namespace;
+	struct element field;
+
+	advance->whole = true;
+	for (size_t i = 0; i < namespace->target_count; i++) {
+		bool found = states && states->type == BSON_BYTE_DOCUMENT &&
+			     document_find(states->value, namespace->targets[i].rule->key, &field);
+
+		if (found || array_states_find(advance->states, i))
+			take_state(advance, touch(advance, i), found ? &field : NULL);
+	}
+}
+
+static void take_name(struct advance *advance, struct bytes name)
+{
+	const struct ruled_namespace *namespace = advance->task->namespace;
+
+	for (size_t i = 0; i < namespace->target_count; i++)
+		if (path_relate(name, rule_at(advance, i)->array) != PATH_APART)
+			touch(advance, i)->named = true;
+}
+
 static void advance_set(struct advance *advance, const struct element *value)
 {
-	const char *part = behind_state(value->name, advance->rule);
-	struct element state;
+	struct change_array *array;
+	const char *part;
 
-	if (path_relate(value->name, advance->rule->array) != PATH_APART)
-		advance->array = true;
-	if (element_is(value, NAME_STATE) && value->type == BSON_BYTE_DOCUMENT)
-		take_state(advance,
-			   document_find(value->value, advance->rule->key, &state) ? &state : NULL);
-	else if (part && *part == '\0')
-		take_state(advance, value);
-	else if (part)
-		take_part(advance, part, value);
-	else if (bytes_begin_with(value->name, NAME_STATE "."))
-		advance->broken = true; /* of a rule that the configuration does not have */
+	if (element_is(value, NAME_STATE)) {
+		take_whole(advance, value);
+	} else if (!bytes_begin_with(value->name, NAME_STATE ".")) {
+		take_name(advance, value->name);
+	} else {
+		array = touch_state(advance, value->name, &part);
+		if (!array)
+			advance->broken = true;
+		else if (*part == '\0')
+			take_state(advance, array, value);
+		else
+			take_part(advance, array, part, value);
+	}
 }
 
 static void advance_removed(struct advance *advance, struct bytes name)
 {
+	struct change_array *array;
 	const char *part;
 
-	if (path_relate(name, advance->rule->array) != PATH_APART)
-		advance->array = true;
-	if (bytes_are(name, NAME_STATE))
-		advance->whole = true;
-	part = behind_state(name, advance->rule);
-	if (!part && bytes_begin_with(name, NAME_STATE "."))
-		advance->broken = true;
-	if (bytes_are(name, NAME_STATE) || (part && *part == '\0'))
-		advance->state = (struct array_state){0};
+	if (bytes_are(name, NAME_STATE)) {
+		take_whole(advance, NULL);
+	} else if (!bytes_begin_with(name, NAME_STATE ".")) {
+		take_name(advance, name);
+	} else {
+		array = touch_state(advance, name, &part);
+		if (!array)
+			advance->broken = true;
+		else if (*part == '\0')
+			take_state(advance, array, NULL);
+	}
 }
 
 static void advance_by(struct advance *advance, struct bytes change)
@@ -163,49 +212,69 @@ static void advance_by(struct advance *advance, struct bytes change)
 			else if (element_is(&part, "removedFields") && element_string(&item, &name))
 				advance_removed(advance, name);
 			else if (element_is(&part, "truncatedArrays") &&
-				 name_in_list(&item, &name) &&
-				 path_relate(name, advance->rule->array) != PATH_APART)
-				advance->array = true;
+				 change_name_in_list(&item, &name))
+				take_name(advance, name);
 	}
 }
 
-static bool same_generation(const struct array_state *one, const struct array_state *other)
-{
-	return memcmp(one->generation, other->generation, GENERATION_BYTES) == 0;
-}
+/* ---- what it means ---- */
 
-/* A fold takes `_spill` away as a whole; a client's write takes the array's state out of it. */
-static enum change_meaning judge_end(const struct advance *advance,
-				     const struct array_state *before)
+/* A fold sets or removes `_spill` as a whole; a client's write takes an array's state out of it. */
+static enum change_meaning judge_end(const struct change_array *array, bool whole)
 {
-	if (advance->whole)
+	if (whole)
 		return CHANGE_OWN;
-	return advance->array || before->moved == 0 ? CHANGE_CLIENTS : CHANGE_SET;
+	return array->named || array->before.moved == 0 ? CHANGE_CLIENTS : CHANGE_SET;
 }
 
-static enum change_meaning judge(const struct advance *advance, const struct array_state *before)
+static enum change_meaning judge(const struct change_array *array, bool whole)
 {
-	const struct array_state *now = &advance->state;
+	const struct array_state *before = &array->before, *now = &array->now;
 
-	if (advance->broken)
-		return CHANGE_UNCLEAR;
 	if (!before->alive) /* what has come to be with elements was split by hand, and adopted */
 		return now->alive && now->moved != 0 ? CHANGE_UNCLEAR : CHANGE_CLIENTS;
 	if (!now->alive)
-		return judge_end(advance, before);
-	if (!same_generation(before, now))
+		return judge_end(array, whole);
+	if (memcmp(before->generation, now->generation, GENERATION_BYTES) != 0)
 		return now->moved == 0 ? CHANGE_OWN : CHANGE_UNCLEAR;
 	return now->moved == before->moved ? CHANGE_CLIENTS : CHANGE_OWN;
 }
 
-must_check enum change_meaning change_advance(struct bytes change, const struct rule *rule,
-					      struct array_state *state)
+void change_advance(struct bytes change, struct array_states *states, struct change_task *task)
 {
-	struct advance advance = {.rule = rule, .state = *state};
-	enum change_meaning meaning;
+	struct advance advance = {.states = states, .task = task};
 
 	advance_by(&advance, change);
-	meaning = judge(&advance, state);
-	*state = advance.state;
-	return meaning;
+	task->unclear = advance.broken;
+	for (size_t i = 0; i < task->count; i++) {
+		struct change_array *array = &task->arrays[i];
+
+		array->meaning = judge(array, advance.whole);
+		task->own |= array->meaning == CHANGE_OWN;
+		task->unclear |= array->meaning == CHANGE_UNCLEAR;
+		array_states_set(states, &array->now);
+		if (!array->now.alive)
+			array->before = (struct array_state){.alive = false};
+	}
+}
+
+struct change_array *change_unknown(const struct change_task *task)
+{
+	for (size_t i = 0; i < task->count; i++)
+		if (task->arrays[i].meaning == CHANGE_SET && !task->arrays[i].asked)
+			return &task->arrays[i];
+	return NULL;
+}
+
+bool change_splits(const struct change_array *array)
+{
+	return array->before.alive && array->before.moved > 0;
+}
+
+void change_task_fini(struct change_task *task)
+{
+	for (size_t i = 0; i < task->count; i++)
+		buffer_fini(&task->arrays[i].stored);
+	free(task->arrays);
+	*task = (struct change_task){.namespace = task->namespace};
 }

@@ -74,12 +74,14 @@ void knowledge_clear(struct knowledge *knowledge, struct bytes database, struct 
 
 		if (bytes_are(database, namespace->database) &&
 		    (collection.length == 0 || bytes_are(collection, namespace->collection)))
-			knowledge->list[i].state = (struct array_state){0};
+			knowledge->list[i].states.count = 0;
 	}
 }
 
 void knowledge_fini(struct knowledge *knowledge)
 {
+	for (size_t i = 0; i < knowledge->count; i++)
+		array_states_fini(&knowledge->list[i].states);
 	free(knowledge->list);
 	free(knowledge->slots);
 	*knowledge = (struct knowledge){0};

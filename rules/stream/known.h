@@ -7,11 +7,11 @@
 struct known {
 	const struct ruled_namespace *namespace;
 	struct element id; /* a view */
-	struct array_state state;
+	struct array_states states;
 	bool found;  /* the document was there */
 	bool wanted; /* and had to be: the first event is not its insert */
 	bool met;    /* by an event */
-	bool stands; /* behind a transaction the state is what it was before */
+	bool stands; /* behind a transaction the states are what they were before */
 	size_t next; /* of the same hash, or SIZE_MAX */
 };
 

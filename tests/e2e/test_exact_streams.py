@@ -3,25 +3,25 @@
 The same statements go through Spillway and straight to another database; their events have to be equal.
 """
 
-import contextlib
-import random
-
 import pymongo
 import pytest
-from pymongo.change_stream import ClusterChangeStream
-from pymongo.errors import OperationFailure, WriteError
+from pymongo.errors import OperationFailure
 
-from support.operate import RULE
 from support.process import wait_for
 from support.spillway import Spillway
-
-
-def rule(name, array="f", **more):
-    base = {key: value for key, value in RULE.items() if key != "flag"}
-    return {**base, "name": name, "namespace": f"shop.{name}", "array": array, "settle": "5ms", "quiet": "20ms",
-            "change_streams": "exact",
-            "overflow": {**RULE["overflow"], "collection": "{collection}_more"}, **more}
-
+from support.streams import (
+    History,
+    Subscriber,
+    Twins,
+    bare,
+    beside,
+    perform,
+    rule,
+    statements,
+    transaction,
+    until,
+    whole,
+)
 
 RULES = [
     rule("plain"),
@@ -30,82 +30,22 @@ RULES = [
     rule("emptied", when_outlier="empty"),
     rule("inner", array="a.f"),
 ]
-LAYOUTS = [(each["name"], each["array"]) for each in RULES]
+LAYOUTS = [(each["name"], (each["array"],)) for each in RULES] + [("pair", ("f", "g")), ("parent", ("a.g", "a.f"))]
+RULES += [
+    rule("pair", flag={"field": "out", "value": True}), beside("pair", "g", when_outlier="empty"),
+    rule("parent", array="a.f"),
+    beside("parent", "a.g", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"}),
+]
 RULES += [{**rule("kept", flag={"field": "out", "value": True}), "gc_delay": "60s"}, rule("collected")]
-SEEN = ("operationType", "documentKey", "updateDescription", "fullDocument")
-
-
-def whole(array, elements):
-    parts = array.split(".")
-    value = elements
-    for part in reversed(parts):
-        value = {part: value}
-    return value
-
-
-class Twins:
-    """One collection through Spillway, and one straight at mongod, with a stream of each."""
-
-    def __init__(self, client, direct, name, array):
-        self.through, self.straight, self.stored = client.shop[name], direct.reference[name], direct.shop[name]
-        self.key = array.replace(".", "/")
-        self.ends = 0
-
-    def both(self, change):
-        return change(self.through), change(self.straight)
-
-    def at_rest(self, identifier=1):
-        path = f"_spill.{self.key}.n"
-        wait_for(lambda: self.stored.count_documents({"_id": identifier, path: {"$gt": 0}}), "the tail to move")
-
-    def events(self, through, straight):
-        """What both streams show up to here, without what differs by nature."""
-        self.ends += 1
-        end = f"end {self.ends}"
-        self.both(lambda collection: collection.insert_one({"_id": end}))
-        return [until(stream, end) for stream in (through, straight)]
-
-
-def until(stream, end, whole=False):
-    found = []
-    for event in stream:
-        if event["ns"]["db"] == "reference" and stream.__class__ is ClusterChangeStream:
-            continue  # the other twin
-        if event["operationType"] == "insert" and event["documentKey"]["_id"] == end:
-            return found
-        found.append(event if whole else {key: event[key] for key in SEEN if key in event})
-    raise AssertionError("the stream has ended")
 
 
 @pytest.fixture(params=LAYOUTS, ids=[name for name, _ in LAYOUTS])
 def twins(request, client, direct):
-    name, array = request.param
-    made = Twins(client, direct, name, array)
+    name, arrays = request.param
+    made = Twins(client, direct, name, *arrays)
     made.both(lambda collection: collection.delete_many({}))
-    made.array = array
+    made.array = arrays[0]
     return made
-
-
-def statements(f):
-    many = list(range(7))
-    return {
-        "push": {"$push": {f: 100}},
-        "push several": {"$push": {f: {"$each": [100, {"a": 1}]}}, "$set": {"y": 1}},
-        "other field": {"$set": {"z": [1, 2]}},
-        "element": {"$set": {f"{f}.5": "set"}},
-        "pull": {"$pull": {f: 100}},
-        "pop": {"$pop": {f: 1}},
-        "addToSet": {"$addToSet": {f: "new"}},
-        "slice": {"$push": {f: {"$each": [1], "$slice": -6}}},
-        "pipeline": [{"$set": {f: {"$concatArrays": [f"${f}", [7]]}}}],
-        "shorter": {"$set": {f: [1, 2, 3, 4, 5]}},
-        "the same": {"$set": {f: [1, 2, 3, 4, 5]}},
-        "other": {"$set": {f: [5, 4, 3, 2, 1], "y": 2}},
-        "empty": {"$set": {f: []}},
-        "push to empty": {"$push": {f: {"$each": many}}},
-        "unset": {"$unset": {f: 1}},
-        "push to none": {"$push": {f: {"$each": many}}},
-    }
 
 
 @pytest.mark.parametrize("looks_up", [False, True], ids=["as they are", "looked up"])
@@ -114,7 +54,7 @@ def test_events_of_each_statement_are_those_of_mongod(twins, looks_up):
     f = twins.array
     options = {"full_document": "updateLookup"} if looks_up else {}
     with twins.through.watch(**options) as through, twins.straight.watch(**options) as straight:
-        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(6)))}))
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(twins.arrays, range(6))}))
         for name, update in statements(f).items():
             if name not in ("push to empty", "push to none"):
                 twins.at_rest()
@@ -128,11 +68,38 @@ def test_events_of_each_statement_are_those_of_mongod(twins, looks_up):
         twins.both(lambda collection: collection.find_one_and_update({"_id": 1}, {"$set": {f: [9, 8, 7, 6, 5]}}))
         twins.at_rest()
         twins.both(lambda collection: collection.replace_one({"_id": 1}, {"x": 1}))
-        twins.both(lambda collection: collection.replace_one({"_id": 1}, whole(f, list(range(9)))))
+        twins.both(lambda collection: collection.replace_one({"_id": 1}, whole(twins.arrays, range(9))))
         twins.at_rest()
         twins.both(lambda collection: collection.delete_one({"_id": 1}))
         got, want = twins.events(through, straight)
         assert got == want
+
+
+@pytest.mark.parametrize("name, arrays", [each for each in LAYOUTS if len(each[1]) > 1], ids=["pair", "parent"])
+def test_events_of_a_statement_on_several_arrays(client, direct, name, arrays):
+    """All of them are outliers. A part of what they hold is stored in the document: `kept`, or nothing."""
+    twins = Twins(client, direct, name, *arrays)
+    twins.both(lambda collection: collection.delete_many({}))
+    one, other = arrays
+    kept = [[], [0, 1, 2]]
+    updates = [
+        {"$push": {one: 1, other: 2}}, {"$push": {one: 1}, "$set": {f"{other}.7": 2}},
+        {"$set": {f"{one}.1": 1, f"{other}.8": 2}}, {"$push": {one: 1}, "$pull": {other: 4}},
+        {"$pull": {one: 3, other: 4}}, {"$addToSet": {one: 3, other: "new"}}, {"$unset": {one: 1}, "$push": {other: 1}},
+        {"$push": {one: 1}, "$set": {other: []}}, {"$unset": {one: 1, other: 1}},
+        {"$set": {one: kept[1]}, "$push": {other: 3}}, {"$set": {one: [], other: kept[1]}},
+        {"$set": {one: kept[1], other: kept[0]}}, {"$set": {one: kept[1], other: kept[1]}},
+        [{"$set": {one: {"$reverseArray": f"${one}"}}}], [{"$set": {one: {"$slice": [f"${other}", 6]}, other: [1]}}],
+        *([{"$set": {"a": whole(arrays, [1, 2])["a"]}}, {"$unset": {"a": 1}}] if name == "parent" else []),
+    ]
+    with twins.through.watch(full_document="updateLookup") as through, \
+            twins.straight.watch(full_document="updateLookup") as straight:
+        for number, update in enumerate(updates):
+            twins.both(lambda collection, i=number: collection.insert_one({"_id": i, **whole(arrays, range(10))}))
+            twins.at_rest(number)
+            twins.both(lambda collection, i=number, u=update: collection.update_one({"_id": i}, u))
+            got, want = twins.events(through, straight)
+            assert got == want, update
 
 
 @pytest.mark.parametrize("name", ["kept", "collected"])
@@ -166,7 +133,7 @@ def test_a_batch_may_begin_inside_a_transaction(twins, size):
     updates = [{"$push": {f: "a"}}, {"$set": {f"{f}.4": "b"}}, {"$push": {f: "c"}}, {"$set": {"x": 1}},
                {"$push": {f: "d"}}]
     with twins.through.watch(batch_size=size) as through, twins.straight.watch() as straight:
-        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(20)))}))
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(twins.arrays, range(20))}))
         twins.at_rest()
         twins.both(lambda collection: transaction(collection, 1, updates))
         got, want = twins.events(through, straight)
@@ -180,7 +147,7 @@ def test_a_write_of_what_is_stored_is_seen(twins):
     f = twins.array
     kept = [] if twins.through.name == "emptied" else [0, 1, 2]
     with twins.through.watch() as through, twins.straight.watch() as straight:
-        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(f, list(range(10)))}))
+        twins.both(lambda collection: collection.insert_one({"_id": 1, **whole(twins.arrays, range(10))}))
         twins.at_rest()
         twins.both(lambda collection: collection.update_one({"_id": 1}, {"$set": {f: kept}}))
         got, want = twins.events(through, straight)
@@ -222,10 +189,6 @@ def test_a_pipeline_sees_events_as_the_client_does(client, direct, name, wide):
         got, want = [[bare(event) for event in until(stream, "end 1", whole=True)] for stream in (through, straight)]
     assert got == want
     assert want
-
-
-def bare(event):
-    return {key: value for key, value in event.items() if key not in ("_id", "clusterTime", "wallTime", "ns")}
 
 
 def test_errors_of_pipelines_are_those_of_mongod(client, direct):
@@ -272,117 +235,21 @@ def test_a_wide_stream_shows_each_collection_as_its_own_does(client, direct, wid
     """And no overflow, and no record of a rule."""
     watched = client.shop if wide == "database" else client
     with watched.watch(full_document="updateLookup") as through:
-        for name, array in LAYOUTS:
-            twins = Twins(client, direct, name, array)
+        for name, arrays in LAYOUTS:
+            twins = Twins(client, direct, name, *arrays)
             with twins.straight.watch(full_document="updateLookup") as straight:
                 twins.both(lambda collection: collection.delete_many({}))
-                twins.both(lambda collection, f=array: collection.insert_one({"_id": 1, **whole(f, list(range(9)))}))
+                twins.both(lambda collection, f=arrays: collection.insert_one({"_id": 1, **whole(f, range(9))}))
                 twins.at_rest()
-                twins.both(lambda collection, f=array: collection.update_one({"_id": 1}, {"$push": {f: "x"}}))
+                twins.both(lambda collection, f=arrays: collection.update_one(
+                    {"_id": 1}, {"$push": dict.fromkeys(f, "x")}))
                 got, want = twins.events(through, straight)
             assert got == want, name
 
 
-class Copy:
-    """A collection as its events tell it."""
-
-    def __init__(self):
-        self.documents = {}
-
-    def apply(self, event):
-        identifier = event["documentKey"]["_id"]
-        if event["operationType"] == "delete":
-            del self.documents[identifier]
-        elif event["operationType"] in ("insert", "replace"):
-            assert (identifier in self.documents) == (event["operationType"] == "replace")
-            self.documents[identifier] = event["fullDocument"]
-        else:
-            assert event["operationType"] == "update", event
-            self.update(self.documents[identifier], event["updateDescription"])
-
-    def update(self, document, change):
-        for truncated in change["truncatedArrays"]:
-            parent, name = reach(document, truncated["field"])
-            assert len(parent[name]) >= truncated["newSize"], (document, change)
-            del parent[name][truncated["newSize"]:]
-        for path in change["removedFields"]:
-            parent, name = reach(document, path)
-            del parent[name]
-        for path, value in change["updatedFields"].items():
-            parent, name = reach(document, path)
-            if isinstance(parent, list):
-                parent.extend([None] * (name + 1 - len(parent)))  # as mongod does
-            parent[name] = value
-
-
-def reach(document, path):
-    *parents, last = path.split(".")
-    for part in parents:
-        document = document[int(part)] if isinstance(document, list) else document.setdefault(part, {})
-    return document, int(last) if isinstance(document, list) else last
-
-
-class History:
-    """Random statements on some documents, by seed."""
-
-    def __init__(self, seed, array):
-        self.random, self.f = random.Random(seed), array
-
-    def value(self):
-        return self.random.choice([1, "two", {"three": 3}, None, [4]])
-
-    def update(self):
-        f, number = self.f, self.random.randrange(8)
-        some = [self.value() for _ in range(self.random.randrange(1, 9))]
-        return self.random.choice([
-            {"$push": {f: self.value()}}, {"$push": {f: {"$each": some}}}, {"$push": {f: {"$each": some}}},
-            {"$addToSet": {f: number}}, {"$set": {f"{f}.{number}": number}}, {"$pull": {f: 1}}, {"$pop": {f: -1}},
-            {"$set": {"other": number}}, {"$unset": {"other": 1}}, {"$set": {f: some}}, {"$set": {f: []}},
-            {"$unset": {f: 1}}, {"$push": {f: {"$each": some, "$position": 1}}},
-            [{"$set": {f: {"$slice": [{"$ifNull": [f"${f}", []]}, 12]}}}],
-            [{"$set": {"size": {"$size": {"$ifNull": [f"${f}", []]}}}}],
-        ])
-
-    def step(self):
-        """What is done to a collection."""
-        identifier, what = self.random.randrange(5), self.random.randrange(20)
-        fresh = whole(self.f, [self.value() for _ in range(self.random.randrange(12))])
-        if what == 0:
-            return lambda collection: collection.delete_one({"_id": identifier})
-        if what == 1:
-            return lambda collection: collection.replace_one({"_id": identifier}, fresh, upsert=True)
-        if what == 2:
-            update = {"$set": {self.f: [self.value()]}}
-            return lambda collection: collection.find_one_and_update({"_id": identifier}, update, {"_id": 1})
-        if what == 3:
-            updates = [self.pushed() for _ in range(self.random.randrange(2, 5))]
-            return lambda collection: transaction(collection, identifier, updates)
-        update = self.update()
-        return lambda collection: collection.update_one({"_id": identifier}, update, upsert=what == 4)
-
-    def pushed(self):
-        return self.random.choice([{"$push": {self.f: self.value()}}, {"$set": {f"{self.f}.1": "t"}},
-                                   {"$set": {self.f: []}}, {"$push": {self.f: {"$each": [1, 2, 3]}}}])
-
-
-def transaction(collection, identifier, updates):
-    """Once more if it meets another writer, which at mongod alone it can't."""
-    def attempt(session):
-        for update in updates:
-            collection.update_one({"_id": identifier}, update, session=session)
-
-    with collection.database.client.start_session() as session:
-        session.with_transaction(attempt)
-
-
-def perform(step, collection):
-    with contextlib.suppress(WriteError):  # null and the like under the array's path
-        step(collection)
-
-
-@pytest.mark.parametrize("name, array", LAYOUTS, ids=[name for name, _ in LAYOUTS])
-def test_events_of_random_histories_are_those_of_mongod(client, direct, name, array):
-    twins, history = Twins(client, direct, name, array), History(name, array)
+@pytest.mark.parametrize("name, arrays", LAYOUTS, ids=[name for name, _ in LAYOUTS])
+def test_events_of_random_histories_are_those_of_mongod(client, direct, name, arrays):
+    twins, history = Twins(client, direct, name, *arrays), History(name, *arrays)
     twins.both(lambda collection: collection.delete_many({}))
     with twins.through.watch(batch_size=7) as through, twins.straight.watch() as straight:
         for _ in range(100):
@@ -400,34 +267,6 @@ def other_spillway(cluster):
     with Spillway([cluster.primary], RULES) as made, \
             pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
         yield client
-
-
-class Subscriber:
-    """Follows a collection through one Spillway and another, each time from its last token."""
-
-    def __init__(self, clients, name, draw):
-        self.clients, self.name, self.draw = clients, name, draw
-        self.copy, self.token, self.stream = Copy(), None, None
-        self.open()
-
-    def open(self):
-        if self.stream:
-            self.stream.close()
-        how = self.draw.choice(["resume_after", "start_after"])
-        self.stream = self.draw.choice(self.clients).shop[self.name].watch(
-            batch_size=self.draw.choice([1, 3, 100]), max_await_time_ms=10, **({how: self.token} if self.token else {}))
-        self.token = self.token or self.stream.resume_token
-
-    def follow(self, end=None, most=10**6):
-        for _ in range(most):
-            event = self.stream.try_next()
-            self.token = self.stream.resume_token
-            if event is None and end is None:
-                return
-            if event is not None and event["documentKey"]["_id"] == end:
-                return
-            if event is not None:
-                self.copy.apply(event)
 
 
 def test_a_copy_is_right_though_spillways_are_killed(client, cluster):
@@ -452,11 +291,11 @@ def test_a_copy_is_right_though_spillways_are_killed(client, cluster):
     assert subscriber.copy.documents == {each["_id"]: each for each in client.shop[name].find()}
 
 
-@pytest.mark.parametrize("name, array", LAYOUTS, ids=[name for name, _ in LAYOUTS])
+@pytest.mark.parametrize("name, arrays", LAYOUTS, ids=[name for name, _ in LAYOUTS])
 @pytest.mark.parametrize("seed", range(2))
-def test_a_copy_made_of_events_is_the_collection(client, other_spillway, name, array, seed):
+def test_a_copy_made_of_events_is_the_collection(client, other_spillway, name, arrays, seed):
     """Random histories by two Spillways, both of which move; the subscriber goes from one to the other."""
-    clients, history = [client, other_spillway], History(seed, array)
+    clients, history = [client, other_spillway], History(seed, *arrays)
     for each in clients:
         each.shop[name].delete_many({})
     subscriber = Subscriber(clients, name, history.random)

@@ -1,5 +1,5 @@
 /* Tests rules/stream/change.c and change_write.c: an update as mongod tells it, and as clients see
- * it. The rule is on shop.books: array f, a hidden flag has_extras. */
+ * it. shop.books has one rule: array f, a hidden flag has_extras. shop.pairs has two: f and a.g. */
 #include "tests/unit/shop.h"
 
 #include "protocol/writer.h"
@@ -7,11 +7,11 @@
 
 static struct shop shop;
 
-static const struct ruled_namespace *books(void)
+static const struct ruled_namespace *found(const char *collection)
 {
 	bool full;
 
-	return namespace_cache_find(shop.cache, bytes_of("shop"), bytes_of("books"), &full);
+	return namespace_cache_find(shop.cache, bytes_of("shop"), bytes_of(collection), &full);
 }
 
 #define A "{'$binary': {'base64': 'AAAAAAAAAAAAAAAAAAAAAA==', 'subType': '00'}}"
@@ -22,39 +22,49 @@ static const struct ruled_namespace *books(void)
 	"[" truncated "]}"
 
 struct change_case {
-	const char *state; /* NULL: none */
+	const char *states; /* `_spill` before the update; NULL: there is none */
 	const char *change;
 	enum change_meaning meaning;
 	const char *seen; /* NULL: nothing is left; "?": it can't be told */
 };
 
-static struct array_state state_of(const char *json)
+static struct change_task advanced(const struct ruled_namespace *namespace, const char *states,
+				   struct bytes change)
 {
-	struct element field = {.type = BSON_BYTE_DOCUMENT};
-	struct array_state state;
+	struct change_task task = {.namespace = namespace};
+	struct array_states before = {0};
 
-	if (json)
-		field.value = made_bson(json);
-	cr_assert(array_state_read(json ? &field : NULL, &state));
-	return state;
+	cr_assert(array_states_read(namespace,
+				    made_bson(states ? made_text("{'_spill': %s}", states) : "{}"),
+				    &before));
+	change_advance(change, &before, &task);
+	array_states_fini(&before);
+	return task;
 }
 
-static void expect(const struct change_case *each, size_t number)
+static enum change_meaning meaning_of(const struct change_task *task)
 {
-	struct change_task task = {.namespace = books()};
-	struct array_state state = state_of(each->state), before = state;
+	if (task->unclear)
+		return CHANGE_UNCLEAR;
+	if (task->own)
+		return CHANGE_OWN;
+	return change_unknown(task) ? CHANGE_SET : CHANGE_CLIENTS;
+}
+
+static void expect(const char *collection, const struct change_case *each, size_t number)
+{
 	struct bytes change = made_bson(each->change);
+	struct change_task task = advanced(found(collection), each->states, change);
 	auto_buffer struct buffer out = {0};
 	struct change_written written = {0};
 	struct element seen;
 	size_t start = writer_open(&out);
 	bool told;
 
-	task.meaning = change_advance(change, task.namespace->targets[0].rule, &state);
-	if (state.alive)
-		task.before = before;
-	cr_expect_eq(task.meaning, each->meaning, "case %zu: %d", number, (int)task.meaning);
+	cr_expect_eq(meaning_of(&task), each->meaning, "case %zu: %d", number,
+		     (int)meaning_of(&task));
 	told = change_write(change, &task, &out, &written);
+	change_task_fini(&task);
 	writer_close(&out, start);
 	cr_expect_eq(told, !each->seen || strcmp(each->seen, "?") != 0, "case %zu", number);
 	cr_expect_eq(written.left, told ? each->seen != NULL : written.left, "case %zu", number);
@@ -65,10 +75,12 @@ static void expect(const struct change_case *each, size_t number)
 		  made_json(seen.value));
 }
 
+#define ONE(state) "{'f': " state "}"
+
 Test(change, what_clients_see_of_an_update)
 {
-	static const char split[] = STATE(A, "3", "10"), whole[] = STATE(A, "3", "0"),
-			  empty[] = STATE(A, "0", "10");
+	static const char split[] = ONE(STATE(A, "3", "10")), whole[] = ONE(STATE(A, "3", "0")),
+			  empty[] = ONE(STATE(A, "0", "10"));
 	const struct change_case cases[] = {
 		/* no state: positions are those of the array */
 		{NULL, CHANGE("'f.7': 1, 'x': 2", "'f.2'", "{'field': 'f', 'newSize': 2}"),
@@ -116,66 +128,144 @@ Test(change, what_clients_see_of_an_update)
 
 	shop = shop_open();
 	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
-		expect(&cases[i], i);
+		expect("books", &cases[i], i);
 	shop_close(&shop);
 	made_free();
 }
 
-/* The client has set the array to what main holds: only the state's end is told. */
-Test(change, an_array_set_to_what_is_stored_is_named)
+/* Arrays f and a.g: each has a state of its own. */
+Test(change, what_clients_see_of_several_arrays)
 {
-	struct bytes change = made_bson(CHANGE("'x': 1", "'_spill.f'", ""));
-	struct array_state state = state_of(STATE(A, "3", "10"));
+	static const char both[] = "{'f': " STATE(A, "3", "10") ", 'a/g': " STATE(B, "2", "5") "}",
+			  other[] = "{'a/g': " STATE(B, "2", "5") "}";
+	const struct change_case cases[] = {
+		{both, CHANGE("'f.3': 1, 'a.g.2': 2, 'a.x': 3", "'a.g.1.y'", ""), CHANGE_CLIENTS,
+		 CHANGE("'f.13': 1, 'a.g.7': 2, 'a.x': 3", "'a.g.1.y'", "")},
+		{other, CHANGE("'f.3': 1, 'a.g.2': 2", "", "{'field': 'a.g', 'newSize': 2}"),
+		 CHANGE_CLIENTS,
+		 CHANGE("'f.3': 1, 'a.g.7': 2", "", "{'field': 'a.g', 'newSize': 7}")},
+		/* a cut of one */
+		{both, CHANGE("'_spill.a/g.n': 7", "", "{'field': 'a.g', 'newSize': 2}"),
+		 CHANGE_OWN, NULL},
+		/* which mongod may tell as a write of all that it is in */
+		{both,
+		 CHANGE("'a': {'g': [1, 2]}, '_spill': {'f': " STATE(
+				A, "3", "10") ", 'a/g': " STATE(B, "2", "7") "}",
+			"", ""),
+		 CHANGE_OWN, NULL},
+		/* a birth beside a state; births of both */
+		{other, CHANGE("'_spill.f': " STATE(A, "3", "0"), "", ""), CHANGE_CLIENTS, NULL},
+		/* a fold of one, of both */
+		{both,
+		 CHANGE("'f': [1, 2], '_spill': "
+			"{'a/g': " STATE(B, "2", "5") "}",
+			"", ""),
+		 CHANGE_OWN, NULL},
+		{both, CHANGE("'f': [1, 2], 'a.g': [1]", "'_spill'", ""), CHANGE_OWN, NULL},
+		/* a client's write of one, of both */
+		{both, CHANGE("'f': [1, 2], 'a.g.2': 3", "'_spill.f'", ""), CHANGE_CLIENTS,
+		 CHANGE("'f': [1, 2], 'a.g.7': 3", "", "")},
+		{both, CHANGE("'f': [1, 2], 'a': {'g': [3]}", "'_spill.f', '_spill.a/g'", ""),
+		 CHANGE_CLIENTS, CHANGE("'f': [1, 2], 'a': {'g': [3]}", "", "")},
+		{both, CHANGE("'a.g': [1, 2]", "'_spill.f', '_spill.a/g'", ""), CHANGE_SET,
+		 CHANGE("'a.g': [1, 2]", "", "")},
+		{both, CHANGE("'a': 5", "", ""), CHANGE_CLIENTS, "?"},
+		{both, CHANGE("'f': [1, 2, 3, 4], 'a.g': [1, 2, 3]", "", ""), CHANGE_CLIENTS, "?"},
+	};
+
+	shop = shop_open();
+	for (size_t i = 0; i < ARRAY_LENGTH(cases); i++)
+		expect("pairs", &cases[i], i);
+	shop_close(&shop);
+	made_free();
+}
+
+/* The client has set arrays to what main holds: only the end of their states is told. */
+Test(change, arrays_set_to_what_is_stored_are_named)
+{
+	struct bytes change = made_bson(CHANGE("'x': 1", "'_spill.f', '_spill.a/g'", ""));
 	struct element array = {.type = BSON_BYTE_ARRAY, .value = made_bson("[1, 2]")};
 	auto_buffer struct buffer out = {0};
 	struct change_written written;
+	struct change_array *unknown;
 	struct change_task task;
 	struct element seen;
 	size_t start;
 
 	shop = shop_open();
-	task = (struct change_task){.namespace = books(), .set = array};
-	task.meaning = change_advance(change, books()->targets[0].rule, &state);
-	cr_assert_eq(task.meaning, CHANGE_SET);
+	task = advanced(found("pairs"),
+			"{'f': " STATE(A, "3", "10") ", 'a/g': " STATE(B, "2", "5") "}", change);
+	while ((unknown = change_unknown(&task))) {
+		unknown->set = array;
+		unknown->asked = true;
+	}
 	start = writer_open(&out);
 	cr_assert(change_write(change, &task, &out, &written) && written.left);
 	writer_close(&out, start);
 	cr_assert(document_find(buffer_view(&out), "updateDescription", &seen));
-	made_expect(seen.value, CHANGE("'x': 1, 'f': [1, 2]", "", ""));
+	made_expect(seen.value, CHANGE("'x': 1, 'f': [1, 2], 'a.g': [1, 2]", "", ""));
+	change_task_fini(&task);
 	shop_close(&shop);
 	made_free();
+}
+
+static void expect_whole(const struct change_task *task, struct bytes change, const char *seen)
+{
+	auto_buffer struct buffer out = {0};
+	struct change_written written;
+	size_t start = writer_open(&out);
+	struct element update;
+
+	cr_assert(change_write(change, task, &out, &written) && written.stored.type == 0);
+	writer_close(&out, start);
+	cr_assert(document_find(buffer_view(&out), "updateDescription", &update));
+	made_expect(update.value, seen);
 }
 
 /* mongod tells an $addToSet as a write of the array. */
 Test(change, a_written_array_is_whole_or_told_by_positions)
 {
 	struct bytes change = made_bson(CHANGE("'f': [1, 2, 3, 9]", "", ""));
-	struct change_task task;
 	auto_buffer struct buffer out = {0};
 	struct change_written written;
-	struct element seen;
-	size_t start;
+	struct change_task task;
 
 	shop = shop_open();
-	task = (struct change_task){.namespace = books(), .before = state_of(STATE(A, "3", "2"))};
-	start = writer_open(&out);
+	task = advanced(found("books"), ONE(STATE(A, "3", "2")), change);
+	(void)writer_open(&out);
 	cr_assert(change_write(change, &task, &out, &written));
-	cr_assert(written.left && written.array.data, "the whole one is wanted");
-	out.length = start + 4;
+	cr_assert(written.left && element_is(&written.stored, "f"), "the whole one is wanted");
 	task.by_positions = true;
-	cr_assert(change_write(change, &task, &out, &written) && !written.array.data);
-	writer_close(&out, start);
-	cr_assert(document_find(buffer_view(&out), "updateDescription", &seen));
-	made_expect(seen.value, CHANGE("'f.5': 9", "", ""));
-	out.length = 0;
-	start = writer_open(&out);
+	expect_whole(&task, change, CHANGE("'f.5': 9", "", ""));
 	task.whole =
 		(struct element){.type = BSON_BYTE_ARRAY, .value = made_bson("[1, 2, 3, 4, 5, 9]")};
 	task.by_positions = false;
-	cr_assert(change_write(change, &task, &out, &written) && !written.array.data);
-	writer_close(&out, start);
-	cr_assert(document_find(buffer_view(&out), "updateDescription", &seen));
-	made_expect(seen.value, CHANGE("'f': [1, 2, 3, 4, 5, 9]", "", ""));
+	expect_whole(&task, change, CHANGE("'f': [1, 2, 3, 4, 5, 9]", "", ""));
+	change_task_fini(&task);
+	shop_close(&shop);
+	made_free();
+}
+
+/* So may a pipeline that changes a small document with an array in it. */
+Test(change, a_written_parent_is_whole)
+{
+	struct bytes change = made_bson(CHANGE("'a': {'g': [1, 2, 9], 'x': 1}", "", ""));
+	auto_buffer struct buffer out = {0};
+	struct change_written written;
+	struct change_task task;
+
+	shop = shop_open();
+	task = advanced(found("pairs"), "{'a/g': " STATE(A, "2", "2") "}", change);
+	(void)writer_open(&out);
+	cr_assert(change_write(change, &task, &out, &written));
+	cr_assert(element_is(&written.stored, "a"), "the whole one is wanted");
+	task.by_positions = true;
+	cr_assert_not(change_write(change, &task, &out, &written), "it has no positions");
+	task.by_positions = false;
+	task.whole = (struct element){.type = BSON_BYTE_DOCUMENT,
+				      .value = made_bson("{'g': [1, 2, 3, 4, 9], 'x': 1}")};
+	expect_whole(&task, change, CHANGE("'a': {'g': [1, 2, 3, 4, 9], 'x': 1}", "", ""));
+	change_task_fini(&task);
 	shop_close(&shop);
 	made_free();
 }
