@@ -52,7 +52,9 @@ static void session_close(struct session *session)
 
 static void take_packet(struct session *session, struct packet *packet, bool again);
 
-static void deliver(struct session *session, const struct packet *request)
+/* `streams`: a part of a stream, which is marked as one. What a server marks unasked is its fault,
+ * and passes. */
+static void deliver(struct session *session, const struct packet *request, bool streams)
 {
 	const struct sequence *sequence = session->sequence;
 	bool own = sequence->output.data == sequence->buffer.data;
@@ -66,15 +68,14 @@ static void deliver(struct session *session, const struct packet *request)
 	header = check_whole(sequence->output);
 	if (own)
 		check_own_answer(sequence->output, request);
+	if (own || streams)
+		require(announces_more(sequence->output, &header) == streams);
 	if (own && packet_compressed(request)) {
 		compressed_pack(sequence->output, request->compressor, &packed);
 		(void)check_whole(buffer_view(&packed));
 		check_packed(sequence->output, buffer_view(&packed));
 	}
-	check_answer(session, &header,
-		     header.opcode == OPCODE_MESSAGE &&
-			     (load_int32(sequence->output.data + FRAME_HEADER_LENGTH) &
-			      MESSAGE_MORE_TO_COME));
+	check_answer(session, &header, streams);
 }
 
 static void finish(struct session *session)
@@ -83,7 +84,7 @@ static void finish(struct session *session)
 	struct packet next = {0};
 	bool streams = sequence_streams(sequence, &next);
 
-	deliver(session, streams ? &next : &sequence->request);
+	deliver(session, streams ? &next : &sequence->request, streams);
 	sequence_notes(sequence, rewrite_ignore, NULL);
 	session->next_request_id = sequence->next_request_id;
 	session_end_sequence(session);

@@ -67,6 +67,13 @@ static inline void check_answer(struct session *session, const struct frame_head
 		memmove(owed->ids, owed->ids + 1, --owed->count * sizeof(owed->ids[0]));
 }
 
+/* The message says that another one follows unasked. */
+static inline bool announces_more(struct bytes frame, const struct frame_header *header)
+{
+	return header->opcode == OPCODE_MESSAGE && frame.length >= FRAME_HEADER_LENGTH + 4 &&
+	       (load_int32(frame.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
+}
+
 static inline struct frame_header check_whole(struct bytes frame)
 {
 	struct frame_header header = {0};
