@@ -15,7 +15,7 @@ static enum link_result look(struct link *link, bool *found)
 	enum link_result result = command_find_one(
 		link, "admin", &document,
 		"{aggregate: 1, pipeline: [{$currentOp: {allUsers: true, idleConnections: true, "
-		"idleSessions: false}}, {$match: {appName: 'spillway', "
+		"idleSessions: false}}, {$match: {appName: {$regex: '^" LINK_NAME "( [(]|$)'}, "
 		"'command.pipeline.0.$currentOp': {$exists: false}}}, {$limit: 1}], cursor: {}}");
 
 	if (result == LINK_DONE)

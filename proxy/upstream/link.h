@@ -23,6 +23,10 @@ enum link_result {
 
 #define LINK_AUTHENTICATION_FAILED 18
 
+/* The appName by which servers know Spillway's work. That of the uri, if it has one, follows in
+ * brackets: others of the name can be looked for (neighbours.h). */
+#define LINK_NAME "spillway"
+
 /* What the last refused or lost command was told. */
 struct link_error {
 	int64_t code;

@@ -2,6 +2,7 @@
 #include "proxy/upstream/link_inner.h"
 
 #include "protocol/template.h"
+#include "rules/rule/text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -265,7 +266,7 @@ static mongoc_client_t *client_new(const mongoc_uri_t *uri, bool declares, bson_
 	if (!client)
 		return NULL;
 	if (!mongoc_uri_get_appname(uri))
-		mongoc_client_set_appname(client, "spillway");
+		mongoc_client_set_appname(client, LINK_NAME);
 	if (declares) {
 		version = mongoc_server_api_new(MONGOC_SERVER_API_V1);
 		require(mongoc_client_set_server_api(client, version, error));
@@ -357,6 +358,24 @@ static mongoc_uri_t *parse_uri(const char *text, bson_error_t *error)
 	return mongoc_uri_new_with_error(text, error);
 }
 
+/* What is too long for an appName loses its end. */
+static void name_work(mongoc_uri_t *uri)
+{
+	const char *own = mongoc_uri_get_appname(uri);
+	struct buffer out = {0};
+	auto_free char *name = NULL;
+
+	if (!own)
+		return;
+	text_append(&out, LINK_NAME " (%s", own);
+	if (out.length > MONGOC_HANDSHAKE_APPNAME_MAX - 1)
+		out.length = MONGOC_HANDSHAKE_APPNAME_MAX - 1;
+	out.length = text_valid_length(buffer_view(&out));
+	text_append(&out, ")");
+	name = text_steal(&out);
+	require(mongoc_uri_set_appname(uri, name));
+}
+
 static bool takes_writes(const struct link *link)
 {
 	struct element element;
@@ -371,7 +390,10 @@ must_check struct link *link_open_server(const char *text, const char *host,
 	auto_free char *one = text_for_host(plain_uri(text), host);
 	mongoc_uri_t *uri = parse_uri(one, error);
 
-	return uri ? link_new(uri, SOCKET_TIMEOUT_MS, stopping, error) : NULL;
+	if (!uri)
+		return NULL;
+	name_work(uri);
+	return link_new(uri, SOCKET_TIMEOUT_MS, stopping, error);
 }
 
 static struct link *link_open_host(const char *text, const char *host, const atomic_bool *stopping,

@@ -45,10 +45,13 @@ void open_reads_free(struct open_reads *reads)
 	free(reads);
 }
 
+/* Spillway's own reads are among them, since a client may call itself 'spillway': they end soon,
+ * but for building an index, which is no read. */
 #define LOOK \
 	"{aggregate: 1, pipeline: [{$currentOp: {allUsers: true, idleCursors: true, " \
-	"idleConnections: false, idleSessions: false}}, {$match: {appName: {$ne: 'spillway'}, " \
-	"$or: [{'cursor.cursorId': {$type: 'long'}}, {active: true, op: {$ne: 'none'}}]}}, " \
+	"idleConnections: false, idleSessions: false}}, {$match: {" \
+	"'command.createIndexes': {$exists: false}, $or: [{'cursor.cursorId': {$type: 'long'}}, " \
+	"{active: true, op: {$ne: 'none'}}]}}, " \
 	"{$project: {ns: 1, opid: 1, cursor: '$cursor.cursorId', tailable: " \
 	"'$cursor.tailable'}}], " \
 	"cursor: {}}"

@@ -1,6 +1,7 @@
 """A start with a rule that has moved nothing yet: no tail moves before cursors of before are closed."""
 
 import contextlib
+import threading
 
 import pymongo
 import pytest
@@ -12,6 +13,7 @@ from support.spillway import Spillway
 LONG = list(range(9))
 EAGER = {**RULE, "settle": "5ms", "quiet": "5ms", "sweep": "200ms"}
 GO_ON = "1 reads and operations that began before the new rules go on"
+AWAITS = {"active": True, "command.getMore": {"$exists": True}, "ns": "shop.books"}
 MAY_MOVE = "tails move under the new rules, too, from now on"
 
 
@@ -46,6 +48,21 @@ def test_a_cursor_of_before_the_start_reads_whole_arrays(cluster, books):
         assert [each["list"][:9] for each in [first, *cursor]] == [LONG] * 20
         wait_for(lambda: moved(books) == 20, "tails to move")
         spillway.says(MAY_MOVE)
+
+
+def test_a_client_that_calls_itself_spillway_is_waited_for_too(cluster, books):
+    """Its change stream waits at the server for whatever comes, so it is no idle cursor but an operation."""
+    with cluster.client(appname="spillway") as client, client.shop.books.watch(max_await_time_ms=60000) as stream:
+        waiting = threading.Thread(target=stream.next)
+        waiting.start()
+        try:
+            wait_for(lambda: list(client.admin.aggregate([{"$currentOp": {}}, {"$match": AWAITS}])), "it to wait")
+            with Spillway([cluster.primary], [EAGER]) as spillway:
+                spillway.says(GO_ON)
+                assert moved(books) == 0
+        finally:
+            books.insert_one({"_id": 99})
+            waiting.join()
 
 
 def test_a_rule_that_documents_are_split_under_does_not_wait_again(cluster, books):

@@ -402,8 +402,10 @@ def test_two_files_and_one_overflow(cluster, shop):
     with Operator(cluster) as operator:
         operator.run("undo", "--execute", code=0)
     shop.books.drop()
-    with Spillway([cluster.primary], [EAGER]):
-        assert "another Spillway is connected" in refusal(cluster, [FILMS]), "it is empty, but not for long"
+    for options in ("", "/?appName=billing", "/?appName=" + 64 * "%C3%A9"):
+        upstream = {"upstream": {"uri": f"mongodb://{cluster.primary.address}{options}"}}
+        with Spillway([cluster.primary], [EAGER], more=upstream):
+            assert "another Spillway is connected" in refusal(cluster, [FILMS]), "it is empty, but not for long"
     starts(cluster, [FILMS])  # a rule that was edited before it moved anything
     assert [each["_id"]["namespace"] for each in shop.client.spillway.rules.find()] == ["shop.films"]
 
