@@ -12,8 +12,10 @@
 
 #define REPLY_ROOM (2 * LOOP_READ_BUFFER) /* what is made for a reply that is taken to be large */
 #define LEAST_ROOM \
-	(LOOP_READ_BUFFER / 4) /* for less, what comes behind would take another read \
-				*/
+	(LOOP_READ_BUFFER / 4)              /* for less, what comes behind would take another read \
+					     */
+#define GOOD_PART 16                        /* one part in so many of a frame */
+#define READ_AT_ONCE (4 * LOOP_READ_BUFFER) /* libuv reads 32 times in a turn at most */
 
 /* Clients can come as often as they like. */
 static struct log_limit resets;
@@ -238,28 +240,33 @@ void session_close_if_monitor(struct session *session)
 		session_close(session, SESSION_END_DONE);
 }
 
+/* What the session could free by giving up. Of room for a frame what has come: the rest is nobody's
+ * memory yet. */
+static size_t session_held(const struct session *session)
+{
+	return session->request.held.length + session->response.held.length +
+	       stream_backlog(&session->client) + session->memory.away +
+	       (session->sequence ? sequence_memory(session->sequence) : 0);
+}
+
 void session_account(struct session *session)
 {
 	struct service *service = session->loop->service;
-	/* Of room for a reply what has come: the rest is nobody's memory yet. */
-	size_t held = session->request.held.capacity + session->response.held.length +
-		      stream_backlog(&session->client) + session->memory.away;
+	size_t held = session_held(session), all = held + stream_backlog(&session->server);
 	size_t strange;
 	int64_t sum;
 	bool reads;
 
-	if (session->sequence)
-		held += sequence_memory(session->sequence);
 	session_watch_reader(session);
-	strange = session->state == SESSION_CLOSING || session_is_proven(session) ? 0 : held;
+	strange = session->state == SESSION_CLOSING || session_is_proven(session) ? 0 : all;
 	session->loop->unproven += (int64_t)strange - (int64_t)session->memory.unproven;
 	session->memory.unproven = strange;
-	if (held == session->memory.accounted)
+	if (all == session->memory.accounted)
 		return;
-	sum = (int64_t)held - (int64_t)session->memory.accounted;
+	sum = (int64_t)all - (int64_t)session->memory.accounted;
 	sum += atomic_fetch_add(&service->memory, sum);
 	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
-	session->memory.accounted = held;
+	session->memory.accounted = all;
 	reads = session->sequence || session->memory.away || session->find.request.length > 0;
 	session_claim(session, reads ? (int64_t)held : 0, sum - service->config->limits.memory);
 }
@@ -384,22 +391,24 @@ static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 					      ? session->sequence->reply.expected
 					      : REPLY_ROOM))
 		return false;
-	*room = uv_buf_init((char *)held->data, (unsigned)held->capacity);
+	*room = uv_buf_init((char *)held->data, (unsigned)least(held->capacity, READ_AT_ONCE));
 	return true;
 }
 
 /* While a large frame is awaited, its bytes are read to where they stay. Room is made as bytes
- * come, never by the claimed length alone: at most as much again as is there. */
+ * come, never by the claimed length alone: at most as much again as is there. Once a good part of
+ * the frame is there, room is made for all of it, since to copy a long one takes long. */
 static bool session_alloc_held(struct buffer *held, size_t wanted, uv_buf_t *room)
 {
 	size_t missing = wanted > held->length ? wanted - held->length : 0;
+	size_t more = held->length < wanted / GOOD_PART ? least(missing, held->length) : missing;
 
 	if (held->length < LOOP_READ_BUFFER || missing < LEAST_ROOM)
 		return false;
-	if (!buffer_try_reserve(held, missing < held->length ? missing : held->length))
+	if (held->capacity - held->length < LEAST_ROOM && !buffer_try_reserve(held, more))
 		return false;
 	*room = uv_buf_init((char *)held->data + held->length,
-			    (unsigned)(held->capacity - held->length));
+			    (unsigned)least(held->capacity - held->length, READ_AT_ONCE));
 	return true;
 }
 

@@ -133,7 +133,7 @@ struct session_deadlines {
 };
 
 struct session_memory {
-	size_t accounted;    /* what waits, the sequence and unsent replies, in the service's sum */
+	size_t accounted;    /* what waits, the sequence and what is unsent, in the service's sum */
 	size_t unread;       /* when it was last looked whether the client takes its replies */
 	uint8_t stalls;      /* such looks in a row that saw it take too little */
 	uint32_t away;       /* with work of another thread (session_aside.h); 0: there is none */
@@ -224,14 +224,14 @@ void session_thin_out(struct session *session);
 static inline void session_update_reading(struct session *session)
 {
 	bool flows = session->state == SESSION_RELAYING && session->client.reading &&
-		     session->server.reading && !session->client.in_flight &&
-		     !session->server.in_flight && session->pending.count < SESSION_PENDING_MAX;
+		     session->server.reading && !session->client.waiting &&
+		     !session->server.waiting && session->pending.count < SESSION_PENDING_MAX;
 
 	if (!flows)
 		session_adjust_reading(session);
 	if (session->request.held.capacity || session->response.held.capacity ||
 	    session->memory.accounted || session->sequence ||
-	    (!flows && session->client.in_flight)) {
+	    (!flows && (session->client.waiting || session->server.waiting))) {
 		session_account(session);
 		session_thin_out(session);
 	}

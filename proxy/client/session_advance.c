@@ -227,8 +227,8 @@ static void advance_by(struct session *session, enum sequence_outcome outcome, b
 	}
 }
 
-/* What goes out is copied here, where the time for that is nobody's. Without memory for the copy,
- * or with TLS, the stream makes its own. */
+/* What goes out is copied here, where the time for that is nobody's. Without memory for the copy
+ * the stream makes its own. */
 static void advance_work(struct session_work *work)
 {
 	struct sequence *sequence = work->sequence;
@@ -237,8 +237,7 @@ static void advance_work(struct session_work *work)
 		work->input.reply = &work->packet;
 	work->outcome = sequence_resume(sequence, &work->input);
 	packet_fini(&work->packet);
-	if (!work->facts.way.server_tls &&
-	    (work->outcome == SEQUENCE_SEND || work->outcome == SEQUENCE_SEND_LAST) &&
+	if ((work->outcome == SEQUENCE_SEND || work->outcome == SEQUENCE_SEND_LAST) &&
 	    sequence->output.length >= ASIDE_REQUEST)
 		(void)!buffer_try_append(&work->bytes, sequence->output);
 }

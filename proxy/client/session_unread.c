@@ -22,8 +22,7 @@ static size_t unread(const struct session *session)
 
 	if (uv_fileno((const uv_handle_t *)(const void *)&stream->tcp, &descriptor) == 0)
 		(void)ioctl(descriptor, SIOCOUTQ, &in_kernel);
-	return uv_stream_get_write_queue_size((const uv_stream_t *)(const void *)&stream->tcp) +
-	       stream->queue.length + (size_t)(in_kernel > 0 ? in_kernel : 0);
+	return stream_unwritten(stream) + (size_t)(in_kernel > 0 ? in_kernel : 0);
 }
 
 void session_watch_reader(struct session *session)

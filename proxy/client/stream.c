@@ -8,11 +8,21 @@
 #include <sys/socket.h>
 
 #define SEALED_AT_ONCE 65536 /* plain bytes */
-#define ANSWERED_MAX 65536   /* sealed bytes */
+#define IN_A_TURN \
+	(1 << 20)          /* bytes that are sealed, or copied to the kernel, about a millisecond */
+#define ANSWERED_MAX 65536 /* sealed bytes */
 
-struct stream_write {
+/* What waits for the kernel, in the order in which it goes out. There is none while nothing waits.
+ */
+struct stream_waiting {
 	uv_write_t request;
-	struct buffer bytes;
+	size_t part;             /* so many bytes are in flight with it */
+	struct buffer in_flight; /* of which it is a part, and not empty while others wait */
+	size_t gone;             /* what has left of it */
+	struct buffer queue;
+	struct buffer unsealed; /* to be sealed behind what is in flight, a part in each turn */
+	size_t begun;           /* so many bytes of it have been sealed */
+	bool secret;            /* some of it signs somebody in */
 };
 
 static uv_stream_t *stream_handle(struct stream *stream)
@@ -20,60 +30,75 @@ static uv_stream_t *stream_handle(struct stream *stream)
 	return (uv_stream_t *)(void *)&stream->tcp;
 }
 
-static void stream_send_queue(struct stream *stream);
-static void stream_finish(struct stream *stream);
-
-static void stream_on_written(uv_write_t *request, int status)
+/* Whether what the other end gets next has to stand behind others. */
+static bool stream_has_queue(const struct stream *stream)
 {
-	struct stream_write *write = (struct stream_write *)(void *)request;
-	struct stream *stream = (struct stream *)(void *)request->handle;
-	struct session *session = stream->tcp.data;
+	const struct stream_waiting *waiting = stream->waiting;
 
-	stream->in_flight = NULL;
-	stream->in_flight_length = 0;
-	(session->rights.secret ? buffer_wipe : buffer_fini)(&write->bytes);
-	free(write);
-	if (status < 0)
-		stream->broken = true;
-	if (uv_is_closing((uv_handle_t *)(void *)&stream->tcp))
-		return;
-	stream_send_queue(stream);
-	stream_finish(stream);
-	session_on_drained(session);
+	return waiting && (waiting->in_flight.length > 0 || waiting->queue.length > 0);
 }
 
-static void stream_send_queue(struct stream *stream)
+static bool stream_has_unsealed(const struct stream *stream)
 {
-	struct stream_write *write;
+	return stream->waiting && stream->waiting->unsealed.length > 0;
+}
+
+static struct stream_waiting *stream_wait(struct stream *stream)
+{
+	const struct session *session = stream->tcp.data;
+
+	if (!stream->waiting)
+		stream->waiting = must_calloc(1, sizeof(*stream->waiting));
+	if (session->rights.secret)
+		stream->waiting->secret = true;
+	return stream->waiting;
+}
+
+static void stream_free_bytes(const struct stream_waiting *waiting, struct buffer *bytes)
+{
+	(waiting->secret ? buffer_wipe : buffer_fini)(bytes);
+}
+
+/* Nobody gets what the kernel has not been given yet. */
+static void stream_drop(struct stream_waiting *waiting)
+{
+	stream_free_bytes(waiting, &waiting->in_flight);
+	stream_free_bytes(waiting, &waiting->queue);
+	stream_free_bytes(waiting, &waiting->unsealed);
+	waiting->gone = waiting->begun = 0;
+}
+
+static void stream_on_written(uv_write_t *request, int status);
+
+/* The next part of what is in flight, or of the queue. */
+static void stream_send(struct stream *stream)
+{
+	struct stream_waiting *waiting = stream->waiting;
 	uv_buf_t view;
 
-	if (stream->in_flight || stream->queue.length == 0)
+	if (waiting->part > 0 || stream->broken)
 		return;
-	if (stream->broken) {
-		buffer_fini(&stream->queue);
+	if (waiting->in_flight.length == 0)
+		waiting->in_flight = buffer_steal(&waiting->queue);
+	if (waiting->in_flight.length == 0)
 		return;
-	}
-	write = must_calloc(1, sizeof(*write));
-	write->bytes = buffer_steal(&stream->queue);
-	view = uv_buf_init((char *)write->bytes.data, (unsigned)write->bytes.length);
-	stream->in_flight = write;
-	stream->in_flight_length = (uint32_t)write->bytes.length;
-	if (uv_write(&write->request, stream_handle(stream), &view, 1, stream_on_written) == 0)
+	waiting->part = least(waiting->in_flight.length - waiting->gone, IN_A_TURN);
+	view = uv_buf_init((char *)waiting->in_flight.data + waiting->gone,
+			   (unsigned)waiting->part);
+	if (uv_write(&waiting->request, stream_handle(stream), &view, 1, stream_on_written) == 0)
 		return;
-	stream->in_flight = NULL;
-	stream->in_flight_length = 0;
+	waiting->part = 0;
 	stream->broken = true;
-	buffer_fini(&write->bytes);
-	free(write);
 }
 
 /* How many of the bytes the kernel took at once. */
 static size_t stream_try(struct stream *stream, struct bytes bytes)
 {
-	uv_buf_t view = uv_buf_init((char *)(uintptr_t)bytes.data, (unsigned)bytes.length);
+	uv_buf_t view = uv_buf_init((char *)(uintptr_t)bytes.data,
+				    (unsigned)least(bytes.length, IN_A_TURN));
 	int taken;
 
-	if (stream->in_flight || stream->queue.length > 0)
+	if (stream_has_queue(stream))
 		return 0;
 	taken = uv_try_write(stream_handle(stream), &view, 1);
 	if (taken >= 0)
@@ -96,21 +121,27 @@ static void stream_starve(struct stream *stream)
 		(void)shutdown(descriptor, SHUT_RDWR);
 }
 
-/* Bytes as the other end gets them. */
+/* Bytes as the other end gets them, behind all that is queued. */
+static void stream_queue(struct stream *stream, struct bytes bytes)
+{
+	if (stream->broken || stream->said)
+		return;
+	if (buffer_try_append(&stream_wait(stream)->queue, bytes))
+		stream_send(stream);
+	else
+		stream_starve(stream);
+}
+
+/* The same at once, as far as the kernel takes them. */
 static void stream_put(struct stream *stream, struct bytes bytes)
 {
 	size_t taken;
 
-	if (stream->broken || stream->shutting || bytes.length == 0)
+	if (stream->broken || stream->said || bytes.length == 0)
 		return;
 	taken = stream_try(stream, bytes);
-	if (taken == bytes.length || stream->broken)
-		return;
-	bytes = (struct bytes){bytes.data + taken, bytes.length - taken};
-	if (buffer_try_append(&stream->queue, bytes))
-		stream_send_queue(stream);
-	else
-		stream_starve(stream);
+	if (taken < bytes.length)
+		stream_queue(stream, (struct bytes){bytes.data + taken, bytes.length - taken});
 }
 
 /* What TLS has sealed goes out; the room for it is kept for the next. */
@@ -123,44 +154,126 @@ static void stream_put_sealed(struct stream *stream)
 	sealed->length = 0;
 }
 
-static void stream_seal(struct stream *stream, struct bytes bytes)
+/* Seals as many of the bytes as one turn of the loop may, and returns their number. If some are
+ * left, the last part does not go out at once: stream_on_written will come in another turn. */
+static size_t stream_seal(struct stream *stream, struct bytes bytes)
 {
 	struct session *session = stream->tcp.data;
+	struct buffer *sealed = &session->loop->sealed;
+	size_t most = least(bytes.length, IN_A_TURN), done = 0;
 
-	while (bytes.length > 0 && !stream->broken && !stream->shutting) {
-		struct bytes part = {bytes.data, least(bytes.length, SEALED_AT_ONCE)};
+	while (done < most && !stream->broken) {
+		struct bytes part = {bytes.data + done, least(most - done, SEALED_AT_ONCE)};
 
-		if (!tls_write(stream->tls, part, &session->loop->sealed))
+		if (!tls_write(stream->tls, part, sealed))
 			stream->broken = true;
-		stream_put_sealed(stream);
-		bytes.data += part.length;
-		bytes.length -= part.length;
+		done += part.length;
+		if (done == bytes.length || done < most)
+			stream_put(stream, buffer_view(sealed));
+		else
+			stream_queue(stream, buffer_view(sealed));
+		sealed->length = 0;
 	}
+	return done;
+}
+
+/* Goes on with what another turn has begun. */
+static void stream_seal_on(struct stream *stream)
+{
+	struct stream_waiting *waiting = stream->waiting;
+	struct bytes unsealed = buffer_view(&waiting->unsealed);
+
+	if (unsealed.length == 0 || stream_has_queue(stream))
+		return;
+	unsealed.data += waiting->begun;
+	unsealed.length -= waiting->begun;
+	waiting->begun += stream_seal(stream, unsealed);
+	if (waiting->begun < waiting->unsealed.length)
+		return;
+	stream_free_bytes(waiting, &waiting->unsealed);
+	waiting->begun = 0;
+}
+
+/* What has been sealed does not take more room than what has not. */
+static void stream_append_unsealed(struct stream *stream, struct bytes bytes)
+{
+	struct stream_waiting *waiting = stream_wait(stream);
+
+	if (waiting->begun > waiting->unsealed.length / 2) {
+		buffer_consume(&waiting->unsealed, waiting->begun);
+		waiting->begun = 0;
+	}
+	if (!buffer_try_append(&waiting->unsealed, bytes))
+		stream_starve(stream);
+}
+
+static void stream_seal_all(struct stream *stream, struct bytes bytes)
+{
+	if (!stream_has_unsealed(stream)) {
+		size_t sealed = stream_seal(stream, bytes);
+
+		bytes = (struct bytes){bytes.data + sealed, bytes.length - sealed};
+	}
+	if (bytes.length > 0 && !stream->broken)
+		stream_append_unsealed(stream, bytes);
 }
 
 void stream_write(struct stream *stream, struct bytes bytes)
 {
+	if (stream->broken || stream->shutting)
+		return;
 	if (stream->tls)
-		stream_seal(stream, bytes);
+		stream_seal_all(stream, bytes);
 	else
 		stream_put(stream, bytes);
 }
 
+static void stream_seal_owned(struct stream *stream, struct buffer *bytes)
+{
+	size_t sealed = stream_seal(stream, buffer_view(bytes));
+	struct stream_waiting *waiting;
+
+	if (stream->broken)
+		return;
+	waiting = stream_wait(stream);
+	waiting->unsealed = buffer_steal(bytes);
+	waiting->begun = sealed;
+}
+
 void stream_write_owned(struct stream *stream, struct buffer *bytes)
 {
-	if (stream->broken || stream->shutting || stream->in_flight || stream->queue.length > 0 ||
-	    stream->tls || bytes->length < 65536) {
+	size_t copied = stream->tls ? IN_A_TURN : LOOP_READ_BUFFER - 1;
+	bool behind = stream->tls ? stream_has_unsealed(stream) : stream_has_queue(stream);
+
+	if (stream->broken || stream->shutting || behind || bytes->length <= copied) {
 		stream_write(stream, buffer_view(bytes));
-		buffer_fini(bytes);
-		return;
+	} else if (stream->tls) {
+		stream_seal_owned(stream, bytes);
+	} else {
+		stream_wait(stream)->queue = buffer_steal(bytes);
+		stream_send(stream);
 	}
-	stream->queue = buffer_steal(bytes);
-	stream_send_queue(stream);
+	buffer_fini(bytes);
 }
 
 size_t stream_backlog(const struct stream *stream)
 {
-	return stream->in_flight_length + stream->queue.length;
+	const struct stream_waiting *waiting = stream->waiting;
+
+	return waiting ? waiting->in_flight.length + waiting->queue.length +
+				 waiting->unsealed.length
+		       : 0;
+}
+
+size_t stream_unwritten(const struct stream *stream)
+{
+	const struct stream_waiting *waiting = stream->waiting;
+
+	return waiting ? uv_stream_get_write_queue_size(
+				 (const uv_stream_t *)(const void *)&stream->tcp) +
+				 waiting->in_flight.length - waiting->gone - waiting->part +
+				 waiting->queue.length + waiting->unsealed.length - waiting->begun
+		       : 0;
 }
 
 static void stream_on_shutdown(uv_shutdown_t *request, int status)
@@ -173,12 +286,28 @@ static void stream_on_shutdown(uv_shutdown_t *request, int status)
 		session_on_drained(handle->data);
 }
 
+/* Nothing may stand behind it. */
+void stream_say_farewell(struct stream *stream)
+{
+	struct session *session = stream->tcp.data;
+
+	if (!stream->tls || stream->shaking || stream->broken || stream->said ||
+	    stream_has_unsealed(stream))
+		return;
+	tls_end(stream->tls, &session->loop->sealed);
+	stream_put_sealed(stream);
+	stream->said = true;
+}
+
 /* Sends our FIN once nothing is left to write. */
 static void stream_finish(struct stream *stream)
 {
 	uv_shutdown_t *request;
 
-	if (!stream->shutting || stream->shut || stream_backlog(stream) > 0)
+	if (!stream->shutting || stream->shut)
+		return;
+	stream_say_farewell(stream);
+	if (stream_backlog(stream) > 0)
 		return;
 	stream->shut = true;
 	request = must_calloc(1, sizeof(*request));
@@ -186,21 +315,44 @@ static void stream_finish(struct stream *stream)
 		free(request);
 }
 
-void stream_say_farewell(struct stream *stream)
-{
-	struct session *session = stream->tcp.data;
-
-	if (!stream->tls || stream->shaking || stream->broken || stream->shutting)
-		return;
-	tls_end(stream->tls, &session->loop->sealed);
-	stream_put_sealed(stream);
-}
-
 void stream_shutdown(struct stream *stream)
 {
-	stream_say_farewell(stream);
 	stream->shutting = true;
 	stream_finish(stream);
+}
+
+/* A part has left. */
+static void stream_take_off(struct stream_waiting *waiting)
+{
+	waiting->gone += waiting->part;
+	waiting->part = 0;
+	if (waiting->gone < waiting->in_flight.length)
+		return;
+	stream_free_bytes(waiting, &waiting->in_flight);
+	waiting->gone = 0;
+}
+
+static void stream_on_written(uv_write_t *request, int status)
+{
+	struct stream *stream = (struct stream *)(void *)request->handle;
+	struct session *session = stream->tcp.data;
+	struct stream_waiting *waiting = stream->waiting;
+
+	stream_take_off(waiting);
+	if (status < 0)
+		stream->broken = true;
+	if (uv_is_closing((uv_handle_t *)(void *)&stream->tcp))
+		return;
+	stream_send(stream);
+	stream_seal_on(stream);
+	if (stream->broken && waiting->part == 0)
+		stream_drop(waiting);
+	if (stream_backlog(stream) == 0) {
+		free(waiting);
+		stream->waiting = NULL;
+	}
+	stream_finish(stream);
+	session_on_drained(session);
 }
 
 /* What TLS itself answers (to updates of keys, to wishes to negotiate again) grows with what the
@@ -342,7 +494,11 @@ bool stream_has_ended(const struct stream *stream)
 
 void stream_fini(struct stream *stream)
 {
-	buffer_wipe(&stream->queue);
+	if (stream->waiting) {
+		stream->waiting->secret = true;
+		stream_drop(stream->waiting);
+	}
+	free(stream->waiting);
 	tls_free(stream->tls);
 	stream->tls = NULL;
 }

@@ -1,4 +1,4 @@
-"""Libraries that are preloaded into Spillway: memory or sockets fail as a test says.
+"""Libraries that are preloaded into Spillway: memory or sockets fail as a test says, or turns of loops are measured.
 
     failing = Failing("malloc")
     with Relay(RULES, wrapper=failing.wrapper) as relay:
@@ -18,18 +18,18 @@ FIELDS = {
 _number = struct.Struct("<q")
 
 
-class Failing:
-    """A library's control, in a file that it maps, too: numbers by name (support/failing_*.c explains them)."""
+class Preloaded:
+    """A library's control, in a file that it maps, too: numbers by name (support/NAME.c explains them)."""
 
-    def __init__(self, name):
-        self.fields = FIELDS[name]
-        self.folder = new_folder("failing")
+    def __init__(self, name, fields):
+        self.fields = fields
+        self.folder = new_folder(name)
         path = self.folder / "control"
         path.write_bytes(bytes(8 * len(self.fields)))
         with open(path, "r+b") as file:
             self.memory = mmap.mmap(file.fileno(), 0)
-        library = build_folder() / "tests" / f"libfailing_{name}.so"
-        self.wrapper = ["env", f"LD_PRELOAD={library}", f"FAILING_{name.upper()}={path}"]
+        library = build_folder() / "tests" / f"lib{name}.so"
+        self.wrapper = ["env", f"LD_PRELOAD={library}", f"{name.upper()}={path}"]
 
     def set(self, **values):
         for name, value in values.items():
@@ -41,3 +41,21 @@ class Failing:
     def close(self):
         self.memory.close()
         remove_folder(self.folder)
+
+
+class Failing(Preloaded):
+    def __init__(self, name):
+        super().__init__(f"failing_{name}", FIELDS[name])
+
+
+class Turns(Preloaded):
+    """How long the turns of event loops take."""
+
+    def __init__(self):
+        super().__init__("turns", ("longest", "sum"))
+
+    def during(self, work):
+        """The longest turn while `work` runs, and all turns together: nanoseconds of CPU."""
+        self.set(longest=0, sum=0)
+        work()
+        return self.get("longest"), self.get("sum")
