@@ -126,12 +126,11 @@ static bool is_served_stage(const struct element *stage)
 	return false;
 }
 
-#define STAGES_MOST 16000 /* bytes: each event carries them */
+#define STAGES_MOST 1000000 /* bytes: each event carries them */
 
 /* Why mongod can't run them on events by themselves; NULL: it can. */
-static const char *unserved_behind(const struct matching *matching, struct bytes pipeline)
+static const char *unserved_behind(struct bytes pipeline)
 {
-	const struct command *command = matching->command;
 	struct cursor stages;
 	struct element stage;
 	size_t count = 0;
@@ -143,19 +142,14 @@ static const char *unserved_behind(const struct matching *matching, struct bytes
 			return "they can't be run on events by themselves; leave them out";
 	if (count < 2)
 		return NULL;
-	if (command_has(command, FIELD_LET) || command_has(command, FIELD_COLLATION))
-		return "they can't be run with let or collation; leave these out";
-	if (element_truth(&command->fields[FIELD_API_STRICT]))
-		return "they need $documents, which API Version 1 does not have";
 	if (bytes_contain(pipeline, "$$NOW") || bytes_contain(pipeline, "$$CLUSTER_TIME"))
 		return "$$NOW and $$CLUSTER_TIME would have other values for each batch";
-	return pipeline.length > STAGES_MOST ? "they are longer than 16,000 bytes" : NULL;
+	return pipeline.length > STAGES_MOST ? "they are longer than 1,000,000 bytes" : NULL;
 }
 
 static bool refuse_behind(const struct matching *matching, const struct rule *rule)
 {
-	const char *why =
-		unserved_behind(matching, matching->command->fields[FIELD_PIPELINE].value);
+	const char *why = unserved_behind(matching->command->fields[FIELD_PIPELINE].value);
 
 	return why && refuse_exact(matching, rule, "stages behind an exact $changeStream", why);
 }

@@ -335,7 +335,7 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 						  ERROR_CHANGE_STREAM_HISTORY_LOST,
 						  STREAM_NOT_WHOLE_WORDS)
 			       : ask_again(sequence, input);
-	return stream->stages.length > 0 ? stream_ask_stages(sequence, input)
+	return stream->stages.list.length > 0 ? stream_ask_stages(sequence, input)
 					 : stream_answer(sequence);
 }
 

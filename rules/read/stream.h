@@ -53,6 +53,13 @@ struct stream_stop {
 	bool unclear; /* its update can't be told */
 };
 
+/* What the client has put behind $changeStream. */
+struct stream_stages {
+	struct bytes list;      /* an array; empty: there are none */
+	struct bytes let;       /* the values of variables, {v: {v: <value>}}; empty: none */
+	struct bytes collation; /* the same */
+};
+
 struct stream {
 	struct stream_item *items;
 	size_t count;
@@ -61,7 +68,7 @@ struct stream {
 	struct knowledge knowledge;
 	struct buffer changes;
 	struct buffer events; /* as the client sees them, one behind the other */
-	struct bytes stages;  /* the client's, an array; empty: there are none */
+	struct stream_stages stages;
 	struct buffer passed; /* events that have gone through the stages */
 	size_t sent, sending; /* of `events`: bytes that went through, and go through now */
 	size_t from;          /* the first item behind which states are known */
@@ -174,8 +181,10 @@ bool stream_has_stages(const struct sequence *sequence);
 /* Its events have documents of their time. */
 bool stream_has_images(const struct sequence *sequence);
 /* Asks mongod whether it takes the client's pipeline; then the stream is opened without its stages,
- * which each event carries as this field. */
+ * which each event carries as these fields. */
 #define STREAM_STAGES NAME_STATE "/stages"
+#define STREAM_LET NAME_STATE "/let"
+#define STREAM_COLLATION NAME_STATE "/collation"
 /* A field of events whose fullDocument is no looked up one. */
 #define STREAM_IMAGE_MARK NAME_STATE "/images"
 enum sequence_outcome stream_ask_pipeline(struct sequence *sequence);

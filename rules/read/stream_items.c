@@ -211,13 +211,17 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 
 static void find_marks(struct stream *stream, struct bytes event)
 {
-	struct element stages;
+	struct element stages, option;
 
 	stream->images = document_find(event, STREAM_IMAGE_MARK, &stages);
 	stream->touched = stream->images;
 	if (!document_find(event, STREAM_STAGES, &stages) || stages.type != BSON_BYTE_ARRAY)
 		return;
-	stream->stages = stages.value;
+	stream->stages.list = stages.value;
+	if (document_find(event, STREAM_LET, &option) && option.type == BSON_BYTE_DOCUMENT)
+		stream->stages.let = option.value;
+	if (document_find(event, STREAM_COLLATION, &option) && option.type == BSON_BYTE_DOCUMENT)
+		stream->stages.collation = option.value;
 	stream->touched = true;
 }
 

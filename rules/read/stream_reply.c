@@ -30,7 +30,7 @@ static bool is_image(const struct stream_item *item, const struct element *field
 
 static bool is_mark(const struct element *field)
 {
-	return element_is(field, STREAM_STAGES) || element_is(field, STREAM_IMAGE_MARK);
+	return bytes_begin_with(field->name, NAME_STATE "/");
 }
 
 /* Whole, unless it is too large, or its overflow is not known any more: then by positions, which

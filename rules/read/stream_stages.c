@@ -96,6 +96,40 @@ static void write_images(struct buffer *out, const char *name, const void *conte
 		writer_bool(out, name, true);
 }
 
+/* As {v: {v: "$$v"}}: what has no value has none there, either. */
+static void write_variables(struct buffer *out, const char *name, const void *context)
+{
+	const struct sequence *sequence = context;
+	const struct element *let = &sequence->match.command.fields[FIELD_LET];
+	struct cursor variables;
+	struct element each;
+	size_t start;
+
+	if (!stream_has_stages(sequence) || let->type != BSON_BYTE_DOCUMENT ||
+	    !cursor_open(&variables, let->value))
+		return;
+	start = writer_open_document(out, name);
+	while (cursor_next(&variables, &each) == CURSOR_ELEMENT) {
+		const char *variable = (const char *)each.name.data;
+		auto_buffer struct buffer path = {0};
+
+		buffer_append(&path, "$$", 2);
+		buffer_append(&path, each.name.data, each.name.length);
+		template_write(out, variable, "{@variable: @value}", fill("variable", variable),
+			       fill_bytes("value", buffer_view(&path)));
+	}
+	writer_close(out, start);
+}
+
+static void write_collation(struct buffer *out, const char *name, const void *context)
+{
+	const struct sequence *sequence = context;
+	const struct element *collation = &sequence->match.command.fields[FIELD_COLLATION];
+
+	if (stream_has_stages(sequence) && collation->type == BSON_BYTE_DOCUMENT)
+		template_write(out, name, "{$literal: @collation}", fill("collation", collation));
+}
+
 static bool edit_pipeline(void *context, struct buffer *out, const struct element *field)
 {
 	const struct sequence *sequence = context;
@@ -105,9 +139,12 @@ static bool edit_pipeline(void *context, struct buffer *out, const struct elemen
 	if (!element_is(field, "pipeline") || !open_stages(sequence, &stages, &first))
 		return false;
 	template_write(out, "pipeline",
-		       "[@first, {$set: {'" STREAM_STAGES "': @others, '" STREAM_IMAGE_MARK
+		       "[@first, {$set: {'" STREAM_STAGES "': @others, '" STREAM_LET
+		       "': @variables, '" STREAM_COLLATION "': @collation, '" STREAM_IMAGE_MARK
 		       "': @images}}]",
 		       fill("first", &first), fill_with("others", write_others, sequence),
+		       fill_with("variables", write_variables, sequence),
+		       fill_with("collation", write_collation, sequence),
 		       fill_with("images", write_images, sequence));
 	return true;
 }
@@ -130,6 +167,27 @@ static void splice_events(struct buffer *out, size_t *place, const void *context
 
 	while (message_next_document(&left, &event))
 		writer_document(out, writer_index(name, (*place)++), event);
+}
+
+static void write_let(struct buffer *out, const char *name, const void *context)
+{
+	const struct stream *stream = context;
+	struct cursor variables;
+	struct element each, value;
+	size_t start;
+
+	if (stream->stages.let.length == 0 || !cursor_open(&variables, stream->stages.let))
+		return;
+	start = writer_open_document(out, name);
+	while (cursor_next(&variables, &each) == CURSOR_ELEMENT) {
+		const char *variable = (const char *)each.name.data;
+
+		if (each.type == BSON_BYTE_DOCUMENT && document_find(each.value, variable, &value))
+			template_write(out, variable, "{$literal: @value}", fill("value", &value));
+		else
+			writer_string(out, variable, "$$REMOVE");
+	}
+	writer_close(out, start);
 }
 
 static void choose_events(struct stream *stream)
@@ -163,9 +221,12 @@ enum sequence_outcome stream_ask_stages(struct sequence *sequence,
 	body = sequence_begin_command(sequence);
 	template_write_fields(&sequence->buffer,
 			      "{aggregate: 1, pipeline: [{$documents: {$literal: [..@events]}}, "
-			      "..@stages], cursor: {batchSize: 1000000}}",
+			      "..@stages], cursor: {batchSize: 1000000}, let: @let}",
 			      fill_spliced("events", splice_events, stream),
-			      fill_array("stages", stream->stages));
+			      fill_array("stages", stream->stages.list),
+			      fill_with("let", write_let, stream));
+	if (stream->stages.collation.length > 0)
+		writer_document(&sequence->buffer, "collation", stream->stages.collation);
 	sequence_write_read_fields(sequence, input, database, (struct bytes){0});
 	sequence->step = STREAM_STAGES_ASKED;
 	return sequence_send_command(sequence, body);
