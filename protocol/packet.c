@@ -1,6 +1,8 @@
 /* A whole frame that we own, unpacked where it came compressed. */
 #include "protocol/packet.h"
 
+#include "protocol/checksum.h"
+
 #include <errno.h>
 
 struct bytes packet_frame(const struct packet *packet)
@@ -39,6 +41,19 @@ void packet_read_reply(struct packet *packet, struct buffer *frame)
 	packet_read(packet, frame);
 	packet->summary = packet->kind == PACKET_MESSAGE ? reply_summarise(packet->message.body)
 							 : (struct reply_summary){.n = -1};
+}
+
+void packet_rename(struct packet *packet, int32_t request_id)
+{
+	struct buffer *frame = packet_compressed(packet) ? &packet->unpacked : &packet->raw;
+
+	store_int32(packet->raw.data + 4, request_id);
+	store_int32(frame->data + 4, request_id);
+	if (packet->message.flags & MESSAGE_CHECKSUM_PRESENT)
+		store_int32(
+			frame->data + frame->length - 4,
+			(int32_t)checksum_crc32c((struct bytes){frame->data, frame->length - 4}));
+	packet->header.request_id = packet->message.header.request_id = request_id;
 }
 
 void packet_fini(struct packet *packet)

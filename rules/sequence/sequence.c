@@ -280,7 +280,7 @@ must_check bool sequence_streams(struct sequence *sequence, struct packet *next)
 	store_int32(answer + FRAME_HEADER_LENGTH,
 		    load_int32(answer + FRAME_HEADER_LENGTH) | MESSAGE_MORE_TO_COME);
 	*next = packet_steal(&sequence->request);
-	next->header.request_id = next->message.header.request_id = load_int32(answer + 4);
+	packet_rename(next, load_int32(answer + 4));
 	return true;
 }
 

@@ -1,6 +1,8 @@
 /* Tests protocol/packet.c: a frame that we own, unpacked and read. */
 #include "tests/unit/samples.h"
+#include "tests/unit/wire_make.h"
 
+#include "protocol/checksum.h"
 #include "protocol/packet.h"
 
 static struct packet read_sample(const char *name)
@@ -55,6 +57,29 @@ Test(packet, a_compressed_message_is_read_as_if_it_came_plain)
 		cr_assert_eq(packet.compressor, COMPRESSOR_SNAPPY + i);
 		cr_assert_eq(packet.header.opcode, OPCODE_MESSAGE);
 		cr_assert(inside(packet.message.body, packet_frame(&packet)));
+		packet_fini(&packet);
+	}
+}
+
+/* Wherever its bytes are looked into, or if they go out as they are. */
+Test(packet, a_renamed_packet_has_its_id_everywhere)
+{
+	for (int packed = 0; packed < 2; packed++) {
+		struct made made = {.body = "{'ping': 1, '$db': 'admin'}",
+				    .packed = packed,
+				    .compressor = COMPRESSOR_SNAPPY,
+				    .checksum = true};
+		struct packet packet = made_packet(made_frame(&made));
+		struct frame_header header;
+
+		packet_rename(&packet, 0x12345678);
+		cr_assert_eq(packet.header.request_id, 0x12345678);
+		cr_assert_eq(packet.message.header.request_id, 0x12345678);
+		cr_assert_eq(frame_next(buffer_view(&packet.raw), &header), FRAME_READY);
+		cr_assert_eq(header.request_id, 0x12345678);
+		cr_assert_eq(frame_next(packet_frame(&packet), &header), FRAME_READY);
+		cr_assert_eq(header.request_id, 0x12345678);
+		cr_assert(checksum_matches(packet_frame(&packet)));
 		packet_fini(&packet);
 	}
 }

@@ -368,6 +368,29 @@ Test(sequence_read, the_server_streams_no_replies_as_helpers_need_the_connection
 	play_close(&play);
 }
 
+/* By other rules, the next getMore may go out as it is: its bytes have the id that is answered. */
+Test(sequence_read, the_next_request_of_a_stream_has_its_id_in_its_bytes)
+{
+	struct packet next;
+
+	for (int packed = 0; packed < 2; packed++) {
+		struct made made = {.body = "{'getMore': {'$numberLong': '9'}, 'collection': "
+					    "'books', '$db': 'shop'}",
+				    .flags = MESSAGE_EXHAUST_ALLOWED,
+				    .packed = packed,
+				    .compressor = COMPRESSOR_ZLIB};
+
+		play_request(&play, made, VERDICT_READ);
+		play_reply(&play, OPEN("'nextBatch': [{'_id': 1}]"));
+		cr_assert_eq(play.outcome, SEQUENCE_DONE);
+		cr_assert(sequence_streams(play.sequence, &next));
+		cr_assert_eq(next.header.request_id, load_int32(play.sequence->output.data + 4));
+		cr_assert_eq(load_int32(next.raw.data + 4), next.header.request_id);
+		packet_fini(&next);
+		play_close(&play);
+	}
+}
+
 Test(sequence_read, a_read_that_wants_no_reply_gets_none)
 {
 	struct made made = {.body = FIND, .flags = MESSAGE_MORE_TO_COME};
