@@ -199,6 +199,34 @@ must_check bool compressed_unpack(struct bytes frame, struct buffer *out,
 	return true;
 }
 
+/* A stream stops where `flags` end; the others know only the whole. */
+static bool unpack_flags(uint8_t compressor, struct bytes packed, size_t claim, struct buffer *out)
+{
+	bool streams = compressor == COMPRESSOR_ZLIB || compressor == COMPRESSOR_ZSTD;
+
+	(void)!unpack(compressor, packed, streams ? sizeof(uint32_t) : claim, out);
+	return out->length >= sizeof(uint32_t);
+}
+
+must_check bool compressed_flags(struct bytes frame, uint32_t *flags)
+{
+	auto_buffer struct buffer out = {0};
+	struct frame_header header;
+	uint8_t compressor;
+	size_t claim;
+
+	if (frame_next(frame, &header) != FRAME_READY || header.opcode != OPCODE_COMPRESSED ||
+	    header.length < PACKED_START ||
+	    load_int32(frame.data + FRAME_HEADER_LENGTH) != OPCODE_MESSAGE)
+		return false;
+	claim = compressed_look(frame, &compressor);
+	frame = (struct bytes){frame.data + PACKED_START, (size_t)header.length - PACKED_START};
+	if (claim < sizeof(*flags) || !unpack_flags(compressor, frame, claim, &out))
+		return false;
+	*flags = (uint32_t)load_int32(out.data);
+	return true;
+}
+
 static size_t packed_bound(enum compressor compressor, size_t length)
 {
 	switch (compressor) {

@@ -37,6 +37,10 @@ size_t compressed_look(struct bytes frame, uint8_t *compressor);
 must_check bool compressed_unpack(struct bytes frame, struct buffer *out,
 				  enum compressor *compressor);
 
+/* The flags of the OP_MSG inside, of which no more is unpacked than the compressor needs. False
+ * where there is none, or where it can't be read. */
+must_check bool compressed_flags(struct bytes frame, uint32_t *flags);
+
 /* Appends `frame` (header included) as an OP_COMPRESSED frame to `out`; the ids are kept. As mongod
  * does, appends it as it is where packing would make it longer than a message may be, and also
  * where the compressor gets no memory. Appends nothing where there is no memory for that either. */

@@ -272,14 +272,8 @@ static void finish_pack_elsewhere(struct session *session, enum compressor compr
 	session_give_work(session, &task, &work);
 }
 
-/* A client that has gone, or a Spillway that is to end, gets no more of a stream than this part. */
-static bool finish_may_stream(const struct session *session)
-{
-	return !session->loop->drain_until && !stream_has_ended(&session->client);
-}
-
-/* Where the client streams its cursor, the next getMore follows by itself; its reply is not read
- * before the client has taken what was sent. */
+/* Where the client streams its cursor and has not gone, the next getMore follows by itself; its
+ * reply is not read before the client has taken what was sent. */
 void session_finish(struct session *session)
 {
 	struct sequence *sequence = session->sequence;
@@ -289,7 +283,7 @@ void session_finish(struct session *session)
 	enum compressor compressor;
 
 	finish_count_refusal(session);
-	streams = finish_may_stream(session) && sequence_streams(sequence, &next);
+	streams = !stream_has_ended(&session->client) && sequence_streams(sequence, &next);
 	compressor = (streams ? &next : &sequence->request)->compressor;
 	packs = finish_packs(sequence, streams ? &next : &sequence->request);
 	if (packs && sequence->output.length >= ASIDE_REQUEST) {

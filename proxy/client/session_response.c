@@ -96,9 +96,21 @@ static bool response_passes(struct bytes bytes, const struct frame_header *heade
 		!memmem(bytes.data, (size_t)header->length, RAISED_MARK, strlen(RAISED_MARK)));
 }
 
+/* What has to be there for the flags: of a compressed reply all of it. */
+static size_t response_flags_in(const struct frame_header *header)
+{
+	return header->opcode == OPCODE_COMPRESSED
+		       ? (size_t)header->length
+		       : least((size_t)header->length, FRAME_HEADER_LENGTH + 4);
+}
+
 /* Whether more replies follow this one unasked. `bytes` hold at least the flags. */
 static bool response_more_to_come(struct bytes bytes, const struct frame_header *header)
 {
+	uint32_t flags;
+
+	if (header->opcode == OPCODE_COMPRESSED)
+		return compressed_flags(bytes, &flags) && (flags & MESSAGE_MORE_TO_COME);
 	return header->opcode == OPCODE_MESSAGE && header->length >= FRAME_HEADER_LENGTH + 4 &&
 	       (load_int32(bytes.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
 }
@@ -256,9 +268,8 @@ static enum response_step response_look(struct session *session, struct bytes by
 		*kind = PENDING_FORWARD;
 	if (*kind != PENDING_FORWARD && state != FRAME_READY)
 		return response_wait(session, (size_t)header->length);
-	if (entry && entry->exhaust && state == FRAME_PARTIAL &&
-	    bytes.length < FRAME_HEADER_LENGTH + 4)
-		return response_wait(session, FRAME_HEADER_LENGTH + 4);
+	if (entry && entry->exhaust && bytes.length < response_flags_in(header))
+		return response_wait(session, response_flags_in(header));
 	if (entry)
 		response_settle(session, entry, bytes, header);
 	if (*kind != PENDING_FORWARD)

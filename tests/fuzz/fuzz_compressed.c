@@ -23,6 +23,7 @@ static void unpack(struct buffer *frame)
 	auto_buffer struct buffer out = {0};
 	enum compressor compressor;
 	struct frame_header header;
+	uint32_t flags;
 
 	store_int32(frame->data, (int32_t)frame->length);
 	store_int32(frame->data + 12, OPCODE_COMPRESSED);
@@ -36,6 +37,10 @@ static void unpack(struct buffer *frame)
 	require((size_t)header.length == out.length);
 	require(header.length == FRAME_HEADER_LENGTH + load_int32(frame->data + 20));
 	require(header.opcode == load_int32(frame->data + 16));
+	require(compressed_flags(buffer_view(frame), &flags) ==
+		(header.opcode == OPCODE_MESSAGE && out.length >= FRAME_HEADER_LENGTH + 4));
+	require(header.opcode != OPCODE_MESSAGE || out.length < FRAME_HEADER_LENGTH + 4 ||
+		flags == (uint32_t)load_int32(out.data + FRAME_HEADER_LENGTH));
 	if (out.length < 100000)
 		pack_again(buffer_view(&out), compressor);
 }

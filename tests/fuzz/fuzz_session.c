@@ -476,6 +476,7 @@ static bool server_step(struct session *session)
 	struct pending_entry *entry;
 	struct frame_header header;
 	enum frame_state state = frame_next(bytes, &header);
+	size_t needed;
 	bool more;
 
 	if (state == FRAME_INVALID)
@@ -488,13 +489,13 @@ static bool server_step(struct session *session)
 		kind = (enum pending_kind)entry->kind;
 	if (kind == PENDING_GET_MORE && get_more_passes(bytes, &header, state))
 		kind = PENDING_FORWARD;
+	needed = header.opcode == OPCODE_COMPRESSED
+			 ? (size_t)header.length
+			 : least((size_t)header.length, FRAME_HEADER_LENGTH + 4);
 	if ((kind != PENDING_FORWARD && state != FRAME_READY) ||
-	    (entry && entry->exhaust && state == FRAME_PARTIAL &&
-	     bytes.length < FRAME_HEADER_LENGTH + 4))
+	    (entry && entry->exhaust && bytes.length < needed))
 		return false;
-	more = entry && entry->exhaust && header.opcode == OPCODE_MESSAGE &&
-	       header.length >= FRAME_HEADER_LENGTH + 4 &&
-	       (load_int32(bytes.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
+	more = entry && entry->exhaust && announces_more(bytes, &header);
 	settle(session, entry, &header, more);
 	if (kind != PENDING_FORWARD) {
 		take_frame(session, &header, kind, more);

@@ -70,6 +70,10 @@ static inline void check_answer(struct session *session, const struct frame_head
 /* The message says that another one follows unasked. */
 static inline bool announces_more(struct bytes frame, const struct frame_header *header)
 {
+	uint32_t flags;
+
+	if (header->opcode == OPCODE_COMPRESSED)
+		return compressed_flags(frame, &flags) && (flags & MESSAGE_MORE_TO_COME);
 	return header->opcode == OPCODE_MESSAGE && frame.length >= FRAME_HEADER_LENGTH + 4 &&
 	       (load_int32(frame.data + FRAME_HEADER_LENGTH) & MESSAGE_MORE_TO_COME);
 }

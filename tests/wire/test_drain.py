@@ -7,7 +7,7 @@ import time
 import pytest
 
 from support import exact
-from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, message
+from support.frames import EXHAUST_ALLOWED, MORE_TO_COME, PACKERS, compressed, message
 from support.peer import Relay
 from support.process import wait_for
 from wire.conftest import RULES
@@ -147,6 +147,62 @@ def test_a_merged_read_gets_its_reply(relay, step):
     reply = client.frame()
     assert reply.response_to == 7
     assert reply.plain()["cursor"]["firstBatch"] == [{"_id": 1, "buyers": [1, 2]}]
+    gone(client, server)
+    ends_well(relay)
+
+
+def part(collection, documents, cursor, **frame):
+    """A part of a stream of batches."""
+    reply = {"cursor": {"nextBatch": documents, "id": exact.Raw(exact.INT64, bytes([cursor]) + bytes(7)),
+                        "ns": f"shop.{collection}"}, "ok": 1.0}
+    return message(reply, (), **frame)
+
+
+def get_more(collection, packer=None):
+    """A getMore that lets all batches come unasked."""
+    request = message({"getMore": exact.Raw(exact.INT64, b"\x2a" + bytes(7)), "collection": collection, "$db": "shop"},
+                      (), 7, flags=EXHAUST_ALLOWED)
+    return compressed(request, packer) if packer else request
+
+
+@pytest.mark.parametrize("packer", [None, *PACKERS])
+def test_a_stream_of_the_server_comes_to_its_end(relay, packer):
+    client, server = relay.connect_packing()
+    client.send(get_more("plain", packer))
+    server.frame()
+    answers = 7
+    for number in (50, 51, 52):
+        reply = part("plain", [{"_id": number}], 0 if number == 52 else 42, request_id=number, response_to=answers,
+                     flags=0 if number == 52 else MORE_TO_COME)
+        reply = compressed(reply, packer) if packer else reply
+        server.send(reply)
+        assert client.take(len(reply)) == reply
+        if number == 50:
+            drain(relay)
+            stays(client)
+        answers = number
+    gone(client, server)
+    ends_well(relay)
+
+
+@pytest.mark.parametrize("packer", [None, *PACKERS])
+@pytest.mark.parametrize("padding", [0, 100000])
+def test_a_stream_that_is_put_together_comes_to_its_end(relay, packer, padding):
+    """Long parts are packed by another thread."""
+    client, server = relay.connect_known()
+    client.send(get_more("books", packer))
+    answers = 7
+    for cursor in (42, 42, 0):
+        server.answer(server.frame(), {
+            "cursor": {"nextBatch": [{**SPILLED, "pad": "x" * padding}],
+                       "id": exact.Raw(exact.INT64, bytes([cursor]) + bytes(7)), "ns": "shop.books"}, "ok": 1.0})
+        server.answer(server.frame(), found(TAIL))
+        if answers == 7:
+            drain(relay)
+        reply = client.frame()
+        assert (reply.response_to, reply.flags) == (answers, MORE_TO_COME if cursor else 0)
+        assert reply.plain()["cursor"]["nextBatch"][0]["buyers"] == [1, 2]
+        answers = reply.request_id
     gone(client, server)
     ends_well(relay)
 

@@ -408,3 +408,56 @@ Test(compressed, a_client_may_offer_what_can_be_read)
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 		cr_assert_not(compressor_readable(bytes_of(others[i])));
 }
+
+/* An OP_MSG of so many bytes that has these flags, packed. */
+static void pack_flags(struct buffer *packed, size_t length, int32_t flags,
+		       enum compressor compressor)
+{
+	auto_buffer struct buffer frame = {0};
+	struct frame_header header = {(int32_t)length, 7, -8, OPCODE_MESSAGE};
+
+	buffer_reserve(&frame, length);
+	memset(frame.data, 0, length);
+	frame_store_header(frame.data, &header);
+	store_int32(frame.data + FRAME_HEADER_LENGTH, flags);
+	frame.length = length;
+	compressed_pack(buffer_view(&frame), compressor, packed);
+}
+
+Test(compressed, the_flags_of_a_message_inside_are_read)
+{
+	const size_t lengths[] = {FRAME_HEADER_LENGTH + 4, 100, 1000000};
+	const int32_t given[] = {0, 2, 1 << 16 | 3};
+	uint32_t flags;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(compressors) * 9; i++) {
+		auto_buffer struct buffer packed = {0};
+		auto_free uint8_t *copy = NULL;
+
+		pack_flags(&packed, lengths[i / 3 % 3], given[i % 3], compressors[i / 9]);
+		copy = exact_copy(buffer_view(&packed));
+		flags = 77;
+		cr_assert(compressed_flags((struct bytes){copy, packed.length}, &flags));
+		cr_assert_eq(flags, (uint32_t)given[i % 3]);
+	}
+}
+
+Test(compressed, no_flags_are_read_of_what_has_none)
+{
+	uint32_t flags;
+
+	for (size_t i = 0; i < ARRAY_LENGTH(compressors); i++) {
+		auto_buffer struct buffer shorter = {0}, whole = {0};
+
+		pack_flags(&shorter, FRAME_HEADER_LENGTH + 3, 2, compressors[i]);
+		cr_assert_not(compressed_flags(buffer_view(&shorter), &flags));
+		pack_flags(&whole, FRAME_HEADER_LENGTH + 5, 2, compressors[i]);
+		for (size_t length = 0; length < whole.length; length++)
+			cr_assert_not(compressed_flags((struct bytes){whole.data, length}, &flags));
+		store_int32(whole.data + FRAME_HEADER_LENGTH, OPCODE_REPLY);
+		cr_assert_not(compressed_flags(buffer_view(&whole), &flags));
+		store_int32(whole.data + FRAME_HEADER_LENGTH, OPCODE_MESSAGE);
+		memset(whole.data + COMPRESSED_HEAD - 1, 0x55, whole.length - COMPRESSED_HEAD + 1);
+		cr_assert_not(compressed_flags(buffer_view(&whole), &flags));
+	}
+}
