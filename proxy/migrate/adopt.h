@@ -15,6 +15,7 @@ struct migrating {
 	struct throttle throttle;
 	_Atomic int64_t
 		folded_at; /* when an adopted array went back last, to be moved anew; 0: none */
+	bool waited;       /* for reads of before the rule */
 	bool adopts;       /* or would; else it only says what it would not adopt */
 	bool own_ids;      /* the target's arrays hold elements with an `_id` */
 };

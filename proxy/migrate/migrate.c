@@ -5,6 +5,7 @@
 #include "proxy/job/job_walk.h"
 #include "proxy/migrate/adopt.h"
 #include "proxy/migrate/adopt_judge.h"
+#include "proxy/migrate/await_reads.h"
 #include "proxy/fitness/fitness.h"
 #include "proxy/fitness/mirror.h"
 #include "proxy/upstream/clauses.h"
@@ -317,6 +318,23 @@ static bool await_folded(struct job *job, const struct mover_target *target, str
 	return job_await_readers(target, folded_at);
 }
 
+/* A cursor that was opened before the rule would return short arrays. Once documents are split, no
+ * Spillway serves without the rule (decision 86). */
+static enum link_result await_readers(struct job *job, const struct mover_target *target)
+{
+	struct migrating *migrating = job->context;
+	bool split = false;
+	enum link_result result;
+
+	if (!job->options.execute || migrating->waited)
+		return LINK_DONE;
+	result = rule_record_is_split(job->link, target, &split);
+	if (result != LINK_DONE || split)
+		return result;
+	migrating->waited = await_reads(job);
+	return migrating->waited ? LINK_DONE : LINK_LOST;
+}
+
 static enum link_result migrate_target(struct job *job, struct mover_target *target)
 {
 	struct migrating *migrating = job->context;
@@ -341,6 +359,8 @@ static enum link_result migrate_target(struct job *job, struct mover_target *tar
 		result = find_place(job, target, &walk.from, &fit);
 	if (result == LINK_DONE && fit)
 		result = prepare(job, target, &fit);
+	if (result == LINK_DONE && fit)
+		result = await_readers(job, target);
 	if (result == LINK_DONE && fit && !job->options.resume)
 		result = keep_place(job, target, NULL); /* of a run before */
 	migrating->adopts = fit;

@@ -422,9 +422,11 @@ static bool may_not_see(struct mover *mover)
 static void let_go(struct keeper *keeper)
 {
 	struct mover *mover = keeper->mover;
-	const struct open_reads_place place = {mover->config, paths_reach(mover->paths)->places,
-					       mover->reload.rules, mover->targets,
-					       &mover->stopping};
+	const struct open_reads_place place = {.config = mover->config,
+					       .places = paths_reach(mover->paths)->places,
+					       .rules = mover->reload.rules,
+					       .targets = mover->targets,
+					       .stopping = &mover->stopping};
 
 	if (!atomic_load(&mover->ready) || !is_settled(mover) || !target_set_waits(mover->targets))
 		return;

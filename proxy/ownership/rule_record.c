@@ -256,27 +256,39 @@ must_check enum link_result rule_record_find_targets(struct link *link, struct t
 	return result == LINK_REFUSED ? LINK_DONE : result; /* then nothing is recorded */
 }
 
+static enum link_result find_split(struct link *link, const char *database, const char *collection,
+				   bool *found)
+{
+	struct bytes document;
+	enum link_result result = link_lost_in_passing(
+		link, command_find_one(link, database, &document,
+				       "{find: @collection, filter: {_spill: {$exists: true}}, "
+				       "limit: 1, singleBatch: true}",
+				       fill("collection", collection)));
+
+	if (result == LINK_LOST)
+		return result;
+	*found = result == LINK_REFUSED || document.data;
+	return LINK_DONE;
+}
+
 must_check enum link_result rule_record_find_overflow(struct link *link, struct bytes record,
 						      bool *found)
 {
 	auto_free char *database = NULL, *collection = NULL;
 	struct recorded_name name;
-	struct bytes document;
-	enum link_result result;
 
 	if (!recorded_rule_overflow(record, &name))
 		return LINK_DONE;
 	database = must_strndup((const char *)name.database.data, name.database.length);
 	collection = must_strndup((const char *)name.collection.data, name.collection.length);
-	result = link_lost_in_passing(
-		link, command_find_one(link, database, &document,
-				       "{find: @collection, filter: {_spill: {$exists: true}}, "
-				       "limit: 1, singleBatch: true}",
-				       fill("collection", collection)));
-	if (result == LINK_LOST)
-		return result;
-	*found = result == LINK_REFUSED || document.data;
-	return LINK_DONE;
+	return find_split(link, database, collection, found);
+}
+
+must_check enum link_result rule_record_is_split(struct link *link,
+						 const struct mover_target *target, bool *found)
+{
+	return find_split(link, target->overflow_database, target->overflow_collection, found);
 }
 
 /* Whatever lies there: this program does not know where. True: `reason` says so. */

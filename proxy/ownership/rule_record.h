@@ -67,5 +67,8 @@ must_check enum link_result rule_record_find_targets(struct link *link, struct t
  * looked at: documents are spilled. */
 must_check enum link_result rule_record_find_overflow(struct link *link, struct bytes record,
 						      bool *found);
+/* The same of a target that agrees with its record. */
+must_check enum link_result rule_record_is_split(struct link *link,
+						 const struct mover_target *target, bool *found);
 /* Once: the link's account may not read or write records. */
 void rule_record_warn_of_rights(struct link *link);

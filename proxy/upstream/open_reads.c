@@ -24,7 +24,9 @@ struct open_reads {
 	size_t count;
 	bool taken; /* the first look is over */
 	bool told;
-	bool blind; /* it was told that the account may not look */
+	bool blind;         /* it was told that the account may not look */
+	bool missed;        /* it was told that a server does not answer */
+	const char *silent; /* that one, at the latest look; NULL: all answered. The places' */
 	int64_t due, pause;
 };
 
@@ -99,6 +101,8 @@ static bool concerns(const struct rule *rule, struct bytes namespace, bool strea
 
 static bool concerns_any(const struct open_reads_place *place, struct bytes namespace, bool stream)
 {
+	if (place->rule)
+		return concerns(place->rule, namespace, stream);
 	for (size_t i = 0; i < rule_set_count(place->rules); i++)
 		if (target_set_rule_waits(place->targets, i) &&
 		    concerns(rule_set_at(place->rules, i), namespace, stream))
@@ -151,6 +155,21 @@ static void tell_blind(struct open_reads *reads, const char *server, const struc
 	reads->blind = true;
 }
 
+/* A server that is only away for a while is not told of. */
+static void note_silent(struct open_reads *reads, const char *server)
+{
+	bool again = reads->silent == server;
+
+	reads->silent = server;
+	if (!again || reads->missed)
+		return;
+	log_warning("4049 mover: the server '%s' does not say whether reads go on that began "
+		    "before the new rules; until it does, no tail moves under these rules: bring "
+		    "it back, or take it out of the file and run 'spillway upgrade'",
+		    server);
+	reads->missed = true;
+}
+
 static bool look_at_member(struct looking *looking)
 {
 	const struct open_reads_place *place = looking->place;
@@ -165,6 +184,8 @@ static bool look_at_member(struct looking *looking)
 	result = link ? command_find(link, "admin", take_read, looking, LOOK) : LINK_LOST;
 	if (result == LINK_REFUSED)
 		tell_blind(looking->reads, server, link);
+	if (result == LINK_LOST && !atomic_load(place->stopping))
+		note_silent(looking->reads, server);
 	link_free(link);
 	return result == LINK_DONE;
 }
@@ -182,6 +203,7 @@ static bool look(struct open_reads *reads, const struct open_reads_place *place)
 	for (; looking.member < place->config->listen_count; looking.member++)
 		if (!look_at_member(&looking))
 			return false;
+	reads->silent = NULL;
 	return true;
 }
 
@@ -238,6 +260,16 @@ must_check bool open_reads_have_ended(struct open_reads *reads,
 bool open_reads_were_met(const struct open_reads *reads)
 {
 	return reads->taken && reads->count > 0;
+}
+
+size_t open_reads_count(const struct open_reads *reads)
+{
+	return reads->count;
+}
+
+const char *open_reads_silent(const struct open_reads *reads)
+{
+	return reads->silent;
 }
 
 bool open_reads_are_unseen(const struct open_reads *reads)

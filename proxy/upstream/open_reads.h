@@ -16,6 +16,7 @@ struct open_reads_place {
 	struct rule_set *rules;
 	struct target_set *targets;
 	const atomic_bool *stopping;
+	const struct rule *rule; /* the one that waits; NULL: those of targets that do */
 };
 
 struct open_reads *open_reads_new(void);
@@ -30,6 +31,10 @@ must_check bool open_reads_have_ended(struct open_reads *reads,
 /* The latest look met some; the log was told that rules wait. */
 bool open_reads_were_met(const struct open_reads *reads);
 bool open_reads_were_told(const struct open_reads *reads);
+/* So many go on of those that were seen at the first call. */
+size_t open_reads_count(const struct open_reads *reads);
+/* The server that did not answer the latest look, so that nobody knows; NULL: all did. */
+const char *open_reads_silent(const struct open_reads *reads);
 /* The account may not see them at some server; the log was told. */
 bool open_reads_are_unseen(const struct open_reads *reads);
 /* Whether the account may see what goes on at the server of the link. LINK_REFUSED: it may not. */

@@ -2,12 +2,13 @@
 
 import contextlib
 import threading
+import types
 
 import pymongo
 import pytest
 
-from support.operate import RULE
-from support.process import wait_for
+from support.operate import RULE, Operator
+from support.process import free_port, wait_for
 from support.spillway import Spillway
 
 LONG = list(range(9))
@@ -86,6 +87,32 @@ def test_what_clients_change_while_a_rule_waits_is_moved_later(cluster, shop, bo
         cursor.close()
         wait_for(lambda: moved(books) == 2, "both")
         assert [each["_id"] for each in books.find({"_spill.list.n": {"$gt": 0}}).sort("_id", 1)] == [5, 6]
+
+
+def test_migrate_waits_for_a_cursor_of_before_the_rule(cluster, shop, books):
+    cursor, first = open_cursor(books)
+    with Operator(cluster, [EAGER]) as operator:
+        running = operator.start("migrate", "--execute")
+        assert "1 reads and operations that began before the rule go on" in running.stderr.readline()
+        assert moved(books) == 0
+        assert [each["list"] for each in [first, *cursor]] == [LONG] * 20
+        running.communicate(timeout=60)
+        assert running.returncode == 0 and moved(books) == 20
+        books.insert_one({"_id": 99, "list": LONG})
+        cursor, _ = open_cursor(books)
+        operator.run("migrate", "--execute", code=0)  # whoever reads now knows of the rule
+        cursor.close()
+
+
+def test_a_server_that_does_not_answer_is_told(cluster, books):
+    """Nobody knows whether a cursor goes on there."""
+    gone = types.SimpleNamespace(address=f"127.0.0.1:{free_port()}")
+    with Spillway([cluster.primary, gone], [EAGER]) as spillway:
+        spillway.says(f"the server '{gone.address}' does not say whether reads go on that began before the new rules")
+        assert moved(books) == 0
+    with Operator(types.SimpleNamespace(members=[cluster.primary, gone]), [EAGER]) as operator:
+        report = operator.run("migrate", "--execute", code=0)
+    assert [(each["name"], each["examples"][0]["namespace"]) for each in report["notes"]] == [("reads-unseen", gone.address)]
 
 
 def test_a_note_is_kept_where_sweeps_are_off(cluster, books):
