@@ -112,7 +112,8 @@ def test_a_server_that_does_not_answer_is_told(cluster, books):
         assert moved(books) == 0
     with Operator(types.SimpleNamespace(members=[cluster.primary, gone]), [EAGER]) as operator:
         report = operator.run("migrate", "--execute", code=0)
-    assert [(each["name"], each["examples"][0]["namespace"]) for each in report["notes"]] == [("reads-unseen", gone.address)]
+    told = [(each["name"], each["examples"][0]["namespace"]) for each in report["notes"]]
+    assert told == [("reads-unseen", gone.address)]
 
 
 def test_a_note_is_kept_where_sweeps_are_off(cluster, books):
