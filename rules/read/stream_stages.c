@@ -202,11 +202,32 @@ static void choose_events(struct stream *stream)
 		stream->sending += event.length;
 }
 
+/* A collection has a collation of its own, which its streams don't take. */
+static void write_own_collation(struct buffer *out, const char *name, const void *context)
+{
+	const struct stream *stream = context;
+
+	if (stream->stages.collation.length > 0)
+		writer_document(out, name, stream->stages.collation);
+	else
+		template_write(out, name, "{locale: 'simple'}");
+}
+
+/* Who may watch a collection may read that, but perhaps nothing else in its database: there
+ * $documents is not allowed. A $facet makes one document of none. */
+#define FROM_COLLECTION \
+	"{aggregate: @collection, pipeline: [{$match: {_id: {$in: []}}}, {$facet: {e: [{$limit: " \
+	"1}]}}, {$project: {e: {$literal: [..@events]}}}, {$unwind: '$e'}, {$replaceRoot: " \
+	"{newRoot: '$e'}}, "
+#define FROM_DATABASE "{aggregate: 1, pipeline: [{$documents: {$literal: [..@events]}}, "
+#define RUN "..@stages], cursor: {batchSize: 1000000}, let: @let, collation: @collation}"
+
 enum sequence_outcome stream_ask_stages(struct sequence *sequence,
 					const struct sequence_input *input)
 {
 	struct stream *stream = read_of(sequence)->stream;
 	const struct command *command = &sequence->match.command;
+	const struct ruled_namespace *namespace = sequence->match.namespace;
 	auto_free char *database = NULL;
 	size_t body;
 
@@ -219,14 +240,12 @@ enum sequence_outcome stream_ask_stages(struct sequence *sequence,
 	database = must_strndup((const char *)command->database.data, command->database.length);
 	sequence->match.command.fields[FIELD_READ_CONCERN].type = 0;
 	body = sequence_begin_command(sequence);
-	template_write_fields(&sequence->buffer,
-			      "{aggregate: 1, pipeline: [{$documents: {$literal: [..@events]}}, "
-			      "..@stages], cursor: {batchSize: 1000000}, let: @let}",
-			      fill_spliced("events", splice_events, stream),
-			      fill_array("stages", stream->stages.list),
-			      fill_with("let", write_let, stream));
-	if (stream->stages.collation.length > 0)
-		writer_document(&sequence->buffer, "collation", stream->stages.collation);
+	template_write_fields(
+		&sequence->buffer, namespace ? FROM_COLLECTION RUN : FROM_DATABASE RUN,
+		fill("collection", namespace ? namespace->collection : NULL),
+		fill_spliced("events", splice_events, stream),
+		fill_array("stages", stream->stages.list), fill_with("let", write_let, stream),
+		fill_with("collation", write_own_collation, stream));
 	sequence_write_read_fields(sequence, input, database, (struct bytes){0});
 	sequence->step = STREAM_STAGES_ASKED;
 	return sequence_send_command(sequence, body);
