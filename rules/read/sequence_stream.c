@@ -336,7 +336,7 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 						  STREAM_NOT_WHOLE_WORDS)
 			       : ask_again(sequence, input);
 	return stream->stages.list.length > 0 ? stream_ask_stages(sequence, input)
-					 : stream_answer(sequence);
+					      : stream_answer(sequence);
 }
 
 static enum sequence_outcome fetch_documents(struct sequence *sequence,
