@@ -60,6 +60,8 @@ void merge_free(struct merge *merge)
 	buffer_fini(&merge->gaps);
 	buffer_fini(&merge->generations);
 	buffer_fini(&merge->parts);
+	buffer_fini(&merge->states);
+	buffer_fini(&merge->marks);
 	free(merge->slots);
 	free(merge);
 }
@@ -186,10 +188,10 @@ size_t merge_find_twin(const struct merge *merge, size_t at, const struct elemen
 }
 
 /* Of twins, that of just this document; *last: the twin to be followed by a new one. */
-static size_t find_own(const struct merge *merge, const struct gap *gap, const struct element *link,
-		       size_t *last)
+static size_t find_own(const struct merge *merge, const uint8_t *id, size_t target,
+		       const struct element *link, size_t *last)
 {
-	size_t at = merge_find_generation(merge, gap->id, gap->target);
+	size_t at = merge_find_generation(merge, id, target);
 
 	*last = NONE;
 	while (at != NONE && !same_value(&generation_at(merge, at)->link, link)) {
@@ -199,13 +201,13 @@ static size_t find_own(const struct merge *merge, const struct gap *gap, const s
 	return at;
 }
 
-static size_t generation_add(struct merge *merge, const struct gap *gap, size_t twin_of)
+static size_t generation_add(struct merge *merge, const uint8_t *id, size_t target, size_t twin_of)
 {
 	size_t at = generation_count(merge);
 	struct generation *generation = merge_list_add(&merge->generations, sizeof(*generation));
 
-	memcpy(generation->id, gap->id, GENERATION_BYTES);
-	generation->target = gap->target;
+	memcpy(generation->id, id, GENERATION_BYTES);
+	generation->target = target;
 	generation->twin = NONE;
 	if (twin_of == NONE)
 		slots_add(merge);
@@ -215,18 +217,20 @@ static size_t generation_add(struct merge *merge, const struct gap *gap, size_t 
 }
 
 /* One gap more needs this generation; what has come for it so far may be too old. */
-static size_t generation_use(struct merge *merge, const struct gap *gap, const struct element *link)
+static size_t generation_use(struct merge *merge, const struct gap *gap, const uint8_t *id,
+			     const struct element *link)
 {
 	struct generation *generation;
-	size_t last, at = find_own(merge, gap, link, &last);
+	size_t last, at = find_own(merge, id, gap->target, link, &last);
 
 	if (at == NONE)
-		at = generation_add(merge, gap, last);
+		at = generation_add(merge, id, gap->target, last);
 	generation = generation_at(merge, at);
 	if (generation->users++ == 0 || gap->cut.first < generation->from)
 		generation->from = gap->cut.first;
 	if (generation->users == 1 || gap->cut.until > generation->until)
 		generation->until = gap->cut.until;
+	generation->edited = generation->edited || gap->state > 0;
 	generation->link = *link;
 	generation_empty(generation);
 	return at;
@@ -271,6 +275,8 @@ static enum merge_intake foreign_intake(const struct element *field)
 	struct element count;
 	int64_t n;
 
+	if (state_is_edited(field))
+		return MERGE_FOREIGN;
 	if (field->type != BSON_BYTE_DOCUMENT || !document_find(field->value, "n", &count) ||
 	    !element_integer(&count, &n))
 		return MERGE_BROKEN;
@@ -314,7 +320,7 @@ static enum merge_intake gap_cut(const struct merge *merge, const struct state *
 		return MERGE_BROKEN;
 	gap->size = gap->array.length;
 	fit = window_cut(&merge->windows[gap->target], gap->there, (size_t)state->head,
-			 (size_t)state->moved, &gap->cut);
+			 (size_t)state_elements(state), &gap->cut);
 	if (fit == WINDOW_BEYOND)
 		return MERGE_BEYOND;
 	return fit == WINDOW_FITS ? MERGE_TAKEN : MERGE_BROKEN;
@@ -331,6 +337,12 @@ static bool stands_twice(struct bytes document, const char *name)
 	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT)
 		count += element_is(&element, name);
 	return count > 1;
+}
+
+static size_t state_add(struct merge *merge, const struct state *state)
+{
+	*(struct state *)merge_list_add(&merge->states, sizeof(*state)) = *state;
+	return LIST_COUNT(merge->states, struct state);
 }
 
 /* The array of a target, if the document has it: with a gap or to be cut. */
@@ -350,13 +362,15 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 	} else if (merge->windows) {
 		intake = gap_cut(merge, state, &gap);
 	} else if (gap_keep(&gap, (size_t)state->head)) {
-		gap.cut.until = (size_t)state->moved;
+		gap.cut.until = (size_t)state_elements(state);
 		gap.cut.tail = SIZE_MAX;
 	} else {
 		intake = MERGE_BROKEN;
 	}
-	if (gap.cut.until > gap.cut.first)
+	if (gap.cut.until > gap.cut.first) {
 		gap.id = state->generation.data;
+		gap.state = state->later.data ? state_add(merge, state) : 0;
+	}
 	if (intake == MERGE_TAKEN)
 		*(struct gap *)merge_list_add(&merge->gaps, sizeof(gap)) = gap;
 	return intake;
@@ -371,7 +385,7 @@ static enum merge_intake state_intake(struct merge *merge, struct bytes document
 
 	if (target == NONE)
 		return foreign_intake(field);
-	if (state_read(field, false, &state))
+	if (state_read_any(field, false, &state))
 		return MERGE_BROKEN;
 	return state.moved == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state);
 }
@@ -464,7 +478,11 @@ static void entry_fill(struct merge *merge, struct entry *entry, struct bytes do
 	for (size_t i = first_gap; i < first_gap + entry->gap_count; i++) {
 		struct gap *gap = gap_at(merge, i);
 
-		gap->generation = gap->id ? generation_use(merge, gap, &survey->id) : NONE;
+		gap->generation = gap->id ? generation_use(merge, gap, gap->id, &survey->id) : NONE;
+		gap->later = gap->state ? generation_use(merge, gap,
+							 state_of_gap(merge, gap)->later.data,
+							 &survey->id)
+					: NONE;
 		entry->spilled = entry->spilled || gap->id;
 		entry->changed = entry->changed || !gap_is_none(gap);
 	}
@@ -484,6 +502,15 @@ must_check enum merge_intake merge_add_document(struct merge *merge, struct byte
 	return intake;
 }
 
+/* It needs its generations no longer. */
+static void gap_leave(struct merge *merge, const struct gap *gap)
+{
+	if (gap->id)
+		generation_at(merge, gap->generation)->users--;
+	if (gap->state)
+		generation_at(merge, gap->later)->users--;
+}
+
 must_check enum merge_intake merge_replace_document(struct merge *merge, size_t index,
 						    struct bytes document)
 {
@@ -495,9 +522,7 @@ must_check enum merge_intake merge_replace_document(struct merge *merge, size_t 
 	if (intake != MERGE_TAKEN)
 		return intake;
 	for (size_t i = 0; i < entry->gap_count; i++)
-		if (gap_at(merge, entry->first_gap + i)->id)
-			generation_at(merge, gap_at(merge, entry->first_gap + i)->generation)
-				->users--;
+		gap_leave(merge, gap_at(merge, entry->first_gap + i));
 	merge->changed_count -= entry->changed;
 	entry_fill(merge, entry, document, first_gap, &survey);
 	/* Its batches may have been larger than those of today: all of them are looked at. */

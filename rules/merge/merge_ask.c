@@ -163,6 +163,8 @@ static void write_bounds(struct buffer *out, const struct rule *rule,
 {
 	size_t condition;
 
+	if (generation->edited)
+		return; /* copies have numbers of their own, and a position is no index any more */
 	if (rule->overflow.layout == RULE_BATCHES) {
 		write_bound(out, overflow_order_path(rule), "$gte",
 			    generation->from / (size_t)rule->overflow.batch_size + 1);

@@ -9,31 +9,52 @@
 /* Nothing of this size is ever sent, so nothing of it is written. */
 #define DOCUMENT_LIMIT (1 << 30)
 
-/* What `_spill` of an overflow document says. */
-static bool part_state(const struct element *state, const uint8_t **id, struct part *part)
+/* What `_spill` of an overflow document says. `marked`: it may not count in each edition. */
+struct part_state {
+	struct bytes generation;
+	int64_t position;
+	bool marked;
+};
+
+/* False where the field is not what Spillway writes. */
+static bool take_field(const struct element *field, struct part_state *state, struct part *part)
 {
-	struct bytes generation = {0};
-	int64_t position = -1;
+	if (field->name.length != 1)
+		return true;
+	switch (field->name.data[0]) {
+	case 'g':
+		return generation_read(field, &state->generation);
+	case 'p':
+		return element_integer(field, &state->position);
+	case 'v':
+		part->form = PART_VALUE;
+		part->type = field->type;
+		part->bytes = field->value;
+		return true;
+	case 'e':
+	case 'u':
+	case 'w':
+		state->marked = true;
+		return true;
+	default:
+		return true;
+	}
+}
+
+static bool part_state(const struct element *spill, struct part_state *state, struct part *part)
+{
 	struct element field;
 	struct cursor cursor;
 	enum cursor_step step;
 
-	*id = NULL;
-	if (state->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, state->value))
+	*state = (struct part_state){.position = -1};
+	if (spill->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, spill->value))
 		return false;
-	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT) {
-		if ((element_is(&field, "g") && !generation_read(&field, &generation)) ||
-		    (element_is(&field, "p") && !element_integer(&field, &position)))
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
+		if (!take_field(&field, state, part))
 			return false;
-		if (element_is(&field, "v")) {
-			part->form = PART_VALUE;
-			part->type = field.type;
-			part->bytes = field.value;
-		}
-	}
-	*id = generation.data;
-	part->position = (size_t)position;
-	return step == CURSOR_END && *id && position >= 0;
+	part->position = (size_t)state->position;
+	return step == CURSOR_END && state->generation.data && state->position >= 0;
 }
 
 /* What an overflow document says beside its elements. */
@@ -66,39 +87,51 @@ static bool fields_read(const struct rule *rule, struct bytes document, struct p
 	return step == CURSOR_END && fields->link.type != 0;
 }
 
-static bool part_read(const struct rule *rule, struct bytes document, const uint8_t **id,
-		      struct element *link, struct part *part)
+static bool part_read(const struct rule *rule, struct bytes document, struct part_fields *fields,
+		      struct part_state *state, struct part *part)
 {
-	struct part_fields fields;
-
 	*part = (struct part){.form = PART_DOCUMENT, .bytes = document, .next = NONE};
-	if (!fields_read(rule, document, &fields) || !part_state(&fields.state, id, part))
+	if (!fields_read(rule, document, fields) || !part_state(&fields->state, state, part))
 		return false;
-	*link = fields.link;
 	if (rule->overflow.layout == RULE_ELEMENTS)
 		return true;
 	part->form = PART_ARRAY;
-	part->bytes = fields.elements.value;
-	return fields.elements.type == BSON_BYTE_ARRAY;
+	part->bytes = fields->elements.value;
+	return fields->elements.type == BSON_BYTE_ARRAY;
+}
+
+/* In which editions the part counts. */
+static bool part_mark(struct merge *merge, const struct element *spill, struct part *part)
+{
+	struct placed placed;
+
+	if (!placed_read(spill, &placed))
+		return false;
+	*(struct placed *)merge_list_add(&merge->marks, sizeof(placed)) = placed;
+	part->marks = LIST_COUNT(merge->marks, struct placed);
+	return true;
 }
 
 must_check bool merge_add_overflow(struct merge *merge, size_t target, struct bytes document)
 {
 	const struct rule *rule = merge->namespace->targets[target].rule;
 	struct generation *generation;
-	const uint8_t *id;
-	struct element link;
+	struct part_fields fields;
+	struct part_state state;
 	struct part part;
 	size_t at;
 
-	if (!part_read(rule, document, &id, &link, &part))
+	if (!part_read(rule, document, &fields, &state, &part))
 		return false;
-	at = merge_find_twin(merge, merge_find_generation(merge, id, target), &link);
+	at = merge_find_twin(merge, merge_find_generation(merge, state.generation.data, target),
+			     &fields.link);
 	if (at == NONE)
 		return true;
 	generation = generation_at(merge, at);
 	if (generation->asked != ASKED_BEFORE)
 		return true;
+	if (state.marked && generation->edited && !part_mark(merge, &fields.state, &part))
+		return false;
 	at = LIST_COUNT(merge->parts, struct part);
 	*(struct part *)merge_list_add(&merge->parts, sizeof(part)) = part;
 	if (generation->last == NONE)
@@ -153,11 +186,88 @@ static bool fill_from(struct filling *filling, const struct part *part)
 	return true;
 }
 
+/* ---- an array that was edited in place ---- */
+
+/* Of one generation's parts, those that count. */
+static void collect(const struct merge *merge, const struct gap *gap, size_t from,
+		    struct buffer *out)
+{
+	const struct generation *generation = generation_at(merge, from);
+
+	for (size_t at = generation->first; at != NONE; at = part_at(merge, at)->next) {
+		const struct part *part = part_at(merge, at);
+		struct counted each = {.placed = {.generation = {generation->id, GENERATION_BYTES},
+						  .position = (int64_t)part->position,
+						  .until = PLACED_FOR_EVER,
+						  .width = -1},
+				       .held = 1,
+				       .index = at};
+		struct cursor cursor;
+		size_t count;
+
+		if (part->marks > 0)
+			each.placed = *LIST_AT(merge->marks, struct placed, part->marks - 1);
+		if (!placed_counts(&each.placed, state_of_gap(merge, gap)))
+			continue;
+		if (part->form == PART_ARRAY && cursor_open(&cursor, part->bytes) &&
+		    array_skip(&cursor, SIZE_MAX, &count))
+			each.held = (int64_t)count;
+		buffer_append(out, &each, sizeof(each));
+	}
+}
+
+/* Of a piece, what lies in the window: `done` elements are in front of it. */
+static bool write_piece(struct filling *filling, const struct part *part, size_t skip, size_t take,
+			size_t done)
+{
+	size_t from = done > filling->done ? 0 : filling->done - done, count;
+	size_t most = filling->wanted - filling->done;
+	struct cursor cursor;
+
+	if (from >= take)
+		return true;
+	if (part->form != PART_ARRAY)
+		return fill_single(filling, part);
+	if (!cursor_open(&cursor, part->bytes) || !array_skip(&cursor, skip + from, &count) ||
+	    !array_writer_copy(&filling->array, &cursor, take - from < most ? take - from : most,
+			       &count))
+		return false;
+	filling->done += count;
+	return true;
+}
+
+static bool write_edited(const struct merge *merge, const struct gap *gap, struct filling *filling)
+{
+	const struct state *state = state_of_gap(merge, gap);
+	auto_buffer struct buffer list = {0};
+	const struct counted *of;
+	struct counts counts;
+	enum counts_step step;
+	int64_t skip, take;
+	size_t done = 0;
+
+	collect(merge, gap, gap->generation, &list);
+	collect(merge, gap, gap->later, &list);
+	counts_open(&counts, state, LIST_AT(list, struct counted, 0),
+		    LIST_COUNT(list, struct counted));
+	while ((step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE) {
+		if (filling->done < filling->wanted &&
+		    !write_piece(filling, part_at(merge, of->index), (size_t)skip, (size_t)take,
+				 done))
+			return false;
+		done += (size_t)take;
+	}
+	return step == COUNTS_END && done == (size_t)state_elements(state) &&
+	       filling->done == filling->wanted;
+}
+
 static bool write_overflow(const struct merge *merge, const struct gap *gap,
 			   struct filling *filling)
 {
 	size_t at = gap->id ? generation_at(merge, gap->generation)->first : NONE;
 
+	if (gap->state)
+		return write_edited(merge, gap, filling);
 	for (; at != NONE && filling->done < filling->wanted; at = part_at(merge, at)->next) {
 		if (!fill_from(filling, part_at(merge, at)))
 			return false;
@@ -257,13 +367,18 @@ static bool write_fields(const struct merge *merge, const struct entry *entry,
 	return step == CURSOR_END;
 }
 
+static size_t gap_size(const struct merge *merge, const struct gap *gap)
+{
+	return (gap->id ? generation_at(merge, gap->generation)->size : 0) +
+	       (gap->state ? generation_at(merge, gap->later)->size : 0);
+}
+
 static size_t written_size(const struct merge *merge, const struct entry *entry)
 {
 	size_t size = entry->document.length;
 
 	for (size_t i = entry->first_gap; i < entry->first_gap + entry->gap_count; i++)
-		if (gap_at(merge, i)->id)
-			size += generation_at(merge, gap_at(merge, i)->generation)->size;
+		size += gap_size(merge, gap_at(merge, i));
 	return size;
 }
 

@@ -1,11 +1,12 @@
 /* What the files of the merge share: how it keeps documents, gaps and what fills them.
  *
  * A document has a gap where a ruled array's tail was taken out. What fills a gap is the first `n`
- * elements of a generation, whose parts are the overflow documents that came for it. */
+ * elements of a generation, whose parts are the overflow documents that came for it. If the array
+ * was edited in place, a second generation holds the later name's parts. */
 #pragma once
 
 #include "rules/merge/merge.h"
-#include "rules/rule/generation.h"
+#include "rules/rule/counts.h"
 
 #define NONE SIZE_MAX /* the index of nothing */
 
@@ -21,6 +22,7 @@ struct part {
 	struct bytes bytes;
 	size_t position; /* in the generation, of the first element */
 	size_t next;
+	size_t marks; /* in which editions it counts: the index, and 1; 0: in all */
 };
 
 enum asked {
@@ -39,6 +41,7 @@ struct generation {
 	size_t first, last;  /* parts */
 	size_t size;         /* of all parts' bytes */
 	size_t from, until;  /* of windows: the elements that are wanted */
+	bool edited;         /* all of it is wanted, also by windows */
 };
 
 struct gap {
@@ -50,6 +53,8 @@ struct gap {
 	size_t target;
 	const uint8_t *id; /* NULL: nothing fills it */
 	size_t generation;
+	size_t later; /* of an array that was edited in place: the other generation */
+	size_t state; /* its state: the index, and 1; 0: it was not */
 };
 
 struct entry {
@@ -66,6 +71,8 @@ struct merge {
 	const struct ruled_namespace *namespace;
 	const struct window *windows;                    /* NULL: arrays are wanted whole */
 	struct buffer entries, gaps, generations, parts; /* lists of the above */
+	struct buffer states; /* of arrays that were edited in place: struct state */
+	struct buffer marks;  /* struct placed */
 	size_t *slots; /* many generations, by a hash of their id: open addressing, at most half
 			  full */
 	size_t slot_mask;
@@ -96,6 +103,11 @@ static inline struct gap *gap_at(const struct merge *merge, size_t index)
 static inline size_t gap_count(const struct merge *merge)
 {
 	return LIST_COUNT(merge->gaps, struct gap);
+}
+
+static inline const struct state *state_of_gap(const struct merge *merge, const struct gap *gap)
+{
+	return LIST_AT(merge->states, struct state, gap->state - 1);
 }
 
 static inline struct part *part_at(const struct merge *merge, size_t index)
