@@ -106,13 +106,31 @@ struct fill edit_fill_candidates(const struct edit *edit)
 
 /* ---- what was read still stands ---- */
 
+/* Of an array that was edited in place: the same names, edition, and positions in the overflow. */
+static void write_same_edition(const struct rule *rule, struct buffer *out,
+			       const struct state *state)
+{
+	template_write_fields(out,
+			      "{_spill.@key.e.g: @g, _spill.@key.e.l: @l, _spill.@key.e.v: @v, "
+			      "_spill.@key.e.n: @n}",
+			      fill("key", rule->key), fill_binary("g", state->generation),
+			      fill_binary("l", state->later), fill("v", state->edition),
+			      fill("n", state->moved));
+}
+
 /* The same generation, and as many elements in the overflow. */
 static void write_same_state(const struct edit *edit, struct buffer *out, size_t target)
 {
 	struct element state, generation, count;
+	struct state read;
 
-	require(edit_state_of(edit, target, &state) &&
-		document_find(state.value, "g", &generation) &&
+	require(edit_state_of(edit, target, &state));
+	if (state_is_edited(&state)) {
+		require(edit_read_state(edit, target, &read));
+		write_same_edition(edit->namespace->targets[target].rule, out, &read);
+		return;
+	}
+	require(document_find(state.value, "g", &generation) &&
 		document_find(state.value, "n", &count));
 	template_write_fields(out, "{_spill.@key.g: @g, _spill.@key.n: @n}",
 			      fill("key", edit->namespace->targets[target].rule->key),
@@ -160,18 +178,16 @@ static void splice_same_target(struct buffer *out, size_t *place, const void *co
 	write_same_array(edit, out, edit->target);
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		const struct rule *rule = edit->namespace->targets[i].rule;
-		struct element state, field;
-		bool exists;
+		struct element state;
 
 		if (!edit->concerned[i] || i == edit->target || !own_fields_any(rule))
 			continue;
-		exists = edit_state_of(edit, i, &state);
-		if (exists && document_find(state.value, "g", &field) &&
-		    document_find(state.value, "n", &field))
+		if (edit_has_state(edit, i))
 			write_same_state(edit, out, i);
 		else
 			template_write_fields(out, "{_spill.@key: {$exists: @exists}}",
-					      fill("key", rule->key), fill("exists", exists));
+					      fill("key", rule->key),
+					      fill("exists", edit_state_of(edit, i, &state)));
 	}
 }
 

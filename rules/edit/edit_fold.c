@@ -54,6 +54,15 @@ static void splice_empty_arrays(struct buffer *out, size_t *place, const void *c
 	write_empty_arrays(out, paths, count, 0);
 }
 
+/* The state of an array that was edited in place. */
+static void write_headless_editions(struct buffer *out, const char *key, const struct state *state)
+{
+	template_write(out, key, "{e: {g: @g, l: @l, b: @b, h: 0, n: @n, r: @r, v: @v}}",
+		       fill_binary("g", state->generation), fill_binary("l", state->later),
+		       fill("b", state->bound), fill("n", state->moved), fill("r", state->removed),
+		       fill("v", state->edition));
+}
+
 /* Their states: nothing of the array is in main. */
 static void splice_headless(struct buffer *out, size_t *place, const void *context)
 {
@@ -63,9 +72,14 @@ static void splice_headless(struct buffer *out, size_t *place, const void *conte
 	(void)place;
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		struct element generation = {.type = 0}, count = {.type = 0};
+		struct state read;
 
 		if (!edit->concerned[i] || !edit_state_of(edit, i, &state))
 			continue;
+		if (state_is_edited(&state) && edit_read_state(edit, i, &read)) {
+			write_headless_editions(out, edit->namespace->targets[i].rule->key, &read);
+			continue;
+		}
 		(void)!document_find(state.value, "g", &generation);
 		(void)!document_find(state.value, "n", &count);
 		template_write(out, edit->namespace->targets[i].rule->key, "{g: @g, h: 0, n: @n}",
@@ -98,7 +112,7 @@ static bool find_push(const struct folding *folding, size_t target, struct eleme
 
 	return document_find_path(folding->overflow, rule->array, elements) &&
 	       elements->type == BSON_BYTE_ARRAY && edit_state_of(folding->edit, target, &state) &&
-	       document_find(state.value, "h", head);
+	       document_find_path(state.value, state_is_edited(&state) ? "e.h" : "h", head);
 }
 
 static bool finds_all(const struct folding *folding)

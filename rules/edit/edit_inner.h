@@ -3,6 +3,7 @@
 
 #include "protocol/template.h"
 #include "rules/edit/edit.h"
+#include "rules/rule/state.h"
 #include "rules/sequence/sequence_inner.h"
 
 #define EDIT_ROUNDS_LEAST 4
@@ -99,9 +100,12 @@ must_check bool edit_keep_document(struct edit *edit, struct bytes document);
 must_check bool edit_keep_settled(struct edit *edit, struct bytes document);
 /* What was read of an array's state; false where it has none. */
 must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
+/* The same as it was read; false also if it is damaged. */
+must_check bool edit_read_state(const struct edit *edit, size_t target, struct state *read);
 /* The state can be named; */
 must_check bool edit_has_state(const struct edit *edit, size_t target);
-/* and the head's length is there, too: of any other state a membership is not asked. */
+/* and the head's length is there, too: of any other state a membership is not asked, nor of an
+ * array that was edited in place. */
 must_check bool edit_has_head(const struct edit *edit, size_t target);
 /* Elements in the overflow, of an array whose state has a count. */
 int64_t edit_moved_count(const struct edit *edit, size_t target);

@@ -26,13 +26,24 @@ must_check bool edit_state_of(const struct edit *edit, size_t index, struct elem
 	       state->type == BSON_BYTE_DOCUMENT;
 }
 
+must_check bool edit_read_state(const struct edit *edit, size_t index, struct state *read)
+{
+	struct element state;
+
+	return edit_state_of(edit, index, &state) && !state_read_any(&state, false, read);
+}
+
 must_check bool edit_has_state(const struct edit *edit, size_t index)
 {
 	struct element state, count;
 	struct bytes generation;
+	struct state read;
 
-	return edit_state_of(edit, index, &state) &&
-	       generation_find(state.value, "g", &generation) &&
+	if (!edit_state_of(edit, index, &state))
+		return false;
+	if (state_is_edited(&state))
+		return edit_read_state(edit, index, &read);
+	return generation_find(state.value, "g", &generation) &&
 	       document_find(state.value, "n", &count);
 }
 
@@ -49,9 +60,13 @@ must_check bool edit_has_head(const struct edit *edit, size_t index)
 int64_t edit_moved_count(const struct edit *edit, size_t target)
 {
 	struct element state, count;
+	struct state read;
 	int64_t moved;
 
-	require(edit_state_of(edit, target, &state) && document_find(state.value, "n", &count));
+	require(edit_state_of(edit, target, &state));
+	if (state_is_edited(&state))
+		return edit_read_state(edit, target, &read) ? state_elements(&read) : 0;
+	require(document_find(state.value, "n", &count));
 	return element_integer(&count, &moved) ? moved : 0;
 }
 

@@ -352,8 +352,9 @@ static enum sequence_outcome take_damage(struct sequence *sequence,
 {
 	struct sequence_aggregate *aggregate = aggregate_of(sequence);
 
-	if (aggregate->damage != REASSEMBLE_RAISES || explains(sequence) ||
-	    !match_skips_damaged(&sequence->match) || sequence_time_left(sequence, input) == 0)
+	if (code != ERROR_DATA_CORRUPTION || aggregate->damage != REASSEMBLE_RAISES ||
+	    explains(sequence) || !match_skips_damaged(&sequence->match) ||
+	    sequence_time_left(sequence, input) == 0)
 		return sequence_fail_by_rule(sequence, code, message);
 	sequence_count_skipped(sequence, message);
 	aggregate->damage = REASSEMBLE_SKIPS;

@@ -52,15 +52,25 @@ static bool find_document(struct bytes text, struct bytes *document)
 bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 		 enum error_code *code)
 {
-	bool died = raised_died(summary);
-	const char *why = died                              ? RAISED_DIED_WORDS
-			  : is_raised(summary, RAISED_LOST) ? RAISED_LOST_WORDS
-							    : RAISED_DAMAGED_WORDS;
+	static const struct {
+		const char *mark, *words;
+		enum error_code code;
+	} told[] = {
+		{RAISED_DEAD, RAISED_DIED_WORDS, ERROR_READ_CONCERN_NOT_AVAILABLE_YET},
+		{RAISED_EDITED, RAISED_EDITED_WORDS, ERROR_OBJECT_TOO_LARGE},
+		{RAISED_LOST, RAISED_LOST_WORDS, ERROR_DATA_CORRUPTION},
+		{RAISED_DAMAGED, RAISED_DAMAGED_WORDS, ERROR_DATA_CORRUPTION},
+	};
+	const char *why = NULL;
 	struct bytes document;
 
-	if (!died && !raised_damage(summary))
+	for (size_t i = 0; !why && i < ARRAY_LENGTH(told); i++)
+		if (is_raised(summary, told[i].mark)) {
+			why = told[i].words;
+			*code = told[i].code;
+		}
+	if (!why)
 		return false;
-	*code = died ? ERROR_READ_CONCERN_NOT_AVAILABLE_YET : ERROR_DATA_CORRUPTION;
 	if (find_document(summary->message, &document))
 		snprintf(message, RAISED_MESSAGE, "the document %.*s: %s", (int)document.length,
 			 (const char *)document.data, why);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "protocol/reply.h"
-#include "rules/reassembly/expressions.h"
+#include "rules/reassembly/sound.h"
 
 /* What the errors begin with, somewhere in mongod's text. */
 #define RAISED_MARK "spillway: "
@@ -14,6 +14,8 @@
 #define RAISED_TRY_AGAIN ", as an array was rewritten while it was read; try again: "
 /* The document's state can't be read, or its array is none. */
 #define RAISED_DAMAGED RAISED_MARK "a damaged state"
+/* The array was edited in place: it does not fit into a document. */
+#define RAISED_EDITED RAISED_MARK "an edit in place"
 /* The document's state stands, and its overflow is not all there. */
 #define RAISED_LOST RAISED_MARK "missing overflow"
 /* The document doesn't tell which element a positional projection means. */
@@ -66,7 +68,10 @@
 		"{$type: '$_id'}, " \
 		"')']}}"
 #define RAISE_DEAD RAISE_NAMED(RAISED_DEAD RAISED_TRY_AGAIN)
-#define RAISE_DAMAGED RAISE_NAMED(RAISED_DAMAGED)
+#define RAISE_DAMAGED \
+	"{$cond: [" SOUND_EDITED ", " \
+		RAISE_NAMED(RAISED_EDITED) ", " \
+		RAISE_NAMED(RAISED_DAMAGED) "]}"
 #define RAISE_LOST RAISE_NAMED(RAISED_LOST)
 
 /* clang-format on */
@@ -80,6 +85,10 @@
 #define RAISED_DAMAGED_WORDS \
 	"its state (_spill) is damaged, or its array is none; trying again does not help: run " \
 	"'spillway verify --repair'"
+#define RAISED_EDITED_WORDS \
+	"its array passes 16 MB and was edited in place, and mongod can't hold it whole for a " \
+	"read that looks into it; keep it out by conditions on other fields, and read it by its " \
+	"_id, which gives it whole, or in parts ($slice)"
 #define RAISED_LOST_WORDS \
 	"overflow documents are missing, damaged or another document's, so that its array can't " \
 	"be " \
@@ -96,8 +105,8 @@ bool raised_met_no_array(const struct reply_summary *summary);
 
 #define RAISED_MESSAGE 1000 /* bytes */
 
-/* Of RAISED_DEAD, RAISED_DAMAGED and RAISED_LOST: the code, and what to say, which names the
- * document. False: the reply's error is another. */
+/* Of RAISED_DEAD, RAISED_DAMAGED, RAISED_EDITED and RAISED_LOST: the code, and what to say, which
+ * names the document. False: the reply's error is another. */
 bool raised_tell(const struct reply_summary *summary, char message[RAISED_MESSAGE],
 		 enum error_code *code);
 /* Of RAISED_MISSED of a find, and RAISED_UNMERGED, which stand for errors of mongod's own: the

@@ -140,10 +140,12 @@ static bool part_skips(const struct part *part)
 	return part->how.damage == REASSEMBLE_SKIPS && part->target->rule->skips_damaged;
 }
 
-/* Leaves out documents whose state is damaged. */
+/* Leaves out documents whose state is damaged. One that was edited in place is not: it fails. */
 static void write_sound_only(struct buffer *out, size_t *place, const struct part *part)
 {
-	template_append(out, place, "{$match: {$expr: {$or: [@no_state, {$not: [@damaged]}]}}}",
+	template_append(out, place,
+			"{$match: {$expr: {$or: [@no_state, {$not: [@damaged]}, " SOUND_EDITED
+			"]}}}",
 			REASSEMBLE_FILLS(part->namespace, part->target));
 }
 

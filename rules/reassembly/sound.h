@@ -8,6 +8,8 @@
 /* clang-format off */
 
 #define SOUND_NO_STATE EXPRESSION_TYPE_IS("$_spill", "missing")
+/* An edit in place has written it, sound or not. The other expressions take it for damaged. */
+#define SOUND_EDITED EXPRESSION_TYPE_IS("$_spill.@key.e", "object")
 #define SOUND_NO_STATE_OF_RULE EXPRESSION_TYPE_IS("$_spill.@key", "missing")
 
 /* Of a document that has `_spill`: the rule's array has a state there that can't be read, or

@@ -413,7 +413,9 @@ void probe_write_conditions(struct buffer *out, struct bytes filter,
 		       fill_template("of_generations", probe->alone   ? of_generations
 						       : probe->light ? of_generations_or_damaged
 								      : "{}"),
-		       fill_template("if_damaged", probe->skips ? "false" : RAISE_DAMAGED),
+		       fill_template("if_damaged", probe->skips ? "{$cond: [" SOUND_EDITED
+								  ", @damaged_error, false]}"
+								: "@damaged_error"),
 		       fill_array("generations", buffer_view(&probe->generations)),
 		       REASSEMBLE_FILLS(namespace, probe->target));
 }

@@ -14,8 +14,6 @@ from support.operate import RULE, generation, spill
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 WHOLE = list(range(12))
 MINE = {"g": generation(), "h": 3, "n": 9}
-# What a later release may write after an edit in place (docs/internals/spill-protocol.md, "Edits in place").
-LATER = {"v": 1, "b": 9, "r": 0}
 # Of a document {_id: "bad", list: [0, 1, 2, 3], group: "bad"} that has no overflow.
 STATES = {
     "another document's generation": {"list": MINE},
@@ -35,7 +33,6 @@ STATES = {
     "a head that is a text": {"list": {**MINE, "h": "3"}},
     "no head": {"list": {"g": generation(), "n": 9}},
     "a head that is longer than the array": {"list": {**MINE, "h": 5}},
-    "an edit in place": {"list": {"e": {**MINE, **LATER, "l": generation(7)}}},
 }
 READS = {
     "find": lambda books, filter: list(books.find(filter)),
@@ -98,7 +95,7 @@ def named(call, what="_id 'bad' (string)"):
 
 # Each way to read meets these three, one way all of them.
 MET = [(name, read) for name in STATES for read in READS
-       if name in ("another document's generation", "no document", "a count that is a text", "an edit in place")
+       if name in ("another document's generation", "no document", "a count that is a text")
        or read in ("find", "find by the array's length", "find of windows, computed")]
 
 
@@ -182,8 +179,6 @@ DAMAGES = {
     "no document for the array": {"$set": {"_spill.list": "x"}},
     "no head": {"$unset": {"_spill.list.h": 1}},
     "no count": {"$unset": {"_spill.list.n": 1}},
-    "an edit in place": lambda own: {"$set": {"_spill.list": {"e": {"g": Binary(own), "l": uuid4().bytes, "h": 3,
-                                                                    "n": 10, **LATER}}}},
 }
 ELEMENT_READS = {
     "find": lambda books, x: list(books.find({"list": x})),

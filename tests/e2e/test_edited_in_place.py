@@ -1,0 +1,163 @@
+"""Arrays that were edited in place, in states written by hand: who reads them, and who refuses them by name."""
+
+from uuid import uuid4
+
+import pytest
+from bson.binary import Binary
+from pymongo.errors import OperationFailure
+
+from support.editions import array_of, edit_in_place, raised, without
+from support.operate import RULE, spill
+
+RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
+WHOLE = list(range(20))
+ANOTHER = [50, 51]
+
+
+@pytest.fixture
+def shop(direct):
+    for name in ("books", "tails"):
+        direct.shop[name].delete_many({})
+    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    spill(direct.shop, "big", WHOLE, main={"group": "edited"}, state={"g": Binary(uuid4().bytes)})
+    direct.shop.books.insert_one({"_id": "other", "list": ANOTHER, "group": "plain"})
+    return direct.shop
+
+
+@pytest.fixture
+def books(client, shop):
+    return client.shop.books
+
+
+def edit(shop):
+    """Three edits; returns what the array is then."""
+    edit_in_place(shop, "big", without(1, 5, 6, 7, 8, 9))
+    edit_in_place(shop, "big", raised(0, 10, 19))
+    edit_in_place(shop, "big", without(3, 110, 11))
+    expected = [100, 2, 4, 12, 13, 14, 15, 16, 17, 18, 119]
+    assert array_of(shop, "big") == expected
+    return expected
+
+
+def fails(call, code=10334):
+    with pytest.raises(OperationFailure) as caught:
+        call()
+    message = caught.value.details["errmsg"]
+    assert caught.value.code == code, caught.value.details
+    for word in ("_id 'big' (string)", "'books'", "edited in place"):
+        assert word in message, message
+
+
+def test_a_find_returns_the_array_of_each_edition(books, shop):
+    for change in (without(5, 6, 7, 8), raised(0, 9, 19), without(0, 19, 109), without(100, 10, 11, 12, 13)):
+        edit_in_place(shop, "big", change)
+        expected = array_of(shop, "big")
+        assert books.find_one({"_id": "big"})["list"] == expected
+        assert [each["list"] for each in books.find().sort("_id", 1)] == [expected, ANOTHER]
+        assert [each["list"] for each in books.find(batch_size=1).sort("_id", -1)] == [ANOTHER, expected]
+        assert [each["list"] for each in books.aggregate([{"$sort": {"_id": 1}}])] == [expected, ANOTHER]
+
+
+def test_an_edit_that_is_pending_is_not_seen(books, shop):
+    edit_in_place(shop, "big", without(5, 6, 7, 8), pending=True)
+    assert books.find_one({"_id": "big"})["list"] == WHOLE
+    edit_in_place(shop, "big", without(5, 6, 7, 8))
+    edit_in_place(shop, "big", without(0, 1, 19), pending=True)
+    assert books.find_one({"_id": "big"})["list"] == [each for each in WHOLE if each not in (5, 6, 7, 8)]
+
+
+def test_a_window_counts_elements(books, shop):
+    whole = edit(shop)
+    for skip in (0, 1, 2, 5, 9, 15, -1, -4, -11):
+        begin = skip if skip >= 0 else max(len(whole) + skip, 0)
+        assert books.find_one({"_id": "big"}, {"list": {"$slice": [skip, 3]}})["list"] == whole[begin:begin + 3]
+    assert books.find_one({"_id": "big"}, {"list": {"$slice": -4}})["list"] == whole[-4:]
+
+
+def test_a_cursor_goes_on_over_an_edit(books, shop):
+    before = edit(shop)
+    cursor = books.find(batch_size=1).sort("_id", -1)
+    assert cursor.next()["list"] == ANOTHER
+    edit_in_place(shop, "big", without(100, 12))
+    assert cursor.next()["list"] in (before, array_of(shop, "big"))
+
+
+def test_an_image_is_whole(books, shop):
+    whole = edit(shop)
+    assert books.find_one_and_update({"_id": "big"}, {"$set": {"x": 1}})["list"] == whole
+    assert books.find_one_and_delete({"_id": "big"})["list"] == whole
+
+
+def test_an_array_above_16_mb_is_read_whole(books, shop):
+    long = [{"n": each, "text": "x" * 100_000} for each in range(180)]
+    spill(shop, "long", long, state={"g": Binary(uuid4().bytes)})
+    edit_in_place(shop, "long", lambda part: [each for each in part if each["n"] not in (1, 90)])
+    assert [each["n"] for each in books.find_one({"_id": "long"})["list"]] == \
+        [each for each in range(180) if each not in (1, 90)]
+    with pytest.raises(OperationFailure) as caught:
+        books.update_one({"_id": "long"}, {"$pop": {"list": 1}})
+    assert caught.value.code == 10334
+    assert books.update_one({"_id": "long"}, {"$push": {"list": {"n": 180}}}).modified_count == 1
+    assert books.find_one({"_id": "long"}, {"list": {"$slice": -2}})["list"][1] == {"n": 180}
+    assert books.update_one({"_id": "long"}, {"$set": {"list": [1]}}).modified_count == 1
+    assert books.find_one({"_id": "long"}) == {"_id": "long", "list": [1]}
+
+
+READS = {
+    "find by the array's length": lambda books, filter: list(books.find({**filter, "list": {"$not": {"$size": 77}}})),
+    "find, sorted by the array": lambda books, filter: list(books.find(filter).sort("list", -1)),
+    "find by an element": lambda books, filter: list(books.find({**filter, "list": {"$gt": 1}})),
+    "find of a document by an element": lambda books, filter: list(books.find({**filter, "_id": "big", "list": 4})),
+    "find with a computed field": lambda books, filter: list(books.find(filter, {"n": {"$size": "$list"}})),
+    "find of windows, computed": lambda books, filter: list(books.find(filter, {"list": {"$slice": [4, 2]},
+                                                                                "x": {"$literal": 1}})),
+    "aggregate": lambda books, filter: list(books.aggregate([{"$match": filter},
+                                                             {"$project": {"n": {"$size": "$list"}}}])),
+    "aggregate of windows": lambda books, filter: list(books.aggregate([
+        {"$match": filter}, {"$project": {"list": {"$slice": ["$list", 3, 2]}}}])),
+    "count": lambda books, filter: [None] * books.count_documents({**filter, "list": {"$not": {"$size": 77}}}),
+    "distinct": lambda books, filter: books.distinct("list", filter),
+    "$unionWith": lambda books, filter: list(books.database.nothing.aggregate([{"$unionWith": {
+        "coll": "books", "pipeline": [{"$match": filter}]}}])),
+}
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_read_that_looks_into_it_fails_by_name(books, shop, read):
+    edit(shop)
+    fails(lambda: READS[read](books, {}))
+    if "document by" not in read:
+        assert READS[read](books, {"group": "plain"})
+
+
+@pytest.mark.parametrize("update", [{"$pop": {"list": 1}}, {"$pull": {"list": 4}}, {"$set": {"list.3": 7}},
+                                    {"$addToSet": {"list": 4}}, {"$addToSet": {"list": 1}},
+                                    {"$push": {"list": {"$each": [3], "$position": 0}}}])
+def test_an_edit_folds_it_back_if_it_fits(books, shop, update):
+    whole = edit(shop)
+    shop.model.insert_one({"_id": "big", "list": whole})
+    shop.model.update_one({"_id": "big"}, update)
+    expected = shop.model.find_one_and_delete({"_id": "big"})["list"]
+    assert books.update_one({"_id": "big"}, update).matched_count == 1
+    assert books.find_one({"_id": "big"})["list"] == expected
+    assert shop.books.find_one({"_id": "big"}) == {"_id": "big", "list": expected, "group": "edited"}
+
+
+def test_the_whole_array_may_be_set(books, shop):
+    whole = edit(shop)
+    assert books.update_one({"_id": "big"}, {"$set": {"list": whole}}).modified_count == 0
+    assert books.find_one({"_id": "big"})["list"] == whole
+
+
+def test_another_array_may_be_set(books, shop):
+    edit(shop)
+    assert books.update_one({"_id": "big"}, {"$set": {"list": [1]}}).modified_count == 1
+    assert shop.books.find_one({"_id": "big"}, {"_spill": 0}) == {"_id": "big", "list": [1], "group": "edited"}
+
+
+def test_overflow_that_is_missing_is_told(books, shop):
+    edit(shop)
+    shop.tails.delete_one({"_spill.i": {"$lt": 0}, "_spill.u": None})
+    with pytest.raises(OperationFailure) as caught:
+        books.find_one({"_id": "big"})
+    assert caught.value.code == 301, caught.value.details
