@@ -106,10 +106,17 @@ static enum edit_outcome take_matched_none(struct edit *edit)
 		return edit_pause(edit);
 	case EDIT_ASKS:
 		return search(edit);
+	case EDIT_TOGETHER:
 	case EDIT_UNMATCHED:
 		break;
 	}
 	return edit->end.failure.raw.length > 0 ? EDIT_REJECTED : done(edit);
+}
+
+static enum edit_outcome ask_words(struct edit *edit)
+{
+	edit->step = STEP_WORDS;
+	return edit_send_words(edit);
 }
 
 static enum edit_outcome take_write(struct edit *edit, struct packet *reply)
@@ -126,10 +133,8 @@ static enum edit_outcome take_write(struct edit *edit, struct packet *reply)
 		return write_unmatched(edit);
 	if (edit_tell_forged(edit))
 		return done(edit);
-	if (edit_words_wanted(edit)) {
-		edit->step = STEP_WORDS;
-		return edit_send_words(edit);
-	}
+	if (edit_words_wanted(edit))
+		return ask_words(edit);
 	if (edit->sent.upsert && edit_error_code(summary) == ERROR_DUPLICATE_KEY &&
 	    !edit_in_transaction(edit))
 		return look(edit);
@@ -138,16 +143,30 @@ static enum edit_outcome take_write(struct edit *edit, struct packet *reply)
 	return take_matched_none(edit);
 }
 
+static enum edit_outcome take_together(struct edit *edit, struct packet *reply)
+{
+	packet_fini(&edit->end.reply);
+	edit->end.reply = packet_steal(reply);
+	if (!edit->end.reply.summary.readable)
+		return EDIT_FAILED;
+	if (!edit->end.reply.summary.ok)
+		return done(edit);
+	if (!edit_take_together(edit)) {
+		packet_fini(&edit->end.reply);
+		return edit_refuse_unreadable(edit);
+	}
+	return !edit_tell_forged(edit) && edit_words_wanted(edit) ? ask_words(edit) : done(edit);
+}
+
 /* ---- which documents ---- */
 
 static enum edit_outcome next_document(struct edit *edit)
 {
 	struct edit_list *list = &edit->list;
 	struct bytes left = {list->ids.data + list->next, list->ids.length - list->next}, document;
-	struct cursor cursor;
 
-	require(message_next_document(&left, &document) && cursor_open(&cursor, document) &&
-		cursor_next(&cursor, &edit->id) == CURSOR_ELEMENT);
+	require(message_next_document(&left, &document) &&
+		document_find(document, "_id", &edit->id));
 	list->next += document.length;
 	if (edit->named == EDIT_LISTED)
 		edit->race.rounds = 0;
@@ -156,16 +175,28 @@ static enum edit_outcome next_document(struct edit *edit)
 	return edit_write(edit, EDIT_GUARDED);
 }
 
+static enum edit_outcome next_documents(struct edit *edit)
+{
+	if (!edit_gather(edit))
+		return next_document(edit);
+	edit->sent.purpose = EDIT_TOGETHER;
+	edit->sent.update = (struct element){0};
+	edit->sent.upsert = false;
+	edit->step = STEP_TOGETHER;
+	return EDIT_WRITE;
+}
+
 /* Of the first `most` documents. */
 static bool keep_ids(struct edit *edit, struct cursor *cursor, size_t most)
 {
+	bool whole = !edit->search.by_overflow || !edit->search.probe.light;
 	struct element document, id;
 
 	while (most-- > 0 && cursor_next(cursor, &document) == CURSOR_ELEMENT) {
 		if (document.type != BSON_BYTE_DOCUMENT ||
 		    !document_find(document.value, "_id", &id) || !edit_can_pin(edit, &id))
 			return false;
-		template_write_document(&edit->list.ids, "{_id: @id}", fill("id", &id));
+		edit_list_document(edit, document.value, whole);
 	}
 	return true;
 }
@@ -175,7 +206,7 @@ static enum edit_outcome begin_documents(struct edit *edit)
 {
 	edit->named = edit->write.many ? EDIT_LISTED : EDIT_FOUND;
 	if (edit->list.ids.length > 0)
-		return next_document(edit);
+		return next_documents(edit);
 	if (edit->sent.upsert) /* it met a duplicate, and that stands */
 		return done(edit);
 	return write_unmatched(edit);
@@ -193,7 +224,7 @@ static enum edit_outcome fail_read(struct edit *edit, struct packet *reply)
 	 * them. */
 	if (edit->step == STEP_SEARCH && edit->list.ids.length > 0 && !edit_in_transaction(edit)) {
 		edit->named = EDIT_LISTED;
-		return next_document(edit);
+		return next_documents(edit);
 	}
 	if (edit->end.reply.raw.length > 0)
 		return EDIT_REJECTED;
@@ -325,8 +356,10 @@ enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *inpu
 	case STEP_WORDS:
 		edit_take_words(edit, reply);
 		return done(edit);
+	case STEP_TOGETHER:
+		return take_together(edit, reply);
 	case STEP_NEXT:
-		return edit->list.next < edit->list.ids.length ? next_document(edit)
+		return edit->list.next < edit->list.ids.length ? next_documents(edit)
 							       : EDIT_REJECTED;
 	case STEP_LOOK:
 		return edit_take_look(edit, reply);

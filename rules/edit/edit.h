@@ -6,6 +6,8 @@
  *     │          SEARCH, SEARCH_BY_OVERFLOW (KILL)
  *     │                 │ `_id`s
  *     ▼                 ▼
+ *     │                 ├───────────────► TOGETHER: of many documents, those that need no look
+ *     │                 ▼
  *   WRITE (E0) ◄────────┴──────────────── NEXT: the owner wants the next of many documents
  *   │  ▲  │ something matched: done (WORDS: mongod's own words for an error)
  *   │  │  │
@@ -33,7 +35,8 @@ enum edit_outcome {
 	EDIT_WRITE,    /* send the write as `sent` says; hand its reply to edit_next */
 	EDIT_SEND,     /* sequence->output goes to the server */
 	EDIT_PAUSE,    /* sequence->pause, then edit_next without a reply */
-	EDIT_PART,     /* `end.reply` is mongod's answer for one of many documents, others follow */
+	EDIT_PART,     /* `end.reply` is mongod's answer for some of many documents, others follow
+			*/
 	EDIT_DONE,     /* `end.reply` is mongod's answer to the write */
 	EDIT_FAILED,   /* `end.reply` is the server's error to a command of Spillway's */
 	EDIT_REJECTED, /* `end.failure` is an error that the filter itself causes: the write would
@@ -48,8 +51,9 @@ enum edit_step {
 	STEP_SEARCH_BY_OVERFLOW, /* the same; the overflow names outliers that it may mean */
 	STEP_KILL,               /* a cursor of that search, which is not needed */
 	STEP_WRITE,
-	STEP_WORDS, /* for an error that quotes the filter */
-	STEP_NEXT,  /* of many documents, the next one is wanted */
+	STEP_TOGETHER, /* the same for several documents */
+	STEP_WORDS,    /* for an error that quotes the filter */
+	STEP_NEXT,     /* of many documents, the next one is wanted */
 	STEP_LOOK,
 	STEP_PROBE,
 	STEP_SETTLE,
@@ -69,6 +73,7 @@ enum edit_named {
 enum edit_purpose {
 	EDIT_GUARDED,   /* E0: the document, if no concerned array is spilled */
 	EDIT_SWAPS,     /* a check-and-set on a spilled array */
+	EDIT_TOGETHER,  /* both, for several documents that a search has read */
 	EDIT_UNMATCHED, /* nothing matches: mongod answers, or inserts */
 	EDIT_ASKS,      /* the same before the search. A transaction ends with a search's error, so
 			   that nobody could ask for the write's own answer afterwards */
@@ -83,9 +88,16 @@ struct edit_search {
 	enum reassemble_damage damage;
 };
 
+/* Of a spilled document there is what a check-and-set goes by, too: its state, and how many
+ * elements of each array are in main (edit_together.c). */
 struct edit_list {
 	struct buffer ids; /* documents {_id}, one behind the other */
 	size_t next;       /* in `ids` */
+	bool together;     /* several may be written at once */
+	bool alone;        /* not the next one */
+	size_t most;       /* that are written at once next */
+	size_t first;      /* in `ids`: of those that were written at once last; they end at */
+	size_t last;
 };
 
 /* Rounds that were lost against other writers of the document at work. */
@@ -98,7 +110,8 @@ struct edit_race {
 struct edit_sent {
 	enum edit_purpose purpose;
 	bool upsert;
-	struct buffer filter;
+	struct buffer filter;  /* TOGETHER: one behind the other, as many as */
+	size_t count;          /* of them; 0: one, not TOGETHER */
 	struct element update; /* instead of the client's; type 0: the client's */
 	struct buffer whole;   /* {u}: the update with what resets states */
 };
@@ -150,5 +163,9 @@ enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *inpu
 /* EDIT_REJECTED: what was wrong, without the words that say which command met it. */
 struct bytes edit_cause(const struct edit *edit);
 size_t edit_memory(const struct edit *edit);
+/* The documents of the list that were written at once last, or are about to be. */
+struct bytes edit_together(const struct edit *edit);
+/* Takes the first of these away; `swaps`: a check-and-set writes it. False: there is none. */
+must_check bool edit_together_next(struct bytes *documents, struct element *id, bool *swaps);
 /* sent.filter of E0. */
 void edit_write_filter(struct edit *edit);

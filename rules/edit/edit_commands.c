@@ -41,9 +41,6 @@ enum edit_outcome edit_send_read(struct edit *edit, size_t body)
 	return send(edit, body);
 }
 
-#define LENGTH "{$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}"
-
-/* The lengths of the concerned arrays, named by target. */
 static void splice_lengths(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
@@ -52,13 +49,20 @@ static void splice_lengths(struct buffer *out, size_t *place, const void *contex
 	(void)place;
 	for (size_t i = 0; i < edit->namespace->target_count; i++)
 		if (edit->concerned[i])
-			template_write(out, writer_index(name, i), LENGTH,
+			template_write(out, writer_index(name, i), EDIT_LENGTH,
 				       fill("array", edit->namespace->targets[i].rule->array));
 }
 
-static struct fill fill_lengths(const struct edit *edit)
+struct fill edit_fill_lengths(const struct edit *edit)
 {
 	return fill_spliced("lengths", splice_lengths, edit);
+}
+
+struct fill edit_fill_read(const struct edit *edit)
+{
+	if (!edit->list.together)
+		return fill_template("read", "{}");
+	return fill_template("read", edit->facts.swaps ? "{_spill: 1, ..@lengths}" : "{_spill: 1}");
 }
 
 /* ---- the search ---- */
@@ -131,12 +135,12 @@ static void splice_whole(struct buffer *out, size_t *place, const void *context)
 	const struct edit *edit = context;
 	const struct element *strict = &edit->sequence->match.command.fields[FIELD_API_STRICT];
 	bool one = edit->id.type != 0; /* SETTLE, of the document at work */
+	bool state = one ? edit->facts.swaps : edit->list.together;
 
-	reassemble_write_stages(
-		out, place, edit->namespace,
-		(struct reassembly){one && edit->facts.swaps ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
-				    one, .strict = element_truth(strict),
-				    .damage = edit->search.damage});
+	reassemble_write_stages(out, place, edit->namespace,
+				(struct reassembly){state ? REASSEMBLE_STATE : REASSEMBLE_VALUES,
+						    one, .strict = element_truth(strict),
+						    .damage = edit->search.damage});
 	filter_write_match(out, place, edit_filter_left(edit), FILTER_AT_START);
 }
 
@@ -153,14 +157,15 @@ static enum edit_outcome send_aggregate(struct edit *edit)
 	template_write_fields(
 		&edit->sequence->buffer,
 		"{aggregate: @collection, pipeline: [{$match: {$and: [..@candidates]}}, "
-		"@first_sort, ..@whole, @sort, ..@limit, {$project: {_id: 1}}], "
+		"@first_sort, ..@whole, @sort, ..@limit, {$project: {_id: 1, ..@read}}], "
 		"cursor: {..@batch}, hint: @hint}",
 		fill_collection(edit),
 		edit->facts.raises ? fill_spliced("candidates", splice_harmless, edit)
 				   : edit_fill_candidates(edit),
 		fill_with("first_sort", write_first_sort, edit), edit_fill_whole(edit),
 		fill_with("sort", write_later_sort, edit),
-		fill_template("limit", edit->write.many ? "[]" : "[{$limit: 1}]"), fill_batch(edit),
+		fill_template("limit", edit->write.many ? "[]" : "[{$limit: 1}]"),
+		edit_fill_read(edit), edit_fill_lengths(edit), fill_batch(edit),
 		fill("hint", hinted ? &edit->write.hint : &edit->write.sort));
 	return edit_send_read(edit, body);
 }
@@ -196,7 +201,7 @@ enum edit_outcome edit_send_look(struct edit *edit)
 			      "{find: @collection, filter: {$and: [@pin, ..@candidates]}, "
 			      "projection: {_id: 1, _spill: 1, ..@sizes}, hint: @hint, limit: 1}",
 			      fill_collection(edit), edit_fill_pin(edit),
-			      edit_fill_candidates(edit), fill_lengths(edit),
+			      edit_fill_candidates(edit), edit_fill_lengths(edit),
 			      fill_template("sizes", edit->facts.sets ? "{..@lengths}" : "{}"),
 			      fill_hint(edit));
 	return edit_send_read(edit, body);
@@ -213,7 +218,7 @@ enum edit_outcome edit_send_settle(struct edit *edit)
 		fill_collection(edit), edit_fill_pin(edit), edit_fill_rest(edit),
 		edit_fill_whole(edit),
 		fill_template("state", edit->facts.swaps ? "{_spill: 1, ..@lengths}" : "{}"),
-		fill_lengths(edit), fill_batch(edit));
+		edit_fill_lengths(edit), fill_batch(edit));
 	return edit_send_read(edit, body);
 }
 
@@ -244,7 +249,7 @@ static void write_batch_length(struct buffer *out, const char *name, const void 
 	const struct rule *rule = context;
 
 	if (rule->overflow.layout == RULE_BATCHES)
-		template_write(out, name, LENGTH, fill("array", rule->overflow.array));
+		template_write(out, name, EDIT_LENGTH, fill("array", rule->overflow.array));
 }
 
 /* '0': is the value in the overflow that the state links? What lies behind that stands in main,

@@ -57,6 +57,11 @@ static void splice_guard(struct buffer *out, size_t *place, const void *context)
 					      fill("key", edit->namespace->targets[i].rule->key));
 }
 
+struct fill edit_fill_guard(const struct edit *edit)
+{
+	return fill_spliced("guard", splice_guard, edit);
+}
+
 /* Conditions of which one holds if a concerned array has a state. */
 static void splice_spilled(struct buffer *out, size_t *place, const void *context)
 {
@@ -208,7 +213,7 @@ void edit_write_filter(struct edit *edit)
 	template_write_document(
 		&edit->sent.filter, text,
 		fill_document("filter", whole ? edit->write.filter.value : edit_filter_left(edit)),
-		edit_fill_pin(edit), fill_spliced("guard", splice_guard, edit));
+		edit_fill_pin(edit), edit_fill_guard(edit));
 }
 
 void edit_write_swap(struct edit *edit)

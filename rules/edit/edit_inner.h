@@ -8,6 +8,9 @@
 
 #define EDIT_ROUNDS_LEAST 4
 
+/* An expression: how many elements the array has in its document; -1: it is none. */
+#define EDIT_LENGTH "{$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}"
+
 /* ---- edit.c: the story ---- */
 
 /* E0's filter, for this purpose. */
@@ -17,6 +20,18 @@ must_check bool edit_open_batch(struct edit *edit, struct packet *reply, struct 
 				enum edit_outcome *outcome);
 /* The document at work matches no longer. */
 enum edit_outcome edit_take_none(struct edit *edit);
+
+/* ---- edit_together.c: several documents of a statement in one command ---- */
+
+/* edit->list.together. */
+void edit_decide_together(struct edit *edit);
+/* A document that a search has found, for the list. `whole`: its arrays had been put together. */
+void edit_list_document(struct edit *edit, struct bytes document, bool whole);
+/* What is to be written next, from edit->list.next on. False: that one goes alone. */
+must_check bool edit_gather(struct edit *edit);
+/* What became of them: those up to edit->list.next are done, or no longer meant. If edit->end.reply
+ * has an error, it is that of the last of these alone. False: it can't be read. */
+must_check bool edit_take_together(struct edit *edit);
 
 /* ---- edit_look.c: a document whose array is spilled ---- */
 
@@ -64,6 +79,8 @@ bool edit_can_pin(const struct edit *edit, const struct element *id);
 struct fill edit_fill_pin(const struct edit *edit);
 /* ..@rest: the conditions on anything but ruled arrays. */
 struct fill edit_fill_rest(const struct edit *edit);
+/* ..@guard: no concerned array has a state. */
+struct fill edit_fill_guard(const struct edit *edit);
 /* ..@candidates: conditions that each document with a state meets that the filter may match. */
 struct fill edit_fill_candidates(const struct edit *edit);
 /* A check-and-set: the filter without its conditions on arrays, which were answered, and what was
@@ -83,6 +100,11 @@ void edit_write_bare(struct edit *edit);
 struct fill edit_fill_whole(const struct edit *edit);
 /* Ends a read that `body` opened. */
 enum edit_outcome edit_send_read(struct edit *edit, size_t body);
+/* ..@lengths: of the concerned arrays, named by target. */
+struct fill edit_fill_lengths(const struct edit *edit);
+/* ..@read: what a search reads beside the `_id`, where several documents are written at once; with
+ * ..@lengths. */
+struct fill edit_fill_read(const struct edit *edit);
 /* The document, or documents, that the write is about: their `_id`s. */
 enum edit_outcome edit_send_search(struct edit *edit);
 enum edit_outcome edit_send_get_more(struct edit *edit);
@@ -98,6 +120,9 @@ must_check bool edit_keep_document(struct edit *edit, struct bytes document);
 /* The same of SETTLE's answer: the state, and how much of each array is in main. False also if an
  * array that was read has no state. */
 must_check bool edit_keep_settled(struct edit *edit, struct bytes document);
+/* Appends that document instead. False: nothing is appended. */
+must_check bool edit_write_settled(const struct edit *edit, struct bytes document,
+				   struct buffer *out);
 /* What was read of an array's state; false where it has none. */
 must_check bool edit_state_of(const struct edit *edit, size_t target, struct element *state);
 /* The same as it was read; false also if it is damaged. */
@@ -107,6 +132,9 @@ must_check bool edit_has_state(const struct edit *edit, size_t target);
 /* and the head's length is there, too: of any other state a membership is not asked, nor of an
  * array that was edited in place. */
 must_check bool edit_has_head(const struct edit *edit, size_t target);
+/* Elements in main, of an array whose state can be named; -1: it is another one, or nobody has
+ * read how many. */
+int64_t edit_main_length(const struct edit *edit, size_t target);
 /* Elements in the overflow, of an array whose state has a count. */
 int64_t edit_moved_count(const struct edit *edit, size_t target);
 /* The document has a state of a concerned array. */

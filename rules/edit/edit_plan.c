@@ -45,4 +45,5 @@ void edit_init(struct edit *edit, struct sequence *sequence, const struct whole_
 		edit->named = EDIT_PINNED;
 	edit->facts = whole_write_judge(write, namespace);
 	find_membership(edit);
+	edit_decide_together(edit);
 }

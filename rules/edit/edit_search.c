@@ -18,10 +18,18 @@ void edit_decide_search(struct edit *edit)
 #define HITS_FEW 16 /* more of them: several documents match, most likely */
 
 /* Which of several is written, or first, is told by the order in which mongod would meet them. It
- * is all one where they all go. */
+ * is all one where they all go. Without conditions on other fields they are met as they are stored,
+ * and can be brought into that order. */
+static bool is_ordered(const struct edit *edit)
+{
+	return edit->write.many && edit->write.update.type != 0 && !edit->search.probe.rest;
+}
+
 static int32_t room(const struct edit *edit)
 {
-	return edit->write.many && edit->write.update.type == 0 ? PROBE_ROOM : 1;
+	bool all = edit->write.many && (edit->write.update.type == 0 || is_ordered(edit));
+
+	return all ? PROBE_ROOM : 1;
 }
 
 /* ---- what is sent ---- */
@@ -51,12 +59,15 @@ enum edit_outcome edit_search_by_overflow(struct edit *edit)
 	template_write_fields(
 		&edit->sequence->buffer,
 		"{aggregate: @collection, pipeline: [..@candidates, ..@judged, "
-		"{$limit: @room}, {$project: {_id: 1}}, ..@hits], "
+		"{$limit: @room}, {$project: {_id: 1, ..@read, ..@place}}, ..@order, ..@hits], "
 		"cursor: {batchSize: @batch}}",
 		fill("collection", edit->namespace->collection),
 		fill_spliced("candidates", splice_candidates, edit),
 		fill_template("judged", edit->search.probe.light ? "[]" : "[..@whole]"),
-		edit_fill_whole(edit), fill("room", room(edit) + 1),
+		edit_fill_whole(edit), fill("room", room(edit) + 1), edit_fill_read(edit),
+		edit_fill_lengths(edit),
+		fill_template("place", is_ordered(edit) ? "{place: {$meta: 'recordId'}}" : "{}"),
+		fill_template("order", is_ordered(edit) ? "[{$sort: {place: 1}}]" : "[]"),
 		fill_spliced("hits", splice_hits, edit),
 		fill("batch", room(edit) + PROBE_HITS_MAX + 3));
 	return edit_send_read(edit, body);

@@ -83,8 +83,7 @@ bool edit_is_spilled(const struct edit *edit, struct bytes document)
 	return edit->all;
 }
 
-/* -1 where it is no spilled array. */
-static int64_t length_in_main(const struct edit *edit, size_t target)
+int64_t edit_main_length(const struct edit *edit, size_t target)
 {
 	struct element length;
 	int64_t value;
@@ -104,7 +103,7 @@ bool edit_sets_another(struct edit *edit, bool whatever)
 		return false;
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		const struct rule *rule = edit->namespace->targets[i].rule;
-		int64_t length = length_in_main(edit, i);
+		int64_t length = edit_main_length(edit, i);
 
 		edit->target = i;
 		if (length >= 0 &&
@@ -134,26 +133,44 @@ static bool settled_length(const struct edit *edit, size_t target, struct bytes 
 	return true;
 }
 
-bool edit_keep_settled(struct edit *edit, struct bytes document)
+static bool write_lengths(const struct edit *edit, struct bytes document,
+			  const struct element *states, struct buffer *out)
 {
-	auto_buffer struct buffer kept = {0};
-	size_t start = writer_open(&kept);
-	struct element id, states;
 	int64_t length;
 	char name[12];
 
-	if (!document_find(document, "_id", &id) || !document_find(document, NAME_STATE, &states) ||
-	    states.type != BSON_BYTE_DOCUMENT)
-		return false;
-	writer_element(&kept, &id);
-	writer_element(&kept, &states);
 	for (size_t i = 0; i < edit->namespace->target_count; i++) {
 		if (!edit->concerned[i])
 			continue;
-		if (!settled_length(edit, i, document, &states, &length))
+		if (!settled_length(edit, i, document, states, &length))
 			return false;
-		writer_int64(&kept, writer_index(name, i), length);
+		writer_int64(out, writer_index(name, i), length);
 	}
-	writer_close(&kept, start);
-	return edit_keep_document(edit, buffer_view(&kept));
+	return true;
+}
+
+bool edit_write_settled(const struct edit *edit, struct bytes document, struct buffer *out)
+{
+	size_t start = writer_open(out);
+	struct element id, states;
+
+	if (document_find(document, "_id", &id) && document_find(document, NAME_STATE, &states) &&
+	    states.type == BSON_BYTE_DOCUMENT) {
+		writer_element(out, &id);
+		writer_element(out, &states);
+		if (write_lengths(edit, document, &states, out)) {
+			writer_close(out, start);
+			return true;
+		}
+	}
+	out->length = start;
+	return false;
+}
+
+bool edit_keep_settled(struct edit *edit, struct bytes document)
+{
+	auto_buffer struct buffer kept = {0};
+
+	return edit_write_settled(edit, document, &kept) &&
+	       edit_keep_document(edit, buffer_view(&kept));
 }

@@ -23,6 +23,7 @@ bool whole_write_of_statement(struct bytes document, bool deletes, struct whole_
 				      .sort = statement.sort,
 				      .upsert = element_truth(&statement.upsert)};
 	write->counted = !deletes;
+	write->bytes = document.length;
 	write->many = element_truth(&statement.multi);
 	return !deletes || statement_limit(&statement.limit, &write->many);
 }
@@ -240,12 +241,13 @@ struct whole_write_facts whole_write_judge(const struct whole_write *write,
 		.reads = filter_reads(write, namespace),
 		.raises = filter_has_expression(write->filter.value),
 		.settles = filter_fits_pipeline(write->filter.value),
+		.positional = is_positional(write),
 		.appends = kind_of(write, namespace) == UPDATE_PLAIN,
 		.bare = !cuts && !keys_read(write, namespace),
 	};
 
 	facts.sets = !facts.reads && !cuts && may_change_nothing(write, namespace);
-	facts.swaps = facts.reads && facts.settles && facts.appends && !cuts &&
-		      !is_positional(write) && reads_alone(write, namespace);
+	facts.swaps = facts.reads && facts.settles && facts.appends && !cuts && !facts.positional &&
+		      reads_alone(write, namespace);
 	return facts;
 }

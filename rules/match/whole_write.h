@@ -19,6 +19,7 @@ struct whole_write {
 	bool denied;  /* the user may not read overflow: the write stays away from what is spilled
 		       */
 	bool counted; /* the reply tells whether it changed the document (nModified) */
+	size_t bytes; /* of the statement */
 };
 
 /* One statement of an update or delete. False where it can't be read. */
@@ -37,15 +38,16 @@ bool whole_write_concerns(const struct whole_write *write, const struct ruled_na
 			  size_t target);
 
 struct whole_write_facts {
-	bool reads;   /* the filter, sort or hint reads a ruled array */
-	bool raises;  /* a document may make the filter fail: the ones before it count */
-	bool settles; /* mongod can judge the filter in a pipeline */
-	bool appends; /* to arrays, or leaves them alone; or deletes the document */
-	bool bare;    /* neither sort nor hint reads an array, and no image is cut */
-	bool swaps;   /* exact check-and-set is possible: the update only appends, and what the
-			 filter reads of arrays stands by itself */
-	bool sets;    /* arrays as a whole, and reads none: right as it is where the one that stands
-			 has another length */
+	bool reads;      /* the filter, sort or hint reads a ruled array */
+	bool raises;     /* a document may make the filter fail: the ones before it count */
+	bool settles;    /* mongod can judge the filter in a pipeline */
+	bool positional; /* which element it changes is told by the filter */
+	bool appends;    /* to arrays, or leaves them alone; or deletes the document */
+	bool bare;       /* neither sort nor hint reads an array, and no image is cut */
+	bool swaps;      /* exact check-and-set is possible: the update only appends, and what the
+			    filter reads of arrays stands by itself */
+	bool sets; /* arrays as a whole, and reads none: right as it is where the one that stands
+		      has another length */
 };
 struct whole_write_facts whole_write_judge(const struct whole_write *write,
 					   const struct ruled_namespace *namespace);

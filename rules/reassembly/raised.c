@@ -25,6 +25,11 @@ bool raised_forged(int64_t code, struct bytes message)
 	return code == ERROR_CONVERSION_FAILURE && bytes_contain(message, RAISED_FORGED);
 }
 
+bool raised_raced(int64_t code, struct bytes message)
+{
+	return code == ERROR_CONVERSION_FAILURE && bytes_contain(message, RAISED_RACED);
+}
+
 /* The last place where `what` stands in the text. */
 static const uint8_t *find_last(struct bytes text, const char *what)
 {

@@ -45,6 +45,8 @@
 #define RAISED_UNDEFINED RAISED_MARK "a joined undefined"
 /* A pipeline has computed a name of Spillway's own. */
 #define RAISED_FORGED RAISED_MARK "a computed name"
+/* A document that is to be written is not what was read of it. */
+#define RAISED_RACED RAISED_MARK "another writer"
 
 /* Behind the mark stands which document it was; mongod's text goes on with the second. */
 #define RAISED_DOCUMENT "; the document "
@@ -100,6 +102,8 @@ bool raised_died(const struct reply_summary *summary);
 bool raised_damage(const struct reply_summary *summary);
 /* The error, of a command or of one of its statements, is RAISED_FORGED. */
 bool raised_forged(int64_t code, struct bytes message);
+/* The same of RAISED_RACED. */
+bool raised_raced(int64_t code, struct bytes message);
 /* A reply's error is that of our expressions, or of the client's, over what should be an array. */
 bool raised_met_no_array(const struct reply_summary *summary);
 

@@ -370,6 +370,7 @@ bool probe_of_filter(struct bytes filter, const struct ruled_namespace *namespac
 	    probe->target->rule->gc_delay_ms > 0 &&
 	    (question.indexed || (!question.rest && question.worth == WORTH_POINT))) {
 		probe->exact = question.whole && question.reading == 1;
+		probe->rest = question.rest;
 		return true;
 	}
 	probe_fini(probe);

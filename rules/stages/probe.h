@@ -23,6 +23,7 @@ struct probe {
 	size_t named_count;
 	const struct target *target;
 	bool exact; /* no other condition reads an array, and it is the whole of this one */
+	bool rest;  /* there are conditions on other fields */
 	bool skips; /* documents whose state is damaged are no error, and none of them matches */
 	bool light; /* asked so that no array is put together: `exact` */
 	bool whole; /* documents come whole: asked lightly, one with a state raises the error */

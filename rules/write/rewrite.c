@@ -116,7 +116,7 @@ static void write_statement_ids(const struct sequence *sequence, struct buffer *
 	size_t array;
 	char name[12];
 
-	if (!command_has(&sequence->match.command, FIELD_TXN_NUMBER))
+	if (!command_has(&sequence->match.command, FIELD_TXN_NUMBER) || command->repeats)
 		return;
 	array = writer_open_array(out, "stmtIds");
 	for (size_t i = 0; i < selection.count && selection.first + i < command->count; i++)
@@ -195,7 +195,8 @@ static void write_body(const struct sequence *sequence, struct buffer *out,
 			write_array(sequence, out, command, "updates");
 		else if (element_is(&field, "deletes"))
 			write_array(sequence, out, command, "deletes");
-		else if (command->answered && write_answered_concern(out, &field))
+		else if ((command->answered && write_answered_concern(out, &field)) ||
+			 (command->repeats && element_is(&field, "ordered")))
 			continue;
 		else if (!(command->part && is_of_the_whole(sequence, &field)))
 			writer_element(out, &field);

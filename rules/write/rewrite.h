@@ -23,6 +23,7 @@ struct write_command {
 	struct bytes filters;
 	bool upsert;
 	struct element update; /* type 0: its own */
+	bool repeats;          /* all are one statement of the client's, and go in order */
 };
 
 enum command_field write_statements_field(const struct sequence *sequence);

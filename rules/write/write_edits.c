@@ -3,6 +3,8 @@
 
 #include "protocol/template.h"
 
+#include <stdlib.h>
+
 static bool part_failed(const struct sequence_write *write)
 {
 	const struct write_entries *errors = &write->result.errors;
@@ -141,6 +143,28 @@ static enum sequence_outcome send_edit(struct sequence *sequence,
 	return SEQUENCE_SEND;
 }
 
+/* For several documents: the statement as often as there are filters. */
+static enum sequence_outcome send_together(struct sequence *sequence,
+					   const struct sequence_input *input)
+{
+	struct sequence_write *write = write_of(sequence);
+	size_t count = write->edit.sent.count;
+	auto_free struct bytes *same = must_calloc(count, sizeof(*same));
+	const struct write_command command = {.documents = same,
+					      .count = count,
+					      .selection = {0, count},
+					      .part = true,
+					      .time_left = sequence_time_left(sequence, input),
+					      .answered = true,
+					      .filters = buffer_view(&write->edit.sent.filter),
+					      .repeats = true};
+
+	for (size_t i = 0; i < count; i++)
+		same[i] = write->documents[write->next];
+	write_command_make(sequence, &command);
+	return SEQUENCE_SEND;
+}
+
 enum sequence_outcome write_edit_on(struct sequence *sequence, const struct sequence_input *input,
 				    struct packet *reply)
 {
@@ -153,7 +177,8 @@ enum sequence_outcome write_edit_on(struct sequence *sequence, const struct sequ
 		step = edit_next(&write->edit, input, reply);
 		switch (step) {
 		case EDIT_WRITE:
-			return send_edit(sequence, input);
+			return write->edit.sent.count > 0 ? send_together(sequence, input)
+							  : send_edit(sequence, input);
 		case EDIT_SEND:
 			return SEQUENCE_SEND;
 		case EDIT_PAUSE:

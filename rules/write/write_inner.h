@@ -77,7 +77,7 @@ bool write_note_statement(const struct sequence *sequence, struct bytes document
 			  struct mover_note *note);
 void write_notes(const struct sequence *sequence,
 		 void (*take)(void *context, const struct mover_note *note), void *context);
-enum mover_reason write_reason_of(const struct edit *edit);
+enum mover_reason write_reason_of(const struct edit *edit, bool swapped);
 void write_note_document(struct sequence_write *write, const struct element *id,
 			 enum mover_reason reason);
 /* Behind write_take_part: the edit's reply is the last one. */

@@ -67,12 +67,20 @@ static void note_unfinished(const struct sequence *sequence, const struct mover_
 	const struct sequence_write *write = const_write_of(sequence);
 	struct mover_note note = *common;
 
-	if (!write->editing || !(write->edit.folded || sequence->cut) || write->edit.id.type == 0)
+	struct bytes together = edit_together(&write->edit);
+	struct element id = write->edit.id;
+	bool swaps;
+
+	if (!write->editing || !(write->edit.folded || sequence->cut) || id.type == 0)
 		return;
 	note.reason = MOVER_EDITED;
-	note.id_type = write->edit.id.type;
-	note.id = write->edit.id.value;
-	take_for_each(sequence, &note, take, context);
+	if (together.length > 0)
+		require(edit_together_next(&together, &id, &swaps));
+	do {
+		note.id_type = id.type;
+		note.id = id.value;
+		take_for_each(sequence, &note, take, context);
+	} while (edit_together_next(&together, &id, &swaps));
 }
 
 static int64_t note_number(struct bytes document, const char *name)
@@ -165,22 +173,36 @@ void write_note_document(struct sequence_write *write, const struct element *id,
 	writer_close(out, start);
 }
 
-enum mover_reason write_reason_of(const struct edit *edit)
+enum mover_reason write_reason_of(const struct edit *edit, bool swapped)
 {
 	if (edit->write.update.type == 0)
 		return MOVER_DELETED;
 	if (edit->facts.sets)
 		return MOVER_CHANGED;
-	return edit->sent.purpose == EDIT_SWAPS ? MOVER_APPENDED : MOVER_EDITED;
+	return swapped ? MOVER_APPENDED : MOVER_EDITED;
+}
+
+static void note_together(struct sequence_write *write)
+{
+	struct bytes together = edit_together(&write->edit);
+	struct element id;
+	bool swaps;
+
+	while (edit_together_next(&together, &id, &swaps))
+		write_note_document(write, &id, write_reason_of(&write->edit, swaps));
 }
 
 /* The caller has called take_part, so there is a last reply. */
 void write_note_edit(struct sequence_write *write)
 {
 	const struct packet *reply = write_last_reply(write);
-	struct element id = write->edit.id;
+	const struct edit *edit = &write->edit;
+	struct element id = edit->id;
 
 	require(reply);
-	if (upserted_id(reply, &id) || id.type != 0)
-		write_note_document(write, &id, write_reason_of(&write->edit));
+	if (edit->sent.count > 0)
+		note_together(write);
+	else if (upserted_id(reply, &id) || id.type != 0)
+		write_note_document(write, &id,
+				    write_reason_of(edit, edit->sent.purpose == EDIT_SWAPS));
 }

@@ -111,7 +111,7 @@ static void note_together(struct sequence *sequence)
 		struct edit edit;
 
 		init_edit(sequence, write->next + i, &edit);
-		write_note_document(write, &edit.id, write_reason_of(&edit));
+		write_note_document(write, &edit.id, write_reason_of(&edit, false));
 		edit_fini(&edit);
 	}
 }

@@ -18,11 +18,13 @@ class Failed(Exception):
 class Campaign:
     """A run: its seed, how far it got, what it covered."""
 
-    def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False, reads=False):
+    def __init__(self, seed, direct=False, shrinks=True, say=print, elements=False, reads=False,
+                 multis=False):
         self.seed = seed
         self.direct = direct
         self.elements = elements
         self.reads = reads
+        self.multis = multis
         self.shrinks = shrinks
         self.say = say
         self.coverage = Coverage()
@@ -47,7 +49,7 @@ class Campaign:
                  f"{seconds:.0f} s, {self.retried} transactions met a mover")
 
     def _run_one(self, world, number):
-        episode = Episode.random(self.seed, number, world.layouts, self.reads)
+        episode = Episode.random(self.seed, number, world.layouts, self.reads, self.multis)
         try:
             self.operations += episode.run(world, self.coverage)
         except Disagreement as disagreement:

@@ -99,12 +99,12 @@ class Episode:
         self.strict = strict
 
     @classmethod
-    def random(cls, seed, number, layouts, reads=False):
+    def random(cls, seed, number, layouts, reads=False, multis=False):
         """The episode with this number of a run: the same for the same seed. Some, or with `reads` all, mostly read
-        arrays."""
+        arrays; some, or with `multis` all, mostly write several documents at once."""
         rng = random.Random(f"{seed} {number}")
         layout = layouts[number % len(layouts)]
-        generator = operations.Generator(rng, layout, number + 1, reads)
+        generator = operations.Generator(rng, layout, number + 1, reads, multis)
         return cls(layout, generator.operations(LENGTH), generator.strict)
 
     def with_operations(self, made):

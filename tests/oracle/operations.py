@@ -41,9 +41,11 @@ COMPRESSORS = ("snappy", "zlib", "zstd")
 class Generator:
     """Makes the operations of one episode on one layout."""
 
-    def __init__(self, rng, layout, episode, reads):
+    def __init__(self, rng, layout, episode, reads, multis):
         self.rng = rng
         self.weights = _WEIGHTS_OF_READS if reads or rng.random() < 0.2 else _WEIGHTS
+        # Writes mostly mean several documents, by conditions on their arrays.
+        self.multis = multis or rng.random() < 0.1
         self.layout = layout
         self.arrays = layout.arrays
         self.ids = values.Identifiers(rng, episode)
@@ -53,7 +55,7 @@ class Generator:
         # Whatever names its documents by `_id`, and goes through one Spillway, is not left to the
         # sweep: of a filter that matches no more nobody knows what it found, and a Spillway that
         # remembers how much room an array has does not see what another one pushes.
-        self.strict = rng.random() < 0.6
+        self.strict = not self.multis and rng.random() < 0.6
         self.serial = 0
         self.retryables = []
         self.wholes = []
@@ -63,7 +65,7 @@ class Generator:
     def operations(self, count):
         """`count` operations; documents first, so that there is something to work on."""
         made = [self._short_filling(), *(self.read_array() for _ in range(4))] if self._chance(0.3) else []
-        made += [self._filling() for _ in range(3)]
+        made += [self._filling() for _ in range(6 if self.multis else 3)]
         while len(made) < count:
             made.append(self._one())
             if self.rng.random() < 0.3:
@@ -117,11 +119,12 @@ class Generator:
     def _filter(self):
         """A filter that reads no ruled array, and the `_id`s it names."""
         choice = 0 if self.strict else self.rng.random()
-        if choice < 0.7:
+        named = 0.1 if self.multis else 0.7
+        if choice < named:
             identifier = self.ids.as_asked(self.rng)
             extra = {"k": self.rng.randrange(4)} if self._chance(0.1) else {}
             return {"_id": identifier, **extra}, [identifier]
-        if choice < 0.78:
+        if choice < named + 0.08:
             chosen = self.rng.sample(self.ids.known, 2)
             return {"_id": {"$in": chosen}}, chosen
         return self.rng.choice((
@@ -136,8 +139,10 @@ class Generator:
     def _write_filter(self):
         """A write's filter: often with a condition on an array, whose label comes third."""
         query, targets = self._filter()
-        if not self._chance(0.25):
+        if not self._chance(0.6 if self.multis else 0.25):
             return query, targets, []
+        if self.multis and self._chance(0.5):
+            query = {}
         parts = condition(self.rng, self._array())
         query = {**query, **parts} if not set(query) & set(parts) else {"$and": [query, parts]}
         return query, targets, ["filter_array"]
@@ -228,7 +233,7 @@ class Generator:
         else:
             update, label = self._modification()
             statement, labels = {"q": query, "u": update}, [*labels, label]
-        if isinstance(statement["u"], (dict, list)) and self._chance(0.2):
+        if isinstance(statement["u"], (dict, list)) and self._chance(0.85 if self.multis else 0.2):
             statement["multi"] = True
             labels.append("multi")
         if upsert or self._chance(0.15):
@@ -321,7 +326,7 @@ class Generator:
         if choice < 0.25:
             query, targets, labels = self._write_filter()
             return {"delete": 0, "filter": query or {"k": 3},
-                    "multi": self._chance(0.3)}, [*labels, "delete_one"], targets
+                    "multi": self._chance(0.8 if self.multis else 0.3)}, [*labels, "delete_one"], targets
         statement, labels, targets = self._statement()
         names = {"q": "filter", "u": "updateMods"}
         return {"update": 0, **{names.get(name, name): value for name, value in statement.items()}}, labels, targets
@@ -353,7 +358,7 @@ class Generator:
         return self._as_retryable(self._command("insert", arguments, [label], chosen))
 
     def delete(self):
-        many = self._chance(0.4)
+        many = self._chance(0.8 if self.multis else 0.4)
         query, targets, labels = self._write_filter()
         if query == {}:
             query = {"k": 3}

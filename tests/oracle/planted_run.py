@@ -70,11 +70,11 @@ def caught_by_test(program, file):
     return failed[0][:150] if failed else None
 
 
-def caught(program, seconds, reads):
+def caught(program, seconds, bug):
     """What the oracle says of a program; None where it finds nothing within the time."""
     environment = {**os.environ, "SPILLWAY": str(program)}
     command = [sys.executable, "-m", "oracle", "--seconds", str(seconds), "--no-shrink",
-               *(["--reads"] if reads else [])]
+               *(["--reads"] if bug.reads else []), *(["--multis"] if bug.multis else [])]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True)
     if done.returncode == 0:
@@ -99,7 +99,7 @@ def main():
         try:
             began = time.monotonic()
             program = copy.make()
-            what = caught_by_test(program, bug.test) if bug.test else caught(program, given.seconds, bug.reads)
+            what = caught_by_test(program, bug.test) if bug.test else caught(program, given.seconds, bug)
         finally:
             heal()
         print(f"{bug.name}: {what or 'NOT CAUGHT'} ({time.monotonic() - began:.0f} s)", flush=True)
