@@ -5,7 +5,7 @@
 #include "proxy/base/log.h"
 #include "proxy/ownership/rule_record.h"
 #include "proxy/upstream/clauses.h"
-#include "rules/rule/generation.h"
+#include "rules/rule/state.h"
 
 #include <stdlib.h>
 
@@ -73,18 +73,18 @@ static void take_witness(void *context, struct bytes document)
 	witnesses->count++;
 }
 
-static bool generation_of(const struct witnesses *witnesses, struct bytes document,
-			  struct bytes *generation)
+static size_t names_of(const struct witnesses *witnesses, struct bytes document,
+		       struct bytes names[STATE_NAMES])
 {
-	char path[STATE_PATH_MAX];
+	struct element state;
 
-	return generation_find(document, state_path(path, witnesses->rule, "g"), generation);
+	return state_find(witnesses->rule, document, &state) ? state_names(&state, names) : 0;
 }
 
 static void see_generation(void *context, struct bytes document)
 {
 	struct witnesses *witnesses = context;
-	struct bytes stored, own;
+	struct bytes stored, names[STATE_NAMES];
 	size_t at = 0;
 
 	if (!generation_find(document, "_id", &stored))
@@ -93,8 +93,8 @@ static void see_generation(void *context, struct bytes document)
 		struct bytes witness = witness_at(witnesses, at);
 
 		at += witness.length;
-		if (generation_of(witnesses, witness, &own) && bytes_equal(own, stored))
-			witnesses->seen[i] = true;
+		for (size_t j = names_of(witnesses, witness, names); j-- > 0;)
+			witnesses->seen[i] |= bytes_equal(names[j], stored);
 	}
 }
 
@@ -119,8 +119,10 @@ static enum link_result find_witnesses(struct link *link, const struct mover_tar
 				       struct witnesses *witnesses)
 {
 	return command_find(link, target->database, take_witness, witnesses,
-			    "{find: @collection, filter: {'_spill.@key.n': {$gt: 0}}, projection: "
-			    "{_id: 1, '_spill.@key.g': 1}, limit: @most, singleBatch: true, "
+			    "{find: @collection, filter: {$or: [{'_spill.@key.n': {$gt: "
+			    "0}}, {'_spill.@key.e.n': {$gt: 0}}]}, projection: "
+			    "{_id: 1, '_spill.@key.g': 1, '_spill.@key.e': 1}, limit: @most, "
+			    "singleBatch: true, "
 			    "maxTimeMS: @time, readConcern: @read_concern}",
 			    fill("collection", target->collection), fill("key", target->rule->key),
 			    fill_int32("most", WITNESSES), fill_int32("time", WITNESS_TIME_MS));
@@ -142,18 +144,19 @@ static enum link_result ask_overflow(struct link *link, const struct mover_targe
 static enum link_result stands(struct link *link, const struct mover_target *target,
 			       const struct witnesses *witnesses, struct bytes witness, bool *lost)
 {
-	struct bytes generation, document;
+	struct bytes names[STATE_NAMES], document;
 	struct element id;
 	enum link_result result;
 
-	if (!document_find(witness, "_id", &id) || !generation_of(witnesses, witness, &generation))
+	if (!document_find(witness, "_id", &id) || names_of(witnesses, witness, names) == 0)
 		return LINK_DONE; /* another kind of damage */
 	result = command_find_one(
 		link, target->database, &document,
-		"{find: @collection, filter: {_id: {$eq: @id}, '_spill.@key.g': @generation}, "
-		"limit: 1, singleBatch: true, readConcern: @read_concern}",
+		"{find: @collection, filter: {_id: {$eq: @id}, $or: [{'_spill.@key.g': "
+		"@generation}, {'_spill.@key.e.g': @generation}]}, limit: 1, singleBatch: true, "
+		"readConcern: @read_concern}",
 		fill("collection", target->collection), fill("id", &id),
-		fill("key", target->rule->key), fill_binary("generation", generation));
+		fill("key", target->rule->key), fill_binary("generation", names[0]));
 	*lost = result == LINK_DONE && document.data;
 	return result;
 }

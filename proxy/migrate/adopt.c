@@ -298,7 +298,7 @@ static enum link_result take_over(struct job *job, struct mover_target *target,
 	target_new_generation(target, generation);
 	pass.plan.generation = (struct bytes){generation, sizeof(generation)};
 	pass.plan.head = split->plan.length;
-	pass.plan.moved = split->elements;
+	pass.plan.moved = pass.plan.elements = split->elements;
 	if (result == LINK_DONE)
 		result = mark_all(job, &pass, split, taken);
 	if (result == LINK_DONE && *taken)

@@ -4,7 +4,7 @@
 #include "proxy/ownership/referrers.h"
 #include "proxy/ownership/rule_owner.h"
 #include "proxy/upstream/clauses.h"
-#include "rules/rule/generation.h"
+#include "rules/rule/state.h"
 
 #include <stdlib.h>
 
@@ -109,8 +109,9 @@ void dead_take_main(void *context, struct bytes document)
 {
 	struct dead_look *looking = context;
 	struct dead *dead = dead_entry_of(looking, document);
-	struct bytes generation;
+	struct bytes names[STATE_NAMES];
 	struct element state;
+	size_t count;
 
 	if (dead)
 		dead->present = true;
@@ -122,11 +123,11 @@ void dead_take_main(void *context, struct bytes document)
 	}
 	if (!document_find(state.value, looking->target->rule->key, &state))
 		return;
-	if (state.type != BSON_BYTE_DOCUMENT || !generation_find(state.value, "g", &generation)) {
+	count = state_names(&state, names);
+	if (count == 0)
 		keep_all(looking, dead);
-		return;
-	}
-	add(&looking->alive, generation.data);
+	for (size_t i = 0; i < count; i++)
+		add(&looking->alive, names[i].data);
 }
 
 /* G0. */
@@ -215,17 +216,16 @@ static void keep_absent(const struct dead_look *looking)
 static void take_referrer(void *context, struct bytes document)
 {
 	struct dead_look *looking = context;
-	struct bytes generation;
+	struct bytes states, names[STATE_NAMES];
 	struct element all, state;
 	struct cursor cursor;
-	struct bytes states, own;
 
 	if (!document_find(document, "_spill", &all) || !element_document(&all, &states) ||
 	    !cursor_open(&cursor, states))
 		return;
 	while (cursor_next(&cursor, &state) == CURSOR_ELEMENT)
-		if (element_document(&state, &own) && generation_find(own, "g", &generation))
-			add(&looking->alive, generation.data);
+		for (size_t i = state_names(&state, names); i-- > 0;)
+			add(&looking->alive, names[i].data);
 }
 
 /* Who refers to the very generations that would go? */

@@ -25,7 +25,8 @@
 	"{$eq: [{$type: '$_spill.@key'}, 'missing']}, {$isArray: '$@array'}, " \
 	"{$gt: [{$bsonSize: {a: '$@array'}}, @wrapped]}]}}, " \
 	"{'_spill.@key': {$exists: true}, $expr: {$and: [{$isArray: '$@array'}, " \
-	"{$gt: [{$size: '$@array'}, {$ifNull: ['$_spill.@key.h', @threshold]}]}]}}, " \
+	"{$gt: [{$size: '$@array'}, {$ifNull: ['$_spill.@key.h', " \
+	"'$_spill.@key.e.h', @threshold]}]}]}}, " \
 	"{_spill: {}}, {'_spill.@key.n': 0}]}"
 
 void look_write_candidates(struct buffer *out, const char *name, const struct rule *rule)
@@ -163,8 +164,9 @@ static enum link_result ask(struct asking *asking, struct link *link, uint64_t a
 		link, asking->target->database, take_answer, asking,
 		"{find: @collection, filter: {_id: {$in: [..@ids]}}, projection: "
 		"{_id: 1, length: {$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}, "
-		"size: {$bsonSize: {a: '$@array'}}, head: '$_spill.@key.h', "
-		"moved: '$_spill.@key.n', empty: {$eq: ['$_spill', {$literal: {}}]}}, "
+		"size: {$bsonSize: {a: '$@array'}}, head: {$ifNull: ['$_spill.@key.h', "
+		"'$_spill.@key.e.h']}, moved: {$ifNull: ['$_spill.@key.n', '$_spill.@key.e.n']}, "
+		"empty: {$eq: ['$_spill', {$literal: {}}]}}, "
 		"readConcern: @concern}",
 		fill("collection", asking->target->collection),
 		fill_spliced("ids", splice_ids, asking), fill("array", rule->array),

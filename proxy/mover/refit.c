@@ -117,7 +117,8 @@ must_check enum link_result refit_document(struct link *link, struct mover_targe
 	*end = REFIT_RESTS;
 	if (result == LINK_DONE && image) {
 		plan = plan_make(target->rule, main);
-		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0)
+		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0 &&
+		    !plan_is_edited(&plan))
 			result = judge_head(link, target, &plan, &other);
 	}
 	bson_free(image);
@@ -214,7 +215,8 @@ must_check enum link_result refit_overlapping(struct link *link, struct mover_ta
 	*end = REFIT_RESTS;
 	if (result == LINK_DONE && image) {
 		plan = plan_make(target->rule, main);
-		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0)
+		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0 &&
+		    !plan_is_edited(&plan))
 			result = judge_overlap(link, target, &plan, from, &folds);
 	}
 	bson_free(image);

@@ -7,7 +7,7 @@
 
 #include "protocol/cursor.h"
 #include "proxy/upstream/clauses.h"
-#include "rules/rule/generation.h"
+#include "rules/rule/state.h"
 
 #include <bson/bson.h>
 #include <stdio.h>
@@ -112,15 +112,10 @@ static enum link_result take_sample(struct sample *sample, struct link *link, en
 	return result;
 }
 
-static void take_state(struct sample *sample, const struct element *state)
+static void take_name(struct sample *sample, const struct element *state, struct bytes generation)
 {
-	struct bytes generation;
-	struct bytes own;
-	size_t at;
+	size_t at = find_generation(sample, generation.data);
 
-	if (!element_document(state, &own) || !generation_find(own, "g", &generation))
-		return;
-	at = find_generation(sample, generation.data);
 	if (at == sample->count)
 		return;
 	if (sample->asking->own && bytes_are(state->name, sample->target->rule->key))
@@ -129,6 +124,14 @@ static void take_state(struct sample *sample, const struct element *state)
 		sample->other = true;
 	memmove(sample->generations[at], sample->generations[--sample->count], 16);
 	sample->asking->ended = sample->other || sample->count == 0;
+}
+
+static void take_state(struct sample *sample, const struct element *state)
+{
+	struct bytes names[STATE_NAMES];
+
+	for (size_t i = state_names(state, names); i-- > 0;)
+		take_name(sample, state, names[i]);
 }
 
 /* Each field of `_spill` is the state of one array. */

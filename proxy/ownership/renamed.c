@@ -69,9 +69,9 @@ static enum link_result has_states(struct link *link, const struct mover_target 
 
 	target_generations(target, least, most);
 	result = command_find_one(link, target->database, &document,
-				  "{find: @collection, filter: {'_spill.@key.g': {$gte: @least, "
-				  "$lte: @most}}, limit: "
-				  "1, singleBatch: true}",
+				  "{find: @collection, filter: {$or: [{'_spill.@key.g': {$gte: "
+				  "@least, $lte: @most}}, {'_spill.@key.e.g': {$gte: @least, $lte: "
+				  "@most}}]}, limit: 1, singleBatch: true}",
 				  fill("collection", collection), fill("key", target->rule->key),
 				  fill_binary("least", (struct bytes){least, sizeof(least)}),
 				  fill_binary("most", (struct bytes){most, sizeof(most)}));

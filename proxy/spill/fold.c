@@ -13,6 +13,7 @@
 #include "proxy/spill/gathering.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/target_read.h"
+#include "rules/rule/counts.h"
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
 #include "rules/rule/state.h"
@@ -41,7 +42,7 @@ static void find_state(struct gathering *gathering)
 	plan->state = state;
 	plan->generation = read.generation;
 	plan->head = read.head;
-	plan->moved = read.moved;
+	plan->moved = plan->elements = read.moved;
 	plan->array = (struct bytes){empty, sizeof(empty)};
 }
 
@@ -100,6 +101,7 @@ void gathering_init(struct gathering *gathering, const struct rule *rule,
 void gathering_fini(struct gathering *gathering)
 {
 	buffer_fini(&gathering->array);
+	buffer_fini(&gathering->parts);
 	buffer_fini(&gathering->scratch);
 }
 
@@ -126,6 +128,89 @@ static void gather_elements(struct gathering *gathering, struct bytes array, int
 	gathering->kept += (int64_t)count;
 }
 
+/* ---- an array that was edited in place ---- */
+
+/* Its overflow comes in no order of positions: what counts is kept, one copy behind the other. */
+static void keep_part(struct gathering *gathering, struct bytes batch)
+{
+	struct placed placed;
+
+	gathering->large = gathering->parts.length + gathering->size > gathering->most;
+	if (gathering->large)
+		return;
+	if (!placed_find(batch, &placed))
+		gathering->broken = true;
+	else if (placed_counts(&placed, &gathering->plan.editions))
+		buffer_append(&gathering->parts, batch.data, batch.length);
+}
+
+static int64_t count_elements(struct bytes array)
+{
+	struct cursor cursor;
+	size_t count = 0;
+
+	return cursor_open(&cursor, array) && array_skip(&cursor, SIZE_MAX, &count) ? (int64_t)count
+										    : 0;
+}
+
+/* The arrays of the parts, and where these count. */
+static void list_parts(struct gathering *gathering, struct buffer *arrays, struct buffer *list)
+{
+	for (size_t at = 0; at < gathering->parts.length;) {
+		struct bytes batch = {gathering->parts.data + at,
+				      (size_t)load_int32(gathering->parts.data + at)};
+		struct counted each = {.index = list->length / sizeof(each)};
+		struct bytes array;
+
+		at += batch.length;
+		if (!placed_find(batch, &each.placed) ||
+		    !overflow_elements(gathering->rule, batch, &gathering->scratch, &array)) {
+			gathering->broken = true;
+			return;
+		}
+		each.held = count_elements(array);
+		buffer_append(arrays, &array, sizeof(array));
+		buffer_append(list, &each, sizeof(each));
+	}
+}
+
+static void take_piece(struct gathering *gathering, struct bytes array, int64_t skip, int64_t take)
+{
+	struct cursor cursor;
+	size_t count;
+
+	if (!cursor_open(&cursor, array) || !array_skip(&cursor, (size_t)skip, &count) ||
+	    !array_writer_copy(&gathering->writer, &cursor, (size_t)take, &count)) {
+		gathering->broken = true;
+		return;
+	}
+	gathering->length += (int64_t)count;
+	gathering->kept += (int64_t)count;
+}
+
+void gathering_end(struct gathering *gathering)
+{
+	auto_buffer struct buffer arrays = {0}, list = {0};
+	enum counts_step step = COUNTS_HOLE;
+	const struct counted *of;
+	struct counts counts;
+	int64_t skip, take;
+
+	if (!plan_is_edited(&gathering->plan) || gathering->large || gathering->broken)
+		return;
+	list_parts(gathering, &arrays, &list);
+	if (list.length == 0 || gathering->broken) {
+		gathering->broken = true;
+		return;
+	}
+	counts_open(&counts, &gathering->plan.editions, (struct counted *)(void *)list.data,
+		    list.length / sizeof(struct counted));
+	while (!gathering->broken &&
+	       (step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE)
+		take_piece(gathering, ((struct bytes *)(void *)arrays.data)[of->index], skip, take);
+	gathering->broken |= step != COUNTS_END;
+}
+
 void gathering_take(void *context, struct bytes batch)
 {
 	struct gathering *gathering = context;
@@ -134,6 +219,11 @@ void gathering_take(void *context, struct bytes batch)
 	int64_t position;
 
 	gathering->foreign |= !generation.data;
+	if (plan_is_edited(&gathering->plan)) {
+		if (generation.data && !gathering->broken && !gathering->large)
+			keep_part(gathering, batch);
+		return;
+	}
 	if (gathering->broken || gathering->large || !generation.data ||
 	    !bytes_equal(generation, gathering->plan.generation) ||
 	    gathering->length >= gathering->plan.moved)
@@ -319,7 +409,7 @@ static bool rests(const struct gathering *gathering)
 bool gathering_is_whole(const struct gathering *gathering)
 {
 	return !gathering->large && !gathering->broken &&
-	       gathering->length >= gathering->plan.moved;
+	       gathering->length >= gathering->plan.elements;
 }
 
 /* I1 and I2 on an image whose state can be read. False: once more. */
@@ -333,6 +423,8 @@ static enum link_result fold_image(struct link *link, struct mover_target *targe
 	if (gathering->plan.moved > 0)
 		result = (gathering->how->loss ? target_read_places : target_read_overflow)(
 			link, target, &gathering->plan.id, gathering_take, gathering);
+	if (result == LINK_DONE)
+		gathering_end(gathering);
 	if (result == LINK_DONE)
 		lose_before(gathering, gathering->plan.moved);
 	array_writer_close(&gathering->writer);
@@ -375,7 +467,8 @@ static enum link_result fold_states(struct link *link, struct mover_target *targ
 	if (states->type == BSON_BYTE_DOCUMENT &&
 	    !document_find(states->value, target->rule->key, &state))
 		return LINK_DONE;
-	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN)
+	if (gathering->plan.generation.data && gathering->plan.kind != PLAN_BROKEN &&
+	    !(gathering->how->loss && plan_is_edited(&gathering->plan)))
 		return fold_image(link, target, gathering, end);
 	*end = FOLD_BROKEN;
 	return LINK_DONE;

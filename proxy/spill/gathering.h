@@ -21,6 +21,7 @@ struct gathering {
 	size_t most;                /* that it may be */
 	int64_t head;               /* of the generation that follows; -1: none does */
 	bool foreign;               /* overflow that Spillway did not write stands beside its own */
+	struct buffer parts;        /* of an array that was edited in place: see fold.c */
 	bool broken;                /* a hole, or what is no batch */
 	bool large;
 };
@@ -30,6 +31,8 @@ void gathering_init(struct gathering *gathering, const struct rule *rule,
 void gathering_fini(struct gathering *gathering);
 /* Its overflow documents, in the order of their numbers; the context is the gathering. */
 void gathering_take(void *context, struct bytes batch);
+/* Behind the last one. */
+void gathering_end(struct gathering *gathering);
 /* All that the state counts is there. */
 bool gathering_is_whole(const struct gathering *gathering);
 /* I2: {q, u}, appended. The document has a state. */

@@ -101,12 +101,27 @@ void main_write_cut(struct pass_state *pass, struct buffer *statements);
  * state, and the flag's field is what it was (NULL: not there, or the rule has none). */
 must_check enum link_result main_adopt(struct pass_state *pass, const struct element *flag);
 
+/* The same of an array that was edited in place, inside a transaction. The plan's generation is the
+ * later name. */
+enum pass main_hold(struct pass_state *pass); /* others wait from here on */
+enum pass main_cut_edited(struct pass_state *pass);
+/* After a cut. */
+void main_count_cut(struct pass_state *pass);
+
+/* M2 to M4 of an array that was edited in place: round_edited.c. */
+enum pass edited_move(struct pass_state *pass);
+
 /* Commands on the overflow: round_overflow.c. */
 must_check enum link_result overflow_find_foreign(struct pass_state *pass, bool *found);
 must_check enum link_result overflow_find_open(struct pass_state *pass, bool *found); /* M2 */
 /* Where that one ends before n: of all that begin at or before n, the one that reaches furthest,
  * with the greatest number among them. */
 must_check enum link_result overflow_find_furthest(struct pass_state *pass);
+/* M2 of an array that was edited in place. `last`: the greatest number of all. */
+must_check enum link_result overflow_find_open_edited(struct pass_state *pass, bool *found,
+						      int64_t *last);
+/* M3b: the open batch has room. `*filled` is false where it had none for the next element. */
+enum pass overflow_fill(struct pass_state *pass, bool *filled);
 enum pass overflow_link_stored(struct pass_state *pass);       /* M2a */
 enum pass overflow_store(struct pass_state *pass, bool found); /* M3b, M3c */
 /* After an insert: what got in is there, and M4 may be sent. */

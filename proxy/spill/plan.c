@@ -188,7 +188,7 @@ const char *plan_never_moved(const struct rule *rule, struct bytes document,
 static const char *take_state(struct plan *plan, const struct element *field)
 {
 	struct state state;
-	const char *damage = state_read(field, true, &state);
+	const char *damage = state_read_any(field, true, &state);
 
 	plan->generation = state.generation;
 	if (state.generation.data)
@@ -197,6 +197,9 @@ static const char *take_state(struct plan *plan, const struct element *field)
 		return damage;
 	plan->head = state.head;
 	plan->moved = state.moved;
+	plan->elements = state_elements(&state);
+	if (state.later.data)
+		plan->editions = state;
 	return NULL;
 }
 
@@ -273,6 +276,8 @@ static struct plan plan_spilled(struct plan plan, const struct rule *rule, struc
 	if (!measure(&plan, head, SIZE_MAX))
 		return with_reason(plan, PLAN_BROKEN, "the array is no BSON");
 	plan.head = head;
+	if (plan_is_edited(&plan) && (plan.moved == 0 || rule->overflow.layout != RULE_BATCHES))
+		return with_reason(plan, PLAN_LEAVE, "no Spillway edits such an array in place");
 	if (born_wrong(&plan, rule))
 		return with_reason(plan, PLAN_UNDO, NULL);
 	if (plan.length <= head)

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "protocol/cursor.h"
-#include "rules/rule/rules.h"
+#include "rules/rule/state.h"
 
 enum plan_kind {
 	PLAN_REST,   /* within its bounds, or no array to move */
@@ -25,13 +25,21 @@ struct plan {
 	struct element id;       /* as it is stored, never as a filter had it */
 	struct bytes generation; /* g: 16 bytes */
 	int64_t head;            /* h */
-	int64_t moved;           /* n */
+	int64_t moved;           /* n: positions */
+	int64_t elements;        /* in the overflow: as many, but of an array edited in place */
+	struct state editions;   /* of such an array; `later` without data: it is none */
 	int64_t length;          /* elements of f */
 	size_t size;             /* of the document, in bytes */
 	struct bytes array;      /* f */
 	struct element state;    /* S; type 0: none */
 	struct cursor tail;      /* of f, at element h */
 };
+
+/* The array was edited in place. */
+static inline bool plan_is_edited(const struct plan *plan)
+{
+	return plan->editions.later.data;
+}
 
 struct plan plan_make(const struct rule *rule, struct bytes document);
 /* Of an image that is `old` with nothing but a new state behind it, the plan that plan_make would

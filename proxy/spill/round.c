@@ -42,8 +42,11 @@ static enum link_result find_open(struct pass_state *pass, bool *found)
 static enum pass move_tail(struct pass_state *pass)
 {
 	bool found = false;
-	enum link_result result = find_open(pass, &found);
+	enum link_result result;
 
+	if (plan_is_edited(&pass->plan))
+		return edited_move(pass);
+	result = find_open(pass, &found);
 	if (result != LINK_DONE)
 		return pass_failed(pass, "M2", result);
 	if (stored_beyond(pass) > 0)
@@ -102,7 +105,7 @@ static enum pass run_pass(struct round *round, enum round_end *end)
 		return PASS_MOVED;
 	image = link_steal_body(round->link);
 	pass.plan = plan_make(pass.rule, document);
-	round->length = pass.plan.moved + pass.plan.length;
+	round->length = pass.plan.elements + pass.plan.length;
 	round->spilled = pass.plan.generation.length > 0 || pass.plan.kind == PLAN_BIRTH;
 	done = act(&pass);
 	*end = pass.end;

@@ -59,6 +59,11 @@ static enum link_result send_update(struct pass_state *pass, const struct buffer
 /* The state is as it was read. */
 #define GENERATION_STANDS "'_spill.@key.g': @generation, '_spill.@key.n': @moved"
 
+/* The same of an array that was edited in place. */
+#define EDITION_STANDS \
+	"'_spill.@key.e.g': @older, '_spill.@key.e.l': @generation, '_spill.@key.e.v': @edition, " \
+	"'_spill.@key.e.n': @moved"
+
 /* The state goes if nothing is in it: as folding back an empty overflow. Only an array has a
  * length; the document's own total is right for just this array. */
 enum pass main_undo(struct pass_state *pass)
@@ -208,10 +213,10 @@ static void write_moved(struct buffer *out, const char *name, const void *contex
 {
 	const struct pass_state *pass = context;
 
-	if (pass->plan.moved <= INT32_MAX)
-		writer_int32(out, name, (int32_t)pass->plan.moved);
+	if (pass->plan.elements <= INT32_MAX)
+		writer_int32(out, name, (int32_t)pass->plan.elements);
 	else
-		writer_int64(out, name, pass->plan.moved);
+		writer_int64(out, name, pass->plan.elements);
 }
 
 static void write_reference(const struct pass_state *pass, struct buffer *out)
@@ -251,10 +256,12 @@ static void splice_fields(struct buffer *out, size_t *place, const void *context
 		write_reference(pass, out);
 }
 
-#define CUT(head) \
-	"{q: {_id: {$eq: @id}, " GENERATION_STANDS "}, u: [{$set: {" \
+#define CUT_STATE(head, guard, count) \
+	"{q: {_id: {$eq: @id}, " guard "}, u: [{$set: {" \
 	"'@array': {$concatArrays: [" head ", {$slice: ['$@array', @rest, 2147483647]}]}, " \
-	"'_spill.@key.n': @count, '_spill.@key.t': '$$NOW', ..@fields}}]}"
+	"'" count "': @count, '_spill.@key.t': '$$NOW', ..@fields}}]}"
+#define CUT(head) CUT_STATE(head, GENERATION_STANDS, "_spill.@key.n")
+#define CUT_EDITED(head) CUT_STATE(head, EDITION_STANDS, "_spill.@key.e.n")
 
 /* The pipeline: whatever has been pushed since the image was read stays behind the head. mongod
  * refuses a slice of no elements. */
@@ -291,6 +298,42 @@ must_check enum link_result main_adopt(struct pass_state *pass, const struct ele
 	return send_update(pass, &statement);
 }
 
+/* Whoever pushes waits for the transaction then, instead of ending it by a write conflict. */
+enum pass main_hold(struct pass_state *pass)
+{
+	auto_buffer struct buffer statement = {0};
+
+	pass_write(pass, &statement,
+		   "{q: {_id: {$eq: @id}, " EDITION_STANDS "}, u: {$currentDate: {'_spill.@key.t': "
+		   "true}}}",
+		   fill_binary("older", pass->plan.editions.generation),
+		   fill("edition", pass->plan.editions.edition));
+	return pass_guarded(pass, "M4", send_update(pass, &statement), PASS_AGAIN);
+}
+
+enum pass main_cut_edited(struct pass_state *pass)
+{
+	auto_buffer struct buffer statement = {0};
+
+	pass_write(pass, &statement,
+		   pass->plan.head > 0 ? CUT_EDITED("{$slice: ['$@array', @head]}")
+				       : CUT_EDITED("[]"),
+		   fill("rest", pass->plan.head + pass->stored),
+		   fill("count", pass->plan.moved + pass->stored),
+		   fill_binary("older", pass->plan.editions.generation),
+		   fill("edition", pass->plan.editions.edition),
+		   fill_spliced("fields", splice_fields, pass));
+	return pass_guarded(pass, "M4", send_update(pass, &statement), PASS_MOVED);
+}
+
+void main_count_cut(struct pass_state *pass)
+{
+	pass->round->elements += pass->stored;
+	metric_add_shared(&pass->round->metrics->spills, 1);
+	metric_add_shared(&pass->round->metrics->moved_elements, pass->stored);
+	atomic_fetch_add(&pass->target->elements, pass->stored);
+}
+
 enum pass main_cut(struct pass_state *pass)
 {
 	enum link_result result = send_cut(pass);
@@ -303,10 +346,7 @@ enum pass main_cut(struct pass_state *pass)
 		return pass_failed(pass, "M4", result);
 	if (pass->round->stored_in_vain)
 		return pass_ended(pass, ROUND_RETRY);
-	pass->round->elements += pass->stored;
-	metric_add_shared(&pass->round->metrics->spills, 1);
-	metric_add_shared(&pass->round->metrics->moved_elements, pass->stored);
-	atomic_fetch_add(&pass->target->elements, pass->stored);
+	main_count_cut(pass);
 	if (pass->plan.moved == 0) {
 		metric_add_shared(&pass->round->metrics->outliers, 1);
 		atomic_fetch_add(&pass->target->outliers, 1);

@@ -117,9 +117,50 @@ must_check enum link_result overflow_find_furthest(struct pass_state *pass)
 	return find_opening(pass, "{}", take_furthest, pass);
 }
 
-/* M3b: the open batch has room. `*filled` is false where it had none for the next element. Without
- * its unique index another batch may have its number, and be as long: so its place is named. */
-static enum pass fill_open_batch(struct pass_state *pass, bool *filled)
+static void take_number(void *context, struct bytes document)
+{
+	int64_t *last = context;
+
+	if (!document_find_integer(document, "number", last) || *last < 0)
+		*last = 0;
+}
+
+static void take_last(void *context, struct bytes document)
+{
+	struct opening *opening = context;
+
+	opening->broken |= !take_batch(opening->pass->rule, document, &opening->pass->open);
+	opening->count++;
+}
+
+/* A copy stands for other positions than it has elements: nothing is ever appended to it. */
+must_check enum link_result overflow_find_open_edited(struct pass_state *pass, bool *found,
+						      int64_t *last)
+{
+	struct opening opening = {.pass = pass};
+	enum link_result result;
+
+	*last = 0;
+	result = pass_find(pass, take_number, last,
+			   "{find: @overflow, filter: {'@link': {$eq: @id}}, sort: {'@order': -1}, "
+			   "projection: {_id: 1, number: '$@order'}, limit: 1, singleBatch: true}");
+	if (result == LINK_DONE)
+		result = pass_find(
+			pass, take_last, &opening,
+			"{find: @overflow, filter: {'@link': {$eq: @id}, '_spill.g': @generation, "
+			"'_spill.w': {$exists: false}, '_spill.u': {$exists: false}}, sort: "
+			"{'@order': -1}, projection: {_id: 1, number: '$@order', position: "
+			"'$_spill.p', held: {$size: '$@batch'}, size: {$bsonSize: {a: "
+			"'$@batch'}}}, "
+			"limit: 1, singleBatch: true}");
+	*found = opening.count > 0 && !opening.broken &&
+		 pass->open.position + pass->open.held == pass->plan.moved;
+	return result;
+}
+
+/* Without its unique index another batch may have its number, and be as long: so its place is
+ * named. */
+enum pass overflow_fill(struct pass_state *pass, bool *filled)
 {
 	auto_buffer struct buffer each = {0};
 	size_t start = writer_open(&each);
@@ -158,6 +199,8 @@ static size_t open_state(const struct pass_state *pass, struct buffer *out, int6
 
 	writer_binary(out, "g", pass->plan.generation);
 	writer_int64(out, "p", position);
+	if (plan_is_edited(&pass->plan))
+		writer_int32(out, "e", (int32_t)pass->plan.editions.edition);
 	return state;
 }
 
@@ -379,7 +422,7 @@ enum pass overflow_store(struct pass_state *pass, bool found)
 	enum pass filling;
 
 	if (found && !pass->overlapped && pass->open.held < pass->rule->overflow.batch_size) {
-		filling = fill_open_batch(pass, &filled);
+		filling = overflow_fill(pass, &filled);
 		if (filled && filling == PASS_ENDED)
 			return filling;
 	}

@@ -299,7 +299,8 @@ static enum link_result find_owners(struct link_pages *pages)
 	return command_find(
 		pages->link, target->database, take_owner, pages,
 		"{find: @collection, filter: {_id: {$in: [..@links]}}, projection: {_id: "
-		"1, moved: '$_spill.@key.n', at: '$_spill.@key.t'}}",
+		"1, moved: {$ifNull: ['$_spill.@key.n', '$_spill.@key.e.n']}, "
+		"at: '$_spill.@key.t'}}",
 		fill("collection", target->collection), fill_spliced("links", splice_mores, pages),
 		fill("key", target->rule->key));
 }

@@ -68,7 +68,7 @@ static void take_main(void *context, struct bytes document)
 	if (!folding || folding->main.data || !state_find(undoing->target->rule, document, &state))
 		return;
 	plan = plan_make(undoing->target->rule, document);
-	if (!plan.generation.data || plan.kind == PLAN_BROKEN)
+	if (!plan.generation.data || plan.kind == PLAN_BROKEN || plan_is_edited(&plan))
 		return;
 	folding->main = document;
 	folding->size = expected_size(&plan);

@@ -80,7 +80,7 @@ static void count_document(struct job *job, const struct verify_document *verify
 {
 	bool spilled = verify->plan.generation.data && verify->plan.moved > 0;
 
-	count(job, 1, spilled ? 1 : 0, spilled ? verify->plan.moved : 0, verify->young);
+	count(job, 1, spilled ? 1 : 0, spilled ? verify->plan.elements : 0, verify->young);
 	job->elements += verify->sum;
 }
 
@@ -133,6 +133,7 @@ static enum link_result look_at_document(struct job *job, struct mover_target *t
 			job->documents++;
 		if (corrupt) {
 			keep_corrupt(job->context, verify.plan.generation);
+			keep_corrupt(job->context, verify.plan.editions.later);
 			if (!job->options.accept_loss) /* else it is written already */
 				result = verify_repair_export(job, target, id, main);
 		}

@@ -106,6 +106,10 @@ static const char *const reasons[] = {
 	[FOLD_BUSY] = "it changed each time: run the command again",
 };
 
+static const char edited[] =
+	"its array was edited in place: a loss can't be accepted there; restore "
+	"it, or set the array anew";
+
 /* Nothing says which elements of the overflow are the array's: it is what the document holds. */
 static enum link_result drop_state(struct job *job, struct mover_target *target,
 				   const struct verify_document *verify, struct bytes main,
@@ -152,8 +156,13 @@ static enum link_result settle(struct job *job, struct mover_target *target,
 	bool execute = verify_repairs(job);
 	enum fold end = FOLD_BUSY;
 	struct job_moved moved; /* the next look tells */
-	enum link_result result = fold(job, target, verify, &loss, &end);
+	enum link_result result;
 
+	if (plan_is_edited(&verify->plan)) {
+		report(job, target, &verify->plan.id, &stays, edited);
+		return LINK_DONE;
+	}
+	result = fold(job, target, verify, &loss, &end);
 	if (result == LINK_DONE && end == FOLD_BROKEN) {
 		result = drop_state(job, target, verify, main, changed);
 	} else if (result == LINK_DONE && end == FOLD_DONE && loss.whole >= 0) {

@@ -2,6 +2,7 @@
 #include "proxy/verify/verify_document.h"
 
 #include "proxy/upstream/clauses.h"
+#include "rules/rule/counts.h"
 #include "rules/rule/hash.h"
 #include "rules/rule/own_fields.h"
 #include "rules/rule/overflow_document.h"
@@ -311,6 +312,60 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 	verify->last_held = held;
 }
 
+/* ---- an array that was edited in place ---- */
+
+/* What an earlier edition needs, or a pending edit has stored, waits for the garbage collection. */
+static void take_edited(struct verify_document *verify, struct bytes batch, struct bytes array)
+{
+	struct counted each = {.held = count_elements(array)};
+
+	if (!placed_find(batch, &each.placed) || each.held < 0) {
+		add(verify, VERIFY_STATE, "a batch has no place");
+		return;
+	}
+	if (!placed_counts(&each.placed, &verify->plan.editions)) {
+		verify->garbage++;
+		verify->young++;
+		return;
+	}
+	if (each.held > verify->rule->overflow.batch_size)
+		add(verify, VERIFY_TOO_LONG, "a batch holds %lld", (long long)each.held);
+	buffer_append(&verify->counting, &each, sizeof(each));
+}
+
+/* The reading rule finds all positions, and as many elements as the state says. */
+static void check_edited(struct verify_document *verify)
+{
+	const struct plan *plan = &verify->plan;
+	enum counts_step step = COUNTS_HOLE;
+	const struct counted *of;
+	struct counts counts = {0};
+	int64_t skip, take;
+
+	if (verify->counting.length > 0) {
+		counts_open(&counts, &plan->editions, (void *)verify->counting.data,
+			    verify->counting.length / sizeof(struct counted));
+		while ((step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE)
+			verify->sum += take;
+	}
+	if (step != COUNTS_END)
+		add(verify, VERIFY_HOLE, "nothing that counts is stored at %lld",
+		    (long long)counts.reached);
+	else if (verify->sum != plan->elements)
+		add(verify, VERIFY_MISSING, "%lld of %lld elements are there",
+		    (long long)verify->sum, (long long)plan->elements);
+	if (plan->length < plan->head)
+		add(verify, VERIFY_MISSING, "the document holds %lld of the first %lld",
+		    (long long)plan->length, (long long)plan->head);
+}
+
+static bool is_own(const struct verify_document *verify, struct bytes generation)
+{
+	return bytes_equal(generation, verify->plan.generation) ||
+	       (plan_is_edited(&verify->plan) &&
+		bytes_equal(generation, verify->plan.editions.later));
+}
+
 void verify_document_batch(struct verify_document *verify, struct bytes batch)
 {
 	struct bytes generation = overflow_generation(batch);
@@ -320,13 +375,14 @@ void verify_document_batch(struct verify_document *verify, struct bytes batch)
 		verify->foreign = true;
 	} else if (!verify->judged) {
 		return; /* nothing is known about what is whose */
-	} else if (!verify->plan.generation.data ||
-		   !bytes_equal(generation, verify->plan.generation)) {
+	} else if (!verify->plan.generation.data || !is_own(verify, generation)) {
 		verify->garbage++;
 		if (batch_is_young(batch, verify->young_from))
 			verify->young++;
 	} else if (!overflow_elements(verify->rule, batch, &verify->scratch, &array)) {
 		add(verify, VERIFY_HOLE, "a batch has no array");
+	} else if (plan_is_edited(&verify->plan)) {
+		take_edited(verify, batch, array);
 	} else {
 		check_batch(verify, batch, array);
 	}
@@ -426,10 +482,11 @@ static void check_reference(struct verify_document *verify, struct bytes main)
 static void check_fields(struct verify_document *verify, struct bytes main)
 {
 	if (verify->plan.kind != PLAN_REST || verify->plan.moved == 0 ||
-	    verify->sum != verify->plan.moved)
+	    verify->sum != verify->plan.elements)
 		return;
-	check_counter(verify, main, OWN_TOTAL, verify->plan.length + verify->plan.moved);
-	check_counter(verify, main, OWN_DOCUMENTS, verify->number);
+	check_counter(verify, main, OWN_TOTAL, verify->plan.length + verify->plan.elements);
+	if (!plan_is_edited(&verify->plan))
+		check_counter(verify, main, OWN_DOCUMENTS, verify->number);
 	check_reference(verify, main);
 }
 
@@ -464,7 +521,7 @@ void verify_document_end(struct verify_document *verify, struct bytes main)
 		    spilled ? "it doesn't count" : "the document is left as it is");
 	check_work(verify);
 	if (verify->plan.generation.data && verify->plan.kind != PLAN_BROKEN) {
-		check_overflow(verify);
+		(plan_is_edited(&verify->plan) ? check_edited : check_overflow)(verify);
 		check_fields(verify, main);
 	}
 }
@@ -473,4 +530,5 @@ void verify_document_fini(struct verify_document *verify)
 {
 	buffer_fini(&verify->hashes);
 	buffer_fini(&verify->scratch);
+	buffer_fini(&verify->counting);
 }

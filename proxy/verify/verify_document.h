@@ -51,6 +51,7 @@ struct verify_document {
 	struct cursor beyond;         /* behind the head: what is stored beyond n must equal it */
 	struct buffer hashes;         /* of what stands at each position */
 	struct buffer scratch;        /* the batch at hand, where its array is made */
+	struct buffer counting;       /* of an array edited in place, what counts: struct counted */
 	int64_t last_size, last_held; /* of the last batch */
 	int64_t first_size;           /* bytes of the first element; 0: none yet */
 

@@ -67,6 +67,8 @@ static const char *judge_main(const struct restoring *restoring, struct bytes ma
 		return "the document's _id is written otherwise";
 	if (!plan.generation.data)
 		return "the array stands whole in its document: its generation has ended";
+	if (plan_is_edited(&plan))
+		return "the array was edited in place since";
 	if (!bytes_equal(plan.generation, generation))
 		return "the document has another generation now";
 	return NULL;

@@ -81,7 +81,7 @@ static bool is_as_cut(const struct pass_state *pass, const struct checked *check
 	const struct plan *now = &checked->after.plan;
 
 	return bytes_equal(now->generation, pass->plan.generation) && now->moved == pass->stored &&
-	       checked->before.length == pass->stored;
+	       !plan_is_edited(now) && checked->before.length == pass->stored;
 }
 
 /* What is stored is what was cut. Who leaves is looked at alone. */

@@ -6,7 +6,7 @@
 #include "proxy/spill/fold.h"
 #include "proxy/upstream/clauses.h"
 #include "proxy/upstream/target_read.h"
-#include "rules/rule/generation.h"
+#include "rules/rule/state.h"
 #include "rules/rule/own_fields.h"
 
 #include <bson/bson.h>
@@ -101,7 +101,7 @@ must_check bool verify_repair_close(struct verifying *verifying)
 #define MEND_FLAG(condition, update) \
 	"{update: @collection, updates: [{q: {_id: {$eq: @id}, " condition "}, u: " update \
 	"}], writeConcern: @write_concern}"
-#define SPILLED "'_spill.@key.g': @generation, '_spill.@key.n': @moved"
+#define SPILLED "'_spill.@state.g': @generation, '_spill.@state.n': @moved"
 #define WHOLE "'_spill.@key': {$exists: false}, '@flag': {$eq: @value}"
 
 static struct element element_of(const struct rule_value *value)
@@ -121,8 +121,10 @@ static enum link_result mend_flag(struct job *job, struct mover_target *target,
 	bool stands = spilled &&
 		      (verify->plan.moved > 0 || own_fields_stand_already(&verify->plan.state));
 	bool noted = stands && !document_find_path(main, rule->flag.field, &flag);
-	const char *text;
+	const char *text, *editions = plan_is_edited(&verify->plan) ? ".e" : "";
+	char state[STATE_PATH_MAX];
 
+	snprintf(state, sizeof(state), "%s%s", rule->key, editions);
 	if (noted)
 		text = MEND_FLAG(SPILLED, "{$set: {'@flag': @value}, $addToSet: {'_spill.@key.a': "
 					  "'@flag'}}");
@@ -136,7 +138,7 @@ static enum link_result mend_flag(struct job *job, struct mover_target *target,
 			       : MEND_FLAG(WHOLE, "{$unset: {'@flag': ''}}");
 	return command_run(job->link, target->database, text,
 			   fill("collection", target->collection), fill("id", &verify->plan.id),
-			   fill("key", rule->key),
+			   fill("key", rule->key), fill("state", state),
 			   fill_binary("generation", verify->plan.generation),
 			   fill("moved", verify->plan.moved), fill("flag", rule->flag.field),
 			   fill("value", &value), fill("otherwise", &otherwise));
@@ -199,11 +201,11 @@ must_check enum link_result verify_repair_judge(struct job *job, const struct mo
 						const struct verify_document *verify,
 						struct bytes main, bool *stray)
 {
-	char path[STATE_PATH_MAX];
-	struct element states;
-	struct bytes generation;
+	struct bytes names[STATE_NAMES];
+	struct element states, state;
 	bool own = false;
 	enum link_result result;
+	size_t count = 0;
 
 	*stray = false;
 	if (!document_find(main, "_spill", &states))
@@ -211,10 +213,12 @@ must_check enum link_result verify_repair_judge(struct job *job, const struct mo
 	result = target_read_overflow(job->link, target, &verify->plan.id, take_any, &own);
 	if (result != LINK_DONE || own)
 		return result;
-	if (generation_find(main, state_path(path, target->rule, "g"), &generation))
-		return find_generation(job, target, generation, stray);
-	*stray = true;
-	return LINK_DONE;
+	if (state_find(target->rule, main, &state))
+		count = state_names(&state, names);
+	for (size_t i = 0; result == LINK_DONE && !*stray && i < count; i++)
+		result = find_generation(job, target, names[i], stray);
+	*stray |= count == 0;
+	return result;
 }
 
 /* Of several arrays' states, only this one goes. */

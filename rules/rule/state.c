@@ -171,6 +171,21 @@ must_check const char *state_read_any(const struct element *field, bool strict, 
 	return "e in the state is not what an edit in place writes";
 }
 
+size_t state_names(const struct element *field, struct bytes names[STATE_NAMES])
+{
+	struct state state;
+
+	if (field->type != BSON_BYTE_DOCUMENT)
+		return 0;
+	if (!state_is_edited(field))
+		return generation_find(field->value, "g", &names[0]);
+	if (state_read_any(field, false, &state))
+		return 0;
+	names[0] = state.generation;
+	names[1] = state.later;
+	return STATE_NAMES;
+}
+
 /* ---- what stands ---- */
 
 static bool same_state(const struct element *before, const struct element *now)

@@ -28,6 +28,10 @@ must_check const char *state_read_any(const struct element *field, bool strict,
 				      struct state *state);
 /* The field is that of an array that was edited in place, be it sound or not. */
 bool state_is_edited(const struct element *field);
+#define STATE_NAMES 2
+/* The names that overflow of the array is stored under: how many. 0: they can't be read, and may be
+ * any. */
+size_t state_names(const struct element *field, struct bytes names[STATE_NAMES]);
 /* How many elements are in the overflow. */
 static inline int64_t state_elements(const struct state *state)
 {

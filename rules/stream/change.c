@@ -129,7 +129,7 @@ static void take_part(struct advance *advance, struct change_array *array, const
 		advance->broken |= !element_integer(value, &array->now.head);
 	else if (strcmp(part, ".g") == 0 && generation_read(value, &name))
 		memcpy(array->now.generation, name.data, GENERATION_BYTES);
-	else if (strcmp(part, ".g") == 0)
+	else if (strcmp(part, ".g") == 0 || strcmp(part, ".e") == 0 || strncmp(part, ".e.", 3) == 0)
 		advance->broken = true;
 }
 

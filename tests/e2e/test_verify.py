@@ -470,8 +470,9 @@ UNREADABLE = {
     "a long generation": ({"$set": {"_spill.list.g": Binary(b"x" * 17)}}, "g in the state"),
     "a generation of another subtype": ({"$set": {"_spill.list.g": Binary(bytes(generation(4)), 4)}}, "g in the state"),
     "a generation that is a number": ({"$set": {"_spill.list.g": 5}}, "g in the state"),
-    "an edit in place": ({"$set": {"_spill.list": {"e": {"g": generation(4), "l": generation(5), "b": 9, "h": 3,
-                                                         "n": 9, "r": 0, "v": 1}}}}, "g in the state"),
+    "an edit in place of more than there is": (
+        {"$set": {"_spill.list": {"e": {"g": generation(4), "l": generation(5), "b": 9, "h": 3, "n": 9, "r": 10,
+                                        "v": 1}}}}, "e in the state"),
     "no head": ({"$unset": {"_spill.list.h": 1}}, "h in the state"),
     "no count": ({"$unset": {"_spill.list.n": 1}}, "n in the state"),
     "a count below nothing": ({"$set": {"_spill.list.n": -1}}, "n in the state"),

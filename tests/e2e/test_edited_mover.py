@@ -1,0 +1,118 @@
+"""Arrays that were edited in place, in states written by hand: the mover, garbage collection and the operator's
+commands."""
+
+from uuid import uuid4
+
+import pymongo
+import pytest
+from bson.binary import Binary
+from bson.objectid import ObjectId
+
+from support.editions import array_of, edit_in_place, raised, without
+from support.operate import RULE, Operator, found, spill
+from support.process import wait_for
+from support.spillway import Spillway
+
+RULES = [{**RULE, "settle": "5ms", "quiet": "5ms", "gather": 1, "sweep": "off"}]
+WHOLE = list(range(20))
+
+
+@pytest.fixture
+def books(direct, shop, client):
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    spill(shop, "big", WHOLE, state={"g": Binary(uuid4().bytes), "a": ["outlier"], "b": {}})
+    edit_in_place(shop, "big", without(1, 5, 6, 7, 8, 9))
+    edit_in_place(shop, "big", raised(0, 10, 19))
+    return client.shop.books
+
+
+def moved(shop):
+    main = shop.books.find_one({"_id": "big"})
+    return len(main["list"]) == main["_spill"]["list"]["e"]["h"]
+
+
+def test_a_tail_moves_under_the_later_name(books, shop):
+    expected = array_of(shop, "big")
+    for number in range(30, 60):
+        books.update_one({"_id": "big"}, {"$push": {"list": number}})
+        expected.append(number)
+        if number % 7 == 0:
+            wait_for(lambda: moved(shop), "the tail to move")
+        if number % 10 == 0:
+            edit_in_place(shop, "big", without(number - 1, number - 8))
+            expected = [each for each in expected if each not in (number - 1, number - 8)]
+        assert array_of(shop, "big") == expected
+        assert books.find_one({"_id": "big"})["list"] == expected
+    wait_for(lambda: moved(shop), "the tail to move")
+    later = shop.books.find_one({"_id": "big"})["_spill"]["list"]["e"]["l"]
+    stored = list(shop.tails.find({"book": "big", "_spill.g": later, "_spill.w": None}))
+    assert stored and all("e" in each["_spill"] for each in stored)
+    assert [each for each in shop.tails.find({"_spill.w": {"$exists": True}}) if each["_spill"]["i"] > 0] == []
+
+
+def test_many_elements_move_at_once(books, shop):
+    expected = array_of(shop, "big")
+    books.update_one({"_id": "big"}, {"$push": {"list": {"$each": list(range(100, 400))}}})
+    wait_for(lambda: moved(shop), "the tail to move")
+    assert array_of(shop, "big") == expected + list(range(100, 400))
+
+
+def test_a_pending_edit_does_not_hold_the_mover(books, shop):
+    edit_in_place(shop, "big", without(2, 3), pending=True)
+    expected = array_of(shop, "big")
+    books.update_one({"_id": "big"}, {"$push": {"list": 100}})
+    wait_for(lambda: moved(shop), "the tail to move")
+    assert "w" in shop.books.find_one({"_id": "big"})["_spill"]["list"]["e"]
+    assert array_of(shop, "big") == expected + [100] == books.find_one({"_id": "big"})["list"]
+
+
+def test_both_names_are_alive(books, shop, operator):
+    """A dead generation beside them goes, and nothing else."""
+    books.update_one({"_id": "big"}, {"$push": {"list": 100}})  # its move records whose the overflow is
+    wait_for(lambda: moved(shop), "the tail to move")
+    before = shop.tails.count_documents({})
+    shop.tails.insert_one({"_id": ObjectId(bytes(12)), "book": "big", "part": [1],
+                           "_spill": {"g": Binary(uuid4().bytes), "p": 0, "i": 77}})
+    operator.run("verify", "--repair", "--execute")
+    wait_for(lambda: shop.tails.count_documents({"_spill.i": 77}) == 0, "the garbage to go")
+    assert shop.tails.count_documents({}) == before
+    assert array_of(shop, "big") == books.find_one({"_id": "big"})["list"]
+
+
+def test_verify_finds_nothing_and_counts_what_waits(books, shop, operator):
+    report = operator.run("verify")
+    assert [each for each in found(report) if each[1] in ("corrupt", "unfinished")] == [], report
+
+
+@pytest.mark.parametrize("damage", ["a copy", "an older batch", "an element"])
+def test_verify_tells_what_is_missing(books, shop, operator, damage):
+    if damage == "a copy":
+        shop.tails.delete_one({"_spill.w": {"$exists": True}, "_spill.u": None})
+    elif damage == "an older batch":
+        shop.tails.delete_one({"_spill.w": None, "_spill.u": None})
+    else:
+        shop.tails.update_one({"_spill.w": {"$exists": True}, "_spill.u": None, "part.0": {"$exists": True}},
+                              {"$pop": {"part": 1}})
+    report = operator.run("verify")
+    assert [each[0] for each in found(report) if each[1] == "corrupt"] == ["V1"], report
+
+
+def test_undo_folds_it_back(books, shop, operator):
+    expected = array_of(shop, "big")
+    operator.run("undo", "--execute")
+    assert shop.books.find_one({"_id": "big"}) == {"_id": "big", "list": expected}
+
+
+def test_a_total_counts_elements(cluster, shop):
+    rule = {**RULES[0], "counters": {"total": "count", "documents": "parts"}}
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    spill(shop, "big", WHOLE, main={"count": 20, "parts": 5}, state={"g": Binary(uuid4().bytes), "b": {}})
+    edit_in_place(shop, "big", without(1, 5, 6, 7, 8, 9))
+    with Spillway([cluster.primary], [rule]) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        client.shop.books.update_one({"_id": "big"}, {"$push": {"list": {"$each": [100, 101]}}})
+        wait_for(lambda: moved(shop), "the tail to move")
+    assert shop.books.find_one({"_id": "big"})["count"] == 16
+    with Operator(cluster, [rule]) as operator:
+        report = operator.run("verify")
+    assert [each for each in found(report) if each[1] in ("corrupt", "unfinished")] == [], report
