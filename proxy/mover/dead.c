@@ -84,6 +84,7 @@ void dead_take_overflow(void *context, struct bytes document)
 	    !generation_find(document, "_spill.g", &generation))
 		return;
 	dead = entry_for(looking, &link);
+	dead->marked |= document_find_path(document, "_spill.u", &link);
 	if (!holds(&dead->dead, generation.data))
 		add(&dead->dead, generation.data);
 }
@@ -111,6 +112,7 @@ void dead_take_main(void *context, struct bytes document)
 	struct dead *dead = dead_entry_of(looking, document);
 	struct bytes names[STATE_NAMES];
 	struct element state;
+	struct state read;
 	size_t count;
 
 	if (dead)
@@ -128,6 +130,8 @@ void dead_take_main(void *context, struct bytes document)
 		keep_all(looking, dead);
 	for (size_t i = 0; i < count; i++)
 		add(&looking->alive, names[i].data);
+	if (dead && dead->marked && count == STATE_NAMES && !state_read_any(&state, false, &read))
+		expired_note(&dead->expired, &read);
 }
 
 /* G0. */
@@ -138,7 +142,7 @@ must_check enum link_result dead_find(struct dead_look *looking, struct link *li
 
 	return command_find(link, target->overflow_database, dead_take_overflow, looking,
 			    "{find: @overflow, filter: {'@link': {$in: @links}}, "
-			    "projection: {'@link': 1, '_spill.g': 1}}",
+			    "projection: {'@link': 1, '_spill.g': 1, '_spill.u': 1}}",
 			    fill("overflow", target->overflow_collection),
 			    fill("link", target->rule->overflow.link), fill_array("links", links));
 }
@@ -272,8 +276,10 @@ void dead_keep(struct dead *dead, const struct dead_look *looking)
 {
 	size_t kept = 0;
 
-	if (looking->unreadable || looking->renamed[0] || !dead_may_go(dead))
+	if (looking->unreadable || looking->renamed[0] || !dead_may_go(dead)) {
 		dead->dead.count = 0;
+		dead->expired.any = false;
+	}
 	for (size_t i = 0; i < dead->dead.count; i++) {
 		if (!holds(&looking->alive, dead->dead.all[i]))
 			memmove(dead->dead.all[kept++], dead->dead.all[i], 16);

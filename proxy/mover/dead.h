@@ -3,6 +3,7 @@
 #pragma once
 
 #include "proxy/ownership/renamed.h"
+#include "proxy/spill/expired.h"
 #include "proxy/upstream/link.h"
 #include "proxy/upstream/target.h"
 
@@ -21,6 +22,8 @@ struct dead {
 	struct bytes link; /* owned */
 	struct generations dead;
 	bool present; /* the document is there */
+	bool marked;  /* some batch counts up to an edition */
+	struct expired expired;
 };
 
 void dead_free(struct dead *dead);

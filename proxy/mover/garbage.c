@@ -44,7 +44,7 @@ static void wait_for_time(struct gc *gc, struct dead *dead, uint64_t serial)
 {
 	struct dead **at = &gc->waiting;
 
-	if (dead->dead.count == 0 || gc->count == WAITING_MAX) {
+	if ((dead->dead.count == 0 && !dead->expired.any) || gc->count == WAITING_MAX) {
 		dead_free(dead); /* what is dropped here the sweep finds */
 		return;
 	}
@@ -283,6 +283,7 @@ static enum link_result judge_again(struct link *link, struct dead *dead)
 
 static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t now)
 {
+	const struct element of = {.type = dead->type, .value = dead->link};
 	struct mover *mover = gc->mover;
 	enum link_result result = LINK_LOST;
 
@@ -294,6 +295,8 @@ static void finish(struct gc *gc, struct link *link, struct dead *dead, int64_t 
 		result = judge_again(link, dead);
 	if (result == LINK_DONE && dead->dead.count > 0)
 		result = remove_dead(link, dead, false);
+	if (result == LINK_DONE && dead->expired.any)
+		result = expired_remove(link, dead->target, &of, &dead->expired);
 	if (result == LINK_DONE) {
 		metric_add_shared(&mover->metrics->generations_collected,
 				  (int64_t)dead->dead.count);

@@ -116,3 +116,19 @@ def test_a_total_counts_elements(cluster, shop):
     with Operator(cluster, [rule]) as operator:
         report = operator.run("verify")
     assert [each for each in found(report) if each[1] in ("corrupt", "unfinished")] == [], report
+
+
+def test_what_earlier_editions_need_goes_and_copies_get_numbers(cluster, books, shop):
+    expected = array_of(shop, "big")
+    edit_in_place(shop, "big", without(12, 13))
+    edit_in_place(shop, "big", raised(2, 17), pending=True)
+    expected = [each for each in expected if each not in (12, 13)]
+    marked = {"_spill.u": {"$exists": True}}
+    assert shop.tails.count_documents(marked) >= 5
+    with Spillway([cluster.primary], [{**RULES[0], "sweep": "1s"}]):
+        books.update_one({"_id": "big"}, {"$push": {"list": 100}})  # its move records whose the overflow is
+        wait_for(lambda: not shop.tails.count_documents(marked), "the marked batches to go")
+        wait_for(lambda: "w" not in shop.books.find_one({"_id": "big"})["_spill"]["list"]["e"], "the edit to go")
+    numbers = [each["_spill"]["i"] for each in shop.tails.find({"book": "big"}).sort("_spill.p", 1)]
+    assert numbers == list(range(1, len(numbers) + 1)), "programs that read the overflow find numbers in order"
+    assert array_of(shop, "big") == [*expected, 100] == books.find_one({"_id": "big"})["list"]

@@ -333,12 +333,12 @@ def test_the_sweep_finds_what_nobody_noted(cluster, direct):
 
 
 def test_no_garbage_is_seen_under_a_state_of_an_edit_in_place(cluster, direct):
-    """A later release names two generations in `e` (docs/internals/spill-protocol.md, "Edits in place")."""
+    """It names two generations in `e`, and an edit has stored what does not count yet."""
     main, tails = direct.shop.edited, direct.shop.edited_list_overflow
     born, later, dead = crash.generation(), crash.generation(), crash.generation()
     state = {"g": born, "l": later, "b": 1, "h": 1, "n": 2, "r": 0, "v": 1}
-    batches = [{"main": "edited", "part": [1], "_spill": {"g": born, "p": 0, "i": 1, "u": 1}},
-               {"main": "edited", "part": [2], "_spill": {"g": later, "p": 0, "i": -1, "e": 1, "w": 1}},
+    batches = [{"main": "edited", "part": [1], "_spill": {"g": born, "p": 0, "i": 1, "u": 2}},
+               {"main": "edited", "part": [2], "_spill": {"g": later, "p": 0, "i": -1, "e": 2, "w": 1}},
                {"main": "edited", "part": [3], "_spill": {"g": later, "p": 1, "i": 2, "e": 1}}]
     main.insert_one({"_id": "ordinary", "list": list(range(7))})
     with Spillway([cluster.primary], [*RULES, rule("swept"), rule("edited", sweep="1s")]):
