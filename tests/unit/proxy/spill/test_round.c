@@ -194,7 +194,7 @@ static void adopt(const struct rule *rule, const char *flag)
 				   .target = &target,
 				   .adopted = true,
 				   .open = {.number = 2}};
-	pass.plan = (struct plan){.id = id, .head = 3, .moved = 4};
+	pass.plan = (struct plan){.id = id, .head = 3, .moved = 4, .elements = 4};
 	cr_assert(generation_find(made_bson("{'g': " G "}"), "g", &pass.plan.generation));
 	if (flag)
 		cr_assert(document_find(made_bson(flag), "f", &value));
@@ -206,4 +206,24 @@ Test(round, what_was_split_by_hand_is_adopted)
 {
 	adopt(&plain_rule, NULL);
 	adopt(&full_rule, "{'f': true}");
+}
+
+#define NAME(letter) "{'$binary': {'base64': '" letter "', 'subType': '00'}}"
+#define EDITED \
+	"'_spill': {'f': {'e': {'g': " NAME("AQEBAQEBAQEBAQEBAQEBAQ==") ", 'l': " NAME( \
+		"AgICAgICAgICAgICAgICAg==") ", 'b': 2, 'h': 2, 'n': 4, 'r': 1, 'v': 3}}}"
+
+Test(round, the_tail_of_an_array_that_was_edited_in_place_moves_in_a_transaction)
+{
+	expect_round(&plain_rule, ROUND_REST, SCRIPTED_BATCH("[" SEVEN LONG_ARRAY ", " EDITED "}]"),
+		     SCRIPTED_DONE(1), SCRIPTED_BATCH("[{'number': 5}]"),
+		     SCRIPTED_BATCH("[" OPEN(4, 3, 1) "]"), SCRIPTED_DONE(1), SCRIPTED_DONE(2),
+		     SCRIPTED_DONE(1), SCRIPTED_DONE(0));
+}
+
+Test(round, an_edit_that_came_first_ends_the_transaction)
+{
+	expect_round(&plain_rule, ROUND_RETRY,
+		     SCRIPTED_BATCH("[" SEVEN LONG_ARRAY ", " EDITED "}]"), SCRIPTED_DONE(0),
+		     SCRIPTED_DONE(0));
 }
