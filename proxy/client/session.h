@@ -265,6 +265,8 @@ void response_on_bytes(struct session *session, struct bytes bytes);
 
 /* session_advance.c: drives the running sequence. `reply` may be NULL. */
 void session_advance(struct session *session, struct packet *reply, bool moved);
+/* Takes the sequence's first step; mongod need not be asked for that, or cannot be. */
+void session_begin_sequence(struct session *session);
 /* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
 void session_give_up(struct session *session);
 /* The reply to session->find goes to the client as it is. */
@@ -318,7 +320,8 @@ bool session_is_accepted(const struct session *session, const struct ruled_names
 void session_accept(struct session *session, const struct ruled_namespace *namespace);
 /* From here on it may be another user's connection. */
 void session_forget_rights(struct session *session);
-/* Before the sequence's first step. True where mongod is asked first: the step waits. */
+/* Before the sequence's first step. True where mongod is asked first: the step waits. Where a long
+ * request names nothing to ask about, session_begin_sequence follows. */
 must_check bool session_asks_first(struct session *session);
 /* Before the client hears an error that mongod may have said of another command, or that is ours:
  * the same. */
@@ -359,10 +362,14 @@ void session_look_at_reader(struct session *session);
 enum rights_answer {
 	RIGHTS_GO_ON,  /* with what waits */
 	RIGHTS_ANSWER, /* the sequence's output is the answer */
+	RIGHTS_PASS,   /* session_pass_answer */
 };
 
 /* The question's answer. */
-must_check enum rights_answer session_take_answer(struct session *session, struct packet *reply);
+must_check enum rights_answer session_take_answer(struct session *session,
+						  const struct packet *reply);
+/* The sequence ends with the answer's error. */
+void session_pass_answer(struct session *session, struct packet *reply);
 
 /* Deadlines: from now on, no more, passed. */
 void session_await(struct session *session, enum deadline_kind kind);

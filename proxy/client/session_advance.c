@@ -274,9 +274,11 @@ static void advance_step(struct session *session, const struct sequence_input *i
 static void advance_take_rights(struct session *session, struct packet *reply)
 {
 	const struct sequence_input input = {.now = uv_hrtime() / 1000};
-	bool first = session->rights.question.first;
+	enum rights_answer answer = session_take_answer(session, reply);
 
-	if (session_take_answer(session, reply) == RIGHTS_ANSWER || !first)
+	if (answer == RIGHTS_PASS)
+		session_pass_answer(session, reply);
+	else if (answer == RIGHTS_ANSWER || !session->rights.question.first)
 		session_finish(session);
 	else
 		advance_step(session, &input, false);
@@ -298,6 +300,20 @@ static bool advance_starves(struct session *session, bool begins)
 	return true;
 }
 
+static void advance_with_memory(struct session *session, struct sequence_input *input, bool begins)
+{
+	session_account(session);
+	input->memory_short = session_gives_up(session);
+	advance_step(session, input, begins);
+}
+
+void session_begin_sequence(struct session *session)
+{
+	struct sequence_input input = {.now = uv_hrtime() / 1000};
+
+	advance_with_memory(session, &input, true);
+}
+
 void session_advance(struct session *session, struct packet *reply, bool moved)
 {
 	struct sequence_input input = {reply, moved, false, uv_hrtime() / 1000};
@@ -317,15 +333,11 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 	}
 	if (advance_starves(session, begins))
 		return;
-	if (begins) {
-		if (session_asks_first(session))
-			return;
-	}
+	if (begins && session_asks_first(session))
+		return;
 	if (reply)
 		session_note_reply(session, reply);
-	session_account(session);
-	input.memory_short = session_gives_up(session);
-	advance_step(session, &input, begins);
+	advance_with_memory(session, &input, begins);
 }
 
 void session_give_up(struct session *session)

@@ -27,6 +27,7 @@ struct session_work {
 	struct match match;
 	struct sequence_input input;
 	enum sequence_outcome outcome;
+	struct permission_question question;
 	struct buffer bytes;
 	int kind;
 	const struct ruled_namespace *found; /* held by the session */

@@ -1,6 +1,6 @@
 /* What mongod allows a connection's user: nothing is done for a client on a namespace beside its
  * own commands, and nothing is told of the rules there, before mongod has accepted one of them. */
-#include "proxy/client/session.h"
+#include "proxy/client/session_aside.h"
 
 #include "protocol/hello.h"
 #include "rules/sequence/permission.h"
@@ -130,23 +130,73 @@ static bool must_ask(const struct session *session)
 	return !session_is_accepted(session, match->namespace) && !begins_by_itself(sequence);
 }
 
+static void send_question(struct session *session, struct buffer *frame)
+{
+	struct rights_question *question = &session->rights.question;
+
+	question->open = true;
+	session->sequence->next_request_id = session->next_request_id;
+	pending_push(&session->pending,
+		     (struct pending_entry){.request_id = question->text.request_id,
+					    .kind = PENDING_SEQUENCE});
+	stream_write_owned(&session->server, frame);
+}
+
+static void tell_nobody_can_be_asked(struct match *match)
+{
+	snprintf(match->refusal.message, sizeof(match->refusal.message),
+		 "Spillway: the request is not supported, and names nothing that the server could "
+		 "be asked about");
+}
+
+static void write_question(struct session_work *work)
+{
+	const struct sequence *sequence = work->sequence;
+
+	work->flag =
+		permission_ask(&work->question, &sequence->request, &sequence->match, &work->bytes);
+}
+
+static void take_question(struct session *session, struct session_work *work)
+{
+	struct rights_question *question = &session->rights.question;
+
+	question->text = work->question;
+	if (work->flag) {
+		send_question(session, &work->bytes);
+	} else if (question->first) {
+		tell_nobody_can_be_asked(&session->sequence->match);
+		session_begin_sequence(session);
+	} else {
+		session_finish(session);
+	}
+}
+
+static void ask_elsewhere(struct session *session)
+{
+	static const struct session_task task = {write_question, take_question};
+	struct session_work work = {.question = session->rights.question.text};
+
+	session_give_work(session, &task, &work);
+}
+
+/* True where mongod is asked. The question of a long request is written elsewhere. */
 static bool ask(struct session *session)
 {
-	struct sequence *sequence = session->sequence;
+	const struct sequence *sequence = session->sequence;
 	struct rights_question *question = &session->rights.question;
 	auto_buffer struct buffer frame = {0};
 
 	question->asked = true;
 	question->text = (struct permission_question){.request_id = session->next_request_id++,
 						      .number = PERMISSION_LEAST + arc4random()};
+	if (session_is_long_packet(&sequence->request, sequence->match.command.kind)) {
+		ask_elsewhere(session);
+		return true;
+	}
 	if (!permission_ask(&question->text, &sequence->request, &sequence->match, &frame))
 		return false;
-	question->open = true;
-	sequence->next_request_id = session->next_request_id;
-	pending_push(&session->pending,
-		     (struct pending_entry){.request_id = question->text.request_id,
-					    .kind = PENDING_SEQUENCE});
-	stream_write(&session->server, buffer_view(&frame));
+	send_question(session, &frame);
 	return true;
 }
 
@@ -164,9 +214,7 @@ bool session_asks_first(struct session *session)
 	session->rights.question.first = true;
 	if (ask(session))
 		return true;
-	snprintf(sequence->match.refusal.message, sizeof(sequence->match.refusal.message),
-		 "Spillway: the request is not supported, and names nothing that the server could "
-		 "be asked about");
+	tell_nobody_can_be_asked(&sequence->match);
 	return false;
 }
 
@@ -220,7 +268,7 @@ static enum sequence_outcome fail_broken(struct sequence *sequence)
 			     NULL);
 }
 
-enum rights_answer session_take_answer(struct session *session, struct packet *reply)
+enum rights_answer session_take_answer(struct session *session, const struct packet *reply)
 {
 	struct rights_question *question = &session->rights.question;
 	struct sequence *sequence = session->sequence;
@@ -232,13 +280,9 @@ enum rights_answer session_take_answer(struct session *session, struct packet *r
 			session_accept(session, sequence->match.namespace);
 		return RIGHTS_GO_ON;
 	case PERMISSION_DENIED:
-		permission_pass(&question->text, sequence, reply);
-		return RIGHTS_ANSWER;
+		return RIGHTS_PASS;
 	case PERMISSION_OPEN:
-		if (!question->first || !question->text.own)
-			return RIGHTS_GO_ON;
-		permission_pass(&question->text, sequence, reply);
-		return RIGHTS_ANSWER;
+		return question->first && question->text.own ? RIGHTS_PASS : RIGHTS_GO_ON;
 	case PERMISSION_BROKEN:
 		break;
 	}
@@ -246,4 +290,29 @@ enum rights_answer session_take_answer(struct session *session, struct packet *r
 		return RIGHTS_GO_ON;
 	fail_broken(sequence);
 	return RIGHTS_ANSWER;
+}
+
+static void write_answer(struct session_work *work)
+{
+	permission_pass(&work->question, work->sequence, &work->packet);
+}
+
+static void take_answer(struct session *session, struct session_work *work)
+{
+	(void)work;
+	session_finish(session);
+}
+
+void session_pass_answer(struct session *session, struct packet *reply)
+{
+	static const struct session_task task = {write_answer, take_answer};
+	struct session_work work = {.question = session->rights.question.text};
+
+	if (!session_is_long_step(session->sequence, reply)) {
+		permission_pass(&work.question, session->sequence, reply);
+		session_finish(session);
+		return;
+	}
+	work.packet = packet_steal(reply);
+	session_give_work(session, &task, &work);
 }

@@ -126,6 +126,14 @@ def test_no_other_client_of_the_loop_waits_for_a_long_request(relay, name):
     assert any(longest < work / 4 for longest, work in seen), seen
 
 
+def bulk():
+    """100,000 ops, for a server that does not know bulkWrite."""
+    ops = [exact.document({"update": 0, "filter": {"_id": i}, "updateMods": {"$push": {"buyers": i}}})
+           for i in range(STATEMENTS)]
+    spaces = [exact.document({"ns": "shop.books"})]
+    return message({"bulkWrite": 1, "$db": "admin"}, [("ops", ops), ("nsInfo", spaces)], 7)
+
+
 def test_a_long_request_keeps_its_place_among_the_others_of_its_connection(relay):
     client, server = relay.connect_known()
     request = pushes(2000)
