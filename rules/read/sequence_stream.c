@@ -379,6 +379,8 @@ enum sequence_outcome stream_go_on(struct sequence *sequence, const struct seque
 {
 	struct stream *stream = stream_of(sequence);
 
+	if (!stream->touched && !knowledge_has_states(&stream->knowledge))
+		return sequence_pass(sequence, &read_of(sequence)->main);
 	switch (stream_settle(stream)) {
 	case STREAM_SETTLED:
 		return fetch_documents(sequence, input);

@@ -26,7 +26,9 @@ struct stream_item {
 	const struct ruled_namespace *namespace; /* the exact rule's; NULL: it comes as it is */
 	bool drops;                              /* clients don't see it */
 	bool earlier;  /* of a transaction, before the reply's events: it tells of states */
-	bool changed;  /* its update names what clients see otherwise */
+	bool changed;  /* its update names what clients see otherwise, or may see so */
+	bool plain;    /* it names nothing but arrays: otherwise only if one has a state */
+	size_t known;  /* the place of what is known of its document, and 1; 0: to be found */
 	bool needs;    /* and so the array's state */
 	bool advanced; /* its task is filled */
 	struct change_task task;
@@ -80,7 +82,7 @@ struct stream {
 	size_t settled;       /* so many of the items are */
 	struct stream_stop stop;
 	bool images;         /* documents of updates are those of the time of the event */
-	bool touched;        /* the reply does not pass as it is */
+	bool touched;        /* the reply does not pass as it is, whatever is known */
 	struct packet *kept; /* replies that items look into */
 	size_t kept_count;
 };
@@ -110,6 +112,8 @@ must_check bool stream_take_earlier_batch(struct sequence *sequence, struct byte
 int stream_compare_tokens(struct bytes one, struct bytes other);
 /* Reads the events of a batch. False where one can't be read. */
 must_check bool stream_take_batch(struct sequence *sequence, struct bytes batch);
+/* NULL: nothing is known of the item's document. */
+struct known *stream_find_known(struct stream *stream, struct stream_item *item);
 
 enum stream_settled {
 	STREAM_SETTLED,

@@ -116,10 +116,14 @@ static bool look_at(struct stream *stream, struct stream_item *item)
 		names = change_look(event->change, item->namespace);
 	item->changed = names.state || names.array || names.hidden;
 	note_documents(item, &state);
+	item->plain = !names.state && !names.hidden;
 	item->needs = names.state || names.array || (state && event->kind == EVENT_REPLACE);
 	(void)stream_part_of(stream, item->namespace);
 	if (item->needs && event->id.type != 0)
-		knowledge_add(&stream->knowledge, item->namespace, &event->id);
+		item->known = knowledge_place(&stream->knowledge,
+					      knowledge_add(&stream->knowledge, item->namespace,
+							    &event->id)) +
+			      1;
 	stream->touched = stream->touched || names.state || names.hidden ||
 			  item->documents[STREAM_FULL].stored.data ||
 			  item->documents[STREAM_BEFORE].stored.data;
@@ -137,6 +141,17 @@ static void find_from(struct stream *stream)
 	       bytes_equal(stream->items[stream->from - 1].event.time.value,
 			   stream->items[first].event.time.value))
 		stream->from--;
+}
+
+struct known *stream_find_known(struct stream *stream, struct stream_item *item)
+{
+	struct knowledge *knowledge = &stream->knowledge;
+
+	if (item->known)
+		return &knowledge->list[item->known - 1];
+	return item->namespace && item->event.id.type != 0
+		       ? knowledge_find(knowledge, item->namespace, &item->event.id)
+		       : NULL;
 }
 
 static struct stream_item *add_item(struct stream *stream)

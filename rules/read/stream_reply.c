@@ -75,13 +75,25 @@ static bool write_field(struct stream *stream, const struct stream_item *item,
 	return true;
 }
 
+static bool is_as_it_came(const struct stream *stream, const struct stream_item *item)
+{
+	return !item->changed && !item->documents[STREAM_FULL].stored.data &&
+	       !item->documents[STREAM_BEFORE].stored.data && !stream->images &&
+	       stream->stages.list.length == 0;
+}
+
 static bool write_event(struct stream *stream, const struct stream_item *item)
 {
 	struct buffer *out = &stream->events;
-	size_t start = writer_open(out);
 	struct cursor cursor;
 	struct element field;
+	size_t start;
 
+	if (is_as_it_came(stream, item)) {
+		buffer_append(out, item->event.whole.data, item->event.whole.length);
+		return true;
+	}
+	start = writer_open(out);
 	require(cursor_open(&cursor, item->event.whole));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT)
 		if (!is_mark(&field) && !write_field(stream, item, &field, out))

@@ -27,17 +27,18 @@ static void advance(struct stream *stream, struct stream_item *item)
 {
 	struct knowledge *knowledge = &stream->knowledge;
 	const struct event *event = &item->event;
-	struct known *known = NULL;
+	struct known *known;
 
 	if (event->kind == EVENT_GONE) {
 		knowledge_clear(knowledge, event->database, event->collection);
 		knowledge_clear(knowledge, event->to_database, event->to_collection);
 	}
-	if (item->namespace && event->id.type != 0)
-		known = knowledge_find(knowledge, item->namespace, &event->id);
+	known = stream_find_known(stream, item);
 	if (!known)
 		return;
-	if (event->kind == EVENT_UPDATE && item->needs)
+	if (event->kind == EVENT_UPDATE && item->plain && known->states.count == 0)
+		item->changed = false;
+	else if (event->kind == EVENT_UPDATE && item->needs)
 		change_advance(event->change, &known->states, &item->task);
 	else if (event->kind == EVENT_REPLACE || event->kind == EVENT_INSERT)
 		advance_replaced(item, known);

@@ -89,12 +89,9 @@ static void note_wanted(struct stream *stream)
 	for (size_t i = 0; i < stream->knowledge.count; i++)
 		stream->knowledge.list[i].met = stream->knowledge.list[i].wanted = false;
 	for (size_t i = stream->from; i < stream->count; i++) {
-		const struct stream_item *item = &stream->items[i];
-		struct known *known = NULL;
+		struct stream_item *item = &stream->items[i];
+		struct known *known = stream_find_known(stream, item);
 
-		if (item->namespace && item->event.id.type != 0)
-			known = knowledge_find(&stream->knowledge, item->namespace,
-					       &item->event.id);
 		if (known && !known->met)
 			known->wanted = item->event.kind != EVENT_INSERT;
 		if (known)

@@ -67,6 +67,14 @@ struct known *knowledge_add(struct knowledge *knowledge, const struct ruled_name
 	return known;
 }
 
+bool knowledge_has_states(const struct knowledge *knowledge)
+{
+	for (size_t i = 0; i < knowledge->count; i++)
+		if (knowledge->list[i].states.count > 0)
+			return true;
+	return false;
+}
+
 void knowledge_clear(struct knowledge *knowledge, struct bytes database, struct bytes collection)
 {
 	for (size_t i = 0; i < knowledge->count; i++) {

@@ -29,6 +29,12 @@ struct known *knowledge_find(const struct knowledge *knowledge,
 /* The same; one more, without a state, where there was none. */
 struct known *knowledge_add(struct knowledge *knowledge, const struct ruled_namespace *namespace,
 			    const struct element *id);
+static inline size_t knowledge_place(const struct knowledge *knowledge, const struct known *known)
+{
+	return (size_t)(known - knowledge->list);
+}
+/* Some document has an array with a state. */
+bool knowledge_has_states(const struct knowledge *knowledge);
 /* No document of the database has a state, or none of the collection where one is named. */
 void knowledge_clear(struct knowledge *knowledge, struct bytes database, struct bytes collection);
 void knowledge_fini(struct knowledge *knowledge);
