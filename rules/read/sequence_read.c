@@ -386,8 +386,7 @@ static bool lacks_mark(struct bytes batch)
 static bool begins_stream(const struct sequence *sequence, struct bytes cursor)
 {
 	return read_is_command(sequence, COMMAND_GET_MORE) &&
-	       sequence->match.namespace->targets[0].rule->streams == RULE_STREAMS_EXACT &&
-	       stream_is(cursor);
+	       stream_is_exact(sequence->match.namespace) && stream_is(cursor);
 }
 
 static enum sequence_outcome take_main(struct sequence *sequence,

@@ -208,6 +208,8 @@ struct stream *stream_new(void);
 void stream_free(struct stream *stream);
 /* What it holds, in bytes, roughly. */
 size_t stream_memory(const struct stream *stream);
+/* A rule of the collection says so. */
+bool stream_is_exact(const struct ruled_namespace *namespace);
 /* The cursor of a reply is a change stream's. */
 bool stream_is(struct bytes cursor);
 /* Takes the reply to the client's command. */

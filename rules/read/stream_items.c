@@ -25,7 +25,7 @@ size_t stream_part_of(struct stream *stream, const struct ruled_namespace *names
 
 /* ---- whose event it is ---- */
 
-static bool is_exact(const struct ruled_namespace *namespace)
+bool stream_is_exact(const struct ruled_namespace *namespace)
 {
 	for (size_t i = 0; i < namespace->target_count; i++)
 		if (namespace->targets[i].rule->streams == RULE_STREAMS_EXACT)
@@ -61,7 +61,7 @@ static void find_namespace(const struct sequence *sequence, struct stream_item *
 		item->namespace = namespace_cache_find(match->cache, event->database,
 						       event->collection, NULL);
 	}
-	if (item->namespace && !is_exact(item->namespace))
+	if (item->namespace && !stream_is_exact(item->namespace))
 		item->namespace = NULL;
 }
 

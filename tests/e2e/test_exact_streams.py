@@ -30,9 +30,12 @@ RULES = [
     rule("emptied", when_outlier="empty"),
     rule("inner", array="a.f"),
 ]
-LAYOUTS = [(each["name"], (each["array"],)) for each in RULES] + [("pair", ("f", "g")), ("parent", ("a.g", "a.f"))]
+LAYOUTS = [(each["name"], (each["array"],)) for each in RULES] + [
+    ("pair", ("f", "g")), ("parent", ("a.g", "a.f")), ("mixed", ("f", "g")),
+]
 RULES += [
     rule("pair", flag={"field": "out", "value": True}), beside("pair", "g", when_outlier="empty"),
+    rule("mixed", change_streams="as_stored"), beside("mixed", "g"),
     rule("parent", array="a.f"),
     beside("parent", "a.g", flag={"field": "out", "value": True}, counters={"total": "total", "documents": "parts"}),
 ]
@@ -75,7 +78,7 @@ def test_events_of_each_statement_are_those_of_mongod(twins, looks_up):
         assert got == want
 
 
-@pytest.mark.parametrize("name, arrays", [each for each in LAYOUTS if len(each[1]) > 1], ids=["pair", "parent"])
+@pytest.mark.parametrize("name, arrays", [each for each in LAYOUTS if len(each[1]) > 1], ids=["pair", "parent", "mixed"])
 def test_events_of_a_statement_on_several_arrays(client, direct, name, arrays):
     """All of them are outliers. A part of what they hold is stored in the document: `kept`, or nothing."""
     twins = Twins(client, direct, name, *arrays)
