@@ -7,6 +7,7 @@ import pymongo
 import pytest
 from bson.binary import Binary
 from bson.objectid import ObjectId
+from pymongo.errors import OperationFailure
 
 from support.editions import array_of, edit_in_place, raised, without
 from support.operate import RULE, Operator, found, spill
@@ -132,3 +133,23 @@ def test_what_earlier_editions_need_goes_and_copies_get_numbers(cluster, books, 
     numbers = [each["_spill"]["i"] for each in shop.tails.find({"book": "big"}).sort("_spill.p", 1)]
     assert numbers == list(range(1, len(numbers) + 1)), "programs that read the overflow find numbers in order"
     assert array_of(shop, "big") == [*expected, 100] == books.find_one({"_id": "big"})["list"]
+
+
+def test_an_exact_change_stream_fails_closed(cluster, shop):
+    """Positions in the events of such an array are not told: an error that consumers know, instead of wrong ones."""
+    rule = {key: value for key, value in RULES[0].items() if key != "flag"}
+    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    spill(shop, "big", WHOLE, state={"g": Binary(uuid4().bytes)})
+    with Spillway([cluster.primary], [{**rule, "change_streams": "exact", "settle": "1h"}]) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        books = client.shop.books
+        for change in (lambda: edit_in_place(shop, "big", without(5, 6)),
+                       lambda: books.update_one({"_id": "big"}, {"$push": {"list": 1}})):
+            with books.watch() as stream:
+                books.insert_one({})
+                assert stream.next()["operationType"] == "insert"
+                change()
+                with pytest.raises(OperationFailure) as caught:
+                    stream.next()
+                assert caught.value.code == 286, caught.value.details
+        assert "edited in place" in caught.value.details["errmsg"]
