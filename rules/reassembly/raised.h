@@ -60,9 +60,10 @@
 #define RAISE(mark) "{$toObjectId: {$concat: ['" mark " ', {$type: '$_id'}]}}"
 
 /* The same with the name of the document, of whose _id 100 characters are told. */
-#define RAISE_NAMED(mark) \
+#define RAISE_NAMED(mark) RAISE_NAMED_BY("'" mark "'")
+#define RAISE_NAMED_BY(mark) \
 	"{$toObjectId: {$concat: [" \
-		"'" mark "', " \
+		mark ", " \
 		"\"" RAISED_DOCUMENT "of '@database.@collection' (rule '@rule') with _id '\", " \
 		"{$substrCP: [{$convert: {" \
 			"input: '$_id', to: 'string', onError: '?', onNull: 'null'}}, 0, 100]}, " \
@@ -71,9 +72,7 @@
 		"')']}}"
 #define RAISE_DEAD RAISE_NAMED(RAISED_DEAD RAISED_TRY_AGAIN)
 #define RAISE_DAMAGED \
-	"{$cond: [" SOUND_EDITED ", " \
-		RAISE_NAMED(RAISED_EDITED) ", " \
-		RAISE_NAMED(RAISED_DAMAGED) "]}"
+	RAISE_NAMED_BY("{$cond: [" SOUND_EDITED ", '" RAISED_EDITED "', '" RAISED_DAMAGED "']}")
 #define RAISE_LOST RAISE_NAMED(RAISED_LOST)
 
 /* clang-format on */

@@ -364,7 +364,7 @@ static inline void play_expect_named(const struct play *play, const char *ids,
 
 	made_expect(play_find(named, "_id"), ids);
 	made_expect(play_find(sound, "2"), generations);
-	cr_assert(play_find(sound, "1.$cond.1.$toObjectId").length > 0);
+	cr_assert(play_find(sound, "1.$toObjectId").length > 0);
 }
 
 /* Of the aggregate that went out. */
