@@ -311,18 +311,6 @@ static enum sequence_outcome ask_words(struct sequence *sequence, struct packet 
 	return own_error_ask(sequence);
 }
 
-/* Of ours: somebody wrote straight into a spilled document, or its overflow. */
-static bool met_no_array(const struct sequence *sequence, const struct reply_summary *summary)
-{
-	static const char *const theirs[] = {"$slice", "$concatArrays", "$size"};
-	struct bytes asked = sequence->match.command.body;
-
-	for (size_t i = 0; i < ARRAY_LENGTH(theirs); i++)
-		if (bytes_contain(asked, theirs[i]))
-			return false;
-	return raised_met_no_array(summary);
-}
-
 /* An array was rewritten meanwhile, or one has to be put together for which nothing was. */
 static enum sequence_outcome take_death(struct sequence *sequence,
 					const struct sequence_input *input, const char *message)
@@ -399,9 +387,6 @@ static const char *refusal_of(struct sequence *sequence, const struct reply_summ
 		return "a $lookup has met 'undefined', or in an array a document whose first name "
 		       "begins with '$', in its localField; behind other stages mongod can't join "
 		       "by these: leave such documents out by a $match before it";
-	if (met_no_array(sequence, summary))
-		return "the array of a spilled document that this read looks into, or of its "
-		       "overflow, is none; run 'spillway verify'";
 	return NULL;
 }
 

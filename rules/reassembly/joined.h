@@ -18,15 +18,18 @@
 		"maxDepth: 0, " \
 		"as: '" as "'}}"
 
-/* Of what was joined at a path, what is of the document's generation, in order. */
+/* Of what was joined at a path, what is of the document's generation, in order. A batch whose array
+ * is none (@has_array, JOINED_HAS_ARRAY) is as good as missing. */
 #define JOINED_BATCHES(path) \
 	"{$sortArray: {" \
 		"input: {$filter: {" \
 			"input: '" path "', " \
 			"cond: {$and: [" \
 				"{$eq: ['$$this._spill.g', '$_spill.@key.g']}, " \
-				EXPRESSION_SAME_TEXT("$$this.@link", "$_id") "]}}}, " \
+				EXPRESSION_SAME_TEXT("$$this.@link", "$_id") ", @has_array]}}}, " \
 		"sortBy: {_spill.p: 1}}}"
+#define JOINED_HAS_ARRAY(rule, path) \
+	((rule)->overflow.layout == RULE_BATCHES ? "{$isArray: '" path ".@batch'}" : "true")
 
 /* Documents, in order, as one array; null if one doesn't begin where those before it end. Each has
  * its `position` and its `elements`, behind "$$this". `first` is where the first one begins, as an

@@ -103,18 +103,6 @@ const char *raised_native(const struct reply_summary *summary, bool more, enum e
 	return NULL;
 }
 
-bool raised_met_no_array(const struct reply_summary *summary)
-{
-	static const char *const texts[] = {"First argument to $slice must be an array",
-					    "$concatArrays only supports arrays",
-					    "The argument to $size must be an array"};
-
-	for (size_t i = 0; i < ARRAY_LENGTH(texts); i++)
-		if (!summary->ok && bytes_contain(summary->message, texts[i]))
-			return true;
-	return false;
-}
-
 const char *raised_outgrown(const struct reply_summary *summary)
 {
 	if (summary->ok || summary->code != ERROR_OBJECT_TOO_LARGE ||

@@ -103,8 +103,6 @@ bool raised_damage(const struct reply_summary *summary);
 bool raised_forged(int64_t code, struct bytes message);
 /* The same of RAISED_RACED. */
 bool raised_raced(int64_t code, struct bytes message);
-/* A reply's error is that of our expressions, or of the client's, over what should be an array. */
-bool raised_met_no_array(const struct reply_summary *summary);
 
 #define RAISED_MESSAGE 1000 /* bytes */
 

@@ -130,6 +130,7 @@ static const char is_lost[] =
 	fill_template("overflow_elements", overflow_elements_of), \
 		fill_template("stored", \
 			      (part)->single ? "'$@joined'" : JOINED_BATCHES("$@joined")), \
+		fill_template("has_array", JOINED_HAS_ARRAY((part)->target->rule, "$$this")), \
 		fill_template("elements", (part)->target->rule->overflow.layout == RULE_ELEMENTS \
 						  ? JOINED_ELEMENTS("$$stored", "0", "") \
 						  : JOINED_RUNS("$$stored")), \

@@ -61,7 +61,7 @@ static void write_lookup(struct buffer *out, size_t *place, const struct target 
 			"{$gte: ['$@number', '$$least']}, "
 			"{$eq: ['$_spill.g', '$$g']}, "
 			"{$lt: ['$_spill.p', '$$end']}, "
-			"@same_text]}}}, "
+			"@same_text, @has_array]}}}, "
 			"{$sort: {@number: 1}}], "
 			"as: '_spill./joined'}}",
 			fill("overflow", target->overflow_collection), fill("key", rule->key),
@@ -70,7 +70,9 @@ static void write_lookup(struct buffer *out, size_t *place, const struct target 
 			fill("batch_size", (int32_t)rule->overflow.batch_size),
 			fill_template("least", elements ? "@position" : batch_number),
 			fill_template("position", position),
-			fill_template("same_text", EXPRESSION_SAME_TEXT("$@link", "$$id")));
+			fill_template("same_text", EXPRESSION_SAME_TEXT("$@link", "$$id")),
+			fill_template("has_array", elements ? "true" : "{$isArray: '$@batch'}"),
+			fill("batch", rule->overflow.array));
 }
 
 /* The window takes some of the overflow, so this is no ordinary document. And the first batch that
@@ -120,6 +122,7 @@ static void write_chosen(struct buffer *out, size_t *place, const struct ruled_n
 							    "stored: @all, from: @position}, "
 							    "in: @trimmed}}"),
 			fill_template("all", JOINED_BATCHES("$_spill./all")),
+			fill_template("has_array", JOINED_HAS_ARRAY(target->rule, "$$this")),
 			fill_template("position", position),
 			fill_template("trimmed", TILING_TRIMMED("$$stored", "'$$from'")));
 }

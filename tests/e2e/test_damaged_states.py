@@ -107,6 +107,16 @@ def test_a_read_fails_by_name_and_without_the_document_works(books, direct, name
     assert books.find_one({"_id": "good"})["list"] == WHOLE
 
 
+@pytest.mark.parametrize("part", ["x", {"0": 3}, None])
+@pytest.mark.parametrize("read", READS)
+def test_overflow_that_has_no_array_fails_by_name(books, direct, read, part):
+    """Aggregates, too, whichever of their own operators mongod stumbles over."""
+    spill(direct.shop, "bad", WHOLE, main={"group": "bad"}, state={"g": Binary(uuid4().bytes)})
+    direct.shop.tails.update_one({"book": "bad", "_spill.i": 1}, {"$set": {"part": part}})
+    named(lambda: READS[read](books, {}))
+    assert len(READS[read](books, {"group": "good"})) == {"distinct": 13}.get(read, 2)
+
+
 @pytest.mark.parametrize("name", STATES)
 def test_an_edit_of_the_document_is_refused(books, direct, name):
     damage(direct, STATES[name])
