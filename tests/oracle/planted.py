@@ -217,9 +217,12 @@ _OF_STATES = [
     Bug("a generation fills a document that it does not link to", "rules",
         "	if (same_value(id, link))\n		return true;\n	if (element_integer(id, &one)",
         "	if (id)\n		return true;\n	if (element_integer(id, &one)", test="e2e/test_damaged_states.py"),
+    Bug("a joined batch without its array is taken", "rules",
+        "((rule)->overflow.layout == RULE_BATCHES ? \"{$isArray: '\" path \".@batch'}\" : \"true\")",
+        "((rule) ? \"true\" : path)", test="e2e/test_damaged_states.py"),
     Bug("under a collation a joined batch is another document's", "rules",
-        "'$_spill.@key.g']}, \" \\\n				EXPRESSION_SAME_TEXT(\"$$this.@link\", \"$_id\") \"]}}}, \"",
-        "'$_spill.@key.g']}]}}}, \"", test="e2e/test_damaged_states.py"),
+        "'$_spill.@key.g']}, \" \\\n				EXPRESSION_SAME_TEXT(\"$$this.@link\", \"$_id\") \", @has_array",
+        "'$_spill.@key.g']}, @has_array", test="e2e/test_damaged_states.py"),
 ]
 
 # Finds that ask one document for an element
