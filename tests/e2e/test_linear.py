@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from linear.driver import HERE, check, go
+from linear.driver import check
 from linear.harness import Plan, Run
+from support.go import FOLDER, go
 
 FAULTS = ("kill a Spillway", "cut clients", "kill a Spillway", "step down", "cut servers", "kill a Spillway",
           "kill a member", "cut clients", "pause the primary")
@@ -19,7 +20,8 @@ def test_the_checker_rejects_what_cannot_have_happened():
 
 def test_its_sources_are_formatted():
     root = subprocess.run(["go", "env", "GOROOT"], capture_output=True, text=True, check=True).stdout.strip()
-    unformatted = subprocess.run([f"{root}/bin/gofmt", "-l", "."], cwd=HERE, capture_output=True, text=True, check=True)
+    unformatted = subprocess.run([f"{root}/bin/gofmt", "-l", "."], cwd=FOLDER, capture_output=True, text=True,
+                                 check=True)
     assert unformatted.stdout == ""
 
 

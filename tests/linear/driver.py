@@ -2,29 +2,17 @@
 
 import functools
 import json
-import os
-import pathlib
 import signal
 import subprocess
 import threading
 
+from support import go
 from support.process import build_folder, wait_for
-
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def go(*words):
-    """Runs the go command here; nothing of this is written in C."""
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-    return subprocess.run(["go", *words], cwd=HERE, env=environment, check=True)
 
 
 @functools.cache
 def program():
-    """Built anew where its sources have changed; go knows."""
-    path = build_folder() / "linear" / "linear"
-    go("build", "-o", path, ".")
-    return path
+    return go.build(".", build_folder() / "linear" / "linear")
 
 
 class Driver:

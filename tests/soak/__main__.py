@@ -14,10 +14,10 @@ import threading
 import time
 
 from soak.world import World, resources
+from support import go
 from support.process import build_folder
 
 CLIENTS = pathlib.Path(__file__).parent
-GO = pathlib.Path(__file__).parents[1] / "linear"  # its modules
 LANGUAGES = ("pymongo", "node", "go")
 ARMS = ("through", "direct")
 FAULTS = ("certificate", "upgrade", "kill", "failover")  # in turn, one a minute beside a reload
@@ -28,10 +28,7 @@ ALLOWED_AT_KILL = ("MongoNetworkError", "socket was unexpectedly closed", "conne
 
 
 def go_program():
-    path = build_folder() / "soak_client"
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-    subprocess.run(["go", "build", "-o", path, "./soak"], cwd=GO, env=environment, check=True)
-    return path
+    return go.build("./soak", build_folder() / "soak_client")
 
 
 class Client:

@@ -5,20 +5,17 @@ import os
 import pathlib
 import subprocess
 
+from support import go
 from support.process import build_folder
 
 _PROGRAMS = pathlib.Path(__file__).parents[1] / "e2e" / "clients"
-_GO = pathlib.Path(__file__).parents[1] / "linear"  # its modules
 NAMES = ("pymongo", "node driver", "mongoose", "mongosh", "mongo-c-driver")
 MORE_NAMES = ("go driver", "java driver")
 
 
 @functools.cache
 def _go_client():
-    path = build_folder() / "go_client"
-    environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
-    subprocess.run(["go", "build", "-o", path, "./client"], cwd=_GO, env=environment, check=True)
-    return path
+    return go.build("./client", build_folder() / "go_client")
 
 
 def trust_in_java(authority):
