@@ -247,8 +247,6 @@ _OF_MULTIS = [
         "	step_over(list, (size_t)failed);\n", "	step_over(list, edit->sent.count);\n", multis=True),
     Bug("documents that go together go on behind an error", "rules",
         "			 (command->repeats && element_is(&field, \"ordered\")))\n", "			 false)\n", multis=True),
-    Bug("outliers are updated in another order than mongod's", "rules",
-        "[{$sort: {place: 1}}]", "[{$sort: {place: -1}}]", multis=True),
     Bug("a document that spills meanwhile is left out", "rules",
         "{$cond: [{$or: [..@spilled]}, @raise, false]}", "{$cond: [{$or: [..@spilled]}, false, false]}",
         test="e2e/test_edit_together.py"),
