@@ -4,17 +4,6 @@
 
 #include "rules/reassembly/raised.h"
 
-/* What can fail on a document has to be judged in mongod's order; a hint says where to look, and a
- * sort which of several is meant. */
-void edit_decide_search(struct edit *edit)
-{
-	edit->search.by_overflow =
-		edit->facts.reads && !edit->facts.raises && !edit->membership.known &&
-		!edit->write.denied && edit->write.hint.type == 0 && edit->write.sort.type == 0 &&
-		probe_of_filter(edit->write.filter.value, edit->namespace, &edit->search.probe);
-	edit->search.probe.light = edit->search.by_overflow && edit->search.probe.exact;
-}
-
 #define HITS_FEW 16 /* more of them: several documents match, most likely */
 
 /* Which of several is written, or first, is told by the order in which mongod would meet them. It
@@ -30,6 +19,18 @@ static int32_t room(const struct edit *edit)
 	bool all = edit->write.many && (edit->write.update.type == 0 || is_ordered(edit));
 
 	return all ? PROBE_ROOM : 1;
+}
+
+/* What can fail on a document has to be judged in mongod's order; a hint says where to look, and a
+ * sort which of several is meant. */
+void edit_decide_search(struct edit *edit)
+{
+	edit->search.by_overflow =
+		edit->facts.reads && !edit->facts.raises && !edit->membership.known &&
+		!edit->write.denied && edit->write.hint.type == 0 && edit->write.sort.type == 0 &&
+		probe_of_filter(edit->write.filter.value, edit->namespace, &edit->search.probe);
+	edit->search.probe.light = edit->search.by_overflow && edit->search.probe.exact;
+	edit->search.probe.many = edit->search.probe.light && room(edit) > 1;
 }
 
 /* ---- what is sent ---- */
@@ -69,7 +70,7 @@ enum edit_outcome edit_search_by_overflow(struct edit *edit)
 		fill_template("place", is_ordered(edit) ? "{place: {$meta: 'recordId'}}" : "{}"),
 		fill_template("order", is_ordered(edit) ? "[{$sort: {place: 1}}]" : "[]"),
 		fill_spliced("hits", splice_hits, edit),
-		fill("batch", room(edit) + PROBE_HITS_MAX + 3));
+		fill("batch", room(edit) + probe_hits_most(&edit->search.probe) + 3));
 	return edit_send_read(edit, body);
 }
 

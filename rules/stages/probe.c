@@ -433,6 +433,11 @@ void probe_write_candidates(struct buffer *out, size_t *place, struct bytes filt
 	writer_close(out, stage);
 }
 
+int32_t probe_hits_most(const struct probe *probe)
+{
+	return probe->many ? PROBE_ROOM : PROBE_HITS_MAX;
+}
+
 void probe_write_hits(struct buffer *out, size_t *place, const struct probe *probe)
 {
 	template_append(out, place,
@@ -442,7 +447,7 @@ void probe_write_hits(struct buffer *out, size_t *place, const struct probe *pro
 			"{$project: {_id: 0, _spill: {id: '$@link', g: '$_spill.g'}}}]}}",
 			fill("overflow", probe->target->overflow_collection),
 			fill_document("condition", buffer_view(&probe->overflow)),
-			fill("most", (int32_t)(PROBE_HITS_MAX + 1)),
+			fill("most", probe_hits_most(probe) + 1),
 			fill("link", probe->target->rule->overflow.link));
 }
 
@@ -510,7 +515,7 @@ static bool take_hit(struct hits *hits, const struct probe *probe, const struct 
 	hits->all_named = hits->all_named && is_named(probe, &id, &generation);
 	writer_renamed(&hits->ids, writer_index(name, hits->count), &id);
 	writer_renamed(&hits->generations, writer_index(name, hits->count++), &generation);
-	return hits->count <= PROBE_HITS_MAX;
+	return hits->count <= (size_t)probe_hits_most(probe);
 }
 
 static enum probe_found take_hits(struct hits *hits, const struct probe *probe, struct bytes batch,

@@ -11,7 +11,7 @@
 #include "protocol/writer.h"
 #include "rules/rule/rules.h"
 
-#define PROBE_HITS_MAX 250 /* more of them: not worth it */
+#define PROBE_HITS_MAX 250 /* more of them: not worth it, but where `many` */
 #define PROBE_ROOM 1000    /* documents of a reply that brings hits behind them, at most */
 #define PROBE_ROUNDS 4     /* then another way */
 
@@ -27,6 +27,7 @@ struct probe {
 	bool skips; /* documents whose state is damaged are no error, and none of them matches */
 	bool light; /* asked so that no array is put together: `exact` */
 	bool whole; /* documents come whole: asked lightly, one with a state raises the error */
+	bool many;  /* as many hits as documents of a reply: no array is put together for them */
 	bool alone; /* `exact`: asked for what is named, of the generations that are named */
 };
 
@@ -50,6 +51,8 @@ enum probe_found {
 	PROBE_AGAIN,    /* hits were not named before: they are now */
 	PROBE_TOO_MANY, /* or broken, or garbage may have gone meanwhile: another way */
 };
+/* So many hits are taken at most. */
+int32_t probe_hits_most(const struct probe *probe);
 /* One document is named. */
 bool probe_names_one(const struct probe *probe);
 /* Looks through a reply's batch, an array, that was asked for `elapsed` microseconds ago and

@@ -156,6 +156,11 @@ Test(edit_search, all_outliers_are_put_together_else)
 	play_reply(&play, reply);
 	cr_assert_str_eq(play_stages(&play), ALL " $limit $project");
 	play_close(&play);
+
+	start(MANY); /* where all are meant, and none is put together, so many are named */
+	play_reply(&play, reply);
+	cr_assert_str_eq(play_stages(&play), "$match $limit $project $sort $unionWith");
+	play_close(&play);
 }
 
 Test(edit_search, more_documents_than_a_reply_has_room_for_are_searched)
