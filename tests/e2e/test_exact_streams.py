@@ -7,6 +7,7 @@ import pymongo
 import pytest
 from pymongo.errors import OperationFailure
 
+from support.cluster import Cluster
 from support.process import wait_for
 from support.spillway import Spillway
 from support.streams import (
@@ -104,10 +105,10 @@ def test_events_of_a_statement_on_several_arrays(client, direct, name, arrays):
             assert got == want, update
 
 
-def test_one_exact_rule_makes_all_arrays_of_a_collection_exact(cluster, direct):
+def test_one_exact_rule_makes_all_arrays_of_a_collection_exact():
     """A getMore is rewritten whichever of the rules says so."""
     rules = [rule("mixed", change_streams="as_stored"), beside("mixed", "g", change_streams="exact")]
-    with Spillway([cluster.primary], rules) as made, \
+    with Cluster() as cluster, cluster.client() as direct, Spillway([cluster.primary], rules) as made, \
             pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
         twins = Twins(client, direct, "mixed", "f", "g")
         with twins.through.watch() as through, twins.straight.watch() as straight:
