@@ -100,6 +100,22 @@ static void note_wanted(struct stream *stream)
 	}
 }
 
+/* mongod 6.0 refuses to read at a time before the collection was made. None of these documents was
+ * there then: each was inserted by an event of this reply. */
+static bool is_of_before_the_collection(struct stream *stream, const struct packet *refused)
+{
+	const struct ruled_namespace *namespace = stream->parts[stream->asking].namespace;
+
+	if (refused->summary.code != SNAPSHOT_UNAVAILABLE || stream->behind)
+		return false;
+	note_wanted(stream);
+	for (size_t i = 0; i < stream->knowledge.count; i++)
+		if (stream->knowledge.list[i].namespace == namespace &&
+		    stream->knowledge.list[i].wanted)
+			return false;
+	return true;
+}
+
 /* It was inserted by an earlier event, or its collection is not the one that it was. */
 static bool is_missing(const struct known *known)
 {
@@ -222,7 +238,9 @@ enum sequence_outcome stream_take_states(struct sequence *sequence,
 	int64_t more;
 
 	if (!input->reply->summary.ok)
-		return stream_fail_snapshot(sequence, first, input->reply);
+		return is_of_before_the_collection(stream, input->reply)
+			       ? stream_ask_states(sequence, input)
+			       : stream_fail_snapshot(sequence, first, input->reply);
 	reply = reply_read_cursor(input->reply->summary.cursor);
 	if (!reply.batch.data || !cursor_open(&cursor, reply.batch) ||
 	    !element_integer(&reply.id, &more) || more != 0)

@@ -291,8 +291,10 @@ def test_what_can_not_be_exact_is_refused_when_it_is_opened(client):
 
 @pytest.mark.parametrize("wide", ["database", "cluster"])
 def test_a_wide_stream_shows_each_collection_as_its_own_does(client, direct, wide):
-    """And no overflow, and no record of a rule."""
+    """And no overflow, and no record of a rule. The collections are made while the stream is open."""
     watched = client.shop if wide == "database" else client
+    for name, arrays in LAYOUTS:
+        Twins(client, direct, name, *arrays).both(lambda collection: collection.drop())
     with watched.watch(full_document="updateLookup") as through:
         for name, arrays in LAYOUTS:
             twins = Twins(client, direct, name, *arrays)
