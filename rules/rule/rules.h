@@ -16,9 +16,9 @@ enum rule_outlier {
 
 /* Change streams of a ruled collection. */
 enum rule_streams {
-	RULE_STREAMS_REFUSED,
-	RULE_STREAMS_AS_STORED, /* they show what is stored */
 	RULE_STREAMS_EXACT,     /* they show what the application did */
+	RULE_STREAMS_AS_STORED, /* they show what is stored */
+	RULE_STREAMS_REFUSED,
 };
 
 enum rule_layout {

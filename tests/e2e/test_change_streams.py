@@ -1,4 +1,4 @@
-"""Change streams: refused wherever they would show what Spillway itself writes, unless the rules let them."""
+"""Change streams: what `change_streams: refuse` refuses, and what `as_stored` shows."""
 
 import pymongo
 import pytest
@@ -13,7 +13,7 @@ OPEN = {"change_streams": "as_stored"}
 
 def rule(namespace, overflow="{collection}_more", array="list", **more):
     return {**RULE, "name": f"{namespace}.{array}".replace("*", "all"), "namespace": namespace, "array": array,
-            "settle": "5ms",
+            "settle": "5ms", "change_streams": "refuse",
             "overflow": {**RULE["overflow"], "collection": overflow}, **more}
 
 

@@ -122,7 +122,7 @@ COMMANDS = {
 }
 ON_ADMIN = ("bulkWrite", "renameCollection", "applyOps", "commitTransaction", "abortTransaction", "serverStatus")
 # What mongod runs and Spillway refuses on a ruled collection (115): docs/compatibility.md.
-REFUSED = {"out of another", "change stream", "mapReduce", "applyOps", "convertToCapped", "create a view", "rename",
+REFUSED = {"out of another", "mapReduce", "applyOps", "convertToCapped", "create a view", "rename",
            "drop the overflow", "find in the overflow", "insert into the overflow"}
 # What a user needs the overflow for (13): docs/consistency.md.
 NEEDS_OVERFLOW = {

@@ -16,7 +16,6 @@ SEEN = ("operationType", "documentKey", "updateDescription", "fullDocument")
 def rule(name, array="f", **more):
     base = {key: value for key, value in RULE.items() if key != "flag"}
     return {**base, "name": name, "namespace": f"shop.{name}", "array": array, "settle": "5ms", "quiet": "20ms",
-            "change_streams": "exact",
             "overflow": {**RULE["overflow"], "collection": "{collection}_more"}, **more}
 
 

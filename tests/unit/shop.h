@@ -20,22 +20,26 @@
 	"    array: f\n" \
 	"    threshold: 2\n" \
 	"    flag: { field: has_extras, value: true }\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { collection: books_more, link: book, array: more }\n" \
 	"  - name: first\n" \
 	"    namespace: shop.pairs\n" \
 	"    array: f\n" \
 	"    threshold: 2\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { collection: pairs_more, link: pair, array: more }\n" \
 	"  - name: second\n" \
 	"    namespace: shop.pairs\n" \
 	"    array: a.g\n" \
 	"    threshold: 2\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { collection: side.rest, link: of, array: rest, batch: { field: number } " \
 	"}\n" \
 	"  - name: bare\n" \
 	"    namespace: shop.bare\n" \
 	"    array: f\n" \
 	"    threshold: 2\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { collection: bare_more, link: book, array: more }\n" \
 	"  - name: marked\n" \
 	"    namespace: shop.marked\n" \
@@ -58,11 +62,13 @@
 	"    threshold: 2\n" \
 	"    flag: { field: wide, value: true }\n" \
 	"    expose: [flag]\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { collection: shown_wide, link: of, array: more }\n" \
 	"  - name: posts\n" \
 	"    namespace: tenant_*.posts\n" \
 	"    array: likes\n" \
 	"    threshold: 2\n" \
+	"    change_streams: refuse\n" \
 	"    overflow: { link: post, array: likes, indexes: [{ keys: { likes: 1 } }] }\n"
 
 struct shop {

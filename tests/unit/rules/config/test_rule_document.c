@@ -39,7 +39,7 @@ Test(rule_write, every_default_is_there)
 		"\"threshold\" : 50, \"max_bytes\" : 1048576, \"when_outlier\" : \"keep\", "
 		"\"settle\" : \"1s\", \"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : "
 		"\"1m\", \"sweep\" : \"1h\", \"existing\" : \"wait\", \"access\" : \"full\", "
-		"\"change_streams\" : \"refuse\", \"damaged\" : \"fail\", \"expose\" : [  ], "
+		"\"change_streams\" : \"exact\", \"damaged\" : \"fail\", \"expose\" : [  ], "
 		"\"overflow\" : { \"collection\" : \"{collection}_a_b_overflow\", \"layout\" "
 		": \"batches\", \"link\" : \"of\", \"array\" : \"more\", \"batch\" : { "
 		"\"size\" : 1000, \"max_bytes\" : 262144 }, \"listed\" : \"false\" } }");

@@ -145,7 +145,7 @@ Test(rules_file, values_of_the_wrong_kind)
 	       {HEAD RULE "    damaged: hide\n",
 		"8:14: 'damaged' must be 'fail' or 'skip', not 'hide'"},
 	       {HEAD RULE "    change_streams: all\n",
-		"8:21: 'change_streams' must be 'refuse', 'as_stored' or 'exact', not 'all'"},
+		"8:21: 'change_streams' must be 'exact', 'as_stored' or 'refuse', not 'all'"},
 	       {HEAD NAME NAMESPACE ARRAY THRESHOLD
 		"    overflow: { link: of, array: more, listed: 1 }\n",
 		"7:48: 'listed' must be 'false' or 'true', not '1'"},
@@ -186,7 +186,7 @@ Test(rules_file, units_and_bounds_that_are_allowed)
 	ACCEPT(HEAD RULE "    settle: 0s\n    quiet: 60m\n    gc_delay: 0ms\n    sweep: off\n",
 	       HEAD RULE "    max_bytes: 15MB\n    sweep: 720h\n    gather: 1000000\n",
 	       HEAD RULE "    max_bytes: 1B\n    settle: '250ms'\n", HEAD RULE "    access: full\n",
-	       HEAD RULE "    access: read-only\n", HEAD RULE "    change_streams: refuse\n",
+	       HEAD RULE "    access: read-only\n", HEAD RULE "    change_streams: exact\n",
 	       HEAD RULE "    change_streams: as_stored\n",
 	       HEAD NAME NAMESPACE ARRAY "    threshold: 0\n" OVERFLOW);
 }
@@ -583,7 +583,7 @@ Test(rules_file, defaults)
 	cr_assert_eq(rule->gc_delay_ms, 60000);
 	cr_assert_eq(rule->sweep_ms, 3600000);
 	cr_assert_not(rule->read_only);
-	cr_assert_eq(rule->streams, RULE_STREAMS_REFUSED);
+	cr_assert_eq(rule->streams, RULE_STREAMS_EXACT);
 	cr_assert_null(rule->flag.field);
 	cr_assert_null(rule->counters.total);
 	cr_assert_null(rule->reference.field);
