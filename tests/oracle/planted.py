@@ -12,7 +12,7 @@ Bug = collections.namedtuple("Bug", "name folder old new reads test multis", def
 BUGS = [
     # Moving
     Bug("the cut has no guard", "proxy",
-        '{_id: {$eq: @id}, " GENERATION_STANDS "}, u: [', '{_id: {$eq: @id}}, u: ['),
+        'CUT_STATE(head, GENERATION_STANDS, ', 'CUT_STATE(head, "_spill: {$exists: true}", '),
     Bug("a cut forgets what was pushed meanwhile", "proxy",
         ", {$slice: ['$@array', @rest, 2147483647]}", ""),
     Bug("a generation is born over another", "proxy",
@@ -39,7 +39,7 @@ BUGS = [
     Bug("the flag is not set", "proxy", ", '@flag': {$literal: @value}", ""),
     # Garbage
     Bug("garbage stays", "proxy",
-        "	if (dead->dead.count == 0 || gc->count == WAITING_MAX) {\n",
+        "	if ((dead->dead.count == 0 && !dead->expired.any) || gc->count == WAITING_MAX) {\n",
         "	if (dead->dead.count < 1000) {\n"),
     Bug("what is alive is taken for garbage", "proxy",
         "		if (!holds(&looking->alive, dead->dead.all[i]))\n", ""),
