@@ -1,13 +1,13 @@
 /* Preloaded into a program under test: system calls on sockets do less than they were asked for, or
  * fail, as the test says, in a file that both map (support/failing.py). */
+#include "tests/support/preloaded.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -28,16 +28,7 @@ static struct control none, *control = &none;
 
 __attribute__((constructor)) static void open_control(void)
 {
-	const char *path = getenv("FAILING_IO");
-	int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *mapped;
-
-	if (file < 0)
-		return;
-	mapped = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	close(file);
-	if (mapped != MAP_FAILED)
-		control = mapped;
+	control = map_control("FAILING_IO", &none, sizeof(none));
 }
 
 static bool is_socket(int file)

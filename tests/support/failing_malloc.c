@@ -1,7 +1,8 @@
 /* Preloaded into a program under test: allocations fail as the test says, in a file that both map
  * (support/failing.py). */
+#include "tests/support/preloaded.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -32,16 +33,7 @@ static struct control none, *control = &none;
 
 __attribute__((constructor)) static void open_control(void)
 {
-	const char *path = getenv("FAILING_MALLOC");
-	int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *mapped;
-
-	if (file < 0)
-		return;
-	mapped = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	close(file);
-	if (mapped != MAP_FAILED)
-		control = mapped;
+	control = map_control("FAILING_MALLOC", &none, sizeof(none));
 }
 
 static bool is_out(void)

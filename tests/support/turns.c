@@ -1,13 +1,12 @@
 /* Preloaded into a program under test: measures the turns of its event loops, from one wait for
  * events to the next, in a file that a test maps, too (support/failing.py). */
+#include "tests/support/preloaded.h"
+
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,18 +30,9 @@ static wait_masked *real_wait_masked;
 
 __attribute__((constructor)) static void open_control(void)
 {
-	const char *path = getenv("TURNS");
-	int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
-	void *mapped;
-
 	*(void **)&real_wait = dlsym(RTLD_NEXT, "epoll_wait");
 	*(void **)&real_wait_masked = dlsym(RTLD_NEXT, "epoll_pwait");
-	if (file < 0)
-		return;
-	mapped = mmap(NULL, sizeof(*control), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-	close(file);
-	if (mapped != MAP_FAILED)
-		control = mapped;
+	control = map_control("TURNS", &none, sizeof(none));
 }
 
 static int64_t now(void)
