@@ -5,6 +5,10 @@ Every acknowledged element must be there exactly once, each writer's in its orde
 at all."""
 
 import contextlib
+import itertools
+import os
+import random
+import signal
 import threading
 
 import pymongo
@@ -16,6 +20,7 @@ from support.process import wait_for
 from support.spillway import Spillway
 
 WRITERS, PUSHES, BOOKS = 4, 150, 2
+SEED, HOLDS = 20261128, 25
 
 
 class Writer(threading.Thread):
@@ -111,3 +116,37 @@ def test_the_control_arm_straight_at_mongod(cluster, direct):
     writers = write_through([cluster.primary.port], "plain", lambda part: restart_mongod(cluster))
     for writer in writers:
         writer.require_kept(direct.shop.plain.find_one({"_id": writer.book})["list"])
+
+
+@contextlib.contextmanager
+def held(spillway):
+    os.kill(spillway.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(spillway.pid, signal.SIGCONT)
+
+
+def test_one_may_stand_still_between_any_two_commands(direct, spillways):
+    """It wakes up when the other one has moved, folded, moved again and deleted the garbage: gc_delay is over, too."""
+    drawn, numbers, whole = random.Random(SEED), itertools.count(), []
+    with contextlib.ExitStack() as stack:
+        first, second = (stack.enter_context(pymongo.MongoClient("127.0.0.1", spillway.port, directConnection=True))
+                         .shop.books for spillway in spillways)
+
+        def push(through, count):
+            for _ in range(count):
+                whole.append(next(numbers))
+                through.update_one({"_id": 0}, {"$push": {"list": whole[-1]}}, upsert=True)
+
+        for _ in range(HOLDS):
+            push(first, drawn.randrange(1, 40))
+            with held(spillways[0]):
+                push(second, drawn.randrange(4, 12))
+                gone = whole.pop(drawn.randrange(len(whole)))
+                second.update_one({"_id": 0}, {"$pull": {"list": gone}})
+                assert second.find_one({"_id": 0})["list"] == whole
+                push(second, 8)
+                assert wait_for(lambda: crash.at_rest(direct), "rest", pause=0.05)[0] == whole
+            assert first.find_one({"_id": 0})["list"] == whole
+    assert wait_for(lambda: crash.at_rest(direct), "rest", pause=0.05)[0] == whole
