@@ -94,10 +94,14 @@ class Spillway(Process):
         return self
 
     def __exit__(self, failure=None, *_):
-        """Ends it; it must end well, and no sanitizer may have said anything in all its life."""
+        """Ends it; it must end well, and no sanitizer may have said anything in all its life.
+
+        Of a test that failed, pytest shows the end of the log."""
         code = self.stop(STOP_SECONDS) if self.running() else 0
         said = self.said() if self.process else ""
         remove_folder(self.folder)
+        if failure is not None:
+            print(f"{self.name} said:\n{said[-6000:]}")
         if failure is None and (code != 0 or "Sanitizer" in said):
             raise RuntimeError(f"{self.name} ended with {code}: {said[-6000:]}")
 
