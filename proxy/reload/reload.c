@@ -3,6 +3,7 @@
 #include "proxy/reload/reload.h"
 
 #include "proxy/base/ballast.h"
+#include "proxy/base/clock.h"
 #include "proxy/base/config_file.h"
 #include "proxy/base/log.h"
 #include "proxy/reload/try_rules.h"
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define ELECTION_MS 15000
+#define AGAIN_MS 200
 #define HOLD_MS 15000 /* for a round or a step of a sweep; a server that hangs takes longer */
 #define REASON_MAX 1200
 
@@ -113,6 +116,21 @@ must_check bool reload_same_rules(const struct rule_set *one, const struct rule_
 	return true;
 }
 
+/* An election is waited for: nobody takes writes meanwhile. */
+static bool ask_servers(struct round_of_reload *round, char *reason)
+{
+	struct reload *reload = round->reload;
+	int64_t until = clock_now() + ELECTION_MS;
+	enum mover_check check;
+
+	do
+		check = try_rules_now(reload->service->mover, round->config->rules,
+				      &reload->stopping, reason, REASON_MAX);
+	while (check == MOVER_CHECK_NO_SERVER && clock_now() < until &&
+	       clock_pause(AGAIN_MS, &reload->stopping));
+	return check == MOVER_CHECK_GOOD;
+}
+
 static bool try_rules(struct round_of_reload *round)
 {
 	struct mover *mover = round->reload->service->mover;
@@ -129,10 +147,7 @@ static bool try_rules(struct round_of_reload *round)
 	if (!round->held)
 		return refuse(round, "the mover is still busy, maybe since a server does not "
 				     "answer; try again");
-	if (try_rules_now(mover, round->config->rules, &round->reload->stopping, reason,
-			  sizeof(reason)) == MOVER_CHECK_GOOD)
-		return true;
-	return refuse(round, reason);
+	return ask_servers(round, reason) || refuse(round, reason);
 }
 
 static bool load_certificates(struct round_of_reload *round)

@@ -172,6 +172,13 @@ def test_a_new_rule_moves_nothing_that_an_earlier_read_would_miss(spillway, clie
         assert document["list"] == list(range(traffic.counts[document["_id"]]))
 
 
+def test_a_reload_waits_for_an_election(spillway, cluster, direct):
+    direct.admin.command("replSetStepDown", 3, force=True)
+    assert not cluster.primary.is_primary()
+    assert reload(spillway, rules=[rule("kept", threshold=5)])[0] == 0
+    assert cluster.primary.is_primary()
+
+
 def test_reloads_in_a_row_fail_no_operation(spillway, client, direct):
     for number in range(6):
         client.shop.new.insert_one({"_id": number, "list": []})

@@ -5,12 +5,14 @@ import contextlib
 from support.balancer import Balancer
 from support.certificates import Authority
 from support.cluster import Cluster
+from support.process import wait_for
 from support.replica_set import SetSpillway, free_range, set_uri
 
 RULE = {
     "name": "books", "namespace": "soak.books", "array": "list", "threshold": 50, "settle": "10ms",
     "overflow": {"layout": "batches", "link": "book", "array": "part", "batch": {"size": 100}},
 }
+HOLDS = " 1034 reload: "  # the file holds from now on
 
 
 class World(contextlib.ExitStack):
@@ -52,11 +54,15 @@ class World(contextlib.ExitStack):
         return f"mongodb://{hosts}/?replicaSet=rs0&heartbeatFrequencyMS=500"
 
     def reload(self, number):
-        """Another threshold in both files, in turn 50 and 60."""
+        """Another threshold in both files, in turn 50 and 60. Both must hold: no upgrade begins with other rules."""
+        before = [spillway.said().count(HOLDS) for spillway in self.spillways]
         for spillway in self.spillways:
             spillway.settings["rules"][0]["threshold"] = 50 + number % 2 * 10
             spillway.write_file()
             spillway.hang_up()
+        for spillway, count in zip(self.spillways, before):
+            wait_for(lambda log=spillway.said, least=count + 1: log().count(HOLDS) >= least,
+                     f"a reload of {spillway.name}", pause=0.2)
 
     def certificate(self, _):
         """The same names, another key."""
