@@ -13,9 +13,14 @@ static void note_namespace(const struct matching *matching, struct bytes name)
 	const struct ruled_namespace *found;
 	struct bytes database, collection;
 
-	if (!name_split(name, &database, &collection) ||
-	    match_refuse_overflow(matching, database, collection))
+	if (!name_split(name, &database, &collection))
 		return;
+	if (match_refuse_overflow(matching, database, collection)) {
+		/* What the user's rights are asked about. */
+		match->command.database = database;
+		match->command.collection = collection;
+		return;
+	}
 	found = match_find_namespace(matching, database, collection);
 	if (!match->namespace)
 		match->namespace = found;

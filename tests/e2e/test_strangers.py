@@ -302,6 +302,28 @@ def test_a_command_that_needs_no_rights_opens_nothing(spillway, strangers, comma
         assert (refused["code"], refused["errmsg"]) == (13, "command find requires authentication")
 
 
+def bulk_write_of_the_overflow(spillway, user):
+    command = {"bulkWrite": 1, "ops": [{"delete": 0, "filter": {}}],
+               "nsInfo": [{"ns": f"{databases_of(user)[0]}.{OVERFLOW}"}]}
+    with connected(spillway, user) as connection:
+        return connection.command("admin", command)
+
+
+@pytest.mark.parametrize("user", ["nobody", "nothing", "elsewhere"])
+def test_a_bulk_write_tells_a_stranger_of_no_overflow(spillway, strangers, user):
+    said = bulk_write_of_the_overflow(spillway, user)
+    assert said["code"] == 13 and "Spillway" not in said["errmsg"], said
+
+
+def test_a_bulk_write_of_the_overflow_is_refused_by_name(spillway, direct):
+    for user in ("writer", "both"):
+        make_user(direct, user)
+    said = bulk_write_of_the_overflow(spillway, "writer")
+    assert said["code"] == 13 and "Spillway" not in said["errmsg"], said
+    said = bulk_write_of_the_overflow(spillway, "both")
+    assert said["code"] == 115 and "secret-rule" in said["errmsg"] and OVERFLOW in said["errmsg"], said
+
+
 def test_rights_are_not_kept_over_another_sign_in(cluster, spillway, direct):
     """What was accepted of one user says nothing of the next on the same connection."""
     make_user(direct, "both")

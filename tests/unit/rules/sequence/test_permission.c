@@ -69,6 +69,13 @@ Test(permission, a_bulk_write_is_asked_about_as_its_first_run_on_the_ruled_names
 		     "{'delete': 'books', 'ordered': true, '$db': 'shop', 'maxTimeMS': " TIME "}");
 }
 
+Test(permission, a_bulk_write_of_an_overflow_collection_is_asked_about_as_a_find_of_it)
+{
+	expect_asked("{'bulkWrite': 1, 'ops': [{'insert': 1, 'document': {'_id': 1}}], 'nsInfo': "
+		     "[{'ns': 'shop.plain'}, {'ns': 'shop.books_more'}], '$db': 'admin'}",
+		     false, "{'find': 'books_more', '$db': 'shop', 'maxTimeMS': " TIME "}");
+}
+
 Test(permission, flags_go_and_statements_stay)
 {
 	const struct made made = {.body = "{'update': 'books', '$db': 'shop'}",
