@@ -6,6 +6,7 @@
 #include "proxy/upstream/clauses.h"
 #include "proxy/spill/plan.h"
 #include "proxy/ownership/rule_record.h"
+#include "rules/rule/counts.h"
 #include "rules/rule/overflow_document.h"
 
 #include <bson/bson.h>
@@ -196,6 +197,48 @@ static enum link_result judge_overlap(struct link *link, const struct mover_targ
 	if (result == LINK_DONE && row.overlaps && from > 0)
 		result = find_overlap(link, target, plan, 0, &row);
 	*folds = result == LINK_DONE && row.overlaps && row.size <= FOLD_MOST;
+	return result;
+}
+
+/* What counts of it. */
+static enum link_result measure_counting(struct link *link, const struct mover_target *target,
+					 const struct plan *plan, struct row *row)
+{
+	*row = (struct row){0};
+	return command_find(
+		link, target->overflow_database, take_batch, row,
+		"{find: @overflow, filter: {'@link': @id, " COUNTS_CONDITIONS "}, projection: "
+		"{_id: 1, position: '$_spill.p', size: {$bsonSize: '$$ROOT'}}, readConcern: "
+		"@read_concern}",
+		fill("overflow", target->overflow_collection),
+		fill("link", target->rule->overflow.link), command_fill_equal("id", &plan->id),
+		COUNTS_FILLS(&plan->editions));
+}
+
+must_check enum link_result refit_edited(struct link *link, struct mover_target *target,
+					 const struct element *id, enum refit *end)
+{
+	const struct fold_how how = {.purpose = FOLD_ANEW, .most = FOLD_MOST};
+	struct bytes main;
+	uint8_t *image = NULL;
+	int64_t elements;
+	enum fold fold;
+	struct row row = {.size = FOLD_MOST + 1};
+	enum link_result result = target_read_document(link, target, id, &image, &main);
+	struct plan plan;
+
+	*end = REFIT_RESTS;
+	if (result == LINK_DONE && image) {
+		plan = plan_make(target->rule, main);
+		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan_is_edited(&plan))
+			result = measure_counting(link, target, &plan, &row);
+	}
+	bson_free(image);
+	if (result != LINK_DONE || row.size > FOLD_MOST)
+		return result;
+	result = fold_document(link, target, id, &how, &fold, &elements);
+	if (result == LINK_DONE)
+		*end = refit_end(fold);
 	return result;
 }
 

@@ -21,6 +21,10 @@ enum refit {
  * whole. */
 must_check enum link_result refit_document(struct link *link, struct mover_target *target,
 					   const struct element *id, enum refit *end);
+/* The same of an array that was edited in place, and fits into a document again: the next
+ * generation has the ordinary form. */
+must_check enum link_result refit_edited(struct link *link, struct mover_target *target,
+					 const struct element *id, enum refit *end);
 /* The same where batches from this position on overlap. They are read right as they are, and
  * an array that is too large to be folded keeps them. */
 must_check enum link_result refit_overlapping(struct link *link, struct mover_target *target,

@@ -388,10 +388,25 @@ static enum link_result look_for_overlap(struct sweeping *sweeping, const struct
 	return note_refit(sweeping, &id, result, end);
 }
 
+/* An array that was edited in place because it was too large to be folded back. */
+static enum link_result look_for_edited(struct sweeping *sweeping, const struct linked *linked)
+{
+	const struct element id = {.type = linked->link.type, .value = linked->link.value};
+	enum refit end = REFIT_RESTS;
+	enum link_result result;
+
+	if (!linked->edited || has_portion(sweeping))
+		return LINK_DONE;
+	result = refit_edited(sweeping->link, sweeping->target, &id, &end);
+	return note_refit(sweeping, &id, result, end);
+}
+
 /* A main document accounts for as many batches as its n needs, each full. Who looks for garbage
  * decides; these are only worth a look. */
 static enum link_result nominate(struct missing *missing, const struct linked *linked)
 {
+	enum link_result result;
+
 	struct sweeping *sweeping = missing->sweeping;
 	int64_t size = sweeping->target->rule->overflow.batch_size;
 	uint64_t hash = hash_bytes(linked->link.value, linked->link.type);
@@ -403,6 +418,9 @@ static enum link_result nominate(struct missing *missing, const struct linked *l
 	/* One that was made anew since under the same `_id` was not restored. */
 	missing->returned |=
 		linked->moved > 0 && linked->time <= missing->last && was_absent(missing, hash);
+	result = look_for_edited(sweeping, linked);
+	if (result != LINK_DONE)
+		return result;
 	if (linked->moved >= 0 &&
 	    linked->batches <= linked->moved / size + (linked->moved % size > 0))
 		return LINK_DONE;

@@ -276,6 +276,7 @@ static void take_owner(void *context, struct bytes document)
 	for (size_t i = 0; i < pages->count; i++)
 		if (is_link(&pages->all[i], &id)) {
 			pages->all[i].moved = moved;
+			pages->all[i].edited = document_truth(document, "edited");
 			pages->all[i].time = at;
 		}
 }
@@ -300,6 +301,7 @@ static enum link_result find_owners(struct link_pages *pages)
 		pages->link, target->database, take_owner, pages,
 		"{find: @collection, filter: {_id: {$in: [..@links]}}, projection: {_id: "
 		"1, moved: {$ifNull: ['$_spill.@key.n', '$_spill.@key.e.n']}, "
+		"edited: {$eq: [{$type: '$_spill.@key.e'}, 'object']}, "
 		"at: '$_spill.@key.t'}}",
 		fill("collection", target->collection), fill_spliced("links", splice_mores, pages),
 		fill("key", target->rule->key));

@@ -37,6 +37,7 @@ struct linked {
 	struct place link;
 	int64_t batches; /* how many it has */
 	int64_t moved;   /* n of the state of the document with this very `_id`, or one of these */
+	bool edited;     /* that array was edited in place */
 	int64_t time;    /* t of that state: milliseconds since 1970; 0: it has none */
 };
 

@@ -9,6 +9,17 @@
 
 #define PLACED_FOR_EVER INT64_MAX
 
+/* Conditions that just those overflow documents meet that count: the text of a template, and its
+ * fills. What is missing is not above or below anything. */
+#define COUNTS_CONDITIONS \
+	"'_spill.g': {$in: [@older, @later]}, '_spill.p': {$lt: @positions}, " \
+	"$nor: [{'_spill.g': @older, '_spill.p': {$gte: @bound}}, " \
+	"{'_spill.e': {$gt: @edition}}, {'_spill.u': {$lte: @edition}}]"
+#define COUNTS_FILLS(state) \
+	fill_binary("older", (state)->generation), fill_binary("later", (state)->later), \
+		fill("positions", (state)->moved), fill("bound", (state)->bound), \
+		fill("edition", (state)->edition)
+
 /* What `_spill` of an overflow document says. */
 struct placed {
 	struct bytes generation; /* g */

@@ -16,6 +16,7 @@ from support.spillway import Spillway
 
 RULES = [{**RULE, "settle": "5ms", "quiet": "5ms", "gather": 1, "sweep": "off"}]
 WHOLE = list(range(20))
+TOO_LARGE = ["x" * 1_000_000] * 9  # for the sweep to fold the array back
 
 
 @pytest.fixture
@@ -120,6 +121,11 @@ def test_a_total_counts_elements(cluster, shop):
 
 
 def test_what_earlier_editions_need_goes_and_copies_get_numbers(cluster, books, shop):
+    for each in (shop.books, shop.tails):
+        each.delete_many({})
+    spill(shop, "big", [*WHOLE, *TOO_LARGE], state={"g": Binary(uuid4().bytes), "a": ["outlier"], "b": {}})
+    edit_in_place(shop, "big", without(1, 5, 6, 7, 8, 9))
+    edit_in_place(shop, "big", raised(0, 10, 19))
     expected = array_of(shop, "big")
     edit_in_place(shop, "big", without(12, 13))
     edit_in_place(shop, "big", raised(2, 17), pending=True)
@@ -133,6 +139,19 @@ def test_what_earlier_editions_need_goes_and_copies_get_numbers(cluster, books, 
     numbers = [each["_spill"]["i"] for each in shop.tails.find({"book": "big"}).sort("_spill.p", 1)]
     assert numbers == list(range(1, len(numbers) + 1)), "programs that read the overflow find numbers in order"
     assert array_of(shop, "big") == [*expected, 100] == books.find_one({"_id": "big"})["list"]
+
+
+def test_a_sweep_brings_it_back_to_the_ordinary_form(cluster, books, shop):
+    expected = [*array_of(shop, "big"), 100]
+    edit_in_place(shop, "big", raised(2, 17), pending=True)
+    with Spillway([cluster.primary], [{**RULES[0], "sweep": "1s"}]) as made, \
+            pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
+        books.update_one({"_id": "big"}, {"$push": {"list": 100}})  # its move records whose the overflow is
+        wait_for(lambda: shop.books.find_one({"_id": "big"})["_spill"]["list"].get("n", 0) > 0, "it to move anew")
+        assert client.shop.books.find_one({"_id": "big", "list": 100})["list"] == expected
+    assert array_of(shop, "big") == expected
+    assert {each["_spill"]["g"] for each in shop.tails.find()} == {
+        shop.books.find_one({"_id": "big"})["_spill"]["list"]["g"]}, "what it had been stored under is gone"
 
 
 def test_an_exact_change_stream_fails_closed(cluster, shop):
