@@ -224,6 +224,19 @@ enum edit_outcome edit_send_settle(struct edit *edit)
 
 /* ---- the probe ---- */
 
+void edit_write_same_text(struct buffer *out, const struct element *id, const char *link)
+{
+	template_write_fields(out,
+			      "{$expr: {$let: {vars: {id: {$literal: @id}}, in: {$and: [@same]}}}}",
+			      fill("id", id), fill("link", link),
+			      fill_template("same", EXPRESSION_SAME_TEXT("$@link", "$$id")));
+}
+
+enum edit_outcome edit_send_probe_read(struct edit *edit, size_t body)
+{
+	return send(edit, body);
+}
+
 /* The overflow documents of the generation. A collation may find other texts equal to the _id. */
 static void splice_generation(struct buffer *out, size_t *place, const void *context)
 {
@@ -235,10 +248,7 @@ static void splice_generation(struct buffer *out, size_t *place, const void *con
 	require(edit_state_of(edit, edit->target, &state) &&
 		document_find(state.value, "g", &generation));
 	if (edit->id.type == BSON_BYTE_STRING)
-		template_write_fields(
-			out, "{$expr: {$let: {vars: {id: {$literal: @id}}, in: {$and: [@same]}}}}",
-			fill("id", &edit->id), fill("link", link),
-			fill_template("same", EXPRESSION_SAME_TEXT("$@link", "$$id")));
+		edit_write_same_text(out, &edit->id, link);
 	template_write_fields(out, "{@link: @id, _spill.g: @generation}", fill("link", link),
 			      fill("id", &edit->id), fill("generation", &generation));
 }

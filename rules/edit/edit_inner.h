@@ -112,6 +112,23 @@ enum edit_outcome edit_send_look(struct edit *edit);
 enum edit_outcome edit_send_probe(struct edit *edit);
 enum edit_outcome edit_send_settle(struct edit *edit);
 
+/* The expression's conditions: `link` has the bytes of this text. */
+void edit_write_same_text(struct buffer *out, const struct element *id, const char *link);
+/* Ends PROBE, whose body is open. */
+enum edit_outcome edit_send_probe_read(struct edit *edit, size_t body);
+
+/* ---- edit_probe.c: PROBE of an array that was edited in place ---- */
+
+must_check bool edit_probes_edition(const struct edit *edit);
+enum edit_outcome edit_send_probe_of_edition(struct edit *edit);
+enum edit_probed {
+	EDIT_PROBED_FOUND,   /* the overflow has the value */
+	EDIT_PROBED_MISSING, /* and all of it was looked into */
+	EDIT_PROBED_UNSURE,  /* a batch has it of which a part alone counts */
+	EDIT_PROBED_SHORT,   /* something is missing */
+};
+enum edit_probed edit_take_probe_of_edition(const struct edit *edit, struct bytes answer);
+
 /* ---- edit_state.c: what E1 has read ---- */
 
 /* The copy that `id` looks into from now on. False if the `_id` can't be named: it may have changed
@@ -129,8 +146,8 @@ must_check bool edit_state_of(const struct edit *edit, size_t target, struct ele
 must_check bool edit_read_state(const struct edit *edit, size_t target, struct state *read);
 /* The state can be named; */
 must_check bool edit_has_state(const struct edit *edit, size_t target);
-/* and the head's length is there, too: of any other state a membership is not asked, nor of an
- * array that was edited in place. */
+/* and the head's length is there, too: of any other state a membership is not asked. That of an
+ * array that was edited in place has it elsewhere. */
 must_check bool edit_has_head(const struct edit *edit, size_t target);
 /* Elements in main, of an array whose state can be named; -1: it is another one, or nobody has
  * read how many. */

@@ -69,6 +69,34 @@ static bool reaches_end(const struct edit *edit, struct bytes answer)
 	return false;
 }
 
+/* Whether the value is in the overflow. False: `*outcome` says what is done instead. */
+static bool judge_probe(struct edit *edit, struct bytes answer, bool *found,
+			enum edit_outcome *outcome)
+{
+	if (!edit_probes_edition(edit)) {
+		*found = has_hit(answer);
+		if (*found || reaches_end(edit, answer))
+			return true;
+		*outcome = edit_take_shortage(edit);
+		return false;
+	}
+	switch (edit_take_probe_of_edition(edit, answer)) {
+	case EDIT_PROBED_FOUND:
+		*found = true;
+		return true;
+	case EDIT_PROBED_MISSING:
+		*found = false;
+		return true;
+	case EDIT_PROBED_UNSURE:
+		*outcome = edit_begin_fold(edit);
+		return false;
+	case EDIT_PROBED_SHORT:
+		break;
+	}
+	*outcome = edit_take_shortage(edit);
+	return false;
+}
+
 /* The value is there: a guard's condition does not hold, and a set has the value already. */
 enum edit_outcome edit_take_probe(struct edit *edit, struct packet *reply)
 {
@@ -81,9 +109,8 @@ enum edit_outcome edit_take_probe(struct edit *edit, struct packet *reply)
 		return outcome;
 	found = cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
 		document.type == BSON_BYTE_DOCUMENT;
-	if (found && !has_hit(document.value) && !reaches_end(edit, document.value))
-		return edit_take_shortage(edit);
-	found = found && has_hit(document.value);
+	if (found && !judge_probe(edit, document.value, &found, &outcome))
+		return outcome;
 	edit->sent.update = (struct element){0};
 	if (found && edit->facts.reads)
 		return edit_take_none(edit);
@@ -120,6 +147,17 @@ enum edit_outcome edit_take_settle(struct edit *edit, struct packet *reply)
 
 /* ---- LOOK ---- */
 
+/* mongod puts no such array together: SETTLE would have to refuse what can be folded back. */
+static bool has_edited(const struct edit *edit)
+{
+	struct element state;
+
+	for (size_t i = 0; i < edit->namespace->target_count; i++)
+		if (edit->concerned[i] && edit_state_of(edit, i, &state) && state_is_edited(&state))
+			return true;
+	return false;
+}
+
 /* A check-and-set that lost its race gives way to folding back. */
 static enum edit_outcome take_spilled(struct edit *edit)
 {
@@ -128,11 +166,12 @@ static enum edit_outcome take_spilled(struct edit *edit)
 	if (edit_sets_another(edit, false))
 		return edit_set_whole(edit);
 	if (edit->membership.known && edit->race.rounds < SWAPS_MAX &&
-	    edit_has_head(edit, edit->target)) {
+	    (edit_has_head(edit, edit->target) || edit_probes_edition(edit))) {
 		edit->step = STEP_PROBE;
-		return edit_send_probe(edit);
+		return edit_probes_edition(edit) ? edit_send_probe_of_edition(edit)
+						 : edit_send_probe(edit);
 	}
-	if (!edit->facts.reads || !edit->facts.settles)
+	if (!edit->facts.reads || !edit->facts.settles || has_edited(edit))
 		return edit_begin_fold(edit);
 	edit->step = STEP_SETTLE;
 	return edit_send_settle(edit);

@@ -1,5 +1,5 @@
 /* Judges finds that ask for membership, writes the questions and reads the replies. */
-#include "rules/read/member.h"
+#include "rules/read/member_inner.h"
 
 #include "protocol/template.h"
 #include "rules/query/filter_split.h"
@@ -11,8 +11,6 @@
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/state.h"
 
-/* Clients have no names that begin so. */
-#define LENGTH NAME_STATE "/length"
 #define COLLATED NAME_STATE "/collated"
 
 /* ---- which finds ---- */
@@ -256,10 +254,16 @@ void member_write_generation(struct buffer *out, const struct command *command,
 	auto_buffer struct buffer list = {0};
 
 	list_rest(&list, command, member);
-	template_write(out, "filter", "{$and: [..@rest, {'" NAME_STATE ".@key.g': @generation}]}",
+	template_write(out, "filter",
+		       member_is_edited(member)
+			       ? "{$and: [..@rest, {'_spill.@key.e.g': @generation, "
+				 "'_spill.@key.e.l': @later, '_spill.@key.e.v': @edition}]}"
+			       : "{$and: [..@rest, {'_spill.@key.g': @generation}]}",
 		       fill_array("rest", buffer_view(&list)),
 		       fill("key", member->target->rule->key),
-		       fill_binary("generation", member->generation));
+		       fill_binary("generation", member->generation),
+		       fill_binary("later", member->editions.later),
+		       fill("edition", member->editions.edition));
 }
 
 /* Equal under every collation but the simple one: a text and its form without composed letters. */
@@ -281,7 +285,7 @@ static void write_projection(struct buffer *out, const struct command *command,
 	projection_write_state(out);
 	template_write_fields(out,
 			      "{@array: {$elemMatch: @element}, "
-			      "'" LENGTH
+			      "'" MEMBER_LENGTH
 			      "': {$cond: [{$isArray: '$@array'}, {$size: '$@array'}, -1]}}",
 			      fill("array", member->target->rule->array),
 			      fill_document("element", buffer_view(&member->element)));
@@ -308,7 +312,7 @@ void member_write_main(struct buffer *out, const struct command *command,
 /* What both questions to the overflow say. */
 #define OF_GENERATION \
 	"'@link': {$eq: @id}, '" NAME_STATE ".g': @generation, '" NAME_STATE ".p': {$lt: @linked}"
-#define PLACE "_id: 0, '" NAME_STATE ".p': 1, '" LENGTH "': {$size: '$@array'}"
+#define PLACE "_id: 0, '" NAME_STATE ".p': 1, '" MEMBER_LENGTH "': {$size: '$@array'}"
 
 static void write_question(struct buffer *out, const struct member *member, const char *text)
 {
@@ -325,6 +329,10 @@ static void write_question(struct buffer *out, const struct member *member, cons
 
 void member_write_hit(struct buffer *out, const struct member *member)
 {
+	if (member_is_edited(member)) {
+		member_edited_write(out, member, MEMBER_EDITED_HIT);
+		return;
+	}
 	write_question(out, member,
 		       "{find: @collection, filter: {" OF_GENERATION ", ..@condition}, "
 		       "projection: {" PLACE "}, limit: 1, singleBatch: true}");
@@ -332,7 +340,8 @@ void member_write_hit(struct buffer *out, const struct member *member)
 
 bool member_may_have_one(const struct member *member)
 {
-	return member->linked <= member->target->rule->overflow.batch_size;
+	return !member_is_edited(member) &&
+	       member->linked <= member->target->rule->overflow.batch_size;
 }
 
 void member_write_one(struct buffer *out, const struct member *member)
@@ -348,6 +357,10 @@ void member_write_one(struct buffer *out, const struct member *member)
 
 void member_write_all(struct buffer *out, const struct member *member)
 {
+	if (member_is_edited(member)) {
+		member_edited_write(out, member, MEMBER_EDITED_ALL);
+		return;
+	}
 	write_question(out, member,
 		       "{find: @collection, filter: {" OF_GENERATION "}, sort: {@order: 1}, "
 		       "projection: {" PLACE "}, batchSize: 2147483647, singleBatch: true}");
@@ -400,14 +413,18 @@ static bool read_state(struct member *member, int64_t length)
 	struct state state;
 
 	member->linked = 0;
+	member->editions = (struct state){0};
 	if (!document_find(member->document, NAME_STATE, &states))
 		return true;
 	if (states.type != BSON_BYTE_DOCUMENT)
 		return false;
 	if (!state_find(member->target->rule, member->document, &field))
 		return true;
-	if (state_read(&field, true, &state) || !state.generation.data)
+	if (state_read_any(&field, true, &state) || !state.generation.data)
 		return false;
+	if (state.later.data && member->target->rule->overflow.layout != RULE_BATCHES)
+		return false;
+	member->editions = state;
 	member->generation = state.generation;
 	member->linked = state.moved;
 	return state.moved == 0 || length >= state.head;
@@ -428,7 +445,7 @@ enum member_found member_take_main(struct member *member, struct packet *reply)
 		return MEMBER_MISSING;
 	if (document.type != BSON_BYTE_DOCUMENT || has_twice(document.value) ||
 	    !document_find(document.value, "_id", &member->id) ||
-	    !read_number(document.value, LENGTH, &length))
+	    !read_number(document.value, MEMBER_LENGTH, &length))
 		return MEMBER_UNSURE;
 	member->document = document.value;
 	if (!read_state(member, length))
@@ -447,7 +464,7 @@ static bool read_place(struct bytes document, int64_t *position, int64_t *end)
 	int64_t length;
 
 	if (!read_number(document, NAME_STATE ".p", position) ||
-	    !read_number(document, LENGTH, &length))
+	    !read_number(document, MEMBER_LENGTH, &length))
 		return false;
 	*end = *position + length;
 	return true;
@@ -468,7 +485,7 @@ enum member_found member_take_one(const struct member *member, const struct pack
 }
 
 /* Of elements at positions that the state did not link some may be newer than the document. */
-enum member_found member_take_hit(const struct member *member, const struct packet *reply)
+enum member_found member_take_hit(struct member *member, const struct packet *reply)
 {
 	struct element document;
 	struct cursor documents;
@@ -478,6 +495,8 @@ enum member_found member_take_hit(const struct member *member, const struct pack
 		return MEMBER_UNSURE;
 	if (cursor_next(&documents, &document) != CURSOR_ELEMENT)
 		return MEMBER_UNKNOWN;
+	if (member_is_edited(member))
+		return member_edited_take_hit(member, document.value);
 	if (!read_place(document.value, &position, &end))
 		return MEMBER_UNSURE;
 	return end <= member->linked ? MEMBER_THERE : MEMBER_CHANGED;
@@ -493,6 +512,8 @@ enum member_found member_take_all(const struct member *member, const struct pack
 
 	if (!open_batch(reply, &documents))
 		return MEMBER_UNSURE;
+	if (member_is_edited(member))
+		return member_edited_take_all(member, documents);
 	while (cursor_next(&documents, &document) == CURSOR_ELEMENT) {
 		if (!read_place(document.value, &position, &end))
 			return MEMBER_UNSURE;
@@ -501,6 +522,19 @@ enum member_found member_take_all(const struct member *member, const struct pack
 		covered = end > covered ? end : covered;
 	}
 	return covered >= member->linked ? MEMBER_MISSING : MEMBER_CHANGED;
+}
+
+void member_write_later(struct buffer *out, const struct member *member)
+{
+	member_edited_write(out, member, MEMBER_EDITED_LATER);
+}
+
+enum member_found member_take_later(const struct member *member, const struct packet *reply)
+{
+	struct cursor documents;
+
+	return open_batch(reply, &documents) ? member_edited_take_later(member, documents)
+					     : MEMBER_UNSURE;
 }
 
 /* ---- the answer ---- */

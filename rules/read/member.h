@@ -8,6 +8,7 @@
 
 #include "protocol/command.h"
 #include "protocol/packet.h"
+#include "rules/rule/state.h"
 #include "rules/stages/probe.h"
 
 struct member {
@@ -23,7 +24,10 @@ struct member {
 	struct bytes document; /* without data where there is none */
 	struct element id;     /* its own, which need not have the bytes of the client's */
 	struct bytes generation;
-	int64_t linked; /* elements of the overflow that count */
+	int64_t linked;        /* elements of the overflow that count */
+	struct state editions; /* of an array that was edited in place; `later` without data: it is
+				  none */
+	int64_t hit, hit_end;  /* where the overflow document stands that OLDER was said of */
 };
 
 /* False where the client's find is another one. */
@@ -44,6 +48,9 @@ bool member_may_have_one(const struct member *member);
 void member_write_hit(struct buffer *out, const struct member *member);
 /* ALL: all overflow documents of the generation, in order: whether they are complete. */
 void member_write_all(struct buffer *out, const struct member *member);
+/* LATER, of an array that was edited in place: what counts under its later name, in front of the
+ * end of HIT's document. */
+void member_write_later(struct buffer *out, const struct member *member);
 /* Appends the filter: the client's, with the generation in place of the condition. */
 void member_write_generation(struct buffer *out, const struct command *command,
 			     const struct member *member);
@@ -52,14 +59,16 @@ enum member_found {
 	MEMBER_THERE,
 	MEMBER_MISSING,
 	MEMBER_UNKNOWN, /* the next question decides */
+	MEMBER_OLDER,   /* it is there, unless an edit in place has changed that: LATER decides */
 	MEMBER_CHANGED, /* the array was written to or moved meanwhile: main is to be read again */
 	MEMBER_UNSURE,  /* something is not as expected: the array has to be put together */
 };
 /* Steals the reply. */
 enum member_found member_take_main(struct member *member, struct packet *reply);
 enum member_found member_take_one(const struct member *member, const struct packet *reply);
-enum member_found member_take_hit(const struct member *member, const struct packet *reply);
+enum member_found member_take_hit(struct member *member, const struct packet *reply);
 enum member_found member_take_all(const struct member *member, const struct packet *reply);
+enum member_found member_take_later(const struct member *member, const struct packet *reply);
 
 /* Appends the fields of the answer to the open body: those of main's reply, and of its document
  * what the client asked for if `found`. */

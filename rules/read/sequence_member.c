@@ -4,6 +4,7 @@
  *   ONE     the document that is all of the overflow, if a batch has room for all; else nothing
  *   HIT     an overflow document with the element
  *   ALL     all overflow documents: those of MAIN's state are complete
+ *   LATER   of an array that was edited in place: whether an edit has changed what HIT found
  *
  * An element that HIT finds at a position that MAIN's state links was in the array when MAIN was
  * read. If HIT finds none and ALL then finds the overflow complete, HIT has looked at all of it:
@@ -29,6 +30,7 @@ enum step {
 	STEP_ONE,
 	STEP_HIT,
 	STEP_ALL,
+	STEP_LATER,
 };
 
 struct sequence_member {
@@ -202,6 +204,8 @@ static enum sequence_outcome ask_overflow(struct sequence *sequence,
 	sequence->counts.fetches++;
 	if (step == STEP_ONE)
 		member_write_one(&sequence->buffer, &own->member);
+	else if (step == STEP_LATER)
+		member_write_later(&sequence->buffer, &own->member);
 	else if (step == STEP_HIT)
 		member_write_hit(&sequence->buffer, &own->member);
 	else
@@ -233,6 +237,7 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 		return answer(sequence, false);
 	case MEMBER_CHANGED:
 	case MEMBER_UNKNOWN:
+	case MEMBER_OLDER:
 		break;
 	case MEMBER_UNSURE:
 		return hand_over(sequence, input, false);
@@ -242,6 +247,8 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 				     "operation exceeded time limit", NULL);
 	if (found == MEMBER_UNKNOWN)
 		return ask_overflow(sequence, input, next_step(sequence));
+	if (found == MEMBER_OLDER)
+		return ask_overflow(sequence, input, STEP_LATER);
 	sequence->counts.repeats++;
 	return ++own->attempts < ATTEMPTS ? ask_main(sequence) : hand_over(sequence, input, false);
 }
@@ -249,13 +256,15 @@ static enum sequence_outcome go_on(struct sequence *sequence, const struct seque
 static enum sequence_outcome take_overflow(struct sequence *sequence,
 					   const struct sequence_input *input)
 {
-	const struct sequence_member *own = member_of(sequence);
+	struct sequence_member *own = member_of(sequence);
 
 	sequence->counts.fetch_microseconds += (int64_t)(input->now - own->asked);
 	if (sequence->step == STEP_ONE)
 		return go_on(sequence, input, member_take_one(&own->member, input->reply));
 	if (sequence->step == STEP_HIT)
 		return go_on(sequence, input, member_take_hit(&own->member, input->reply));
+	if (sequence->step == STEP_LATER)
+		return go_on(sequence, input, member_take_later(&own->member, input->reply));
 	return go_on(sequence, input, member_take_all(&own->member, input->reply));
 }
 
@@ -285,6 +294,7 @@ static enum sequence_outcome member_resume(struct sequence *sequence,
 	case STEP_ONE:
 	case STEP_HIT:
 	case STEP_ALL:
+	case STEP_LATER:
 		return take_overflow(sequence, input);
 	}
 	require(!"a step of another sequence");

@@ -324,3 +324,87 @@ Test(sequence_member, other_finds_are_put_together)
 		play_close(&play);
 	}
 }
+
+/* ---- an array that was edited in place ---- */
+
+#define EDITED \
+	MAIN("'_spill': {'f': {'e': {'g': " G1 ", 'l': " G2 ", 'b': {'$numberLong': '8'}, " \
+	     "'h': {'$numberLong': '2'}, 'n': {'$numberLong': '12'}, 'r': {'$numberLong': '1'}, " \
+	     "'v': 4}}}, ")
+#define PLACED(g, p, more, length) \
+	"{'_spill': {'g': " g ", 'p': {'$numberLong': '" #p "'}" more \
+	"}, '_spill/length': " #length "}"
+
+/* The command that follows on these replies. */
+static void expect_asks(const char *const replies[2], const char *field)
+{
+	start(ASKS_INT);
+	play_reply(&play, REPLY(EDITED));
+	for (size_t i = 0; i < 2 && replies[i]; i++)
+		play_reply(&play, replies[i]);
+	if (!field)
+		expect_put_together();
+	else
+		cr_assert_gt(play_find(play_message(&play).body, field).length, 0);
+	play_close(&play);
+}
+
+Test(sequence_member, what_counts_in_an_edition_has_the_element)
+{
+	static const char *const there[][2] = {
+		{REPLY(PLACED(G2, 0, ", 'e': 4, 'w': 4", 3)), NULL},
+		{REPLY(PLACED(G2, 8, ", 'e': 4", 4)), NULL},
+		{REPLY(PLACED(G1, 4, "", 4)), REPLY("")},
+		{REPLY(PLACED(G1, 4, "", 4)), REPLY(PLACED(G2, 0, ", 'e': 1, 'w': 4", 3))},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(there); i++) {
+		start(ASKS_INT);
+		play_reply(&play, REPLY(EDITED));
+		play_reply(&play, there[i][0]);
+		if (there[i][1])
+			play_reply(&play, there[i][1]);
+		expect_answer(REPLY("{'_id': 1}"));
+	}
+}
+
+Test(sequence_member, what_an_edit_may_have_changed_is_no_answer)
+{
+	static const char *const asks[][3] = {
+		{REPLY(PLACED(G2, 8, ", 'e': 4", 5)), NULL, "projection.f"},
+		{REPLY(PLACED(G1, 4, "", 5)), NULL, NULL},
+		{REPLY(PLACED(G2, 0, ", 'e': 5, 'w': 4", 3)), NULL, NULL},
+		{REPLY("{'_spill/length': 2}"), NULL, NULL},
+		{REPLY(PLACED(G1, 4, "", 4)), REPLY(PLACED(G2, 0, ", 'e': 1, 'w': 5", 3)), NULL},
+		{REPLY(PLACED(G1, 4, "", 4)), REPLY("{'_spill': 1}"), NULL},
+		{REPLY(""), REPLY(PLACED(G1, 0, "", 8) ", " PLACED(G2, 8, ", 'e': 4", 3)),
+		 "projection.f"},
+		{REPLY(""), REPLY(""), "projection.f"},
+		{REPLY(""), REPLY("{'_spill': 1}"), NULL},
+	};
+
+	for (size_t i = 0; i < ARRAY_LENGTH(asks); i++)
+		expect_asks(asks[i], asks[i][2]);
+}
+
+Test(sequence_member, an_edition_that_is_all_there_proves_that_no_element_is)
+{
+	start(ASKS_INT);
+	play_reply(&play, REPLY(EDITED));
+	play_reply(&play, REPLY(""));
+	play_reply(&play, REPLY(PLACED(G2, 0, ", 'e': 4, 'w': 4", 3) ", " PLACED(
+				  G1, 0, "", 8) ", " PLACED(G2, 8, ", 'e': 4", 4)));
+	expect_answer(REPLY(""));
+}
+
+Test(sequence_member, a_document_is_brought_by_its_edition)
+{
+	start(FIND("'filter': {'_id': 1, 'f': 5}"));
+	play_reply(&play, REPLY(EDITED));
+	play_reply(&play, REPLY(PLACED(G2, 8, ", 'e': 4", 4)));
+	cr_assert_eq(play.outcome, SEQUENCE_SEND);
+	cr_assert(bytes_contain(play.sequence->output, "_spill.f.e.v"));
+	play_reply(&play, REPLY(""));
+	cr_assert_gt(play_find(play_message(&play).body, "projection.f").length, 0); /* MAIN */
+	play_close(&play);
+}
