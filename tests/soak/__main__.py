@@ -125,6 +125,10 @@ class Soak:
         self.ledger.happens(what)
         action(number)
 
+    def kill(self):
+        for client in self.clients:
+            client.process.kill()
+
     def end(self):
         for client in self.clients:
             client.end()
@@ -173,10 +177,14 @@ def main():
     print(f"soak: seed {arguments.seed}", flush=True)
     with World() as world:
         soak = Soak(world, arguments.clients, arguments.pace, arguments.seed)
-        soak.ledger.read(10)
-        for number in range(arguments.minutes):
-            soak.minute(number)
-        soak.end()
+        try:
+            soak.ledger.read(10)
+            for number in range(arguments.minutes):
+                soak.minute(number)
+            soak.end()
+        except BaseException:
+            soak.kill()
+            raise
     ledger = soak.ledger
     print(json.dumps({"failures": {" ".join(key): count for key, count in sorted(ledger.failures.items())},
                       "texts": {" ".join(key): sorted(some)[:5] for key, some in sorted(ledger.texts.items())},
