@@ -1,5 +1,7 @@
 """Credentials do not stay in memory that Spillway has copied them to, and get into no core dump."""
 
+import array
+import itertools
 import os
 import pathlib
 import socket
@@ -19,6 +21,21 @@ PING = message({"ping": 1, "$db": "admin"}, (), 5)
 OK = message({"ok": 1.0}, (), 9, 5)
 
 
+PAGE = os.sysconf("SC_PAGESIZE")
+KEPT = 3 << 62  # in a page's entry: it is in memory, or was put out of it
+
+
+def written(pid, start, end):
+    """The parts of a mapping that have pages: the others were never touched, or are as in their file."""
+    with open(f"/proc/{pid}/pagemap", "rb", 0) as pagemap:
+        pagemap.seek(start // PAGE * 8)
+        entries = array.array("Q", pagemap.read((end - start) // PAGE * 8))
+    for kept, pages in itertools.groupby(range(len(entries)), lambda page: entries[page] & KEPT != 0):
+        if kept:
+            pages = list(pages)
+            yield start + pages[0] * PAGE, len(pages) * PAGE
+
+
 def memory_holds(pid, text):
     """How often this stands in memory that the process may write."""
     found = 0
@@ -30,8 +47,9 @@ def memory_holds(pid, text):
             start, end = (int(each, 16) for each in where.split("-"))
             if end - start > 1 << 30:
                 continue  # what the address sanitizer knows of memory, and holds nothing of it
-            memory.seek(start)
-            found += memory.read(end - start).count(text)
+            for begin, size in written(pid, start, end):
+                memory.seek(begin)
+                found += memory.read(size).count(text)
     return found
 
 
