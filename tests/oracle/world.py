@@ -14,6 +14,7 @@ from support.spillway import Spillway
 from support.wire import Connection
 
 REST_SECONDS = 20
+MOST_CHANGES = 1000  # of what is found on the way to rest: else it never comes to rest
 MOMENT_SECONDS = 0.5
 SETTLED_SECONDS = 0.15  # a tail that has not moved by then waits for garbage to go
 MOVERS = "spillway"     # what movers call themselves to mongod
@@ -218,6 +219,7 @@ class World:
     def wait_for_rest(self, layout, strict):
         """Until the stored layout is what it shall be; the findings that stay after a deadline.
 
+        However slow the machine is: the deadline counts from the last change of what is found.
         `strict` says that each write named its documents' `_id`s and went through one Spillway.
         What others leave may be the sweep's, which is far away: there only corruption counts after
         a moment.
@@ -229,11 +231,20 @@ class World:
 
         if not left(hurried=False):
             return []
-        try:
-            wait_for(lambda: not left(), "rest", REST_SECONDS if strict else MOMENT_SECONDS, PAUSE)
-        except TimeoutError:
-            return [str(found) for found in left(hurried=False) if strict or found.corrupt]
-        return []
+        before = None
+
+        def moved_on():
+            nonlocal before
+            found = [str(each) for each in left()]
+            changed, before = found != before, found
+            return changed
+
+        with contextlib.suppress(TimeoutError):
+            for _ in range(MOST_CHANGES):
+                wait_for(moved_on, "rest", REST_SECONDS if strict else MOMENT_SECONDS, PAUSE)
+                if not before:
+                    return []
+        return [str(found) for found in left(hurried=False) if strict or found.corrupt]
 
     def wait_until_settled(self, layout):
         """Until tails have moved, or a moment has gone."""
