@@ -40,6 +40,7 @@ EDITED = [
     editions.Scenario((2,), 4, 1, (("pull", 3, False),), 0, 0, 0, 1, 1, 2, True),
     editions.Scenario((2,), 2, 1, (("set", 1, False),), 0, 0, 0, 0, 1, 1),
     editions.Scenario((1, 3), 3, 0, (SET,), 0, 0, 0, 0, 0, 1),
+    editions.Scenario((1, 3), 3, 0, (SET,), 0, 1, 0, 0, 0, 1),
     editions.Scenario((2,), 4, 0, (("pull", 1, True), ("fold", 2, False)), 0, 1, 0, 0, 1, 3),
 ]
 

@@ -11,8 +11,8 @@ from model.protocol import Torn, take_step
 
 Rules = collections.namedtuple(
     "Rules", "editions bounded preferred closed sealed together at_once owned counted measured cleaned history expired "
-    "hidden ascending",
-    defaults=(True,) * 15)
+    "hidden ascending overruled",
+    defaults=(True,) * 16)
 # `operations`: tuples (kind, argument, transaction): "pull" a value, "set" a value, "at" a position, "pop" an end, or
 # "fold" (pull a value the other way). `transaction`: it is a client's own, and is retried by nobody.
 # `moved`: so many elements are in the overflow at the beginning. `lost`: in each state, the loss of a document that
@@ -420,6 +420,12 @@ def read(world, scenario):
         if left.reads and world.main.state:
             reader = ("r2", world.main, -order * 99, frozenset())
             yield world._replace(reader=reader, left=left._replace(reads=left.reads - 1))
+            for element in sorted(asked(scenario) - set(world.main.array)):
+                reader = ("hit", world.main, element, -99)
+                yield world._replace(reader=reader, left=left._replace(reads=left.reads - 1))
+        return
+    if now[0] != "r2":
+        yield world._replace(reader=MEMBER[now[0]](world, scenario.rules, *now[1:]))
         return
     _, image, last, found = now
     ahead = [each for each in world.batches if order * each.number > order * last]
@@ -429,6 +435,65 @@ def read(world, scenario):
         return
     judge(world.main.state, image, found, scenario.rules)
     yield world._replace(reader=IDLE)
+
+
+# ---- class 7: is an element in the overflow? Each question reads a document at a time ----
+
+def asked(scenario):
+    """The elements that the operations concern, as they were and as they become."""
+    values = {operation[1] for operation in scenario.operations if operation[0] in ("pull", "set")}
+    return values | {each + 100 for each in values}
+
+
+def ahead_of(world, image, last, rules):
+    """The next document that counts."""
+    ahead = [each for each in world.batches if each.number > last and counts(each, image.state, rules)]
+    return min(ahead, key=lambda each: each.number, default=None)
+
+
+def there(image, element):
+    if element not in image.whole:
+        raise AssertionError(f"a reader was told of {element} in {image.whole}")
+    return IDLE
+
+
+def hit(world, rules, image, element, last):
+    batch, state = ahead_of(world, image, last, rules), image.state
+    if batch is None:
+        return ("all", image, element, -99, frozenset())
+    if element not in batch.elements:
+        return ("hit", image, element, batch.number)
+    end = batch.position + len(batch.elements)
+    if state.later is None or batch.g == state.later:
+        return there(image, element) if batch.width is not None or end <= state.n else IDLE
+    if not rules.overruled:
+        return there(image, element)
+    return ("later", image, element, -99, batch.position, end) if end <= state.bound else IDLE
+
+
+def later(world, rules, image, element, last, begin, end):
+    batch = ahead_of(world, image, last, rules)
+    if batch is None:
+        return there(image, element)
+    if batch.g == image.state.later and batch.position < end and end_of(batch, image.state, rules) > begin:
+        return IDLE  # another way
+    return ("later", image, element, batch.number, begin, end)
+
+
+def all_of(world, rules, image, element, last, found):
+    batch = ahead_of(world, image, last, rules)
+    if batch is not None:
+        return ("all", image, element, batch.number, found | {batch})
+    try:
+        pieces(found, image.state, rules)
+    except Torn:
+        return IDLE  # once more
+    if element in image.whole:
+        raise AssertionError(f"a reader was told that {element} is not in {image.whole}")
+    return IDLE
+
+
+MEMBER = {"hit": hit, "later": later, "all": all_of}
 
 
 def judge(state, image, batches, rules):
