@@ -532,6 +532,7 @@ def test_limits_of_pipelines_as_the_page_on_compatibility_tells_them(sides, pipe
     {"collMod": "books", "validator": {"f": 1}}, {"convertToCapped": "books", "size": 100000},
     find({"b": 6}, projection={"b.$": 1, "f": {"$slice": 2}}), find({"f": {"$exists": True}}, projection={"f.$": 1}),
     find({"f": {"$type": 16}}, projection={"f.$": 1}), find({"f": {"$gt": 3}}, projection={"f.$": 1}, sort={"f.x": -1}),
+    find({"f.x": 1}, projection={"f.x.$": 1}), find({"n": 1}, projection={"f.x.$": 1}),
     distinct("f.$"), distinct("f.$", query={"n": 1}),
     aggregate({"$lookup": {"from": "books", "localField": "f", "foreignField": "f", "pipeline": [CONSTANTS],
                            "as": "j"}}),
