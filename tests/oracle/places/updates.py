@@ -50,7 +50,19 @@ def _updates(value):
         yield "a pipeline", [stage], {}, None
 
 
+def _without_values():
+    yield from (("$unset", {"$unset": {path: ""}}, {}, None)
+                for path in ("f", "f.0", "f.1", "f.9", "f.0.g", "f.1.h", "f.$[]", "f.$[].g"))
+    yield from (("$unset", {"$unset": {f"f.$[i]{below}": ""}}, {}, [{f"i{below}": {"$gt": 1}}]) for below in ("", ".g"))
+    yield from (("$rename", {"$rename": names}, {}, None)
+                for names in ({"f": "q"}, {"n": "f"}, {"f": "q.r"}, {"s": "f.g"}, {"f.0": "q"}, {"n": "f.0"}))
+    yield from (("$pop", {"$pop": {path: end}}, {}, None) for path in ("f", "f.0", "f.1.h", "f.$[]") for end in (1, -1))
+    yield from (("several", {"$push": {"f": 5}, **more}, {}, None)
+                for more in ({"$set": {"f.0": 7}}, {"$set": {"q": 1}, "$inc": {"n": 1}}, {"$unset": {"f": ""}}))
+
+
 def _cases(share):
+    yield from _without_values()
     for value in drawn([*SCALARS, *NESTED], share, "values of updates"):
         yield from _updates(value)
 
