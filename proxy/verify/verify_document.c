@@ -314,6 +314,33 @@ static void check_batch(struct verify_document *verify, struct bytes batch, stru
 
 /* ---- an array that was edited in place ---- */
 
+static void keep_hashes(struct verify_document *verify, struct bytes array)
+{
+	struct cursor cursor;
+	struct element element;
+
+	if (!cursor_open(&cursor, array))
+		return;
+	while (cursor_next(&cursor, &element) == CURSOR_ELEMENT) {
+		uint64_t hash = hash_bytes(element.value, element.type);
+
+		buffer_append(&verify->hashes, &hash, sizeof(hash));
+	}
+}
+
+/* The first `count` elements of `second`, where they stand in `first`. */
+static bool same_hashes(const struct verify_document *verify, const struct counted *first,
+			const struct counted *second, int64_t count)
+{
+	int64_t skip = second->placed.position - first->placed.position;
+
+	for (int64_t i = 0; i < count; i++)
+		if (hash_at(verify, (int64_t)first->index + skip + i) !=
+		    hash_at(verify, (int64_t)second->index + i))
+			return false;
+	return true;
+}
+
 /* What an earlier edition needs, or a pending edit has stored, waits for the garbage collection. */
 static void take_edited(struct verify_document *verify, struct bytes batch, struct bytes array)
 {
@@ -330,7 +357,34 @@ static void take_edited(struct verify_document *verify, struct bytes batch, stru
 	}
 	if (each.held > verify->rule->overflow.batch_size)
 		add(verify, VERIFY_TOO_LONG, "a batch holds %lld", (long long)each.held);
+	each.index = verify->hashes.length / sizeof(uint64_t);
+	keep_hashes(verify, array);
 	buffer_append(&verify->counting, &each, sizeof(each));
+}
+
+/* V5, of what counts under one name, by positions: each against the one that has reached furthest
+ * so far. A copy shares no position with another batch. */
+static void compare_edited(struct verify_document *verify, const struct counted *from,
+			   const struct counted *end)
+{
+	const struct counted *furthest = from;
+
+	for (const struct counted *each = from; each < end; each++) {
+		int64_t position = each->placed.position, over;
+
+		over = placed_end(&furthest->placed, &verify->plan.editions, furthest->held) -
+		       position;
+		if (each == from || over <= 0) {
+			furthest = each;
+			continue;
+		}
+		if (each->placed.width >= 0 || furthest->placed.width >= 0 ||
+		    !same_hashes(verify, furthest, each, over < each->held ? over : each->held))
+			add(verify, VERIFY_OVERLAP,
+			    "a batch at %lld differs from the one before it", (long long)position);
+		if (each->held > over)
+			furthest = each;
+	}
 }
 
 /* The reading rule finds all positions, and as many elements as the state says. */
@@ -345,6 +399,8 @@ static void check_edited(struct verify_document *verify)
 	if (verify->counting.length > 0) {
 		counts_open(&counts, &plan->editions, (void *)verify->counting.data,
 			    verify->counting.length / sizeof(struct counted));
+		compare_edited(verify, counts.later, counts.split);
+		compare_edited(verify, counts.split, counts.end);
 		while ((step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE)
 			verify->sum += take;
 	}

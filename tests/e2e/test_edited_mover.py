@@ -99,22 +99,68 @@ def test_verify_tells_what_is_missing(books, shop, operator, damage):
     assert [each[0] for each in found(report) if each[1] == "corrupt"] == ["V1"], report
 
 
+@pytest.mark.parametrize("name", ["older", "later", "copy", "equal"])
+def test_verify_compares_batches_of_one_name(books, shop, operator, name):
+    """V5: the elements at one position, where two batches hold it."""
+    state = shop.books.find_one({"_id": "big"})["_spill"]["list"]["e"]
+    batch = shop.tails.find_one({"part": [15, 16, 17, 18] if name == "older" else [3, 4], "_spill.u": None})
+    if name in ("older", "equal"):  # [11 to 14], and two more behind it
+        more = [15, 16] if name == "equal" else [15, 77]
+        shop.tails.update_one({"part": [11, 12, 13, 14]}, {"$push": {"part": {"$each": more}}})
+    else:
+        own = {"g": state["l"], "p": batch["_spill"]["p"], "i": 77, "e": state["v"]}
+        own |= {"w": 1} if name == "copy" else {}
+        shop.tails.insert_one({"book": "big", "part": [9], "_spill": own})
+    report = operator.run("verify")
+    assert [each[0] for each in found(report) if each[1] == "corrupt"] == ([] if name == "equal" else ["V5"]), report
+
+
+def test_migrate_leaves_what_is_edited_and_moves_its_tail(books, shop, operator):
+    shop.books.update_one({"_id": "big"}, {"$push": {"list": {"$each": list(range(100, 110))}}})
+    expected = array_of(shop, "big")
+    operator.run("migrate", "--execute", code=0)
+    assert moved(shop)
+    assert array_of(shop, "big") == expected == books.find_one({"_id": "big"})["list"]
+
+
+EXPLAINED = ({"find": "books", "filter": {"_id": "big"}},
+             {"find": "books", "filter": {"_id": "big", "list": 4}},
+             {"update": "books", "updates": [{"q": {"_id": "big"}, "u": {"$pull": {"list": 4}}}]},
+             {"delete": "books", "deletes": [{"q": {"_id": "big", "list": 4}, "limit": 1}]})
+
+
+@pytest.mark.parametrize("command", EXPLAINED)
+def test_an_explain_changes_nothing(books, shop, command):
+    """If it would have mongod put the array together, it is refused by name."""
+    before = shop.books.find_one({"_id": "big"})
+    assert books.database.command("explain", command, verbosity="queryPlanner")["ok"] == 1
+    if command == EXPLAINED[1]:
+        with pytest.raises(OperationFailure, match="edited in place") as caught:
+            books.database.command("explain", command, verbosity="executionStats")
+        assert caught.value.code == 10334, caught.value.details
+    else:
+        assert books.database.command("explain", command, verbosity="executionStats")["ok"] == 1
+    assert shop.books.find_one({"_id": "big"}) == before
+
+
 def test_undo_folds_it_back(books, shop, operator):
     expected = array_of(shop, "big")
     operator.run("undo", "--execute")
     assert shop.books.find_one({"_id": "big"}) == {"_id": "big", "list": expected}
 
 
-def test_a_total_counts_elements(cluster, shop):
-    rule = {**RULES[0], "counters": {"total": "count", "documents": "parts"}}
-    shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
-    spill(shop, "big", WHOLE, main={"count": 20, "parts": 5}, state={"g": Binary(uuid4().bytes), "b": {}})
-    edit_in_place(shop, "big", without(1, 5, 6, 7, 8, 9))
+def test_a_total_counts_elements(cluster, direct):
+    """In a database of its own: a rule on 'shop' has no counters."""
+    store = direct.store
+    rule = {**RULES[0], "namespace": "store.books", "counters": {"total": "count", "documents": "parts"}}
+    store.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    spill(store, "big", WHOLE, main={"count": 20, "parts": 5}, state={"g": Binary(uuid4().bytes), "b": {}})
+    edit_in_place(store, "big", without(1, 5, 6, 7, 8, 9))
     with Spillway([cluster.primary], [rule]) as made, \
             pymongo.MongoClient("127.0.0.1", made.port, directConnection=True) as client:
-        client.shop.books.update_one({"_id": "big"}, {"$push": {"list": {"$each": [100, 101]}}})
-        wait_for(lambda: moved(shop), "the tail to move")
-    assert shop.books.find_one({"_id": "big"})["count"] == 16
+        client.store.books.update_one({"_id": "big"}, {"$push": {"list": {"$each": [100, 101]}}})
+        wait_for(lambda: moved(store), "the tail to move")
+    assert store.books.find_one({"_id": "big"})["count"] == 16
     with Operator(cluster, [rule]) as operator:
         report = operator.run("verify")
     assert [each for each in found(report) if each[1] in ("corrupt", "unfinished")] == [], report
