@@ -8,10 +8,13 @@
     V6  (link, batch) unique, from 1 without gaps, no batch too long
     V7  at rest: only the head in the main document, batches full but the last, together n elements
 
-V1, V4 and V5 broken is corruption; the others mean work not done yet.
+V1, V4 and V5 broken is corruption; the others mean work not done yet. Of an array that was edited in place
+(docs/internals/spill-protocol.md, "Edits in place") V1, V2, V3, V5 and the size of batches are asked, of what counts
+in its edition.
 """
 
 import functools
+import itertools
 
 from bson.raw_bson import RawBSONDocument
 
@@ -77,6 +80,8 @@ class Batch:
         generation, position = exact.get(pairs, "_spill.g"), exact.get(pairs, "_spill.p")
         self.generation = generation
         self.position = exact.plain(position) if position else None
+        self.first, self.until, self.width = (
+            exact.plain(value) if value else None for value in (exact.get(pairs, f"_spill.{each}") for each in "euw"))
         if keeping.of_elements:
             self.number = self.position + 1 if position else None
             self.elements = [_element(pairs, keeping)]
@@ -134,6 +139,53 @@ def _repeats_a_name(value):
     return len(set(names)) < len(names) or any(_repeats_a_name(item) for _, item in payload)
 
 
+class Editions:
+    """The state of an array that was edited in place."""
+
+    def __init__(self, state):
+        editions = exact.get(state[1], "e")
+        self.older, self.later = (exact.get(editions[1], each) for each in "gl")
+        self.bound, self.head, self.positions, self.removed, self.edition = (
+            exact.plain(exact.get(editions[1], each)) for each in "bhnrv")
+
+    def counts(self, batch):
+        return batch.generation in (self.older, self.later) and batch.position < self._most(batch) \
+            and (batch.first or 0) <= self.edition and (batch.until is None or batch.until > self.edition)
+
+    def _most(self, batch):
+        return self.bound if batch.generation == self.older else self.positions
+
+    def end(self, batch):
+        width = len(batch.elements) if batch.width is None else batch.width
+        return min(batch.position + width, self._most(batch))
+
+    def overflow(self, batches):
+        """(elements, the position up to which something counts)."""
+        out, reached = [], 0
+        while reached < self.positions:
+            held = [each for each in batches if each.position <= reached < self.end(each)]
+            batch = next((each for each in held if each.generation == self.later), held[0] if held else None)
+            if batch is None or (batch.width is not None and batch.position < reached):
+                break
+            end = self.end(batch)
+            if batch.generation == self.older:
+                end = min([end, *(each.position for each in batches
+                                  if each.generation == self.later and each.position > reached)])
+            part = slice(reached - batch.position, end - batch.position) if batch.width is None else slice(None)
+            out += batch.elements[part]
+            reached = end
+        return out, reached
+
+    def differ(self, one, other):
+        """V5: two batches of one name hold one position, and it has two values."""
+        begin, end = max(one.position, other.position), min(self.end(one), self.end(other))
+        if one.generation != other.generation or begin >= end:
+            return False
+        copies = one.width is not None or other.width is not None
+        return copies or any(one.elements[place - one.position] != other.elements[place - other.position]
+                             for place in range(begin, end))
+
+
 def _link_key(value):
     return value[0], exact.encode([("", value)])
 
@@ -153,12 +205,25 @@ class _Document:
         self.state = exact.get(pairs, f"_spill.{keeping.key}")
         self.value = exact.get(pairs, keeping.array)
         self.strange = any(batch.strange() for batch in batches)
+        edited = self.state and exact.get(self.state[1], "e")
+        self.editions = Editions(self.state) if edited else None
         generation = self.state and exact.get(self.state[1], "g")
+        if self.editions:
+            self._take_edited(batches)
+            return
         own = [batch for batch in batches if batch.generation == generation and not batch.strange()]
         self.own = sorted(own, key=lambda batch: batch.number)
         self.garbage = [batch for batch in batches if batch not in own and not batch.strange()]
 
+    def _take_edited(self, batches):
+        """What an earlier edition needs, or a pending edit has stored, waits."""
+        names = self.editions.older, self.editions.later
+        self.own = [each for each in batches if not each.strange() and self.editions.counts(each)]
+        self.garbage = [each for each in batches if each.generation not in names and not each.strange()]
+
     def _number(self, name):
+        if self.editions:
+            return {"h": self.editions.head, "n": self.editions.positions}[name]
         return exact.plain(exact.get(self.state[1], name))
 
     def _say(self, where, text):
@@ -197,6 +262,8 @@ class _Document:
         if not self.state:
             return items
         head = self._number("h")
+        if self.editions:
+            return items[:head] + self.editions.overflow(self.own)[0] + items[head:]
         return items[:head] + self.overflow[:self._number("n")] + items[head:]
 
     def check(self):
@@ -206,8 +273,24 @@ class _Document:
             self._say(self.findings.garbage, f"V3: batches {numbers} of another generation")
         if self.state is None:
             self._check_ordinary()
+        elif self.editions:
+            self._check_edited()
         else:
             self._check_spilled()
+
+    def _check_edited(self):
+        elements, reached = self.editions.overflow(self.own)
+        expected = self.editions.positions - self.editions.removed
+        if reached < self.editions.positions:
+            self._say(self.findings.corrupt, f"V1: a hole at {reached} of {self.editions.positions}")
+        elif len(elements) != expected or len(_items(self.value)) < self.editions.head:
+            self._say(self.findings.corrupt, f"V1: {len(elements)} elements of {expected} are there")
+        for one, other in itertools.combinations(self.own, 2):
+            if self.editions.differ(one, other):
+                self._say(self.findings.corrupt, f"V5: batches {one.number} and {other.number} differ")
+        for batch in self.own:
+            if len(batch.elements) > self.keeping.batch_size:
+                self._say(self.findings.unfinished, f"V6: batch {batch.number} is too long")
 
     def _check_flag(self):
         flag = self.keeping.flag
