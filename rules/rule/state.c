@@ -163,8 +163,11 @@ static bool read_editions(const struct element *field, bool strict, struct state
 
 must_check const char *state_read_any(const struct element *field, bool strict, struct state *state)
 {
-	if (!state_is_edited(field))
-		return state_read(field, strict, state);
+	const char *wrong = state_read(field, strict, state);
+
+	/* What it takes has no `e`: most arrays were never edited in place. */
+	if (!wrong || !state_is_edited(field))
+		return wrong;
 	if (read_editions(field, strict, state))
 		return NULL;
 	*state = (struct state){.head = -1, .moved = -1};
