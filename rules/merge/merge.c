@@ -10,11 +10,26 @@
 
 #define FEW_GENERATIONS 8
 
-void *merge_list_add(struct buffer *list, size_t size)
+/* The first item moves to where more have room. */
+static void list_own(struct buffer *list)
+{
+	struct buffer own = {0};
+
+	buffer_append(&own, list->data, list->length);
+	*list = own;
+}
+
+void *merge_list_add(struct buffer *list, void *first, size_t size)
 {
 	void *item;
 
-	buffer_reserve(list, size);
+	if (first && list->length == 0) {
+		list->data = first;
+	} else {
+		if (list->capacity == 0)
+			list_own(list);
+		buffer_reserve(list, size);
+	}
 	item = list->data + list->length;
 	memset(item, 0, size);
 	list->length += size;
@@ -38,9 +53,9 @@ static void hide_names_of(struct merge *merge, const struct rule *rule)
 struct merge *merge_new(const struct ruled_namespace *namespace)
 {
 	const size_t most = 1 + NAME_FIELDS * namespace->target_count;
-	struct merge *merge = must_calloc(1, sizeof(*merge) + most * sizeof(struct bytes));
+	struct merge *merge = must_malloc(sizeof(*merge) + most * sizeof(struct bytes));
 
-	merge->namespace = namespace;
+	*merge = (struct merge){.namespace = namespace};
 	hide(merge, NAME_STATE);
 	for (size_t i = 0; i < namespace->target_count; i++)
 		hide_names_of(merge, namespace->targets[i].rule);
@@ -204,7 +219,8 @@ static size_t find_own(const struct merge *merge, const uint8_t *id, size_t targ
 static size_t generation_add(struct merge *merge, const uint8_t *id, size_t target, size_t twin_of)
 {
 	size_t at = generation_count(merge);
-	struct generation *generation = merge_list_add(&merge->generations, sizeof(*generation));
+	struct generation *generation =
+		merge_list_add(&merge->generations, &merge->first.generation, sizeof(*generation));
 
 	memcpy(generation->id, id, GENERATION_BYTES);
 	generation->target = target;
@@ -341,7 +357,7 @@ static bool stands_twice(struct bytes document, const char *name)
 
 static size_t state_add(struct merge *merge, const struct state *state)
 {
-	*(struct state *)merge_list_add(&merge->states, sizeof(*state)) = *state;
+	*(struct state *)merge_list_add(&merge->states, NULL, sizeof(*state)) = *state;
 	return LIST_COUNT(merge->states, struct state);
 }
 
@@ -372,7 +388,7 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 		gap.state = state->later.data ? state_add(merge, state) : 0;
 	}
 	if (intake == MERGE_TAKEN)
-		*(struct gap *)merge_list_add(&merge->gaps, sizeof(gap)) = gap;
+		*(struct gap *)merge_list_add(&merge->gaps, &merge->first.gap, sizeof(gap)) = gap;
 	return intake;
 }
 
@@ -497,8 +513,10 @@ must_check enum merge_intake merge_add_document(struct merge *merge, struct byte
 	enum merge_intake intake = document_intake(merge, document, &survey);
 
 	if (intake == MERGE_TAKEN)
-		entry_fill(merge, merge_list_add(&merge->entries, sizeof(struct entry)), document,
-			   first_gap, &survey);
+		entry_fill(
+			merge,
+			merge_list_add(&merge->entries, &merge->first.entry, sizeof(struct entry)),
+			document, first_gap, &survey);
 	return intake;
 }
 

@@ -107,7 +107,7 @@ static bool part_mark(struct merge *merge, const struct element *spill, struct p
 
 	if (!placed_read(spill, &placed))
 		return false;
-	*(struct placed *)merge_list_add(&merge->marks, sizeof(placed)) = placed;
+	*(struct placed *)merge_list_add(&merge->marks, NULL, sizeof(placed)) = placed;
 	part->marks = LIST_COUNT(merge->marks, struct placed);
 	return true;
 }
@@ -133,7 +133,7 @@ must_check bool merge_add_overflow(struct merge *merge, size_t target, struct by
 	if (state.marked && generation->edited && !part_mark(merge, &fields.state, &part))
 		return false;
 	at = LIST_COUNT(merge->parts, struct part);
-	*(struct part *)merge_list_add(&merge->parts, sizeof(part)) = part;
+	*(struct part *)merge_list_add(&merge->parts, &merge->first.part, sizeof(part)) = part;
 	if (generation->last == NONE)
 		generation->first = at;
 	else

@@ -67,6 +67,15 @@ struct entry {
 	bool spilled;  /* it has, or had before it was replaced, a gap */
 };
 
+/* The first item of each list: most replies need no more, and then no memory is asked for them. The
+ * list's buffer has no capacity as long as it looks here. */
+struct merge_first {
+	struct entry entry;
+	struct gap gap;
+	struct generation generation;
+	struct part part;
+};
+
 struct merge {
 	const struct ruled_namespace *namespace;
 	const struct window *windows;                    /* NULL: arrays are wanted whole */
@@ -77,6 +86,7 @@ struct merge {
 			  full */
 	size_t slot_mask;
 	uint64_t key;
+	struct merge_first first;
 	size_t changed_count, spilled_count;
 	size_t hidden_count;
 	struct bytes hidden[]; /* names on the top level */
@@ -121,8 +131,9 @@ static inline struct entry *entry_at(const struct merge *merge, size_t index)
 	return LIST_AT(merge->entries, struct entry, index);
 }
 
-/* One more item, all zeros, at the list's end. */
-void *merge_list_add(struct buffer *list, size_t size);
+/* One more item, all zeros, at the list's end. `first`: where the first one stands; NULL: with all
+ * others. */
+void *merge_list_add(struct buffer *list, void *first, size_t size);
 /* A name on the top level that clients don't see. */
 bool merge_hides(const struct merge *merge, struct bytes name);
 /* The index of the first generation of this id of a target's arrays, or NONE. */
