@@ -110,10 +110,11 @@ static void write_id(struct sequence_read *read)
 	read->id_at = read->sequence.buffer.length - 8;
 }
 
+/* The value of the reply's field `cursor`. */
 static void write_cursor(struct sequence_read *read)
 {
 	struct buffer *out = &read->sequence.buffer;
-	size_t start = writer_open_document(out, "cursor");
+	size_t start = writer_open(out);
 	struct cursor cursor;
 	struct element field;
 
@@ -132,18 +133,44 @@ static void write_cursor(struct sequence_read *read)
 
 /* A document that was read again is as new as that reply, whose times the client has to know: it
  * might else read something older from another member. */
-static void write_reply_field(const struct sequence_read *read, struct buffer *out,
+static void write_newer_field(const struct sequence_read *read, struct buffer *out,
 			      const struct element *field)
 {
 	struct element newer;
 
-	if (read->retry.reply_count > 0 &&
-	    (element_is(field, "operationTime") || element_is(field, "$clusterTime")) &&
+	if ((element_is(field, "operationTime") || element_is(field, "$clusterTime")) &&
 	    document_find(read->retry.replies[read->retry.reply_count - 1].message.body,
 			  element_is(field, "operationTime") ? "operationTime" : "$clusterTime",
 			  &newer))
 		field = &newer;
 	writer_element(out, field);
+}
+
+static void write_newer_fields(struct sequence_read *read, struct buffer *out)
+{
+	struct cursor cursor;
+	struct element field;
+
+	require(cursor_open(&cursor, read->main.message.body));
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (field.value.data != read->cursor.data) {
+			write_newer_field(read, out, &field);
+			continue;
+		}
+		buffer_append(out, element_head(&field).data, element_head(&field).length);
+		write_cursor(read);
+	}
+}
+
+/* What stands around the cursor goes as it came. */
+static void write_same_fields(struct sequence_read *read, struct buffer *out)
+{
+	struct bytes body = read->main.message.body;
+	const uint8_t *first = body.data + 4, *behind = read->cursor.data + read->cursor.length;
+
+	buffer_append(out, first, (size_t)(read->cursor.data - first));
+	write_cursor(read);
+	buffer_append(out, behind, (size_t)(body.data + body.length - 1 - behind));
 }
 
 must_check bool read_make_room(struct sequence_read *read)
@@ -159,8 +186,6 @@ void read_write_reply(struct sequence_read *read)
 {
 	const struct message *main = &read->main.message;
 	struct buffer *out = &read->sequence.buffer;
-	struct cursor cursor;
-	struct element field;
 	size_t body;
 
 	read->retry.dead = SIZE_MAX;
@@ -168,13 +193,10 @@ void read_write_reply(struct sequence_read *read)
 	message_begin(out, main->header.request_id, read->sequence.request.header.request_id, 0);
 	message_begin_body(out);
 	body = writer_open(out);
-	require(cursor_open(&cursor, main->body));
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT && read->retry.dead == SIZE_MAX) {
-		if (element_is(&field, "cursor"))
-			write_cursor(read);
-		else
-			write_reply_field(read, out, &field);
-	}
+	if (read->retry.reply_count > 0)
+		write_newer_fields(read, out);
+	else
+		write_same_fields(read, out);
 	if (read->retry.dead != SIZE_MAX)
 		return;
 	writer_close(out, body);
