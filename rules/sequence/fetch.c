@@ -21,7 +21,7 @@ void fetch_fini(struct fetch *fetch)
 {
 	merge_free(fetch->merge);
 	for (size_t i = 0; i < fetch->kept_count; i++)
-		packet_fini(&fetch->kept[i]);
+		buffer_fini(&fetch->kept[i]);
 	free(fetch->kept);
 	packet_fini(&fetch->failed);
 	*fetch = (struct fetch){0};
@@ -29,12 +29,14 @@ void fetch_fini(struct fetch *fetch)
 
 static void keep(struct fetch *fetch, struct packet *reply)
 {
+	struct buffer *frame = packet_compressed(reply) ? &reply->unpacked : &reply->raw;
+
 	if ((fetch->kept_count & (fetch->kept_count - 1)) == 0)
 		fetch->kept =
 			must_realloc(fetch->kept, (fetch->kept_count ? 2 * fetch->kept_count : 1) *
 							  sizeof(*fetch->kept));
-	fetch->kept_bytes += reply->raw.length + reply->unpacked.length;
-	packet_move(&fetch->kept[fetch->kept_count++], reply);
+	fetch->kept_bytes += frame->length;
+	fetch->kept[fetch->kept_count++] = buffer_steal(frame);
 }
 
 static bool take_documents(struct fetch *fetch, struct bytes batch)

@@ -16,7 +16,7 @@ struct fetch {
 	int64_t cursor_id;         /* 0: none is open */
 	uint64_t asked;            /* when, for the count */
 	struct bytes read_concern; /* instead of the client's; empty: the client's */
-	struct packet *kept;       /* replies that the merge looks into */
+	struct buffer *kept;       /* frames of replies that the merge looks into */
 	size_t kept_count;
 	size_t kept_bytes;
 	size_t guess;         /* of the bytes that the next reply brings */
