@@ -121,11 +121,11 @@ static inline const uint8_t *shape_end(const struct shape *shape, const uint8_t 
 	/* What claims to be negative is beyond every end. No string, document or binary data takes
 	 * fewer than five bytes. */
 	size_t size = (uint32_t)load_int32(value) + shape->uncounted;
+	const uint8_t *end = value + size; /* maybe beyond all memory: it is compared first */
 
-	if (size < 5 || (ptrdiff_t)size > last - value ||
-	    (value[size - 1] != 0 && shape_type(shape) != BSON_BYTE_BINARY))
+	if (size < 5 || end > last || (end[-1] != 0 && shape_type(shape) != BSON_BYTE_BINARY))
 		return NULL;
-	return value + size;
+	return end;
 }
 
 /* With type and NUL. */
