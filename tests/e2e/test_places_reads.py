@@ -30,9 +30,14 @@ def _documents(contents):
     return [{"_id": number, **fields} for number, fields in enumerate(contents)]
 
 
+def _fill(arms, documents):
+    """Their tails have moved once it returns. Reads change nothing, so no question waits again."""
+    arms.fill(documents)
+    arms.settle()
+
+
 def _ask(arms, command):
     """What mongod answers, and what Spillway does in each arm."""
-    arms.settle()
     replies = {arm.name: arm.call(command) for arm in arms.arms}
     return replies.pop(PLAIN), list(replies.values())
 
@@ -74,13 +79,13 @@ def test_a_distinct_without_a_query_has_what_an_index_has(arms, index, path, opt
     """mongod answers from the index's keys: null for what is missing, undefined for an empty array."""
     index({"key": {path: -1}, **options})
     for documents in (NESTED, *([each] for each in NESTED)):
-        arms.fill(_documents(documents))
+        _fill(arms, _documents(documents))
         for more in ({}, {"query": {}}, {"query": {"n": None}}, {"collation": SIMPLE}):
             _same(arms, {"distinct": "books", "key": path, **more})
 
 
 def test_a_distinct_through_an_index_has_null_for_an_empty_array(arms, index):
-    arms.fill([{"_id": 1, "list": [{"b": "x"}]}, {"_id": 2, "list": []}])
+    _fill(arms, [{"_id": 1, "list": [{"b": "x"}]}, {"_id": 2, "list": []}])
     assert exact.plain(exact.get(_same(arms, {"distinct": "books", "key": "list.b"}), "values")) == ["x"]
     index({"key": {"list.b": 1}})
     assert exact.plain(exact.get(_same(arms, {"distinct": "books", "key": "list.b"}), "values")) == [None, "x"]
@@ -88,14 +93,14 @@ def test_a_distinct_through_an_index_has_null_for_an_empty_array(arms, index):
 
 def test_a_distinct_takes_an_index_that_begins_with_the_path(arms, index):
     index({"key": {"list.b": 1, "n": 1}}, {"key": {"n": 1, "list.c": 1}})
-    arms.fill(_documents(NESTED))
+    _fill(arms, _documents(NESTED))
     for path in ("list.b", "list.c", "list", "list.0.b", "list.b.0"):
         _same(arms, {"distinct": "books", "key": path})
 
 
 def test_a_distinct_by_a_sparse_index_of_several_fields_is_refused(arms, index):
     index({"key": {"list.b": 1, "n": 1}, "sparse": True})
-    arms.fill(_documents(NESTED))
+    _fill(arms, _documents(NESTED))
     _refused(arms, {"distinct": "books", "key": "list.b"}, "sparse index")
     _same(arms, {"distinct": "books", "key": "list.b", "query": {"_id": {"$gte": 0}}})
 
@@ -103,10 +108,10 @@ def test_a_distinct_by_a_sparse_index_of_several_fields_is_refused(arms, index):
 def test_null_under_an_index_with_a_collation_is_refused(arms, index):
     """mongod reads one document for each key: whether it has null or lacks the field is chance."""
     index({"key": {"list.b": 1}, "collation": ENGLISH})
-    arms.fill(_documents([{"list": [{"b": "x"}, {"b": "y"}]}, {"list": []}, {}]))
+    _fill(arms, _documents([{"list": [{"b": "x"}, {"b": "y"}]}, {"list": []}, {}]))
     _same(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH})
     _same(arms, {"distinct": "books", "key": "list.b"})
-    arms.fill(_documents([{"list": [{"b": "x"}, {"b": None}, {"b": "y"}]}, {"list": []}]))
+    _fill(arms, _documents([{"list": [{"b": "x"}, {"b": None}, {"b": "y"}]}, {"list": []}]))
     _refused(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH}, "add a query")
     _same(arms, {"distinct": "books", "key": "list.b", "collation": ENGLISH, "query": {"_id": {"$gte": 0}}})
 
@@ -153,7 +158,7 @@ def _same_or_refused(arms, pipeline, why):
 
 
 def test_stages_that_go_by_a_position_are_the_same_or_refused_where_later_ones_want_some_fields(arms):
-    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
+    _fill(arms, [{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
     refused = [_same_or_refused(arms, [*stages, *last], "position")
                for path in ("list.0.b", "list.1", "list.b.0") for stages in _by_position(path)
                for last in (*WANTS_SOME, [])]
@@ -161,18 +166,18 @@ def test_stages_that_go_by_a_position_are_the_same_or_refused_where_later_ones_w
 
 
 def test_stages_that_go_by_a_path_are_the_same_or_refused_where_later_ones_want_some_fields(arms):
-    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
+    _fill(arms, [{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE))])
     for stages in _by_path("list.b"):
         for last in WANTS_SOME:
             assert not _same_or_refused(arms, [*stages, *last], "nothing")
-    arms.fill([{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE + MIXED))])
+    _fill(arms, [{"n": number % 3, **each} for number, each in enumerate(_documents(DOCUMENTS_ALONE + MIXED))])
     assert all(_same_or_refused(arms, [*stages, *last], "no documents") for stages in _by_path("list.b")
                for last in WANTS_SOME)
 
 
 @pytest.mark.parametrize("word", ["indexKey", "recordId"])
 def test_what_the_plan_tells_of_an_image_is_refused(arms, word):
-    arms.fill(_documents(DOCUMENTS_ALONE))
+    _fill(arms, _documents(DOCUMENTS_ALONE))
     base = arms.arms[0].documents()
     for arm in arms.arms[1:]:
         reply = arm.call({"findAndModify": "books", "query": {"n": 9}, "sort": {"n": 1},
@@ -186,7 +191,7 @@ BY_INDEX = [{"list.b": {"$gte": MinKey()}}, {"list.b": {"$lte": MaxKey()}}, {"li
 
 @pytest.mark.parametrize("query", BY_INDEX, ids=str)
 def test_a_filter_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
-    arms.fill(_documents([{"list": [0, 1]}, {"list": [[[1]], 2, 3]}, {"list": [{"b": 1}, 5, 6]}, {}]))
+    _fill(arms, _documents([{"list": [0, 1]}, {"list": [[[1]], 2, 3]}, {"list": [{"b": 1}, 5, 6]}, {}]))
     questions = [{"find": "books", "filter": query, "sort": {"_id": 1}}, {"count": "books", "query": query},
                  {"distinct": "books", "key": "_id", "query": query},
                  {"aggregate": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}], "cursor": {}}]
@@ -221,7 +226,7 @@ def _asking(query):
 
 @pytest.mark.parametrize("query", NO_INVERSE, ids=str)
 def test_a_negated_range_that_an_index_cannot_tell_has_mongods_error(arms, index, query):
-    arms.fill(_documents(OF_SYMBOLS))
+    _fill(arms, _documents(OF_SYMBOLS))
     for command in _asking(query):
         assert _code(_same(arms, command)) == 0
     index({"key": {"list": 1}}, {"key": {"list.b": 1}})
@@ -232,14 +237,14 @@ def test_a_negated_range_that_an_index_cannot_tell_has_mongods_error(arms, index
 
 @pytest.mark.parametrize("query", INVERSE, ids=str)
 def test_other_conditions_beside_an_index_are_answered(arms, index, query):
-    arms.fill(_documents(OF_SYMBOLS))
+    _fill(arms, _documents(OF_SYMBOLS))
     index({"key": {"list": 1}}, {"key": {"list.b": 1}})
     for command in _asking(query):
         assert _code(_same(arms, command)) == 0
 
 
 def test_a_symbol_under_a_collation_that_an_index_lacks_is_refused(arms, index):
-    arms.fill(_documents(OF_SYMBOLS))
+    _fill(arms, _documents(OF_SYMBOLS))
     commands = _asking({"list": SYMBOL}) + _asking({"list.b": {"$in": [SYMBOL]}})
     for command in commands:
         _same(arms, {**command, "collation": ENGLISH})
@@ -252,7 +257,7 @@ def test_a_symbol_under_a_collation_that_an_index_lacks_is_refused(arms, index):
 
 @pytest.mark.parametrize("query", [NO_INVERSE[0], BY_INDEX[0]], ids=str)
 def test_a_filter_in_a_union_that_an_index_on_the_array_answers_otherwise_is_refused(arms, index, query):
-    arms.fill(_documents(OF_SYMBOLS))
+    _fill(arms, _documents(OF_SYMBOLS))
     command = {"aggregate": "others",
                "pipeline": [{"$unionWith": {"coll": "books", "pipeline": [{"$match": query}, {"$sort": {"_id": 1}}]}}],
                "cursor": {}}
@@ -264,7 +269,7 @@ def test_a_filter_in_a_union_that_an_index_on_the_array_answers_otherwise_is_ref
 
 
 def test_null_beside_an_index_by_a_position_is_refused(arms, index):
-    arms.fill(_documents([{"list": [{"b": 0}, {"b": 1}, {"b": 2}]}, {"list": [{"b": 0}, {"c": 1}, 5]}]))
+    _fill(arms, _documents([{"list": [{"b": 0}, {"b": 1}, {"b": 2}]}, {"list": [{"b": 0}, {"c": 1}, 5]}]))
     find = {"find": "books", "filter": {"list.1.b": None}}
     _same(arms, find)
     index({"key": {"list.1.b": 1}})
@@ -280,7 +285,7 @@ ALL = {"$match": {"list": {"$gte": 0}}}
 
 def _groups(arms, values, accumulator, *behind):
     """What a group of these values comes to, in mongod's order of them."""
-    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate(values)])
+    _fill(arms, [{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate(values)])
     return {"aggregate": "books", "pipeline": [ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": accumulator}},
                                                *behind], "cursor": {}}
 
@@ -315,7 +320,7 @@ def test_ties_of_texts_are_refused_under_a_collation_alone(arms):
 
 
 def test_several_extremes_in_one_group_and_a_bucket_are_told_apart(arms):
-    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value, "w": 7} for number, value in enumerate([1, 2, 2.0])])
+    _fill(arms, [{"_id": number, "list": [1, 2, 3], "v": value, "w": 7} for number, value in enumerate([1, 2, 2.0])])
     both = {"w": {"$max": "$w"}, "s": {"$sum": "$v"}}
     for group in ({"$group": {"_id": None, **both, "r": {"$min": "$v"}}},
                   {"$bucket": {"groupBy": "$w", "boundaries": [0, 9], "output": {**both, "r": {"$min": "$v"}}}}):
@@ -333,7 +338,7 @@ def test_values_that_the_other_engine_changes_are_refused_before_other_stages(ar
     for group in ({"_id": "$v"}, {"_id": {"k": {"j": "$v"}}}, {"_id": None, "r": {"$push": "$v"}},
                   {"_id": None, "r": {"$push": {"k": "$v"}}},
                   {"_id": None, "r": {"$first": "$v"}}, {"_id": None, "r": {"$mergeObjects": {"k": "$v"}}}):
-        arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}])
+        _fill(arms, [{"_id": 1, "list": [1, 2, 3], "v": value}])
         pipeline = [ALL, {"$group": group}]
         _same(arms, {"aggregate": "books", "pipeline": pipeline, "cursor": {}})
         for last in ({"$limit": 5}, {"$project": {"q": "$_id", "r": 1}}):
@@ -369,8 +374,7 @@ def _first_batch_later(arm, collection, pipeline):
 
 @pytest.mark.parametrize("collection, within", GROUPING, ids=[name for name, _ in GROUPING])
 def test_a_group_that_runs_in_the_get_more_fails_there_as_in_the_first_batch(arms, collection, within):
-    arms.fill([{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate([1, 2.0, 2])])
-    arms.settle()
+    _fill(arms, [{"_id": number, "list": [1, 2, 3], "v": value} for number, value in enumerate([1, 2.0, 2])])
     merging, tying = ([ALL, {"$sort": {"_id": 1}}, {"$group": {"_id": None, "r": {word: "$v"}}}]
                       for word in ("$mergeObjects", "$max"))
     bucket = [ALL, {"$bucket": {"groupBy": "$_id", "boundaries": [0, 9], "output": {"r": {"$mergeObjects": "$v"}}}}]
@@ -392,7 +396,7 @@ NESTED_SCHEMAS = [SCHEMA, {"$and": [SCHEMA]}, {"$or": [{"b": 1}, SCHEMA]}, {"$no
 
 @pytest.mark.parametrize("condition", NESTED_SCHEMAS, ids=str)
 def test_a_schema_inside_an_elem_match_projection_has_mongods_error(arms, condition):
-    arms.fill(_documents(DOCUMENTS_ALONE))
+    _fill(arms, _documents(DOCUMENTS_ALONE))
     projection = {"list": {"$elemMatch": condition}}
     for command in ({"find": "books", "projection": projection}, {"find": "books", "projection": {"n": 1, **projection},
                                                                   "filter": {"list.b": 1}, "sort": {"list": 1}},
@@ -407,7 +411,7 @@ def test_a_schema_inside_an_elem_match_projection_has_mongods_error(arms, condit
 @pytest.mark.parametrize("value", [Raw(UNDEFINED), [1, {"$x": 1}], [1, Raw(UNDEFINED)]],
                          ids=["undefined", "named", "inside"])
 def test_values_that_a_lookup_cannot_join_by_are_refused(arms, value):
-    arms.fill([{"_id": 1, "list": [1, 2, 3], "v": value}, {"_id": 2, "list": [1], "v": 7}])
+    _fill(arms, [{"_id": 1, "list": [1, 2, 3], "v": value}, {"_id": 2, "list": [1], "v": 7}])
     plain = {"from": "others", "localField": "v", "foreignField": "w", "as": "joined"}
     asked = {"aggregate": "books", "pipeline": [ALL, {"$lookup": plain}], "cursor": {}}
     _refused(arms, asked, "$lookup")
@@ -425,14 +429,14 @@ def test_a_distinct_with_a_query_has_what_an_index_without_arrays_has(arms, inde
                {"z": None}]
     with_null = 0
     for keys in ({"list.b": 1}, {"n": 1, "list.b": 1}, {"list.b": 1, "n": 1}):
-        arms.fill([{"_id": 0}])
+        _fill(arms, [{"_id": 0}])
         index({"key": keys, "name": "on" + "".join(keys)})
-        arms.fill(never)
+        _fill(arms, never)
         for query in queries:
             for more in ({}, {"collation": SIMPLE}):
                 reply = _same(arms, {"distinct": "books", "key": "list.b", "query": query, **more})
                 with_null += None in exact.plain(exact.get(reply, "values"))
-        arms.fill([*never, {"_id": 5, "list": [{"b": "z"}, {"b": "w"}, {}], "n": 1}])
+        _fill(arms, [*never, {"_id": 5, "list": [{"b": "z"}, {"b": "w"}, {}], "n": 1}])
         for query in queries:
             _same(arms, {"distinct": "books", "key": "list.b", "query": query})
         for arm in arms.arms:
@@ -441,10 +445,10 @@ def test_a_distinct_with_a_query_has_what_an_index_without_arrays_has(arms, inde
 
 
 def test_a_distinct_with_a_query_by_an_index_with_a_collation(arms, index):
-    arms.fill([{"_id": 0}])
+    _fill(arms, [{"_id": 0}])
     index({"key": {"list.b": 1}, "collation": ENGLISH})
-    arms.fill([{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": 7}}])
+    _fill(arms, [{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": 7}}])
     ask = {"distinct": "books", "key": "list.b", "query": {"list.b": {"$ne": 3}}, "collation": ENGLISH}
     _same(arms, ask)
-    arms.fill([{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": None}}])
+    _fill(arms, [{"_id": 1, "list": {"b": "x"}}, {"_id": 2}, {"_id": 3, "list": {"b": None}}])
     _refused(arms, ask, "null or undefined under a collation")

@@ -140,7 +140,7 @@ class Twins:
             return changed or not left
         while left:
             try:
-                wait_for(moved_on, "the movers", pause=0.008)
+                wait_for(moved_on, "the movers", pause=0.02)
             except TimeoutError:
                 raise AssertionError(f"not at rest: {left}") from None
 
