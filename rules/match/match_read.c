@@ -268,7 +268,7 @@ static bool takes_windows(const struct matching *matching)
 	       windows_of(projection->value, namespace, windows) > 0 &&
 	       projection_keeps_id(projection->value) &&
 	       (window_in_one_reply(matching->command) ||
-		(window_may_in_one_reply(matching->command) &&
+		(!options_single_batch(matching->command) &&
 		 !aggregate_unserved_find(matching->command, namespace)));
 }
 

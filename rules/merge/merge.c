@@ -78,6 +78,7 @@ void merge_free(struct merge *merge)
 	buffer_fini(&merge->states);
 	buffer_fini(&merge->marks);
 	free(merge->slots);
+	free(merge->marked);
 	free(merge);
 }
 
@@ -254,10 +255,11 @@ static size_t generation_use(struct merge *merge, const struct gap *gap, const u
 
 /* What a document's top level says. */
 struct survey {
-	struct element id;    /* type 0: none */
-	struct element state; /* the same */
-	bool hidden;          /* something is to be taken out */
-	bool spare;           /* a spare name stands in it */
+	struct element id;            /* type 0: none */
+	struct element state;         /* the same */
+	const struct window *windows; /* that are wanted of its arrays, or NULL */
+	bool hidden;                  /* something is to be taken out */
+	bool spare;                   /* a spare name stands in it */
 	bool loses_id;
 	bool computed; /* its last field is the mark */
 };
@@ -326,7 +328,7 @@ static bool gap_keep(struct gap *gap, size_t head)
 }
 
 /* What a window leaves of an array and of its overflow. */
-static enum merge_intake gap_cut(const struct merge *merge, const struct state *state,
+static enum merge_intake gap_cut(const struct window *window, const struct state *state,
 				 struct gap *gap)
 {
 	struct cursor cursor;
@@ -335,8 +337,8 @@ static enum merge_intake gap_cut(const struct merge *merge, const struct state *
 	if (!cursor_open(&cursor, gap->array) || !array_skip(&cursor, SIZE_MAX, &gap->there))
 		return MERGE_BROKEN;
 	gap->size = gap->array.length;
-	fit = window_cut(&merge->windows[gap->target], gap->there, (size_t)state->head,
-			 (size_t)state_elements(state), &gap->cut);
+	fit = window_cut(window, gap->there, (size_t)state->head, (size_t)state_elements(state),
+			 &gap->cut);
 	if (fit == WINDOW_BEYOND)
 		return MERGE_BEYOND;
 	return fit == WINDOW_FITS ? MERGE_TAKEN : MERGE_BROKEN;
@@ -363,20 +365,21 @@ static size_t state_add(struct merge *merge, const struct state *state)
 
 /* The array of a target, if the document has it: with a gap or to be cut. */
 static enum merge_intake gap_add(struct merge *merge, struct bytes document, size_t target,
-				 const struct state *state)
+				 const struct state *state, const struct window *windows)
 {
 	const char *path = merge->namespace->targets[target].rule->array;
 	enum merge_intake intake = MERGE_TAKEN;
+	const struct window *window = windows && windows[target].target ? &windows[target] : NULL;
 	struct gap gap = {.target = target};
 	struct element array;
 
 	if (!document_find_path(document, path, &array) || array.type != BSON_BYTE_ARRAY)
 		return MERGE_TAKEN;
 	gap.array = array.value;
-	if (merge->windows && stands_twice(document, path)) {
+	if (window && stands_twice(document, path)) {
 		intake = MERGE_BEYOND;
-	} else if (merge->windows) {
-		intake = gap_cut(merge, state, &gap);
+	} else if (window) {
+		intake = gap_cut(window, state, &gap);
 	} else if (gap_keep(&gap, (size_t)state->head)) {
 		gap.cut.until = (size_t)state_elements(state);
 		gap.cut.tail = SIZE_MAX;
@@ -394,7 +397,7 @@ static enum merge_intake gap_add(struct merge *merge, struct bytes document, siz
 
 /* One field of `_spill`: opens the gap that it tells of. */
 static enum merge_intake state_intake(struct merge *merge, struct bytes document,
-				      const struct element *field)
+				      const struct element *field, const struct window *windows)
 {
 	size_t target = target_of_key(merge, field->name);
 	struct state state;
@@ -403,7 +406,7 @@ static enum merge_intake state_intake(struct merge *merge, struct bytes document
 		return foreign_intake(field);
 	if (state_read_any(field, false, &state))
 		return MERGE_BROKEN;
-	return state.moved == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state);
+	return state.moved == 0 ? MERGE_TAKEN : gap_add(merge, document, target, &state, windows);
 }
 
 /* The arrays that have no gap are cut, too. */
@@ -418,9 +421,19 @@ static enum merge_intake windows_intake(struct merge *merge, struct bytes docume
 		for (size_t j = first_gap; j < gap_count(merge); j++)
 			known = known || gap_at(merge, j)->target == i;
 		if (!known)
-			intake = gap_add(merge, document, i, &(struct state){0});
+			intake = gap_add(merge, document, i, &(struct state){0}, merge->windows);
 	}
 	return intake;
+}
+
+/* The document's own windows, in front of its states. */
+static enum merge_intake mark_intake(struct merge *merge, const struct element *mark,
+				     struct survey *survey)
+{
+	if (!merge->marked)
+		merge->marked = must_calloc(merge->namespace->target_count, sizeof(*merge->marked));
+	survey->windows = merge->marked;
+	return windows_of_mark(mark, merge->namespace, merge->marked) ? MERGE_TAKEN : MERGE_BROKEN;
 }
 
 /* All of `_spill`; a mark says that the client has hidden `_id`. */
@@ -438,8 +451,10 @@ static enum merge_intake states_intake(struct merge *merge, struct bytes documen
 
 		if (element_is(&field, NAME_ID_MARK))
 			survey->loses_id = true;
+		else if (element_is(&field, NAME_WINDOW_MARK))
+			intake = mark_intake(merge, &field, survey);
 		else
-			intake = state_intake(merge, document, &field);
+			intake = state_intake(merge, document, &field, survey->windows);
 		if (intake != MERGE_TAKEN)
 			return intake;
 	}
@@ -453,7 +468,7 @@ static enum merge_intake document_intake(struct merge *merge, struct bytes docum
 	size_t first_gap = gap_count(merge);
 	enum merge_intake intake = MERGE_TAKEN;
 
-	*survey = (struct survey){0};
+	*survey = (struct survey){.windows = merge->windows};
 	if (!survey_document(merge, document, survey))
 		return MERGE_BROKEN;
 	if (survey->computed)

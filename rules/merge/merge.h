@@ -25,7 +25,8 @@ enum merge_intake {
 	MERGE_BEYOND,  /* its window can't be told from what came: another way */
 };
 
-/* A document of the reply, in its order. Its state is read from `_spill`. Where the client's
+/* A document of the reply, in its order. Its state is read from `_spill`, and what is wanted of its
+ * arrays, if `_spill` has a mark for that (window_write_marks). Where the client's
  * projection hides `_id`, `_id` is there nevertheless, for linking, and `_spill` carries a mark
  * under the key "/id", whatever its value (see projection_write): such a document loses its `_id`.
  * One that a pipeline has computed has a mark as its last field (computed.h): it loses that alone.

@@ -224,7 +224,7 @@ void merge_write_filter(struct merge *merge, size_t target, struct buffer *out, 
 {
 	size_t filter = writer_open_document(out, name);
 
-	if (merge->windows) {
+	if (merge->windows || merge->marked) {
 		write_overlaps(merge, target, out);
 	} else {
 		write_links(merge, target, out);

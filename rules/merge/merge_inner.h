@@ -78,7 +78,8 @@ struct merge_first {
 
 struct merge {
 	const struct ruled_namespace *namespace;
-	const struct window *windows;                    /* NULL: arrays are wanted whole */
+	const struct window *windows; /* NULL: arrays are wanted whole */
+	struct window *marked; /* the last document's, by its mark; NULL: there was none yet */
 	struct buffer entries, gaps, generations, parts; /* lists of the above */
 	struct buffer states; /* of arrays that were edited in place: struct state */
 	struct buffer marks;  /* struct placed */

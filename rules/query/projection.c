@@ -125,6 +125,13 @@ bool projection_inclusive(struct bytes projection)
 	return shape_inclusive(&shape);
 }
 
+bool projection_hides_id(struct bytes projection)
+{
+	struct shape shape = shape_of(projection);
+
+	return shape.excludes_id;
+}
+
 bool projection_mixes(struct bytes projection)
 {
 	struct shape shape = shape_of(projection);

@@ -36,6 +36,7 @@ struct projection projection_classify(struct bytes projection,
 
 /* False where a part of `_id`, or something else, takes its name: overflow can't be found by it. */
 bool projection_keeps_id(struct bytes projection);
+bool projection_hides_id(struct bytes projection);
 /* As find decides it. */
 bool projection_inclusive(struct bytes projection);
 /* Both inclusive and exclusive, which mongod refuses. */

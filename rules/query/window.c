@@ -101,6 +101,48 @@ size_t windows_of(struct bytes projection, const struct ruled_namespace *namespa
 	return count;
 }
 
+static bool read_mark(const struct element *field, struct window *window)
+{
+	struct element skip, count, skips, more;
+	int64_t numbers[2];
+	struct cursor cursor;
+
+	if (field->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, field->value) ||
+	    cursor_next(&cursor, &skip) != CURSOR_ELEMENT ||
+	    cursor_next(&cursor, &count) != CURSOR_ELEMENT ||
+	    cursor_next(&cursor, &skips) != CURSOR_ELEMENT ||
+	    cursor_next(&cursor, &more) != CURSOR_END || skip.type != BSON_BYTE_INT32 ||
+	    count.type != BSON_BYTE_INT32 || skips.type != BSON_BYTE_BOOL ||
+	    !element_integer(&skip, &numbers[0]) || !element_integer(&count, &numbers[1]))
+		return false;
+	window->skip = (int32_t)numbers[0];
+	window->count = (int32_t)numbers[1];
+	window->skips = element_truth(&skips);
+	window->whole = true;
+	return true;
+}
+
+must_check bool windows_of_mark(const struct element *mark, const struct ruled_namespace *namespace,
+				struct window *windows)
+{
+	struct cursor cursor;
+	struct element field;
+	enum cursor_step step;
+
+	memset(windows, 0, namespace->target_count * sizeof(*windows));
+	if (mark->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, mark->value))
+		return false;
+	while ((step = cursor_next(&cursor, &field)) == CURSOR_ELEMENT)
+		for (size_t i = 0; i < namespace->target_count; i++) {
+			if (!element_is(&field, namespace->targets[i].rule->key))
+				continue;
+			windows[i].target = &namespace->targets[i];
+			if (!read_mark(&field, &windows[i]))
+				return false;
+		}
+	return step == CURSOR_END;
+}
+
 static bool names_one(const struct element *filter)
 {
 	struct element id;
@@ -126,12 +168,6 @@ bool window_in_one_reply(const struct command *find)
 	       !command_has(find, FIELD_COLLATION);
 }
 
-bool window_may_in_one_reply(const struct command *find)
-{
-	return !options_single_batch(find) && (!options_has_number(find, "batchSize") ||
-					       options_number(find, "batchSize") >= FIRST_BATCH);
-}
-
 /* Where it begins: from the end where it is negative. */
 static int64_t window_start(const struct window *window)
 {
@@ -150,6 +186,8 @@ static int64_t window_asks(const struct window *window)
 {
 	int64_t start = window_start(window), asks;
 
+	if (window->whole)
+		return INT64_MAX;
 	asks = start < 0 ? window->target->rule->threshold - start : start + window_length(window);
 	return asks < INT32_MAX ? asks : INT32_MAX;
 }
@@ -192,7 +230,7 @@ enum window_fit window_cut(const struct window *window, size_t there, size_t hea
 	const int64_t asked = window_asks(window), total = (int64_t)(there + count);
 	int64_t from = start, to;
 
-	if (start < 0 && (int64_t)head > window->target->rule->threshold)
+	if (start < 0 && !window->whole && (int64_t)head > window->target->rule->threshold)
 		return WINDOW_BEYOND;
 	if (there < head && (int64_t)there < asked)
 		return WINDOW_BROKEN;

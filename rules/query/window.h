@@ -11,6 +11,7 @@ struct window {
 	const struct target *target;
 	int32_t skip, count;
 	bool skips;
+	bool whole; /* all of main's array comes */
 };
 
 /* False where the projection's field is not a ruled array of the top level, or `value` is no
@@ -23,12 +24,13 @@ bool window_of(const struct element *field, const struct ruled_namespace *namesp
  * or a part of an array that is no window. */
 size_t windows_of(struct bytes projection, const struct ruled_namespace *namespace,
 		  struct window *windows);
-/* The find's documents come in one reply, as far as can be told: nobody could cut those of a
- * getMore, which doesn't know the projection. */
+/* What a document's mark says of it (NAME_WINDOW_MARK), one for each target of the namespace;
+ * without a target where the array comes whole or not at all. False where it is no such mark. */
+must_check bool windows_of_mark(const struct element *mark, const struct ruled_namespace *namespace,
+				struct window *windows);
+/* The find's documents come in one reply, as far as can be told: a getMore doesn't know the
+ * projection, and cuts only by marks. */
 bool window_in_one_reply(const struct command *find);
-/* They may: where they don't the reply is thrown away, which costs little of what so many windows
- * cost that mongod cuts. */
-bool window_may_in_one_reply(const struct command *find);
 
 /* Appends the window as a field of a projection, so wide that what comes of main's array has all
  * that the window takes of it, and tells where the whole array ends as far as that matters. */

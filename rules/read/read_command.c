@@ -60,6 +60,14 @@ static bool leaves_open(const struct match *match)
 	       !aggregate_unserved_find(&match->command, match->namespace);
 }
 
+/* Nothing but windows is wanted of the arrays, and `_id`s are there to find the overflow by. Wider
+ * arrays would fill a single batch sooner. */
+static bool takes_marks(const struct match *match)
+{
+	return match->windows && !options_single_batch(&match->command) &&
+	       !projection_hides_id(match->command.fields[FIELD_PROJECTION].value);
+}
+
 enum sequence_outcome read_ask_aggregate(struct sequence *sequence)
 {
 	const struct match *match = &sequence->match;
@@ -71,6 +79,8 @@ enum sequence_outcome read_ask_aggregate(struct sequence *sequence)
 	task.damage = match_skips_damaged(match) || command_has(&match->command, FIELD_AUTOCOMMIT)
 			      ? REASSEMBLE_SKIPS
 			      : read->retry.damage;
+	task.marks = takes_marks(match);
+	sequence->match.windows = false; /* whoever comes here again has to do without */
 	aggregate_write(&sequence->buffer, &match->command, &task, sequence->begun, NULL);
 	read->aggregates = true;
 	read->marked = false;

@@ -119,6 +119,9 @@ enum sequence_outcome read_take_damage(struct sequence *sequence,
 
 /* sequence_read.c */
 
+/* The find can't be answered by what has come: begins again, as an aggregate. */
+enum sequence_outcome read_ask_beyond(struct sequence *sequence,
+				      const struct sequence_input *input);
 /* Takes a reply of the overflow (NULL: none), and goes on. */
 enum sequence_outcome read_fetch_on(struct sequence *sequence, const struct sequence_input *input,
 				    struct packet *reply);

@@ -47,7 +47,7 @@ enum sequence_outcome read_ask_look(struct sequence *sequence, const struct sequ
 }
 
 /* A rewritten array's older overflow can't be had: a getMore does not know the client's conditions.
- */
+ * A find begins again. */
 enum sequence_outcome read_take_look(struct sequence *sequence, const struct sequence_input *input)
 {
 	struct sequence_read *read = read_of(sequence);
@@ -68,7 +68,9 @@ enum sequence_outcome read_take_look(struct sequence *sequence, const struct seq
 	    document_find(before, "_id", &was) && bytes_equal(element_raw(&is), element_raw(&was)))
 		read_compare_states(sequence, document.value);
 	if (read->retry.stood <= stood)
-		return read_lose_overflow(sequence, input);
+		return read->aggregates && !command_has(&sequence->match.command, FIELD_AUTOCOMMIT)
+			       ? read_ask_beyond(sequence, input)
+			       : read_lose_overflow(sequence, input);
 	if (merge_replace_document(merge, read->retry.dead, before) != MERGE_TAKEN)
 		return read_refuse_document(sequence, MERGE_BROKEN, before);
 	return read_fetch_on(sequence, input, NULL);

@@ -47,7 +47,7 @@ static enum sequence_outcome read_again(struct sequence *sequence,
 		return read_take_damage(sequence, input);
 	if (sequence_time_left(sequence, input) == 0)
 		return read_fail_fetch(sequence, FETCH_TIMEOUT);
-	if (!read_is_command(sequence, COMMAND_FIND))
+	if (!read_is_command(sequence, COMMAND_FIND) || read->aggregates)
 		return read_ask_look(sequence, input, &id);
 	body = sequence_begin_command(sequence);
 	read_write_find_again(sequence, &id);
@@ -74,14 +74,12 @@ static void forget_reply(struct sequence_read *read)
 	read->answer.length = 0;
 	free(read->windows);
 	read->windows = NULL;
-	read->sequence.match.windows = false;
 }
 
-/* Documents whose windows a getMore would have to cut, or that tell too little: mongod cuts them.
- * A view's documents whose `_id` is hidden: mongod takes it away.
- * Nothing has gone to the client. */
-static enum sequence_outcome ask_beyond(struct sequence *sequence,
-					const struct sequence_input *input)
+/* Documents whose windows a getMore will have to cut: they get marks. Those that have them and need
+ * more than that, or that tell too little: mongod cuts them. A view's documents whose `_id` is
+ * hidden: mongod takes it away. Nothing has gone to the client. */
+enum sequence_outcome read_ask_beyond(struct sequence *sequence, const struct sequence_input *input)
 {
 	const struct match *match = &sequence->match;
 	struct sequence_read *read = read_of(sequence);
@@ -213,7 +211,7 @@ static enum sequence_outcome answer(struct sequence *sequence, const struct sequ
 	if (sequence->buffer.length > FRAME_MAX_LENGTH)
 		return read_fail_fetch(sequence, FETCH_TOO_MUCH);
 	if (read->windows && read->cut < merge_document_count(read->fetch.merge))
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	sequence->counts.merged = (int64_t)merge_spilled_count(read->fetch.merge);
 	read->answer = buffer_steal(&sequence->buffer);
 	/* Of a find of a single batch, mongod leaves out as much. */
@@ -257,7 +255,7 @@ static enum sequence_outcome take_fewer(struct sequence *sequence,
 	if (merge_document_count(merge) == 1)
 		return read_fail_fetch(sequence, FETCH_TOO_MUCH);
 	if (read->windows)
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	read->fewer = merge_half(merge);
 	if (overflow == 0)
 		return begin(sequence, input, read->fewer);
@@ -331,7 +329,7 @@ static enum sequence_outcome take_death(struct sequence *sequence,
 	    !command_has(&sequence->match.command, FIELD_AUTOCOMMIT) &&
 	    ++read_of(sequence)->retry.attempts < ATTEMPTS) {
 		sequence->counts.repeats++;
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	}
 	return read_lose_overflow(sequence, input);
 }
@@ -425,10 +423,11 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 		return read_fail(sequence, ERROR_COMMAND_NOT_SUPPORTED,
 				 "a projection that mongod should have refused");
 	if (read->marked && lacks_mark(read->batch))
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	intake = read_take_batch(read, SIZE_MAX, &refused);
-	if (read->windows && (intake == MERGE_BEYOND || read->cursor_id != 0))
-		return ask_beyond(sequence, input);
+	if ((intake == MERGE_BEYOND && read_is_command(sequence, COMMAND_FIND)) ||
+	    (read->windows && read->cursor_id != 0))
+		return read_ask_beyond(sequence, input);
 	read_follow(read);
 	if (intake != MERGE_TAKEN)
 		return read_refuse_document(sequence, intake, refused);
@@ -438,7 +437,7 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	count = merge_document_count(read->fetch.merge);
 	fitting = merge_fitting(read->fetch.merge, FRAME_MAX_LENGTH);
 	if (fitting < count && read->windows)
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	if (fitting < count && !is_single_batch(sequence))
 		return begin(sequence, input, fitting);
 	read->fetch.most = count == 1 ? FETCH_MOST_OF_ONE : FRAME_MAX_LENGTH;
@@ -491,7 +490,7 @@ static enum sequence_outcome take_again(struct sequence *sequence,
 		read->retry.gone[read->retry.dead] = true;
 	}
 	if (intake == MERGE_BEYOND)
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	if (intake == MERGE_BROKEN && read_skips(sequence, document.value, read->retry.dead))
 		intake = MERGE_TAKEN;
 	if (intake != MERGE_TAKEN)
@@ -520,7 +519,7 @@ static enum sequence_outcome read_resume(struct sequence *sequence,
 	case READ_KILL_ASKED:
 		return read_close_cursors(sequence);
 	case READ_BEYOND_ASKED:
-		return ask_beyond(sequence, input);
+		return read_ask_beyond(sequence, input);
 	case READ_WORDS_ASKED:
 		return read_words_take(sequence, &read_of(sequence)->main, input->reply);
 	case READ_LOOK_ASKED:

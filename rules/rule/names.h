@@ -12,6 +12,8 @@
 /* In the state of a document as a read returns it: its `_id` is not for the client
  * (projection_write). No rule's key begins with a slash. */
 #define NAME_ID_MARK "/id"
+/* The same: of its arrays these windows are for the client (window_write_marks). */
+#define NAME_WINDOW_MARK "/window"
 
 /* The last field of a document whose other fields are all for the client, whatever they are called
  * (computed.h). */

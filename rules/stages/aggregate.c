@@ -35,6 +35,7 @@ struct pipeline {
 	bool computes, bare; /* see struct match */
 	bool scans_keys, scans_documents;
 	bool later;             /* of the client's stages others than $match have been written */
+	bool marks;             /* see struct aggregate_task */
 	bool pushed;            /* mongod may run a group here in its other engine */
 	struct foreign foreign; /* `strict` is of all that is written */
 };
@@ -106,11 +107,6 @@ static bool names_one(const struct pipeline *pipeline, const struct element *fil
 	return filter->type == BSON_BYTE_DOCUMENT &&
 	       statement_pinned_id(filter->value, command_has(pipeline->command, FIELD_COLLATION),
 				   &id);
-}
-
-static int64_t magnitude(int64_t number)
-{
-	return number < 0 ? -number : number;
 }
 
 /* Of sorted documents only so many are put together as a limit takes. An $expr may fail, which it
@@ -205,7 +201,10 @@ static void add_windows(struct pipeline *pipeline)
 	struct cursor cursor;
 	struct window window;
 
-	if (!open_projection(pipeline, &cursor))
+	if (pipeline->marks)
+		window_write_marks(pipeline->out, &pipeline->place, pipeline->namespace,
+				   pipeline->command->fields[FIELD_PROJECTION].value);
+	if (pipeline->marks || !open_projection(pipeline, &cursor))
 		return;
 	while (next_window(pipeline, &cursor, &window))
 		window_write_stages(pipeline->out, &pipeline->place, pipeline->namespace, &window,
@@ -213,13 +212,14 @@ static void add_windows(struct pipeline *pipeline)
 	reassemble_write_unset(pipeline->out, &pipeline->place, pipeline->namespace, false);
 }
 
-static void add_projection(struct pipeline *pipeline, bool cut)
+static void add_projection(struct pipeline *pipeline, enum project_arrays arrays)
 {
 	const struct element *projection = &pipeline->command->fields[FIELD_PROJECTION];
 
 	if (projection->type == BSON_BYTE_DOCUMENT)
 		project_write(pipeline->out, &pipeline->place, projection->value,
-			      &pipeline->command->fields[FIELD_FILTER], pipeline->namespace, cut);
+			      &pipeline->command->fields[FIELD_FILTER], pipeline->namespace,
+			      arrays);
 }
 
 /* Where a find has a limit, mongod sorts before it projects. */
@@ -249,16 +249,20 @@ static void add_order(struct pipeline *pipeline)
 static void add_projected(struct pipeline *pipeline)
 {
 	const struct element *filter = &pipeline->command->fields[FIELD_FILTER];
-	bool windows = only_windows(pipeline) && pipeline->foreign.damage == REASSEMBLE_RAISES;
+	enum project_arrays arrays = PROJECT_WHOLE;
 
+	if (pipeline->marks)
+		arrays = PROJECT_MARKED;
+	else if (only_windows(pipeline) && pipeline->foreign.damage == REASSEMBLE_RAISES)
+		arrays = PROJECT_CUT;
 	if (filter->type != 0)
 		add_stage(pipeline, "$match", filter);
 	add_order(pipeline);
-	if (windows)
-		add_windows(pipeline);
-	else
+	if (arrays == PROJECT_WHOLE)
 		put_together(pipeline, REASSEMBLE_WHOLE, names_one(pipeline, filter));
-	add_projection(pipeline, windows);
+	else
+		add_windows(pipeline);
+	add_projection(pipeline, arrays);
 }
 
 static void add_find(struct pipeline *pipeline)
@@ -275,7 +279,7 @@ static void add_find(struct pipeline *pipeline)
 	add_order(pipeline);
 	if (pipeline->probe)
 		add_number(pipeline, "$limit", aggregate_room(command) + 1);
-	add_projection(pipeline, false);
+	add_projection(pipeline, PROJECT_WHOLE);
 }
 
 static void add_count(struct pipeline *pipeline)
@@ -287,7 +291,7 @@ static void add_count(struct pipeline *pipeline)
 	if (skip != 0)
 		add_number(pipeline, "$skip", skip);
 	if (limit != 0)
-		add_number(pipeline, "$limit", magnitude(limit));
+		add_number(pipeline, "$limit", limit < 0 ? -limit : limit);
 	template_append(pipeline->out, &pipeline->place, "{$count: 'n'}");
 }
 
@@ -561,6 +565,7 @@ void aggregate_write(struct buffer *out, const struct command *command,
 				    .probe = probe,
 				    .computes = task->computes,
 				    .bare = task->bare,
+				    .marks = task->marks,
 				    .scans_keys = task->scans_keys,
 				    .scans_documents = task->scans_documents,
 				    .pushed = true,

@@ -19,6 +19,7 @@ struct aggregate_task {
 	bool computes, bare;              /* see struct match */
 	bool scans_keys, scans_documents; /* the same */
 	enum reassemble_damage damage;    /* see struct reassembly */
+	bool marks; /* a find of nothing but windows, which Spillway cuts: window_write_marks */
 };
 
 /* Appends the command's fields, from its name on, to the body that is open in `out`: find, count,

@@ -240,7 +240,8 @@ struct projecting {
 	struct bytes projection;
 	const struct element *filter;
 	const struct ruled_namespace *namespace;
-	bool inclusive, cut;
+	bool inclusive;
+	enum project_arrays arrays;
 	size_t matches;        /* so far */
 	struct buffer *fields; /* of the $project */
 	bool has_position;
@@ -429,6 +430,8 @@ static void add_project(struct projecting *projecting)
 	each_leaf(projecting, write_leaf);
 	if (projecting->has_position)
 		writer_int32(&fields, POSITION, 1);
+	if (projecting->inclusive && projecting->arrays == PROJECT_MARKED)
+		writer_int32(&fields, NAME_STATE, 1);
 	writer_close(&fields, start);
 	if (fields.length > EMPTY_LENGTH)
 		template_append(projecting->out, projecting->place, "{$project: @fields}",
@@ -506,7 +509,7 @@ static void add_behind(struct projecting *projecting, const struct leaf *leaf)
 				fill("path", leaf->path), fill("value", &leaf->value));
 	} else if (is_positional(leaf)) {
 		add_cut(projecting, (struct bytes){leaf->path.data, leaf->path.length - 2}, NULL);
-	} else if (leaf->kind == LEAF_SLICE && !projecting->cut) {
+	} else if (leaf->kind == LEAF_SLICE && projecting->arrays == PROJECT_WHOLE) {
 		require(slice_of(&leaf->value, &slice));
 		add_cut(projecting, leaf->path, &slice);
 	} else if (leaf->kind == LEAF_MATCH && !projecting->inclusive) {
@@ -521,7 +524,8 @@ static void add_behind(struct projecting *projecting, const struct leaf *leaf)
 }
 
 void project_write(struct buffer *out, size_t *place, struct bytes projection,
-		   const struct element *filter, const struct ruled_namespace *namespace, bool cut)
+		   const struct element *filter, const struct ruled_namespace *namespace,
+		   enum project_arrays arrays)
 {
 	struct projecting projecting = {.out = out,
 					.place = place,
@@ -529,7 +533,7 @@ void project_write(struct buffer *out, size_t *place, struct bytes projection,
 					.filter = filter,
 					.namespace = namespace,
 					.inclusive = projection_inclusive(projection),
-					.cut = cut};
+					.arrays = arrays};
 	bool finds;
 
 	if (projection.length <= EMPTY_LENGTH)

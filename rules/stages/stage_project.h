@@ -25,6 +25,12 @@ enum project_judgement project_judge(struct bytes projection, const struct eleme
  * array that it projects. */
 bool project_may_miss(struct bytes projection, const struct element *filter,
 		      const struct ruled_namespace *namespace);
-/* Appends the stages for a projection that is served. `cut`: ruled arrays have been sliced. */
+enum project_arrays {
+	PROJECT_WHOLE,
+	PROJECT_CUT,    /* ruled arrays have been sliced */
+	PROJECT_MARKED, /* the same, and `_spill` says of which that is to be done yet */
+};
+/* Appends the stages for a projection that is served. */
 void project_write(struct buffer *out, size_t *place, struct bytes projection,
-		   const struct element *filter, const struct ruled_namespace *namespace, bool cut);
+		   const struct element *filter, const struct ruled_namespace *namespace,
+		   enum project_arrays arrays);

@@ -16,6 +16,7 @@
 
 #include "rules/reassembly/joined.h"
 #include "rules/reassembly/reassemble.h"
+#include "rules/rule/names.h"
 #include "rules/rule/overflow_document.h"
 
 /* ---- where the window lies ---- */
@@ -182,6 +183,95 @@ static void write_array(struct buffer *out, size_t *place, const struct ruled_na
 		fill_template("ordinary",
 			      window->skips ? "['$@array', @skip, @count]" : "['$@array', @count]"),
 		fill("skip", window->skip), fill("count", window->count));
+}
+
+/* ---- marks ---- */
+
+/* Some of the array may be in the overflow. A state that is damaged may be called so or not:
+ * whoever cuts the window looks at it. */
+static const char elsewhere[] = "{$and: ["
+				"{$gt: [{$ifNull: ['$_spill.@key.n', '$_spill.@key.e']}, 0]}, "
+				"{$eq: [{$type: '$_spill'}, 'object']}]}";
+
+/* The windows of a find, one for each target. */
+struct marking {
+	const struct ruled_namespace *namespace;
+	struct window *windows;
+};
+
+/* A find that wants the whole array names no window of it. */
+static bool is_cut(const struct marking *marking, size_t target)
+{
+	return marking->windows[target].count != INT32_MAX || marking->windows[target].skips;
+}
+
+static void splice_elsewhere(struct buffer *out, size_t *place, const void *context)
+{
+	const struct marking *marking = context;
+
+	for (size_t i = 0; i < marking->namespace->target_count; i++)
+		if (is_cut(marking, i))
+			template_append(out, place, elsewhere,
+					fill("key", marking->namespace->targets[i].rule->key));
+}
+
+static void splice_cuts(struct buffer *out, size_t *place, const void *context)
+{
+	const struct marking *marking = context;
+
+	(void)place;
+	for (size_t i = 0; i < marking->namespace->target_count; i++) {
+		const struct rule *rule = marking->namespace->targets[i].rule;
+		const struct window *window = &marking->windows[i];
+
+		if (is_cut(marking, i))
+			template_write_fields(
+				out,
+				"{@array: {$cond: ["
+				"{$or: [@elsewhere, {$not: [{$isArray: '$@array'}]}]}, "
+				"'$@array', {$slice: @slice}]}}",
+				fill("array", rule->array), fill("key", rule->key),
+				fill_template("elsewhere", elsewhere),
+				fill_template("slice", window->skips ? "['$@array', @skip, @count]"
+								     : "['$@array', @count]"),
+				fill("skip", window->skip), fill("count", window->count));
+	}
+}
+
+static void splice_marks(struct buffer *out, size_t *place, const void *context)
+{
+	const struct marking *marking = context;
+
+	(void)place;
+	for (size_t i = 0; i < marking->namespace->target_count; i++) {
+		const struct window *window = &marking->windows[i];
+
+		if (is_cut(marking, i))
+			template_write_fields(
+				out,
+				"{@key: {$cond: [@elsewhere, [@skip, @count, @skips], "
+				"'$$REMOVE']}}",
+				fill("key", marking->namespace->targets[i].rule->key),
+				fill_template("elsewhere", elsewhere), fill("skip", window->skip),
+				fill("count", window->count), fill("skips", window->skips));
+	}
+}
+
+/* The mark is the first field, as the states behind it are read by it. */
+void window_write_marks(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,
+			struct bytes projection)
+{
+	auto_free struct window *windows = must_calloc(namespace->target_count, sizeof(*windows));
+	const struct marking marking = {namespace, windows};
+
+	require(windows_of(projection, namespace, windows) > 0);
+	template_append(out, place,
+			"{$set: {..@cuts, _spill: {$cond: [{$or: [..@elsewhere]}, "
+			"{$mergeObjects: [{@mark: 0}, '$_spill', {@mark: {..@marks}}]}, "
+			"'$_spill']}}}",
+			fill("mark", NAME_WINDOW_MARK), fill_spliced("cuts", splice_cuts, &marking),
+			fill_spliced("elsewhere", splice_elsewhere, &marking),
+			fill_spliced("marks", splice_marks, &marking));
 }
 
 void window_write_stages(struct buffer *out, size_t *place, const struct ruled_namespace *namespace,

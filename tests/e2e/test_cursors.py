@@ -20,6 +20,8 @@ SHAPES = {
     "a filter on the array": {"filter": {"list": {"$gte": 3}}},
     "a sort on the array": {"sort": {"list": -1, "_id": 1}},
     "a window": {"projection": {"list": {"$slice": [1, 3]}}},
+    "the last elements": {"projection": {"list": {"$slice": -2}, "title": 1}},
+    "a window without _id": {"projection": {"list": {"$slice": [-4, 3]}, "_id": 0}},
     "computed": {"projection": {"n": {"$size": "$list"}}},
 }
 # Finds whose cursors mongod closes by its plan: one document by its _id, sorts in memory and by an index.

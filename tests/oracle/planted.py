@@ -135,6 +135,8 @@ _OF_READS = [
         "	cut->first = (size_t)clamp(from, 0, count);\n"),
     Bug("a window among others misses what was pushed behind the overflow", "rules",
         "{$cond: [{$gt: ['$$tails', 0]}, {$slice: ['$@array', '$$tailed', '$$tails']}, []]}", "[]"),
+    Bug("of an outlier among others mongod cuts what main has of the array", "rules",
+        "{$or: [@elsewhere, {$not: [{$isArray: '$@array'}]}]}", "{$not: [{$isArray: '$@array'}]}"),
     Bug("an $elemMatch that finds nothing is null", "rules",
         "['$@found.@path', 0]}, '$$REMOVE']}",
         "['$@found.@path', 0]}, null]}"),

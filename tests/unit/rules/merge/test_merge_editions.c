@@ -257,8 +257,8 @@ Test(merge_editions, a_window_counts_elements_and_no_positions)
 		const struct model model = made_model();
 		int edition = below(EDITIONS), length = HEAD + model.lengths[edition] + 1;
 		int from = below(length), count = 1 + below(8);
-		const struct window first = {&target, from, count, true};
-		const struct window last = {&target, 0, -count, false};
+		const struct window first = {&target, from, count, true, false};
+		const struct window last = {&target, 0, -count, false, false};
 
 		expect(&model, edition, &first, from,
 		       from + count < length ? from + count : length);
@@ -287,7 +287,7 @@ Test(merge_editions, a_batch_that_counts_and_is_missing_is_a_hole)
 
 Test(merge_editions, both_names_are_asked_for_without_bounds)
 {
-	const struct window window = {&target, 5, 1, true};
+	const struct window window = {&target, 5, 1, true, false};
 	struct model model = {0};
 	struct merge *merge = merge_new(&books);
 	auto_buffer struct buffer query = {0};

@@ -179,12 +179,13 @@ Test(sequence_aggregate, candidates_are_what_matches_or_has_a_state)
 
 Test(sequence_aggregate, a_window_alone_needs_only_the_batches_that_overlap)
 {
+	expect_stages(FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}, "
+			   "'singleBatch': true"),
+		      "$match $limit $replaceWith $set $lookup $graphLookup $set $set $unset");
 	expect_stages(
-		FIND("'filter': {'x': 1}, 'projection': {'f': {'$slice': -2}}, 'batchSize': 9"),
-		"$match $replaceWith $set $lookup $graphLookup $set $set $unset");
-	expect_stages(FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}, "
-			   "'batchSize': 9"),
-		      "$sort $replaceWith $set $lookup $graphLookup $set $set $unset $project");
+		FIND("'projection': {'f': {'$slice': [1, 2]}, 'x': 1}, 'sort': {'x': 1}, "
+		     "'singleBatch': true"),
+		"$sort $limit $replaceWith $set $lookup $graphLookup $set $set $unset $project");
 	/* beside what reads the array, of the whole */
 	expect_stages(FIND(BY_ARRAY ", 'projection': {'f': {'$slice': 2}}"),
 		      "$match " WHOLE " $match $set");

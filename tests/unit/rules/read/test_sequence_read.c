@@ -879,16 +879,132 @@ static void expect_aggregate(void)
 		  document_find(body, "pipeline", &pipeline));
 }
 
-Test(sequence_read, what_a_get_more_would_have_to_cut_is_cut_by_the_server)
+/* An outlier of a find of windows that may have several replies. */
+#define MARKED(id, g) \
+	"{'_id': " #id \
+	", 'f': [1, 2, 5], '_spill': {'/window': {'f': [0, -2, false]}, 'f': {'g': " g \
+	", 'h': 2, 'n': 2}}}"
+#define LOOKS_AT(id) \
+	"{'find': 'books', 'filter': {'_id': {'$eq': " #id \
+	"}}, 'projection': {'_id': 1, '_spill': " \
+	"1}, 'limit': 1, 'singleBatch': true, '$db': 'shop', " NEAREST "}"
+
+/* The server is asked for marks, or to cut all windows. */
+static void expect_aggregate_with(const char *text)
 {
-	/* more documents than one reply holds */
-	play_command(&play, LAST_TWO, VERDICT_READ);
+	expect_aggregate();
+	cr_assert(strstr(made_json(play_message(&play).body), text), "%s", text);
+}
+
+/* A find of windows whose documents do not come in one reply has been asked once more. */
+static void start_marked(const char *projection)
+{
+	play_command(&play,
+		     made_text("{'find': 'books', 'projection': {'f': {'$slice': -2}%s}, "
+			       "'$db': 'shop'}",
+			       projection),
+		     VERDICT_READ);
 	play_reply(&play, OPEN("'firstBatch': [" SPILLED(7, G1) "]"));
 	play_expect_helper(&play, KILLS(""));
 	play_reply(&play, "{'ok': 1.0}");
-	expect_aggregate();
-	play_reply(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	expect_aggregate_with("/window");
+}
+
+Test(sequence_read, ordinary_documents_come_cut_and_outliers_with_a_mark_in_all_replies)
+{
+	start_marked("");
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 1, 'f': [8, 9]}, " MARKED(7, G1) "]"));
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 1, 2), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4")));
+	play_expect_answer(
+		&play, OPEN("'firstBatch': [{'_id': 1, 'f': [8, 9]}, {'_id': 7, 'f': [4, 5]}]"));
+	play_close(&play);
+
+	play_command(&play,
+		     "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" MARKED(
+				  7, G1) ", {'_id': 1, 'f': [8, 9, 10]}, " MARKED(8, G2) "]"));
+	play_expect_helper(
+		&play, ASKS_WINDOW("'$or': [{" OVERLAP(
+					   G1, 1, 2) "}, {'book': {'$in': [8]}, "
+						     "'_spill.g': " G2 ", '_spill.i': {'$gte': "
+						     "{'$numberLong': '1'}}, '_spill.p': {'$lt': "
+						     "{'$numberLong': '2'}}}]",
+				   NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4") ", " BATCH(8, G2, 1, 0, "3, 6")));
+	play_expect_answer(&play, CURSOR("'nextBatch': [{'_id': 7, 'f': [4, 5]}, {'_id': 1, 'f': "
+					 "[8, 9, 10]}, {'_id': 8, 'f': [6, 5]}]"));
+	play_close(&play);
+
+	/* nothing is spilled */
+	start_marked(", 'x': 1");
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 1, 'f': [8, 9]}]"));
+	play_expect_passed(&play);
+	play_close(&play);
+}
+
+Test(sequence_read, a_mark_that_no_spillway_writes_is_damage)
+{
+	start_marked("");
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [1], '_spill': {'/window': 5}}]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	play_expect_error(&play, 301, "damaged");
+	play_close(&play);
+}
+
+Test(sequence_read, a_marked_document_whose_generation_died_is_looked_at_again)
+{
+	/* its batches are longer than those of today */
+	start_marked("");
+	play_reply(&play, OPEN("'firstBatch': [" MARKED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_expect_helper(&play, LOOKS_AT(7));
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7, '_spill': {'f': {'g': " G1
+				 ", 'h': 2, 'n': 2}}}]"));
+	play_expect_helper(&play, ASKS_WINDOW(OVERLAP(G1, 1, 2), NEAREST));
+	play_reply(&play, OVERFLOW(BATCH(7, G1, 1, 0, "3, 4")));
 	play_expect_answer(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	play_close(&play);
+
+	/* rewritten: mongod cuts all windows */
+	start_marked("");
+	play_reply(&play, OPEN("'firstBatch': [" MARKED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': [{'_id': 7}]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	expect_aggregate_with("$lookup");
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 7, 'f': [4, 5]}]"));
+	play_expect_passed(&play);
+	play_close(&play);
+
+	/* a getMore can't begin again */
+	play_command(&play,
+		     "{'getMore': {'$numberLong': '9'}, 'collection': 'books', '$db': 'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, CURSOR("'nextBatch': [" MARKED(7, G1) "]"));
+	play_reply(&play, OVERFLOW(""));
+	play_reply(&play, CURSOR("'firstBatch': []"));
+	play_reply(&play, CURSOR("'firstBatch': [{'name': 'books'}]"));
+	play_expect_error(&play, 134, "_id");
+	play_close(&play);
+}
+
+Test(sequence_read, windows_that_no_mark_can_say_are_cut_by_the_server)
+{
+	/* more documents than one reply holds, without the `_id` by which overflow is found */
+	play_command(&play,
+		     "{'find': 'books', 'projection': {'f': {'$slice': -2}, '_id': 0}, '$db': "
+		     "'shop'}",
+		     VERDICT_READ);
+	play_reply(&play, OPEN("'firstBatch': [{'_id': 1, 'f': [8, 9], '_spill': {'/id': null}}]"));
+	play_expect_helper(&play, KILLS(""));
+	play_reply(&play, "{'ok': 1.0}");
+	expect_aggregate_with("$lookup");
+	play_reply(&play, OPEN("'firstBatch': [{'f': [4, 5]}]"));
+	play_expect_answer(&play, OPEN("'firstBatch': [{'f': [4, 5]}]"));
 	play_close(&play);
 
 	/* a longer head than the rule's, at once and when it is read again */
