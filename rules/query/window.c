@@ -31,7 +31,7 @@ bool window_of(const struct element *value, const struct ruled_namespace *namesp
 	int64_t numbers[2] = {0};
 	size_t count = 0;
 
-	window->target = target_named(namespace, value);
+	*window = (struct window){.target = target_named(namespace, value)};
 	if (!window->target)
 		return false;
 	if (value->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, value->value) ||
@@ -39,7 +39,6 @@ bool window_of(const struct element *value, const struct ruled_namespace *namesp
 	    cursor_next(&cursor, &number) != CURSOR_END)
 		return false;
 	if (slice.type != BSON_BYTE_ARRAY) {
-		window->skips = false;
 		if (slice.type == BSON_BYTE_DOUBLE || !element_integer(&slice, &numbers[0]))
 			return false;
 	} else {

@@ -182,7 +182,7 @@ SERVED = [
     find({"buyers": 1}, projection={"buyers.$": 1, "other": {"$elemMatch": {}}}),
     find(projection={"buyers": {"$slice": [1, 2]}, "size": {"$size": "$buyers"}}),
     find(projection={"buyers": {"$slice": 2.9}}),
-    find(projection={"n": Decimal128("1"), "buyers": {"$slice": 4}}, batchSize=9),
+    find(projection={"n": Decimal128("1"), "buyers": {"$slice": 4}}, batchSize=9, singleBatch=True),
     find(projection={"n": Decimal128("0E+3"), "buyers": {"$elemMatch": {"$gt": 3}}}),
     find({"buyers": 5}, projection={"n": Decimal128("1"), "buyers.$": Decimal128("1")}),
     find({"buyers": 5}, projection={"other": {"$slice": -1}}), find(projection={"buyers": {"$slice": 1 << 40}}),

@@ -218,7 +218,7 @@ Test(window, a_projection_of_nothing_else)
 	shop = shop_open();
 	cr_assert(read_window("{'f': {'$slice': -3}, 'x': 1, '_id': 0}", &window));
 	cr_assert_eq(window.count, -3);
-	cr_assert_not(window.skips);
+	cr_assert_not(window.skips || window.whole);
 	for (size_t i = 0; i < ARRAY_LENGTH(others); i++)
 		cr_assert_not(read_window(others[i], &window), "%s", others[i]);
 	shop_close(&shop);
