@@ -88,7 +88,7 @@ void loops_take_rules(struct loop *const *loops, size_t count, struct rule_set *
 /* Something of it goes on that was begun under earlier rules. */
 static bool is_old(const struct session *session)
 {
-	bool runs = session->sequence || session->find.namespace || session->memory.away;
+	bool runs = session->sequence || session_finds(session) || session->memory.away;
 
 	return session->pending.old > 0 || session->request.old ||
 	       (runs && session->request.epoch != session->loop->epoch);

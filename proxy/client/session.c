@@ -140,6 +140,15 @@ static void session_leave_peer(struct session *session)
 	clients_leave(session->peer.entry);
 }
 
+static void session_leave_ruled(struct session *session)
+{
+	if (!session->ruled)
+		return;
+	buffer_fini(&session->ruled->find.request);
+	session_leave_find(session);
+	free(session->ruled);
+}
+
 void session_free_if_gone(struct session *session)
 {
 	struct loop *loop = session->loop;
@@ -153,9 +162,8 @@ void session_free_if_gone(struct session *session)
 	buffer_wipe(&session->response.held);
 	pending_fini(&session->pending);
 	skim_free(session->request.shed);
-	buffer_fini(&session->find.request);
 	sequence_free(session->sequence);
-	session_leave_find(session);
+	session_leave_ruled(session);
 	free(session->rights.accepted.namespaces);
 	session_leave_peer(session);
 	atomic_fetch_sub(&loop->service->memory, (int64_t)session->memory.accounted);
@@ -267,7 +275,7 @@ void session_account(struct session *session)
 	sum += atomic_fetch_add(&service->memory, sum);
 	spare_memory_adjust(&service->scarce, sum, service->config->limits.memory);
 	session->memory.accounted = all;
-	reads = session->sequence || session->memory.away || session->find.request.length > 0;
+	reads = session->sequence || session->memory.away || session_finds(session);
 	session_claim(session, reads ? (int64_t)held : 0, sum - service->config->limits.memory);
 }
 

@@ -54,7 +54,6 @@ struct session_find {
 	uint64_t asked;                          /* uv_now */
 };
 
-#define SESSION_READABLE 4
 #define ACCEPTED_MOST 256
 
 /* Where mongod has accepted a command of this connection, which it accepts of nobody without
@@ -79,6 +78,17 @@ struct rights_question {
 	bool own_sent; /* what was sent last are the client's own bytes */
 };
 
+#define SESSION_READABLE 4
+
+/* What only clients need that ask for a ruled namespace. */
+struct session_ruled {
+	struct session_find find;
+	struct rights_question question;
+	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
+	uint64_t readable[SESSION_READABLE];
+	uint8_t readable_next;
+};
+
 /* What the connection's user is known to be allowed. */
 struct session_rights {
 	bool signed_in; /* or tried to */
@@ -86,20 +96,16 @@ struct session_rights {
 	bool secret;    /* what goes by signs somebody in: copies of it are overwritten */
 	bool proven;    /* mongod knows the user, or asks nobody who he is */
 	bool denied;    /* mongod has just said that it does not */
-	uint8_t readable_next;
-	/* Namespaces whose overflow the user may read: the serials of the latest; 0: none. */
-	uint64_t readable[SESSION_READABLE];
 	struct accepted accepted;
-	struct rights_question question;
 };
 
 /* Who is at the client's end. */
 struct session_peer {
 	struct peer address;
+	bool counted;               /* in the service's peers */
 	char *application;          /* its name as the log shows it, from its hello; NULL: none */
 	struct client_entry *entry; /* of clients.h, since its hello */
 	char *driver;               /* name and version, in the same way */
-	bool counted;               /* in the service's peers */
 };
 
 /* The client's bytes. */
@@ -158,15 +164,28 @@ struct session {
 	bool works;   /* has asked for more than hello: no driver's monitor */
 	bool waiting; /* the sequence waits for the replies that are owed before it */
 	bool pinned;  /* the resolver or the mover will call back: the session must stay */
+	int32_t next_request_id;
 	struct session_request request;
 	struct session_response response;
 	struct session_memory memory;
 	struct pending pending;
-	struct sequence *sequence; /* NULL while another thread works on it */
-	struct session_find find;
+	struct sequence *sequence;   /* NULL while another thread works on it */
+	struct session_ruled *ruled; /* owned; NULL until it is needed: session_ruled makes it */
 	struct session_rights rights;
-	int32_t next_request_id;
 };
+
+static inline struct session_ruled *session_ruled(struct session *session)
+{
+	if (!session->ruled)
+		session->ruled = must_calloc(1, sizeof(*session->ruled));
+	return session->ruled;
+}
+
+/* A find is under way that went out as it came. */
+static inline bool session_finds(const struct session *session)
+{
+	return session->ruled && session->ruled->find.namespace;
+}
 
 static inline bool session_is_refused(const struct session *session)
 {
@@ -269,7 +288,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved);
 void session_begin_sequence(struct session *session);
 /* No memory is left for the rest of the reply to what the sequence sent: the sequence gives up. */
 void session_give_up(struct session *session);
-/* The reply to session->find goes to the client as it is. */
+/* The reply to the find that is under way goes to the client as it is. */
 void session_end_find(struct session *session);
 /* The find's namespace is needed no longer. */
 void session_leave_find(struct session *session);

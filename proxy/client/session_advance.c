@@ -75,7 +75,7 @@ static void advance_trace_sent(struct session *session, struct bytes output)
 {
 	struct bytes name = session->sequence->match.command.first.name;
 
-	if (!session->rights.question.own_sent)
+	if (!session_ruled(session)->question.own_sent)
 		name = (struct bytes){output.data + COMMAND_NAME_AT,
 				      strnlen((const char *)output.data + COMMAND_NAME_AT,
 					      output.length - COMMAND_NAME_AT)};
@@ -136,12 +136,13 @@ void session_pause(struct session *session, uint64_t milliseconds)
 	uv_timer_start(&pause->timer, advance_on_timer, milliseconds, 0);
 }
 
-static bool advance_knows_rights(const struct session *session)
+static bool advance_knows_rights(struct session *session)
 {
 	const struct ruled_namespace *namespace = session->sequence->match.namespace;
+	const struct session_ruled *ruled = session_ruled(session);
 
 	for (size_t i = 0; namespace && i < SESSION_READABLE; i++)
-		if (session->rights.readable[i] == namespace->serial)
+		if (ruled->readable[i] == namespace->serial)
 			return true;
 	return !session->rights.signed_in;
 }
@@ -153,7 +154,8 @@ static void advance_send(struct session *session, struct buffer *copy, bool answ
 
 	require(output.length > COMMAND_NAME_AT ||
 		output.data == session->sequence->request.raw.data);
-	session->rights.question.own_sent = output.data == session->sequence->request.raw.data;
+	session_ruled(session)->question.own_sent =
+		output.data == session->sequence->request.raw.data;
 	advance_trace_sent(session, output);
 	if (answered)
 		pending_push(&session->pending,
@@ -278,7 +280,7 @@ static void advance_take_rights(struct session *session, struct packet *reply)
 
 	if (answer == RIGHTS_PASS)
 		session_pass_answer(session, reply);
-	else if (answer == RIGHTS_ANSWER || !session->rights.question.first)
+	else if (answer == RIGHTS_ANSWER || !session_ruled(session)->question.first)
 		session_finish(session);
 	else
 		advance_step(session, &input, false);
@@ -321,7 +323,7 @@ void session_advance(struct session *session, struct packet *reply, bool moved)
 
 	if (!session->sequence)
 		return;
-	if (session->rights.question.open) {
+	if (session_ruled(session)->question.open) {
 		if (reply)
 			advance_take_rights(session, reply);
 		return;
@@ -349,14 +351,18 @@ void session_give_up(struct session *session)
 
 void session_leave_find(struct session *session)
 {
-	namespace_release(session->find.namespace);
-	session->find.namespace = NULL;
+	struct session_find *find = &session_ruled(session)->find;
+
+	namespace_release(find->namespace);
+	find->namespace = NULL;
 }
 
 void session_end_find(struct session *session)
 {
-	buffer_fini(&session->find.request);
-	session_accept(session, session->find.namespace);
+	struct session_find *find = &session_ruled(session)->find;
+
+	buffer_fini(&find->request);
+	session_accept(session, find->namespace);
 	session_measure_find(session);
 	session_leave_find(session);
 }
@@ -364,15 +370,16 @@ void session_end_find(struct session *session)
 /* What its first step wants to send has been sent. */
 void session_advance_find(struct session *session, struct packet *reply)
 {
-	struct sequence_input input = {.now = session->find.asked * 1000};
+	struct session_ruled *ruled = session_ruled(session);
+	struct sequence_input input = {.now = ruled->find.asked * 1000};
 	struct packet request;
 
-	packet_read(&request, &session->find.request);
-	session->sequence = sequence_new_plain_find(&request, session->find.namespace);
+	packet_read(&request, &ruled->find.request);
+	session->sequence = sequence_new_plain_find(&request, ruled->find.namespace);
 	session->sequence->next_request_id = session->next_request_id;
 	session->sequence->touched = true;
-	session->rights.question = (struct rights_question){
-		.tries = !session_is_accepted(session, session->find.namespace), .own_sent = true};
+	ruled->question = (struct rights_question){
+		.tries = !session_is_accepted(session, ruled->find.namespace), .own_sent = true};
 	session_leave_find(session);
 	require(sequence_resume(session->sequence, &input) == SEQUENCE_SEND);
 	advance_trace(session, bytes_of("find"));

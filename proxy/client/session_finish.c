@@ -142,7 +142,9 @@ void session_cut_sequence(struct session *session)
 
 static void finish_learn_rights(struct session *session)
 {
-	session->rights.readable[session->rights.readable_next++ % SESSION_READABLE] =
+	struct session_ruled *ruled = session_ruled(session);
+
+	ruled->readable[ruled->readable_next++ % SESSION_READABLE] =
 		session->sequence->match.namespace->serial;
 }
 

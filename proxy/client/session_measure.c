@@ -181,8 +181,9 @@ void session_measure(struct session *session)
 /* The loop's time has steps of a millisecond. */
 void session_measure_find(struct session *session)
 {
-	const struct ruled_namespace *namespace = session->find.namespace;
-	uint64_t took = uv_now(&session->loop->uv) - session->find.asked;
+	const struct session_find *find = &session_ruled(session)->find;
+	const struct ruled_namespace *namespace = find->namespace;
+	uint64_t took = uv_now(&session->loop->uv) - find->asked;
 	uint64_t slow = (uint64_t)session->loop->service->config->log_slow_ms;
 
 	latencies_note(session->loop->latencies, namespace->targets[0].rule, LATENCY_READ,

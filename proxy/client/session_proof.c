@@ -106,7 +106,7 @@ static bool waits(const struct session *session)
 {
 	return session->waiting || session->request.blocked ||
 	       (session->state == SESSION_REWRITING && !session->sequence &&
-		!session->memory.away && session->find.request.length == 0);
+		!session->memory.away && !session_finds(session));
 }
 
 void session_look_after(struct session *session)

@@ -39,12 +39,13 @@ static bool request_has_memory(struct session *session, const struct frame_heade
  * have to go through. */
 static bool request_send_find(struct session *session, struct bytes frame)
 {
-	struct session_find *find = &session->find;
 	const struct ruled_namespace *namespace;
+	struct session_find *find;
 
 	if (session_is_refused(session) || frame.length > FIND_LONGEST ||
 	    session->pending.count > 0 || !plain_find(session->loop->namespaces, frame, &namespace))
 		return false;
+	find = &session_ruled(session)->find;
 	find->namespace = namespace;
 	session->request.epoch = session->loop->epoch;
 	namespace_hold(namespace);

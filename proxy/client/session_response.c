@@ -206,8 +206,9 @@ static void response_take_long(struct session *session, struct buffer *frame,
 			       enum pending_kind kind)
 {
 	static const struct session_task task = {response_work, response_then};
-	struct session_work work = {
-		.bytes = buffer_steal(frame), .found = session->find.namespace, .kind = (int)kind};
+	struct session_work work = {.bytes = buffer_steal(frame),
+				    .found = session_ruled(session)->find.namespace,
+				    .kind = (int)kind};
 
 	session_give_work(session, &task, &work);
 }
@@ -221,7 +222,8 @@ static void response_take(struct session *session, struct bytes bytes,
 	struct buffer frame;
 	struct packet packet;
 
-	if (kind == PENDING_FIND && !is_long && plain_find_passes(session->find.namespace, reply)) {
+	if (kind == PENDING_FIND && !is_long &&
+	    plain_find_passes(session_ruled(session)->find.namespace, reply)) {
 		session_end_find(session);
 		stream_write(&session->client, reply);
 		session_next_request(session);

@@ -67,7 +67,8 @@ void session_forget_rights(struct session *session)
 	struct accepted *accepted = &session->rights.accepted;
 
 	session->rights.proven = false;
-	memset(session->rights.readable, 0, sizeof(session->rights.readable));
+	if (session->ruled)
+		memset(session->ruled->readable, 0, sizeof(session->ruled->readable));
 	accepted->everywhere = false;
 	accepted->count = 0;
 	accepted->last = 0;
@@ -132,7 +133,7 @@ static bool must_ask(const struct session *session)
 
 static void send_question(struct session *session, struct buffer *frame)
 {
-	struct rights_question *question = &session->rights.question;
+	struct rights_question *question = &session_ruled(session)->question;
 
 	question->open = true;
 	session->sequence->next_request_id = session->next_request_id;
@@ -159,7 +160,7 @@ static void write_question(struct session_work *work)
 
 static void take_question(struct session *session, struct session_work *work)
 {
-	struct rights_question *question = &session->rights.question;
+	struct rights_question *question = &session_ruled(session)->question;
 
 	question->text = work->question;
 	if (work->flag) {
@@ -175,7 +176,7 @@ static void take_question(struct session *session, struct session_work *work)
 static void ask_elsewhere(struct session *session)
 {
 	static const struct session_task task = {write_question, take_question};
-	struct session_work work = {.question = session->rights.question.text};
+	struct session_work work = {.question = session_ruled(session)->question.text};
 
 	session_give_work(session, &task, &work);
 }
@@ -184,7 +185,7 @@ static void ask_elsewhere(struct session *session)
 static bool ask(struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
-	struct rights_question *question = &session->rights.question;
+	struct rights_question *question = &session_ruled(session)->question;
 	auto_buffer struct buffer frame = {0};
 
 	question->asked = true;
@@ -202,16 +203,16 @@ static bool ask(struct session *session)
 
 bool session_asks_first(struct session *session)
 {
+	struct rights_question *question = &session_ruled(session)->question;
 	struct sequence *sequence = session->sequence;
 
-	session->rights.question = (struct rights_question){0};
+	*question = (struct rights_question){0};
 	if (!must_ask(session)) {
-		session->rights.question.tries =
-			!session_is_accepted(session, sequence->match.namespace) ||
-			!sequence->match.namespace;
+		question->tries = !session_is_accepted(session, sequence->match.namespace) ||
+				  !sequence->match.namespace;
 		return false;
 	}
-	session->rights.question.first = true;
+	question->first = true;
 	if (ask(session))
 		return true;
 	tell_nobody_can_be_asked(&sequence->match);
@@ -219,7 +220,7 @@ bool session_asks_first(struct session *session)
 }
 
 /* An error of mongod's that another command than the client's own has met, or a refusal. */
-static bool is_in_doubt(const struct session *session)
+static bool is_in_doubt(struct session *session)
 {
 	const struct sequence *sequence = session->sequence;
 	struct bytes output = sequence->output;
@@ -230,7 +231,7 @@ static bool is_in_doubt(const struct session *session)
 	if (sequence->end.code)
 		return sequence->end.code == ERROR_COMMAND_NOT_SUPPORTED ||
 		       sequence->end.code == ERROR_UNAUTHORIZED;
-	return !session->rights.question.own_sent && message_lone_body(output, &body) &&
+	return !session_ruled(session)->question.own_sent && message_lone_body(output, &body) &&
 	       cursor_open(&cursor, body) && cursor_next(&cursor, &first) == CURSOR_ELEMENT &&
 	       element_is(&first, "ok") && !element_truth(&first) &&
 	       reply_summarise(body).code == ERROR_UNAUTHORIZED;
@@ -239,10 +240,10 @@ static bool is_in_doubt(const struct session *session)
 bool session_asks_last(struct session *session)
 {
 	/* VERDICT_HIDE: mongod has judged the client's own command already. */
-	if (session->sequence->match.verdict == VERDICT_HIDE || session->rights.question.asked ||
-	    session->rights.accepted.everywhere || session_is_refused(session) ||
-	    !session->sequence->match.facts.answered || session->sequence->output.length == 0 ||
-	    !is_in_doubt(session))
+	if (session->sequence->match.verdict == VERDICT_HIDE ||
+	    session_ruled(session)->question.asked || session->rights.accepted.everywhere ||
+	    session_is_refused(session) || !session->sequence->match.facts.answered ||
+	    session->sequence->output.length == 0 || !is_in_doubt(session))
 		return false;
 	session->sequence->reply.gives_up = false;
 	return ask(session);
@@ -253,9 +254,11 @@ bool session_asks_last(struct session *session)
 /* The first reply to the client's own command. */
 void session_note_reply(struct session *session, const struct packet *reply)
 {
-	if (!session->rights.question.tries)
+	struct rights_question *question = &session_ruled(session)->question;
+
+	if (!question->tries)
 		return;
-	session->rights.question.tries = false;
+	question->tries = false;
 	if (reply->summary.ok)
 		session_accept(session, session->sequence->match.namespace);
 }
@@ -270,7 +273,7 @@ static enum sequence_outcome fail_broken(struct sequence *sequence)
 
 enum rights_answer session_take_answer(struct session *session, const struct packet *reply)
 {
-	struct rights_question *question = &session->rights.question;
+	struct rights_question *question = &session_ruled(session)->question;
 	struct sequence *sequence = session->sequence;
 
 	question->open = false;
@@ -306,7 +309,7 @@ static void take_answer(struct session *session, struct session_work *work)
 void session_pass_answer(struct session *session, struct packet *reply)
 {
 	static const struct session_task task = {write_answer, take_answer};
-	struct session_work work = {.question = session->rights.question.text};
+	struct session_work work = {.question = session_ruled(session)->question.text};
 
 	if (!session_is_long_step(session->sequence, reply)) {
 		permission_pass(&work.question, session->sequence, reply);
