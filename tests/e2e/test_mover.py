@@ -333,13 +333,15 @@ def test_the_sweep_finds_what_nobody_noted(cluster, direct):
 
 
 def test_no_garbage_is_seen_under_a_state_of_an_edit_in_place(cluster, direct):
-    """It names two generations in `e`, and an edit has stored what does not count yet."""
+    """It names two generations in `e`, and an edit has stored what does not count yet. The sweep folds no such array
+    back whose elements take more than 8 MB."""
     main, tails = direct.shop.edited, direct.shop.edited_list_overflow
     born, later, dead = crash.generation(), crash.generation(), crash.generation()
     state = {"g": born, "l": later, "b": 1, "h": 1, "n": 2, "r": 0, "v": 1}
-    batches = [{"main": "edited", "part": [1], "_spill": {"g": born, "p": 0, "i": 1, "u": 2}},
-               {"main": "edited", "part": [2], "_spill": {"g": later, "p": 0, "i": -1, "e": 2, "w": 1}},
-               {"main": "edited", "part": [3], "_spill": {"g": later, "p": 1, "i": 2, "e": 1}}]
+    one, two, three = (digit * (5 << 20) for digit in "123")
+    batches = [{"main": "edited", "part": [one], "_spill": {"g": born, "p": 0, "i": 1, "u": 2}},
+               {"main": "edited", "part": [two], "_spill": {"g": later, "p": 0, "i": -1, "e": 2, "w": 1}},
+               {"main": "edited", "part": [three], "_spill": {"g": later, "p": 1, "i": 2, "e": 1}}]
     main.insert_one({"_id": "ordinary", "list": list(range(7))})
     with Spillway([cluster.primary], [*RULES, rule("swept"), rule("edited", sweep="1s")]):
         wait_for(lambda: main.find_one().get("_spill"), "a move, which writes the record")
@@ -348,7 +350,7 @@ def test_no_garbage_is_seen_under_a_state_of_an_edit_in_place(cluster, direct):
         for number in (2, 3):  # what the second sweep finds goes behind what the first one has found
             tails.insert_one({"main": "ordinary", "part": [1], "_spill": {"g": dead, "p": 0, "i": number}})
             wait_for(lambda: not tails.count_documents({"_spill.g": dead}), "a sweep", 60, 0.05)
-    assert sorted(each["part"] for each in tails.find({"main": "edited"})) == [[1], [2], [3]]
+    assert sorted(each["part"] for each in tails.find({"main": "edited"})) == [[one], [two], [three]]
     main.drop()
     tails.drop()  # else no other test's rules start: a rule with spilled documents is gone
 
