@@ -40,9 +40,9 @@ def test_a_tail_moves_under_the_later_name(books, shop):
     for number in range(30, 60):
         books.update_one({"_id": "big"}, {"$push": {"list": number}})
         expected.append(number)
-        if number % 7 == 0:
+        if number % 7 == 0 or number % 10 == 0:
             wait_for(lambda: moved(shop), "the tail to move")
-        if number % 10 == 0:
+        if number % 10 == 0:  # the mover is at rest: both would write the state
             edit_in_place(shop, "big", without(number - 1, number - 8))
             expected = [each for each in expected if each not in (number - 1, number - 8)]
         assert array_of(shop, "big") == expected
