@@ -71,13 +71,14 @@ static enum link_result measure_next(struct link *link, const struct mover_targe
 /* Fat elements alone leave fewer in the document than the rule says. `other`: it is worth reading
  * the whole array, which tells. */
 static enum link_result judge_head(struct link *link, const struct mover_target *target,
-				   const struct plan *plan, bool *other)
+				   const struct plan *plan, int64_t from, bool *other)
 {
 	const struct rule *rule = target->rule;
 	int64_t most = head_of(rule), bytes;
 	size_t next;
 	enum link_result result;
 
+	(void)from;
 	*other = plan->length >= plan->head &&
 		 (plan->head != most || plan->moved + plan->length <= rule->threshold);
 	if (!*other || plan->head >= most)
@@ -103,32 +104,50 @@ static enum refit refit_end(enum fold fold)
 	require(!"an end of folding without a name");
 }
 
-must_check enum link_result refit_document(struct link *link, struct mover_target *target,
-					   const struct element *id, enum refit *end)
+/* Which arrays may be folded, and who says of one whether it is. */
+struct refit_look {
+	enum fold_purpose purpose;
+	bool edited; /* only of arrays that were edited in place; else only of others */
+	enum link_result (*judge)(struct link *link, const struct mover_target *target,
+				  const struct plan *plan, int64_t from, bool *folds);
+	int64_t from; /* for the judge */
+};
+
+static enum link_result refit(struct link *link, struct mover_target *target,
+			      const struct element *id, const struct refit_look *look,
+			      enum refit *end)
 {
-	const struct fold_how how = {.purpose = FOLD_ANOTHER, .most = FOLD_MOST};
+	const struct fold_how how = {.purpose = look->purpose, .most = FOLD_MOST};
 	struct bytes main;
 	uint8_t *image = NULL;
 	int64_t elements;
 	enum fold fold;
-	bool other = false;
+	bool folds = false;
 	enum link_result result = target_read_document(link, target, id, &image, &main);
 	struct plan plan;
 
 	*end = REFIT_RESTS;
 	if (result == LINK_DONE && image) {
 		plan = plan_make(target->rule, main);
-		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0 &&
-		    !plan_is_edited(&plan))
-			result = judge_head(link, target, &plan, &other);
+		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) &&
+		    plan_is_edited(&plan) == look->edited && (look->edited || plan.moved > 0))
+			result = look->judge(link, target, &plan, look->from, &folds);
 	}
 	bson_free(image);
-	if (result != LINK_DONE || !other)
+	if (result != LINK_DONE || !folds)
 		return result;
 	result = fold_document(link, target, id, &how, &fold, &elements);
 	if (result == LINK_DONE)
 		*end = refit_end(fold);
 	return result;
+}
+
+must_check enum link_result refit_document(struct link *link, struct mover_target *target,
+					   const struct element *id, enum refit *end)
+{
+	const struct refit_look look = {.purpose = FOLD_ANOTHER, .judge = judge_head};
+
+	return refit(link, target, id, &look, end);
 }
 
 /* Batches by their positions, as far as they have come. */
@@ -200,73 +219,39 @@ static enum link_result judge_overlap(struct link *link, const struct mover_targ
 	return result;
 }
 
-/* What counts of it. */
-static enum link_result measure_counting(struct link *link, const struct mover_target *target,
-					 const struct plan *plan, struct row *row)
+/* What counts of an array that was edited in place. */
+static enum link_result judge_counting(struct link *link, const struct mover_target *target,
+				       const struct plan *plan, int64_t from, bool *folds)
 {
-	*row = (struct row){0};
-	return command_find(
-		link, target->overflow_database, take_batch, row,
+	struct row row = {0};
+	enum link_result result = command_find(
+		link, target->overflow_database, take_batch, &row,
 		"{find: @overflow, filter: {'@link': @id, " COUNTS_CONDITIONS "}, projection: "
 		"{_id: 1, position: '$_spill.p', size: {$bsonSize: '$$ROOT'}}, readConcern: "
 		"@read_concern}",
 		fill("overflow", target->overflow_collection),
 		fill("link", target->rule->overflow.link), command_fill_equal("id", &plan->id),
 		COUNTS_FILLS(&plan->editions));
+
+	(void)from;
+	*folds = result == LINK_DONE && row.size <= FOLD_MOST;
+	return result;
 }
 
 must_check enum link_result refit_edited(struct link *link, struct mover_target *target,
 					 const struct element *id, enum refit *end)
 {
-	const struct fold_how how = {.purpose = FOLD_ANEW, .most = FOLD_MOST};
-	struct bytes main;
-	uint8_t *image = NULL;
-	int64_t elements;
-	enum fold fold;
-	struct row row = {.size = FOLD_MOST + 1};
-	enum link_result result = target_read_document(link, target, id, &image, &main);
-	struct plan plan;
+	const struct refit_look look = {
+		.purpose = FOLD_ANEW, .edited = true, .judge = judge_counting};
 
-	*end = REFIT_RESTS;
-	if (result == LINK_DONE && image) {
-		plan = plan_make(target->rule, main);
-		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan_is_edited(&plan))
-			result = measure_counting(link, target, &plan, &row);
-	}
-	bson_free(image);
-	if (result != LINK_DONE || row.size > FOLD_MOST)
-		return result;
-	result = fold_document(link, target, id, &how, &fold, &elements);
-	if (result == LINK_DONE)
-		*end = refit_end(fold);
-	return result;
+	return refit(link, target, id, &look, end);
 }
 
 must_check enum link_result refit_overlapping(struct link *link, struct mover_target *target,
 					      const struct element *id, int64_t from,
 					      enum refit *end)
 {
-	const struct fold_how how = {.purpose = FOLD_ANEW, .most = FOLD_MOST};
-	struct bytes main;
-	uint8_t *image = NULL;
-	int64_t elements;
-	enum fold fold;
-	bool folds = false;
-	enum link_result result = target_read_document(link, target, id, &image, &main);
-	struct plan plan;
+	const struct refit_look look = {.purpose = FOLD_ANEW, .judge = judge_overlap, .from = from};
 
-	*end = REFIT_RESTS;
-	if (result == LINK_DONE && image) {
-		plan = plan_make(target->rule, main);
-		if ((plan.kind == PLAN_REST || plan.kind == PLAN_MOVE) && plan.moved > 0 &&
-		    !plan_is_edited(&plan))
-			result = judge_overlap(link, target, &plan, from, &folds);
-	}
-	bson_free(image);
-	if (result != LINK_DONE || !folds)
-		return result;
-	result = fold_document(link, target, id, &how, &fold, &elements);
-	if (result == LINK_DONE)
-		*end = refit_end(fold);
-	return result;
+	return refit(link, target, id, &look, end);
 }

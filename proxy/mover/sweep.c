@@ -406,7 +406,6 @@ static enum link_result look_for_edited(struct sweeping *sweeping, const struct 
 static enum link_result nominate(struct missing *missing, const struct linked *linked)
 {
 	enum link_result result;
-
 	struct sweeping *sweeping = missing->sweeping;
 	int64_t size = sweeping->target->rule->overflow.batch_size;
 	uint64_t hash = hash_bytes(linked->link.value, linked->link.type);
