@@ -25,7 +25,7 @@ static struct fill fill_batch(const struct edit *edit)
 			     edit->write.many && edit->facts.raises ? "{batchSize: 1}" : "{}");
 }
 
-static enum edit_outcome send(struct edit *edit, size_t body)
+enum edit_outcome edit_send_body(struct edit *edit, size_t body)
 {
 	sequence_write_read_fields(edit->sequence, edit->input, edit->namespace->database,
 				   (struct bytes){0});
@@ -38,7 +38,7 @@ enum edit_outcome edit_send_read(struct edit *edit, size_t body)
 	template_write_fields(&edit->sequence->buffer, "{collation: @collation, let: @let}",
 			      fill("collation", &edit->write.collation),
 			      fill("let", &edit->sequence->match.command.fields[FIELD_LET]));
-	return send(edit, body);
+	return edit_send_body(edit, body);
 }
 
 static void splice_lengths(struct buffer *out, size_t *place, const void *context)
@@ -224,33 +224,28 @@ enum edit_outcome edit_send_settle(struct edit *edit)
 
 /* ---- the probe ---- */
 
-void edit_write_same_text(struct buffer *out, const struct element *id, const char *link)
+void edit_write_linked(struct buffer *out, const struct edit *edit)
 {
-	template_write_fields(out,
-			      "{$expr: {$let: {vars: {id: {$literal: @id}}, in: {$and: [@same]}}}}",
-			      fill("id", id), fill("link", link),
-			      fill_template("same", EXPRESSION_SAME_TEXT("$@link", "$$id")));
+	const char *link = edit->namespace->targets[edit->target].rule->overflow.link;
+
+	if (edit->id.type == BSON_BYTE_STRING)
+		template_write_fields(
+			out, "{$expr: {$let: {vars: {id: {$literal: @id}}, in: {$and: [@same]}}}}",
+			fill("id", &edit->id), fill("link", link),
+			fill_template("same", EXPRESSION_SAME_TEXT("$@link", "$$id")));
+	template_write_fields(out, "{@link: @id}", fill("link", link), fill("id", &edit->id));
 }
 
-enum edit_outcome edit_send_probe_read(struct edit *edit, size_t body)
-{
-	return send(edit, body);
-}
-
-/* The overflow documents of the generation. A collation may find other texts equal to the _id. */
 static void splice_generation(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
-	const char *link = edit->namespace->targets[edit->target].rule->overflow.link;
 	struct element state, generation;
 
 	(void)place;
 	require(edit_state_of(edit, edit->target, &state) &&
 		document_find(state.value, "g", &generation));
-	if (edit->id.type == BSON_BYTE_STRING)
-		edit_write_same_text(out, &edit->id, link);
-	template_write_fields(out, "{@link: @id, _spill.g: @generation}", fill("link", link),
-			      fill("id", &edit->id), fill("generation", &generation));
+	edit_write_linked(out, edit);
+	template_write_fields(out, "{_spill.g: @generation}", fill("generation", &generation));
 }
 
 /* An overflow document without batches holds one element. */
@@ -266,7 +261,7 @@ static void write_batch_length(struct buffer *out, const char *name, const void 
  * too. '1': where the overflow ends, by its last documents (two may have come in another order);
  * one seek in the index. The overflow is joined to main: without a collation of the command's,
  * values compare under main's collation. */
-enum edit_outcome edit_send_probe(struct edit *edit)
+static enum edit_outcome send_probe_of_generation(struct edit *edit)
 {
 	const struct target *target = &edit->namespace->targets[edit->target];
 	size_t body = sequence_begin_command(edit->sequence);
@@ -287,5 +282,11 @@ enum edit_outcome edit_send_probe(struct edit *edit)
 		fill("order", overflow_order_path(target->rule)), fill("ends", (int32_t)PROBE_ENDS),
 		fill_with("length", write_batch_length, target->rule),
 		fill("collation", &edit->write.collation));
-	return send(edit, body);
+	return edit_send_body(edit, body);
+}
+
+enum edit_outcome edit_send_probe(struct edit *edit)
+{
+	return edit_probes_edition(edit) ? edit_send_probe_of_edition(edit)
+					 : send_probe_of_generation(edit);
 }

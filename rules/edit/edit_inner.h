@@ -98,6 +98,8 @@ void edit_write_bare(struct edit *edit);
 
 /* ..@whole: the stages that put documents together and judge the filter on them. */
 struct fill edit_fill_whole(const struct edit *edit);
+/* Ends a read that `body` opened and that has its own collation. */
+enum edit_outcome edit_send_body(struct edit *edit, size_t body);
 /* Ends a read that `body` opened. */
 enum edit_outcome edit_send_read(struct edit *edit, size_t body);
 /* ..@lengths: of the concerned arrays, named by target. */
@@ -112,10 +114,9 @@ enum edit_outcome edit_send_look(struct edit *edit);
 enum edit_outcome edit_send_probe(struct edit *edit);
 enum edit_outcome edit_send_settle(struct edit *edit);
 
-/* The expression's conditions: `link` has the bytes of this text. */
-void edit_write_same_text(struct buffer *out, const struct element *id, const char *link);
-/* Ends PROBE, whose body is open. */
-enum edit_outcome edit_send_probe_read(struct edit *edit, size_t body);
+/* Appends the conditions that the document's overflow meets. A collation may find other texts equal
+ * to the `_id`. */
+void edit_write_linked(struct buffer *out, const struct edit *edit);
 
 /* ---- edit_probe.c: PROBE of an array that was edited in place ---- */
 

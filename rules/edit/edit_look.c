@@ -168,8 +168,7 @@ static enum edit_outcome take_spilled(struct edit *edit)
 	if (edit->membership.known && edit->race.rounds < SWAPS_MAX &&
 	    (edit_has_head(edit, edit->target) || edit_probes_edition(edit))) {
 		edit->step = STEP_PROBE;
-		return edit_probes_edition(edit) ? edit_send_probe_of_edition(edit)
-						 : edit_send_probe(edit);
+		return edit_send_probe(edit);
 	}
 	if (!edit->facts.reads || !edit->facts.settles || has_edited(edit))
 		return edit_begin_fold(edit);

@@ -16,19 +16,16 @@ bool edit_probes_edition(const struct edit *edit)
 	       state_is_edited(&state) && edit_read_state(edit, edit->target, &read);
 }
 
-/* The overflow documents that count. A collation may find other texts equal to the _id. */
+/* The overflow documents that count. */
 static void splice_counting(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
-	const char *link = edit->namespace->targets[edit->target].rule->overflow.link;
 	struct state state;
 
 	(void)place;
 	require(edit_read_state(edit, edit->target, &state));
-	if (edit->id.type == BSON_BYTE_STRING)
-		edit_write_same_text(out, &edit->id, link);
-	template_write_fields(out, "{@link: @id, " COUNTS_CONDITIONS "}", fill("link", link),
-			      fill("id", &edit->id), COUNTS_FILLS(&state));
+	edit_write_linked(out, edit);
+	template_write_fields(out, "{" COUNTS_CONDITIONS "}", COUNTS_FILLS(&state));
 }
 
 /* '0': which of them have the value. '1': all of them. */
@@ -51,7 +48,7 @@ enum edit_outcome edit_send_probe_of_edition(struct edit *edit)
 		fill_documents("conditions", buffer_view(&edit->membership.overflow)),
 		fill("array", target->rule->overflow.array),
 		fill("collation", &edit->write.collation));
-	return edit_send_probe_read(edit, body);
+	return edit_send_body(edit, body);
 }
 
 /* ---- the answer ---- */
