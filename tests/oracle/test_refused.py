@@ -462,6 +462,10 @@ def test_reads_of_every_kind_are_served(shop, command):
     require_plain_answer(shop, command)
 
 
+def test_a_window_in_small_batches_is_served(shop):
+    require_plain_answer(shop, find(projection={"n": Decimal128("1"), "buyers": {"$slice": 4}}, batchSize=9))
+
+
 @pytest.fixture(scope="module")
 def indexed(shop):
     for collection in ("books", "plain"):
