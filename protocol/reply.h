@@ -12,6 +12,8 @@
 	X(ERROR_OVERFLOW, 15, "Overflow") \
 	X(ERROR_INVALID_LENGTH, 16, "InvalidLength") \
 	X(ERROR_AUTHENTICATION_FAILED, 18, "AuthenticationFailed") \
+	X(ERROR_ILLEGAL_OPERATION, 20, "IllegalOperation") \
+	X(ERROR_LOCK_TIMEOUT, 24, "LockTimeout") \
 	X(ERROR_NAMESPACE_NOT_FOUND, 26, "NamespaceNotFound") \
 	X(ERROR_MAX_TIME_EXPIRED, 50, "MaxTimeMSExpired") \
 	X(ERROR_INVALID_OPTIONS, 72, "InvalidOptions") \
@@ -27,6 +29,8 @@
 	X(ERROR_INCOMPLETE_TRANSACTION_HISTORY, 217, "IncompleteTransactionHistory") \
 	X(ERROR_MAX_SUB_PIPELINE_DEPTH, 232, "MaxSubPipelineDepthExceeded") \
 	X(ERROR_CONVERSION_FAILURE, 241, "ConversionFailure") \
+	X(ERROR_SNAPSHOT_UNAVAILABLE, 246, "SnapshotUnavailable") \
+	X(ERROR_NO_SUCH_TRANSACTION, 251, "NoSuchTransaction") \
 	X(ERROR_CHANGE_STREAM_FATAL, 280, "ChangeStreamFatalError") \
 	X(ERROR_CHANGE_STREAM_HISTORY_LOST, 286, "ChangeStreamHistoryLost") \
 	X(ERROR_DATA_CORRUPTION, 301, "DataCorruptionDetected") \

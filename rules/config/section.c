@@ -8,7 +8,7 @@
 
 /* ---- Sections. */
 
-#define KEYS_MAX 20 /* of one section */
+#define KEYS_MAX 24
 
 /* The section's keys, in the order of the table; ends with NULL. */
 static void list_keys(const char *path, const char **keys)

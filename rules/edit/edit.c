@@ -8,6 +8,7 @@
 void edit_fini(struct edit *edit)
 {
 	fetch_fini(&edit->fetch);
+	edit_place_fini(&edit->place);
 	free(edit->concerned);
 	membership_fini(&edit->membership);
 	probe_fini(&edit->search.probe);
@@ -29,7 +30,7 @@ size_t edit_memory(const struct edit *edit)
 	return edit->list.ids.capacity + edit->kept.capacity + edit->short_before.capacity +
 	       edit->bare.capacity + edit->sent.filter.capacity + edit->end.reply.raw.capacity +
 	       edit->search.probe.named.capacity + edit->search.probe.generations.capacity +
-	       edit->fetch.kept_bytes;
+	       edit->fetch.kept_bytes + edit_place_memory(&edit->place);
 }
 
 static bool out_of_time(const struct edit *edit)
@@ -371,6 +372,8 @@ enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *inpu
 		return edit_take_overflow(edit, reply);
 	case STEP_FOLD:
 		return edit_take_fold(edit, reply);
+	case STEP_PLACE:
+		return edit_take_place(edit, reply);
 	case STEP_PAUSED:
 		return look(edit);
 	}

@@ -18,7 +18,8 @@
  *   │  │  ▼ the array is spilled
  *   │  ├─ PROBE       is a value in the overflow? then a check-and-set
  *   │  ├─ SETTLE      mongod judges the filter on the whole document; then a check-and-set, or:
- *   │  └─ FETCH ─► FOLD (I1, I2)     the array goes back into its document, atomically
+ *   │  ├─ FETCH ─► FOLD (I1, I2)     the array goes back into its document, atomically
+ *   │  └─ PLACE (X1)  it does not fit: copies of the batches that change; then X2 makes them count
  *   ▼
  *  done
  *
@@ -26,6 +27,7 @@
  * back. */
 #pragma once
 
+#include "rules/edit/edit_place.h"
 #include "rules/sequence/fetch.h"
 #include "rules/stages/membership.h"
 #include "rules/match/whole_write.h"
@@ -59,6 +61,7 @@ enum edit_step {
 	STEP_SETTLE,
 	STEP_FETCH,
 	STEP_FOLD,
+	STEP_PLACE,  /* X1, step by step: edit_place.h */
 	STEP_PAUSED, /* before LOOK */
 };
 
@@ -150,6 +153,7 @@ struct edit {
 			       went with it, which were answered. Empty: there were none */
 	struct edit_race race;
 	bool folded; /* some document's array was folded back */
+	struct edit_place place;
 
 	struct edit_sent sent;
 	struct edit_end end;
@@ -162,6 +166,7 @@ enum edit_outcome edit_next(struct edit *edit, const struct sequence_input *inpu
 			    struct packet *reply);
 /* EDIT_REJECTED: what was wrong, without the words that say which command met it. */
 struct bytes edit_cause(const struct edit *edit);
+int32_t edit_cause_code(const struct edit *edit);
 size_t edit_memory(const struct edit *edit);
 /* The documents of the list that were written at once last, or are about to be. */
 struct bytes edit_together(const struct edit *edit);

@@ -38,7 +38,7 @@ struct fill edit_fill_pin(const struct edit *edit)
 	return fill_with("pin", write_pin, edit);
 }
 
-static struct fill fill_filter(const struct edit *edit)
+struct fill edit_fill_filter(const struct edit *edit)
 {
 	return fill_document("filter", edit_filter_left(edit));
 }
@@ -101,7 +101,7 @@ static void splice_candidates(struct buffer *out, size_t *place, const void *con
 	}
 	splice_rest(out, place, edit);
 	template_write(out, writer_index(name, (*place)++), "{$or: [@filter, ..@spilled]}",
-		       fill_filter(edit), fill_spliced("spilled", splice_spilled, edit));
+		       edit_fill_filter(edit), fill_spliced("spilled", splice_spilled, edit));
 }
 
 struct fill edit_fill_candidates(const struct edit *edit)
@@ -228,7 +228,7 @@ void edit_write_probed(struct edit *edit)
 {
 	edit->sent.filter.length = 0;
 	template_write_document(&edit->sent.filter, "{$and: [@filter, @pin, {..@same}]}",
-				fill_filter(edit), edit_fill_pin(edit),
+				edit_fill_filter(edit), edit_fill_pin(edit),
 				fill_spliced("same", splice_same_state, edit));
 }
 
@@ -239,7 +239,7 @@ void edit_write_whole(struct edit *edit)
 
 	edit->sent.filter.length = 0;
 	template_write_document(&edit->sent.filter, "{$and: [@filter, @pin, {..@same}]}",
-				fill_filter(edit), edit_fill_pin(edit),
+				edit_fill_filter(edit), edit_fill_pin(edit),
 				fill_spliced("same", splice_same_target, edit));
 	if (update_classify(&edit->write.update, edit->namespace).kind != UPDATE_WHOLE)
 		return; /* a replacement leaves no state by itself */

@@ -7,7 +7,15 @@
 #include <stdlib.h>
 
 /* An array that does not fit in a document, with its overhead, is not worth fetching to its end. */
-#define DOCUMENT_MAX (16 << 20)
+static size_t most_of(const struct edit *edit)
+{
+	int64_t most = edit->namespace->targets[0].rule->fold_limit;
+
+	for (size_t i = 1; i < edit->namespace->target_count; i++)
+		if (edit->namespace->targets[i].rule->fold_limit < most)
+			most = edit->namespace->targets[i].rule->fold_limit;
+	return (size_t)most;
+}
 
 static int by_text(const void *one, const void *other)
 {
@@ -281,8 +289,10 @@ static enum edit_outcome too_large(struct edit *edit)
 {
 	if (edit_sets_another(edit, true))
 		return edit_set_whole(edit);
-	return edit_refuse(edit, ERROR_OBJECT_TOO_LARGE,
-			   "the whole array, which this write needs in one document, passes 16 MB");
+	if (!edit_may_place(edit))
+		return edit_refuse(edit, ERROR_OBJECT_TOO_LARGE, EDIT_TOO_LARGE);
+	edit->place.tried = true;
+	return edit_begin_place(edit);
 }
 
 static enum edit_outcome fold(struct edit *edit)
@@ -292,7 +302,7 @@ static enum edit_outcome fold(struct edit *edit)
 	fetch_fini(&edit->fetch);
 	if (!whole)
 		return edit_take_shortage(edit);
-	if (edit->sequence->output.length > DOCUMENT_MAX)
+	if (edit->sequence->output.length > most_of(edit))
 		return too_large(edit);
 	edit->step = STEP_FOLD;
 	return EDIT_SEND;
@@ -342,7 +352,7 @@ enum edit_outcome edit_begin_fold(struct edit *edit)
 		return edit_refuse_state(edit, intake == MERGE_FOREIGN);
 	write_empty(edit);
 	fetch_init(&edit->fetch, edit->namespace);
-	edit->fetch.most = 2 * DOCUMENT_MAX;
+	edit->fetch.most = 2 * most_of(edit);
 	if (merge_add_document(edit->fetch.merge, buffer_view(&edit->empty)) != MERGE_TAKEN)
 		return edit_refuse_state(edit, false);
 	return edit_take_overflow(edit, NULL);

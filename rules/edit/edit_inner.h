@@ -83,6 +83,8 @@ struct fill edit_fill_rest(const struct edit *edit);
 struct fill edit_fill_guard(const struct edit *edit);
 /* ..@candidates: conditions that each document with a state meets that the filter may match. */
 struct fill edit_fill_candidates(const struct edit *edit);
+/* The client's filter, as far as it is not answered yet: @filter. */
+struct fill edit_fill_filter(const struct edit *edit);
 /* A check-and-set: the filter without its conditions on arrays, which were answered, and what was
  * read. */
 void edit_write_swap(struct edit *edit);
@@ -183,6 +185,57 @@ enum edit_outcome edit_send_kill(struct edit *edit);
 enum edit_outcome edit_begin_fold(struct edit *edit);
 enum edit_outcome edit_take_overflow(struct edit *edit, struct packet *reply);
 enum edit_outcome edit_take_fold(struct edit *edit, struct packet *reply);
+
+/* ---- edit_place.c: edits in place ---- */
+
+#define EDIT_TOO_LARGE "the whole array, which this write needs in one document, passes 16 MB"
+#define EDIT_COPIES_MOST 48000000 /* bytes of the batches that an edit concerns */
+
+/* edit->place.update is the edit: of one array, edit->target, whose state can be read. */
+must_check bool edit_may_place(struct edit *edit);
+/* Behind edit_may_place. */
+enum edit_outcome edit_begin_place(struct edit *edit);
+enum edit_outcome edit_take_place(struct edit *edit, struct packet *reply);
+
+/* ---- place_batches.c: what it copies ---- */
+
+enum place_listed {
+	PLACE_LISTED,
+	PLACE_LISTED_FITS, /* the whole array fits into a document */
+	PLACE_LISTED_HOLE,
+	PLACE_LISTED_BROKEN,
+};
+/* The reply to TILES. */
+must_check enum place_listed place_list(struct edit *edit, struct packet *reply);
+/* The least number of a batch in the overflow, or 0. */
+int64_t place_lowest(const struct edit *edit, const struct packet *reply);
+/* Copies of what HITS has found. False: the reply can't be read. */
+must_check bool place_copy(struct edit *edit, const struct packet *reply);
+/* Copies of what is in main, as far as X1 has to know what becomes of it. */
+void place_copy_main(struct edit *edit);
+/* The rule keeps the array's length in the document, and it changes. */
+bool place_counts_total(const struct edit *edit);
+/* What has become of the copies. */
+must_check bool place_take_sizes(struct edit *edit, const struct packet *reply);
+
+/* ---- edit_place_commands.c: what it sends ---- */
+
+enum edit_outcome edit_send_hold(struct edit *edit);
+enum edit_outcome edit_send_clean(struct edit *edit);
+enum edit_outcome edit_send_unmark(struct edit *edit);
+enum edit_outcome edit_send_tiles(struct edit *edit);
+enum edit_outcome edit_send_lowest(struct edit *edit);
+enum edit_outcome edit_send_hits(struct edit *edit);
+enum edit_outcome edit_send_hits_on(struct edit *edit);
+enum edit_outcome edit_send_copies(struct edit *edit);
+enum edit_outcome edit_send_apply(struct edit *edit);
+enum edit_outcome edit_send_sizes(struct edit *edit);
+enum edit_outcome edit_send_discard(struct edit *edit);
+enum edit_outcome edit_send_commit(struct edit *edit);
+enum edit_outcome edit_send_abort(struct edit *edit);
+/* X2: the client's statement makes the copies count. Else the statement as it is, where no batch
+ * changes, nor the head. */
+enum edit_outcome edit_write_placed(struct edit *edit, bool counts);
 
 /* ---- edit_words.c: errors that quote the filter, or that our stages raised ---- */
 

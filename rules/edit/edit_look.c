@@ -170,6 +170,8 @@ static enum edit_outcome take_spilled(struct edit *edit)
 		edit->step = STEP_PROBE;
 		return edit_send_probe(edit);
 	}
+	if (has_edited(edit) && !edit->place.tried && edit_may_place(edit))
+		return edit_begin_place(edit);
 	if (!edit->facts.reads || !edit->facts.settles || has_edited(edit))
 		return edit_begin_fold(edit);
 	edit->step = STEP_SETTLE;
@@ -190,6 +192,7 @@ enum edit_outcome edit_take_look(struct edit *edit, struct packet *reply)
 		return edit_refuse_unreadable(edit);
 	if (!edit_keep_document(edit, document.value))
 		return edit_refuse_unnamed(edit);
+	edit->place.tried = false;
 	if (edit_is_spilled(edit, document.value))
 		return take_spilled(edit);
 	edit->sent.upsert = false;

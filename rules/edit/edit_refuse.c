@@ -194,12 +194,22 @@ int64_t edit_error_code(const struct reply_summary *summary)
 		       : 0;
 }
 
+int32_t edit_cause_code(const struct edit *edit)
+{
+	return (int32_t)edit_error_code(&edit->end.failure.summary);
+}
+
 struct bytes edit_cause(const struct edit *edit)
 {
 	static const char marker[] = " :: caused by :: ";
-	struct bytes text = edit->end.failure.summary.message;
+	const struct reply_summary *summary = &edit->end.failure.summary;
+	struct bytes text = summary->message;
+	struct element first;
 	const uint8_t *at;
 
+	if (!text.data && summary->write_errors.length > 0 &&
+	    document_find_path(summary->write_errors, "0.errmsg", &first))
+		(void)!element_string(&first, &text);
 	if (!text.data)
 		return bytes_of("");
 	at = memmem(text.data, text.length, marker, strlen(marker));

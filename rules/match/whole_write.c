@@ -21,6 +21,7 @@ bool whole_write_of_statement(struct bytes document, bool deletes, struct whole_
 				      .collation = statement.collation,
 				      .hint = statement.hint,
 				      .sort = statement.sort,
+				      .array_filters = statement.array_filters,
 				      .upsert = element_truth(&statement.upsert)};
 	write->counted = !deletes;
 	write->bytes = document.length;

@@ -14,6 +14,7 @@ struct whole_write {
 	struct element hint;
 	struct element sort;
 	struct element fields; /* findAndModify's projection */
+	struct element array_filters;
 	bool upsert;
 	bool many;    /* multi: true, limit: 0 */
 	bool denied;  /* the user may not read overflow: the write stays away from what is spilled

@@ -76,10 +76,15 @@ static struct element *statement_field(struct statement *statement, struct bytes
 		const char *name;
 		struct element *field;
 	} fields[] = {
-		{"q", &statement->q},         {"u", &statement->u},
-		{"multi", &statement->multi}, {"upsert", &statement->upsert},
-		{"hint", &statement->hint},   {"collation", &statement->collation},
-		{"limit", &statement->limit}, {"sort", &statement->sort},
+		{"q", &statement->q},
+		{"u", &statement->u},
+		{"multi", &statement->multi},
+		{"upsert", &statement->upsert},
+		{"hint", &statement->hint},
+		{"collation", &statement->collation},
+		{"limit", &statement->limit},
+		{"sort", &statement->sort},
+		{"arrayFilters", &statement->array_filters},
 	};
 
 	for (size_t i = 0; i < ARRAY_LENGTH(fields); i++)

@@ -35,6 +35,7 @@ struct statement {
 	struct element collation;
 	struct element hint;
 	struct element sort; /* mongod 8.0 */
+	struct element array_filters;
 	struct element limit;
 };
 

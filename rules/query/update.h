@@ -49,6 +49,10 @@ struct update update_classify(const struct element *u, const struct ruled_namesp
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
 			const struct ruled_namespace *namespace, const struct element *states);
 
+/* The same with fields of the caller's in its $set and $unset, which are used up. */
+void update_write_merged(struct buffer *out, const char *name, const struct element *u,
+			 struct buffer *set, struct buffer *unset);
+
 /* How many elements the rule's array has that a $set or a replacement writes; -1 where it writes
  * none, or something else than an array. Of operators the last one counts. */
 int64_t update_whole_length(const struct element *u, const struct rule *rule);

@@ -185,32 +185,35 @@ static void write_merged(struct buffer *out, const char *verb, struct bytes fiel
 	*ours = (struct buffer){0};
 }
 
-static void write_operator(struct buffer *out, const struct element *verb, struct resets *resets)
+void update_write_merged(struct buffer *out, const char *name, const struct element *u,
+			 struct buffer *set, struct buffer *unset)
 {
-	struct bytes fields = {verb->value.data + 4, verb->value.length - 5};
+	struct cursor cursor;
+	struct element verb;
+	size_t start = writer_open_document(out, name);
 
-	if (element_is(verb, "$set") && verb->type == BSON_BYTE_DOCUMENT && resets->set.length > 0)
-		write_merged(out, "$set", fields, &resets->set);
-	else if (element_is(verb, "$unset") && verb->type == BSON_BYTE_DOCUMENT &&
-		 resets->unset.length > 0)
-		write_merged(out, "$unset", fields, &resets->unset);
-	else
-		writer_element(out, verb);
+	require(cursor_open(&cursor, u->value)); /* it has been classified */
+	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT) {
+		struct bytes fields = {verb.value.data + 4, verb.value.length - 5};
+		bool takes = verb.type == BSON_BYTE_DOCUMENT;
+
+		if (takes && element_is(&verb, "$set") && set->length > 0)
+			write_merged(out, "$set", fields, set);
+		else if (takes && element_is(&verb, "$unset") && unset->length > 0)
+			write_merged(out, "$unset", fields, unset);
+		else
+			writer_element(out, &verb);
+	}
+	write_merged(out, "$set", (struct bytes){0}, set);
+	write_merged(out, "$unset", (struct bytes){0}, unset);
+	writer_close(out, start);
 }
 
 void update_write_whole(struct buffer *out, const char *name, const struct element *u,
 			const struct ruled_namespace *namespace, const struct element *states)
 {
 	struct resets resets = {0};
-	struct cursor cursor;
-	struct element verb;
-	size_t start = writer_open_document(out, name);
 
 	collect_resets(&resets, u, namespace, states);
-	require(cursor_open(&cursor, u->value)); /* it has been classified */
-	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
-		write_operator(out, &verb, &resets);
-	write_merged(out, "$set", (struct bytes){0}, &resets.set);
-	write_merged(out, "$unset", (struct bytes){0}, &resets.unset);
-	writer_close(out, start);
+	update_write_merged(out, name, u, &resets.set, &resets.unset);
 }

@@ -46,6 +46,7 @@ struct rule {
 	char *key;        /* the path's key in `_spill`: '.' written as '/' */
 	int64_t threshold;
 	int64_t max_bytes;
+	int64_t fold_limit; /* bytes of a document: an edit takes no array back into a larger one */
 	enum rule_outlier when_outlier;
 	int64_t settle_ms;
 	int64_t gather;

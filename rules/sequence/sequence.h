@@ -95,6 +95,8 @@ struct sequence_permission {
 struct sequence_end {
 	bool failed;
 	bool aborts;
+	bool holds; /* a transaction of Spillway's own is open: it is gone on with, so that nobody
+		       waits for what it holds */
 	enum error_code code; /* of Spillway's error that the answer has; 0: none */
 	struct buffer answer; /* the error, while abortTransaction is asked */
 };

@@ -119,7 +119,7 @@ static enum sequence_outcome reject_edit(struct sequence *sequence,
 	    !write_take_part(sequence, input, &edit->end.reply, &outcome))
 		return outcome;
 	require(edit->end.failure.summary.readable);
-	write_result_add_error(&write->result, write->sent, (int32_t)edit->end.failure.summary.code,
+	write_result_add_error(&write->result, write->sent, edit_cause_code(edit),
 			       edit_cause(edit));
 	forget_counts(write);
 	return end_edit(sequence, input);

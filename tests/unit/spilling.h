@@ -19,6 +19,7 @@ static struct rule plain_rule __attribute__((unused)) = {
 	.key = (char *)"f",
 	.threshold = 3,
 	.max_bytes = 1000,
+	.fold_limit = 16 << 20,
 	.overflow = {.link = (char *)"of",
 		     .array = (char *)"more",
 		     .batch_size = 2,
@@ -32,6 +33,7 @@ static struct rule full_rule __attribute__((unused)) = {
 	.key = (char *)"a/f",
 	.threshold = 3,
 	.max_bytes = 1000,
+	.fold_limit = 16 << 20,
 	.flag = {.field = (char *)"big",
 		 .value = {.type = BSON_BYTE_BOOL, .value = {(const uint8_t *)"\1", 1}},
 		 .otherwise = {.type = BSON_BYTE_BOOL, .value = {(const uint8_t *)"", 1}}},
@@ -52,6 +54,7 @@ static struct rule elements_rule __attribute__((unused)) = {
 	.key = (char *)"f",
 	.threshold = 3,
 	.max_bytes = 1000,
+	.fold_limit = 16 << 20,
 	.when_outlier = RULE_EMPTY,
 	.overflow = {.layout = RULE_ELEMENTS, .link = (char *)"of", .batch_size = 1},
 };

@@ -36,7 +36,8 @@ Test(rule_write, every_default_is_there)
 		"name: r, namespace: shop.sales, array: a.b, threshold: 50, overflow: "
 		"{ link: of, array: more }",
 		"{ \"name\" : \"r\", \"namespace\" : \"shop.sales\", \"array\" : \"a.b\", "
-		"\"threshold\" : 50, \"max_bytes\" : 1048576, \"when_outlier\" : \"keep\", "
+		"\"threshold\" : 50, \"max_bytes\" : 1048576, \"fold_limit\" : 16777216, "
+		"\"when_outlier\" : \"keep\", "
 		"\"settle\" : \"1s\", \"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : "
 		"\"1m\", \"sweep\" : \"1h\", \"existing\" : \"wait\", \"access\" : \"full\", "
 		"\"change_streams\" : \"exact\", \"damaged\" : \"fail\", \"expose\" : [  ], "
@@ -57,7 +58,8 @@ Test(rule_write, what_the_file_says)
 		"layout: elements, link: of, created: at, listed: true, indexes: [{ keys: { at: -1 "
 		"} }] }",
 		"{ \"name\" : \"r\", \"namespace\" : \"t_*.c\", \"array\" : \"a\", \"threshold\" : "
-		"0, \"max_bytes\" : 2048, \"when_outlier\" : \"empty\", \"settle\" : \"1s\", "
+		"0, \"max_bytes\" : 2048, \"fold_limit\" : 16777216, "
+		"\"when_outlier\" : \"empty\", \"settle\" : \"1s\", "
 		"\"gather\" : 100, \"quiet\" : \"1s\", \"gc_delay\" : \"1m\", \"sweep\" : \"off\", "
 		"\"existing\" : \"wait\", \"access\" : \"read-only\", "
 		"\"change_streams\" : \"as_stored\", \"damaged\" : \"skip\", \"flag\" : { "

@@ -1,0 +1,71 @@
+/* X1 of an edit in place: a transaction of Spillway's own, on the client's connection
+ * (docs/internals/spill-protocol.md#edits-in-place).
+ *
+ *   HOLD ─► CLEAN ─► UNMARK     the state names what is to come; what a dead edit left goes
+ *     │◄─────────────────┘
+ *   TILES                       which batches count, and for which positions
+ *     ▼
+ *   LOWEST ─► HITS              numbers for copies; the batches that the update may change
+ *     ▼
+ *   INSERT ─► APPLY ─► SIZES    their copies, and the head's; the client's operators on all of them
+ *     ▼
+ *   DISCARD ─► COMMIT, ABORT    the head's copy goes; then X2, or what `end` says */
+#pragma once
+
+#include "protocol/packet.h"
+#include "rules/edit/place_update.h"
+#include "rules/rule/state.h"
+
+enum place_step {
+	PLACE_HOLD,
+	PLACE_CLEAN,
+	PLACE_UNMARK,
+	PLACE_TILES,
+	PLACE_LOWEST,
+	PLACE_HITS,
+	PLACE_INSERT,
+	PLACE_APPLY,
+	PLACE_SIZES,
+	PLACE_DISCARD,
+	PLACE_COMMIT,
+	PLACE_ABORT,
+};
+
+/* What comes behind the transaction. */
+enum place_end {
+	PLACE_COUNTS,  /* X2: the client's statement makes the copies count */
+	PLACE_STANDS,  /* no batch changes, nor does the head: the client's statement as it is */
+	PLACE_FITS,    /* the array fits into a document: it is folded back */
+	PLACE_LOSES,   /* against another writer */
+	PLACE_LACKS,   /* overflow is missing */
+	PLACE_REJECTS, /* the update fails on an element: the client's error */
+	PLACE_FAILS,   /* the server's error */
+	PLACE_REFUSES, /* edit->end.code */
+};
+
+struct edit_place {
+	enum place_step step;
+	enum place_end end;
+	struct place_update update;
+	bool begun; /* a command of the transaction was sent */
+	bool tried; /* to fold the array back: it does not fit */
+	uint8_t session[GENERATION_BYTES], later[GENERATION_BYTES], pending[GENERATION_BYTES];
+	struct state state;    /* as X1 leaves it */
+	struct buffer main;    /* {head, tail, bytes}, of the document's array */
+	struct packet listed;  /* the reply to TILES, which is looked into */
+	struct buffer batches; /* struct place_batch: those that count */
+	struct buffer pieces;  /* struct place_piece: what of them counts */
+	size_t next;           /* in `batches`: HITS come in their order */
+	struct buffer copies;  /* documents, one behind the other */
+	size_t inserted;       /* of `copies`, in bytes */
+	struct buffer marked;  /* {_id} of the batches that they stand for */
+	int64_t marks;         /* how many */
+	int64_t lowest;        /* number in the overflow */
+	int64_t copied;        /* elements in the copies */
+	int64_t cursor_id;     /* of HITS */
+	int64_t head, removed; /* as X2 leaves them */
+	int64_t total;         /* the same of the rule's own field; -1: it stays */
+};
+
+void edit_place_fini(struct edit_place *place);
+size_t edit_place_memory(const struct edit_place *place);

@@ -1,0 +1,373 @@
+/* The commands of an edit in place. */
+#include "rules/edit/edit_inner.h"
+
+#include "rules/query/update.h"
+#include "rules/rule/counts.h"
+#include "rules/rule/names.h"
+#include "rules/rule/overflow_document.h"
+#include "rules/rule/own_fields.h"
+
+#define INSERT_BYTES_MAX (12 << 20) /* a command's body may have 16 MB */
+#define ALL_AT_ONCE 1000000         /* small documents of one reply */
+/* Equal under every collation but the simple one: a text and its form without composed letters. */
+#define IS_COLLATED "{$eq: ['\u00e9', 'e\u0301']}"
+
+static const struct rule *rule_of(const struct edit *edit)
+{
+	return edit->namespace->targets[edit->target].rule;
+}
+
+static struct bytes name_of(const uint8_t *name)
+{
+	return (struct bytes){name, GENERATION_BYTES};
+}
+
+static void splice_linked(struct buffer *out, size_t *place, const void *context)
+{
+	(void)place;
+	edit_write_linked(out, context);
+}
+
+#define FILLS(edit) \
+	COUNTS_FILLS(&(edit)->place.state), edit_fill_pin(edit), \
+		fill("collection", (edit)->namespace->collection), \
+		fill("overflow", (edit)->namespace->targets[(edit)->target].overflow_collection), \
+		fill("array", rule_of(edit)->overflow.array), \
+		fill("order", overflow_order_path(rule_of(edit))), \
+		fill("key", rule_of(edit)->key), fill("main", rule_of(edit)->array), \
+		fill_spliced("linked", splice_linked, edit), \
+		fill_binary("pending", name_of((edit)->place.pending)), \
+		fill("next", (int32_t)((edit)->place.state.edition + 1)), \
+		fill("collation", &(edit)->write.collation)
+
+/* ---- the transaction ---- */
+
+static void write_session(struct edit *edit, const char *database)
+{
+	static const uint8_t head[] = {GENERATION_BYTES, 0, 0, 0, 4};
+	uint8_t uuid[sizeof(head) + GENERATION_BYTES];
+	const struct element id = {.type = BSON_BYTE_BINARY, .value = {uuid, sizeof(uuid)}};
+	const struct command *command = &edit->sequence->match.command;
+
+	memcpy(uuid, head, sizeof(head));
+	memcpy(uuid + sizeof(head), edit->place.session, GENERATION_BYTES);
+	template_write_fields(
+		&edit->sequence->buffer,
+		"{lsid: {id: @id}, txnNumber: 1L, autocommit: false, "
+		"..@start, $db: @database, comment: @comment}",
+		fill("id", &id),
+		fill_template("start", edit->place.begun ? "{}" : "{startTransaction: true}"),
+		fill("database", database), fill("comment", &command->fields[FIELD_COMMENT]));
+	sequence_write_api_fields(edit->sequence);
+}
+
+static enum edit_outcome send(struct edit *edit, enum place_step step, size_t body,
+			      const char *database)
+{
+	write_session(edit, database);
+	edit->place.begun = edit->sequence->end.holds = true;
+	edit->place.step = step;
+	edit->step = STEP_PLACE;
+	sequence_send_command(edit->sequence, body);
+	return EDIT_SEND;
+}
+
+static enum edit_outcome send_here(struct edit *edit, enum place_step step, size_t body)
+{
+	return send(edit, step, body, edit->namespace->database);
+}
+
+#define COMMAND(edit, step, ...) \
+	do { \
+		size_t body_ = sequence_begin_command((edit)->sequence); \
+		template_write_fields(&(edit)->sequence->buffer, __VA_ARGS__); \
+		return send_here((edit), (step), body_); \
+	} while (0)
+
+/* ---- the state that it leaves ---- */
+
+static void write_editions(struct buffer *out, const char *name, const void *context)
+{
+	const struct edit *edit = context;
+	const struct state *state = &edit->place.state;
+
+	template_write(out, name, "{g: @g, l: @l, b: @b, h: @h, n: @n, r: @r, v: @v, w: @pending}",
+		       fill_binary("g", state->generation), fill_binary("l", state->later),
+		       fill("b", state->bound), fill("h", state->head), fill("n", state->moved),
+		       fill("r", state->removed), fill("v", (int32_t)state->edition),
+		       fill_binary("pending", name_of(edit->place.pending)));
+}
+
+/* What stands beside the editions. */
+static void splice_beside(struct buffer *out, size_t *place, const void *context)
+{
+	struct element state, each;
+	struct cursor cursor;
+
+	(void)place;
+	require(edit_state_of(context, ((const struct edit *)context)->target, &state) &&
+		cursor_open(&cursor, state.value));
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (!element_is(&each, "g") && !element_is(&each, "h") && !element_is(&each, "n") &&
+		    !element_is(&each, "e"))
+			writer_element(out, &each);
+}
+
+/* The first command: pushes wait for the transaction, instead of ending it by a write conflict. */
+enum edit_outcome edit_send_hold(struct edit *edit)
+{
+	int64_t head = edit->place.state.head;
+	struct element state;
+
+	require(edit_state_of(edit, edit->target, &state));
+	COMMAND(edit, PLACE_HOLD,
+		"{findAndModify: @collection, query: {$and: [@pin, {'_spill.@key': {$eq: "
+		"@state}}]}, update: {$set: {'_spill.@key': {e: @editions, ..@beside}}}, fields: "
+		"{_id: 0, head: @head, tail: {$cond: [true, {$slice: ['$@main', @from, "
+		"2147483647]}, 0]}, bytes: {$bsonSize: '$$ROOT'}, collated: " IS_COLLATED "}, "
+		"collation: @collation}",
+		FILLS(edit), fill("state", &state), fill_with("editions", write_editions, edit),
+		fill_spliced("beside", splice_beside, edit),
+		fill_template("head", head > 0 ? "{$cond: [true, {$slice: ['$@main', @from]}, 0]}"
+					       : "{$literal: []}"),
+		fill("from", head));
+}
+
+/* ---- what an edit has left that died ---- */
+
+enum edit_outcome edit_send_clean(struct edit *edit)
+{
+	COMMAND(edit, PLACE_CLEAN,
+		"{delete: @overflow, deletes: [{q: {..@linked, '_spill.g': @later, '_spill.e': "
+		"{$gt: @edition}}, limit: 0}]}",
+		FILLS(edit));
+}
+
+enum edit_outcome edit_send_unmark(struct edit *edit)
+{
+	COMMAND(edit, PLACE_UNMARK,
+		"{update: @overflow, updates: [{q: {..@linked, '_spill.g': {$in: [@older, "
+		"@later]}, '_spill.u': {$gt: @edition}}, u: {$unset: {'_spill.u': 1}}, multi: "
+		"true}]}",
+		FILLS(edit));
+}
+
+/* ---- the batches ---- */
+
+enum edit_outcome edit_send_tiles(struct edit *edit)
+{
+	COMMAND(edit, PLACE_TILES,
+		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS "}, projection: "
+		"{_spill: 1, held: {$size: '$@array'}, bytes: {$bsonSize: '$$ROOT'}}, batchSize: "
+		"@most}",
+		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
+}
+
+enum edit_outcome edit_send_lowest(struct edit *edit)
+{
+	COMMAND(edit, PLACE_LOWEST,
+		"{find: @overflow, filter: {..@linked}, projection: {_id: 0, '@order': 1}, sort: "
+		"{'@order': 1}, limit: 1, singleBatch: true}",
+		FILLS(edit));
+}
+
+enum edit_outcome edit_send_hits(struct edit *edit)
+{
+	const struct place_update *update = &edit->place.update;
+
+	COMMAND(edit, PLACE_HITS,
+		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", ..@concerned}, "
+		"collation: @collation}",
+		FILLS(edit),
+		fill_template("concerned", update->all ? "{}" : "{$or: [..@conditions]}"),
+		fill_documents("conditions", buffer_view(&update->concerned)));
+}
+
+enum edit_outcome edit_send_hits_on(struct edit *edit)
+{
+	COMMAND(edit, PLACE_HITS, "{getMore: @cursor, collection: @overflow}", FILLS(edit),
+		fill("cursor", edit->place.cursor_id));
+}
+
+enum edit_outcome edit_send_copies(struct edit *edit)
+{
+	struct edit_place *place = &edit->place;
+	struct bytes left = {place->copies.data + place->inserted,
+			     place->copies.length - place->inserted};
+	struct bytes sent = {left.data, 0}, document;
+
+	while (message_next_document(&left, &document)) {
+		if (sent.length > 0 && sent.length + document.length > INSERT_BYTES_MAX)
+			break;
+		sent.length += document.length;
+	}
+	place->inserted += sent.length;
+	COMMAND(edit, PLACE_INSERT, "{insert: @overflow, documents: [..@documents]}", FILLS(edit),
+		fill_documents("documents", sent));
+}
+
+static void splice_marked(struct buffer *out, size_t *place, const void *context)
+{
+	const struct edit *edit = context;
+	struct bytes left = buffer_view(&edit->place.marked), document;
+	struct element id;
+	char name[12];
+
+	while (message_next_document(&left, &document))
+		if (document_find(document, "_id", &id))
+			writer_renamed(out, writer_index(name, (*place)++), &id);
+}
+
+/* The copies of batches, and of the head. */
+#define COPIED "..@linked, '_spill.g': {$in: [@later, @pending]}, '_spill.e': @next"
+
+enum edit_outcome edit_send_apply(struct edit *edit)
+{
+	const struct place_update *update = &edit->place.update;
+	struct element u;
+
+	require(document_find(buffer_view(&update->update), "u", &u));
+	COMMAND(edit, PLACE_APPLY,
+		"{update: @overflow, updates: [{q: {_id: {$in: [..@marked]}}, u: {$set: "
+		"{'_spill.u': @next}}, multi: true}, {q: {" COPIED "}, u: @u, ..@filters, "
+		"multi: true, collation: @collation}]}",
+		FILLS(edit), fill_spliced("marked", splice_marked, edit), fill("u", &u),
+		fill_template("filters",
+			      update->filters.length > 0 ? "{arrayFilters: [..@given]}" : "{}"),
+		fill_documents("given", buffer_view(&update->filters)));
+}
+
+enum edit_outcome edit_send_sizes(struct edit *edit)
+{
+	COMMAND(edit, PLACE_SIZES,
+		"{find: @overflow, filter: {" COPIED "}, projection: {_id: 0, g: '$_spill.g', p: "
+		"'$_spill.p', held: {$size: '$@array'}}, batchSize: @most}",
+		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
+}
+
+enum edit_outcome edit_send_discard(struct edit *edit)
+{
+	COMMAND(edit, PLACE_DISCARD,
+		"{delete: @overflow, deletes: [{q: {..@linked, '_spill.g': @pending}, limit: 0}]}",
+		FILLS(edit));
+}
+
+/* ---- its end ---- */
+
+/* The client's statement behind it waits as long as the client's write concern says: a member that
+ * has the statement has the transaction, too. */
+enum edit_outcome edit_send_commit(struct edit *edit)
+{
+	size_t body = sequence_begin_command(edit->sequence);
+
+	template_write_fields(&edit->sequence->buffer,
+			      "{commitTransaction: 1, writeConcern: {w: 1}}");
+	return send(edit, PLACE_COMMIT, body, "admin");
+}
+
+enum edit_outcome edit_send_abort(struct edit *edit)
+{
+	size_t body = sequence_begin_command(edit->sequence);
+
+	template_write_fields(&edit->sequence->buffer, "{abortTransaction: 1}");
+	return send(edit, PLACE_ABORT, body, "admin");
+}
+
+/* ---- X2 ---- */
+
+static void write_path(struct buffer *path, const struct rule *rule, const char *field)
+{
+	path->length = 0;
+	name_state_path(path, rule);
+	path->length--; /* its NUL */
+	buffer_append(path, field, strlen(field) + 1);
+}
+
+static void write_counting(struct edit *edit)
+{
+	const struct edit_place *place = &edit->place;
+	const char *total = own_field_name(rule_of(edit), OWN_TOTAL);
+	auto_buffer struct buffer path = {0};
+	struct buffer set = {0}, unset = {0};
+	size_t document;
+
+	write_path(&path, rule_of(edit), ".e.v");
+	writer_int32(&set, (const char *)path.data, (int32_t)place->state.edition + 1);
+	write_path(&path, rule_of(edit), ".e.h");
+	writer_int64(&set, (const char *)path.data, place->head);
+	write_path(&path, rule_of(edit), ".e.r");
+	writer_int64(&set, (const char *)path.data, place->removed);
+	if (total && place->total >= 0)
+		writer_int32(&set, total, (int32_t)place->total);
+	write_path(&path, rule_of(edit), ".e.w");
+	writer_int32(&unset, (const char *)path.data, 1);
+	edit->sent.whole.length = 0;
+	document = writer_open(&edit->sent.whole);
+	update_write_merged(&edit->sent.whole, "u", &edit->write.update, &set, &unset);
+	writer_close(&edit->sent.whole, document);
+	require(document_find(buffer_view(&edit->sent.whole), "u", &edit->sent.update));
+}
+
+/* What the total was reckoned from. */
+static void splice_length(struct buffer *out, size_t *place, const void *context)
+{
+	const struct edit *edit = context;
+	struct element part, each;
+	struct cursor cursor;
+	int32_t length = 0;
+
+	(void)place;
+	if (edit->place.total < 0)
+		return;
+	for (int i = 0; i < 2; i++)
+		if (document_find(buffer_view(&edit->place.main), i ? "tail" : "head", &part) &&
+		    cursor_open(&cursor, part.value))
+			while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+				length++;
+	template_write_fields(out, "{@main: {$size: @length}}", fill("main", rule_of(edit)->array),
+			      fill("length", length));
+}
+
+/* The state has the name of this edit, or that of none. */
+static void splice_stands(struct buffer *out, size_t *place, const void *context)
+{
+	const struct edit *edit = context;
+	const struct state *state = &edit->place.state;
+	bool committed = edit->place.step == PLACE_COMMIT;
+
+	(void)place;
+	template_write_fields(
+		out,
+		"{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
+		"'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}",
+		fill("key", rule_of(edit)->key), fill_binary("g", state->generation),
+		fill_binary("l", state->later), fill("v", (int32_t)state->edition),
+		fill("n", state->moved),
+		fill_template("w", committed ? "@pending" : "{$exists: false}"),
+		fill_binary("pending", name_of(edit->place.pending)),
+		fill_spliced("length", splice_length, edit));
+}
+
+enum edit_outcome edit_write_placed(struct edit *edit, bool counts)
+{
+	struct element state;
+
+	edit->sent.update = (struct element){0};
+	edit->sent.purpose = EDIT_SWAPS;
+	edit->sent.upsert = false;
+	edit->step = STEP_WRITE;
+	if (!counts)
+		edit->place.total = -1;
+	else
+		write_counting(edit);
+	if (edit->place.step == PLACE_COMMIT ||
+	    (edit_state_of(edit, edit->target, &state) && state_is_edited(&state))) {
+		edit->sent.filter.length = 0;
+		template_write_document(&edit->sent.filter, "{$and: [@filter, @pin, {..@stands}]}",
+					edit_fill_filter(edit), edit_fill_pin(edit),
+					fill_spliced("stands", splice_stands, edit));
+	} else {
+		edit_write_probed(edit);
+	}
+	return EDIT_WRITE;
+}

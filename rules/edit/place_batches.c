@@ -1,0 +1,327 @@
+/* The batches that an edit in place copies, and what it learns of them. */
+#include "rules/edit/edit_inner.h"
+
+#include "rules/rule/counts.h"
+#include "rules/rule/names.h"
+#include "rules/rule/overflow_document.h"
+#include "rules/rule/own_fields.h"
+
+#define ROOM_LEFT 8 /* what leaves such a part of a document free is folded back */
+
+struct place_batch {
+	struct element id;
+	size_t first; /* of its pieces, counted from 1; 0: it has none */
+};
+
+/* What counts of a batch: `take` elements behind `skip`, for `width` positions. */
+struct place_piece {
+	int64_t position, skip, take, width;
+	size_t next; /* of the same batch, as above */
+};
+
+static const struct rule *rule_of(const struct edit *edit)
+{
+	return edit->namespace->targets[edit->target].rule;
+}
+
+/* ---- which there are ---- */
+
+static bool list_batches(struct edit_place *place, struct bytes batch, struct buffer *all,
+			 int64_t *bytes)
+{
+	struct element document;
+	struct cursor cursor;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (cursor_open(&cursor, batch))
+		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+			struct counted counted = {.index = all->length / sizeof(counted)};
+			struct place_batch listed = {.first = 0};
+			int64_t size;
+
+			if (document.type != BSON_BYTE_DOCUMENT ||
+			    !placed_find(document.value, &counted.placed) ||
+			    !document_find(document.value, "_id", &listed.id) ||
+			    !document_find_integer(document.value, "held", &counted.held) ||
+			    !document_find_integer(document.value, "bytes", &size))
+				return false;
+			*bytes += size;
+			buffer_append(all, &counted, sizeof(counted));
+			buffer_append(&place->batches, &listed, sizeof(listed));
+		}
+	return step == CURSOR_END;
+}
+
+/* False if some position has no element. */
+static bool list_pieces(struct edit_place *place, struct buffer *all)
+{
+	struct place_batch *batches = (void *)place->batches.data;
+	const struct counted *of;
+	struct counts counts;
+	enum counts_step step;
+	int64_t skip, take;
+
+	counts_open(&counts, &place->state, (struct counted *)(void *)all->data,
+		    all->length / sizeof(*of));
+	while ((step = counts_next(&counts, &of, &skip, &take)) == COUNTS_PIECE) {
+		struct place_batch *batch = &batches[of->index];
+		struct place_piece piece = {.position = of->placed.position + skip,
+					    .skip = skip,
+					    .take = take,
+					    .width =
+						    of->placed.width >= 0 ? of->placed.width : take,
+					    .next = batch->first};
+
+		buffer_append(&place->pieces, &piece, sizeof(piece));
+		batch->first = place->pieces.length / sizeof(piece);
+	}
+	return step == COUNTS_END;
+}
+
+must_check enum place_listed place_list(struct edit *edit, struct packet *reply)
+{
+	struct edit_place *place = &edit->place;
+	auto_buffer struct buffer all = {0};
+	struct reply_cursor read;
+	int64_t cursor_id, main = 0, bytes = 0, most = rule_of(edit)->fold_limit;
+
+	packet_fini(&place->listed);
+	place->listed = packet_steal(reply);
+	read = reply_read_cursor(place->listed.summary.cursor);
+	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data ||
+	    !list_batches(place, read.batch, &all, &bytes))
+		return PLACE_LISTED_BROKEN;
+	if (all.length == 0 ? place->state.moved > 0 : !list_pieces(place, &all))
+		return PLACE_LISTED_HOLE;
+	if (place->tried)
+		return PLACE_LISTED;
+	place->tried = true;
+	return document_find_integer(buffer_view(&place->main), "bytes", &main) &&
+			       main + bytes <= most - most / ROOM_LEFT
+		       ? PLACE_LISTED_FITS
+		       : PLACE_LISTED;
+}
+
+/* Copies have numbers below 0, and below those of others. */
+int64_t place_lowest(const struct edit *edit, const struct packet *reply)
+{
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	struct element document;
+	struct cursor cursor;
+	int64_t lowest;
+
+	if (read.batch.data && cursor_open(&cursor, read.batch) &&
+	    cursor_next(&cursor, &document) == CURSOR_ELEMENT &&
+	    document.type == BSON_BYTE_DOCUMENT &&
+	    document_find_integer(document.value, overflow_order_path(rule_of(edit)), &lowest) &&
+	    lowest < 0 && lowest > INT32_MIN / 2)
+		return lowest;
+	return 0;
+}
+
+/* ---- their copies ---- */
+
+static void write_number(struct buffer *out, const struct rule *rule, int64_t number)
+{
+	if (rule->overflow.batch_field)
+		writer_int32(out, rule->overflow.batch_field, (int32_t)number);
+}
+
+static void write_part(struct buffer *out, const struct rule *rule, const struct element *array,
+		       const struct place_piece *piece)
+{
+	size_t start = writer_open_array(out, rule->overflow.array), index = 0;
+	struct cursor cursor;
+	struct element element;
+	char name[12];
+
+	require(cursor_open(&cursor, array->value));
+	for (int64_t i = 0; i < piece->skip + piece->take; i++) {
+		if (cursor_next(&cursor, &element) != CURSOR_ELEMENT)
+			break;
+		if (i >= piece->skip)
+			writer_renamed(out, writer_index(name, index++), &element);
+	}
+	writer_close(out, start);
+}
+
+/* mongod goes through the copies in the order of their numbers, which is that of their elements: so
+ * of several errors the first one in the array is told. 0 is the head's. */
+static int64_t number_of(const struct edit_place *place, size_t rank)
+{
+	size_t count = place->pieces.length / sizeof(struct place_piece) + 2;
+
+	return place->lowest - (int64_t)count + (int64_t)rank;
+}
+
+static void write_state(const struct edit *edit, struct buffer *out, struct bytes generation,
+			int64_t position, int64_t width, int64_t number)
+{
+	const struct edit_place *place = &edit->place;
+	size_t state = writer_open_document(out, NAME_STATE);
+
+	writer_binary(out, "g", generation);
+	writer_int64(out, "p", position);
+	if (!rule_of(edit)->overflow.batch_field)
+		writer_int32(out, "i", (int32_t)number);
+	writer_int32(out, "e", (int32_t)place->state.edition + 1);
+	if (width >= 0)
+		writer_int64(out, "w", width);
+	writer_close(out, state);
+}
+
+/* What stands in the batch beside its array stays. */
+static bool write_copy(struct edit *edit, struct bytes batch, size_t index)
+{
+	struct edit_place *place = &edit->place;
+	const struct place_piece *piece =
+		(const struct place_piece *)(const void *)place->pieces.data + index;
+	int64_t number = number_of(place, index + 1);
+	const struct rule *rule = rule_of(edit);
+	struct buffer *out = &place->copies;
+	size_t document = writer_open(out);
+	struct element field;
+	struct cursor cursor;
+	bool found = false;
+
+	if (!cursor_open(&cursor, batch))
+		return false;
+	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (element_is(&field, "_id") || element_is(&field, NAME_STATE))
+			continue;
+		if (element_is(&field, rule->overflow.array) && field.type == BSON_BYTE_ARRAY) {
+			write_part(out, rule, &field, piece);
+			found = true;
+		} else if (rule->overflow.batch_field &&
+			   element_is(&field, rule->overflow.batch_field)) {
+			write_number(out, rule, number);
+		} else {
+			writer_element(out, &field);
+		}
+	}
+	write_state(edit, out, place->state.later, piece->position, piece->width, number);
+	writer_close(out, document);
+	place->copied += piece->take;
+	return found;
+}
+
+/* HITS come in the order of TILES, as long as they are found by one index. */
+static struct place_batch *find_batch(struct edit_place *place, const struct element *id)
+{
+	size_t count = place->batches.length / sizeof(struct place_batch);
+	struct place_batch *batches = (void *)place->batches.data;
+
+	for (size_t i = 0; i < count; i++) {
+		struct place_batch *batch = &batches[(place->next + i) % count];
+
+		if (bytes_equal(element_raw(&batch->id), element_raw(id))) {
+			place->next = (size_t)(batch - batches) + 1;
+			return batch;
+		}
+	}
+	return NULL;
+}
+
+/* A batch that others cover has nothing to be copied. */
+static bool copy_batch(struct edit *edit, struct bytes document)
+{
+	struct edit_place *place = &edit->place;
+	const struct place_piece *pieces = (const void *)place->pieces.data;
+	struct place_batch *batch;
+	struct element id;
+
+	if (!document_find(document, "_id", &id) || !(batch = find_batch(place, &id)))
+		return false;
+	if (batch->first == 0)
+		return true;
+	template_write_document(&place->marked, "{_id: @id}", fill("id", &id));
+	place->marks++;
+	for (size_t i = batch->first; i > 0; i = pieces[i - 1].next)
+		if (!write_copy(edit, document, i - 1))
+			return false;
+	return true;
+}
+
+must_check bool place_copy(struct edit *edit, const struct packet *reply)
+{
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	struct element document;
+	struct cursor cursor;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (!element_integer(&read.id, &edit->place.cursor_id) || !read.batch.data)
+		return false;
+	if (cursor_open(&cursor, read.batch))
+		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT)
+			if (document.type != BSON_BYTE_DOCUMENT ||
+			    !copy_batch(edit, document.value))
+				return false;
+	return step == CURSOR_END;
+}
+
+/* ---- the head ---- */
+
+/* Under a name that nothing else has. */
+static void copy_part(struct edit *edit, const char *part, int64_t position, size_t rank)
+{
+	const struct rule *rule = rule_of(edit);
+	struct edit_place *place = &edit->place;
+	struct buffer *out = &place->copies;
+	size_t document = writer_open(out);
+	struct element array;
+
+	require(document_find(buffer_view(&place->main), part, &array));
+	writer_renamed(out, rule->overflow.link, &edit->id);
+	write_number(out, rule, number_of(place, rank));
+	writer_renamed(out, rule->overflow.array, &array);
+	write_state(edit, out, (struct bytes){place->pending, GENERATION_BYTES}, position, -1,
+		    number_of(place, rank));
+	writer_close(out, document);
+}
+
+bool place_counts_total(const struct edit *edit)
+{
+	return edit->place.update.removes && own_field_name(rule_of(edit), OWN_TOTAL);
+}
+
+void place_copy_main(struct edit *edit)
+{
+	if (edit->place.state.head > 0)
+		copy_part(edit, "head", 0, 0);
+	if (place_counts_total(edit))
+		copy_part(edit, "tail", 1,
+			  edit->place.pieces.length / sizeof(struct place_piece) + 1);
+}
+
+/* ---- what is left of them ---- */
+
+must_check bool place_take_sizes(struct edit *edit, const struct packet *reply)
+{
+	struct edit_place *place = &edit->place;
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	int64_t parts[2] = {0, 0}, copied = 0, cursor_id, position, held;
+	struct element document;
+	struct bytes generation;
+	struct cursor cursor;
+	enum cursor_step step = CURSOR_INVALID;
+
+	if (!element_integer(&read.id, &cursor_id) || cursor_id != 0 || !read.batch.data)
+		return false;
+	if (cursor_open(&cursor, read.batch))
+		while ((step = cursor_next(&cursor, &document)) == CURSOR_ELEMENT) {
+			if (document.type != BSON_BYTE_DOCUMENT ||
+			    !generation_find(document.value, "g", &generation) ||
+			    !document_find_integer(document.value, "p", &position) ||
+			    !document_find_integer(document.value, "held", &held))
+				return false;
+			if (memcmp(generation.data, place->pending, GENERATION_BYTES) != 0)
+				copied += held;
+			else if (position >= 0 && position < 2)
+				parts[position] = held;
+		}
+	place->head = parts[0];
+	place->removed = place->state.removed + place->copied - copied;
+	if (place_counts_total(edit))
+		place->total = parts[0] + parts[1] + place->state.moved - place->removed;
+	return step == CURSOR_END;
+}

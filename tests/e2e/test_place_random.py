@@ -1,0 +1,157 @@
+"""Random edits in place, beside the same on mongod: replies and arrays are equal.
+
+`fold_limit` is so low that no array is ever folded back. An update that can't be done in place is refused."""
+
+import random
+from uuid import uuid4
+
+import pytest
+from bson.binary import Binary
+from bson.decimal128 import Decimal128
+from bson.int64 import Int64
+from bson.regex import Regex
+from pymongo.errors import OperationFailure
+
+from support.editions import array_of
+from support.operate import RULE, spill
+
+RULES = [{**RULE, "fold_limit": "1B", "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off",
+          "gather": 1000000}]
+EDITS = 1500
+SEED = 20261128
+
+
+class Draw:
+    """Values, conditions and updates of a few kinds, so that they meet often."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def one(self, *choices):
+        return self.random.choice(choices)
+
+    def number(self):
+        n = self.random.randrange(6)
+        return self.one(n, float(n), Int64(n), Decimal128(str(n)), -0.0, float("nan"))
+
+    def scalar(self):
+        return self.one(self.number(), self.number(), self.one("a", "b", "ab", "B", ""), None, True, Binary(b"\x81"))
+
+    def value(self, depth=0):
+        if depth < 2 and self.random.random() < 0.45:
+            return self.one(self.document, self.document, self.array)(depth + 1)
+        return self.scalar()
+
+    def array(self, depth=0):
+        return [self.value(depth + 1) for _ in range(self.random.randrange(4))]
+
+    def document(self, depth=0):
+        return {name: self.value(depth + 1) for name in ("n", "k", "m") if self.random.random() < 0.7}
+
+    def condition(self):
+        """Operators on one value."""
+        return self.one(
+            lambda: {self.one("$gt", "$gte", "$lt", "$lte", "$eq", "$ne"): self.value(1)},
+            lambda: {self.one("$in", "$nin"): [self.value(1) for _ in range(3)]},
+            lambda: {"$gte": self.random.randrange(4), "$lt": self.random.randrange(6)},
+            lambda: {"$exists": self.one(True, False)},
+            lambda: {"$type": self.one("number", "string", "array", "object", "null", "bool", "double")},
+            lambda: {"$mod": [self.one(2, 3), self.one(0, 1)]},
+            lambda: {"$size": self.random.randrange(3)},
+            lambda: {"$all": [self.scalar(), self.scalar()][:self.one(1, 2)]},
+            lambda: {"$elemMatch": self.one({"$gte": 2}, {"n": 2}, {"n": {"$ne": 1}})},
+            lambda: {"$not": self.one({"$gte": 3}, {"$type": "object"}, {"$in": [1, "a", None]}, {"$size": 1})},
+            lambda: {"$regex": self.one("^a", "b"), "$options": self.one("", "i")},
+            lambda: {self.one("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"):
+                     self.one(1, [0, 7], Binary(b"\x81"))})()
+
+    def of_field(self):
+        return self.one(self.scalar, self.value, self.condition, lambda: Regex("^[ab]"))()
+
+    def fields(self, prefix=""):
+        """A filter of documents."""
+        names = self.random.sample(("n", "k", "m", "n.k", "k.0"), self.one(1, 1, 2))
+        plain = {prefix + name: self.of_field() for name in names}
+        return self.one(plain, plain, plain, {"$or": [plain, {prefix + "m": self.of_field()}]},
+                        {"$and": [plain]}, {"$nor": [plain]})
+
+    def pulled(self):
+        return self.one(self.value, self.scalar, self.condition, self.fields, self.fields, lambda: Regex("^a"))()
+
+    def change(self, path):
+        return self.one(lambda: {"$set": {path: self.value()}}, lambda: {"$set": {path + ".k": self.scalar()}},
+                        lambda: {"$inc": {path: 1}}, lambda: {"$inc": {path + ".n": 1}},
+                        lambda: {"$unset": {path + ".m": 1}}, lambda: {"$min": {path: 2}},
+                        lambda: {"$max": {path + ".k": "a"}}, lambda: {"$mul": {path + ".n": 2}},
+                        lambda: {"$unset": {path: 1}}, lambda: {"$bit": {path + ".n": {"or": 8}}},
+                        lambda: {"$push": {path + ".k": 1}}, lambda: {"$addToSet": {path + ".k": 1}})()
+
+    def update(self):
+        """An update, and its array filters."""
+        kind, filters = self.random.random(), None
+        if kind < 0.4:
+            update = {"$pull": {"list": self.pulled()}}
+        elif kind < 0.5:
+            update = {"$pullAll": {"list": [self.value() for _ in range(3)]}}
+        elif kind < 0.55:
+            update = self.change("list.$[]")
+        else:
+            update = self.change("list.$[x]")
+            filters = [self.one(self.fields("x."), self.fields("x."), {"x": self.of_field()})]
+        if self.random.random() < 0.3:
+            update.setdefault("$set", {})["other"] = self.random.randrange(3)
+        return update, filters
+
+
+@pytest.fixture
+def shop(direct):
+    for name in ("books", "tails", "model"):
+        direct.shop[name].delete_many({})
+    direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
+    return direct.shop
+
+
+def attempt(collection, update, filters):
+    """What it said: counts, or the error's code."""
+    try:
+        done = collection.update_one({"_id": "one"}, update, array_filters=filters)
+        return done.matched_count, done.modified_count
+    except OperationFailure as error:
+        return error.code
+
+
+def begin(shop, draw):
+    array = [draw.value() for _ in range(draw.random.randrange(4, 24))]
+    for name in ("books", "tails", "model"):
+        shop[name].delete_many({})
+    spill(shop, "one", array, state={"g": Binary(uuid4().bytes)})
+    shop.model.insert_one({"_id": "one", "list": array})
+
+
+def run(shop, books, seed, edits):
+    draw, refused, changed = Draw(seed), 0, 0
+    for number in range(edits):
+        if number % 5 == 0:
+            begin(shop, draw)
+        update, filters = draw.update()
+        before = shop.model.find_one({"_id": "one"}, {"_id": 0, "list": 1})
+        expected = attempt(shop.model, update, filters)
+        told = attempt(books, update, filters)
+        if told == 10334 and expected != 10334:
+            refused += 1
+            shop.model.update_one({"_id": "one"}, {"$set": {"list": before["list"]}})
+            begin(shop, draw)
+            continue
+        where = f"seed {seed}, edit {number}: {update} {filters} on {before}"
+        assert told == expected, where
+        model = shop.model.find_one({"_id": "one"})
+        assert repr(array_of(shop, "one")) == repr(model["list"]), where
+        seen = books.find_one({"_id": "one"}, {"outlier": 0})
+        assert repr(seen["list"]) == repr(model["list"]) and seen.get("other") == model.get("other"), where
+        changed += told == (1, 1)
+    return refused, changed
+
+
+def test_random_edits_are_those_of_mongod(shop, client):
+    refused, changed = run(shop, client.shop.books, SEED, EDITS)
+    assert refused < EDITS / 10 and changed > EDITS / 5, (refused, changed)
