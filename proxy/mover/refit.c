@@ -234,7 +234,8 @@ static enum link_result judge_counting(struct link *link, const struct mover_tar
 		COUNTS_FILLS(&plan->editions));
 
 	(void)from;
-	*folds = result == LINK_DONE && row.size <= FOLD_MOST;
+	*folds = result == LINK_DONE && row.size <= FOLD_MOST &&
+		 row.size <= target->rule->fold_limit / 2;
 	return result;
 }
 

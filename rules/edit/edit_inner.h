@@ -215,6 +215,21 @@ must_check bool place_copy(struct edit *edit, const struct packet *reply);
 void place_copy_main(struct edit *edit);
 /* The rule keeps the array's length in the document, and it changes. */
 bool place_counts_total(const struct edit *edit);
+/* Elements of main's "head" or "tail". */
+int64_t place_length(const struct edit *edit, const char *part);
+/* edit->place.aim of an update that means one element by its place; */
+void place_aim(struct edit *edit);
+/* the same of $pop, and what X2 leaves where the element is in main. */
+void place_aim_pop(struct edit *edit);
+enum place_asked {
+	PLACE_ASKED_THERE, /* edit->place.aim is the first piece that meets the condition */
+	PLACE_ASKED_NOWHERE,
+	PLACE_ASKED_UNSURE,
+};
+/* The reply to ASK. */
+must_check enum place_asked place_take_asked(struct edit *edit, const struct packet *reply);
+/* Appends the condition that the batch of edit->place.aim.piece alone meets. */
+void place_write_aimed(struct buffer *out, const struct edit *edit);
 /* What has become of the copies. */
 must_check bool place_take_sizes(struct edit *edit, const struct packet *reply);
 
@@ -224,6 +239,8 @@ enum edit_outcome edit_send_hold(struct edit *edit);
 enum edit_outcome edit_send_clean(struct edit *edit);
 enum edit_outcome edit_send_unmark(struct edit *edit);
 enum edit_outcome edit_send_tiles(struct edit *edit);
+enum edit_outcome edit_send_ask_main(struct edit *edit);
+enum edit_outcome edit_send_ask(struct edit *edit);
 enum edit_outcome edit_send_lowest(struct edit *edit);
 enum edit_outcome edit_send_hits(struct edit *edit);
 enum edit_outcome edit_send_hits_on(struct edit *edit);

@@ -1,7 +1,8 @@
 /* An edit in place: what X1 asks and takes, and what comes behind it. */
 #include "rules/edit/edit_inner.h"
 
-#include "rules/query/update.h"
+#include "rules/query/filter_split.h"
+#include "rules/query/reads.h"
 #include "rules/rule/counts.h"
 #include "rules/rule/own_fields.h"
 
@@ -15,6 +16,7 @@ static const struct rule *rule_of(const struct edit *edit)
 void edit_place_fini(struct edit_place *place)
 {
 	place_update_fini(&place->update);
+	probe_fini(&place->condition);
 	buffer_fini(&place->main);
 	packet_fini(&place->listed);
 	buffer_fini(&place->batches);
@@ -67,6 +69,8 @@ static enum edit_outcome end(struct edit *edit)
 		return edit_write_placed(edit, true);
 	case PLACE_STANDS:
 		return edit_write_placed(edit, false);
+	case PLACE_UNMEANT:
+		return edit_take_none(edit);
 	case PLACE_FITS:
 		return edit_begin_fold(edit);
 	case PLACE_LOSES:
@@ -153,11 +157,60 @@ static enum edit_outcome take_hold(struct edit *edit, const struct packet *reply
 	return was_pending(edit) ? edit_send_clean(edit) : edit_send_tiles(edit);
 }
 
+static enum edit_outcome unreadable(struct edit *edit)
+{
+	return refuse(edit, ERROR_WRITE_CONFLICT,
+		      "the server's reply on the overflow can't be read");
+}
+
+/* ---- which elements are meant ---- */
+
+/* Nothing in the array changes, as long as it is what X1 has met. */
+static enum edit_outcome stand(struct edit *edit)
+{
+	edit->place.aim.measured = true;
+	edit->place.after.total = -1;
+	return leave(edit, PLACE_STANDS);
+}
+
+static enum edit_outcome aim_pop(struct edit *edit)
+{
+	place_aim_pop(edit);
+	switch (edit->place.aim.where) {
+	case PLACE_NOWHERE:
+		return stand(edit);
+	case PLACE_IN_BATCH:
+		return edit_send_lowest(edit);
+	default:
+		return leave(edit, PLACE_COUNTS);
+	}
+}
+
+static enum edit_outcome aim(struct edit *edit)
+{
+	switch (edit->place.update.kind) {
+	case PLACE_FIRST:
+	case PLACE_LAST:
+		return aim_pop(edit);
+	case PLACE_AT:
+		place_aim(edit);
+		break;
+	case PLACE_MATCHED:
+		edit->place.aim.where = PLACE_IN_HEAD;
+		break;
+	case PLACE_EACH:
+		break;
+	}
+	return edit_send_lowest(edit);
+}
+
 static enum edit_outcome take_tiles(struct edit *edit, struct packet *reply)
 {
 	switch (place_list(edit, reply)) {
 	case PLACE_LISTED:
-		return edit_send_lowest(edit);
+		return edit->facts.reads && edit->place.update.kind != PLACE_MATCHED
+			       ? edit_send_ask_main(edit)
+			       : aim(edit);
 	case PLACE_LISTED_FITS:
 		return leave(edit, PLACE_FITS);
 	case PLACE_LISTED_HOLE:
@@ -165,19 +218,74 @@ static enum edit_outcome take_tiles(struct edit *edit, struct packet *reply)
 	case PLACE_LISTED_BROKEN:
 		break;
 	}
-	return refuse(edit, ERROR_WRITE_CONFLICT,
-		      "the server's reply on the overflow can't be read");
+	return unreadable(edit);
+}
+
+static bool has_document(const struct packet *reply)
+{
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	struct element document;
+	struct cursor cursor;
+
+	return read.batch.data && cursor_open(&cursor, read.batch) &&
+	       cursor_next(&cursor, &document) == CURSOR_ELEMENT;
+}
+
+static enum edit_outcome insert(struct edit *edit);
+
+/* `f.$` that is neither in the head nor in the overflow is in the tail, or nowhere. */
+static enum edit_outcome ask_tail(struct edit *edit)
+{
+	edit->place.aim.where = PLACE_IN_TAIL;
+	return place_length(edit, "tail") > 0 ? insert(edit) : leave(edit, PLACE_UNMEANT);
+}
+
+static enum edit_outcome take_ask(struct edit *edit, const struct packet *reply)
+{
+	bool matched = edit->place.update.kind == PLACE_MATCHED;
+	enum place_asked asked = place_take_asked(edit, reply);
+
+	if (asked == PLACE_ASKED_UNSURE)
+		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
+			      EDIT_TOO_LARGE
+			      "; batches of the array overlap, so it can't be edited in place");
+	if (matched)
+		return asked == PLACE_ASKED_THERE ? edit_send_hits(edit) : ask_tail(edit);
+	edit->place.aim = (struct place_aim){.where = PLACE_EVERYWHERE};
+	return asked == PLACE_ASKED_THERE ? aim(edit) : leave(edit, PLACE_UNMEANT);
 }
 
 /* ---- HITS to the end ---- */
+
+/* Of what was copied before nothing is sent again. */
+static enum edit_outcome insert(struct edit *edit)
+{
+	struct edit_place *place = &edit->place;
+	size_t before = place->copies.length;
+
+	place_copy_main(edit);
+	place->scratch = place->scratch || place->copies.length > before;
+	return place->copies.length == place->inserted ? stand(edit) : edit_send_copies(edit);
+}
+
+/* Where no batch is meant, none is read. */
+static enum edit_outcome take_lowest(struct edit *edit, const struct packet *reply)
+{
+	struct edit_place *place = &edit->place;
+
+	place->lowest = place_lowest(edit, reply);
+	if (place->aim.where == PLACE_EVERYWHERE || place->aim.where == PLACE_IN_BATCH)
+		return edit_send_hits(edit);
+	return place->update.kind == PLACE_MATCHED && place->state.head == 0 ? edit_send_ask(edit)
+									     : insert(edit);
+}
 
 static enum edit_outcome take_hits(struct edit *edit, const struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
 
 	if (!place_copy(edit, reply))
-		return refuse(edit, ERROR_WRITE_CONFLICT,
-			      "the server's reply on the overflow can't be read");
+		return unreadable(edit);
 	if (edit->input->memory_short)
 		return refuse(edit, ERROR_TEMPORARILY_UNAVAILABLE,
 			      "no memory is left for the parts of the array that this write "
@@ -185,16 +293,12 @@ static enum edit_outcome take_hits(struct edit *edit, const struct packet *reply
 	if (place->copies.length > EDIT_COPIES_MOST)
 		return refuse(edit, ERROR_OBJECT_TOO_LARGE,
 			      EDIT_TOO_LARGE "; what it changes in place passes 48,000,000 bytes");
-	if (place->cursor_id != 0)
-		return edit_send_hits_on(edit);
-	place_copy_main(edit);
-	return place->copies.length == 0 ? leave(edit, PLACE_STANDS) : edit_send_copies(edit);
+	return place->cursor_id != 0 ? edit_send_hits_on(edit) : insert(edit);
 }
 
 static enum edit_outcome discard(struct edit *edit)
 {
-	return edit->place.state.head > 0 || place_counts_total(edit) ? edit_send_discard(edit)
-								      : edit_send_commit(edit);
+	return edit->place.scratch ? edit_send_discard(edit) : edit_send_commit(edit);
 }
 
 /* Marks are changes, too. */
@@ -205,12 +309,13 @@ static enum edit_outcome take_apply(struct edit *edit, const struct packet *repl
 
 	if (!document_find_integer(reply->message.body, "nModified", &changed))
 		return refuse(edit, ERROR_WRITE_CONFLICT, "the server's reply can't be read");
+	if (place->update.kind == PLACE_MATCHED && reply->summary.n == 0)
+		return place->aim.where == PLACE_IN_HEAD ? edit_send_ask(edit)
+							 : leave(edit, PLACE_UNMEANT);
 	if (changed == place->marks)
-		return leave(edit, PLACE_STANDS);
+		return stand(edit);
 	place->end = PLACE_COUNTS;
-	place->head = place->state.head;
-	place->removed = place->state.removed;
-	place->total = -1;
+	place->after = (struct place_after){place->state.head, place->state.removed, -1};
 	return place->update.removes ? edit_send_sizes(edit) : discard(edit);
 }
 
@@ -227,9 +332,12 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 		return edit_send_tiles(edit);
 	case PLACE_TILES:
 		return take_tiles(edit, reply);
+	case PLACE_ASK_MAIN:
+		return has_document(reply) ? aim(edit) : edit_send_ask(edit);
+	case PLACE_ASK:
+		return take_ask(edit, reply);
 	case PLACE_LOWEST:
-		place->lowest = place_lowest(edit, reply);
-		return edit_send_hits(edit);
+		return take_lowest(edit, reply);
 	case PLACE_HITS:
 		return take_hits(edit, reply);
 	case PLACE_INSERT:
@@ -238,10 +346,7 @@ static enum edit_outcome take(struct edit *edit, struct packet *reply)
 	case PLACE_APPLY:
 		return take_apply(edit, reply);
 	case PLACE_SIZES:
-		return place_take_sizes(edit, reply)
-			       ? discard(edit)
-			       : refuse(edit, ERROR_WRITE_CONFLICT,
-					"the server's reply on the overflow can't be read");
+		return place_take_sizes(edit, reply) ? discard(edit) : unreadable(edit);
 	case PLACE_DISCARD:
 		return edit_send_commit(edit);
 	case PLACE_COMMIT:
@@ -273,8 +378,48 @@ enum edit_outcome edit_take_place(struct edit *edit, struct packet *reply)
 
 /* ---- its beginning ---- */
 
-/* Of one array alone, by an update whose filter reads none. In a client's transaction nothing could
- * be taken back where nothing changes; findAndModify has the array in its image. */
+/* The filter's one condition on an array. False if there are several, or none; `*rest`: there are
+ * conditions on other fields than _id. */
+static bool find_condition(const struct edit *edit, struct buffer *alone, bool *rest)
+{
+	size_t document = writer_open(alone), reading = 0;
+	struct element conjunct;
+	enum cursor_step step;
+	struct walk walk;
+
+	*rest = false;
+	step = filter_first_conjunct(&walk, edit->write.filter.value, &conjunct);
+	for (; step == CURSOR_ELEMENT; step = filter_next_conjunct(&walk, &conjunct)) {
+		if (element_is(&conjunct, "_id") || element_is(&conjunct, "$comment"))
+			continue;
+		if (reads_nothing_of(&conjunct, edit->namespace))
+			*rest = true;
+		else if (reading++ == 0)
+			writer_element(alone, &conjunct);
+	}
+	writer_close(alone, document);
+	return step == CURSOR_END && reading == 1;
+}
+
+/* One element satisfies what the filter says of the array, or none does. Which one `$` means, other
+ * arrays' conditions could tell, too. */
+static bool can_ask(struct edit *edit)
+{
+	struct edit_place *place = &edit->place;
+	bool matched = place->update.kind == PLACE_MATCHED, rest;
+	auto_buffer struct buffer alone = {0};
+
+	if (!edit->facts.reads)
+		return !matched;
+	probe_fini(&place->condition);
+	return edit->facts.bare && find_condition(edit, &alone, &rest) && !(matched && rest) &&
+	       probe_of_filter(buffer_view(&alone), edit->namespace, &place->condition) &&
+	       place->condition.exact &&
+	       place->condition.target == &edit->namespace->targets[edit->target];
+}
+
+/* Of one array alone. In a client's transaction nothing could be taken back where nothing changes;
+ * findAndModify has the array in its image. */
 must_check bool edit_may_place(struct edit *edit)
 {
 	const struct whole_write *write = &edit->write;
@@ -286,38 +431,41 @@ must_check bool edit_may_place(struct edit *edit)
 		if (edit->concerned[i])
 			edit->target = i;
 	}
-	if (concerned != 1 || edit->facts.reads || edit->facts.positional || !write->counted ||
-	    write->denied || edit_in_transaction(edit) ||
+	if (concerned != 1 || !write->counted || write->denied || edit_in_transaction(edit) ||
 	    !edit_read_state(edit, edit->target, &read))
 		return false;
 	place_update_fini(&edit->place.update);
 	return place_update_judge(&write->update, &write->array_filters, rule_of(edit),
-				  &edit->place.update);
+				  &edit->place.update) &&
+	       (edit->place.update.kind == PLACE_MATCHED) == edit->facts.positional &&
+	       can_ask(edit);
 }
 
 /* Behind edit_may_place. */
 enum edit_outcome edit_begin_place(struct edit *edit)
 {
-	struct edit_place *place = &edit->place;
-	struct place_update update = place->update;
+	struct edit_place *place = &edit->place, former = *place;
 	struct state *state = &place->state;
-	bool tried = place->tried;
 
 	place->update = (struct place_update){0};
+	place->condition = (struct probe){0};
 	edit_place_fini(place);
-	place->update = update;
-	place->tried = tried;
+	place->update = former.update;
+	place->condition = former.condition;
+	place->tried = former.tried;
+	place->aim.at = place->update.at;
+	place->after.total = -1;
 	require(edit_read_state(edit, edit->target, state));
 	if (state->later.data) {
-		memcpy(place->later, state->later.data, GENERATION_BYTES);
+		memcpy(place->names.later, state->later.data, GENERATION_BYTES);
 	} else {
-		memcpy(place->later, state->generation.data, TARGET_NAME_BYTES);
-		arc4random_buf(place->later + TARGET_NAME_BYTES,
+		memcpy(place->names.later, state->generation.data, TARGET_NAME_BYTES);
+		arc4random_buf(place->names.later + TARGET_NAME_BYTES,
 			       GENERATION_BYTES - TARGET_NAME_BYTES);
 		state->bound = state->moved;
 	}
-	state->later = (struct bytes){place->later, GENERATION_BYTES};
-	arc4random_buf(place->pending, GENERATION_BYTES);
-	arc4random_buf(place->session, GENERATION_BYTES);
+	state->later = (struct bytes){place->names.later, GENERATION_BYTES};
+	arc4random_buf(place->names.pending, GENERATION_BYTES);
+	arc4random_buf(place->names.session, GENERATION_BYTES);
 	return edit_send_hold(edit);
 }

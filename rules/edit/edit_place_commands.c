@@ -7,6 +7,8 @@
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
 
+#include <stdio.h>
+
 #define INSERT_BYTES_MAX (12 << 20) /* a command's body may have 16 MB */
 #define ALL_AT_ONCE 1000000         /* small documents of one reply */
 /* Equal under every collation but the simple one: a text and its form without composed letters. */
@@ -36,7 +38,7 @@ static void splice_linked(struct buffer *out, size_t *place, const void *context
 		fill("order", overflow_order_path(rule_of(edit))), \
 		fill("key", rule_of(edit)->key), fill("main", rule_of(edit)->array), \
 		fill_spliced("linked", splice_linked, edit), \
-		fill_binary("pending", name_of((edit)->place.pending)), \
+		fill_binary("pending", name_of((edit)->place.names.pending)), \
 		fill("next", (int32_t)((edit)->place.state.edition + 1)), \
 		fill("collation", &(edit)->write.collation)
 
@@ -50,7 +52,7 @@ static void write_session(struct edit *edit, const char *database)
 	const struct command *command = &edit->sequence->match.command;
 
 	memcpy(uuid, head, sizeof(head));
-	memcpy(uuid + sizeof(head), edit->place.session, GENERATION_BYTES);
+	memcpy(uuid + sizeof(head), edit->place.names.session, GENERATION_BYTES);
 	template_write_fields(
 		&edit->sequence->buffer,
 		"{lsid: {id: @id}, txnNumber: 1L, autocommit: false, "
@@ -95,7 +97,7 @@ static void write_editions(struct buffer *out, const char *name, const void *con
 		       fill_binary("g", state->generation), fill_binary("l", state->later),
 		       fill("b", state->bound), fill("h", state->head), fill("n", state->moved),
 		       fill("r", state->removed), fill("v", (int32_t)state->edition),
-		       fill_binary("pending", name_of(edit->place.pending)));
+		       fill_binary("pending", name_of(edit->place.names.pending)));
 }
 
 /* What stands beside the editions. */
@@ -163,6 +165,25 @@ enum edit_outcome edit_send_tiles(struct edit *edit)
 		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE));
 }
 
+/* Whether main's part of the array meets the filter's condition on it. */
+enum edit_outcome edit_send_ask_main(struct edit *edit)
+{
+	COMMAND(edit, PLACE_ASK_MAIN,
+		"{find: @collection, filter: {$and: [@pin, @condition]}, projection: {_id: 1}, "
+		"limit: 1, singleBatch: true, collation: @collation}",
+		FILLS(edit), fill_document("condition", buffer_view(&edit->place.condition.main)));
+}
+
+/* Which batches do. */
+enum edit_outcome edit_send_ask(struct edit *edit)
+{
+	COMMAND(edit, PLACE_ASK,
+		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", $and: [@condition]}, "
+		"projection: {_id: 1}, batchSize: @most, collation: @collation}",
+		FILLS(edit), fill("most", (int32_t)ALL_AT_ONCE),
+		fill_document("condition", buffer_view(&edit->place.condition.overflow)));
+}
+
 enum edit_outcome edit_send_lowest(struct edit *edit)
 {
 	COMMAND(edit, PLACE_LOWEST,
@@ -171,10 +192,19 @@ enum edit_outcome edit_send_lowest(struct edit *edit)
 		FILLS(edit));
 }
 
+static void splice_aimed(struct buffer *out, size_t *place, const void *context)
+{
+	(void)place;
+	place_write_aimed(out, context);
+}
+
 enum edit_outcome edit_send_hits(struct edit *edit)
 {
 	const struct place_update *update = &edit->place.update;
 
+	if (edit->place.aim.where == PLACE_IN_BATCH)
+		COMMAND(edit, PLACE_HITS, "{find: @overflow, filter: {..@aimed}}", FILLS(edit),
+			fill_spliced("aimed", splice_aimed, edit));
 	COMMAND(edit, PLACE_HITS,
 		"{find: @overflow, filter: {..@linked, " COUNTS_CONDITIONS ", ..@concerned}, "
 		"collation: @collation}",
@@ -221,20 +251,39 @@ static void splice_marked(struct buffer *out, size_t *place, const void *context
 /* The copies of batches, and of the head. */
 #define COPIED "..@linked, '_spill.g': {$in: [@later, @pending]}, '_spill.e': @next"
 
+static void write_batch_update(struct buffer *out, const char *name, const void *context)
+{
+	const struct edit *edit = context;
+
+	place_update_write_batch(out, name, &edit->write.update, &edit->place.update, rule_of(edit),
+				 edit->place.aim.at);
+}
+
+/* Where the filter says which element is meant, it does so of the copy, too. */
 enum edit_outcome edit_send_apply(struct edit *edit)
 {
-	const struct place_update *update = &edit->place.update;
-	struct element u;
+	const struct edit_place *place = &edit->place;
+	bool matched = place->update.kind == PLACE_MATCHED;
 
-	require(document_find(buffer_view(&update->update), "u", &u));
 	COMMAND(edit, PLACE_APPLY,
 		"{update: @overflow, updates: [{q: {_id: {$in: [..@marked]}}, u: {$set: "
-		"{'_spill.u': @next}}, multi: true}, {q: {" COPIED "}, u: @u, ..@filters, "
-		"multi: true, collation: @collation}]}",
-		FILLS(edit), fill_spliced("marked", splice_marked, edit), fill("u", &u),
-		fill_template("filters",
-			      update->filters.length > 0 ? "{arrayFilters: [..@given]}" : "{}"),
-		fill_documents("given", buffer_view(&update->filters)));
+		"{'_spill.u': @next}}, multi: true}, {q: {..@linked, '_spill.g': {$in: "
+		"[..@names]}, "
+		"'_spill.e': @next, ..@matched}, u: @u, ..@filters, multi: true, collation: "
+		"@collation}]}",
+		FILLS(edit), fill_spliced("marked", splice_marked, edit),
+		fill_template("names", place->aim.where != PLACE_EVERYWHERE &&
+						       place->aim.where != PLACE_IN_BATCH
+					       ? "[@pending]"
+				       : place->aim.where == PLACE_IN_BATCH ? "[@later]"
+									    : "[@later, @pending]"),
+		fill_template("matched", matched ? "{$and: [@condition]}" : "{}"),
+		fill_document("condition", buffer_view(&place->condition.overflow)),
+		fill_with("u", write_batch_update, edit),
+		fill_template("filters", place->update.filters.length > 0
+						 ? "{arrayFilters: [..@given]}"
+						 : "{}"),
+		fill_documents("given", buffer_view(&place->update.filters)));
 }
 
 enum edit_outcome edit_send_sizes(struct edit *edit)
@@ -283,49 +332,74 @@ static void write_path(struct buffer *path, const struct rule *rule, const char 
 	buffer_append(path, field, strlen(field) + 1);
 }
 
+/* The client's statement as far as main's part of the array is meant, and our fields, which are
+ * used up. Nothing is left of it where all that it does is done in a batch: {$set: {}}. */
+static void write_main_update(struct edit *edit, struct buffer *set, struct buffer *unset)
+{
+	const struct edit_place *place = &edit->place;
+	auto_buffer struct buffer own = {0};
+	size_t document = writer_open(&own);
+	struct element u;
+	struct buffer *out = &edit->sent.whole;
+
+	place_update_write_main(&own, "u", &edit->write.update, &place->update, rule_of(edit),
+				place->aim.where == PLACE_IN_BATCH ? -1 : place->aim.at);
+	writer_close(&own, document);
+	require(document_find(buffer_view(&own), "u", &u));
+	out->length = 0;
+	document = writer_open(out);
+	if (u.value.length == 5 && set->length == 0)
+		template_write(out, "u", "{$set: {}}");
+	else
+		update_write_merged(out, "u", &u, set, unset);
+	writer_close(out, document);
+	require(document_find(buffer_view(out), "u", &edit->sent.update));
+}
+
 static void write_counting(struct edit *edit)
 {
 	const struct edit_place *place = &edit->place;
 	const char *total = own_field_name(rule_of(edit), OWN_TOTAL);
 	auto_buffer struct buffer path = {0};
 	struct buffer set = {0}, unset = {0};
-	size_t document;
 
 	write_path(&path, rule_of(edit), ".e.v");
 	writer_int32(&set, (const char *)path.data, (int32_t)place->state.edition + 1);
 	write_path(&path, rule_of(edit), ".e.h");
-	writer_int64(&set, (const char *)path.data, place->head);
+	writer_int64(&set, (const char *)path.data, place->after.head);
 	write_path(&path, rule_of(edit), ".e.r");
-	writer_int64(&set, (const char *)path.data, place->removed);
-	if (total && place->total >= 0)
-		writer_int32(&set, total, (int32_t)place->total);
+	writer_int64(&set, (const char *)path.data, place->after.removed);
+	if (total && place->after.total >= 0)
+		writer_int32(&set, total, (int32_t)place->after.total);
 	write_path(&path, rule_of(edit), ".e.w");
 	writer_int32(&unset, (const char *)path.data, 1);
-	edit->sent.whole.length = 0;
-	document = writer_open(&edit->sent.whole);
-	update_write_merged(&edit->sent.whole, "u", &edit->write.update, &set, &unset);
-	writer_close(&edit->sent.whole, document);
-	require(document_find(buffer_view(&edit->sent.whole), "u", &edit->sent.update));
+	write_main_update(edit, &set, &unset);
 }
 
-/* What the total was reckoned from. */
+static void write_standing(struct edit *edit)
+{
+	struct buffer set = {0}, unset = {0};
+
+	write_main_update(edit, &set, &unset);
+}
+
+/* What the total was reckoned from, or what tells which element is the last one. */
 static void splice_length(struct buffer *out, size_t *place, const void *context)
 {
 	const struct edit *edit = context;
-	struct element part, each;
-	struct cursor cursor;
-	int32_t length = 0;
+	const struct place_aim *aim = &edit->place.aim;
+	char last[24];
 
 	(void)place;
-	if (edit->place.total < 0)
-		return;
-	for (int i = 0; i < 2; i++)
-		if (document_find(buffer_view(&edit->place.main), i ? "tail" : "head", &part) &&
-		    cursor_open(&cursor, part.value))
-			while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-				length++;
-	template_write_fields(out, "{@main: {$size: @length}}", fill("main", rule_of(edit)->array),
-			      fill("length", length));
+	snprintf(last, sizeof(last), "%lld", (long long)edit->place.state.head);
+	if (edit->place.after.total >= 0 || aim->measured)
+		template_write_fields(out, "{@main: {$size: @length}}",
+				      fill("main", rule_of(edit)->array),
+				      fill("length", (int32_t)(place_length(edit, "head") +
+							       place_length(edit, "tail"))));
+	else if (aim->longer)
+		template_write_fields(out, "{@main.@last: {$exists: true}}",
+				      fill("main", rule_of(edit)->array), fill("last", last));
 }
 
 /* The state has the name of this edit, or that of none. */
@@ -334,40 +408,44 @@ static void splice_stands(struct buffer *out, size_t *place, const void *context
 	const struct edit *edit = context;
 	const struct state *state = &edit->place.state;
 	bool committed = edit->place.step == PLACE_COMMIT;
+	struct element read;
+	bool edited = edit_state_of(edit, edit->target, &read) && state_is_edited(&read);
 
 	(void)place;
 	template_write_fields(
 		out,
-		"{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
-		"'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}",
+		committed || edited
+			? "{'_spill.@key.e.g': @g, '_spill.@key.e.l': @l, '_spill.@key.e.v': @v, "
+			  "'_spill.@key.e.n': @n, '_spill.@key.e.w': @w, ..@length}"
+			: "{'_spill.@key.g': @g, '_spill.@key.n': @n, ..@length}",
 		fill("key", rule_of(edit)->key), fill_binary("g", state->generation),
 		fill_binary("l", state->later), fill("v", (int32_t)state->edition),
 		fill("n", state->moved),
 		fill_template("w", committed ? "@pending" : "{$exists: false}"),
-		fill_binary("pending", name_of(edit->place.pending)),
+		fill_binary("pending", name_of(edit->place.names.pending)),
 		fill_spliced("length", splice_length, edit));
+}
+
+/* The filter's condition on the array was answered, but where it says which element is meant. */
+static bool asks_on(const struct edit *edit)
+{
+	return edit->place.update.kind == PLACE_MATCHED && edit->place.aim.where != PLACE_IN_BATCH;
 }
 
 enum edit_outcome edit_write_placed(struct edit *edit, bool counts)
 {
-	struct element state;
-
-	edit->sent.update = (struct element){0};
 	edit->sent.purpose = EDIT_SWAPS;
 	edit->sent.upsert = false;
 	edit->step = STEP_WRITE;
-	if (!counts)
-		edit->place.total = -1;
-	else
+	if (counts)
 		write_counting(edit);
-	if (edit->place.step == PLACE_COMMIT ||
-	    (edit_state_of(edit, edit->target, &state) && state_is_edited(&state))) {
-		edit->sent.filter.length = 0;
-		template_write_document(&edit->sent.filter, "{$and: [@filter, @pin, {..@stands}]}",
-					edit_fill_filter(edit), edit_fill_pin(edit),
-					fill_spliced("stands", splice_stands, edit));
-	} else {
-		edit_write_probed(edit);
-	}
+	else
+		write_standing(edit);
+	edit->sent.filter.length = 0;
+	template_write_document(&edit->sent.filter, "{$and: [..@filter, @pin, {..@stands}]}",
+				fill_template("filter", asks_on(edit) ? "[@whole]" : "[..@rest]"),
+				fill_document("whole", edit->write.filter.value),
+				edit_fill_rest(edit), edit_fill_pin(edit),
+				fill_spliced("stands", splice_stands, edit));
 	return EDIT_WRITE;
 }

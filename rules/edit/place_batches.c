@@ -10,6 +10,7 @@
 
 struct place_batch {
 	struct element id;
+	int64_t held; /* elements */
 	size_t first; /* of its pieces, counted from 1; 0: it has none */
 };
 
@@ -45,6 +46,7 @@ static bool list_batches(struct edit_place *place, struct bytes batch, struct bu
 			    !document_find_integer(document.value, "held", &counted.held) ||
 			    !document_find_integer(document.value, "bytes", &size))
 				return false;
+			listed.held = counted.held;
 			*bytes += size;
 			buffer_append(all, &counted, sizeof(counted));
 			buffer_append(&place->batches, &listed, sizeof(listed));
@@ -222,6 +224,17 @@ static struct place_batch *find_batch(struct edit_place *place, const struct ele
 	return NULL;
 }
 
+static bool holds_piece(const struct edit_place *place, size_t batch, size_t piece)
+{
+	const struct place_batch *batches = (const void *)place->batches.data;
+	const struct place_piece *pieces = (const void *)place->pieces.data;
+	size_t i = batches[batch].first;
+
+	while (i > 0 && i - 1 != piece)
+		i = pieces[i - 1].next;
+	return i > 0;
+}
+
 /* A batch that others cover has nothing to be copied. */
 static bool copy_batch(struct edit *edit, struct bytes document)
 {
@@ -261,20 +274,35 @@ must_check bool place_copy(struct edit *edit, const struct packet *reply)
 
 /* ---- the head ---- */
 
-/* Under a name that nothing else has. */
-static void copy_part(struct edit *edit, const char *part, int64_t position, size_t rank)
+static void append_part(struct edit *edit, const char *part, struct buffer *out, size_t *index)
+{
+	struct element array, each;
+	struct cursor cursor;
+	char name[12];
+
+	require(document_find(buffer_view(&edit->place.main), part, &array));
+	if (array.type == BSON_BYTE_ARRAY && cursor_open(&cursor, array.value))
+		while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+			writer_renamed(out, writer_index(name, (*index)++), &each);
+}
+
+/* Under a name that nothing else has; `position` tells which it is. */
+static void copy_parts(struct edit *edit, const char *part, const char *other, int64_t position,
+		       size_t rank)
 {
 	const struct rule *rule = rule_of(edit);
 	struct edit_place *place = &edit->place;
 	struct buffer *out = &place->copies;
-	size_t document = writer_open(out);
-	struct element array;
+	size_t document = writer_open(out), array, index = 0;
 
-	require(document_find(buffer_view(&place->main), part, &array));
 	writer_renamed(out, rule->overflow.link, &edit->id);
 	write_number(out, rule, number_of(place, rank));
-	writer_renamed(out, rule->overflow.array, &array);
-	write_state(edit, out, (struct bytes){place->pending, GENERATION_BYTES}, position, -1,
+	array = writer_open_array(out, rule->overflow.array);
+	append_part(edit, part, out, &index);
+	if (other)
+		append_part(edit, other, out, &index);
+	writer_close(out, array);
+	write_state(edit, out, (struct bytes){place->names.pending, GENERATION_BYTES}, position, -1,
 		    number_of(place, rank));
 	writer_close(out, document);
 }
@@ -286,11 +314,139 @@ bool place_counts_total(const struct edit *edit)
 
 void place_copy_main(struct edit *edit)
 {
-	if (edit->place.state.head > 0)
-		copy_part(edit, "head", 0, 0);
-	if (place_counts_total(edit))
-		copy_part(edit, "tail", 1,
-			  edit->place.pieces.length / sizeof(struct place_piece) + 1);
+	const struct edit_place *place = &edit->place;
+	size_t behind = place->pieces.length / sizeof(struct place_piece) + 1;
+	enum place_where where = place->aim.where;
+
+	if (where == PLACE_IN_MAIN)
+		copy_parts(edit, "head", "tail", 2, 0);
+	if (where == PLACE_IN_HEAD || (where == PLACE_EVERYWHERE && place->state.head > 0))
+		copy_parts(edit, "head", NULL, 0, 0);
+	if (where == PLACE_IN_TAIL || (where == PLACE_EVERYWHERE && place_length(edit, "tail") > 0))
+		copy_parts(edit, "tail", NULL, 1, behind);
+}
+
+int64_t place_length(const struct edit *edit, const char *part)
+{
+	struct element array, each;
+	struct cursor cursor;
+	int64_t length = 0;
+
+	if (document_find(buffer_view(&edit->place.main), part, &array) &&
+	    array.type == BSON_BYTE_ARRAY && cursor_open(&cursor, array.value))
+		while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+			length++;
+	return length;
+}
+
+/* ---- where one element stands ---- */
+
+static bool aim_at_piece(struct edit_place *place, size_t piece, int64_t at)
+{
+	place->aim.where = PLACE_IN_BATCH;
+	place->aim.piece = piece;
+	place->aim.at = at;
+	return true;
+}
+
+/* The element of the overflow that so many others stand before. */
+static bool aim_at_element(struct edit_place *place, int64_t before)
+{
+	const struct place_piece *pieces = (const void *)place->pieces.data;
+	size_t count = place->pieces.length / sizeof(*pieces);
+
+	for (size_t i = 0; i < count; i++) {
+		if (before < pieces[i].take)
+			return aim_at_piece(place, i, before);
+		before -= pieces[i].take;
+	}
+	return false;
+}
+
+void place_aim(struct edit *edit)
+{
+	struct edit_place *place = &edit->place;
+	int64_t stored = state_elements(&place->state), head = place->state.head;
+	int64_t at = place->update.at;
+
+	place->aim = (struct place_aim){.where = PLACE_IN_MAIN, .at = at < head ? at : at - stored};
+	if (at >= head && at < head + stored)
+		(void)!aim_at_element(place, at - head);
+}
+
+/* What is taken out of main needs no copy to be known. */
+void place_aim_pop(struct edit *edit)
+{
+	struct edit_place *place = &edit->place;
+	int64_t stored = state_elements(&place->state), head = place->state.head;
+	int64_t tail = place_length(edit, "tail");
+	bool last = place->update.kind == PLACE_LAST;
+
+	place->aim = (struct place_aim){.measured = last && tail == 0, .longer = last && tail > 0};
+	place->after = (struct place_after){head, place->state.removed, -1};
+	if (last ? tail > 0 : head + stored == 0 && tail > 0)
+		place->aim.where = PLACE_IN_TAIL;
+	else if (last ? stored > 0 : head == 0 && stored > 0)
+		(void)!aim_at_element(place, last ? stored - 1 : 0);
+	else
+		place->aim.where = head > 0 ? PLACE_IN_HEAD : PLACE_NOWHERE;
+	if (place->aim.where == PLACE_IN_HEAD)
+		place->after.head--;
+	if (place_counts_total(edit) && place->aim.where != PLACE_IN_BATCH)
+		place->after.total = head + tail + stored - 1;
+}
+
+static bool is_whole(const struct edit_place *place, size_t batch)
+{
+	const struct place_batch *batches = (const void *)place->batches.data;
+	const struct place_piece *pieces = (const void *)place->pieces.data;
+	const struct place_piece *first;
+
+	if (batches[batch].first == 0)
+		return false;
+	first = &pieces[batches[batch].first - 1];
+	return first->next == 0 && first->skip == 0 && first->take == batches[batch].held;
+}
+
+/* The first of the batches that meet the condition. Of one that counts in part, another part may
+ * meet it. */
+must_check enum place_asked place_take_asked(struct edit *edit, const struct packet *reply)
+{
+	struct edit_place *place = &edit->place;
+	const struct place_batch *batches = (const void *)place->batches.data;
+	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
+	size_t best = SIZE_MAX, best_batch = 0;
+	struct element document, id;
+	struct cursor cursor;
+
+	if (!read.batch.data || !cursor_open(&cursor, read.batch))
+		return PLACE_ASKED_UNSURE;
+	while (cursor_next(&cursor, &document) == CURSOR_ELEMENT) {
+		const struct place_batch *batch;
+
+		if (document.type != BSON_BYTE_DOCUMENT ||
+		    !document_find(document.value, "_id", &id) || !(batch = find_batch(place, &id)))
+			return PLACE_ASKED_UNSURE;
+		if (batch->first > 0 && batch->first - 1 < best) {
+			best = batch->first - 1;
+			best_batch = (size_t)(batch - batches);
+		}
+	}
+	if (best == SIZE_MAX)
+		return PLACE_ASKED_NOWHERE;
+	if (!is_whole(place, best_batch))
+		return PLACE_ASKED_UNSURE;
+	(void)aim_at_piece(place, best, 0);
+	return PLACE_ASKED_THERE;
+}
+
+void place_write_aimed(struct buffer *out, const struct edit *edit)
+{
+	const struct place_batch *batches = (const void *)edit->place.batches.data;
+
+	for (size_t i = 0; i < edit->place.batches.length / sizeof(*batches); i++)
+		if (batches[i].first > 0 && holds_piece(&edit->place, i, edit->place.aim.piece))
+			template_write_fields(out, "{_id: @id}", fill("id", &batches[i].id));
 }
 
 /* ---- what is left of them ---- */
@@ -299,7 +455,8 @@ must_check bool place_take_sizes(struct edit *edit, const struct packet *reply)
 {
 	struct edit_place *place = &edit->place;
 	struct reply_cursor read = reply_read_cursor(reply->summary.cursor);
-	int64_t parts[2] = {0, 0}, copied = 0, cursor_id, position, held;
+	int64_t parts[2] = {place_length(edit, "head"), place_length(edit, "tail")};
+	int64_t copied = 0, cursor_id, position, held;
 	struct element document;
 	struct bytes generation;
 	struct cursor cursor;
@@ -314,14 +471,15 @@ must_check bool place_take_sizes(struct edit *edit, const struct packet *reply)
 			    !document_find_integer(document.value, "p", &position) ||
 			    !document_find_integer(document.value, "held", &held))
 				return false;
-			if (memcmp(generation.data, place->pending, GENERATION_BYTES) != 0)
+			if (memcmp(generation.data, place->names.pending, GENERATION_BYTES) != 0)
 				copied += held;
-			else if (position >= 0 && position < 2)
+			else if (position == 0 || position == 1)
 				parts[position] = held;
 		}
-	place->head = parts[0];
-	place->removed = place->state.removed + place->copied - copied;
+	place->after.head = parts[0];
+	place->after.removed = place->state.removed + place->copied - copied;
 	if (place_counts_total(edit))
-		place->total = parts[0] + parts[1] + place->state.moved - place->removed;
+		place->after.total =
+			parts[0] + parts[1] + place->state.moved - place->after.removed;
 	return step == CURSOR_END;
 }

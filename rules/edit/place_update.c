@@ -5,12 +5,14 @@
 #include "rules/query/update_operators.h"
 #include "rules/rule/names.h"
 
+#include <stdio.h>
+
+#define DIGITS_MOST 9 /* of an element's index */
 #define NESTED_MOST 8 /* $and, $or and $nor around an array filter's names */
 
 void place_update_fini(struct place_update *place)
 {
 	buffer_fini(&place->concerned);
-	buffer_fini(&place->update);
 	buffer_fini(&place->filters);
 	*place = (struct place_update){0};
 }
@@ -251,6 +253,40 @@ static bool add_filter(struct place_update *place, const struct rule *rule, stru
 	return true;
 }
 
+/* A path on the array names it. */
+static bool is_named(const struct element *update, const struct rule *rule, struct bytes subject)
+{
+	auto_buffer struct buffer mark = {0};
+	struct changes changes;
+	struct change change;
+
+	buffer_append(&mark, "$[", 2);
+	buffer_append(&mark, subject.data, subject.length);
+	buffer_append(&mark, "]", 1);
+	if (!changes_open(&changes, update->value))
+		return false;
+	while (changes_next(&changes, &change) == CURSOR_ELEMENT)
+		if (name_relate(change.path, rule->array) != PATH_APART &&
+		    memmem(change.path.data, change.path.length, mark.data, mark.length))
+			return true;
+	return false;
+}
+
+static void write_filters(struct place_update *place, const struct element *update,
+			  const struct element *filters, const struct rule *rule)
+{
+	struct cursor cursor;
+	struct element each;
+	struct bytes subject;
+
+	if (filters->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, filters->value))
+		return;
+	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
+		if (each.type == BSON_BYTE_DOCUMENT && filter_subject(each.value, &subject, 0) &&
+		    is_named(update, rule, subject))
+			buffer_append(&place->filters, each.value.data, each.value.length);
+}
+
 /* ---- what it changes ---- */
 
 /* What stands behind the array's own path. */
@@ -259,6 +295,11 @@ static struct bytes rest_of(struct bytes path, const struct rule *rule)
 	size_t array = strlen(rule->array);
 
 	return (struct bytes){path.data + array, path.length - array};
+}
+
+static bool is_on_array(struct bytes path, const struct rule *rule)
+{
+	return name_relate(path, rule->array) != PATH_APART;
 }
 
 /* "x" of ".$[x].price"; without bytes for ".$[]". False for any other. */
@@ -275,10 +316,25 @@ static bool filter_name(struct bytes rest, struct bytes *name)
 	return true;
 }
 
-static bool removes(const struct change *change, const struct rule *rule)
+/* ".7" of ".7.price": how many bytes; 0: it is no such. */
+static size_t index_length(struct bytes rest, int64_t *index)
 {
-	return bytes_are(change->path, rule->array) &&
-	       (bytes_are(change->verb, "$pull") || bytes_are(change->verb, "$pullAll"));
+	size_t length = 1;
+
+	*index = 0;
+	if (rest.length < 2 || rest.data[0] != '.')
+		return 0;
+	for (; length < rest.length && rest.data[length] != '.'; length++) {
+		if (rest.data[length] < '0' || rest.data[length] > '9' || length > DIGITS_MOST)
+			return 0;
+		*index = *index * 10 + rest.data[length] - '0';
+	}
+	return length == 1 || (length > 2 && rest.data[1] == '0') ? 0 : length;
+}
+
+static bool is_matched(struct bytes rest)
+{
+	return bytes_are(rest, ".$") || bytes_begin_with(rest, ".$.");
 }
 
 /* Operators that give each element what it would have in the whole array, too. ($currentDate is
@@ -292,21 +348,41 @@ static bool changes_alone(struct bytes verb)
 	return is_one_of(verb, verbs, sizeof(verbs) / sizeof(*verbs));
 }
 
-static bool judge_change(struct place_update *place, const struct change *change,
-			 const struct element *filters, const struct rule *rule)
+/* False where mongod refuses the value. */
+static bool judge_pop(struct place_update *place, const struct element *value)
 {
-	struct bytes name, filter;
+	int64_t end;
 
-	if (removes(change, rule)) {
-		place->removes = true;
-		place->all |= bytes_are(change->verb, "$pull")
-				      ? !add_condition(place, rule, &change->value)
-				      : !add_values(place, rule, &change->value);
-		return true;
-	}
-	if (path_relate(change->path, rule->array) != PATH_BELOW || !changes_alone(change->verb) ||
-	    !filter_name(rest_of(change->path, rule), &name))
+	if (!element_integer(value, &end) || (end != 1 && end != -1))
 		return false;
+	place->kind = end == 1 ? PLACE_LAST : PLACE_FIRST;
+	place->removes = true;
+	return true;
+}
+
+/* An operator on the array itself. */
+static bool judge_array(struct place_update *place, const struct change *change,
+			const struct rule *rule)
+{
+	if (bytes_are(change->verb, "$pop"))
+		return judge_pop(place, &change->value);
+	place->kind = PLACE_EACH;
+	place->removes = true;
+	if (bytes_are(change->verb, "$pull"))
+		place->all |= !add_condition(place, rule, &change->value);
+	else if (bytes_are(change->verb, "$pullAll"))
+		place->all |= !add_values(place, rule, &change->value);
+	else
+		return false;
+	return true;
+}
+
+static bool judge_elements(struct place_update *place, struct bytes name,
+			   const struct element *filters, const struct rule *rule)
+{
+	struct bytes filter;
+
+	place->kind = PLACE_EACH;
 	if (name.length == 0)
 		place->all = true;
 	else if (!find_filter(filters, name, &filter))
@@ -316,14 +392,96 @@ static bool judge_change(struct place_update *place, const struct change *change
 	return true;
 }
 
-/* ---- what a batch gets ---- */
-
-static bool is_on_array(struct bytes path, const struct rule *rule)
+static bool judge_change(struct place_update *place, const struct change *change,
+			 const struct element *filters, const struct rule *rule)
 {
-	return name_relate(path, rule->array) != PATH_APART;
+	struct bytes rest, name;
+
+	if (path_relate(change->path, rule->array) == PATH_SAME)
+		return judge_array(place, change, rule);
+	if (path_relate(change->path, rule->array) != PATH_BELOW || !changes_alone(change->verb))
+		return false;
+	rest = rest_of(change->path, rule);
+	if (filter_name(rest, &name))
+		return judge_elements(place, name, filters, rule);
+	if (is_matched(rest))
+		place->kind = PLACE_MATCHED;
+	else if (index_length(rest, &place->at) > 0)
+		place->kind = PLACE_AT;
+	else
+		return false;
+	return true;
 }
 
-static void write_operator(struct buffer *out, const struct element *verb, const struct rule *rule)
+/* mongod refuses an array filter that no path names. Without its operators on the array, main's
+ * update would name none. */
+static bool same_kind(const struct place_update *place, const struct place_update *first,
+		      const struct element *filters)
+{
+	return place->kind == first->kind && place->at == first->at &&
+	       (place->kind == PLACE_EACH || filters->type == 0);
+}
+
+must_check bool place_update_judge(const struct element *update, const struct element *filters,
+				   const struct rule *rule, struct place_update *place)
+{
+	struct place_update first = {0};
+	struct changes changes;
+	struct change change;
+	bool good = true;
+	size_t count = 0;
+
+	*place = (struct place_update){0};
+	if (rule->overflow.layout != RULE_BATCHES || update->type != BSON_BYTE_DOCUMENT ||
+	    !changes_open(&changes, update->value))
+		return false;
+	while (good && changes_next(&changes, &change) == CURSOR_ELEMENT) {
+		if (!is_on_array(change.path, rule))
+			continue;
+		good = judge_change(place, &change, filters, rule);
+		if (count++ == 0)
+			first = *place;
+		good = good && same_kind(place, &first, filters);
+	}
+	if (good && count > 0)
+		write_filters(place, update, filters, rule);
+	else
+		place_update_fini(place);
+	return good && count > 0;
+}
+
+/* ---- what is written ---- */
+
+/* Instead of the array's path, and of the element's index. */
+struct instead {
+	const char *array;
+	const struct place_update *place;
+	const struct rule *rule;
+	int64_t at;
+	bool rest; /* what is not on the array, too; else that alone */
+};
+
+static void write_path(struct buffer *path, struct bytes name, const struct instead *instead)
+{
+	struct bytes rest = rest_of(name, instead->rule);
+	int64_t index;
+	char text[32];
+
+	buffer_append(path, instead->array, strlen(instead->array));
+	if (instead->place->kind == PLACE_AT) {
+		size_t length = index_length(rest, &index);
+
+		snprintf(text, sizeof(text), ".%lld", (long long)instead->at);
+		buffer_append(path, text, strlen(text));
+		rest = (struct bytes){rest.data + length, rest.length - length};
+	}
+	buffer_append(path, rest.data, rest.length);
+	buffer_append(path, "", 1);
+}
+
+/* An operator of which nothing is left stays away. */
+static void write_operator(struct buffer *out, const struct element *verb,
+			   const struct instead *instead)
 {
 	auto_free char *name = must_strndup((const char *)verb->name.data, verb->name.length);
 	size_t mark = out->length, start = writer_open_document(out, name);
@@ -331,91 +489,52 @@ static void write_operator(struct buffer *out, const struct element *verb, const
 	struct element field;
 	bool any = false;
 
-	if (verb->type != BSON_BYTE_DOCUMENT || !cursor_open(&cursor, verb->value)) {
-		out->length = mark;
-		return;
-	}
-	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
-		auto_buffer struct buffer path = {0};
-		struct bytes rest;
+	if (verb->type == BSON_BYTE_DOCUMENT && cursor_open(&cursor, verb->value))
+		while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+			bool on_array = is_on_array(field.name, instead->rule);
+			auto_buffer struct buffer path = {0};
 
-		if (!is_on_array(field.name, rule))
-			continue;
-		rest = rest_of(field.name, rule);
-		buffer_append(&path, rule->overflow.array, strlen(rule->overflow.array));
-		buffer_append(&path, rest.data, rest.length);
-		buffer_append(&path, "", 1);
-		writer_renamed(out, (const char *)path.data, &field);
-		any = true;
-	}
+			if (on_array ? instead->at < 0 : !instead->rest)
+				continue;
+			any = true;
+			if (on_array) {
+				write_path(&path, field.name, instead);
+				writer_renamed(out, (const char *)path.data, &field);
+			} else {
+				writer_element(out, &field);
+			}
+		}
 	if (any)
 		writer_close(out, start);
 	else
 		out->length = mark;
 }
 
-static void write_update(struct buffer *out, const struct element *update, const struct rule *rule)
+static void write_update(struct buffer *out, const char *name, const struct element *update,
+			 const struct instead *instead)
 {
-	size_t document = writer_open(out), u = writer_open_document(out, "u");
+	size_t u = writer_open_document(out, name);
 	struct cursor cursor;
 	struct element verb;
 
 	require(cursor_open(&cursor, update->value)); /* it has been classified */
 	while (cursor_next(&cursor, &verb) == CURSOR_ELEMENT)
-		write_operator(out, &verb, rule);
+		write_operator(out, &verb, instead);
 	writer_close(out, u);
-	writer_close(out, document);
 }
 
-/* mongod refuses an array filter that no path names. */
-static bool is_named(struct bytes update, struct bytes subject)
+void place_update_write_batch(struct buffer *out, const char *name, const struct element *update,
+			      const struct place_update *place, const struct rule *rule, int64_t at)
 {
-	auto_free char *text = must_strndup((const char *)subject.data, subject.length);
-	auto_buffer struct buffer mark = {0};
+	const struct instead instead = {rule->overflow.array, place, rule, at, false};
 
-	buffer_append(&mark, "$[", 2);
-	buffer_append(&mark, text, subject.length);
-	buffer_append(&mark, "]", 1);
-	return memmem(update.data, update.length, mark.data, mark.length);
+	write_update(out, name, update, &instead);
 }
 
-static void write_filters(struct place_update *place, const struct element *filters)
+void place_update_write_main(struct buffer *out, const char *name, const struct element *update,
+			     const struct place_update *place, const struct rule *rule, int64_t at)
 {
-	struct cursor cursor;
-	struct element each;
-	struct bytes subject;
+	const struct instead instead = {rule->array, place, rule, at, true};
 
-	if (filters->type != BSON_BYTE_ARRAY || !cursor_open(&cursor, filters->value))
-		return;
-	while (cursor_next(&cursor, &each) == CURSOR_ELEMENT)
-		if (each.type == BSON_BYTE_DOCUMENT && filter_subject(each.value, &subject, 0) &&
-		    is_named(buffer_view(&place->update), subject))
-			buffer_append(&place->filters, each.value.data, each.value.length);
-}
-
-must_check bool place_update_judge(const struct element *update, const struct element *filters,
-				   const struct rule *rule, struct place_update *place)
-{
-	struct changes changes;
-	struct change change;
-	bool any = false;
-
-	*place = (struct place_update){0};
-	if (rule->overflow.layout != RULE_BATCHES || update->type != BSON_BYTE_DOCUMENT ||
-	    !changes_open(&changes, update->value))
-		return false;
-	while (changes_next(&changes, &change) == CURSOR_ELEMENT) {
-		if (!is_on_array(change.path, rule))
-			continue;
-		any = true;
-		if (!judge_change(place, &change, filters, rule)) {
-			place_update_fini(place);
-			return false;
-		}
-	}
-	if (!any)
-		return false;
-	write_update(&place->update, update, rule);
-	write_filters(place, filters);
-	return true;
+	write_update(out, name, update, &instead);
 }

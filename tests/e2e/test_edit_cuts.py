@@ -27,7 +27,7 @@ RULE = {
     "overflow": {"collection": "more_books", "layout": "batches", "link": "book", "array": "part",
                  "batch": {"size": 3}},
 }
-IN_PLACE = {**RULE, "fold_limit": "1B"}
+IN_PLACE = {**RULE, "fold_limit": "1B", "gc_delay": "1h"}
 LIST = list(range(8))
 FREE = ("$clusterTime", "operationTime", "opTime", "electionId", "retriedStmtIds", "retriedStmtId")
 
@@ -63,6 +63,14 @@ EDITS_IN_PLACE = {
     "pull all": update({"$pullAll": {"list": [4, 7]}}),
     "set all": update({"$inc": {"list.$[]": 1, "n": 1}}),
     "set some": update({"$set": {"list.$[x]": "x"}}, arrayFilters=[{"x": {"$gte": 6}}]),
+    "pop in a batch": update({"$pop": {"list": 1}, "$inc": {"n": 1}}),
+    "pop in the head": update({"$pop": {"list": -1}}),
+    "set by index": update({"$set": {"list.6": "six", "n": 2}}),
+    "set in the head by index": update({"$set": {"list.1": "one"}}),
+    "set what is matched": update({"$set": {"list.$": "five"}}, {"list": 5}),
+    "set what is matched in the head": update({"$set": {"list.$": "one"}}, {"list": {"$in": [1, 6]}}),
+    "set what is matched to what it is": update({"$set": {"list.$": 5}}, {"list": 5}),
+    "pull by another element": update({"$pull": {"list": 3}}, {"list": 6}),
     "two at once": {"update": "@", "updates": [{"q": {"_id": "#"}, "u": {"$pull": {"list": 3}}},
                                                {"q": {"_id": "#"}, "u": {"$inc": {"list.$[]": 1}}}]},
 }
