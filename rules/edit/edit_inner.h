@@ -202,6 +202,7 @@ enum edit_outcome edit_take_place(struct edit *edit, struct packet *reply);
 enum place_listed {
 	PLACE_LISTED,
 	PLACE_LISTED_FITS, /* the whole array fits into a document */
+	PLACE_LISTED_LONG, /* the answer would have the whole array, and pass a message */
 	PLACE_LISTED_HOLE,
 	PLACE_LISTED_BROKEN,
 };

@@ -133,14 +133,14 @@ enum edit_outcome edit_take_settle(struct edit *edit, struct packet *reply)
 
 	if (raised_died(&reply->summary))
 		return edit_take_shortage(edit);
-	if (!reply->summary.ok && raised_outgrown(&reply->summary) && edit_may_place(edit)) {
-		edit->place.tried = true;
-		return edit_begin_place(edit);
-	}
 	/* It was edited in place since LOOK. */
 	if (!reply->summary.ok && raised_tell(&reply->summary, message, &code) &&
 	    code == ERROR_OBJECT_TOO_LARGE)
 		return edit_pause(edit);
+	if (reply->summary.code == ERROR_OBJECT_TOO_LARGE && edit_may_place(edit)) {
+		edit->place.tried = true;
+		return edit_begin_place(edit);
+	}
 	if (!edit_open_batch(edit, reply, &cursor, &outcome))
 		return outcome;
 	if (cursor_next(&cursor, &document) != CURSOR_ELEMENT)

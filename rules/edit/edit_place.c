@@ -215,6 +215,11 @@ static enum edit_outcome take_tiles(struct edit *edit, struct packet *reply)
 		return leave(edit, PLACE_FITS);
 	case PLACE_LISTED_HOLE:
 		return leave(edit, PLACE_LACKS);
+	case PLACE_LISTED_LONG:
+		return refuse(
+			edit, ERROR_OBJECT_TOO_LARGE,
+			"the document that this command answers with passes 48,000,000 bytes; "
+			"leave the array out of it (fields), or use an update");
 	case PLACE_LISTED_BROKEN:
 		break;
 	}
@@ -412,14 +417,14 @@ static bool can_ask(struct edit *edit)
 	if (!edit->facts.reads)
 		return !matched;
 	probe_fini(&place->condition);
-	return edit->facts.bare && find_condition(edit, &alone, &rest) && !(matched && rest) &&
+	return find_condition(edit, &alone, &rest) && !(matched && rest) &&
 	       probe_of_filter(buffer_view(&alone), edit->namespace, &place->condition) &&
 	       place->condition.exact &&
 	       place->condition.target == &edit->namespace->targets[edit->target];
 }
 
-/* Of one array alone. In a client's transaction nothing could be taken back where nothing changes;
- * findAndModify has the array in its image. */
+/* Of one array alone. In a client's transaction nothing could be taken back where nothing changes.
+ */
 must_check bool edit_may_place(struct edit *edit)
 {
 	const struct whole_write *write = &edit->write;
@@ -431,7 +436,7 @@ must_check bool edit_may_place(struct edit *edit)
 		if (edit->concerned[i])
 			edit->target = i;
 	}
-	if (concerned != 1 || !write->counted || write->denied || edit_in_transaction(edit) ||
+	if (concerned != 1 || !edit->facts.bare || write->denied || edit_in_transaction(edit) ||
 	    !edit_read_state(edit, edit->target, &read))
 		return false;
 	place_update_fini(&edit->place.update);

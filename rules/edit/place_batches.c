@@ -6,7 +6,8 @@
 #include "rules/rule/overflow_document.h"
 #include "rules/rule/own_fields.h"
 
-#define ROOM_LEFT 8 /* what leaves such a part of a document free is folded back */
+#define ANSWER_MOST 40000000 /* bytes of a document that findAndModify answers with */
+#define ROOM_LEFT 8          /* what leaves such a part of a document free is folded back */
 
 struct place_batch {
 	struct element id;
@@ -86,6 +87,7 @@ must_check enum place_listed place_list(struct edit *edit, struct packet *reply)
 	auto_buffer struct buffer all = {0};
 	struct reply_cursor read;
 	int64_t cursor_id, main = 0, bytes = 0, most = rule_of(edit)->fold_limit;
+	bool fits;
 
 	packet_fini(&place->listed);
 	place->listed = packet_steal(reply);
@@ -95,12 +97,13 @@ must_check enum place_listed place_list(struct edit *edit, struct packet *reply)
 		return PLACE_LISTED_BROKEN;
 	if (all.length == 0 ? place->state.moved > 0 : !list_pieces(place, &all))
 		return PLACE_LISTED_HOLE;
-	if (place->tried)
-		return PLACE_LISTED;
+	(void)!document_find_integer(buffer_view(&place->main), "bytes", &main);
+	fits = !place->tried && main + bytes <= most - most / ROOM_LEFT;
 	place->tried = true;
-	return document_find_integer(buffer_view(&place->main), "bytes", &main) &&
-			       main + bytes <= most - most / ROOM_LEFT
-		       ? PLACE_LISTED_FITS
+	if (fits)
+		return PLACE_LISTED_FITS;
+	return !edit->write.counted && edit->write.fields.type == 0 && main + bytes > ANSWER_MOST
+		       ? PLACE_LISTED_LONG
 		       : PLACE_LISTED;
 }
 

@@ -49,6 +49,9 @@ struct whole_write whole_write_of_command(const struct command *command)
 				    .fields = field_of(command, FIELD_FIELDS),
 				    .upsert = element_truth(&command->fields[FIELD_UPSERT])};
 
+	if (!document_find(command->body, "arrayFilters", &write.array_filters) ||
+	    element_is_nothing(&write.array_filters))
+		write.array_filters = (struct element){0};
 	if (!element_truth(&command->fields[FIELD_REMOVE]))
 		write.update = command->fields[FIELD_UPDATE];
 	if (write.filter.type == 0)

@@ -278,7 +278,27 @@ static enum sequence_outcome take_main(struct sequence *sequence,
 	return SEQUENCE_DONE;
 }
 
-/* The error of a read that judged the filter, in the words of a findAndModify. */
+/* An update of a part of the array has failed, as a statement of one. */
+static void write_statement_error(struct buffer *out, const struct edit *edit, struct bytes text)
+{
+	int32_t code = edit_cause_code(edit);
+
+	writer_double(out, "ok", 0);
+	writer_text(out, "errmsg", text);
+	writer_int32(out, "code", code);
+	writer_string(out, "codeName",
+		      code == ERROR_TYPE_MISMATCH     ? error_name(ERROR_TYPE_MISMATCH)
+		      : code == ERROR_PATH_NOT_VIABLE ? error_name(ERROR_PATH_NOT_VIABLE)
+						      : error_name(ERROR_BAD_VALUE));
+}
+
+static bool is_time(const struct element *field)
+{
+	return element_is(field, "$clusterTime") || element_is(field, "operationTime");
+}
+
+/* The error of a read that judged the filter, or of an update of a part of the array, in the words
+ * of a findAndModify. */
 static enum sequence_outcome reject_edit(struct sequence *sequence, const struct edit *edit)
 {
 	auto_buffer struct buffer text = {0};
@@ -296,7 +316,11 @@ static enum sequence_outcome reject_edit(struct sequence *sequence, const struct
 	message_begin_body(out);
 	body = writer_open(out);
 	require(cursor_open(&cursor, edit->end.failure.message.body));
+	if (edit->end.failure.summary.ok)
+		write_statement_error(out, edit, buffer_view(&text));
 	while (cursor_next(&cursor, &field) == CURSOR_ELEMENT) {
+		if (edit->end.failure.summary.ok && !is_time(&field))
+			continue;
 		if (element_is(&field, "errmsg"))
 			writer_text(out, "errmsg", buffer_view(&text));
 		else

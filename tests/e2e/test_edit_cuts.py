@@ -71,6 +71,10 @@ EDITS_IN_PLACE = {
     "set what is matched in the head": update({"$set": {"list.$": "one"}}, {"list": {"$in": [1, 6]}}),
     "set what is matched to what it is": update({"$set": {"list.$": 5}}, {"list": 5}),
     "pull by another element": update({"$pull": {"list": 3}}, {"list": 6}),
+    "findAndModify": {"findAndModify": "@", "query": {"_id": "#"}, "update": {"$pull": {"list": {"$gte": 6}}},
+                      "new": True},
+    "findAndModify of before": {"findAndModify": "@", "query": {"_id": "#", "list": 4},
+                                "update": {"$set": {"list.$": "four"}}},
     "two at once": {"update": "@", "updates": [{"q": {"_id": "#"}, "u": {"$pull": {"list": 3}}},
                                                {"q": {"_id": "#"}, "u": {"$inc": {"list.$[]": 1}}}]},
 }

@@ -1,20 +1,23 @@
 """Edits of arrays that do not fit into a document: their batches are edited in place."""
 
+from uuid import uuid4
+
+import pymongo
 import pytest
 from bson.binary import Binary
-from pymongo.errors import OperationFailure, WriteError
-from uuid import uuid4
+from pymongo.errors import BulkWriteError, OperationFailure, WriteError
 
 from support.editions import array_of
 from support.operate import RULE, spill
 
 RULES = [{**RULE, "gc_delay": "1h", "settle": "1h", "quiet": "1h", "sweep": "off", "gather": 1000000}]
 TEXT = "x" * 100_000
+COUNT = 180
 
 
 @pytest.fixture
 def shop(direct):
-    for name in ("books", "tails"):
+    for name in ("books", "tails", "model"):
         direct.shop[name].delete_many({})
     direct.shop.tails.create_index([("book", 1), ("_spill.i", 1)], unique=True)
     return direct.shop
@@ -25,35 +28,161 @@ def books(client, shop):
     return client.shop.books
 
 
-def long(shop, count=180):
-    array = [{"n": each, "k": each % 7, "text": TEXT} for each in range(count)]
-    spill(shop, "long", array, state={"g": Binary(uuid4().bytes)})
-    return array
+@pytest.fixture
+def array(shop):
+    """18 MB; and the same without its texts, directly at mongod."""
+    elements = [{"n": each, "k": each % 7, "text": TEXT} for each in range(COUNT)]
+    spill(shop, "long", elements, state={"g": Binary(uuid4().bytes)})
+    shop.model.insert_one({"_id": "long", "list": short(elements)})
+    return elements
 
 
-def told(update):
-    return [{key: value for key, value in each.items() if key != "text"} for each in update]
+def short(array):
+    return [{key: value for key, value in each.items() if key != "text"} if isinstance(each, dict) else each
+            for each in array]
 
 
-EDITS = [
-    ({"$pull": {"list": {"n": 90}}}, None, lambda array: [each for each in array if each["n"] != 90]),
-    ({"$pull": {"list": {"n": {"$in": [1, 2, 50, 51, 52, 179]}}}}, None,
-     lambda array: [each for each in array if each["n"] not in (1, 2, 50, 51, 52, 179)]),
-    ({"$set": {"list.$[x].k": 70}}, [{"x.n": 77}],
-     lambda array: [{**each, "k": 70} if each["n"] == 77 else each for each in array]),
-    ({"$inc": {"list.$[x].k": 1, "list.$[x].m": 2}}, [{"x.n": {"$gte": 170}}],
-     lambda array: [{**each, "k": each["k"] + 1, "m": 2} if each["n"] >= 170 else each for each in array]),
-]
+def same(shop, books):
+    expected = shop.model.find_one({"_id": "long"})["list"]
+    assert short(array_of(shop, "long")) == expected
+    assert short(books.find_one({"_id": "long"})["list"]) == expected
 
 
-def test_one_element_of_a_long_array(books, shop):
-    array = long(shop)
-    for update, filters, change in EDITS:
-        expected = change(array)
-        result = books.update_one({"_id": "long"}, update, array_filters=filters)
-        assert (result.matched_count, result.modified_count) == (1, 1), update
-        assert told(array_of(shop, "long")) == told(expected), update
-        assert told(books.find_one({"_id": "long"})["list"]) == told(expected)
-        result = books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 90}}})
-        assert (result.matched_count, result.modified_count) == (1, 0)
-        array = expected
+EDITS = {
+    "one by a field": ({}, {"$pull": {"list": {"n": 90}}}, None),
+    "several": ({}, {"$pull": {"list": {"n": {"$in": [1, 2, 50, 51, 52, 179]}}}}, None),
+    "several by value": ({}, {"$pullAll": {"list": [{"n": 60, "k": 4}, 7]}}, None),
+    "a field of one": ({}, {"$set": {"list.$[x].k": 70, "seen": True}}, [{"x.n": 77}]),
+    "fields of many": ({}, {"$inc": {"list.$[x].k": 1, "list.$[x].m": 2}}, [{"x.n": {"$gte": 170}}]),
+    "a field of all": ({}, {"$unset": {"list.$[].k": 1}}, None),
+    "by index": ({}, {"$set": {"list.100.k": "hundred"}}, None),
+    "by index in the head": ({}, {"$set": {"list.1.k": "one"}}, None),
+    "beyond the end": ({}, {"$set": {"list.182": {"n": 182}}}, None),
+    "the last": ({}, {"$pop": {"list": 1}}, None),
+    "the first": ({}, {"$pop": {"list": -1}}, None),
+    "the one that is matched": ({"list.n": 120}, {"$set": {"list.$.k": "found"}}, None),
+    "the one that is matched in the head": ({"list": {"$elemMatch": {"n": 2}}}, {"$inc": {"list.$.k": 5}}, None),
+    "if another is there": ({"list.n": 4}, {"$pull": {"list": {"n": 140}}}, None),
+    "if none is there": ({"list.n": 400}, {"$pull": {"list": {"n": 141}}}, None),
+}
+
+
+def differs(name):
+    """Texts are part of an element, so that the model has no element equal to one of the array."""
+    return name in ("several by value",)
+
+
+@pytest.mark.parametrize("name", [name for name in EDITS if not differs(name)])
+def test_an_edit_is_that_of_mongod(books, shop, array, name):
+    filter, update, filters = EDITS[name]
+    expected = shop.model.update_one({"_id": "long", **filter}, update, array_filters=filters)
+    done = books.update_one({"_id": "long", **filter}, update, array_filters=filters)
+    assert (done.matched_count, done.modified_count) == (expected.matched_count, expected.modified_count)
+    same(shop, books)
+    again = books.update_one({"_id": "long", **filter}, update, array_filters=filters)
+    expected = shop.model.update_one({"_id": "long", **filter}, update, array_filters=filters)
+    assert (again.matched_count, again.modified_count) == (expected.matched_count, expected.modified_count)
+    same(shop, books)
+    assert books.find_one({"_id": "long"}).get("seen") == shop.model.find_one({"_id": "long"}).get("seen")
+
+
+def test_many_edits_of_one_array(books, shop, array):
+    for filter, update, filters in [each for name, each in EDITS.items() if not differs(name)]:
+        expected = shop.model.update_one({"_id": "long", **filter}, update, array_filters=filters)
+        done = books.update_one({"_id": "long", **filter}, update, array_filters=filters)
+        assert (done.matched_count, done.modified_count) == (expected.matched_count, expected.modified_count), update
+        books.update_one({"_id": "long"}, {"$push": {"list": {"n": 1000}}})
+        shop.model.update_one({"_id": "long"}, {"$push": {"list": {"n": 1000}}})
+    same(shop, books)
+
+
+def test_values_are_taken_out(books, shop, array):
+    assert books.update_one({"_id": "long"}, {"$pullAll": {"list": [array[60], array[0], 7]}}).modified_count == 1
+    assert [each["n"] for each in array_of(shop, "long")] == [each for each in range(COUNT) if each not in (0, 60)]
+
+
+def test_an_error_on_an_element_is_that_of_mongod(books, shop, array):
+    for update in ({"$inc": {"list.$[].n.x": 1}}, {"$inc": {"list.150.n.x": 1}}, {"$push": {"list.$[].n": 1}}):
+        with pytest.raises(WriteError) as direct:
+            shop.model.update_one({"_id": "long"}, {**update, "$set": {"seen": 1}})
+        with pytest.raises(WriteError) as told:
+            books.update_one({"_id": "long"}, {**update, "$set": {"seen": 1}})
+        assert told.value.code == direct.value.code, told.value.details
+    assert "seen" not in books.find_one({"_id": "long"})
+    same(shop, books)
+    with pytest.raises(OperationFailure) as told:
+        books.find_one_and_update({"_id": "long"}, {"$inc": {"list.$[].text": 1}})
+    assert told.value.code == 14 and told.value.details["codeName"] == "TypeMismatch"
+
+
+def test_find_one_and_update(books, shop, array):
+    before = books.find_one_and_update({"_id": "long"}, {"$pull": {"list": {"n": {"$gte": 100}}}})
+    assert [each["n"] for each in before["list"]] == list(range(COUNT))
+    after = books.find_one_and_update({"_id": "long", "list.n": 99}, {"$set": {"list.$.k": "last"}},
+                                      return_document=pymongo.ReturnDocument.AFTER)
+    assert [each["n"] for each in after["list"]] == list(range(100)) and after["list"][99]["k"] == "last"
+    found = books.find_one_and_update({"_id": "long"}, {"$pop": {"list": 1}}, {"list": 0})
+    assert "list" not in found and len(books.find_one({"_id": "long"})["list"]) == 99
+
+
+def test_statements_of_one_command(books, shop, array):
+    result = books.bulk_write([
+        pymongo.UpdateOne({"_id": "long"}, {"$pull": {"list": {"n": 9}}}),
+        pymongo.UpdateOne({"_id": "long"}, {"$push": {"list": {"n": 180}}}),
+        pymongo.UpdateOne({"_id": "long"}, {"$set": {"list.$[x].k": -1}}, array_filters=[{"x.n": {"$in": [10, 180]}}]),
+    ])
+    assert result.modified_count == 3
+    with pytest.raises(BulkWriteError) as caught:
+        books.bulk_write([pymongo.UpdateOne({"_id": "long"}, {"$pull": {"list": {"n": 11}}}),
+                          pymongo.UpdateOne({"_id": "long"}, {"$push": {"list": {"$each": [1], "$sort": 1}}}),
+                          pymongo.UpdateOne({"_id": "long"}, {"$pull": {"list": {"n": 12}}})])
+    assert caught.value.details["nModified"] == 1 and caught.value.details["writeErrors"][0]["code"] == 10334
+    assert books.update_many({}, {"$pull": {"list": {"n": 13}}}).modified_count == 1
+    left = [each["n"] for each in array_of(shop, "long")]
+    assert left == [each for each in range(COUNT + 1) if each not in (9, 11, 13)]
+    assert array_of(shop, "long")[9]["k"] == -1
+
+
+REFUSED = {
+    "the whole order": lambda books: books.update_one({"_id": "long"}, {"$push": {"list": {"$each": [1], "$sort": 1}}}),
+    "a pipeline": lambda books: books.update_one({"_id": "long"}, [{"$set": {"list": {"$reverseArray": "$list"}}}]),
+    "a date": lambda books: books.update_one({"_id": "long"}, {"$currentDate": {"list.$[].at": True}}),
+    "several values": lambda books: books.update_one({"_id": "long"}, {"$addToSet": {"list": {"$each": [1, 2]}}}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_needs_the_whole_array_is_refused(books, shop, array, name):
+    with pytest.raises(OperationFailure) as caught:
+        REFUSED[name](books)
+    assert caught.value.code == 10334, caught.value.details
+    same(shop, books)
+
+
+def test_a_transaction_is_refused_with_the_reason(client, shop, array):
+    with client.start_session() as session, pytest.raises(OperationFailure) as caught:
+        with session.start_transaction():
+            client.shop.books.update_one({"_id": "long"}, {"$pop": {"list": 1}}, session=session)
+    assert caught.value.code == 10334
+    same(shop, client.shop.books)
+
+
+def test_what_fits_again_is_folded_back(books, shop, array):
+    books.update_one({"_id": "long"}, {"$pull": {"list": {"n": {"$gte": 20}}}})
+    assert "e" in shop.books.find_one({"_id": "long"})["_spill"]["list"]
+    assert books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 5}}}).modified_count == 1
+    assert "_spill" not in shop.books.find_one({"_id": "long"})
+    assert [each["n"] for each in books.find_one({"_id": "long"})["list"]] == [each for each in range(20) if each != 5]
+
+
+def test_no_transaction_stays_open(cluster, books, shop, array):
+    """Of edits that were done, refused, or changed nothing."""
+    books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 1}}})
+    books.update_one({"_id": "long"}, {"$pull": {"list": {"n": 1}}})
+    books.update_one({"_id": "long", "list.n": 77777}, {"$pull": {"list": {"n": 2}}})
+    with pytest.raises(WriteError):
+        books.update_one({"_id": "long"}, {"$inc": {"list.$[].text": 1}})
+    with cluster.client() as direct:
+        open_ones = direct.admin.aggregate([{"$currentOp": {"idleSessions": True, "allUsers": True}},
+                                            {"$match": {"transaction": {"$exists": True}}}])
+        assert not list(open_ones)

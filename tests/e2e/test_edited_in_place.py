@@ -95,7 +95,7 @@ def test_an_array_above_16_mb_is_read_whole(books, shop):
     assert [each["n"] for each in books.find_one({"_id": "long"})["list"]] == \
         [each for each in range(180) if each not in (1, 90)]
     with pytest.raises(OperationFailure) as caught:
-        books.update_one({"_id": "long"}, {"$pop": {"list": 1}})
+        books.update_one({"_id": "long"}, {"$push": {"list": {"$each": [1], "$position": 0}}})
     assert caught.value.code == 10334
     assert books.update_one({"_id": "long"}, {"$push": {"list": {"n": 180}}}).modified_count == 1
     assert books.find_one({"_id": "long"}, {"list": {"$slice": -2}})["list"][1] == {"n": 180}

@@ -5,7 +5,6 @@ have been done once, and every push must be there."""
 
 import random
 import threading
-import time
 
 import pymongo
 import pytest
