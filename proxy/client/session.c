@@ -399,7 +399,7 @@ static bool session_alloc_reply(struct session *session, uv_buf_t *room)
 					      ? session->sequence->reply.expected
 					      : REPLY_ROOM))
 		return false;
-	*room = uv_buf_init((char *)held->data, (unsigned)least(held->capacity, READ_AT_ONCE));
+	*room = stream_room(held->data, least(held->capacity, READ_AT_ONCE));
 	return true;
 }
 
@@ -415,8 +415,8 @@ static bool session_alloc_held(struct buffer *held, size_t wanted, uv_buf_t *roo
 		return false;
 	if (held->capacity - held->length < LEAST_ROOM && !buffer_try_reserve(held, more))
 		return false;
-	*room = uv_buf_init((char *)held->data + held->length,
-			    (unsigned)least(held->capacity - held->length, READ_AT_ONCE));
+	*room = stream_room(held->data + held->length,
+			    least(held->capacity - held->length, READ_AT_ONCE));
 	return true;
 }
 
@@ -432,7 +432,7 @@ void session_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 		    ? session_alloc_held(&session->response.held, session->response.wanted, buffer)
 		    : session_alloc_held(&session->request.held, session->request.wanted, buffer))
 		return;
-	*buffer = uv_buf_init(session->loop->read_buffer, LOOP_READ_BUFFER);
+	*buffer = stream_room(session->loop->read_buffer, LOOP_READ_BUFFER);
 }
 
 /* libuv takes a reset for an end where bytes came with it in one turn; the socket knows better. */

@@ -24,7 +24,7 @@ static void proxied_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *bu
 
 	(void)suggested;
 	buffer_reserve(held, session->request.wanted);
-	*buffer = uv_buf_init((char *)held->data + held->length, (unsigned)session->request.wanted);
+	*buffer = stream_room(held->data + held->length, session->request.wanted);
 }
 
 static void proxied_break(struct session *session)

@@ -83,8 +83,7 @@ static void stream_send(struct stream *stream)
 	if (waiting->in_flight.length == 0)
 		return;
 	waiting->part = least(waiting->in_flight.length - waiting->gone, IN_A_TURN);
-	view = uv_buf_init((char *)waiting->in_flight.data + waiting->gone,
-			   (unsigned)waiting->part);
+	view = stream_room(waiting->in_flight.data + waiting->gone, waiting->part);
 	if (uv_write(&waiting->request, stream_handle(stream), &view, 1, stream_on_written) == 0)
 		return;
 	waiting->part = 0;
@@ -94,8 +93,7 @@ static void stream_send(struct stream *stream)
 /* How many of the bytes the kernel took at once. */
 static size_t stream_try(struct stream *stream, struct bytes bytes)
 {
-	uv_buf_t view = uv_buf_init((char *)(uintptr_t)bytes.data,
-				    (unsigned)least(bytes.length, IN_A_TURN));
+	uv_buf_t view = stream_room((void *)(uintptr_t)bytes.data, least(bytes.length, IN_A_TURN));
 	int taken;
 
 	if (stream_has_queue(stream))
@@ -428,7 +426,7 @@ static void stream_on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf
 	struct session *session = handle->data;
 
 	(void)suggested;
-	*buffer = uv_buf_init(session->loop->sealed_buffer, LOOP_READ_BUFFER);
+	*buffer = stream_room(session->loop->sealed_buffer, LOOP_READ_BUFFER);
 }
 
 static void stream_on_sealed(uv_stream_t *handle, ssize_t length, const uv_buf_t *buffer)

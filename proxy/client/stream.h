@@ -29,6 +29,12 @@ struct stream {
 	bool broken;      /* writing failed: what comes is thrown away, reading says why */
 };
 
+/* As uv_buf_init, without a call. */
+static inline uv_buf_t stream_room(void *start, size_t length)
+{
+	return (uv_buf_t){.base = start, .len = length};
+}
+
 /* The connection is to be TLS's, before any other byte is read or written; takes `tls` over.
  * session_on_secured tells of the end of the handshake. Then reading has stopped. */
 void stream_secure(struct stream *stream, struct tls *tls);
