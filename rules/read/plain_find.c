@@ -69,7 +69,7 @@ static bool is_of_id(struct bytes filter)
 	struct element condition;
 
 	return open_first(filter, &cursor, &condition) && element_is(&condition, "_id") &&
-	       cursor_next(&cursor, &condition) == CURSOR_END;
+	       cursor.at == cursor.end;
 }
 
 static bool reads_no_array(const struct plain *plain, const struct ruled_namespace *namespace)
@@ -101,15 +101,30 @@ must_check bool plain_find(struct namespace_cache *cache, struct bytes frame,
 	return true;
 }
 
+/* The first value of a document, a document or array; `head`: its type and name, with the NUL. */
+static inline bool first_value(struct bytes document, struct bytes head, struct bytes *value)
+{
+	struct cursor cursor;
+	size_t there;
+
+	if (!cursor_open(&cursor, document))
+		return false;
+	there = (size_t)(cursor.end - cursor.at);
+	if (there < head.length || memcmp(cursor.at, head.data, head.length) != 0)
+		return false;
+	value->data = cursor.at + head.length;
+	value->length = document_length((struct bytes){value->data, there - head.length});
+	return value->length > 0;
+}
+
 must_check bool plain_find_passes(const struct ruled_namespace *namespace, struct bytes frame)
 {
-	struct bytes body;
-	struct element cursor, batch;
-	struct cursor rest;
+	static const uint8_t cursor[] = "\3cursor", batch[] = "\4firstBatch";
+	struct bytes body, found, documents;
 
 	/* mongod writes first what is looked for here, but for collections that are not there. */
-	return message_lone_body(frame, &body) && open_first(body, &rest, &cursor) &&
-	       element_is(&cursor, "cursor") && cursor.type == BSON_BYTE_DOCUMENT &&
-	       open_first(cursor.value, &rest, &batch) && element_is(&batch, "firstBatch") &&
-	       batch.type == BSON_BYTE_ARRAY && merge_untouched(namespace, batch.value);
+	return message_lone_body(frame, &body) &&
+	       first_value(body, (struct bytes){cursor, sizeof(cursor)}, &found) &&
+	       first_value(found, (struct bytes){batch, sizeof(batch)}, &documents) &&
+	       merge_untouched(namespace, documents);
 }
