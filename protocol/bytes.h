@@ -106,6 +106,22 @@ static inline void store_int32(void *at, int32_t value)
 	memcpy(at, &value, sizeof(value));
 }
 
+/* memcmp(...) == 0 for short names, without the call. */
+static inline bool bytes_same(const void *one, const void *other, size_t length)
+{
+	const uint8_t *a = one, *b = other;
+
+	for (; length > 8; a += 8, b += 8, length -= 8)
+		if (load_int64(a) != load_int64(b))
+			return false;
+	/* Two loads that may overlap cover what is left. */
+	if (length >= 4)
+		return load_int32(a) == load_int32(b) &&
+		       load_int32(a + length - 4) == load_int32(b + length - 4);
+	return length == 0 ||
+	       (a[0] == b[0] && a[length / 2] == b[length / 2] && a[length - 1] == b[length - 1]);
+}
+
 static inline bool bytes_equal(struct bytes a, struct bytes b)
 {
 	return a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0);

@@ -189,32 +189,13 @@ __attribute__((constructor)) static void count_shorter(void)
 	}
 }
 
-/* Whether the names, of one length, are equal. No call of memcmp: each request has several names.
- */
-static inline bool same_name(const char *a, struct bytes b)
-{
-	size_t i = 0;
-
-	for (; i + 8 <= b.length; i += 8)
-		if (load_int64(a + i) != load_int64(b.data + i))
-			return false;
-	if (i + 4 <= b.length) {
-		if (load_int32(a + i) != load_int32(b.data + i))
-			return false;
-		i += 4;
-	}
-	while (i < b.length && a[i] == (char)b.data[i])
-		i++;
-	return i == b.length;
-}
-
 const struct command_name *command_named(struct bytes name)
 {
 	if (name.length < 4)
 		return &unknown;
 	for (const struct command_name *at = slots[slot_of(name)]; at;
 	     at = next_in_slot[at - commands])
-		if (at->length == name.length && same_name(at->text, name))
+		if (at->length == name.length && bytes_same(at->text, name.data, name.length))
 			return at;
 	return &unknown;
 }
@@ -224,7 +205,7 @@ enum command_field command_field_of(struct bytes name)
 	if (name.length == 0 || name.length > LONGEST_FIELD)
 		return FIELD_COUNT;
 	for (size_t i = shorter[name.length]; i < shorter[name.length + 1]; i++)
-		if (same_name(fields[i].name, name))
+		if (bytes_same(fields[i].name, name.data, name.length))
 			return fields[i].field;
 	return FIELD_COUNT;
 }

@@ -40,22 +40,3 @@ static inline uint64_t hash_bytes(struct bytes bytes, uint64_t key)
 	}
 	return hash_fold(head ^ salt, tail ^ hash);
 }
-
-/* memcmp(...) == 0 for short names, without the call. */
-static inline bool hash_same(const uint8_t *one, const uint8_t *other, size_t length)
-{
-	size_t at = 0;
-
-	for (; at + 8 <= length; at += 8) {
-		if (load_int64(one + at) != load_int64(other + at))
-			return false;
-	}
-	if (at + 4 <= length) {
-		if (load_int32(one + at) != load_int32(other + at))
-			return false;
-		at += 4;
-	}
-	while (at < length && one[at] == other[at])
-		at++;
-	return at == length;
-}

@@ -306,8 +306,8 @@ static inline bool slot_holds(const struct namespace_slot *slot, struct bytes da
 {
 	return slot->database_length == database.length &&
 	       slot->collection_length == collection.length &&
-	       hash_same(slot->collection, collection.data, collection.length) &&
-	       hash_same(slot->database, database.data, database.length);
+	       bytes_same(slot->collection, collection.data, collection.length) &&
+	       bytes_same(slot->database, database.data, database.length);
 }
 
 static const struct ruled_namespace *cache_find(struct namespace_cache *cache,
