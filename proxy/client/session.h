@@ -242,9 +242,12 @@ void session_thin_out(struct session *session);
 
 static inline void session_update_reading(struct session *session)
 {
-	bool flows = session->state == SESSION_RELAYING && session->client.reading &&
-		     session->server.reading && !session->client.waiting &&
-		     !session->server.waiting && session->pending.count < SESSION_PENDING_MAX;
+	bool flows = (session->state == SESSION_RELAYING ||
+		      (session->state == SESSION_REWRITING && session->request.held.length == 0 &&
+		       !session->memory.away)) &&
+		     session->client.reading && session->server.reading &&
+		     !session->client.waiting && !session->server.waiting &&
+		     session->pending.count < SESSION_PENDING_MAX;
 
 	if (!flows)
 		session_adjust_reading(session);
