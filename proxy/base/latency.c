@@ -94,10 +94,14 @@ static struct latency_rule *make(struct latencies *latencies, const char *name)
 void latencies_note(struct latencies *latencies, const struct rule *rule, enum latency_kind kind,
 		    uint64_t microseconds)
 {
-	struct latency_rule *of_rule = find(latencies, name_of(rule));
+	const char *name = name_of(rule);
+	struct latency_rule *of_rule = latencies->latest;
 
+	if (!of_rule || strcmp(of_rule->name, name) != 0)
+		of_rule = find(latencies, name);
 	if (!of_rule)
-		of_rule = make(latencies, name_of(rule));
+		of_rule = make(latencies, name);
+	latencies->latest = of_rule;
 	latency_note(&of_rule->kinds[kind], microseconds, 1);
 }
 

@@ -35,8 +35,9 @@ struct latency_rule {
 #define LATENCY_SAMPLE (1 << LATENCY_SAMPLE_BITS) /* one of so many forwarded requests */
 
 struct latencies {
-	struct latency forwarded; /* whatever the rule; each measured one stands for several */
-	uint32_t drawn;           /* the loop's own */
+	struct latency forwarded;    /* whatever the rule; each measured one stands for several */
+	uint32_t drawn;              /* the loop's own */
+	struct latency_rule *latest; /* the same: what was noted last is likely to be next */
 	/* By a hash of the rule's name; made at the first request, and kept. */
 	_Atomic(struct latency_rule *) chains[LATENCY_CHAINS];
 };
