@@ -464,7 +464,9 @@ static void session_tell_reset(const struct session *session, const struct strea
 			    uv_strerror((int)status));
 }
 
-static void session_on_end(struct session *session, struct stream *stream, ssize_t status)
+/* Not inlined: what is read costs nothing for it. */
+static __attribute__((noinline)) void session_on_end(struct session *session, struct stream *stream,
+						     ssize_t status)
 {
 	if (status == UV_EOF && was_reset(stream))
 		status = UV_ECONNRESET;

@@ -97,7 +97,7 @@ static enum match_step match_message_prefix(const struct rule_set *rules, struct
 		return MATCH_WHOLE;
 	facts->answered = !(prefix.flags & MESSAGE_MORE_TO_COME);
 	facts->exhaust = prefix.flags & MESSAGE_EXHAUST_ALLOWED;
-	facts->reads_on = rule_set_count(rules) > 0 && command->kind == COMMAND_GET_MORE;
+	facts->reads_on = command->kind == COMMAND_GET_MORE && rule_set_count(rules) > 0;
 	facts->transaction = transaction_of(bytes, command->kind);
 	return MATCH_FORWARD;
 }

@@ -81,13 +81,19 @@ void views_set(struct views *views, const struct short_view *short_views, size_t
 	free_older(views);
 }
 
-const struct rule *views_find(struct views *views, struct bytes database, struct bytes collection)
+static inline bool has_views(struct views *views)
+{
+	return atomic_load_explicit(&views->current, memory_order_relaxed);
+}
+
+/* Not inlined, as list_holds: mostly there is no view. */
+static __attribute__((noinline)) const struct rule *list_find(struct views *views,
+							      struct bytes database,
+							      struct bytes collection)
 {
 	const struct rule *rule = NULL;
 	const struct view_names *names;
 
-	if (!atomic_load_explicit(&views->current, memory_order_relaxed))
-		return NULL;
 	atomic_fetch_add(&views->looking, 1);
 	names = atomic_load(&views->current);
 	for (size_t i = 0; !rule && i < names->count; i++)
@@ -97,17 +103,25 @@ const struct rule *views_find(struct views *views, struct bytes database, struct
 	return rule;
 }
 
-bool views_may_hold(struct views *views, struct bytes collection)
+const struct rule *views_find(struct views *views, struct bytes database, struct bytes collection)
+{
+	return has_views(views) ? list_find(views, database, collection) : NULL;
+}
+
+static __attribute__((noinline)) bool list_holds(struct views *views, struct bytes collection)
 {
 	const struct view_names *names;
 	bool found = false;
 
-	if (!atomic_load_explicit(&views->current, memory_order_relaxed))
-		return false;
 	atomic_fetch_add(&views->looking, 1);
 	names = atomic_load(&views->current);
 	for (size_t i = 0; !found && i < names->count; i++)
 		found = bytes_are(collection, names->views[i].collection);
 	atomic_fetch_sub(&views->looking, 1);
 	return found;
+}
+
+bool views_may_hold(struct views *views, struct bytes collection)
+{
+	return has_views(views) && list_holds(views, collection);
 }
