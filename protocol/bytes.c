@@ -12,19 +12,22 @@ static uint8_t *move_small(const struct buffer *buffer, size_t capacity)
 
 	if (!moved)
 		return NULL;
-	if (buffer->length > 0)
-		memcpy(moved, buffer->data, buffer->length);
-	if (buffer->capacity > 0)
-		explicit_bzero(buffer->data, buffer->capacity);
+	memcpy(moved, buffer->data, buffer->length);
+	explicit_bzero(buffer->data, buffer->capacity);
 	free(buffer->data);
 	return moved;
 }
 
 static bool resize(struct buffer *buffer, size_t capacity)
 {
-	uint8_t *moved = buffer->capacity <= SMALL ? move_small(buffer, capacity)
-						   : realloc(buffer->data, capacity);
+	uint8_t *moved;
 
+	if (buffer->capacity == 0)
+		moved = malloc(capacity);
+	else if (buffer->capacity <= SMALL)
+		moved = move_small(buffer, capacity);
+	else
+		moved = realloc(buffer->data, capacity);
 	if (!moved)
 		return false;
 	buffer->data = moved;
